@@ -1,0 +1,385 @@
+//! One allocation: its tasks start together, and end by each other's fate.
+
+use berth_api::agent::{AllocId, AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskSpec, TaskState, TaskStatus};
+
+use super::history::{event, go_duration, push};
+use super::restart::{Verdict, decide, mix};
+use super::task::{KILL_AGAIN_NS, KILL_TIMEOUT_MS_MAX, Kill, Phase, Task};
+use super::{Action, AllocRecord, Exit, Found, RunWish, StartFailure, StartFailureKind, TaskRef};
+
+/// An allocation on its node.
+#[derive(Debug)]
+pub struct Alloc {
+    run: RunWish,
+    status: AllocStatus,
+    tasks: Box<[Task]>,
+    seed: u64,
+    /// From when on kill signals may be sent: the group's shutdown delay after the first reason for one.
+    kill_from_ns: Option<u64>,
+    stop: bool,
+    lost: bool,
+    pub(super) fate: Fate,
+    changed: bool,
+    dirty: bool,
+}
+
+/// Who still cares for an allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fate {
+    /// The servers want to hear of it.
+    Told,
+    /// They do not; people may still want its files.
+    Forgotten,
+    /// Nobody.
+    Purged,
+}
+
+impl Alloc {
+    pub(super) fn new(run: RunWish, seed: u64, now_ns: u64) -> Self {
+        let tasks = vec![Task::default(); run.group.tasks.len()].into();
+        let named = |task: &TaskSpec| TaskStatus { name: task.name.clone(), ..TaskStatus::default() };
+        let status = AllocStatus {
+            alloc_id: run.alloc.0.to_vec(),
+            tasks: run.group.tasks.iter().map(named).collect(),
+            ..AllocStatus::default()
+        };
+        let mut alloc = Self::with(run, status, tasks, seed);
+        (0..alloc.tasks.len()).for_each(|task| alloc.note(task, event(TaskEventKind::Received, now_ns, "")));
+        (alloc.changed, alloc.dirty) = (true, true);
+        alloc
+    }
+
+    fn with(run: RunWish, status: AllocStatus, tasks: Box<[Task]>, seed: u64) -> Self {
+        let fate = Fate::Told;
+        let (kill_from_ns, stop, lost, changed, dirty) = (None, false, false, false, false);
+        Self { run, status, tasks, seed, kill_from_ns, stop, lost, fate, changed, dirty }
+    }
+
+    pub(super) fn restore(run: RunWish, record: AllocRecord, seed: u64) -> Self {
+        let mut tasks: Vec<Task> = record.tasks.iter().map(Task::from).collect();
+        tasks.resize(run.group.tasks.len(), Task::default());
+        let mut status = record.status.unwrap_or_default();
+        status.tasks.resize(tasks.len(), TaskStatus::default());
+        let mut alloc = Self::with(run, status, tasks.into(), seed);
+        (alloc.stop, alloc.lost) = (record.stop, record.lost);
+        alloc.fate = match (record.purged, record.forgotten) {
+            (true, _) => Fate::Purged,
+            (_, true) => Fate::Forgotten,
+            _ => Fate::Told,
+        };
+        alloc
+    }
+
+    pub(super) fn record(&self) -> AllocRecord {
+        AllocRecord {
+            alloc_id: self.id().0.to_vec(),
+            run: Some(self.run.to_wire()),
+            stop: self.stop,
+            forgotten: self.fate >= Fate::Forgotten,
+            purged: self.fate == Fate::Purged,
+            status: Some(self.status.clone()),
+            tasks: self.tasks.iter().map(Into::into).collect(),
+            lost: self.lost,
+            term: 0,
+            index: 0,
+        }
+    }
+
+    /// Which it is.
+    pub fn id(&self) -> AllocId {
+        self.run.alloc
+    }
+
+    /// What should run.
+    pub fn wish(&self) -> &RunWish {
+        &self.run
+    }
+
+    /// How it fares, as the servers are told.
+    pub fn status(&self) -> &AllocStatus {
+        &self.status
+    }
+
+    /// Whether it was told to stop.
+    pub fn is_stopping(&self) -> bool {
+        self.stop
+    }
+
+    /// Whether nothing of it runs or ever will.
+    pub fn has_ended(&self) -> bool {
+        self.tasks.iter().all(Task::is_dead)
+    }
+
+    /// The latest run of one of its tasks.
+    pub fn task_ref(&self, task: usize) -> TaskRef {
+        TaskRef { alloc: self.id(), task: task as u16, attempt: self.tasks[task].attempt }
+    }
+
+    /// Whether a process of this task may live.
+    pub fn has_begun(&self, task: usize) -> bool {
+        matches!(self.tasks[task].phase, Phase::Starting | Phase::Running)
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.stop && !self.has_ended() && self.tasks.iter().all(|task| task.phase == Phase::Waiting)
+    }
+
+    pub(super) fn deadline(&self) -> Option<u64> {
+        self.tasks.iter().filter_map(Task::deadline).min()
+    }
+
+    /// The task that `of` speaks of, unless that is stale.
+    pub(super) fn current(&self, of: TaskRef) -> Option<usize> {
+        let task = usize::from(of.task);
+        let current = self.tasks.get(task).is_some_and(|known| known.attempt == of.attempt);
+        (current && self.has_begun(task)).then_some(task)
+    }
+
+    fn note(&mut self, task: usize, event: TaskEvent) {
+        push(&mut self.status.tasks[task], event);
+        self.changed = true;
+    }
+
+    /// Takes over what may change while tasks run, as its restart policy. What may not is never sent with the same id.
+    pub(super) fn update(&mut self, run: RunWish) {
+        if run != self.run && run.group.tasks.len() == self.tasks.len() {
+            self.run = run;
+            self.dirty = true;
+        }
+    }
+
+    pub(super) fn start(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
+        for task in 0..self.tasks.len() {
+            self.note(task, event(TaskEventKind::TaskSetup, now_ns, "Building Task Directory"));
+        }
+        self.begin(&(0..self.tasks.len()).collect::<Vec<_>>(), actions);
+    }
+
+    /// The attempt is on disk before it is made: whoever reads the disk knows what may live.
+    fn begin(&mut self, tasks: &[usize], actions: &mut Vec<Action>) {
+        for &task in tasks {
+            self.tasks[task].attempt += 1;
+            self.tasks[task].phase = Phase::Starting;
+        }
+        actions.push(Action::Persist(self.id()));
+        self.dirty = false;
+        actions.extend(tasks.iter().map(|task| Action::StartTask(self.task_ref(*task))));
+    }
+
+    pub(super) fn stop(&mut self, fate: Fate) {
+        self.dirty |= !self.stop || fate > self.fate;
+        self.stop = true;
+        self.fate = self.fate.max(fate);
+    }
+
+    pub(super) fn on_started(&mut self, task: usize, now_ns: u64) {
+        self.tasks[task].phase = Phase::Running;
+        let status = &mut self.status.tasks[task];
+        status.state = TaskState::Running as i32;
+        if status.started_ns == 0 {
+            status.started_ns = now_ns;
+        }
+        self.note(task, event(TaskEventKind::Started, now_ns, ""));
+    }
+
+    pub(super) fn on_found(&mut self, task: usize, found: Found, now_ns: u64, actions: &mut Vec<Action>) {
+        let told = self.status.tasks[task].state() == TaskState::Running;
+        match found {
+            Found::Running { .. } if told => self.tasks[task].phase = Phase::Running,
+            Found::Running { started_ns } => self.on_started(task, started_ns),
+            Found::Nothing => actions.push(Action::StartTask(self.task_ref(task))),
+            Found::Rebooted => {
+                self.lost = true;
+                self.die(task, now_ns);
+            }
+        }
+    }
+
+    pub(super) fn on_start_failed(&mut self, task: usize, failure: StartFailure, now_ns: u64) {
+        let kind = match failure.kind {
+            StartFailureKind::Setup => TaskEventKind::SetupFailure,
+            StartFailureKind::Driver | StartFailureKind::Recoverable => TaskEventKind::DriverFailure,
+        };
+        let fails_task = failure.kind == StartFailureKind::Setup;
+        self.note(task, TaskEvent { fails_task, ..event(kind, now_ns, failure.message) });
+        match failure.kind {
+            _ if self.tasks[task].kill != Kill::No => self.killed(task, now_ns),
+            StartFailureKind::Recoverable => self.restart_or_fail(task, now_ns),
+            StartFailureKind::Driver => self.fail(task, "Error was unrecoverable", now_ns),
+            StartFailureKind::Setup => {
+                self.status.tasks[task].failed = true;
+                self.die(task, now_ns);
+            }
+        }
+    }
+
+    pub(super) fn on_exited(&mut self, task: usize, exit: Exit, now_ns: u64) {
+        let success = exit.is_success();
+        let Exit { exit_code, signal, oom_killed, message, at_ns } = exit;
+        let told = event(TaskEventKind::Terminated, at_ns, message);
+        self.note(task, TaskEvent { exit_code, signal, oom_killed, ..told });
+        let status = &mut self.status.tasks[task];
+        (status.exit_code, status.signal, status.oom_killed) = (exit_code, signal, oom_killed);
+        let success_is_final = matches!(self.run.group.job_type.as_str(), "batch" | "sysbatch");
+        if self.tasks[task].kill != Kill::No {
+            self.killed(task, at_ns);
+        } else if success && success_is_final {
+            self.die(task, at_ns);
+        } else {
+            self.restart_or_fail(task, now_ns);
+        }
+    }
+
+    fn restart_or_fail(&mut self, task: usize, now_ns: u64) {
+        let known = &mut self.tasks[task];
+        let random = mix(self.seed, u64::from(known.attempt) << 16 | task as u64);
+        match decide(&self.run.group.tasks[task].restart, &mut known.window, now_ns, random) {
+            Verdict::Fail { reason } => self.fail(task, &reason, now_ns),
+            Verdict::Restart { delay_ns, reason } => {
+                known.phase = Phase::Backoff { until_ns: now_ns.saturating_add(delay_ns) };
+                let status = &mut self.status.tasks[task];
+                status.state = TaskState::Pending as i32;
+                status.restarts += 1;
+                status.last_restart_ns = now_ns;
+                self.note(task, TaskEvent { delay_ns, ..event(TaskEventKind::Restarting, now_ns, reason) });
+            }
+        }
+    }
+
+    fn fail(&mut self, task: usize, reason: &str, now_ns: u64) {
+        self.note(task, TaskEvent { fails_task: true, ..event(TaskEventKind::NotRestarting, now_ns, reason) });
+        self.status.tasks[task].failed = true;
+        self.die(task, now_ns);
+    }
+
+    fn killed(&mut self, task: usize, now_ns: u64) {
+        self.note(task, event(TaskEventKind::Killed, now_ns, ""));
+        self.die(task, now_ns);
+    }
+
+    fn die(&mut self, task: usize, now_ns: u64) {
+        self.tasks[task].phase = Phase::Dead;
+        self.tasks[task].kill = Kill::No;
+        let status = &mut self.status.tasks[task];
+        status.state = TaskState::Dead as i32;
+        status.finished_ns = now_ns;
+        (self.changed, self.dirty) = (true, true);
+    }
+
+    /// Does what time alone calls for.
+    pub(super) fn on_tick(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
+        let is_due = |task: &usize| self.tasks[*task].deadline().is_some_and(|at_ns| at_ns <= now_ns);
+        let due: Vec<usize> = (0..self.tasks.len()).filter(is_due).collect();
+        let (backoffs, kills): (Vec<_>, Vec<_>) =
+            due.into_iter().partition(|task| matches!(self.tasks[*task].phase, Phase::Backoff { .. }));
+        if !backoffs.is_empty() {
+            self.begin(&backoffs, actions);
+        }
+        kills.into_iter().for_each(|task| self.next_kill_step(task, now_ns, actions));
+    }
+
+    fn next_kill_step(&mut self, task: usize, now_ns: u64, actions: &mut Vec<Action>) {
+        let kill_timeout_ms = self.run.group.tasks[task].kill_timeout_ms.min(KILL_TIMEOUT_MS_MAX);
+        if matches!(self.tasks[task].kill, Kill::Delayed { .. }) && kill_timeout_ms > 0 {
+            let waiting = format!("Sent interrupt. Waiting {} before force killing", go_duration(kill_timeout_ms));
+            self.note(task, event(TaskEventKind::Killing, now_ns, waiting));
+            self.tasks[task].kill = Kill::Asked { force_at_ns: now_ns + kill_timeout_ms * 1_000_000 };
+            actions.push(Action::SignalTask(self.task_ref(task)));
+        } else {
+            self.tasks[task].kill = Kill::Forced { again_at_ns: now_ns + KILL_AGAIN_NS };
+            actions.push(Action::KillTask(self.task_ref(task)));
+        }
+    }
+
+    /// Draws the consequences of what has just happened; to be called after each event.
+    pub(super) fn settle(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
+        self.enforce(now_ns, actions);
+        let status = self.client_status();
+        let urgent = self.changed && self.status.status() != status;
+        if self.dirty {
+            actions.push(Action::Persist(self.id()));
+        }
+        if self.changed {
+            self.status.status = status as i32;
+            self.status.description = self.description(status).into();
+            self.status.modified_ns = now_ns;
+        }
+        if self.changed && self.fate == Fate::Told {
+            actions.push(Action::Report { alloc: self.id(), urgent });
+        }
+        (self.changed, self.dirty) = (false, false);
+    }
+
+    /// Ends the tasks that must not live on: a rule about the present state, so that it holds after a restart too.
+    fn enforce(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
+        // An end may call for further ends; each round ends at least one task more.
+        while let Some(cause) = self.cause_of_end() {
+            let alive = |task: &usize| !self.tasks[*task].is_dead() && self.tasks[*task].kill == Kill::No;
+            let leader_lives = (0..self.tasks.len()).any(|task| self.is_leader(task) && !self.tasks[task].is_dead());
+            let ends = |task: &usize| !self.stop || !leader_lives || self.is_leader(*task);
+            let ending: Vec<usize> = (0..self.tasks.len()).filter(alive).filter(ends).collect();
+            if ending.is_empty() {
+                return;
+            }
+            ending.into_iter().for_each(|task| self.end(task, cause, now_ns, actions));
+        }
+    }
+
+    fn is_leader(&self, task: usize) -> bool {
+        self.run.group.tasks[task].leader
+    }
+
+    /// Why its tasks may not live on, if so.
+    fn cause_of_end(&self) -> Option<TaskEventKind> {
+        let mut dead = (0..self.tasks.len()).filter(|task| self.tasks[*task].is_dead());
+        if self.stop || self.lost {
+            Some(TaskEventKind::Killing)
+        } else if self.status.tasks.iter().any(|task| task.failed) {
+            Some(TaskEventKind::SiblingFailed)
+        } else {
+            dead.any(|task| self.is_leader(task)).then_some(TaskEventKind::LeaderDead)
+        }
+    }
+
+    fn end(&mut self, task: usize, cause: TaskEventKind, now_ns: u64, actions: &mut Vec<Action>) {
+        if cause != TaskEventKind::Killing {
+            self.note(task, event(cause, now_ns, ""));
+        }
+        match self.tasks[task].phase {
+            Phase::Waiting | Phase::Dead => self.die(task, now_ns),
+            Phase::Backoff { .. } => self.killed(task, now_ns),
+            Phase::Starting | Phase::Running => {
+                let group_ns = self.run.group.shutdown_delay_ms.saturating_mul(1_000_000);
+                let from_ns = *self.kill_from_ns.get_or_insert(now_ns.saturating_add(group_ns));
+                let task_ns = self.run.group.tasks[task].shutdown_delay_ms.saturating_mul(1_000_000);
+                let until_ns = from_ns.max(now_ns).saturating_add(task_ns);
+                self.tasks[task].kill = Kill::Delayed { until_ns };
+                self.on_tick(now_ns, actions);
+            }
+        }
+    }
+
+    /// Ended only when all tasks have: until then the allocation holds its resources.
+    fn client_status(&self) -> ClientStatus {
+        let any = |phase| self.tasks.iter().any(|task| task.phase == phase);
+        if !self.has_ended() {
+            if any(Phase::Running) { ClientStatus::Running } else { ClientStatus::Pending }
+        } else if self.lost {
+            ClientStatus::Lost
+        } else if self.status.tasks.iter().any(|task| task.failed) {
+            ClientStatus::Failed
+        } else {
+            ClientStatus::Complete
+        }
+    }
+
+    fn description(&self, status: ClientStatus) -> &'static str {
+        match status {
+            ClientStatus::Pending => "No tasks have started",
+            ClientStatus::Running => "Tasks are running",
+            ClientStatus::Complete => "All tasks have completed",
+            ClientStatus::Failed => "Failed tasks",
+            ClientStatus::Lost => "The node restarted while the allocation ran",
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What can happen to a node's allocations, and what is to be done about it.
+
+use berth_api::agent::AllocId;
+
+use super::RunWish;
+
+/// One run of one task. News of any but the latest attempt are stale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TaskRef {
+    /// Whose task.
+    pub alloc: AllocId,
+    /// Which of the group's tasks, from 0.
+    pub task: u16,
+    /// Which start of it, from 1; grows for ever, restarts of the agent included.
+    pub attempt: u32,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// An allocation should run.
+    Run(RunWish),
+    /// It should end.
+    Stop {
+        /// Which.
+        alloc: AllocId,
+        /// For people.
+        reason: String,
+    },
+    /// Its end is in the servers' log: no longer told of, never run again; its files stay.
+    Forget(AllocId),
+    /// Nobody will ask for its files any more.
+    Purge(AllocId),
+    /// All but these are to be stopped and forgotten.
+    KeepOnly(Vec<AllocId>),
+    /// The task's process lives.
+    Started(TaskRef),
+    /// There is no process.
+    StartFailed(TaskRef, StartFailure),
+    /// The process is gone, and all that came of it.
+    Exited(TaskRef, Exit),
+    /// Answers [`Action::Recover`]; an end found then is told as [`Event::Exited`] or [`Event::StartFailed`].
+    Recovered(TaskRef, Found),
+    /// A deadline may have passed.
+    Tick,
+}
+
+/// Why a task did not start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartFailure {
+    /// Whose fault it is.
+    pub kind: StartFailureKind,
+    /// For people.
+    pub message: String,
+}
+
+/// Whose fault it is that a task did not start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartFailureKind {
+    /// The task's settings: it can never start.
+    Setup,
+    /// The driver's, for good.
+    Driver,
+    /// The driver's, for now: counts as a restart.
+    Recoverable,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Exit {
+    /// Its exit code; -1 when that cannot be known.
+    pub exit_code: i32,
+    /// The signal that ended it, 0 for none.
+    pub signal: i32,
+    /// Whether the kernel ended it for want of memory.
+    pub oom_killed: bool,
+    /// For people; an end with a message is not a success.
+    pub message: String,
+    /// Nanoseconds since the Unix epoch.
+    pub at_ns: u64,
+}
+
+impl Exit {
+    /// Whether the task did what it was for.
+    pub fn is_success(&self) -> bool {
+        self.exit_code == 0 && self.signal == 0 && self.message.is_empty()
+    }
+}
+
+/// What a restarted agent finds of a task that it had started, or was about to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// Its process lives.
+    Running {
+        /// Nanoseconds since the Unix epoch.
+        started_ns: u64,
+    },
+    /// It was never started.
+    Nothing,
+    /// The machine restarted meanwhile.
+    Rebooted,
+}
+
+/// What is to be done, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Write [`super::Node::record`] durably before anything that follows.
+    Persist(AllocId),
+    /// Answer with [`Event::Started`] or [`Event::StartFailed`], in bounded time.
+    StartTask(TaskRef),
+    /// Find out what became of a task of an earlier run of the agent.
+    Recover(TaskRef),
+    /// Send its kill signal, or the driver's own if it names none.
+    SignalTask(TaskRef),
+    /// Send SIGKILL to all its processes.
+    KillTask(TaskRef),
+    /// [`super::Alloc::status`] changed.
+    Report {
+        /// Whose.
+        alloc: AllocId,
+        /// The client status changed, not only what people like to read.
+        urgent: bool,
+    },
+    /// Remove its directory and record.
+    RemoveDir(AllocId),
+}

@@ -1,0 +1,59 @@
+//! A task's last events.
+
+use berth_api::agent::{TaskEvent, TaskEventKind, TaskStatus};
+
+/// How many events of a task are kept.
+pub const EVENTS_MAX: usize = 10;
+
+/// How much of a message is kept.
+pub const MESSAGE_BYTES_MAX: usize = 512;
+
+pub(super) fn event(kind: TaskEventKind, at_ns: u64, message: impl Into<String>) -> TaskEvent {
+    TaskEvent { kind: kind as i32, at_ns, message: bounded(message.into()), ..TaskEvent::default() }
+}
+
+pub(super) fn push(status: &mut TaskStatus, event: TaskEvent) {
+    if status.events.len() >= EVENTS_MAX {
+        status.events.remove(0);
+    }
+    status.events.push(event);
+}
+
+fn bounded(mut message: String) -> String {
+    if message.len() > MESSAGE_BYTES_MAX {
+        let end = (0..=MESSAGE_BYTES_MAX).rev().find(|end| message.is_char_boundary(*end));
+        message.truncate(end.unwrap_or(0));
+    }
+    message
+}
+
+/// A duration as Go writes it: `1h30m0s`, `1.5s`, `20ms`.
+pub(super) fn go_duration(ms: u64) -> String {
+    if ms > 0 && ms < 1_000 {
+        return format!("{ms}ms");
+    }
+    let (hours, minutes, seconds) = (ms / 3_600_000, ms / 60_000 % 60, (ms % 60_000) as f64 / 1e3);
+    match (hours, minutes) {
+        (0, 0) => format!("{seconds}s"),
+        (0, _) => format!("{minutes}m{seconds}s"),
+        _ => format!("{hours}h{minutes}m{seconds}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_as_in_go() {
+        let written = [0, 20, 1_500, 60_000, 1_800_000, 5_400_000].map(go_duration);
+        assert_eq!(written, ["0s", "20ms", "1.5s", "1m0s", "30m0s", "1h30m0s"]);
+    }
+
+    #[test]
+    fn long_messages_are_cut_between_characters() {
+        let cut = event(TaskEventKind::Driver, 0, "é".repeat(MESSAGE_BYTES_MAX)).message;
+        assert_eq!(cut.len(), MESSAGE_BYTES_MAX);
+        assert_eq!(bounded(format!("x{cut}")).len(), MESSAGE_BYTES_MAX - 1);
+    }
+}

@@ -1,0 +1,23 @@
+//! What becomes of a node's allocations: an event and the time go in, actions come out.
+//!
+//! There is no clock, no IO and no randomness in here; a lab process holds tens of thousands of [`Node`]s. Whoever drives
+//! one executes the actions in order, feeds back what came of them, and sends [`Event::Tick`] at [`Node::deadline`].
+
+mod alloc;
+mod event;
+mod history;
+mod node;
+mod record;
+mod restart;
+mod task;
+#[cfg(test)]
+mod tests;
+mod wish;
+
+pub use alloc::Alloc;
+pub use event::{Action, Event, Exit, Found, StartFailure, StartFailureKind, TaskRef};
+pub use history::{EVENTS_MAX, MESSAGE_BYTES_MAX};
+pub use node::{FORGOTTEN_MAX, Node};
+pub use record::{AllocRecord, TaskRecord};
+pub use task::KILL_TIMEOUT_MS_MAX;
+pub use wish::{GroupCache, RunWish, WishError, wishes};

@@ -1,0 +1,223 @@
+//! One node's allocations.
+
+use berth_api::agent::AllocId;
+
+use super::alloc::Fate;
+use super::restart::mix;
+use super::{Action, Alloc, AllocRecord, Event, GroupCache, RunWish, TaskRef, WishError};
+
+/// How many forgotten allocations keep their files; the oldest go first.
+pub const FORGOTTEN_MAX: usize = 1_000;
+
+/// All that a node runs.
+#[derive(Debug)]
+pub struct Node {
+    seed: u64,
+    /// Sorted by id. Boxed, so that coming and going moves pointers only.
+    allocs: Vec<Box<Alloc>>,
+    /// Oldest first. They never run again.
+    forgotten: Vec<AllocId>,
+}
+
+impl Node {
+    /// A node without allocations. `seed` makes the jitter of its restarts.
+    pub fn new(seed: u64) -> Self {
+        Self { seed, allocs: Vec::new(), forgotten: Vec::new() }
+    }
+
+    /// Takes up what an earlier run of the agent wrote; [`Event::Tick`] is to follow once all are in.
+    ///
+    /// # Errors
+    /// When the record does not decode; the node is as it was.
+    pub fn restore(
+        &mut self,
+        record: AllocRecord,
+        groups: &mut GroupCache,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), WishError> {
+        let Some(run) = record.run.clone() else {
+            let id = AllocId::from_slice(&record.alloc_id).ok_or(WishError::AllocId(record.alloc_id.len()))?;
+            self.remember(id, actions);
+            return Ok(());
+        };
+        let run = RunWish::from_wire(run, groups)?;
+        let seed = self.seed_for(run.alloc);
+        let alloc = Alloc::restore(run, record, seed);
+        let begun = (0..alloc.wish().group.tasks.len()).filter(|task| alloc.has_begun(*task));
+        actions.extend(begun.map(|task| Action::Recover(alloc.task_ref(task))));
+        self.insert(alloc);
+        Ok(())
+    }
+
+    /// Takes in what happened by `now_ns`; what is to be done is appended to `actions`.
+    pub fn handle(&mut self, event: Event, now_ns: u64, actions: &mut Vec<Action>) {
+        match event {
+            Event::Run(run) => self.on_run(run, now_ns, actions),
+            Event::Stop { alloc, .. } => self.on_stop(alloc, now_ns, actions),
+            Event::Forget(id) => self.let_go(id, Fate::Forgotten, now_ns, actions),
+            Event::Purge(id) => self.let_go(id, Fate::Purged, now_ns, actions),
+            Event::KeepOnly(kept) => self.on_keep_only(kept, now_ns, actions),
+            Event::Started(of) => self.on_task(of, now_ns, actions, |alloc, task, _| alloc.on_started(task, now_ns)),
+            Event::StartFailed(of, failure) => self.on_task(of, now_ns, actions, |alloc, task, _| {
+                alloc.on_start_failed(task, failure, now_ns);
+            }),
+            Event::Exited(of, exit) => self.on_task(of, now_ns, actions, |alloc, task, _| {
+                alloc.on_exited(task, exit, now_ns);
+            }),
+            Event::Recovered(of, found) => self.on_task(of, now_ns, actions, |alloc, task, actions| {
+                alloc.on_found(task, found, now_ns, actions);
+            }),
+            Event::Tick => self.on_tick(now_ns, actions),
+        }
+        self.start_waiting(now_ns, actions);
+    }
+
+    /// When [`Event::Tick`] is due, if nothing else happens before.
+    pub fn deadline(&self) -> Option<u64> {
+        self.allocs.iter().filter_map(|alloc| alloc.deadline()).min()
+    }
+
+    /// An allocation that has not been forgotten.
+    pub fn alloc(&self, id: AllocId) -> Option<&Alloc> {
+        self.position(id).ok().map(|position| &*self.allocs[position])
+    }
+
+    /// All allocations that have not been forgotten, by id.
+    pub fn allocs(&self) -> impl ExactSizeIterator<Item = &Alloc> {
+        self.allocs.iter().map(|alloc| &**alloc)
+    }
+
+    /// Whether its end is in the servers' log.
+    pub fn is_forgotten(&self, id: AllocId) -> bool {
+        self.forgotten.contains(&id)
+    }
+
+    /// What [`Action::Persist`] asks to write.
+    pub fn record(&self, id: AllocId) -> Option<AllocRecord> {
+        let tombstone = || AllocRecord { alloc_id: id.0.to_vec(), forgotten: true, ..AllocRecord::default() };
+        self.alloc(id).map(Alloc::record).or_else(|| self.is_forgotten(id).then(tombstone))
+    }
+
+    fn position(&self, id: AllocId) -> Result<usize, usize> {
+        self.allocs.binary_search_by_key(&id, |alloc| alloc.id())
+    }
+
+    fn insert(&mut self, alloc: Alloc) {
+        match self.position(alloc.id()) {
+            Ok(position) => *self.allocs[position] = alloc,
+            Err(position) => self.allocs.insert(position, Box::new(alloc)),
+        }
+    }
+
+    fn on_run(&mut self, run: RunWish, now_ns: u64, actions: &mut Vec<Action>) {
+        if self.is_forgotten(run.alloc) {
+            return;
+        }
+        let id = run.alloc;
+        match self.position(id) {
+            Ok(position) => self.allocs[position].update(run),
+            Err(_) => self.insert(Alloc::new(run, self.seed_for(id), now_ns)),
+        }
+        self.settle(id, now_ns, actions);
+    }
+
+    fn on_stop(&mut self, id: AllocId, now_ns: u64, actions: &mut Vec<Action>) {
+        if self.is_forgotten(id) {
+            return;
+        }
+        if self.position(id).is_err() {
+            self.insert(Alloc::new(RunWish::unknown(id), self.seed_for(id), now_ns));
+        }
+        if let Ok(position) = self.position(id) {
+            self.allocs[position].stop(Fate::Told);
+        }
+        self.settle(id, now_ns, actions);
+    }
+
+    fn on_keep_only(&mut self, mut kept: Vec<AllocId>, now_ns: u64, actions: &mut Vec<Action>) {
+        kept.sort_unstable();
+        let gone: Vec<_> = self.allocs.iter().map(|alloc| alloc.id()).collect();
+        for id in gone.into_iter().filter(|id| kept.binary_search(id).is_err()) {
+            self.let_go(id, Fate::Forgotten, now_ns, actions);
+        }
+    }
+
+    fn let_go(&mut self, id: AllocId, fate: Fate, now_ns: u64, actions: &mut Vec<Action>) {
+        if let Ok(position) = self.position(id) {
+            self.allocs[position].stop(fate);
+            self.settle(id, now_ns, actions);
+        } else if fate == Fate::Purged {
+            self.forgotten.retain(|forgotten| *forgotten != id);
+            actions.push(Action::RemoveDir(id));
+        }
+    }
+
+    fn on_task(
+        &mut self,
+        of: TaskRef,
+        now_ns: u64,
+        actions: &mut Vec<Action>,
+        change: impl FnOnce(&mut Alloc, usize, &mut Vec<Action>),
+    ) {
+        let Ok(position) = self.position(of.alloc) else { return };
+        let alloc = &mut self.allocs[position];
+        let Some(task) = alloc.current(of) else { return };
+        change(alloc, task, actions);
+        self.settle(of.alloc, now_ns, actions);
+    }
+
+    fn on_tick(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
+        for id in self.allocs.iter().map(|alloc| alloc.id()).collect::<Vec<_>>() {
+            if let Ok(position) = self.position(id) {
+                self.allocs[position].on_tick(now_ns, actions);
+            }
+            self.settle(id, now_ns, actions);
+        }
+    }
+
+    fn settle(&mut self, id: AllocId, now_ns: u64, actions: &mut Vec<Action>) {
+        let Ok(position) = self.position(id) else { return };
+        let alloc = &mut self.allocs[position];
+        alloc.settle(now_ns, actions);
+        if !alloc.has_ended() {
+            return;
+        }
+        match alloc.fate {
+            Fate::Told => {}
+            Fate::Forgotten => {
+                self.allocs.remove(position);
+                self.remember(id, actions);
+                actions.push(Action::Persist(id));
+            }
+            Fate::Purged => {
+                self.allocs.remove(position);
+                actions.push(Action::RemoveDir(id));
+            }
+        }
+    }
+
+    fn remember(&mut self, id: AllocId, actions: &mut Vec<Action>) {
+        self.forgotten.push(id);
+        if self.forgotten.len() > FORGOTTEN_MAX {
+            actions.push(Action::RemoveDir(self.forgotten.remove(0)));
+        }
+    }
+
+    /// Starts what waited for others to end on this node.
+    fn start_waiting(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
+        let lives = |id: &AllocId| self.alloc(*id).is_some_and(|alloc| !alloc.has_ended());
+        let ready = |alloc: &&Box<Alloc>| alloc.is_waiting() && !alloc.wish().after.iter().any(lives);
+        let ready: Vec<_> = self.allocs.iter().filter(ready).map(|alloc| alloc.id()).collect();
+        for id in ready {
+            if let Ok(position) = self.position(id) {
+                self.allocs[position].start(now_ns, actions);
+            }
+            self.settle(id, now_ns, actions);
+        }
+    }
+
+    fn seed_for(&self, id: AllocId) -> u64 {
+        let (high, low) = (u128::from_be_bytes(id.0) >> 64, u128::from_be_bytes(id.0));
+        mix(mix(self.seed, high as u64), low as u64)
+    }
+}

@@ -1,0 +1,90 @@
+//! What of an allocation outlives its agent.
+
+use berth_api::agent::{AllocStatus, RunAlloc};
+
+use super::restart::Window;
+use super::task::{Kill, Phase, Task};
+
+/// One allocation on disk.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct AllocRecord {
+    /// 16 bytes.
+    #[prost(bytes = "vec", tag = "1")]
+    pub alloc_id: Vec<u8>,
+    /// What should run; absent once forgotten.
+    #[prost(message, optional, tag = "2")]
+    pub run: Option<RunAlloc>,
+    /// It should end.
+    #[prost(bool, tag = "3")]
+    pub stop: bool,
+    /// The servers do not want to hear of it any more.
+    #[prost(bool, tag = "4")]
+    pub forgotten: bool,
+    /// And its files are to go.
+    #[prost(bool, tag = "5")]
+    pub purged: bool,
+    /// How it fares.
+    #[prost(message, optional, tag = "6")]
+    pub status: Option<AllocStatus>,
+    /// One for each task of the group.
+    #[prost(message, repeated, tag = "7")]
+    pub tasks: Vec<TaskRecord>,
+    /// The machine restarted while it ran.
+    #[prost(bool, tag = "8")]
+    pub lost: bool,
+    /// The log position that the node's wishes had come to, for the shell to fill in: term.
+    #[prost(uint64, tag = "9")]
+    pub term: u64,
+    /// The log position that the node's wishes had come to, for the shell to fill in: index.
+    #[prost(uint64, tag = "10")]
+    pub index: u64,
+}
+
+/// One task on disk.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct TaskRecord {
+    /// Of the last start.
+    #[prost(uint32, tag = "1")]
+    pub attempt: u32,
+    /// A start was asked for; the process lives, unless it is found to have ended since.
+    #[prost(bool, tag = "2")]
+    pub begun: bool,
+    /// Will not start again.
+    #[prost(bool, tag = "3")]
+    pub dead: bool,
+    /// Nanoseconds since the Unix epoch: between two starts until then.
+    #[prost(uint64, tag = "4")]
+    pub backoff_until_ns: u64,
+    /// Nanoseconds since the Unix epoch.
+    #[prost(uint64, tag = "5")]
+    pub window_start_ns: u64,
+    /// Restarts since then.
+    #[prost(uint32, tag = "6")]
+    pub window_count: u32,
+}
+
+impl From<&Task> for TaskRecord {
+    fn from(task: &Task) -> Self {
+        Self {
+            attempt: task.attempt,
+            begun: matches!(task.phase, Phase::Starting | Phase::Running),
+            dead: task.phase == Phase::Dead,
+            backoff_until_ns: if let Phase::Backoff { until_ns } = task.phase { until_ns } else { 0 },
+            window_start_ns: task.window.start_ns,
+            window_count: task.window.count,
+        }
+    }
+}
+
+impl From<&TaskRecord> for Task {
+    fn from(record: &TaskRecord) -> Self {
+        let phase = match record {
+            TaskRecord { dead: true, .. } => Phase::Dead,
+            TaskRecord { begun: true, .. } => Phase::Starting,
+            TaskRecord { attempt: 0, .. } => Phase::Waiting,
+            TaskRecord { backoff_until_ns, .. } => Phase::Backoff { until_ns: *backoff_until_ns },
+        };
+        let window = Window { start_ns: record.window_start_ns, count: record.window_count };
+        Self { attempt: record.attempt, phase, kill: Kill::No, window }
+    }
+}

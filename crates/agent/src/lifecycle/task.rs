@@ -1,0 +1,62 @@
+//! Where one task is in its life.
+
+use super::restart::Window;
+
+/// The longest time between a kill signal and SIGKILL.
+pub const KILL_TIMEOUT_MS_MAX: u64 = 30_000;
+
+/// How long after a SIGKILL without effect the next one is sent.
+pub(super) const KILL_AGAIN_NS: u64 = 10_000_000_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Phase {
+    /// Its allocation may not start yet.
+    #[default]
+    Waiting,
+    /// A start was asked for, and has not been answered.
+    Starting,
+    /// Its process lives.
+    Running,
+    /// Between two starts.
+    Backoff { until_ns: u64 },
+    /// Will not start again.
+    Dead,
+}
+
+/// How far the killing of a task has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Kill {
+    #[default]
+    No,
+    /// Its shutdown delay runs.
+    Delayed { until_ns: u64 },
+    /// The kill signal was sent.
+    Asked { force_at_ns: u64 },
+    /// SIGKILL was sent.
+    Forced { again_at_ns: u64 },
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Task {
+    pub(super) attempt: u32,
+    pub(super) phase: Phase,
+    pub(super) kill: Kill,
+    pub(super) window: Window,
+}
+
+impl Task {
+    pub(super) fn is_dead(&self) -> bool {
+        self.phase == Phase::Dead
+    }
+
+    /// When time alone changes something.
+    pub(super) fn deadline(&self) -> Option<u64> {
+        match (self.phase, self.kill) {
+            (Phase::Backoff { until_ns }, _) => Some(until_ns),
+            (Phase::Running, Kill::Delayed { until_ns }) => Some(until_ns),
+            (Phase::Running, Kill::Asked { force_at_ns }) => Some(force_at_ns),
+            (Phase::Running, Kill::Forced { again_at_ns }) => Some(again_at_ns),
+            _ => None,
+        }
+    }
+}

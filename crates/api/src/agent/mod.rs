@@ -1,0 +1,24 @@
+//! The protocol between an agent and a server: length-delimited protobuf, many node sessions on one connection.
+//!
+//! The agent dials. Each session opens with [`Hello`] and is answered by [`Welcome`] or [`Refused`]; from then on wishes
+//! flow down as [`Desired`] and observations flow up as [`Update`]. Both sides prove with 16-byte digests that they
+//! hold the same two states, so that a reconnect costs nothing when nothing changed.
+
+mod digest;
+mod frame;
+mod observed;
+mod session;
+mod spec;
+
+pub use digest::{Digest, desired_hash, observed_hash};
+pub use frame::{
+    Ack, Desired, Down, DownFrame, FRAME_BYTES_MAX, FileCancel, FileChunk, FileCredit, FileRead, FrameError,
+    Heartbeat, Hello, Refused, RunAlloc, StopAlloc, Up, UpFrame, Update, Welcome, WelcomeMode, decode_frame,
+    encode_frame,
+};
+pub use observed::{AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskState, TaskStatus};
+pub use session::{AgentSession, AllocId, Identity, Position, Told, UPDATE_BYTES_MAX, UPDATE_DELAY_NS};
+pub use spec::{GroupSpec, LogSpec, NodeSpec, PortBinding, RestartModeSpec, RestartSpec, TaskSpec};
+
+/// The version of this protocol; a server refuses what it does not know by name.
+pub const PROTOCOL_VERSION: u32 = 1;

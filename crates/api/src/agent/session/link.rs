@@ -1,0 +1,76 @@
+//! How far a session has come on its present connection.
+
+/// Updates sent and not yet acknowledged; further changes wait and overwrite each other meanwhile.
+pub(super) const UPDATES_IN_FLIGHT_MAX: u8 = 4;
+
+/// The longest time between heartbeats, should a server ask for none.
+const HEARTBEAT_MS_DEFAULT: u64 = 10_000;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Link {
+    /// No connection.
+    Down,
+    /// Hello is said; what it covers ends at `seq`.
+    Opening { seq: u64 },
+    /// Welcomed.
+    Open(Open),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Open {
+    sent_seq: u64,
+    in_flight: u8,
+    owes_resync: bool,
+    heartbeat_ns: u64,
+    spoke_at_ns: u64,
+}
+
+impl Link {
+    pub(super) fn open(sent_seq: u64, owes_resync: bool, heartbeat_ms: u64, now_ns: u64) -> Self {
+        let heartbeat_ms = if heartbeat_ms == 0 { HEARTBEAT_MS_DEFAULT } else { heartbeat_ms };
+        let heartbeat_ns = heartbeat_ms.saturating_mul(1_000_000);
+        Self::Open(Open { sent_seq, in_flight: 0, owes_resync, heartbeat_ns, spoke_at_ns: now_ns })
+    }
+
+    fn as_open(&self) -> Option<&Open> {
+        if let Self::Open(open) = self { Some(open) } else { None }
+    }
+
+    pub(super) fn heartbeat_at(&self) -> Option<u64> {
+        self.as_open().map(|open| open.spoke_at_ns.saturating_add(open.heartbeat_ns))
+    }
+
+    pub(super) fn may_update(&self) -> bool {
+        self.as_open().is_some_and(|open| open.in_flight < UPDATES_IN_FLIGHT_MAX)
+    }
+
+    pub(super) fn owes_resync(&self) -> bool {
+        self.as_open().is_some_and(|open| open.owes_resync)
+    }
+
+    /// All changes up to this one have been sent, or need not be.
+    pub(super) fn sent_seq(&self) -> u64 {
+        self.as_open().map_or(0, |open| open.sent_seq)
+    }
+
+    pub(super) fn on_ack(&mut self, seq: u64) {
+        if let Self::Open(open) = self {
+            open.in_flight = if seq >= open.sent_seq { 0 } else { open.in_flight.saturating_sub(1) };
+        }
+    }
+
+    pub(super) fn on_sent(&mut self, now_ns: u64) {
+        if let Self::Open(open) = self {
+            open.spoke_at_ns = now_ns;
+        }
+    }
+
+    pub(super) fn on_update(&mut self, seq: u64, complete: bool, now_ns: u64) {
+        if let Self::Open(open) = self {
+            open.sent_seq = seq;
+            open.in_flight += 1;
+            open.owes_resync &= !complete;
+        }
+        self.on_sent(now_ns);
+    }
+}

@@ -1,0 +1,246 @@
+//! A server's half, reduced to what it remembers, checks that both ends agree.
+
+use std::collections::BTreeMap;
+
+use expect_test::{Expect, expect};
+
+use super::*;
+use crate::agent::{Ack, ClientStatus, RunAlloc, StopAlloc, desired_hash, observed_hash};
+
+const MS: u64 = 1_000_000;
+
+fn id(number: u8) -> AllocId {
+    AllocId([number; 16])
+}
+
+fn status(number: u8, description: &str) -> AllocStatus {
+    AllocStatus {
+        alloc_id: id(number).0.to_vec(),
+        status: ClientStatus::Running as i32,
+        description: description.into(),
+        ..AllocStatus::default()
+    }
+}
+
+fn desired(index: u64, run: &[u8], stop: &[u8], forget: &[u8]) -> Desired {
+    Desired {
+        term: 1,
+        index,
+        run: run.iter().map(|n| RunAlloc { alloc_id: id(*n).0.to_vec(), ..RunAlloc::default() }).collect(),
+        stop: stop.iter().map(|n| StopAlloc { alloc_id: id(*n).0.to_vec(), ..StopAlloc::default() }).collect(),
+        forget: forget.iter().map(|n| id(*n).0.to_vec()).collect(),
+        ..Desired::default()
+    }
+}
+
+fn identity() -> Identity {
+    Identity { node_id: [1; 16], secret: vec![2; 16], boot_id: "boot".into() }
+}
+
+/// A session that was welcomed at time 0.
+fn open_session(mode: WelcomeMode) -> AgentSession {
+    let mut session = AgentSession::new(0, UPDATE_DELAY_NS);
+    welcome(&mut session, mode, 0, 0);
+    session
+}
+
+fn welcome(session: &mut AgentSession, mode: WelcomeMode, observed_seq: u64, now_ns: u64) {
+    session.hello(&identity(), NodeSpec::default());
+    let welcome = Welcome { mode: mode as i32, observed_seq, heartbeat_ms: 5_000 };
+    assert_eq!(session.on_down(Down::Welcome(welcome), now_ns), None);
+}
+
+/// What the server hears by `now`, a line a message.
+fn hear(session: &mut AgentSession, now_ns: u64) -> String {
+    let mut out = String::new();
+    while let Some(message) = session.poll(now_ns) {
+        let line = match message {
+            Up::Update(update) => update_line(&update),
+            Up::Heartbeat(heartbeat) => format!("heartbeat seq={}", heartbeat.seq),
+            other => format!("{other:?}"),
+        };
+        out += &format!("{}ms {line}\n", now_ns / MS);
+    }
+    out
+}
+
+fn update_line(update: &Update) -> String {
+    let statuses = update.allocs.iter().map(|bytes| AllocStatus::decode(bytes.clone()).expect("a status"));
+    let told: Vec<_> = statuses.map(|status| format!("{}:{}", status.alloc_id[0], status.description)).collect();
+    let done = if update.resync_done { " resync_done" } else { "" };
+    format!("update seq={} [{}]{done}", update.seq, told.join(" "))
+}
+
+fn check(actual: &str, expected: &Expect) {
+    expected.assert_eq(actual);
+}
+
+#[test]
+fn newer_overwrites_older_and_urgent_takes_all_along() {
+    let mut session = open_session(WelcomeMode::Equal);
+    session.on_down(Down::Desired(desired(1, &[1, 2], &[], &[])), 0);
+    session.observe(id(1), &status(1, "a"), false, 0);
+    session.observe(id(2), &status(2, "b"), false, 100 * MS);
+    session.observe(id(1), &status(1, "c"), false, 200 * MS);
+    assert_eq!(session.deadline(), Some(1_000 * MS));
+    let mut told = hear(&mut session, 999 * MS) + &hear(&mut session, 1_000 * MS);
+    session.observe(id(1), &status(1, "d"), false, 1_100 * MS);
+    session.observe(id(2), &status(2, "e"), true, 1_200 * MS);
+    told += &hear(&mut session, 1_200 * MS);
+    check(
+        &told,
+        &expect![[r#"
+            1000ms update seq=3 [2:b 1:c]
+            1200ms update seq=5 [1:d 2:e]
+        "#]],
+    );
+}
+
+#[test]
+fn an_update_is_a_heartbeat() {
+    let mut session = open_session(WelcomeMode::Equal);
+    session.on_down(Down::Desired(desired(1, &[1], &[], &[])), 0);
+    let mut told = hear(&mut session, 5_000 * MS);
+    session.observe(id(1), &status(1, "a"), true, 9_000 * MS);
+    told += &hear(&mut session, 9_000 * MS);
+    told += &hear(&mut session, 10_000 * MS);
+    told += &hear(&mut session, 14_000 * MS);
+    check(
+        &told,
+        &expect![[r#"
+            5000ms heartbeat seq=0
+            9000ms update seq=1 [1:a]
+            14000ms heartbeat seq=1
+        "#]],
+    );
+}
+
+#[test]
+fn nothing_is_said_before_the_welcome_or_after_the_end() {
+    let mut session = AgentSession::new(0, UPDATE_DELAY_NS);
+    session.on_down(Down::Desired(desired(1, &[1], &[], &[])), 0);
+    session.observe(id(1), &status(1, "a"), true, 0);
+    session.hello(&identity(), NodeSpec::default());
+    assert_eq!((session.poll(u64::MAX), session.deadline()), (None, None));
+    welcome(&mut session, WelcomeMode::Full, 0, 0);
+    session.disconnected();
+    assert_eq!((session.poll(u64::MAX), session.is_open()), (None, false));
+}
+
+#[test]
+fn a_resync_tells_what_is_asked_for() {
+    let script = |mode, observed_seq| {
+        let mut session = open_session(WelcomeMode::Equal);
+        session.on_down(Down::Desired(desired(1, &[1, 2, 3], &[], &[])), 0);
+        for number in 1..=3 {
+            session.observe(id(number), &status(number, "x"), true, 0);
+        }
+        hear(&mut session, 0);
+        session.disconnected();
+        session.hello(&identity(), NodeSpec::default());
+        session.observe(id(1), &status(1, "between hello and welcome"), false, 0);
+        let welcome = Welcome { mode: mode as i32, observed_seq, heartbeat_ms: 5_000 };
+        session.on_down(Down::Welcome(welcome), MS);
+        hear(&mut session, 2 * MS)
+    };
+    check(
+        &[
+            script(WelcomeMode::Equal, 0),
+            script(WelcomeMode::FromSeq, 2),
+            script(WelcomeMode::FromSeq, 9),
+            script(WelcomeMode::Full, 0),
+        ]
+        .concat(),
+        &expect![[r#"
+            2ms update seq=4 [1:between hello and welcome]
+            2ms update seq=4 [3:x 1:between hello and welcome] resync_done
+            2ms update seq=4 [1:between hello and welcome] resync_done
+            2ms update seq=4 [2:x 3:x 1:between hello and welcome] resync_done
+        "#]],
+    );
+}
+
+#[test]
+fn an_empty_resync_is_confirmed_too() {
+    let mut session = open_session(WelcomeMode::Full);
+    check(&hear(&mut session, 0), &expect![[r#"
+        0ms update seq=0 [] resync_done
+    "#]]);
+}
+
+#[test]
+fn a_long_resync_comes_in_parts_that_fit_a_frame() {
+    let mut session = open_session(WelcomeMode::Equal);
+    let numbers: Vec<u8> = (1..=5).collect();
+    session.on_down(Down::Desired(desired(1, &numbers, &[], &[])), 0);
+    let long = "x".repeat(UPDATE_BYTES_MAX / 3);
+    numbers.iter().for_each(|number| session.observe(id(*number), &status(*number, &long), true, 0));
+    session.disconnected();
+    welcome(&mut session, WelcomeMode::Full, 0, 0);
+    let mut parts = Vec::new();
+    while let Some(Up::Update(update)) = session.poll(0) {
+        assert!(update.allocs.iter().map(Bytes::len).sum::<usize>() <= UPDATE_BYTES_MAX);
+        parts.push((update.seq, update.allocs.len(), update.resync_done));
+    }
+    assert_eq!(parts, [(2, 2, false), (4, 2, false), (5, 1, true)]);
+}
+
+#[test]
+fn unacknowledged_updates_are_bounded_and_what_waits_coalesces() {
+    let mut session = open_session(WelcomeMode::Equal);
+    session.on_down(Down::Desired(desired(1, &[1], &[], &[])), 0);
+    let mut told = String::new();
+    for turn in 0..10 {
+        session.observe(id(1), &status(1, &turn.to_string()), true, 0);
+        told += &hear(&mut session, 0);
+    }
+    session.on_down(Down::Ack(Ack { seq: 1 }), 0);
+    told += &hear(&mut session, 0);
+    check(
+        &told,
+        &expect![[r#"
+            0ms update seq=1 [1:0]
+            0ms update seq=2 [1:1]
+            0ms update seq=3 [1:2]
+            0ms update seq=4 [1:3]
+            0ms update seq=10 [1:9]
+        "#]],
+    );
+}
+
+#[test]
+fn wishes_older_than_the_last_are_dropped() {
+    let mut session = open_session(WelcomeMode::Equal);
+    assert!(session.on_down(Down::Desired(desired(7, &[1], &[], &[])), 0).is_some());
+    let before = session.digests();
+    assert_eq!(session.on_down(Down::Desired(desired(6, &[2], &[], &[])), 0), None);
+    assert_eq!(session.on_down(Down::Desired(Desired { term: 0, ..desired(9, &[2], &[], &[]) }), 0), None);
+    assert_eq!(session.digests(), before);
+    assert!(session.on_down(Down::Desired(desired(7, &[2], &[], &[])), 0).is_some());
+}
+
+#[test]
+fn digests_follow_every_change_and_survive_a_restart() {
+    let mut session = open_session(WelcomeMode::Equal);
+    let mut observed = BTreeMap::new();
+    session.on_down(Down::Desired(desired(1, &[1, 2, 3, 4], &[], &[])), 0);
+    for (number, text) in [(1, "a"), (2, "b"), (1, "c"), (3, "d"), (9, "never asked for")] {
+        session.observe(id(number), &status(number, text), false, 0);
+        observed.insert(number, status(number, text));
+    }
+    session.on_down(Down::Desired(desired(2, &[], &[2], &[3])), 0);
+    session.on_down(Down::Desired(Desired { full: true, ..desired(3, &[1, 5], &[2], &[]) }), 0);
+
+    let wishes = [(1, false), (2, true), (5, false)];
+    let mut expected = (Digest::default(), Digest::default());
+    wishes.iter().for_each(|(number, stop)| expected.0.add(desired_hash(&id(*number).0, *stop)));
+    [1, 2].iter().for_each(|number| expected.1.add(observed_hash(&observed[number].encode_to_vec())));
+    assert_eq!(session.digests(), expected);
+
+    let mut restarted = AgentSession::new(7, UPDATE_DELAY_NS);
+    for (number, stop) in [(1, false), (2, true)] {
+        restarted.restore(id(number), stop, &observed[&number], (1, 3));
+    }
+    assert_eq!(restarted.digests().1, expected.1);
+    assert_eq!((restarted.position(), restarted.seq()), ((1, 3), 7 << 32));
+}

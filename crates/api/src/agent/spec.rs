@@ -1,0 +1,196 @@
+//! What an agent must know to run an allocation, and what a server must know to place one.
+
+use std::collections::BTreeMap;
+
+/// A node as its agent describes it.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct NodeSpec {
+    /// For people; the host's name by default.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// The datacenter's name.
+    #[prost(string, tag = "2")]
+    pub datacenter: String,
+    /// The node pool's name.
+    #[prost(string, tag = "3")]
+    pub node_pool: String,
+    /// The operator's own class; may be empty.
+    #[prost(string, tag = "4")]
+    pub node_class: String,
+    /// Fingerprints without their `attr.` prefix: `kernel.name` → `linux`, `driver.raw_exec` → `1`.
+    #[prost(btree_map = "string, string", tag = "5")]
+    pub attributes: BTreeMap<String, String>,
+    /// The operator's own labels.
+    #[prost(btree_map = "string, string", tag = "6")]
+    pub meta: BTreeMap<String, String>,
+    /// MHz, all of the machine.
+    #[prost(uint32, tag = "7")]
+    pub cpu_mhz: u32,
+    /// MiB, all of the machine.
+    #[prost(uint32, tag = "8")]
+    pub memory_mb: u32,
+    /// MiB free for allocations.
+    #[prost(uint32, tag = "9")]
+    pub disk_mb: u32,
+    /// MHz that allocations may not have.
+    #[prost(uint32, tag = "10")]
+    pub reserved_cpu_mhz: u32,
+    /// MiB that allocations may not have.
+    #[prost(uint32, tag = "11")]
+    pub reserved_memory_mb: u32,
+    /// MiB that allocations may not have.
+    #[prost(uint32, tag = "12")]
+    pub reserved_disk_mb: u32,
+    /// Host ports that allocations may not have.
+    #[prost(uint32, repeated, tag = "13")]
+    pub reserved_ports: Vec<u32>,
+    /// The address on which allocations' ports are reached.
+    #[prost(string, tag = "14")]
+    pub host_ip: String,
+    /// First port handed out to allocations that name none; 20000 when 0.
+    #[prost(uint32, tag = "15")]
+    pub dynamic_port_min: u32,
+    /// Last of these ports; 32000 when 0.
+    #[prost(uint32, tag = "16")]
+    pub dynamic_port_max: u32,
+    /// The agent's own version.
+    #[prost(string, tag = "17")]
+    pub version: String,
+}
+
+/// A job's group, as much of it as an agent needs. Shared by all allocations of a group and job version.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct GroupSpec {
+    /// The job's namespace.
+    #[prost(string, tag = "1")]
+    pub namespace: String,
+    /// The job's id.
+    #[prost(string, tag = "2")]
+    pub job_id: String,
+    /// The job's name.
+    #[prost(string, tag = "3")]
+    pub job_name: String,
+    /// `service`, `batch`, `system` or `sysbatch`.
+    #[prost(string, tag = "4")]
+    pub job_type: String,
+    /// The region's name.
+    #[prost(string, tag = "5")]
+    pub region: String,
+    /// The group's name.
+    #[prost(string, tag = "6")]
+    pub group: String,
+    /// The tasks, in order of declaration.
+    #[prost(message, repeated, tag = "7")]
+    pub tasks: Vec<TaskSpec>,
+    /// The job's labels, overlaid by the group's.
+    #[prost(btree_map = "string, string", tag = "8")]
+    pub meta: BTreeMap<String, String>,
+    /// MiB of disk for task directories and logs.
+    #[prost(uint32, tag = "9")]
+    pub disk_mb: u32,
+    /// Milliseconds waited before any kill signal of this group.
+    #[prost(uint64, tag = "10")]
+    pub shutdown_delay_ms: u64,
+}
+
+/// One task of a group.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct TaskSpec {
+    /// Unique in its group; names its directory.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// The driver's name.
+    #[prost(string, tag = "2")]
+    pub driver: String,
+    /// The driver's settings as a JSON object; strings in it may hold `${...}`.
+    #[prost(string, tag = "3")]
+    pub config_json: String,
+    /// Empty for the driver's default.
+    #[prost(string, tag = "4")]
+    pub user: String,
+    /// Values may hold `${...}`.
+    #[prost(btree_map = "string, string", tag = "5")]
+    pub env: BTreeMap<String, String>,
+    /// MHz.
+    #[prost(uint32, tag = "6")]
+    pub cpu_mhz: u32,
+    /// MiB.
+    #[prost(uint32, tag = "7")]
+    pub memory_mb: u32,
+    /// When it ends by itself.
+    #[prost(message, required, tag = "8")]
+    pub restart: RestartSpec,
+    /// The task's own labels; overlay the group's.
+    #[prost(btree_map = "string, string", tag = "9")]
+    pub meta: BTreeMap<String, String>,
+    /// Milliseconds between the kill signal and SIGKILL.
+    #[prost(uint64, tag = "10")]
+    pub kill_timeout_ms: u64,
+    /// As `SIGTERM`; empty for the driver's default.
+    #[prost(string, tag = "11")]
+    pub kill_signal: String,
+    /// How output is kept.
+    #[prost(message, required, tag = "12")]
+    pub logs: LogSpec,
+    /// When it ends, the other tasks are stopped.
+    #[prost(bool, tag = "13")]
+    pub leader: bool,
+    /// Milliseconds waited before this task's kill signal.
+    #[prost(uint64, tag = "14")]
+    pub shutdown_delay_ms: u64,
+}
+
+/// What the agent does once restarts are used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum RestartModeSpec {
+    /// The allocation has failed.
+    Fail = 0,
+    /// Wait for the interval to end, then try again.
+    Delay = 1,
+}
+
+/// How often a task is started again on its node.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct RestartSpec {
+    /// Restarts allowed in one interval.
+    #[prost(uint32, tag = "1")]
+    pub attempts: u32,
+    /// Milliseconds.
+    #[prost(uint64, tag = "2")]
+    pub interval_ms: u64,
+    /// Milliseconds before each restart; up to a quarter more at random.
+    #[prost(uint64, tag = "3")]
+    pub delay_ms: u64,
+    /// Once attempts are used up.
+    #[prost(enumeration = "RestartModeSpec", tag = "4")]
+    pub mode: i32,
+}
+
+/// How a task's output is kept.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct LogSpec {
+    /// Files kept for each of stdout and stderr.
+    #[prost(uint32, tag = "1")]
+    pub max_files: u32,
+    /// MiB a file.
+    #[prost(uint32, tag = "2")]
+    pub max_file_size_mb: u32,
+    /// Keep nothing.
+    #[prost(bool, tag = "3")]
+    pub disabled: bool,
+}
+
+/// A port of an allocation, as decided by the scheduler.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct PortBinding {
+    /// Its name in the job.
+    #[prost(string, tag = "1")]
+    pub label: String,
+    /// The port on the host.
+    #[prost(uint32, tag = "2")]
+    pub host_port: u32,
+    /// The port inside the task's network; 0 for the same as on the host.
+    #[prost(uint32, tag = "3")]
+    pub to: u32,
+}

@@ -1,0 +1,3 @@
+//! What crosses a wire: the agent protocol and the HTTP API's types and client. Nothing here decides anything.
+
+pub mod agent;

@@ -1,0 +1,111 @@
+//! What is wrong with a job file, where, and what to do about it.
+
+mod excerpt;
+
+use std::fmt;
+
+pub use excerpt::Excerpt;
+
+/// One mistake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// What is wrong: lower case, no full stop.
+    pub message: String,
+    /// The file's name, as the caller gave it.
+    pub file: String,
+    /// Where in the file.
+    pub place: Place,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+/// Where in its file a mistake stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// At this line.
+    Line(Excerpt),
+    /// At this path of a JSON document, as `Job.TaskGroups[0].Count`.
+    Path(String),
+    /// Everywhere.
+    File,
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "error: {}", self.message)?;
+        let margin = match &self.place {
+            Place::Line(excerpt) => excerpt.line.to_string().len(),
+            Place::Path(_) | Place::File => 1,
+        };
+        match &self.place {
+            Place::Line(excerpt) => {
+                writeln!(f, "{:margin$}--> {}:{}:{}", "", self.file, excerpt.line, excerpt.column)?;
+                excerpt.draw(f, margin)?;
+            }
+            Place::Path(path) => writeln!(f, "{:margin$}--> {}: {path}", "", self.file)?,
+            Place::File => writeln!(f, "{:margin$}--> {}", "", self.file)?,
+        }
+        self.help.iter().try_for_each(|help| writeln!(f, "{:margin$} = help: {help}", ""))
+    }
+}
+
+/// All mistakes that were found, at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostics {
+    first: Diagnostic,
+    others: Vec<Diagnostic>,
+    omitted: usize,
+}
+
+impl Diagnostics {
+    /// The mistakes and how many more there are than these; none when there are none.
+    pub(crate) fn new(found: Vec<Diagnostic>, omitted: usize) -> Option<Self> {
+        let mut found = found.into_iter();
+        let first = found.next()?;
+        Some(Self { first, others: found.collect(), omitted })
+    }
+
+    /// Every mistake, in order of discovery.
+    pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// Mistakes that were found too, but not kept.
+    pub fn omitted(&self) -> usize {
+        self.omitted
+    }
+}
+
+impl From<Diagnostic> for Diagnostics {
+    fn from(first: Diagnostic) -> Self {
+        Self { first, others: Vec::new(), omitted: 0 }
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.first)?;
+        self.others.iter().try_for_each(|diagnostic| write!(f, "\n{diagnostic}"))?;
+        if self.omitted > 0 {
+            writeln!(f, "\nand {} more", self.omitted)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+/// A word of the source in backquotes, safe to print: cut when long, and without what would steer a terminal.
+pub(crate) fn quoted(word: &str) -> String {
+    const CHARS_MAX: usize = 64;
+    let mut chars = word.chars();
+    let cut: String = chars.by_ref().take(CHARS_MAX).map(printable).collect();
+    let dots = if chars.next().is_some() { "…" } else { "" };
+    format!("`{cut}{dots}`")
+}
+
+/// The character, or a mark in place of one that would steer a terminal or turn the reading direction.
+fn printable(c: char) -> char {
+    let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if c.is_control() || turns { char::REPLACEMENT_CHARACTER } else { c }
+}

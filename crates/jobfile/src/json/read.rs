@@ -1,0 +1,112 @@
+//! JSON text to values. Paths stand in for places, as most JSON comes on one line.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+use crate::{
+    limits::DEPTH_MAX,
+    report::Report,
+    span::Span,
+    tree::{Entry, Form, Name, Node, Tree},
+};
+
+/// The whole document; null, and a mistake in the report, if it is not JSON.
+pub(super) fn document(source: &str, report: &Report<'_>) -> Node {
+    let mut deserializer = serde_json::Deserializer::from_str(source);
+    let read = Level(0).deserialize(&mut deserializer).and_then(|node| deserializer.end().map(|()| node));
+    read.unwrap_or_else(|fault| {
+        let message = fault.to_string();
+        // The library ends its messages with the place, which the report shows in its own way.
+        let what = message.rsplit_once(" at line ").map_or(message.as_str(), |(what, _)| what);
+        let at = offset(source, fault.line(), fault.column());
+        report.error(Span::new(at, at + 1), format!("not valid JSON: {what}"));
+        node(Tree::Null)
+    })
+}
+
+/// The byte at a line and a column, both from 1.
+fn offset(source: &str, line: usize, column: usize) -> usize {
+    let before: usize = source.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+    before + column.saturating_sub(1)
+}
+
+fn node(tree: Tree) -> Node {
+    Node { span: Span::default(), tree }
+}
+
+/// Reads a value that stands so many lists and objects deep.
+#[derive(Clone, Copy)]
+struct Level(usize);
+
+impl Level {
+    fn deeper<E: Error>(self) -> Result<Self, E> {
+        let fits = self.0 < DEPTH_MAX;
+        fits.then_some(Self(self.0 + 1))
+            .ok_or_else(|| E::custom(format!("nested more than {DEPTH_MAX} levels deep")))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Level {
+    type Value = Node;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        deserializer.deserialize_any(self).map(node)
+    }
+}
+
+impl<'de> Visitor<'de> for Level {
+    type Value = Tree;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Tree, E> {
+        Ok(Tree::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Tree, E> {
+        Ok(Tree::Int(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Tree, E> {
+        Ok(i64::try_from(value).map_or(Tree::Float(value as f64), Tree::Int))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Tree, E> {
+        Ok(Tree::Float(value))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Tree, E> {
+        text(value).map(Tree::Text)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Tree, A::Error> {
+        let level = self.deeper()?;
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(level)? {
+            list.push(item);
+        }
+        Ok(Tree::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Tree, A::Error> {
+        let level = self.deeper()?;
+        let mut entries = Vec::new();
+        while let Some(key) = members.next_key::<String>()? {
+            let key = Name { text: text(&key)?, span: Span::default() };
+            entries.push(Entry { key, form: Form::Attribute, value: members.next_value_seed(level)? });
+        }
+        Ok(Tree::Object(entries))
+    }
+}
+
+/// No program's argument, variable or path can hold a NUL.
+fn text<E: Error>(value: &str) -> Result<String, E> {
+    if value.contains('\0') { Err(E::custom("text has a NUL character")) } else { Ok(value.to_owned()) }
+}

@@ -1,0 +1,13 @@
+//! What a source may measure: job files come from strangers, so their cost is bounded before they are read.
+
+/// Bytes that a job file may have.
+pub const SOURCE_BYTES_MAX: usize = 4 << 20;
+/// Blocks, lists, objects, brackets and templates that may stand inside one another.
+pub const DEPTH_MAX: usize = 64;
+/// Lists and objects that may stand inside one another in a free-form setting. Less than [`DEPTH_MAX`], so that what
+/// one syntax accepts still fits below the job, group and task levels of the other.
+pub(crate) const SETTING_DEPTH_MAX: usize = 32;
+/// Diagnostics that one reading gives; the others are only counted.
+pub(crate) const DIAGNOSTICS_MAX: usize = 20;
+/// Bytes of an id or a name.
+pub(crate) const NAME_BYTES_MAX: usize = 128;

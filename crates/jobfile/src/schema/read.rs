@@ -1,0 +1,138 @@
+//! Typed values of a block's fields. A value of the wrong type is reported and then treated as absent.
+
+use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
+
+use berth_model::value::Value;
+
+use super::Body;
+use crate::{
+    diagnostic::quoted,
+    duration,
+    report::At,
+    setting,
+    source::Syntax,
+    suggest::nearest,
+    tree::{Entry, Node, Tree},
+};
+
+impl Body<'_> {
+    /// Text; numbers and truth values stand for how they are written.
+    pub fn text(&self, name: &str) -> Option<String> {
+        let node = self.get(name)?;
+        node.tree.to_text().or_else(|| self.mistyped(name, node, "text"))
+    }
+
+    /// Text that is not empty: many clients send empty text for what was never set.
+    pub fn filled_text(&self, name: &str) -> Option<String> {
+        self.text(name).filter(|text| !text.is_empty())
+    }
+
+    /// A truth value.
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        let node = self.get(name)?;
+        node.tree.to_bool().or_else(|| self.mistyped(name, node, "true or false"))
+    }
+
+    /// A whole number within limits.
+    pub fn number<T: TryFrom<i64>>(&self, name: &str, limits: RangeInclusive<i64>) -> Option<T> {
+        let node = self.get(name)?;
+        let Some(number) = node.tree.to_whole() else { return self.mistyped(name, node, "a whole number") };
+        let fitting = Some(number).filter(|n| limits.contains(n)).and_then(|n| T::try_from(n).ok());
+        if fitting.is_none() {
+            let (word, min, max) = (self.word(name), limits.start(), limits.end());
+            self.report.error(self.at(name), format!("`{word}` is {number}, but must be {min} to {max}"));
+        }
+        fitting
+    }
+
+    /// A duration: text as `1h30m`, or in JSON a number of nanoseconds.
+    pub fn duration(&self, name: &str) -> Option<Duration> {
+        const HELP: &str = "write a number with its unit, as in \"1h30m\", \"5s\" or \"100ms\"";
+        let node = self.get(name)?;
+        let duration = match (&node.tree, self.syntax) {
+            (Tree::Text(text), _) => duration::parse(text),
+            (Tree::Int(nanos), Syntax::Json) => u128::try_from(*nanos).ok().and_then(duration::from_nanos),
+            _ => None,
+        };
+        if duration.is_none() {
+            self.report.error_with_help(self.at(name), format!("`{}` is not a duration", self.word(name)), HELP);
+        }
+        duration
+    }
+
+    /// One of a few words.
+    pub fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Option<T> {
+        let text = self.filled_text(name)?;
+        let chosen = choices.iter().find(|(word, _)| *word == text).map(|(_, choice)| *choice);
+        if chosen.is_none() {
+            let message = format!("{} is not a {} of {}", quoted(&text), self.word(name), self.what());
+            let words = choices.iter().map(|(word, _)| *word);
+            let help = nearest(&text, words.clone()).map_or_else(
+                || format!("known are {}", words.collect::<Vec<_>>().join(", ")),
+                |word| format!("did you mean `{word}`?"),
+            );
+            self.report.error_with_help(self.at(name), message, help);
+        }
+        chosen
+    }
+
+    /// A list of texts.
+    pub fn texts(&self, name: &str) -> Option<Vec<String>> {
+        let node = self.get(name)?;
+        let texts = match &node.tree {
+            Tree::List(items) => items.iter().map(|item| item.tree.to_text()).collect(),
+            _ => None,
+        };
+        texts.or_else(|| self.mistyped(name, node, "a list of texts"))
+    }
+
+    /// Texts by key.
+    pub fn text_map(&self, name: &str) -> BTreeMap<String, String> {
+        let mut map = BTreeMap::new();
+        for entry in self.members(name) {
+            let key = &entry.key.text;
+            let Some(text) = entry.value.tree.to_text() else {
+                let message = format!("expected text, found {}", entry.value.tree.kind());
+                self.report.error(self.at_member(name, entry), format!("{} in `{}`: {message}", quoted(key), self.word(name)));
+                continue;
+            };
+            if map.insert(key.clone(), text).is_some() {
+                self.report.error(self.at_member(name, entry), format!("{} is given twice", quoted(key)));
+            }
+        }
+        map
+    }
+
+    /// Settings of any type by key.
+    pub fn settings(&self, name: &str) -> BTreeMap<String, Value> {
+        setting::map(self.members(name)).unwrap_or_else(|fault| {
+            let at = match self.syntax {
+                Syntax::Hcl => fault.span.into(),
+                Syntax::Json => self.at(name),
+            };
+            self.report.error(at, fault.message);
+            BTreeMap::new()
+        })
+    }
+
+    fn members(&self, name: &str) -> &[Entry] {
+        match self.get(name).map(|node| (node, &node.tree)) {
+            None => &[],
+            Some((_, Tree::Object(entries))) => entries,
+            Some((node, _)) => self.mistyped(name, node, "names with values").unwrap_or(&[]),
+        }
+    }
+
+    fn at_member(&self, name: &str, entry: &Entry) -> At {
+        match self.syntax {
+            Syntax::Hcl => entry.key.span.into(),
+            Syntax::Json => self.at(name),
+        }
+    }
+
+    fn mistyped<T>(&self, name: &str, node: &Node, wanted: &str) -> Option<T> {
+        let message = format!("`{}` must be {wanted}, found {}", self.word(name), node.tree.kind());
+        self.report.error(self.at(name), message);
+        None
+    }
+}

@@ -1,0 +1,74 @@
+//! Free-form settings, as drivers take them: values as they are written, with nested blocks as lists of maps.
+
+use std::collections::BTreeMap;
+
+use berth_model::value::Value;
+
+use crate::{
+    diagnostic::quoted,
+    limits::SETTING_DEPTH_MAX,
+    span::Span,
+    tree::{Entry, Form, Name, Node, Tree},
+};
+
+/// A setting that cannot be kept.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub span: Span,
+    pub message: String,
+}
+
+/// Settings by key. A block may stand several times; each time adds a map to its list.
+pub(crate) fn map(entries: &[Entry]) -> Result<BTreeMap<String, Value>, Fault> {
+    members(entries, SETTING_DEPTH_MAX)
+}
+
+fn members(entries: &[Entry], levels: usize) -> Result<BTreeMap<String, Value>, Fault> {
+    let mut map = BTreeMap::new();
+    for Entry { key, form, value } in entries {
+        let before = map.remove(&key.text);
+        let value = match (form, before) {
+            (Form::Attribute, None) => self::value(value, levels)?,
+            (Form::Block { labels }, None) => Value::List(vec![block(labels, value, levels)?]),
+            (Form::Block { labels }, Some(Value::List(mut blocks))) => {
+                blocks.push(block(labels, value, levels)?);
+                Value::List(blocks)
+            }
+            _ => return Err(Fault { span: key.span, message: format!("{} is given twice", quoted(&key.text)) }),
+        };
+        map.insert(key.text.clone(), value);
+    }
+    Ok(map)
+}
+
+/// A block's content; each label is one more level around it.
+fn block(labels: &[Name], node: &Node, levels: usize) -> Result<Value, Fault> {
+    let levels = deeper(levels, node.span)?;
+    match labels.split_first() {
+        None => value(node, levels),
+        Some((label, inner)) => {
+            let inner = Value::List(vec![block(inner, node, levels)?]);
+            Ok(Value::Map(BTreeMap::from([(label.text.clone(), inner)])))
+        }
+    }
+}
+
+fn value(node: &Node, levels: usize) -> Result<Value, Fault> {
+    Ok(match &node.tree {
+        Tree::Null => Value::Null,
+        Tree::Bool(value) => Value::Bool(*value),
+        Tree::Int(value) => Value::Int(*value),
+        Tree::Float(value) => Value::Float(*value),
+        Tree::Text(value) => Value::String(value.clone()),
+        Tree::List(items) => {
+            let levels = deeper(levels, node.span)?;
+            Value::List(items.iter().map(|item| value(item, levels)).collect::<Result<_, _>>()?)
+        }
+        Tree::Object(entries) => Value::Map(members(entries, deeper(levels, node.span)?)?),
+    })
+}
+
+fn deeper(levels: usize, span: Span) -> Result<usize, Fault> {
+    let message = || format!("setting is nested more than {SETTING_DEPTH_MAX} levels deep");
+    levels.checked_sub(1).ok_or_else(|| Fault { span, message: message() })
+}

@@ -1,0 +1,40 @@
+//! A source before it is read: its size, its encoding and its syntax.
+
+use crate::{
+    diagnostic::{Diagnostic, Diagnostics, Excerpt, Place},
+    limits::SOURCE_BYTES_MAX,
+};
+
+/// How a job is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Syntax {
+    Hcl,
+    Json,
+}
+
+/// Guesses the syntax from the first character, or the file's name.
+pub(crate) fn syntax_of(source: &str, file: &str) -> Syntax {
+    let json = source.trim_start().starts_with('{') || file.ends_with(".json");
+    if json { Syntax::Json } else { Syntax::Hcl }
+}
+
+/// The text without its byte order mark, if it is not too long and is UTF-8 without NUL.
+pub(crate) fn checked<'s>(source: &'s [u8], file: &str) -> Result<&'s str, Diagnostics> {
+    if source.len() > SOURCE_BYTES_MAX {
+        let message = format!("job file has {} bytes, the limit is {SOURCE_BYTES_MAX}", source.len());
+        return Err(Diagnostic { message, file: file.to_owned(), place: Place::File, help: None }.into());
+    }
+    let (valid, broken) = match str::from_utf8(source) {
+        Ok(text) => (text, None),
+        Err(e) => {
+            let valid = source.get(..e.valid_up_to()).and_then(|s| str::from_utf8(s).ok());
+            (valid.unwrap_or_default(), Some("job file is not UTF-8 from here on"))
+        }
+    };
+    let nul = valid.find('\0').map(|at| (at, "job file has a NUL byte"));
+    if let Some((at, message)) = nul.or(broken.map(|message| (valid.len(), message))) {
+        let place = Place::Line(Excerpt::of(valid, at..at + 1));
+        return Err(Diagnostic { message: message.into(), file: file.to_owned(), place, help: None }.into());
+    }
+    Ok(valid.strip_prefix('\u{feff}').unwrap_or(valid))
+}

@@ -1,0 +1,106 @@
+//! What both syntaxes turn into: values with their places, before anyone asks what they mean.
+
+use crate::span::Span;
+
+/// A value and where it stands.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub span: Span,
+    pub tree: Tree,
+}
+
+/// The JSON data model, with entries in order and repeated ones kept: HCL repeats blocks, and mistakes repeat keys.
+#[derive(Debug)]
+pub(crate) enum Tree {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(String),
+    List(Vec<Node>),
+    Object(Vec<Entry>),
+}
+
+/// One named value of an object.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub key: Name,
+    /// How it was written.
+    pub form: Form,
+    pub value: Node,
+}
+
+/// How an entry was written.
+#[derive(Debug)]
+pub(crate) enum Form {
+    /// `key = value`, or a member of a JSON object.
+    Attribute,
+    /// `key "label" { ... }`; its value is an object.
+    Block { labels: Vec<Name> },
+}
+
+/// A word and where it stands.
+#[derive(Debug, Clone)]
+pub(crate) struct Name {
+    pub text: String,
+    pub span: Span,
+}
+
+impl Tree {
+    /// What messages call such a value.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "a truth value",
+            Self::Int(_) | Self::Float(_) => "a number",
+            Self::Text(_) => "text",
+            Self::List(_) => "a list",
+            Self::Object(_) => "an object",
+        }
+    }
+
+    /// Whether it says nothing, as the many fields do that clients send without having set them.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Null => true,
+            Self::Bool(value) => !value,
+            Self::Int(value) => *value == 0,
+            Self::Float(value) => *value == 0.0,
+            Self::Text(value) => value.is_empty(),
+            Self::List(items) => items.is_empty(),
+            Self::Object(entries) => entries.iter().all(|e| e.value.tree.is_empty()),
+        }
+    }
+
+    /// Text, or what is written the same way as text.
+    pub fn to_text(&self) -> Option<String> {
+        match self {
+            Self::Text(value) => Some(value.clone()),
+            Self::Bool(value) => Some(value.to_string()),
+            Self::Int(value) => Some(value.to_string()),
+            Self::Float(value) => Some(value.to_string()),
+            Self::Null | Self::List(_) | Self::Object(_) => None,
+        }
+    }
+
+    /// A whole number, or text that spells one.
+    pub fn to_whole(&self) -> Option<i64> {
+        /// Up to here 64-bit floats tell whole numbers apart.
+        const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+        match self {
+            Self::Int(value) => Some(*value),
+            Self::Float(value) if value.fract() == 0.0 && value.abs() <= EXACT_MAX => Some(*value as i64),
+            Self::Text(value) => value.parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// A truth value, or text that spells one.
+    pub fn to_bool(&self) -> Option<bool> {
+        match self {
+            Self::Bool(value) => Some(*value),
+            Self::Text(value) => value.parse().ok(),
+            _ => None,
+        }
+    }
+}

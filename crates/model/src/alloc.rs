@@ -1,0 +1,197 @@
+//! An allocation: one instance of a job's group on one node, from placement to end.
+
+use minicbor::{Decode, Encode};
+
+use crate::{
+    ids::{AllocId, NodeId},
+    time::Timestamp,
+};
+
+/// What the cluster wishes of an allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(index_only)]
+pub enum DesiredStatus {
+    /// Should run.
+    #[n(0)]
+    Run,
+    /// Should end.
+    #[n(1)]
+    Stop,
+}
+
+impl DesiredStatus {
+    /// The word used in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Stop => "stop",
+        }
+    }
+}
+
+/// How an allocation fares. Only the terminal ones are ever in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(index_only)]
+pub enum ClientStatus {
+    /// Placed; nothing has started yet, or its agent has not told.
+    #[n(0)]
+    Pending,
+    /// A task runs.
+    #[n(1)]
+    Running,
+    /// Ended well, or as wished.
+    #[n(2)]
+    Complete,
+    /// Ended badly.
+    #[n(3)]
+    Failed,
+    /// Its node was given up, or restarted.
+    #[n(4)]
+    Lost,
+}
+
+impl ClientStatus {
+    /// Whether it will never change again.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Complete | Self::Failed | Self::Lost)
+    }
+
+    /// The word used in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Complete => "complete",
+            Self::Failed => "failed",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// The decision that an allocation shall exist. Job, version and evaluation are those of the plan it stands in.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Placement {
+    /// The new allocation.
+    #[n(0)]
+    pub id: AllocId,
+    /// Where it runs.
+    #[n(1)]
+    pub node: NodeId,
+    /// Position of its group in the job.
+    #[n(2)]
+    pub group: u16,
+    /// Which of the group's allocations it is, from 0.
+    #[n(3)]
+    pub name_index: u32,
+    /// Host ports, in the order in which the group declares them.
+    #[n(4)]
+    pub ports: Vec<u16>,
+    /// Allocations on the same node that must have ended before this one starts: it inherits their room.
+    #[n(5)]
+    pub after: Vec<AllocId>,
+    /// Whom it replaces.
+    #[n(6)]
+    pub previous: Option<AllocId>,
+    /// When it replaces a failed one: the times of the replacements so far that still count, this one included.
+    #[n(7)]
+    pub reschedules: Vec<Timestamp>,
+}
+
+/// The decision that an allocation shall end.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Stop {
+    /// Which.
+    #[n(0)]
+    pub alloc: AllocId,
+    /// Why, for people.
+    #[n(1)]
+    pub reason: StopReason,
+}
+
+/// Why an allocation should end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(index_only)]
+pub enum StopReason {
+    /// Its job was stopped.
+    #[n(0)]
+    JobStopped,
+    /// A newer version of its job replaces it.
+    #[n(1)]
+    JobUpdated,
+    /// Its group wants fewer.
+    #[n(2)]
+    NotNeeded,
+    /// Its node is down.
+    #[n(3)]
+    NodeLost,
+    /// It failed and was replaced.
+    #[n(4)]
+    Rescheduled,
+    /// Somebody asked for this one to end.
+    #[n(5)]
+    Requested,
+    /// Its node does not fit its job any more.
+    #[n(6)]
+    NodeNotEligible,
+}
+
+impl StopReason {
+    /// The sentence shown to people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::JobStopped => "alloc not needed because the job was stopped",
+            Self::JobUpdated => "alloc is replaced because the job was updated",
+            Self::NotNeeded => "alloc not needed due to the job's count",
+            Self::NodeLost => "alloc is lost since its node is down",
+            Self::Rescheduled => "alloc was rescheduled because it failed",
+            Self::Requested => "alloc was stopped by request",
+            Self::NodeNotEligible => "alloc not needed because its node is not eligible",
+        }
+    }
+}
+
+/// How one task of an ended allocation ended.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct TaskResult {
+    /// Of its last process; -1 when unknown.
+    #[n(0)]
+    pub exit_code: i32,
+    /// The signal that ended it; 0 for none.
+    #[n(1)]
+    pub signal: i32,
+    /// Whether the kernel ended it for want of memory.
+    #[n(2)]
+    pub oom_killed: bool,
+    /// Whether it ended badly for good.
+    #[n(3)]
+    pub failed: bool,
+    /// How often it was started again.
+    #[n(4)]
+    pub restarts: u32,
+    /// By the node's clock; zero for never.
+    #[n(5)]
+    pub started_at: Timestamp,
+    /// By the node's clock; zero for never.
+    #[n(6)]
+    pub finished_at: Timestamp,
+    /// Its last event, cut to [`RESULT_MESSAGE_BYTES_MAX`].
+    #[n(7)]
+    pub message: String,
+}
+
+/// Longest message of a task's result in the log.
+pub const RESULT_MESSAGE_BYTES_MAX: usize = 256;
+
+/// The end of an allocation, as its agent reported it or as the cluster decided when it gave its node up.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct AllocEnd {
+    /// Which.
+    #[n(0)]
+    pub alloc: AllocId,
+    /// A terminal status.
+    #[n(1)]
+    pub status: ClientStatus,
+    /// One for each task of the group; empty when nobody knows.
+    #[n(2)]
+    pub tasks: Vec<TaskResult>,
+}

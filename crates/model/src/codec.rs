@@ -1,0 +1,88 @@
+//! Encoding of types that CBOR derives do not cover, for `#[cbor(with = ...)]`.
+
+/// A [`std::time::Duration`] as whole nanoseconds (u64: up to 584 years).
+pub mod duration {
+    use std::time::Duration;
+
+    use minicbor::{Decoder, Encoder, decode as de, encode as en};
+
+    /// Writes nanoseconds, saturating.
+    pub fn encode<C, W: en::Write>(
+        span: &Duration,
+        e: &mut Encoder<W>,
+        _: &mut C,
+    ) -> Result<(), en::Error<W::Error>> {
+        e.u64(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))?.ok()
+    }
+
+    /// Reads nanoseconds.
+    pub fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<Duration, de::Error> {
+        d.u64().map(Duration::from_nanos)
+    }
+}
+
+/// A shared value, written as the value itself.
+pub mod shared {
+    use std::sync::Arc;
+
+    use minicbor::{Decode, Decoder, Encode, Encoder, decode as de, encode as en};
+
+    /// Writes the value.
+    pub fn encode<C, T: Encode<C>, W: en::Write>(
+        value: &Arc<T>,
+        e: &mut Encoder<W>,
+        context: &mut C,
+    ) -> Result<(), en::Error<W::Error>> {
+        value.as_ref().encode(e, context)
+    }
+
+    /// Reads the value.
+    pub fn decode<'b, C, T: Decode<'b, C>>(d: &mut Decoder<'b>, context: &mut C) -> Result<Arc<T>, de::Error> {
+        T::decode(d, context).map(Arc::new)
+    }
+}
+
+/// A shared value that may be absent.
+pub mod shared_option {
+    use std::sync::Arc;
+
+    use minicbor::{Decode, Decoder, Encode, Encoder, decode as de, encode as en};
+
+    /// Writes the value, or null.
+    pub fn encode<C, T: Encode<C>, W: en::Write>(
+        value: &Option<Arc<T>>,
+        e: &mut Encoder<W>,
+        context: &mut C,
+    ) -> Result<(), en::Error<W::Error>> {
+        value.as_deref().encode(e, context)
+    }
+
+    /// Reads the value, or null.
+    pub fn decode<'b, C, T: Decode<'b, C>>(
+        d: &mut Decoder<'b>,
+        context: &mut C,
+    ) -> Result<Option<Arc<T>>, de::Error> {
+        Ok(Option::<T>::decode(d, context)?.map(Arc::new))
+    }
+}
+
+/// Shared text.
+pub mod shared_str {
+    use std::sync::Arc;
+
+    use minicbor::{Decoder, Encoder, decode as de, encode as en};
+
+    /// Writes the text.
+    pub fn encode<C, W: en::Write>(
+        text: &Arc<str>,
+        e: &mut Encoder<W>,
+        _: &mut C,
+    ) -> Result<(), en::Error<W::Error>> {
+        e.str(text)?.ok()
+    }
+
+    /// Reads the text.
+    pub fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<Arc<str>, de::Error> {
+        d.str().map(Arc::from)
+    }
+}

@@ -1,0 +1,245 @@
+//! What is written to the replicated log: entries of commands, versioned from the first one.
+
+use std::sync::Arc;
+
+use minicbor::{Decode, Encode};
+
+use crate::{
+    alloc::{AllocEnd, Placement, Stop},
+    eval::{Eval, EvalStatus, GroupFailure, Trigger},
+    ids::{AllocId, EvalId, Index, JobKey, NodeId},
+    job::Job,
+    node::{Node, NodeStatus},
+    time::Timestamp,
+};
+
+/// The encoding that [`Entry::encode`] writes.
+pub const ENTRY_VERSION: u8 = 1;
+/// Largest encoded entry that may be proposed.
+pub const ENTRY_BYTES_MAX: usize = 1 << 20;
+
+/// One entry of the log: everything that arrived while the last one was being written.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct Entry {
+    /// Its place in the one order of changes; greater than that of every entry before it.
+    #[n(0)]
+    pub index: Index,
+    /// When it was proposed; never before the last entry's time.
+    #[n(1)]
+    pub at: Timestamp,
+    /// Applied in order.
+    #[n(2)]
+    pub commands: Vec<Command>,
+}
+
+/// A change of the replicated state.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub enum Command {
+    /// Allows the leader to mint indexes up to and including this one.
+    #[n(0)]
+    GrantIndexes(#[n(0)] Index),
+    /// A node introduces itself, or has changed.
+    #[n(1)]
+    RegisterNode(#[n(0)] Box<Node>),
+    /// A node is ready, or down.
+    #[n(2)]
+    SetNodeStatus(#[n(0)] NodeId, #[n(1)] NodeStatus),
+    /// An operator opens or closes a node to new work.
+    #[n(3)]
+    SetNodeEligibility(#[n(0)] NodeId, #[n(1)] bool),
+    /// A job is wished for; carries its evaluation.
+    #[n(4)]
+    RegisterJob(#[n(0)] Box<RegisterJob>),
+    /// A job is wished to end; carries its evaluation.
+    #[n(5)]
+    DeregisterJob(#[n(0)] DeregisterJob),
+    /// What a planner decided and the applier let pass.
+    #[n(6)]
+    CommitPlan(#[n(0)] Box<PlanRecord>),
+    /// New evaluations.
+    #[n(7)]
+    CreateEvals(#[n(0)] Vec<Eval>),
+    /// Allocations have ended.
+    #[n(8)]
+    EndAllocs(#[n(0)] Vec<AllocEnd>),
+    /// Somebody asks for one allocation to end; carries its evaluation.
+    #[n(9)]
+    StopAlloc(#[n(0)] AllocId, #[n(1)] Box<Eval>),
+    /// Evaluations change their status without a plan.
+    #[n(10)]
+    SetEvalStatus(#[n(0)] EvalId, #[n(1)] EvalStatus, #[n(2)] String),
+    /// Forgets what nobody asks for any more.
+    #[n(11)]
+    Collect(#[n(0)] Box<Collect>),
+}
+
+/// A job and the evaluation that acts on it.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct RegisterJob {
+    /// The job as its owner wishes it.
+    #[n(0)]
+    #[cbor(with = "crate::codec::shared")]
+    pub job: Arc<Job>,
+    /// The evaluation's id.
+    #[n(1)]
+    pub eval: EvalId,
+    /// Only if the job was last registered at this index; 0 for a job that is not there.
+    #[n(2)]
+    pub only_if: Option<Index>,
+}
+
+/// A job that should end.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct DeregisterJob {
+    /// Which.
+    #[n(0)]
+    pub job: JobKey,
+    /// Forget it as soon as its allocations have ended.
+    #[n(1)]
+    pub purge: bool,
+    /// The evaluation's id.
+    #[n(2)]
+    pub eval: EvalId,
+}
+
+/// What one evaluation decided, or one part of it when it is too large for one entry.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct PlanRecord {
+    /// The evaluation.
+    #[n(0)]
+    pub eval: EvalId,
+    /// Its job.
+    #[n(1)]
+    pub job: JobKey,
+    /// The version of the job that was planned.
+    #[n(2)]
+    pub job_version: u64,
+    /// The state on which it was planned.
+    #[n(3)]
+    pub snapshot_index: Index,
+    /// Allocations to be.
+    #[n(4)]
+    pub placements: Vec<Placement>,
+    /// Allocations to end.
+    #[n(5)]
+    pub stops: Vec<Stop>,
+    /// What becomes of the evaluation; none when more of its plan is to come.
+    #[n(6)]
+    pub outcome: Option<EvalOutcome>,
+}
+
+/// What becomes of an evaluation that has been planned.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct EvalOutcome {
+    /// A terminal status.
+    #[n(0)]
+    pub status: EvalStatus,
+    /// For people.
+    #[n(1)]
+    pub description: String,
+    /// What could not be placed, and why.
+    #[n(2)]
+    pub failures: Vec<GroupFailure>,
+    /// The evaluation to make for what is left to be done.
+    #[n(3)]
+    pub next: Vec<NextEval>,
+}
+
+/// An evaluation made by another one.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct NextEval {
+    /// Its id.
+    #[n(0)]
+    pub id: EvalId,
+    /// Blocked, or pending with a time before which it must not run.
+    #[n(1)]
+    pub status: EvalStatus,
+    /// Why it is made.
+    #[n(2)]
+    pub trigger: Trigger,
+    /// Not before this; zero for at once.
+    #[n(3)]
+    pub wait_until: Timestamp,
+}
+
+/// What is forgotten. Whatever is in use again by the time it is applied stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct Collect {
+    /// Jobs that are dead, with their allocations and evaluations.
+    #[n(0)]
+    pub jobs: Vec<JobKey>,
+    /// Allocations that have ended.
+    #[n(1)]
+    pub allocs: Vec<AllocId>,
+    /// Evaluations that are done.
+    #[n(2)]
+    pub evals: Vec<EvalId>,
+    /// Nodes that are down and have no allocation left.
+    #[n(3)]
+    pub nodes: Vec<NodeId>,
+}
+
+/// A log entry that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum EntryError {
+    /// Written by a newer Berth.
+    #[error("log entry has version {0}, this server knows up to {ENTRY_VERSION}: start the newer version again")]
+    Version(u8),
+    /// Not what [`Entry::encode`] writes.
+    #[error("decode log entry: {0}")]
+    Decode(#[from] minicbor::decode::Error),
+    /// Nothing there.
+    #[error("log entry is empty")]
+    Empty,
+}
+
+impl Entry {
+    /// The entry's bytes in the log: a version and CBOR.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![ENTRY_VERSION];
+        minicbor::encode(self, &mut out).expect("encoding to memory does not fail");
+        out
+    }
+
+    /// Reads what [`Self::encode`] wrote.
+    ///
+    /// # Errors
+    /// When the bytes are of a newer version, or damaged.
+    pub fn decode(bytes: &[u8]) -> Result<Self, EntryError> {
+        match bytes.split_first() {
+            None => Err(EntryError::Empty),
+            Some((&ENTRY_VERSION, body)) => Ok(minicbor::decode(body)?),
+            Some((&version, _)) => Err(EntryError::Version(version)),
+        }
+    }
+}
+
+/// What came of one command. A refusal changes nothing, and is told to whoever proposed the command.
+pub type Outcome = Result<(), Refusal>;
+
+/// Why a command changed nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Its job was changed meanwhile.
+    #[error("job {job} was last registered at index {current}, not at {expected}")]
+    JobChanged {
+        /// The job.
+        job: JobKey,
+        /// What the command said.
+        expected: Index,
+        /// What is true.
+        current: Index,
+    },
+    /// There is no such job.
+    #[error("job {0} not found")]
+    NoJob(JobKey),
+    /// There is no such node.
+    #[error("node {0} not found")]
+    NoNode(NodeId),
+    /// There is no such allocation.
+    #[error("allocation {0} not found")]
+    NoAlloc(AllocId),
+    /// There is no such evaluation, or it is done.
+    #[error("evaluation {0} is not open")]
+    NoEval(EvalId),
+}

@@ -1,0 +1,224 @@
+//! An evaluation: one request to bring a job's allocations in line with its wishes, and what came of it.
+
+use std::collections::BTreeMap;
+
+use minicbor::{Decode, Encode};
+
+use crate::{
+    ids::{EvalId, Index, JobKey, NodeId},
+    job::JobType,
+    time::Timestamp,
+};
+
+/// Where an evaluation is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(index_only)]
+pub enum EvalStatus {
+    /// To be planned.
+    #[n(0)]
+    Pending,
+    /// Waits for room that may come.
+    #[n(1)]
+    Blocked,
+    /// Planned; what could not be placed waits in another evaluation.
+    #[n(2)]
+    Complete,
+    /// Given up.
+    #[n(3)]
+    Failed,
+    /// A newer evaluation of its job made it needless.
+    #[n(4)]
+    Canceled,
+}
+
+impl EvalStatus {
+    /// Whether it will never change again.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Complete | Self::Failed | Self::Canceled)
+    }
+
+    /// The word used in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Blocked => "blocked",
+            Self::Complete => "complete",
+            Self::Failed => "failed",
+            Self::Canceled => "canceled",
+        }
+    }
+}
+
+/// What asked for an evaluation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Trigger {
+    /// A job was registered or changed.
+    #[n(0)]
+    JobRegister,
+    /// A job was stopped.
+    #[n(1)]
+    JobDeregister,
+    /// A node came, went or changed.
+    #[n(2)]
+    NodeUpdate,
+    /// An allocation ended badly.
+    #[n(3)]
+    AllocFailure,
+    /// Somebody asked for an allocation to end.
+    #[n(4)]
+    AllocStop,
+    /// Something could not be placed; waits for room.
+    #[n(5)]
+    QueuedAllocs,
+    /// A failed allocation may be replaced from a later time on.
+    #[n(6)]
+    RetryFailedAlloc,
+    /// Plans were refused too often.
+    #[n(7)]
+    MaxPlanAttempts,
+}
+
+impl Trigger {
+    /// The word used in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::JobRegister => "job-register",
+            Self::JobDeregister => "job-deregister",
+            Self::NodeUpdate => "node-update",
+            Self::AllocFailure => "alloc-failure",
+            Self::AllocStop => "alloc-stop",
+            Self::QueuedAllocs => "queued-allocs",
+            Self::RetryFailedAlloc => "alloc-reschedule",
+            Self::MaxPlanAttempts => "max-plan-attempts",
+        }
+    }
+}
+
+/// An evaluation.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Eval {
+    /// Its id.
+    #[n(0)]
+    pub id: EvalId,
+    /// The job it is about.
+    #[n(1)]
+    pub job: JobKey,
+    /// That job's type.
+    #[n(2)]
+    pub job_type: JobType,
+    /// That job's priority.
+    #[n(3)]
+    pub priority: u8,
+    /// What asked for it.
+    #[n(4)]
+    pub trigger: Trigger,
+    /// Where it is in its life.
+    #[n(5)]
+    pub status: EvalStatus,
+    /// For people.
+    #[n(6)]
+    pub description: String,
+    /// Not before this; zero for at once.
+    #[n(7)]
+    pub wait_until: Timestamp,
+    /// The node whose change asked for it.
+    #[n(8)]
+    pub node: Option<NodeId>,
+    /// The evaluation that made this one.
+    #[n(9)]
+    pub previous: Option<EvalId>,
+    /// The evaluation in which what could not be placed waits.
+    #[n(10)]
+    pub blocked: Option<EvalId>,
+    /// What could not be placed, and why.
+    #[n(11)]
+    pub failures: Vec<GroupFailure>,
+    /// Allocations still to be placed, by group name.
+    #[n(12)]
+    pub queued: BTreeMap<String, u32>,
+    /// When it was made; set by apply.
+    #[n(13)]
+    pub created_at: Timestamp,
+    /// When it last changed; set by apply.
+    #[n(14)]
+    pub modified_at: Timestamp,
+    /// Where it was made; set by apply.
+    #[n(15)]
+    pub create_index: Index,
+    /// Where it last changed; set by apply.
+    #[n(16)]
+    pub modify_index: Index,
+    /// The state it was last planned on.
+    #[n(17)]
+    pub snapshot_index: Index,
+}
+
+impl Eval {
+    /// A pending evaluation; apply sets its times and indexes.
+    pub fn pending(id: EvalId, job: JobKey, job_type: JobType, priority: u8, trigger: Trigger) -> Self {
+        Self {
+            id,
+            job,
+            job_type,
+            priority,
+            trigger,
+            status: EvalStatus::Pending,
+            description: String::new(),
+            wait_until: Timestamp::default(),
+            node: None,
+            previous: None,
+            blocked: None,
+            failures: Vec::new(),
+            queued: BTreeMap::new(),
+            created_at: Timestamp::default(),
+            modified_at: Timestamp::default(),
+            create_index: Index::default(),
+            modify_index: Index::default(),
+            snapshot_index: Index::default(),
+        }
+    }
+}
+
+/// Why allocations of a group could not be placed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct GroupFailure {
+    /// The group's name.
+    #[n(0)]
+    pub group: String,
+    /// How many allocations could not be placed.
+    #[n(1)]
+    pub count: u32,
+    /// How the nodes fell out of consideration for the first of them.
+    #[n(2)]
+    pub funnel: Funnel,
+}
+
+/// How nodes fell out of consideration, step by step. Every node is counted exactly once.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct Funnel {
+    /// All nodes that are ready and eligible.
+    #[n(0)]
+    pub considered: u32,
+    /// Of these, by datacenter, the ones in the job's pool and datacenters.
+    #[n(1)]
+    pub available: BTreeMap<String, u32>,
+    /// Turned away by a constraint or a missing driver, by reason.
+    #[n(2)]
+    pub filtered: BTreeMap<String, u32>,
+    /// Without room, by what is short.
+    #[n(3)]
+    pub exhausted: BTreeMap<String, u32>,
+}
+
+impl Funnel {
+    /// Nodes turned away by a constraint or a missing driver.
+    pub fn filtered_count(&self) -> u32 {
+        self.filtered.values().sum()
+    }
+
+    /// Nodes without room.
+    pub fn exhausted_count(&self) -> u32 {
+        self.exhausted.values().sum()
+    }
+}

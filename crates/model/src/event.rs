@@ -1,0 +1,50 @@
+//! What applying an entry changed, for whoever keeps something in step with the store.
+
+use crate::{
+    command::Outcome,
+    ids::{AllocId, EvalId, Index, JobKey, NodeId},
+    store::{AllocSlot, JobSlot, NodeSlot},
+    time::Timestamp,
+};
+
+/// One change of the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A node registered, or registered again.
+    NodeRegistered(NodeSlot),
+    /// A node's status or eligibility changed.
+    NodeChanged(NodeSlot),
+    /// A node was forgotten; its slot may be another's already.
+    NodeCollected(NodeSlot, NodeId),
+    /// A job was registered.
+    JobRegistered(JobSlot),
+    /// A job was stopped.
+    JobDeregistered(JobSlot),
+    /// A job was forgotten; its slot may be another's already.
+    JobCollected(JobSlot, JobKey),
+    /// An allocation was placed.
+    AllocPlaced(AllocSlot),
+    /// An allocation is wished to end.
+    AllocStopped(AllocSlot),
+    /// An allocation has ended; what it held is free.
+    AllocEnded(AllocSlot),
+    /// An allocation was forgotten; its slot may be another's already.
+    AllocCollected(AllocSlot, AllocId, NodeId),
+    /// An evaluation was made or changed.
+    EvalChanged(EvalId),
+    /// An evaluation was forgotten.
+    EvalCollected(EvalId),
+}
+
+/// What became of one entry.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Applied {
+    /// The entry's index.
+    pub index: Index,
+    /// The entry's time.
+    pub at: Timestamp,
+    /// One for each command.
+    pub outcomes: Vec<Outcome>,
+    /// In the order in which they happened.
+    pub events: Vec<Event>,
+}

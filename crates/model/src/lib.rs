@@ -1,0 +1,22 @@
+//! The nouns of Berth and the rules of its state: pure data, no clock, no randomness, no files, no network.
+//!
+//! Everything that is replicated is here: what a job, node, allocation and evaluation are, the commands that change
+//! them, and the store that applies those commands. Times and ids are inputs, so that every server computes the same.
+
+pub mod alloc;
+pub mod codec;
+pub mod command;
+pub mod constraint;
+pub mod eval;
+pub mod event;
+pub mod ids;
+pub mod job;
+pub mod node;
+pub mod observed;
+pub mod resources;
+pub mod store;
+pub mod time;
+pub mod value;
+
+pub use ids::{AllocId, EvalId, Index, JobKey, NodeId};
+pub use time::Timestamp;

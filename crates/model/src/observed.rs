@@ -1,0 +1,179 @@
+//! What agents observe: how allocations fare between placement and end. Kept in memory, never in the log.
+
+use std::sync::Arc;
+
+use crate::{
+    alloc::ClientStatus,
+    ids::{AllocId, Index, JobKey},
+    store::{AllocSlot, PageTree},
+    time::Timestamp,
+};
+
+/// Where a task is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskState {
+    /// Not started, or between two starts.
+    Pending,
+    /// Its process lives.
+    Running,
+    /// Will not start again.
+    Dead,
+}
+
+impl TaskState {
+    /// The word used in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Dead => "dead",
+        }
+    }
+}
+
+/// A moment in a task's life that people ask about.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TaskEvent {
+    /// What happened, as Nomad's API names it.
+    pub kind: &'static str,
+    /// By the node's clock.
+    pub at: Timestamp,
+    /// For people.
+    pub message: String,
+    /// Of a process that ended.
+    pub exit_code: i32,
+    /// Of a process that ended; 0 for none.
+    pub signal: i32,
+    /// Whether the kernel ended it for want of memory.
+    pub oom_killed: bool,
+    /// Nanoseconds until the next start.
+    pub delay_ns: u64,
+    /// Whether the task has failed by this.
+    pub fails_task: bool,
+}
+
+/// One task as its agent sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObservedTask {
+    /// The task's name.
+    pub name: String,
+    /// Where it is in its life.
+    pub state: TaskState,
+    /// Whether it ended badly for good.
+    pub failed: bool,
+    /// How often it was started again.
+    pub restarts: u32,
+    /// Zero for never.
+    pub last_restart: Timestamp,
+    /// Zero for never.
+    pub started_at: Timestamp,
+    /// Zero for not yet.
+    pub finished_at: Timestamp,
+    /// How its last process ended: exit code, signal, out of memory.
+    pub exit: (i32, i32, bool),
+    /// Its last events, oldest first.
+    pub events: Vec<TaskEvent>,
+}
+
+/// One allocation as its agent sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObservedAlloc {
+    /// Which.
+    pub id: AllocId,
+    /// How it fares as a whole.
+    pub status: ClientStatus,
+    /// Why, for people.
+    pub description: String,
+    /// In the order in which its group declares them.
+    pub tasks: Vec<ObservedTask>,
+    /// By the node's clock.
+    pub modified_at: Timestamp,
+    /// The hash of what crossed the wire.
+    pub hash: u128,
+}
+
+/// An observation and where it stands in the one order of changes.
+#[derive(Debug, Clone)]
+pub struct Observation {
+    /// What was observed.
+    pub alloc: Arc<ObservedAlloc>,
+    /// Where it was published.
+    pub index: Index,
+}
+
+/// The latest observation of each allocation. A clone is a snapshot, as of the store.
+#[derive(Debug, Clone, Default)]
+pub struct Observed {
+    allocs: PageTree<Option<Observation>>,
+    jobs: imbl::OrdMap<JobKey, Index>,
+    running: imbl::OrdMap<(JobKey, u16), u32>,
+    index: Index,
+}
+
+impl Observed {
+    /// Where the last observation was published.
+    pub fn index(&self) -> Index {
+        self.index
+    }
+
+    /// The latest observation of an allocation.
+    pub fn get(&self, slot: AllocSlot, id: AllocId) -> Option<&Observation> {
+        self.allocs.get(slot.0 as usize)?.as_ref().filter(|observation| observation.alloc.id == id)
+    }
+
+    /// Where the last observation of any of a job's allocations was published.
+    pub fn job_index(&self, job: &JobKey) -> Index {
+        self.jobs.get(job).copied().unwrap_or_default()
+    }
+
+    /// How many allocations of a job's group run, by the group's position.
+    pub fn running(&self, job: &JobKey, group: u16) -> u32 {
+        self.running.get(&(job.clone(), group)).copied().unwrap_or_default()
+    }
+
+    /// Takes an observation in.
+    pub fn record(&mut self, slot: AllocSlot, job: &JobKey, group: u16, alloc: Arc<ObservedAlloc>, index: Index) {
+        while self.allocs.len() <= slot.0 as usize {
+            self.allocs.push(None);
+        }
+        let runs = alloc.status == ClientStatus::Running;
+        let before = self.get(slot, alloc.id).is_some_and(|o| o.alloc.status == ClientStatus::Running);
+        *self.allocs.get_mut(slot.0 as usize).expect("just made") = Some(Observation { alloc, index });
+        self.count_running(job, group, i64::from(runs) - i64::from(before));
+        self.jobs.insert(job.clone(), index);
+        self.index = self.index.max(index);
+    }
+
+    /// Stops counting an allocation as running: its end is in the log, and what was observed last stays to be read.
+    pub fn end(&mut self, slot: AllocSlot, id: AllocId, job: &JobKey, group: u16) {
+        if self.get(slot, id).is_some_and(|o| o.alloc.status == ClientStatus::Running) {
+            self.count_running(job, group, -1);
+            let Some(Some(observation)) = self.allocs.get_mut(slot.0 as usize) else { return };
+            Arc::make_mut(&mut observation.alloc).status = ClientStatus::Lost;
+        }
+    }
+
+    /// Forgets an allocation.
+    pub fn forget(&mut self, slot: AllocSlot, id: AllocId) {
+        if self.get(slot, id).is_some() {
+            *self.allocs.get_mut(slot.0 as usize).expect("it is there") = None;
+        }
+    }
+
+    /// Forgets what is counted of a job.
+    pub fn forget_job(&mut self, job: &JobKey) {
+        self.jobs.remove(job);
+        let groups: Vec<_> =
+            self.running.range((job.clone(), 0)..=(job.clone(), u16::MAX)).map(|(k, _)| k.clone()).collect();
+        for group in groups {
+            self.running.remove(&group);
+        }
+    }
+
+    fn count_running(&mut self, job: &JobKey, group: u16, change: i64) {
+        if change != 0 {
+            let count = self.running.entry((job.clone(), group)).or_insert(0);
+            *count = u32::try_from(i64::from(*count) + change).unwrap_or(0);
+        }
+    }
+}

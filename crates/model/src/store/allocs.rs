@@ -1,0 +1,271 @@
+//! The table of allocations: sixty-odd bytes of each that every decision reads, and the rest apart.
+
+use std::sync::Arc;
+
+use imbl::OrdMap;
+use minicbor::{Decode, Encode};
+
+use super::{
+    digest::{TableDigest, hash_encoded},
+    jobs::JobSlot,
+    nodes::NodeSlot,
+    page_tree::PageTree,
+    slab::{Slab, slot},
+};
+use crate::{
+    alloc::{ClientStatus, DesiredStatus, StopReason, TaskResult},
+    ids::{AllocId, EvalId, Index},
+    resources::Resources,
+    time::Timestamp,
+};
+
+slot!(
+    /// Where an allocation is in the store.
+    AllocSlot
+);
+
+/// What decisions read of an allocation.
+#[derive(Debug, Clone, Copy)]
+pub struct AllocRow {
+    /// Its id.
+    pub id: AllocId,
+    /// Its job.
+    pub job: JobSlot,
+    /// Its node.
+    pub node: NodeSlot,
+    /// Position of its group in its version of the job.
+    pub group: u16,
+    /// What is wished of it.
+    pub desired: DesiredStatus,
+    /// A terminal status once it has ended; pending until then.
+    pub client: ClientStatus,
+    /// Which of the group's allocations it is, from 0.
+    pub name_index: u32,
+    /// The version of the job that it runs.
+    pub job_version: u64,
+    /// What it holds.
+    pub held: Resources,
+    /// Its placement.
+    pub create_index: Index,
+    /// Its last change that is in the log.
+    pub modify_index: Index,
+}
+
+impl AllocRow {
+    /// Whether it has ended.
+    pub fn is_terminal(&self) -> bool {
+        self.client.is_terminal()
+    }
+
+    /// Whether it is meant to go on: not ended and not wished to end.
+    pub fn is_wanted(&self) -> bool {
+        !self.is_terminal() && self.desired == DesiredStatus::Run
+    }
+}
+
+/// The rest of an allocation.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct AllocDetail {
+    /// The evaluation that placed it.
+    #[n(0)]
+    pub eval: EvalId,
+    /// When it was placed.
+    #[n(1)]
+    pub created_at: Timestamp,
+    /// When it last changed in the log.
+    #[n(2)]
+    pub modified_at: Timestamp,
+    /// What not every allocation has.
+    #[n(3)]
+    #[cbor(with = "crate::codec::shared_option")]
+    pub extra: Option<Arc<AllocExtra>>,
+}
+
+/// What not every allocation has.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct AllocExtra {
+    /// Host ports, in the order in which its group declares them.
+    #[n(0)]
+    pub ports: Vec<u16>,
+    /// Whom it waits for on its node, and how much of their room is promised to it.
+    #[n(1)]
+    pub after: Vec<(AllocId, Resources)>,
+    /// How much of its own room is promised to successors.
+    #[n(2)]
+    pub promised: Resources,
+    /// Whom it replaces.
+    #[n(3)]
+    pub previous: Option<AllocId>,
+    /// Who replaces it.
+    #[n(4)]
+    pub next: Option<AllocId>,
+    /// Times of the replacements of failed predecessors that still count.
+    #[n(5)]
+    pub reschedules: Vec<Timestamp>,
+    /// Why it is wished to end.
+    #[n(6)]
+    pub stop_reason: Option<StopReason>,
+    /// How its tasks ended, in the order in which its group declares them.
+    #[n(7)]
+    pub results: Vec<TaskResult>,
+}
+
+/// An allocation as written to a snapshot: slots are told by what they point to.
+#[derive(Debug, Clone, Encode, Decode)]
+pub(super) struct AllocRecord {
+    #[n(0)]
+    pub id: AllocId,
+    #[n(1)]
+    pub node: crate::ids::NodeId,
+    #[n(2)]
+    pub group: u16,
+    #[n(3)]
+    pub desired: DesiredStatus,
+    #[n(4)]
+    pub client: ClientStatus,
+    #[n(5)]
+    pub name_index: u32,
+    #[n(6)]
+    pub job_version: u64,
+    #[n(7)]
+    pub held: Resources,
+    #[n(8)]
+    pub create_index: Index,
+    #[n(9)]
+    pub modify_index: Index,
+    #[n(10)]
+    pub detail: AllocDetail,
+}
+
+/// All allocations.
+#[derive(Debug, Clone, Default)]
+pub struct Allocs {
+    rows: Slab<AllocSlot, AllocRow>,
+    details: PageTree<Option<AllocDetail>>,
+    by_id: OrdMap<AllocId, AllocSlot>,
+    digest: TableDigest,
+    pub(super) modify_index: Index,
+}
+
+impl Allocs {
+    /// How many allocations there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Where the last logged change of any allocation is.
+    pub fn modify_index(&self) -> Index {
+        self.modify_index
+    }
+
+    /// Where an allocation is.
+    pub fn find(&self, id: AllocId) -> Option<AllocSlot> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// The allocations whose ids start with `from` or come after it, by id.
+    pub fn from_id(&self, from: AllocId) -> impl Iterator<Item = (AllocId, AllocSlot)> {
+        self.by_id.range(from..).map(|(id, slot)| (*id, *slot))
+    }
+
+    /// What decisions read.
+    pub fn row(&self, slot: AllocSlot) -> Option<&AllocRow> {
+        self.rows.get(slot)
+    }
+
+    /// The rest.
+    pub fn detail(&self, slot: AllocSlot) -> Option<&AllocDetail> {
+        self.details.get(slot.0 as usize)?.as_ref()
+    }
+
+    /// What not every allocation has.
+    pub fn extra(&self, slot: AllocSlot) -> Option<&AllocExtra> {
+        self.detail(slot)?.extra.as_deref()
+    }
+
+    /// All allocations, by slot.
+    pub fn iter(&self) -> impl Iterator<Item = (AllocSlot, &AllocRow)> {
+        self.rows.iter()
+    }
+
+    pub(super) fn digest(&self) -> u128 {
+        self.digest.value()
+    }
+
+    pub(super) fn copied_bytes(&self) -> u64 {
+        self.rows.copied_bytes() + self.details.copied_bytes()
+    }
+
+    pub(super) fn insert(&mut self, row: AllocRow, detail: AllocDetail) -> AllocSlot {
+        self.digest.add(alloc_hash(&row, &detail));
+        self.modify_index = self.modify_index.max(row.modify_index);
+        let slot = self.rows.insert(row);
+        self.by_id.insert(row.id, slot);
+        while self.details.len() <= slot.0 as usize {
+            self.details.push(None);
+        }
+        *self.details.get_mut(slot.0 as usize).expect("just made") = Some(detail);
+        slot
+    }
+
+    /// Changes an allocation; `index` and `at` become its last change.
+    pub(super) fn update(
+        &mut self,
+        slot: AllocSlot,
+        index: Index,
+        at: Timestamp,
+        change: impl FnOnce(&mut AllocRow, &mut AllocDetail),
+    ) -> Option<()> {
+        let row = self.rows.get_mut(slot)?;
+        let detail = self.details.get_mut(slot.0 as usize)?.as_mut()?;
+        self.digest.remove(alloc_hash(row, detail));
+        change(row, detail);
+        row.modify_index = index;
+        detail.modified_at = at;
+        self.digest.add(alloc_hash(row, detail));
+        self.modify_index = index;
+        Some(())
+    }
+
+    pub(super) fn remove(&mut self, slot: AllocSlot, index: Index) -> Option<AllocRow> {
+        let row = self.rows.remove(slot)?;
+        let detail = self.details.get_mut(slot.0 as usize)?.take()?;
+        self.digest.remove(alloc_hash(&row, &detail));
+        self.by_id.remove(&row.id);
+        self.modify_index = index;
+        Some(row)
+    }
+}
+
+impl AllocDetail {
+    /// What not every allocation has, to change; made when it is not there.
+    pub(super) fn extra_mut(&mut self) -> &mut AllocExtra {
+        Arc::make_mut(self.extra.get_or_insert_default())
+    }
+}
+
+/// The hash of an allocation. The hot part is hashed from plain bytes: it changes on every placement and end.
+fn alloc_hash(row: &AllocRow, detail: &AllocDetail) -> u128 {
+    let mut bytes = [0; 64];
+    bytes[..16].copy_from_slice(&row.id.to_bytes());
+    bytes[16] = row.desired as u8;
+    bytes[17] = row.client as u8;
+    bytes[18..20].copy_from_slice(&row.group.to_le_bytes());
+    bytes[20..24].copy_from_slice(&row.name_index.to_le_bytes());
+    bytes[24..32].copy_from_slice(&row.job_version.to_le_bytes());
+    bytes[32..40].copy_from_slice(&row.create_index.0.to_le_bytes());
+    bytes[40..48].copy_from_slice(&row.modify_index.0.to_le_bytes());
+    bytes[48..52].copy_from_slice(&row.held.cpu_mhz.to_le_bytes());
+    bytes[52..56].copy_from_slice(&row.held.memory_mb.to_le_bytes());
+    bytes[56..60].copy_from_slice(&row.held.disk_mb.to_le_bytes());
+    let hot = xxhash_rust::xxh3::xxh3_128(&bytes);
+    match &detail.extra {
+        None => hot,
+        Some(extra) => hot ^ hash_encoded(b'a', &**extra),
+    }
+}

@@ -1,0 +1,31 @@
+//! The hash of a table's content, kept in step with each change: equal content, equal hash, in whatever order it came.
+
+use xxhash_rust::xxh3::xxh3_128;
+
+/// The sum modulo 2^128 of the hashes of a table's records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TableDigest(u128);
+
+impl TableDigest {
+    /// Takes a record in.
+    pub fn add(&mut self, record: u128) {
+        self.0 = self.0.wrapping_add(record);
+    }
+
+    /// Takes a record out.
+    pub fn remove(&mut self, record: u128) {
+        self.0 = self.0.wrapping_sub(record);
+    }
+
+    /// The hash of all records.
+    pub fn value(self) -> u128 {
+        self.0
+    }
+}
+
+/// The hash of a record that has an encoding.
+pub fn hash_encoded<T: minicbor::Encode<()>>(kind: u8, record: &T) -> u128 {
+    let mut bytes = vec![kind];
+    minicbor::encode(record, &mut bytes).expect("encoding to memory does not fail");
+    xxh3_128(&bytes)
+}

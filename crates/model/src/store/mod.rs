@@ -1,0 +1,119 @@
+//! The replicated state: one table a file, an O(1) clone, and the pure `apply` that alone changes it.
+
+mod allocs;
+mod apply;
+mod digest;
+mod evals;
+mod jobs;
+mod nodes;
+mod page_tree;
+mod postings;
+mod slab;
+pub mod snapshot;
+
+pub use allocs::{AllocDetail, AllocExtra, AllocRow, AllocSlot, Allocs};
+pub use evals::{EvalSlot, Evals};
+pub use jobs::{GroupCounts, JobRow, JobSlot, JobStatus, JobVersion, Jobs};
+pub use nodes::{NodeDetail, NodeRow, NodeSlot, Nodes};
+pub use page_tree::PageTree;
+pub use slab::Slot;
+
+use std::sync::Arc;
+
+use crate::{
+    ids::{AllocId, EvalId, Index, JobKey, NodeId},
+    job::{Group, Job},
+    time::Timestamp,
+};
+
+/// The replicated state at one index. A clone is a snapshot: O(1), and never changed by later writes.
+#[derive(Debug, Clone, Default)]
+pub struct Store {
+    index: Index,
+    at: Timestamp,
+    granted: Index,
+    nodes: Nodes,
+    jobs: Jobs,
+    allocs: Allocs,
+    evals: Evals,
+}
+
+impl Store {
+    /// The index of the last entry applied.
+    pub fn index(&self) -> Index {
+        self.index
+    }
+
+    /// The time of the last entry applied.
+    pub fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    /// The last index that a leader may mint; a new leader begins after it.
+    pub fn granted(&self) -> Index {
+        self.granted
+    }
+
+    /// All nodes.
+    pub fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    /// All jobs.
+    pub fn jobs(&self) -> &Jobs {
+        &self.jobs
+    }
+
+    /// All allocations.
+    pub fn allocs(&self) -> &Allocs {
+        &self.allocs
+    }
+
+    /// All evaluations.
+    pub fn evals(&self) -> &Evals {
+        &self.evals
+    }
+
+    /// A job by its key.
+    pub fn job(&self, key: &JobKey) -> Option<&JobRow> {
+        self.jobs.row(self.jobs.find(key)?)
+    }
+
+    /// A node by its id.
+    pub fn node(&self, id: NodeId) -> Option<(NodeSlot, &NodeRow)> {
+        let slot = self.nodes.find(id)?;
+        Some((slot, self.nodes.row(slot)?))
+    }
+
+    /// An allocation by its id.
+    pub fn alloc(&self, id: AllocId) -> Option<(AllocSlot, &AllocRow)> {
+        let slot = self.allocs.find(id)?;
+        Some((slot, self.allocs.row(slot)?))
+    }
+
+    /// An evaluation by its id.
+    pub fn eval(&self, id: EvalId) -> Option<&Arc<crate::eval::Eval>> {
+        self.evals.get(id)
+    }
+
+    /// The version of its job that an allocation runs, and its group there.
+    pub fn job_of(&self, row: &AllocRow) -> Option<(&Arc<Job>, &Group)> {
+        let job = &self.jobs.row(row.job)?.version(row.job_version)?.job;
+        Some((job, job.groups.get(usize::from(row.group))?))
+    }
+
+    /// The hash of all content: equal on every server at the same index, and after a restore.
+    pub fn hash(&self) -> u128 {
+        let tables =
+            [self.nodes.digest(), self.jobs.digest(), self.allocs.digest(), self.evals.digest(), self.granted.0.into()];
+        tables.into_iter().fold(u128::from(self.index.0), |sum, table| sum.rotate_left(17) ^ table)
+    }
+
+    /// Bytes copied by writes because a snapshot still shared them.
+    pub fn copied_bytes(&self) -> u64 {
+        self.nodes.copied_bytes()
+            + self.jobs.copied_bytes()
+            + self.allocs.copied_bytes()
+            + self.evals.copied_bytes()
+    }
+}

@@ -1,0 +1,325 @@
+//! The table of nodes: what is asked on every placement apart from what is asked by people.
+
+use std::sync::Arc;
+
+use imbl::OrdMap;
+use minicbor::{Decode, Encode};
+
+use super::{
+    digest::{TableDigest, hash_encoded},
+    page_tree::PageTree,
+    postings::{List, Postings},
+    slab::{Slab, slot},
+};
+use crate::{
+    ids::{Index, NodeId},
+    node::{Node, NodeStatus},
+    resources::Resources,
+    time::Timestamp,
+};
+
+slot!(
+    /// Where a node is in the store.
+    NodeSlot
+);
+
+/// Changes of nodes that a follower of the table can be behind before it must read the table whole.
+const CHANGES_MAX: u64 = 1 << 16;
+
+/// What is asked of a node on every placement.
+#[derive(Debug, Clone)]
+pub struct NodeRow {
+    /// Its id.
+    pub id: NodeId,
+    /// Whether its agent is there.
+    pub status: NodeStatus,
+    /// Whether an operator lets new work in.
+    pub eligible: bool,
+    /// What allocations may have.
+    pub capacity: Resources,
+    /// What allocations hold that have not ended, promised room counted once.
+    pub used: Resources,
+    /// Allocations that have not ended.
+    pub live: List,
+    /// Allocations that have ended and are not yet forgotten.
+    pub ended: List,
+    /// The last change of the node itself.
+    pub modify_index: Index,
+    /// Its registration.
+    pub create_index: Index,
+}
+
+impl NodeRow {
+    /// Whether new allocations may be placed here.
+    pub fn is_ready(&self) -> bool {
+        self.status == NodeStatus::Ready && self.eligible
+    }
+
+    /// What is left for new allocations.
+    pub fn free(&self) -> Resources {
+        self.capacity.minus(self.used)
+    }
+}
+
+/// What is rarely asked of a node.
+#[derive(Debug, Clone)]
+pub struct NodeDetail {
+    /// As its agent described it.
+    pub node: Arc<Node>,
+    /// Ports held by allocations that have not ended, ascending.
+    pub ports: Arc<Vec<u16>>,
+    /// When its status last changed.
+    pub status_at: Timestamp,
+}
+
+/// A node as written to a snapshot; what its allocations hold is computed again from them.
+#[derive(Debug, Clone, Encode, Decode)]
+pub(super) struct NodeRecord {
+    #[n(0)]
+    #[cbor(with = "crate::codec::shared")]
+    pub node: Arc<Node>,
+    #[n(1)]
+    pub status: NodeStatus,
+    #[n(2)]
+    pub eligible: bool,
+    #[n(3)]
+    pub create_index: Index,
+    #[n(4)]
+    pub modify_index: Index,
+    #[n(5)]
+    pub status_at: Timestamp,
+}
+
+/// All nodes.
+#[derive(Debug, Clone, Default)]
+pub struct Nodes {
+    rows: Slab<NodeSlot, NodeRow>,
+    details: PageTree<Option<NodeDetail>>,
+    by_id: OrdMap<NodeId, NodeSlot>,
+    lists: Postings,
+    /// A ring of the slots that changed, in order; `changes_end` counts all changes ever.
+    changes: PageTree<u32>,
+    changes_end: u64,
+    digest: TableDigest,
+    pub(super) modify_index: Index,
+}
+
+impl Nodes {
+    /// How many nodes there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// One more than the highest slot ever used.
+    pub fn slots(&self) -> usize {
+        self.rows.slots()
+    }
+
+    /// Where the last change of any node is.
+    pub fn modify_index(&self) -> Index {
+        self.modify_index
+    }
+
+    /// Where a node is.
+    pub fn find(&self, id: NodeId) -> Option<NodeSlot> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// The nodes whose ids start with `from` or come after it, by id.
+    pub fn from_id(&self, from: NodeId) -> impl Iterator<Item = (NodeId, NodeSlot)> {
+        self.by_id.range(from..).map(|(id, slot)| (*id, *slot))
+    }
+
+    /// What is asked on every placement.
+    pub fn row(&self, slot: NodeSlot) -> Option<&NodeRow> {
+        self.rows.get(slot)
+    }
+
+    /// What is rarely asked.
+    pub fn detail(&self, slot: NodeSlot) -> Option<&NodeDetail> {
+        self.details.get(slot.0 as usize)?.as_ref()
+    }
+
+    /// All nodes, by slot.
+    pub fn iter(&self) -> impl Iterator<Item = (NodeSlot, &NodeRow)> {
+        self.rows.iter()
+    }
+
+    /// Allocations on the node that have not ended.
+    pub fn live(&self, row: &NodeRow) -> impl Iterator<Item = super::AllocSlot> {
+        self.lists.iter(&row.live).map(super::AllocSlot)
+    }
+
+    /// Allocations on the node that have ended.
+    pub fn ended(&self, row: &NodeRow) -> impl Iterator<Item = super::AllocSlot> {
+        self.lists.iter(&row.ended).map(super::AllocSlot)
+    }
+
+    /// The position after the last change; pass it to [`Self::changes_since`] later.
+    pub fn changes_end(&self) -> u64 {
+        self.changes_end
+    }
+
+    /// The nodes that changed since a position, some perhaps more than once; none when that is too long ago, and the
+    /// whole table must be read.
+    pub fn changes_since(&self, position: u64) -> Option<impl Iterator<Item = NodeSlot>> {
+        let behind = self.changes_end.checked_sub(position)?;
+        (behind <= CHANGES_MAX).then(|| {
+            (position..self.changes_end)
+                .filter_map(|at| self.changes.get(usize::try_from(at % CHANGES_MAX).ok()?))
+                .map(|slot| NodeSlot(*slot))
+        })
+    }
+
+    pub(super) fn digest(&self) -> u128 {
+        self.digest.value()
+    }
+
+    pub(super) fn copied_bytes(&self) -> u64 {
+        self.rows.copied_bytes()
+            + self.details.copied_bytes()
+            + self.lists.copied_bytes()
+            + self.changes.copied_bytes()
+    }
+
+    pub(super) fn record(&self, slot: NodeSlot) -> Option<NodeRecord> {
+        let (row, detail) = (self.row(slot)?, self.detail(slot)?);
+        Some(NodeRecord {
+            node: detail.node.clone(),
+            status: row.status,
+            eligible: row.eligible,
+            create_index: row.create_index,
+            modify_index: row.modify_index,
+            status_at: detail.status_at,
+        })
+    }
+
+    pub(super) fn insert(&mut self, record: NodeRecord) -> NodeSlot {
+        self.digest.add(hash_encoded(b'n', &record));
+        let NodeRecord { node, status, eligible, create_index, modify_index, status_at } = record;
+        let slot = self.rows.insert(NodeRow {
+            id: node.id,
+            status,
+            eligible,
+            capacity: node.capacity(),
+            used: Resources::ZERO,
+            live: List::default(),
+            ended: List::default(),
+            modify_index,
+            create_index,
+        });
+        self.by_id.insert(node.id, slot);
+        while self.details.len() <= slot.0 as usize {
+            self.details.push(None);
+        }
+        let detail = Some(NodeDetail { node, ports: Arc::default(), status_at });
+        *self.details.get_mut(slot.0 as usize).expect("just made") = detail;
+        self.modify_index = self.modify_index.max(modify_index);
+        self.note_change(slot);
+        slot
+    }
+
+    /// Changes what the node itself is; not what its allocations hold.
+    pub(super) fn update(
+        &mut self,
+        slot: NodeSlot,
+        index: Index,
+        change: impl FnOnce(&mut NodeRow, &mut NodeDetail),
+    ) -> Option<()> {
+        self.digest.remove(hash_encoded(b'n', &self.record(slot)?));
+        let row = self.rows.get_mut(slot)?;
+        let detail = self.details.get_mut(slot.0 as usize)?.as_mut()?;
+        change(row, detail);
+        row.modify_index = index;
+        self.modify_index = index;
+        self.digest.add(hash_encoded(b'n', &self.record(slot)?));
+        self.note_change(slot);
+        Some(())
+    }
+
+    pub(super) fn remove(&mut self, slot: NodeSlot, index: Index) {
+        let Some(record) = self.record(slot) else { return };
+        self.digest.remove(hash_encoded(b'n', &record));
+        let mut row = self.rows.remove(slot).expect("it has a record");
+        self.lists.clear(&mut row.live);
+        self.lists.clear(&mut row.ended);
+        *self.details.get_mut(slot.0 as usize).expect("it has a record") = None;
+        self.by_id.remove(&record.node.id);
+        self.modify_index = index;
+        self.note_change(slot);
+    }
+
+    /// A new allocation holds `charged` and `ports`.
+    pub(super) fn hold(&mut self, slot: NodeSlot, alloc: super::AllocSlot, charged: Resources, ports: &[u16]) {
+        let row = self.rows.get_mut(slot).expect("a placement names a node that is there");
+        row.used = row.used.plus(charged);
+        self.lists.push(&mut row.live, alloc.0);
+        if !ports.is_empty() {
+            self.change_ports(slot, |held| held.extend_from_slice(ports));
+        }
+        self.note_change(slot);
+    }
+
+    /// An allocation that had ended before it was restored is listed without holding anything.
+    pub(super) fn list_ended(&mut self, slot: NodeSlot, alloc: super::AllocSlot) {
+        let row = self.rows.get_mut(slot).expect("an allocation's node is there");
+        self.lists.push(&mut row.ended, alloc.0);
+    }
+
+    /// An allocation has ended: `freed` and `ports` are free.
+    pub(super) fn release(&mut self, slot: NodeSlot, alloc: super::AllocSlot, freed: Resources, ports: &[u16]) {
+        let Some(row) = self.rows.get_mut(slot) else { return };
+        row.used = row.used.minus(freed);
+        self.lists.remove(&mut row.live, alloc.0);
+        self.lists.push(&mut row.ended, alloc.0);
+        if !ports.is_empty() {
+            self.change_ports(slot, |held| remove_each(held, ports));
+        }
+        self.note_change(slot);
+    }
+
+    /// What two allocations hold in turn was counted for both: counts it once.
+    pub(super) fn share(&mut self, slot: NodeSlot, part: Resources, ports: &[u16]) {
+        let Some(row) = self.rows.get_mut(slot) else { return };
+        row.used = row.used.minus(part);
+        if !ports.is_empty() {
+            self.change_ports(slot, |held| remove_each(held, ports));
+        }
+    }
+
+    /// An ended allocation is forgotten.
+    pub(super) fn forget_ended(&mut self, slot: NodeSlot, alloc: super::AllocSlot) {
+        if let Some(row) = self.rows.get_mut(slot) {
+            self.lists.remove(&mut row.ended, alloc.0);
+        }
+    }
+
+    fn change_ports(&mut self, slot: NodeSlot, change: impl FnOnce(&mut Vec<u16>)) {
+        let detail = self.details.get_mut(slot.0 as usize).and_then(Option::as_mut).expect("the node is there");
+        let ports = Arc::make_mut(&mut detail.ports);
+        change(ports);
+        ports.sort_unstable();
+    }
+
+    fn note_change(&mut self, slot: NodeSlot) {
+        let at = usize::try_from(self.changes_end % CHANGES_MAX).expect("a ring is smaller than memory");
+        match self.changes.get_mut(at) {
+            Some(changed) => *changed = slot.0,
+            None => drop(self.changes.push(slot.0)),
+        }
+        self.changes_end += 1;
+    }
+}
+
+fn remove_each(held: &mut Vec<u16>, ports: &[u16]) {
+    for port in ports {
+        if let Some(at) = held.iter().position(|p| p == port) {
+            held.remove(at);
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! A copy-on-write vector: clones in O(1), and a write after a clone copies one page and the path to it.
+
+use std::sync::Arc;
+
+/// Largest page, in bytes.
+const PAGE_BYTES: usize = 4096;
+const FANOUT_BITS: u32 = 6;
+const FANOUT: usize = 1 << FANOUT_BITS;
+
+/// A persistent vector of `T` with pages of at most 4 KiB.
+#[derive(Debug)]
+pub struct PageTree<T> {
+    root: Arc<Branch<T>>,
+    /// Branch levels above the pages; 0 when the root is a page.
+    height: u32,
+    len: usize,
+    copied_bytes: u64,
+}
+
+#[derive(Debug, Clone)]
+enum Branch<T> {
+    Inner(Vec<Arc<Branch<T>>>),
+    Page(Vec<T>),
+}
+
+impl<T> Clone for PageTree<T> {
+    fn clone(&self) -> Self {
+        Self { root: self.root.clone(), height: self.height, len: self.len, copied_bytes: self.copied_bytes }
+    }
+}
+
+impl<T> Default for PageTree<T> {
+    fn default() -> Self {
+        Self { root: Arc::new(Branch::Page(Vec::new())), height: 0, len: 0, copied_bytes: 0 }
+    }
+}
+
+impl<T: Clone> PageTree<T> {
+    /// log2 of how many values a page holds.
+    const PAGE_BITS: u32 = {
+        let size = if size_of::<T>() == 0 { 1 } else { size_of::<T>() };
+        let per_page = if PAGE_BYTES / size == 0 { 1 } else { PAGE_BYTES / size };
+        per_page.ilog2()
+    };
+
+    /// How many values there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes copied by writes since the tree was made, because a clone still shared them.
+    pub fn copied_bytes(&self) -> u64 {
+        self.copied_bytes
+    }
+
+    /// The value at `at`.
+    pub fn get(&self, at: usize) -> Option<&T> {
+        if at >= self.len {
+            return None;
+        }
+        let mut branch = &*self.root;
+        let mut level = self.height;
+        loop {
+            match branch {
+                Branch::Inner(children) => {
+                    level -= 1;
+                    branch = &children[Self::child_of(at, level)];
+                }
+                Branch::Page(values) => return values.get(at & ((1 << Self::PAGE_BITS) - 1)),
+            }
+        }
+    }
+
+    /// The value at `at`, to change; copies what a clone still shares.
+    pub fn get_mut(&mut self, at: usize) -> Option<&mut T> {
+        if at >= self.len {
+            return None;
+        }
+        let mut level = self.height;
+        let mut branch = Self::unshare(&mut self.root, &mut self.copied_bytes);
+        loop {
+            match branch {
+                Branch::Inner(children) => {
+                    level -= 1;
+                    let child = &mut children[Self::child_of(at, level)];
+                    branch = Self::unshare(child, &mut self.copied_bytes);
+                }
+                Branch::Page(values) => return values.get_mut(at & ((1 << Self::PAGE_BITS) - 1)),
+            }
+        }
+    }
+
+    /// Appends a value and returns where it is.
+    pub fn push(&mut self, value: T) -> usize {
+        let at = self.len;
+        if at == self.capacity() {
+            let old = std::mem::take(self);
+            *self = Self { root: Arc::new(Branch::Inner(vec![old.root])), height: old.height + 1, ..old };
+        }
+        let mut level = self.height;
+        let mut branch = Self::unshare(&mut self.root, &mut self.copied_bytes);
+        loop {
+            match branch {
+                Branch::Inner(children) => {
+                    level -= 1;
+                    let child = Self::child_of(at, level);
+                    if child == children.len() {
+                        children.push(Arc::new(Self::empty_branch(level)));
+                    }
+                    branch = Self::unshare(&mut children[child], &mut self.copied_bytes);
+                }
+                Branch::Page(values) => {
+                    values.push(value);
+                    break;
+                }
+            }
+        }
+        self.len += 1;
+        at
+    }
+
+    /// All values in order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        let mut stack = vec![(&*self.root, 0)];
+        std::iter::from_fn(move || {
+            loop {
+                let (branch, next) = stack.last_mut()?;
+                let at = *next;
+                *next += 1;
+                match *branch {
+                    Branch::Inner(children) => match children.get(at) {
+                        Some(child) => stack.push((child, 0)),
+                        None => drop(stack.pop()),
+                    },
+                    Branch::Page(values) => match values.get(at) {
+                        Some(value) => return Some(value),
+                        None => drop(stack.pop()),
+                    },
+                }
+            }
+        })
+    }
+
+    fn capacity(&self) -> usize {
+        1 << (Self::PAGE_BITS + FANOUT_BITS * self.height)
+    }
+
+    fn child_of(at: usize, level: u32) -> usize {
+        at >> (Self::PAGE_BITS + FANOUT_BITS * level) & (FANOUT - 1)
+    }
+
+    fn empty_branch(level: u32) -> Branch<T> {
+        if level == 0 {
+            Branch::Page(Vec::with_capacity(1 << Self::PAGE_BITS))
+        } else {
+            Branch::Inner(Vec::with_capacity(FANOUT))
+        }
+    }
+
+    fn unshare<'a>(branch: &'a mut Arc<Branch<T>>, copied_bytes: &mut u64) -> &'a mut Branch<T> {
+        if Arc::get_mut(branch).is_none() {
+            *copied_bytes += branch.bytes();
+            // Cloning a Vec drops its spare capacity, and the page about to be written would grow by doubling.
+            *branch = Arc::new(branch.clone_with_room());
+        }
+        Arc::get_mut(branch).expect("just made, shared with nobody")
+    }
+}
+
+impl<T: Clone> Branch<T> {
+    fn bytes(&self) -> u64 {
+        let bytes = match self {
+            Self::Inner(children) => size_of_val(children.as_slice()),
+            Self::Page(values) => size_of_val(values.as_slice()),
+        };
+        bytes as u64
+    }
+
+    fn clone_with_room(&self) -> Self {
+        fn copy<U: Clone>(from: &[U], capacity: usize) -> Vec<U> {
+            let mut to = Vec::with_capacity(capacity);
+            to.extend_from_slice(from);
+            to
+        }
+        match self {
+            Self::Inner(children) => Self::Inner(copy(children, FANOUT)),
+            Self::Page(values) => Self::Page(copy(values, 1 << PageTree::<T>::PAGE_BITS)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_clone_does_not_see_later_writes() {
+        let mut tree = PageTree::default();
+        for i in 0..100_000_u32 {
+            tree.push(i);
+        }
+        let before = tree.clone();
+        *tree.get_mut(70_000).unwrap() = 7;
+        tree.push(100_000);
+        assert_eq!(before.get(70_000), Some(&70_000));
+        assert_eq!(before.get(100_000), None);
+        assert_eq!(tree.get(70_000), Some(&7));
+        assert_eq!(before.iter().copied().collect::<Vec<_>>(), (0..100_000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_write_after_a_clone_copies_one_path_and_the_next_write_nothing() {
+        let mut tree = PageTree::default();
+        for i in 0..1_000_000_u64 {
+            tree.push(i);
+        }
+        let _snapshot = tree.clone();
+        let before = tree.copied_bytes();
+        *tree.get_mut(500_000).unwrap() = 0;
+        let once = tree.copied_bytes() - before;
+        assert!((1..=PAGE_BYTES as u64 + 3 * 512).contains(&once), "{once}");
+        *tree.get_mut(500_001).unwrap() = 0;
+        assert_eq!(tree.copied_bytes() - before, once);
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_vector(ops in prop::collection::vec((0..3_u8, 0..5000_usize, any::<u64>()), 1..2000)) {
+            let (mut tree, mut vec) = (PageTree::default(), Vec::new());
+            let mut snapshots = Vec::new();
+            for (op, at, value) in ops {
+                match op {
+                    0 => snapshots.push((tree.clone(), vec.clone())),
+                    1 if at < vec.len() => {
+                        vec[at] = value;
+                        *tree.get_mut(at).unwrap() = value;
+                    }
+                    _ => {
+                        prop_assert_eq!(tree.push(value), vec.len());
+                        vec.push(value);
+                    }
+                }
+            }
+            snapshots.push((tree, vec));
+            for (tree, vec) in snapshots {
+                prop_assert_eq!(tree.iter().copied().collect::<Vec<u64>>(), vec);
+            }
+        }
+    }
+}
