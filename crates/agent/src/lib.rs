@@ -1,4 +1,13 @@
 //! The agent of a node: pure [`lifecycle`] decisions, drivers that know how to run a task, keepers that outlive the
 //! agent, and the shell that ties them to a server.
 
+mod disk;
+pub mod drivers;
+mod failure;
+pub mod keeper;
 pub mod lifecycle;
+mod logs;
+pub mod place;
+mod proc;
+
+pub use failure::Failure;

@@ -1,2 +1,30 @@
-//! The one binary.
-fn main() {}
+//! `berth`: the one binary. Server, agent, and the commands that talk to them.
+
+mod argv;
+mod cli;
+mod commands;
+mod failure;
+mod follow;
+mod global;
+mod output;
+mod settings;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use crate::cli::Cli;
+
+fn main() -> ExitCode {
+    if let Some(exit) = commands::keeper::run_if_asked() {
+        return exit;
+    }
+    let args = argv::normalize(std::env::args_os(), &Cli::command());
+    match Cli::parse_from(args).run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprint!("{failure}");
+            failure.exit().into()
+        }
+    }
+}

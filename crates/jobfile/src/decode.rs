@@ -9,9 +9,9 @@ mod group;
 mod job;
 mod name;
 mod network;
-mod restart;
 mod reschedule;
 mod resources;
+mod restart;
 mod spread;
 mod task;
 mod version;
@@ -27,25 +27,22 @@ use crate::{
     tree::{Entry, Node, Tree},
 };
 
-/// The job of a file in HCL.
+/// The job of a file in HCL, if there is one.
 pub(crate) fn hcl(entries: &[Entry], report: &Report<'_>) -> Option<Job> {
     let file = Body::of_hcl_file(entries, report);
     let jobs = file.blocks("job", &JOB);
     if let Some(second) = jobs.get(1) {
         report.error(second.at_self(), "only one job may stand in a file");
     }
-    if jobs.is_empty() {
-        report.error_with_help(file.at_self(), "no job in this file", "write `job \"name\" { ... }`");
-    }
     jobs.first().map(job::job)
 }
 
 /// The job of a JSON document, bare or held as `Job` by an object with a request's other parts.
-pub(crate) fn json(document: &Node, report: &Report<'_>) -> Job {
+pub(crate) fn json(document: &Node, report: &Report<'_>) -> Option<Job> {
     let wrapped = match &document.tree {
         Tree::Object(entries) => entries.iter().find(|entry| entry.key.text == "Job"),
         _ => None,
     };
     let node = wrapped.map_or(document, |entry| &entry.value);
-    job::job(&Body::of_json(node, "Job", &JOB, report))
+    Body::of_json(node, "Job", &JOB, report).as_ref().map(job::job)
 }

@@ -30,6 +30,15 @@ pub enum Place {
     File,
 }
 
+impl Place {
+    fn line_and_column(&self) -> Option<(usize, usize)> {
+        match self {
+            Self::Line(excerpt) => Some((excerpt.line, excerpt.column)),
+            Self::Path(_) | Self::File => None,
+        }
+    }
+}
+
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "error: {}", self.message)?;
@@ -52,22 +61,20 @@ impl fmt::Display for Diagnostic {
 /// All mistakes that were found, at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostics {
-    first: Diagnostic,
-    others: Vec<Diagnostic>,
+    kept: Vec<Diagnostic>,
     omitted: usize,
 }
 
 impl Diagnostics {
     /// The mistakes and how many more there are than these; none when there are none.
-    pub(crate) fn new(found: Vec<Diagnostic>, omitted: usize) -> Option<Self> {
-        let mut found = found.into_iter();
-        let first = found.next()?;
-        Some(Self { first, others: found.collect(), omitted })
+    pub(crate) fn new(mut kept: Vec<Diagnostic>, omitted: usize) -> Option<Self> {
+        kept.sort_by_key(|diagnostic| diagnostic.place.line_and_column());
+        if kept.is_empty() { None } else { Some(Self { kept, omitted }) }
     }
 
-    /// Every mistake, in order of discovery.
+    /// Every mistake, in order of its line, or of discovery where there are no lines.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
-        std::iter::once(&self.first).chain(&self.others)
+        self.kept.iter()
     }
 
     /// Mistakes that were found too, but not kept.
@@ -77,15 +84,16 @@ impl Diagnostics {
 }
 
 impl From<Diagnostic> for Diagnostics {
-    fn from(first: Diagnostic) -> Self {
-        Self { first, others: Vec::new(), omitted: 0 }
+    fn from(only: Diagnostic) -> Self {
+        Self { kept: vec![only], omitted: 0 }
     }
 }
 
 impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.first)?;
-        self.others.iter().try_for_each(|diagnostic| write!(f, "\n{diagnostic}"))?;
+        for (i, diagnostic) in self.kept.iter().enumerate() {
+            write!(f, "{}{diagnostic}", if i == 0 { "" } else { "\n" })?;
+        }
         if self.omitted > 0 {
             writeln!(f, "\nand {} more", self.omitted)?;
         }
@@ -102,6 +110,12 @@ pub(crate) fn quoted(word: &str) -> String {
     let cut: String = chars.by_ref().take(CHARS_MAX).map(printable).collect();
     let dots = if chars.next().is_some() { "…" } else { "" };
     format!("`{cut}{dots}`")
+}
+
+/// A message that may hold words of the source: cut when long, and without what would steer a terminal.
+pub(crate) fn shown(message: &str) -> String {
+    const CHARS_MAX: usize = 400;
+    message.chars().take(CHARS_MAX).map(printable).collect()
 }
 
 /// The character, or a mark in place of one that would steer a terminal or turn the reading direction.

@@ -1,6 +1,6 @@
 //! Job files: HCL and JSON to [`berth_model::job::Job`] and back, with messages that point at the mistake.
 //!
-//! Both syntaxes become the same [`tree`], and one [`decode`]r, led by the tables in [`schema`], knows names, types,
+//! Both syntaxes become the same `tree`, and one decoder, led by the tables in `schema`, knows names, types,
 //! defaults and rules. What Nomad knows and Berth does not yet is refused by name, never dropped.
 
 mod decode;

@@ -2,8 +2,10 @@
 
 use std::cell::{Cell, RefCell};
 
+use berth_model::job::Job;
+
 use crate::{
-    diagnostic::{Diagnostic, Diagnostics, Excerpt, Place},
+    diagnostic::{Diagnostic, Diagnostics, Excerpt, Place, shown},
     limits::DIAGNOSTICS_MAX,
     span::Span,
 };
@@ -55,9 +57,10 @@ impl<'s> Report<'s> {
         }
         let place = match at {
             At::Span(span) => Place::Line(Excerpt::of(self.source, span.range())),
-            At::Path(path) => Place::Path(path),
+            At::Path(path) => Place::Path(shown(&path)),
             At::File => Place::File,
         };
+        let (message, help) = (shown(&message), help.map(|help| shown(&help)));
         self.found.borrow_mut().push(Diagnostic { message, file: self.file.to_owned(), place, help });
     }
 
@@ -69,11 +72,21 @@ impl<'s> Report<'s> {
     /// Itself, if nothing was wrong so far; for steps that make no sense after a mistake.
     pub fn checked(self) -> Result<Self, Diagnostics> {
         let (file, source) = (self.file, self.source);
-        self.finish(()).map(|()| Self::new(file, source))
+        self.into_diagnostics().map_or(Ok(Self::new(file, source)), Err)
     }
 
-    /// What was read, if nothing is wrong with it.
-    pub fn finish<T>(self, read: T) -> Result<T, Diagnostics> {
-        Diagnostics::new(self.found.into_inner(), self.omitted.get()).map_or(Ok(read), Err)
+    /// The job that was read, if there is one and nothing is wrong with it.
+    pub fn finish(self, job: Option<Job>) -> Result<Job, Diagnostics> {
+        let missing = Diagnostic {
+            message: "no job in this file".to_owned(),
+            file: self.file.to_owned(),
+            place: Place::File,
+            help: None,
+        };
+        self.into_diagnostics().map_or_else(|| job.ok_or_else(|| missing.into()), Err)
+    }
+
+    fn into_diagnostics(self) -> Option<Diagnostics> {
+        Diagnostics::new(self.found.into_inner(), self.omitted.get())
     }
 }

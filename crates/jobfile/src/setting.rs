@@ -34,7 +34,12 @@ fn members(entries: &[Entry], levels: usize) -> Result<BTreeMap<String, Value>, 
                 blocks.push(block(labels, value, levels)?);
                 Value::List(blocks)
             }
-            _ => return Err(Fault { span: key.span, message: format!("{} is given twice", quoted(&key.text)) }),
+            _ => {
+                return Err(Fault {
+                    span: key.span,
+                    message: format!("{} is given twice", quoted(&key.text)),
+                });
+            }
         };
         map.insert(key.text.clone(), value);
     }

@@ -4,17 +4,27 @@
 const WORD_CHARS_MAX: usize = 40;
 
 /// The candidate with the fewest edits, if they are few for the length of the word.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str> + Clone,
+) -> Option<&'a str> {
     if word.len() > WORD_CHARS_MAX {
         return None;
     }
     let edits_max = (word.chars().count() / 3).max(1);
+    let in_full = candidates.clone();
     candidates
         .into_iter()
         .map(|candidate| (edits(&word.to_lowercase(), &candidate.to_lowercase()), candidate))
         .filter(|(edits, _)| *edits <= edits_max)
         .min_by_key(|(edits, _)| *edits)
         .map(|(_, candidate)| candidate)
+        .or_else(|| beginning(word, in_full))
+}
+
+/// The candidate that the word spells out too far, as `environment` does with `env`.
+fn beginning<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    candidates.into_iter().find(|candidate| candidate.len() >= 3 && word.starts_with(candidate))
 }
 
 /// Insertions, deletions, replacements and swaps of neighbours that turn one word into the other (the optimal string
@@ -49,6 +59,7 @@ mod tests {
             ("Count", Some("count")),
             ("constrain", Some("constraint")),
             ("tsak", Some("task")),
+            ("tasks_of_mine", Some("task")),
             ("zebra", None),
             ("", None),
         ] {

@@ -52,7 +52,8 @@ impl Tree {
         match self {
             Self::Null => "null",
             Self::Bool(_) => "a truth value",
-            Self::Int(_) | Self::Float(_) => "a number",
+            Self::Int(_) => "a number",
+            Self::Float(_) => "a number with a fraction",
             Self::Text(_) => "text",
             Self::List(_) => "a list",
             Self::Object(_) => "an object",

@@ -1,1 +1,18 @@
-//! Placeholder.
+//! Decisions, pure: what a job needs, where it goes, and why something cannot go anywhere.
+//!
+//! A [`Planner`] follows the store through snapshots. For one evaluation it [`reconcile`]s wishes with what is there,
+//! places what is missing on the best of all nodes, and returns a [`Plan`] that includes its refusals.
+
+mod claims;
+pub mod filters;
+mod place;
+mod plan;
+mod planner;
+mod property;
+pub mod reconcile;
+pub mod scores;
+
+pub use claims::{Claim, Claims, Ticket};
+pub use plan::{Plan, PlannedNext};
+pub use planner::Planner;
+pub use property::{Property, resolve};

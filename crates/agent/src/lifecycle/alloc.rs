@@ -187,6 +187,7 @@ impl Alloc {
         match found {
             Found::Running { .. } if told => self.tasks[task].phase = Phase::Running,
             Found::Running { started_ns } => self.on_started(task, started_ns),
+            Found::Nothing if self.tasks[task].kill != Kill::No => self.killed(task, now_ns),
             Found::Nothing => actions.push(Action::StartTask(self.task_ref(task))),
             Found::Rebooted => {
                 self.lost = true;
@@ -354,16 +355,19 @@ impl Alloc {
                 let task_ns = self.run.group.tasks[task].shutdown_delay_ms.saturating_mul(1_000_000);
                 let until_ns = from_ns.max(now_ns).saturating_add(task_ns);
                 self.tasks[task].kill = Kill::Delayed { until_ns };
-                self.on_tick(now_ns, actions);
+                if self.tasks[task].deadline().is_some_and(|at_ns| at_ns <= now_ns) {
+                    self.next_kill_step(task, now_ns, actions);
+                }
             }
         }
     }
 
-    /// Ended only when all tasks have: until then the allocation holds its resources.
+    /// Ended only when all tasks have: until then the allocation holds its resources. A pause between two starts does
+    /// not count as pending, so that a task which restarts often does not cost an urgent update each time.
     fn client_status(&self) -> ClientStatus {
-        let any = |phase| self.tasks.iter().any(|task| task.phase == phase);
         if !self.has_ended() {
-            if any(Phase::Running) { ClientStatus::Running } else { ClientStatus::Pending }
+            let started = self.status.tasks.iter().any(|task| task.started_ns != 0);
+            if started { ClientStatus::Running } else { ClientStatus::Pending }
         } else if self.lost {
             ClientStatus::Lost
         } else if self.status.tasks.iter().any(|task| task.failed) {

@@ -92,7 +92,7 @@ impl Node {
         self.forgotten.contains(&id)
     }
 
-    /// What [`Action::Persist`] asks to write.
+    /// What [`Action::Persist`] asks to write; none when its directory is to be removed anyway.
     pub fn record(&self, id: AllocId) -> Option<AllocRecord> {
         let tombstone = || AllocRecord { alloc_id: id.0.to_vec(), forgotten: true, ..AllocRecord::default() };
         self.alloc(id).map(Alloc::record).or_else(|| self.is_forgotten(id).then(tombstone))
@@ -118,7 +118,10 @@ impl Node {
             Ok(position) => self.allocs[position].update(run),
             Err(_) => self.insert(Alloc::new(run, self.seed_for(id), now_ns)),
         }
-        self.settle(id, now_ns, actions);
+        // What may start at once is about to: one record and one report do for both.
+        if !self.is_ready(id) {
+            self.settle(id, now_ns, actions);
+        }
     }
 
     fn on_stop(&mut self, id: AllocId, now_ns: u64, actions: &mut Vec<Action>) {
@@ -205,15 +208,19 @@ impl Node {
 
     /// Starts what waited for others to end on this node.
     fn start_waiting(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
-        let lives = |id: &AllocId| self.alloc(*id).is_some_and(|alloc| !alloc.has_ended());
-        let ready = |alloc: &&Box<Alloc>| alloc.is_waiting() && !alloc.wish().after.iter().any(lives);
-        let ready: Vec<_> = self.allocs.iter().filter(ready).map(|alloc| alloc.id()).collect();
+        let waiting = self.allocs.iter().filter(|alloc| alloc.is_waiting());
+        let ready: Vec<_> = waiting.map(|alloc| alloc.id()).filter(|id| self.is_ready(*id)).collect();
         for id in ready {
             if let Ok(position) = self.position(id) {
                 self.allocs[position].start(now_ns, actions);
             }
             self.settle(id, now_ns, actions);
         }
+    }
+
+    fn is_ready(&self, id: AllocId) -> bool {
+        let lives = |id: &AllocId| self.alloc(*id).is_some_and(|alloc| !alloc.has_ended());
+        self.alloc(id).is_some_and(|alloc| alloc.is_waiting() && !alloc.wish().after.iter().any(lives))
     }
 
     fn seed_for(&self, id: AllocId) -> u64 {

@@ -105,7 +105,9 @@ fn wrong_value(operator: Operator, right: &str) -> Option<String> {
             let fault = regex_syntax::ast::parse::Parser::new().parse(right).err()?;
             Some(format!("a regular expression: {}", fault.kind()))
         }
-        Operator::Version if !version::is_range(right) => Some("a version range, as `>= 1.2, < 2`".to_owned()),
+        Operator::Version if !version::is_range(right) => {
+            Some("a version range, as `>= 1.2, < 2`".to_owned())
+        }
         Operator::Semver if !version::is_semver_range(right) => {
             Some("a range of semantic versions, as `>= 1.2.0, < 2.0.0`".to_owned())
         }

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use berth_model::job::{EphemeralDisk, GROUP_COUNT_MAX, Group, JobType, ReschedulePolicy, RestartPolicy, Task};
+use berth_model::job::{
+    EphemeralDisk, GROUP_COUNT_MAX, Group, JobType, ReschedulePolicy, RestartPolicy, Task,
+};
 
 use super::{constraint, disk, name, network, reschedule, restart, spread, task};
 use crate::schema::{Body, CONSTRAINT, EPHEMERAL_DISK, NETWORK, RESCHEDULE, RESTART, SPREAD, TASK};
@@ -59,9 +61,8 @@ fn tasks(body: &Body<'_>, restart: RestartPolicy) -> Vec<Task> {
     for block in &blocks {
         name::check_unique(block, &mut seen);
     }
-    if blocks.is_empty() {
-        let help = "write `task \"name\" { ... }` inside of the group";
-        body.report.error_with_help(body.at_self(), "group has no task", help);
+    if body.lacks("task") {
+        body.missing("group has no task", "write `task \"name\" { ... }` inside of the group");
     }
     let tasks: Vec<Task> = blocks.iter().map(|block| task::task(block, restart)).collect();
     if let Some((_, second)) = tasks.iter().zip(&blocks).filter(|(task, _)| task.leader).nth(1) {

@@ -68,9 +68,11 @@ fn groups(body: &Body<'_>, job_type: JobType) -> Vec<Group> {
     for block in groups.iter().chain(&tasks) {
         name::check_unique(block, &mut seen);
     }
-    if seen.is_empty() {
-        let help = "write `group \"name\" { task \"name\" { ... } }` inside of the job";
-        body.report.error_with_help(body.at_self(), "job has no group", help);
+    if body.lacks("group") && body.lacks("task") {
+        body.missing(
+            "job has no group",
+            "write `group \"name\" { task \"name\" { ... } }` inside of the job",
+        );
     }
     let groups = groups.iter().map(|block| group::group(block, job_type));
     groups.chain(tasks.iter().map(|block| group::of_task(block, job_type))).collect()

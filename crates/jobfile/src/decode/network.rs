@@ -52,7 +52,8 @@ fn mode(body: &Body<'_>) -> String {
 fn port(body: &Body<'_>) -> Port {
     let host_network = body.filled_text("host_network").unwrap_or_default();
     if !matches!(host_network.as_str(), "" | "default") {
-        body.report.error(body.at("host_network"), format!("{} is not supported yet", quoted("host_network")));
+        body.report
+            .error(body.at("host_network"), format!("{} is not supported yet", quoted("host_network")));
     }
     // Clients write a dynamic port's number as 0 in JSON, and "the same as on the host" as 0 or -1.
     let dynamic = body.is_json() && body.get("static").is_some_and(|node| node.tree.is_empty());

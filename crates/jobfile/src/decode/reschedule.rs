@@ -31,7 +31,11 @@ pub(super) fn policy(body: Option<Body<'_>>, job_type: JobType) -> ReschedulePol
     };
     if job_type.is_per_node() && policy != default {
         let message = format!("a {} job is never rescheduled", job_type.as_str());
-        body.report.error_with_help(body.at_self(), message, "it runs on every node already: take the block out");
+        body.report.error_with_help(
+            body.at_self(),
+            message,
+            "it runs on every node already: take the block out",
+        );
     } else {
         check(&body, policy);
     }
@@ -45,7 +49,11 @@ fn check(body: &Body<'_>, policy: ReschedulePolicy) {
     }
     if !unlimited && interval.is_zero() {
         let help = "write `interval = ...`, or `unlimited = true`";
-        body.report.error_with_help(body.at("attempts"), "reschedule attempts are given without an interval", help);
+        body.report.error_with_help(
+            body.at("attempts"),
+            "reschedule attempts are given without an interval",
+            help,
+        );
     }
     if delay < DELAY_MIN {
         let message = format!("reschedule delay is {delay:?}, but must be at least {DELAY_MIN:?}");

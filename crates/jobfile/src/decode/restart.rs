@@ -9,7 +9,8 @@ use crate::schema::Body;
 /// A shorter window would not bound anything.
 const INTERVAL_MIN: Duration = Duration::from_secs(5);
 
-pub(crate) const MODES: &[(&str, RestartMode)] = &[("fail", RestartMode::Fail), ("delay", RestartMode::Delay)];
+pub(crate) const MODES: &[(&str, RestartMode)] =
+    &[("fail", RestartMode::Fail), ("delay", RestartMode::Delay)];
 
 /// The policy of a block; what it leaves out is as in `default`.
 pub(super) fn policy(body: Option<Body<'_>>, default: RestartPolicy) -> RestartPolicy {
@@ -33,6 +34,10 @@ fn check(body: &Body<'_>, RestartPolicy { attempts, interval, delay, .. }: Resta
         body.report.error(body.at("interval"), message);
     } else if delay.saturating_mul(attempts) > interval {
         let message = format!("{attempts} restarts with a delay of {delay:?} do not fit into {interval:?}");
-        body.report.error_with_help(body.at("attempts"), message, "lengthen the interval, or shorten the delay");
+        body.report.error_with_help(
+            body.at("attempts"),
+            message,
+            "lengthen the interval, or shorten the delay",
+        );
     }
 }

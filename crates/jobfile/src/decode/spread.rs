@@ -16,7 +16,11 @@ const WEIGHT: u8 = 50;
 pub(super) fn spreads(blocks: &[Body<'_>], job_type: JobType) -> Vec<Spread> {
     if let Some(block) = blocks.first().filter(|_| job_type.is_per_node()) {
         let message = format!("a {} job cannot be spread", job_type.as_str());
-        block.report.error_with_help(block.at_self(), message, "it runs on every node already: take the block out");
+        block.report.error_with_help(
+            block.at_self(),
+            message,
+            "it runs on every node already: take the block out",
+        );
     }
     blocks.iter().map(spread).collect()
 }
@@ -28,7 +32,11 @@ fn spread(body: &Body<'_>) -> Spread {
         body.report.error_with_help(body.at("attribute"), "spread has no attribute", help);
     }
     let targets = body.blocks("target", &TARGET);
-    Spread { attribute, weight: body.number("weight", 1..=100).unwrap_or(WEIGHT), targets: shares(body, &targets) }
+    Spread {
+        attribute,
+        weight: body.number("weight", 1..=100).unwrap_or(WEIGHT),
+        targets: shares(body, &targets),
+    }
 }
 
 fn shares(body: &Body<'_>, blocks: &[Body<'_>]) -> Vec<SpreadTarget> {
@@ -37,7 +45,10 @@ fn shares(body: &Body<'_>, blocks: &[Body<'_>]) -> Vec<SpreadTarget> {
     blocks.iter().for_each(|block| name::check_unique(block, &mut seen));
     let sum: u32 = targets.iter().map(|target| u32::from(target.percent)).sum();
     if sum > 100 {
-        body.report.error(body.at("target"), format!("percents of a spread's targets add up to {sum}, more than 100"));
+        body.report.error(
+            body.at("target"),
+            format!("percents of a spread's targets add up to {sum}, more than 100"),
+        );
     }
     targets
 }

@@ -18,9 +18,37 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 const DRIVERS: &str = "container, docker, raw_exec or mock_driver";
 
 const SIGNALS: &[&str] = &[
-    "SIGABRT", "SIGALRM", "SIGBUS", "SIGCHLD", "SIGCONT", "SIGFPE", "SIGHUP", "SIGILL", "SIGINT", "SIGIO", "SIGIOT",
-    "SIGKILL", "SIGPIPE", "SIGPROF", "SIGPWR", "SIGQUIT", "SIGSEGV", "SIGSTKFLT", "SIGSTOP", "SIGSYS", "SIGTERM",
-    "SIGTRAP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGURG", "SIGUSR1", "SIGUSR2", "SIGVTALRM", "SIGWINCH", "SIGXCPU",
+    "SIGABRT",
+    "SIGALRM",
+    "SIGBUS",
+    "SIGCHLD",
+    "SIGCONT",
+    "SIGFPE",
+    "SIGHUP",
+    "SIGILL",
+    "SIGINT",
+    "SIGIO",
+    "SIGIOT",
+    "SIGKILL",
+    "SIGPIPE",
+    "SIGPROF",
+    "SIGPWR",
+    "SIGQUIT",
+    "SIGSEGV",
+    "SIGSTKFLT",
+    "SIGSTOP",
+    "SIGSYS",
+    "SIGTERM",
+    "SIGTRAP",
+    "SIGTSTP",
+    "SIGTTIN",
+    "SIGTTOU",
+    "SIGURG",
+    "SIGUSR1",
+    "SIGUSR2",
+    "SIGVTALRM",
+    "SIGWINCH",
+    "SIGXCPU",
     "SIGXFSZ",
 ];
 
@@ -45,12 +73,11 @@ pub(super) fn task(body: &Body<'_>, restart: RestartPolicy) -> Task {
 }
 
 fn driver(body: &Body<'_>) -> String {
-    let driver = body.text("driver").unwrap_or_default();
-    if driver.is_empty() {
+    if body.lacks("driver") {
         let help = format!("write `{} = ...` with the name of a driver: {DRIVERS}", body.word("driver"));
         body.report.error_with_help(body.at("driver"), "task has no driver", help);
     }
-    driver
+    body.text("driver").unwrap_or_default()
 }
 
 fn env(body: &Body<'_>) -> std::collections::BTreeMap<String, String> {
@@ -76,7 +103,9 @@ fn logs(body: &Body<'_>) -> LogConfig {
     let default = LogConfig::default();
     LogConfig {
         max_files: body.number("max_files", 1..=i64::from(u32::MAX)).unwrap_or(default.max_files),
-        max_file_size_mb: body.number("max_file_size", 1..=i64::from(u32::MAX)).unwrap_or(default.max_file_size_mb),
+        max_file_size_mb: body
+            .number("max_file_size", 1..=i64::from(u32::MAX))
+            .unwrap_or(default.max_file_size_mb),
         disabled: body.flag("disabled").unwrap_or(default.disabled),
     }
 }

@@ -77,7 +77,8 @@ impl Evaluator<'_> {
 
     fn hole(&self, expression: Expression) -> String {
         if let Kind::Null | Kind::List(_) | Kind::Object(_) = expression.kind {
-            self.report.error(expression.span, "only text, numbers and truth values can stand inside of a string");
+            self.report
+                .error(expression.span, "only text, numbers and truth values can stand inside of a string");
         }
         self.value(expression).to_text().unwrap_or_default()
     }

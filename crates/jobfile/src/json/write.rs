@@ -112,7 +112,8 @@ fn spread(spread: &Spread) -> Json {
 }
 
 fn network(network: &Network) -> Json {
-    let (reserved, dynamic): (Vec<&Port>, Vec<&Port>) = network.ports.iter().partition(|port| port.fixed.is_some());
+    let (reserved, dynamic): (Vec<&Port>, Vec<&Port>) =
+        network.ports.iter().partition(|port| port.fixed.is_some());
     json!({
         "Mode": network.mode,
         "DynamicPorts": list(&dynamic, |port| self::port(port)),

@@ -33,16 +33,20 @@ impl<'t> Body<'t> {
         body.filled(entries)
     }
 
-    /// A JSON document.
-    pub fn of_json(node: &'t Node, path: &str, schema: &'static Schema, report: &'t Report<'t>) -> Self {
+    /// An object of a JSON document; none, and reported, if it is something else.
+    pub fn of_json(
+        node: &'t Node,
+        path: &str,
+        schema: &'static Schema,
+        report: &'t Report<'t>,
+    ) -> Option<Self> {
         let body = Self { path: path.to_owned(), ..Self::new(Syntax::Json, schema, report) };
-        match &node.tree {
-            Tree::Object(entries) => body.filled(entries),
-            other => {
-                report.error(body.at_self(), format!("{} is an object, found {}", schema.what, other.kind()));
-                body
-            }
-        }
+        let Tree::Object(entries) = &node.tree else {
+            let message = format!("expected the object of a {}, found {}", schema.what, node.tree.kind());
+            report.error(body.at_self(), message);
+            return None;
+        };
+        Some(body.filled(entries))
     }
 
     fn new(syntax: Syntax, schema: &'static Schema, report: &'t Report<'t>) -> Self {
@@ -55,7 +59,8 @@ impl<'t> Body<'t> {
         let body = Self { span, labels, ..Self::new(Syntax::Hcl, schema, self.report) };
         let wanted = usize::from(schema.label.is_some());
         if let Some(extra) = labels.get(wanted) {
-            let message = format!("{} has {wanted} {}, found {}", schema.what, plural("label", wanted), labels.len());
+            let message =
+                format!("{} has {wanted} {}, found {}", schema.what, plural("label", wanted), labels.len());
             self.report.error(extra.span, message);
         }
         match &entry.value.tree {
@@ -124,6 +129,18 @@ impl<'t> Body<'t> {
         self.get(name).is_some()
     }
 
+    /// Whether the file says nothing about a field, or leaves it empty.
+    pub fn lacks(&self, name: &str) -> bool {
+        let entry = self.entries.get(name).and_then(|entries| entries.first());
+        entry.is_none_or(|entry| matches!(entry.form, Form::Attribute) && entry.value.tree.is_empty())
+    }
+
+    /// Reports that the block lacks something. The help is in the words of HCL; in JSON the path must do.
+    pub fn missing(&self, message: &str, help: &str) {
+        let help = Some(help.to_owned()).filter(|_| !self.is_json());
+        self.report.note(self.at_self(), message.to_owned(), help);
+    }
+
     /// The block's label, or the key that stands for it in JSON.
     pub fn label(&self) -> Option<String> {
         match self.syntax {
@@ -151,11 +168,14 @@ impl<'t> Body<'t> {
             (Form::Attribute, Tree::Null) => Vec::new(),
             (Form::Attribute, Tree::List(items)) if many => {
                 let item = |(i, node)| Self::of_json(node, &format!("{path}[{i}]"), schema, self.report);
-                items.iter().enumerate().map(item).collect()
+                items.iter().enumerate().filter_map(item).collect()
             }
-            (Form::Attribute, _) if !many => vec![Self::of_json(&entry.value, &path, schema, self.report)],
+            (Form::Attribute, _) if !many => {
+                Self::of_json(&entry.value, &path, schema, self.report).into_iter().collect()
+            }
             (Form::Attribute, other) => {
-                self.report.error(self.at(name), format!("expected a list of objects, found {}", other.kind()));
+                self.report
+                    .error(self.at(name), format!("expected a list of objects, found {}", other.kind()));
                 Vec::new()
             }
         }

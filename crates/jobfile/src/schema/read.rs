@@ -55,7 +55,11 @@ impl Body<'_> {
             _ => None,
         };
         if duration.is_none() {
-            self.report.error_with_help(self.at(name), format!("`{}` is not a duration", self.word(name)), HELP);
+            self.report.error_with_help(
+                self.at(name),
+                format!("`{}` is not a duration", self.word(name)),
+                HELP,
+            );
         }
         duration
     }
@@ -93,7 +97,10 @@ impl Body<'_> {
             let key = &entry.key.text;
             let Some(text) = entry.value.tree.to_text() else {
                 let message = format!("expected text, found {}", entry.value.tree.kind());
-                self.report.error(self.at_member(name, entry), format!("{} in `{}`: {message}", quoted(key), self.word(name)));
+                self.report.error(
+                    self.at_member(name, entry),
+                    format!("{} in `{}`: {message}", quoted(key), self.word(name)),
+                );
                 continue;
             };
             if map.insert(key.clone(), text).is_some() {

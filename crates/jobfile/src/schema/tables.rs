@@ -294,12 +294,8 @@ pub(crate) const SPREAD: Schema = Schema {
 };
 
 /// The share of one value in a spread.
-pub(crate) const TARGET: Schema = Schema {
-    what: "target",
-    label: Some("Value"),
-    fields: &[field("percent", "Percent", Value)],
-    ..PLAIN
-};
+pub(crate) const TARGET: Schema =
+    Schema { what: "target", label: Some("Value"), fields: &[field("percent", "Percent", Value)], ..PLAIN };
 
 /// All tables, to find where a misplaced name belongs.
 pub(super) const ALL: &[&Schema] = &[

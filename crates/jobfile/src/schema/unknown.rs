@@ -20,7 +20,11 @@ pub(super) fn report(body: &Body<'_>, entry: &Entry) {
         body.report.error(at, String::new());
     } else if is_later {
         let message = format!("{} is not supported yet in {}", quoted(key), body.what());
-        body.report.error_with_help(at, message, "take it out; it is refused because ignoring it would change what runs");
+        body.report.error_with_help(
+            at,
+            message,
+            "take it out; it is refused because ignoring it would change what runs",
+        );
     } else {
         let message = format!("unknown {} {} in {}", kind(body, entry), quoted(key), body.what());
         body.report.note(at, message, help(body, key));

@@ -27,12 +27,13 @@ impl Cursor<'_> {
                 (Some('}'), Some(_)) => return Ok(items),
                 _ => {}
             }
+            let start = self.at;
             match self.item() {
                 Ok(item) => items.push(item),
                 Err(fault) if fault.fatal || self.report.is_full() => return Err(fault.fatal()),
                 Err(fault) => {
                     self.note(fault);
-                    self.recover(opened.is_some());
+                    self.recover(start, opened.is_some());
                 }
             }
         }
@@ -104,18 +105,21 @@ impl Cursor<'_> {
         self.with_newlines(false, Self::skip_space)?;
         match self.peek() {
             None | Some('\n' | '}') => Ok(()),
-            Some(',') => Err(self.unexpected("a new line").help("attributes of a block stand on their own lines, without commas")),
+            Some(',') => Err(self
+                .unexpected("a new line")
+                .help("attributes of a block stand on their own lines, without commas")),
             _ => Err(self.unexpected(&format!("a new line after `{}`", key.text))),
         }
     }
 
-    /// Steps to the end of the broken line, and over all that was opened on it.
-    fn recover(&mut self, in_block: bool) {
+    /// Steps to the end of the line that is broken here, and over all that the item which began at `start` opened.
+    fn recover(&mut self, start: usize, in_block: bool) {
+        let broken = std::mem::replace(&mut self.at, start);
         let mut open = 0_usize;
         while let Some(c) = self.peek() {
             match c {
-                '\n' if open == 0 => return,
-                '}' if open == 0 && in_block => return,
+                '\n' if open == 0 && self.at >= broken => return,
+                '}' if open == 0 && self.at >= broken && in_block => return,
                 '{' | '[' | '(' => open += 1,
                 '}' | ']' | ')' => open = open.saturating_sub(1),
                 _ => {}

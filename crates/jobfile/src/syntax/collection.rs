@@ -70,7 +70,10 @@ impl Cursor<'_> {
         self.skip_space()?;
         if !word.is_empty() && (self.looking_at("=") || self.looking_at(":")) {
             let kind = Kind::Template(vec![Part::Text(word)]);
-            return Ok(Expression { span: crate::span::Span::new(start, start + self.word_end(start)), kind });
+            return Ok(Expression {
+                span: crate::span::Span::new(start, start + self.word_end(start)),
+                kind,
+            });
         }
         self.at = start;
         self.expression()

@@ -1,10 +1,6 @@
 //! The reading position: what all rules of the grammar share.
 
-use crate::{
-    limits::DEPTH_MAX,
-    report::Report,
-    span::Span,
-};
+use crate::{limits::DEPTH_MAX, report::Report, span::Span};
 
 /// A mistake that ends the construct in which it stands.
 #[derive(Debug)]
@@ -104,7 +100,11 @@ impl<'s> Cursor<'s> {
     }
 
     /// Reads something in which line ends are space, or are not.
-    pub fn with_newlines<T>(&mut self, are_space: bool, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    pub fn with_newlines<T>(
+        &mut self,
+        are_space: bool,
+        read: impl FnOnce(&mut Self) -> Parsed<T>,
+    ) -> Parsed<T> {
         let before = std::mem::replace(&mut self.newline_is_space, are_space);
         let result = read(self);
         self.newline_is_space = before;

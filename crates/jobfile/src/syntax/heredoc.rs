@@ -6,9 +6,6 @@ use super::{
 };
 use crate::span::Span;
 
-/// A piece of a heredoc, and whether a line begins with it.
-type Piece = (bool, Part);
-
 impl Cursor<'_> {
     /// `<<END` or, without the indentation that all its lines share, `<<-END`.
     pub fn heredoc(&mut self) -> Parsed<Vec<Part>> {
@@ -21,17 +18,18 @@ impl Cursor<'_> {
         if end.is_empty() || !self.eat("\n") {
             return Err(self.unexpected("a word and a new line after `<<`"));
         }
-        let mut pieces = Vec::new();
+        let (mut parts, mut text) = (Vec::new(), String::new());
         while !self.heredoc_ends(end) {
             if self.at_end() {
                 return Err(Fault::at(opened, format!("heredoc is never closed by a line `{end}`")).fatal());
             }
-            self.heredoc_line(&mut pieces)?;
+            self.heredoc_line(&mut parts, &mut text)?;
         }
+        parts.push(Part::Text(text));
         if indented {
-            dedent(&mut pieces);
+            dedent(&mut parts);
         }
-        Ok(pieces.into_iter().map(|(_, part)| part).collect())
+        Ok(parts)
     }
 
     /// Steps over the closing word, if this line holds nothing else before it.
@@ -47,8 +45,7 @@ impl Cursor<'_> {
     }
 
     /// A line with its end; a hole in it may reach over further ones.
-    fn heredoc_line(&mut self, pieces: &mut Vec<Piece>) -> Parsed<()> {
-        let (mut parts, mut text) = (Vec::new(), String::new());
+    fn heredoc_line(&mut self, parts: &mut Vec<Part>, text: &mut String) -> Parsed<()> {
         loop {
             let rest = self.rest();
             let plain = rest.find(['$', '%', '\n']).unwrap_or(rest.len());
@@ -56,27 +53,42 @@ impl Cursor<'_> {
             text.push_str(&rest[..plain + usize::from(line_ends)]);
             self.at += plain + usize::from(line_ends);
             if line_ends || self.at_end() {
-                break;
+                return Ok(());
             }
-            self.marked(&mut parts, &mut text)?;
+            self.marked(parts, text)?;
         }
-        parts.push(Part::Text(text));
-        pieces.extend(parts.into_iter().enumerate().map(|(i, part)| (i == 0, part)));
-        Ok(())
     }
 }
 
 /// Takes from each line the indentation of the least indented one; blank lines do not count.
-fn dedent(pieces: &mut [Piece]) {
-    let indentation = |text: &str| text.len() - text.trim_start_matches([' ', '\t']).len();
-    let lines = || pieces.iter().filter_map(|(starts, part)| match part {
-        Part::Text(text) if *starts => Some(text),
-        _ => None,
+fn dedent(parts: &mut [Part]) {
+    let count = parts.len();
+    let starts = parts.iter().enumerate().flat_map(|(i, part)| match part {
+        Part::Text(text) => line_starts(text, i == 0, i + 1 < count),
+        Part::Hole(..) => Vec::new(),
     });
-    let shared = lines().filter(|text| !text.trim().is_empty() || !text.ends_with('\n')).map(|text| indentation(text)).min();
-    for (starts, part) in pieces.iter_mut() {
-        if let (true, Part::Text(text)) = (*starts, part) {
-            text.drain(..indentation(text).min(shared.unwrap_or(0)));
+    let shared = starts.min().unwrap_or(0);
+    for (i, part) in parts.iter_mut().enumerate() {
+        if let Part::Text(text) = part {
+            *text = without_indentation(text, i == 0, shared);
         }
     }
+}
+
+/// The indentation of each line that begins in the text and is not blank. The first line began before it, unless it is
+/// the first of all; and the last one goes on after it if a hole follows.
+fn line_starts(text: &str, is_first: bool, hole_follows: bool) -> Vec<usize> {
+    let starts_with_hole = hole_follows && (text.ends_with('\n') || is_first && text.is_empty());
+    let lines = text.split_inclusive('\n').skip(usize::from(!is_first));
+    let lines = lines.filter(|line| !line.ends_with('\n') || !line.trim().is_empty());
+    lines.map(indentation).chain(starts_with_hole.then_some(0)).collect()
+}
+
+fn without_indentation(text: &str, is_first: bool, shared: usize) -> String {
+    let cut = |(i, line)| if i > 0 || is_first { &line[indentation(line).min(shared)..] } else { line };
+    text.split_inclusive('\n').enumerate().map(cut).collect()
+}
+
+fn indentation(line: &str) -> usize {
+    line.len() - line.trim_start_matches([' ', '\t']).len()
 }

@@ -115,7 +115,8 @@ impl Cursor<'_> {
             self.at += 1;
             self.digits();
         }
-        if let [b'e' | b'E', b'0'..=b'9', ..] | [b'e' | b'E', b'+' | b'-', b'0'..=b'9', ..] = self.rest().as_bytes()
+        if let [b'e' | b'E', b'0'..=b'9', ..] | [b'e' | b'E', b'+' | b'-', b'0'..=b'9', ..] =
+            self.rest().as_bytes()
         {
             self.at += 2;
             self.digits();

@@ -89,7 +89,9 @@ impl Cursor<'_> {
                 self.for_head()?;
             }
             "else" | "endif" | "endfor" => {}
-            _ => return Err(Fault::at(self.span_from(start), "expected `if`, `for` or their end after `%{`")),
+            _ => {
+                return Err(Fault::at(self.span_from(start), "expected `if`, `for` or their end after `%{`"));
+            }
         }
         Ok(self.later(start, "a template directive (`%{ }`)"))
     }
@@ -111,7 +113,8 @@ impl Cursor<'_> {
         let at = Span::new(start, self.at);
         // No program's argument, variable or path can hold a NUL.
         character.filter(|c| *c != '\0').ok_or_else(|| {
-            Fault::at(at, "unknown escape in a string").help(r#"known are \n, \r, \t, \", \\, \uNNNN and \UNNNNNNNN"#)
+            Fault::at(at, "unknown escape in a string")
+                .help(r#"known are \n, \r, \t, \", \\, \uNNNN and \UNNNNNNNN"#)
         })
     }
 

@@ -63,7 +63,7 @@ impl Group {
     }
 
     /// All ports that one allocation needs, in order of declaration.
-    pub fn ports(&self) -> impl Iterator<Item = &Port> {
+    pub fn ports(&self) -> impl Iterator<Item = &Port> + Clone {
         self.networks.iter().flat_map(|n| &n.ports)
     }
 }

@@ -328,8 +328,9 @@ impl Store {
     }
 
     fn stop_alloc(&mut self, stop: &Stop, events: &mut Vec<Event>) {
+        let lost = stop.reason == StopReason::NodeLost;
         let Some((slot, row)) = self.alloc(stop.alloc) else { return };
-        if !row.is_wanted() {
+        if row.is_terminal() || !row.is_wanted() && !lost {
             return;
         }
         let job = row.job;
@@ -339,7 +340,7 @@ impl Store {
         });
         self.jobs.alloc_changed(job, self.index);
         events.push(Event::AllocStopped(slot));
-        if stop.reason == StopReason::NodeLost {
+        if lost {
             self.end_alloc(AllocEnd { alloc: stop.alloc, status: ClientStatus::Lost, tasks: Vec::new() }, events);
         }
     }

@@ -1,0 +1,181 @@
+//! `mock_driver`: pretends to run a task. What it does is a pure schedule, which the agent and the lab play alike.
+
+use serde::Deserialize;
+
+use super::settings::{duration_ns, parse};
+use super::{Driver, Launch, TaskContext};
+use crate::lifecycle::{Exit, StartFailure, StartFailureKind};
+
+/// What a mock task does.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MockSettings {
+    /// How long the start takes.
+    #[serde(deserialize_with = "duration_ns", rename = "start_block_for")]
+    start_block_ns: u64,
+    /// Why it does not start.
+    start_error: String,
+    /// Whether another try may help.
+    start_error_recoverable: bool,
+    /// How long it runs.
+    #[serde(deserialize_with = "duration_ns", rename = "run_for")]
+    run_for_ns: u64,
+    exit_code: i32,
+    exit_signal: i32,
+    exit_err_msg: String,
+    /// What sending it a signal, other than to stop it, is answered with.
+    signal_error: String,
+    /// How long it lives on once asked to stop.
+    #[serde(deserialize_with = "duration_ns", rename = "kill_after")]
+    kill_after_ns: u64,
+    /// What it writes when it starts, and how often again.
+    stdout_string: String,
+    stdout_repeat: u64,
+    #[serde(deserialize_with = "duration_ns", rename = "stdout_repeat_duration")]
+    stdout_repeat_ns: u64,
+}
+
+/// Something that a mock task does at its time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MockStep<'a> {
+    /// It runs.
+    Started,
+    /// It does not; nothing follows.
+    StartFailed(StartFailure),
+    /// It writes.
+    Output(&'a str),
+    /// It ended; nothing follows. The time of the exit is left to the player.
+    Exited(Exit),
+}
+
+impl MockSettings {
+    /// Reads a task's settings.
+    ///
+    /// # Errors
+    /// When one is unknown or malformed; the message names it.
+    pub fn parse(config_json: &str) -> Result<Self, StartFailure> {
+        parse("mock_driver", config_json)
+    }
+
+    /// The `number`-th step, from 0, and how many nanoseconds after the request to start it comes; none after the last.
+    pub fn step(&self, number: u64) -> Option<(u64, MockStep<'_>)> {
+        let outputs = self.outputs();
+        if number == 0 {
+            return Some((self.start_block_ns, self.start()));
+        }
+        if !self.start_error.is_empty() || number > outputs + 1 {
+            return None;
+        }
+        if number == outputs + 1 {
+            return Some((self.start_block_ns.saturating_add(self.run_for_ns), MockStep::Exited(self.exit())));
+        }
+        let after_ns = self.start_block_ns + (number - 1) * self.stdout_repeat_ns;
+        Some((after_ns, MockStep::Output(&self.stdout_string)))
+    }
+
+    fn start(&self) -> MockStep<'_> {
+        if self.start_error.is_empty() {
+            return MockStep::Started;
+        }
+        let recoverable = self.start_error_recoverable;
+        let kind = if recoverable { StartFailureKind::Recoverable } else { StartFailureKind::Driver };
+        MockStep::StartFailed(StartFailure { kind, message: self.start_error.clone() })
+    }
+
+    /// How often it writes before it ends.
+    fn outputs(&self) -> u64 {
+        if self.stdout_string.is_empty() {
+            return 0;
+        }
+        let fit = self.run_for_ns.checked_div(self.stdout_repeat_ns).unwrap_or(u64::MAX);
+        1 + self.stdout_repeat.min(fit)
+    }
+
+    fn exit(&self) -> Exit {
+        let (exit_code, signal) = (self.exit_code, self.exit_signal);
+        Exit { exit_code, signal, message: self.exit_err_msg.clone(), ..Exit::default() }
+    }
+
+    /// How many nanoseconds after the signal to stop it ends, with exit code 0.
+    pub fn stop_after_ns(&self) -> u64 {
+        self.kill_after_ns
+    }
+
+    /// What sending it any other signal is answered with; empty for success.
+    pub fn signal_error(&self) -> &str {
+        &self.signal_error
+    }
+}
+
+/// The driver.
+#[derive(Debug)]
+pub(super) struct Mock;
+
+impl Driver for Mock {
+    fn name(&self) -> &'static str {
+        "mock_driver"
+    }
+
+    fn launch(&self, task: &TaskContext<'_>) -> Result<Launch, StartFailure> {
+        MockSettings::parse(&task.config_json).map(Launch::Mock)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(config_json: &str, expected: &Expect) {
+        let told = match MockSettings::parse(config_json) {
+            Err(failure) => failure.message,
+            Ok(mock) => {
+                let steps = (0..).map_while(|number| mock.step(number));
+                steps.map(|(at_ns, step)| format!("{:.1}s {step:?}\n", at_ns as f64 / 1e9)).collect()
+            }
+        };
+        expected.assert_eq(&told);
+    }
+
+    #[test]
+    fn a_task_starts_late_writes_and_fails() {
+        check(
+            r#"{"start_block_for": "1s", "run_for": "30s", "exit_code": 0, "exit_signal": 9, "kill_after": "3s",
+                "exit_err_msg": "error on exit", "signal_error": "got signal", "stdout_repeat": 1,
+                "stdout_repeat_duration": "10s", "stdout_string": "hello, world!\n"}"#,
+            &expect![[r#"
+                1.0s Started
+                1.0s Output("hello, world!\n")
+                11.0s Output("hello, world!\n")
+                31.0s Exited(Exit { exit_code: 0, signal: 9, oom_killed: false, message: "error on exit", at_ns: 0 })
+            "#]],
+        );
+        check(r#"{"run_for": "5s", "stdout_repeat": 9, "stdout_repeat_duration": "4s", "stdout_string": "x"}"#, &expect![[r#"
+            0.0s Started
+            0.0s Output("x")
+            4.0s Output("x")
+            5.0s Exited(Exit { exit_code: 0, signal: 0, oom_killed: false, message: "", at_ns: 0 })
+        "#]]);
+    }
+
+    #[test]
+    fn a_start_may_fail_for_now_or_for_good() {
+        check(r#"{"start_error": "no luck", "start_error_recoverable": true, "run_for": "1s"}"#, &expect![[r#"
+            0.0s StartFailed(StartFailure { kind: Recoverable, message: "no luck" })
+        "#]]);
+        check(r#"{"start_error": "never"}"#, &expect![[r#"
+            0.0s StartFailed(StartFailure { kind: Driver, message: "never" })
+        "#]]);
+    }
+
+    #[test]
+    fn unknown_and_malformed_settings_are_named() {
+        check(r#"{"run_fro": "1s"}"#, &expect!["read the settings of mock_driver: unknown field `run_fro`, expected one of `start_block_for`, `start_error`, `start_error_recoverable`, `run_for`, `exit_code`, `exit_signal`, `exit_err_msg`, `signal_error`, `kill_after`, `stdout_string`, `stdout_repeat`, `stdout_repeat_duration` at line 1 column 10"]);
+        check(r#"{"run_for": "1 second"}"#, &expect![[r#"read the settings of mock_driver: "1 second" is not a duration such as "30s" or "1m30s" at line 1 column 23"#]]);
+        check("", &expect![[r#"
+            0.0s Started
+            0.0s Exited(Exit { exit_code: 0, signal: 0, oom_killed: false, message: "", at_ns: 0 })
+        "#]]);
+    }
+}

@@ -1,0 +1,87 @@
+//! How a task is run: one file per driver, and one list that names them all.
+//!
+//! A driver only reads settings and says what is to be launched. Starting, watching and killing are the same for all:
+//! a [`keeper`](crate::keeper) does it, or a timer for tasks that are only pretended.
+
+pub mod mock;
+mod raw_exec;
+pub(crate) mod settings;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use berth_api::agent::TaskSpec;
+use nix::sys::signal::Signal;
+
+use crate::keeper::plan::Run;
+use crate::lifecycle::StartFailure;
+use crate::place::AllocPlace;
+
+/// A kind of task.
+pub trait Driver: Send + Sync {
+    /// Its name in job files.
+    fn name(&self) -> &'static str;
+
+    /// What the servers are told of it besides that it is there, as `driver.NAME.version`.
+    fn attributes(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// The signal that asks a task to end, if the task names none.
+    fn kill_signal(&self) -> Signal {
+        Signal::SIGINT
+    }
+
+    /// What has to be launched for a task. May take its time: images are unpacked here.
+    ///
+    /// # Errors
+    /// When the task's settings are wrong, or the host lacks something.
+    fn launch(&self, task: &TaskContext<'_>) -> Result<Launch, StartFailure>;
+}
+
+/// What a driver is told of a task. All `${...}` have been replaced.
+#[derive(Debug)]
+pub struct TaskContext<'a> {
+    /// The task as the job describes it.
+    pub spec: &'a TaskSpec,
+    /// Where its files are.
+    pub place: &'a AllocPlace,
+    /// Its settings.
+    pub config_json: String,
+    /// The user that it is to run as; empty for the driver's default.
+    pub user: String,
+    /// Its environment.
+    pub env: BTreeMap<String, String>,
+}
+
+/// What has to be launched.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Launch {
+    /// Nothing but timers.
+    Mock(mock::MockSettings),
+    /// A keeper that runs this.
+    Kept(Run),
+}
+
+/// Which drivers an operator has turned on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DriverSwitches {
+    /// Tasks that only pretend to run.
+    pub mock_driver: bool,
+    /// Commands without any isolation, with the agent's own rights.
+    pub raw_exec: bool,
+    /// Containers, where the host has an OCI runtime.
+    pub containers: bool,
+}
+
+/// All drivers that are turned on and work on this host.
+pub fn all(switches: DriverSwitches, _image_cache: &Path) -> Vec<Box<dyn Driver>> {
+    let mut drivers: Vec<Box<dyn Driver>> = Vec::new();
+    if switches.mock_driver {
+        drivers.push(Box::new(mock::Mock));
+    }
+    if switches.raw_exec {
+        drivers.push(Box::new(raw_exec::RawExec));
+    }
+    drivers
+}

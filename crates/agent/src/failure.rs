@@ -1,0 +1,36 @@
+//! Errors of the host: what was being done, and what the kernel said to it.
+
+use std::io;
+
+/// An operation that the host refused.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing}: {source}")]
+pub struct Failure {
+    doing: String,
+    source: io::Error,
+}
+
+impl Failure {
+    pub(crate) fn new(doing: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        Self { doing: doing.into(), source: source.into() }
+    }
+
+    pub(crate) fn other(doing: impl Into<String>, cause: impl ToString) -> Self {
+        Self::new(doing, io::Error::other(cause.to_string()))
+    }
+
+    pub(crate) fn kind(&self) -> io::ErrorKind {
+        self.source.kind()
+    }
+}
+
+/// Says what was being done when something fails.
+pub(crate) trait Doing<T> {
+    fn doing(self, what: impl FnOnce() -> String) -> Result<T, Failure>;
+}
+
+impl<T, E: Into<io::Error>> Doing<T> for Result<T, E> {
+    fn doing(self, what: impl FnOnce() -> String) -> Result<T, Failure> {
+        self.map_err(|error| Failure::new(what(), error))
+    }
+}

@@ -1,0 +1,2 @@
+//! The keeper.
+pub mod plan;

@@ -1,0 +1,181 @@
+//! What passes between an agent and a keeper: the plan on its standard input, its records on disk.
+
+/// The record written before anything may run, and again once it does.
+pub const START_RECORD: &str = "start";
+/// The record written at the end.
+pub const EXIT_RECORD: &str = "exit";
+/// Held for as long as the keeper lives.
+pub(crate) const LOCK_FILE: &str = "lock";
+/// Where the keeper listens.
+pub(crate) const SOCKET_FILE: &str = "socket";
+/// What the keeper itself has to complain about.
+pub(crate) const COMPLAINTS_FILE: &str = "complaints";
+
+/// What a keeper is asked to do.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Plan {
+    /// Which start of the task this is; a keeper refuses one that was made before.
+    #[prost(uint32, tag = "1")]
+    pub attempt: u32,
+    /// The arguments with which its binary becomes a keeper.
+    #[prost(string, repeated, tag = "2")]
+    pub keeper_args: Vec<String>,
+    /// How output is kept.
+    #[prost(message, required, tag = "3")]
+    pub logs: LogPlan,
+    /// What to run.
+    #[prost(oneof = "Run", tags = "4, 5")]
+    pub run: Option<Run>,
+}
+
+/// How output is kept.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct LogPlan {
+    /// The directory.
+    #[prost(string, tag = "1")]
+    pub dir: String,
+    /// Names the files.
+    #[prost(string, tag = "2")]
+    pub task: String,
+    /// Files kept for each of stdout and stderr.
+    #[prost(uint32, tag = "3")]
+    pub files_max: u32,
+    /// How long each gets.
+    #[prost(uint64, tag = "4")]
+    pub file_bytes_max: u64,
+    /// Keep nothing.
+    #[prost(bool, tag = "5")]
+    pub disabled: bool,
+}
+
+/// What to run.
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub enum Run {
+    /// A process of the host.
+    #[prost(message, tag = "4")]
+    Process(ProcessRun),
+    /// A container.
+    #[prost(message, tag = "5")]
+    Container(ContainerRun),
+}
+
+/// A process of the host.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ProcessRun {
+    /// A path, or a name to be found in the environment's PATH.
+    #[prost(string, tag = "1")]
+    pub program: String,
+    /// Without the program's own name.
+    #[prost(string, repeated, tag = "2")]
+    pub args: Vec<String>,
+    /// The whole environment.
+    #[prost(btree_map = "string, string", tag = "3")]
+    pub env: std::collections::BTreeMap<String, String>,
+    /// The working directory.
+    #[prost(string, tag = "4")]
+    pub dir: String,
+    /// Empty for the agent's own user.
+    #[prost(string, tag = "5")]
+    pub user: String,
+}
+
+/// A container, as an OCI runtime runs it.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ContainerRun {
+    /// The runtime's path: crun or runc.
+    #[prost(string, tag = "1")]
+    pub runtime: String,
+    /// Unique on the host.
+    #[prost(string, tag = "2")]
+    pub id: String,
+    /// The lower, read-only part of the root filesystem.
+    #[prost(string, tag = "3")]
+    pub image_root: String,
+    /// The bundle's config.json; its root is `rootfs`.
+    #[prost(string, tag = "4")]
+    pub config_json: String,
+}
+
+/// How far a start has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum StartStage {
+    /// Nothing of it may run yet, but something may have to be cleaned up.
+    Claimed = 0,
+    /// There is a process, and it waits for its release.
+    Created = 1,
+    /// It runs.
+    Released = 2,
+}
+
+/// What was started.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct StartRecord {
+    /// Which start of the task this is.
+    #[prost(uint32, tag = "1")]
+    pub attempt: u32,
+    /// How far it has come.
+    #[prost(enumeration = "StartStage", tag = "2")]
+    pub stage: i32,
+    /// A process means nothing after the machine restarted.
+    #[prost(string, tag = "3")]
+    pub boot_id: String,
+    /// The main process.
+    #[prost(int32, tag = "4")]
+    pub pid: i32,
+    /// When that started, in ticks since boot: tells it from a later one with the same pid.
+    #[prost(uint64, tag = "5")]
+    pub pid_start_ticks: u64,
+    /// The keeper's own.
+    #[prost(int32, tag = "6")]
+    pub keeper_pid: i32,
+    /// Nanoseconds since the Unix epoch.
+    #[prost(uint64, tag = "7")]
+    pub started_ns: u64,
+    /// What is needed to go on after the keeper is gone.
+    #[prost(message, required, tag = "8")]
+    pub logs: LogPlan,
+    /// The OCI runtime and the container's id, when it is one.
+    #[prost(message, optional, tag = "9")]
+    pub container: Option<ContainerRef>,
+}
+
+/// A container that a runtime knows of.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ContainerRef {
+    /// The runtime's path.
+    #[prost(string, tag = "1")]
+    pub runtime: String,
+    /// Unique on the host.
+    #[prost(string, tag = "2")]
+    pub id: String,
+}
+
+/// How it ended, or why it never began.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ExitRecord {
+    /// Which start of the task this is.
+    #[prost(uint32, tag = "1")]
+    pub attempt: u32,
+    /// -1 when it cannot be known.
+    #[prost(int32, tag = "2")]
+    pub exit_code: i32,
+    /// 0 for none.
+    #[prost(int32, tag = "3")]
+    pub signal: i32,
+    /// Whether the kernel ended it for want of memory.
+    #[prost(bool, tag = "4")]
+    pub oom_killed: bool,
+    /// Nanoseconds since the Unix epoch.
+    #[prost(uint64, tag = "5")]
+    pub finished_ns: u64,
+    /// For people.
+    #[prost(string, tag = "6")]
+    pub message: String,
+    /// It never began.
+    #[prost(bool, tag = "7")]
+    pub start_failed: bool,
+    /// It never began, and another try may help.
+    #[prost(bool, tag = "8")]
+    pub recoverable: bool,
+}

@@ -1,0 +1,7 @@
+//! Stories of a node, told in lines, and what it does about them.
+
+mod restarts;
+mod starts;
+mod stops;
+mod story;
+mod survival;

@@ -1,0 +1,235 @@
+//! Allocations that are asked to end.
+
+use expect_test::expect;
+
+use super::story::check;
+
+#[test]
+fn a_stop_signals_and_then_kills() {
+    check(
+        "run 1 service a b:kill0 c:kill99
+         started 1.0
+         started 1.1
+         started 1.2
+         stop 1
+         exited 1.1 signal=9
+         wait 5s
+         exited 1.0 signal=9
+         wait 30s
+         exited 1.2 signal=9
+         stop 1
+         events 1.0",
+        &expect![[r#"
+            > run 1 service a b:kill0 c:kill99
+               1.0 persist 1
+               1.0 start 1.0#1
+               1.0 start 1.1#1
+               1.0 start 1.2#1
+               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup), c Pending (Task Setup)]
+            > started 1.0
+               1.0 report 1 Running! [a Running (Started), b Pending (Task Setup), c Pending (Task Setup)]
+            > started 1.1
+               1.0 report 1 Running [a Running (Started), b Running (Started), c Pending (Task Setup)]
+            > started 1.2
+               1.0 report 1 Running [a Running (Started), b Running (Started), c Running (Started)]
+            > stop 1
+               1.0 signal 1.0#1
+               1.0 kill 1.1#1
+               1.0 signal 1.2#1
+               1.0 persist 1
+               1.0 report 1 Running [a Running (Killing), b Running (Started), c Running (Killing)]
+            > exited 1.1 signal=9
+               1.0 persist 1
+               1.0 report 1 Running [a Running (Killing), b Dead (Killed), c Running (Killing)]
+            > wait 5s
+               6.0 kill 1.0#1
+            > exited 1.0 signal=9
+               6.0 persist 1
+               6.0 report 1 Running [a Dead (Killed), b Dead (Killed), c Running (Killing)]
+            > wait 30s
+              31.0 kill 1.2#1
+            > exited 1.2 signal=9
+              36.0 persist 1
+              36.0 report 1 Complete! [a Dead (Killed), b Dead (Killed), c Dead (Killed)]
+            > stop 1
+                  1.0 Received: 
+                  1.0 Task Setup: Building Task Directory
+                  1.0 Started: 
+                  1.0 Killing: Sent interrupt. Waiting 5s before force killing
+                  6.0 Terminated:  code=0 signal=9 oom=false
+                  6.0 Killed: 
+               = Dead failed=false restarts=0
+        "#]],
+    );
+}
+
+#[test]
+fn shutdown_delays_add_up_and_the_leader_goes_first() {
+    check(
+        "run 1 service+2 a b:leader:shutdown3
+         started 1.0
+         started 1.1
+         stop 1
+         wait 5s
+         exited 1.1
+         wait 1s
+         exited 1.0 code=130",
+        &expect![[r#"
+            > run 1 service+2 a b:leader:shutdown3
+               1.0 persist 1
+               1.0 start 1.0#1
+               1.0 start 1.1#1
+               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup)]
+            > started 1.0
+               1.0 report 1 Running! [a Running (Started), b Pending (Task Setup)]
+            > started 1.1
+               1.0 report 1 Running [a Running (Started), b Running (Started)]
+            > stop 1
+               1.0 persist 1
+            > wait 5s
+               6.0 signal 1.1#1
+               6.0 report 1 Running [a Running (Started), b Running (Killing)]
+            > exited 1.1
+               6.0 signal 1.0#1
+               6.0 persist 1
+               6.0 report 1 Running [a Running (Killing), b Dead (Killed)]
+            > wait 1s
+            > exited 1.0 code=130
+               7.0 persist 1
+               7.0 report 1 Complete! [a Dead (Killed), b Dead (Killed)]
+        "#]],
+    );
+}
+
+#[test]
+fn what_never_started_ends_complete() {
+    check(
+        "run 1 service a
+         run 2 service b after=1
+         stop 2
+         stop 3",
+        &expect![[r#"
+            > run 1 service a
+               1.0 persist 1
+               1.0 start 1.0#1
+               1.0 report 1 Pending [a Pending (Task Setup)]
+            > run 2 service b after=1
+               1.0 persist 2
+               1.0 report 2 Pending [b Pending (Received)]
+            > stop 2
+               1.0 persist 2
+               1.0 report 2 Complete! [b Dead (Received)]
+            > stop 3
+               1.0 persist 3
+               1.0 report 3 Complete! []
+        "#]],
+    );
+}
+
+#[test]
+fn a_stop_during_the_start_waits_for_its_answer() {
+    check(
+        "run 1 service a b
+         stop 1
+         wait 20s
+         started 1.0
+         wait 1s
+         exited 1.0
+         failed 1.1 recoverable",
+        &expect![[r#"
+            > run 1 service a b
+               1.0 persist 1
+               1.0 start 1.0#1
+               1.0 start 1.1#1
+               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup)]
+            > stop 1
+               1.0 persist 1
+            > wait 20s
+            > started 1.0
+              21.0 report 1 Running! [a Running (Started), b Pending (Task Setup)]
+            > wait 1s
+              21.0 signal 1.0#1
+              21.0 report 1 Running [a Running (Killing), b Pending (Task Setup)]
+            > exited 1.0
+              22.0 persist 1
+              22.0 report 1 Running [a Dead (Killed), b Pending (Task Setup)]
+            > failed 1.1 recoverable
+              22.0 persist 1
+              22.0 report 1 Complete! [a Dead (Killed), b Dead (Killed)]
+        "#]],
+    );
+}
+
+#[test]
+fn a_stop_between_two_starts_is_immediate() {
+    check(
+        "run 1 service a
+         started 1.0
+         exited 1.0 code=1
+         stop 1
+         wait 60s",
+        &expect![[r#"
+            > run 1 service a
+               1.0 persist 1
+               1.0 start 1.0#1
+               1.0 report 1 Pending [a Pending (Task Setup)]
+            > started 1.0
+               1.0 report 1 Running! [a Running (Started)]
+            > exited 1.0 code=1
+               1.0 report 1 Running [a Pending (Restarting)]
+            > stop 1
+               1.0 persist 1
+               1.0 report 1 Complete! [a Dead (Killed)]
+            > wait 60s
+        "#]],
+    );
+}
+
+#[test]
+fn the_forgotten_are_ended_silently_and_never_run_again() {
+    check(
+        "run 1 batch a
+         run 2 batch b
+         started 1.0
+         exited 1.0
+         started 2.0
+         forget 1
+         keep 3
+         exited 2.0
+         run 1 batch a
+         run 2 batch b
+         stop 2
+         purge 1",
+        &expect![[r#"
+            > run 1 batch a
+               1.0 persist 1
+               1.0 start 1.0#1
+               1.0 report 1 Pending [a Pending (Task Setup)]
+            > run 2 batch b
+               1.0 persist 2
+               1.0 start 2.0#1
+               1.0 report 2 Pending [b Pending (Task Setup)]
+            > started 1.0
+               1.0 report 1 Running! [a Running (Started)]
+            > exited 1.0
+               1.0 persist 1
+               1.0 report 1 Complete! [a Dead (Terminated)]
+            > started 2.0
+               1.0 report 2 Running! [b Running (Started)]
+            > forget 1
+               1.0 persist 1
+               1.0 persist 1
+            > keep 3
+               1.0 signal 2.0#1
+               1.0 persist 2
+            > exited 2.0
+               1.0 persist 2
+               1.0 persist 2
+            > run 1 batch a
+            > run 2 batch b
+            > stop 2
+            > purge 1
+               1.0 remove 1
+        "#]],
+    );
+}

@@ -1,0 +1,239 @@
+//! Tells a node a story and writes down what it does.
+//!
+//! One event a line. `run 1 batch web db:leader after=2`, `started 1.0`, `exited 1.0 code=1 signal=9 oom`, `failed 1.0
+//! setup`, `stop 1`, `forget 1`, `purge 1`, `keep 1 2`, `found 1.0 running|nothing|rebooted`, `wait 10s` (ticks at
+//! each deadline), `restart` (of the agent, from what it wrote last) and `events 1.0`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_api::agent::{
+    AllocId, GroupSpec, LogSpec, RestartModeSpec, RestartSpec, TaskEventKind, TaskSpec, TaskState,
+};
+use expect_test::Expect;
+
+use crate::lifecycle::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+pub fn check(story: &str, expected: &Expect) {
+    let mut teller = Story::default();
+    story.lines().map(str::trim).filter(|line| !line.is_empty()).for_each(|line| teller.tell(line));
+    expected.assert_eq(&teller.out);
+}
+
+pub struct Story {
+    node: Node,
+    now_ns: u64,
+    disk: BTreeMap<AllocId, AllocRecord>,
+    out: String,
+}
+
+impl Default for Story {
+    fn default() -> Self {
+        Self { node: Node::new(1), now_ns: SECOND, disk: BTreeMap::new(), out: String::new() }
+    }
+}
+
+pub fn id(number: u8) -> AllocId {
+    AllocId([number; 16])
+}
+
+/// A task's settings: the name, then options after colons.
+fn task(text: &str) -> TaskSpec {
+    let mut options = text.split(':');
+    let mut spec = TaskSpec {
+        name: options.next().unwrap_or_default().into(),
+        driver: "mock_driver".into(),
+        restart: RestartSpec { attempts: 2, interval_ms: 60_000, delay_ms: 10_000, mode: 0 },
+        kill_timeout_ms: 5_000,
+        logs: LogSpec::default(),
+        ..TaskSpec::default()
+    };
+    for option in options {
+        match option {
+            "leader" => spec.leader = true,
+            "delay-mode" => spec.restart.mode = RestartModeSpec::Delay as i32,
+            "once" => spec.restart.attempts = 0,
+            "kill0" => spec.kill_timeout_ms = 0,
+            "kill99" => spec.kill_timeout_ms = 99_000,
+            "shutdown3" => spec.shutdown_delay_ms = 3_000,
+            other => panic!("unknown option {other}"),
+        }
+    }
+    spec
+}
+
+pub fn run(words: &[&str]) -> RunWish {
+    let (job_type, group_delay) = words[1].split_once('+').unwrap_or((words[1], "0"));
+    let (after, tasks): (Vec<&str>, Vec<&str>) = words[2..].iter().partition(|word| word.starts_with("after="));
+    let group = GroupSpec {
+        job_type: job_type.into(),
+        tasks: tasks.into_iter().map(task).collect(),
+        shutdown_delay_ms: group_delay.parse::<u64>().expect("seconds") * 1_000,
+        ..GroupSpec::default()
+    };
+    let numbers = after.iter().flat_map(|word| word["after=".len()..].split(','));
+    RunWish {
+        alloc: id(number(words[0])),
+        name_index: 0,
+        group: Arc::new(group),
+        ports: Box::default(),
+        after: numbers.map(|text| id(number(text))).collect(),
+        job_version: 0,
+    }
+}
+
+fn number(text: &str) -> u8 {
+    text.parse().expect("a number")
+}
+
+impl Story {
+    fn tell(&mut self, line: &str) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[0] {
+            "wait" => return self.wait(words[1]),
+            "restart" => return self.restart(),
+            "events" => return self.events(words[1]),
+            _ => self.out += &format!("> {line}\n"),
+        }
+        let event = self.event(words[0], &words[1..]);
+        self.handle(event);
+    }
+
+    fn event(&self, verb: &str, words: &[&str]) -> Event {
+        let alloc = || id(number(words[0]));
+        match verb {
+            "run" => Event::Run(run(words)),
+            "stop" => Event::Stop { alloc: alloc(), reason: String::new() },
+            "forget" => Event::Forget(alloc()),
+            "purge" => Event::Purge(alloc()),
+            "keep" => Event::KeepOnly(words.iter().map(|word| id(number(word))).collect()),
+            "started" => Event::Started(self.task_ref(words[0])),
+            "exited" => Event::Exited(self.task_ref(words[0]), self.exit(&words[1..])),
+            "failed" => Event::StartFailed(self.task_ref(words[0]), failure(words[1])),
+            "found" => Event::Recovered(self.task_ref(words[0]), found(words[1])),
+            other => panic!("unknown event {other}"),
+        }
+    }
+
+    /// `1.0` is the latest attempt of the first task, `1.0#3` its third.
+    fn task_ref(&self, text: &str) -> TaskRef {
+        let (name, attempt) = text.split_once('#').map_or((text, None), |(name, attempt)| (name, Some(attempt)));
+        let (alloc, task) = name.split_once('.').expect("alloc.task");
+        let latest = self.node.alloc(id(number(alloc))).expect("a known alloc").task_ref(number(task).into());
+        TaskRef { attempt: attempt.map_or(latest.attempt, |text| number(text).into()), ..latest }
+    }
+
+    fn exit(&self, words: &[&str]) -> Exit {
+        let mut exit = Exit { at_ns: self.now_ns, ..Exit::default() };
+        for word in words {
+            match word.split_once('=') {
+                Some(("code", code)) => exit.exit_code = code.parse().expect("a code"),
+                Some(("signal", signal)) => exit.signal = signal.parse().expect("a signal"),
+                Some(("message", message)) => exit.message = message.into(),
+                _ => exit.oom_killed = true,
+            }
+        }
+        exit
+    }
+
+    fn handle(&mut self, event: Event) {
+        let mut actions = Vec::new();
+        self.node.handle(event, self.now_ns, &mut actions);
+        self.perform(&actions);
+    }
+
+    fn perform(&mut self, actions: &[Action]) {
+        for action in actions {
+            let line = match action {
+                Action::Persist(alloc) => {
+                    self.node.record(*alloc).and_then(|record| self.disk.insert(*alloc, record));
+                    format!("persist {}", alloc.0[0])
+                }
+                Action::RemoveDir(alloc) => {
+                    self.disk.remove(alloc);
+                    format!("remove {}", alloc.0[0])
+                }
+                Action::StartTask(of) => format!("start {}", name(of)),
+                Action::Recover(of) => format!("recover {}", name(of)),
+                Action::SignalTask(of) => format!("signal {}", name(of)),
+                Action::KillTask(of) => format!("kill {}", name(of)),
+                Action::Report { alloc, urgent } => self.report(*alloc, *urgent),
+            };
+            self.out += &format!("{:6.1} {line}\n", self.now_ns as f64 / 1e9);
+        }
+    }
+
+    fn report(&self, alloc: AllocId, urgent: bool) -> String {
+        let status = self.node.alloc(alloc).expect("a known alloc").status();
+        let tasks = status.tasks.iter().map(|task| {
+            let state = if task.failed { "Failed".into() } else { format!("{:?}", task.state()) };
+            let last = task.events.last().map_or("-", |event| event.kind().as_str());
+            format!("{} {state} ({last})", task.name)
+        });
+        let urgent = if urgent { "!" } else { "" };
+        format!("report {} {:?}{urgent} [{}]", alloc.0[0], status.status(), tasks.collect::<Vec<_>>().join(", "))
+    }
+
+    fn wait(&mut self, span: &str) {
+        self.out += &format!("> wait {span}\n");
+        let until_ns = self.now_ns + span.trim_end_matches('s').parse::<u64>().expect("seconds") * SECOND;
+        while let Some(at_ns) = self.node.deadline().filter(|at_ns| *at_ns <= until_ns) {
+            self.now_ns = self.now_ns.max(at_ns);
+            self.handle(Event::Tick);
+        }
+        self.now_ns = until_ns;
+    }
+
+    fn restart(&mut self) {
+        self.out += "> restart\n";
+        self.node = Node::new(1);
+        let (mut actions, mut groups) = (Vec::new(), GroupCache::default());
+        for record in self.disk.values() {
+            self.node.restore(record.clone(), &mut groups, &mut actions).expect("a good record");
+        }
+        self.node.handle(Event::Tick, self.now_ns, &mut actions);
+        self.perform(&actions);
+    }
+
+    fn events(&mut self, of: &str) {
+        let of = self.task_ref(of);
+        let status = &self.node.alloc(of.alloc).expect("a known alloc").status().tasks[usize::from(of.task)];
+        for event in &status.events {
+            let failed = if event.fails_task { " (fails the task)" } else { "" };
+            let told = format!("{}: {}{failed}", event.kind().as_str(), event.message);
+            let extra = match event.kind() {
+                TaskEventKind::Terminated => {
+                    format!(" code={} signal={} oom={}", event.exit_code, event.signal, event.oom_killed)
+                }
+                TaskEventKind::Restarting => format!(" in {:.1}s", event.delay_ns as f64 / 1e9),
+                _ => String::new(),
+            };
+            self.out += &format!("   {:6.1} {told}{extra}\n", event.at_ns as f64 / 1e9);
+        }
+        let (state, restarts) = (TaskState::try_from(status.state).expect("a state"), status.restarts);
+        self.out += &format!("   = {state:?} failed={} restarts={restarts}\n", status.failed);
+    }
+}
+
+fn name(of: &TaskRef) -> String {
+    format!("{}.{}#{}", of.alloc.0[0], of.task, of.attempt)
+}
+
+fn failure(kind: &str) -> StartFailure {
+    let kind = match kind {
+        "setup" => StartFailureKind::Setup,
+        "driver" => StartFailureKind::Driver,
+        _ => StartFailureKind::Recoverable,
+    };
+    StartFailure { kind, message: "it cannot start".into() }
+}
+
+fn found(what: &str) -> Found {
+    match what {
+        "running" => Found::Running { started_ns: SECOND },
+        "nothing" => Found::Nothing,
+        _ => Found::Rebooted,
+    }
+}

@@ -1,0 +1,48 @@
+//! What /proc says about processes and the machine.
+
+use std::fs;
+
+use nix::unistd::Pid;
+
+/// Changes with each boot of the machine.
+pub(crate) fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+/// The fields of /proc/PID/stat after the command's name, which may hold anything; the first is the state.
+fn stat_fields(pid: Pid) -> Option<Vec<String>> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(") ")?;
+    Some(fields.split_whitespace().map(str::to_owned).collect())
+}
+
+/// When a process started, in ticks since boot: with its pid, this names it for as long as the machine runs. None for
+/// one that has ended, reaped or not.
+pub(crate) fn start_ticks(pid: Pid) -> Option<u64> {
+    let fields = stat_fields(pid)?;
+    let alive = !matches!(fields.first()?.as_str(), "Z" | "X");
+    alive.then(|| fields.get(19)?.parse().ok()).flatten()
+}
+
+/// Processes whose parent is `parent`.
+pub(crate) fn children(parent: Pid) -> Vec<Pid> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw));
+    let is_child = |pid: &Pid| {
+        stat_fields(*pid).and_then(|fields| fields.get(1)?.parse().ok()) == Some(parent.as_raw())
+    };
+    pids.filter(is_child).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_found() {
+        let me = Pid::this();
+        assert!(start_ticks(me).is_some_and(|ticks| ticks > 0));
+        assert!(children(Pid::parent()).contains(&me));
+        assert_eq!(boot_id().len(), 36);
+    }
+}

@@ -1,0 +1,77 @@
+//! Long flags with one dash: `-detach` means `--detach`, as Nomad's users write it.
+
+use std::{collections::BTreeSet, ffi::OsString};
+
+use clap::Command;
+
+/// The command line with each long flag behind two dashes. What stands behind `--` is left alone.
+pub fn normalize(args: impl IntoIterator<Item = OsString>, command: &Command) -> Vec<OsString> {
+    let long_flags = long_flags(command);
+    let mut ended = false;
+    let normalize = |arg: OsString| {
+        ended |= arg == "--";
+        if !ended && is_long(&arg, &long_flags) { prefixed(&arg) } else { arg }
+    };
+    args.into_iter().map(normalize).collect()
+}
+
+fn prefixed(arg: &OsString) -> OsString {
+    let mut two_dashes = OsString::from("-");
+    two_dashes.push(arg);
+    two_dashes
+}
+
+/// Whether it is `-name` or `-name=value`, of a flag that is known. A cluster of short flags never has such a name.
+fn is_long(arg: &OsString, long_flags: &BTreeSet<String>) -> bool {
+    let Some(name) = arg.to_str().and_then(|arg| arg.strip_prefix('-')) else { return false };
+    let name = name.split_once('=').map_or(name, |(name, _)| name);
+    name.len() > 1 && long_flags.contains(name)
+}
+
+/// The names of all long flags of a command and of those below it.
+fn long_flags(command: &Command) -> BTreeSet<String> {
+    let own = command.get_arguments().filter_map(|arg| arg.get_long()).map(str::to_owned);
+    let below = command.get_subcommands().flat_map(long_flags);
+    own.chain(below).chain(["help", "version"].map(str::to_owned)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    fn check(line: &str, expected: &str) {
+        let args = line.split(' ').map(OsString::from);
+        let normalized = normalize(args, &Cli::command()).join(&OsString::from(" "));
+        assert_eq!(normalized, OsString::from(expected));
+    }
+
+    #[test]
+    fn one_dash_is_enough_for_a_long_flag() {
+        check("berth job run -detach web.hcl", "berth job run --detach web.hcl");
+        check("berth job run -check-index=4 web.hcl", "berth job run --check-index=4 web.hcl");
+        check("berth -address x job status -help", "berth --address x job status --help");
+    }
+
+    #[test]
+    fn the_rest_is_left_alone() {
+        check("berth alloc logs -f -n 5 -5 -", "berth alloc logs -f -n 5 -5 -");
+        check("berth alloc logs -fn5 --tail", "berth alloc logs -fn5 --tail");
+        check("berth job run -- -detach", "berth job run -- -detach");
+    }
+
+    #[test]
+    fn no_long_flag_reads_like_a_cluster_of_short_ones() {
+        fn visit(command: &Command, all: &BTreeSet<String>) {
+            let shorts: String = command.get_arguments().filter_map(clap::Arg::get_short).collect();
+            for name in all {
+                let first_is_short = name.chars().all(|c| shorts.contains(c));
+                assert!(!first_is_short, "-{name} of `{}`", command.get_name());
+            }
+            command.get_subcommands().for_each(|below| visit(below, all));
+        }
+        visit(&Cli::command(), &long_flags(&Cli::command()));
+    }
+}

@@ -1,0 +1,29 @@
+//! `berth job validate`: reads a job file and tells all of its mistakes, without a server.
+
+use clap::Args;
+
+use super::file::JobFile;
+use crate::{failure::Failure, output};
+
+/// Arguments of `job validate`.
+#[derive(Debug, Args)]
+pub struct Validate {
+    #[command(flatten)]
+    file: JobFile,
+}
+
+impl Validate {
+    /// Says that the file is good, or what is wrong with it.
+    pub fn run(&self) -> Result<(), Failure> {
+        let job = self.file.parse()?;
+        let (groups, tasks) = (job.groups.len(), job.groups.iter().map(|group| group.tasks.len()).sum());
+        let summary = format!(
+            "job {} is valid: {}, {}, {}\n",
+            output::clean(&job.key.id),
+            job.job_type.as_str(),
+            output::count(groups, "group"),
+            output::count(tasks, "task")
+        );
+        Ok(output::print(&summary)?)
+    }
+}

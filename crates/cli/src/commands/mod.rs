@@ -1,0 +1,10 @@
+//! The commands: a file each, in a folder for each noun.
+
+pub mod agent;
+pub mod alloc;
+pub mod dev;
+pub mod job;
+pub mod keeper;
+pub mod node;
+pub mod server;
+pub mod version;

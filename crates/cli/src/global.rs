@@ -1,0 +1,37 @@
+//! Options that every command takes: which server, and which namespace.
+
+use clap::Args;
+
+/// Where an address is when nobody says.
+const ADDRESS_DEFAULT: &str = "http://127.0.0.1:4646";
+/// The namespace of jobs that name none.
+const NAMESPACE_DEFAULT: &str = "default";
+
+/// Options that every command takes.
+#[derive(Debug, Args)]
+pub struct Global {
+    /// The server's address; else BERTH_ADDR, else NOMAD_ADDR, else http://127.0.0.1:4646
+    #[arg(long, global = true, value_name = "URL")]
+    address: Option<String>,
+    /// The namespace; else BERTH_NAMESPACE, else NOMAD_NAMESPACE, else default
+    #[arg(long, global = true, value_name = "NAME")]
+    namespace: Option<String>,
+}
+
+impl Global {
+    /// The server's address.
+    pub fn address(&self) -> String {
+        given(self.address.as_ref(), ["BERTH_ADDR", "NOMAD_ADDR"], ADDRESS_DEFAULT)
+    }
+
+    /// The namespace to look into.
+    pub fn namespace(&self) -> String {
+        given(self.namespace.as_ref(), ["BERTH_NAMESPACE", "NOMAD_NAMESPACE"], NAMESPACE_DEFAULT)
+    }
+}
+
+/// The flag, or the first variable that says something, or the default.
+fn given(flag: Option<&String>, variables: [&str; 2], default: &str) -> String {
+    let from_environment = || variables.iter().filter_map(|name| std::env::var(name).ok()).find(|value| !value.is_empty());
+    flag.cloned().or_else(from_environment).unwrap_or_else(|| default.to_owned())
+}

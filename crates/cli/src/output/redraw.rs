@@ -1,0 +1,28 @@
+//! Lines on a terminal that are drawn anew whenever they change.
+
+use std::io::{self, Write};
+
+/// The last lines on standard error, to be replaced by the next ones.
+#[derive(Debug, Default)]
+pub struct Redraw {
+    drawn: usize,
+}
+
+impl Redraw {
+    /// Replaces what was drawn before. Each line must fit the terminal's width, or the count of lines is wrong.
+    pub fn draw(&mut self, lines: &[String]) {
+        let mut frame = self.erase();
+        for line in lines {
+            frame.push_str(line);
+            frame.push('\n');
+        }
+        self.drawn = lines.len();
+        // Whoever closed standard error does not want to know.
+        let _ = io::stderr().lock().write_all(frame.as_bytes());
+    }
+
+    /// Up to the first drawn line, and everything below it gone.
+    fn erase(&self) -> String {
+        if self.drawn == 0 { String::new() } else { format!("\u{1b}[{}A\u{1b}[J", self.drawn) }
+    }
+}

@@ -1,0 +1,64 @@
+//! Text that others wrote, made safe to show.
+
+use std::borrow::Cow;
+
+/// Characters of a shortened id.
+const SHORT_ID_CHARS: usize = 8;
+/// How alike a word must be to be suggested.
+const SIMILARITY_MIN: f64 = 0.75;
+
+/// The text on one line, without what would steer a terminal or turn the reading direction.
+pub fn clean(text: &str) -> Cow<'_, str> {
+    if text.chars().all(|c| printable(c) == c) { text.into() } else { text.chars().map(printable).collect() }
+}
+
+fn printable(c: char) -> char {
+    let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    match c {
+        '\n' | '\t' => ' ',
+        c if c.is_control() || turns => char::REPLACEMENT_CHARACTER,
+        c => c,
+    }
+}
+
+/// The beginning of an id, enough for people to tell it from others.
+pub fn short_id(id: &str) -> String {
+    clean(id).chars().take(SHORT_ID_CHARS).collect()
+}
+
+/// A number and what is counted: `1 group`, `2 groups`.
+pub fn count(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
+/// The known word that is most like a misspelt one, if any is.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
+        .filter(|(similarity, _)| *similarity >= SIMILARITY_MIN)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_steers_the_terminal() {
+        assert_eq!(clean("\u{1b}[31mred\u{7}"), "\u{fffd}[31mred\u{fffd}");
+        assert_eq!(clean("a\nb\tc"), "a b c");
+        assert_eq!(clean("\u{202e}evil"), "\u{fffd}evil");
+        assert!(matches!(clean("plain, naïve ✓"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_misspelt_word_finds_its_neighbour() {
+        let known = ["data-dir", "http-addr", "node-pool"];
+        assert_eq!(nearest("datadir", known), Some("data-dir"));
+        assert_eq!(nearest("http-adr", known), Some("http-addr"));
+        assert_eq!(nearest("zebra", known), None);
+    }
+}

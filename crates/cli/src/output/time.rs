@@ -1,0 +1,55 @@
+//! Moments and spans as people read them.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Units by their length in seconds, longest first.
+const UNITS: &[(u64, &str)] = &[(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
+
+/// Nanoseconds since the Unix epoch.
+pub fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// How long ago a moment is, in its two largest units: `3m12s ago`; empty for never.
+pub fn age(moment_ns: i64, now_ns: i64) -> String {
+    if moment_ns <= 0 {
+        return String::new();
+    }
+    let seconds = u64::try_from(now_ns.saturating_sub(moment_ns)).unwrap_or(0) / 1_000_000_000;
+    format!("{} ago", span(seconds))
+}
+
+fn span(seconds: u64) -> String {
+    let Some(largest) = UNITS.iter().position(|(length, _)| seconds >= *length) else { return "0s".into() };
+    let (length, unit) = UNITS[largest];
+    let rest = UNITS.get(largest + 1).map(|(next, unit)| (seconds % length / next, unit));
+    match rest {
+        Some((count, smaller)) if count > 0 => format!("{}{unit}{count}{smaller}", seconds / length),
+        _ => format!("{}{unit}", seconds / length),
+    }
+}
+
+/// The moment in UTC; empty for never.
+pub fn rfc3339(moment_ns: i64) -> String {
+    let Some(nanos) = u64::try_from(moment_ns).ok().filter(|nanos| *nanos > 0) else { return String::new() };
+    humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_nanos(nanos)).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_told_in_two_units() {
+        let second = 1_000_000_000;
+        for (seconds, told) in
+            [(0, "0s ago"), (59, "59s ago"), (192, "3m12s ago"), (7_200, "2h ago"), (90_061, "1d1h ago")]
+        {
+            assert_eq!(age(second, second + seconds * second), told);
+        }
+        assert_eq!(age(0, second), "");
+        assert_eq!(age(5 * second, second), "0s ago");
+        assert_eq!(rfc3339(1_700_000_000 * second), "2023-11-14T22:13:20Z");
+    }
+}

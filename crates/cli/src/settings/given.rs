@@ -1,0 +1,137 @@
+//! Reading a setting's value, wherever it was written.
+
+use std::{
+    collections::BTreeMap,
+    net::{SocketAddr, ToSocketAddrs},
+    path::PathBuf,
+    str::FromStr,
+};
+
+use tracing::level_filters::LevelFilter;
+
+/// What was given for one setting: one string, or several for lists and maps.
+pub struct Given<'a>(pub &'a [String]);
+
+impl Given<'_> {
+    /// A single text that is not empty.
+    pub fn text(&self) -> Result<String, String> {
+        match self.0 {
+            [text] if !text.is_empty() => Ok(text.clone()),
+            [_] => Err("the value is empty".into()),
+            _ => Err("takes one value".into()),
+        }
+    }
+
+    /// A path.
+    pub fn path(&self) -> Result<PathBuf, String> {
+        self.text().map(PathBuf::from)
+    }
+
+    /// A whole number of at least zero.
+    pub fn number(&self) -> Result<u32, String> {
+        self.parsed("a whole number from 0 on")
+    }
+
+    /// On or off.
+    pub fn switch(&self) -> Result<bool, String> {
+        self.parsed("`true` or `false`")
+    }
+
+    /// How much is logged.
+    pub fn level(&self) -> Result<LevelFilter, String> {
+        self.parsed("one of error, warn, info, debug and trace")
+    }
+
+    /// HOST:PORT of this machine that other machines cannot reach.
+    pub fn loopback_address(&self) -> Result<SocketAddr, String> {
+        let text = self.text()?;
+        let address = resolve(&text)?;
+        if address.ip().is_loopback() { Ok(address) } else { Err(beyond_loopback(&text)) }
+    }
+
+    /// One or more HOST:PORT. Names are resolved at each attempt to connect, so here only their form is checked.
+    pub fn addresses(&self) -> Result<Vec<String>, String> {
+        if self.0.is_empty() {
+            return Err("names no server".into());
+        }
+        for text in self.0 {
+            split_port(text)?;
+        }
+        Ok(self.0.to_vec())
+    }
+
+    /// `KEY=VALUE` pairs.
+    pub fn pairs(&self) -> Result<BTreeMap<String, String>, String> {
+        self.0.iter().map(|text| pair(text)).collect()
+    }
+
+    fn parsed<T: FromStr>(&self, expected: &str) -> Result<T, String> {
+        let text = self.text()?;
+        text.parse().map_err(|_| format!("`{text}` is not {expected}"))
+    }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or_else(|| format!("`{text}` is not KEY=VALUE"))?;
+    if key.is_empty() { Err(format!("`{text}` has no key")) } else { Ok((key.into(), value.into())) }
+}
+
+fn resolve(text: &str) -> Result<SocketAddr, String> {
+    split_port(text)?;
+    let mut addresses = text.to_socket_addrs().map_err(|error| format!("`{text}` cannot be resolved: {error}"))?;
+    addresses.next().ok_or_else(|| format!("`{text}` has no address"))
+}
+
+fn split_port(text: &str) -> Result<(&str, u16), String> {
+    let not_an_address = || format!("`{text}` is not HOST:PORT");
+    let (host, port) = text.rsplit_once(':').ok_or_else(not_an_address)?;
+    let port = port.parse().map_err(|_| not_an_address())?;
+    if host.is_empty() { Err(not_an_address()) } else { Ok((host, port)) }
+}
+
+fn beyond_loopback(text: &str) -> String {
+    format!(
+        "`{text}` can be reached from other machines, and TLS and ACLs are not there yet: \
+         a server listens on loopback only, for example on 127.0.0.1"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> Result<SocketAddr, String> {
+        Given(&[text.to_owned()]).loopback_address()
+    }
+
+    fn pairs(texts: &[&str]) -> Result<BTreeMap<String, String>, String> {
+        Given(&texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>()).pairs()
+    }
+
+    #[test]
+    fn only_loopback_addresses_are_taken() {
+        for good in ["127.0.0.1:4646", "[::1]:0", "127.9.9.9:1"] {
+            assert_eq!(address(good), Ok(good.parse().unwrap()));
+        }
+        for (bad, why) in [
+            ("0.0.0.0:4646", "TLS and ACLs are not there yet"),
+            ("[::]:4646", "TLS and ACLs are not there yet"),
+            ("4646", "is not HOST:PORT"),
+            (":4646", "is not HOST:PORT"),
+            ("127.0.0.1:65536", "is not HOST:PORT"),
+            ("", "empty"),
+        ] {
+            let error = address(bad).unwrap_err();
+            assert!(error.contains(why), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn pairs_need_a_key() {
+        let read = pairs(&["rack=r1", "note=a=b", "empty="]).unwrap();
+        assert_eq!(read["note"], "a=b");
+        assert_eq!(read["empty"], "");
+        assert!(pairs(&["rack"]).is_err());
+        assert!(pairs(&["=x"]).is_err());
+    }
+}

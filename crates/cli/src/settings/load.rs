@@ -1,0 +1,80 @@
+//! Lays flags and variables over the file, and that over the defaults.
+
+use std::{collections::BTreeMap, path::Path};
+
+use super::{
+    Role, Settings,
+    args::FromArgs,
+    file::{self, FromFile},
+    given::Given,
+    table::{self, Setting},
+};
+use crate::failure::{Exit, Failure};
+
+/// The settings of a command, checked.
+pub(super) fn load(
+    role: Role,
+    config: Option<&Path>,
+    from_args: &BTreeMap<&'static str, FromArgs>,
+) -> Result<Settings, Failure> {
+    let from_file = config.map(|path| file::read(path, role)).transpose()?.unwrap_or_default();
+    let mut settings = Settings::blank(role);
+    for setting in table::of(role) {
+        let args = from_args.get(setting.name);
+        let file = from_file.get(setting.name);
+        let default = Some((setting.default)(role).to_owned()).filter(|default| !default.is_empty());
+        let default: Vec<String> = default.into_iter().collect();
+        let values = args.map(|from| &from.values).or(file.map(|from| &from.values)).unwrap_or(&default);
+        if values.is_empty() && args.is_none() && file.is_none() {
+            continue;
+        }
+        (setting.set)(&mut settings, &Given(values))
+            .map_err(|why| Failure::new(Exit::Usage, format!("{}: {why}", origin(setting, args, file, config))))?;
+    }
+    Ok(settings)
+}
+
+/// Where a value stands, for messages.
+fn origin(setting: &Setting, args: Option<&FromArgs>, file: Option<&FromFile>, config: Option<&Path>) -> String {
+    match (args, file, config) {
+        (Some(from), ..) if from.by_variable => setting.variable(),
+        (None, Some(from), Some(path)) => format!("{}:{}: {}", path.display(), from.line, setting.name),
+        _ => format!("--{}", setting.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn args(by_variable: bool, name: &'static str, value: &str) -> BTreeMap<&'static str, FromArgs> {
+        BTreeMap::from([(name, FromArgs { by_variable, values: vec![value.into()] })])
+    }
+
+    fn config(text: &str) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_flag_goes_before_the_file_and_that_before_the_default() {
+        let file = config("node-pool = \"from-file\"\nnode-class = \"from-file\"");
+        let loaded = load(Role::Agent, Some(file.path()), &args(false, "node-pool", "from-flag")).unwrap();
+        assert_eq!(loaded.node.pool, "from-flag");
+        assert_eq!(loaded.node.class, "from-file");
+        assert_eq!(loaded.datacenter, "dc1");
+    }
+
+    #[test]
+    fn a_bad_value_is_told_with_its_place() {
+        let bad = |from_args, config: Option<&Path>| load(Role::Agent, config, &from_args).unwrap_err().to_string();
+        assert!(bad(args(false, "reserved-cpu", "x"), None).starts_with("error: --reserved-cpu: `x` is not"));
+        assert!(bad(args(true, "reserved-cpu", "x"), None).starts_with("error: BERTH_RESERVED_CPU: `x` is not"));
+        let file = config("\n\nreserved-cpu = \"x\"");
+        let told = bad(BTreeMap::new(), Some(file.path()));
+        assert!(told.contains(":3: reserved-cpu: `x` is not"), "{told}");
+    }
+}

@@ -1,0 +1,86 @@
+//! Settings of `berth dev`, `berth server` and `berth agent`: the same names as flags, in the environment and in files.
+//!
+//! A flag goes before the environment, that before the file, and that before the default.
+
+mod args;
+mod file;
+mod given;
+mod load;
+mod role;
+mod table;
+
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+};
+
+use tracing::level_filters::LevelFilter;
+
+pub use args::{AgentArgs, DevArgs, ServerArgs};
+pub use role::Role;
+
+/// What a long-running command was told, every default filled in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The command it is for.
+    pub role: Role,
+    /// Where state, logs and task directories are kept; none for a temporary directory.
+    pub data_dir: Option<PathBuf>,
+    /// Where the HTTP API listens; on loopback.
+    pub http_addr: SocketAddr,
+    /// Where a server listens for agents; on loopback.
+    pub agent_addr: SocketAddr,
+    /// Where an agent finds servers, as HOST:PORT.
+    pub servers: Vec<String>,
+    /// What is logged.
+    pub log_level: LevelFilter,
+    /// Empty for the host's.
+    pub server_name: String,
+    /// The datacenter's name.
+    pub datacenter: String,
+    /// The node that an agent is.
+    pub node: NodeSettings,
+    /// Simulated nodes to add.
+    pub sim_nodes: u32,
+}
+
+/// What an agent says of its node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeSettings {
+    /// Empty for the host's.
+    pub name: String,
+    /// The node pool's name.
+    pub pool: String,
+    /// The operator's own class; may be empty.
+    pub class: String,
+    /// The operator's own labels.
+    pub meta: BTreeMap<String, String>,
+    /// MHz that allocations may not have.
+    pub reserved_cpu_mhz: u32,
+    /// MiB that allocations may not have.
+    pub reserved_memory_mb: u32,
+    /// MiB that allocations may not have.
+    pub reserved_disk_mb: u32,
+    /// Whether jobs may run processes on the bare host.
+    pub raw_exec: bool,
+}
+
+impl Settings {
+    /// Nothing said, not even defaults: those are in the [`table`].
+    fn blank(role: Role) -> Self {
+        let unbound = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        Self {
+            role,
+            data_dir: None,
+            http_addr: unbound,
+            agent_addr: unbound,
+            servers: Vec::new(),
+            log_level: LevelFilter::INFO,
+            server_name: String::new(),
+            datacenter: String::new(),
+            node: NodeSettings::default(),
+            sim_nodes: 0,
+        }
+    }
+}

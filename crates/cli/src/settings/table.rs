@@ -1,0 +1,214 @@
+//! The table of settings: each stands here once, and its flag, its variable and its key in a file derive from its name.
+
+use super::{Role, Settings, given::Given};
+
+/// One setting of `berth dev`, `berth server` or `berth agent`.
+pub struct Setting {
+    /// In kebab case: the flag without its dashes, and the key in a file.
+    pub name: &'static str,
+    /// How its value is written.
+    pub form: Form,
+    /// The commands that know it.
+    pub roles: &'static [Role],
+    /// Its value where nobody says; empty for none.
+    pub default: fn(Role) -> &'static str,
+    /// One line for people.
+    pub help: &'static str,
+    /// Reads the value and stores it.
+    pub set: fn(&mut Settings, &Given<'_>) -> Result<(), String>,
+}
+
+/// How a setting's value is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A single value, named like this in help.
+    One(&'static str),
+    /// On or off; the bare flag means on.
+    Switch,
+    /// Several values, separated by commas; a list in a file.
+    List(&'static str),
+    /// Pairs, `KEY=VALUE`; a table in a file.
+    Map,
+}
+
+impl Setting {
+    /// The environment variable: `data-dir` is `BERTH_DATA_DIR`.
+    pub fn variable(&self) -> String {
+        format!("BERTH_{}", self.name.to_uppercase().replace('-', "_"))
+    }
+}
+
+const ALL: &[Role] = &[Role::Dev, Role::Server, Role::Agent];
+const SERVERS: &[Role] = &[Role::Dev, Role::Server];
+const AGENTS: &[Role] = &[Role::Dev, Role::Agent];
+
+/// The setting of that name.
+pub fn find(name: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.name == name)
+}
+
+/// The settings that a command knows.
+pub fn of(role: Role) -> impl Iterator<Item = &'static Setting> {
+    SETTINGS.iter().filter(move |setting| setting.roles.contains(&role))
+}
+
+/// All settings, in the order in which help lists them.
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "data-dir",
+        form: Form::One("DIR"),
+        roles: ALL,
+        default: |role| match role {
+            Role::Dev => "",
+            Role::Server => "/var/lib/berth/server",
+            Role::Agent => "/var/lib/berth/agent",
+        },
+        help: "Where state, logs and task directories are kept",
+        set: |to, given| given.path().map(|dir| to.data_dir = Some(dir)),
+    },
+    Setting {
+        name: "http-addr",
+        form: Form::One("HOST:PORT"),
+        roles: SERVERS,
+        default: |_| "127.0.0.1:4646",
+        help: "Where the HTTP API listens",
+        set: |to, given| given.loopback_address().map(|address| to.http_addr = address),
+    },
+    Setting {
+        name: "agent-addr",
+        form: Form::One("HOST:PORT"),
+        roles: SERVERS,
+        default: |role| if role == Role::Dev { "127.0.0.1:0" } else { "127.0.0.1:4647" },
+        help: "Where the server listens for agents",
+        set: |to, given| given.loopback_address().map(|address| to.agent_addr = address),
+    },
+    Setting {
+        name: "servers",
+        form: Form::List("HOST:PORT"),
+        roles: &[Role::Agent],
+        default: |_| "127.0.0.1:4647",
+        help: "The servers' addresses for agents",
+        set: |to, given| given.addresses().map(|servers| to.servers = servers),
+    },
+    Setting {
+        name: "log-level",
+        form: Form::One("LEVEL"),
+        roles: ALL,
+        default: |role| if role == Role::Dev { "warn" } else { "info" },
+        help: "What is told on standard error: error, warn, info, debug or trace",
+        set: |to, given| given.level().map(|level| to.log_level = level),
+    },
+    Setting {
+        name: "server-name",
+        form: Form::One("NAME"),
+        roles: SERVERS,
+        default: |_| "",
+        help: "The server's name; the host's unless given",
+        set: |to, given| given.text().map(|name| to.server_name = name),
+    },
+    Setting {
+        name: "node-name",
+        form: Form::One("NAME"),
+        roles: AGENTS,
+        default: |_| "",
+        help: "The node's name; the host's unless given",
+        set: |to, given| given.text().map(|name| to.node.name = name),
+    },
+    Setting {
+        name: "datacenter",
+        form: Form::One("NAME"),
+        roles: ALL,
+        default: |_| "dc1",
+        help: "The datacenter it is in",
+        set: |to, given| given.text().map(|name| to.datacenter = name),
+    },
+    Setting {
+        name: "node-pool",
+        form: Form::One("NAME"),
+        roles: AGENTS,
+        default: |_| "default",
+        help: "The pool that the node is in",
+        set: |to, given| given.text().map(|pool| to.node.pool = pool),
+    },
+    Setting {
+        name: "node-class",
+        form: Form::One("NAME"),
+        roles: AGENTS,
+        default: |_| "",
+        help: "A class of your own making, for constraints",
+        set: |to, given| given.text().map(|class| to.node.class = class),
+    },
+    Setting {
+        name: "meta",
+        form: Form::Map,
+        roles: AGENTS,
+        default: |_| "",
+        help: "Labels of the node, for constraints",
+        set: |to, given| given.pairs().map(|meta| to.node.meta = meta),
+    },
+    Setting {
+        name: "reserved-cpu",
+        form: Form::One("MHZ"),
+        roles: AGENTS,
+        default: |_| "0",
+        help: "CPU that allocations may not have",
+        set: |to, given| given.number().map(|mhz| to.node.reserved_cpu_mhz = mhz),
+    },
+    Setting {
+        name: "reserved-memory",
+        form: Form::One("MIB"),
+        roles: AGENTS,
+        default: |_| "0",
+        help: "Memory that allocations may not have",
+        set: |to, given| given.number().map(|mb| to.node.reserved_memory_mb = mb),
+    },
+    Setting {
+        name: "reserved-disk",
+        form: Form::One("MIB"),
+        roles: AGENTS,
+        default: |_| "0",
+        help: "Disk that allocations may not have",
+        set: |to, given| given.number().map(|mb| to.node.reserved_disk_mb = mb),
+    },
+    Setting {
+        name: "raw-exec",
+        form: Form::Switch,
+        roles: AGENTS,
+        default: |role| if role == Role::Dev { "true" } else { "false" },
+        help: "Let jobs run processes on the bare host",
+        set: |to, given| given.switch().map(|on| to.node.raw_exec = on),
+    },
+    Setting {
+        name: "sim-nodes",
+        form: Form::One("COUNT"),
+        roles: &[Role::Dev],
+        default: |_| "0",
+        help: "Add this many simulated nodes",
+        set: |to, given| given.number().map(|count| to.sim_nodes = count),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_ready_to_be_flags() {
+        let mut names: Vec<_> = SETTINGS.iter().map(|setting| setting.name).collect();
+        assert!(names.iter().all(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '-')));
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), SETTINGS.len());
+    }
+
+    #[test]
+    fn every_default_can_be_read() {
+        for role in [Role::Dev, Role::Server, Role::Agent] {
+            for setting in of(role).filter(|setting| !(setting.default)(role).is_empty()) {
+                let given = [(setting.default)(role).to_owned()];
+                let read = (setting.set)(&mut Settings::blank(role), &Given(&given));
+                assert_eq!(read, Ok(()), "{role} {}", setting.name);
+            }
+        }
+    }
+}

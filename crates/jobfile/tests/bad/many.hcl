@@ -1,0 +1,35 @@
+job "web" {
+  unknown0 = 0
+  unknown1 = 1
+  unknown2 = 2
+  unknown3 = 3
+  unknown4 = 4
+  unknown5 = 5
+  unknown6 = 6
+  unknown7 = 7
+  unknown8 = 8
+  unknown9 = 9
+  unknown10 = 10
+  unknown11 = 11
+  unknown12 = 12
+  unknown13 = 13
+  unknown14 = 14
+  unknown15 = 15
+  unknown16 = 16
+  unknown17 = 17
+  unknown18 = 18
+  unknown19 = 19
+  unknown20 = 20
+  unknown21 = 21
+  unknown22 = 22
+  unknown23 = 23
+  unknown24 = 24
+  unknown25 = 25
+  unknown26 = 26
+  unknown27 = 27
+  unknown28 = 28
+  unknown29 = 29
+  task "server" {
+    driver = "container"
+  }
+}

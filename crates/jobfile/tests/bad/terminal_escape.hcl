@@ -1,0 +1,6 @@
+job "web" {
+  "[31mred" = 1
+  task "]0;x" {
+    driver = "container"
+  }
+}

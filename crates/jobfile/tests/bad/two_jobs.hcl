@@ -1,0 +1,10 @@
+job "a" {
+  task "t" {
+    driver = "container"
+  }
+}
+job "b" {
+  task "t" {
+    driver = "container"
+  }
+}

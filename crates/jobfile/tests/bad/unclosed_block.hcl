@@ -1,0 +1,6 @@
+job "web" {
+  group "app" {
+    task "server" {
+      driver = "container"
+    }
+  }

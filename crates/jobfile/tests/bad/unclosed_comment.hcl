@@ -1,0 +1,4 @@
+job "web" {
+  /* the rest
+  group "app" {}
+}

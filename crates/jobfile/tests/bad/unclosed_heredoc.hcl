@@ -1,0 +1,11 @@
+job "web" {
+  group "app" {
+    task "server" {
+      driver = "container"
+      config {
+        script = <<-END
+          echo hello
+      }
+    }
+  }
+}

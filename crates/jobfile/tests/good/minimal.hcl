@@ -1,0 +1,9 @@
+job "hello" {
+  task "hello" {
+    driver = "raw_exec"
+    config {
+      command = "/bin/echo"
+      args    = ["hello"]
+    }
+  }
+}

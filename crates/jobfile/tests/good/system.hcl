@@ -1,0 +1,8 @@
+job "node-exporter" {
+  type = "system"
+  group "exporter" {
+    task "exporter" {
+      driver = "container"
+    }
+  }
+}

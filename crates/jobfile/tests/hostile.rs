@@ -1,0 +1,173 @@
+//! Sources made to hurt: each ends in a message, never in a panic, a deep stack or a long wait.
+
+use berth_jobfile::{DEPTH_MAX, SOURCE_BYTES_MAX, parse, parse_hcl, parse_json};
+use proptest::prelude::*;
+
+fn hcl_message(source: &str) -> String {
+    parse_hcl(source, "x.hcl").expect_err("a bad source").to_string()
+}
+
+fn json_message(source: &str) -> String {
+    parse_json(source.as_bytes(), "x.json").expect_err("a bad source").to_string()
+}
+
+/// A source that opens something again and again.
+fn deep(start: &str, open: &str, times: usize) -> String {
+    format!("{start}{}", open.repeat(times))
+}
+
+#[test]
+fn too_deep_is_found_before_the_stack_ends() {
+    let openings = [
+        "[",
+        "{a=",
+        "(",
+        "f(",
+        "!",
+        "-",
+        "true ? 1 : ",
+        "\"${",
+        "[for a in ",
+        "{for a in ",
+        "a[",
+        "\"%{ if ",
+        "<<E\n${",
+    ];
+    for open in openings {
+        let message = hcl_message(&deep("a = ", open, 100_000));
+        assert!(message.contains("nested more than 64 levels deep"), "{open}: {message}");
+        assert!(message.contains("--> x.hcl:"), "{open}: {message}");
+    }
+    assert!(hcl_message(&"a {\n".repeat(100_000)).contains("--> x.hcl:65:3"));
+    assert!(hcl_message(&"a \"x\" {".repeat(100_000)).contains("nested more than 64 levels deep"));
+    for open in ["[", "{\"a\":"] {
+        let message = json_message(&open.repeat(100_000));
+        assert!(message.contains("nested more than 64 levels deep"), "{message}");
+        assert!(message.contains("--> x.json:1:"), "{message}");
+    }
+}
+
+#[test]
+fn brackets_in_text_and_comments_are_not_depth() {
+    let (open, limit) = ("[{(".repeat(1000), DEPTH_MAX - 4);
+    let source = format!(
+        "# {open}\n/* {open} */\njob \"x\" {{ // {open}\n task \"t\" {{\n driver = \"d\"\n env = {{ a = \"{open}\" }}\n \
+         config {{\n text = <<END\n{open}\n$${{\nEND\n}} }} }}"
+    );
+    parse_hcl(&source, "x.hcl").unwrap_or_else(|e| panic!("{e}"));
+    let nested = format!("x = {}1{}", "(".repeat(limit), ")".repeat(limit));
+    assert!(!hcl_message(&nested).contains("nested"), "{}", hcl_message(&nested));
+}
+
+#[test]
+fn long_chains_are_not_depth() {
+    for (start, link) in
+        [("a = 1", " + 1"), ("a = a", ".b"), ("a = a", "[0]"), ("a = 1", "\na = 1"), ("a", " \"b\"")]
+    {
+        let message = hcl_message(&deep(start, link, 100_000));
+        assert!(!message.contains("nested"), "{message}");
+    }
+}
+
+#[test]
+fn a_million_keys_are_read_in_one_pass() {
+    let keys = |line: fn(usize) -> String| (0..250_000).map(line).collect::<String>();
+    let attributes = keys(|i| format!("k{i} = {i}\n"));
+    let message = hcl_message(&format!("job \"x\" {{\n{attributes}}}\n"));
+    assert!(message.ends_with("and 249981 more\n"), "{}", &message[message.len() - 100..]);
+    let job = parse_hcl(
+        &format!("job \"x\" {{\nmeta = {{\n{attributes}}}\ntask \"t\" {{\ndriver = \"d\"\n}}\n}}"),
+        "x",
+    );
+    assert_eq!(job.map(|job| job.meta.len()), Ok(250_000));
+    let members = keys(|i| format!("\"k{i}\":{i},"));
+    assert!(json_message(&format!("{{{members}\"k\":0}}")).contains("unknown key `k0`"));
+    let blocks = "group \"g\" {}\n".repeat(250_000);
+    assert!(hcl_message(&format!("job \"x\" {{\n{blocks}}}")).contains("more\n"));
+    assert!(hcl_message(&"job \"x\" {\n@\n}\n".repeat(250_000)).contains("expected the name"));
+}
+
+#[test]
+fn a_source_beyond_the_limit_is_not_looked_at() {
+    let long = vec![b'\n'; SOURCE_BYTES_MAX + 1];
+    for message in [parse(&long, "x"), parse_json(&long, "x")].map(|r| r.expect_err("too long").to_string()) {
+        assert!(message.contains("job file has 4194305 bytes, the limit is 4194304"), "{message}");
+    }
+    assert!(!hcl_message(&"\n".repeat(SOURCE_BYTES_MAX)).contains("limit"));
+}
+
+#[test]
+fn broken_encodings_are_named_with_their_place() {
+    let message = |source: &[u8]| parse(source, "x.hcl").expect_err("broken").to_string();
+    assert!(message(b"job \"x\" {\n\xff").contains("not UTF-8 from here on\n --> x.hcl:2:1"));
+    assert!(message(b"a = \"\0\"").contains("NUL byte\n --> x.hcl:1:6"));
+    assert!(message(br#"{"ID": "a\u0000b"}"#).contains("NUL character"));
+    assert!(message(br#"a = "\u0000""#).contains("unknown escape"));
+    assert!(message(b"\xef\xbb\xbf").contains("no job in this file"));
+}
+
+#[test]
+fn what_a_source_says_cannot_steer_a_terminal_or_fill_it() {
+    let long = "x".repeat(1_000_000);
+    let sources = [
+        "{\"ID\": \"a\", \"\\u001b[31m\": 1, \"TaskGroups\": [{\"Name\": \"\\u001b\"}]}".to_owned(),
+        "job \"x\" {\n name \"\u{1b}[31m\"\n}".to_owned(),
+        format!("{{\"{long}\": 1}}"),
+        format!("{long} {long}"),
+        format!("{long} = {{\n"),
+        format!("a = <<{long}\n"),
+        format!("a = {long}({long}\n"),
+    ];
+    for source in sources {
+        let message = parse(source.as_bytes(), "x").expect_err("a bad source").to_string();
+        assert!(!message.contains('\u{1b}'), "{message}");
+        assert!(message.len() < 3_000, "{}", message.len());
+    }
+}
+
+const GOOD: &str = include_str!("good/full.hcl");
+const STRINGS: &str = include_str!("good/strings.hcl");
+const CLIENT: &str = include_str!("good/client.json");
+
+/// Bits that grammars stumble over.
+fn scrap() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "{", "}", "[", "]", "(", ")", "\"", "${", "%{", "$${", "<<A\n", "<<-A\n", "A\n", "\\", "\\u12", "\n",
+        "\r\n", "/*", "*/", "#", "//", "=", ":", ",", ".", "~", "?", "=>", "...", "for ", "if ", "é",
+        "\u{feff}", "\u{1b}", "1e999", "-", "null", "::", "\t",
+    ])
+}
+
+/// The source with a few parts cut out, doubled, or replaced by scraps.
+fn mutated(source: &'static str) -> impl Strategy<Value = String> {
+    let edit = (any::<prop::sample::Index>(), 0..12_usize, prop::collection::vec(scrap(), 0..4));
+    prop::collection::vec(edit, 1..6).prop_map(move |edits| {
+        edits.into_iter().fold(source.to_owned(), |text, (at, length, scraps)| {
+            let start = text.floor_char_boundary(at.index(text.len() + 1));
+            let end = text.floor_char_boundary((start + length).min(text.len())).max(start);
+            format!("{}{}{}", &text[..start], scraps.concat(), &text[end..])
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn no_change_of_a_file_makes_it_panic(
+        source in prop_oneof![mutated(GOOD), mutated(STRINGS), mutated(CLIENT)],
+    ) {
+        if let Err(diagnostics) = parse(source.as_bytes(), "x.hcl") {
+            prop_assert!(diagnostics.iter().count() >= 1);
+            let shown = diagnostics.to_string().replace('\n', "");
+            prop_assert!(!shown.contains(char::is_control));
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(scraps in prop::collection::vec(scrap(), 0..40), bytes: Vec<u8>) {
+        let source = [scraps.concat().into_bytes(), bytes].concat();
+        prop_assert!(parse(&source, "x.hcl").is_err());
+        prop_assert!(parse_json(&source, "x.json").is_err());
+    }
+}

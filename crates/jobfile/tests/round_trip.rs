@@ -1,0 +1,244 @@
+//! Any job survives the way to JSON and back.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use berth_jobfile::{parse_json, to_json};
+use berth_model::{
+    JobKey,
+    constraint::{Constraint, Operator, Spread, SpreadTarget},
+    job::*,
+    value::Value,
+};
+use proptest::{
+    collection::{btree_map, btree_set, vec},
+    option,
+    prelude::*,
+    sample::select,
+};
+
+fn name() -> impl Strategy<Value = String> {
+    "[a-zA-Z0-9_-]{1,12}"
+}
+
+/// Text of any kind but NUL, which no job may hold.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof!["[a-z ${}.\"\\\\]{0,12}", any::<String>().prop_map(|s| s.replace('\0', ""))]
+}
+
+fn texts() -> impl Strategy<Value = BTreeMap<String, String>> {
+    btree_map(name(), text(), 0..3)
+}
+
+fn span() -> impl Strategy<Value = Duration> {
+    prop_oneof![Just(0), 0..i64::MAX as u64].prop_map(Duration::from_nanos)
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::Bool),
+        any::<i64>().prop_map(Value::Int),
+        proptest::num::f64::NORMAL.prop_map(Value::Float),
+        text().prop_map(Value::String),
+    ];
+    leaf.prop_recursive(4, 16, 3, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..3).prop_map(Value::List),
+            btree_map(text(), inner, 0..3).prop_map(Value::Map),
+        ]
+    })
+}
+
+fn constraint() -> impl Strategy<Value = Constraint> {
+    use Operator::*;
+    let pair =
+        (select(vec![Equal, NotEqual, Less, GreaterOrEqual, SetContainsAll, SetContainsAny]), "[a-z]{1,5}");
+    let (left, no_right) = ("\\$\\{attr\\.[a-z]{1,5}\\}", Just(String::new()));
+    prop_oneof![
+        (left, pair).prop_map(|(left, (operator, right))| Constraint { left, operator, right }),
+        (left, select(vec![IsSet, IsNotSet, DistinctProperty]), no_right)
+            .prop_map(|(left, operator, right)| Constraint { left, operator, right }),
+        Just(Constraint { left: String::new(), operator: DistinctHosts, right: String::new() }),
+        (left, "(>= )?[0-9]{1,3}(\\.[0-9]{1,3}){0,2}", select(vec![Version, Semver]))
+            .prop_map(|(left, right, operator)| Constraint { left, operator, right }),
+        (left, "[a-z]{1,3}(a|b)?x*").prop_map(|(left, right)| Constraint { left, operator: Regexp, right }),
+    ]
+}
+
+fn spread() -> impl Strategy<Value = Spread> {
+    let target = |(value, percent)| SpreadTarget { value, percent };
+    let targets = btree_map(name(), 0..30_u8, 0..3).prop_map(move |t| t.into_iter().map(target).collect());
+    ("\\$\\{meta\\.[a-z]{1,5}\\}", 1..=100_u8, targets).prop_map(|(attribute, weight, targets)| Spread {
+        attribute,
+        weight,
+        targets,
+    })
+}
+
+fn restart() -> impl Strategy<Value = RestartPolicy> {
+    let mode = select(vec![RestartMode::Fail, RestartMode::Delay]);
+    (0..5_u32, 60..9999_u64, 0..12_u64, mode).prop_map(|(attempts, interval, delay, mode)| RestartPolicy {
+        attempts,
+        interval: Duration::from_secs(interval),
+        delay: Duration::from_secs(delay),
+        mode,
+    })
+}
+
+fn reschedule() -> impl Strategy<Value = ReschedulePolicy> {
+    let backoff = select(vec![Backoff::Constant, Backoff::Exponential, Backoff::Fibonacci]);
+    (0..5_u32, 1..9999_u64, 5..60_u64, backoff, any::<bool>()).prop_map(
+        |(attempts, interval, delay, backoff, unlimited)| ReschedulePolicy {
+            attempts,
+            interval: Duration::from_secs(interval),
+            delay: Duration::from_secs(delay),
+            backoff,
+            max_delay: Duration::from_secs(delay * 2),
+            unlimited,
+        },
+    )
+}
+
+fn network() -> impl Strategy<Value = Network> {
+    let ports = btree_map(name(), (any::<bool>(), any::<u16>()), 0..4);
+    (select(vec!["host", "none"]), ports).prop_map(|(mode, ports)| {
+        let ports = ports.into_iter().zip(1000_u16..);
+        let port = |((label, (fixed, to)), number): ((String, (bool, u16)), u16)| Port {
+            label,
+            fixed: fixed.then_some(number),
+            to,
+        };
+        Network { mode: mode.to_owned(), ports: ports.map(port).collect() }
+    })
+}
+
+fn task() -> impl Strategy<Value = Task> {
+    let resources =
+        (1..u32::MAX, 10..u32::MAX).prop_map(|(cpu_mhz, memory_mb)| TaskResources { cpu_mhz, memory_mb });
+    let logs =
+        (1..u32::MAX, 1..u32::MAX, any::<bool>()).prop_map(|(max_files, max_file_size_mb, disabled)| {
+            LogConfig { max_files, max_file_size_mb, disabled }
+        });
+    let first =
+        (name(), btree_map(name(), value(), 0..4), text(), texts(), vec(constraint(), 0..3), resources);
+    let second = (restart(), texts(), span(), select(vec!["", "SIGTERM", "SIGUSR1"]), logs, span());
+    (first, second).prop_map(|((driver, config, user, env, constraints, resources), rest)| {
+        let (restart, meta, kill_timeout, kill_signal, logs, shutdown_delay) = rest;
+        let (name, kill_signal, leader) = (String::new(), kill_signal.to_owned(), false);
+        Task {
+            name,
+            driver,
+            config,
+            user,
+            env,
+            constraints,
+            resources,
+            restart,
+            meta,
+            kill_timeout,
+            kill_signal,
+            logs,
+            leader,
+            shutdown_delay,
+        }
+    })
+}
+
+/// Gives things names that differ.
+fn named<T>(names: impl IntoIterator<Item = String>, things: Vec<T>, put: impl Fn(&mut T, String)) -> Vec<T> {
+    let mut things = things;
+    things.iter_mut().zip(names).for_each(|(thing, name)| put(thing, name));
+    things
+}
+
+fn tasks() -> impl Strategy<Value = Vec<Task>> {
+    (btree_set(name(), 3), vec(task(), 1..3), any::<bool>()).prop_map(|(names, tasks, leader)| {
+        let mut tasks = named(names, tasks, |task, name| task.name = name);
+        tasks[0].leader = leader;
+        tasks
+    })
+}
+
+fn group() -> impl Strategy<Value = Group> {
+    let disk = (any::<u32>(), any::<bool>(), any::<bool>())
+        .prop_map(|(size_mb, sticky, migrate)| EphemeralDisk { size_mb, sticky, migrate });
+    let first =
+        (0..=GROUP_COUNT_MAX, vec(constraint(), 0..3), vec(spread(), 0..2), restart(), reschedule(), disk);
+    let second = (option::of(network()), texts(), span(), tasks());
+    (first, second).prop_map(|((count, constraints, spreads, restart, reschedule, disk), rest)| {
+        let (network, meta, shutdown_delay, tasks) = rest;
+        let (name, networks) = (String::new(), network.into_iter().collect());
+        Group {
+            name,
+            count,
+            constraints,
+            spreads,
+            restart,
+            reschedule,
+            disk,
+            networks,
+            meta,
+            shutdown_delay,
+            tasks,
+        }
+    })
+}
+
+/// A job that runs on every node has nothing to count, to spread or to move.
+fn fit_to_type(mut job: Job) -> Job {
+    if job.job_type.is_per_node() {
+        job.spreads.clear();
+        for group in &mut job.groups {
+            group.count = group.count.min(1);
+            group.spreads.clear();
+            group.reschedule = ReschedulePolicy::default_for(job.job_type);
+        }
+    }
+    job
+}
+
+fn job() -> impl Strategy<Value = Job> {
+    let job_type = select(vec![JobType::Service, JobType::Batch, JobType::System, JobType::Sysbatch]);
+    let first = ("[a-z0-9-]{1,20}", name(), "[a-zA-Z ]{1,9}", name(), job_type, 1..=100_u8, any::<bool>());
+    let groups = (btree_set(name(), 3), vec(group(), 1..3))
+        .prop_map(|(names, groups)| named(names, groups, |group, name| group.name = name));
+    let second = (
+        vec(name(), 1..3),
+        name(),
+        texts(),
+        vec(constraint(), 0..3),
+        vec(spread(), 0..2),
+        groups,
+        any::<bool>(),
+    );
+    (first, second).prop_map(|((namespace, id, name, region, job_type, priority, all_at_once), rest)| {
+        let (datacenters, node_pool, meta, constraints, spreads, groups, stop) = rest;
+        let key = JobKey::new(&namespace, &id);
+        fit_to_type(Job {
+            key,
+            name,
+            region,
+            job_type,
+            priority,
+            all_at_once,
+            datacenters,
+            node_pool,
+            meta,
+            constraints,
+            spreads,
+            groups,
+            stop,
+        })
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_job_reads_back_from_its_json(job in job()) {
+        let json = to_json(&job);
+        let read = parse_json(json.to_string().as_bytes(), "job.json").map_err(|e| TestCaseError::fail(e.to_string()))?;
+        prop_assert_eq!(&read, &job);
+        let wrapped = serde_json::json!({ "Job": json, "PolicyOverride": false });
+        prop_assert_eq!(parse_json(wrapped.to_string().as_bytes(), "job.json"), Ok(job));
+    }
+}

@@ -1,0 +1,164 @@
+//! Room that plans have taken and the store does not show yet, so that the next plan does not take it again.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use berth_model::{Index, NodeId, resources::Resources};
+
+/// Names one plan's claims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// What one placement takes of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The node.
+    pub node: NodeId,
+    /// What it adds to what the node holds.
+    pub resources: Resources,
+    /// The ports it adds.
+    pub ports: Vec<u16>,
+}
+
+/// Changes that a planner can be behind before it must look at every node again.
+const CHANGES_MAX: usize = 1 << 16;
+
+/// All claims of plans that are on their way into the store.
+#[derive(Debug, Default)]
+pub struct Claims {
+    tickets: BTreeMap<Ticket, Open>,
+    by_node: HashMap<NodeId, Vec<(Ticket, Resources, Vec<u16>)>>,
+    next: u64,
+    /// The nodes of which claims were added or given back, the latest [`CHANGES_MAX`] of them.
+    changes: VecDeque<NodeId>,
+    changes_end: u64,
+}
+
+#[derive(Debug)]
+struct Open {
+    /// The entry that carries the plan, once it is proposed.
+    index: Option<Index>,
+    nodes: Vec<NodeId>,
+}
+
+impl Claims {
+    /// Takes room for a plan.
+    pub fn add(&mut self, claims: impl IntoIterator<Item = Claim>) -> Ticket {
+        self.next += 1;
+        let ticket = Ticket(self.next);
+        let mut nodes = Vec::new();
+        for claim in claims {
+            nodes.push(claim.node);
+            self.note_change(claim.node);
+            self.by_node.entry(claim.node).or_default().push((ticket, claim.resources, claim.ports));
+        }
+        self.tickets.insert(ticket, Open { index: None, nodes });
+        ticket
+    }
+
+    /// The plan stands in the entry of this index: a state at or after it shows what was claimed.
+    pub fn proposed(&mut self, ticket: Ticket, index: Index) {
+        if let Some(open) = self.tickets.get_mut(&ticket) {
+            open.index = Some(index);
+        }
+    }
+
+    /// The plan came to nothing. Returns the nodes on which room is free again.
+    pub fn remove(&mut self, ticket: Ticket) -> Vec<NodeId> {
+        let nodes = self.forget(ticket);
+        nodes.iter().for_each(|node| self.note_change(*node));
+        nodes
+    }
+
+    fn forget(&mut self, ticket: Ticket) -> Vec<NodeId> {
+        let Some(open) = self.tickets.remove(&ticket) else { return Vec::new() };
+        for node in &open.nodes {
+            if let Some(claims) = self.by_node.get_mut(node) {
+                claims.retain(|(of, _, _)| *of != ticket);
+                if claims.is_empty() {
+                    self.by_node.remove(node);
+                }
+            }
+        }
+        open.nodes
+    }
+
+    /// Drops claims that every state at or after `index` shows.
+    pub fn settle(&mut self, index: Index) {
+        let settled: Vec<Ticket> =
+            self.tickets.iter().filter(|(_, o)| o.index.is_some_and(|i| i <= index)).map(|(t, _)| *t).collect();
+        for ticket in settled {
+            self.forget(ticket);
+        }
+    }
+
+    /// What is claimed of a node and not shown by a state at `index`.
+    pub fn of_node(&self, node: NodeId, index: Index) -> (Resources, Vec<u16>) {
+        let mut sum = (Resources::ZERO, Vec::new());
+        for (ticket, resources, ports) in self.by_node.get(&node).into_iter().flatten() {
+            if self.tickets.get(ticket).and_then(|open| open.index).is_none_or(|i| i > index) {
+                sum.0 = sum.0.plus(*resources);
+                sum.1.extend_from_slice(ports);
+            }
+        }
+        sum
+    }
+
+    /// The position after the last change; pass it to [`Self::changes_since`] later.
+    pub fn changes_end(&self) -> u64 {
+        self.changes_end
+    }
+
+    /// The nodes of which claims changed since a position; none when that is too long ago.
+    pub fn changes_since(&self, position: u64) -> Option<impl Iterator<Item = NodeId>> {
+        let behind = usize::try_from(self.changes_end - position).ok()?;
+        let from = self.changes.len().checked_sub(behind)?;
+        Some(self.changes.range(from..).copied())
+    }
+
+    fn note_change(&mut self, node: NodeId) {
+        if self.changes.len() == CHANGES_MAX {
+            self.changes.pop_front();
+        }
+        self.changes.push_back(node);
+        self.changes_end += 1;
+    }
+
+    /// The nodes of which anything is claimed.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.by_node.keys().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(node: u128, cpu_mhz: u32) -> Claim {
+        Claim { node: NodeId(node), resources: Resources { cpu_mhz, ..Resources::ZERO }, ports: vec![80] }
+    }
+
+    #[test]
+    fn a_claim_counts_until_the_state_shows_it() {
+        let mut claims = Claims::default();
+        let ticket = claims.add([claim(1, 100), claim(2, 50)]);
+        let cpu = |claims: &Claims, index| claims.of_node(NodeId(1), Index(index)).0.cpu_mhz;
+        assert_eq!(cpu(&claims, 99), 100);
+        claims.proposed(ticket, Index(10));
+        assert_eq!((cpu(&claims, 9), cpu(&claims, 10)), (100, 0));
+        claims.settle(Index(9));
+        assert_eq!(cpu(&claims, 9), 100);
+        claims.settle(Index(10));
+        assert_eq!(claims.nodes().count(), 0);
+    }
+
+    #[test]
+    fn a_plan_that_came_to_nothing_frees_its_nodes() {
+        let mut claims = Claims::default();
+        let ticket = claims.add([claim(1, 100)]);
+        let other = claims.add([claim(1, 7)]);
+        assert_eq!(claims.remove(ticket), [NodeId(1)]);
+        assert_eq!(claims.of_node(NodeId(1), Index(0)), (Resources { cpu_mhz: 7, ..Resources::ZERO }, vec![80]));
+        claims.remove(other);
+        assert_eq!(claims.nodes().count(), 0);
+    }
+}

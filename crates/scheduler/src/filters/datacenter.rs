@@ -1,0 +1,21 @@
+//! A job runs in its datacenters, which may be globs.
+
+use berth_model::node::Node;
+
+use super::{Filter, Refused, glob};
+
+#[derive(Debug)]
+pub(super) struct DatacenterFilter(Vec<String>);
+
+impl DatacenterFilter {
+    pub fn new(datacenters: &[String]) -> Self {
+        Self(datacenters.to_vec())
+    }
+}
+
+impl Filter for DatacenterFilter {
+    fn check(&self, node: &Node) -> Result<(), Refused> {
+        let meant = self.0.iter().any(|pattern| glob::matches(pattern, &node.datacenter));
+        if meant { Ok(()) } else { Err(Refused::NotAvailable) }
+    }
+}

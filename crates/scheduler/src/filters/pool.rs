@@ -1,0 +1,20 @@
+//! A job runs on the nodes of its pool.
+
+use berth_model::node::{NODE_POOL_ALL, Node};
+
+use super::{Filter, Refused};
+
+#[derive(Debug)]
+pub(super) struct PoolFilter(String);
+
+impl PoolFilter {
+    pub fn new(pool: &str) -> Self {
+        Self(pool.to_owned())
+    }
+}
+
+impl Filter for PoolFilter {
+    fn check(&self, node: &Node) -> Result<(), Refused> {
+        if self.0 == NODE_POOL_ALL || self.0 == node.pool { Ok(()) } else { Err(Refused::NotAvailable) }
+    }
+}

@@ -1,0 +1,51 @@
+//! The outcome of one evaluation: what to place, what to stop, what could not be placed and why.
+
+use berth_model::{
+    EvalId, Index, JobKey, Timestamp,
+    alloc::{Placement, Stop},
+    eval::{EvalStatus, GroupFailure, Trigger},
+    resources::Resources,
+};
+
+/// A proposal; nothing has changed yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The evaluation it answers.
+    pub eval: EvalId,
+    /// The job it is about.
+    pub job: JobKey,
+    /// The version of the job that was planned.
+    pub job_version: u64,
+    /// The state on which it rests.
+    pub snapshot_index: Index,
+    /// Place all or nothing.
+    pub all_at_once: bool,
+    /// What each new allocation adds to what its node holds, in the order of `placements`.
+    pub charges: Vec<Resources>,
+    /// Allocations to be.
+    pub placements: Vec<Placement>,
+    /// Allocations to end.
+    pub stops: Vec<Stop>,
+    /// What could not be placed, and why.
+    pub failures: Vec<GroupFailure>,
+    /// Evaluations to make for what is left to be done.
+    pub next: Vec<PlannedNext>,
+}
+
+/// An evaluation to be made; whoever commits the plan gives it an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlannedNext {
+    /// Blocked, or pending with a time before which it must not run.
+    pub status: EvalStatus,
+    /// Why it is made.
+    pub trigger: Trigger,
+    /// Not before this; zero for at once.
+    pub wait_until: Timestamp,
+}
+
+impl Plan {
+    /// Whether committing it would change nothing but the evaluation.
+    pub fn is_noop(&self) -> bool {
+        self.placements.is_empty() && self.stops.is_empty()
+    }
+}

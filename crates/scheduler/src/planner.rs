@@ -1,0 +1,184 @@
+//! One planner: follows the state, and answers evaluations with plans.
+
+use std::collections::{BTreeMap, HashSet};
+
+use berth_model::{
+    AllocId, Timestamp,
+    alloc::{Placement, Stop},
+    eval::{Eval, EvalStatus, GroupFailure, Trigger},
+    ids::IdSeed,
+    store::{JobRow, Store},
+};
+
+use crate::{
+    claims::{Claim, Claims},
+    place::{Columns, FeasibleCache, GroupPlacer, Placed, RankingCache},
+    plan::{Plan, PlannedNext},
+    reconcile::{Changes, Missing, reconcile, staying},
+};
+
+/// Plans one evaluation after the other. Keeps scored structures between them, which follow what changed.
+#[derive(Debug, Default)]
+pub struct Planner {
+    columns: Columns,
+    feasible: FeasibleCache,
+    rankings: RankingCache,
+}
+
+impl Planner {
+    /// Catches up with a newer state. `claims` must be those that go with it.
+    pub fn follow(&mut self, store: &Store, claims: &Claims) {
+        self.columns.follow(store, claims);
+    }
+
+    /// Plans one evaluation on the state last followed. `seed` makes the new ids.
+    pub fn plan(&mut self, store: &Store, eval: &Eval, now: Timestamp, seed: u64) -> Plan {
+        let mut plan = Plan {
+            eval: eval.id,
+            job: eval.job.clone(),
+            job_version: 0,
+            snapshot_index: store.index(),
+            all_at_once: false,
+            charges: Vec::new(),
+            placements: Vec::new(),
+            stops: Vec::new(),
+            failures: Vec::new(),
+            next: Vec::new(),
+        };
+        let Some(row) = store.job(&eval.job) else { return plan };
+        plan.job_version = row.current().version;
+        plan.all_at_once = row.job().all_at_once;
+        let Changes { stops, missing, retry_at } = reconcile(store, row, now);
+        plan.stops = stops;
+        self.place_missing(store, row, missing, seed, &mut plan);
+        if plan.all_at_once && !plan.failures.is_empty() {
+            self.undo(store, &mut plan);
+        }
+        plan.next = next_evals(&plan, retry_at);
+        plan
+    }
+
+    /// What a plan takes, for the planners that work on a state that does not show it yet.
+    pub fn claims<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = Claim> + 'a {
+        plan.placements.iter().zip(&plan.charges).map(|(placement, charge)| Claim {
+            node: placement.node,
+            resources: *charge,
+            ports: placement.ports.clone(),
+        })
+    }
+
+    fn place_missing(
+        &mut self,
+        store: &Store,
+        row: &JobRow,
+        missing: Vec<(u16, Missing)>,
+        seed: u64,
+        plan: &mut Plan,
+    ) {
+        let mut by_group: BTreeMap<u16, Vec<Missing>> = BTreeMap::new();
+        for (group, missing) in missing {
+            by_group.entry(group).or_default().push(missing);
+        }
+        let mut ids = IdSeed::new(seed);
+        let mut ending = ending(store, row, &plan.stops);
+        let mut job_there = staying(store, row, &plan.stops, None);
+        for (position, missing) in by_group {
+            let group = &row.job().groups[usize::from(position)];
+            let there = staying(store, row, &plan.stops, Some(&group.name));
+            let mut placer = GroupPlacer::new(
+                store,
+                &mut self.columns,
+                (&mut self.feasible, &mut self.rankings),
+                (row.job(), group),
+                (&there, &job_there),
+                &mut ending,
+                seed,
+            );
+            let mut failure: Option<GroupFailure> = None;
+            for missing in missing {
+                // Nodes only get fuller while a plan is made: what fitted nowhere will not fit for the next like it.
+                if let Some(failure) = failure.as_mut().filter(|_| missing.ask.only.is_none()) {
+                    failure.count += 1;
+                    continue;
+                }
+                match placer.place(&missing.ask) {
+                    Ok(placed) => {
+                        job_there.push(placed.node);
+                        push(plan, store, AllocId(ids.mint()), position, missing, placed);
+                    }
+                    Err(funnel) => match &mut failure {
+                        Some(failure) => failure.count += 1,
+                        None => failure = Some(GroupFailure { group: group.name.clone(), count: 1, funnel }),
+                    },
+                }
+            }
+            placer.finish();
+            plan.failures.extend(failure);
+        }
+    }
+
+    /// Not all fits, and all or nothing was asked for: gives back what was taken.
+    fn undo(&mut self, store: &Store, plan: &mut Plan) {
+        let mut placed: BTreeMap<u16, u32> = BTreeMap::new();
+        plan.placements.iter().for_each(|p| *placed.entry(p.group).or_default() += 1);
+        if let Some(row) = store.job(&plan.job) {
+            for (group, count) in placed {
+                let name = &row.job().groups[usize::from(group)].name;
+                match plan.failures.iter_mut().find(|f| f.group == *name) {
+                    Some(failure) => failure.count += count,
+                    None => plan.failures.push(GroupFailure { group: name.clone(), count, ..Default::default() }),
+                }
+            }
+        }
+        for (placement, charge) in plan.placements.drain(..).zip(plan.charges.drain(..)) {
+            if let Some(slot) = store.nodes().find(placement.node) {
+                self.columns.give_back(slot, charge, &placement.ports);
+            }
+        }
+        plan.stops.clear();
+    }
+}
+
+fn push(plan: &mut Plan, store: &Store, id: AllocId, group: u16, missing: Missing, placed: Placed) {
+    let Some(node) = store.nodes().row(placed.node) else { return };
+    plan.charges.push(placed.charge);
+    plan.placements.push(Placement {
+        id,
+        node: node.id,
+        group,
+        name_index: missing.ask.name_index,
+        ports: placed.ports,
+        after: placed.after,
+        previous: missing.previous,
+        reschedules: missing.reschedules,
+    });
+}
+
+/// The job's allocations that live and are to end, by node.
+fn ending(store: &Store, row: &JobRow, stops: &[Stop]) -> crate::place::Ending {
+    let stopped: HashSet<AllocId> = stops.iter().map(|stop| stop.alloc).collect();
+    let mut ending = crate::place::Ending::new();
+    for slot in store.jobs().allocs(row) {
+        let Some(alloc) = store.allocs().row(slot).filter(|alloc| !alloc.is_terminal()) else { continue };
+        if alloc.is_wanted() && !stopped.contains(&alloc.id) {
+            continue;
+        }
+        let here: &mut Vec<_> = ending.entry(alloc.node).or_default();
+        here.push((slot, alloc.id, store.room_to_promise(slot)));
+    }
+    ending
+}
+
+fn next_evals(plan: &Plan, retry_at: Option<Timestamp>) -> Vec<PlannedNext> {
+    let retry = retry_at.map(|wait_until| PlannedNext {
+        status: EvalStatus::Pending,
+        trigger: Trigger::RetryFailedAlloc,
+        wait_until,
+    });
+    let blocked = (!plan.failures.is_empty()).then_some(PlannedNext {
+        status: EvalStatus::Blocked,
+        trigger: Trigger::QueuedAllocs,
+        wait_until: Timestamp::default(),
+    });
+    blocked.into_iter().chain(retry).collect()
+}

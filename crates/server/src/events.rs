@@ -1,0 +1,165 @@
+//! What changed, in the one order of changes, for whoever follows along: a bounded ring of batches, each with the state
+//! it led to.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+};
+
+use berth_model::{AllocId, Index, event::Event, store::AllocSlot};
+use tokio::sync::Notify;
+
+use crate::state::View;
+
+/// Batches kept for followers that join late or are slow.
+const BATCHES_MAX: usize = 4096;
+/// Bytes of old state that kept batches may hold on to.
+const PINNED_BYTES_MAX: u64 = 256 << 20;
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// In the log: exact and resumable.
+    Logged(Event),
+    /// Observed by an agent: the latest value, at least once.
+    Observed(AllocSlot, AllocId),
+}
+
+/// All changes of one index.
+#[derive(Debug)]
+pub struct Batch {
+    /// Where they stand.
+    pub index: Index,
+    /// The state they led to; later writes do not change it.
+    pub view: Arc<View>,
+    /// In order.
+    pub changes: Vec<Change>,
+}
+
+/// Keeps the last batches and wakes their followers.
+#[derive(Debug, Default)]
+pub struct EventHub {
+    ring: Mutex<Ring>,
+    published: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    batches: VecDeque<Arc<Batch>>,
+    /// How many batches were dropped from the front.
+    dropped: u64,
+    /// The index of the last of these.
+    dropped_index: Index,
+}
+
+/// Why a follower cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SubscriptionError {
+    /// The batches after its index are gone.
+    #[error("events after index {from} are no longer kept, the oldest is after {oldest}: read the state and resume from its index")]
+    TooOld {
+        /// Where it wanted to go on.
+        from: Index,
+        /// After which index events are still kept.
+        oldest: Index,
+    },
+}
+
+/// A follower's place.
+#[derive(Debug, Clone)]
+pub struct Subscription {
+    hub: Arc<EventHub>,
+    /// Counts batches since the start.
+    next: u64,
+    last_index: Index,
+}
+
+impl EventHub {
+    /// Adds a batch; batches come in order of their index.
+    pub fn publish(&self, batch: Batch) {
+        let mut ring = self.lock();
+        ring.batches.push_back(Arc::new(batch));
+        while ring.batches.len() > BATCHES_MAX || ring.pinned_bytes() > PINNED_BYTES_MAX {
+            let Some(oldest) = ring.batches.pop_front() else { break };
+            ring.dropped += 1;
+            ring.dropped_index = oldest.index;
+        }
+        drop(ring);
+        self.published.notify_waiters();
+    }
+
+    /// Follows from now on.
+    pub fn subscribe(self: &Arc<Self>) -> Subscription {
+        let ring = self.lock();
+        let last_index = ring.batches.back().map_or(ring.dropped_index, |batch| batch.index);
+        Subscription { hub: self.clone(), next: ring.dropped + ring.batches.len() as u64, last_index }
+    }
+
+    /// Follows from the first batch after `index` on.
+    ///
+    /// # Errors
+    /// When such batches have been dropped.
+    pub fn subscribe_after(self: &Arc<Self>, index: Index) -> Result<Subscription, SubscriptionError> {
+        let ring = self.lock();
+        if index < ring.dropped_index {
+            return Err(SubscriptionError::TooOld { from: index, oldest: ring.dropped_index });
+        }
+        let skip = ring.batches.partition_point(|batch| batch.index <= index) as u64;
+        Ok(Subscription { hub: self.clone(), next: ring.dropped + skip, last_index: index })
+    }
+
+    /// Nothing before this index is known: the state was restored.
+    pub fn restart_after(&self, index: Index) {
+        let mut ring = self.lock();
+        ring.dropped += ring.batches.len() as u64;
+        ring.batches.clear();
+        ring.dropped_index = index;
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Ring> {
+        self.ring.lock().expect("nothing panics while it holds this lock")
+    }
+}
+
+impl Ring {
+    fn pinned_bytes(&self) -> u64 {
+        match (self.batches.front(), self.batches.back()) {
+            (Some(first), Some(last)) => {
+                last.view.store.copied_bytes().saturating_sub(first.view.store.copied_bytes())
+            }
+            _ => 0,
+        }
+    }
+}
+
+impl Subscription {
+    /// The next batch, as soon as there is one.
+    ///
+    /// # Errors
+    /// When the follower was too slow and what it had to read next has been dropped.
+    pub async fn next(&mut self) -> Result<Arc<Batch>, SubscriptionError> {
+        loop {
+            let published = self.hub.clone();
+            let published = published.published.notified();
+            if let Some(batch) = self.try_next()? {
+                return Ok(batch);
+            }
+            published.await;
+        }
+    }
+
+    /// The next batch if it is there.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub fn try_next(&mut self) -> Result<Option<Arc<Batch>>, SubscriptionError> {
+        let ring = self.hub.lock();
+        let Some(at) = self.next.checked_sub(ring.dropped) else {
+            return Err(SubscriptionError::TooOld { from: self.last_index, oldest: ring.dropped_index });
+        };
+        let Some(batch) = usize::try_from(at).ok().and_then(|at| ring.batches.get(at)) else { return Ok(None) };
+        self.next += 1;
+        self.last_index = batch.index;
+        Ok(Some(batch.clone()))
+    }
+}

@@ -1,0 +1,105 @@
+//! Blocked readers: each waits for the things it read, and is woken when one of them changed.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
+
+use berth_model::{AllocId, EvalId, JobKey, NodeId};
+use tokio::sync::Notify;
+
+/// Something that a reader can wait for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum WatchKey {
+    /// Any job.
+    Jobs,
+    /// One job: its wishes or its status.
+    Job(JobKey),
+    /// The allocations of one job.
+    JobAllocs(JobKey),
+    /// The evaluations of one job.
+    JobEvals(JobKey),
+    /// Any allocation.
+    Allocs,
+    /// One allocation.
+    Alloc(AllocId),
+    /// Any evaluation.
+    Evals,
+    /// One evaluation.
+    Eval(EvalId),
+    /// The allocations that one evaluation placed.
+    EvalAllocs(EvalId),
+    /// Any node.
+    Nodes,
+    /// One node.
+    Node(NodeId),
+    /// The allocations of one node.
+    NodeAllocs(NodeId),
+}
+
+/// Who waits for what. A key without a waiter costs nothing.
+#[derive(Debug, Default)]
+pub struct Watchers {
+    waiting: Mutex<HashMap<WatchKey, Waiters>>,
+}
+
+#[derive(Debug)]
+struct Waiters {
+    notify: Arc<Notify>,
+    count: usize,
+}
+
+/// A registration; ends when dropped.
+#[derive(Debug)]
+pub struct Watch<'a> {
+    watchers: &'a Watchers,
+    key: WatchKey,
+    notify: Arc<Notify>,
+}
+
+impl Watchers {
+    /// Registers a reader. Register first, then read, then wait: so that no change falls between.
+    pub fn watch(&self, key: WatchKey) -> Watch<'_> {
+        let mut waiting = self.lock();
+        let waiters =
+            waiting.entry(key.clone()).or_insert_with(|| Waiters { notify: Arc::default(), count: 0 });
+        waiters.count += 1;
+        Watch { watchers: self, key, notify: waiters.notify.clone() }
+    }
+
+    /// Wakes whoever waits for any of these.
+    pub fn wake(&self, keys: impl IntoIterator<Item = WatchKey>) {
+        let waiting = self.lock();
+        if waiting.is_empty() {
+            return;
+        }
+        for key in keys {
+            if let Some(waiters) = waiting.get(&key) {
+                waiters.notify.notify_waiters();
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<WatchKey, Waiters>> {
+        self.waiting.lock().expect("nothing panics while it holds this lock")
+    }
+}
+
+impl Watch<'_> {
+    /// Completes at the first wake-up after this was called, even before it is polled.
+    pub fn changed(&self) -> tokio::sync::futures::Notified<'_> {
+        self.notify.notified()
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.watchers.lock();
+        if let Some(waiters) = waiting.get_mut(&self.key) {
+            waiters.count -= 1;
+            if waiters.count == 0 {
+                waiting.remove(&self.key);
+            }
+        }
+    }
+}
