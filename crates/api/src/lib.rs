@@ -1,3 +1,4 @@
 //! What crosses a wire: the agent protocol and the HTTP API's types and client. Nothing here decides anything.
 
 pub mod agent;
+pub mod http;

@@ -1,1 +1,21 @@
-//! Placeholder.
+//! What happens when, pure: events and the time go in, actions come out. The server's IO shell carries them out.
+//!
+//! One [`Controller`] decides what enters the log and in which order, which evaluation is planned next, what of a plan
+//! is let pass, what agents are told, and when what they observe is published.
+
+mod action;
+mod applier;
+mod blocked;
+mod collect;
+mod controller;
+mod eval_queue;
+mod event;
+mod index_mint;
+mod nodes;
+mod observing;
+mod outbox;
+
+pub use action::{Action, Answer, ToNode};
+pub use applier::PLACEMENTS_PER_ENTRY_MAX;
+pub use controller::{Config, Controller};
+pub use event::{Event, Hello, Request, SessionId, Token, WelcomeMode};

@@ -1,2 +1,52 @@
-//! The keeper.
+//! A small process beside each task: it starts the task, reaps it, keeps its output and writes down how it ended.
+//!
+//! The same binary, called again. A keeper outlives the agent: killing the agent costs no task, no output and no exit
+//! code. It works in a directory of its own, where it holds a lock, listens on a socket and leaves two records:
+//! [`plan::StartRecord`] before anything runs, [`plan::ExitRecord`] once nothing runs any more. A task's start is
+//! numbered, and a number that is in either record is never started again.
+//!
+//! Should a keeper be killed, the task lives on, and the agent calls another one to adopt it.
+
+mod adopt;
+mod container;
+mod control;
+mod fds;
+mod keep;
+mod mounts;
+mod output;
 pub mod plan;
+mod process;
+mod reap;
+mod starter;
+mod watch;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A keeper's exit code when another keeper has the directory, or the start was made before.
+pub const REFUSED: i32 = 75;
+
+/// The keeper's own main function, to be called before anything else of the process happens: with a directory it keeps
+/// the task that standard input describes, with `adopt` and a directory it takes over one whose keeper is gone, and
+/// with `exec` it becomes the task.
+pub fn main(args: &[String]) -> i32 {
+    fds::close_inherited();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let outcome = match words[..] {
+        ["exec"] => starter::main(),
+        ["adopt", dir] => adopt::main(dir),
+        [dir] => keep::main(dir),
+        _ => {
+            eprintln!("usage: keeper DIRECTORY | keeper adopt DIRECTORY");
+            return 2;
+        }
+    };
+    outcome.unwrap_or_else(|failure| {
+        eprintln!("{failure}");
+        1
+    })
+}
+
+fn now_ns() -> u64 {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
+}

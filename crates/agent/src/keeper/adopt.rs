@@ -1,0 +1,76 @@
+//! Takes over a task whose keeper was killed.
+
+use nix::unistd::Pid;
+use rustix::process::{PidfdFlags, pidfd_open};
+
+use super::container::Container;
+use super::control::Control;
+use super::keep::{claim, conclude, enter, failed, here};
+use super::output::Outputs;
+use super::plan::{EXIT_RECORD, ExitRecord, START_RECORD, StartRecord, StartStage};
+use super::watch::{Main, Watch};
+use super::{REFUSED, fds, now_ns, reap};
+use crate::failure::Failure;
+use crate::lifecycle::{StartFailure, StartFailureKind};
+use crate::{disk, proc};
+
+pub(super) fn main(dir: &str) -> Result<i32, Failure> {
+    enter(dir)?;
+    let Some(_lock) = claim(|| true)? else { return Ok(REFUSED) };
+    let Some(start) = disk::read::<StartRecord>(here(), START_RECORD)? else { return Ok(REFUSED) };
+    let end = disk::read::<ExitRecord>(here(), EXIT_RECORD)?;
+    if end.is_some_and(|end| end.attempt >= start.attempt) {
+        return Ok(REFUSED);
+    }
+    let control = Control::bind()?;
+    fds::detach_stdio()?;
+    let container = start.container.as_ref().map(Container::known);
+    let exit = if start.stage() == StartStage::Released {
+        watch_adopted(&start, control)?;
+        unknown_end()
+    } else {
+        kill_unreleased(&start);
+        failed(&interrupted_start())
+    };
+    if let Some(container) = container {
+        container.delete();
+    }
+    conclude(start.attempt, exit)
+}
+
+/// The process, unless it has ended; a pid alone might be somebody else's by now.
+fn open_main(start: &StartRecord) -> Option<Main> {
+    let pid = Pid::from_raw(start.pid);
+    let pidfd = pidfd_open(rustix::process::Pid::from_raw(start.pid)?, PidfdFlags::empty()).ok()?;
+    let same = start.boot_id == proc::boot_id() && proc::start_ticks(pid) == Some(start.pid_start_ticks);
+    same.then_some(Main::Adopted(pid, pidfd))
+}
+
+fn watch_adopted(start: &StartRecord, control: Control) -> Result<(), Failure> {
+    let Some(main) = open_main(start) else { return Ok(()) };
+    let mut watch = Watch::new(main, Outputs::open(&start.logs)?, control);
+    watch.until_the_end();
+    reap::end_group(Pid::from_raw(start.pid));
+    watch.drain();
+    Ok(())
+}
+
+fn kill_unreleased(start: &StartRecord) {
+    if let Some(Main::Adopted(_, pidfd)) = open_main(start) {
+        let _ = rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::KILL);
+    }
+}
+
+fn unknown_end() -> ExitRecord {
+    ExitRecord {
+        exit_code: -1,
+        finished_ns: now_ns(),
+        message: "how it ended is unknown: its keeper was killed".into(),
+        ..ExitRecord::default()
+    }
+}
+
+fn interrupted_start() -> StartFailure {
+    let message = "start the task: its keeper was killed meanwhile".into();
+    StartFailure { kind: StartFailureKind::Recoverable, message }
+}

@@ -1,0 +1,166 @@
+//! A container: an OCI runtime creates it asleep, so that its pid is on disk before it runs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::unistd::Pid;
+
+use super::mounts;
+use super::output::TaskEnds;
+use super::plan::{ContainerRef, ContainerRun};
+use crate::failure::{Doing, Failure};
+
+/// How long one call of the runtime may take.
+const RUNTIME_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// How much of the runtime's own complaint is passed on.
+const COMPLAINT_BYTES_MAX: usize = 400;
+
+impl From<&ContainerRun> for ContainerRef {
+    fn from(run: &ContainerRun) -> Self {
+        Self { runtime: run.runtime.clone(), id: run.id.clone() }
+    }
+}
+
+/// A container that the runtime knows of.
+pub(super) struct Container {
+    runtime: String,
+    id: String,
+    /// The keeper's directory; runtimes are called with absolute paths.
+    dir: PathBuf,
+    pid: Pid,
+    /// Counts kills for want of memory.
+    memory_events: Option<PathBuf>,
+}
+
+impl Container {
+    pub(super) fn create(run: &ContainerRun, ends: TaskEnds) -> Result<Self, Failure> {
+        let mut container = Self::known(&run.into());
+        container.prepare(run)?;
+        if let Err(failure) = container.create_asleep(ends) {
+            container.delete();
+            return Err(failure);
+        }
+        Ok(container)
+    }
+
+    /// One whose keeper is gone: all that can be done with it is to delete it.
+    pub(super) fn known(of: &ContainerRef) -> Self {
+        let dir = std::env::current_dir().unwrap_or_default();
+        let (runtime, id) = (of.runtime.clone(), of.id.clone());
+        Self { runtime, id, dir, pid: Pid::from_raw(0), memory_events: None }
+    }
+
+    pub(super) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    fn bundle(&self) -> PathBuf {
+        self.dir.join("bundle")
+    }
+
+    fn prepare(&self, run: &ContainerRun) -> Result<(), Failure> {
+        let bundle = self.bundle();
+        let _ = fs::remove_dir_all(&bundle);
+        for dir in ["upper", "work", "rootfs"] {
+            fs::create_dir_all(bundle.join(dir)).doing(|| format!("make {}", bundle.join(dir).display()))?;
+        }
+        fs::write(bundle.join("config.json"), &run.config_json).doing(|| "write the bundle's config.json".into())?;
+        self.enter_namespace()?;
+        let image_root = Path::new(&run.image_root);
+        mounts::overlay(image_root, &bundle.join("upper"), &bundle.join("work"), &bundle.join("rootfs"))
+    }
+
+    fn enter_namespace(&self) -> Result<(), Failure> {
+        mounts::make_private()?;
+        if self.runtime.ends_with("/crun") { mounts::hide_unified_cgroup() } else { Ok(()) }
+    }
+
+    fn create_asleep(&mut self, ends: TaskEnds) -> Result<(), Failure> {
+        let (bundle, pid_file) = (self.bundle(), self.dir.join("pid"));
+        let mut command = self.command("create");
+        command.arg("--bundle").arg(bundle).arg("--pid-file").arg(&pid_file).arg(&self.id);
+        command.stdout(ends.stdout).stderr(ends.stderr);
+        self.call(&mut command, "create")?;
+        drop(command);
+        let text = fs::read_to_string(&pid_file).doing(|| "read the container's pid".into())?;
+        let pid = text.trim().parse().map_err(|error| Failure::other("read the container's pid", error))?;
+        self.pid = Pid::from_raw(pid);
+        self.memory_events = memory_events(self.pid);
+        Ok(())
+    }
+
+    /// Lets it run; returns when it does.
+    pub(super) fn release(&self) -> Result<(), Failure> {
+        self.call(self.command("start").arg(&self.id), "start")
+    }
+
+    /// Whether the kernel killed any process of it for want of memory.
+    pub(super) fn was_out_of_memory(&self) -> bool {
+        let Some(events) = self.memory_events.as_ref().and_then(|path| fs::read_to_string(path).ok()) else {
+            return false;
+        };
+        let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        kills.is_some_and(|count| count.trim() != "0")
+    }
+
+    /// Ends it and removes all that it had on the host but its logs.
+    pub(super) fn delete(&self) {
+        if self.pid.as_raw() == 0 {
+            let _ = self.enter_namespace();
+        }
+        if let Err(failure) = self.call(self.command("delete").arg("--force").arg(&self.id), "delete") {
+            eprintln!("{failure}");
+        }
+        mounts::detach(&self.bundle().join("rootfs"));
+        let _ = fs::remove_dir_all(self.bundle());
+    }
+
+    fn command(&self, verb: &str) -> Command {
+        let mut command = Command::new(&self.runtime);
+        command.arg("--root").arg(self.dir.join("runtime")).arg("--log").arg(self.log()).arg(verb);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+
+    fn log(&self) -> PathBuf {
+        self.dir.join("runtime.log")
+    }
+
+    fn call(&self, command: &mut Command, verb: &str) -> Result<(), Failure> {
+        let doing = || format!("{verb} the container with {}", self.runtime);
+        let _ = fs::remove_file(self.log());
+        let mut child = command.spawn().doing(doing)?;
+        let deadline = Instant::now() + RUNTIME_WAIT_MAX;
+        loop {
+            match child.try_wait().doing(doing)? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(Failure::other(doing(), self.complaint(&status.to_string()))),
+                None if Instant::now() > deadline => {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    return Err(Failure::other(doing(), "it takes too long"));
+                }
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    }
+
+    fn complaint(&self, status: &str) -> String {
+        let log = fs::read_to_string(self.log()).unwrap_or_default();
+        let last = log.trim().lines().last().unwrap_or(status);
+        last.chars().take(COMPLAINT_BYTES_MAX).collect()
+    }
+}
+
+/// The file of the process's memory cgroup that counts kills, in either version of cgroups.
+fn memory_events(pid: Pid) -> Option<PathBuf> {
+    let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let path_of = |controller: &str| cgroups.lines().find_map(|line| line.split_once(controller).map(|(_, path)| path));
+    if let Some(path) = path_of(":memory:") {
+        return Some(PathBuf::from(format!("/sys/fs/cgroup/memory{path}/memory.oom_control")));
+    }
+    path_of("0::").map(|path| PathBuf::from(format!("/sys/fs/cgroup{path}/memory.events")))
+}

@@ -1,0 +1,101 @@
+//! The keeper's socket. Lines: `signal N` and `kill` are answered by `ok` or `error: ...`; a connection is greeted with
+//! `running` once the task runs, and closed when all is over.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use super::plan::SOCKET_FILE;
+use crate::failure::{Doing, Failure};
+
+/// Connections at a time; there is one agent, and perhaps a person who looks.
+const CLIENTS_MAX: usize = 8;
+const LINE_BYTES_MAX: usize = 64;
+
+/// What somebody wants of the task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Request {
+    Signal(i32),
+    Kill,
+}
+
+pub(super) struct Control {
+    listener: UnixListener,
+    clients: Vec<Client>,
+}
+
+struct Client {
+    stream: UnixStream,
+    line: Vec<u8>,
+}
+
+impl Control {
+    /// Listens in the working directory.
+    pub(super) fn bind() -> Result<Self, Failure> {
+        let _ = fs::remove_file(SOCKET_FILE);
+        let listener = UnixListener::bind(SOCKET_FILE).doing(|| "listen on the keeper's socket".into())?;
+        listener.set_nonblocking(true).doing(|| "listen on the keeper's socket".into())?;
+        Ok(Self { listener, clients: Vec::new() })
+    }
+
+    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        std::iter::once(self.listener.as_fd()).chain(self.clients.iter().map(|client| client.stream.as_fd()))
+    }
+
+    /// Takes in what has come; `perform` carries out each request.
+    pub(super) fn serve(&mut self, mut perform: impl FnMut(Request) -> io::Result<()>) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            if self.clients.len() < CLIENTS_MAX && greet(&stream).is_ok() {
+                self.clients.push(Client { stream, line: Vec::new() });
+            }
+        }
+        self.clients.retain_mut(|client| client.serve(&mut perform).is_ok());
+    }
+}
+
+fn greet(mut stream: &UnixStream) -> io::Result<()> {
+    stream.set_nonblocking(true)?;
+    stream.write_all(b"running\n")
+}
+
+impl Client {
+    /// An error ends the connection.
+    fn serve(&mut self, perform: &mut impl FnMut(Request) -> io::Result<()>) -> io::Result<()> {
+        let mut buffer = [0; LINE_BYTES_MAX];
+        loop {
+            let read = match self.stream.read(&mut buffer) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                other => other?,
+            };
+            for byte in &buffer[..read] {
+                match byte {
+                    b'\n' => self.answer(perform)?,
+                    _ if self.line.len() >= LINE_BYTES_MAX => return Err(io::ErrorKind::InvalidData.into()),
+                    _ => self.line.push(*byte),
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, perform: &mut impl FnMut(Request) -> io::Result<()>) -> io::Result<()> {
+        let line = std::mem::take(&mut self.line);
+        let answer = match parse(&line).ok_or("unknown request".to_owned()) {
+            Ok(request) => perform(request).map_err(|error| error.to_string()),
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok(()) => self.stream.write_all(b"ok\n"),
+            Err(error) => self.stream.write_all(format!("error: {error}\n").as_bytes()),
+        }
+    }
+}
+
+fn parse(line: &[u8]) -> Option<Request> {
+    match std::str::from_utf8(line).ok()?.split_once(' ') {
+        None if line == b"kill" => Some(Request::Kill),
+        Some(("signal", number)) => number.parse().ok().map(Request::Signal),
+        _ => None,
+    }
+}

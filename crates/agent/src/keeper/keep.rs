@@ -1,0 +1,192 @@
+//! A task from its start to its end.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::Pid;
+use prost::Message;
+
+use super::container::Container;
+use super::control::Control;
+use super::output::Outputs;
+use super::plan::{
+    EXIT_RECORD, ExitRecord, LOCK_FILE, Plan, Run, START_RECORD, StartRecord, StartStage,
+};
+use super::process::Process;
+use super::watch::{End, Main, Watch};
+use super::{REFUSED, fds, now_ns, reap};
+use crate::failure::{Doing, Failure};
+use crate::lifecycle::{StartFailure, StartFailureKind};
+use crate::{disk, proc};
+
+/// How long a keeper waits for the one before it to finish cleaning up.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// The largest plan that is read.
+const PLAN_BYTES_MAX: u64 = 4 << 20;
+
+/// Where a keeper works: its working directory, since a socket's path must be short.
+pub(super) fn here() -> &'static Path {
+    Path::new(".")
+}
+
+pub(super) fn main(dir: &str) -> Result<i32, Failure> {
+    let mut bytes = Vec::new();
+    io::stdin().take(PLAN_BYTES_MAX).read_to_end(&mut bytes).doing(|| "read the plan".into())?;
+    let plan = Plan::decode(bytes.as_slice()).map_err(|error| Failure::other("read the plan", error))?;
+    enter(dir)?;
+    let Some(_lock) = claim(|| was_attempted(plan.attempt))? else { return Ok(REFUSED) };
+    if was_attempted(plan.attempt) {
+        return Ok(REFUSED);
+    }
+    let control = Control::bind()?;
+    nix::sys::prctl::set_child_subreaper(true).doing(|| "become a reaper".into())?;
+    fds::detach_stdio()?;
+    let exit = match Start::new(&plan).run() {
+        Ok(started) => started.see_to_the_end(control),
+        Err(failure) => failed(&failure),
+    };
+    conclude(plan.attempt, exit)
+}
+
+pub(super) fn enter(dir: &str) -> Result<(), Failure> {
+    // A process group leader cannot; then it has been done.
+    let _ = nix::unistd::setsid();
+    std::env::set_current_dir(dir).doing(|| format!("enter {dir}"))
+}
+
+/// Takes the directory's lock; none when `refused` says so, or another keeper stays.
+pub(super) fn claim(refused: impl Fn() -> bool) -> Result<Option<Flock<File>>, Failure> {
+    let doing = || "lock the keeper's directory".to_owned();
+    let deadline = Instant::now() + LOCK_WAIT_MAX;
+    let mut file = File::options().create(true).append(true).open(LOCK_FILE).doing(doing)?;
+    loop {
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => return Ok(Some(lock)),
+            Err((_, errno)) if errno != nix::errno::Errno::EWOULDBLOCK => return Err(Failure::new(doing(), errno)),
+            Err(_) if refused() || Instant::now() > deadline => return Ok(None),
+            Err((back, _)) => file = back,
+        }
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// A record that cannot be read might be of this attempt, and no attempt may be made twice.
+fn was_attempted(attempt: u32) -> bool {
+    let started = disk::read::<StartRecord>(here(), START_RECORD).map(|found| found.map(|record| record.attempt));
+    let ended = disk::read::<ExitRecord>(here(), EXIT_RECORD).map(|found| found.map(|record| record.attempt));
+    [started, ended].into_iter().any(|last| last.map_or(true, |last| last.is_some_and(|last| last >= attempt)))
+}
+
+/// Writes down the end; only now does anybody believe it.
+pub(super) fn conclude(attempt: u32, exit: ExitRecord) -> Result<i32, Failure> {
+    disk::write(here(), EXIT_RECORD, &ExitRecord { attempt, ..exit })?;
+    Ok(0)
+}
+
+pub(super) fn failed(failure: &StartFailure) -> ExitRecord {
+    ExitRecord {
+        message: failure.message.clone(),
+        start_failed: true,
+        recoverable: failure.kind == StartFailureKind::Recoverable,
+        finished_ns: now_ns(),
+        ..ExitRecord::default()
+    }
+}
+
+impl From<Failure> for StartFailure {
+    /// What the host refuses now it may grant later.
+    fn from(failure: Failure) -> Self {
+        Self { kind: StartFailureKind::Recoverable, message: failure.to_string() }
+    }
+}
+
+/// A start under way.
+struct Start<'a> {
+    plan: &'a Plan,
+    record: StartRecord,
+}
+
+/// A task that runs.
+struct Started {
+    pid: Pid,
+    outputs: Outputs,
+    container: Option<Container>,
+}
+
+impl<'a> Start<'a> {
+    fn new(plan: &'a Plan) -> Self {
+        let record = StartRecord {
+            attempt: plan.attempt,
+            boot_id: proc::boot_id(),
+            keeper_pid: Pid::this().as_raw(),
+            logs: plan.logs.clone(),
+            ..StartRecord::default()
+        };
+        Self { plan, record }
+    }
+
+    fn run(mut self) -> Result<Started, StartFailure> {
+        let (outputs, ends) = Outputs::create(&self.plan.logs)?;
+        match &self.plan.run {
+            None => Err(crate::drivers::settings::setup("read the plan: it says not what to run")),
+            Some(Run::Process(run)) => {
+                let process = Process::create(run, &self.plan.keeper_args, ends)?;
+                self.created(process.pid())?;
+                let pid = process.release()?;
+                self.released()?;
+                Ok(Started { pid, outputs, container: None })
+            }
+            Some(Run::Container(run)) => {
+                self.record.container = Some(run.into());
+                self.write(StartStage::Claimed)?;
+                let container = Container::create(run, ends)?;
+                let started = self.created(container.pid()).and_then(|()| container.release());
+                if let Err(failure) = started.and_then(|()| self.released()) {
+                    container.delete();
+                    return Err(failure.into());
+                }
+                Ok(Started { pid: container.pid(), outputs, container: Some(container) })
+            }
+        }
+    }
+
+    fn created(&mut self, pid: Pid) -> Result<(), Failure> {
+        let ticks = proc::start_ticks(pid);
+        self.record.pid = pid.as_raw();
+        self.record.pid_start_ticks =
+            ticks.ok_or_else(|| Failure::other("start the task", "its process ended at once"))?;
+        self.write(StartStage::Created)
+    }
+
+    fn released(&mut self) -> Result<(), Failure> {
+        self.record.started_ns = now_ns();
+        self.write(StartStage::Released)
+    }
+
+    fn write(&mut self, stage: StartStage) -> Result<(), Failure> {
+        self.record.stage = stage as i32;
+        disk::write(here(), START_RECORD, &self.record)
+    }
+}
+
+impl Started {
+    /// Nothing of the task is left when this returns, but what its output pipes still held is in the log.
+    fn see_to_the_end(self, control: Control) -> ExitRecord {
+        let mut watch = Watch::new(Main::Child(self.pid), self.outputs, control);
+        let End { exit_code, signal } = watch.until_the_end();
+        let left = reap::end_all_children();
+        watch.drain();
+        let ended_badly = exit_code != 0;
+        let oom_killed = ended_badly && self.container.as_ref().is_some_and(Container::was_out_of_memory);
+        if let Some(container) = self.container {
+            container.delete();
+        }
+        let message = if left { "processes of it could not be ended" } else { "" };
+        ExitRecord { exit_code, signal, oom_killed, finished_ns: now_ns(), message: message.into(), ..ExitRecord::default() }
+    }
+}

@@ -1,0 +1,107 @@
+//! A task's output: named pipes, which outlive a keeper, drained into log files.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use nix::fcntl::OFlag;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+
+use super::plan::LogPlan;
+use crate::failure::{Doing, Failure};
+use crate::logs::{LogPlace, LogWriter};
+
+/// How much of one pipe is taken before the other has its turn.
+const PUMP_BYTES_MAX: usize = 256 << 10;
+const BUFFER_BYTES: usize = 16 << 10;
+
+/// The ends that the task gets.
+pub(super) struct TaskEnds {
+    pub(super) stdout: File,
+    pub(super) stderr: File,
+}
+
+/// The ends that the keeper reads, as long as somebody may write.
+pub(super) struct Outputs {
+    open: Vec<Output>,
+}
+
+struct Output {
+    pipe: File,
+    log: LogWriter,
+}
+
+impl Outputs {
+    pub(super) fn create(logs: &LogPlan) -> Result<(Self, TaskEnds), Failure> {
+        if logs.disabled {
+            let null = || OpenOptions::new().write(true).open("/dev/null").doing(|| "open /dev/null".into());
+            return Ok((Self { open: Vec::new() }, TaskEnds { stdout: null()?, stderr: null()? }));
+        }
+        for stream in ["stdout", "stderr"] {
+            // An earlier attempt's pipe may still be held by something that escaped; it shall not be heard.
+            let _ = fs::remove_file(stream);
+            mkfifo(stream, Mode::S_IRUSR | Mode::S_IWUSR).doing(|| format!("make the pipe for {stream}"))?;
+        }
+        let outputs = Self::open(logs)?;
+        Ok((outputs, TaskEnds { stdout: task_end("stdout")?, stderr: task_end("stderr")? }))
+    }
+
+    /// Opens the pipes of a task that runs already.
+    pub(super) fn open(logs: &LogPlan) -> Result<Self, Failure> {
+        if logs.disabled {
+            return Ok(Self { open: Vec::new() });
+        }
+        let open = ["stdout", "stderr"].map(|stream| Output::open(logs, stream));
+        Ok(Self { open: open.into_iter().collect::<Result<_, _>>()? })
+    }
+
+    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.open.iter().map(|output| output.pipe.as_fd())
+    }
+
+    /// Moves what there is into the logs. Pipes that nobody writes to any more are closed.
+    pub(super) fn pump(&mut self) {
+        self.open.retain_mut(Output::pump);
+    }
+
+    pub(super) fn are_closed(&self) -> bool {
+        self.open.is_empty()
+    }
+}
+
+/// Opened for reading, too: with the keeper gone, writing must not kill the task.
+fn task_end(stream: &str) -> Result<File, Failure> {
+    OpenOptions::new().read(true).write(true).open(stream).doing(|| format!("open the pipe for {stream}"))
+}
+
+impl Output {
+    fn open(logs: &LogPlan, stream: &str) -> Result<Self, Failure> {
+        let nonblocking = OFlag::O_NONBLOCK.bits();
+        let pipe = OpenOptions::new().read(true).custom_flags(nonblocking).open(stream);
+        let pipe = pipe.doing(|| format!("open the pipe for {stream}"))?;
+        let place = LogPlace::new(Path::new(&logs.dir), &logs.task, stream, logs.file_bytes_max);
+        let log = LogWriter::open(place, logs.files_max.into()).doing(|| format!("open the log in {}", logs.dir))?;
+        Ok(Self { pipe, log })
+    }
+
+    /// False once all writers are gone.
+    fn pump(&mut self) -> bool {
+        let mut buffer = [0; BUFFER_BYTES];
+        let mut taken = 0;
+        while taken < PUMP_BYTES_MAX {
+            match self.pipe.read(&mut buffer) {
+                Ok(0) => return false,
+                Ok(read) => {
+                    self.log.append(&buffer[..read]);
+                    taken += read;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,119 @@
+//! Waits for the task's end; meanwhile moves its output and serves the socket.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal, kill, killpg};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Pid;
+
+use super::control::{Control, Request};
+use super::output::Outputs;
+use super::reap::reap;
+
+/// How long the output pipes are read once nothing of the task is left; only something outside can hold them open.
+const DRAIN_MAX: Duration = Duration::from_secs(1);
+
+/// How a task's main process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct End {
+    pub(super) exit_code: i32,
+    pub(super) signal: i32,
+}
+
+/// The task's main process.
+pub(super) enum Main {
+    /// A child of this process.
+    Child(Pid),
+    /// A child of somebody else, who will not tell how it ended.
+    Adopted(Pid, OwnedFd),
+}
+
+pub(super) struct Watch {
+    main: Main,
+    children: Option<SignalFd>,
+    outputs: Outputs,
+    control: Control,
+}
+
+impl Watch {
+    pub(super) fn new(main: Main, outputs: Outputs, control: Control) -> Self {
+        Self { main, children: child_signals(), outputs, control }
+    }
+
+    pub(super) fn until_the_end(&mut self) -> End {
+        loop {
+            self.sleep(PollTimeout::from(1_000u16));
+            if let Some(end) = self.end() {
+                return end;
+            }
+            self.outputs.pump();
+            let main = &self.main;
+            self.control.serve(|request| perform(main, request));
+        }
+    }
+
+    /// Reads what is left in the output pipes.
+    pub(super) fn drain(&mut self) {
+        let deadline = Instant::now() + DRAIN_MAX;
+        self.outputs.pump();
+        while !self.outputs.are_closed() && Instant::now() < deadline {
+            let mut fds: Vec<_> = self.outputs.fds().map(readable).collect();
+            let _ = poll(&mut fds, PollTimeout::from(50u16));
+            self.outputs.pump();
+        }
+    }
+
+    /// Until something happens. The timeout only guards against a lost wake-up.
+    fn sleep(&self, timeout: PollTimeout) {
+        let children = self.children.iter().map(AsFd::as_fd);
+        let adopted = if let Main::Adopted(_, pidfd) = &self.main { Some(pidfd.as_fd()) } else { None };
+        let fds = children.chain(adopted).chain(self.outputs.fds()).chain(self.control.fds());
+        let mut fds: Vec<_> = fds.map(readable).collect();
+        let _ = poll(&mut fds, timeout);
+    }
+
+    fn end(&self) -> Option<End> {
+        while let Some(Ok(Some(_))) = self.children.as_ref().map(SignalFd::read_signal) {}
+        match &self.main {
+            Main::Child(pid) => reap(*pid),
+            Main::Adopted(_, pidfd) => {
+                let mut fds = [readable(pidfd.as_fd())];
+                let ended = poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0);
+                ended.then_some(End { exit_code: -1, signal: 0 })
+            }
+        }
+    }
+}
+
+fn readable(fd: BorrowedFd<'_>) -> PollFd<'_> {
+    PollFd::new(fd, PollFlags::POLLIN)
+}
+
+/// Blocked signals are inherited, but not by what the standard library spawns: it unblocks all.
+fn child_signals() -> Option<SignalFd> {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGCHLD);
+    signals.thread_block().ok()?;
+    SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC).ok()
+}
+
+fn perform(main: &Main, request: Request) -> io::Result<()> {
+    let number = if let Request::Signal(number) = request { number } else { Signal::SIGKILL as i32 };
+    let signal = Signal::try_from(number)?;
+    match main {
+        Main::Child(pid) => {
+            if request == Request::Kill {
+                // Processes that left the group die when the main process has been reaped.
+                let _ = killpg(*pid, signal);
+            }
+            Ok(kill(*pid, signal)?)
+        }
+        Main::Adopted(_, pidfd) => {
+            let signal = rustix::process::Signal::from_named_raw(number).ok_or(io::ErrorKind::InvalidInput)?;
+            Ok(rustix::process::pidfd_send_signal(pidfd, signal)?)
+        }
+    }
+}

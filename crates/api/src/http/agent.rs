@@ -1,0 +1,77 @@
+//! The server that answers: who it is, whether it is well, and whom it knows.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Who the answering server is.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AgentSelf {
+    /// Its settings.
+    pub config: BTreeMap<String, Value>,
+    /// Its member record.
+    pub member: AgentMember,
+    /// By area, by name.
+    pub stats: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// The servers.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct AgentMembers {
+    /// The answering one's name.
+    pub server_name: String,
+    /// Its region.
+    pub server_region: String,
+    /// Its datacenter.
+    #[serde(rename = "ServerDC")]
+    pub server_dc: String,
+    /// All of them.
+    pub members: Vec<AgentMember>,
+}
+
+/// One server.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct AgentMember {
+    /// `NAME.REGION`.
+    pub name: String,
+    /// Its host.
+    pub addr: String,
+    /// Where agents connect.
+    pub port: u16,
+    /// By name.
+    pub tags: BTreeMap<String, String>,
+    /// `alive`.
+    pub status: String,
+}
+
+/// Whether the answering server is well.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AgentHealth {
+    /// The server itself.
+    pub server: HealthCheck,
+}
+
+/// One check.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HealthCheck {
+    /// Whether it is well.
+    pub ok: bool,
+    /// For people.
+    pub message: String,
+}
+
+/// A tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Namespace {
+    /// Its name.
+    pub name: String,
+    /// For people.
+    pub description: String,
+}

@@ -1,0 +1,159 @@
+//! The client: typed requests to one server, with connections kept between them.
+
+mod address;
+mod answer;
+mod error;
+mod lines;
+mod target;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{
+    Method, Request, Response,
+    body::Incoming,
+    header::{ACCEPT, CONTENT_TYPE},
+};
+use hyper_util::{
+    client::legacy::{Client as Connections, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+pub use address::{Address, AddressError};
+pub use answer::Answer;
+pub use error::{ApiError, Refused};
+pub use lines::{ByteStream, Lines};
+pub use target::{BLOCKING_MAX, Target};
+
+/// Until a connection must stand.
+const CONNECT_TIMEOUT_MS: u64 = 5_000;
+/// Until a server must begin to answer, in addition to the time that a request asks it to wait.
+pub const REQUEST_TIMEOUT_MS: u64 = 30_000;
+/// Largest answer read into memory.
+const ANSWER_BYTES_MAX: usize = 1 << 30;
+
+/// Talks to one server. Cheap to clone; clones share connections.
+#[derive(Debug, Clone)]
+pub struct Client {
+    address: Address,
+    connections: Connections<HttpConnector, Full<Bytes>>,
+}
+
+impl Client {
+    /// A client of the server at `address`. Nothing is sent yet.
+    pub fn new(address: Address) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(Duration::from_millis(CONNECT_TIMEOUT_MS)));
+        connector.set_nodelay(true);
+        Self { address, connections: Connections::builder(TokioExecutor::new()).build(connector) }
+    }
+
+    /// The server's address.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Reads.
+    ///
+    /// # Errors
+    /// As for each request: when the server cannot be reached, refuses, or answers something else than `T`.
+    pub async fn get<T: DeserializeOwned>(&self, target: &Target) -> Result<Answer<T>, ApiError> {
+        self.typed(Method::GET, target, Bytes::new()).await
+    }
+
+    /// Writes.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub async fn put<T: DeserializeOwned>(
+        &self,
+        target: &Target,
+        body: &impl Serialize,
+    ) -> Result<Answer<T>, ApiError> {
+        let body = serde_json::to_vec(body).map_err(|error| ApiError::Encode(error.to_string()))?;
+        self.typed(Method::PUT, target, body.into()).await
+    }
+
+    /// Takes away.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub async fn delete<T: DeserializeOwned>(&self, target: &Target) -> Result<Answer<T>, ApiError> {
+        self.typed(Method::DELETE, target, Bytes::new()).await
+    }
+
+    /// Follows a stream of JSON objects, one a line.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub async fn lines<T: DeserializeOwned>(&self, target: &Target) -> Result<Lines<T>, ApiError> {
+        Ok(Lines::new(self.bytes(target).await?))
+    }
+
+    /// Follows a stream of plain bytes.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub async fn bytes(&self, target: &Target) -> Result<ByteStream, ApiError> {
+        let url = self.url(target);
+        let response = self.send(Method::GET, target, Bytes::new()).await?;
+        Ok(ByteStream::new(response.into_body(), url))
+    }
+
+    async fn typed<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        target: &Target,
+        body: Bytes,
+    ) -> Result<Answer<T>, ApiError> {
+        let response = self.send(method, target, body).await?;
+        let (head, body) = response.into_parts();
+        let body = self.collect(target, body).await?;
+        let value = serde_json::from_slice(&body)
+            .map_err(|error| ApiError::Decode { url: self.url(target), reason: error.to_string() })?;
+        Ok(Answer::new(value, &head.headers))
+    }
+
+    /// Sends a request and returns its answer if it is one of success.
+    async fn send(&self, method: Method, target: &Target, body: Bytes) -> Result<Response<Incoming>, ApiError> {
+        let url = self.url(target);
+        let request = Request::builder().method(method).uri(&url).header(ACCEPT, "application/json");
+        let request = if body.is_empty() { request } else { request.header(CONTENT_TYPE, "application/json") };
+        let request = request.body(Full::new(body)).map_err(|error| ApiError::Encode(error.to_string()))?;
+        let patience = target.wait() + Duration::from_millis(REQUEST_TIMEOUT_MS);
+        let response = tokio::time::timeout(patience, self.connections.request(request))
+            .await
+            .map_err(|_| ApiError::TimedOut { url: url.clone(), after: patience })?
+            .map_err(|error| ApiError::unreachable(&self.address, &error))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status().as_u16();
+        let text = self.collect(target, response.into_body()).await?;
+        let text = String::from_utf8_lossy(&text).trim_end().to_owned();
+        Err(ApiError::Refused(Refused { status, text, url }))
+    }
+
+    async fn collect(&self, target: &Target, body: Incoming) -> Result<Bytes, ApiError> {
+        let broken = |reason: String| ApiError::Broken { url: self.url(target), reason };
+        let patience = Duration::from_millis(REQUEST_TIMEOUT_MS);
+        let mut body = Limited::new(body, ANSWER_BYTES_MAX);
+        let mut bytes = Vec::new();
+        // Each piece has its own time-out: a large answer may take long, a silent server may not.
+        while let Some(frame) = tokio::time::timeout(patience, body.frame())
+            .await
+            .map_err(|_| ApiError::TimedOut { url: self.url(target), after: patience })?
+        {
+            if let Ok(data) = frame.map_err(|error| broken(error.to_string()))?.into_data() {
+                bytes.extend_from_slice(&data);
+            }
+        }
+        Ok(bytes.into())
+    }
+
+    fn url(&self, target: &Target) -> String {
+        format!("{}{}", self.address, target.path_and_query())
+    }
+}

@@ -1,0 +1,55 @@
+//! The event stream: one JSON object a line.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// One line. The empty object says that the server still lives.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct EventFrame {
+    /// Where the changes stand; a stream resumed at this index goes on after them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub index: u64,
+    /// In order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
+    /// Whether more changes of the same index follow: resume at the index before it until they are there.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub more: bool,
+    /// Why the stream ends here; empty while it goes on.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub error: String,
+    /// With an error: after which index events are still kept.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub resume_index: u64,
+}
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Event {
+    /// `Job`, `Allocation`, `Evaluation` or `Node`.
+    pub topic: String,
+    /// What happened.
+    #[serde(rename = "Type")]
+    pub kind: String,
+    /// The id of what changed.
+    pub key: String,
+    /// Its namespace; empty for a node.
+    pub namespace: String,
+    /// Further ids under which a filter finds it.
+    pub filter_keys: Vec<String>,
+    /// Where the change stands.
+    pub index: u64,
+    /// True for what an agent observed: the latest value, at least once, and values between may be left out. Other
+    /// changes are in the log: each is told, and exactly once on a stream that is resumed where it ended.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub observed: bool,
+    /// What changed, as it was after the change, under the topic's name; null when it is gone.
+    pub payload: Value,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}

@@ -1,0 +1,250 @@
+//! Jobs: what lists show of them, their counts, and what changes them.
+//!
+//! A job itself is JSON as `berth_jobfile` reads and writes it, with the fields of [`JobStanding`] added.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What the server knows of a job beyond what its owner wrote. Stands in the job's own JSON object.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct JobStanding {
+    /// The job that made this one; empty for none.
+    #[serde(rename = "ParentID")]
+    pub parent_id: String,
+    /// `pending`, `running` or `dead`.
+    pub status: String,
+    /// For people.
+    pub status_description: String,
+    /// Whether a deployment found this version healthy.
+    pub stable: bool,
+    /// From 0.
+    pub version: u64,
+    /// When this version was registered, nanoseconds.
+    pub submit_time: u64,
+    /// The first registration.
+    pub create_index: u64,
+    /// The last change of the job or of its status.
+    pub modify_index: u64,
+    /// The registration of this version.
+    pub job_modify_index: u64,
+}
+
+/// A job in a list.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct JobStub {
+    /// Unique in its namespace.
+    #[serde(rename = "ID")]
+    pub id: String,
+    /// The job that made this one; empty for none.
+    #[serde(rename = "ParentID")]
+    pub parent_id: String,
+    /// For people.
+    pub name: String,
+    /// The tenant that owns it.
+    pub namespace: String,
+    /// Names or globs.
+    pub datacenters: Vec<String>,
+    /// The pool whose nodes may run it.
+    pub node_pool: String,
+    /// `service`, `batch`, `system` or `sysbatch`.
+    #[serde(rename = "Type")]
+    pub job_type: String,
+    /// 1 to 100.
+    pub priority: u8,
+    /// Whether it runs by the clock.
+    pub periodic: bool,
+    /// Whether it is a template for dispatched jobs.
+    pub parameterized_job: bool,
+    /// Whether its owner wishes it stopped.
+    pub stop: bool,
+    /// `pending`, `running` or `dead`.
+    pub status: String,
+    /// For people.
+    pub status_description: String,
+    /// Counts by group.
+    pub job_summary: JobSummary,
+    /// The owner's labels, when asked for with `meta=true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub meta: Option<BTreeMap<String, String>>,
+    /// The version that is wished now.
+    pub version: u64,
+    /// When it was registered, nanoseconds.
+    pub submit_time: u64,
+    /// The first registration.
+    pub create_index: u64,
+    /// The last change of the job or of its status.
+    pub modify_index: u64,
+    /// The last registration.
+    pub job_modify_index: u64,
+}
+
+/// How many allocations of a job are in which state.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct JobSummary {
+    /// The job.
+    #[serde(rename = "JobID")]
+    pub job_id: String,
+    /// The job's namespace.
+    pub namespace: String,
+    /// By group name.
+    pub summary: BTreeMap<String, GroupSummary>,
+    /// Of the jobs that it made.
+    pub children: Option<ChildrenSummary>,
+    /// The job's first registration.
+    pub create_index: u64,
+    /// The last change of any count.
+    pub modify_index: u64,
+}
+
+/// How many allocations of a group are in which state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct GroupSummary {
+    /// Wished for and not placed.
+    pub queued: u32,
+    /// Ended well.
+    pub complete: u32,
+    /// Ended badly.
+    pub failed: u32,
+    /// A task runs.
+    pub running: u32,
+    /// Placed, and nothing runs yet.
+    pub starting: u32,
+    /// Given up with their node.
+    pub lost: u32,
+    /// On a node that is away for a time.
+    pub unknown: u32,
+}
+
+/// How many of the jobs that a job made are in which state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ChildrenSummary {
+    /// Nothing lives yet.
+    pub pending: u32,
+    /// Something lives.
+    pub running: u32,
+    /// Done.
+    pub dead: u32,
+}
+
+/// The body of `PUT /v1/jobs`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct JobRegister {
+    /// The job.
+    pub job: Value,
+    /// Register only if `job_modify_index` is where the job was last registered.
+    pub enforce_index: bool,
+    /// 0 for a job that must not be there yet.
+    pub job_modify_index: u64,
+}
+
+/// The answer to a registration, and to a request for a new evaluation.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct JobRegistered {
+    /// The evaluation that acts on it.
+    #[serde(rename = "EvalID")]
+    pub eval_id: String,
+    /// Where that was made.
+    pub eval_create_index: u64,
+    /// Where the job was registered.
+    pub job_modify_index: u64,
+    /// For people; empty for none.
+    pub warnings: String,
+    /// Readers that ask for this index see the change.
+    pub index: u64,
+    /// Milliseconds; always 0.
+    pub last_contact: u64,
+    /// Always true.
+    pub known_leader: bool,
+}
+
+/// The answer to a deregistration.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct JobDeregistered {
+    /// The evaluation that acts on it.
+    #[serde(rename = "EvalID")]
+    pub eval_id: String,
+    /// Where that was made.
+    pub eval_create_index: u64,
+    /// Where the job was changed.
+    pub job_modify_index: u64,
+    /// Readers that ask for this index see the change.
+    pub index: u64,
+    /// Milliseconds; always 0.
+    pub last_contact: u64,
+    /// Always true.
+    pub known_leader: bool,
+}
+
+/// The body of `PUT /v1/jobs/parse`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct JobsParse {
+    /// The job file.
+    #[serde(rename = "JobHCL")]
+    pub job_hcl: String,
+    /// Fill in defaults; Berth always does.
+    pub canonicalize: bool,
+    /// Values of variables; not supported yet.
+    pub variables: String,
+}
+
+/// The body of `PUT /v1/validate/job`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct JobValidate {
+    /// The job.
+    pub job: Value,
+}
+
+/// What is wrong with a job.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct JobValidated {
+    /// Whether drivers' settings were looked at too.
+    pub driver_config_validated: bool,
+    /// One text for each mistake.
+    pub validation_errors: Option<Vec<String>>,
+    /// All of them for people; empty for none.
+    pub error: String,
+    /// For people; empty for none.
+    pub warnings: String,
+}
+
+/// The body of `PUT /v1/job/:id/evaluate`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct JobEvaluate {
+    /// The job; that of the path when empty.
+    #[serde(rename = "JobID")]
+    pub job_id: String,
+    /// How.
+    pub eval_options: EvaluateOptions,
+}
+
+/// How a job should be evaluated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct EvaluateOptions {
+    /// Replace failed allocations without waiting; not supported yet.
+    pub force_reschedule: bool,
+}
+
+/// The versions of a job that are kept, newest first.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct JobVersions {
+    /// Jobs.
+    pub versions: Vec<Value>,
+    /// Their differences; not supported yet.
+    pub diffs: Option<Value>,
+}

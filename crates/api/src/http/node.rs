@@ -1,0 +1,200 @@
+//! Nodes: in lists, and whole.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A node in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeStub {
+    /// Its id.
+    #[serde(rename = "ID")]
+    pub id: String,
+    /// Where its allocations' ports are reached.
+    pub address: String,
+    /// Fingerprints, when asked for with `os=true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attributes: Option<BTreeMap<String, String>>,
+    /// The datacenter's name.
+    pub datacenter: String,
+    /// For people.
+    pub name: String,
+    /// The operator's own class.
+    pub node_class: String,
+    /// The node pool's name.
+    pub node_pool: String,
+    /// Its agent's version.
+    pub version: String,
+    /// Whether it is being emptied.
+    pub drain: bool,
+    /// `eligible` or `ineligible`.
+    pub scheduling_eligibility: String,
+    /// `initializing`, `ready` or `down`.
+    pub status: String,
+    /// For people.
+    pub status_description: String,
+    /// By name.
+    pub drivers: BTreeMap<String, DriverInfo>,
+    /// All of the machine, when asked for with `resources=true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_resources: Option<NodeResources>,
+    /// What allocations may not have, when asked for with `resources=true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserved_resources: Option<ReservedResources>,
+    /// Its registration.
+    pub create_index: u64,
+    /// The last change of the node itself.
+    pub modify_index: u64,
+}
+
+/// A node.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Node {
+    /// Its id.
+    #[serde(rename = "ID")]
+    pub id: String,
+    /// The datacenter's name.
+    pub datacenter: String,
+    /// For people.
+    pub name: String,
+    /// Always empty: agents are reached through servers.
+    #[serde(rename = "HTTPAddr")]
+    pub http_addr: String,
+    /// Fingerprints.
+    pub attributes: BTreeMap<String, String>,
+    /// The operator's own labels.
+    pub meta: BTreeMap<String, String>,
+    /// All of the machine.
+    pub node_resources: NodeResources,
+    /// What allocations may not have.
+    pub reserved_resources: ReservedResources,
+    /// The operator's own class.
+    pub node_class: String,
+    /// The node pool's name.
+    pub node_pool: String,
+    /// Whether it is being emptied.
+    pub drain: bool,
+    /// Always none.
+    pub drain_strategy: Option<Value>,
+    /// `eligible` or `ineligible`.
+    pub scheduling_eligibility: String,
+    /// `initializing`, `ready` or `down`.
+    pub status: String,
+    /// For people.
+    pub status_description: String,
+    /// When the status last changed, seconds since the epoch.
+    pub status_updated_at: u64,
+    /// By name.
+    pub drivers: BTreeMap<String, DriverInfo>,
+    /// Always empty.
+    pub events: Vec<Value>,
+    /// Its registration.
+    pub create_index: u64,
+    /// The last change of the node itself.
+    pub modify_index: u64,
+}
+
+/// What a machine has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeResources {
+    /// Processor time.
+    pub cpu: NodeCpu,
+    /// Main memory.
+    pub memory: NodeMemory,
+    /// Disk for allocations.
+    pub disk: NodeDisk,
+    /// First of the ports handed out to allocations that name none.
+    pub min_dynamic_port: u16,
+    /// Last of these.
+    pub max_dynamic_port: u16,
+}
+
+/// What allocations may not have.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ReservedResources {
+    /// Processor time.
+    pub cpu: NodeCpu,
+    /// Main memory.
+    pub memory: NodeMemory,
+    /// Disk.
+    pub disk: NodeDisk,
+    /// Ports.
+    pub networks: ReservedNetworks,
+}
+
+/// Processor time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeCpu {
+    /// MHz.
+    pub cpu_shares: u32,
+}
+
+/// Main memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeMemory {
+    /// MiB.
+    #[serde(rename = "MemoryMB")]
+    pub memory_mb: u32,
+}
+
+/// Disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeDisk {
+    /// MiB.
+    #[serde(rename = "DiskMB")]
+    pub disk_mb: u32,
+}
+
+/// Ports that allocations may not have.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ReservedNetworks {
+    /// Separated by commas, ascending.
+    pub reserved_host_ports: String,
+}
+
+/// A driver on a node.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct DriverInfo {
+    /// Whether the node has it.
+    pub detected: bool,
+    /// Whether it works.
+    pub healthy: bool,
+    /// Why not, for people.
+    pub health_description: String,
+}
+
+/// The body of `PUT /v1/node/:id/eligibility`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeEligibility {
+    /// The node; that of the path when empty.
+    #[serde(rename = "NodeID")]
+    pub node_id: String,
+    /// `eligible` or `ineligible`.
+    pub eligibility: String,
+}
+
+/// The answer to a change of eligibility.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeEligibilityChanged {
+    /// Where the node changed.
+    pub node_modify_index: u64,
+    /// Always empty: the server makes evaluations by itself.
+    #[serde(rename = "EvalIDs")]
+    pub eval_ids: Vec<String>,
+    /// Always 0.
+    pub eval_create_index: u64,
+    /// Readers that ask for this index see the change.
+    pub index: u64,
+}

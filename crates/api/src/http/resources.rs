@@ -1,0 +1,115 @@
+//! What an allocation holds: cpu, memory, disk and ports.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What an allocation holds, by task and in common.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct AllocatedResources {
+    /// By task name.
+    pub tasks: BTreeMap<String, AllocatedTask>,
+    /// In common.
+    pub shared: AllocatedShared,
+}
+
+/// What one task holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct AllocatedTask {
+    /// Processor time.
+    pub cpu: AllocatedCpu,
+    /// Main memory.
+    pub memory: AllocatedMemory,
+}
+
+/// Processor time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct AllocatedCpu {
+    /// MHz.
+    pub cpu_shares: u32,
+}
+
+/// Main memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AllocatedMemory {
+    /// MiB.
+    #[serde(rename = "MemoryMB")]
+    pub memory_mb: u32,
+    /// MiB it may use when there is plenty; 0 for no more than its share.
+    #[serde(rename = "MemoryMaxMB")]
+    pub memory_max_mb: u32,
+}
+
+/// What the tasks of an allocation hold in common.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct AllocatedShared {
+    /// MiB.
+    #[serde(rename = "DiskMB")]
+    pub disk_mb: u32,
+    /// At most one.
+    pub networks: Vec<NetworkResource>,
+    /// All ports, in order of declaration.
+    pub ports: Vec<AllocatedPort>,
+}
+
+/// A network and its ports.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NetworkResource {
+    /// `host` or `none`.
+    pub mode: String,
+    /// Where its ports are reached.
+    #[serde(rename = "IP")]
+    pub ip: String,
+    /// Ports that the scheduler picked.
+    pub dynamic_ports: Vec<PortValue>,
+    /// Ports that the job names.
+    pub reserved_ports: Vec<PortValue>,
+}
+
+/// A port within its network.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct PortValue {
+    /// Its name in the job.
+    pub label: String,
+    /// On the host.
+    pub value: u16,
+    /// Inside the task's network; 0 for the same.
+    pub to: u16,
+}
+
+/// A port and where it is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct AllocatedPort {
+    /// Its name in the job.
+    pub label: String,
+    /// On the host.
+    pub value: u16,
+    /// Inside the task's network; 0 for the same.
+    pub to: u16,
+    /// The host's address.
+    #[serde(rename = "HostIP")]
+    pub host_ip: String,
+}
+
+/// Amounts in the older form that clients still read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskResources {
+    /// MHz.
+    #[serde(rename = "CPU")]
+    pub cpu: u32,
+    /// MiB.
+    #[serde(rename = "MemoryMB")]
+    pub memory_mb: u32,
+    /// MiB.
+    #[serde(rename = "DiskMB")]
+    pub disk_mb: u32,
+}

@@ -1,0 +1,52 @@
+//! Tasks of an allocation: where they are in their lives, and what happened to them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Time;
+
+/// One task.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct TaskState {
+    /// `pending`, `running` or `dead`.
+    pub state: String,
+    /// Whether it ended badly for good.
+    pub failed: bool,
+    /// How often it was started again.
+    pub restarts: u32,
+    /// By the node's clock.
+    pub last_restart: Time,
+    /// By the node's clock.
+    pub started_at: Time,
+    /// By the node's clock.
+    pub finished_at: Time,
+    /// The last ones, oldest first.
+    pub events: Vec<TaskEvent>,
+}
+
+/// A moment in a task's life.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct TaskEvent {
+    /// What happened.
+    #[serde(rename = "Type")]
+    pub kind: String,
+    /// By the node's clock, nanoseconds.
+    pub time: u64,
+    /// For people.
+    pub message: String,
+    /// For people.
+    pub display_message: String,
+    /// The same for programs.
+    pub details: BTreeMap<String, String>,
+    /// Whether the task has failed by this.
+    pub fails_task: bool,
+    /// Of a process that ended.
+    pub exit_code: i32,
+    /// Of a process that ended; 0 for none.
+    pub signal: i32,
+    /// Nanoseconds until the next start.
+    pub start_delay: u64,
+}

@@ -1,0 +1,73 @@
+//! Mints indexes, each once: only inside blocks that the log has granted.
+
+use berth_model::{Index, command::Command};
+
+/// Indexes granted at a time.
+const BLOCK: u64 = 1 << 24;
+
+/// The leader's source of indexes.
+#[derive(Debug, Default)]
+pub(crate) struct IndexMint {
+    next: u64,
+    granted: u64,
+    asked: u64,
+}
+
+impl IndexMint {
+    /// Begins after all that any leader was ever granted.
+    pub fn begin(&mut self, granted: Index, applied: Index) {
+        self.next = granted.0.max(applied.0) + 1;
+        self.granted = granted.0;
+        self.asked = granted.0;
+    }
+
+    /// The index of an entry. An entry is in the log with its index, so that it needs no grant.
+    pub fn entry(&mut self) -> Index {
+        self.mint()
+    }
+
+    /// The index of an observed change; none until the log has granted more.
+    pub fn observed(&mut self) -> Option<Index> {
+        (self.next <= self.granted).then(|| self.mint())
+    }
+
+    /// The command that asks for more, when it is time to.
+    pub fn ask(&mut self) -> Option<Command> {
+        if self.next + BLOCK / 2 <= self.asked {
+            return None;
+        }
+        self.asked = self.next + BLOCK;
+        Some(Command::GrantIndexes(Index(self.asked)))
+    }
+
+    /// The log has granted indexes up to this one.
+    pub fn grant(&mut self, until: Index) {
+        self.granted = self.granted.max(until.0);
+    }
+
+    fn mint(&mut self) -> Index {
+        let index = Index(self.next);
+        self.next += 1;
+        index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_leader_begins_after_every_grant() {
+        let mut mint = IndexMint::default();
+        mint.begin(Index(0), Index(0));
+        assert_eq!(mint.observed(), None);
+        let Some(Command::GrantIndexes(until)) = mint.ask() else { panic!("nothing asked") };
+        assert_eq!(mint.ask(), None);
+        assert_eq!(mint.entry(), Index(1));
+        mint.grant(until);
+        assert_eq!(mint.observed(), Some(Index(2)));
+        let mut successor = IndexMint::default();
+        successor.begin(until, Index(1));
+        assert_eq!(successor.entry(), Index(until.0 + 1));
+    }
+}

@@ -1,0 +1,170 @@
+//! Agents' sessions: who is connected, who has confirmed what runs there, and who has been silent for too long.
+
+use std::{collections::HashMap, time::Duration};
+
+use berth_model::{AllocId, NodeId, Timestamp, node::NodeStatus, store::Store};
+
+use crate::event::{Hello, SessionId, WelcomeMode};
+
+/// Time between heartbeats on a cluster of up to [`NODES_AT_SHORT_HEARTBEAT`] nodes.
+const HEARTBEAT_SHORT: Duration = Duration::from_secs(5);
+/// Time between heartbeats on a larger one.
+const HEARTBEAT_LONG: Duration = Duration::from_secs(10);
+const NODES_AT_SHORT_HEARTBEAT: usize = 10_000;
+/// A node is down after this many heartbeats have not come.
+const MISSED_MAX: u32 = 2;
+/// After a start, agents have this long to come back before any of them is given up.
+const START_GRACE: Duration = Duration::from_secs(30);
+
+/// One node whose agent has been here since this server leads.
+#[derive(Debug)]
+pub(crate) struct Connected {
+    /// None while its connection is gone.
+    pub session: Option<SessionId>,
+    pub epoch: u64,
+    pub heard_at: Timestamp,
+    /// Its agent has told all that runs there.
+    pub confirmed: bool,
+    /// Of the observed state that it told.
+    pub observed_digest: u128,
+    /// Of the last observed change that it told.
+    pub seq: u64,
+    /// The hash of each allocation that the digest sums up.
+    hashes: HashMap<AllocId, u128>,
+}
+
+/// All sessions.
+#[derive(Debug, Default)]
+pub(crate) struct Nodes {
+    by_id: HashMap<NodeId, Connected>,
+    by_session: HashMap<SessionId, NodeId>,
+    began_at: Timestamp,
+}
+
+/// What comes of a hello.
+pub(crate) enum Opened {
+    /// It is in; the session it replaces, if any, is to be closed.
+    In(WelcomeMode, Option<SessionId>),
+    /// A newer start of the same agent is here already.
+    Superseded,
+}
+
+impl Nodes {
+    /// This server leads from now on: nobody has been heard.
+    pub fn begin(&mut self, now: Timestamp) {
+        *self = Self { began_at: now, ..Self::default() };
+    }
+
+    /// An agent introduces itself.
+    pub fn open(&mut self, session: SessionId, hello: &Hello, now: Timestamp) -> Opened {
+        let id = hello.node_id();
+        let node = self.by_id.entry(id).or_insert_with(|| Connected {
+            session: None,
+            epoch: 0,
+            heard_at: now,
+            confirmed: false,
+            observed_digest: 0,
+            seq: 0,
+            hashes: HashMap::new(),
+        });
+        if node.session.is_some() && hello.epoch < node.epoch {
+            return Opened::Superseded;
+        }
+        let same_agent = node.epoch == hello.epoch;
+        let replaced = node.session.replace(session);
+        node.epoch = hello.epoch;
+        node.heard_at = now;
+        let known = node.confirmed;
+        let mode = if known && node.observed_digest == hello.observed_digest {
+            WelcomeMode::Equal
+        } else if known && same_agent && hello.seq > node.seq {
+            WelcomeMode::FromSeq(node.seq)
+        } else {
+            // What is told now is all there is: what was told before counts no more.
+            node.hashes.clear();
+            node.observed_digest = 0;
+            WelcomeMode::Full
+        };
+        node.confirmed = mode == WelcomeMode::Equal;
+        if let Some(old) = &replaced {
+            self.by_session.remove(old);
+        }
+        self.by_session.insert(session, id);
+        Opened::In(mode, replaced)
+    }
+
+    /// The node of a session that is still the current one of its node.
+    pub fn node_of(&self, session: SessionId) -> Option<NodeId> {
+        self.by_session.get(&session).copied()
+    }
+
+    /// The current session of a node.
+    pub fn session_of(&self, node: NodeId) -> Option<SessionId> {
+        self.by_id.get(&node)?.session
+    }
+
+    /// A sign of life.
+    pub fn heard(&mut self, session: SessionId, now: Timestamp) -> Option<&mut Connected> {
+        let node = self.by_id.get_mut(self.by_session.get(&session)?)?;
+        node.heard_at = now;
+        Some(node)
+    }
+
+    /// A session's connection is gone; its node is not given up before it has been silent for too long.
+    pub fn close(&mut self, session: SessionId) {
+        if let Some(node) = self.by_session.remove(&session).and_then(|id| self.by_id.get_mut(&id)) {
+            node.session = None;
+        }
+    }
+
+    /// The end of an allocation is in the log: its agent tells of it no more.
+    pub fn forget(&mut self, node: NodeId, alloc: AllocId) {
+        if let Some(node) = self.by_id.get_mut(&node) {
+            node.forget(alloc);
+        }
+    }
+
+    /// How many nodes are not given up and have not confirmed what runs there.
+    pub fn unconfirmed(&self, store: &Store) -> usize {
+        let up = store.nodes().iter().filter(|(_, row)| row.status != NodeStatus::Down);
+        up.filter(|(_, row)| self.by_id.get(&row.id).is_none_or(|node| !node.confirmed)).count()
+    }
+
+    /// The nodes that have been silent for too long and are not down yet.
+    pub fn silent(&self, store: &Store, now: Timestamp) -> Vec<NodeId> {
+        let allowed = self.heartbeat(store) * (MISSED_MAX + 1);
+        let in_grace = now.since(self.began_at) < START_GRACE;
+        let up = store.nodes().iter().filter(|(_, row)| row.status != NodeStatus::Down);
+        up.map(|(_, row)| row.id)
+            .filter(|id| match self.by_id.get(id) {
+                Some(node) => now.since(node.heard_at) > allowed,
+                None => !in_grace,
+            })
+            .collect()
+    }
+
+    /// How often agents are to give a sign of life.
+    pub fn heartbeat(&self, store: &Store) -> Duration {
+        if store.nodes().len() > NODES_AT_SHORT_HEARTBEAT { HEARTBEAT_LONG } else { HEARTBEAT_SHORT }
+    }
+
+    /// A node is given up: when it comes back it tells everything anew.
+    pub fn give_up(&mut self, id: NodeId) {
+        if let Some(node) = self.by_id.get_mut(&id) {
+            node.confirmed = false;
+        }
+    }
+}
+
+impl Connected {
+    /// Takes in the hash of what was observed of an allocation.
+    pub fn observed(&mut self, alloc: AllocId, hash: u128) {
+        let before = self.hashes.insert(alloc, hash).unwrap_or(0);
+        self.observed_digest = self.observed_digest.wrapping_sub(before).wrapping_add(hash);
+    }
+
+    fn forget(&mut self, alloc: AllocId) {
+        let hash = self.hashes.remove(&alloc).unwrap_or(0);
+        self.observed_digest = self.observed_digest.wrapping_sub(hash);
+    }
+}
