@@ -67,7 +67,9 @@ pub(crate) fn read<M: Message + Default>(dir: &Path, name: &str) -> Result<Optio
     let path = dir.join(name);
     let doing = || format!("read {}", path.display());
     match fs::metadata(&path) {
-        Ok(found) if found.len() > RECORD_BYTES_MAX => return Err(Failure::other(doing(), "too long for a record")),
+        Ok(found) if found.len() > RECORD_BYTES_MAX => {
+            return Err(Failure::other(doing(), "too long for a record"));
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.doing(doing)?,
     };

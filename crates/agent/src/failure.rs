@@ -18,10 +18,6 @@ impl Failure {
     pub(crate) fn other(doing: impl Into<String>, cause: impl ToString) -> Self {
         Self::new(doing, io::Error::other(cause.to_string()))
     }
-
-    pub(crate) fn kind(&self) -> io::ErrorKind {
-        self.source.kind()
-    }
 }
 
 /// Says what was being done when something fails.

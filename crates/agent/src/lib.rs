@@ -9,5 +9,8 @@ pub mod lifecycle;
 mod logs;
 pub mod place;
 mod proc;
+mod shell;
+mod users;
 
 pub use failure::Failure;
+pub use shell::{Agent, AgentConfig, ShutdownMode};

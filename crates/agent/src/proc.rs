@@ -27,10 +27,10 @@ pub(crate) fn start_ticks(pid: Pid) -> Option<u64> {
 /// Processes whose parent is `parent`.
 pub(crate) fn children(parent: Pid) -> Vec<Pid> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw));
-    let is_child = |pid: &Pid| {
-        stat_fields(*pid).and_then(|fields| fields.get(1)?.parse().ok()) == Some(parent.as_raw())
-    };
+    let pids =
+        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw));
+    let is_child =
+        |pid: &Pid| stat_fields(*pid).and_then(|fields| fields.get(1)?.parse().ok()) == Some(parent.as_raw());
     pids.filter(is_child).collect()
 }
 

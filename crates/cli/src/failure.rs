@@ -2,6 +2,10 @@
 
 use std::{fmt, io, process::ExitCode};
 
+use berth_api::http::{ApiError, Refused};
+
+use crate::output;
+
 /// Exit codes, the same for every command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -72,5 +76,29 @@ impl From<Exit> for ExitCode {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Self::new(Exit::Failed, error.to_string())
+    }
+}
+
+impl From<ApiError> for Failure {
+    fn from(error: ApiError) -> Self {
+        let exit = match &error {
+            ApiError::Refused(refused) => exit_of(refused),
+            ApiError::Unreachable { .. } => Exit::Unreachable,
+            ApiError::TimedOut { .. } => Exit::TimedOut,
+            ApiError::Broken { .. } | ApiError::Decode { .. } | ApiError::Encode(_) => Exit::Failed,
+        };
+        Self::new(exit, output::clean(&error.to_string()))
+    }
+}
+
+fn exit_of(refused: &Refused) -> Exit {
+    match refused.status {
+        401 | 403 => Exit::Denied,
+        404 => Exit::NotFound,
+        408 | 504 => Exit::TimedOut,
+        409 => Exit::Conflict,
+        // A job that was changed meanwhile has no status of its own in Nomad's API.
+        _ if refused.text.starts_with("Enforcing job modify index") => Exit::Conflict,
+        _ => Exit::Failed,
     }
 }

@@ -2,6 +2,8 @@
 
 use clap::Args;
 
+use crate::{failure::Failure, remote::Remote};
+
 /// Where an address is when nobody says.
 const ADDRESS_DEFAULT: &str = "http://127.0.0.1:4646";
 /// The namespace of jobs that name none.
@@ -19,13 +21,13 @@ pub struct Global {
 }
 
 impl Global {
-    /// The server's address.
-    pub fn address(&self) -> String {
-        given(self.address.as_ref(), ["BERTH_ADDR", "NOMAD_ADDR"], ADDRESS_DEFAULT)
+    /// The server, as seen from the namespace. Nothing is sent yet.
+    pub fn remote(&self) -> Result<Remote, Failure> {
+        let address = given(self.address.as_ref(), ["BERTH_ADDR", "NOMAD_ADDR"], ADDRESS_DEFAULT);
+        Remote::new(&address, &self.namespace())
     }
 
-    /// The namespace to look into.
-    pub fn namespace(&self) -> String {
+    fn namespace(&self) -> String {
         given(self.namespace.as_ref(), ["BERTH_NAMESPACE", "NOMAD_NAMESPACE"], NAMESPACE_DEFAULT)
     }
 }

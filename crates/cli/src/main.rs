@@ -7,6 +7,7 @@ mod failure;
 mod follow;
 mod global;
 mod output;
+mod remote;
 mod settings;
 
 use std::process::ExitCode;

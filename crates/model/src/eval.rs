@@ -217,6 +217,15 @@ impl Funnel {
         self.filtered.values().sum()
     }
 
+    /// Adds what became of other nodes.
+    pub fn add(&mut self, other: Self) {
+        self.considered += other.considered;
+        let mine = [&mut self.available, &mut self.filtered, &mut self.exhausted];
+        for (mine, other) in mine.into_iter().zip([other.available, other.filtered, other.exhausted]) {
+            other.into_iter().for_each(|(reason, count)| *mine.entry(reason).or_default() += count);
+        }
+    }
+
     /// Nodes without room.
     pub fn exhausted_count(&self) -> u32 {
         self.exhausted.values().sum()

@@ -1,1 +1,35 @@
-//! Placeholder.
+//! The replicated log: what is proposed here is on disk, applied to the store and told to the observer, or it is an
+//! error. The only user of the consensus engine, and nothing of that engine shows through.
+//!
+//! - [`Replication`] is the handle: open it, propose entries, read behind a barrier.
+//! - `log` keeps the records in segment files of our own format, and one thread writes and syncs them.
+//! - `machine` applies what is committed, in order, and `snapshot` keeps the store's images.
+//! - `disk` is the only way to files, so that tests can lose power.
+//!
+//! What lies in a data directory: `lock`; `server` (whose it is); `log/state` (vote and newest segment);
+//! `log/<first index>.log`; `snapshots/<last index>-<term>.snap`.
+
+mod config;
+mod disk;
+mod error;
+mod handle;
+mod log;
+mod machine;
+mod membership;
+mod memory_backed;
+mod metrics;
+mod network;
+mod observer;
+mod open;
+mod server_file;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+mod types;
+
+pub use config::{Config, SNAPSHOT_ENTRIES_DEFAULT};
+pub use error::{Damage, OpenError, ProposeError, ReadError, ShutdownError, SnapshotError};
+pub use handle::{PROPOSALS_BYTES_MAX, Pending, Replication};
+pub use memory_backed::is_memory_backed;
+pub use metrics::Metrics;
+pub use observer::Observer;

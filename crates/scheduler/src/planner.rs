@@ -107,7 +107,10 @@ impl Planner {
                         push(plan, store, AllocId(ids.mint()), position, missing, placed);
                     }
                     Err(funnel) => match &mut failure {
-                        Some(failure) => failure.count += 1,
+                        Some(failure) => {
+                            failure.count += 1;
+                            failure.funnel.add(funnel);
+                        }
                         None => failure = Some(GroupFailure { group: group.name.clone(), count: 1, funnel }),
                     },
                 }

@@ -1,6 +1,8 @@
 //! The IO shell of a server: HTTP in front, agents' connections behind, and the engine between them.
 
+mod convert;
 mod events;
+pub mod http;
 pub mod state;
 mod watch;
 

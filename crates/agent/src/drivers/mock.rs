@@ -67,7 +67,10 @@ impl MockSettings {
             return None;
         }
         if number == outputs + 1 {
-            return Some((self.start_block_ns.saturating_add(self.run_for_ns), MockStep::Exited(self.exit())));
+            return Some((
+                self.start_block_ns.saturating_add(self.run_for_ns),
+                MockStep::Exited(self.exit()),
+            ));
         }
         let after_ns = self.start_block_ns + (number - 1) * self.stdout_repeat_ns;
         Some((after_ns, MockStep::Output(&self.stdout_string)))
@@ -151,31 +154,53 @@ mod tests {
                 31.0s Exited(Exit { exit_code: 0, signal: 9, oom_killed: false, message: "error on exit", at_ns: 0 })
             "#]],
         );
-        check(r#"{"run_for": "5s", "stdout_repeat": 9, "stdout_repeat_duration": "4s", "stdout_string": "x"}"#, &expect![[r#"
+        check(
+            r#"{"run_for": "5s", "stdout_repeat": 9, "stdout_repeat_duration": "4s", "stdout_string": "x"}"#,
+            &expect![[r#"
             0.0s Started
             0.0s Output("x")
             4.0s Output("x")
             5.0s Exited(Exit { exit_code: 0, signal: 0, oom_killed: false, message: "", at_ns: 0 })
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn a_start_may_fail_for_now_or_for_good() {
-        check(r#"{"start_error": "no luck", "start_error_recoverable": true, "run_for": "1s"}"#, &expect![[r#"
+        check(
+            r#"{"start_error": "no luck", "start_error_recoverable": true, "run_for": "1s"}"#,
+            &expect![[r#"
             0.0s StartFailed(StartFailure { kind: Recoverable, message: "no luck" })
-        "#]]);
-        check(r#"{"start_error": "never"}"#, &expect![[r#"
+        "#]],
+        );
+        check(
+            r#"{"start_error": "never"}"#,
+            &expect![[r#"
             0.0s StartFailed(StartFailure { kind: Driver, message: "never" })
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn unknown_and_malformed_settings_are_named() {
-        check(r#"{"run_fro": "1s"}"#, &expect!["read the settings of mock_driver: unknown field `run_fro`, expected one of `start_block_for`, `start_error`, `start_error_recoverable`, `run_for`, `exit_code`, `exit_signal`, `exit_err_msg`, `signal_error`, `kill_after`, `stdout_string`, `stdout_repeat`, `stdout_repeat_duration` at line 1 column 10"]);
-        check(r#"{"run_for": "1 second"}"#, &expect![[r#"read the settings of mock_driver: "1 second" is not a duration such as "30s" or "1m30s" at line 1 column 23"#]]);
-        check("", &expect![[r#"
+        check(
+            r#"{"run_fro": "1s"}"#,
+            &expect![
+                "read the settings of mock_driver: unknown field `run_fro`, expected one of `start_block_for`, `start_error`, `start_error_recoverable`, `run_for`, `exit_code`, `exit_signal`, `exit_err_msg`, `signal_error`, `kill_after`, `stdout_string`, `stdout_repeat`, `stdout_repeat_duration` at line 1 column 10"
+            ],
+        );
+        check(
+            r#"{"run_for": "1 second"}"#,
+            &expect![[
+                r#"read the settings of mock_driver: "1 second" is not a duration such as "30s" or "1m30s" at line 1 column 23"#
+            ]],
+        );
+        check(
+            "",
+            &expect![[r#"
             0.0s Started
             0.0s Exited(Exit { exit_code: 0, signal: 0, oom_killed: false, message: "", at_ns: 0 })
-        "#]]);
+        "#]],
+        );
     }
 }

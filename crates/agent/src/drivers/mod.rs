@@ -3,18 +3,20 @@
 //! A driver only reads settings and says what is to be launched. Starting, watching and killing are the same for all:
 //! a [`keeper`](crate::keeper) does it, or a timer for tasks that are only pretended.
 
+mod container;
 pub mod mock;
 mod raw_exec;
 pub(crate) mod settings;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+
+pub use container::ContainerConfig;
 
 use berth_api::agent::TaskSpec;
 use nix::sys::signal::Signal;
 
 use crate::keeper::plan::Run;
-use crate::lifecycle::StartFailure;
+use crate::lifecycle::{RunWish, StartFailure};
 use crate::place::AllocPlace;
 
 /// A kind of task.
@@ -25,6 +27,11 @@ pub trait Driver: Send + Sync {
     /// What the servers are told of it besides that it is there, as `driver.NAME.version`.
     fn attributes(&self) -> Vec<(String, String)> {
         Vec::new()
+    }
+
+    /// Where its tasks live.
+    fn base(&self) -> Base {
+        Base::Host
     }
 
     /// The signal that asks a task to end, if the task names none.
@@ -39,11 +46,24 @@ pub trait Driver: Send + Sync {
     fn launch(&self, task: &TaskContext<'_>) -> Result<Launch, StartFailure>;
 }
 
+/// Where a task lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Base {
+    /// It sees the host's files.
+    Host,
+    /// It has a root directory of its own.
+    Container,
+}
+
 /// What a driver is told of a task. All `${...}` have been replaced.
 #[derive(Debug)]
 pub struct TaskContext<'a> {
     /// The task as the job describes it.
     pub spec: &'a TaskSpec,
+    /// Whose it is, and with which ports.
+    pub wish: &'a RunWish,
+    /// Which start of it this is.
+    pub attempt: u32,
     /// Where its files are.
     pub place: &'a AllocPlace,
     /// Its settings.
@@ -75,13 +95,16 @@ pub struct DriverSwitches {
 }
 
 /// All drivers that are turned on and work on this host.
-pub fn all(switches: DriverSwitches, _image_cache: &Path) -> Vec<Box<dyn Driver>> {
+pub fn all(switches: DriverSwitches, containers: &ContainerConfig) -> Vec<Box<dyn Driver>> {
     let mut drivers: Vec<Box<dyn Driver>> = Vec::new();
     if switches.mock_driver {
         drivers.push(Box::new(mock::Mock));
     }
     if switches.raw_exec {
         drivers.push(Box::new(raw_exec::RawExec));
+    }
+    if switches.containers {
+        drivers.extend(container::drivers(containers));
     }
     drivers
 }

@@ -33,7 +33,9 @@ fn parse_go_duration(text: &str) -> Option<Duration> {
     let (mut rest, mut seconds) = (text, 0.0);
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let unit_end = rest[digits..].find(|c: char| c.is_ascii_digit() || c == '.').map_or(rest.len(), |at| digits + at);
+        let unit_end = rest[digits..]
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .map_or(rest.len(), |at| digits + at);
         seconds += rest[..digits].parse::<f64>().ok()? * unit_seconds(&rest[digits..unit_end])?;
         rest = &rest[unit_end..];
     }

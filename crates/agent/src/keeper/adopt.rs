@@ -7,18 +7,18 @@ use super::container::Container;
 use super::control::Control;
 use super::keep::{claim, conclude, enter, failed, here};
 use super::output::Outputs;
-use super::plan::{EXIT_RECORD, ExitRecord, START_RECORD, StartRecord, StartStage};
+use super::plan::{ExitRecord, StartRecord, StartStage};
 use super::watch::{Main, Watch};
 use super::{REFUSED, fds, now_ns, reap};
 use crate::failure::Failure;
 use crate::lifecycle::{StartFailure, StartFailureKind};
-use crate::{disk, proc};
+use crate::proc;
 
 pub(super) fn main(dir: &str) -> Result<i32, Failure> {
     enter(dir)?;
     let Some(_lock) = claim(|| true)? else { return Ok(REFUSED) };
-    let Some(start) = disk::read::<StartRecord>(here(), START_RECORD)? else { return Ok(REFUSED) };
-    let end = disk::read::<ExitRecord>(here(), EXIT_RECORD)?;
+    let Some(start) = StartRecord::read(here())? else { return Ok(REFUSED) };
+    let end = ExitRecord::read(here())?;
     if end.is_some_and(|end| end.attempt >= start.attempt) {
         return Ok(REFUSED);
     }
@@ -43,7 +43,7 @@ fn open_main(start: &StartRecord) -> Option<Main> {
     let pid = Pid::from_raw(start.pid);
     let pidfd = pidfd_open(rustix::process::Pid::from_raw(start.pid)?, PidfdFlags::empty()).ok()?;
     let same = start.boot_id == proc::boot_id() && proc::start_ticks(pid) == Some(start.pid_start_ticks);
-    same.then_some(Main::Adopted(pid, pidfd))
+    same.then_some(Main::Adopted(pidfd))
 }
 
 fn watch_adopted(start: &StartRecord, control: Control) -> Result<(), Failure> {
@@ -56,7 +56,7 @@ fn watch_adopted(start: &StartRecord, control: Control) -> Result<(), Failure> {
 }
 
 fn kill_unreleased(start: &StartRecord) {
-    if let Some(Main::Adopted(_, pidfd)) = open_main(start) {
+    if let Some(Main::Adopted(pidfd)) = open_main(start) {
         let _ = rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::KILL);
     }
 }

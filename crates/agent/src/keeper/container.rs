@@ -67,7 +67,8 @@ impl Container {
         for dir in ["upper", "work", "rootfs"] {
             fs::create_dir_all(bundle.join(dir)).doing(|| format!("make {}", bundle.join(dir).display()))?;
         }
-        fs::write(bundle.join("config.json"), &run.config_json).doing(|| "write the bundle's config.json".into())?;
+        fs::write(bundle.join("config.json"), &run.config_json)
+            .doing(|| "write the bundle's config.json".into())?;
         self.enter_namespace()?;
         let image_root = Path::new(&run.image_root);
         mounts::overlay(image_root, &bundle.join("upper"), &bundle.join("work"), &bundle.join("rootfs"))
@@ -158,7 +159,8 @@ impl Container {
 /// The file of the process's memory cgroup that counts kills, in either version of cgroups.
 fn memory_events(pid: Pid) -> Option<PathBuf> {
     let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    let path_of = |controller: &str| cgroups.lines().find_map(|line| line.split_once(controller).map(|(_, path)| path));
+    let path_of =
+        |controller: &str| cgroups.lines().find_map(|line| line.split_once(controller).map(|(_, path)| path));
     if let Some(path) = path_of(":memory:") {
         return Some(PathBuf::from(format!("/sys/fs/cgroup/memory{path}/memory.oom_control")));
     }

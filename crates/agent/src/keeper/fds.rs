@@ -10,7 +10,8 @@ use crate::failure::{Doing, Failure};
 /// Only right as the first thing a process does: nothing here may own any of them yet.
 pub(super) fn close_inherited() {
     let Ok(entries) = fs::read_dir("/proc/self/fd") else { return };
-    let open: Vec<RawFd> = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let open: Vec<RawFd> =
+        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     // The directory's own is among them and closed already, which is no harm.
     for fd in open.into_iter().filter(|fd| *fd > 2) {
         let _ = nix::unistd::close(fd);

@@ -13,15 +13,13 @@ use prost::Message;
 use super::container::Container;
 use super::control::Control;
 use super::output::Outputs;
-use super::plan::{
-    EXIT_RECORD, ExitRecord, LOCK_FILE, Plan, Run, START_RECORD, StartRecord, StartStage,
-};
+use super::plan::{ExitRecord, LOCK_FILE, Plan, Run, StartRecord, StartStage};
 use super::process::Process;
 use super::watch::{End, Main, Watch};
 use super::{REFUSED, fds, now_ns, reap};
 use crate::failure::{Doing, Failure};
 use crate::lifecycle::{StartFailure, StartFailureKind};
-use crate::{disk, proc};
+use crate::proc;
 
 /// How long a keeper waits for the one before it to finish cleaning up.
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -38,6 +36,9 @@ pub(super) fn main(dir: &str) -> Result<i32, Failure> {
     let mut bytes = Vec::new();
     io::stdin().take(PLAN_BYTES_MAX).read_to_end(&mut bytes).doing(|| "read the plan".into())?;
     let plan = Plan::decode(bytes.as_slice()).map_err(|error| Failure::other("read the plan", error))?;
+    if plan.run.is_none() {
+        return Err(Failure::other("read the plan", "it is not whole"));
+    }
     enter(dir)?;
     let Some(_lock) = claim(|| was_attempted(plan.attempt))? else { return Ok(REFUSED) };
     if was_attempted(plan.attempt) {
@@ -67,7 +68,9 @@ pub(super) fn claim(refused: impl Fn() -> bool) -> Result<Option<Flock<File>>, F
     loop {
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => return Ok(Some(lock)),
-            Err((_, errno)) if errno != nix::errno::Errno::EWOULDBLOCK => return Err(Failure::new(doing(), errno)),
+            Err((_, errno)) if errno != nix::errno::Errno::EWOULDBLOCK => {
+                return Err(Failure::new(doing(), errno));
+            }
             Err(_) if refused() || Instant::now() > deadline => return Ok(None),
             Err((back, _)) => file = back,
         }
@@ -77,14 +80,16 @@ pub(super) fn claim(refused: impl Fn() -> bool) -> Result<Option<Flock<File>>, F
 
 /// A record that cannot be read might be of this attempt, and no attempt may be made twice.
 fn was_attempted(attempt: u32) -> bool {
-    let started = disk::read::<StartRecord>(here(), START_RECORD).map(|found| found.map(|record| record.attempt));
-    let ended = disk::read::<ExitRecord>(here(), EXIT_RECORD).map(|found| found.map(|record| record.attempt));
-    [started, ended].into_iter().any(|last| last.map_or(true, |last| last.is_some_and(|last| last >= attempt)))
+    let started = StartRecord::read(here()).map(|found| found.map(|record| record.attempt));
+    let ended = ExitRecord::read(here()).map(|found| found.map(|record| record.attempt));
+    [started, ended]
+        .into_iter()
+        .any(|last| last.map_or(true, |last| last.is_some_and(|last| last >= attempt)))
 }
 
 /// Writes down the end; only now does anybody believe it.
 pub(super) fn conclude(attempt: u32, exit: ExitRecord) -> Result<i32, Failure> {
-    disk::write(here(), EXIT_RECORD, &ExitRecord { attempt, ..exit })?;
+    ExitRecord { attempt, ..exit }.write(here())?;
     Ok(0)
 }
 
@@ -170,7 +175,7 @@ impl<'a> Start<'a> {
 
     fn write(&mut self, stage: StartStage) -> Result<(), Failure> {
         self.record.stage = stage as i32;
-        disk::write(here(), START_RECORD, &self.record)
+        self.record.write(here())
     }
 }
 
@@ -187,6 +192,13 @@ impl Started {
             container.delete();
         }
         let message = if left { "processes of it could not be ended" } else { "" };
-        ExitRecord { exit_code, signal, oom_killed, finished_ns: now_ns(), message: message.into(), ..ExitRecord::default() }
+        ExitRecord {
+            exit_code,
+            signal,
+            oom_killed,
+            finished_ns: now_ns(),
+            message: message.into(),
+            ..ExitRecord::default()
+        }
     }
 }

@@ -31,7 +31,8 @@ pub(super) fn overlay(image_root: &Path, upper: &Path, work: &Path, target: &Pat
     let mut options = Vec::new();
     for (name, dir) in dirs {
         let text = dir.to_str().filter(|text| !text.contains([':', ',', '\\']));
-        let text = text.ok_or_else(|| Failure::other(format!("mount over {}", dir.display()), "odd characters"))?;
+        let text =
+            text.ok_or_else(|| Failure::other(format!("mount over {}", dir.display()), "odd characters"))?;
         options.push(format!("{name}={text}"));
     }
     let options = options.join(",");

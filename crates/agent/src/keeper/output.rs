@@ -83,7 +83,8 @@ impl Output {
         let pipe = OpenOptions::new().read(true).custom_flags(nonblocking).open(stream);
         let pipe = pipe.doing(|| format!("open the pipe for {stream}"))?;
         let place = LogPlace::new(Path::new(&logs.dir), &logs.task, stream, logs.file_bytes_max);
-        let log = LogWriter::open(place, logs.files_max.into()).doing(|| format!("open the log in {}", logs.dir))?;
+        let log = LogWriter::open(place, logs.files_max.into())
+            .doing(|| format!("open the log in {}", logs.dir))?;
         Ok(Self { pipe, log })
     }
 

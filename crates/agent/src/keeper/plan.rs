@@ -1,9 +1,14 @@
 //! What passes between an agent and a keeper: the plan on its standard input, its records on disk.
 
-/// The record written before anything may run, and again once it does.
-pub const START_RECORD: &str = "start";
-/// The record written at the end.
-pub const EXIT_RECORD: &str = "exit";
+use std::path::Path;
+
+use crate::disk;
+use crate::failure::Failure;
+
+/// Written before anything may run, and again once it does.
+const START_RECORD: &str = "start";
+/// Written at the end.
+const EXIT_RECORD: &str = "exit";
 /// Held for as long as the keeper lives.
 pub(crate) const LOCK_FILE: &str = "lock";
 /// Where the keeper listens.
@@ -140,6 +145,20 @@ pub struct StartRecord {
     pub container: Option<ContainerRef>,
 }
 
+impl StartRecord {
+    /// What was last started in a keeper's directory.
+    ///
+    /// # Errors
+    /// When the record cannot be read.
+    pub fn read(dir: &Path) -> Result<Option<Self>, Failure> {
+        disk::read(dir, START_RECORD)
+    }
+
+    pub(crate) fn write(&self, dir: &Path) -> Result<(), Failure> {
+        disk::write(dir, START_RECORD, self)
+    }
+}
+
 /// A container that a runtime knows of.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ContainerRef {
@@ -178,4 +197,18 @@ pub struct ExitRecord {
     /// It never began, and another try may help.
     #[prost(bool, tag = "8")]
     pub recoverable: bool,
+}
+
+impl ExitRecord {
+    /// How the last start in a keeper's directory ended.
+    ///
+    /// # Errors
+    /// When the record cannot be read.
+    pub fn read(dir: &Path) -> Result<Option<Self>, Failure> {
+        disk::read(dir, EXIT_RECORD)
+    }
+
+    pub(crate) fn write(&self, dir: &Path) -> Result<(), Failure> {
+        disk::write(dir, EXIT_RECORD, self)
+    }
 }

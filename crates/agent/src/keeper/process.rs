@@ -34,7 +34,8 @@ impl Process {
         command.args(keeper_args).arg("exec").env_clear();
         command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(ends.stdout).stderr(ends.stderr);
         let child = command.spawn().doing(doing)?;
-        let pid = i32::try_from(child.id()).map(Pid::from_raw).map_err(|error| Failure::other(doing(), error))?;
+        let pid =
+            i32::try_from(child.id()).map(Pid::from_raw).map_err(|error| Failure::other(doing(), error))?;
         ours.write_all(&run.encode_length_delimited_to_vec()).doing(doing)?;
         ours.set_read_timeout(Some(EXEC_WAIT_MAX)).doing(doing)?;
         Ok(Self { pid, starter: ours })

@@ -8,11 +8,12 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use nix::sys::signal::SigSet;
-use nix::unistd::{Gid, Uid, User, initgroups, setgid, setgroups, setuid};
+use nix::unistd::{Gid, initgroups, setgid, setgroups, setuid};
 use prost::Message;
 
 use super::plan::ProcessRun;
 use crate::failure::{Doing, Failure};
+use crate::users;
 
 /// Its exit code when it could not become the program; nobody sees it.
 const FAILED: i32 = 127;
@@ -42,7 +43,8 @@ fn read_run(keeper: &mut UnixStream) -> Result<ProcessRun, Failure> {
         keeper.read_exact(&mut byte).doing(doing)?;
         bytes.push(byte[0]);
     }
-    let len = prost::decode_length_delimiter(bytes.as_slice()).map_err(|error| Failure::other(doing(), error))?;
+    let len =
+        prost::decode_length_delimiter(bytes.as_slice()).map_err(|error| Failure::other(doing(), error))?;
     let mut message = vec![0; len.min(RUN_BYTES_MAX)];
     keeper.read_exact(&mut message).doing(doing)?;
     ProcessRun::decode(message.as_slice()).map_err(|error| Failure::other(doing(), error))
@@ -69,9 +71,7 @@ fn prepare(run: &ProcessRun) -> Result<(), Failure> {
 
 fn switch_user(name: &str) -> Result<(), Failure> {
     let doing = || format!("become the user {name}");
-    let by_name = User::from_name(name).doing(doing)?;
-    let by_id = || name.parse().ok().and_then(|uid| User::from_uid(Uid::from_raw(uid)).ok().flatten());
-    let user = by_name.or_else(by_id).ok_or_else(|| Failure::other(doing(), "there is no such user"))?;
+    let user = users::find(name)?;
     let c_name = std::ffi::CString::new(user.name).map_err(|error| Failure::other(doing(), error))?;
     set_groups(&c_name, user.gid).doing(doing)?;
     setgid(user.gid).doing(doing)?;

@@ -28,7 +28,7 @@ pub(super) enum Main {
     /// A child of this process.
     Child(Pid),
     /// A child of somebody else, who will not tell how it ended.
-    Adopted(Pid, OwnedFd),
+    Adopted(OwnedFd),
 }
 
 pub(super) struct Watch {
@@ -45,13 +45,14 @@ impl Watch {
 
     pub(super) fn until_the_end(&mut self) -> End {
         loop {
-            self.sleep(PollTimeout::from(1_000u16));
+            // Looked at before the first sleep: the end may have come before its signal was caught.
             if let Some(end) = self.end() {
                 return end;
             }
             self.outputs.pump();
             let main = &self.main;
             self.control.serve(|request| perform(main, request));
+            self.sleep(PollTimeout::from(1_000u16));
         }
     }
 
@@ -69,7 +70,7 @@ impl Watch {
     /// Until something happens. The timeout only guards against a lost wake-up.
     fn sleep(&self, timeout: PollTimeout) {
         let children = self.children.iter().map(AsFd::as_fd);
-        let adopted = if let Main::Adopted(_, pidfd) = &self.main { Some(pidfd.as_fd()) } else { None };
+        let adopted = if let Main::Adopted(pidfd) = &self.main { Some(pidfd.as_fd()) } else { None };
         let fds = children.chain(adopted).chain(self.outputs.fds()).chain(self.control.fds());
         let mut fds: Vec<_> = fds.map(readable).collect();
         let _ = poll(&mut fds, timeout);
@@ -79,7 +80,7 @@ impl Watch {
         while let Some(Ok(Some(_))) = self.children.as_ref().map(SignalFd::read_signal) {}
         match &self.main {
             Main::Child(pid) => reap(*pid),
-            Main::Adopted(_, pidfd) => {
+            Main::Adopted(pidfd) => {
                 let mut fds = [readable(pidfd.as_fd())];
                 let ended = poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0);
                 ended.then_some(End { exit_code: -1, signal: 0 })
@@ -111,8 +112,9 @@ fn perform(main: &Main, request: Request) -> io::Result<()> {
             }
             Ok(kill(*pid, signal)?)
         }
-        Main::Adopted(_, pidfd) => {
-            let signal = rustix::process::Signal::from_named_raw(number).ok_or(io::ErrorKind::InvalidInput)?;
+        Main::Adopted(pidfd) => {
+            let signal =
+                rustix::process::Signal::from_named_raw(number).ok_or(io::ErrorKind::InvalidInput)?;
             Ok(rustix::process::pidfd_send_signal(pidfd, signal)?)
         }
     }

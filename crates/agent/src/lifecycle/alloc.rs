@@ -1,6 +1,8 @@
 //! One allocation: its tasks start together, and end by each other's fate.
 
-use berth_api::agent::{AllocId, AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskSpec, TaskState, TaskStatus};
+use berth_api::agent::{
+    AllocId, AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskSpec, TaskState, TaskStatus,
+};
 
 use super::history::{event, go_duration, push};
 use super::restart::{Verdict, decide, mix};
@@ -172,14 +174,14 @@ impl Alloc {
         self.fate = self.fate.max(fate);
     }
 
-    pub(super) fn on_started(&mut self, task: usize, now_ns: u64) {
+    pub(super) fn on_started(&mut self, task: usize, at_ns: u64) {
         self.tasks[task].phase = Phase::Running;
         let status = &mut self.status.tasks[task];
         status.state = TaskState::Running as i32;
         if status.started_ns == 0 {
-            status.started_ns = now_ns;
+            status.started_ns = at_ns;
         }
-        self.note(task, event(TaskEventKind::Started, now_ns, ""));
+        self.note(task, event(TaskEventKind::Started, at_ns, ""));
     }
 
     pub(super) fn on_found(&mut self, task: usize, found: Found, now_ns: u64, actions: &mut Vec<Action>) {
@@ -248,7 +250,10 @@ impl Alloc {
     }
 
     fn fail(&mut self, task: usize, reason: &str, now_ns: u64) {
-        self.note(task, TaskEvent { fails_task: true, ..event(TaskEventKind::NotRestarting, now_ns, reason) });
+        self.note(
+            task,
+            TaskEvent { fails_task: true, ..event(TaskEventKind::NotRestarting, now_ns, reason) },
+        );
         self.status.tasks[task].failed = true;
         self.die(task, now_ns);
     }
@@ -282,7 +287,8 @@ impl Alloc {
     fn next_kill_step(&mut self, task: usize, now_ns: u64, actions: &mut Vec<Action>) {
         let kill_timeout_ms = self.run.group.tasks[task].kill_timeout_ms.min(KILL_TIMEOUT_MS_MAX);
         if matches!(self.tasks[task].kill, Kill::Delayed { .. }) && kill_timeout_ms > 0 {
-            let waiting = format!("Sent interrupt. Waiting {} before force killing", go_duration(kill_timeout_ms));
+            let waiting =
+                format!("Sent interrupt. Waiting {} before force killing", go_duration(kill_timeout_ms));
             self.note(task, event(TaskEventKind::Killing, now_ns, waiting));
             self.tasks[task].kill = Kill::Asked { force_at_ns: now_ns + kill_timeout_ms * 1_000_000 };
             actions.push(Action::SignalTask(self.task_ref(task)));
@@ -316,7 +322,8 @@ impl Alloc {
         // An end may call for further ends; each round ends at least one task more.
         while let Some(cause) = self.cause_of_end() {
             let alive = |task: &usize| !self.tasks[*task].is_dead() && self.tasks[*task].kill == Kill::No;
-            let leader_lives = (0..self.tasks.len()).any(|task| self.is_leader(task) && !self.tasks[task].is_dead());
+            let leader_lives =
+                (0..self.tasks.len()).any(|task| self.is_leader(task) && !self.tasks[task].is_dead());
             let ends = |task: &usize| !self.stop || !leader_lives || self.is_leader(*task);
             let ending: Vec<usize> = (0..self.tasks.len()).filter(alive).filter(ends).collect();
             if ending.is_empty() {

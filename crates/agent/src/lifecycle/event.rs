@@ -34,7 +34,12 @@ pub enum Event {
     /// All but these are to be stopped and forgotten.
     KeepOnly(Vec<AllocId>),
     /// The task's process lives.
-    Started(TaskRef),
+    Started {
+        /// Which.
+        of: TaskRef,
+        /// Since when: nanoseconds since the Unix epoch.
+        at_ns: u64,
+    },
     /// There is no process.
     StartFailed(TaskRef, StartFailure),
     /// The process is gone, and all that came of it.

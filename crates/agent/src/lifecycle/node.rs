@@ -13,7 +13,8 @@ pub const FORGOTTEN_MAX: usize = 1_000;
 #[derive(Debug)]
 pub struct Node {
     seed: u64,
-    /// Sorted by id. Boxed, so that coming and going moves pointers only.
+    /// Sorted by id. Boxed, so that coming and going moves pointers only, and spare room costs next to nothing.
+    #[allow(clippy::vec_box)]
     allocs: Vec<Box<Alloc>>,
     /// Oldest first. They never run again.
     forgotten: Vec<AllocId>,
@@ -36,7 +37,8 @@ impl Node {
         actions: &mut Vec<Action>,
     ) -> Result<(), WishError> {
         let Some(run) = record.run.clone() else {
-            let id = AllocId::from_slice(&record.alloc_id).ok_or(WishError::AllocId(record.alloc_id.len()))?;
+            let id =
+                AllocId::from_slice(&record.alloc_id).ok_or(WishError::AllocId(record.alloc_id.len()))?;
             self.remember(id, actions);
             return Ok(());
         };
@@ -57,7 +59,9 @@ impl Node {
             Event::Forget(id) => self.let_go(id, Fate::Forgotten, now_ns, actions),
             Event::Purge(id) => self.let_go(id, Fate::Purged, now_ns, actions),
             Event::KeepOnly(kept) => self.on_keep_only(kept, now_ns, actions),
-            Event::Started(of) => self.on_task(of, now_ns, actions, |alloc, task, _| alloc.on_started(task, now_ns)),
+            Event::Started { of, at_ns } => {
+                self.on_task(of, now_ns, actions, |alloc, task, _| alloc.on_started(task, at_ns))
+            }
             Event::StartFailed(of, failure) => self.on_task(of, now_ns, actions, |alloc, task, _| {
                 alloc.on_start_failed(task, failure, now_ns);
             }),

@@ -34,11 +34,15 @@ pub(super) fn decide(policy: &RestartSpec, window: &mut Window, now_ns: u64, ran
     }
     if !delays {
         let (attempts, interval) = (policy.attempts, go_duration(policy.interval_ms));
-        let reason = format!("Exceeded allowed attempts {attempts} in interval {interval} and mode is \"fail\"");
+        let reason =
+            format!("Exceeded allowed attempts {attempts} in interval {interval} and mode is \"fail\"");
         return Verdict::Fail { reason };
     }
     let left_ns = window.start_ns.saturating_add(interval_ns).saturating_sub(now_ns);
-    Verdict::Restart { delay_ns: left_ns.max(delay_ns), reason: "Exceeded allowed attempts, applying a delay" }
+    Verdict::Restart {
+        delay_ns: left_ns.max(delay_ns),
+        reason: "Exceeded allowed attempts, applying a delay",
+    }
 }
 
 fn with_jitter(delay_ns: u64, random: u64) -> u64 {

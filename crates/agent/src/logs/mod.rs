@@ -35,7 +35,8 @@ impl LogPlace {
     fn indexes(&self) -> Vec<u64> {
         let Ok(entries) = self.dir.read_dir() else { return Vec::new() };
         let index = |name: &str| name.strip_prefix(self.stem.as_str())?.strip_prefix('.')?.parse().ok();
-        let mut found: Vec<u64> = entries.flatten().filter_map(|entry| index(entry.file_name().to_str()?)).collect();
+        let mut found: Vec<u64> =
+            entries.flatten().filter_map(|entry| index(entry.file_name().to_str()?)).collect();
         found.sort_unstable();
         found
     }

@@ -29,11 +29,6 @@ impl LogReader {
         Self { place, offset }
     }
 
-    /// Whether the task has ever written to this log, or might.
-    pub(crate) fn exists(&self) -> bool {
-        !self.place.indexes().is_empty()
-    }
-
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }

@@ -11,7 +11,11 @@ pub struct StreamFrame {
     #[serde(skip_serializing_if = "is_zero")]
     pub offset: u64,
     /// The piece; base64 on the wire.
-    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "to_base64", deserialize_with = "from_base64")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        serialize_with = "to_base64",
+        deserialize_with = "from_base64"
+    )]
     pub data: Vec<u8>,
     /// The file's name.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -21,8 +21,8 @@ pub use alloc::{
     AllocStopped, Allocation, AllocationStub, DesiredTransition, RescheduleEvent, RescheduleTracker,
 };
 pub use client::{
-    Address, AddressError, Answer, ApiError, BLOCKING_MAX, ByteStream, Client, Lines, REQUEST_TIMEOUT_MS, Refused,
-    Target,
+    Address, AddressError, Answer, ApiError, BLOCKING_MAX, ByteStream, Client, Lines, REQUEST_TIMEOUT_MS,
+    Refused, Target,
 };
 pub use eval::{Evaluation, EvaluationStub, PlacementMetric};
 pub use event::{Event, EventFrame};
@@ -33,12 +33,12 @@ pub use job::{
 pub use log::StreamFrame;
 pub use measure::{Counter, Gauge, Measurements};
 pub use node::{
-    DriverInfo, Node, NodeCpu, NodeDisk, NodeEligibility, NodeEligibilityChanged, NodeMemory, NodeResources, NodeStub,
-    ReservedNetworks, ReservedResources,
+    DriverInfo, Node, NodeCpu, NodeDisk, NodeEligibility, NodeEligibilityChanged, NodeMemory, NodeResources,
+    NodeStub, ReservedNetworks, ReservedResources,
 };
 pub use resources::{
-    AllocatedCpu, AllocatedMemory, AllocatedPort, AllocatedResources, AllocatedShared, AllocatedTask, NetworkResource,
-    PortValue, TaskResources,
+    AllocatedCpu, AllocatedMemory, AllocatedPort, AllocatedResources, AllocatedShared, AllocatedTask,
+    NetworkResource, PortValue, TaskResources,
 };
 pub use task::{TaskEvent, TaskState};
 pub use time::Time;

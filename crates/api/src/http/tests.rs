@@ -22,7 +22,8 @@ fn a_heartbeat_is_the_empty_object() {
 
 #[test]
 fn log_frames_carry_base64() {
-    let frame = StreamFrame { offset: 5, data: b"hi\n".to_vec(), file: "web.stdout.0".into(), ..Default::default() };
+    let frame =
+        StreamFrame { offset: 5, data: b"hi\n".to_vec(), file: "web.stdout.0".into(), ..Default::default() };
     check(&frame, expect![[r#"{"Offset":5,"Data":"aGkK","File":"web.stdout.0"}"#]]);
 }
 
@@ -57,7 +58,8 @@ fn addresses_are_read() {
         "`http://h:1/v1/jobs` is not the address of a server: it has a path, expected http://HOST:PORT"
     ]]
     .assert_eq(&read("http://h:1/v1/jobs"));
-    expect![[r"`` is not the address of a server: it cannot be read, expected http://HOST:PORT"]].assert_eq(&read(""));
+    expect![[r"`` is not the address of a server: it cannot be read, expected http://HOST:PORT"]]
+        .assert_eq(&read(""));
 }
 
 #[test]

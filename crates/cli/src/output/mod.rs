@@ -1,6 +1,7 @@
 //! What people and scripts read: tables and fields on standard output, talk on standard error.
 
 mod fields;
+mod funnel;
 mod json;
 mod redraw;
 mod table;
@@ -11,10 +12,11 @@ mod time;
 use std::io::{self, Write};
 
 pub use fields::Fields;
+pub use funnel::funnels;
 pub use json::Format;
 pub use redraw::Redraw;
 pub use table::{Align, Table};
-pub use terminal::{stderr_is_terminal, stdout_width};
+pub use terminal::{stderr_width, stdout_width};
 pub use text::{clean, count, nearest, short_id};
 pub use time::{age, now_ns, rfc3339};
 

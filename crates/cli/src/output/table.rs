@@ -32,6 +32,16 @@ impl Table {
         Self { columns: columns.iter().map(|(_, align)| *align).collect(), rows: vec![header] }
     }
 
+    /// A table without a header.
+    pub fn headless(columns: &[Align]) -> Self {
+        Self { columns: columns.to_vec(), rows: Vec::new() }
+    }
+
+    /// Whether there is nothing but the header.
+    pub fn is_empty(&self) -> bool {
+        self.rows.len() < 2
+    }
+
     /// Adds a row; one cell for each column.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let row: Vec<_> = cells.into_iter().map(|cell| clean(&cell).into_owned()).collect();
@@ -111,6 +121,6 @@ mod tests {
 
     #[test]
     fn a_narrow_terminal_cuts_the_widest_column() {
-        expect![[]].assert_eq(&sample().render(Some(40)));
+        expect![].assert_eq(&sample().render(Some(40)));
     }
 }

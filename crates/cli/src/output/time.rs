@@ -6,18 +6,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const UNITS: &[(u64, &str)] = &[(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
 
 /// Nanoseconds since the Unix epoch.
-pub fn now_ns() -> i64 {
+pub fn now_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// How long ago a moment is, in its two largest units: `3m12s ago`; empty for never.
-pub fn age(moment_ns: i64, now_ns: i64) -> String {
-    if moment_ns <= 0 {
+pub fn age(moment_ns: u64, now_ns: u64) -> String {
+    if moment_ns == 0 {
         return String::new();
     }
-    let seconds = u64::try_from(now_ns.saturating_sub(moment_ns)).unwrap_or(0) / 1_000_000_000;
-    format!("{} ago", span(seconds))
+    format!("{} ago", span(now_ns.saturating_sub(moment_ns) / 1_000_000_000))
 }
 
 fn span(seconds: u64) -> String {
@@ -31,9 +30,11 @@ fn span(seconds: u64) -> String {
 }
 
 /// The moment in UTC; empty for never.
-pub fn rfc3339(moment_ns: i64) -> String {
-    let Some(nanos) = u64::try_from(moment_ns).ok().filter(|nanos| *nanos > 0) else { return String::new() };
-    humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_nanos(nanos)).to_string()
+pub fn rfc3339(moment_ns: u64) -> String {
+    if moment_ns == 0 {
+        return String::new();
+    }
+    humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_nanos(moment_ns)).to_string()
 }
 
 #[cfg(test)]

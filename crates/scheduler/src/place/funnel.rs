@@ -1,14 +1,20 @@
 //! Why an ask fits nowhere: how each node fell out of consideration.
 
-use berth_model::{eval::Funnel, resources::Resources};
+use berth_model::{eval::Funnel, resources::Resources, store::NodeSlot};
 
 use super::{columns::Columns, distinct::Distinct, feasible::refusal};
 use crate::filters::{Filters, Refused};
 
-/// Counts every ready node once, at the first step where it fell out.
-pub fn funnel(columns: &Columns, filters: &Filters, distinct: &Distinct, ask: Resources) -> Funnel {
+/// Counts every ready node among `slots` once, at the first step where it fell out.
+pub fn funnel(
+    slots: impl Iterator<Item = NodeSlot>,
+    columns: &Columns,
+    filters: &Filters,
+    distinct: &Distinct,
+    ask: Resources,
+) -> Funnel {
     let mut funnel = Funnel::default();
-    for slot in columns.slots() {
+    for slot in slots {
         let (row, Some(node)) = (columns.row(slot), columns.node(slot)) else { continue };
         if !row.ready {
             continue;

@@ -111,9 +111,17 @@ impl<'a> GroupPlacer<'a> {
             Some(only) => self.try_node(only),
             None => self.choose(ask),
         };
-        let placed = placed.ok_or_else(|| funnel(self.columns, &self.filters, &self.distinct, self.ask))?;
+        let placed = placed.ok_or_else(|| self.why_nowhere(ask))?;
         self.take(&placed);
         Ok(placed)
+    }
+
+    fn why_nowhere(&self, ask: &Ask) -> Funnel {
+        let (columns, filters, distinct) = (&*self.columns, &self.filters, &self.distinct);
+        match ask.only {
+            Some(only) => funnel([only].into_iter(), columns, filters, distinct, self.ask),
+            None => funnel(columns.slots(), columns, filters, distinct, self.ask),
+        }
     }
 
     /// The plan is done: nodes that this job could not use are there for the next one.
@@ -147,9 +155,8 @@ impl<'a> GroupPlacer<'a> {
 
     /// The node with the best mean of bin packing and spread.
     fn choose_spread(&mut self, avoid: Option<NodeSlot>) -> Option<Placed> {
-        let bounds: Vec<_> = self.spreads.iter().map(|(_, score)| score.bounds()).collect();
         let mut scored: Vec<(f64, NodeSlot)> =
-            self.columns.slots().filter_map(|slot| Some((self.spread_score(slot, &bounds)?, slot))).collect();
+            self.columns.slots().filter_map(|slot| Some((self.spread_score(slot)?, slot))).collect();
         while !scored.is_empty() {
             let best = best_of(&scored);
             let slot = scored.swap_remove(best).1;
@@ -161,7 +168,7 @@ impl<'a> GroupPlacer<'a> {
         None
     }
 
-    fn spread_score(&self, slot: NodeSlot, bounds: &[(u32, u32)]) -> Option<f64> {
+    fn spread_score(&self, slot: NodeSlot) -> Option<f64> {
         let row = self.columns.row(slot);
         if !row.ready || !self.feasible.fits(slot) || self.ask.exceeds(row.free).is_some() {
             return None;
@@ -170,8 +177,7 @@ impl<'a> GroupPlacer<'a> {
         let spread: f64 = self
             .spreads
             .iter()
-            .zip(bounds)
-            .map(|((property, score), bounds)| score.score(resolve(property, node).as_deref(), *bounds))
+            .map(|(property, score)| score.score(resolve(property, node).as_deref()))
             .sum();
         let pack = bin_pack(row.capacity, row.free, self.ask);
         Some(if spread == 0.0 { pack } else { (pack + spread) / 2.0 })

@@ -6,14 +6,15 @@ use berth_model::constraint::Spread;
 
 /// Counts of one group's allocations by the values of one attribute, and what they mean for the next one.
 ///
-/// The scores are those that Nomad documents: with targets, how far a value is below its share; without, how far it is
-/// below or above the others.
+/// With targets, what counts is how far a value is below its share; without, how far below the fullest value it is.
 #[derive(Debug)]
 pub struct SpreadScore {
     weight: f64,
     /// Wanted allocations by value; empty for evenly.
     desired: HashMap<String, f64>,
     counts: HashMap<String, u32>,
+    /// The highest of these counts.
+    most: u32,
 }
 
 impl SpreadScore {
@@ -24,29 +25,26 @@ impl SpreadScore {
             weight: f64::from(spread.weight) / f64::from(weights.max(1)),
             desired: spread.targets.iter().map(|t| (t.value.clone(), share(t.percent))).collect(),
             counts: HashMap::new(),
+            most: 0,
         }
     }
 
     /// An allocation is placed where the attribute has this value.
     pub fn add(&mut self, value: &str) {
-        match self.counts.get_mut(value) {
-            Some(count) => *count += 1,
-            None => drop(self.counts.insert(value.to_owned(), 1)),
-        }
+        let count = match self.counts.get_mut(value) {
+            Some(count) => count,
+            None => self.counts.entry(value.to_owned()).or_default(),
+        };
+        *count += 1;
+        self.most = self.most.max(*count);
     }
 
-    /// The lowest and the highest count there is; what [`Self::score`] compares with.
-    pub fn bounds(&self) -> (u32, u32) {
-        let counts = self.counts.values();
-        (counts.clone().min().copied().unwrap_or(0), counts.max().copied().unwrap_or(0))
-    }
-
-    /// How good a node with this value is, from -1 up; a node without one is worst.
-    pub fn score(&self, value: Option<&str>, bounds: (u32, u32)) -> f64 {
+    /// How good a node with this value is, from -1 to 1; a node without one is worst.
+    pub fn score(&self, value: Option<&str>) -> f64 {
         let Some(value) = value else { return -1.0 };
         let used = self.counts.get(value).copied().unwrap_or(0);
         if self.desired.is_empty() {
-            return even_score(used, bounds, self.counts.is_empty());
+            return even_score(used, self.most);
         }
         match self.desired.get(value) {
             Some(desired) if *desired > 0.0 => (desired - f64::from(used + 1)) / desired * self.weight,
@@ -55,18 +53,9 @@ impl SpreadScore {
     }
 }
 
-fn even_score(used: u32, (min, max): (u32, u32), nothing_placed: bool) -> f64 {
-    if nothing_placed {
-        return 0.0;
-    }
-    let (used, min, max) = (f64::from(used), f64::from(min), f64::from(max));
-    if used == 0.0 {
-        return 1.0;
-    }
-    if used > min {
-        return (min - used) / min.max(1.0);
-    }
-    if min == max { -1.0 } else { (max - min) / min.max(1.0) }
+/// 1 where nothing is yet, -1 where most is, and evenly between: so that one more allocation always makes a value worse.
+fn even_score(used: u32, most: u32) -> f64 {
+    if most == 0 { 0.0 } else { 1.0 - 2.0 * f64::from(used) / f64::from(most) }
 }
 
 #[cfg(test)]
@@ -86,9 +75,9 @@ mod tests {
         score.add("a");
         score.add("a");
         score.add("b");
-        let at = |value| score.score(Some(value), score.bounds());
+        let at = |value| score.score(Some(value));
         assert!(at("c") > at("b") && at("b") > at("a"));
-        assert_eq!(score.score(None, score.bounds()), -1.0);
+        assert_eq!(score.score(None), -1.0);
     }
 
     #[test]
@@ -97,7 +86,7 @@ mod tests {
         for _ in 0..3 {
             score.add("a");
         }
-        let at = |value| score.score(Some(value), score.bounds());
+        let at = |value| score.score(Some(value));
         assert!(at("b") > at("a"));
         assert_eq!(at("c"), -1.0);
     }

@@ -66,7 +66,8 @@ fn task(text: &str) -> TaskSpec {
 
 pub fn run(words: &[&str]) -> RunWish {
     let (job_type, group_delay) = words[1].split_once('+').unwrap_or((words[1], "0"));
-    let (after, tasks): (Vec<&str>, Vec<&str>) = words[2..].iter().partition(|word| word.starts_with("after="));
+    let (after, tasks): (Vec<&str>, Vec<&str>) =
+        words[2..].iter().partition(|word| word.starts_with("after="));
     let group = GroupSpec {
         job_type: job_type.into(),
         tasks: tasks.into_iter().map(task).collect(),
@@ -109,7 +110,7 @@ impl Story {
             "forget" => Event::Forget(alloc()),
             "purge" => Event::Purge(alloc()),
             "keep" => Event::KeepOnly(words.iter().map(|word| id(number(word))).collect()),
-            "started" => Event::Started(self.task_ref(words[0])),
+            "started" => Event::Started { of: self.task_ref(words[0]), at_ns: self.now_ns },
             "exited" => Event::Exited(self.task_ref(words[0]), self.exit(&words[1..])),
             "failed" => Event::StartFailed(self.task_ref(words[0]), failure(words[1])),
             "found" => Event::Recovered(self.task_ref(words[0]), found(words[1])),
@@ -119,7 +120,8 @@ impl Story {
 
     /// `1.0` is the latest attempt of the first task, `1.0#3` its third.
     fn task_ref(&self, text: &str) -> TaskRef {
-        let (name, attempt) = text.split_once('#').map_or((text, None), |(name, attempt)| (name, Some(attempt)));
+        let (name, attempt) =
+            text.split_once('#').map_or((text, None), |(name, attempt)| (name, Some(attempt)));
         let (alloc, task) = name.split_once('.').expect("alloc.task");
         let latest = self.node.alloc(id(number(alloc))).expect("a known alloc").task_ref(number(task).into());
         TaskRef { attempt: attempt.map_or(latest.attempt, |text| number(text).into()), ..latest }
@@ -173,7 +175,12 @@ impl Story {
             format!("{} {state} ({last})", task.name)
         });
         let urgent = if urgent { "!" } else { "" };
-        format!("report {} {:?}{urgent} [{}]", alloc.0[0], status.status(), tasks.collect::<Vec<_>>().join(", "))
+        format!(
+            "report {} {:?}{urgent} [{}]",
+            alloc.0[0],
+            status.status(),
+            tasks.collect::<Vec<_>>().join(", ")
+        )
     }
 
     fn wait(&mut self, span: &str) {

@@ -177,8 +177,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
-const KINDS: [&[&str]; 3] =
-    [&["service", "a", "b:leader"], &["batch", "a", "b:delay-mode", "c:once"], &["sysbatch+1", "a:shutdown3", "b:kill0"]];
+const KINDS: [&[&str]; 3] = [
+    &["service", "a", "b:leader"],
+    &["batch", "a", "b:delay-mode", "c:once"],
+    &["sysbatch+1", "a:shutdown3", "b:kill0"],
+];
 
 fn wish(alloc: u8, kind: u8) -> Event {
     let number = alloc.to_string();
@@ -197,7 +200,7 @@ fn news(of: TaskRef, kind: u8, now_ns: u64, alive: bool) -> Event {
     match kind {
         0 if !alive => Event::StartFailed(of, failure(StartFailureKind::Setup)),
         1 if !alive => Event::StartFailed(of, failure(StartFailureKind::Recoverable)),
-        2..6 if !alive => Event::Started(of),
+        2..=6 if !alive => Event::Started { of, at_ns: now_ns },
         7 => Event::Exited(of, Exit { at_ns: now_ns, ..Exit::default() }),
         _ => Event::Exited(of, Exit { exit_code: 1, at_ns: now_ns, ..Exit::default() }),
     }
@@ -239,7 +242,7 @@ impl World {
 
     fn believe(&mut self, event: &Event) {
         match event {
-            Event::Started(of) => {
+            Event::Started { of, .. } => {
                 self.asked.remove(of);
                 self.alive.insert(*of);
             }
@@ -279,7 +282,11 @@ fn assert_sound(node: &Node, world: &World) {
     for alloc in node.allocs() {
         let lives = |of: &&TaskRef| of.alloc == alloc.id();
         if alloc.status().status().is_terminal() {
-            assert_eq!(world.alive.iter().chain(&world.asked).find(lives), None, "a terminal allocation runs");
+            assert_eq!(
+                world.alive.iter().chain(&world.asked).find(lives),
+                None,
+                "a terminal allocation runs"
+            );
         }
         assert!(alloc.status().tasks.iter().all(|task| task.events.len() <= EVENTS_MAX));
     }

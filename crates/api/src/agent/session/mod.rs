@@ -18,8 +18,8 @@ use prost::Message;
 use table::Table;
 
 use super::{
-    AllocStatus, Desired, Digest, Down, FRAME_BYTES_MAX, FileCancel, FileCredit, FileRead, Heartbeat, Hello, NodeSpec,
-    PROTOCOL_VERSION, Refused, Up, Update, Welcome, WelcomeMode,
+    AllocStatus, Desired, Digest, Down, FRAME_BYTES_MAX, FileCancel, FileCredit, FileRead, Heartbeat, Hello,
+    NodeSpec, PROTOCOL_VERSION, Refused, Up, Update, Welcome, WelcomeMode,
 };
 
 /// The most that the statuses of one [`Update`] add up to; leaves room in a frame for all else.

@@ -27,7 +27,10 @@ fn desired(index: u64, run: &[u8], stop: &[u8], forget: &[u8]) -> Desired {
         term: 1,
         index,
         run: run.iter().map(|n| RunAlloc { alloc_id: id(*n).0.to_vec(), ..RunAlloc::default() }).collect(),
-        stop: stop.iter().map(|n| StopAlloc { alloc_id: id(*n).0.to_vec(), ..StopAlloc::default() }).collect(),
+        stop: stop
+            .iter()
+            .map(|n| StopAlloc { alloc_id: id(*n).0.to_vec(), ..StopAlloc::default() })
+            .collect(),
         forget: forget.iter().map(|n| id(*n).0.to_vec()).collect(),
         ..Desired::default()
     }
@@ -66,7 +69,8 @@ fn hear(session: &mut AgentSession, now_ns: u64) -> String {
 
 fn update_line(update: &Update) -> String {
     let statuses = update.allocs.iter().map(|bytes| AllocStatus::decode(bytes.clone()).expect("a status"));
-    let told: Vec<_> = statuses.map(|status| format!("{}:{}", status.alloc_id[0], status.description)).collect();
+    let told: Vec<_> =
+        statuses.map(|status| format!("{}:{}", status.alloc_id[0], status.description)).collect();
     let done = if update.resync_done { " resync_done" } else { "" };
     format!("update seq={} [{}]{done}", update.seq, told.join(" "))
 }
@@ -163,9 +167,12 @@ fn a_resync_tells_what_is_asked_for() {
 #[test]
 fn an_empty_resync_is_confirmed_too() {
     let mut session = open_session(WelcomeMode::Full);
-    check(&hear(&mut session, 0), &expect![[r#"
+    check(
+        &hear(&mut session, 0),
+        &expect![[r#"
         0ms update seq=0 [] resync_done
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

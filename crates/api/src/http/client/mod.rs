@@ -117,10 +117,16 @@ impl Client {
     }
 
     /// Sends a request and returns its answer if it is one of success.
-    async fn send(&self, method: Method, target: &Target, body: Bytes) -> Result<Response<Incoming>, ApiError> {
+    async fn send(
+        &self,
+        method: Method,
+        target: &Target,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, ApiError> {
         let url = self.url(target);
         let request = Request::builder().method(method).uri(&url).header(ACCEPT, "application/json");
-        let request = if body.is_empty() { request } else { request.header(CONTENT_TYPE, "application/json") };
+        let request =
+            if body.is_empty() { request } else { request.header(CONTENT_TYPE, "application/json") };
         let request = request.body(Full::new(body)).map_err(|error| ApiError::Encode(error.to_string()))?;
         let patience = target.wait() + Duration::from_millis(REQUEST_TIMEOUT_MS);
         let response = tokio::time::timeout(patience, self.connections.request(request))

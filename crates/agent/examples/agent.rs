@@ -1,0 +1,46 @@
+//! The smallest program that is an agent, for tests: `agent run DATA_DIR SERVER [RUNTIME IMAGE_DIR]`, and
+//! `agent keeper ...` for its keepers.
+
+use std::process::ExitCode;
+
+use berth_agent::drivers::DriverSwitches;
+use berth_agent::{Agent, AgentConfig, ShutdownMode, keeper};
+use tokio::signal::unix::{SignalKind, signal};
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.split_first() {
+        Some((verb, rest)) if verb == "keeper" => ExitCode::from(keeper::main(rest) as u8),
+        Some((verb, [data_dir, server, containers @ ..])) if verb == "run" => {
+            run(data_dir, server, containers)
+        }
+        _ => {
+            eprintln!("usage: agent run DATA_DIR SERVER [RUNTIME IMAGE_DIR] | agent keeper ...");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(data_dir: &str, server: &str, containers: &[String]) -> ExitCode {
+    let me = std::env::current_exe().expect("a path").to_string_lossy().into_owned();
+    let config = AgentConfig {
+        drivers: DriverSwitches { mock_driver: true, raw_exec: true, containers: true },
+        container_runtime: containers.first().cloned().unwrap_or_default(),
+        image_dirs: containers.iter().skip(1).map(Into::into).collect(),
+        update_delay: std::time::Duration::from_millis(50),
+        ..AgentConfig::new(data_dir, vec![server.into()], vec![me, "keeper".into()])
+    };
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    // Killed, it leaves its tasks; asked to end, it takes them along.
+    let asked = async {
+        let mut asked = signal(SignalKind::terminate()).expect("a signal");
+        asked.recv().await;
+    };
+    match runtime.block_on(Agent::run(config, asked, ShutdownMode::StopTasks)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

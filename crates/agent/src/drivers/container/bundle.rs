@@ -1,0 +1,136 @@
+//! The config.json of a container: what the OCI runtime is told (opencontainers/runtime-spec 1.0.2).
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::settings::{Network, Settings};
+use crate::drivers::TaskContext;
+use crate::drivers::settings::setup;
+use crate::lifecycle::StartFailure;
+
+/// Processes and threads of a container that asks for no other limit.
+const PIDS_MAX: i64 = 4_096;
+
+/// The fewest cpu shares the kernel knows.
+const CPU_SHARES_MIN: u32 = 2;
+
+/// Parts of /proc and /sys that tell too much of the host.
+const MASKED: [&str; 10] = [
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/sys/firmware",
+];
+
+const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+
+/// Unique on the host, and for each start.
+pub(super) fn id(task: &TaskContext<'_>) -> String {
+    let index = task.wish.group.tasks.iter().position(|spec| spec.name == task.spec.name).unwrap_or(0);
+    format!("{}-{index}-{}", task.wish.alloc, task.attempt)
+}
+
+pub(super) fn config_json(task: &TaskContext<'_>, settings: &Settings) -> Result<String, StartFailure> {
+    let network = settings.network()?;
+    let cwd = if settings.work_dir.is_empty() { "/" } else { &settings.work_dir };
+    let (uid, gid) = user(&task.user)?;
+    let env: Vec<_> = task.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let config = json!({
+        "ociVersion": "1.0.2",
+        "process": {
+            "terminal": false,
+            "user": {"uid": uid, "gid": gid},
+            "args": settings.command_line()?,
+            "env": env,
+            "cwd": cwd,
+            "capabilities": {"bounding": [], "effective": [], "inheritable": [], "permitted": [], "ambient": []},
+            "noNewPrivileges": true,
+        },
+        "root": {"path": "rootfs", "readonly": false},
+        "hostname": &task.wish.alloc.to_string()[..8],
+        "mounts": mounts(task, network),
+        "linux": {
+            "cgroupsPath": format!("/berth/{}", id(task)),
+            "namespaces": namespaces(network),
+            "resources": resources(task, settings),
+            "maskedPaths": MASKED,
+            "readonlyPaths": READ_ONLY,
+        },
+    });
+    Ok(config.to_string())
+}
+
+/// `uid` or `uid:gid`; names would have to be looked up in the image.
+fn user(user: &str) -> Result<(u32, u32), StartFailure> {
+    if user.is_empty() {
+        return Ok((0, 0));
+    }
+    let (uid, gid) = user.split_once(':').unwrap_or((user, user));
+    match (uid.parse(), gid.parse()) {
+        (Ok(uid), Ok(gid)) => Ok((uid, gid)),
+        _ => {
+            Err(setup(format!("read the container's user {user:?}: it is not a number, or two with a colon")))
+        }
+    }
+}
+
+fn namespaces(network: Network) -> Vec<Value> {
+    let own = (network == Network::None).then_some("network");
+    let all = ["pid", "mount", "ipc", "uts", "cgroup"].into_iter().chain(own);
+    all.map(|kind| json!({"type": kind})).collect()
+}
+
+fn resources(task: &TaskContext<'_>, settings: &Settings) -> Value {
+    let memory_bytes = u64::from(task.spec.memory_mb) << 20;
+    let mut resources = json!({
+        "devices": [{"allow": false, "access": "rwm"}],
+        "cpu": {"shares": task.spec.cpu_mhz.max(CPU_SHARES_MIN)},
+        "pids": {"limit": settings.pids_limit.unwrap_or(PIDS_MAX)},
+    });
+    if memory_bytes > 0 {
+        resources["memory"] = json!({"limit": memory_bytes});
+    }
+    resources
+}
+
+fn mounts(task: &TaskContext<'_>, network: Network) -> Vec<Value> {
+    let hidden = ["nosuid", "noexec", "nodev"];
+    let special = |kind: &str, target: &str, options: &[&str]| {
+        let options: Vec<_> = hidden.iter().chain(options).collect();
+        json!({"type": kind, "source": kind, "destination": target, "options": options})
+    };
+    let mut mounts = vec![
+        special("proc", "/proc", &[]),
+        json!({"type": "tmpfs", "source": "tmpfs", "destination": "/dev",
+               "options": ["nosuid", "strictatime", "mode=755", "size=65536k"]}),
+        json!({"type": "devpts", "source": "devpts", "destination": "/dev/pts",
+               "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]}),
+        special("tmpfs", "/dev/shm", &["mode=1777", "size=65536k"]),
+        special("mqueue", "/dev/mqueue", &[]),
+        special("sysfs", "/sys", &["ro"]),
+    ];
+    let own = task.place.task_dir(&task.spec.name);
+    let dirs = [
+        (task.place.shared_dir(), "/alloc"),
+        (own.join("local"), "/local"),
+        (own.join("secrets"), "/secrets"),
+    ];
+    mounts.extend(dirs.iter().map(|(source, target)| bind(source, target, "rw")));
+    if network == Network::Host {
+        let files = ["/etc/resolv.conf", "/etc/hosts"].into_iter().filter(|file| Path::new(file).exists());
+        mounts.extend(files.map(|file| bind(Path::new(file), file, "ro")));
+    }
+    mounts
+}
+
+fn bind(source: &Path, target: &str, mode: &str) -> Value {
+    let options = ["rbind", "rprivate", "nosuid", "nodev", mode];
+    json!({"type": "bind", "source": source.to_string_lossy(), "destination": target, "options": options})
+}

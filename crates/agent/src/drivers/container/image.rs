@@ -1,0 +1,129 @@
+//! Images on disk: directories as they are, archives unpacked once and kept by the hash of their content.
+
+use std::collections::HashMap;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use sha2::{Digest, Sha256};
+
+use super::ContainerConfig;
+use super::unpack::unpack;
+use crate::disk;
+use crate::drivers::settings::setup;
+use crate::failure::{Doing, Failure};
+use crate::lifecycle::StartFailure;
+
+/// Archives whose hash is remembered; beyond that they are hashed again.
+const HASHES_MAX: usize = 1_024;
+
+/// The images of a node.
+#[derive(Debug)]
+pub(super) struct Images {
+    allowed: Vec<PathBuf>,
+    cache: PathBuf,
+    /// Also keeps two tasks from unpacking the same archive at a time.
+    hashes: Mutex<HashMap<Stamp, String>>,
+}
+
+/// Tells whether a file is still the one that was hashed.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    changed: (i64, i64),
+}
+
+impl From<&Metadata> for Stamp {
+    fn from(found: &Metadata) -> Self {
+        let changed = (found.ctime(), found.ctime_nsec());
+        Self { device: found.dev(), inode: found.ino(), bytes: found.len(), changed }
+    }
+}
+
+impl Images {
+    pub(super) fn new(config: &ContainerConfig) -> Self {
+        let allowed = config.image_dirs.iter().filter_map(|dir| dir.canonicalize().ok()).collect();
+        Self { allowed, cache: config.cache_dir.clone(), hashes: Mutex::default() }
+    }
+
+    /// The root directory of an image.
+    pub(super) fn root_of(&self, image: &str) -> Result<PathBuf, StartFailure> {
+        let refused = |why: &str| setup(format!("find the image {image:?}: {why}"));
+        if !image.starts_with('/') {
+            return Err(refused("it is not an absolute path, and images are not pulled from registries"));
+        }
+        let path = Path::new(image).canonicalize().map_err(|error| refused(&error.to_string()))?;
+        if !self.allowed.iter().any(|dir| path.starts_with(dir)) {
+            return Err(refused("it is in none of the directories that this node allows images from"));
+        }
+        if path.is_dir() { Ok(path) } else { Ok(self.unpacked(&path)?) }
+    }
+
+    fn unpacked(&self, archive: &Path) -> Result<PathBuf, Failure> {
+        let doing = || format!("read the image {}", archive.display());
+        let stamp = Stamp::from(&archive.metadata().doing(doing)?);
+        let mut hashes = self.hashes.lock().unwrap_or_else(PoisonError::into_inner);
+        let hash = match hashes.get(&stamp) {
+            Some(hash) => hash.clone(),
+            None => hash_of(archive).doing(doing)?,
+        };
+        let root = self.cache.join(&hash);
+        if !root.is_dir() {
+            self.unpack(archive, &hash, &root)?;
+        }
+        if hashes.len() >= HASHES_MAX {
+            hashes.clear();
+        }
+        hashes.insert(stamp, hash);
+        Ok(root)
+    }
+
+    /// The directory has its final name only when all of it is there, on disk.
+    fn unpack(&self, archive: &Path, hash: &str, root: &Path) -> Result<(), Failure> {
+        let doing = || format!("unpack the image {}", archive.display());
+        let temp = self.cache.join(format!("{hash}.new"));
+        let _ = fs::remove_dir_all(&temp);
+        fs::create_dir_all(&temp).doing(doing)?;
+        let mut file = Hashed { file: File::open(archive).doing(doing)?, hash: Sha256::new() };
+        let unpacked = unpack(&mut file, &temp).and_then(|()| {
+            io::copy(&mut file, &mut io::sink())?;
+            if hex(file.hash) == hash { Ok(()) } else { Err(io::Error::other("it changed meanwhile")) }
+        });
+        if let Err(error) = unpacked {
+            let _ = fs::remove_dir_all(&temp);
+            return Err(Failure::new(doing(), error));
+        }
+        nix::unistd::syncfs(File::open(&temp).doing(doing)?).doing(doing)?;
+        fs::rename(&temp, root).doing(doing)?;
+        disk::sync_dir(&self.cache).doing(doing)
+    }
+}
+
+/// A file that is hashed as it is read.
+struct Hashed {
+    file: File,
+    hash: Sha256,
+}
+
+impl Read for Hashed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.hash.update(&buffer[..read]);
+        Ok(read)
+    }
+}
+
+fn hash_of(path: &Path) -> io::Result<String> {
+    let mut file = Hashed { file: File::open(path)?, hash: Sha256::new() };
+    let mut buffer = vec![0; 256 << 10];
+    while file.read(&mut buffer)? > 0 {}
+    Ok(hex(file.hash))
+}
+
+fn hex(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,103 @@
+//! `docker` and `container`: a container of an OCI runtime, crun or runc, whose image lies on the node's disk.
+
+mod bundle;
+mod image;
+mod settings;
+mod unpack;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use nix::sys::signal::Signal;
+use nix::unistd::Uid;
+
+use self::image::Images;
+use self::settings::Settings;
+use super::settings::parse;
+use super::{Base, Driver, Launch, TaskContext};
+use crate::keeper::plan::{ContainerRun, Run};
+use crate::lifecycle::StartFailure;
+
+/// In order of preference.
+const RUNTIMES: [&str; 2] = ["crun", "runc"];
+
+const SEARCHED: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+
+/// Where containers come from on this node.
+#[derive(Debug, Clone)]
+pub struct ContainerConfig {
+    /// The OCI runtime's path; empty to look for crun, then runc.
+    pub runtime: String,
+    /// Directories whose contents may be images. A job that may name any path may read any file of the host.
+    pub image_dirs: Vec<PathBuf>,
+    /// Where unpacked archives are kept.
+    pub cache_dir: PathBuf,
+}
+
+/// The driver under both its names; none when this host cannot run containers.
+pub(super) fn drivers(config: &ContainerConfig) -> Vec<Box<dyn Driver>> {
+    let Some(runtime) = find_runtime(&config.runtime) else { return Vec::new() };
+    let images = Arc::new(Images::new(config));
+    let version = version(&runtime);
+    let driver =
+        |name| Container { name, runtime: runtime.clone(), version: version.clone(), images: images.clone() };
+    ["docker", "container"].map(|name| Box::new(driver(name)) as Box<dyn Driver>).into()
+}
+
+fn find_runtime(configured: &str) -> Option<String> {
+    if !Uid::effective().is_root() {
+        return None;
+    }
+    let found = if configured.is_empty() {
+        let paths = RUNTIMES.iter().flat_map(|name| SEARCHED.map(|dir| Path::new(dir).join(name)));
+        paths.into_iter().find(|path| path.exists())
+    } else {
+        Some(PathBuf::from(configured)).filter(|path| path.exists())
+    };
+    found.map(|path| path.to_string_lossy().into_owned())
+}
+
+/// As `crun version 1.8.1`.
+fn version(runtime: &str) -> String {
+    let output = Command::new(runtime).arg("--version").output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+#[derive(Debug)]
+struct Container {
+    name: &'static str,
+    runtime: String,
+    version: String,
+    images: Arc<Images>,
+}
+
+impl Driver for Container {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn attributes(&self) -> Vec<(String, String)> {
+        vec![(format!("driver.{}.runtime", self.name), self.version.clone())]
+    }
+
+    fn base(&self) -> Base {
+        Base::Container
+    }
+
+    fn kill_signal(&self) -> Signal {
+        Signal::SIGTERM
+    }
+
+    fn launch(&self, task: &TaskContext<'_>) -> Result<Launch, StartFailure> {
+        let settings: Settings = parse(self.name, &task.config_json)?;
+        let config_json = bundle::config_json(task, &settings)?;
+        Ok(Launch::Kept(Run::Container(ContainerRun {
+            runtime: self.runtime.clone(),
+            id: bundle::id(task),
+            image_root: self.images.root_of(&settings.image)?.to_string_lossy().into_owned(),
+            config_json,
+        })))
+    }
+}

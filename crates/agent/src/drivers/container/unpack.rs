@@ -1,0 +1,259 @@
+//! Unpacks a tar archive that nobody vouches for.
+//!
+//! Every path is resolved by the kernel with the target directory as its root, symlinks included, so that nothing can
+//! be written or linked outside. Device nodes, pipes and paths with `..` are refused, set-user-id bits dropped.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2};
+use nix::sys::stat::{Mode, fchmod, mkdirat};
+use nix::unistd::{Gid, LinkatFlags, Uid, UnlinkatFlags, fchown, fchownat, linkat, symlinkat, unlinkat};
+use tar::{Archive, Entry, EntryType};
+
+/// All files of an image together.
+const BYTES_MAX: u64 = 16 << 30;
+const ENTRIES_MAX: u64 = 1_000_000;
+
+/// Unpacks `archive`, gzipped or not, into the empty directory `target`.
+pub(super) fn unpack(archive: impl Read, target: &Path) -> io::Result<()> {
+    let mut archive = BufReader::new(archive);
+    let gzipped = io::BufRead::fill_buf(&mut archive)?.starts_with(&[0x1f, 0x8b]);
+    let plain: Box<dyn Read + '_> =
+        if gzipped { Box::new(MultiGzDecoder::new(archive)) } else { Box::new(archive) };
+    let mut unpacker =
+        Unpacker { root: File::open(target)?, bytes_left: BYTES_MAX, entries_left: ENTRIES_MAX };
+    for entry in Archive::new(plain).entries()? {
+        let mut entry = entry?;
+        let path = entry.path()?.into_owned();
+        unpacker
+            .entry(&mut entry, &path)
+            .map_err(|error| io::Error::other(format!("{}: {error}", path.display())))?;
+    }
+    Ok(())
+}
+
+struct Unpacker {
+    root: File,
+    bytes_left: u64,
+    entries_left: u64,
+}
+
+/// An opened directory and a name in it.
+type At = (OwnedFd, PathBuf);
+
+impl Unpacker {
+    fn entry<R: Read>(&mut self, entry: &mut Entry<'_, R>, path: &Path) -> io::Result<()> {
+        let take =
+            |left: u64, used: u64| left.checked_sub(used).ok_or_else(|| refused("the archive is too large"));
+        self.entries_left = take(self.entries_left, 1)?;
+        self.bytes_left = take(self.bytes_left, entry.size())?;
+        let path = plain(path)?;
+        match entry.header().entry_type() {
+            EntryType::XGlobalHeader => Ok(()),
+            _ if path.as_os_str().is_empty() => Ok(()),
+            EntryType::Directory => self.directory(entry, &path),
+            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => self.file(entry, &path),
+            EntryType::Symlink => self.symlink(entry, &path),
+            EntryType::Link => self.link(entry, &path),
+            _ => Err(refused("only files, directories and links are unpacked")),
+        }
+    }
+
+    /// Resolved with the target as root: `/` and `..` in symlinks lead nowhere else.
+    fn open(&self, path: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+        openat2(&self.root, path, OpenHow::new().flags(flags | OFlag::O_CLOEXEC).resolve(resolve))
+    }
+
+    /// Opens the directory that `path` lies in, made where it is missing.
+    fn parent(&self, path: &Path) -> io::Result<At> {
+        let (parent, name) =
+            (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or(OsStr::new("")));
+        Ok((self.open_or_make(parent)?, name.into()))
+    }
+
+    fn open_or_make(&self, dir: &Path) -> io::Result<OwnedFd> {
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
+        match self.open(dir, flags) {
+            Err(Errno::ENOENT) if !dir.as_os_str().is_empty() => {
+                let (parent, name) = self.parent(dir)?;
+                mkdirat(&parent, &name, Mode::from_bits_truncate(0o755))?;
+                Ok(self.open(dir, flags)?)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    fn directory<R: Read>(&self, entry: &Entry<'_, R>, path: &Path) -> io::Result<()> {
+        let (parent, name) = self.parent(path)?;
+        match mkdirat(&parent, &name, Mode::from_bits_truncate(0o755)) {
+            Ok(()) | Err(Errno::EEXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        finish(self.open(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?, entry)
+    }
+
+    fn file<R: Read>(&self, entry: &mut Entry<'_, R>, path: &Path) -> io::Result<()> {
+        let (parent, name) = self.parent(path)?;
+        clear(&parent, &name)?;
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let how = OpenHow::new()
+            .flags(flags)
+            .mode(Mode::S_IRUSR | Mode::S_IWUSR)
+            .resolve(ResolveFlag::RESOLVE_BENEATH);
+        let mut file = File::from(openat2(&parent, &name, how)?);
+        io::copy(entry, &mut file)?;
+        finish(file, entry)
+    }
+
+    fn symlink<R: Read>(&self, entry: &Entry<'_, R>, path: &Path) -> io::Result<()> {
+        let (parent, name) = self.parent(path)?;
+        clear(&parent, &name)?;
+        let target = entry.link_name()?.ok_or_else(|| refused("a link to nowhere"))?;
+        symlinkat(&*target, &parent, &name)?;
+        let (uid, gid) = owner(entry)?;
+        Ok(fchownat(&parent, &name, Some(uid), Some(gid), AtFlags::AT_SYMLINK_NOFOLLOW)?)
+    }
+
+    fn link<R: Read>(&self, entry: &Entry<'_, R>, path: &Path) -> io::Result<()> {
+        let target = plain(&entry.link_name()?.ok_or_else(|| refused("a link to nowhere"))?)?;
+        let (from, from_name) = self.parent(&target)?;
+        let (parent, name) = self.parent(path)?;
+        clear(&parent, &name)?;
+        Ok(linkat(&from, &from_name, &parent, &name, LinkatFlags::empty())?)
+    }
+}
+
+fn refused(why: &str) -> io::Error {
+    io::Error::other(why)
+}
+
+/// The path without `.`; absolute ones and those with `..` are refused.
+fn plain(path: &Path) -> io::Result<PathBuf> {
+    let parts = path.components().filter(|part| *part != Component::CurDir);
+    let normal = |part| {
+        if matches!(part, Component::Normal(_)) { Ok(part) } else { Err(refused("a path that leads out")) }
+    };
+    parts.map(normal).collect()
+}
+
+/// Later entries replace earlier ones.
+fn clear(parent: &OwnedFd, name: &Path) -> io::Result<()> {
+    match unlinkat(parent, name, UnlinkatFlags::NoRemoveDir) {
+        Ok(()) | Err(Errno::ENOENT) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn owner<R: Read>(entry: &Entry<'_, R>) -> io::Result<(Uid, Gid)> {
+    let number = |id: u64| u32::try_from(id).map_err(|_| refused("an owner out of range"));
+    Ok((Uid::from_raw(number(entry.header().uid()?)?), Gid::from_raw(number(entry.header().gid()?)?)))
+}
+
+fn finish<R: Read>(file: impl AsFd, entry: &Entry<'_, R>) -> io::Result<()> {
+    let (uid, gid) = owner(entry)?;
+    fchown(&file, Some(uid), Some(gid))?;
+    Ok(fchmod(&file, Mode::from_bits_truncate(entry.header().mode()? & 0o1777))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use tar::{Builder, Header};
+
+    use super::*;
+
+    struct Tar(Builder<Vec<u8>>);
+
+    impl Tar {
+        fn new() -> Self {
+            Self(Builder::new(Vec::new()))
+        }
+
+        /// Writes the path as it is: the builder would refuse what these tests are about.
+        fn add(mut self, path: &str, kind: EntryType, link: &str, data: &str) -> Self {
+            let mut header = Header::new_gnu();
+            header.as_mut_bytes()[..path.len()].copy_from_slice(path.as_bytes());
+            header.as_mut_bytes()[157..157 + link.len()].copy_from_slice(link.as_bytes());
+            header.set_entry_type(kind);
+            header.set_mode(0o6755);
+            header.set_uid(nix::unistd::getuid().as_raw().into());
+            header.set_gid(nix::unistd::getgid().as_raw().into());
+            header.set_size(data.len() as u64);
+            header.set_cksum();
+            self.0.append(&header, data.as_bytes()).expect("appended");
+            self
+        }
+
+        fn unpack(self) -> (tempfile::TempDir, Result<(), String>) {
+            let dir = tempfile::tempdir().expect("a directory");
+            let bytes = self.0.into_inner().expect("finished");
+            let unpacked = unpack(bytes.as_slice(), &dir.path().join("."));
+            (dir, unpacked.map_err(|error| error.to_string()))
+        }
+    }
+
+    #[test]
+    fn files_and_links_are_unpacked() {
+        let (dir, unpacked) = Tar::new()
+            .add("./usr/bin/", EntryType::Directory, "", "")
+            .add("usr/bin/tool", EntryType::Regular, "", "old")
+            .add("usr/bin/tool", EntryType::Regular, "", "new")
+            .add("bin", EntryType::Symlink, "/usr/bin", "")
+            .add("bin/same", EntryType::Link, "usr/bin/tool", "")
+            .unpack();
+        assert_eq!(unpacked, Ok(()));
+        let same = dir.path().join("usr/bin/same");
+        assert_eq!(fs::read_to_string(&same).expect("a file"), "new");
+        assert_eq!(same.metadata().expect("a file").permissions().mode() & 0o7777, 0o755);
+    }
+
+    #[test]
+    fn nothing_leads_out() {
+        let regular = |path| Tar::new().add(path, EntryType::Regular, "", "x");
+        for (hostile, why) in [
+            (regular("../out"), "a path that leads out"),
+            (regular("/etc/out"), "a path that leads out"),
+            (regular("a/../../out"), "a path that leads out"),
+            (Tar::new().add("hard", EntryType::Link, "../../etc/passwd", ""), "a path that leads out"),
+            (Tar::new().add("hard", EntryType::Link, "/etc/passwd", ""), "a path that leads out"),
+            (
+                Tar::new().add("null", EntryType::Char, "", ""),
+                "only files, directories and links are unpacked",
+            ),
+            (
+                Tar::new().add("pipe", EntryType::Fifo, "", ""),
+                "only files, directories and links are unpacked",
+            ),
+        ] {
+            let (_dir, unpacked) = hostile.unpack();
+            let error = unpacked.expect_err("refused");
+            assert!(error.ends_with(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn symlinks_are_followed_within_the_image_only() {
+        let (dir, unpacked) = Tar::new()
+            .add("up", EntryType::Symlink, "../../../../..", "")
+            .add("up/inside", EntryType::Regular, "", "x")
+            .add("etc", EntryType::Directory, "", "")
+            .add("abs", EntryType::Symlink, "/etc", "")
+            .add("abs/inside", EntryType::Regular, "", "x")
+            .add("file", EntryType::Symlink, "/etc/elsewhere", "")
+            .add("file", EntryType::Regular, "", "x")
+            .unpack();
+        assert_eq!(unpacked, Ok(()));
+        assert!(["inside", "etc/inside", "file"].iter().all(|path| dir.path().join(path).is_file()));
+        assert!(!dir.path().join("etc/elsewhere").exists());
+    }
+}

@@ -1,0 +1,81 @@
+//! What an operator tells an agent.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::drivers::DriverSwitches;
+
+/// An agent's settings.
+#[derive(Debug, Clone)]
+pub struct AgentConfig {
+    /// Holds all that the agent keeps; used by one agent at a time.
+    pub data_dir: PathBuf,
+    /// Addresses of servers, as `host:port`; any of them will do.
+    pub servers: Vec<String>,
+    /// The node's name; empty for the host's.
+    pub node_name: String,
+    /// The datacenter's name.
+    pub datacenter: String,
+    /// The node pool's name.
+    pub node_pool: String,
+    /// The operator's own class; may be empty.
+    pub node_class: String,
+    /// The operator's own labels.
+    pub meta: BTreeMap<String, String>,
+    /// The address on which allocations' ports are reached.
+    pub host_ip: String,
+    /// MHz; 0 to find out.
+    pub cpu_mhz: u32,
+    /// MiB; 0 to find out.
+    pub memory_mb: u32,
+    /// MHz that allocations may not have.
+    pub reserved_cpu_mhz: u32,
+    /// MiB that allocations may not have.
+    pub reserved_memory_mb: u32,
+    /// MiB of disk that allocations may not have.
+    pub reserved_disk_mb: u32,
+    /// Host ports that allocations may not have.
+    pub reserved_ports: Vec<u16>,
+    /// First and last port handed out to allocations that name none.
+    pub dynamic_ports: (u16, u16),
+    /// Which drivers are on.
+    pub drivers: DriverSwitches,
+    /// The OCI runtime's path; empty to look for crun, then runc.
+    pub container_runtime: String,
+    /// Directories whose contents may be images of containers; with none there are no images. Whoever may name any path
+    /// may read any file of the host.
+    pub image_dirs: Vec<PathBuf>,
+    /// The command that becomes a keeper when a directory is appended: this binary and its subcommand.
+    pub keeper_command: Vec<String>,
+    /// How long task events wait for company on their way to the servers.
+    pub update_delay: Duration,
+}
+
+impl AgentConfig {
+    /// Settings of a node that runs mock tasks and containers, and dials `servers`.
+    pub fn new(data_dir: impl Into<PathBuf>, servers: Vec<String>, keeper_command: Vec<String>) -> Self {
+        Self {
+            data_dir: data_dir.into(),
+            servers,
+            node_name: String::new(),
+            datacenter: "dc1".into(),
+            node_pool: "default".into(),
+            node_class: String::new(),
+            meta: BTreeMap::new(),
+            host_ip: "127.0.0.1".into(),
+            cpu_mhz: 0,
+            memory_mb: 0,
+            reserved_cpu_mhz: 0,
+            reserved_memory_mb: 0,
+            reserved_disk_mb: 0,
+            reserved_ports: Vec::new(),
+            dynamic_ports: (20_000, 32_000),
+            drivers: DriverSwitches { mock_driver: true, raw_exec: false, containers: true },
+            container_runtime: String::new(),
+            image_dirs: Vec::new(),
+            keeper_command,
+            update_delay: Duration::from_secs(1),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The connection to a server: dials, reads and writes frames, dials again.
+
+use std::time::Duration;
+
+use berth_api::agent::{Down, DownFrame, Up, UpFrame, decode_frame, encode_frame};
+use bytes::BytesMut;
+use nix::sys::socket::{setsockopt, sockopt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+use super::data_dir::random;
+use crate::failure::{Doing, Failure};
+
+/// The agent's one session on its connection.
+const SESSION: u32 = 1;
+
+/// Messages that wait for the connection. The session bounds its updates, so that only a stuck connection fills it.
+const SESSION_MAX: usize = 32;
+const CHUNKS_MAX: usize = 4;
+const DOWN_MAX: usize = 64;
+
+const DIAL_MAX: Duration = Duration::from_secs(5);
+const RETRY_MIN: Duration = Duration::from_millis(200);
+const RETRY_MAX: Duration = Duration::from_secs(30);
+
+/// How long sent data may go unacknowledged before the server counts as gone.
+const UNACKNOWLEDGED_MS_MAX: u32 = 15_000;
+const READ_BUFFER_BYTES: usize = 64 << 10;
+
+/// The ways into a connection. The session's messages overtake pieces of files.
+pub(super) struct Lines {
+    pub(super) session: mpsc::Sender<Up>,
+    pub(super) chunks: mpsc::Sender<Up>,
+}
+
+/// What the connection tells the agent.
+pub(super) enum Link {
+    /// There is a connection.
+    Up(Lines),
+    Message(DownFrame),
+    /// There is none any more.
+    Down,
+}
+
+/// Keeps dialing until nobody listens any more.
+pub(super) async fn keep_connected(servers: Vec<String>, links: mpsc::Sender<Link>) {
+    let mut retry = Backoff::default();
+    let mut turn = random_below(servers.len());
+    while !links.is_closed() && !servers.is_empty() {
+        let server = &servers[turn % servers.len()];
+        match dial(server).await {
+            Ok(stream) => {
+                tracing::info!(%server, "connected");
+                let heard = talk(stream, &links).await;
+                // Only a server that speaks is worth dialing again at once.
+                if heard.is_ok_and(|heard| heard) {
+                    retry = Backoff::default();
+                }
+                tracing::info!(%server, "disconnected");
+            }
+            Err(failure) => tracing::warn!(%failure, "no connection"),
+        }
+        turn += 1;
+        if links.is_closed() {
+            return;
+        }
+        sleep(retry.next()).await;
+    }
+}
+
+pub(super) fn channel() -> (mpsc::Sender<Link>, mpsc::Receiver<Link>) {
+    mpsc::channel(DOWN_MAX)
+}
+
+/// Random pauses that grow, so that a dead server's agents do not come back all at once.
+#[derive(Default)]
+struct Backoff {
+    tries: u32,
+}
+
+impl Backoff {
+    fn next(&mut self) -> Duration {
+        let most = RETRY_MIN.saturating_mul(1 << self.tries.min(16)).min(RETRY_MAX);
+        self.tries += 1;
+        let ms = usize::try_from(most.as_millis()).unwrap_or(usize::MAX);
+        RETRY_MIN / 4 + Duration::from_millis(random_below(ms) as u64)
+    }
+}
+
+fn random_below(limit: usize) -> usize {
+    let bytes = random(8).unwrap_or_default();
+    let number = bytes.try_into().map_or(0, u64::from_le_bytes);
+    (number % limit.max(1) as u64) as usize
+}
+
+async fn dial(server: &str) -> Result<TcpStream, Failure> {
+    let doing = || format!("connect to the server {server}");
+    let connected = timeout(DIAL_MAX, TcpStream::connect(server)).await;
+    let stream = connected.map_err(|_| Failure::other(doing(), "no answer in time"))?.doing(doing)?;
+    stream.set_nodelay(true).doing(doing)?;
+    setsockopt(&stream, sockopt::KeepAlive, &true).doing(doing)?;
+    setsockopt(&stream, sockopt::TcpUserTimeout, &UNACKNOWLEDGED_MS_MAX).doing(doing)?;
+    Ok(stream)
+}
+
+/// Carries messages both ways until one side ends; whether the server has said anything.
+async fn talk(stream: TcpStream, links: &mpsc::Sender<Link>) -> Result<bool, mpsc::error::SendError<Link>> {
+    let (session, session_up) = mpsc::channel(SESSION_MAX);
+    let (chunks, chunks_up) = mpsc::channel(CHUNKS_MAX);
+    links.send(Link::Up(Lines { session, chunks })).await?;
+    let (read, write) = stream.into_split();
+    let mut heard = false;
+    tokio::select! {
+        () = receive(read, links, &mut heard) => {}
+        () = send(write, session_up, chunks_up) => {}
+    }
+    links.send(Link::Down).await?;
+    Ok(heard)
+}
+
+async fn receive(mut read: OwnedReadHalf, links: &mpsc::Sender<Link>, heard: &mut bool) {
+    let mut buffer = BytesMut::with_capacity(READ_BUFFER_BYTES);
+    loop {
+        match decode_frame::<DownFrame>(&mut buffer) {
+            Ok(Some(frame)) => {
+                *heard |= !matches!(frame.message, Some(Down::Refused(_)));
+                if links.send(Link::Message(frame)).await.is_err() {
+                    return;
+                }
+            }
+            Ok(None) => {
+                if !matches!(read.read_buf(&mut buffer).await, Ok(read) if read > 0) {
+                    return;
+                }
+            }
+            Err(error) => return tracing::warn!(%error, "the server breaks the protocol"),
+        }
+    }
+}
+
+/// Until the agent lets go of the session's line, or the server of the connection.
+async fn send(mut write: OwnedWriteHalf, mut session: mpsc::Receiver<Up>, mut chunks: mpsc::Receiver<Up>) {
+    let mut buffer = BytesMut::new();
+    loop {
+        let message = tokio::select! {
+            biased;
+            message = session.recv() => message,
+            Some(chunk) = chunks.recv() => Some(chunk),
+        };
+        let Some(message) = message else { return };
+        buffer.clear();
+        encode_frame(&UpFrame { session: SESSION, message: Some(message) }, &mut buffer);
+        if write.write_all(&buffer).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_stay_bounded() {
+        let mut backoff = Backoff::default();
+        let pauses: Vec<_> = (0..40).map(|_| backoff.next()).collect();
+        assert!(pauses[0] <= RETRY_MIN * 2);
+        assert!(pauses.iter().all(|pause| *pause >= RETRY_MIN / 4 && *pause <= RETRY_MAX + RETRY_MIN));
+    }
+}

@@ -1,0 +1,152 @@
+//! The agent's data directory: who may use it, who the node is, and what it ran.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use berth_api::agent::{AllocId, Identity};
+use nix::fcntl::{Flock, FlockArg};
+
+use crate::failure::{Doing, Failure};
+use crate::lifecycle::AllocRecord;
+use crate::place::AllocPlace;
+use crate::{disk, proc};
+
+const NODE_RECORD: &str = "node";
+const ALLOC_RECORD: &str = "record";
+
+/// Who the node is.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+struct NodeRecord {
+    #[prost(bytes = "vec", tag = "1")]
+    node_id: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    secret: Vec<u8>,
+    #[prost(uint64, tag = "3")]
+    epoch: u64,
+}
+
+/// A data directory that nobody else uses.
+#[derive(Debug)]
+pub(crate) struct DataDir {
+    path: PathBuf,
+    _lock: Flock<File>,
+}
+
+impl DataDir {
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        // Passable for tasks with users of their own, but not to be listed.
+        [path, &path.join("allocs")].into_iter().try_for_each(|dir| make_dir(dir, 0o711))?;
+        make_dir(&path.join("images"), 0o700)?;
+        let path = path.canonicalize().doing(|| format!("open {}", path.display()))?;
+        let lock = lock(&path)?;
+        Ok(Self { path, _lock: lock })
+    }
+
+    pub(crate) fn image_cache(&self) -> PathBuf {
+        self.path.join("images")
+    }
+
+    pub(crate) fn place(&self, alloc: AllocId) -> AllocPlace {
+        AllocPlace::new(&self.path, alloc)
+    }
+
+    /// Who the node is, made up at the first start, and the number of this start.
+    pub(crate) fn identify(&self) -> Result<(Identity, u64), Failure> {
+        let known = disk::read::<NodeRecord>(&self.path, NODE_RECORD)?;
+        let mut record = match known {
+            Some(record) => record,
+            None => NodeRecord { node_id: random(16)?, secret: random(32)?, epoch: 0 },
+        };
+        record.epoch += 1;
+        disk::write(&self.path, NODE_RECORD, &record)?;
+        let doing = || format!("read {}", self.path.join(NODE_RECORD).display());
+        let node_id = record.node_id.try_into().map_err(|_| Failure::other(doing(), "damaged node id"))?;
+        Ok((Identity { node_id, secret: record.secret, boot_id: proc::boot_id() }, record.epoch))
+    }
+
+    pub(crate) fn write(&self, alloc: AllocId, record: &AllocRecord) -> Result<(), Failure> {
+        let place = self.place(alloc);
+        if !place.root().exists() {
+            make_dir(place.root(), 0o700)?;
+            disk::sync_dir(&self.path.join("allocs")).doing(|| "write the list of allocations".into())?;
+        }
+        disk::write(place.root(), ALLOC_RECORD, record)
+    }
+
+    /// All records there are. One that cannot be read is an error: what it told of might still run.
+    pub(crate) fn read_all(&self) -> Result<Vec<AllocRecord>, Failure> {
+        let allocs = self.path.join("allocs");
+        let entries = fs::read_dir(&allocs).doing(|| format!("list {}", allocs.display()))?;
+        let records = entries.flatten().map(|entry| disk::read(&entry.path(), ALLOC_RECORD));
+        records.filter_map(Result::transpose).collect()
+    }
+
+    pub(crate) fn remove(&self, alloc: AllocId) {
+        let place = self.place(alloc);
+        if let Err(error) = fs::remove_dir_all(place.root())
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(%alloc, %error, "could not remove the allocation's directory");
+        }
+    }
+}
+
+/// Makes a directory and all it lies in; `mode` is set even if it was there.
+pub(crate) fn make_dir(path: &Path, mode: u32) -> Result<(), Failure> {
+    let doing = || format!("make {}", path.display());
+    DirBuilder::new().recursive(true).mode(0o711).create(path).doing(doing)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).doing(doing)
+}
+
+fn lock(path: &Path) -> Result<Flock<File>, Failure> {
+    let doing = || format!("use the data directory {}", path.display());
+    let file = File::options().create(true).read(true).append(true).open(path.join("lock")).doing(doing)?;
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(mut lock) => {
+            lock.set_len(0).doing(doing)?;
+            lock.write_all(std::process::id().to_string().as_bytes()).doing(doing)?;
+            Ok(lock)
+        }
+        Err((mut file, nix::errno::Errno::EWOULDBLOCK)) => {
+            let mut pid = String::new();
+            file.read_to_string(&mut pid).doing(doing)?;
+            Err(Failure::other(doing(), format!("it is used by the agent with pid {pid}")))
+        }
+        Err((_, errno)) => Err(Failure::new(doing(), errno)),
+    }
+}
+
+pub(crate) fn random(bytes: usize) -> Result<Vec<u8>, Failure> {
+    let mut out = vec![0; bytes];
+    let source = File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut out));
+    source.doing(|| "read random bytes".into())?;
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_keeps_its_identity_and_counts_its_starts() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let open = || DataDir::open(dir.path()).expect("open").identify().expect("an identity");
+        let (first, second) = (open(), open());
+        assert_eq!((first.0, first.1 + 1), second);
+        let mode = dir.path().join("node").metadata().expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_data_directory_has_one_user() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let _first = DataDir::open(dir.path()).expect("open");
+        let refusal = DataDir::open(dir.path()).expect_err("in use").to_string();
+        assert!(
+            refusal.ends_with(&format!("it is used by the agent with pid {}", std::process::id())),
+            "{refusal}"
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! The environment of a task, with the names that job files expect.
+
+use std::collections::BTreeMap;
+
+use berth_api::agent::{GroupSpec, TaskSpec};
+
+use crate::drivers::Base;
+use crate::lifecycle::RunWish;
+use crate::place::AllocPlace;
+
+/// What a command without isolation takes over from the agent's own environment; all else might be a secret.
+const INHERITED: [&str; 8] = ["PATH", "HOME", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL"];
+
+const CONTAINER_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Where a task sees its directories: (shared, local, secrets).
+fn dirs(base: Base, place: &AllocPlace, task: &str) -> [String; 3] {
+    match base {
+        Base::Container => ["/alloc", "/local", "/secrets"].map(str::to_owned),
+        Base::Host => {
+            let task = place.task_dir(task);
+            [place.shared_dir(), task.join("local"), task.join("secrets")]
+                .map(|dir| dir.to_string_lossy().into_owned())
+        }
+    }
+}
+
+/// All but the job's own variables, which may refer to these.
+pub(crate) fn environment(
+    wish: &RunWish,
+    task: &TaskSpec,
+    place: &AllocPlace,
+    base: Base,
+    node_datacenter: &str,
+    host_ip: &str,
+) -> BTreeMap<String, String> {
+    let group = &*wish.group;
+    let mut env = inherited(base);
+    let mut set = |name: &str, value: String| {
+        env.insert(format!("NOMAD_{name}"), value);
+    };
+    let [alloc_dir, task_dir, secrets_dir] = dirs(base, place, &task.name);
+    set("ALLOC_ID", wish.alloc.to_string());
+    set("SHORT_ALLOC_ID", wish.alloc.to_string()[..8].into());
+    set("ALLOC_NAME", format!("{}.{}[{}]", group.job_id, group.group, wish.name_index));
+    set("ALLOC_INDEX", wish.name_index.to_string());
+    set("ALLOC_DIR", alloc_dir);
+    set("TASK_DIR", task_dir);
+    set("SECRETS_DIR", secrets_dir);
+    set("TASK_NAME", task.name.clone());
+    set("GROUP_NAME", group.group.clone());
+    set("JOB_ID", group.job_id.clone());
+    set("JOB_NAME", group.job_name.clone());
+    set("NAMESPACE", group.namespace.clone());
+    set("REGION", group.region.clone());
+    set("DC", node_datacenter.into());
+    set("CPU_LIMIT", task.cpu_mhz.to_string());
+    set("MEMORY_LIMIT", task.memory_mb.to_string());
+    for port in &wish.ports {
+        let label = env_name(&port.label);
+        set(&format!("IP_{label}"), host_ip.into());
+        set(&format!("HOST_PORT_{label}"), port.host_port.to_string());
+        set(&format!("PORT_{label}"), port.host_port.to_string());
+        set(&format!("ADDR_{label}"), format!("{host_ip}:{}", port.host_port));
+    }
+    for (key, value) in labels(group, task) {
+        set(&format!("META_{}", env_name(key)), value.clone());
+        set(&format!("META_{}", env_name(key).to_uppercase()), value.clone());
+    }
+    env
+}
+
+fn inherited(base: Base) -> BTreeMap<String, String> {
+    match base {
+        Base::Container => [("PATH".to_owned(), CONTAINER_PATH.to_owned())].into(),
+        Base::Host => INHERITED
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))
+            .collect(),
+    }
+}
+
+fn labels<'a>(group: &'a GroupSpec, task: &'a TaskSpec) -> BTreeMap<&'a String, &'a String> {
+    group.meta.iter().chain(&task.meta).collect()
+}
+
+/// A label as part of a variable's name.
+fn env_name(label: &str) -> String {
+    label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use berth_api::agent::{AllocId, PortBinding};
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn a_task_is_told_who_and_where_it_is() {
+        let group = GroupSpec {
+            job_id: "web".into(),
+            job_name: "Web".into(),
+            group: "front".into(),
+            namespace: "default".into(),
+            region: "global".into(),
+            meta: [("team-x".to_owned(), "a".to_owned())].into(),
+            ..GroupSpec::default()
+        };
+        let wish = RunWish {
+            alloc: AllocId([0x11; 16]),
+            name_index: 2,
+            group: group.into(),
+            ports: [PortBinding { label: "http".into(), host_port: 20_001, to: 80 }].into(),
+            after: Box::default(),
+            job_version: 0,
+        };
+        let task = TaskSpec { name: "nginx".into(), cpu_mhz: 100, memory_mb: 300, ..TaskSpec::default() };
+        let place = AllocPlace::new(Path::new("/data"), wish.alloc);
+        let env = environment(&wish, &task, &place, Base::Container, "dc1", "10.0.0.1");
+        let lines: Vec<_> = env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        expect![[r#"
+            NOMAD_ADDR_http=10.0.0.1:20001
+            NOMAD_ALLOC_DIR=/alloc
+            NOMAD_ALLOC_ID=11111111-1111-1111-1111-111111111111
+            NOMAD_ALLOC_INDEX=2
+            NOMAD_ALLOC_NAME=web.front[2]
+            NOMAD_CPU_LIMIT=100
+            NOMAD_DC=dc1
+            NOMAD_GROUP_NAME=front
+            NOMAD_HOST_PORT_http=20001
+            NOMAD_IP_http=10.0.0.1
+            NOMAD_JOB_ID=web
+            NOMAD_JOB_NAME=Web
+            NOMAD_MEMORY_LIMIT=300
+            NOMAD_META_TEAM_X=a
+            NOMAD_META_team_x=a
+            NOMAD_NAMESPACE=default
+            NOMAD_PORT_http=20001
+            NOMAD_REGION=global
+            NOMAD_SECRETS_DIR=/secrets
+            NOMAD_SHORT_ALLOC_ID=11111111
+            NOMAD_TASK_DIR=/local
+            NOMAD_TASK_NAME=nginx
+            PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"#]]
+        .assert_eq(&lines.join("\n"));
+        let host = environment(&wish, &task, &place, Base::Host, "dc1", "10.0.0.1");
+        assert_eq!(
+            host["NOMAD_TASK_DIR"],
+            "/data/allocs/11111111-1111-1111-1111-111111111111/tasks/nginx/local"
+        );
+    }
+}

@@ -1,0 +1,217 @@
+//! A task that a keeper keeps, seen from the agent.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use nix::fcntl::{Flock, FlockArg, OFlag};
+use prost::Message;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::process::Command;
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+use super::runner::{Begin, Runner, TaskCommand};
+use crate::failure::{Doing, Failure};
+use crate::keeper::plan::{COMPLAINTS_FILE, ExitRecord, LOCK_FILE, Plan, SOCKET_FILE, StartRecord};
+use crate::lifecycle::{Event, Exit, Found, StartFailure, StartFailureKind, TaskRef};
+use crate::proc;
+
+/// How long a keeper may take to be ready; it waits up to 10 s for the one before it.
+const READY_WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// How often a keeper is looked for, or made anew, before the agent gives up on it; with a pause in between.
+const TRIES_MAX: u32 = 100;
+const TRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the disk and the lock tell of one start of a task.
+enum State {
+    /// A keeper lives.
+    Kept,
+    /// It was started, and its keeper is gone.
+    Orphaned,
+    Ended(ExitRecord),
+    Rebooted,
+    NeverStarted,
+}
+
+/// A keeper's directory, and the command that makes a keeper.
+struct Keeper<'a> {
+    dir: PathBuf,
+    command: &'a [String],
+}
+
+/// Sees to one start of a task until it has ended, or this future is dropped; the task does not mind.
+pub(super) async fn see_to(runner: &Runner, begin: Begin<Plan>, mut commands: mpsc::Receiver<TaskCommand>) {
+    let keeper = Keeper { dir: runner.keeper_dir.clone(), command: &runner.context.keeper_command };
+    let of = runner.of;
+    if let Begin::Start(plan) = &begin
+        && let Err(failure) = keeper.start(plan).await
+    {
+        tracing::warn!(?of, %failure, "could not start a keeper");
+    }
+    let mut told = false;
+    for _ in 0..TRIES_MAX {
+        if let Ok(link) = keeper.attach().await {
+            if !told {
+                runner.tell(keeper.started(of, &begin)).await;
+                told = true;
+            }
+            link.serve(&mut commands).await;
+        }
+        match keeper.state(of.attempt) {
+            Ok(State::Ended(exit)) => return runner.tell(ended(of, exit)).await,
+            Ok(State::Rebooted) => return runner.tell(Event::Recovered(of, Found::Rebooted)).await,
+            Ok(State::NeverStarted) => return runner.tell(never_started(of, &begin, &keeper)).await,
+            Ok(State::Orphaned) => keeper.adopt().await,
+            Ok(State::Kept) => {}
+            Err(failure) => tracing::warn!(?of, %failure, "could not tell how the task fares"),
+        }
+        sleep(TRY_PAUSE).await;
+    }
+    runner.tell(Event::Exited(of, unknown(runner.context.clock.now_ns()))).await;
+}
+
+fn unknown(at_ns: u64) -> Exit {
+    let message = "how it fares is unknown: its keeper cannot be reached".into();
+    Exit { exit_code: -1, message, at_ns, ..Exit::default() }
+}
+
+fn never_started(of: TaskRef, begin: &Begin<Plan>, keeper: &Keeper<'_>) -> Event {
+    match begin {
+        Begin::Recover => Event::Recovered(of, Found::Nothing),
+        Begin::Start(_) => {
+            let complaints = std::fs::read_to_string(keeper.dir.join(COMPLAINTS_FILE)).unwrap_or_default();
+            let message = format!("start the task's keeper: it ended at once: {}", complaints.trim());
+            Event::StartFailed(of, StartFailure { kind: StartFailureKind::Recoverable, message })
+        }
+    }
+}
+
+fn ended(of: TaskRef, exit: ExitRecord) -> Event {
+    if exit.start_failed {
+        let kind = if exit.recoverable { StartFailureKind::Recoverable } else { StartFailureKind::Driver };
+        return Event::StartFailed(of, StartFailure { kind, message: exit.message });
+    }
+    let ExitRecord { exit_code, signal, oom_killed, message, finished_ns, .. } = exit;
+    Event::Exited(of, Exit { exit_code, signal, oom_killed, message, at_ns: finished_ns })
+}
+
+impl Keeper<'_> {
+    /// Returns once the keeper listens, or has ended.
+    async fn start(&self, plan: &Plan) -> Result<(), Failure> {
+        self.call(&[], &plan.encode_to_vec()).await
+    }
+
+    async fn adopt(&self) {
+        if let Err(failure) = self.call(&["adopt"], &[]).await {
+            tracing::warn!(dir = %self.dir.display(), %failure, "could not start a keeper");
+        }
+    }
+
+    async fn call(&self, verb: &[&str], input: &[u8]) -> Result<(), Failure> {
+        let doing = || format!("start a keeper in {}", self.dir.display());
+        let complaints = File::create(self.dir.join(COMPLAINTS_FILE)).doing(doing)?;
+        let (program, args) =
+            self.command.split_first().ok_or_else(|| Failure::other(doing(), "no command"))?;
+        let mut command = Command::new(program);
+        command.args(args).args(verb).arg(&self.dir).env_clear();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(complaints);
+        let mut child = command.spawn().doing(doing)?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(input).await.doing(doing)?;
+        }
+        if let Some(mut stdout) = child.stdout.take() {
+            // It closes its standard output when it is ready. The runtime reaps it, whenever it ends.
+            let ready = async { stdout.read_to_end(&mut Vec::new()).await };
+            let _ = timeout(READY_WAIT_MAX, ready).await;
+        }
+        Ok(())
+    }
+
+    /// Connects, and waits until the task runs.
+    async fn attach(&self) -> io::Result<Link> {
+        // A socket's path has room for some 100 bytes; through the open directory it is always short.
+        let dir = nix::fcntl::open(
+            &self.dir,
+            OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC,
+            nix::sys::stat::Mode::empty(),
+        )?;
+        let path = format!("/proc/self/fd/{}/{SOCKET_FILE}", dir.as_raw_fd());
+        let mut link = Link { stream: BufReader::new(UnixStream::connect(path).await?) };
+        if link.line().await? { Ok(link) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+
+    fn started(&self, of: TaskRef, begin: &Begin<Plan>) -> Event {
+        let start = StartRecord::read(&self.dir).ok().flatten().unwrap_or_default();
+        let at_ns = start.started_ns;
+        match begin {
+            Begin::Start(_) => Event::Started { of, at_ns },
+            Begin::Recover => Event::Recovered(of, Found::Running { started_ns: at_ns }),
+        }
+    }
+
+    /// The lock is looked at before the records: a keeper writes its last record before it lets go of the lock.
+    fn state(&self, attempt: u32) -> Result<State, Failure> {
+        let kept = is_locked(&self.dir.join(LOCK_FILE));
+        let end = ExitRecord::read(&self.dir)?;
+        if let Some(end) = end.filter(|end| end.attempt == attempt) {
+            return Ok(State::Ended(end));
+        }
+        let start = StartRecord::read(&self.dir)?;
+        let start = start.filter(|start| start.attempt == attempt);
+        Ok(match start {
+            _ if kept => State::Kept,
+            None => State::NeverStarted,
+            Some(start) if start.boot_id != proc::boot_id() => State::Rebooted,
+            Some(_) => State::Orphaned,
+        })
+    }
+}
+
+fn is_locked(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    Flock::lock(file, FlockArg::LockSharedNonblock).is_err()
+}
+
+/// A connection to a keeper whose task runs.
+struct Link {
+    stream: BufReader<UnixStream>,
+}
+
+impl Link {
+    /// False at the end. Keepers are trusted to write short lines.
+    async fn line(&mut self) -> io::Result<bool> {
+        let mut line = String::new();
+        Ok(self.stream.read_line(&mut line).await? > 0)
+    }
+
+    /// Passes commands on until the keeper is gone.
+    async fn serve(mut self, commands: &mut mpsc::Receiver<TaskCommand>) {
+        let (read, mut write) = self.stream.get_mut().split();
+        let mut read = BufReader::new(read);
+        let mut buffer = String::new();
+        loop {
+            buffer.clear();
+            tokio::select! {
+                read = read.read_line(&mut buffer) => match read {
+                    Ok(0) | Err(_) => return,
+                    Ok(_) => {}
+                },
+                Some(command) = commands.recv() => {
+                    let line = match command {
+                        TaskCommand::Signal(signal) => format!("signal {signal}\n"),
+                        TaskCommand::Kill => "kill\n".to_owned(),
+                    };
+                    if write.write_all(line.as_bytes()).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}

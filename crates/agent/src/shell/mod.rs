@@ -1,0 +1,323 @@
+//! The agent itself: executes what [`crate::lifecycle`] decides, and keeps a server told.
+
+mod clock;
+mod config;
+mod connection;
+mod data_dir;
+mod environment;
+mod fingerprint;
+mod interpolate;
+mod kept;
+mod mock;
+mod prepare;
+mod reads;
+mod runner;
+
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::agent::{AgentSession, AllocId, AllocStatus, DownFrame, Identity, TaskState, Told, Up};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use self::clock::Clock;
+pub use self::config::AgentConfig;
+use self::connection::{Lines, Link};
+use self::data_dir::DataDir;
+use self::reads::Reads;
+use self::runner::{Context, Runners, TaskCommand};
+use crate::drivers::{self, ContainerConfig};
+use crate::failure::Failure;
+use crate::lifecycle::{Action, Event, GroupCache, Node, StartFailure, StartFailureKind, TaskRef, wishes};
+
+/// News of tasks that wait to be taken in.
+const EVENTS_MAX: usize = 256;
+
+/// How long tasks are given to end when the agent stops and takes them along.
+const STOP_TASKS_MAX: Duration = Duration::from_secs(60);
+
+/// How long a stopping agent waits for its last words to be sent.
+const FLUSH_MAX: Duration = Duration::from_millis(500);
+
+/// What becomes of the tasks when the agent stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShutdownMode {
+    /// They run on; the next agent takes them up.
+    LeaveTasks,
+    /// They are stopped first.
+    StopTasks,
+}
+
+/// The agent of a node.
+pub struct Agent {
+    data: DataDir,
+    identity: Identity,
+    clock: Clock,
+    node: Node,
+    session: AgentSession,
+    groups: GroupCache,
+    context: Arc<Context>,
+    runners: Runners,
+    reads: Reads,
+    up: Option<Lines>,
+}
+
+impl Agent {
+    /// Runs an agent until `shutdown` is done.
+    ///
+    /// # Errors
+    /// When the data directory cannot be used, or what it holds cannot be read.
+    pub async fn run(
+        config: AgentConfig,
+        shutdown: impl Future<Output = ()>,
+        mode: ShutdownMode,
+    ) -> Result<(), Failure> {
+        let (links_sender, links) = connection::channel();
+        let (agent, events) = Self::open(&config)?;
+        let dialing = tokio::spawn(connection::keep_connected(config.servers, links_sender));
+        agent.work(links, events, shutdown, mode).await?;
+        // The agent's end of the connection is closed; what it said last may still be on its way.
+        let abort = dialing.abort_handle();
+        let _ = timeout(FLUSH_MAX, dialing).await;
+        abort.abort();
+        Ok(())
+    }
+
+    fn open(config: &AgentConfig) -> Result<(Self, mpsc::Receiver<Event>), Failure> {
+        let data = DataDir::open(&config.data_dir)?;
+        let (identity, epoch) = data.identify()?;
+        let clock = Clock::start();
+        let drivers = drivers::all(config.drivers, &containers(config, &data));
+        let node = fingerprint::fingerprint(config, &drivers);
+        let (sender, events) = mpsc::channel(EVENTS_MAX);
+        let node_id = AllocId(identity.node_id).to_string();
+        let context = Context::new(clock, node_id, node, drivers, config.keeper_command.clone(), sender);
+        let context = Arc::new(context);
+        let delay_ns = u64::try_from(config.update_delay.as_nanos()).unwrap_or(u64::MAX);
+        let agent = Self {
+            data,
+            clock,
+            node: Node::new(u64::from_le_bytes(*identity.node_id.first_chunk().unwrap_or(&[0; 8]))),
+            identity,
+            session: AgentSession::new(epoch, delay_ns),
+            groups: GroupCache::default(),
+            runners: Runners::new(context.clone()),
+            context,
+            reads: Reads::default(),
+            up: None,
+        };
+        Ok((agent, events))
+    }
+
+    async fn work(
+        mut self,
+        mut links: mpsc::Receiver<Link>,
+        mut events: mpsc::Receiver<Event>,
+        shutdown: impl Future<Output = ()>,
+        mode: ShutdownMode,
+    ) -> Result<(), Failure> {
+        self.restore()?;
+        let mut shutdown = pin!(shutdown);
+        let mut stop_by_ns = None;
+        loop {
+            self.speak();
+            if stop_by_ns.is_some() && self.node.allocs().all(|alloc| alloc.has_ended()) {
+                return Ok(());
+            }
+            tokio::select! {
+                () = &mut shutdown, if stop_by_ns.is_none() => {
+                    if mode == ShutdownMode::LeaveTasks {
+                        return Ok(());
+                    }
+                    stop_by_ns = Some(self.clock.now_ns() + STOP_TASKS_MAX.as_nanos() as u64);
+                    self.stop_all();
+                }
+                Some(link) = links.recv() => self.on_link(link),
+                Some(event) = events.recv() => self.handle(event),
+                () = self.clock.sleep_until(self.deadline()) => self.handle(Event::Tick),
+                () = self.clock.sleep_until(stop_by_ns) => {
+                    tracing::warn!("some tasks did not end in time");
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<u64> {
+        self.node.deadline().into_iter().chain(self.session.deadline()).min()
+    }
+
+    /// Takes up what an earlier run of the agent left.
+    fn restore(&mut self) -> Result<(), Failure> {
+        let mut actions = Vec::new();
+        for record in self.data.read_all()? {
+            let (id, position) = (AllocId::from_slice(&record.alloc_id), (record.term, record.index));
+            if let (Some(id), Some(status), false) = (id, &record.status, record.forgotten) {
+                self.session.restore(id, record.stop, status, position);
+            }
+            let restored = self.node.restore(record, &mut self.groups, &mut actions);
+            restored.map_err(|error| Failure::other("take up an allocation", error))?;
+        }
+        self.perform(actions);
+        self.handle(Event::Tick);
+        Ok(())
+    }
+
+    fn stop_all(&mut self) {
+        let all: Vec<_> = self.node.allocs().map(|alloc| alloc.id()).collect();
+        for alloc in all {
+            self.handle(Event::Stop { alloc, reason: "the agent stops".into() });
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        let mut actions = Vec::new();
+        self.node.handle(event, self.clock.now_ns(), &mut actions);
+        self.perform(actions);
+    }
+
+    /// Executes actions in order. What fails is news in turn.
+    fn perform(&mut self, actions: Vec<Action>) {
+        let mut queue = VecDeque::from(actions);
+        while let Some(action) = queue.pop_front() {
+            match action {
+                Action::Persist(alloc) => {
+                    if let Err(failure) = self.persist(alloc) {
+                        tracing::error!(%alloc, %failure, "could not write down an allocation");
+                        // What is not on disk may not be started: an agent that comes after would not know of it.
+                        let (starts, rest) = queue.into_iter().partition(|action| is_start(action, alloc));
+                        queue = rest;
+                        self.fail_starts(starts, &failure, &mut queue);
+                    }
+                }
+                Action::StartTask(of) => self.start(of),
+                Action::Recover(of) => self.recover(of),
+                Action::SignalTask(of) => self.signal(of),
+                Action::KillTask(of) => self.runners.command(of, TaskCommand::Kill),
+                Action::Report { alloc, urgent } => self.report(alloc, urgent),
+                Action::RemoveDir(alloc) => self.data.remove(alloc),
+            }
+        }
+    }
+
+    fn persist(&self, alloc: AllocId) -> Result<(), Failure> {
+        let Some(mut record) = self.node.record(alloc) else { return Ok(()) };
+        (record.term, record.index) = self.session.position();
+        self.data.write(alloc, &record)
+    }
+
+    fn fail_starts(&mut self, starts: VecDeque<Action>, failure: &Failure, queue: &mut VecDeque<Action>) {
+        for action in starts {
+            let Action::StartTask(of) = action else { continue };
+            let failure = StartFailure { kind: StartFailureKind::Recoverable, message: failure.to_string() };
+            let mut more = Vec::new();
+            self.node.handle(Event::StartFailed(of, failure), self.clock.now_ns(), &mut more);
+            queue.extend(more);
+        }
+    }
+
+    fn start(&mut self, of: TaskRef) {
+        if let Some(alloc) = self.node.alloc(of.alloc) {
+            self.runners.start(of, alloc.wish(), self.data.place(of.alloc));
+        }
+    }
+
+    fn recover(&mut self, of: TaskRef) {
+        if let Some(alloc) = self.node.alloc(of.alloc) {
+            self.runners.recover(of, alloc.wish(), self.data.place(of.alloc));
+        }
+    }
+
+    fn signal(&self, of: TaskRef) {
+        if let Some(alloc) = self.node.alloc(of.alloc) {
+            let signal = self.context.kill_signal(&alloc.wish().group.tasks[usize::from(of.task)]);
+            self.runners.command(of, TaskCommand::Signal(signal));
+        }
+    }
+
+    fn report(&mut self, alloc: AllocId, urgent: bool) {
+        let Some(status) = self.node.alloc(alloc).map(|alloc| alloc.status()) else { return };
+        self.session.observe(alloc, status, urgent, self.clock.now_ns());
+        let done = status.tasks.iter().filter(|task| task.state() == TaskState::Dead);
+        done.for_each(|task| self.reads.on_task_done(alloc, &task.name));
+    }
+
+    fn on_link(&mut self, link: Link) {
+        match link {
+            Link::Up(up) => {
+                let hello = self.session.hello(&self.identity, self.context.node.clone());
+                let _ = up.session.try_send(Up::Hello(hello));
+                self.up = Some(up);
+            }
+            Link::Down => self.disconnect(),
+            Link::Message(frame) => self.on_message(frame),
+        }
+    }
+
+    /// Dropping the sender ends the connection.
+    fn disconnect(&mut self) {
+        self.up = None;
+        self.session.disconnected();
+        self.reads.cancel_all();
+    }
+
+    fn on_message(&mut self, frame: DownFrame) {
+        let Some(message) = frame.message else { return };
+        match self.session.on_down(message, self.clock.now_ns()) {
+            None => {}
+            Some(Told::Wishes(desired)) => match wishes(desired, &mut self.groups) {
+                Ok(events) => events.into_iter().for_each(|event| self.handle(event)),
+                Err(error) => {
+                    tracing::error!(%error, "the server breaks the protocol");
+                    self.disconnect();
+                }
+            },
+            Some(Told::Refused(refused)) => {
+                tracing::error!(reason = refused.reason, "the server refuses this node");
+                self.disconnect();
+            }
+            Some(Told::FileRead(read)) => {
+                if let (Some(alloc), Some(up)) = (AllocId::from_slice(&read.alloc_id), &self.up) {
+                    let done = self.is_done(alloc, &read.task);
+                    self.reads.open(read, self.data.place(alloc), done, up.chunks.clone());
+                }
+            }
+            Some(Told::FileCredit(credit)) => self.reads.on_credit(credit.request, credit.bytes),
+            Some(Told::FileCancel(cancel)) => self.reads.on_cancel(cancel.request),
+        }
+    }
+
+    /// Whether a task will write no more: it is dead, or nobody knows it any more.
+    fn is_done(&self, alloc: AllocId, task: &str) -> bool {
+        let status: Option<&AllocStatus> = self.node.alloc(alloc).map(|alloc| alloc.status());
+        let task = status.and_then(|status| status.tasks.iter().find(|known| known.name == task));
+        task.is_none_or(|task| task.state() == TaskState::Dead)
+    }
+
+    /// Says what there is to say. A connection that takes nothing any more is given up.
+    fn speak(&mut self) {
+        while let Some(up) = &self.up {
+            let Ok(permit) = up.session.try_reserve() else {
+                let due = self.session.deadline().is_some_and(|at_ns| at_ns <= self.clock.now_ns());
+                return if due {
+                    self.disconnect()
+                };
+            };
+            match self.session.poll(self.clock.now_ns()) {
+                Some(message) => permit.send(message),
+                None => return,
+            }
+        }
+    }
+}
+
+fn containers(config: &AgentConfig, data: &DataDir) -> ContainerConfig {
+    let (runtime, image_dirs) = (config.container_runtime.clone(), config.image_dirs.clone());
+    ContainerConfig { runtime, image_dirs, cache_dir: data.image_cache() }
+}
+
+fn is_start(action: &Action, alloc: AllocId) -> bool {
+    matches!(action, Action::StartTask(of) if of.alloc == alloc)
+}

@@ -1,0 +1,102 @@
+//! All that has to be there before a task can be launched: directories, environment, settings.
+
+use std::os::unix::fs::lchown;
+use std::path::Path;
+
+use berth_api::agent::{LogSpec, TaskSpec};
+
+use super::data_dir::make_dir;
+use super::environment::environment;
+use super::interpolate::Names;
+use super::runner::Context;
+use crate::drivers::settings::setup;
+use crate::drivers::{Base, Driver, Launch, TaskContext};
+use crate::failure::{Doing, Failure};
+use crate::keeper::plan::LogPlan;
+use crate::lifecycle::{RunWish, StartFailure, TaskRef};
+use crate::place::{AllocPlace, is_plain_name};
+use crate::users;
+
+/// How many bytes a log file gets when the job asks for none.
+const LOG_FILE_MB_DEFAULT: u32 = 10;
+
+/// What is to be launched, and how its output is kept.
+pub(super) struct Prepared {
+    pub(super) launch: Launch,
+    pub(super) logs: LogPlan,
+}
+
+/// Makes ready one start of a task. Takes its time: to be called where blocking does no harm.
+pub(super) fn prepare(
+    context: &Context,
+    wish: &RunWish,
+    of: TaskRef,
+    place: &AllocPlace,
+) -> Result<Prepared, StartFailure> {
+    let spec = &wish.group.tasks[usize::from(of.task)];
+    if !is_plain_name(&spec.name) {
+        return Err(setup(format!("make the directory of task {:?}: its name cannot name one", spec.name)));
+    }
+    let driver = context.driver(&spec.driver);
+    let driver = driver.ok_or_else(|| {
+        setup(format!("find the driver {:?}: this node has none of that name", spec.driver))
+    })?;
+    let task = resolve(context, driver, wish, of, place)?;
+    let owner = if driver.base() == Base::Host { task.user.as_str() } else { "" };
+    make_dirs(place, &spec.name, owner)?;
+    let launch = driver.launch(&task)?;
+    Ok(Prepared { launch, logs: log_plan(place, spec) })
+}
+
+fn resolve<'a>(
+    context: &Context,
+    driver: &dyn Driver,
+    wish: &'a RunWish,
+    of: TaskRef,
+    place: &'a AllocPlace,
+) -> Result<TaskContext<'a>, StartFailure> {
+    let spec = &wish.group.tasks[usize::from(of.task)];
+    let node = &context.node;
+    let given = environment(wish, spec, place, driver.base(), &node.datacenter, &node.host_ip);
+    let names = Names { node_id: &context.node_id, node, env: &given };
+    let mut env = given.clone();
+    for (name, value) in &spec.env {
+        env.insert(name.clone(), names.replace(value)?);
+    }
+    let names = Names { env: &env, ..names };
+    let (config_json, user) = (names.replace_in_json(&spec.config_json)?, names.replace(&spec.user)?);
+    Ok(TaskContext { spec, wish, attempt: of.attempt, place, config_json, user, env })
+}
+
+fn log_plan(place: &AllocPlace, spec: &TaskSpec) -> LogPlan {
+    let LogSpec { max_files, max_file_size_mb, disabled } = spec.logs;
+    let file_mb = if max_file_size_mb == 0 { LOG_FILE_MB_DEFAULT } else { max_file_size_mb };
+    LogPlan {
+        dir: place.logs_dir().to_string_lossy().into_owned(),
+        task: spec.name.clone(),
+        files_max: max_files.max(1),
+        file_bytes_max: u64::from(file_mb) << 20,
+        disabled,
+    }
+}
+
+/// The allocation's root is private to the agent's user, unless a task has a user of its own: that one has to pass.
+fn make_dirs(place: &AllocPlace, task: &str, user: &str) -> Result<(), Failure> {
+    let (shared, own) = (place.shared_dir(), place.task_dir(task));
+    let passable = [place.root().to_owned(), place.root().join("tasks"), shared.clone()];
+    let private = [place.logs_dir(), place.root().join("keepers"), place.keeper_dir(task)];
+    let mode = if user.is_empty() { 0o700 } else { 0o711 };
+    passable.iter().try_for_each(|dir| make_dir(dir, mode))?;
+    private.iter().try_for_each(|dir| make_dir(dir, 0o700))?;
+    [shared.join("data"), shared.join("tmp")].iter().try_for_each(|dir| make_dir(dir, 0o1777))?;
+    let own =
+        [(own.join("local"), 0o755), (own.join("tmp"), 0o755), (own.join("secrets"), 0o700), (own, 0o755)];
+    own.iter().try_for_each(|(dir, mode)| make_dir(dir, *mode))?;
+    if user.is_empty() { Ok(()) } else { give(user, own.iter().map(|(dir, _)| dir.as_path())) }
+}
+
+fn give<'a>(user: &str, dirs: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
+    let user = users::find(user)?;
+    let give = |dir: &Path| lchown(dir, Some(user.uid.as_raw()), Some(user.gid.as_raw()));
+    dirs.map(|dir| give(dir).doing(|| format!("give {} to {}", dir.display(), user.name))).collect()
+}

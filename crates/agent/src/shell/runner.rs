@@ -1,0 +1,171 @@
+//! Tasks under way: one future for each, fed with commands, telling events.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use berth_api::agent::{AllocId, NodeSpec, TaskSpec};
+use nix::sys::signal::Signal;
+use tokio::sync::{Semaphore, mpsc};
+
+use super::clock::Clock;
+use super::prepare::prepare;
+use super::{kept, mock};
+use crate::drivers::mock::MockSettings;
+use crate::drivers::{Driver, Launch};
+use crate::keeper::plan::{LogPlan, Plan};
+use crate::lifecycle::{Event, RunWish, StartFailure, StartFailureKind, TaskRef};
+use crate::place::AllocPlace;
+
+/// How many tasks are prepared at a time.
+const PREPARING_MAX: usize = 8;
+
+/// Commands that wait for a task that has not started yet; later ones are dropped, and sent again by their deadlines.
+const COMMANDS_MAX: usize = 8;
+
+/// What all tasks of an agent share.
+pub(super) struct Context {
+    pub(super) clock: Clock,
+    pub(super) node_id: String,
+    pub(super) node: NodeSpec,
+    pub(super) drivers: Vec<Box<dyn Driver>>,
+    pub(super) keeper_command: Vec<String>,
+    pub(super) preparing: Semaphore,
+    pub(super) events: mpsc::Sender<Event>,
+}
+
+impl Context {
+    pub(super) fn new(
+        clock: Clock,
+        node_id: String,
+        node: NodeSpec,
+        drivers: Vec<Box<dyn Driver>>,
+        keeper_command: Vec<String>,
+        events: mpsc::Sender<Event>,
+    ) -> Self {
+        let preparing = Semaphore::new(PREPARING_MAX);
+        Self { clock, node_id, node, drivers, keeper_command, preparing, events }
+    }
+
+    pub(super) fn driver(&self, name: &str) -> Option<&dyn Driver> {
+        self.drivers.iter().find(|driver| driver.name() == name).map(|driver| &**driver)
+    }
+
+    /// The signal that asks this task to end.
+    pub(super) fn kill_signal(&self, spec: &TaskSpec) -> i32 {
+        let named = spec.kill_signal.parse::<Signal>().ok();
+        let default = || self.driver(&spec.driver).map_or(Signal::SIGTERM, Driver::kill_signal);
+        named.unwrap_or_else(default) as i32
+    }
+}
+
+/// What a task is to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TaskCommand {
+    Signal(i32),
+    Kill,
+}
+
+/// Whether a task is to be started, or one of an earlier run of the agent taken up.
+pub(super) enum Begin<T> {
+    Start(T),
+    Recover,
+}
+
+/// One start of a task.
+pub(super) struct Runner {
+    pub(super) context: Arc<Context>,
+    pub(super) of: TaskRef,
+    pub(super) keeper_dir: PathBuf,
+    wish: RunWish,
+    place: AllocPlace,
+}
+
+impl Runner {
+    pub(super) async fn tell(&self, event: Event) {
+        // The other end is gone when the agent stops; then nobody needs to know.
+        let _ = self.context.events.send(event).await;
+    }
+
+    fn spec(&self) -> &TaskSpec {
+        &self.wish.group.tasks[usize::from(self.of.task)]
+    }
+
+    async fn start(self, commands: mpsc::Receiver<TaskCommand>) {
+        let (context, wish, of, place) =
+            (self.context.clone(), self.wish.clone(), self.of, self.place.clone());
+        let permit = self.context.preparing.acquire().await;
+        let prepared = tokio::task::spawn_blocking(move || prepare(&context, &wish, of, &place)).await;
+        drop(permit);
+        match prepared {
+            Ok(Ok(prepared)) => match prepared.launch {
+                Launch::Mock(settings) => {
+                    mock::see_to(&self, Begin::Start(prepared.logs), &settings, commands).await
+                }
+                Launch::Kept(run) => {
+                    let keeper_args = self.context.keeper_command.iter().skip(1).cloned().collect();
+                    let plan = Plan { attempt: of.attempt, keeper_args, logs: prepared.logs, run: Some(run) };
+                    kept::see_to(&self, Begin::Start(plan), commands).await;
+                }
+            },
+            Ok(Err(failure)) => self.tell(Event::StartFailed(of, failure)).await,
+            Err(error) => {
+                let message = format!("prepare the task: {error}");
+                let failure = StartFailure { kind: StartFailureKind::Driver, message };
+                self.tell(Event::StartFailed(of, failure)).await;
+            }
+        }
+    }
+
+    async fn recover(self, commands: mpsc::Receiver<TaskCommand>) {
+        if self.spec().driver != "mock_driver" {
+            return kept::see_to(&self, Begin::Recover, commands).await;
+        }
+        match MockSettings::parse(&self.spec().config_json) {
+            Ok(settings) => mock::see_to(&self, Begin::<LogPlan>::Recover, &settings, commands).await,
+            Err(failure) => self.tell(Event::StartFailed(self.of, failure)).await,
+        }
+    }
+}
+
+/// The tasks under way.
+pub(super) struct Runners {
+    context: Arc<Context>,
+    tasks: BTreeMap<(AllocId, u16), mpsc::Sender<TaskCommand>>,
+}
+
+impl Runners {
+    pub(super) fn new(context: Arc<Context>) -> Self {
+        Self { context, tasks: BTreeMap::new() }
+    }
+
+    pub(super) fn start(&mut self, of: TaskRef, wish: &RunWish, place: AllocPlace) {
+        let (runner, commands) = self.runner(of, wish, place);
+        tokio::spawn(runner.start(commands));
+    }
+
+    pub(super) fn recover(&mut self, of: TaskRef, wish: &RunWish, place: AllocPlace) {
+        let (runner, commands) = self.runner(of, wish, place);
+        tokio::spawn(runner.recover(commands));
+    }
+
+    fn runner(
+        &mut self,
+        of: TaskRef,
+        wish: &RunWish,
+        place: AllocPlace,
+    ) -> (Runner, mpsc::Receiver<TaskCommand>) {
+        let (sender, receiver) = mpsc::channel(COMMANDS_MAX);
+        self.tasks.retain(|_, commands| !commands.is_closed());
+        self.tasks.insert((of.alloc, of.task), sender);
+        let keeper_dir = place.keeper_dir(&wish.group.tasks[usize::from(of.task)].name);
+        let runner = Runner { context: self.context.clone(), of, keeper_dir, wish: wish.clone(), place };
+        (runner, receiver)
+    }
+
+    pub(super) fn command(&self, of: TaskRef, command: TaskCommand) {
+        if let Some(task) = self.tasks.get(&(of.alloc, of.task)) {
+            let _ = task.try_send(command);
+        }
+    }
+}

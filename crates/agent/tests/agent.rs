@@ -1,0 +1,266 @@
+//! The agent as a process, between a server and its tasks.
+
+#[allow(dead_code)]
+mod common;
+#[path = "common/server.rs"]
+#[allow(dead_code)]
+mod server;
+#[path = "common/world.rs"]
+mod world;
+
+use std::fs;
+use std::process::Command;
+
+use berth_api::agent::{
+    AllocStatus, ClientStatus, Down, FileCredit, FileRead, TaskSpec, TaskState, WelcomeMode,
+};
+use common::{PATIENCE, agent_program, alloc_id, eventually};
+use prost::Message;
+use server::Server;
+use world::{World, run, shell, task};
+
+fn events(status: &AllocStatus) -> Vec<&'static str> {
+    status.tasks[0].events.iter().map(|event| event.kind().as_str()).collect()
+}
+
+#[test]
+fn a_mock_task_runs_to_its_end() {
+    let mut world = World::new();
+    let config = serde_json::json!({"run_for": "50ms", "stdout_string": "hello\n", "stdout_repeat": 2});
+    world.server.wish(vec![run(1, vec![task("m", "mock_driver", config)])], &[], &[], &[]);
+    world.server.wait_for_status(1, ClientStatus::Running);
+    let status = world.server.wait_for_status(1, ClientStatus::Complete);
+    assert_eq!(events(&status), ["Received", "Task Setup", "Started", "Terminated"]);
+    assert_eq!(world.server.read_log(1, "m", 0, false).as_deref(), Ok("hello\nhello\nhello\n"));
+}
+
+#[test]
+fn a_reconnect_costs_nothing_when_nothing_changed() {
+    let mut world = World::new();
+    world.server.wish(vec![run(1, vec![shell("t", "echo hi; exec sleep 100")])], &[], &[], &[]);
+    world.server.wait_for_status(1, ClientStatus::Running);
+    world.server.disconnect();
+    let (hello, mode) = world.server.accept();
+    assert_eq!((hello.epoch, mode), (1, WelcomeMode::Equal));
+    assert_eq!(hello.desired_digest, world.server.desired_digest().to_bytes());
+    world.server.wish(Vec::new(), &[1], &[], &[]);
+    let status = world.server.wait_for_status(1, ClientStatus::Complete);
+    assert_eq!(events(&status)[3..], ["Killing", "Terminated", "Killed"]);
+}
+
+#[test]
+fn a_command_gets_its_environment_and_its_log_is_read() {
+    let mut world = World::new();
+    let mut spec = shell(
+        "t",
+        "echo $NOMAD_ALLOC_NAME $MINE ${NOMAD_PORT_http} > $NOMAD_TASK_DIR/f; cat $NOMAD_TASK_DIR/f",
+    );
+    spec.env = [("MINE".to_owned(), "at-${NOMAD_ADDR_http}".to_owned())].into();
+    world.server.wish(vec![run(1, vec![spec])], &[], &[], &[]);
+    world.server.wait_for_status(1, ClientStatus::Complete);
+    assert_eq!(world.server.read_log(1, "t", 0, false).as_deref(), Ok("j.g[0] at-127.0.0.1:20000 20000\n"));
+    assert_eq!(world.server.read_log(1, "t", 6, true).as_deref(), Ok("20000\n"));
+    let missing = world.server.read_log(1, "nobody", 0, false).expect_err("no such task");
+    assert!(missing.starts_with("not found: "), "{missing}");
+
+    world.server.wish(Vec::new(), &[], &[1], &[]);
+    assert_eq!(world.server.read_log(1, "t", 6, true).as_deref(), Ok("20000\n"), "forgotten, not gone");
+    world.server.wish(Vec::new(), &[], &[], &[1]);
+    let root = world.path(1, "");
+    eventually("the directory to go", || (!root.exists()).then_some(()));
+}
+
+#[test]
+fn a_log_is_followed_to_its_end_within_the_credit() {
+    let mut world = World::new();
+    let script = "echo 12345; while [ ! -e ../go ]; do sleep 0.01; done; echo 6789";
+    world.server.wish(vec![run(1, vec![shell("t", script)])], &[], &[], &[]);
+    world.server.wait_for_status(1, ClientStatus::Running);
+    let (task, stream) = ("t".into(), "stdout".into());
+    let read = FileRead {
+        request: 3,
+        alloc_id: alloc_id(1).to_vec(),
+        task,
+        stream,
+        follow: true,
+        ..FileRead::default()
+    };
+    world.server.say(Down::FileRead(FileRead { credit_bytes: 4, ..read }));
+    let told =
+        |server: &Server| server.chunks.iter().flat_map(|chunk| chunk.data.to_vec()).collect::<Vec<_>>();
+    while told(&world.server).len() < 4 {
+        world.server.listen();
+    }
+    assert_eq!(told(&world.server), b"1234");
+    fs::write(world.path(1, "tasks/go"), "").expect("written");
+    world.server.say(Down::FileCredit(FileCredit { request: 3, bytes: 100 }));
+    while world.server.chunks.last().is_none_or(|chunk| !chunk.done) {
+        world.server.listen();
+    }
+    assert_eq!(told(&world.server), b"12345\n6789\n");
+}
+
+#[test]
+fn what_cannot_be_prepared_fails_with_a_reason() {
+    let mut world = World::new();
+    let bad = [
+        task("t", "vm", serde_json::json!({})),
+        task("t", "raw_exec", serde_json::json!({"command": "${attr.nonsense}"})),
+        task("t", "raw_exec", serde_json::json!({"comand": "x"})),
+        task("../t", "mock_driver", serde_json::json!({})),
+        task("t", "raw_exec", serde_json::json!({"command": "/nowhere"})),
+    ];
+    let messages = bad.into_iter().zip(1..).map(|(spec, number)| {
+        world.server.wish(vec![run(number, vec![spec])], &[], &[], &[]);
+        let status = world.server.wait_for_status(number, ClientStatus::Failed);
+        let event = &status.tasks[0].events[2];
+        let message = event.message.split(" in /").next().unwrap_or_default();
+        format!("{}: {message}", event.kind().as_str())
+    });
+    expect_test::expect![[r#"
+        Setup Failure: find the driver "vm": this node has none of that name
+        Setup Failure: replace ${attr.nonsense}: there is no such name
+        Setup Failure: read the settings of raw_exec: unknown field `comand`, expected one of `command`, `args`, `work_dir` at line 1 column 9
+        Setup Failure: make the directory of task "../t": its name cannot name one
+        Driver Failure: run /nowhere"#]].assert_eq(&messages.collect::<Vec<_>>().join("\n"));
+}
+
+/// Killing the agent costs no task, no exit code and no output.
+#[test]
+fn tasks_outlive_their_agent() {
+    let mut world = World::new();
+    let script =
+        |code| format!("echo $$ > ../pid; while [ ! -e ../go ]; do sleep 0.01; done; echo bye; exit {code}");
+    let runs = (1..=10).map(|number| run(number, vec![shell("t", &script(number))])).collect();
+    world.server.wish(runs, &[], &[], &[]);
+    (1..=10).for_each(|number| drop(world.server.wait_for_status(number, ClientStatus::Running)));
+    let pid = |world: &World, number| fs::read_to_string(world.path(number, "tasks/pid")).expect("a pid");
+    let pids: Vec<_> = (1..=10).map(|number| pid(&world, number)).collect();
+
+    world.kill_agent();
+    for number in 1..=5 {
+        fs::write(world.path(number, "tasks/go"), "").expect("written");
+        eventually("the exit", || world.path(number, "keepers/t/exit").exists().then_some(()));
+    }
+    world.restart_agent();
+    for number in 1..=5 {
+        let status = world.server.wait_for_status(number, ClientStatus::Failed);
+        assert_eq!((status.tasks[0].exit_code, status.tasks[0].restarts), (i32::from(number), 0));
+        assert_eq!(world.server.read_log(number, "t", 0, false).as_deref(), Ok("bye\n"));
+    }
+    for number in 6..=10 {
+        fs::write(world.path(number, "tasks/go"), "").expect("written");
+        let status = world.server.wait_for_status(number, ClientStatus::Failed);
+        assert_eq!(status.tasks[0].exit_code, i32::from(number));
+    }
+    assert_eq!((1..=10).map(|number| pid(&world, number)).collect::<Vec<_>>(), pids);
+}
+
+#[test]
+fn a_mock_task_goes_on_where_its_schedule_is() {
+    let mut world = World::new();
+    let mock =
+        |run_for: &str| task("m", "mock_driver", serde_json::json!({"run_for": run_for, "exit_code": 4}));
+    world.server.wish(vec![run(1, vec![mock("100ms")]), run(2, vec![mock("1h")])], &[], &[], &[]);
+    let before = world.server.wait_for_status(2, ClientStatus::Running);
+    world.server.wait_for(1, |status| status.status() != ClientStatus::Pending);
+    world.kill_agent();
+    world.restart_agent();
+    let ended = world.server.wait_for_status(1, ClientStatus::Failed);
+    assert_eq!(ended.tasks[0].exit_code, 4);
+    let ran_ms = (ended.tasks[0].finished_ns - ended.tasks[0].started_ns) / 1_000_000;
+    assert!((100..PATIENCE.as_millis() as u64).contains(&ran_ms));
+    world.server.wish(Vec::new(), &[2], &[], &[]);
+    let stopped = world.server.wait_for_status(2, ClientStatus::Complete);
+    assert_eq!((stopped.tasks[0].started_ns, stopped.tasks[0].restarts), (before.tasks[0].started_ns, 0));
+}
+
+#[test]
+fn a_task_whose_keeper_is_killed_lives_on() {
+    let mut world = World::new();
+    let script = "echo $$ > ../pid; while [ ! -e ../go ]; do sleep 0.01; done";
+    world.server.wish(vec![run(1, vec![shell("t", script)])], &[], &[], &[]);
+    world.server.wait_for_status(1, ClientStatus::Running);
+    let start = || {
+        let dir = world.path(1, "keepers/t");
+        berth_agent::keeper::plan::StartRecord::read(&dir).expect("readable").expect("a record")
+    };
+    let keeper = start().keeper_pid;
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(keeper), nix::sys::signal::Signal::SIGKILL)
+        .expect("killed");
+    fs::write(world.path(1, "tasks/go"), "").expect("written");
+    let status = world.server.wait_for_status(1, ClientStatus::Failed);
+    assert_eq!((status.tasks[0].exit_code, status.tasks[0].state()), (-1, TaskState::Dead));
+    let terminated = status.tasks[0].events.iter().find(|event| event.kind().as_str() == "Terminated");
+    assert!(terminated.is_some_and(|event| event.message.starts_with("how it ended is unknown")));
+}
+
+#[test]
+fn after_a_reboot_what_ran_is_lost() {
+    let mut world = World::new();
+    let mock = task("m", "mock_driver", serde_json::json!({"run_for": "1h"}));
+    world.server.wish(vec![run(1, vec![shell("t", "exec sleep 100")]), run(2, vec![mock])], &[], &[], &[]);
+    (1..=2).for_each(|number| drop(world.server.wait_for_status(number, ClientStatus::Running)));
+    world.kill_agent();
+    // A machine that restarts takes task and keeper along, and has another boot id after.
+    forge_boot_id(&world.path(1, "keepers/t"), true);
+    forge_boot_id(&world.path(2, "keepers/m"), false);
+    world.restart_agent();
+    (1..=2).for_each(|number| drop(world.server.wait_for_status(number, ClientStatus::Lost)));
+}
+
+/// Rewrites a start record as an earlier boot would have left it, and ends the processes it names.
+fn forge_boot_id(dir: &std::path::Path, has_process: bool) {
+    let record = berth_agent::keeper::plan::StartRecord::read(dir).expect("readable").expect("a record");
+    for pid in [record.keeper_pid, record.pid].into_iter().filter(|_| has_process) {
+        let pid = nix::unistd::Pid::from_raw(pid);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).expect("killed");
+    }
+    let bytes = fs::read(dir.join("start")).expect("bytes");
+    let forged =
+        berth_agent::keeper::plan::StartRecord { boot_id: "earlier".into(), ..record }.encode_to_vec();
+    let mut out = bytes[..8].to_vec();
+    out.extend_from_slice(&(forged.len() as u32).to_be_bytes());
+    out.extend_from_slice(&crc32c::crc32c(&forged).to_be_bytes());
+    out.extend_from_slice(&forged);
+    fs::write(dir.join("start"), out).expect("written");
+}
+
+#[test]
+fn a_data_directory_serves_one_agent() {
+    let world = World::new();
+    let mut command = Command::new(agent_program());
+    let output =
+        command.arg("run").arg(world.data.path()).arg(world.server.address()).output().expect("an end");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(message.contains(&format!("used by the agent with pid {}", world.agent.id())), "{message}");
+}
+
+#[test]
+fn an_agent_that_is_asked_to_end_takes_its_tasks_along() {
+    let mut world = World::new();
+    world.server.wish(vec![run(1, vec![shell("t", "echo $$ > ../pid; exec sleep 100")])], &[], &[], &[]);
+    world.server.wait_for_status(1, ClientStatus::Running);
+    let pid = eventually("the pid", || {
+        fs::read_to_string(world.path(1, "tasks/pid")).ok()?.trim().parse::<u32>().ok()
+    });
+    let agent = nix::unistd::Pid::from_raw(world.agent.id() as i32);
+    nix::sys::signal::kill(agent, nix::sys::signal::Signal::SIGTERM).expect("asked");
+    world.server.wait_for_status(1, ClientStatus::Complete);
+    assert!(world.agent.wait().expect("an end").success());
+    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+}
+
+#[test]
+fn a_command_may_have_a_user_of_its_own() {
+    if !nix::unistd::Uid::effective().is_root() {
+        eprintln!("skipped: not root");
+        return;
+    }
+    let mut world = World::new();
+    let script = "id -un; echo x > $NOMAD_TASK_DIR/f && echo x > $NOMAD_ALLOC_DIR/data/f && cat $NOMAD_SECRETS_DIR/../local/f";
+    let spec = TaskSpec { user: "nobody".into(), ..shell("t", script) };
+    world.server.wish(vec![run(1, vec![spec])], &[], &[], &[]);
+    world.server.wait_for_status(1, ClientStatus::Complete);
+    assert_eq!(world.server.read_log(1, "t", 0, false).as_deref(), Ok("nobody\nx\n"));
+}

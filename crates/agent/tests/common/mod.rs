@@ -1,0 +1,35 @@
+//! What the tests with real processes share.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Long enough for the slowest machine; nothing that is right waits that long.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The example program, which cargo builds along with the tests.
+pub fn agent_program() -> PathBuf {
+    let test = std::env::current_exe().expect("a path");
+    let target = test.parent().and_then(Path::parent).expect("target/debug/deps");
+    let program = target.join("examples/agent");
+    assert!(program.exists(), "{} is missing: cargo build -p berth-agent --example agent", program.display());
+    program
+}
+
+/// Asks again until there is an answer.
+pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// An allocation's id that no other test process uses: on one host, an id names one container.
+pub fn alloc_id(number: u8) -> [u8; 16] {
+    let mut id = [number; 16];
+    id[12..].copy_from_slice(&std::process::id().to_be_bytes());
+    id
+}

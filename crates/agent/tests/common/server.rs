@@ -1,0 +1,193 @@
+//! A server reduced to what an agent sees of it.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+
+use berth_api::agent::{
+    Ack, AllocStatus, ClientStatus, Desired, Digest, Down, DownFrame, FileChunk, FileRead, Hello, RunAlloc,
+    StopAlloc, Up, UpFrame, Welcome, WelcomeMode, decode_frame, desired_hash, encode_frame, observed_hash,
+};
+use bytes::{Bytes, BytesMut};
+use prost::Message;
+
+use crate::common::{PATIENCE, alloc_id};
+
+/// Speaks with one agent at a time.
+pub struct Server {
+    listener: TcpListener,
+    link: Option<(TcpStream, Receiver<Up>)>,
+    index: u64,
+    /// What it wants, by allocation: whether to stop.
+    pub wishes: BTreeMap<[u8; 16], bool>,
+    observed: BTreeMap<[u8; 16], Bytes>,
+    pub chunks: Vec<FileChunk>,
+}
+
+impl Server {
+    pub fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let (wishes, observed, chunks) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        Self { listener, link: None, index: 1, wishes, observed, chunks }
+    }
+
+    pub fn address(&self) -> String {
+        self.listener.local_addr().expect("an address").to_string()
+    }
+
+    /// Waits for an agent; answers with what it says first, after having welcomed it.
+    pub fn accept(&mut self) -> (Hello, WelcomeMode) {
+        let (stream, _) = self.listener.accept().expect("an agent");
+        stream.set_nodelay(true).expect("a stream");
+        let (sender, receiver) = channel();
+        let mut read = stream.try_clone().expect("a stream");
+        std::thread::spawn(move || {
+            let (mut buffer, mut chunk) = (BytesMut::new(), [0; 4096]);
+            loop {
+                while let Some(frame) = decode_frame::<UpFrame>(&mut buffer).expect("a frame") {
+                    if sender.send(frame.message.expect("a message")).is_err() {
+                        return;
+                    }
+                }
+                match read.read(&mut chunk) {
+                    Ok(0) | Err(_) => return,
+                    Ok(read) => buffer.extend_from_slice(&chunk[..read]),
+                }
+            }
+        });
+        self.link = Some((stream, receiver));
+        let Up::Hello(hello) = self.next().expect("a message") else { panic!("no hello") };
+        let equal = Digest::from_slice(&hello.observed_digest) == Some(self.observed_digest());
+        let mode = if equal { WelcomeMode::Equal } else { WelcomeMode::Full };
+        self.say(Down::Welcome(Welcome { mode: mode as i32, observed_seq: 0, heartbeat_ms: 1_000 }));
+        (hello, mode)
+    }
+
+    pub fn disconnect(&mut self) {
+        if let Some((stream, _)) = self.link.take() {
+            stream.shutdown(std::net::Shutdown::Both).ok();
+        }
+    }
+
+    fn observed_digest(&self) -> Digest {
+        let mut digest = Digest::default();
+        self.observed.values().for_each(|status| digest.add(observed_hash(status)));
+        digest
+    }
+
+    pub fn desired_digest(&self) -> Digest {
+        let mut digest = Digest::default();
+        self.wishes.iter().for_each(|(id, stop)| digest.add(desired_hash(id, *stop)));
+        digest
+    }
+
+    pub fn say(&mut self, message: Down) {
+        let mut out = BytesMut::new();
+        encode_frame(&DownFrame { session: 1, message: Some(message) }, &mut out);
+        self.link.as_mut().expect("a link").0.write_all(&out).expect("said");
+    }
+
+    fn next(&mut self) -> Option<Up> {
+        match self.link.as_ref().expect("a link").1.recv_timeout(PATIENCE) {
+            Ok(message) => Some(message),
+            Err(RecvTimeoutError::Timeout) => panic!("waited in vain for the agent"),
+            Err(RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    /// Takes in one message.
+    pub fn listen(&mut self) {
+        match self.next().expect("a connection") {
+            Up::Update(update) => {
+                for bytes in update.allocs {
+                    let status = AllocStatus::decode(bytes.clone()).expect("a status");
+                    self.observed.insert(status.alloc_id.try_into().expect("an id"), bytes);
+                }
+                self.say(Down::Ack(Ack { seq: update.seq }));
+            }
+            Up::FileChunk(chunk) => self.chunks.push(chunk),
+            Up::Heartbeat(_) | Up::Hello(_) => {}
+        }
+    }
+
+    pub fn wish(&mut self, run: Vec<RunAlloc>, stop: &[u8], forget: &[u8], purge: &[u8]) {
+        self.index += 1;
+        let wires = |numbers: &[u8]| numbers.iter().map(|number| alloc_id(*number).to_vec()).collect();
+        let stop_wishes = stop
+            .iter()
+            .map(|number| StopAlloc { alloc_id: alloc_id(*number).to_vec(), reason: String::new() });
+        self.wishes.extend(run.iter().map(|run| (run.alloc_id.clone().try_into().expect("an id"), false)));
+        self.wishes.extend(stop.iter().map(|number| (alloc_id(*number), true)));
+        for number in forget.iter().chain(purge) {
+            self.wishes.remove(&alloc_id(*number));
+            self.observed.remove(&alloc_id(*number));
+        }
+        let (forget, purge, stop) = (wires(forget), wires(purge), stop_wishes.collect());
+        self.say(Down::Desired(Desired {
+            term: 1,
+            index: self.index,
+            full: false,
+            run,
+            stop,
+            forget,
+            purge,
+        }));
+    }
+
+    pub fn status(&self, number: u8) -> Option<AllocStatus> {
+        self.observed
+            .get(&alloc_id(number))
+            .map(|bytes| AllocStatus::decode(bytes.clone()).expect("a status"))
+    }
+
+    /// Listens until an allocation is as it should be.
+    pub fn wait_for(&mut self, number: u8, is_so: impl Fn(&AllocStatus) -> bool) -> AllocStatus {
+        loop {
+            if let Some(status) = self.status(number).filter(&is_so) {
+                return status;
+            }
+            self.listen();
+        }
+    }
+
+    pub fn wait_for_status(&mut self, number: u8, wanted: ClientStatus) -> AllocStatus {
+        self.wait_for(number, |status| {
+            let now = status.status();
+            assert!(
+                now == wanted || !now.is_terminal(),
+                "allocation {number} is {now:?}: {:?}",
+                status.tasks
+            );
+            now == wanted
+        })
+    }
+
+    /// Reads a log to its end.
+    pub fn read_log(
+        &mut self,
+        number: u8,
+        task: &str,
+        offset: u64,
+        from_end: bool,
+    ) -> Result<String, String> {
+        self.chunks.clear();
+        let (task, stream) = (task.into(), "stdout".into());
+        let read = FileRead {
+            request: 9,
+            alloc_id: alloc_id(number).to_vec(),
+            task,
+            stream,
+            offset,
+            from_end,
+            ..FileRead::default()
+        };
+        self.say(Down::FileRead(FileRead { credit_bytes: 1 << 20, ..read }));
+        while self.chunks.last().is_none_or(|chunk| !chunk.done) {
+            self.listen();
+        }
+        let error = self.chunks.last().map(|chunk| chunk.error.clone()).unwrap_or_default();
+        let data = self.chunks.iter().flat_map(|chunk| chunk.data.to_vec()).collect();
+        if error.is_empty() { Ok(String::from_utf8(data).expect("text")) } else { Err(error) }
+    }
+}

@@ -1,0 +1,90 @@
+//! An agent between a server and its tasks.
+
+use std::process::{Child, Command, Stdio};
+
+use berth_api::agent::{GroupSpec, LogSpec, PortBinding, RestartSpec, RunAlloc, TaskSpec, WelcomeMode};
+use prost::Message;
+use tempfile::TempDir;
+
+use crate::common::{agent_program, alloc_id};
+use crate::server::Server;
+
+/// An agent's process and its data.
+pub struct World {
+    pub data: TempDir,
+    pub server: Server,
+    pub agent: Child,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let (data, mut server) = (tempfile::tempdir().expect("a directory"), Server::new());
+        let agent = spawn(&data, &server);
+        let (hello, mode) = server.accept();
+        assert_eq!((hello.epoch, mode), (1, WelcomeMode::Equal));
+        Self { data, server, agent }
+    }
+
+    pub fn kill_agent(&mut self) {
+        self.agent.kill().expect("killed");
+        self.agent.wait().expect("an end");
+        self.server.disconnect();
+    }
+
+    pub fn restart_agent(&mut self) -> WelcomeMode {
+        self.agent = spawn(&self.data, &self.server);
+        let (hello, mode) = self.server.accept();
+        assert_eq!(hello.desired_digest, self.server.desired_digest().to_bytes());
+        mode
+    }
+
+    pub fn path(&self, number: u8, rest: &str) -> std::path::PathBuf {
+        let id = berth_api::agent::AllocId(alloc_id(number));
+        self.data.path().join(format!("allocs/{id}/{rest}"))
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.agent.kill().ok();
+        self.agent.wait().ok();
+    }
+}
+
+fn spawn(data: &TempDir, server: &Server) -> Child {
+    let mut command = Command::new(agent_program());
+    command.arg("run").arg(data.path()).arg(server.address()).stdin(Stdio::null());
+    command.spawn().expect("an agent")
+}
+
+pub fn task(name: &str, driver: &str, config: serde_json::Value) -> TaskSpec {
+    TaskSpec {
+        name: name.into(),
+        driver: driver.into(),
+        config_json: config.to_string(),
+        restart: RestartSpec { attempts: 0, interval_ms: 1_000, delay_ms: 10, mode: 0 },
+        kill_timeout_ms: 5_000,
+        logs: LogSpec { max_files: 2, max_file_size_mb: 1, disabled: false },
+        ..TaskSpec::default()
+    }
+}
+
+pub fn shell(name: &str, script: &str) -> TaskSpec {
+    task(name, "raw_exec", serde_json::json!({"command": "/bin/sh", "args": ["-c", script]}))
+}
+
+pub fn run(number: u8, tasks: Vec<TaskSpec>) -> RunAlloc {
+    let group = GroupSpec {
+        job_type: "batch".into(),
+        job_id: "j".into(),
+        group: "g".into(),
+        tasks,
+        ..GroupSpec::default()
+    };
+    RunAlloc {
+        alloc_id: alloc_id(number).to_vec(),
+        group: group.encode_to_vec().into(),
+        ports: vec![PortBinding { label: "http".into(), host_port: 20_000, to: 0 }],
+        ..RunAlloc::default()
+    }
+}

@@ -1,0 +1,268 @@
+//! Containers with real runtimes: busybox as the whole image.
+
+#[allow(dead_code)]
+mod common;
+#[path = "common/server.rs"]
+#[allow(dead_code)]
+mod server;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use berth_api::agent::{ClientStatus, GroupSpec, LogSpec, RestartSpec, RunAlloc, TaskSpec};
+use common::{agent_program, alloc_id, eventually};
+use prost::Message;
+use serde_json::json;
+use server::Server;
+use tempfile::TempDir;
+
+/// An agent with one runtime; none, with the reason printed, where containers cannot run.
+struct World {
+    /// The number of its first allocation.
+    first: u8,
+    data: TempDir,
+    image: TempDir,
+    server: Server,
+    agent: Child,
+}
+
+impl World {
+    fn new(runtime: &str) -> Option<Self> {
+        let missing = [runtime, "/bin/busybox"].into_iter().find(|path| !Path::new(path).exists());
+        let why = match missing {
+            Some(path) => format!("{path} is missing"),
+            None if !nix::unistd::Uid::effective().is_root() => "not root".to_owned(),
+            None => return Some(Self::start(runtime)),
+        };
+        eprintln!("skipped: {why}");
+        None
+    }
+
+    fn start(runtime: &str) -> Self {
+        let (data, image) =
+            (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+        for dir in ["root/bin", "root/tmp"] {
+            fs::create_dir_all(image.path().join(dir)).expect("a directory");
+        }
+        fs::copy("/bin/busybox", image.path().join("root/bin/busybox")).expect("copied");
+        std::os::unix::fs::symlink("busybox", image.path().join("root/bin/sh")).expect("linked");
+        let mut server = Server::new();
+        let mut command = Command::new(agent_program());
+        command.arg("run").arg(data.path()).arg(server.address()).arg(runtime).arg(image.path());
+        let agent = command.stdin(Stdio::null()).spawn().expect("an agent");
+        server.accept();
+        static NEXT: AtomicU8 = AtomicU8::new(1);
+        Self { first: NEXT.fetch_add(8, Ordering::Relaxed), data, image, server, agent }
+    }
+
+    fn archive(&self) -> String {
+        let path = self.image.path().join("busybox.tar.gz");
+        let file = flate2::write::GzEncoder::new(
+            fs::File::create(&path).expect("a file"),
+            flate2::Compression::fast(),
+        );
+        let mut archive = tar::Builder::new(file);
+        archive.follow_symlinks(false);
+        archive.append_dir_all(".", self.image.path().join("root")).expect("archived");
+        archive.into_inner().and_then(flate2::write::GzEncoder::finish).expect("written");
+        path.to_string_lossy().into_owned()
+    }
+
+    fn root(&self) -> String {
+        self.image.path().join("root").to_string_lossy().into_owned()
+    }
+
+    fn run(&mut self, number: u8, config: serde_json::Value) {
+        let task = TaskSpec {
+            name: "t".into(),
+            driver: "docker".into(),
+            config_json: config.to_string(),
+            memory_mb: 32,
+            cpu_mhz: 100,
+            kill_timeout_ms: 500,
+            restart: RestartSpec { attempts: 0, interval_ms: 1_000, delay_ms: 10, mode: 0 },
+            logs: LogSpec { max_files: 2, max_file_size_mb: 1, disabled: false },
+            ..TaskSpec::default()
+        };
+        let group = GroupSpec { job_type: "batch".into(), tasks: vec![task], ..GroupSpec::default() };
+        let group = group.encode_to_vec().into();
+        let run = RunAlloc { alloc_id: alloc_id(number).to_vec(), group, ..RunAlloc::default() };
+        self.server.wish(vec![run], &[], &[], &[]);
+    }
+
+    fn shell(&mut self, number: u8, image: &str, script: &str) {
+        let script = format!("busybox --install -s /bin; {script}");
+        self.run(number, json!({"image": image, "command": "/bin/sh", "args": ["-c", script]}));
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.agent.kill().ok();
+        self.agent.wait().ok();
+        assert_eq!(left_on_host(&self.data), Vec::<String>::new());
+    }
+}
+
+/// Mounts and cgroups that this test's containers left behind.
+fn left_on_host(data: &TempDir) -> Vec<String> {
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
+    let data = data.path().to_string_lossy().into_owned();
+    mounts.lines().filter(|line| line.contains(&data)).map(str::to_owned).collect()
+}
+
+fn output_and_exit_code(runtime: &str) {
+    let Some(mut world) = World::new(runtime) else { return };
+    let (root, archive) = (world.root(), world.archive());
+    let first = world.first;
+    world.shell(first, &root, "echo hello; id -u; hostname; exit 7");
+    let status = world.server.wait_for_status(first, ClientStatus::Failed);
+    assert_eq!((status.tasks[0].exit_code, status.tasks[0].signal), (7, 0), "{:?}", status.tasks[0].events);
+    let host = format!("{first:02x}").repeat(4);
+    assert_eq!(world.server.read_log(first, "t", 0, false), Ok(format!("hello\n0\n{host}\n")));
+    for number in first + 1..=first + 2 {
+        world.shell(number, &archive, "echo from an archive > /tmp/f; cat /tmp/f");
+        world.server.wait_for_status(number, ClientStatus::Complete);
+        assert_eq!(world.server.read_log(number, "t", 0, false).as_deref(), Ok("from an archive\n"));
+    }
+    let images = fs::read_dir(world.data.path().join("images")).expect("the cache").count();
+    assert_eq!((images, world.image.path().join("root/tmp/f").exists()), (1, false));
+}
+
+#[test]
+fn crun_runs_a_container_and_tells_its_exit_code() {
+    output_and_exit_code("/usr/bin/crun");
+}
+
+#[test]
+fn runc_runs_a_container_and_tells_its_exit_code() {
+    output_and_exit_code("/usr/sbin/runc");
+}
+
+/// What a task finds when it feels along the bars.
+#[test]
+fn a_container_is_a_cage() {
+    let expected = expect_test::expect![[r#"
+        0 1 2 /dev/null
+        pid 1
+        CapEff: 0000000000000000 CapBnd: 0000000000000000 NoNewPrivs: 1 
+        alloc bin dev local proc secrets sys tmp 
+        lo 
+        no mount
+        read-only
+        no device
+        local
+        shared
+    "#]];
+    for runtime in ["/usr/bin/crun", "/usr/sbin/runc"] {
+        let Some(mut world) = World::new(runtime) else { return };
+        let root = world.root();
+        let probe = "ls /proc/$$/fd | tr '\\n' ' '; readlink /proc/$$/fd/0; echo pid $$; \
+                     grep -E 'Cap(Eff|Bnd)|NoNewPrivs' /proc/self/status | tr '\\n\\t' '  '; echo; \
+                     ls / | tr '\\n' ' '; echo; ls /sys/class/net | tr '\\n' ' '; echo; \
+                     mount -t tmpfs x /tmp 2>/dev/null || echo no mount; \
+                     echo 1 > /proc/sys/kernel/panic 2>/dev/null || echo read-only; \
+                     mknod /tmp/null c 1 3 2>/dev/null || echo no device; \
+                     wc -c < /proc/kcore; echo x > /local/x && echo local; echo x > /alloc/x && echo shared";
+        let number = world.first;
+        world.shell(number, &root, probe);
+        world.server.wait_for_status(number, ClientStatus::Complete);
+        let seen = world.server.read_log(number, "t", 0, false).expect("a log");
+        expected.assert_eq(&seen);
+    }
+}
+
+#[test]
+fn a_container_is_stopped_and_leaves_nothing() {
+    for runtime in ["/usr/bin/crun", "/usr/sbin/runc"] {
+        let Some(mut world) = World::new(runtime) else { return };
+        let root = world.root();
+        let number = world.first;
+        let both = [number, number + 1];
+        world.shell(number, &root, "trap 'exit 3' TERM; echo up; while :; do sleep 0.01; done");
+        world.shell(number + 1, &root, "sleep 1000 & sleep 1000; true");
+        both.iter().for_each(|number| drop(world.server.wait_for_status(*number, ClientStatus::Running)));
+        let record = |number: u8| {
+            let id = berth_api::agent::AllocId(alloc_id(number));
+            let dir = world.data.path().join(format!("allocs/{id}/keepers/t"));
+            berth_agent::keeper::plan::StartRecord::read(&dir).expect("readable").expect("a record")
+        };
+        let records = both.map(record);
+        let log = world
+            .data
+            .path()
+            .join(format!("allocs/{}/logs/t.stdout.0", berth_api::agent::AllocId(alloc_id(number))));
+        eventually("the trap", || (fs::metadata(&log).ok()?.len() > 0).then_some(()));
+        world.server.wish(Vec::new(), &both, &[], &[]);
+        let ends = both.map(|number| {
+            let status = world.server.wait_for_status(number, ClientStatus::Complete);
+            (status.tasks[0].exit_code, status.tasks[0].signal)
+        });
+        assert_eq!(ends, [(3, 0), (137, 9)]);
+        for record in records {
+            assert!(!Path::new(&format!("/proc/{}", record.pid)).exists());
+            let id = record.container.expect("a container").id;
+            assert!(!Path::new("/sys/fs/cgroup/memory/berth").join(id).exists(), "a cgroup is left");
+        }
+    }
+}
+
+#[test]
+fn a_container_without_a_keeper_is_cleaned_up() {
+    let Some(mut world) = World::new("/usr/bin/crun") else { return };
+    let root = world.root();
+    let number = world.first;
+    world.shell(number, &root, "while [ ! -e /alloc/go ]; do sleep 0.01; done");
+    world.server.wait_for_status(number, ClientStatus::Running);
+    let alloc = world.data.path().join(format!("allocs/{}", berth_api::agent::AllocId(alloc_id(number))));
+    let record = berth_agent::keeper::plan::StartRecord::read(&alloc.join("keepers/t"))
+        .expect("readable")
+        .expect("one");
+    let keeper = nix::unistd::Pid::from_raw(record.keeper_pid);
+    nix::sys::signal::kill(keeper, nix::sys::signal::Signal::SIGKILL).expect("killed");
+    fs::write(alloc.join("alloc/go"), "").expect("written");
+    let status = world.server.wait_for_status(number, ClientStatus::Failed);
+    assert_eq!(status.tasks[0].exit_code, -1);
+    let id = record.container.expect("a container").id;
+    assert!(!Path::new("/sys/fs/cgroup/memory/berth").join(id).exists(), "a cgroup is left");
+}
+
+#[test]
+fn want_of_memory_is_told() {
+    let Some(mut world) = World::new("/usr/bin/crun") else { return };
+    let root = world.root();
+    let number = world.first;
+    world.shell(number, &root, "x=$(tail -c 200000000 /dev/zero | tr '\\0' x); echo survived");
+    let status = world.server.wait_for(number, |status| status.status().is_terminal());
+    if status.tasks[0].exit_code == 0 {
+        eprintln!("skipped: the kernel does not limit memory here");
+        return;
+    }
+    assert!(status.tasks[0].oom_killed, "{:?}", status.tasks[0].events);
+}
+
+#[test]
+fn what_is_not_supported_is_refused_by_name() {
+    let Some(mut world) = World::new("/usr/bin/crun") else { return };
+    let root = world.root();
+    let bad = [
+        json!({"image": root, "command": "x", "privileged": true}),
+        json!({"image": root, "command": "x", "network_mode": "bridge"}),
+        json!({"image": root}),
+        json!({"image": "redis:7", "command": "x"}),
+        json!({"image": "/etc", "command": "x"}),
+        json!({"image": root, "command": "/nowhere"}),
+    ];
+    let messages = bad.into_iter().zip(world.first..).map(|(config, number)| {
+        world.run(number, config);
+        let status = world.server.wait_for_status(number, ClientStatus::Failed);
+        let event = &status.tasks[0].events[2];
+        let message = event.message.split(", expected").next().unwrap_or_default();
+        format!("{}: {message}", event.kind().as_str())
+    });
+    let told = messages.collect::<Vec<_>>().join("\n");
+    assert!(told.lines().count() == 6 && told.contains("privileged"), "{told}");
+    println!("{told}");
+}

@@ -1,0 +1,261 @@
+//! Keepers with real processes.
+
+#[allow(dead_code)]
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use berth_agent::keeper::REFUSED;
+use berth_agent::keeper::plan::{ExitRecord, LogPlan, Plan, ProcessRun, Run, StartRecord};
+use common::{agent_program, eventually};
+use prost::Message;
+use tempfile::TempDir;
+
+/// A keeper's directory, and the tasks that run in it.
+struct Keep {
+    dir: TempDir,
+}
+
+impl Keep {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::create_dir(dir.path().join("logs")).expect("a directory");
+        Self { dir }
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn plan(&self, attempt: u32, script: &str) -> Plan {
+        let run = ProcessRun {
+            program: "/bin/sh".into(),
+            args: vec!["-c".into(), script.into()],
+            env: [("PATH".to_owned(), "/usr/bin:/bin".to_owned())].into(),
+            dir: self.path().to_string_lossy().into_owned(),
+            user: String::new(),
+        };
+        let logs = LogPlan {
+            dir: self.path().join("logs").to_string_lossy().into_owned(),
+            task: "web".into(),
+            files_max: 2,
+            file_bytes_max: 10,
+            disabled: false,
+        };
+        Plan { attempt, keeper_args: vec!["keeper".into()], logs, run: Some(Run::Process(run)) }
+    }
+
+    /// Starts a keeper and waits until it listens, or has ended.
+    fn start(&self, plan: &Plan) -> Child {
+        self.call(&[], &plan.encode_to_vec())
+    }
+
+    fn call(&self, verb: &[&str], input: &[u8]) -> Child {
+        let mut command = Command::new(agent_program());
+        command.arg("keeper").args(verb).arg(self.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("a keeper");
+        child.stdin.take().expect("a pipe").write_all(input).expect("written");
+        child.stdout.take().expect("a pipe").read_to_end(&mut Vec::new()).expect("read");
+        child
+    }
+
+    /// Runs a script to its end.
+    fn run(&self, attempt: u32, script: &str) -> ExitRecord {
+        let mut keeper = self.start(&self.plan(attempt, script));
+        assert_eq!(keeper.wait().expect("an end").code(), Some(0));
+        ExitRecord::read(self.path()).expect("readable").expect("an exit record")
+    }
+
+    /// Connects, and waits for the greeting.
+    fn connect(&self) -> BufReader<UnixStream> {
+        let stream = eventually("the socket", || UnixStream::connect(self.path().join("socket")).ok());
+        let mut stream = BufReader::new(stream);
+        assert_eq!(line(&mut stream), "running\n");
+        stream
+    }
+
+    fn pid(&self) -> i32 {
+        let record = StartRecord::read(self.path()).expect("readable").expect("a start record");
+        assert_ne!(record.pid_start_ticks, 0);
+        record.pid
+    }
+
+    fn log(&self, index: u32) -> String {
+        fs::read_to_string(self.path().join(format!("logs/web.stdout.{index}"))).unwrap_or_default()
+    }
+}
+
+fn line(stream: &mut BufReader<UnixStream>) -> String {
+    let mut line = String::new();
+    stream.read_line(&mut line).expect("a line");
+    line
+}
+
+fn ask(stream: &mut BufReader<UnixStream>, request: &str) -> String {
+    stream.get_mut().write_all(request.as_bytes()).expect("written");
+    line(stream)
+}
+
+fn lives(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+#[test]
+fn the_exit_code_is_written_down() {
+    let exit = Keep::new().run(1, "exit 7");
+    assert_eq!((exit.attempt, exit.exit_code, exit.signal, exit.start_failed), (1, 7, 0, false));
+    assert!(exit.finished_ns > 0);
+}
+
+#[test]
+fn a_signal_is_passed_on_and_written_down() {
+    let keep = Keep::new();
+    let mut keeper = keep.start(&keep.plan(1, "trap 'exit 3' TERM; echo up; while :; do sleep 0.01; done"));
+    let mut control = keep.connect();
+    eventually("the trap", || (!keep.log(0).is_empty()).then_some(()));
+    assert!(ask(&mut control, "signal 99\n").starts_with("error: "));
+    assert_eq!(ask(&mut control, "nonsense\n"), "error: unknown request\n");
+    assert_eq!(ask(&mut control, "signal 15\n"), "ok\n");
+    assert_eq!(line(&mut control), "");
+    keeper.wait().expect("an end");
+    let exit = ExitRecord::read(keep.path()).expect("readable").expect("an exit record");
+    assert_eq!((exit.exit_code, exit.signal), (3, 0));
+}
+
+#[test]
+fn a_kill_takes_all_processes_along() {
+    let keep = Keep::new();
+    // One child in the group, one that left it, and one that left its parent.
+    let script =
+        "sleep 1000 & setsid sleep 1000 & (setsid sh -c 'echo $$ > orphan; exec sleep 1000' &) ; wait";
+    let mut keeper = keep.start(&keep.plan(1, script));
+    let mut control = keep.connect();
+    let orphan = eventually("the orphan", || {
+        fs::read_to_string(keep.path().join("orphan")).ok()?.trim().parse::<i32>().ok()
+    });
+    assert!(lives(orphan));
+    assert_eq!(ask(&mut control, "kill\n"), "ok\n");
+    keeper.wait().expect("an end");
+    let exit = ExitRecord::read(keep.path()).expect("readable").expect("an exit record");
+    assert_eq!((exit.exit_code, exit.signal), (137, 9));
+    assert!(!lives(orphan), "an orphan lives on");
+}
+
+#[test]
+fn leftovers_end_with_the_main_process() {
+    let keep = Keep::new();
+    let exit = keep.run(1, "setsid sleep 1000 & echo $! > left; exit 0");
+    let left = fs::read_to_string(keep.path().join("left")).expect("a pid").trim().parse().expect("a pid");
+    assert!(exit.exit_code == 0 && !lives(left));
+}
+
+#[test]
+fn output_rotates_and_its_last_bytes_are_kept() {
+    let keep = Keep::new();
+    keep.run(1, "printf 0123456789abcdefghijKLM; printf err >&2");
+    assert_eq!([0, 1, 2].map(|index| keep.log(index)), ["", "abcdefghij", "KLM"]);
+    keep.run(2, "printf NOPQRSTU");
+    assert_eq!([1, 2, 3].map(|index| keep.log(index)), ["", "KLMNOPQRST", "U"]);
+    assert_eq!(fs::read_to_string(keep.path().join("logs/web.stderr.0")).expect("a log"), "err");
+}
+
+#[test]
+fn a_task_has_three_files_open_and_a_session_of_its_own() {
+    let keep = Keep::new();
+    let exit = keep.run(
+        1,
+        "exec > out; ls /proc/$$/fd | tr '\\n' ' '; readlink /proc/$$/fd/0; cut -d ' ' -f 6 /proc/$$/stat; echo $$; \
+         grep -E 'SigBlk|SigIgn' /proc/$$/status",
+    );
+    assert_eq!(exit.exit_code, 0);
+    let out = fs::read_to_string(keep.path().join("out")).expect("output");
+    let lines: Vec<_> = out.lines().collect();
+    assert_eq!(lines[0], "0 1 2 /dev/null");
+    assert_eq!(lines[1], lines[2], "it does not lead its session");
+    assert_eq!(lines[3], "SigBlk:\t0000000000000000");
+    // The highest ones belong to the C library, and come from whoever runs the tests.
+    assert!(lines[4].starts_with("SigIgn:") && lines[4].ends_with("0000000"), "{}", lines[4]);
+}
+
+#[test]
+fn what_cannot_be_run_is_said() {
+    let keep = Keep::new();
+    let mut plan = keep.plan(1, "");
+    let Some(Run::Process(run)) = &mut plan.run else { unreachable!() };
+    run.program = "/nowhere/at-all".into();
+    keep.start(&plan).wait().expect("an end");
+    let exit = ExitRecord::read(keep.path()).expect("readable").expect("an exit record");
+    assert!(exit.start_failed && !exit.recoverable);
+    assert!(exit.message.starts_with("run /nowhere/at-all in "), "{}", exit.message);
+}
+
+#[test]
+fn a_start_is_never_made_twice() {
+    let keep = Keep::new();
+    let script = "echo x >> starts; while [ ! -e stop ]; do sleep 0.01; done";
+    let mut first = keep.start(&keep.plan(1, script));
+    keep.connect();
+    let again = |attempt| keep.start(&keep.plan(attempt, script)).wait().expect("an end").code();
+    assert_eq!(again(1), Some(REFUSED), "while it runs");
+    fs::write(keep.path().join("stop"), "").expect("written");
+    first.wait().expect("an end");
+    assert_eq!(again(1), Some(REFUSED), "after its end");
+    assert_eq!(again(2), Some(0));
+    assert_eq!(again(1), Some(REFUSED), "after a later one");
+    assert_eq!(fs::read_to_string(keep.path().join("starts")).expect("starts"), "x\nx\n");
+}
+
+#[test]
+fn a_task_outlives_its_keeper_and_is_adopted() {
+    let keep = Keep::new();
+    let script =
+        "i=0; while [ ! -e stop ]; do i=$((i+1)); echo $i > count; echo 1234567; sleep 0.01; done; exit 5";
+    let mut first = keep.start(&keep.plan(1, script));
+    keep.connect();
+    let pid = keep.pid();
+    first.kill().expect("killed");
+    first.wait().expect("an end");
+    let count = || fs::read_to_string(keep.path().join("count")).ok()?.trim().parse::<u32>().ok();
+    let before = eventually("a count", count);
+    eventually("the task to go on", || count().filter(|now| *now > before + 5));
+
+    let mut second = keep.call(&["adopt"], &[]);
+    keep.connect();
+    assert_eq!(keep.call(&["adopt"], &[]).wait().expect("an end").code(), Some(REFUSED));
+    assert!(lives(pid) && keep.pid() == pid);
+    let written =
+        || fs::read_dir(keep.path().join("logs")).expect("logs").flatten().last().map(|f| f.file_name());
+    let logged = written();
+    eventually("more output", || (written() != logged).then_some(()));
+    fs::write(keep.path().join("stop"), "").expect("written");
+    second.wait().expect("an end");
+    let exit = ExitRecord::read(keep.path()).expect("readable").expect("an exit record");
+    assert_eq!((exit.exit_code, exit.signal, exit.start_failed), (-1, 0, false));
+    assert!(exit.message.starts_with("how it ended is unknown"));
+}
+
+#[test]
+fn an_adopted_task_can_be_killed() {
+    let keep = Keep::new();
+    let mut first = keep.start(&keep.plan(1, "sleep 1000"));
+    keep.connect();
+    let pid = keep.pid();
+    first.kill().expect("killed");
+    first.wait().expect("an end");
+    let mut second = keep.call(&["adopt"], &[]);
+    assert_eq!(ask(&mut keep.connect(), "kill\n"), "ok\n");
+    second.wait().expect("an end");
+    assert!(!lives(pid));
+}
+
+#[test]
+fn an_empty_plan_starts_nothing() {
+    let keep = Keep::new();
+    assert_ne!(keep.call(&[], &[]).wait().expect("an end").code(), Some(0));
+    assert_eq!(StartRecord::read(keep.path()).expect("readable"), None);
+}

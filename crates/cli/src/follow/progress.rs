@@ -1,0 +1,234 @@
+//! How far a job has come, told from the events of its evaluation and its allocations.
+
+use std::collections::BTreeMap;
+
+use berth_api::http::{Allocation, AllocationStub, Evaluation, Event, TaskState};
+use serde::de::DeserializeOwned;
+
+/// Kinds of task events that tell of trouble.
+const TROUBLE: &[&str] = &["Driver Failure", "Setup Failure", "Terminated", "Restarting", "Not Restarting"];
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Goal {
+    /// Each new allocation runs, or has run.
+    Running,
+    /// Each allocation has ended.
+    Ended,
+}
+
+/// An allocation that is followed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Followed {
+    /// `JOB.GROUP[INDEX]`.
+    pub name: String,
+    /// Its node's name.
+    pub node: String,
+    /// `pending`, `running`, `complete`, `failed` or `lost`.
+    pub status: String,
+    /// What is wrong with it, as far as is known; else empty.
+    pub trouble: String,
+    /// Events of an older state are left out.
+    modify_index: u64,
+}
+
+/// How far a job has come.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    goal: Goal,
+    eval_id: String,
+    eval: Option<Evaluation>,
+    allocs: BTreeMap<String, Followed>,
+}
+
+impl Progress {
+    /// Waits until what the evaluation places runs.
+    pub fn starting(eval_id: &str) -> Self {
+        Self { goal: Goal::Running, eval_id: eval_id.to_owned(), eval: None, allocs: BTreeMap::new() }
+    }
+
+    /// Waits until the evaluation has stopped these allocations and they have ended.
+    pub fn stopping(eval_id: &str, allocs: &[AllocationStub]) -> Self {
+        let allocs = allocs.iter().map(|alloc| (alloc.id.clone(), Followed::of_stub(alloc)));
+        let live = allocs.filter(|(_, alloc)| !alloc.has_ended());
+        Self { goal: Goal::Ended, allocs: live.collect(), ..Self::starting(eval_id) }
+    }
+
+    /// Takes in what has happened.
+    pub fn take(&mut self, events: Vec<Event>) {
+        for event in events {
+            match event.topic.as_str() {
+                "Evaluation" => self.take_eval(payload(event)),
+                "Allocation" => self.take_alloc(payload(event)),
+                _ => {}
+            }
+        }
+    }
+
+    fn take_eval(&mut self, eval: Option<Evaluation>) {
+        if let Some(eval) = eval.filter(|eval| eval.id == self.eval_id) {
+            self.eval = Some(eval);
+        }
+    }
+
+    fn take_alloc(&mut self, alloc: Option<Allocation>) {
+        let Some(alloc) = alloc else { return };
+        let followed = match self.goal {
+            Goal::Running => alloc.eval_id == self.eval_id,
+            Goal::Ended => self.allocs.contains_key(&alloc.id),
+        };
+        let newer = self.allocs.get(&alloc.id).is_none_or(|known| known.modify_index <= alloc.modify_index);
+        if followed && newer {
+            self.allocs.insert(alloc.id.clone(), Followed::of(alloc));
+        }
+    }
+
+    /// Whether nothing more is waited for.
+    pub fn is_settled(&self) -> bool {
+        self.is_planned() && self.allocs.values().all(|alloc| self.is_there(alloc))
+    }
+
+    /// Whether the evaluation is through with its work.
+    pub fn is_planned(&self) -> bool {
+        self.eval.as_ref().is_some_and(|eval| eval.status != "pending")
+    }
+
+    /// Whether the allocation is where it is wanted, or will never get there.
+    pub fn is_there(&self, alloc: &Followed) -> bool {
+        alloc.has_ended() || self.goal == Goal::Running && alloc.status == "running"
+    }
+
+    /// What is waited for.
+    pub fn goal(&self) -> Goal {
+        self.goal
+    }
+
+    /// The evaluation, once it was heard of.
+    pub fn eval(&self) -> Option<&Evaluation> {
+        self.eval.as_ref()
+    }
+
+    /// The allocations, by id.
+    pub fn allocs(&self) -> &BTreeMap<String, Followed> {
+        &self.allocs
+    }
+
+    /// Those that ended badly.
+    pub fn failed(&self) -> impl Iterator<Item = (&String, &Followed)> {
+        self.allocs.iter().filter(|(_, alloc)| matches!(alloc.status.as_str(), "failed" | "lost"))
+    }
+}
+
+impl Followed {
+    fn of(alloc: Allocation) -> Self {
+        Self {
+            trouble: trouble(alloc.task_states.as_ref()).unwrap_or(alloc.client_description),
+            name: alloc.name,
+            node: alloc.node_name,
+            status: alloc.client_status,
+            modify_index: alloc.modify_index,
+        }
+    }
+
+    fn of_stub(alloc: &AllocationStub) -> Self {
+        Self {
+            name: alloc.name.clone(),
+            node: alloc.node_name.clone(),
+            status: alloc.client_status.clone(),
+            trouble: String::new(),
+            modify_index: alloc.modify_index,
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(self.status.as_str(), "complete" | "failed" | "lost")
+    }
+}
+
+/// The last thing that went wrong with a task that does not run.
+fn trouble(tasks: Option<&BTreeMap<String, TaskState>>) -> Option<String> {
+    let (name, event) = tasks?
+        .iter()
+        .filter(|(_, task)| task.failed || task.state == "pending")
+        .filter_map(|(name, task)| Some((name, task.events.iter().rfind(|event| is_trouble(&event.kind))?)))
+        .max_by_key(|(_, event)| event.time)?;
+    let said = if event.display_message.is_empty() { &event.message } else { &event.display_message };
+    Some(if said.is_empty() { format!("{name}: {}", event.kind) } else { format!("{name}: {}: {said}", event.kind) })
+}
+
+fn is_trouble(kind: &str) -> bool {
+    TROUBLE.contains(&kind)
+}
+
+/// What an event tells, if it can be understood; a newer server may send more than is known here.
+fn payload<T: DeserializeOwned>(mut event: Event) -> Option<T> {
+    serde_json::from_value(event.payload.get_mut(&event.topic)?.take()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn event(topic: &str, payload: &Value) -> Event {
+        Event { topic: topic.into(), payload: json!({ topic: payload }), ..Event::default() }
+    }
+
+    fn eval(id: &str, status: &str) -> Event {
+        event("Evaluation", &json!({ "ID": id, "Status": status }))
+    }
+
+    fn alloc(id: &str, eval: &str, status: &str, index: u64) -> Event {
+        event("Allocation", &json!({ "ID": id, "EvalID": eval, "ClientStatus": status, "ModifyIndex": index }))
+    }
+
+    #[test]
+    fn a_job_runs_once_all_that_its_evaluation_placed_runs() {
+        let mut progress = Progress::starting("e1");
+        progress.take(vec![alloc("a1", "e1", "pending", 5), alloc("a2", "e1", "pending", 5)]);
+        progress.take(vec![alloc("other", "e0", "pending", 5), eval("e1", "complete")]);
+        assert!(progress.is_planned() && !progress.is_settled());
+        progress.take(vec![alloc("a1", "e1", "running", 6), alloc("a2", "e1", "failed", 7)]);
+        assert!(progress.is_settled());
+        assert_eq!(progress.failed().count(), 1);
+        assert_eq!(progress.allocs().len(), 2);
+    }
+
+    #[test]
+    fn older_news_changes_nothing() {
+        let mut progress = Progress::starting("e1");
+        progress.take(vec![eval("e1", "complete"), alloc("a1", "e1", "running", 7)]);
+        progress.take(vec![alloc("a1", "e1", "pending", 6)]);
+        assert!(progress.is_settled());
+    }
+
+    #[test]
+    fn a_stopped_job_is_waited_for_until_its_allocations_have_ended() {
+        let stub = |id: &str, status: &str| AllocationStub {
+            id: id.into(),
+            client_status: status.into(),
+            ..AllocationStub::default()
+        };
+        let mut progress = Progress::stopping("e2", &[stub("a1", "running"), stub("a2", "complete")]);
+        progress.take(vec![eval("e2", "complete")]);
+        assert!(!progress.is_settled());
+        progress.take(vec![alloc("a1", "e1", "running", 8)]);
+        assert!(!progress.is_settled());
+        progress.take(vec![alloc("a1", "e1", "complete", 9)]);
+        assert!(progress.is_settled());
+    }
+
+    #[test]
+    fn trouble_is_told_while_a_task_waits_to_be_restarted() {
+        let events = json!([
+            { "Type": "Driver Failure", "Time": 2, "DisplayMessage": "no such file: /bin/nope" },
+            { "Type": "Received", "Time": 3 },
+        ]);
+        let tasks = json!({ "web": { "State": "pending", "Events": events } });
+        let payload = json!({ "ID": "a1", "EvalID": "e1", "ClientStatus": "pending", "TaskStates": tasks });
+        let mut progress = Progress::starting("e1");
+        progress.take(vec![event("Allocation", &payload)]);
+        assert_eq!(progress.allocs()["a1"].trouble, "web: Driver Failure: no such file: /bin/nope");
+    }
+}

@@ -1,0 +1,117 @@
+//! Whole ids for the beginnings that people type.
+
+use berth_api::http::{AllocationStub, JobStub, NodeStub};
+
+use super::Remote;
+use crate::{
+    failure::{Exit, Failure},
+    output::{Align, Table, clean},
+};
+
+/// Length of a whole id of an allocation or a node.
+const ID_CHARS: usize = 36;
+/// How many of the things that an id may mean are listed.
+const CANDIDATES_MAX: usize = 20;
+
+impl Remote {
+    /// The whole id of the allocation whose id begins like this.
+    pub async fn find_allocation(&self, id: &str) -> Result<String, Failure> {
+        if id.len() == ID_CHARS {
+            return Ok(id.to_owned());
+        }
+        let found: Vec<AllocationStub> = self.get(&self.beginning("/v1/allocations", id)).await?;
+        let describe = |alloc: &AllocationStub| (alloc.id.clone(), vec![alloc.name.clone(), alloc.client_status.clone()]);
+        only("allocation", id, found.iter().map(describe).collect())
+    }
+
+    /// The whole id of the node whose id begins like this, or whose name it is.
+    pub async fn find_node(&self, id: &str) -> Result<String, Failure> {
+        if id.len() == ID_CHARS {
+            return Ok(id.to_owned());
+        }
+        let describe = |node: &NodeStub| (node.id.clone(), vec![node.name.clone(), node.status.clone()]);
+        let is_prefix = id.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+        let mut found: Vec<NodeStub> = Vec::new();
+        if is_prefix {
+            found = self.get(&self.beginning("/v1/nodes", id)).await?;
+        }
+        if found.is_empty() {
+            found = self.nodes().await?;
+            found.retain(|node| node.name == id);
+        }
+        only("node", id, found.iter().map(describe).collect())
+    }
+
+    /// The id of the job that has this id, or of the only one whose id begins like this.
+    pub async fn find_job(&self, id: &str) -> Result<String, Failure> {
+        let found: Vec<JobStub> = self.get(&self.beginning("/v1/jobs", id)).await?;
+        if let Some(exact) = found.iter().find(|job| job.id == id) {
+            return Ok(exact.id.clone());
+        }
+        let describe = |job: &JobStub| (job.id.clone(), vec![job.job_type.clone(), job.status.clone()]);
+        only("job", id, found.iter().map(describe).collect())
+    }
+
+    fn beginning(&self, path: &str, id: &str) -> berth_api::http::Target {
+        self.target(path).param("prefix", id).param("per_page", CANDIDATES_MAX)
+    }
+}
+
+/// The only candidate, or the reason why there is not just one. Each comes with words that tell it from the others.
+fn only(what: &str, id: &str, mut candidates: Vec<(String, Vec<String>)>) -> Result<String, Failure> {
+    let id = clean(id);
+    match candidates.len() {
+        0 => Err(Failure::new(Exit::NotFound, format!("no {what} has an id that begins with `{id}`"))
+            .help(format!("`berth {} status` lists what there is", if what == "allocation" { "job" } else { what }))),
+        1 => Ok(candidates.remove(0).0),
+        _ => Err(Failure::new(Exit::Usage, ambiguous(what, &id, candidates))),
+    }
+}
+
+fn ambiguous(what: &str, id: &str, candidates: Vec<(String, Vec<String>)>) -> String {
+    let words = candidates.iter().map(|(_, words)| words.len()).max().unwrap_or(0);
+    let mut table = Table::headless(&vec![Align::Left; words + 1]);
+    for (id, words) in candidates {
+        table.row([id].into_iter().chain(words));
+    }
+    format!("`{id}` may be any of these: write more of the {what}'s id\n{}", table.render(None).trim_end())
+}
+
+/// A value that names a task, taken for granted when there is only one.
+pub fn only_task<'a>(tasks: &[&'a str], asked: Option<&'a str>) -> Result<&'a str, Failure> {
+    let known = || tasks.iter().map(|task| format!("`{}`", clean(task))).collect::<Vec<_>>().join(", ");
+    match (asked, tasks) {
+        (Some(asked), _) if tasks.contains(&asked) => Ok(asked),
+        (Some(asked), _) => Err(Failure::new(Exit::NotFound, format!("no task `{}` in this allocation", clean(asked)))
+            .help(format!("its tasks are {}", known()))),
+        (None, [only]) => Ok(only),
+        (None, _) => Err(Failure::new(Exit::Usage, "the allocation has more than one task: say which one")
+            .help(format!("its tasks are {}", known()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    fn candidate(id: &str) -> (String, Vec<String>) {
+        (id.into(), vec![format!("web.front[{}]", &id[..1]), "running".into()])
+    }
+
+    #[test]
+    fn a_beginning_must_have_one_meaning() {
+        assert_eq!(only("allocation", "1a", vec![candidate("1a2b")]).unwrap(), "1a2b");
+        expect![].assert_eq(&only("allocation", "1a", vec![]).unwrap_err().to_string());
+        expect![].assert_eq(&only("node", "1", vec![candidate("1a2b"), candidate("1fff")]).unwrap_err().to_string());
+    }
+
+    #[test]
+    fn a_task_need_not_be_named_when_there_is_one() {
+        assert_eq!(only_task(&["web"], None).unwrap(), "web");
+        assert_eq!(only_task(&["web", "log"], Some("log")).unwrap(), "log");
+        assert_eq!(only_task(&["web", "log"], None).unwrap_err().exit(), Exit::Usage);
+        assert_eq!(only_task(&["web"], Some("log")).unwrap_err().exit(), Exit::NotFound);
+    }
+}

@@ -1,0 +1,40 @@
+//! What is due when, for all nodes of one connection.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use berth_agent::lifecycle::TaskRef;
+
+/// Something due for a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Due {
+    /// Its session or life cycle has a deadline.
+    Wake,
+    /// A mock task takes its next step.
+    Step(TaskRef),
+    /// A mock task that was asked to end has ended.
+    Stopped(TaskRef),
+}
+
+/// All of them, the earliest first. What is no longer true is found out when it is due.
+#[derive(Debug, Default)]
+pub(super) struct Timers(BinaryHeap<Reverse<(u64, u32, Due)>>);
+
+impl Timers {
+    /// Something is due for the node at `place`.
+    pub fn add(&mut self, at_ns: u64, place: u32, due: Due) {
+        self.0.push(Reverse((at_ns, place, due)));
+    }
+
+    /// When the next thing is due.
+    pub fn next_ns(&self) -> Option<u64> {
+        self.0.peek().map(|Reverse((at_ns, _, _))| *at_ns)
+    }
+
+    /// Takes what is due by now.
+    pub fn pop(&mut self, now_ns: u64) -> Option<(u32, Due)> {
+        if self.next_ns()? > now_ns {
+            return None;
+        }
+        self.0.pop().map(|Reverse((_, place, due))| (place, due))
+    }
+}

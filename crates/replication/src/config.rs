@@ -1,0 +1,31 @@
+//! What a server must be told to keep its part of the log.
+
+use std::path::PathBuf;
+
+/// Log records between snapshots when nothing else is said.
+pub const SNAPSHOT_ENTRIES_DEFAULT: u64 = 20_000;
+
+/// Whose log this is, and where it lies.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Holds everything; made when it is not there. Should be on a disk, see [`crate::is_memory_backed`].
+    pub data_dir: PathBuf,
+    /// Unique in the cluster, and for ever the same in this directory.
+    pub server_id: u64,
+    /// A directory of one cluster is not opened for another.
+    pub cluster_name: String,
+    /// Log records between snapshots, at least 1. What two snapshots have covered is removed from the log.
+    pub snapshot_entries: u64,
+}
+
+impl Config {
+    /// The first server of a cluster.
+    pub fn new(data_dir: impl Into<PathBuf>, cluster_name: &str) -> Self {
+        Self {
+            data_dir: data_dir.into(),
+            server_id: 1,
+            cluster_name: cluster_name.to_owned(),
+            snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
+        }
+    }
+}

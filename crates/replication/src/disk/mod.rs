@@ -1,0 +1,48 @@
+//! The narrow port to files: everything that this crate reads and writes goes through it, so that a test can refuse a
+//! sync or lose the power.
+
+pub(crate) mod checked;
+mod lock;
+#[cfg(test)]
+pub(crate) mod memory;
+mod real;
+
+use std::{
+    io::{self, Read},
+    path::Path,
+};
+
+pub(crate) use lock::{DirLock, LockError};
+pub(crate) use real::RealDisk;
+
+/// Files and directories. Paths are whole, as the owner of the data directory gives them.
+pub(crate) trait Disk: Send + Sync + 'static {
+    /// Makes a directory and those above it; it may be there.
+    fn create_dir(&self, dir: &Path) -> io::Result<()>;
+    /// The names in a directory, in no order.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// A whole file.
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+    /// `bytes` of a file from `offset` on; an error when there are fewer.
+    fn read_at(&self, path: &Path, offset: u64, bytes: usize) -> io::Result<Vec<u8>>;
+    /// A file to be read from its beginning.
+    fn stream(&self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
+    /// A new, empty file in the place of whatever was there.
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+    /// A file that is there, to be written.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+    /// Takes the place of `to`; durable after [`Self::sync_dir`].
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Durable after [`Self::sync_dir`].
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+}
+
+/// A file open for writing.
+pub(crate) trait DiskFile: Send {
+    /// Writes all of `bytes`, beyond the end if need be.
+    fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Makes everything written durable, and the length with it.
+    fn sync(&mut self) -> io::Result<()>;
+}

@@ -1,0 +1,140 @@
+//! What can go wrong, each with what to do about it.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+/// Something on disk is not what was written there, and it may have been acknowledged.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{}: {what}; this server refuses to start without what it had promised to keep: restore the data directory \
+     from a backup, or let the server join its cluster again with an empty one",
+    file.display()
+)]
+pub struct Damage {
+    /// Where.
+    pub file: PathBuf,
+    /// Which record, and what is wrong with it.
+    pub what: String,
+}
+
+impl Damage {
+    pub(crate) fn new(file: &Path, what: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), what: what.into() }
+    }
+}
+
+/// The log cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A setting that makes no sense.
+    #[error("open log: {0}")]
+    Config(String),
+    /// Two servers would write to one directory.
+    #[error(
+        "data directory {} is in use by {}: stop that server, or give this one a directory of its own",
+        dir.display(),
+        pid.map_or("another process".to_owned(), |pid| format!("process {pid}"))
+    )]
+    InUse {
+        /// The directory.
+        dir: PathBuf,
+        /// Who holds it, when it said so.
+        pid: Option<u32>,
+    },
+    /// The directory belongs to somebody else.
+    #[error("data directory {} belongs to {found}, this is {wanted}", dir.display())]
+    NotOurs {
+        /// The directory.
+        dir: PathBuf,
+        /// Whose it is.
+        found: String,
+        /// Who asks.
+        wanted: String,
+    },
+    /// What was kept is not there as it was written.
+    #[error(transparent)]
+    Damaged(#[from] Damage),
+    /// The disk does not let us read.
+    #[error("read {}: {source}", path.display())]
+    Read {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The disk does not let us write.
+    #[error("write {}: {source}", path.display())]
+    Write {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The consensus engine did not start, or no leader was found.
+    #[error("start consensus: {0}")]
+    Consensus(String),
+}
+
+impl OpenError {
+    pub(crate) fn read(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Read { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Write { path: path.to_owned(), source }
+    }
+}
+
+/// An entry was not acknowledged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProposeError {
+    /// Nothing was written: propose less at a time.
+    #[error("propose entry: it has {bytes} bytes, at most {max} are allowed")]
+    TooLarge {
+        /// Of the entry, encoded.
+        bytes: usize,
+        /// What is allowed.
+        max: usize,
+    },
+    /// Nothing was written: another server leads.
+    #[error("propose entry: this server does not lead{}", leader.map_or(String::new(), |id| format!(", server {id} does")))]
+    NotLeader {
+        /// Who does, as far as this server knows.
+        leader: Option<u64>,
+    },
+    /// It may or may not be applied one day: another server has taken over meanwhile.
+    #[error("propose entry: leadership was lost before it was committed, it may still be applied")]
+    Unknown,
+    /// It may or may not be there after a restart: the log can no longer be written.
+    #[error("propose entry: the log has stopped: {0}")]
+    Stopped(String),
+}
+
+/// A read cannot be made linearizable.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// Another server leads.
+    #[error("read: this server does not lead{}", leader.map_or(String::new(), |id| format!(", server {id} does")))]
+    NotLeader {
+        /// Who does, as far as this server knows.
+        leader: Option<u64>,
+    },
+    /// Too few servers answer.
+    #[error("read: {0}")]
+    NoQuorum(String),
+    /// The log can no longer be written.
+    #[error("read: the log has stopped: {0}")]
+    Stopped(String),
+}
+
+/// No snapshot was written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("write snapshot: the log has stopped: {0}")]
+pub struct SnapshotError(pub(crate) String);
+
+/// The log did not end in order; what was acknowledged is safe all the same.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("stop log: {0}")]
+pub struct ShutdownError(pub(crate) String);

@@ -1,0 +1,93 @@
+//! How the consensus engine is told of our types: short names for the rest of the crate.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use berth_model::{
+    command::{Entry, EntryError},
+    event::Applied,
+};
+use bytes::Bytes;
+use openraft::impls::{OneshotResponder, leader_id_std};
+
+openraft::declare_raft_types!(
+    /// Standard Raft: at most one leader a term, so that a term and an index name a record.
+    pub(crate) Types:
+        D = Proposal,
+        R = Option<Applied>,
+        NodeId = u64,
+        Node = Peer,
+        LeaderId = leader_id_std::LeaderId<u64, u64>,
+        Responder<T> = OneshotResponder<Self, T> where T: Send + 'static,
+);
+
+pub(crate) type LogId = openraft::alias::LogIdOf<Types>;
+pub(crate) type LogEntry = openraft::alias::EntryOf<Types>;
+pub(crate) type Payload = openraft::EntryPayload<Proposal, u64, Peer>;
+pub(crate) type Vote = openraft::alias::VoteOf<Types>;
+pub(crate) type Membership = openraft::Membership<u64, Peer>;
+pub(crate) type StoredMembership = openraft::alias::StoredMembershipOf<Types>;
+pub(crate) type Flushed = openraft::storage::IOFlushed<Types>;
+pub(crate) type Raft = openraft::Raft<Types, crate::machine::Machine>;
+
+/// Names a record.
+pub(crate) fn log_id(term: u64, index: u64) -> LogId {
+    LogId::new(leader_id_std::CommittedLeaderId::new(term), index)
+}
+
+/// The term in a record's name.
+pub(crate) fn term_of(id: &LogId) -> u64 {
+    **id.committed_leader_id()
+}
+
+/// Where another server is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Peer {
+    /// Host and port; empty for a server that is alone.
+    pub address: String,
+}
+
+/// An entry on its way: its bytes, and beside them what they say, so that the server that encoded them need not
+/// decode them.
+#[derive(Clone)]
+pub(crate) struct Proposal {
+    bytes: Bytes,
+    decoded: Arc<Mutex<Option<Entry>>>,
+}
+
+impl Proposal {
+    /// Encodes an entry that was made here.
+    pub fn new(entry: Entry) -> Self {
+        Self { bytes: entry.encode().into(), decoded: Arc::new(Mutex::new(Some(entry))) }
+    }
+
+    /// Takes an entry's bytes as they came from a disk or a peer.
+    pub fn from_bytes(bytes: Bytes) -> Self {
+        Self { bytes, decoded: Arc::default() }
+    }
+
+    /// The encoded entry.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The entry, to apply it. Each entry is applied once, so the first call takes what was kept.
+    pub fn entry(&self) -> Result<Entry, EntryError> {
+        let kept = self.decoded.lock().unwrap_or_else(PoisonError::into_inner).take();
+        kept.map_or_else(|| Entry::decode(&self.bytes), Ok)
+    }
+}
+
+impl fmt::Debug for Proposal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl fmt::Display for Proposal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "entry of {} bytes", self.bytes.len())
+    }
+}

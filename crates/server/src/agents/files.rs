@@ -1,0 +1,67 @@
+//! Logs read from agents: what was asked for, and who waits for it.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use berth_api::agent::FileChunk;
+use tokio::sync::mpsc;
+
+use crate::state::{LogChunk, LogError};
+
+/// Pieces on their way to one reader; the agent sends no more bytes than it was allowed, in pieces of its own choice.
+const CHUNKS_MAX: usize = 1024;
+
+pub(super) type Chunks = mpsc::Receiver<Result<LogChunk, LogError>>;
+
+/// The open reads of one session.
+#[derive(Clone, Default)]
+pub(crate) struct FileReads(Arc<Mutex<Reads>>);
+
+#[derive(Default)]
+struct Reads {
+    last: u64,
+    open: HashMap<u64, mpsc::Sender<Result<LogChunk, LogError>>>,
+}
+
+impl FileReads {
+    /// Opens a read: its number, and where its pieces come.
+    pub fn open(&self) -> (u64, Chunks) {
+        let (sender, receiver) = mpsc::channel(CHUNKS_MAX);
+        let mut reads = self.lock();
+        reads.last += 1;
+        let number = reads.last;
+        reads.open.insert(number, sender);
+        (number, receiver)
+    }
+
+    /// Nobody reads any more.
+    pub fn close(&self, number: u64) {
+        self.lock().open.remove(&number);
+    }
+
+    /// A piece has come. One that nobody takes ends its read: the agent sent more than it was allowed.
+    pub fn on_chunk(&self, chunk: &FileChunk) {
+        let mut reads = self.lock();
+        let Some(reader) = reads.open.get(&chunk.request) else { return };
+        let mut going_on = true;
+        if !chunk.error.is_empty() {
+            let error = match chunk.error.strip_prefix("not found: ") {
+                Some(what) => LogError::NotFound(what.to_owned()),
+                None => LogError::Failed(chunk.error.clone()),
+            };
+            going_on = reader.try_send(Err(error)).is_ok();
+        } else if !chunk.done || !chunk.data.is_empty() {
+            let piece = LogChunk { offset: chunk.offset, data: chunk.data.clone(), file: chunk.file.clone() };
+            going_on = reader.try_send(Ok(piece)).is_ok();
+        }
+        if chunk.done || !chunk.error.is_empty() || !going_on {
+            reads.open.remove(&chunk.request);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Reads> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

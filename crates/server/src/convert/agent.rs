@@ -1,0 +1,214 @@
+//! The agent protocol and the model: the only place where one becomes the other.
+
+use std::collections::BTreeMap;
+
+use berth_api::agent::{
+    AllocStatus, ClientStatus as WireStatus, GroupSpec, Hello as WireHello, LogSpec, NodeSpec, RestartModeSpec,
+    RestartSpec, TaskEvent as WireEvent, TaskEventKind, TaskSpec, TaskState as WireState, TaskStatus,
+    observed_hash,
+};
+use berth_controller::Hello;
+use berth_model::{
+    AllocId, NodeId, Timestamp,
+    alloc::ClientStatus,
+    job::{Group, Job, RestartMode, RestartPolicy, Task},
+    node::{DYNAMIC_PORT_MAX, DYNAMIC_PORT_MIN, NODE_POOL_ALL, Node},
+    observed::{ObservedAlloc, ObservedTask, TaskEvent, TaskState},
+    resources::Resources,
+    value::Value,
+};
+
+/// Events kept of one task, whatever the agent sends.
+const EVENTS_MAX: usize = 10;
+/// Longest text kept of what an agent says.
+const TEXT_BYTES_MAX: usize = 1024;
+
+/// An agent's introduction; if it makes no sense, why.
+pub(crate) fn hello(wire: WireHello) -> Result<Hello, String> {
+    let id = NodeId::from_slice(&wire.node_id).ok_or("the node's id is not 16 bytes long")?;
+    if wire.secret.len() < 16 {
+        return Err("the node's secret is shorter than 16 bytes".to_owned());
+    }
+    let digest = |bytes: &[u8]| berth_api::agent::Digest::from_slice(bytes).map_or(0, |digest| digest.0);
+    Ok(Hello {
+        desired_digest: digest(&wire.desired_digest),
+        observed_digest: digest(&wire.observed_digest),
+        epoch: wire.epoch,
+        seq: wire.seq,
+        node: node(id, &wire.secret, wire.node)?,
+    })
+}
+
+fn node(id: NodeId, secret: &[u8], spec: NodeSpec) -> Result<Node, String> {
+    if spec.node_pool == NODE_POOL_ALL {
+        return Err(format!("node pool {NODE_POOL_ALL:?} stands for every pool: give the node another one"));
+    }
+    let or = |port: u32, default: u16| u16::try_from(port).ok().filter(|port| *port > 0).unwrap_or(default);
+    let mut reserved_ports: Vec<u16> =
+        spec.reserved_ports.iter().filter_map(|port| u16::try_from(*port).ok()).collect();
+    reserved_ports.sort_unstable();
+    Ok(Node {
+        id,
+        name: spec.name,
+        datacenter: spec.datacenter,
+        pool: spec.node_pool,
+        class: spec.node_class,
+        attributes: spec.attributes,
+        meta: spec.meta,
+        total: Resources { cpu_mhz: spec.cpu_mhz, memory_mb: spec.memory_mb, disk_mb: spec.disk_mb },
+        reserved: Resources {
+            cpu_mhz: spec.reserved_cpu_mhz,
+            memory_mb: spec.reserved_memory_mb,
+            disk_mb: spec.reserved_disk_mb,
+        },
+        reserved_ports,
+        host_ip: spec.host_ip,
+        dynamic_ports: (
+            or(spec.dynamic_port_min, DYNAMIC_PORT_MIN),
+            or(spec.dynamic_port_max, DYNAMIC_PORT_MAX),
+        ),
+        secret_hash: secret_hash(secret),
+    })
+}
+
+/// Secrets are 256 random bits, so that a fast hash keeps them.
+fn secret_hash(secret: &[u8]) -> Vec<u8> {
+    use sha2::Digest;
+    sha2::Sha256::digest(secret).to_vec()
+}
+
+/// What an agent observed of an allocation; if it makes no sense, why.
+pub(crate) fn observed(status: AllocStatus, encoded: &[u8]) -> Result<ObservedAlloc, String> {
+    let id = AllocId::from_slice(&status.alloc_id).ok_or("an allocation's id is not 16 bytes long")?;
+    Ok(ObservedAlloc {
+        id,
+        status: client_status(status.status()),
+        description: cut(status.description),
+        tasks: status.tasks.into_iter().map(observed_task).collect(),
+        modified_at: Timestamp(status.modified_ns),
+        hash: observed_hash(encoded),
+    })
+}
+
+fn client_status(status: WireStatus) -> ClientStatus {
+    match status {
+        WireStatus::Pending => ClientStatus::Pending,
+        WireStatus::Running => ClientStatus::Running,
+        WireStatus::Complete => ClientStatus::Complete,
+        WireStatus::Failed => ClientStatus::Failed,
+        WireStatus::Lost => ClientStatus::Lost,
+    }
+}
+
+fn observed_task(task: TaskStatus) -> ObservedTask {
+    let state = match task.state() {
+        WireState::Pending => TaskState::Pending,
+        WireState::Running => TaskState::Running,
+        WireState::Dead => TaskState::Dead,
+    };
+    let skip = task.events.len().saturating_sub(EVENTS_MAX);
+    ObservedTask {
+        state,
+        failed: task.failed,
+        restarts: task.restarts,
+        last_restart: Timestamp(task.last_restart_ns),
+        started_at: Timestamp(task.started_ns),
+        finished_at: Timestamp(task.finished_ns),
+        exit: (task.exit_code, task.signal, task.oom_killed),
+        events: task.events.into_iter().skip(skip).map(task_event).collect(),
+        name: cut(task.name),
+    }
+}
+
+fn task_event(event: WireEvent) -> TaskEvent {
+    let kind = TaskEventKind::try_from(event.kind).map_or("Unknown", TaskEventKind::as_str);
+    TaskEvent {
+        kind,
+        at: Timestamp(event.at_ns),
+        exit_code: event.exit_code,
+        signal: event.signal,
+        oom_killed: event.oom_killed,
+        delay_ns: event.delay_ns,
+        fails_task: event.fails_task,
+        message: cut(event.message),
+    }
+}
+
+fn cut(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+    text
+}
+
+/// A job's group as agents need it.
+pub(crate) fn group_spec(job: &Job, group: &Group) -> GroupSpec {
+    let mut meta = job.meta.clone();
+    meta.extend(group.meta.clone());
+    GroupSpec {
+        namespace: job.key.namespace.to_string(),
+        job_id: job.key.id.to_string(),
+        job_name: job.name.clone(),
+        job_type: job.job_type.as_str().to_owned(),
+        region: job.region.clone(),
+        group: group.name.clone(),
+        tasks: group.tasks.iter().map(task_spec).collect(),
+        meta,
+        disk_mb: group.disk.size_mb,
+        shutdown_delay_ms: millis(group.shutdown_delay),
+    }
+}
+
+fn task_spec(task: &Task) -> TaskSpec {
+    let config: serde_json::Map<String, serde_json::Value> =
+        task.config.iter().map(|(key, value)| (key.clone(), json(value))).collect();
+    TaskSpec {
+        name: task.name.clone(),
+        driver: task.driver.clone(),
+        config_json: serde_json::Value::Object(config).to_string(),
+        user: task.user.clone(),
+        env: task.env.clone(),
+        cpu_mhz: task.resources.cpu_mhz,
+        memory_mb: task.resources.memory_mb,
+        restart: restart_spec(&task.restart),
+        meta: BTreeMap::clone(&task.meta),
+        kill_timeout_ms: millis(task.kill_timeout),
+        kill_signal: task.kill_signal.clone(),
+        logs: LogSpec {
+            max_files: task.logs.max_files,
+            max_file_size_mb: task.logs.max_file_size_mb,
+            disabled: task.logs.disabled,
+        },
+        leader: task.leader,
+        shutdown_delay_ms: millis(task.shutdown_delay),
+    }
+}
+
+fn restart_spec(policy: &RestartPolicy) -> RestartSpec {
+    let mode = match policy.mode {
+        RestartMode::Fail => RestartModeSpec::Fail,
+        RestartMode::Delay => RestartModeSpec::Delay,
+    };
+    RestartSpec {
+        attempts: policy.attempts,
+        interval_ms: millis(policy.interval),
+        delay_ms: millis(policy.delay),
+        mode: mode.into(),
+    }
+}
+
+fn millis(span: std::time::Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn json(value: &Value) -> serde_json::Value {
+    match value {
+        Value::Null => serde_json::Value::Null,
+        Value::Bool(truth) => (*truth).into(),
+        Value::Int(number) => (*number).into(),
+        Value::Float(number) => (*number).into(),
+        Value::String(text) => text.clone().into(),
+        Value::List(values) => values.iter().map(json).collect(),
+        Value::Map(values) => {
+            serde_json::Value::Object(values.iter().map(|(key, value)| (key.clone(), json(value))).collect())
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Evaluations, and why something could not be placed.
+
+use std::collections::BTreeMap;
+
+use berth_api::http::{Evaluation, EvaluationStub, PlacementMetric, Time};
+use berth_model::eval::{Eval, GroupFailure};
+
+use super::id_text;
+
+/// An evaluation, without its relatives.
+pub fn evaluation(eval: &Eval) -> Evaluation {
+    Evaluation {
+        id: eval.id.to_string(),
+        priority: eval.priority,
+        job_type: eval.job_type.as_str().to_owned(),
+        triggered_by: eval.trigger.as_str().to_owned(),
+        namespace: eval.job.namespace.to_string(),
+        job_id: eval.job.id.to_string(),
+        node_id: id_text(eval.node),
+        deployment_id: String::new(),
+        status: eval.status.as_str().to_owned(),
+        status_description: eval.description.clone(),
+        wait_until: Time(eval.wait_until.0),
+        next_eval: String::new(),
+        previous_eval: id_text(eval.previous),
+        blocked_eval: id_text(eval.blocked),
+        related_evals: None,
+        failed_tg_allocs: failures(eval),
+        queued_allocations: eval.queued.clone(),
+        snapshot_index: eval.snapshot_index.0,
+        create_index: eval.create_index.0,
+        modify_index: eval.modify_index.0,
+        create_time: eval.created_at.0,
+        modify_time: eval.modified_at.0,
+    }
+}
+
+/// An evaluation as a relative of another one.
+pub fn evaluation_stub(eval: &Eval) -> EvaluationStub {
+    EvaluationStub {
+        id: eval.id.to_string(),
+        priority: eval.priority,
+        job_type: eval.job_type.as_str().to_owned(),
+        triggered_by: eval.trigger.as_str().to_owned(),
+        namespace: eval.job.namespace.to_string(),
+        job_id: eval.job.id.to_string(),
+        node_id: id_text(eval.node),
+        deployment_id: String::new(),
+        status: eval.status.as_str().to_owned(),
+        status_description: eval.description.clone(),
+        wait_until: Time(eval.wait_until.0),
+        next_eval: String::new(),
+        previous_eval: id_text(eval.previous),
+        blocked_eval: id_text(eval.blocked),
+        create_index: eval.create_index.0,
+        modify_index: eval.modify_index.0,
+        create_time: eval.created_at.0,
+        modify_time: eval.modified_at.0,
+    }
+}
+
+fn failures(eval: &Eval) -> Option<BTreeMap<String, PlacementMetric>> {
+    let failures = eval.failures.iter().map(|failure| (failure.group.clone(), metric(failure)));
+    (!eval.failures.is_empty()).then(|| failures.collect())
+}
+
+fn metric(failure: &GroupFailure) -> PlacementMetric {
+    let funnel = &failure.funnel;
+    let in_pool = funnel.available.values().sum();
+    let some = |reasons: &BTreeMap<String, u32>| (!reasons.is_empty()).then(|| reasons.clone());
+    PlacementMetric {
+        nodes_considered: funnel.considered,
+        nodes_evaluated: in_pool,
+        nodes_in_pool: in_pool,
+        nodes_available: funnel.available.clone(),
+        nodes_filtered: funnel.filtered_count(),
+        constraint_filtered: some(&funnel.filtered),
+        nodes_exhausted: funnel.exhausted_count(),
+        dimension_exhausted: some(&funnel.exhausted),
+        coalesced_failures: failure.count.saturating_sub(1),
+    }
+}

@@ -1,0 +1,115 @@
+//! Changes, as the event stream tells them.
+
+use berth_model::{AllocId, EvalId, event::Event as Logged, store::AllocSlot};
+use serde_json::{Value, json};
+
+use super::{Parts, allocation, evaluation, job, node};
+use crate::{Change, state::View};
+
+/// What a change is about: enough to decide whether a follower wants it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// `Job`, `Allocation`, `Evaluation` or `Node`.
+    pub topic: &'static str,
+    /// What happened.
+    pub kind: &'static str,
+    /// The id of what changed.
+    pub key: String,
+    /// Its namespace; none for a node, and for what is gone.
+    pub namespace: Option<String>,
+    /// Further ids under which a filter finds it.
+    pub filter_keys: Vec<String>,
+    /// Whether it was observed, and is not in the log.
+    pub observed: bool,
+}
+
+/// What a change is about; none when what changed is gone by the end of its batch, which a later change tells.
+pub fn subject(view: &View, change: &Change) -> Option<Subject> {
+    match change {
+        Change::Observed(slot, id) => {
+            let subject = alloc(view, *slot, "AllocationUpdated")?;
+            Some(Subject { observed: true, ..subject }).filter(|subject| subject.key == id.to_string())
+        }
+        Change::Logged(event) => logged(view, event),
+    }
+}
+
+fn logged(view: &View, event: &Logged) -> Option<Subject> {
+    match event {
+        Logged::NodeRegistered(slot) => node_subject(view.store.nodes().row(*slot)?.id, "NodeRegistration"),
+        Logged::NodeChanged(slot) => node_subject(view.store.nodes().row(*slot)?.id, "NodeEvent"),
+        Logged::NodeCollected(_, id) => node_subject(*id, "NodeDeregistration"),
+        Logged::JobRegistered(slot) => job_subject(&view.store.jobs().row(*slot)?.key, "JobRegistered"),
+        Logged::JobDeregistered(slot) => job_subject(&view.store.jobs().row(*slot)?.key, "JobDeregistered"),
+        Logged::JobCollected(_, key) => job_subject(key, "JobCollected"),
+        Logged::AllocPlaced(slot) => alloc(view, *slot, "PlanResult"),
+        Logged::AllocStopped(slot) => alloc(view, *slot, "AllocationUpdateDesiredStatus"),
+        Logged::AllocEnded(slot) => alloc(view, *slot, "AllocationUpdated"),
+        Logged::AllocCollected(_, id, _) => Some(gone("Allocation", "AllocationCollected", id.to_string())),
+        Logged::EvalChanged(id) => eval(view, *id),
+        Logged::EvalCollected(id) => Some(gone("Evaluation", "EvaluationCollected", id.to_string())),
+    }
+}
+
+fn gone(topic: &'static str, kind: &'static str, key: String) -> Subject {
+    Subject { topic, kind, key, namespace: None, filter_keys: Vec::new(), observed: false }
+}
+
+fn node_subject(id: berth_model::NodeId, kind: &'static str) -> Option<Subject> {
+    Some(gone("Node", kind, id.to_string()))
+}
+
+fn job_subject(key: &berth_model::JobKey, kind: &'static str) -> Option<Subject> {
+    Some(Subject { namespace: Some(key.namespace.to_string()), ..gone("Job", kind, key.id.to_string()) })
+}
+
+fn alloc(view: &View, slot: AllocSlot, kind: &'static str) -> Option<Subject> {
+    let row = view.store.allocs().row(slot)?;
+    let job = &view.store.jobs().row(row.job)?.key;
+    let subject = gone("Allocation", kind, row.id.to_string());
+    let node = view.store.nodes().row(row.node).map(|node| node.id.to_string());
+    let filter_keys = [Some(job.id.to_string()), node].into_iter().flatten().collect();
+    Some(Subject { namespace: Some(job.namespace.to_string()), filter_keys, ..subject })
+}
+
+fn eval(view: &View, id: EvalId) -> Option<Subject> {
+    let job = &view.store.eval(id)?.job;
+    let subject = gone("Evaluation", "EvaluationUpdated", id.to_string());
+    let filter_keys = vec![job.id.to_string()];
+    Some(Subject { namespace: Some(job.namespace.to_string()), filter_keys, ..subject })
+}
+
+/// What changed, as it was after the whole batch of changes; null when it is gone.
+pub fn payload(view: &View, change: &Change) -> Value {
+    let payload = match change {
+        Change::Observed(slot, id) => alloc_payload(view, *slot, Some(*id)),
+        Change::Logged(event) => logged_payload(view, event),
+    };
+    payload.unwrap_or_default()
+}
+
+fn logged_payload(view: &View, event: &Logged) -> Option<Value> {
+    let store = &view.store;
+    match event {
+        Logged::NodeRegistered(slot) | Logged::NodeChanged(slot) => {
+            Some(json!({ "Node": node(store.nodes().row(*slot)?, store.nodes().detail(*slot)?) }))
+        }
+        Logged::JobRegistered(slot) | Logged::JobDeregistered(slot) => {
+            let row = store.jobs().row(*slot)?;
+            Some(json!({ "Job": job(row, row.current()) }))
+        }
+        Logged::AllocPlaced(slot) | Logged::AllocStopped(slot) | Logged::AllocEnded(slot) => {
+            alloc_payload(view, *slot, None)
+        }
+        Logged::EvalChanged(id) => Some(json!({ "Evaluation": evaluation(store.eval(*id)?) })),
+        Logged::NodeCollected(..)
+        | Logged::JobCollected(..)
+        | Logged::AllocCollected(..)
+        | Logged::EvalCollected(_) => None,
+    }
+}
+
+fn alloc_payload(view: &View, slot: AllocSlot, id: Option<AllocId>) -> Option<Value> {
+    let parts = Parts::of(view, slot).filter(|parts| id.is_none_or(|id| parts.row.id == id))?;
+    Some(json!({ "Allocation": allocation(&parts) }))
+}

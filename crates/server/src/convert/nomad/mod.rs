@@ -1,0 +1,19 @@
+//! From the model to the JSON of Nomad's HTTP API: the only place where ours becomes theirs.
+
+mod alloc;
+mod eval;
+mod event;
+mod job;
+mod node;
+mod task;
+
+pub use alloc::{Parts, StubParts as AllocStubParts, allocation, allocation_stub};
+pub use eval::{evaluation, evaluation_stub};
+pub use event::{Subject, payload, subject};
+pub use job::{job, job_stub, summary, summary_index};
+pub use node::{StubParts as NodeStubParts, eligibility, node, node_stub};
+
+/// An id as text; empty for none.
+fn id_text(id: Option<impl std::fmt::Display>) -> String {
+    id.map(|id| id.to_string()).unwrap_or_default()
+}

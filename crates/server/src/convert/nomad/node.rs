@@ -1,0 +1,112 @@
+//! Nodes: whole, and in lists.
+
+use std::collections::BTreeMap;
+
+use berth_api::http::{
+    DriverInfo, Node, NodeCpu, NodeDisk, NodeMemory, NodeResources, NodeStub, ReservedNetworks, ReservedResources,
+};
+use berth_model::{
+    node,
+    store::{NodeDetail, NodeRow},
+};
+
+/// Fingerprints of drivers are named so.
+const DRIVER_PREFIX: &str = "driver.";
+/// The fingerprint that names the agent's version.
+const VERSION_ATTRIBUTE: &str = "berth.version";
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// What a list may have in addition.
+#[derive(Debug, Clone, Copy)]
+pub struct StubParts {
+    /// All of the machine.
+    pub resources: bool,
+    /// Fingerprints.
+    pub attributes: bool,
+}
+
+/// A node in a list.
+pub fn node_stub(row: &NodeRow, detail: &NodeDetail, with: StubParts) -> NodeStub {
+    let node = &detail.node;
+    NodeStub {
+        id: node.id.to_string(),
+        address: node.host_ip.clone(),
+        attributes: with.attributes.then(|| node.attributes.clone()),
+        datacenter: node.datacenter.clone(),
+        name: node.name.clone(),
+        node_class: node.class.clone(),
+        node_pool: node.pool.clone(),
+        version: node.attributes.get(VERSION_ATTRIBUTE).cloned().unwrap_or_default(),
+        drain: false,
+        scheduling_eligibility: eligibility(row.eligible).to_owned(),
+        status: row.status.as_str().to_owned(),
+        status_description: String::new(),
+        drivers: drivers(node),
+        node_resources: with.resources.then(|| resources(node)),
+        reserved_resources: with.resources.then(|| reserved(node)),
+        create_index: row.create_index.0,
+        modify_index: row.modify_index.0,
+    }
+}
+
+/// A node. The hash of its secret stays here.
+pub fn node(row: &NodeRow, detail: &NodeDetail) -> Node {
+    let node = &detail.node;
+    Node {
+        id: node.id.to_string(),
+        datacenter: node.datacenter.clone(),
+        name: node.name.clone(),
+        http_addr: String::new(),
+        attributes: node.attributes.clone(),
+        meta: node.meta.clone(),
+        node_resources: resources(node),
+        reserved_resources: reserved(node),
+        node_class: node.class.clone(),
+        node_pool: node.pool.clone(),
+        drain: false,
+        drain_strategy: None,
+        scheduling_eligibility: eligibility(row.eligible).to_owned(),
+        status: row.status.as_str().to_owned(),
+        status_description: String::new(),
+        status_updated_at: detail.status_at.0 / NANOS_PER_SECOND,
+        drivers: drivers(node),
+        events: Vec::new(),
+        create_index: row.create_index.0,
+        modify_index: row.modify_index.0,
+    }
+}
+
+/// The word for whether new work may be placed on a node.
+pub fn eligibility(eligible: bool) -> &'static str {
+    if eligible { "eligible" } else { "ineligible" }
+}
+
+fn resources(node: &node::Node) -> NodeResources {
+    NodeResources {
+        cpu: NodeCpu { cpu_shares: node.total.cpu_mhz },
+        memory: NodeMemory { memory_mb: node.total.memory_mb },
+        disk: NodeDisk { disk_mb: node.total.disk_mb },
+        min_dynamic_port: node.dynamic_ports.0,
+        max_dynamic_port: node.dynamic_ports.1,
+    }
+}
+
+fn reserved(node: &node::Node) -> ReservedResources {
+    let ports: Vec<String> = node.reserved_ports.iter().map(u16::to_string).collect();
+    ReservedResources {
+        cpu: NodeCpu { cpu_shares: node.reserved.cpu_mhz },
+        memory: NodeMemory { memory_mb: node.reserved.memory_mb },
+        disk: NodeDisk { disk_mb: node.reserved.disk_mb },
+        networks: ReservedNetworks { reserved_host_ports: ports.join(",") },
+    }
+}
+
+/// Told by fingerprints like `driver.exec = 1`; longer names describe the driver and are not drivers.
+fn drivers(node: &node::Node) -> BTreeMap<String, DriverInfo> {
+    let named = node.attributes.iter().filter_map(|(name, value)| Some((name.strip_prefix(DRIVER_PREFIX)?, value)));
+    let drivers = named.filter(|(name, _)| !name.contains('.')).map(|(name, value)| {
+        let healthy = matches!(value.as_str(), "1" | "true");
+        (name.to_owned(), DriverInfo { detected: true, healthy, health_description: String::new() })
+    });
+    drivers.collect()
+}

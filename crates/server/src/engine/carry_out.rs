@@ -1,0 +1,128 @@
+//! Carries out the controller's actions, in order.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError},
+};
+
+use berth_controller::{Action, Answer, Event, Request, SessionId, ToNode, Token};
+use berth_model::Index;
+use tokio::sync::oneshot;
+
+use super::{Input, Link, Shared, planners::PlannerPool, proposer::Proposals, wake};
+use crate::{
+    agents::Outgoing,
+    events::{Batch, Change},
+    state::View,
+};
+
+/// What the controller thread keeps besides the controller.
+pub(crate) struct CarryOut {
+    shared: Arc<Shared>,
+    planners: PlannerPool,
+    proposals: Proposals,
+    waiting: HashMap<Token, oneshot::Sender<Answer>>,
+    next_token: u64,
+    links: HashMap<SessionId, Link>,
+}
+
+impl CarryOut {
+    pub fn new(shared: Arc<Shared>, planners: PlannerPool, proposals: Proposals) -> Self {
+        Self { shared, planners, proposals, waiting: HashMap::new(), next_token: 0, links: HashMap::new() }
+    }
+
+    /// Keeps who is to be answered, and passes on what the controller is told; none at the end.
+    pub fn admit(&mut self, input: Input) -> Option<Event> {
+        match input {
+            Input::Event(event) => {
+                if let Event::SessionClosed(session) = &event {
+                    self.close(*session);
+                }
+                Some(event)
+            }
+            Input::Request { commands, bytes, reply } => {
+                self.next_token += 1;
+                let token = Token(self.next_token);
+                self.waiting.insert(token, reply);
+                Some(Event::Requested(Request { token, commands, bytes }))
+            }
+            Input::Open { session, hello, link } => {
+                self.links.insert(session, link);
+                Some(Event::SessionOpened(session, hello))
+            }
+            Input::Stop => None,
+        }
+    }
+
+    pub fn action(&mut self, action: Action) {
+        match action {
+            Action::Propose { entry, planned } => {
+                let mut claims = self.shared.claims.lock().unwrap_or_else(PoisonError::into_inner);
+                planned.into_iter().for_each(|ticket| claims.proposed(ticket, entry.index));
+                drop(claims);
+                self.shared.counters.proposed(&entry);
+                self.proposals.send(entry);
+            }
+            Action::Unclaim(ticket) => {
+                self.shared.claims.lock().unwrap_or_else(PoisonError::into_inner).remove(ticket);
+            }
+            Action::Plan(eval) => self.planners.plan(eval),
+            Action::Publish { store, observed, index, logged, seen, unconfirmed_nodes } => {
+                let view = Arc::new(View { store, observed, index, unconfirmed_nodes });
+                self.publish(&view, logged, seen);
+            }
+            Action::Answer(token, answer) => {
+                if let Some(reply) = self.waiting.remove(&token) {
+                    let _ = reply.send(answer);
+                }
+            }
+            Action::Send(session, message) => self.send(session, message),
+            Action::Close(session) => {
+                if let Some(link) = self.links.get(&session) {
+                    let _ = link.outgoing.try_send((link.number, Outgoing::Close));
+                }
+                self.close(session);
+            }
+        }
+    }
+
+    fn publish(
+        &self,
+        view: &Arc<View>,
+        logged: Vec<(Index, Vec<berth_model::event::Event>)>,
+        seen: Vec<(Index, Vec<(berth_model::store::AllocSlot, berth_model::AllocId)>)>,
+    ) {
+        let shared = &self.shared;
+        shared.view.store(view.clone());
+        shared.claims.lock().unwrap_or_else(PoisonError::into_inner).settle(view.store.index());
+        let logged = logged
+            .into_iter()
+            .map(|(index, changes)| (index, changes.into_iter().map(Change::Logged).collect::<Vec<_>>()));
+        let seen = seen.into_iter().map(|(index, changes)| {
+            (index, changes.into_iter().map(|(slot, id)| Change::Observed(slot, id)).collect())
+        });
+        let mut batches: Vec<(Index, Vec<Change>)> = logged.chain(seen).collect();
+        batches.sort_by_key(|(index, _)| *index);
+        for (index, changes) in batches {
+            shared.watchers.wake(changes.iter().flat_map(|change| wake::keys(view, change)));
+            shared.events.publish(Batch { index, view: view.clone(), changes });
+        }
+    }
+
+    fn send(&mut self, session: SessionId, message: ToNode) {
+        let Some(link) = self.links.get(&session) else { return };
+        if matches!(message, ToNode::Welcome { .. }) {
+            self.shared.registry.insert(session, link.clone());
+        }
+        // An agent that does not take what it is told is as good as gone: it will come back and be told everything.
+        if link.outgoing.try_send((link.number, Outgoing::ToNode(message))).is_err() {
+            self.close(session);
+        }
+    }
+
+    fn close(&mut self, session: SessionId) {
+        if let Some(link) = self.links.remove(&session) {
+            self.shared.registry.remove(session, link.node);
+        }
+    }
+}

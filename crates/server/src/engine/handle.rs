@@ -1,0 +1,80 @@
+//! How the HTTP side reaches the engine.
+
+use std::{
+    collections::hash_map::RandomState,
+    hash::{BuildHasher, Hasher},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use berth_controller::Answer;
+use berth_model::{
+    command::{Command, ENTRY_BYTES_MAX},
+    ids::IdSeed,
+};
+use berth_replication::Replication;
+use crossbeam_channel::{Sender, TrySendError};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{INPUTS_MAX, Input, Shared};
+use crate::state::{Committed, Engine, LogChunk, LogError, LogRequest, Metric, ProposeError};
+
+/// The engine, seen from request handlers.
+pub(crate) struct EngineHandle {
+    shared: Arc<Shared>,
+    inputs: Sender<Input>,
+    ids: Mutex<IdSeed>,
+    replication: Replication,
+}
+
+impl EngineHandle {
+    pub fn new(shared: Arc<Shared>, inputs: Sender<Input>, replication: Replication) -> Self {
+        Self { shared, inputs, ids: Mutex::new(IdSeed::new(random_u64())), replication }
+    }
+}
+
+#[async_trait]
+impl Engine for EngineHandle {
+    async fn propose(&self, commands: Vec<Command>) -> Result<Committed, ProposeError> {
+        let bytes = commands.iter().map(|command| minicbor::len(command)).sum::<usize>() + 64;
+        if bytes > ENTRY_BYTES_MAX {
+            return Err(ProposeError::TooLarge { bytes, max: ENTRY_BYTES_MAX });
+        }
+        let (reply, answer) = oneshot::channel();
+        match self.inputs.try_send(Input::Request { commands, bytes, reply }) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => return Err(ProposeError::Busy(INPUTS_MAX)),
+            Err(TrySendError::Disconnected(_)) => return Err(ProposeError::Stopping),
+        }
+        match answer.await {
+            Ok(Answer::Committed(index, outcomes)) => Ok(Committed { index, outcomes }),
+            Ok(Answer::Busy(waiting)) => Err(ProposeError::Busy(waiting)),
+            Ok(Answer::NotWritten(reason)) => Err(ProposeError::Log(reason)),
+            Err(_) => Err(ProposeError::Stopping),
+        }
+    }
+
+    async fn read_log(
+        &self,
+        request: LogRequest,
+    ) -> Result<mpsc::Receiver<Result<LogChunk, LogError>>, LogError> {
+        let view = self.shared.view.load_full();
+        let row = view.store.alloc(request.alloc).map(|(_, row)| *row);
+        let row = row.ok_or_else(|| LogError::NotFound(format!("alloc {} not found", request.alloc)))?;
+        let node = view.store.nodes().row(row.node).map(|node| node.id).unwrap_or_default();
+        self.shared.registry.read_log(node, request).await
+    }
+
+    fn mint_id(&self) -> u128 {
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner).mint()
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        self.shared.counters.metrics(&self.shared.view.load(), &self.replication.metrics())
+    }
+}
+
+/// A random number, from the seed that the standard library takes from the operating system for its hash maps.
+pub(crate) fn random_u64() -> u64 {
+    RandomState::new().build_hasher().finish()
+}

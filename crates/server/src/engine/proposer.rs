@@ -1,0 +1,48 @@
+//! Hands entries to the log in order, several at a time, and tells the controller of those that it refused.
+
+use berth_controller::Event;
+use berth_model::command::Entry;
+use berth_replication::Replication;
+use crossbeam_channel::Sender;
+use tokio::{sync::mpsc, task::JoinSet};
+
+use super::Input;
+
+/// Entries handed over and not taken; the controller has only a few in flight.
+const ENTRIES_MAX: usize = 64;
+
+/// Where the controller puts entries.
+pub(crate) struct Proposals(mpsc::Sender<Entry>);
+
+impl Proposals {
+    pub fn new() -> (Self, mpsc::Receiver<Entry>) {
+        let (sender, receiver) = mpsc::channel(ENTRIES_MAX);
+        (Self(sender), receiver)
+    }
+
+    pub fn send(&self, entry: Entry) {
+        // Fails only when the server is stopping.
+        let _ = self.0.blocking_send(entry);
+    }
+}
+
+/// Proposes entries until there are no more.
+pub(crate) async fn run(replication: Replication, mut entries: mpsc::Receiver<Entry>, inputs: Sender<Input>) {
+    let mut results = JoinSet::new();
+    while let Some(entry) = entries.recv().await {
+        let index = entry.index;
+        let committed = replication.submit(entry).await;
+        let inputs = inputs.clone();
+        results.spawn(async move {
+            let outcome = match committed {
+                Ok(committed) => committed.await.map(drop),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = outcome {
+                let refused = Event::NotWritten { index, reason: error.to_string() };
+                let _ = tokio::task::spawn_blocking(move || inputs.send(Input::Event(refused))).await;
+            }
+        });
+        while results.try_join_next().is_some() {}
+    }
+}

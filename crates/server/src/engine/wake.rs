@@ -1,0 +1,54 @@
+//! Which blocked readers a change concerns.
+
+use berth_model::{event::Event, store::AllocSlot};
+
+use crate::{WatchKey, events::Change, state::View};
+
+/// The things that a change makes different.
+pub(super) fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
+    match change {
+        Change::Observed(slot, _) => alloc_keys(view, *slot),
+        Change::Logged(event) => match event {
+            Event::NodeRegistered(slot) | Event::NodeChanged(slot) => {
+                let node = view.store.nodes().row(*slot).map(|row| WatchKey::Node(row.id));
+                node.into_iter().chain([WatchKey::Nodes]).collect()
+            }
+            Event::NodeCollected(_, id) => vec![WatchKey::Nodes, WatchKey::Node(*id)],
+            Event::JobRegistered(slot) | Event::JobDeregistered(slot) => {
+                let job = view.store.jobs().row(*slot).map(|row| WatchKey::Job(row.key.clone()));
+                job.into_iter().chain([WatchKey::Jobs]).collect()
+            }
+            Event::JobCollected(_, key) => vec![WatchKey::Jobs, WatchKey::Job(key.clone())],
+            Event::AllocPlaced(slot) | Event::AllocStopped(slot) | Event::AllocEnded(slot) => {
+                let mut keys = alloc_keys(view, *slot);
+                keys.extend(job_keys(view, *slot));
+                keys
+            }
+            Event::AllocCollected(_, id, node) => {
+                vec![WatchKey::Allocs, WatchKey::Alloc(*id), WatchKey::NodeAllocs(*node)]
+            }
+            Event::EvalChanged(id) => {
+                let job = view.store.eval(*id).map(|eval| eval.job.clone());
+                let of_job = job.into_iter().flat_map(|job| {
+                    [WatchKey::JobEvals(job.clone()), WatchKey::Job(job), WatchKey::Jobs]
+                });
+                of_job.chain([WatchKey::Evals, WatchKey::Eval(*id)]).collect()
+            }
+            Event::EvalCollected(id) => vec![WatchKey::Evals, WatchKey::Eval(*id)],
+        },
+    }
+}
+
+fn alloc_keys(view: &View, slot: AllocSlot) -> Vec<WatchKey> {
+    let Some(row) = view.store.allocs().row(slot) else { return vec![WatchKey::Allocs] };
+    let job = view.store.jobs().row(row.job).map(|job| WatchKey::JobAllocs(job.key.clone()));
+    let node = view.store.nodes().row(row.node).map(|node| WatchKey::NodeAllocs(node.id));
+    let eval = view.store.allocs().detail(slot).map(|detail| WatchKey::EvalAllocs(detail.eval));
+    [WatchKey::Allocs, WatchKey::Alloc(row.id)].into_iter().chain(job).chain(node).chain(eval).collect()
+}
+
+/// A placement or an end can change what becomes of the whole job.
+fn job_keys(view: &View, slot: AllocSlot) -> Vec<WatchKey> {
+    let job = view.store.allocs().row(slot).and_then(|row| view.store.jobs().row(row.job));
+    job.map_or(Vec::new(), |job| vec![WatchKey::Job(job.key.clone()), WatchKey::Jobs])
+}

@@ -1,0 +1,40 @@
+//! What all requests share.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::{Limits, counters::Counters};
+use crate::state::State;
+
+/// What all requests share. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Api {
+    /// The state to read, and the engine that changes it.
+    pub state: State,
+    /// What requests may cost.
+    pub limits: Arc<Limits>,
+    /// What is measured of requests.
+    pub counters: Arc<Counters>,
+    /// Cancelled when the server stops: blocked readers are answered, streams end.
+    pub stopping: CancellationToken,
+    /// Bytes that further bodies may take.
+    pub body_room: Arc<Semaphore>,
+    /// Whether only programs on this machine can connect; nobody may pretend from a web page to be one of them.
+    pub local_only: bool,
+}
+
+impl Api {
+    pub fn new(state: State, limits: Limits, local: SocketAddr) -> Self {
+        let room = limits.bodies_bytes_max.min(Semaphore::MAX_PERMITS);
+        Self {
+            state,
+            limits: Arc::new(limits),
+            counters: Arc::default(),
+            stopping: CancellationToken::new(),
+            body_room: Arc::new(Semaphore::new(room)),
+            local_only: local.ip().is_loopback(),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Reads that wait for a change: register, read, compare the index of what was read, wait.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use berth_model::Index;
+use tokio::{sync::futures::Notified, time::Instant};
+
+use super::{
+    call::{Call, Reply},
+    failure::Failure,
+    query::Query,
+    reply,
+};
+use crate::{WatchKey, state::View, watch::Watch};
+
+/// Longest wait, and that of a reader that does not say.
+const WAIT_MAX: Duration = Duration::from_secs(300);
+/// Up to this part of the wait is added at random, so that readers do not all come back at once.
+const JITTER_PART: u32 = 16;
+
+/// Answers a read: at once, or once what is read has changed after the index that the reader knows.
+///
+/// `keys` are what to wait for. `index_of` says where the thing last changed; it is called at every wake-up, so it must
+/// be cheap. `render` is called once.
+pub(super) async fn read(
+    call: &Call,
+    keys: &[WatchKey],
+    index_of: impl Fn(&View) -> Index,
+    render: impl FnOnce(&Arc<View>) -> Reply,
+) -> Reply {
+    let view = match known_index(&call.query)? {
+        Some(known) => wait(call, keys, known, &index_of).await?,
+        None => call.api.state.view(),
+    };
+    let index = index_of(&view);
+    let mut response = render(&view)?;
+    reply::stamp(response.headers_mut(), index, &view);
+    Ok(response)
+}
+
+/// The index after which the reader wants to hear of a change; none when it does not want to wait.
+fn known_index(query: &Query) -> Result<Option<Index>, Failure> {
+    query.flag("stale", false)?;
+    query.duration("wait")?;
+    Ok(query.number("index")?.filter(|index| *index > 0).map(Index))
+}
+
+async fn wait(
+    call: &Call,
+    keys: &[WatchKey],
+    known: Index,
+    index_of: &impl Fn(&View) -> Index,
+) -> Result<Arc<View>, Failure> {
+    let state = &call.api.state;
+    let deadline = Instant::now() + patience(call)?;
+    let watches: Vec<Watch<'_>> = keys.iter().map(|key| state.watchers.watch(key.clone())).collect();
+    loop {
+        let changes: Vec<_> = watches.iter().map(|watch| Box::pin(watch.changed())).collect();
+        let view = state.view();
+        if index_of(&view) > known {
+            return Ok(view);
+        }
+        tokio::select! {
+            () = any(changes) => {}
+            () = tokio::time::sleep_until(deadline) => return Ok(state.view()),
+            () = call.api.stopping.cancelled() => return Ok(view),
+        }
+    }
+}
+
+fn patience(call: &Call) -> Result<Duration, Failure> {
+    let asked = call.query.duration("wait")?.filter(|wait| !wait.is_zero()).unwrap_or(WAIT_MAX);
+    let wait = asked.min(WAIT_MAX);
+    let jitter_max = (wait / JITTER_PART).as_nanos();
+    let jitter = call.api.state.engine.mint_id() % (jitter_max + 1);
+    Ok(wait + Duration::from_nanos(u64::try_from(jitter).unwrap_or_default()))
+}
+
+/// Completes with the first of several changes.
+async fn any(mut changes: Vec<Pin<Box<Notified<'_>>>>) {
+    std::future::poll_fn(|context| {
+        let mut ready = changes.iter_mut().map(|change| change.as_mut().poll(context).is_ready());
+        if ready.any(|ready| ready) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+}

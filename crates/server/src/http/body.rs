@@ -1,0 +1,54 @@
+//! Reads a request's body into memory, within limits.
+
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use http_body_util::BodyExt;
+use hyper::{HeaderMap, StatusCode, header::CONTENT_LENGTH};
+
+use super::{api::Api, failure::Failure};
+
+/// Reads a body of at most `max` bytes. One that says that it is longer is refused before its first byte.
+pub(super) async fn read(api: &Api, headers: &HeaderMap, body: Body, max: usize) -> Result<Vec<u8>, Failure> {
+    let told = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    let least = told.unwrap_or_default().max(body.size_hint().lower());
+    if usize::try_from(least).is_ok_and(|least| least <= max) {
+        let patience = Duration::from_millis(api.limits.body_timeout_ms);
+        let read = tokio::time::timeout(patience, collect(api, body, max)).await;
+        return read.unwrap_or_else(|_| {
+            let text = format!("the request's body did not arrive within {patience:?}");
+            Err(Failure::new(StatusCode::REQUEST_TIMEOUT, text))
+        });
+    }
+    Err(too_large(max))
+}
+
+async fn collect(api: &Api, mut body: Body, max: usize) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let mut room = None;
+    while let Some(frame) = body.frame().await {
+        let broken = |error| Failure::bad_request(format!("read the request's body: {error}"));
+        let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+        if bytes.len() + data.len() > max {
+            return Err(too_large(max));
+        }
+        let more = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        let Ok(permit) = api.body_room.try_acquire_many(more) else { return Err(busy()) };
+        match &mut room {
+            None => room = Some(permit),
+            Some(room) => room.merge(permit),
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes)
+}
+
+fn too_large(max: usize) -> Failure {
+    let text = format!("the request's body is larger than the {max} bytes that this path takes");
+    Failure::new(StatusCode::PAYLOAD_TOO_LARGE, text)
+}
+
+fn busy() -> Failure {
+    let text = "the server is reading as many requests as it can hold: try again in a moment";
+    Failure::new(StatusCode::SERVICE_UNAVAILABLE, text)
+}

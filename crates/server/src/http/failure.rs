@@ -1,0 +1,81 @@
+//! Answers that are not of success: plain text and a status, as Nomad's clients expect.
+
+use axum::{
+    body::Body,
+    response::{IntoResponse, Response},
+};
+use hyper::{
+    HeaderMap, StatusCode,
+    header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
+};
+
+use crate::state::{LogError, ProposeError};
+
+/// Why a request is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub status: StatusCode,
+    pub text: String,
+}
+
+impl Failure {
+    pub fn new(status: StatusCode, text: impl Into<String>) -> Self {
+        Self { status, text: text.into() }
+    }
+
+    pub fn bad_request(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, text)
+    }
+
+    pub fn not_found(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, text)
+    }
+
+    /// A parameter's value that makes no sense.
+    pub fn value(name: &str, value: &str, expected: &str) -> Self {
+        let cut: String = value.chars().take(64).collect();
+        Self::bad_request(format!("query parameter {name}: `{cut}` is not {expected}"))
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::from(self.text));
+        *response.status_mut() = self.status;
+        set_headers(self.status, response.headers_mut());
+        response
+    }
+}
+
+fn set_headers(status: StatusCode, headers: &mut HeaderMap) {
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    // What is left of a body that was not read would be taken for the next request.
+    if matches!(status, StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT) {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+}
+
+impl From<ProposeError> for Failure {
+    fn from(error: ProposeError) -> Self {
+        let status = match error {
+            ProposeError::Busy(_) | ProposeError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+            ProposeError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            ProposeError::Log(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+impl From<LogError> for Failure {
+    fn from(error: LogError) -> Self {
+        let status = match error {
+            LogError::NotFound(_) => StatusCode::NOT_FOUND,
+            LogError::NotConnected(_) => StatusCode::SERVICE_UNAVAILABLE,
+            LogError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self::new(status, error.to_string())
+    }
+}

@@ -1,0 +1,43 @@
+//! Keeps web pages of others away: a browser sends what any page tells it to, also to a server on its own machine.
+
+use std::net::IpAddr;
+
+use hyper::{
+    HeaderMap, Method, StatusCode,
+    header::{HOST, HeaderName, ORIGIN},
+};
+
+use super::failure::Failure;
+
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Refuses a change that a page of another site asks for, and any request to a server that listens on loopback under a
+/// name that is not this machine's: such a name was made to point here.
+pub(super) fn check(method: &Method, headers: &HeaderMap, local_only: bool) -> Result<(), Failure> {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    if local_only && !names_this_machine(host) {
+        let text = format!("this server is for its own machine only, call it localhost, not `{host}`");
+        return Err(Failure::new(StatusCode::FORBIDDEN, text));
+    }
+    let changes = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+    if changes && is_foreign(headers, host) {
+        let text = "a web page of another site may not change anything here";
+        return Err(Failure::new(StatusCode::FORBIDDEN, text));
+    }
+    Ok(())
+}
+
+fn names_this_machine(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name.is_empty() || name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+}
+
+fn is_foreign(headers: &HeaderMap, host: &str) -> bool {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("unreadable"));
+    let foreign_site = text(FETCH_SITE).is_some_and(|site| !matches!(site, "same-origin" | "none"));
+    let foreign_origin = text(ORIGIN).is_some_and(|origin| origin.split("://").nth(1) != Some(host));
+    foreign_site || foreign_origin
+}

@@ -1,0 +1,107 @@
+//! Reading one job and what belongs to it.
+
+use berth_api::http::JobVersions;
+use berth_model::{Index, store::AllocSlot};
+
+use super::{index, key, not_found};
+use crate::{
+    WatchKey,
+    convert::nomad,
+    http::{
+        allocations::{array_of, stub_parts},
+        block,
+        call::{Call, Reply},
+        reply,
+    },
+    state::View,
+};
+
+/// `GET /v1/job/:id`
+pub(in crate::http) async fn read(call: Call) -> Reply {
+    let key = key(&call);
+    let watch = [WatchKey::Job(key.clone())];
+    block::read(&call, &watch, |view| index(view, &key), |view| {
+        let row = view.store.job(&key).ok_or_else(not_found)?;
+        reply::json(&call.query, &nomad::job(row, row.current()))
+    })
+    .await
+}
+
+/// `GET /v1/job/:id/versions`
+pub(in crate::http) async fn versions(call: Call) -> Reply {
+    let key = key(&call);
+    let watch = [WatchKey::Job(key.clone())];
+    block::read(&call, &watch, |view| index(view, &key), |view| {
+        let row = view.store.job(&key).ok_or_else(not_found)?;
+        let versions = row.versions.iter().map(|version| nomad::job(row, version)).collect();
+        reply::json(&call.query, &JobVersions { versions, diffs: None })
+    })
+    .await
+}
+
+/// `GET /v1/job/:id/summary`
+pub(in crate::http) async fn summary(call: Call) -> Reply {
+    let key = key(&call);
+    let watch =
+        [WatchKey::Job(key.clone()), WatchKey::JobAllocs(key.clone()), WatchKey::JobEvals(key.clone())];
+    let summary_index = |view: &View| match view.store.job(&key) {
+        Some(row) => nomad::summary_index(view, row),
+        None => index(view, &key),
+    };
+    block::read(&call, &watch, summary_index, |view| {
+        let row = view.store.job(&key).ok_or_else(not_found)?;
+        reply::json(&call.query, &nomad::summary(view, row))
+    })
+    .await
+}
+
+/// `GET /v1/job/:id/allocations`. A job that is not there has none.
+pub(in crate::http) async fn allocations(call: Call) -> Reply {
+    let key = key(&call);
+    let with = stub_parts(&call)?;
+    let watch = [WatchKey::JobAllocs(key.clone()), WatchKey::Job(key.clone())];
+    let allocs_index = |view: &View| match view.store.job(&key) {
+        Some(row) => row.allocs_index.max(view.observed.job_index(&key)).max(row.create_index),
+        None => index(view, &key),
+    };
+    block::read(&call, &watch, allocs_index, |view| {
+        let row = view.store.job(&key);
+        let slots: Vec<AllocSlot> = row.iter().flat_map(|row| view.store.jobs().allocs(row)).collect();
+        array_of(&call, view, slots, move |parts| nomad::allocation_stub(parts, with))
+    })
+    .await
+}
+
+/// `GET /v1/job/:id/evaluations`. A job that is not there has none.
+pub(in crate::http) async fn evaluations(call: Call) -> Reply {
+    let key = key(&call);
+    let watch = [WatchKey::JobEvals(key.clone()), WatchKey::Job(key.clone())];
+    let evals_index = |view: &View| match view.store.job(&key) {
+        Some(row) => row.evals_index,
+        None => index(view, &key),
+    };
+    block::read(&call, &watch, evals_index, |view| {
+        let row = view.store.job(&key);
+        let slots = row.iter().flat_map(|row| view.store.jobs().evals(row));
+        let mut evals: Vec<_> = slots.filter_map(|slot| view.store.evals().row(slot)).collect();
+        evals.sort_by_key(|eval| (std::cmp::Reverse(eval.create_index), eval.id));
+        let evals: Vec<_> = evals.into_iter().map(|eval| nomad::evaluation(eval)).collect();
+        reply::json(&call.query, &evals)
+    })
+    .await
+}
+
+/// `GET /v1/job/:id/deployment`: none, there are no deployments yet; clients ask all the same.
+pub(in crate::http) async fn deployment(call: Call) -> Reply {
+    let key = key(&call);
+    block::read(&call, &[], |_| Index::default(), |view| {
+        view.store.job(&key).ok_or_else(not_found)?;
+        reply::json(&call.query, &serde_json::Value::Null)
+    })
+    .await
+}
+
+/// `GET /v1/job/:id/deployments`: none, as [`deployment`].
+pub(in crate::http) async fn deployments(call: Call) -> Reply {
+    block::read(&call, &[], |_| Index::default(), |_| reply::json(&call.query, &[(); 0])).await
+}

@@ -1,0 +1,47 @@
+//! What one client, and all of them together, may cost.
+
+/// Bounds of the HTTP server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at the same time; further ones wait to be accepted.
+    pub connections_max: usize,
+    /// The whole head of a request; at least 8 KiB.
+    pub header_bytes_max: usize,
+    /// Header lines of a request.
+    pub headers_max: usize,
+    /// Until the head of a request is complete, counted from the connection or from the end of the last answer: idle
+    /// connections end by it too.
+    pub header_timeout_ms: u64,
+    /// A request's body.
+    pub body_bytes_max: usize,
+    /// The body of a request that carries a job.
+    pub job_body_bytes_max: usize,
+    /// All bodies that are being read.
+    pub bodies_bytes_max: usize,
+    /// Until a request's body is complete.
+    pub body_timeout_ms: u64,
+    /// Objects and lists of a JSON body that may stand inside one another.
+    pub json_depth_max: usize,
+    /// Items on one page of a list.
+    pub page_items_max: usize,
+    /// Until open requests are cut off when the server stops.
+    pub shutdown_grace_ms: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 16_384,
+            header_bytes_max: 16 << 10,
+            headers_max: 100,
+            header_timeout_ms: 10_000,
+            body_bytes_max: 1 << 20,
+            job_body_bytes_max: 4 << 20,
+            bodies_bytes_max: 256 << 20,
+            body_timeout_ms: 30_000,
+            json_depth_max: 64,
+            page_items_max: 10_000,
+            shutdown_grace_ms: 10_000,
+        }
+    }
+}

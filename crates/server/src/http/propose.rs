@@ -1,0 +1,61 @@
+//! Changes: one command, and what came of it.
+
+use berth_api::http::JobRegistered;
+use berth_model::{
+    EvalId, Index,
+    command::{Command, Refusal},
+};
+use hyper::StatusCode;
+
+use super::{api::Api, failure::Failure};
+
+/// Proposes one command and returns where it was committed.
+pub(super) async fn propose(api: &Api, command: Command) -> Result<Index, Failure> {
+    let committed = api.state.engine.propose(vec![command]).await?;
+    for outcome in committed.outcomes {
+        outcome?;
+    }
+    Ok(committed.index)
+}
+
+/// A new evaluation's id.
+pub(super) fn mint_eval(api: &Api) -> EvalId {
+    EvalId(api.state.engine.mint_id())
+}
+
+/// The answer to a change of a job.
+pub(super) fn registered(eval: EvalId, eval_index: Index, job_index: Index) -> JobRegistered {
+    JobRegistered {
+        eval_id: eval.to_string(),
+        eval_create_index: eval_index.0,
+        job_modify_index: job_index.0,
+        warnings: String::new(),
+        index: eval_index.0,
+        last_contact: 0,
+        known_leader: true,
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::JobChanged { expected, current, .. } => {
+                Self::new(StatusCode::CONFLICT, conflict(expected, current))
+            }
+            Refusal::NoJob(_) => Self::not_found("job not found"),
+            Refusal::NoNode(_) => Self::not_found("node not found"),
+            Refusal::NoAlloc(_) => Self::not_found("alloc not found"),
+            Refusal::NoEval(_) => Self::not_found("eval not found"),
+        }
+    }
+}
+
+/// Clients know a conflict by the beginning of this text, not by its status.
+fn conflict(expected: Index, current: Index) -> String {
+    let what = match (expected.0, current.0) {
+        (0, _) => "job already exists".to_owned(),
+        (_, 0) => "job does not exist".to_owned(),
+        _ => format!("job exists with conflicting job modify index: {current}"),
+    };
+    format!("Enforcing job modify index {expected}: {what}")
+}

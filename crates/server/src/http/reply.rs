@@ -1,0 +1,59 @@
+//! Answers of success, and the headers that say where they stand.
+
+use axum::{body::Body, response::Response};
+use berth_model::Index;
+use hyper::{
+    HeaderMap,
+    header::{CONTENT_TYPE, HeaderName, HeaderValue},
+};
+use serde::Serialize;
+
+use super::{call::Reply, failure::Failure, query::Query};
+use crate::state::View;
+
+/// The type of all JSON answers.
+pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// The type of plain text.
+pub(super) const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+const INDEX: HeaderName = HeaderName::from_static("x-nomad-index");
+const KNOWN_LEADER: HeaderName = HeaderName::from_static("x-nomad-knownleader");
+const LAST_CONTACT: HeaderName = HeaderName::from_static("x-nomad-lastcontact");
+const NEXT_TOKEN: HeaderName = HeaderName::from_static("x-nomad-nexttoken");
+const UNCONFIRMED: HeaderName = HeaderName::from_static("x-berth-unconfirmed");
+
+/// A value as JSON, indented when `pretty` is asked for.
+pub(super) fn json(query: &Query, value: &impl Serialize) -> Reply {
+    let pretty = query.flag("pretty", false)?;
+    let text = if pretty { serde_json::to_vec_pretty(value) } else { serde_json::to_vec(value) };
+    let text = text.map_err(|error| {
+        Failure::new(hyper::StatusCode::INTERNAL_SERVER_ERROR, format!("encode the answer: {error}"))
+    })?;
+    Ok(with_type(Body::from(text), JSON))
+}
+
+/// A body of some type.
+pub(super) fn with_type(body: Body, content_type: HeaderValue) -> Response {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
+}
+
+/// Says where an answer stands. Clients read all of these as numbers or words, and fail without them.
+pub(super) fn stamp(headers: &mut HeaderMap, index: Index, view: &View) {
+    // A client that is told 0 would not wait but ask again at once.
+    headers.insert(INDEX, HeaderValue::from(index.0.max(1)));
+    headers.insert(KNOWN_LEADER, HeaderValue::from_static("true"));
+    headers.insert(LAST_CONTACT, HeaderValue::from(0));
+    if view.unconfirmed_nodes > 0 {
+        headers.insert(UNCONFIRMED, HeaderValue::from(view.unconfirmed_nodes));
+    }
+}
+
+/// Says where the next page begins.
+pub(super) fn stamp_next(headers: &mut HeaderMap, token: &str) -> Result<(), Failure> {
+    let value = HeaderValue::from_str(token)
+        .map_err(|_| Failure::bad_request("the next page begins at an id that a header cannot hold"))?;
+    headers.insert(NEXT_TOKEN, value);
+    Ok(())
+}

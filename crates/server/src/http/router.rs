@@ -1,0 +1,104 @@
+//! From the table of routes to answers: finds the route, guards it, calls its handler, counts what came of it.
+
+use std::{
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    task::Poll,
+};
+
+use axum::{
+    Router,
+    extract::{RawPathParams, Request},
+    response::{IntoResponse, Response},
+    routing::{MethodFilter, on},
+};
+use hyper::{
+    StatusCode, Uri,
+    header::{HeaderValue, X_CONTENT_TYPE_OPTIONS},
+};
+
+use super::{
+    api::Api,
+    call::{Call, Reply},
+    counters::{Gauged, Label},
+    failure::Failure,
+    guard,
+    query::Query,
+    routes::{Route, Verb, routes},
+};
+
+/// The router of all routes.
+pub(super) fn router(api: &Api) -> Router {
+    build(api, routes())
+}
+
+pub(super) fn build(api: &Api, routes: Vec<Route>) -> Router {
+    let router = routes.into_iter().fold(Router::new(), |router, route| add(router, api.clone(), route));
+    router.fallback(unknown_path).method_not_allowed_fallback(wrong_method)
+}
+
+fn add(router: Router, api: Api, route: Route) -> Router {
+    let (path, methods) = (route.path, filter(route.verb));
+    let route = Arc::new(route);
+    let handler = move |params: RawPathParams, request: Request| {
+        let (api, route) = (api.clone(), route.clone());
+        async move { dispatch(&api, &route, &params, request).await }
+    };
+    router.route(path, on(methods, handler))
+}
+
+fn filter(verb: Verb) -> MethodFilter {
+    match verb {
+        Verb::Get => MethodFilter::GET,
+        Verb::Put => MethodFilter::PUT.or(MethodFilter::POST),
+        Verb::Delete => MethodFilter::DELETE,
+    }
+}
+
+async fn dispatch(api: &Api, route: &Route, params: &RawPathParams, request: Request) -> Response {
+    let _open = Gauged::new(&api.counters.requests);
+    let reply = match call(api, params, request) {
+        Ok(call) => unwound(route, (route.handler)(call)).await,
+        Err(failure) => Err(failure),
+    };
+    let mut response = reply.unwrap_or_else(Failure::into_response);
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let class = response.status().as_u16() / 100;
+    api.counters.answered(Label { route: route.path, method: route.verb.as_str(), class });
+    response
+}
+
+fn call(api: &Api, params: &RawPathParams, request: Request) -> Result<Call, Failure> {
+    let (head, body) = request.into_parts();
+    guard::check(&head.method, &head.headers, api.local_only)?;
+    let query = Query::of(&head.uri)?;
+    let params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    Ok(Call::new(api.clone(), query, params, head.headers, body))
+}
+
+/// Awaits a handler; should it panic, its own request fails and no other.
+async fn unwound(route: &Route, mut handler: impl Future<Output = Reply> + Unpin) -> Reply {
+    std::future::poll_fn(|context| {
+        // The handler is never polled again after a panic, and what it shares with others it only reads or replaces whole.
+        let polled = catch_unwind(AssertUnwindSafe(|| std::pin::Pin::new(&mut handler).poll(context)));
+        polled.unwrap_or_else(|_| Poll::Ready(Err(panicked(route))))
+    })
+    .await
+}
+
+fn panicked(route: &Route) -> Failure {
+    tracing::error!(method = route.verb.as_str(), path = route.path, "a request's handler panicked");
+    Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the server made a mistake: its log says more")
+}
+
+async fn unknown_path(uri: Uri) -> Failure {
+    let path: String = uri.path().chars().take(128).collect();
+    Failure::not_found(format!("no such path: {path}"))
+}
+
+async fn wrong_method(request: Request) -> Failure {
+    let path: String = request.uri().path().chars().take(128).collect();
+    let text = format!("method {} does not apply to {path}, the Allow header names those that do", request.method());
+    Failure::new(StatusCode::METHOD_NOT_ALLOWED, text)
+}

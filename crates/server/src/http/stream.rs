@@ -1,0 +1,97 @@
+//! Answers without an end: a task writes, the client's connection takes, and neither is ahead of the other.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{
+    body::{Body, HttpBody},
+    response::Response,
+};
+use bytes::Bytes;
+use hyper::{body::Frame, header::HeaderValue};
+use serde::Serialize;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::{api::Api, reply::with_type};
+
+/// Pieces that wait for the client to take them.
+const PIECES_WAITING_MAX: usize = 4;
+/// An empty object: the server still lives.
+const HEARTBEAT: &[u8] = b"{}\n";
+
+/// The writing end of a stream.
+pub(super) struct Writer {
+    pieces: mpsc::Sender<Bytes>,
+    stopping: CancellationToken,
+}
+
+/// The client is gone, or the server stops: there is nobody to write for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Closed;
+
+impl Writer {
+    /// Sends a piece, once there is room for it.
+    pub async fn send(&self, piece: impl Into<Bytes>) -> Result<(), Closed> {
+        self.pieces.send(piece.into()).await.map_err(|_| Closed)
+    }
+
+    /// Sends a value as one line.
+    pub async fn line(&self, value: &impl Serialize) -> Result<(), Closed> {
+        let mut line = serde_json::to_vec(value).unwrap_or_else(|error| {
+            tracing::error!(%error, "encode a line of a stream");
+            b"{}".to_vec()
+        });
+        line.push(b'\n');
+        self.send(line).await
+    }
+
+    /// Waits for something to send, and sends heartbeats meanwhile if `beat` says how often.
+    pub async fn wait<T>(&self, beat: Option<Duration>, next: impl Future<Output = T>) -> Result<T, Closed> {
+        tokio::pin!(next);
+        loop {
+            tokio::select! {
+                found = &mut next => return Ok(found),
+                () = self.pieces.closed() => return Err(Closed),
+                () = self.stopping.cancelled() => return Err(Closed),
+                () = sleep(beat) => self.send(HEARTBEAT).await?,
+            }
+        }
+    }
+}
+
+async fn sleep(span: Option<Duration>) {
+    match span {
+        Some(span) => tokio::time::sleep(span).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Answers with what `write` writes. It is dropped as soon as nobody reads.
+pub(super) fn stream<F>(api: &Api, content_type: HeaderValue, write: impl FnOnce(Writer) -> F) -> Response
+where
+    F: Future<Output = Result<(), Closed>> + Send + 'static,
+{
+    let (sender, receiver) = mpsc::channel(PIECES_WAITING_MAX);
+    tokio::spawn(write(Writer { pieces: sender, stopping: api.stopping.clone() }));
+    with_type(Body::new(Pieces(receiver)), content_type)
+}
+
+struct Pieces(mpsc::Receiver<Bytes>);
+
+impl HttpBody for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(context).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+    }
+}

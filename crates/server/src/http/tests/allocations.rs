@@ -1,0 +1,67 @@
+//! Allocations: what is logged and what is observed, as one.
+
+use axum::body::Body;
+use berth_model::{alloc::ClientStatus, command::Command};
+use expect_test::{expect, expect_file};
+
+use super::{
+    exchange::{answer, api, check_get, get},
+    world::{FAILED, RUNNING, end, observed, world},
+};
+
+#[tokio::test]
+async fn allocations_are_read() {
+    let world = world();
+    check_get(&world, "/v1/allocations?resources=true", expect_file!["golden/allocations.txt"]).await;
+    check_get(&world, "/v1/job/web/allocations?task_states=false", expect_file!["golden/job_allocations.txt"]).await;
+    check_get(&world, &format!("/v1/allocation/{RUNNING}"), expect_file!["golden/allocation.txt"]).await;
+}
+
+#[tokio::test]
+async fn the_logged_end_wins_over_what_was_observed() {
+    let world = world();
+    let target = format!("/v1/allocation/{RUNNING}");
+    let status = async || get(&api(&world), &target).await.json()["ClientStatus"].clone();
+    assert_eq!(status().await, "running");
+    world.observe(observed(RUNNING, ClientStatus::Complete));
+    assert_eq!(status().await, "complete");
+    world.apply(vec![Command::EndAllocs(vec![end(RUNNING)])]);
+    let ended = get(&api(&world), &target).await.json();
+    assert_eq!(ended["ClientStatus"], "failed");
+    let task = &ended["TaskStates"]["server"];
+    assert_eq!((&task["State"], &task["Failed"], &task["Restarts"]), (&"dead".into(), &true.into(), &2.into()));
+    assert_eq!(task["Events"][0]["Type"], "Started", "events are those that were observed");
+}
+
+#[tokio::test]
+async fn an_allocation_is_found_by_the_beginning_of_its_id() {
+    let router = api(&world());
+    let by = async |id: &str| get(&router, &format!("/v1/allocation/{id}")).await;
+    assert_eq!(by("aaaab").await.json()["ID"], FAILED.to_string());
+    assert_eq!(by(&RUNNING.to_string().replace('-', "")).await.json()["ID"], RUNNING.to_string());
+    expect![].assert_eq(&by("aaaa").await.show());
+    expect![].assert_eq(&by("aaa").await.show());
+    expect![].assert_eq(&by("zzzz").await.show());
+    expect![].assert_eq(&by("abcd").await.show());
+    expect![].assert_eq(&by("abcdabcd-0000-4000-8000-000000000001").await.show());
+}
+
+#[tokio::test]
+async fn an_allocation_is_stopped() {
+    let world = world();
+    let stopped = answer(&api(&world), "PUT", &format!("/v1/allocation/{RUNNING}/stop"), Body::empty()).await;
+    expect![].assert_eq(&stopped.show());
+    let read = get(&api(&world), &format!("/v1/allocation/{RUNNING}")).await.json();
+    assert_eq!(read["DesiredStatus"], "stop");
+    assert_eq!(read["DesiredDescription"], "alloc was stopped by request");
+}
+
+#[tokio::test]
+async fn unconfirmed_nodes_are_told() {
+    let world = world();
+    let mut view = crate::state::View::clone(&world.view.load());
+    view.unconfirmed_nodes = 2;
+    world.view.store(view.into());
+    let read = get(&api(&world), "/v1/allocations?prefix=ff").await;
+    expect![].assert_eq(&read.show());
+}

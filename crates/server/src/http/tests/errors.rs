@@ -1,0 +1,83 @@
+//! Requests that make no sense are refused in words that say why.
+
+use std::fmt::Write;
+
+use axum::body::Body;
+use expect_test::expect;
+
+use super::{
+    exchange::{answer, api, get, request, send},
+    world::{RUNNING, world},
+};
+
+#[tokio::test]
+async fn values_that_make_no_sense_are_named() {
+    let router = api(&world());
+    let mut shown = String::new();
+    for target in [
+        "/v1/jobs?index=abc",
+        "/v1/jobs?index=5&wait=5",
+        "/v1/jobs?stale=maybe",
+        "/v1/jobs?pretty=7",
+        "/v1/jobs?per_page=-1",
+        "/v1/jobs?next_token=x",
+        "/v1/jobs?filter=ID",
+        "/v1/allocations?reverse=true",
+        "/v1/allocations?prefix=xyz",
+        "/v1/event/stream?topic=Jobs:web",
+        "/v1/metrics?format=xml",
+        "/v1/job/%FF",
+        "/v1/allocation/../jobs",
+    ] {
+        let answer = get(&router, target).await;
+        let _ = writeln!(shown, "{target} -> {} {}", answer.status.as_u16(), answer.body);
+    }
+    expect![].assert_eq(&shown);
+}
+
+#[tokio::test]
+async fn parameters_that_clients_send_and_nobody_needs_are_left_alone() {
+    let router = api(&world());
+    let target = "/v1/jobs?stale=&region=global&global=false&no_shutdown_delay=false&eval_priority=0";
+    assert_eq!(get(&router, target).await.status, 200);
+}
+
+#[tokio::test]
+async fn bodies_that_make_no_sense_are_refused() {
+    let router = api(&world());
+    let mut shown = String::new();
+    for (target, body) in [
+        ("/v1/jobs", ""),
+        ("/v1/jobs", "{"),
+        ("/v1/jobs", "[]"),
+        ("/v1/jobs", "{\"Job\":null}"),
+        ("/v1/jobs/parse", "{\"JobHCL\":7}"),
+        ("/v1/job/web/evaluate", "{\"EvalOptions\":{\"ForceReschedule\":true}}"),
+    ] {
+        let answer = answer(&router, "PUT", target, body).await;
+        let _ = writeln!(shown, "{target} {body} -> {} {}", answer.status.as_u16(), answer.body);
+    }
+    expect![].assert_eq(&shown);
+}
+
+#[tokio::test]
+async fn web_pages_of_others_can_change_nothing() {
+    let router = api(&world());
+    let target = format!("/v1/allocation/{RUNNING}/stop");
+    let status = async |method: &str, headers: &[(&str, &str)]| {
+        let mut request = request(method, &target, Body::empty());
+        for (name, value) in headers {
+            let name: hyper::header::HeaderName = name.parse().expect("a name");
+            request.headers_mut().insert(name, value.parse().expect("a value"));
+        }
+        send(&router, request).await.status().as_u16()
+    };
+    let host = ("host", "localhost:4646");
+    assert_eq!(status("PUT", &[host, ("origin", "https://evil.example")]).await, 403);
+    assert_eq!(status("PUT", &[host, ("origin", "null")]).await, 403);
+    assert_eq!(status("PUT", &[host, ("sec-fetch-site", "cross-site")]).await, 403);
+    assert_eq!(status("PUT", &[("host", "rebound.example:4646")]).await, 403);
+    assert_eq!(status("PUT", &[host, ("origin", "http://localhost:4646")]).await, 200);
+    assert_eq!(status("PUT", &[("host", "[::1]:4646"), ("sec-fetch-site", "same-origin")]).await, 200);
+    assert_eq!(status("PUT", &[("host", "127.0.0.1:4646")]).await, 200);
+}

@@ -1,0 +1,117 @@
+//! The event stream: order, filters, resuming, and its end.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use berth_api::http::EventFrame;
+use berth_model::{EvalId, Index, alloc::ClientStatus};
+use expect_test::{Expect, expect, expect_file};
+use http_body_util::BodyExt;
+
+use super::{
+    exchange::{api, request, send},
+    fake_engine::FakeEngine,
+    world::{FAILED, RUNNING, observed, register, small_job, world},
+};
+
+/// An open stream.
+struct Stream(Body);
+
+impl Stream {
+    async fn open(engine: &Arc<FakeEngine>, query: &str) -> Self {
+        let response = send(&api(engine), request("GET", &format!("/v1/event/stream?{query}"), Body::empty())).await;
+        assert_eq!(response.status(), 200);
+        Self(response.into_body())
+    }
+
+    /// The next line; each is sent as one piece. None at the end.
+    async fn line(&mut self) -> Option<String> {
+        let frame = self.0.frame().await?.expect("it does not break");
+        Some(String::from_utf8(frame.into_data().expect("data").into()).expect("text"))
+    }
+
+    async fn frame(&mut self) -> EventFrame {
+        serde_json::from_str(&self.line().await.expect("a line")).expect("an object")
+    }
+
+    /// The next lines in short form: index, then topic, type and key of each event.
+    async fn lines(&mut self, count: usize) -> String {
+        let mut shown = String::new();
+        for _ in 0..count {
+            let frame = self.frame().await;
+            shown += &format!("{}:", frame.index);
+            for event in frame.events {
+                assert_eq!(event.index, frame.index);
+                let observed = if event.observed { " observed" } else { "" };
+                shown += &format!(" {}/{}/{}{observed}", event.topic, event.kind, &event.key[..event.key.len().min(8)]);
+            }
+            shown += "\n";
+        }
+        shown
+    }
+}
+
+async fn check(query: &str, lines: usize, expected: Expect) {
+    let mut stream = Stream::open(&world(), query).await;
+    expected.assert_eq(&stream.lines(lines).await);
+}
+
+#[tokio::test]
+async fn a_stream_tells_all_changes_in_order() {
+    check("index=0&namespace=*&index=1", 0, expect![[""]]).await;
+    let world = world();
+    // An index below the first change asks for everything that is kept.
+    let mut stream = Stream::open(&world, "index=1").await;
+    expect![].assert_eq(&stream.lines(5).await);
+}
+
+#[tokio::test]
+async fn filters_choose_topics_and_keys() {
+    check("index=1&topic=Job", 1, expect![]).await;
+    check("index=1&topic=Job:web&topic=Node", 2, expect![]).await;
+    check(&format!("index=1&topic=Allocation:{FAILED}"), 2, expect![]).await;
+    check("index=1&topic=*:web", 4, expect![]).await;
+}
+
+#[tokio::test]
+async fn a_resumed_stream_goes_on_after_its_index() {
+    let world = world();
+    let mut stream = Stream::open(&world, "index=5").await;
+    expect![].assert_eq(&stream.lines(1).await);
+    world.observe(observed(RUNNING, ClientStatus::Complete));
+    world.apply(vec![register(small_job("new"), EvalId(7))]);
+    expect![].assert_eq(&stream.lines(2).await);
+    let mut late = Stream::open(&world, "").await;
+    world.apply(vec![register(small_job("newer"), EvalId(8))]);
+    expect![].assert_eq(&late.lines(1).await);
+}
+
+#[tokio::test]
+async fn payloads_are_what_reads_give() {
+    let mut stream = Stream::open(&world(), "index=4").await;
+    let line = stream.line().await.expect("a line");
+    let json: serde_json::Value = serde_json::from_str(&line).expect("an object");
+    expect_file!["golden/event.txt"].assert_eq(&format!("{json:#}\n"));
+}
+
+#[tokio::test]
+async fn a_stream_that_is_too_old_ends_with_the_index_to_resume_from() {
+    let world = world();
+    world.events.restart_after(Index(6));
+    let mut stream = Stream::open(&world, "index=3").await;
+    expect![].assert_eq(&stream.line().await.expect("a line"));
+    assert_eq!(stream.line().await, None);
+}
+
+#[tokio::test]
+async fn many_changes_of_one_index_come_in_several_lines() {
+    let world = world();
+    let mut stream = Stream::open(&world, "topic=Job").await;
+    world.apply((0..600).map(|at| register(small_job(&format!("j{at}")), EvalId(at))).collect());
+    let mut lines = Vec::new();
+    for _ in 0..3 {
+        let frame = stream.frame().await;
+        lines.push((frame.index, frame.events.len(), frame.more));
+    }
+    assert_eq!(lines, [(7, 256, true), (7, 256, true), (7, 88, false)]);
+}

@@ -1,0 +1,149 @@
+//! An engine that commits whatever it is given, at once.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU64, Ordering},
+};
+
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use berth_model::{
+    AllocId, Index, Timestamp,
+    command::{Command, Entry},
+    event::Event,
+    observed::ObservedAlloc,
+};
+use tokio::sync::mpsc;
+
+use crate::{
+    Batch, Change, EventHub, WatchKey, Watchers,
+    state::{
+        Committed, Engine, LogChunk, LogError, LogRequest, Metric, MetricKind, ProposeError, ServerInfo, State, View,
+    },
+};
+
+/// The time of the first entry: 2023-11-14T22:13:20Z.
+const EPOCH_NS: u64 = 1_700_000_000_000_000_000;
+
+#[derive(Default)]
+pub struct FakeEngine {
+    pub view: Arc<ArcSwap<View>>,
+    pub watchers: Arc<Watchers>,
+    pub events: Arc<EventHub>,
+    minted: AtomicU64,
+    /// What the next proposal fails with.
+    pub failure: Mutex<Option<ProposeError>>,
+    /// What a log holds, and whether it is still being written.
+    pub log: Mutex<(Vec<Result<LogChunk, LogError>>, bool)>,
+    /// What was asked for last.
+    pub log_request: Mutex<Option<LogRequest>>,
+    /// Keeps logs open that are still being written.
+    writers: Mutex<Vec<mpsc::Sender<Result<LogChunk, LogError>>>>,
+}
+
+impl FakeEngine {
+    pub fn state(self: &Arc<Self>) -> State {
+        let server = ServerInfo {
+            name: "s1".into(),
+            region: "global".into(),
+            datacenter: "dc1".into(),
+            http_addr: "127.0.0.1:4646".into(),
+            agent_addr: "127.0.0.1:4647".into(),
+            version: "0.1.0".into(),
+            settings: vec![("data_dir".into(), "/var/lib/berth".into())],
+        };
+        State {
+            view: self.view.clone(),
+            watchers: self.watchers.clone(),
+            events: self.events.clone(),
+            engine: self.clone(),
+            server: Arc::new(server),
+        }
+    }
+
+    /// Applies commands as the entry after the last change.
+    pub fn apply(&self, commands: Vec<Command>) -> Committed {
+        let mut view = View::clone(&self.view.load());
+        let index = Index(view.index.0 + 1);
+        let at = Timestamp(EPOCH_NS + index.0 * 1_000_000_000);
+        let applied = view.store.apply(Entry { index, at, commands });
+        view.index = index;
+        self.publish(view, applied.events.into_iter().map(Change::Logged).collect());
+        Committed { index, outcomes: applied.outcomes }
+    }
+
+    /// Takes an observation in.
+    pub fn observe(&self, alloc: ObservedAlloc) {
+        let mut view = View::clone(&self.view.load());
+        let id = alloc.id;
+        let (slot, row) = view.store.alloc(id).map(|(slot, row)| (slot, *row)).expect("it was placed");
+        let job = view.store.jobs().row(row.job).expect("it has a job").key.clone();
+        view.index = Index(view.index.0 + 1);
+        view.observed.record(slot, &job, row.group, Arc::new(alloc), view.index);
+        self.publish(view, vec![Change::Observed(slot, id)]);
+    }
+
+    fn publish(&self, view: View, changes: Vec<Change>) {
+        let view = Arc::new(view);
+        self.view.store(view.clone());
+        let keys: Vec<WatchKey> = changes.iter().flat_map(|change| keys(&view, change)).collect();
+        self.events.publish(Batch { index: view.index, view, changes });
+        self.watchers.wake(keys);
+    }
+}
+
+/// As many of the keys as the tests wait for.
+fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
+    let of_alloc = |slot| {
+        let row = view.store.allocs().row(slot).expect("it is there");
+        let job = view.store.jobs().row(row.job).expect("it has a job").key.clone();
+        vec![WatchKey::Allocs, WatchKey::Alloc(row.id), WatchKey::JobAllocs(job)]
+    };
+    match change {
+        Change::Observed(slot, _) => of_alloc(*slot),
+        Change::Logged(Event::AllocPlaced(slot) | Event::AllocStopped(slot) | Event::AllocEnded(slot)) => {
+            of_alloc(*slot)
+        }
+        Change::Logged(Event::JobRegistered(slot) | Event::JobDeregistered(slot)) => {
+            let key = view.store.jobs().row(*slot).expect("it is there").key.clone();
+            vec![WatchKey::Jobs, WatchKey::Job(key)]
+        }
+        Change::Logged(_) => Vec::new(),
+    }
+}
+
+#[async_trait]
+impl Engine for FakeEngine {
+    async fn propose(&self, commands: Vec<Command>) -> Result<Committed, ProposeError> {
+        match self.failure.lock().expect("no test panics here").take() {
+            Some(error) => Err(error),
+            None => Ok(self.apply(commands)),
+        }
+    }
+
+    async fn read_log(&self, request: LogRequest) -> Result<mpsc::Receiver<Result<LogChunk, LogError>>, LogError> {
+        *self.log_request.lock().expect("no test panics here") = Some(request);
+        let (chunks, open) = self.log.lock().expect("no test panics here").clone();
+        let (sender, receiver) = mpsc::channel(chunks.len().max(1));
+        for chunk in chunks {
+            sender.try_send(chunk).expect("there is room");
+        }
+        if open {
+            self.writers.lock().expect("no test panics here").push(sender);
+        }
+        Ok(receiver)
+    }
+
+    fn mint_id(&self) -> u128 {
+        AllocId(0xe0 << 120 | u128::from(self.minted.fetch_add(1, Ordering::Relaxed))).0
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        vec![Metric {
+            name: "berth_log_bytes_total",
+            help: "Bytes written to the log.",
+            kind: MetricKind::Counter,
+            value: 512.0,
+        }]
+    }
+}

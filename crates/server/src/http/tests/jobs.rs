@@ -1,0 +1,116 @@
+//! Jobs: what is read of them, and what changes them.
+
+use axum::body::Body;
+use expect_test::{Expect, expect, expect_file};
+use serde_json::{Value, json};
+
+use super::{
+    exchange::{answer, api, check_get, get},
+    world::{small_job, world},
+};
+use crate::state::ProposeError;
+
+#[tokio::test]
+async fn jobs_are_read() {
+    let world = world();
+    check_get(&world, "/v1/jobs", expect_file!["golden/jobs.txt"]).await;
+    check_get(&world, "/v1/job/web", expect_file!["golden/job.txt"]).await;
+    check_get(&world, "/v1/job/web/summary", expect_file!["golden/job_summary.txt"]).await;
+    check_get(&world, "/v1/job/web/evaluations", expect_file!["golden/job_evaluations.txt"]).await;
+    check_get(&world, "/v1/job/web/deployments", expect_file!["golden/job_deployments.txt"]).await;
+}
+
+#[tokio::test]
+async fn versions_are_listed_newest_first() {
+    let router = api(&world());
+    let job = get(&router, "/v1/job/web").await.json();
+    answer(&router, "PUT", "/v1/jobs", json!({ "Job": job }).to_string()).await;
+    let versions = get(&router, "/v1/job/web/versions").await.json();
+    let numbers: Vec<_> = versions["Versions"].as_array().expect("a list").iter().map(|v| &v["Version"]).collect();
+    assert_eq!(numbers, [1, 0]);
+}
+
+/// Registers a job and shows the answer.
+async fn check_register(body: Value, expected: Expect) {
+    let router = api(&world());
+    expected.assert_eq(&answer(&router, "PUT", "/v1/jobs", body.to_string()).await.show());
+}
+
+#[tokio::test]
+async fn a_registered_job_can_be_read() {
+    let world = world();
+    let router = api(&world);
+    let job = berth_jobfile::to_json(&small_job("a/b c"));
+    let registered = answer(&router, "POST", "/v1/jobs", json!({ "Job": job }).to_string()).await;
+    expect![].assert_eq(&registered.show());
+    let read = get(&router, "/v1/job/a%2Fb%20c").await.json();
+    assert_eq!((&read["ID"], &read["Status"], &read["Version"]), (&json!("a/b c"), &json!("pending"), &json!(0)));
+    let allocations = get(&router, "/v1/job/a%2Fb%20c/allocations").await;
+    assert_eq!(allocations.json(), json!([]));
+}
+
+#[tokio::test]
+async fn a_job_is_registered_only_at_the_index_that_its_owner_knows() {
+    let web = berth_jobfile::to_json(&small_job("web"));
+    let new = berth_jobfile::to_json(&small_job("new"));
+    let body = |job: &Value, index: u64| json!({ "Job": job, "EnforceIndex": true, "JobModifyIndex": index });
+    check_register(body(&web, 2), expect![]).await;
+    check_register(body(&web, 0), expect![]).await;
+    check_register(body(&new, 7), expect![]).await;
+    let router = api(&world());
+    assert_eq!(answer(&router, "PUT", "/v1/jobs", body(&web, 3).to_string()).await.status, 200);
+    assert_eq!(answer(&router, "PUT", "/v1/jobs", body(&new, 0).to_string()).await.status, 200);
+}
+
+#[tokio::test]
+async fn mistakes_in_a_job_are_named() {
+    let mut job = berth_jobfile::to_json(&small_job("web"));
+    job["Priorty"] = 7.into();
+    check_register(json!({ "Job": job }), expect![]).await;
+    let mut job = berth_jobfile::to_json(&small_job("web"));
+    job["Namespace"] = "team".into();
+    check_register(json!({ "Job": job }), expect![]).await;
+    let router = api(&world());
+    let body = json!({ "Job": berth_jobfile::to_json(&small_job("web")) }).to_string();
+    let other = answer(&router, "PUT", "/v1/job/api", body).await;
+    expect![].assert_eq(&other.show());
+}
+
+#[tokio::test]
+async fn a_busy_server_asks_to_try_again() {
+    let world = world();
+    *world.failure.lock().expect("no test panics here") = Some(ProposeError::Busy(5000));
+    let body = json!({ "Job": berth_jobfile::to_json(&small_job("web")) }).to_string();
+    let refused = answer(&api(&world), "PUT", "/v1/jobs", body).await;
+    expect![].assert_eq(&refused.show());
+}
+
+#[tokio::test]
+async fn a_job_is_stopped_and_evaluated() {
+    let router = api(&world());
+    let evaluated = answer(&router, "PUT", "/v1/job/web/evaluate", Body::empty()).await;
+    expect![].assert_eq(&evaluated.show());
+    let stopped = answer(&router, "DELETE", "/v1/job/web?purge=false", Body::empty()).await;
+    expect![].assert_eq(&stopped.show());
+    assert_eq!(get(&router, "/v1/job/web").await.json()["Stop"], true);
+    let unknown = answer(&router, "DELETE", "/v1/job/nope", Body::empty()).await;
+    expect![].assert_eq(&unknown.show());
+}
+
+#[tokio::test]
+async fn job_files_are_parsed_and_checked() {
+    let router = api(&world());
+    let source = "job \"web\" {\n  group \"g\" {\n    task \"t\" {\n      driver = \"mock\"\n    }\n  }\n}\n";
+    let body = |source: &str| json!({ "JobHCL": source, "Canonicalize": true }).to_string();
+    let parsed = answer(&router, "PUT", "/v1/jobs/parse", body(source)).await;
+    expect_file!["golden/jobs_parse.txt"].assert_eq(&parsed.show());
+    let wrong = answer(&router, "PUT", "/v1/jobs/parse", body(&source.replace("driver", "drivr"))).await;
+    expect![].assert_eq(&wrong.show());
+
+    let valid = json!({ "Job": parsed.json() });
+    let checked = answer(&router, "POST", "/v1/validate/job", valid.to_string()).await;
+    expect![].assert_eq(&checked.show());
+    let invalid = json!({ "Job": { "ID": "x", "TaskGroups": [] } });
+    let checked = answer(&router, "POST", "/v1/validate/job", invalid.to_string()).await;
+    expect![].assert_eq(&checked.show());
+}

@@ -1,0 +1,73 @@
+//! Logs, as frames and as plain bytes.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use bytes::Bytes;
+use expect_test::expect;
+use http_body_util::BodyExt;
+
+use super::{
+    exchange::{api, get, request, send},
+    fake_engine::FakeEngine,
+    world::{RUNNING, world},
+};
+use crate::state::{LogChunk, LogError};
+
+fn chunk(offset: u64, data: &'static str) -> Result<LogChunk, LogError> {
+    Ok(LogChunk { offset, data: Bytes::from_static(data.as_bytes()), file: "server.stdout.0".into() })
+}
+
+fn with_log(chunks: Vec<Result<LogChunk, LogError>>, open: bool) -> Arc<FakeEngine> {
+    let world = world();
+    *world.log.lock().expect("no test panics here") = (chunks, open);
+    world
+}
+
+#[tokio::test]
+async fn a_log_comes_as_frames_or_plain() {
+    let world = with_log(vec![chunk(0, "one\n"), chunk(4, ""), chunk(4, "two\n")], false);
+    let target = format!("/v1/client/fs/logs/{RUNNING}?task=server&type=stdout");
+    expect![].assert_eq(&get(&api(&world), &target).await.show());
+    expect![].assert_eq(&get(&api(&world), &format!("{target}&plain=true")).await.show());
+}
+
+#[tokio::test]
+async fn what_is_asked_for_reaches_the_engine() {
+    let world = with_log(Vec::new(), false);
+    let target = "/v1/client/fs/logs/aaaaaaaa?type=stderr&follow&offset=100&origin=end";
+    assert_eq!(get(&api(&world), target).await.body, "");
+    let request = world.log_request.lock().expect("no test panics here").clone().expect("it was asked");
+    assert_eq!(request.alloc, RUNNING);
+    assert_eq!((request.task.as_str(), request.stream.as_str(), request.offset), ("server", "stderr", 100));
+    assert!(request.from_end && request.follow);
+}
+
+#[tokio::test]
+async fn a_silent_log_says_that_it_lives() {
+    let world = with_log(vec![chunk(0, "one\n")], true);
+    let target = format!("/v1/client/fs/logs/{RUNNING}?follow=true");
+    let mut body = send(&api(&world), request("GET", &target, Body::empty())).await.into_body();
+    let mut line = async || body.frame().await.expect("a line").expect("unbroken").into_data().expect("data");
+    assert!(line().await.starts_with(b"{\"Data\""));
+    assert_eq!(&line().await[..], b"{}\n");
+}
+
+#[tokio::test]
+async fn a_log_that_breaks_off_says_why() {
+    let world = with_log(vec![chunk(0, "one\n"), Err(LogError::Failed("disk is gone".into()))], false);
+    let answer = get(&api(&world), &format!("/v1/client/fs/logs/{RUNNING}")).await;
+    expect![].assert_eq(&answer.body);
+}
+
+#[tokio::test]
+async fn unknown_tasks_and_allocations_are_told() {
+    let router = api(&world());
+    let body = async |target: &str| {
+        let answer = get(&router, target).await;
+        format!("{} {}", answer.status.as_u16(), answer.body)
+    };
+    expect![].assert_eq(&body(&format!("/v1/client/fs/logs/{RUNNING}?task=sever")).await);
+    expect![].assert_eq(&body(&format!("/v1/client/fs/logs/{RUNNING}?type=stdin")).await);
+    expect![].assert_eq(&body("/v1/client/fs/logs/dddddddd-0000-4000-8000-000000000001").await);
+}

@@ -1,0 +1,18 @@
+//! The API as clients see it: a small cluster in memory, an engine that applies at once, and requests to the router.
+
+mod agent;
+mod allocations;
+mod blocking;
+mod client;
+mod errors;
+mod evaluations;
+mod events;
+mod exchange;
+mod fake_engine;
+mod jobs;
+mod limits;
+mod logs;
+mod nodes;
+mod pages;
+mod routes;
+mod world;
