@@ -264,3 +264,26 @@ fn a_command_may_have_a_user_of_its_own() {
     world.server.wait_for_status(1, ClientStatus::Complete);
     assert_eq!(world.server.read_log(1, "t", 0, false).as_deref(), Ok("nobody\nx\n"));
 }
+
+/// Wherever the agent is when it is killed: what it began is taken up, and nothing is begun twice.
+#[test]
+fn an_agent_killed_while_it_starts_tasks_starts_none_twice() {
+    let mut world = World::new();
+    for round in 0..12 {
+        let numbers: Vec<u8> = (1..=6).map(|task| round * 6 + task).collect();
+        let script = "echo $$ >> ../starts; while [ ! -e ../go ]; do sleep 0.01; done";
+        let runs = || numbers.iter().map(|number| run(*number, vec![shell("t", script)])).collect::<Vec<_>>();
+        world.server.wish(runs(), &[], &[], &[]);
+        std::thread::sleep(std::time::Duration::from_millis(u64::from(round) * 2));
+        world.kill_agent();
+        world.respawn_agent();
+        world.server.wish(runs(), &[], &[], &[]);
+        for number in numbers {
+            world.server.wait_for_status(number, ClientStatus::Running);
+            fs::write(world.path(number, "tasks/go"), "").expect("written");
+            world.server.wait_for_status(number, ClientStatus::Complete);
+            let starts = fs::read_to_string(world.path(number, "tasks/starts")).expect("starts");
+            assert_eq!(starts.lines().count(), 1, "allocation {number} in round {round}");
+        }
+    }
+}

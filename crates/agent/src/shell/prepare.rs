@@ -95,8 +95,8 @@ fn make_dirs(place: &AllocPlace, task: &str, user: &str) -> Result<(), Failure> 
     if user.is_empty() { Ok(()) } else { give(user, own.iter().map(|(dir, _)| dir.as_path())) }
 }
 
-fn give<'a>(user: &str, dirs: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
+fn give<'a>(user: &str, mut dirs: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
     let user = users::find(user)?;
     let give = |dir: &Path| lchown(dir, Some(user.uid.as_raw()), Some(user.gid.as_raw()));
-    dirs.map(|dir| give(dir).doing(|| format!("give {} to {}", dir.display(), user.name))).collect()
+    dirs.try_for_each(|dir| give(dir).doing(|| format!("give {} to {}", dir.display(), user.name)))
 }

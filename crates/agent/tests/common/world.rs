@@ -31,6 +31,12 @@ impl World {
         self.server.disconnect();
     }
 
+    /// Starts another agent, which may not know of all wishes.
+    pub fn respawn_agent(&mut self) {
+        self.agent = spawn(&self.data, &self.server);
+        self.server.accept();
+    }
+
     pub fn restart_agent(&mut self) -> WelcomeMode {
         self.agent = spawn(&self.data, &self.server);
         let (hello, mode) = self.server.accept();

@@ -1,0 +1,400 @@
+//! The controller with a shell of a few lines: a log that applies at once or late, a planner, and agents made of numbers.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use berth_controller::{Action, Answer, Config, Controller, Event, Hello, Request, SessionId, ToNode, Token, WelcomeMode};
+use berth_model::{
+    AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
+    alloc::{ClientStatus, DesiredStatus},
+    command::{Command, DeregisterJob, Entry, RegisterJob},
+    eval::{EvalStatus, Trigger},
+    job::{
+        EphemeralDisk, Group, Job, JobType, LogConfig, ReschedulePolicy, RestartPolicy, Task, TaskResources,
+    },
+    node::{Node, NodeStatus},
+    observed::{ObservedAlloc, ObservedTask, TaskState},
+    resources::Resources,
+    store::{AllocSlot, JobStatus, Store},
+};
+use berth_scheduler::{Claims, Planner};
+
+struct Shell {
+    controller: Controller,
+    store: Store,
+    planner: Planner,
+    claims: Claims,
+    now: u64,
+    /// Entries that were proposed and not written yet.
+    log: Vec<Entry>,
+    /// Write entries only when told to.
+    slow_log: bool,
+    published: Vec<Index>,
+    running_seen: u32,
+    answers: BTreeMap<u64, Answer>,
+    told: Vec<(SessionId, ToNode)>,
+    closed: Vec<SessionId>,
+    view: Store,
+    seeds: u64,
+}
+
+fn desired_hash(alloc: AllocId, stop: bool) -> u128 {
+    alloc.0.wrapping_mul(3) + u128::from(stop)
+}
+
+impl Shell {
+    fn new() -> Self {
+        let config = Config { planning_max: 8, desired_hash, seed: 1 };
+        let mut shell = Self {
+            controller: Controller::new(config),
+            store: Store::default(),
+            planner: Planner::default(),
+            claims: Claims::default(),
+            now: 1_000,
+            log: vec![],
+            slow_log: false,
+            published: vec![],
+            running_seen: 0,
+            answers: BTreeMap::new(),
+            told: vec![],
+            closed: vec![],
+            view: Store::default(),
+            seeds: 0,
+        };
+        shell.tell(Event::Leads { term: 1, store: Store::default() });
+        shell
+    }
+
+    fn at(&self) -> Timestamp {
+        Timestamp(self.now * 1_000_000_000)
+    }
+
+    fn tell(&mut self, event: Event) {
+        let mut events = vec![event];
+        while !events.is_empty() {
+            let mut actions = Vec::new();
+            for event in events.drain(..) {
+                self.controller.handle(event, self.at(), &mut actions);
+            }
+            self.controller.flush(&mut actions);
+            for action in actions {
+                self.act(action, &mut events);
+            }
+            if !self.slow_log {
+                events.extend(self.write_log());
+            }
+        }
+    }
+
+    fn write_log(&mut self) -> Option<Event> {
+        let applied: Vec<_> = self.log.drain(..).map(|entry| self.store.apply(entry)).collect();
+        (!applied.is_empty()).then(|| Event::Applied { store: self.store.clone(), applied })
+    }
+
+    fn catch_up(&mut self) {
+        if let Some(event) = self.write_log() {
+            self.tell(event);
+        }
+    }
+
+    fn act(&mut self, action: Action, events: &mut Vec<Event>) {
+        match action {
+            Action::Propose { entry, planned } => {
+                assert!(self.log.last().is_none_or(|last| last.index < entry.index));
+                planned.into_iter().for_each(|ticket| self.claims.proposed(ticket, entry.index));
+                self.log.push(entry);
+            }
+            Action::Unclaim(ticket) => drop(self.claims.remove(ticket)),
+            Action::Plan(eval) => {
+                self.seeds += 1;
+                self.planner.follow(&self.view, &self.claims);
+                let plan = self.planner.plan(&self.view, &eval, self.at(), self.seeds);
+                let ticket = self.claims.add(self.planner.claims(&plan));
+                events.push(Event::Planned { plan: Box::new(plan), ticket });
+            }
+            Action::Publish { store, observed, index, logged, seen, .. } => {
+                let mut indexes: Vec<Index> = logged.iter().map(|(i, _)| *i).chain(seen.iter().map(|(i, _)| *i)).collect();
+                indexes.sort_unstable();
+                assert!(self.published.last() < indexes.first() || self.published.is_empty(), "index went back");
+                assert_eq!(indexes.last(), Some(&index));
+                self.published.extend(indexes);
+                self.claims.settle(store.index());
+                self.running_seen = observed.running(&JobKey::new("default", "web"), 0);
+                self.view = store;
+            }
+            Action::Answer(token, answer) => drop(self.answers.insert(token.0, answer)),
+            Action::Send(session, message) => self.told.push((session, message)),
+            Action::Close(session) => self.closed.push(session),
+        }
+    }
+
+    fn request(&mut self, token: u64, command: Command) {
+        let request = Request { token: Token(token), commands: vec![command], bytes: 500 };
+        self.tell(Event::Requested(request));
+    }
+
+    fn register(&mut self, count: u32, memory_mb: u32) {
+        self.seeds += 1;
+        let eval = EvalId(u128::from(self.seeds) << 64);
+        let register = RegisterJob { job: Arc::new(job(count, memory_mb)), eval, only_if: None };
+        self.request(self.seeds, Command::RegisterJob(Box::new(register)));
+    }
+
+    fn hello(&mut self, session: u64, node: u128, epoch: u64, observed_digest: u128) {
+        let desired_digest = self.desired_digest(node);
+        let hello = Hello { node: self::node(node), epoch, seq: 0, desired_digest, observed_digest };
+        self.tell(Event::SessionOpened(SessionId(session), Box::new(hello)));
+    }
+
+    fn desired_digest(&self, node: u128) -> u128 {
+        let Some((_, row)) = self.store.node(NodeId(node)) else { return 0 };
+        let live = self.store.nodes().live(row).filter_map(|slot| self.store.allocs().row(slot));
+        live.map(|row| desired_hash(row.id, row.desired == DesiredStatus::Stop)).fold(0, u128::wrapping_add)
+    }
+
+    fn observe(&mut self, session: u64, allocs: &[(AllocId, ClientStatus)]) {
+        let allocs = allocs.iter().map(|(id, status)| Arc::new(observed(*id, *status))).collect();
+        self.tell(Event::Observed { session: SessionId(session), seq: 1, allocs, resync_done: true });
+    }
+
+    fn join(&mut self, session: u64, node: u128) {
+        self.hello(session, node, 1, 0);
+        self.observe(session, &[]);
+    }
+
+    fn wanted(&self) -> Vec<(AllocSlot, AllocId, NodeId)> {
+        let wanted = self.store.allocs().iter().filter(|(_, row)| row.is_wanted());
+        wanted.map(|(slot, row)| (slot, row.id, self.store.nodes().row(row.node).unwrap().id)).collect()
+    }
+
+    fn tick(&mut self, seconds: u64) {
+        self.now += seconds;
+        self.tell(Event::Tick);
+    }
+
+    fn run_of(&self, session: u64) -> Vec<AllocSlot> {
+        let of = self.told.iter().filter(|(s, _)| *s == SessionId(session));
+        of.filter_map(|(_, m)| if let ToNode::Desired { run, .. } = m { Some(run.clone()) } else { None }).flatten().collect()
+    }
+}
+
+fn observed(id: AllocId, status: ClientStatus) -> ObservedAlloc {
+    let task = ObservedTask {
+        name: "t".into(),
+        state: if status.is_terminal() { TaskState::Dead } else { TaskState::Running },
+        failed: status == ClientStatus::Failed,
+        restarts: 0,
+        last_restart: Timestamp(0),
+        started_at: Timestamp(0),
+        finished_at: Timestamp(0),
+        exit: (7, 0, false),
+        events: vec![],
+    };
+    let hash = id.0.wrapping_add(status as u128);
+    ObservedAlloc { id, status, description: String::new(), tasks: vec![task], modified_at: Timestamp(0), hash }
+}
+
+fn node(id: u128) -> Node {
+    Node {
+        id: NodeId(id),
+        name: format!("n{id}"),
+        datacenter: "dc1".into(),
+        pool: "default".into(),
+        class: String::new(),
+        attributes: [("driver.mock_driver".to_owned(), "1".to_owned())].into(),
+        meta: BTreeMap::new(),
+        total: Resources { cpu_mhz: 4000, memory_mb: 1000, disk_mb: 100_000 },
+        reserved: Resources::ZERO,
+        reserved_ports: vec![],
+        host_ip: String::new(),
+        dynamic_ports: (20_000, 32_000),
+        secret_hash: vec![],
+    }
+}
+
+fn job(count: u32, memory_mb: u32) -> Job {
+    let restart = RestartPolicy::default_for(JobType::Service);
+    let task = Task {
+        name: "t".into(),
+        driver: "mock_driver".into(),
+        config: BTreeMap::new(),
+        user: String::new(),
+        env: BTreeMap::new(),
+        constraints: vec![],
+        resources: TaskResources { cpu_mhz: 10, memory_mb },
+        restart,
+        meta: BTreeMap::new(),
+        kill_timeout: Duration::from_secs(5),
+        kill_signal: String::new(),
+        logs: LogConfig::default(),
+        leader: false,
+        shutdown_delay: Duration::ZERO,
+    };
+    let group = Group {
+        name: "g".into(),
+        count,
+        constraints: vec![],
+        spreads: vec![],
+        restart,
+        reschedule: ReschedulePolicy::default_for(JobType::Service),
+        disk: EphemeralDisk::default(),
+        networks: vec![],
+        meta: BTreeMap::new(),
+        shutdown_delay: Duration::ZERO,
+        tasks: vec![task],
+    };
+    Job {
+        key: JobKey::new("default", "web"),
+        name: "web".into(),
+        region: "global".into(),
+        job_type: JobType::Service,
+        priority: 50,
+        all_at_once: false,
+        datacenters: vec!["*".into()],
+        node_pool: "default".into(),
+        meta: BTreeMap::new(),
+        constraints: vec![],
+        spreads: vec![],
+        groups: vec![group],
+        stop: false,
+    }
+}
+
+#[test]
+fn a_job_runs_from_its_registration_to_its_end() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    assert_eq!(shell.store.node(NodeId(1)).unwrap().1.status, NodeStatus::Ready);
+    shell.register(2, 100);
+    assert!(matches!(shell.answers.values().next(), Some(Answer::Committed(_, outcomes)) if outcomes[0].is_ok()));
+    let placed = shell.wanted();
+    assert_eq!(placed.len(), 2);
+    assert_eq!(shell.run_of(1).len(), 2);
+    shell.observe(1, &[(placed[0].1, ClientStatus::Running), (placed[1].1, ClientStatus::Running)]);
+    assert_eq!(shell.running_seen, 2);
+    let entries = shell.store.index();
+    shell.observe(1, &[(placed[0].1, ClientStatus::Running)]);
+    assert_eq!(shell.store.index(), entries, "an observation was logged");
+
+    let deregister = DeregisterJob { job: JobKey::new("default", "web"), purge: true, eval: EvalId(5) };
+    shell.request(99, Command::DeregisterJob(deregister));
+    let stops = shell.told.iter().filter_map(|(_, m)| if let ToNode::Desired { stop, .. } = m { Some(stop.len()) } else { None });
+    assert_eq!(stops.sum::<usize>(), 2);
+    shell.observe(1, &[(placed[0].1, ClientStatus::Complete), (placed[1].1, ClientStatus::Complete)]);
+    assert_eq!(shell.running_seen, 0);
+    shell.tick(1);
+    assert!(shell.store.job(&JobKey::new("default", "web")).is_none(), "a purged job is still there");
+}
+
+#[test]
+fn an_unexpected_end_is_logged_with_its_code_and_leads_to_a_replacement() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.join(2, 2);
+    shell.register(1, 100);
+    let (slot, id, home) = shell.wanted()[0];
+    shell.observe(home.0 as u64, &[(id, ClientStatus::Failed)]);
+    assert_eq!(shell.store.allocs().extra(slot).unwrap().results[0].exit_code, 7);
+    assert!(shell.wanted().is_empty());
+    shell.tick(31);
+    let (_, _, next) = shell.wanted()[0];
+    assert_ne!(next, home);
+}
+
+#[test]
+fn what_finds_no_room_is_placed_when_room_comes() {
+    let mut shell = Shell::new();
+    shell.register(3, 400);
+    assert_eq!(shell.store.evals().blocked().count(), 1);
+    let entries = shell.store.index();
+    shell.tick(1);
+    assert_eq!(shell.store.index(), entries, "a try that changes nothing was logged");
+    shell.join(1, 1);
+    assert_eq!(shell.wanted().len(), 2);
+    assert_eq!(shell.store.evals().blocked().count(), 1);
+    shell.join(2, 2);
+    assert_eq!(shell.wanted().len(), 3);
+    assert_eq!(shell.store.evals().blocked().count(), 0);
+}
+
+#[test]
+fn a_silent_node_is_given_up_and_comes_back() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.join(2, 2);
+    shell.register(1, 100);
+    let (_, id, home) = shell.wanted()[0];
+    let other = 3 - home.0 as u64;
+    for _ in 0..4 {
+        shell.tick(5);
+        shell.tell(Event::Heartbeat(SessionId(other)));
+    }
+    assert_eq!(shell.store.node(home).unwrap().1.status, NodeStatus::Down);
+    assert_eq!(shell.wanted()[0].2, NodeId(u128::from(other)));
+    assert!(shell.closed.contains(&SessionId(home.0 as u64)));
+    shell.told.clear();
+    shell.hello(7, home.0, 1, 0);
+    let welcome = |m: &ToNode| matches!(m, ToNode::Welcome { mode: WelcomeMode::Full, .. });
+    assert!(shell.told.iter().any(|(s, m)| *s == SessionId(7) && welcome(m)), "{:?}", shell.told);
+    shell.observe(7, &[(id, ClientStatus::Running)]);
+    assert_eq!(shell.store.node(home).unwrap().1.status, NodeStatus::Ready);
+    let forgets = shell.told.iter().any(|(_, m)| matches!(m, ToNode::Desired { forget, .. } if forget.contains(&id)));
+    assert!(forgets, "the agent was not told that its allocation was given up");
+}
+
+#[test]
+fn an_agent_that_holds_the_same_tells_nothing_anew() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register(1, 100);
+    let (_, id, _) = shell.wanted()[0];
+    shell.observe(1, &[(id, ClientStatus::Running)]);
+    let digest = observed(id, ClientStatus::Running).hash;
+    shell.tell(Event::SessionClosed(SessionId(1)));
+    shell.told.clear();
+    shell.hello(2, 1, 1, digest);
+    assert!(matches!(shell.told.as_slice(), [(SessionId(2), ToNode::Welcome { mode: WelcomeMode::Equal, .. })]), "{:?}", shell.told);
+    shell.hello(3, 1, 2, digest + 1);
+    assert!(shell.told.iter().any(|(s, m)| *s == SessionId(3) && matches!(m, ToNode::Welcome { mode: WelcomeMode::Full, .. })));
+    shell.hello(4, 1, 1, digest);
+    assert!(shell.told.iter().any(|(s, m)| *s == SessionId(4) && matches!(m, ToNode::Refused { .. })), "an older agent got in");
+}
+
+#[test]
+fn plans_made_while_the_log_is_slow_do_not_take_room_twice() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.slow_log = true;
+    for id in ["a", "b", "c"] {
+        let mut job = job(1, 600);
+        job.key = JobKey::new("default", id);
+        shell.seeds += 1;
+        let eval = EvalId(u128::from(shell.seeds) << 64);
+        let register = RegisterJob { job: Arc::new(job), eval, only_if: None };
+        shell.request(shell.seeds, Command::RegisterJob(Box::new(register)));
+    }
+    for _ in 0..10 {
+        shell.catch_up();
+        let node = shell.store.node(NodeId(1)).unwrap().1;
+        assert!(node.used.exceeds(node.capacity).is_none(), "{:?}", node.used);
+    }
+    assert_eq!(shell.wanted().len(), 1);
+    assert_eq!(shell.store.evals().blocked().count(), 2);
+    let open = shell.store.evals().iter().filter(|(_, e)| e.status == EvalStatus::Pending).count();
+    assert_eq!(open, 0);
+}
+
+#[test]
+fn a_new_leader_takes_up_what_was_open() {
+    let mut shell = Shell::new();
+    shell.register(1, 100);
+    let blocked = shell.store.evals().blocked().next().unwrap().clone();
+    assert_eq!(blocked.trigger, Trigger::QueuedAllocs);
+    let granted = shell.store.granted();
+    let store = shell.store.clone();
+    shell.published.clear();
+    shell.tell(Event::Leads { term: 2, store });
+    shell.join(1, 1);
+    assert_eq!(shell.wanted().len(), 1);
+    assert!(shell.store.index() > granted, "an index that may have been used was used again");
+    assert_eq!(shell.store.job(&JobKey::new("default", "web")).unwrap().status(), JobStatus::Running);
+}
