@@ -134,7 +134,10 @@ fn tasks_outlive_their_agent() {
     let runs = (1..=10).map(|number| run(number, vec![shell("t", &script(number))])).collect();
     world.server.wish(runs, &[], &[], &[]);
     (1..=10).for_each(|number| drop(world.server.wait_for_status(number, ClientStatus::Running)));
-    let pid = |world: &World, number| fs::read_to_string(world.path(number, "tasks/pid")).expect("a pid");
+    let pid = |world: &World, number| {
+        let path = world.path(number, "tasks/pid");
+        eventually("the pid", || fs::read_to_string(&path).ok().filter(|pid| pid.ends_with('\n')))
+    };
     let pids: Vec<_> = (1..=10).map(|number| pid(&world, number)).collect();
 
     world.kill_agent();

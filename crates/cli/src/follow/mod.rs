@@ -16,7 +16,7 @@ use crate::{
     remote::Remote,
 };
 
-pub use progress::{Followed, Goal, Progress};
+pub use progress::{Followed, Progress};
 
 /// A change of a job, and the point from which on its consequences are seen.
 pub struct Change<'a> {

@@ -10,7 +10,7 @@ const TROUBLE: &[&str] = &["Driver Failure", "Setup Failure", "Terminated", "Res
 
 /// What is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Goal {
+enum Goal {
     /// Each new allocation runs, or has run.
     Running,
     /// Each allocation has ended.
@@ -96,11 +96,6 @@ impl Progress {
     /// Whether the allocation is where it is wanted, or will never get there.
     pub fn is_there(&self, alloc: &Followed) -> bool {
         alloc.has_ended() || self.goal == Goal::Running && alloc.status == "running"
-    }
-
-    /// What is waited for.
-    pub fn goal(&self) -> Goal {
-        self.goal
     }
 
     /// The evaluation, once it was heard of.

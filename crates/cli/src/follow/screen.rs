@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Followed, Progress};
-use crate::output::{Align, Redraw, Table, count, short_id, stderr_width, tell};
+use crate::output::{Align, Redraw, Table, clean, count, short_id, stderr_width, tell};
 
 /// Allocations that are shown one by one; of more only counts are told.
 const SHOWN_MAX: usize = 20;
@@ -84,7 +84,7 @@ fn frame(progress: &Progress, columns: usize) -> Vec<String> {
 
 fn cells(id: &str, alloc: &Followed) -> [String; 5] {
     let [name, node, status, trouble] = [&alloc.name, &alloc.node, &alloc.status, &alloc.trouble]
-        .map(|text| crate::output::clean(text).into_owned());
+        .map(|text| clean(text).into_owned());
     [short_id(id), name, node, status, trouble]
 }
 
@@ -97,6 +97,6 @@ fn counts(progress: &Progress) -> String {
     if by_status.is_empty() {
         return if progress.is_planned() { "nothing to place".into() } else { "waiting for its evaluation".into() };
     }
-    let states: Vec<_> = by_status.iter().map(|(status, number)| format!("{number} {status}")).collect();
+    let states: Vec<_> = by_status.iter().map(|(status, number)| format!("{number} {}", clean(status))).collect();
     format!("{}: {}", count(progress.allocs().len(), "allocation"), states.join(", "))
 }

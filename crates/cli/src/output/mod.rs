@@ -20,9 +20,15 @@ pub use terminal::{stderr_width, stdout_width};
 pub use text::{clean, count, nearest, short_id};
 pub use time::{age, now_ns, rfc3339};
 
-/// Writes data to standard output. A reader that has seen enough, as `head`, is no failure.
+/// Writes data to standard output. Once its reader has seen enough, as `head` does, the process ends: nothing is left
+/// to do, and that is no failure.
 pub fn print(data: &str) -> io::Result<()> {
-    write_to(io::stdout().lock(), data.as_bytes())
+    print_bytes(data.as_bytes())
+}
+
+/// Writes data that need not be text to standard output.
+pub fn print_bytes(data: &[u8]) -> io::Result<()> {
+    write_to(io::stdout().lock(), data)
 }
 
 /// Tells something on standard error.
@@ -33,7 +39,7 @@ pub fn tell(line: &str) {
 
 fn write_to(mut out: impl Write, data: &[u8]) -> io::Result<()> {
     match out.write_all(data).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         result => result,
     }
 }

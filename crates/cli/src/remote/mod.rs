@@ -16,6 +16,8 @@ use crate::{
     output,
 };
 
+pub use lookup::only_task;
+
 /// A server, as seen from a namespace.
 #[derive(Debug, Clone)]
 pub struct Remote {

@@ -64,7 +64,7 @@ pub(super) fn resolve(
     let Some(range) = range else {
         let cut: String = text.chars().take(64).collect();
         return Err(Failure::bad_request(format!(
-            "`{cut}` is not the id of {what}: expected 32 hexadecimal digits, or at least the first {PATH_DIGITS_MIN}"
+            "`{cut}` is no {what} id: expected 32 hexadecimal digits, or at least the first {PATH_DIGITS_MIN}"
         )));
     };
     if range.digits == DIGITS {
@@ -73,7 +73,7 @@ pub(super) fn resolve(
     match first_two(range)[..] {
         [] => Err(Failure::not_found(format!("{what} not found"))),
         [id] => Ok(id),
-        _ => Err(Failure::bad_request(format!("id `{text}` of {what} is ambiguous: write more of its digits"))),
+        _ => Err(Failure::bad_request(format!("{what} id `{text}` is ambiguous: write more of its digits"))),
     }
 }
 

@@ -1,15 +1,33 @@
-//! x
+//! `berth alloc`: single allocations of a job, and their logs.
+
+mod logs;
+mod status;
+mod stop;
+mod tail;
+
 use clap::Subcommand;
-use crate::{failure::Failure, global::Global};
-/// x
+
+use crate::{failure::Failure, global::Global, remote::block_on};
+
+/// What can be done with allocations.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Check a job file without a server
-    Validate,
+    /// Show an allocation: its tasks, and what happened to them
+    Status(status::Status),
+    /// Print what a task wrote
+    Logs(logs::Logs),
+    /// Stop an allocation; its job gets another one in its place
+    Stop(stop::Stop),
 }
+
 impl Verb {
-    /// x
-    pub fn run(self, _global: &Global) -> Result<(), Failure> {
-        Ok(())
+    /// Does it.
+    pub fn run(&self, global: &Global) -> Result<(), Failure> {
+        let remote = global.remote()?;
+        match self {
+            Self::Status(status) => block_on(status.run(&remote)),
+            Self::Logs(logs) => block_on(logs.run(&remote)),
+            Self::Stop(stop) => block_on(stop.run(&remote)),
+        }
     }
 }

@@ -1,15 +1,24 @@
-//! x
+//! `berth node`: the machines.
+
+mod detail;
+mod status;
+
 use clap::Subcommand;
-use crate::{failure::Failure, global::Global};
-/// x
+
+use crate::{failure::Failure, global::Global, remote::block_on};
+
+/// What can be done with nodes.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Check a job file without a server
-    Validate,
+    /// List the nodes, or show one in detail
+    Status(status::Status),
 }
+
 impl Verb {
-    /// x
-    pub fn run(self, _global: &Global) -> Result<(), Failure> {
-        Ok(())
+    /// Does it.
+    pub fn run(&self, global: &Global) -> Result<(), Failure> {
+        match self {
+            Self::Status(status) => block_on(status.run(&global.remote()?)),
+        }
     }
 }

@@ -15,11 +15,13 @@ async fn the_server_tells_who_it_is() {
     check_get(&world, "/v1/namespaces", expect_file!["golden/namespaces.txt"]).await;
     let router = api(&world);
     let body = async |target: &str| get(&router, target).await.body;
-    expect![].assert_eq(&body("/v1/agent/health").await);
-    expect![].assert_eq(&body("/healthz").await);
-    expect![].assert_eq(&body("/v1/status/leader").await);
-    expect![].assert_eq(&body("/v1/status/peers").await);
-    expect![].assert_eq(&body("/v1/regions").await);
+    expect![[r#"{"server":{"ok":true,"message":"ok"}}"#]].assert_eq(&body("/v1/agent/health").await);
+    expect![[r#"
+        ok
+    "#]].assert_eq(&body("/healthz").await);
+    expect![[r#""127.0.0.1:4647""#]].assert_eq(&body("/v1/status/leader").await);
+    expect![[r#"["127.0.0.1:4647"]"#]].assert_eq(&body("/v1/status/peers").await);
+    expect![[r#"["global"]"#]].assert_eq(&body("/v1/regions").await);
     assert_eq!(get(&router, "/v1/namespace/team").await.status, 404);
 }
 
@@ -29,10 +31,27 @@ async fn measurements_are_told_in_both_forms() {
     get(&router, "/v1/jobs").await;
     get(&router, "/v1/job/nope").await;
     let text = get(&router, "/v1/metrics?format=prometheus").await;
-    expect![].assert_eq(&text.show());
+    expect![[r#"
+        200 OK
+        content-type: text/plain; version=0.0.4; charset=utf-8
+
+        # HELP berth_http_connections Connections that are open.
+        # TYPE berth_http_connections gauge
+        berth_http_connections 0
+        # HELP berth_http_requests_open Requests without an answer yet.
+        # TYPE berth_http_requests_open gauge
+        berth_http_requests_open 1
+        # HELP berth_http_requests_total Requests answered, by route and class of status.
+        # TYPE berth_http_requests_total counter
+        berth_http_requests_total{code="4xx",method="GET",route="/v1/job/{id}"} 1
+        berth_http_requests_total{code="2xx",method="GET",route="/v1/jobs"} 1
+        # HELP berth_log_bytes_total Bytes written to the log.
+        # TYPE berth_log_bytes_total counter
+        berth_log_bytes_total 512
+    "#]].assert_eq(&text.show());
     assert_eq!(get(&router, "/metrics").await.headers, text.headers);
     let json = get(&router, "/v1/metrics").await.json();
-    expect![].assert_eq(&json["Counters"][1].to_string());
-    expect![].assert_eq(&json["Gauges"][0].to_string());
+    expect![[r#"{"Count":1,"Labels":{"code":"4xx","method":"GET","route":"/v1/job/{id}"},"Name":"berth_http_requests_total","Sum":1.0}"#]].assert_eq(&json["Counters"][1].to_string());
+    expect![[r#"{"Labels":{},"Name":"berth_http_connections","Value":0.0}"#]].assert_eq(&json["Gauges"][0].to_string());
     assert_eq!(get(&router, "/v1/metrics?format=xml").await.status, 400);
 }

@@ -39,18 +39,51 @@ async fn an_allocation_is_found_by_the_beginning_of_its_id() {
     let by = async |id: &str| get(&router, &format!("/v1/allocation/{id}")).await;
     assert_eq!(by("aaaab").await.json()["ID"], FAILED.to_string());
     assert_eq!(by(&RUNNING.to_string().replace('-', "")).await.json()["ID"], RUNNING.to_string());
-    expect![].assert_eq(&by("aaaa").await.show());
-    expect![].assert_eq(&by("aaa").await.show());
-    expect![].assert_eq(&by("zzzz").await.show());
-    expect![].assert_eq(&by("abcd").await.show());
-    expect![].assert_eq(&by("abcdabcd-0000-4000-8000-000000000001").await.show());
+    expect![[r#"
+        400 Bad Request
+        content-type: text/plain; charset=utf-8
+
+        alloc id `aaaa` is ambiguous: write more of its digits
+    "#]].assert_eq(&by("aaaa").await.show());
+    expect![[r#"
+        400 Bad Request
+        content-type: text/plain; charset=utf-8
+
+        `aaa` is no alloc id: expected 32 hexadecimal digits, or at least the first 4
+    "#]].assert_eq(&by("aaa").await.show());
+    expect![[r#"
+        400 Bad Request
+        content-type: text/plain; charset=utf-8
+
+        `zzzz` is no alloc id: expected 32 hexadecimal digits, or at least the first 4
+    "#]].assert_eq(&by("zzzz").await.show());
+    expect![[r#"
+        404 Not Found
+        content-type: text/plain; charset=utf-8
+
+        alloc not found
+    "#]].assert_eq(&by("abcd").await.show());
+    expect![[r#"
+        404 Not Found
+        content-type: text/plain; charset=utf-8
+
+        alloc not found
+    "#]].assert_eq(&by("abcdabcd-0000-4000-8000-000000000001").await.show());
 }
 
 #[tokio::test]
 async fn an_allocation_is_stopped() {
     let world = world();
     let stopped = answer(&api(&world), "PUT", &format!("/v1/allocation/{RUNNING}/stop"), Body::empty()).await;
-    expect![].assert_eq(&stopped.show());
+    expect![[r#"
+        200 OK
+        content-type: application/json
+
+        {
+          "EvalID": "e0000000-0000-0000-0000-000000000000",
+          "Index": 7
+        }
+    "#]].assert_eq(&stopped.show());
     let read = get(&api(&world), &format!("/v1/allocation/{RUNNING}")).await.json();
     assert_eq!(read["DesiredStatus"], "stop");
     assert_eq!(read["DesiredDescription"], "alloc was stopped by request");
@@ -63,5 +96,14 @@ async fn unconfirmed_nodes_are_told() {
     view.unconfirmed_nodes = 2;
     world.view.store(view.into());
     let read = get(&api(&world), "/v1/allocations?prefix=ff").await;
-    expect![].assert_eq(&read.show());
+    expect![[r#"
+        200 OK
+        content-type: application/json
+        x-berth-unconfirmed: 2
+        x-nomad-index: 6
+        x-nomad-knownleader: true
+        x-nomad-lastcontact: 0
+
+        []
+    "#]].assert_eq(&read.show());
 }

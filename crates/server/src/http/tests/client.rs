@@ -29,7 +29,8 @@ async fn what_the_server_writes_the_client_reads() {
     assert_eq!(alloc.task_states.expect("it has run")["server"].state, "running");
     let eval = Target::new("/v1/evaluation").part(&EVAL.to_string()).param("related", true);
     let eval = client.get::<Evaluation>(&eval).await.expect("it answers").value;
-    assert_eq!(eval.failed_tg_allocs.expect("it failed")["app"].dimension_exhausted.expect("of memory")["memory"], 1);
+    let failed = &eval.failed_tg_allocs.expect("it failed")["app"];
+    assert_eq!((failed.nodes_filtered, failed.nodes_exhausted), (1, 1));
     let nodes = client.get::<Vec<NodeStub>>(&Target::new("/v1/nodes").param("per_page", 1)).await.expect("it answers");
     assert_eq!((nodes.value.len(), nodes.next_token.is_some()), (1, true));
     server.stop().await;
@@ -71,5 +72,5 @@ async fn a_clients_errors_say_what_happened() {
     let address = server.address.to_string();
     server.stop().await;
     let gone = client.get::<JobStub>(&Target::new("/v1/jobs")).await.expect_err("nobody listens");
-    expect![].assert_eq(&gone.to_string().replace(&address, "ADDRESS"));
+    expect!["cannot reach the server at http://ADDRESS: Connection refused (os error 111); is berth running? start one with `berth dev`"].assert_eq(&gone.to_string().replace(&address, "ADDRESS"));
 }

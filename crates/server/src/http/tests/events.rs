@@ -58,32 +58,55 @@ async fn check(query: &str, lines: usize, expected: Expect) {
 
 #[tokio::test]
 async fn a_stream_tells_all_changes_in_order() {
-    check("index=0&namespace=*&index=1", 0, expect![[""]]).await;
-    let world = world();
-    // An index below the first change asks for everything that is kept.
-    let mut stream = Stream::open(&world, "index=1").await;
-    expect![].assert_eq(&stream.lines(5).await);
+    let mut stream = Stream::open(&world(), "index=1").await;
+    expect![[r#"
+        2: Node/NodeEvent/11111111 Node/NodeEvent/22222222
+        3: Job/JobRegistered/web Evaluation/EvaluationUpdated/eeeeeeee
+        4: Allocation/PlanResult/aaaaaaaa Allocation/PlanResult/aaaabbbb Evaluation/EvaluationUpdated/ebebebeb Evaluation/EvaluationUpdated/eeeeeeee
+        5: Allocation/AllocationUpdated/aaaaaaaa observed
+        6: Allocation/AllocationUpdated/aaaabbbb
+    "#]].assert_eq(&stream.lines(5).await);
 }
 
 #[tokio::test]
 async fn filters_choose_topics_and_keys() {
-    check("index=1&topic=Job", 1, expect![]).await;
-    check("index=1&topic=Job:web&topic=Node", 2, expect![]).await;
-    check(&format!("index=1&topic=Allocation:{FAILED}"), 2, expect![]).await;
-    check("index=1&topic=*:web", 4, expect![]).await;
+    check("index=1&topic=Job", 1, expect![[r#"
+        3: Job/JobRegistered/web
+    "#]]).await;
+    check("index=1&topic=Job:web&topic=Node", 2, expect![[r#"
+        2: Node/NodeEvent/11111111 Node/NodeEvent/22222222
+        3: Job/JobRegistered/web
+    "#]]).await;
+    check(&format!("index=1&topic=Allocation:{FAILED}"), 2, expect![[r#"
+        4: Allocation/PlanResult/aaaabbbb
+        6: Allocation/AllocationUpdated/aaaabbbb
+    "#]]).await;
+    check("index=1&topic=*:web", 4, expect![[r#"
+        3: Job/JobRegistered/web Evaluation/EvaluationUpdated/eeeeeeee
+        4: Allocation/PlanResult/aaaaaaaa Allocation/PlanResult/aaaabbbb Evaluation/EvaluationUpdated/ebebebeb Evaluation/EvaluationUpdated/eeeeeeee
+        5: Allocation/AllocationUpdated/aaaaaaaa observed
+        6: Allocation/AllocationUpdated/aaaabbbb
+    "#]]).await;
 }
 
 #[tokio::test]
 async fn a_resumed_stream_goes_on_after_its_index() {
     let world = world();
     let mut stream = Stream::open(&world, "index=5").await;
-    expect![].assert_eq(&stream.lines(1).await);
+    expect![[r#"
+        6: Allocation/AllocationUpdated/aaaabbbb
+    "#]].assert_eq(&stream.lines(1).await);
     world.observe(observed(RUNNING, ClientStatus::Complete));
     world.apply(vec![register(small_job("new"), EvalId(7))]);
-    expect![].assert_eq(&stream.lines(2).await);
+    expect![[r#"
+        7: Allocation/AllocationUpdated/aaaaaaaa observed
+        8: Job/JobRegistered/new Evaluation/EvaluationUpdated/00000000
+    "#]].assert_eq(&stream.lines(2).await);
     let mut late = Stream::open(&world, "").await;
     world.apply(vec![register(small_job("newer"), EvalId(8))]);
-    expect![].assert_eq(&late.lines(1).await);
+    expect![[r#"
+        9: Job/JobRegistered/newer Evaluation/EvaluationUpdated/00000000
+    "#]].assert_eq(&late.lines(1).await);
 }
 
 #[tokio::test]
@@ -99,7 +122,9 @@ async fn a_stream_that_is_too_old_ends_with_the_index_to_resume_from() {
     let world = world();
     world.events.restart_after(Index(6));
     let mut stream = Stream::open(&world, "index=3").await;
-    expect![].assert_eq(&stream.line().await.expect("a line"));
+    expect![[r#"
+        {"Error":"events after index 3 are no longer kept, the oldest is after 6: read the state and resume from its index","ResumeIndex":6}
+    "#]].assert_eq(&stream.line().await.expect("a line"));
     assert_eq!(stream.line().await, None);
 }
 

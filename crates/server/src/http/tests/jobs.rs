@@ -40,12 +40,25 @@ async fn check_register(body: Value, expected: Expect) {
 async fn a_registered_job_can_be_read() {
     let world = world();
     let router = api(&world);
-    let job = berth_jobfile::to_json(&small_job("a/b c"));
+    let job = berth_jobfile::to_json(&small_job("a/b+c"));
     let registered = answer(&router, "POST", "/v1/jobs", json!({ "Job": job }).to_string()).await;
-    expect![].assert_eq(&registered.show());
-    let read = get(&router, "/v1/job/a%2Fb%20c").await.json();
-    assert_eq!((&read["ID"], &read["Status"], &read["Version"]), (&json!("a/b c"), &json!("pending"), &json!(0)));
-    let allocations = get(&router, "/v1/job/a%2Fb%20c/allocations").await;
+    expect![[r#"
+        200 OK
+        content-type: application/json
+
+        {
+          "EvalCreateIndex": 7,
+          "EvalID": "e0000000-0000-0000-0000-000000000000",
+          "Index": 7,
+          "JobModifyIndex": 7,
+          "KnownLeader": true,
+          "LastContact": 0,
+          "Warnings": ""
+        }
+    "#]].assert_eq(&registered.show());
+    let read = get(&router, "/v1/job/a%2Fb+c").await.json();
+    assert_eq!((&read["ID"], &read["Status"], &read["Version"]), (&json!("a/b+c"), &json!("pending"), &json!(0)));
+    let allocations = get(&router, "/v1/job/a%2Fb+c/allocations").await;
     assert_eq!(allocations.json(), json!([]));
 }
 
@@ -54,9 +67,24 @@ async fn a_job_is_registered_only_at_the_index_that_its_owner_knows() {
     let web = berth_jobfile::to_json(&small_job("web"));
     let new = berth_jobfile::to_json(&small_job("new"));
     let body = |job: &Value, index: u64| json!({ "Job": job, "EnforceIndex": true, "JobModifyIndex": index });
-    check_register(body(&web, 2), expect![]).await;
-    check_register(body(&web, 0), expect![]).await;
-    check_register(body(&new, 7), expect![]).await;
+    check_register(body(&web, 2), expect![[r#"
+        409 Conflict
+        content-type: text/plain; charset=utf-8
+
+        Enforcing job modify index 2: job exists with conflicting job modify index: 3
+    "#]]).await;
+    check_register(body(&web, 0), expect![[r#"
+        409 Conflict
+        content-type: text/plain; charset=utf-8
+
+        Enforcing job modify index 0: job already exists
+    "#]]).await;
+    check_register(body(&new, 7), expect![[r#"
+        409 Conflict
+        content-type: text/plain; charset=utf-8
+
+        Enforcing job modify index 7: job does not exist
+    "#]]).await;
     let router = api(&world());
     assert_eq!(answer(&router, "PUT", "/v1/jobs", body(&web, 3).to_string()).await.status, 200);
     assert_eq!(answer(&router, "PUT", "/v1/jobs", body(&new, 0).to_string()).await.status, 200);
@@ -66,14 +94,31 @@ async fn a_job_is_registered_only_at_the_index_that_its_owner_knows() {
 async fn mistakes_in_a_job_are_named() {
     let mut job = berth_jobfile::to_json(&small_job("web"));
     job["Priorty"] = 7.into();
-    check_register(json!({ "Job": job }), expect![]).await;
+    check_register(json!({ "Job": job }), expect![[r#"
+        400 Bad Request
+        content-type: text/plain; charset=utf-8
+
+        error: unknown key `Priorty` in job
+         --> request body: Job.Priorty
+          = help: did you mean `Priority`?
+    "#]]).await;
     let mut job = berth_jobfile::to_json(&small_job("web"));
     job["Namespace"] = "team".into();
-    check_register(json!({ "Job": job }), expect![]).await;
+    check_register(json!({ "Job": job }), expect![[r#"
+        400 Bad Request
+        content-type: text/plain; charset=utf-8
+
+        namespace `team` does not exist: there is only `default` for now
+    "#]]).await;
     let router = api(&world());
     let body = json!({ "Job": berth_jobfile::to_json(&small_job("web")) }).to_string();
     let other = answer(&router, "PUT", "/v1/job/api", body).await;
-    expect![].assert_eq(&other.show());
+    expect![[r#"
+        400 Bad Request
+        content-type: text/plain; charset=utf-8
+
+        the job's id is `web`, the request is about `api`
+    "#]].assert_eq(&other.show());
 }
 
 #[tokio::test]
@@ -82,19 +127,55 @@ async fn a_busy_server_asks_to_try_again() {
     *world.failure.lock().expect("no test panics here") = Some(ProposeError::Busy(5000));
     let body = json!({ "Job": berth_jobfile::to_json(&small_job("web")) }).to_string();
     let refused = answer(&api(&world), "PUT", "/v1/jobs", body).await;
-    expect![].assert_eq(&refused.show());
+    expect![[r#"
+        503 Service Unavailable
+        content-type: text/plain; charset=utf-8
+        retry-after: 1
+
+        the server has 5000 changes waiting to be written: try again in a moment
+    "#]].assert_eq(&refused.show());
 }
 
 #[tokio::test]
 async fn a_job_is_stopped_and_evaluated() {
     let router = api(&world());
     let evaluated = answer(&router, "PUT", "/v1/job/web/evaluate", Body::empty()).await;
-    expect![].assert_eq(&evaluated.show());
+    expect![[r#"
+        200 OK
+        content-type: application/json
+
+        {
+          "EvalCreateIndex": 7,
+          "EvalID": "e0000000-0000-0000-0000-000000000000",
+          "Index": 7,
+          "JobModifyIndex": 3,
+          "KnownLeader": true,
+          "LastContact": 0,
+          "Warnings": ""
+        }
+    "#]].assert_eq(&evaluated.show());
     let stopped = answer(&router, "DELETE", "/v1/job/web?purge=false", Body::empty()).await;
-    expect![].assert_eq(&stopped.show());
+    expect![[r#"
+        200 OK
+        content-type: application/json
+
+        {
+          "EvalCreateIndex": 8,
+          "EvalID": "e0000000-0000-0000-0000-000000000001",
+          "Index": 8,
+          "JobModifyIndex": 8,
+          "KnownLeader": true,
+          "LastContact": 0
+        }
+    "#]].assert_eq(&stopped.show());
     assert_eq!(get(&router, "/v1/job/web").await.json()["Stop"], true);
     let unknown = answer(&router, "DELETE", "/v1/job/nope", Body::empty()).await;
-    expect![].assert_eq(&unknown.show());
+    expect![[r#"
+        404 Not Found
+        content-type: text/plain; charset=utf-8
+
+        job not found
+    "#]].assert_eq(&unknown.show());
 }
 
 #[tokio::test]
@@ -105,12 +186,51 @@ async fn job_files_are_parsed_and_checked() {
     let parsed = answer(&router, "PUT", "/v1/jobs/parse", body(source)).await;
     expect_file!["golden/jobs_parse.txt"].assert_eq(&parsed.show());
     let wrong = answer(&router, "PUT", "/v1/jobs/parse", body(&source.replace("driver", "drivr"))).await;
-    expect![].assert_eq(&wrong.show());
+    expect![[r#"
+        400 Bad Request
+        content-type: text/plain; charset=utf-8
+
+        error: task has no driver
+         --> JobHCL:3:5
+          |
+        3 |     task "t" {
+          |     ^^^^^^^^
+          = help: write `driver = ...` with the name of a driver: container, docker, raw_exec or mock_driver
+
+        error: unknown attribute `drivr` in task
+         --> JobHCL:4:7
+          |
+        4 |       drivr = "mock"
+          |       ^^^^^
+          = help: did you mean `driver`?
+    "#]].assert_eq(&wrong.show());
 
     let valid = json!({ "Job": parsed.json() });
     let checked = answer(&router, "POST", "/v1/validate/job", valid.to_string()).await;
-    expect![].assert_eq(&checked.show());
+    expect![[r#"
+        200 OK
+        content-type: application/json
+
+        {
+          "DriverConfigValidated": true,
+          "Error": "",
+          "ValidationErrors": null,
+          "Warnings": ""
+        }
+    "#]].assert_eq(&checked.show());
     let invalid = json!({ "Job": { "ID": "x", "TaskGroups": [] } });
     let checked = answer(&router, "POST", "/v1/validate/job", invalid.to_string()).await;
-    expect![].assert_eq(&checked.show());
+    expect![[r#"
+        200 OK
+        content-type: application/json
+
+        {
+          "DriverConfigValidated": true,
+          "Error": "error: job has no group\n --> request body: Job\n",
+          "ValidationErrors": [
+            "job has no group"
+          ],
+          "Warnings": ""
+        }
+    "#]].assert_eq(&checked.show());
 }

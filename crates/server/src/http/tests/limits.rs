@@ -69,9 +69,13 @@ fn put(target: &str, length: u64) -> String {
 async fn a_body_that_says_that_it_is_huge_is_refused_before_it_comes() {
     let server = Server::start(Limits::default()).await;
     let answer = server.exchange(&put("/v1/jobs", 1 << 30)).await;
-    expect![].assert_eq(&answer);
+    expect![[r#"
+        HTTP/1.1 413 Payload Too Large
+        the request's body is larger than the 4194304 bytes that this path takes"#]].assert_eq(&answer);
     let answer = server.exchange(&put("/v1/job/web/evaluate", (1 << 20) + 1)).await;
-    expect![].assert_eq(&answer);
+    expect![[r#"
+        HTTP/1.1 413 Payload Too Large
+        the request's body is larger than the 1048576 bytes that this path takes"#]].assert_eq(&answer);
     server.stop().await;
 }
 
@@ -89,7 +93,9 @@ async fn a_body_that_grows_is_refused_once_it_is_too_long() {
         }
     }
     let answer = until_closed(&mut stream).await;
-    expect![].assert_eq(&answer);
+    expect![[r#"
+        HTTP/1.1 413 Payload Too Large
+        the request's body is larger than the 65536 bytes that this path takes"#]].assert_eq(&answer);
     server.stop().await;
 }
 
@@ -97,7 +103,9 @@ async fn a_body_that_grows_is_refused_once_it_is_too_long() {
 async fn all_bodies_together_are_bounded() {
     let server = Server::start(Limits { bodies_bytes_max: 4, ..Limits::default() }).await;
     let request = put("/v1/jobs", 5).replace("Host", "Connection: close\r\nHost") + "[1,2]";
-    expect![].assert_eq(&server.exchange(&request).await);
+    expect![[r#"
+        HTTP/1.1 503 Service Unavailable
+        the server is reading as many requests as it can hold: try again in a moment"#]].assert_eq(&server.exchange(&request).await);
     server.stop().await;
 }
 
@@ -106,7 +114,9 @@ async fn a_body_that_is_nested_too_deep_is_refused() {
     let server = Server::start(Limits::default()).await;
     let body = "[".repeat(100_000);
     let request = put("/v1/jobs", 100_000).replace("Host", "Connection: close\r\nHost") + &body;
-    expect![].assert_eq(&server.exchange(&request).await);
+    expect![[r#"
+        HTTP/1.1 400 Bad Request
+        the request's body is nested more than 64 levels deep"#]].assert_eq(&server.exchange(&request).await);
     server.stop().await;
 }
 
@@ -114,24 +124,32 @@ async fn a_body_that_is_nested_too_deep_is_refused() {
 async fn a_head_that_is_too_long_is_refused() {
     let server = Server::start(Limits::default()).await;
     let request = format!("GET /v1/jobs HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(17 << 10));
-    expect![].assert_eq(&server.exchange(&request).await);
+    expect![[r#"
+        HTTP/1.1 431 Request Header Fields Too Large
+    "#]].assert_eq(&server.exchange(&request).await);
     let lines: String = (0..101).map(|at| format!("X-{at}: 1\r\n")).collect();
     let request = format!("GET /v1/jobs HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n");
-    expect![].assert_eq(&server.exchange(&request).await);
+    expect![[r#"
+        HTTP/1.1 431 Request Header Fields Too Large
+    "#]].assert_eq(&server.exchange(&request).await);
     server.stop().await;
 }
 
 #[tokio::test]
 async fn silent_and_slow_clients_are_dropped() {
     let server = Server::start(Limits { header_timeout_ms: 20, body_timeout_ms: 20, ..Limits::default() }).await;
-    expect![[r"
-"]]
+    expect![[r#"
+
+    "#]]
     .assert_eq(&server.exchange("").await);
-    expect![[r"
-"]]
+    expect![[r#"
+
+    "#]]
     .assert_eq(&server.exchange("GET /v1/jobs HTTP/1.1\r\nHost:").await);
     let slow_body = server.exchange(&(put("/v1/jobs", 10) + "{")).await;
-    expect![].assert_eq(&slow_body);
+    expect![[r#"
+        HTTP/1.1 408 Request Timeout
+        the request's body did not arrive within 20ms"#]].assert_eq(&slow_body);
     server.stop().await;
 }
 
@@ -140,15 +158,18 @@ async fn connections_over_the_limit_wait_for_a_place() {
     let server = Server::start(Limits { connections_max: 1, ..Limits::default() }).await;
     let first = server.connect().await;
     let request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    let second = server.exchange(request);
-    tokio::pin!(second);
+    let mut second = Box::pin(server.exchange(request));
     tokio::select! {
         biased;
         answer = &mut second => panic!("it should wait: {answer}"),
         () = tokio::time::sleep(std::time::Duration::from_millis(50)) => {}
     }
     drop(first);
-    expect![].assert_eq(&second.await);
+    expect![[r#"
+        HTTP/1.1 200 OK
+        ok
+    "#]].assert_eq(&second.as_mut().await);
+    drop(second);
     server.stop().await;
 }
 
@@ -179,6 +200,11 @@ async fn a_handler_that_panics_fails_its_own_request_only() {
     broken.handler = std::sync::Arc::new(|_| Box::pin(async { panic!("as this test wants it") }));
     let router = crate::http::router::build(&api, table);
     let answer = super::exchange::get(&router, "/v1/regions").await;
-    expect![].assert_eq(&answer.show());
+    expect![[r#"
+        500 Internal Server Error
+        content-type: text/plain; charset=utf-8
+
+        the server made a mistake: its log says more
+    "#]].assert_eq(&answer.show());
     assert_eq!(super::exchange::get(&router, "/v1/jobs").await.status, 200);
 }

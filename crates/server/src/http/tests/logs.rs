@@ -28,8 +28,21 @@ fn with_log(chunks: Vec<Result<LogChunk, LogError>>, open: bool) -> Arc<FakeEngi
 async fn a_log_comes_as_frames_or_plain() {
     let world = with_log(vec![chunk(0, "one\n"), chunk(4, ""), chunk(4, "two\n")], false);
     let target = format!("/v1/client/fs/logs/{RUNNING}?task=server&type=stdout");
-    expect![].assert_eq(&get(&api(&world), &target).await.show());
-    expect![].assert_eq(&get(&api(&world), &format!("{target}&plain=true")).await.show());
+    expect![[r#"
+        200 OK
+        content-type: application/json
+
+        {"Data":"b25lCg==","File":"server.stdout.0"}
+        {}
+        {"Offset":4,"Data":"dHdvCg==","File":"server.stdout.0"}
+    "#]].assert_eq(&get(&api(&world), &target).await.show());
+    expect![[r#"
+        200 OK
+        content-type: text/plain; charset=utf-8
+
+        one
+        two
+    "#]].assert_eq(&get(&api(&world), &format!("{target}&plain=true")).await.show());
 }
 
 #[tokio::test]
@@ -57,7 +70,10 @@ async fn a_silent_log_says_that_it_lives() {
 async fn a_log_that_breaks_off_says_why() {
     let world = with_log(vec![chunk(0, "one\n"), Err(LogError::Failed("disk is gone".into()))], false);
     let answer = get(&api(&world), &format!("/v1/client/fs/logs/{RUNNING}")).await;
-    expect![].assert_eq(&answer.body);
+    expect![[r#"
+        {"Data":"b25lCg==","File":"server.stdout.0"}
+        {"FileEvent":"error: disk is gone"}
+    "#]].assert_eq(&answer.body);
 }
 
 #[tokio::test]
@@ -67,7 +83,7 @@ async fn unknown_tasks_and_allocations_are_told() {
         let answer = get(&router, target).await;
         format!("{} {}", answer.status.as_u16(), answer.body)
     };
-    expect![].assert_eq(&body(&format!("/v1/client/fs/logs/{RUNNING}?task=sever")).await);
-    expect![].assert_eq(&body(&format!("/v1/client/fs/logs/{RUNNING}?type=stdin")).await);
-    expect![].assert_eq(&body("/v1/client/fs/logs/dddddddd-0000-4000-8000-000000000001").await);
+    expect!["404 task `sever` not found, the alloc has server"].assert_eq(&body(&format!("/v1/client/fs/logs/{RUNNING}?task=sever")).await);
+    expect!["400 query parameter type: `stdin` is not stdout or stderr"].assert_eq(&body(&format!("/v1/client/fs/logs/{RUNNING}?type=stdin")).await);
+    expect!["404 alloc not found"].assert_eq(&body("/v1/client/fs/logs/dddddddd-0000-4000-8000-000000000001").await);
 }

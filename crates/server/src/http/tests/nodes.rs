@@ -27,13 +27,29 @@ async fn a_node_is_closed_to_new_work() {
     let router = api(&world());
     let target = format!("/v1/node/{NODE_1}/eligibility");
     let closed = answer(&router, "PUT", &target, r#"{"Eligibility":"ineligible"}"#).await;
-    expect![].assert_eq(&closed.show());
+    expect![[r#"
+        200 OK
+        content-type: application/json
+
+        {
+          "EvalCreateIndex": 0,
+          "EvalIDs": [],
+          "Index": 7,
+          "NodeModifyIndex": 7
+        }
+    "#]].assert_eq(&closed.show());
     let node = get(&router, &format!("/v1/node/{NODE_1}")).await.json();
     assert_eq!(node["SchedulingEligibility"], "ineligible");
     let wrong = answer(&router, "PUT", &target, r#"{"Eligibility":"maybe"}"#).await;
-    expect![].assert_eq(&wrong.show());
-    let unknown = answer(&router, "PUT", &target.replace('1', "3"), r#"{"Eligibility":"eligible"}"#).await;
-    assert_eq!(unknown.status, 400, "that is no path");
+    expect![[r#"
+        400 Bad Request
+        content-type: text/plain; charset=utf-8
+
+        Eligibility must be `eligible` or `ineligible`
+    "#]].assert_eq(&wrong.show());
+    let unknown = "/v1/node/33333333-0000-4000-8000-000000000003/eligibility";
+    let unknown = answer(&router, "PUT", unknown, r#"{"Eligibility":"eligible"}"#).await;
+    assert_eq!((unknown.status.as_u16(), unknown.body.as_str()), (404, "node not found"));
 }
 
 #[tokio::test]

@@ -41,7 +41,18 @@ async fn the_router_knows_each_path_by_exactly_the_methods_of_the_table() {
 async fn unknown_paths_and_wrong_methods_are_told() {
     let router = api(&world());
     let unknown = answer(&router, "GET", "/v1/nope", Body::empty()).await;
-    expect![].assert_eq(&unknown.show());
+    expect![[r#"
+        404 Not Found
+        content-type: text/plain; charset=utf-8
+
+        no such path: /v1/nope
+    "#]].assert_eq(&unknown.show());
     let wrong = answer(&router, "DELETE", "/v1/jobs", Body::empty()).await;
-    expect![].assert_eq(&wrong.show());
+    expect![[r#"
+        405 Method Not Allowed
+        allow: GET,HEAD,PUT,POST
+        content-type: text/plain; charset=utf-8
+
+        method DELETE does not apply to /v1/jobs, the Allow header names those that do
+    "#]].assert_eq(&wrong.show());
 }

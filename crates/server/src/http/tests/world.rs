@@ -129,7 +129,7 @@ fn placement(id: AllocId, node: NodeId, name_index: u32) -> Placement {
         node,
         group: 0,
         name_index,
-        ports: vec![20_000, 9000],
+        ports: vec![9000, 20_000],
         after: Vec::new(),
         previous: None,
         reschedules: Vec::new(),
