@@ -159,7 +159,7 @@ fn a_container_is_a_cage() {
     for runtime in ["/usr/bin/crun", "/usr/sbin/runc"] {
         let Some(mut world) = World::new(runtime) else { return };
         let root = world.root();
-        let probe = "ls /proc/$$/fd | tr '\\n' ' '; readlink /proc/$$/fd/0; echo pid $$; \
+        let probe = "ls /proc/$$/fd > /tmp/fds; tr '\\n' ' ' < /tmp/fds; readlink /proc/$$/fd/0; echo pid $$; \
                      grep -E 'Cap(Eff|Bnd)|NoNewPrivs' /proc/self/status | tr '\\n\\t' '  '; echo; \
                      ls / | tr '\\n' ' '; echo; ls /sys/class/net | tr '\\n' ' '; echo; \
                      mount -t tmpfs x /tmp 2>/dev/null || echo no mount; \

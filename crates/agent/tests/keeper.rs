@@ -169,7 +169,7 @@ fn a_task_has_three_files_open_and_a_session_of_its_own() {
     let keep = Keep::new();
     let exit = keep.run(
         1,
-        "exec > out; ls /proc/$$/fd | tr '\\n' ' '; readlink /proc/$$/fd/0; cut -d ' ' -f 6 /proc/$$/stat; echo $$; \
+        "exec > out; ls /proc/$$/fd > fds; tr '\\n' ' ' < fds; readlink /proc/$$/fd/0; cut -d ' ' -f 6 /proc/$$/stat; echo $$; \
          grep -E 'SigBlk|SigIgn' /proc/$$/status",
     );
     assert_eq!(exit.exit_code, 0);

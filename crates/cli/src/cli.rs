@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::{
-    commands::{agent, alloc, dev, job, node, server, version},
+    commands::{agent, alloc, dev, job, lab, node, server, version},
     failure::Failure,
     global::Global,
     settings::{AgentArgs, DevArgs, ServerArgs},
@@ -38,6 +38,9 @@ enum Noun {
     /// Look at the machines
     #[command(subcommand)]
     Node(node::Verb),
+    /// Simulate nodes
+    #[command(subcommand)]
+    Lab(lab::Verb),
     /// Print the version
     Version,
 }
@@ -52,6 +55,7 @@ impl Cli {
             Noun::Job(verb) => verb.run(&self.global),
             Noun::Alloc(verb) => verb.run(&self.global),
             Noun::Node(verb) => verb.run(&self.global),
+            Noun::Lab(verb) => verb.run(),
             Noun::Version => version::run(),
         }
     }

@@ -3,6 +3,7 @@
 mod argv;
 mod cli;
 mod commands;
+mod daemon;
 mod failure;
 mod follow;
 mod global;

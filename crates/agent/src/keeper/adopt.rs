@@ -22,11 +22,11 @@ pub(super) fn main(dir: &str) -> Result<i32, Failure> {
     if end.is_some_and(|end| end.attempt >= start.attempt) {
         return Ok(REFUSED);
     }
-    let control = Control::bind()?;
+    let mut control = Control::bind()?;
     fds::detach_stdio()?;
     let container = start.container.as_ref().map(Container::known);
     let exit = if start.stage() == StartStage::Released {
-        watch_adopted(&start, control)?;
+        watch_adopted(&start, &mut control)?;
         unknown_end()
     } else {
         kill_unreleased(&start);
@@ -46,7 +46,7 @@ fn open_main(start: &StartRecord) -> Option<Main> {
     same.then_some(Main::Adopted(pidfd))
 }
 
-fn watch_adopted(start: &StartRecord, control: Control) -> Result<(), Failure> {
+fn watch_adopted(start: &StartRecord, control: &mut Control) -> Result<(), Failure> {
     let Some(main) = open_main(start) else { return Ok(()) };
     let mut watch = Watch::new(main, Outputs::open(&start.logs)?, control);
     watch.until_the_end();

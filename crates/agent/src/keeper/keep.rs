@@ -44,11 +44,12 @@ pub(super) fn main(dir: &str) -> Result<i32, Failure> {
     if was_attempted(plan.attempt) {
         return Ok(REFUSED);
     }
-    let control = Control::bind()?;
+    // Open until the end is on record: its closing is what the agent waits for.
+    let mut control = Control::bind()?;
     nix::sys::prctl::set_child_subreaper(true).doing(|| "become a reaper".into())?;
     fds::detach_stdio()?;
     let exit = match Start::new(&plan).run() {
-        Ok(started) => started.see_to_the_end(control),
+        Ok(started) => started.see_to_the_end(&mut control),
         Err(failure) => failed(&failure),
     };
     conclude(plan.attempt, exit)
@@ -181,7 +182,7 @@ impl<'a> Start<'a> {
 
 impl Started {
     /// Nothing of the task is left when this returns, but what its output pipes still held is in the log.
-    fn see_to_the_end(self, control: Control) -> ExitRecord {
+    fn see_to_the_end(self, control: &mut Control) -> ExitRecord {
         let mut watch = Watch::new(Main::Child(self.pid), self.outputs, control);
         let End { exit_code, signal } = watch.until_the_end();
         let left = reap::end_all_children();

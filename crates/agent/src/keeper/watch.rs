@@ -31,15 +31,15 @@ pub(super) enum Main {
     Adopted(OwnedFd),
 }
 
-pub(super) struct Watch {
+pub(super) struct Watch<'a> {
     main: Main,
     children: Option<SignalFd>,
     outputs: Outputs,
-    control: Control,
+    control: &'a mut Control,
 }
 
-impl Watch {
-    pub(super) fn new(main: Main, outputs: Outputs, control: Control) -> Self {
+impl<'a> Watch<'a> {
+    pub(super) fn new(main: Main, outputs: Outputs, control: &'a mut Control) -> Self {
         Self { main, children: child_signals(), outputs, control }
     }
 

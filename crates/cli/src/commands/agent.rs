@@ -1,7 +1,54 @@
-//! x
-use crate::{failure::Failure, settings::Settings};
-/// x
+//! `berth agent`: makes this machine a node.
+
+use std::path::Path;
+
+use berth_agent::{Agent, AgentConfig, ShutdownMode, drivers::DriverSwitches};
+
+use super::keeper;
+use crate::{
+    daemon::{self, StopSignal},
+    failure::{Exit, Failure},
+    settings::Settings,
+};
+
+/// Runs an agent until it is told to stop. Its tasks run on: the next agent takes them up.
 pub fn run(settings: &Settings) -> Result<(), Failure> {
-    println!("{settings:?}");
-    Ok(())
+    daemon::run(settings, async {
+        let mut stop = StopSignal::listen()?;
+        let data_dir = daemon::data_dir(settings)?;
+        let config = config(settings, data_dir, settings.servers.clone())?;
+        Agent::run(config, async move { stop.wait().await }, ShutdownMode::LeaveTasks).await.map_err(failure)
+    })
+}
+
+/// The agent's share of the settings.
+pub(super) fn config(settings: &Settings, data_dir: &Path, servers: Vec<String>) -> Result<AgentConfig, Failure> {
+    let node = &settings.node;
+    Ok(AgentConfig {
+        node_name: node.name.clone(),
+        datacenter: settings.datacenter.clone(),
+        node_pool: node.pool.clone(),
+        node_class: node.class.clone(),
+        meta: node.meta.clone(),
+        host_ip: node.host_ip.to_string(),
+        cpu_mhz: node.total_cpu_mhz,
+        memory_mb: node.total_memory_mb,
+        reserved_cpu_mhz: node.reserved_cpu_mhz,
+        reserved_memory_mb: node.reserved_memory_mb,
+        reserved_disk_mb: node.reserved_disk_mb,
+        reserved_ports: node.reserved_ports.clone(),
+        drivers: DriverSwitches {
+            mock_driver: node.mock_driver,
+            raw_exec: node.raw_exec,
+            containers: node.containers,
+        },
+        container_runtime: node.container_runtime.clone(),
+        image_dirs: node.image_dirs.clone(),
+        ..AgentConfig::new(data_dir.join("agent"), servers, keeper::command()?)
+    })
+}
+
+/// What stopped the agent.
+pub(super) fn failure(error: berth_agent::Failure) -> Failure {
+    Failure::new(Exit::Failed, format!("the agent stopped: {error}"))
 }

@@ -5,6 +5,7 @@ pub mod alloc;
 pub mod dev;
 pub mod job;
 pub mod keeper;
+pub mod lab;
 pub mod node;
 pub mod server;
 pub mod version;

@@ -63,7 +63,10 @@ mod tests {
 
     #[test]
     fn without_a_node_there_is_nothing_more_to_say() {
-        check(PlacementMetric::default(), &expect![]);
+        check(PlacementMetric::default(), &expect![[r#"
+            group web: 1 allocation cannot be placed
+              no node is ready and eligible
+        "#]]);
     }
 
     #[test]
@@ -78,6 +81,15 @@ mod tests {
             coalesced_failures: 2,
             ..PlacementMetric::default()
         };
-        check(metric, &expect![]);
+        check(metric, &expect![[r#"
+            group web: 3 allocations cannot be placed
+              40 nodes are ready and eligible
+              12 nodes are in the job's node pool and datacenters
+              11 nodes are turned away
+                10  ${attr.kernel.name} = linux
+                 1  missing driver `exec`
+              1 node is without room
+                1  memory
+        "#]]);
     }
 }

@@ -121,6 +121,10 @@ mod tests {
 
     #[test]
     fn a_narrow_terminal_cuts_the_widest_column() {
-        expect![].assert_eq(&sample().render(Some(40)));
+        expect![[r#"
+            ID          COUNT  DESCRIPTION
+            web             2  serves pages to ever…
+            batch-�[1m  12000  日本語
+        "#]].assert_eq(&sample().render(Some(40)));
     }
 }

@@ -103,8 +103,15 @@ mod tests {
     #[test]
     fn a_beginning_must_have_one_meaning() {
         assert_eq!(only("allocation", "1a", vec![candidate("1a2b")]).unwrap(), "1a2b");
-        expect![].assert_eq(&only("allocation", "1a", vec![]).unwrap_err().to_string());
-        expect![].assert_eq(&only("node", "1", vec![candidate("1a2b"), candidate("1fff")]).unwrap_err().to_string());
+        expect![[r#"
+            error: no allocation has an id that begins with `1a`
+              help: `berth job status` lists what there is
+        "#]].assert_eq(&only("allocation", "1a", vec![]).unwrap_err().to_string());
+        expect![[r#"
+            error: `1` may be any of these: write more of the node's id
+            1a2b  web.front[1]  running
+            1fff  web.front[1]  running
+        "#]].assert_eq(&only("node", "1", vec![candidate("1a2b"), candidate("1fff")]).unwrap_err().to_string());
     }
 
     #[test]

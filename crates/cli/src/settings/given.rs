@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    net::{SocketAddr, ToSocketAddrs},
+    net::{IpAddr, SocketAddr, ToSocketAddrs},
     path::PathBuf,
     str::FromStr,
 };
@@ -27,6 +27,21 @@ impl Given<'_> {
         self.text().map(PathBuf::from)
     }
 
+    /// Several paths.
+    pub fn paths(&self) -> Result<Vec<PathBuf>, String> {
+        self.each(|given| given.path())
+    }
+
+    /// Several ports.
+    pub fn ports(&self) -> Result<Vec<u16>, String> {
+        self.each(|given| given.parsed("a port"))
+    }
+
+    /// An address without a port.
+    pub fn ip(&self) -> Result<IpAddr, String> {
+        self.parsed("an IP address")
+    }
+
     /// A whole number of at least zero.
     pub fn number(&self) -> Result<u32, String> {
         self.parsed("a whole number from 0 on")
@@ -44,7 +59,7 @@ impl Given<'_> {
 
     /// HOST:PORT of this machine that other machines cannot reach.
     pub fn loopback_address(&self) -> Result<SocketAddr, String> {
-        let text = self.text()?;
+        let text = self.host_and_port()?;
         let address = resolve(&text)?;
         if address.ip().is_loopback() { Ok(address) } else { Err(beyond_loopback(&text)) }
     }
@@ -54,15 +69,23 @@ impl Given<'_> {
         if self.0.is_empty() {
             return Err("names no server".into());
         }
-        for text in self.0 {
-            split_port(text)?;
-        }
-        Ok(self.0.to_vec())
+        self.each(|given| given.host_and_port())
     }
 
     /// `KEY=VALUE` pairs.
     pub fn pairs(&self) -> Result<BTreeMap<String, String>, String> {
         self.0.iter().map(|text| pair(text)).collect()
+    }
+
+    fn host_and_port(&self) -> Result<String, String> {
+        let text = self.text()?;
+        let not_an_address = || format!("`{text}` is not HOST:PORT");
+        let (host, port) = text.rsplit_once(':').ok_or_else(not_an_address)?;
+        if host.is_empty() || port.parse::<u16>().is_err() { Err(not_an_address()) } else { Ok(text) }
+    }
+
+    fn each<T>(&self, read: impl Fn(&Given<'_>) -> Result<T, String>) -> Result<Vec<T>, String> {
+        self.0.iter().map(|text| read(&Given(std::slice::from_ref(text)))).collect()
     }
 
     fn parsed<T: FromStr>(&self, expected: &str) -> Result<T, String> {
@@ -77,16 +100,8 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 fn resolve(text: &str) -> Result<SocketAddr, String> {
-    split_port(text)?;
     let mut addresses = text.to_socket_addrs().map_err(|error| format!("`{text}` cannot be resolved: {error}"))?;
     addresses.next().ok_or_else(|| format!("`{text}` has no address"))
-}
-
-fn split_port(text: &str) -> Result<(&str, u16), String> {
-    let not_an_address = || format!("`{text}` is not HOST:PORT");
-    let (host, port) = text.rsplit_once(':').ok_or_else(not_an_address)?;
-    let port = port.parse().map_err(|_| not_an_address())?;
-    if host.is_empty() { Err(not_an_address()) } else { Ok((host, port)) }
 }
 
 fn beyond_loopback(text: &str) -> String {

@@ -30,6 +30,7 @@ pub(super) fn load(
         }
         (setting.set)(&mut settings, &Given(values))
             .map_err(|why| Failure::new(Exit::Usage, format!("{}: {why}", origin(setting, args, file, config))))?;
+        settings.shown.push((setting.name.to_owned(), values.join(",")));
     }
     Ok(settings)
 }

@@ -11,7 +11,7 @@ mod table;
 
 use std::{
     collections::BTreeMap,
-    net::{Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
 };
 
@@ -37,16 +37,22 @@ pub struct Settings {
     pub log_level: LevelFilter,
     /// Empty for the host's.
     pub server_name: String,
+    /// The region's name.
+    pub region: String,
     /// The datacenter's name.
     pub datacenter: String,
+    /// Threads that place allocations; 0 for a number that suits the machine.
+    pub planners: u32,
     /// The node that an agent is.
     pub node: NodeSettings,
     /// Simulated nodes to add.
     pub sim_nodes: u32,
+    /// All settings by name, as they were given, to be shown to people.
+    pub shown: Vec<(String, String)>,
 }
 
 /// What an agent says of its node.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSettings {
     /// Empty for the host's.
     pub name: String,
@@ -56,14 +62,30 @@ pub struct NodeSettings {
     pub class: String,
     /// The operator's own labels.
     pub meta: BTreeMap<String, String>,
+    /// Where the ports of allocations are reached.
+    pub host_ip: IpAddr,
+    /// MHz; 0 to find out.
+    pub total_cpu_mhz: u32,
+    /// MiB; 0 to find out.
+    pub total_memory_mb: u32,
     /// MHz that allocations may not have.
     pub reserved_cpu_mhz: u32,
     /// MiB that allocations may not have.
     pub reserved_memory_mb: u32,
     /// MiB that allocations may not have.
     pub reserved_disk_mb: u32,
-    /// Whether jobs may run processes on the bare host.
+    /// Ports that allocations may not have.
+    pub reserved_ports: Vec<u16>,
+    /// Whether jobs may run commands on the bare host.
     pub raw_exec: bool,
+    /// Whether jobs may run containers.
+    pub containers: bool,
+    /// Whether jobs may run tasks that only pretend to run.
+    pub mock_driver: bool,
+    /// Empty to look for one.
+    pub container_runtime: String,
+    /// Where images of containers lie.
+    pub image_dirs: Vec<PathBuf>,
 }
 
 impl Settings {
@@ -78,9 +100,35 @@ impl Settings {
             servers: Vec::new(),
             log_level: LevelFilter::INFO,
             server_name: String::new(),
+            region: String::new(),
             datacenter: String::new(),
-            node: NodeSettings::default(),
+            planners: 0,
+            node: NodeSettings::blank(),
             sim_nodes: 0,
+            shown: Vec::new(),
+        }
+    }
+}
+
+impl NodeSettings {
+    fn blank() -> Self {
+        Self {
+            name: String::new(),
+            pool: String::new(),
+            class: String::new(),
+            meta: BTreeMap::new(),
+            host_ip: IpAddr::from(Ipv4Addr::LOCALHOST),
+            total_cpu_mhz: 0,
+            total_memory_mb: 0,
+            reserved_cpu_mhz: 0,
+            reserved_memory_mb: 0,
+            reserved_disk_mb: 0,
+            reserved_ports: Vec::new(),
+            raw_exec: false,
+            containers: false,
+            mock_driver: false,
+            container_runtime: String::new(),
+            image_dirs: Vec::new(),
         }
     }
 }

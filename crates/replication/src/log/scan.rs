@@ -87,7 +87,6 @@ fn sectors(from: usize, to: usize) -> impl Iterator<Item = (usize, usize)> {
 }
 
 fn is_zero(bytes: &[u8]) -> bool {
-    let (head, words, tail) = (bytes.chunks_exact(8), bytes.chunks_exact(8), bytes.chunks_exact(8).remainder());
-    drop(head);
-    words.into_iter().all(|word| word == [0; 8]) && tail.iter().all(|byte| *byte == 0)
+    const ZEROS: [u8; 4096] = [0; 4096];
+    bytes.chunks(ZEROS.len()).all(|chunk| chunk == &ZEROS[..chunk.len()])
 }

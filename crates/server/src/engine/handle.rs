@@ -36,7 +36,7 @@ impl EngineHandle {
 #[async_trait]
 impl Engine for EngineHandle {
     async fn propose(&self, commands: Vec<Command>) -> Result<Committed, ProposeError> {
-        let bytes = commands.iter().map(|command| minicbor::len(command)).sum::<usize>() + 64;
+        let bytes = commands.iter().map(Command::encoded_len).sum::<usize>() + 64;
         if bytes > ENTRY_BYTES_MAX {
             return Err(ProposeError::TooLarge { bytes, max: ENTRY_BYTES_MAX });
         }

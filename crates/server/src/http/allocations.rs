@@ -53,11 +53,17 @@ impl Listing for Allocs {
         AllocId(self.range.from)
     }
 
-    fn items<'v>(&'v self, view: &'v View, from: AllocId) -> impl Iterator<Item = (AllocId, AllocationStub)> + 'v {
+    fn items<'v>(
+        &'v self,
+        view: &'v View,
+        from: AllocId,
+    ) -> impl Iterator<Item = (AllocId, AllocationStub)> + 'v {
         let ids = view.store.allocs().from_id(from.max(self.start()));
         ids.take_while(|(id, _)| self.range.contains(id.0))
             .filter_map(|(id, slot)| Some((id, Parts::of(view, slot)?)))
-            .filter(|(_, parts)| self.namespace.as_deref().is_none_or(|name| name == &*parts.job.key.namespace))
+            .filter(|(_, parts)| {
+                self.namespace.as_deref().is_none_or(|name| name == &*parts.job.key.namespace)
+            })
             .map(|(id, parts)| (id, nomad::allocation_stub(&parts, self.with)))
     }
 }

@@ -31,7 +31,8 @@ pub(super) fn array<T: Serialize + 'static>(
     view: &Arc<View>,
     next: impl FnMut(&View) -> Vec<T> + Send + Unpin + 'static,
 ) -> Result<Response, Failure> {
-    let writer = Writer { view: view.clone(), next, pretty: query.flag("pretty", false)?, state: Position::Start };
+    let writer =
+        Writer { view: view.clone(), next, pretty: query.flag("pretty", false)?, state: Position::Start };
     Ok(with_type(writer.into_body(), JSON))
 }
 

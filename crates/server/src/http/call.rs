@@ -22,7 +22,13 @@ pub(super) struct Call {
 }
 
 impl Call {
-    pub fn new(api: Api, query: Query, params: Vec<(String, String)>, headers: HeaderMap, body: Body) -> Self {
+    pub fn new(
+        api: Api,
+        query: Query,
+        params: Vec<(String, String)>,
+        headers: HeaderMap,
+        body: Body,
+    ) -> Self {
         Self { api, query, params, headers, body: Mutex::new(body) }
     }
 
@@ -42,7 +48,9 @@ impl Call {
         let bytes = body::read(&self.api, &self.headers, body, bytes_max).await?;
         let max = self.api.limits.json_depth_max;
         if depth::exceeds(&bytes, max) {
-            return Err(Failure::bad_request(format!("the request's body is nested more than {max} levels deep")));
+            return Err(Failure::bad_request(format!(
+                "the request's body is nested more than {max} levels deep"
+            )));
         }
         Ok(bytes)
     }
@@ -63,5 +71,6 @@ impl Call {
 
 /// Reads JSON that came in a body.
 pub(super) fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, Failure> {
-    serde_json::from_slice(text).map_err(|error| Failure::bad_request(format!("decode the request's body: {error}")))
+    serde_json::from_slice(text)
+        .map_err(|error| Failure::bad_request(format!("decode the request's body: {error}")))
 }

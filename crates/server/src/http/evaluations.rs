@@ -74,11 +74,16 @@ impl Listing for Evals {
 pub(super) async fn read(call: Call) -> Reply {
     let id = id_of(&call)?;
     let related = call.query.flag("related", false)?;
-    block::read(&call, &[WatchKey::Eval(id)], |view| index(view, id), |view| {
-        let eval = find(view, id)?;
-        let related_evals = related.then(|| relatives(view, eval));
-        reply::json(&call.query, &Evaluation { related_evals, ..nomad::evaluation(eval) })
-    })
+    block::read(
+        &call,
+        &[WatchKey::Eval(id)],
+        |view| index(view, id),
+        |view| {
+            let eval = find(view, id)?;
+            let related_evals = related.then(|| relatives(view, eval));
+            reply::json(&call.query, &Evaluation { related_evals, ..nomad::evaluation(eval) })
+        },
+    )
     .await
 }
 
@@ -116,9 +121,12 @@ fn links(view: &View, eval: &Eval) -> BTreeMap<EvalId, Vec<EvalId>> {
 pub(super) async fn allocations(call: Call) -> Reply {
     let id = id_of(&call)?;
     let with = stub_parts(&call)?;
-    block::read(&call, &[WatchKey::EvalAllocs(id)], |view| allocs_index(view, id), |view| {
-        array_of(&call, view, placed_by(view, id), move |parts| nomad::allocation_stub(parts, with))
-    })
+    block::read(
+        &call,
+        &[WatchKey::EvalAllocs(id)],
+        |view| allocs_index(view, id),
+        |view| array_of(&call, view, placed_by(view, id), move |parts| nomad::allocation_stub(parts, with)),
+    )
     .await
 }
 

@@ -22,6 +22,8 @@ const BODY_NAME: &str = "request body";
 const FILE_NAME: &str = "JobHCL";
 
 /// `GET /v1/jobs`
+///
+/// Counts alone wake no reader of the whole list, or it would wake with every allocation of the cluster.
 pub(super) async fn list(call: Call) -> Reply {
     call.query.refuse_unsupported()?;
     let listing = Jobs {
@@ -127,7 +129,9 @@ fn check_place(call: &Call, job: &Job, id: Option<&str>) -> Result<(), Failure> 
     namespaces::check_exists(&job.key.namespace)?;
     if let Some(asked) = call.query.text("namespace").filter(|asked| *asked != &*job.key.namespace) {
         let own = &job.key.namespace;
-        return Err(Failure::bad_request(format!("the job is of namespace `{own}`, the request of `{asked}`")));
+        return Err(Failure::bad_request(format!(
+            "the job is of namespace `{own}`, the request of `{asked}`"
+        )));
     }
     match id {
         Some(id) if id != &*job.key.id => {

@@ -23,14 +23,20 @@ pub(super) trait Listing: Send + Unpin + 'static {
     fn start(&self) -> Self::Key;
 
     /// The items from a key on.
-    fn items<'v>(&'v self, view: &'v View, from: Self::Key) -> impl Iterator<Item = (Self::Key, Self::Item)> + 'v;
+    fn items<'v>(
+        &'v self,
+        view: &'v View,
+        from: Self::Key,
+    ) -> impl Iterator<Item = (Self::Key, Self::Item)> + 'v;
 }
 
 /// Answers with a list: the page that is asked for, or all of it.
 pub(super) fn list<L: Listing>(call: &Call, view: &Arc<View>, listing: L) -> Reply {
     let from = match call.query.text("next_token") {
         None => listing.start(),
-        Some(token) => token.parse().map_err(|_| Failure::value("next_token", token, "the token of a page"))?,
+        Some(token) => {
+            token.parse().map_err(|_| Failure::value("next_token", token, "the token of a page"))?
+        }
     };
     match call.query.number("per_page")?.filter(|items| *items > 0) {
         Some(items) => page(call, view, &listing, from, items),

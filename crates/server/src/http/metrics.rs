@@ -61,7 +61,8 @@ fn families(api: &Api) -> Vec<Family> {
 fn answers(api: &Api) -> Family {
     let samples = api.counters.answers().into_iter().map(|(label, count)| {
         let class = format!("{}xx", label.class);
-        let labels = vec![("code", class), ("method", label.method.to_owned()), ("route", label.route.to_owned())];
+        let labels =
+            vec![("code", class), ("method", label.method.to_owned()), ("route", label.route.to_owned())];
         (labels, count as f64)
     });
     Family {

@@ -7,6 +7,7 @@ mod array;
 mod block;
 mod body;
 mod call;
+mod connection;
 mod counters;
 mod depth;
 mod duration;

@@ -63,11 +63,16 @@ impl Listing for Nodes {
 /// `GET /v1/node/:id`
 pub(super) async fn read(call: Call) -> Reply {
     let id = id_of(&call)?;
-    block::read(&call, &[WatchKey::Node(id)], |view| index(view, id), |view| {
-        let (slot, row) = view.store.node(id).ok_or_else(not_found)?;
-        let detail = view.store.nodes().detail(slot).ok_or_else(not_found)?;
-        reply::json(&call.query, &nomad::node(row, detail))
-    })
+    block::read(
+        &call,
+        &[WatchKey::Node(id)],
+        |view| index(view, id),
+        |view| {
+            let (slot, row) = view.store.node(id).ok_or_else(not_found)?;
+            let detail = view.store.nodes().detail(slot).ok_or_else(not_found)?;
+            reply::json(&call.query, &nomad::node(row, detail))
+        },
+    )
     .await
 }
 
@@ -75,10 +80,15 @@ pub(super) async fn read(call: Call) -> Reply {
 pub(super) async fn allocations(call: Call) -> Reply {
     let id = id_of(&call)?;
     let watch = [WatchKey::NodeAllocs(id), WatchKey::Node(id)];
-    block::read(&call, &watch, |view| allocs_index(view, id), |view| {
-        let (_, row) = view.store.node(id).ok_or_else(not_found)?;
-        array_of(&call, view, slots_on(view, row).collect(), with_job)
-    })
+    block::read(
+        &call,
+        &watch,
+        |view| allocs_index(view, id),
+        |view| {
+            let (_, row) = view.store.node(id).ok_or_else(not_found)?;
+            array_of(&call, view, slots_on(view, row).collect(), with_job)
+        },
+    )
     .await
 }
 
@@ -97,14 +107,20 @@ fn allocs_index(view: &View, id: NodeId) -> Index {
 pub(super) async fn eligibility(mut call: Call) -> Reply {
     let id = id_of(&call)?;
     let asked: NodeEligibility = call.json().await?;
-    let eligible = [true, false].into_iter().find(|eligible| nomad::eligibility(*eligible) == asked.eligibility);
-    let eligible = eligible.ok_or_else(|| Failure::bad_request("Eligibility must be `eligible` or `ineligible`"))?;
+    let eligible =
+        [true, false].into_iter().find(|eligible| nomad::eligibility(*eligible) == asked.eligibility);
+    let eligible =
+        eligible.ok_or_else(|| Failure::bad_request("Eligibility must be `eligible` or `ineligible`"))?;
     if !asked.node_id.is_empty() && asked.node_id.parse() != Ok(id) {
         return Err(Failure::bad_request("NodeID in the body is not the node of the path"));
     }
     let Index(index) = propose::propose(&call.api, Command::SetNodeEligibility(id, eligible)).await?;
-    let answer =
-        NodeEligibilityChanged { node_modify_index: index, eval_ids: Vec::new(), eval_create_index: 0, index };
+    let answer = NodeEligibilityChanged {
+        node_modify_index: index,
+        eval_ids: Vec::new(),
+        eval_create_index: 0,
+        index,
+    };
     reply::json(&call.query, &answer)
 }
 

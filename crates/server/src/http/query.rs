@@ -69,10 +69,14 @@ impl Query {
     /// Refuses what would change an answer if it were honoured, and is not.
     pub fn refuse_unsupported(&self) -> Result<(), Failure> {
         if self.text("filter").is_some() {
-            return Err(Failure::bad_request("query parameter filter is not supported yet: filter the answer instead"));
+            return Err(Failure::bad_request(
+                "query parameter filter is not supported yet: filter the answer instead",
+            ));
         }
         if self.flag("reverse", false)? {
-            return Err(Failure::bad_request("query parameter reverse is not supported yet: reverse the answer instead"));
+            return Err(Failure::bad_request(
+                "query parameter reverse is not supported yet: reverse the answer instead",
+            ));
         }
         Ok(())
     }

@@ -99,6 +99,7 @@ async fn unknown_path(uri: Uri) -> Failure {
 
 async fn wrong_method(request: Request) -> Failure {
     let path: String = request.uri().path().chars().take(128).collect();
-    let text = format!("method {} does not apply to {path}, the Allow header names those that do", request.method());
+    let text =
+        format!("method {} does not apply to {path}, the Allow header names those that do", request.method());
     Failure::new(StatusCode::METHOD_NOT_ALLOWED, text)
 }

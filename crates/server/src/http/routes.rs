@@ -85,7 +85,13 @@ pub struct Route {
     pub(super) handler: Handler,
 }
 
-fn route<F, R>(verb: Verb, path: &'static str, capability: Capability, summary: &'static str, handler: F) -> Route
+fn route<F, R>(
+    verb: Verb,
+    path: &'static str,
+    capability: Capability,
+    summary: &'static str,
+    handler: F,
+) -> Route
 where
     F: Fn(Call) -> R + Send + Sync + 'static,
     R: Future<Output = Reply> + Send + 'static,

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use berth_api::http::{
-    AllocatedCpu, AllocatedMemory, AllocatedPort, AllocatedResources, AllocatedShared, AllocatedTask, Allocation,
-    AllocationStub, DesiredTransition, NetworkResource, PlacementMetric, PortValue, RescheduleEvent,
-    RescheduleTracker, TaskResources,
+    AllocatedCpu, AllocatedMemory, AllocatedPort, AllocatedResources, AllocatedShared, AllocatedTask,
+    Allocation, AllocationStub, DesiredTransition, NetworkResource, PlacementMetric, PortValue,
+    RescheduleEvent, RescheduleTracker, TaskResources,
 };
 use berth_model::{
     Index,
@@ -220,7 +220,9 @@ fn networked(
     let given = |fixed: bool| {
         let own = network.ports.iter().filter(move |port| port.fixed.is_some() == fixed);
         let found = own.filter_map(|port| ports.iter().find(|given| given.label == port.label));
-        found.map(|given| PortValue { label: given.label.clone(), value: given.value, to: given.to }).collect()
+        found
+            .map(|given| PortValue { label: given.label.clone(), value: given.value, to: given.to })
+            .collect()
     };
     NetworkResource {
         mode: if network.mode.is_empty() { "host".to_owned() } else { network.mode.clone() },

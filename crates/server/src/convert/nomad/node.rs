@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use berth_api::http::{
-    DriverInfo, Node, NodeCpu, NodeDisk, NodeMemory, NodeResources, NodeStub, ReservedNetworks, ReservedResources,
+    DriverInfo, Node, NodeCpu, NodeDisk, NodeMemory, NodeResources, NodeStub, ReservedNetworks,
+    ReservedResources,
 };
 use berth_model::{
     node,
@@ -103,7 +104,8 @@ fn reserved(node: &node::Node) -> ReservedResources {
 
 /// Told by fingerprints like `driver.exec = 1`; longer names describe the driver and are not drivers.
 fn drivers(node: &node::Node) -> BTreeMap<String, DriverInfo> {
-    let named = node.attributes.iter().filter_map(|(name, value)| Some((name.strip_prefix(DRIVER_PREFIX)?, value)));
+    let named =
+        node.attributes.iter().filter_map(|(name, value)| Some((name.strip_prefix(DRIVER_PREFIX)?, value)));
     let drivers = named.filter(|(name, _)| !name.contains('.')).map(|(name, value)| {
         let healthy = matches!(value.as_str(), "1" | "true");
         (name.to_owned(), DriverInfo { detected: true, healthy, health_description: String::new() })

@@ -12,7 +12,8 @@ use super::Parts;
 
 /// By task name; none while nothing is known.
 pub(super) fn task_states(parts: &Parts<'_>) -> Option<BTreeMap<String, TaskState>> {
-    let mut states: BTreeMap<_, _> = observed_tasks(parts).map(|task| (task.name.clone(), observed(task))).collect();
+    let mut states: BTreeMap<_, _> =
+        observed_tasks(parts).map(|task| (task.name.clone(), observed(task))).collect();
     let results = parts.detail.extra.iter().flat_map(|extra| &extra.results);
     for (task, result) in parts.group.tasks.iter().zip(results) {
         ended(states.entry(task.name.clone()).or_default(), result);

@@ -8,8 +8,18 @@ use crate::{
 /// Topics that the stream has; `*` stands for all.
 const TOPICS: &[&str] = &["*", "Job", "Allocation", "Evaluation", "Node"];
 /// Topics that other servers have: nothing ever changes there.
-const EMPTY_TOPICS: &[&str] =
-    &["ACLPolicy", "ACLRole", "ACLToken", "CSIPlugin", "CSIVolume", "Deployment", "HostVolume", "NodePool", "Operator", "Service"];
+const EMPTY_TOPICS: &[&str] = &[
+    "ACLPolicy",
+    "ACLRole",
+    "ACLToken",
+    "CSIPlugin",
+    "CSIVolume",
+    "Deployment",
+    "HostVolume",
+    "NodePool",
+    "Operator",
+    "Service",
+];
 /// Filters of one stream.
 const FILTERS_MAX: usize = 64;
 
@@ -27,7 +37,9 @@ impl Filter {
     pub fn of(query: &Query, namespace: &str) -> Result<Self, Failure> {
         let topics: Vec<_> = query.all("topic").map(topic).collect::<Result<_, _>>()?;
         if topics.len() > FILTERS_MAX {
-            return Err(Failure::bad_request(format!("query parameter topic is given more than {FILTERS_MAX} times")));
+            return Err(Failure::bad_request(format!(
+                "query parameter topic is given more than {FILTERS_MAX} times"
+            )));
         }
         let namespace = Some(namespace).filter(|name| *name != namespaces::ALL).map(str::to_owned);
         Ok(Self { topics, namespace })
@@ -36,7 +48,8 @@ impl Filter {
     /// Whether the follower wants this change.
     pub fn passes(&self, subject: &Subject) -> bool {
         let own = self.namespace.as_deref();
-        let namespace_fits = own.is_none() || subject.namespace.is_none() || own == subject.namespace.as_deref();
+        let namespace_fits =
+            own.is_none() || subject.namespace.is_none() || own == subject.namespace.as_deref();
         let topic_fits = |(topic, key): &(String, String)| {
             let mut keys = subject.filter_keys.iter().chain([&subject.key]);
             (topic == "*" || topic == subject.topic) && (key == "*" || keys.any(|own| own == key))

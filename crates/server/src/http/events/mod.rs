@@ -73,7 +73,8 @@ async fn send(writer: &Writer, batch: &Batch, filter: &Filter) -> Result<(), Clo
 }
 
 fn wanted<'b>(batch: &'b Batch, filter: &Filter) -> Vec<(Subject, &'b Change)> {
-    let subjects = batch.changes.iter().filter_map(|change| Some((nomad::subject(&batch.view, change)?, change)));
+    let subjects =
+        batch.changes.iter().filter_map(|change| Some((nomad::subject(&batch.view, change)?, change)));
     subjects.filter(|(subject, _)| filter.passes(subject)).collect()
 }
 

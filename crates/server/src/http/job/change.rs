@@ -41,7 +41,10 @@ pub(in crate::http) async fn evaluate(mut call: Call) -> Reply {
     let asked: JobEvaluate = call.json_or_default().await?;
     let key = key(&call);
     if !asked.job_id.is_empty() && asked.job_id != *key.id {
-        return Err(Failure::bad_request(format!("the body is about job `{}`, the path about `{}`", asked.job_id, key.id)));
+        return Err(Failure::bad_request(format!(
+            "the body is about job `{}`, the path about `{}`",
+            asked.job_id, key.id
+        )));
     }
     if asked.eval_options.force_reschedule {
         return Err(Failure::bad_request("ForceReschedule is not supported yet"));

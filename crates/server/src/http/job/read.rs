@@ -20,10 +20,15 @@ use crate::{
 pub(in crate::http) async fn read(call: Call) -> Reply {
     let key = key(&call);
     let watch = [WatchKey::Job(key.clone())];
-    block::read(&call, &watch, |view| index(view, &key), |view| {
-        let row = view.store.job(&key).ok_or_else(not_found)?;
-        reply::json(&call.query, &nomad::job(row, row.current()))
-    })
+    block::read(
+        &call,
+        &watch,
+        |view| index(view, &key),
+        |view| {
+            let row = view.store.job(&key).ok_or_else(not_found)?;
+            reply::json(&call.query, &nomad::job(row, row.current()))
+        },
+    )
     .await
 }
 
@@ -31,11 +36,16 @@ pub(in crate::http) async fn read(call: Call) -> Reply {
 pub(in crate::http) async fn versions(call: Call) -> Reply {
     let key = key(&call);
     let watch = [WatchKey::Job(key.clone())];
-    block::read(&call, &watch, |view| index(view, &key), |view| {
-        let row = view.store.job(&key).ok_or_else(not_found)?;
-        let versions = row.versions.iter().map(|version| nomad::job(row, version)).collect();
-        reply::json(&call.query, &JobVersions { versions, diffs: None })
-    })
+    block::read(
+        &call,
+        &watch,
+        |view| index(view, &key),
+        |view| {
+            let row = view.store.job(&key).ok_or_else(not_found)?;
+            let versions = row.versions.iter().map(|version| nomad::job(row, version)).collect();
+            reply::json(&call.query, &JobVersions { versions, diffs: None })
+        },
+    )
     .await
 }
 
@@ -94,10 +104,15 @@ pub(in crate::http) async fn evaluations(call: Call) -> Reply {
 /// `GET /v1/job/:id/deployment`: none, there are no deployments yet; clients ask all the same.
 pub(in crate::http) async fn deployment(call: Call) -> Reply {
     let key = key(&call);
-    block::read(&call, &[], |_| Index::default(), |view| {
-        view.store.job(&key).ok_or_else(not_found)?;
-        reply::json(&call.query, &serde_json::Value::Null)
-    })
+    block::read(
+        &call,
+        &[],
+        |_| Index::default(),
+        |view| {
+            view.store.job(&key).ok_or_else(not_found)?;
+            reply::json(&call.query, &serde_json::Value::Null)
+        },
+    )
     .await
 }
 

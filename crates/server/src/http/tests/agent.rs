@@ -18,7 +18,8 @@ async fn the_server_tells_who_it_is() {
     expect![[r#"{"server":{"ok":true,"message":"ok"}}"#]].assert_eq(&body("/v1/agent/health").await);
     expect![[r#"
         ok
-    "#]].assert_eq(&body("/healthz").await);
+    "#]]
+    .assert_eq(&body("/healthz").await);
     expect![[r#""127.0.0.1:4647""#]].assert_eq(&body("/v1/status/leader").await);
     expect![[r#"["127.0.0.1:4647"]"#]].assert_eq(&body("/v1/status/peers").await);
     expect![[r#"["global"]"#]].assert_eq(&body("/v1/regions").await);
@@ -48,10 +49,12 @@ async fn measurements_are_told_in_both_forms() {
         # HELP berth_log_bytes_total Bytes written to the log.
         # TYPE berth_log_bytes_total counter
         berth_log_bytes_total 512
-    "#]].assert_eq(&text.show());
+    "#]]
+    .assert_eq(&text.show());
     assert_eq!(get(&router, "/metrics").await.headers, text.headers);
     let json = get(&router, "/v1/metrics").await.json();
     expect![[r#"{"Count":1,"Labels":{"code":"4xx","method":"GET","route":"/v1/job/{id}"},"Name":"berth_http_requests_total","Sum":1.0}"#]].assert_eq(&json["Counters"][1].to_string());
-    expect![[r#"{"Labels":{},"Name":"berth_http_connections","Value":0.0}"#]].assert_eq(&json["Gauges"][0].to_string());
+    expect![[r#"{"Labels":{},"Name":"berth_http_connections","Value":0.0}"#]]
+        .assert_eq(&json["Gauges"][0].to_string());
     assert_eq!(get(&router, "/v1/metrics?format=xml").await.status, 400);
 }

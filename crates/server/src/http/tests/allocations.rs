@@ -13,7 +13,12 @@ use super::{
 async fn allocations_are_read() {
     let world = world();
     check_get(&world, "/v1/allocations?resources=true", expect_file!["golden/allocations.txt"]).await;
-    check_get(&world, "/v1/job/web/allocations?task_states=false", expect_file!["golden/job_allocations.txt"]).await;
+    check_get(
+        &world,
+        "/v1/job/web/allocations?task_states=false",
+        expect_file!["golden/job_allocations.txt"],
+    )
+    .await;
     check_get(&world, &format!("/v1/allocation/{RUNNING}"), expect_file!["golden/allocation.txt"]).await;
 }
 
@@ -29,7 +34,10 @@ async fn the_logged_end_wins_over_what_was_observed() {
     let ended = get(&api(&world), &target).await.json();
     assert_eq!(ended["ClientStatus"], "failed");
     let task = &ended["TaskStates"]["server"];
-    assert_eq!((&task["State"], &task["Failed"], &task["Restarts"]), (&"dead".into(), &true.into(), &2.into()));
+    assert_eq!(
+        (&task["State"], &task["Failed"], &task["Restarts"]),
+        (&"dead".into(), &true.into(), &2.into())
+    );
     assert_eq!(task["Events"][0]["Type"], "Started", "events are those that were observed");
 }
 
@@ -44,31 +52,36 @@ async fn an_allocation_is_found_by_the_beginning_of_its_id() {
         content-type: text/plain; charset=utf-8
 
         alloc id `aaaa` is ambiguous: write more of its digits
-    "#]].assert_eq(&by("aaaa").await.show());
+    "#]]
+    .assert_eq(&by("aaaa").await.show());
     expect![[r#"
         400 Bad Request
         content-type: text/plain; charset=utf-8
 
         `aaa` is no alloc id: expected 32 hexadecimal digits, or at least the first 4
-    "#]].assert_eq(&by("aaa").await.show());
+    "#]]
+    .assert_eq(&by("aaa").await.show());
     expect![[r#"
         400 Bad Request
         content-type: text/plain; charset=utf-8
 
         `zzzz` is no alloc id: expected 32 hexadecimal digits, or at least the first 4
-    "#]].assert_eq(&by("zzzz").await.show());
+    "#]]
+    .assert_eq(&by("zzzz").await.show());
     expect![[r#"
         404 Not Found
         content-type: text/plain; charset=utf-8
 
         alloc not found
-    "#]].assert_eq(&by("abcd").await.show());
+    "#]]
+    .assert_eq(&by("abcd").await.show());
     expect![[r#"
         404 Not Found
         content-type: text/plain; charset=utf-8
 
         alloc not found
-    "#]].assert_eq(&by("abcdabcd-0000-4000-8000-000000000001").await.show());
+    "#]]
+    .assert_eq(&by("abcdabcd-0000-4000-8000-000000000001").await.show());
 }
 
 #[tokio::test]
@@ -83,7 +96,8 @@ async fn an_allocation_is_stopped() {
           "EvalID": "e0000000-0000-0000-0000-000000000000",
           "Index": 7
         }
-    "#]].assert_eq(&stopped.show());
+    "#]]
+    .assert_eq(&stopped.show());
     let read = get(&api(&world), &format!("/v1/allocation/{RUNNING}")).await.json();
     assert_eq!(read["DesiredStatus"], "stop");
     assert_eq!(read["DesiredDescription"], "alloc was stopped by request");
@@ -105,5 +119,6 @@ async fn unconfirmed_nodes_are_told() {
         x-nomad-lastcontact: 0
 
         []
-    "#]].assert_eq(&read.show());
+    "#]]
+    .assert_eq(&read.show());
 }

@@ -38,7 +38,11 @@ fn index(answer: &Answer) -> u64 {
 async fn a_reader_that_is_behind_is_answered_at_once() {
     let router = api(&world());
     let answer = get(&router, "/v1/job/web?index=1&wait=5m").await;
-    assert_eq!((answer.status.as_u16(), index(&answer)), (200, 4), "a job's status changes with its first allocation");
+    assert_eq!(
+        (answer.status.as_u16(), index(&answer)),
+        (200, 4),
+        "a job's status changes with its first allocation"
+    );
 }
 
 #[tokio::test]

@@ -19,7 +19,8 @@ struct Stream(Body);
 
 impl Stream {
     async fn open(engine: &Arc<FakeEngine>, query: &str) -> Self {
-        let response = send(&api(engine), request("GET", &format!("/v1/event/stream?{query}"), Body::empty())).await;
+        let response =
+            send(&api(engine), request("GET", &format!("/v1/event/stream?{query}"), Body::empty())).await;
         assert_eq!(response.status(), 200);
         Self(response.into_body())
     }
@@ -43,7 +44,12 @@ impl Stream {
             for event in frame.events {
                 assert_eq!(event.index, frame.index);
                 let observed = if event.observed { " observed" } else { "" };
-                shown += &format!(" {}/{}/{}{observed}", event.topic, event.kind, &event.key[..event.key.len().min(8)]);
+                shown += &format!(
+                    " {}/{}/{}{observed}",
+                    event.topic,
+                    event.kind,
+                    &event.key[..event.key.len().min(8)]
+                );
             }
             shown += "\n";
         }
@@ -70,17 +76,32 @@ async fn a_stream_tells_all_changes_in_order() {
 
 #[tokio::test]
 async fn filters_choose_topics_and_keys() {
-    check("index=1&topic=Job", 1, expect![[r#"
+    check(
+        "index=1&topic=Job",
+        1,
+        expect![[r#"
         3: Job/JobRegistered/web
-    "#]]).await;
-    check("index=1&topic=Job:web&topic=Node", 2, expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        "index=1&topic=Job:web&topic=Node",
+        2,
+        expect![[r#"
         2: Node/NodeEvent/11111111 Node/NodeEvent/22222222
         3: Job/JobRegistered/web
-    "#]]).await;
-    check(&format!("index=1&topic=Allocation:{FAILED}"), 2, expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        &format!("index=1&topic=Allocation:{FAILED}"),
+        2,
+        expect![[r#"
         4: Allocation/PlanResult/aaaabbbb
         6: Allocation/AllocationUpdated/aaaabbbb
-    "#]]).await;
+    "#]],
+    )
+    .await;
     check("index=1&topic=*:web", 4, expect![[r#"
         3: Job/JobRegistered/web Evaluation/EvaluationUpdated/eeeeeeee
         4: Allocation/PlanResult/aaaaaaaa Allocation/PlanResult/aaaabbbb Evaluation/EvaluationUpdated/ebebebeb Evaluation/EvaluationUpdated/eeeeeeee
@@ -95,18 +116,21 @@ async fn a_resumed_stream_goes_on_after_its_index() {
     let mut stream = Stream::open(&world, "index=5").await;
     expect![[r#"
         6: Allocation/AllocationUpdated/aaaabbbb
-    "#]].assert_eq(&stream.lines(1).await);
+    "#]]
+    .assert_eq(&stream.lines(1).await);
     world.observe(observed(RUNNING, ClientStatus::Complete));
     world.apply(vec![register(small_job("new"), EvalId(7))]);
     expect![[r#"
         7: Allocation/AllocationUpdated/aaaaaaaa observed
         8: Job/JobRegistered/new Evaluation/EvaluationUpdated/00000000
-    "#]].assert_eq(&stream.lines(2).await);
+    "#]]
+    .assert_eq(&stream.lines(2).await);
     let mut late = Stream::open(&world, "").await;
     world.apply(vec![register(small_job("newer"), EvalId(8))]);
     expect![[r#"
         9: Job/JobRegistered/newer Evaluation/EvaluationUpdated/00000000
-    "#]].assert_eq(&late.lines(1).await);
+    "#]]
+    .assert_eq(&late.lines(1).await);
 }
 
 #[tokio::test]

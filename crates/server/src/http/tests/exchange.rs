@@ -2,12 +2,7 @@
 
 use std::{fmt::Write, sync::Arc};
 
-use axum::{
-    Router,
-    body::Body,
-    extract::Request,
-    response::Response,
-};
+use axum::{Router, body::Body, extract::Request, response::Response};
 use expect_test::ExpectFile;
 use http_body_util::BodyExt;
 use hyper::StatusCode;
@@ -64,7 +59,12 @@ impl Answer {
     /// As it is compared: JSON indented, with keys in order.
     pub fn show(&self) -> String {
         let json = serde_json::from_str(&self.body).map(|json| format!("{:#}", sorted(json)));
-        format!("{}\n{}\n{}\n", self.status, self.headers, json.unwrap_or_else(|_| self.body.clone()).trim_end())
+        format!(
+            "{}\n{}\n{}\n",
+            self.status,
+            self.headers,
+            json.unwrap_or_else(|_| self.body.clone()).trim_end()
+        )
     }
 }
 

@@ -18,7 +18,8 @@ use tokio::sync::mpsc;
 use crate::{
     Batch, Change, EventHub, WatchKey, Watchers,
     state::{
-        Committed, Engine, LogChunk, LogError, LogRequest, Metric, MetricKind, ProposeError, ServerInfo, State, View,
+        Committed, Engine, LogChunk, LogError, LogRequest, Metric, MetricKind, ProposeError, ServerInfo,
+        State, View,
     },
 };
 
@@ -121,7 +122,10 @@ impl Engine for FakeEngine {
         }
     }
 
-    async fn read_log(&self, request: LogRequest) -> Result<mpsc::Receiver<Result<LogChunk, LogError>>, LogError> {
+    async fn read_log(
+        &self,
+        request: LogRequest,
+    ) -> Result<mpsc::Receiver<Result<LogChunk, LogError>>, LogError> {
         *self.log_request.lock().expect("no test panics here") = Some(request);
         let (chunks, open) = self.log.lock().expect("no test panics here").clone();
         let (sender, receiver) = mpsc::channel(chunks.len().max(1));

@@ -26,7 +26,8 @@ async fn versions_are_listed_newest_first() {
     let job = get(&router, "/v1/job/web").await.json();
     answer(&router, "PUT", "/v1/jobs", json!({ "Job": job }).to_string()).await;
     let versions = get(&router, "/v1/job/web/versions").await.json();
-    let numbers: Vec<_> = versions["Versions"].as_array().expect("a list").iter().map(|v| &v["Version"]).collect();
+    let numbers: Vec<_> =
+        versions["Versions"].as_array().expect("a list").iter().map(|v| &v["Version"]).collect();
     assert_eq!(numbers, [1, 0]);
 }
 
@@ -55,9 +56,13 @@ async fn a_registered_job_can_be_read() {
           "LastContact": 0,
           "Warnings": ""
         }
-    "#]].assert_eq(&registered.show());
+    "#]]
+    .assert_eq(&registered.show());
     let read = get(&router, "/v1/job/a%2Fb+c").await.json();
-    assert_eq!((&read["ID"], &read["Status"], &read["Version"]), (&json!("a/b+c"), &json!("pending"), &json!(0)));
+    assert_eq!(
+        (&read["ID"], &read["Status"], &read["Version"]),
+        (&json!("a/b+c"), &json!("pending"), &json!(0))
+    );
     let allocations = get(&router, "/v1/job/a%2Fb+c/allocations").await;
     assert_eq!(allocations.json(), json!([]));
 }
@@ -67,24 +72,36 @@ async fn a_job_is_registered_only_at_the_index_that_its_owner_knows() {
     let web = berth_jobfile::to_json(&small_job("web"));
     let new = berth_jobfile::to_json(&small_job("new"));
     let body = |job: &Value, index: u64| json!({ "Job": job, "EnforceIndex": true, "JobModifyIndex": index });
-    check_register(body(&web, 2), expect![[r#"
+    check_register(
+        body(&web, 2),
+        expect![[r#"
         409 Conflict
         content-type: text/plain; charset=utf-8
 
         Enforcing job modify index 2: job exists with conflicting job modify index: 3
-    "#]]).await;
-    check_register(body(&web, 0), expect![[r#"
+    "#]],
+    )
+    .await;
+    check_register(
+        body(&web, 0),
+        expect![[r#"
         409 Conflict
         content-type: text/plain; charset=utf-8
 
         Enforcing job modify index 0: job already exists
-    "#]]).await;
-    check_register(body(&new, 7), expect![[r#"
+    "#]],
+    )
+    .await;
+    check_register(
+        body(&new, 7),
+        expect![[r#"
         409 Conflict
         content-type: text/plain; charset=utf-8
 
         Enforcing job modify index 7: job does not exist
-    "#]]).await;
+    "#]],
+    )
+    .await;
     let router = api(&world());
     assert_eq!(answer(&router, "PUT", "/v1/jobs", body(&web, 3).to_string()).await.status, 200);
     assert_eq!(answer(&router, "PUT", "/v1/jobs", body(&new, 0).to_string()).await.status, 200);
@@ -94,22 +111,30 @@ async fn a_job_is_registered_only_at_the_index_that_its_owner_knows() {
 async fn mistakes_in_a_job_are_named() {
     let mut job = berth_jobfile::to_json(&small_job("web"));
     job["Priorty"] = 7.into();
-    check_register(json!({ "Job": job }), expect![[r#"
+    check_register(
+        json!({ "Job": job }),
+        expect![[r#"
         400 Bad Request
         content-type: text/plain; charset=utf-8
 
         error: unknown key `Priorty` in job
          --> request body: Job.Priorty
           = help: did you mean `Priority`?
-    "#]]).await;
+    "#]],
+    )
+    .await;
     let mut job = berth_jobfile::to_json(&small_job("web"));
     job["Namespace"] = "team".into();
-    check_register(json!({ "Job": job }), expect![[r#"
+    check_register(
+        json!({ "Job": job }),
+        expect![[r#"
         400 Bad Request
         content-type: text/plain; charset=utf-8
 
         namespace `team` does not exist: there is only `default` for now
-    "#]]).await;
+    "#]],
+    )
+    .await;
     let router = api(&world());
     let body = json!({ "Job": berth_jobfile::to_json(&small_job("web")) }).to_string();
     let other = answer(&router, "PUT", "/v1/job/api", body).await;
@@ -118,7 +143,8 @@ async fn mistakes_in_a_job_are_named() {
         content-type: text/plain; charset=utf-8
 
         the job's id is `web`, the request is about `api`
-    "#]].assert_eq(&other.show());
+    "#]]
+    .assert_eq(&other.show());
 }
 
 #[tokio::test]
@@ -133,7 +159,8 @@ async fn a_busy_server_asks_to_try_again() {
         retry-after: 1
 
         the server has 5000 changes waiting to be written: try again in a moment
-    "#]].assert_eq(&refused.show());
+    "#]]
+    .assert_eq(&refused.show());
 }
 
 #[tokio::test]
@@ -153,7 +180,8 @@ async fn a_job_is_stopped_and_evaluated() {
           "LastContact": 0,
           "Warnings": ""
         }
-    "#]].assert_eq(&evaluated.show());
+    "#]]
+    .assert_eq(&evaluated.show());
     let stopped = answer(&router, "DELETE", "/v1/job/web?purge=false", Body::empty()).await;
     expect![[r#"
         200 OK
@@ -167,7 +195,8 @@ async fn a_job_is_stopped_and_evaluated() {
           "KnownLeader": true,
           "LastContact": 0
         }
-    "#]].assert_eq(&stopped.show());
+    "#]]
+    .assert_eq(&stopped.show());
     assert_eq!(get(&router, "/v1/job/web").await.json()["Stop"], true);
     let unknown = answer(&router, "DELETE", "/v1/job/nope", Body::empty()).await;
     expect![[r#"
@@ -175,7 +204,8 @@ async fn a_job_is_stopped_and_evaluated() {
         content-type: text/plain; charset=utf-8
 
         job not found
-    "#]].assert_eq(&unknown.show());
+    "#]]
+    .assert_eq(&unknown.show());
 }
 
 #[tokio::test]
@@ -203,7 +233,8 @@ async fn job_files_are_parsed_and_checked() {
         4 |       drivr = "mock"
           |       ^^^^^
           = help: did you mean `driver`?
-    "#]].assert_eq(&wrong.show());
+    "#]]
+    .assert_eq(&wrong.show());
 
     let valid = json!({ "Job": parsed.json() });
     let checked = answer(&router, "POST", "/v1/validate/job", valid.to_string()).await;
@@ -217,7 +248,8 @@ async fn job_files_are_parsed_and_checked() {
           "ValidationErrors": null,
           "Warnings": ""
         }
-    "#]].assert_eq(&checked.show());
+    "#]]
+    .assert_eq(&checked.show());
     let invalid = json!({ "Job": { "ID": "x", "TaskGroups": [] } });
     let checked = answer(&router, "POST", "/v1/validate/job", invalid.to_string()).await;
     expect![[r#"
@@ -232,5 +264,6 @@ async fn job_files_are_parsed_and_checked() {
           ],
           "Warnings": ""
         }
-    "#]].assert_eq(&checked.show());
+    "#]]
+    .assert_eq(&checked.show());
 }

@@ -71,11 +71,13 @@ async fn a_body_that_says_that_it_is_huge_is_refused_before_it_comes() {
     let answer = server.exchange(&put("/v1/jobs", 1 << 30)).await;
     expect![[r#"
         HTTP/1.1 413 Payload Too Large
-        the request's body is larger than the 4194304 bytes that this path takes"#]].assert_eq(&answer);
+        the request's body is larger than the 4194304 bytes that this path takes"#]]
+    .assert_eq(&answer);
     let answer = server.exchange(&put("/v1/job/web/evaluate", (1 << 20) + 1)).await;
     expect![[r#"
         HTTP/1.1 413 Payload Too Large
-        the request's body is larger than the 1048576 bytes that this path takes"#]].assert_eq(&answer);
+        the request's body is larger than the 1048576 bytes that this path takes"#]]
+    .assert_eq(&answer);
     server.stop().await;
 }
 
@@ -95,7 +97,21 @@ async fn a_body_that_grows_is_refused_once_it_is_too_long() {
     let answer = until_closed(&mut stream).await;
     expect![[r#"
         HTTP/1.1 413 Payload Too Large
-        the request's body is larger than the 65536 bytes that this path takes"#]].assert_eq(&answer);
+        the request's body is larger than the 65536 bytes that this path takes"#]]
+    .assert_eq(&answer);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_that_sends_without_listening_still_sees_why_it_was_refused() {
+    let server = Server::start(Limits::default()).await;
+    let mut stream = server.connect().await;
+    stream.write_all(put("/v1/jobs", 16 << 20).as_bytes()).await.expect("it is taken");
+    for _ in 0..16 {
+        stream.write_all(&vec![b'x'; 1 << 20]).await.expect("it is read, though by nobody");
+    }
+    let answer = until_closed(&mut stream).await;
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
     server.stop().await;
 }
 
@@ -105,7 +121,8 @@ async fn all_bodies_together_are_bounded() {
     let request = put("/v1/jobs", 5).replace("Host", "Connection: close\r\nHost") + "[1,2]";
     expect![[r#"
         HTTP/1.1 503 Service Unavailable
-        the server is reading as many requests as it can hold: try again in a moment"#]].assert_eq(&server.exchange(&request).await);
+        the server is reading as many requests as it can hold: try again in a moment"#]]
+    .assert_eq(&server.exchange(&request).await);
     server.stop().await;
 }
 
@@ -116,7 +133,8 @@ async fn a_body_that_is_nested_too_deep_is_refused() {
     let request = put("/v1/jobs", 100_000).replace("Host", "Connection: close\r\nHost") + &body;
     expect![[r#"
         HTTP/1.1 400 Bad Request
-        the request's body is nested more than 64 levels deep"#]].assert_eq(&server.exchange(&request).await);
+        the request's body is nested more than 64 levels deep"#]]
+    .assert_eq(&server.exchange(&request).await);
     server.stop().await;
 }
 
@@ -126,30 +144,28 @@ async fn a_head_that_is_too_long_is_refused() {
     let request = format!("GET /v1/jobs HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(17 << 10));
     expect![[r#"
         HTTP/1.1 431 Request Header Fields Too Large
-    "#]].assert_eq(&server.exchange(&request).await);
+    "#]]
+    .assert_eq(&server.exchange(&request).await);
     let lines: String = (0..101).map(|at| format!("X-{at}: 1\r\n")).collect();
     let request = format!("GET /v1/jobs HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n");
     expect![[r#"
         HTTP/1.1 431 Request Header Fields Too Large
-    "#]].assert_eq(&server.exchange(&request).await);
+    "#]]
+    .assert_eq(&server.exchange(&request).await);
     server.stop().await;
 }
 
 #[tokio::test]
 async fn silent_and_slow_clients_are_dropped() {
-    let server = Server::start(Limits { header_timeout_ms: 20, body_timeout_ms: 20, ..Limits::default() }).await;
-    expect![[r#"
-
-    "#]]
-    .assert_eq(&server.exchange("").await);
-    expect![[r#"
-
-    "#]]
-    .assert_eq(&server.exchange("GET /v1/jobs HTTP/1.1\r\nHost:").await);
+    let server =
+        Server::start(Limits { header_timeout_ms: 20, body_timeout_ms: 20, ..Limits::default() }).await;
+    assert_eq!(server.exchange("").await, "\n");
+    assert_eq!(server.exchange("GET /v1/jobs HTTP/1.1\r\nHost:").await, "\n");
     let slow_body = server.exchange(&(put("/v1/jobs", 10) + "{")).await;
     expect![[r#"
         HTTP/1.1 408 Request Timeout
-        the request's body did not arrive within 20ms"#]].assert_eq(&slow_body);
+        the request's body did not arrive within 20ms"#]]
+    .assert_eq(&slow_body);
     server.stop().await;
 }
 
@@ -168,7 +184,8 @@ async fn connections_over_the_limit_wait_for_a_place() {
     expect![[r#"
         HTTP/1.1 200 OK
         ok
-    "#]].assert_eq(&second.as_mut().await);
+    "#]]
+    .assert_eq(&second.as_mut().await);
     drop(second);
     server.stop().await;
 }
@@ -180,7 +197,10 @@ async fn stopping_answers_blocked_readers_and_ends_streams() {
     let mut stream = server.connect().await;
     let get = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     blocked.write_all(get("/v1/jobs?index=99&wait=5m").as_bytes()).await.expect("it is taken");
-    stream.write_all(get("/v1/event/stream?index=5&topic=Job:none&topic=Allocation").as_bytes()).await.expect("it is taken");
+    stream
+        .write_all(get("/v1/event/stream?index=5&topic=Job:none&topic=Allocation").as_bytes())
+        .await
+        .expect("it is taken");
     // The stream's first line is there once both requests have been read.
     let mut first = [0; 12];
     stream.read_exact(&mut first).await.expect("it begins");
@@ -205,6 +225,7 @@ async fn a_handler_that_panics_fails_its_own_request_only() {
         content-type: text/plain; charset=utf-8
 
         the server made a mistake: its log says more
-    "#]].assert_eq(&answer.show());
+    "#]]
+    .assert_eq(&answer.show());
     assert_eq!(super::exchange::get(&router, "/v1/jobs").await.status, 200);
 }

@@ -35,14 +35,16 @@ async fn a_log_comes_as_frames_or_plain() {
         {"Data":"b25lCg==","File":"server.stdout.0"}
         {}
         {"Offset":4,"Data":"dHdvCg==","File":"server.stdout.0"}
-    "#]].assert_eq(&get(&api(&world), &target).await.show());
+    "#]]
+    .assert_eq(&get(&api(&world), &target).await.show());
     expect![[r#"
         200 OK
         content-type: text/plain; charset=utf-8
 
         one
         two
-    "#]].assert_eq(&get(&api(&world), &format!("{target}&plain=true")).await.show());
+    "#]]
+    .assert_eq(&get(&api(&world), &format!("{target}&plain=true")).await.show());
 }
 
 #[tokio::test]
@@ -73,7 +75,8 @@ async fn a_log_that_breaks_off_says_why() {
     expect![[r#"
         {"Data":"b25lCg==","File":"server.stdout.0"}
         {"FileEvent":"error: disk is gone"}
-    "#]].assert_eq(&answer.body);
+    "#]]
+    .assert_eq(&answer.body);
 }
 
 #[tokio::test]
@@ -83,7 +86,10 @@ async fn unknown_tasks_and_allocations_are_told() {
         let answer = get(&router, target).await;
         format!("{} {}", answer.status.as_u16(), answer.body)
     };
-    expect!["404 task `sever` not found, the alloc has server"].assert_eq(&body(&format!("/v1/client/fs/logs/{RUNNING}?task=sever")).await);
-    expect!["400 query parameter type: `stdin` is not stdout or stderr"].assert_eq(&body(&format!("/v1/client/fs/logs/{RUNNING}?type=stdin")).await);
-    expect!["404 alloc not found"].assert_eq(&body("/v1/client/fs/logs/dddddddd-0000-4000-8000-000000000001").await);
+    expect!["404 task `sever` not found, the alloc has server"]
+        .assert_eq(&body(&format!("/v1/client/fs/logs/{RUNNING}?task=sever")).await);
+    expect!["400 query parameter type: `stdin` is not stdout or stderr"]
+        .assert_eq(&body(&format!("/v1/client/fs/logs/{RUNNING}?type=stdin")).await);
+    expect!["404 alloc not found"]
+        .assert_eq(&body("/v1/client/fs/logs/dddddddd-0000-4000-8000-000000000001").await);
 }

@@ -37,7 +37,8 @@ async fn a_node_is_closed_to_new_work() {
           "Index": 7,
           "NodeModifyIndex": 7
         }
-    "#]].assert_eq(&closed.show());
+    "#]]
+    .assert_eq(&closed.show());
     let node = get(&router, &format!("/v1/node/{NODE_1}")).await.json();
     assert_eq!(node["SchedulingEligibility"], "ineligible");
     let wrong = answer(&router, "PUT", &target, r#"{"Eligibility":"maybe"}"#).await;
@@ -46,7 +47,8 @@ async fn a_node_is_closed_to_new_work() {
         content-type: text/plain; charset=utf-8
 
         Eligibility must be `eligible` or `ineligible`
-    "#]].assert_eq(&wrong.show());
+    "#]]
+    .assert_eq(&wrong.show());
     let unknown = "/v1/node/33333333-0000-4000-8000-000000000003/eligibility";
     let unknown = answer(&router, "PUT", unknown, r#"{"Eligibility":"eligible"}"#).await;
     assert_eq!((unknown.status.as_u16(), unknown.body.as_str()), (404, "node not found"));

@@ -9,7 +9,11 @@ use super::{
 
 fn ids(answer: &Answer) -> Vec<String> {
     let list = answer.json();
-    list.as_array().expect("a list").iter().map(|item| item["ID"].as_str().expect("text").to_owned()).collect()
+    list.as_array()
+        .expect("a list")
+        .iter()
+        .map(|item| item["ID"].as_str().expect("text").to_owned())
+        .collect()
 }
 
 fn next(answer: &Answer) -> Option<&str> {
@@ -20,7 +24,10 @@ fn next(answer: &Answer) -> Option<&str> {
 async fn pages_join_to_the_whole() {
     let world = world();
     for id in ["api", "batch/1", "batch/2", "batch/é"] {
-        world.apply(vec![register(small_job(id), EvalId(u128::from(id.len() as u64) << 64 | id.as_bytes()[id.len() - 1] as u128))]);
+        world.apply(vec![register(
+            small_job(id),
+            EvalId(u128::from(id.len() as u64) << 64 | id.as_bytes()[id.len() - 1] as u128),
+        )]);
     }
     let router = api(&world);
     let (mut found, mut token) = (Vec::new(), String::new());

@@ -32,7 +32,8 @@ async fn the_router_knows_each_path_by_exactly_the_methods_of_the_table() {
         let concrete = path.replace("{id}", "x").replace("{name}", "x");
         let refused = answer(&router, "OPTIONS", &concrete, Body::empty()).await;
         assert_eq!(refused.status, 405, "{path}");
-        let allow = refused.headers.lines().find_map(|line| line.strip_prefix("allow: ")).expect("it has Allow");
+        let allow =
+            refused.headers.lines().find_map(|line| line.strip_prefix("allow: ")).expect("it has Allow");
         assert_eq!(allow.split(',').map(str::to_owned).collect::<BTreeSet<_>>(), expected, "{path}");
     }
 }
@@ -46,7 +47,8 @@ async fn unknown_paths_and_wrong_methods_are_told() {
         content-type: text/plain; charset=utf-8
 
         no such path: /v1/nope
-    "#]].assert_eq(&unknown.show());
+    "#]]
+    .assert_eq(&unknown.show());
     let wrong = answer(&router, "DELETE", "/v1/jobs", Body::empty()).await;
     expect![[r#"
         405 Method Not Allowed
@@ -54,5 +56,6 @@ async fn unknown_paths_and_wrong_methods_are_told() {
         content-type: text/plain; charset=utf-8
 
         method DELETE does not apply to /v1/jobs, the Allow header names those that do
-    "#]].assert_eq(&wrong.show());
+    "#]]
+    .assert_eq(&wrong.show());
 }

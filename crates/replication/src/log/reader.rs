@@ -1,0 +1,90 @@
+//! Reads entries, from memory or from their segments.
+
+use std::{
+    fmt::Debug,
+    io,
+    ops::{Bound, Range, RangeBounds},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use bytes::Bytes;
+use openraft::RaftLogReader;
+
+use super::{
+    record, segment,
+    tail::{Place, Tail},
+};
+use crate::{
+    disk::Disk,
+    types::{LogEntry, Types, Vote},
+};
+
+/// A view of the log that is always current.
+#[derive(Clone)]
+pub(crate) struct Reader {
+    pub disk: Arc<dyn Disk>,
+    pub dir: PathBuf,
+    pub tail: Arc<Tail>,
+    pub vote: Arc<Mutex<Option<Vote>>>,
+}
+
+impl RaftLogReader<Types> for Reader {
+    async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + Send>(
+        &mut self,
+        range: RB,
+    ) -> io::Result<Vec<LogEntry>> {
+        let found = self.tail.find(bounds(&range));
+        if found.places.is_empty() {
+            return Ok(found.entries);
+        }
+        let (disk, dir) = (Arc::clone(&self.disk), self.dir.clone());
+        let read = move || read_places(&*disk, &dir, &found.places);
+        let mut entries = tokio::task::spawn_blocking(read).await.map_err(io::Error::other)??;
+        entries.extend(found.entries);
+        Ok(entries)
+    }
+
+    async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
+        Ok(*self.vote.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn bounds(range: &impl RangeBounds<u64>) -> Range<u64> {
+    let start = match range.start_bound() {
+        Bound::Included(start) => *start,
+        Bound::Excluded(before) => before + 1,
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(last) => last + 1,
+        Bound::Excluded(end) => *end,
+        Bound::Unbounded => u64::MAX,
+    };
+    start..end
+}
+
+/// Reads records that follow each other, with one read for each segment.
+fn read_places(disk: &dyn Disk, dir: &Path, places: &[Place]) -> io::Result<Vec<LogEntry>> {
+    let mut entries = Vec::with_capacity(places.len());
+    for run in places.chunk_by(|a, b| a.segment == b.segment) {
+        read_run(disk, dir, run, &mut entries)?;
+    }
+    Ok(entries)
+}
+
+fn read_run(disk: &dyn Disk, dir: &Path, run: &[Place], entries: &mut Vec<LogEntry>) -> io::Result<()> {
+    let path = segment::path(dir, run[0].segment);
+    let bytes: usize = run.iter().map(|place| place.bytes as usize).sum();
+    let mut rest = Bytes::from(disk.read_at(&path, run[0].offset.into(), bytes)?);
+    for place in run {
+        let damaged = |what: String| {
+            let what = format!("{}: log record at byte {} is damaged: {what}", path.display(), place.offset);
+            io::Error::new(io::ErrorKind::InvalidData, what)
+        };
+        let (entry, length) = record::decode(&rest).map_err(damaged)?;
+        entries.push(entry);
+        rest = rest.slice(length..);
+    }
+    Ok(())
+}

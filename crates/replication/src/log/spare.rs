@@ -1,0 +1,57 @@
+//! The next segment, written full of zeros ahead of time: a sync of a file whose length and blocks do not change is one
+//! write to the disk instead of two.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread::JoinHandle,
+};
+
+use crate::disk::Disk;
+
+/// Written at once.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// Makes one file at a time, on a thread of its own.
+pub(crate) struct Spare {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    bytes: u64,
+    making: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Spare {
+    /// Files of `bytes` for the log in `dir`. Nothing is made yet.
+    pub fn new(disk: Arc<dyn Disk>, dir: &Path, bytes: u64) -> Self {
+        Self { disk, path: dir.join("spare"), bytes, making: None }
+    }
+
+    /// Begins to make the next one.
+    pub fn begin(&mut self) {
+        let (disk, path, bytes) = (Arc::clone(&self.disk), self.path.clone(), self.bytes);
+        let make = move || fill(&*disk, &path, bytes);
+        self.making = std::thread::Builder::new().name("log-spare".to_owned()).spawn(make).ok();
+    }
+
+    /// The path of a file full of zeros; of one just made and empty when there was no time or room for a full one.
+    pub fn take(&mut self) -> io::Result<&Path> {
+        let made = self.making.take().and_then(|making| making.join().ok());
+        if !matches!(made, Some(Ok(()))) {
+            self.disk.create(&self.path)?;
+        }
+        Ok(&self.path)
+    }
+}
+
+fn fill(disk: &dyn Disk, path: &Path, bytes: u64) -> io::Result<()> {
+    let mut file = disk.create(path)?;
+    let zeros = vec![0; CHUNK_BYTES];
+    let mut at = 0;
+    while at < bytes {
+        let chunk = &zeros[..usize::try_from(bytes - at).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES)];
+        file.write_at(chunk, at)?;
+        at += chunk.len() as u64;
+    }
+    file.sync()
+}

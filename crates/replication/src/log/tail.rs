@@ -1,0 +1,170 @@
+//! What is known in memory of the log: where each record lies, and the newest entries themselves.
+//!
+//! Entries that are not yet on disk can only be read from here; those that are stay a while, because they are about to
+//! be applied.
+
+use std::{
+    collections::VecDeque,
+    ops::Range,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use openraft::EntryPayload;
+
+use crate::types::{LogEntry, LogId, log_id};
+
+/// Durable entries kept in memory.
+const RECENT_ENTRIES_MAX: usize = 8192;
+/// Payload bytes of durable entries kept in memory.
+const RECENT_BYTES_MAX: usize = 32 << 20;
+
+/// Where a record lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// First record of its segment.
+    pub segment: u64,
+    /// In the segment, in bytes.
+    pub offset: u32,
+    /// Of the whole record.
+    pub bytes: u32,
+    /// Of the leader that made it.
+    pub term: u64,
+}
+
+/// The log in memory, shared by those who write and those who read.
+#[derive(Debug, Default)]
+pub(crate) struct Tail(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    purged: Option<LogId>,
+    /// Of the records from `first()` on, without a gap, as far as they are durable.
+    places: VecDeque<Place>,
+    /// The last entries, without a gap; all that have no place are here.
+    recent: VecDeque<LogEntry>,
+    recent_bytes: usize,
+    last: Option<LogId>,
+}
+
+/// What a reader asked for: the front from disk, the rest from memory.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Of the first entries.
+    pub places: Vec<Place>,
+    /// Those after them.
+    pub entries: Vec<LogEntry>,
+}
+
+impl Tail {
+    /// A log as it was found on disk: `places` follow `purged`.
+    pub fn new(purged: Option<LogId>, places: VecDeque<Place>) -> Self {
+        let first = purged.map_or(0, |id| id.index() + 1);
+        let last = places.back().map(|place| log_id(place.term, first + places.len() as u64 - 1)).or(purged);
+        Self(Mutex::new(Inner { purged, places, last, ..Inner::default() }))
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The last record that is gone, and the last one that is there.
+    pub fn ends(&self) -> (Option<LogId>, Option<LogId>) {
+        let inner = self.inner();
+        (inner.purged, inner.last)
+    }
+
+    /// The name of the record at `index`, if it is durable or was the last to go.
+    pub fn name(&self, index: u64) -> Option<LogId> {
+        let inner = self.inner();
+        let place = index.checked_sub(inner.first()).and_then(|at| inner.places.get(at as usize));
+        place.map(|place| log_id(place.term, index)).or(inner.purged.filter(|id| id.index() == index))
+    }
+
+    /// Makes entries readable.
+    pub fn append(&self, entries: &[LogEntry]) {
+        let mut inner = self.inner();
+        inner.recent_bytes += entries.iter().map(payload_bytes).sum::<usize>();
+        inner.recent.extend(entries.iter().cloned());
+        inner.last = entries.last().map(|entry| entry.log_id).or(inner.last);
+    }
+
+    /// The next entries are on disk.
+    pub fn on_durable(&self, places: &[Place]) {
+        let mut inner = self.inner();
+        inner.places.extend(places);
+        inner.evict();
+    }
+
+    /// Everything after `keep` is gone.
+    pub fn truncate_after(&self, keep: Option<LogId>) {
+        let mut inner = self.inner();
+        let end = keep.map_or(0, |id| id.index() + 1);
+        let places = end.saturating_sub(inner.first());
+        inner.places.truncate(places as usize);
+        while inner.recent.back().is_some_and(|entry| entry.log_id.index() >= end) {
+            inner.recent_bytes -= inner.recent.pop_back().map_or(0, |entry| payload_bytes(&entry));
+        }
+        inner.last = keep;
+    }
+
+    /// Everything up to `upto` is gone.
+    pub fn purge(&self, upto: LogId) {
+        let mut inner = self.inner();
+        let gone = ((upto.index() + 1).saturating_sub(inner.first()) as usize).min(inner.places.len());
+        inner.places.drain(..gone);
+        while inner.recent.front().is_some_and(|entry| entry.log_id.index() <= upto.index()) {
+            inner.drop_oldest();
+        }
+        inner.purged = inner.purged.max(Some(upto));
+        inner.last = inner.last.max(Some(upto));
+    }
+
+    /// As much of `range` as is there.
+    pub fn find(&self, range: Range<u64>) -> Found {
+        let inner = self.inner();
+        let (first, recent) = (inner.first(), inner.recent_first());
+        let on_disk = overlap(&range, first, recent);
+        let in_memory = overlap(&range, recent, recent + inner.recent.len() as u64);
+        Found {
+            places: inner.places.range(on_disk).copied().collect(),
+            entries: inner.recent.range(in_memory).cloned().collect(),
+        }
+    }
+}
+
+/// Which of the items `from..to` are in `range`, counted from `from`.
+fn overlap(range: &Range<u64>, from: u64, to: u64) -> Range<usize> {
+    let start = range.start.clamp(from, to);
+    let end = range.end.clamp(start, to);
+    (start - from) as usize..(end - from) as usize
+}
+
+impl Inner {
+    fn first(&self) -> u64 {
+        self.purged.map_or(0, |id| id.index() + 1)
+    }
+
+    fn recent_first(&self) -> u64 {
+        self.recent.front().map_or(self.first() + self.places.len() as u64, |entry| entry.log_id.index())
+    }
+
+    fn evict(&mut self) {
+        let durable_end = self.first() + self.places.len() as u64;
+        while (self.recent.len() > RECENT_ENTRIES_MAX || self.recent_bytes > RECENT_BYTES_MAX)
+            && self.recent_first() < durable_end
+        {
+            self.drop_oldest();
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        self.recent_bytes -= self.recent.pop_front().map_or(0, |entry| payload_bytes(&entry));
+    }
+}
+
+fn payload_bytes(entry: &LogEntry) -> usize {
+    match &entry.payload {
+        EntryPayload::Normal(proposal) => proposal.bytes().len(),
+        EntryPayload::Blank | EntryPayload::Membership(_) => 0,
+    }
+}

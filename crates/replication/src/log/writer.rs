@@ -1,0 +1,217 @@
+//! The one writer of the log: puts records into segments and syncs them, in the order in which it is told.
+
+use std::{
+    collections::VecDeque,
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+use super::{
+    record::{self, Header, Marks},
+    recover::{self, Recovered},
+    segment::{self, SEGMENT_HEADER_BYTES, SegmentHeader},
+    spare::Spare,
+    state::LogState,
+    tail::{Place, Tail},
+};
+use crate::{
+    disk::{Disk, DiskFile},
+    metrics::Counters,
+    types::{LogEntry, LogId, Vote},
+};
+
+/// What a writer needs to know of the world.
+pub(crate) struct Surroundings {
+    pub disk: Arc<dyn Disk>,
+    pub dir: PathBuf,
+    pub segment_bytes: u64,
+    pub tail: Arc<Tail>,
+    pub committed: Arc<Mutex<Option<LogId>>>,
+    pub counters: Arc<Counters>,
+}
+
+/// Owns the segments and the state file.
+pub(crate) struct Writer {
+    around: Surroundings,
+    state: LogState,
+    segments: VecDeque<u64>,
+    file: Box<dyn DiskFile>,
+    /// Where the next record goes in the newest segment.
+    end: u64,
+    last: Option<LogId>,
+    /// One more than the last synced index; 0 for none.
+    durable: u64,
+    spare: Spare,
+    buffer: Vec<u8>,
+}
+
+impl Writer {
+    /// Goes on where the last writer ended.
+    pub fn new(around: Surroundings, state: LogState, found: &Recovered) -> io::Result<Self> {
+        let (_, last) = around.tail.ends();
+        let newest = *found.segments.back().ok_or_else(|| io::Error::other("the log has no segment"))?;
+        let file = around.disk.open(&segment::path(&around.dir, newest))?;
+        let mut spare = Spare::new(Arc::clone(&around.disk), &around.dir, around.segment_bytes);
+        spare.begin();
+        Ok(Self {
+            state,
+            segments: found.segments.clone(),
+            file,
+            end: found.end,
+            last,
+            durable: last.map_or(0, |id| id.index() + 1),
+            spare,
+            buffer: Vec::new(),
+            around,
+        })
+    }
+
+    /// Writes entries and syncs them once, or once more for each segment that they fill.
+    pub fn append<'a>(&mut self, entries: impl Iterator<Item = &'a LogEntry>) -> io::Result<()> {
+        let mut places = Vec::new();
+        for entry in entries {
+            let header = self.frame(entry);
+            let bytes = header.record_bytes() as u64;
+            if self.at() > self.around.segment_bytes && self.at() > bytes + SEGMENT_HEADER_BYTES as u64 {
+                self.roll_over_before(bytes)?;
+            }
+            places.push(self.place(&header));
+            self.last = Some(entry.log_id);
+        }
+        self.flush()?;
+        self.around.counters.on_append(places.len() as u64, 0);
+        self.around.tail.on_durable(&places);
+        Ok(())
+    }
+
+    /// Puts a record at the end of the buffer.
+    fn frame(&mut self, entry: &LogEntry) -> Header {
+        let committed = *self.around.committed.lock().unwrap_or_else(PoisonError::into_inner);
+        let marks = Marks { durable: self.durable, committed: committed.map_or(0, |id| id.index() + 1) };
+        record::encode(entry, marks, &mut self.buffer)
+    }
+
+    /// Where the newest segment ends once the buffer is written.
+    fn at(&self) -> u64 {
+        self.end + self.buffer.len() as u64
+    }
+
+    /// Of the record at the end of the buffer.
+    fn place(&self, header: &Header) -> Place {
+        let bytes = header.record_bytes();
+        Place {
+            segment: self.newest(),
+            offset: u32::try_from(self.at() - bytes as u64).expect("segments are smaller than 4 GiB"),
+            bytes: u32::try_from(bytes).expect("records are smaller than 4 GiB"),
+            term: header.term,
+        }
+    }
+
+    fn newest(&self) -> u64 {
+        *self.segments.back().expect("there is always a segment")
+    }
+
+    /// Writes and syncs what is in the buffer.
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.write_at(&self.buffer, self.end)?;
+        let started = Instant::now();
+        self.file.sync()?;
+        self.around.counters.on_fsync(started.elapsed());
+        self.around.counters.on_append(0, self.buffer.len() as u64);
+        self.end += self.buffer.len() as u64;
+        self.durable = self.last.map_or(0, |id| id.index() + 1);
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Begins a new segment with the last `bytes` of the buffer. What comes before is synced first, so that only the
+    /// newest segment can have a torn end.
+    fn roll_over_before(&mut self, bytes: u64) -> io::Result<()> {
+        let keep = self.buffer.split_off(self.buffer.len() - bytes as usize);
+        self.flush()?;
+        let first = self.last.map_or(0, |id| id.index() + 1);
+        self.begin_segment(SegmentHeader { first, previous: self.last, anew: false })?;
+        self.buffer = keep;
+        Ok(())
+    }
+
+    /// Makes the spare file the newest segment, and says so in the state file before a record goes there.
+    fn begin_segment(&mut self, header: SegmentHeader) -> io::Result<()> {
+        let Surroundings { disk, dir, .. } = &self.around;
+        let spare = self.spare.take()?;
+        let mut file = disk.open(spare)?;
+        file.write_at(&header.encode(), 0)?;
+        file.sync()?;
+        disk.rename(spare, &segment::path(dir, header.first))?;
+        disk.sync_dir(dir)?;
+        self.state.newest = header.first;
+        self.state.save(&**disk, dir)?;
+        (self.file, self.end) = (file, SEGMENT_HEADER_BYTES as u64);
+        self.segments.push_back(header.first);
+        self.spare.begin();
+        Ok(())
+    }
+
+    /// Durable when it returns.
+    pub fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
+        self.state.set_vote(vote);
+        self.state.save(&*self.around.disk, &self.around.dir)
+    }
+
+    /// Removes every record after `keep`.
+    pub fn truncate_after(&mut self, keep: Option<LogId>) -> io::Result<()> {
+        let next = keep.map_or(0, |id| id.index() + 1);
+        let found = self.around.tail.find_place(next);
+        while self.segments.len() > 1 && self.newest() >= next.max(1) && found.is_none_or(|p| p.segment < self.newest())
+        {
+            self.drop_newest()?;
+        }
+        let from = found.map_or(SEGMENT_HEADER_BYTES as u64, |place| place.offset.into());
+        let path = segment::path(&self.around.dir, self.newest());
+        recover::wipe(&*self.around.disk, &path, from as usize, self.end.max(from) as usize)?;
+        self.end = from;
+        self.last = keep;
+        self.durable = next;
+        self.around.tail.truncate_after(keep);
+        Ok(())
+    }
+
+    /// Removes the newest segment; the state file names the one before it first.
+    fn drop_newest(&mut self) -> io::Result<()> {
+        let Surroundings { disk, dir, .. } = &self.around;
+        let dropped = self.segments.pop_back().expect("there is always a segment");
+        let newest = self.newest();
+        self.state.newest = newest;
+        self.state.save(&**disk, dir)?;
+        disk.remove(&segment::path(dir, dropped))?;
+        disk.sync_dir(dir)?;
+        self.file = disk.open(&segment::path(dir, newest))?;
+        self.end = self.around.segment_bytes;
+        Ok(())
+    }
+
+    /// Forgets the records up to `upto`, and removes the segments that hold none after `keep_from`.
+    pub fn purge(&mut self, upto: LogId, keep_from: u64) -> io::Result<()> {
+        let beyond = self.last.is_none_or(|last| last.index() < upto.index());
+        if beyond {
+            self.begin_segment(SegmentHeader { first: upto.index() + 1, previous: Some(upto), anew: true })?;
+            self.last = Some(upto);
+            self.durable = upto.index() + 1;
+        }
+        let keep_from = if beyond { upto.index() + 1 } else { keep_from.min(upto.index() + 1) };
+        while self.segments.get(1).is_some_and(|next| *next <= keep_from) {
+            self.drop_oldest()?;
+        }
+        self.around.tail.purge(upto);
+        Ok(())
+    }
+
+    fn drop_oldest(&mut self) -> io::Result<()> {
+        let Surroundings { disk, dir, .. } = &self.around;
+        let oldest = self.segments.pop_front().expect("there is always a segment");
+        disk.remove(&segment::path(dir, oldest))?;
+        disk.sync_dir(dir)
+    }
+}

@@ -1,0 +1,93 @@
+//! One connection: its limits, its end when the server stops, and the drop of peers that are gone.
+
+use std::{io, time::Duration};
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use socket2::{SockRef, TcpKeepalive};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{Limits, api::Api};
+
+/// A peer that is silent for this long is asked whether it is still there.
+const KEEPALIVE_IDLE_MS: u64 = 30_000;
+/// How often it is asked.
+const KEEPALIVE_INTERVAL_MS: u64 = 10_000;
+/// After so many questions without an answer it is gone.
+const KEEPALIVE_RETRIES: u32 = 3;
+/// How long a client may go on sending what nobody reads, after its answer was sent.
+const LINGER_MS: u64 = 1_000;
+/// Read at once of what nobody reads.
+const LINGER_BUFFER_BYTES: usize = 16 << 10;
+
+type Connection = http1::Connection<TokioIo<TcpStream>, TowerToHyperService<Router>>;
+
+/// Serves one connection to its end.
+pub(super) async fn serve(stream: TcpStream, api: &Api, router: Router) {
+    if let Err(error) = prepare(&stream) {
+        tracing::debug!(%error, "set options of an http connection");
+    }
+    let connection = open(stream, &api.limits, router);
+    let ended = match until_done(connection, &api.stopping).await {
+        Ok(stream) => linger(stream).await.map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "an http connection broke");
+    }
+}
+
+/// A blocked reader may be silent for minutes: only the kernel can tell that its machine is gone.
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_millis(KEEPALIVE_IDLE_MS))
+        .with_interval(Duration::from_millis(KEEPALIVE_INTERVAL_MS))
+        .with_retries(KEEPALIVE_RETRIES);
+    SockRef::from(stream).set_tcp_keepalive(&keepalive)
+}
+
+fn open(stream: TcpStream, limits: &Limits, router: Router) -> Connection {
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(Duration::from_millis(limits.header_timeout_ms))
+        .max_buf_size(limits.header_bytes_max)
+        .max_headers(limits.headers_max)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+}
+
+/// Answers requests until the client or the server has had enough, and gives the open stream back.
+async fn until_done(mut connection: Connection, stopping: &CancellationToken) -> hyper::Result<TcpStream> {
+    let mut told = false;
+    loop {
+        tokio::select! {
+            done = std::future::poll_fn(|context| connection.poll_without_shutdown(context)) => {
+                return done.map(|()| connection.into_parts().io.into_inner());
+            }
+            () = stopping.cancelled(), if !told => {
+                std::pin::Pin::new(&mut connection).graceful_shutdown();
+                told = true;
+            }
+        }
+    }
+}
+
+/// Closes in a way that lets the last answer arrive: a stream that is closed while there is something to read is reset,
+/// and a client that still sends a body which was refused would never see why.
+async fn linger(mut stream: TcpStream) -> io::Result<()> {
+    stream.shutdown().await?;
+    let read_all = async {
+        let mut unread = vec![0; LINGER_BUFFER_BYTES];
+        while stream.read(&mut unread).await? > 0 {}
+        Ok(())
+    };
+    tokio::time::timeout(Duration::from_millis(LINGER_MS), read_all).await.unwrap_or(Ok(()))
+}
