@@ -144,8 +144,9 @@ fn runc_runs_a_container_and_tells_its_exit_code() {
 /// What a task finds when it feels along the bars.
 #[test]
 fn a_container_is_a_cage() {
+    // The fourth file is the directory that `ls` lists.
     let expected = expect_test::expect![[r#"
-        0 1 2 /dev/null
+        0 1 2 3 /dev/null
         pid 1
         CapEff: 0000000000000000 CapBnd: 0000000000000000 NoNewPrivs: 1 
         alloc bin dev local proc secrets sys tmp 
@@ -159,7 +160,7 @@ fn a_container_is_a_cage() {
     for runtime in ["/usr/bin/crun", "/usr/sbin/runc"] {
         let Some(mut world) = World::new(runtime) else { return };
         let root = world.root();
-        let probe = "ls /proc/$$/fd > /tmp/fds; tr '\\n' ' ' < /tmp/fds; readlink /proc/$$/fd/0; echo pid $$; \
+        let probe = "sh -c 'exec busybox ls /proc/self/fd' > /tmp/fds; tr '\\n' ' ' < /tmp/fds; readlink /proc/$$/fd/0; echo pid $$; \
                      grep -E 'Cap(Eff|Bnd)|NoNewPrivs' /proc/self/status | tr '\\n\\t' '  '; echo; \
                      ls / | tr '\\n' ' '; echo; ls /sys/class/net | tr '\\n' ' '; echo; \
                      mount -t tmpfs x /tmp 2>/dev/null || echo no mount; \

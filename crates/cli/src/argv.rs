@@ -4,6 +4,11 @@ use std::{collections::BTreeSet, ffi::OsString};
 
 use clap::Command;
 
+use crate::output::nearest;
+
+/// A word of more letters after one dash is a misspelt long flag rather than a cluster of short ones.
+const CLUSTER_CHARS_MAX: usize = 3;
+
 /// The command line with each long flag behind two dashes. What stands behind `--` is left alone.
 pub fn normalize(args: impl IntoIterator<Item = OsString>, command: &Command) -> Vec<OsString> {
     let long_flags = long_flags(command);
@@ -21,11 +26,13 @@ fn prefixed(arg: &OsString) -> OsString {
     two_dashes
 }
 
-/// Whether it is `-name` or `-name=value`, of a flag that is known. A cluster of short flags never has such a name.
+/// Whether it is `-name` or `-name=value`, of a flag that is known or almost so; then the parser can say which one is
+/// meant. A cluster of short flags never has such a name.
 fn is_long(arg: &OsString, long_flags: &BTreeSet<String>) -> bool {
     let Some(name) = arg.to_str().and_then(|arg| arg.strip_prefix('-')) else { return false };
     let name = name.split_once('=').map_or(name, |(name, _)| name);
-    name.len() > 1 && long_flags.contains(name)
+    let misspelt = || name.len() > CLUSTER_CHARS_MAX && nearest(name, long_flags.iter().map(String::as_str)).is_some();
+    !name.starts_with('-') && name.len() > 1 && (long_flags.contains(name) || misspelt())
 }
 
 /// The names of all long flags of a command and of those below it.
@@ -53,6 +60,7 @@ mod tests {
         check("berth job run -detach web.hcl", "berth job run --detach web.hcl");
         check("berth job run -check-index=4 web.hcl", "berth job run --check-index=4 web.hcl");
         check("berth -address x job status -help", "berth --address x job status --help");
+        check("berth job run -detahc web.hcl", "berth job run --detahc web.hcl");
     }
 
     #[test]

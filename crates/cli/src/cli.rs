@@ -48,6 +48,9 @@ enum Noun {
 impl Cli {
     /// Does what the command line asks for.
     pub fn run(self) -> Result<(), Failure> {
+        if matches!(self.noun, Noun::Dev(_) | Noun::Server(_) | Noun::Agent(_)) {
+            self.global.refuse()?;
+        }
         match self.noun {
             Noun::Dev(args) => dev::run(&args.load()?),
             Noun::Server(args) => server::run(&args.load()?),

@@ -1,6 +1,6 @@
 //! Work that waits for room: at most one evaluation a job, tried again in rounds when room may have come.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use berth_model::{EvalId, JobKey, eval::Eval, store::Store};
 
@@ -13,7 +13,7 @@ pub(crate) struct Blocked {
     by_job: HashMap<JobKey, EvalId>,
     /// Still to be tried in this round, best first.
     round: VecDeque<EvalId>,
-    tried: BTreeMap<EvalId, ()>,
+    tried: BTreeSet<EvalId>,
     /// Room came since this round began.
     room_came: bool,
 }
@@ -60,7 +60,7 @@ impl Blocked {
         }
         let room = TRIED_AT_ONCE_MAX.saturating_sub(self.tried.len()).min(self.round.len());
         let next: Vec<EvalId> = self.round.drain(..room).collect();
-        self.tried.extend(next.iter().map(|id| (*id, ())));
+        self.tried.extend(&next);
         next
     }
 }

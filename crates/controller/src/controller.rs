@@ -1,7 +1,7 @@
 //! The controller: one state machine that everything else asks what to do next.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -68,7 +68,7 @@ pub struct Controller {
     ids: IdSeed,
     attempts: HashMap<EvalId, u32>,
     /// Ended allocations on their way into the log.
-    ending: HashMap<AllocId, ()>,
+    ending: HashSet<AllocId>,
     /// Nodes whose new status is on its way into the log.
     changing: HashMap<NodeId, NodeStatus>,
     logged: Vec<(Index, Vec<Change>)>,
@@ -107,7 +107,7 @@ impl Controller {
             nodes: Nodes::default(),
             ids: IdSeed::new(config.seed),
             attempts: HashMap::new(),
-            ending: HashMap::new(),
+            ending: HashSet::new(),
             changing: HashMap::new(),
             logged: Vec::new(),
             answers: Vec::new(),
@@ -123,9 +123,9 @@ impl Controller {
     pub fn handle(&mut self, event: Event, now: Timestamp, actions: &mut Vec<Action>) {
         self.now = self.now.max(now);
         match event {
-            Event::Leads { term, store } => self.on_leads(term, store),
+            Event::Leads { term, store } => self.on_leads(term, *store),
             Event::Requested(request) => self.on_requested(request),
-            Event::Applied { store, applied } => self.on_applied(store, applied),
+            Event::Applied { store, applied } => self.on_applied(*store, applied),
             Event::NotWritten { index, reason } => self.on_not_written(index, &reason),
             Event::Planned { plan, ticket } => self.on_planned(*plan, ticket, actions),
             Event::SessionOpened(session, hello) => self.on_session_opened(session, *hello, actions),
@@ -525,7 +525,7 @@ impl Controller {
             }
             Some(row) if row.is_terminal() => self.to_nodes.entry(row.node).or_default().forget.push(alloc.id),
             Some(row) => {
-                if alloc.status.is_terminal() && self.ending.insert(alloc.id, ()).is_none() {
+                if alloc.status.is_terminal() && self.ending.insert(alloc.id) {
                     self.ended.push(end_of(&alloc));
                     self.want_after_end(row.job, row.desired, alloc.status);
                 }

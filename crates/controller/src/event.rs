@@ -28,14 +28,14 @@ pub enum Event {
         /// Of its leadership.
         term: u64,
         /// The state to begin with.
-        store: Store,
+        store: Box<Store>,
     },
     /// Somebody wishes a change.
     Requested(Request),
     /// Entries have been applied.
     Applied {
         /// The state after the last of them.
-        store: Store,
+        store: Box<Store>,
         /// In order.
         applied: Vec<Applied>,
     },

@@ -60,7 +60,7 @@ impl Shell {
             view: Store::default(),
             seeds: 0,
         };
-        shell.tell(Event::Leads { term: 1, store: Store::default() });
+        shell.tell(Event::Leads { term: 1, store: Box::default() });
         shell
     }
 
@@ -87,7 +87,7 @@ impl Shell {
 
     fn write_log(&mut self) -> Option<Event> {
         let applied: Vec<_> = self.log.drain(..).map(|entry| self.store.apply(entry)).collect();
-        (!applied.is_empty()).then(|| Event::Applied { store: self.store.clone(), applied })
+        (!applied.is_empty()).then(|| Event::Applied { store: Box::new(self.store.clone()), applied })
     }
 
     fn catch_up(&mut self) {
@@ -390,7 +390,7 @@ fn a_new_leader_takes_up_what_was_open() {
     let blocked = shell.store.evals().blocked().next().unwrap().clone();
     assert_eq!(blocked.trigger, Trigger::QueuedAllocs);
     let granted = shell.store.granted();
-    let store = shell.store.clone();
+    let store = Box::new(shell.store.clone());
     shell.published.clear();
     shell.tell(Event::Leads { term: 2, store });
     shell.join(1, 1);

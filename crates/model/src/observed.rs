@@ -116,6 +116,11 @@ impl Observed {
         self.index
     }
 
+    /// Bytes copied by writes because a clone still shared them.
+    pub fn copied_bytes(&self) -> u64 {
+        self.allocs.copied_bytes()
+    }
+
     /// The latest observation of an allocation.
     pub fn get(&self, slot: AllocSlot, id: AllocId) -> Option<&Observation> {
         self.allocs.get(slot.0 as usize)?.as_ref().filter(|observation| observation.alloc.id == id)

@@ -31,12 +31,12 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    pub fn on_append(&self, entries: u64, bytes: u64) {
+    pub fn on_entries(&self, entries: u64) {
         self.log_entries.fetch_add(entries, Relaxed);
-        self.appended_bytes.fetch_add(bytes, Relaxed);
     }
 
-    pub fn on_fsync(&self, took: Duration) {
+    pub fn on_sync(&self, bytes: u64, took: Duration) {
+        self.appended_bytes.fetch_add(bytes, Relaxed);
         self.fsyncs.fetch_add(1, Relaxed);
         self.fsync_last_ns.store(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Relaxed);
     }

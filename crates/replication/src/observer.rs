@@ -1,5 +1,10 @@
 //! Who is told of what happens to the replicated state.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
 use berth_model::{event::Applied, store::Store};
 
 /// Follows the state. The first two are called by the apply loop, which waits for them: they should only hand over.
@@ -17,4 +22,23 @@ pub trait Observer: Send + Sync + 'static {
     /// The log can no longer be written, or the state no longer be trusted: nothing is acknowledged from now on, and
     /// the process should end. Called once.
     fn on_fatal(&self, reason: &str);
+}
+
+/// Tells the observer of the first fatal failure, and of no other.
+pub(crate) struct Alarm {
+    observer: Arc<dyn Observer>,
+    raised: AtomicBool,
+}
+
+impl Alarm {
+    pub fn new(observer: Arc<dyn Observer>) -> Self {
+        Self { observer, raised: AtomicBool::new(false) }
+    }
+
+    pub fn raise(&self, reason: &str) {
+        if !self.raised.swap(true, Ordering::AcqRel) {
+            tracing::error!(reason, "the log has stopped; nothing is acknowledged any more");
+            self.observer.on_fatal(reason);
+        }
+    }
 }

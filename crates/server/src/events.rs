@@ -15,6 +15,8 @@ use crate::state::View;
 const BATCHES_MAX: usize = 4096;
 /// Bytes of old state that kept batches may hold on to.
 const PINNED_BYTES_MAX: u64 = 256 << 20;
+/// About what an observation that has been replaced takes.
+const OBSERVATION_BYTES: u64 = 2 << 10;
 
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +47,11 @@ pub struct EventHub {
 
 #[derive(Debug, Default)]
 struct Ring {
-    batches: VecDeque<Arc<Batch>>,
+    /// Each with what it makes the ring hold on to.
+    batches: VecDeque<(Arc<Batch>, u64)>,
+    /// What the kept batches hold on to, and what the last one's state had copied by then.
+    pinned_bytes: u64,
+    copied_bytes: u64,
     /// How many batches were dropped from the front.
     dropped: u64,
     /// The index of the last of these.
@@ -78,12 +84,7 @@ impl EventHub {
     /// Adds a batch; batches come in order of their index.
     pub fn publish(&self, batch: Batch) {
         let mut ring = self.lock();
-        ring.batches.push_back(Arc::new(batch));
-        while ring.batches.len() > BATCHES_MAX || ring.pinned_bytes() > PINNED_BYTES_MAX {
-            let Some(oldest) = ring.batches.pop_front() else { break };
-            ring.dropped += 1;
-            ring.dropped_index = oldest.index;
-        }
+        ring.push(batch);
         drop(ring);
         self.published.notify_waiters();
     }
@@ -91,7 +92,7 @@ impl EventHub {
     /// Follows from now on.
     pub fn subscribe(self: &Arc<Self>) -> Subscription {
         let ring = self.lock();
-        let last_index = ring.batches.back().map_or(ring.dropped_index, |batch| batch.index);
+        let last_index = ring.batches.back().map_or(ring.dropped_index, |(batch, _)| batch.index);
         Subscription { hub: self.clone(), next: ring.dropped + ring.batches.len() as u64, last_index }
     }
 
@@ -104,7 +105,7 @@ impl EventHub {
         if index < ring.dropped_index {
             return Err(SubscriptionError::TooOld { from: index, oldest: ring.dropped_index });
         }
-        let skip = ring.batches.partition_point(|batch| batch.index <= index) as u64;
+        let skip = ring.batches.partition_point(|(batch, _)| batch.index <= index) as u64;
         Ok(Subscription { hub: self.clone(), next: ring.dropped + skip, last_index: index })
     }
 
@@ -113,6 +114,7 @@ impl EventHub {
         let mut ring = self.lock();
         ring.dropped += ring.batches.len() as u64;
         ring.batches.clear();
+        ring.pinned_bytes = 0;
         ring.dropped_index = index;
     }
 
@@ -122,12 +124,18 @@ impl EventHub {
 }
 
 impl Ring {
-    fn pinned_bytes(&self) -> u64 {
-        match (self.batches.front(), self.batches.back()) {
-            (Some(first), Some(last)) => {
-                last.view.store.copied_bytes().saturating_sub(first.view.store.copied_bytes())
-            }
-            _ => 0,
+    fn push(&mut self, batch: Batch) {
+        let copied_bytes = batch.view.store.copied_bytes() + batch.view.observed.copied_bytes();
+        let observed = batch.changes.iter().filter(|change| matches!(change, Change::Observed(..))).count() as u64;
+        let bytes = copied_bytes.saturating_sub(self.copied_bytes) + observed * OBSERVATION_BYTES;
+        self.copied_bytes = copied_bytes;
+        self.pinned_bytes += bytes;
+        self.batches.push_back((Arc::new(batch), bytes));
+        while self.batches.len() > BATCHES_MAX || self.pinned_bytes > PINNED_BYTES_MAX {
+            let Some((oldest, bytes)) = self.batches.pop_front() else { break };
+            self.pinned_bytes -= bytes;
+            self.dropped += 1;
+            self.dropped_index = oldest.index;
         }
     }
 }
@@ -157,7 +165,8 @@ impl Subscription {
         let Some(at) = self.next.checked_sub(ring.dropped) else {
             return Err(SubscriptionError::TooOld { from: self.last_index, oldest: ring.dropped_index });
         };
-        let Some(batch) = usize::try_from(at).ok().and_then(|at| ring.batches.get(at)) else { return Ok(None) };
+        let batch = usize::try_from(at).ok().and_then(|at| ring.batches.get(at));
+        let Some((batch, _)) = batch else { return Ok(None) };
         self.next += 1;
         self.last_index = batch.index;
         Ok(Some(batch.clone()))

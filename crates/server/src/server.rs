@@ -217,7 +217,7 @@ impl TellController {
         let mut opening = self.opening.lock().expect("nothing panics while it holds this lock");
         let store = opening.take().unwrap_or_default();
         let index = store.index();
-        let _ = self.inputs.send(Input::Event(Event::Leads { term, store }));
+        let _ = self.inputs.send(Input::Event(Event::Leads { term, store: Box::new(store) }));
         index
     }
 }
@@ -229,7 +229,7 @@ impl Observer for TellController {
             *latest = store.clone();
             return;
         }
-        let event = Event::Applied { store: store.clone(), applied: applied.to_vec() };
+        let event = Event::Applied { store: Box::new(store.clone()), applied: applied.to_vec() };
         let _ = self.inputs.send(Input::Event(event));
     }
 

@@ -4,14 +4,20 @@ use std::fs::{self, DirBuilder, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use berth_api::agent::{AllocId, Identity};
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::failure::{Doing, Failure};
 use crate::lifecycle::AllocRecord;
 use crate::place::AllocPlace;
 use crate::{disk, proc};
+
+/// An agent that is killed while it makes a process leaves the lock to that one, until it has become a keeper.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(1);
 
 const NODE_RECORD: &str = "node";
 const ALLOC_RECORD: &str = "record";
@@ -102,19 +108,25 @@ pub(crate) fn make_dir(path: &Path, mode: u32) -> Result<(), Failure> {
 
 fn lock(path: &Path) -> Result<Flock<File>, Failure> {
     let doing = || format!("use the data directory {}", path.display());
-    let file = File::options().create(true).read(true).append(true).open(path.join("lock")).doing(doing)?;
-    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-        Ok(mut lock) => {
-            lock.set_len(0).doing(doing)?;
-            lock.write_all(std::process::id().to_string().as_bytes()).doing(doing)?;
-            Ok(lock)
+    let mut file =
+        File::options().create(true).read(true).append(true).open(path.join("lock")).doing(doing)?;
+    let deadline = Instant::now() + LOCK_WAIT_MAX;
+    loop {
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(mut lock) => {
+                lock.set_len(0).doing(doing)?;
+                lock.write_all(std::process::id().to_string().as_bytes()).doing(doing)?;
+                return Ok(lock);
+            }
+            Err((back, Errno::EWOULDBLOCK)) => file = back,
+            Err((_, errno)) => return Err(Failure::new(doing(), errno)),
         }
-        Err((mut file, nix::errno::Errno::EWOULDBLOCK)) => {
+        if Instant::now() > deadline {
             let mut pid = String::new();
             file.read_to_string(&mut pid).doing(doing)?;
-            Err(Failure::other(doing(), format!("it is used by the agent with pid {pid}")))
+            return Err(Failure::other(doing(), format!("it is used by the agent with pid {pid}")));
         }
-        Err((_, errno)) => Err(Failure::new(doing(), errno)),
+        sleep(Duration::from_millis(10));
     }
 }
 

@@ -12,7 +12,7 @@ use berth_api::agent::{
 use bytes::{Bytes, BytesMut};
 use prost::Message;
 
-use crate::common::{PATIENCE, alloc_id};
+use crate::common::{PATIENCE, alloc_id, eventually};
 
 /// Speaks with one agent at a time.
 pub struct Server {
@@ -28,6 +28,7 @@ pub struct Server {
 impl Server {
     pub fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.set_nonblocking(true).expect("a port");
         let (wishes, observed, chunks) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         Self { listener, link: None, index: 1, wishes, observed, chunks }
     }
@@ -38,7 +39,8 @@ impl Server {
 
     /// Waits for an agent; answers with what it says first, after having welcomed it.
     pub fn accept(&mut self) -> (Hello, WelcomeMode) {
-        let (stream, _) = self.listener.accept().expect("an agent");
+        let stream = eventually("an agent", || self.listener.accept().ok()).0;
+        stream.set_nonblocking(false).expect("a stream");
         stream.set_nodelay(true).expect("a stream");
         let (sender, receiver) = channel();
         let mut read = stream.try_clone().expect("a stream");

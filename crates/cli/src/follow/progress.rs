@@ -110,14 +110,15 @@ impl Progress {
 
     /// Those that ended badly.
     pub fn failed(&self) -> impl Iterator<Item = (&String, &Followed)> {
-        self.allocs.iter().filter(|(_, alloc)| matches!(alloc.status.as_str(), "failed" | "lost"))
+        self.allocs.iter().filter(|(_, alloc)| went_wrong(&alloc.status))
     }
 }
 
 impl Followed {
     fn of(alloc: Allocation) -> Self {
+        let told = Some(alloc.client_description).filter(|_| went_wrong(&alloc.client_status));
         Self {
-            trouble: trouble(alloc.task_states.as_ref()).unwrap_or(alloc.client_description),
+            trouble: trouble(alloc.task_states.as_ref()).or(told).unwrap_or_default(),
             name: alloc.name,
             node: alloc.node_name,
             status: alloc.client_status,
@@ -136,8 +137,13 @@ impl Followed {
     }
 
     fn has_ended(&self) -> bool {
-        matches!(self.status.as_str(), "complete" | "failed" | "lost")
+        self.status == "complete" || went_wrong(&self.status)
     }
+}
+
+/// Whether an allocation with this status has ended badly.
+fn went_wrong(status: &str) -> bool {
+    matches!(status, "failed" | "lost")
 }
 
 /// The last thing that went wrong with a task that does not run.

@@ -95,6 +95,14 @@ pub const SETTINGS: &[Setting] = &[
         set: |to, given| given.level().map(|level| to.log_level = level),
     },
     Setting {
+        name: "datacenter",
+        form: Form::One("NAME"),
+        roles: ALL,
+        default: |_| "dc1",
+        help: "The datacenter it is in",
+        set: |to, given| given.text().map(|name| to.datacenter = name),
+    },
+    Setting {
         name: "server-name",
         form: Form::One("NAME"),
         roles: SERVERS,
@@ -125,14 +133,6 @@ pub const SETTINGS: &[Setting] = &[
         default: |_| "",
         help: "The node's name; the host's unless given",
         set: |to, given| given.text().map(|name| to.node.name = name),
-    },
-    Setting {
-        name: "datacenter",
-        form: Form::One("NAME"),
-        roles: ALL,
-        default: |_| "dc1",
-        help: "The datacenter it is in",
-        set: |to, given| given.text().map(|name| to.datacenter = name),
     },
     Setting {
         name: "node-pool",

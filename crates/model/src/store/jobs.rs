@@ -286,6 +286,11 @@ impl Jobs {
             return self.insert(record);
         };
         self.update(slot, index, |row| {
+            row.purge = false;
+            // What says the same as before is the same version: only its evaluation is new.
+            if row.job() == &first.job {
+                return;
+            }
             let next = JobVersion { version: row.current().version + 1, ..first };
             let counts = Arc::make_mut(&mut row.counts);
             for group in &next.job.groups {
@@ -294,7 +299,6 @@ impl Jobs {
                 }
             }
             Arc::make_mut(&mut row.versions).insert(0, next);
-            row.purge = false;
         });
         slot
     }

@@ -44,6 +44,15 @@ impl Spare {
     }
 }
 
+impl Drop for Spare {
+    /// Waits, lest this thread writes zeros to a file that the next owner of the directory has put to use.
+    fn drop(&mut self) {
+        if let Some(making) = self.making.take() {
+            making.join().ok();
+        }
+    }
+}
+
 fn fill(disk: &dyn Disk, path: &Path, bytes: u64) -> io::Result<()> {
     let mut file = disk.create(path)?;
     let zeros = vec![0; CHUNK_BYTES];

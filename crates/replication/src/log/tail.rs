@@ -76,8 +76,19 @@ impl Tail {
     /// The name of the record at `index`, if it is durable or was the last to go.
     pub fn name(&self, index: u64) -> Option<LogId> {
         let inner = self.inner();
-        let place = index.checked_sub(inner.first()).and_then(|at| inner.places.get(at as usize));
-        place.map(|place| log_id(place.term, index)).or(inner.purged.filter(|id| id.index() == index))
+        inner.place(index).map(|place| log_id(place.term, index)).or(inner.purged.filter(|id| id.index() == index))
+    }
+
+    /// Where the record at `index` lies, if it is durable.
+    pub fn place(&self, index: u64) -> Option<Place> {
+        self.inner().place(index)
+    }
+
+    /// Where the last record of a segment ends, in bytes; 0 when none is known.
+    pub fn end_of(&self, segment: u64) -> u64 {
+        let inner = self.inner();
+        let last = inner.places.iter().rfind(|place| place.segment == segment);
+        last.map_or(0, |place| u64::from(place.offset) + u64::from(place.bytes))
     }
 
     /// Makes entries readable.
@@ -142,6 +153,10 @@ fn overlap(range: &Range<u64>, from: u64, to: u64) -> Range<usize> {
 impl Inner {
     fn first(&self) -> u64 {
         self.purged.map_or(0, |id| id.index() + 1)
+    }
+
+    fn place(&self, index: u64) -> Option<Place> {
+        self.places.get(index.checked_sub(self.first())? as usize).copied()
     }
 
     fn recent_first(&self) -> u64 {

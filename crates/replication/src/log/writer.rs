@@ -81,7 +81,7 @@ impl Writer {
             self.last = Some(entry.log_id);
         }
         self.flush()?;
-        self.around.counters.on_append(places.len() as u64, 0);
+        self.around.counters.on_entries(places.len() as u64);
         self.around.tail.on_durable(&places);
         Ok(())
     }
@@ -118,8 +118,7 @@ impl Writer {
         self.file.write_at(&self.buffer, self.end)?;
         let started = Instant::now();
         self.file.sync()?;
-        self.around.counters.on_fsync(started.elapsed());
-        self.around.counters.on_append(0, self.buffer.len() as u64);
+        self.around.counters.on_sync(self.buffer.len() as u64, started.elapsed());
         self.end += self.buffer.len() as u64;
         self.durable = self.last.map_or(0, |id| id.index() + 1);
         self.buffer.clear();
@@ -163,32 +162,30 @@ impl Writer {
     /// Removes every record after `keep`.
     pub fn truncate_after(&mut self, keep: Option<LogId>) -> io::Result<()> {
         let next = keep.map_or(0, |id| id.index() + 1);
-        let found = self.around.tail.find_place(next);
-        while self.segments.len() > 1 && self.newest() >= next.max(1) && found.is_none_or(|p| p.segment < self.newest())
-        {
+        let Some(place) = self.around.tail.place(next) else { return Ok(()) };
+        while self.newest() > place.segment {
             self.drop_newest()?;
         }
-        let from = found.map_or(SEGMENT_HEADER_BYTES as u64, |place| place.offset.into());
-        let path = segment::path(&self.around.dir, self.newest());
-        recover::wipe(&*self.around.disk, &path, from as usize, self.end.max(from) as usize)?;
-        self.end = from;
+        let end = self.around.tail.end_of(place.segment);
+        let path = segment::path(&self.around.dir, place.segment);
+        recover::wipe(&*self.around.disk, &path, place.offset as usize, end as usize)?;
+        self.end = place.offset.into();
         self.last = keep;
         self.durable = next;
         self.around.tail.truncate_after(keep);
         Ok(())
     }
 
-    /// Removes the newest segment; the state file names the one before it first.
+    /// Removes the newest segment. The state file names the one before it first, so that a crash between the two leaves
+    /// a log that is whole.
     fn drop_newest(&mut self) -> io::Result<()> {
         let Surroundings { disk, dir, .. } = &self.around;
         let dropped = self.segments.pop_back().expect("there is always a segment");
-        let newest = self.newest();
-        self.state.newest = newest;
+        self.state.newest = self.newest();
         self.state.save(&**disk, dir)?;
         disk.remove(&segment::path(dir, dropped))?;
         disk.sync_dir(dir)?;
-        self.file = disk.open(&segment::path(dir, newest))?;
-        self.end = self.around.segment_bytes;
+        self.file = disk.open(&segment::path(dir, self.newest()))?;
         Ok(())
     }
 

@@ -18,7 +18,7 @@ pub struct Status {
     #[arg(value_name = "ALLOC")]
     id: String,
     /// How to print it
-    #[arg(long, short, value_enum, default_value_t)]
+    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
     output: Format,
 }
 

@@ -17,7 +17,7 @@ pub struct Status {
     #[arg(value_name = "JOB")]
     id: Option<String>,
     /// How to print it
-    #[arg(long, short, value_enum, default_value_t)]
+    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
     output: Format,
 }
 

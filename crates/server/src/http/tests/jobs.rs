@@ -23,12 +23,14 @@ async fn jobs_are_read() {
 #[tokio::test]
 async fn versions_are_listed_newest_first() {
     let router = api(&world());
-    let job = get(&router, "/v1/job/web").await.json();
+    let mut job = get(&router, "/v1/job/web").await.json();
+    answer(&router, "PUT", "/v1/jobs", json!({ "Job": job }).to_string()).await;
+    job["Priority"] = json!(70);
     answer(&router, "PUT", "/v1/jobs", json!({ "Job": job }).to_string()).await;
     let versions = get(&router, "/v1/job/web/versions").await.json();
     let numbers: Vec<_> =
         versions["Versions"].as_array().expect("a list").iter().map(|v| &v["Version"]).collect();
-    assert_eq!(numbers, [1, 0]);
+    assert_eq!(numbers, [1, 0], "what says the same as before is no new version");
 }
 
 /// Registers a job and shows the answer.

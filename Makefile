@@ -1,0 +1,27 @@
+# `make test` is all that a change must pass, `make demo` shows that it works.
+
+CARGO ?= cargo
+
+.PHONY: build test demo fmt lint unit deny
+
+build:
+	$(CARGO) build --release --locked -p berth-cli
+
+test:
+	scripts/setup
+	$(MAKE) fmt lint unit deny
+
+demo:
+	scripts/demo
+
+fmt:
+	$(CARGO) fmt --all -- --check
+
+lint:
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+unit:
+	$(CARGO) test --workspace --locked
+
+deny:
+	scripts/deny

@@ -1,0 +1,132 @@
+//! The thread that syncs: it takes everything that arrived during the last sync as one batch. After a failed write or
+//! sync it refuses all that comes, because nobody knows what is on the disk.
+
+use std::{collections::VecDeque, io, sync::Arc, thread::JoinHandle};
+
+use openraft::EntryPayload;
+use tokio::sync::{mpsc, oneshot};
+
+use super::writer::Writer;
+use crate::{
+    disk::DirLock,
+    observer::Alarm,
+    types::{Flushed, LogEntry, LogId, Vote},
+};
+
+/// Jobs that wait for the thread.
+pub(crate) const JOBS_MAX: usize = 1024;
+/// Payload bytes after which a batch takes no further append.
+const BATCH_BYTES_MAX: usize = 8 << 20;
+
+/// Answered once the job is durable.
+pub(crate) type Done = oneshot::Sender<io::Result<()>>;
+
+/// What the thread is asked to do.
+pub(crate) enum Job {
+    /// Append entries.
+    Append(Vec<LogEntry>, Flushed),
+    /// Save a vote.
+    Vote(Vote, Done),
+    /// Remove every record after this one.
+    TruncateAfter(Option<LogId>, Done),
+    /// Forget the records up to the first, and keep segments from the second on.
+    Purge(LogId, u64, Done),
+}
+
+/// Starts the thread; it ends when all senders are gone, and lets go of the directory then.
+pub(crate) fn start(
+    writer: Writer,
+    alarm: Arc<Alarm>,
+    lock: Arc<DirLock>,
+) -> io::Result<(mpsc::Sender<Job>, JoinHandle<()>)> {
+    let (sender, receiver) = mpsc::channel(JOBS_MAX);
+    let run = move || {
+        let mut jobs = Jobs { receiver, waiting: VecDeque::new(), writer, alarm, failed: None };
+        jobs.run();
+        drop(jobs);
+        drop(lock);
+    };
+    Ok((sender, std::thread::Builder::new().name("log-writer".to_owned()).spawn(run)?))
+}
+
+struct Jobs {
+    receiver: mpsc::Receiver<Job>,
+    /// Taken from the channel, not yet done; at most one.
+    waiting: VecDeque<Job>,
+    writer: Writer,
+    alarm: Arc<Alarm>,
+    failed: Option<String>,
+}
+
+impl Jobs {
+    fn run(&mut self) {
+        while let Some(job) = self.waiting.pop_front().or_else(|| self.receiver.blocking_recv()) {
+            match job {
+                Job::Append(entries, flushed) => self.append(entries, flushed),
+                Job::Vote(vote, done) => self.answer(done, |writer| writer.save_vote(&vote)),
+                Job::TruncateAfter(keep, done) => self.answer(done, |writer| writer.truncate_after(keep)),
+                Job::Purge(upto, keep_from, done) => self.answer(done, |writer| writer.purge(upto, keep_from)),
+            }
+        }
+    }
+
+    fn append(&mut self, entries: Vec<LogEntry>, flushed: Flushed) {
+        let batch = self.batch(entries, flushed);
+        let result = self.attempt(|writer| writer.append(batch.iter().flat_map(|(entries, _)| entries)));
+        for (_, flushed) in batch {
+            flushed.io_completed(again(&result));
+        }
+    }
+
+    /// An append and those that wait behind it.
+    fn batch(&mut self, entries: Vec<LogEntry>, flushed: Flushed) -> Vec<(Vec<LogEntry>, Flushed)> {
+        let mut bytes = payload_bytes(&entries);
+        let mut batch = vec![(entries, flushed)];
+        while bytes < BATCH_BYTES_MAX {
+            match self.receiver.try_recv() {
+                Ok(Job::Append(entries, flushed)) => {
+                    bytes += payload_bytes(&entries);
+                    batch.push((entries, flushed));
+                }
+                Ok(other) => {
+                    self.waiting.push_back(other);
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+        batch
+    }
+
+    fn answer(&mut self, done: Done, work: impl FnOnce(&mut Writer) -> io::Result<()>) {
+        let result = self.attempt(work);
+        // Whoever asked may be gone; the work is done all the same.
+        done.send(result).ok();
+    }
+
+    fn attempt(&mut self, work: impl FnOnce(&mut Writer) -> io::Result<()>) -> io::Result<()> {
+        if let Some(reason) = &self.failed {
+            return Err(io::Error::other(reason.clone()));
+        }
+        let result = work(&mut self.writer);
+        if let Err(error) = &result {
+            let reason = format!("write log: {error}");
+            self.alarm.raise(&reason);
+            self.failed = Some(reason);
+        }
+        result
+    }
+}
+
+fn payload_bytes(entries: &[LogEntry]) -> usize {
+    let payload = |entry: &LogEntry| match &entry.payload {
+        EntryPayload::Normal(proposal) => proposal.bytes().len(),
+        EntryPayload::Blank | EntryPayload::Membership(_) => 0,
+    };
+    entries.iter().map(payload).sum()
+}
+
+/// The same result for one more who waits.
+fn again(result: &io::Result<()>) -> io::Result<()> {
+    result.as_ref().map(|()| ()).map_err(|error| io::Error::new(error.kind(), error.to_string()))
+}

@@ -1,0 +1,126 @@
+//! The log on disk: records in segment files, synced in batches by one thread, verified when they are read.
+//!
+//! The format is our own because of what it must tell apart: a write torn by a crash is wiped, a damaged record is
+//! never skipped. A general store, asked to open a log with one bit flipped, may well drop that record and all behind
+//! it as if they had never been written.
+
+mod jobs;
+mod open;
+mod reader;
+mod record;
+mod recover;
+mod scan;
+mod segment;
+mod spare;
+mod state;
+mod tail;
+mod writer;
+
+use std::{
+    fmt::Debug,
+    io,
+    ops::RangeBounds,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use openraft::{LogState, RaftLogReader, storage::RaftLogStorage};
+use tokio::sync::{mpsc, oneshot};
+
+use self::{
+    jobs::{Done, Job},
+    reader::Reader,
+};
+use crate::types::{Flushed, LogEntry, LogId, Types, Vote};
+
+pub(crate) use open::{Opened, open};
+
+/// Bytes of a segment. One that is filled in a second at full speed, and written full of zeros in a few dozen
+/// milliseconds.
+pub(crate) const SEGMENT_BYTES: u64 = 16 << 20;
+
+/// The log as the consensus engine sees it.
+pub(crate) struct LogStore {
+    reader: Reader,
+    committed: Arc<Mutex<Option<LogId>>>,
+    /// Segments with records from here on are kept whatever is purged: the older snapshot needs them.
+    keep_from: Arc<AtomicU64>,
+    jobs: mpsc::Sender<Job>,
+}
+
+impl LogStore {
+    async fn send(&self, job: Job) -> io::Result<()> {
+        self.jobs.send(job).await.map_err(|_| io::Error::other("the log's writer has ended"))
+    }
+
+    /// Gives the thread a job and waits until it is durable.
+    async fn wait_for(&self, job: impl FnOnce(Done) -> Job) -> io::Result<()> {
+        let (done, answer) = oneshot::channel();
+        self.send(job(done)).await?;
+        answer.await.map_err(|_| io::Error::other("the log's writer has ended"))?
+    }
+}
+
+impl RaftLogReader<Types> for LogStore {
+    async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + Send>(
+        &mut self,
+        range: RB,
+    ) -> io::Result<Vec<LogEntry>> {
+        self.reader.try_get_log_entries(range).await
+    }
+
+    async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
+        self.reader.read_vote().await
+    }
+}
+
+impl RaftLogStorage<Types> for LogStore {
+    type LogReader = Reader;
+
+    async fn get_log_state(&mut self) -> io::Result<LogState<Types>> {
+        let (last_purged_log_id, last_log_id) = self.reader.tail.ends();
+        Ok(LogState { last_purged_log_id, last_log_id })
+    }
+
+    async fn get_log_reader(&mut self) -> Reader {
+        self.reader.clone()
+    }
+
+    async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
+        self.wait_for(|done| Job::Vote(*vote, done)).await?;
+        *self.reader.vote.lock().unwrap_or_else(PoisonError::into_inner) = Some(*vote);
+        Ok(())
+    }
+
+    /// Kept in memory, and written with the next records: a sync of its own would buy nothing, because what is
+    /// committed is found out again after a restart.
+    async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
+        *self.committed.lock().unwrap_or_else(PoisonError::into_inner) = committed;
+        Ok(())
+    }
+
+    async fn read_committed(&mut self) -> io::Result<Option<LogId>> {
+        Ok(*self.committed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn append<I>(&mut self, entries: I, callback: Flushed) -> io::Result<()>
+    where
+        I: IntoIterator<Item = LogEntry> + Send,
+        I::IntoIter: Send,
+    {
+        let entries: Vec<LogEntry> = entries.into_iter().collect();
+        self.reader.tail.append(&entries);
+        self.send(Job::Append(entries, callback)).await
+    }
+
+    async fn truncate_after(&mut self, keep: Option<LogId>) -> io::Result<()> {
+        self.wait_for(|done| Job::TruncateAfter(keep, done)).await
+    }
+
+    async fn purge(&mut self, upto: LogId) -> io::Result<()> {
+        let keep_from = self.keep_from.load(Ordering::Acquire);
+        self.wait_for(|done| Job::Purge(upto, keep_from, done)).await
+    }
+}

@@ -1,0 +1,105 @@
+//! Brings the log to life: makes or recovers it, and starts its thread.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, atomic::AtomicU64},
+    thread::JoinHandle,
+};
+
+use super::{
+    LogStore, jobs,
+    reader::Reader,
+    recover::{self, Recovered},
+    segment::{self, SegmentHeader},
+    state::LogState,
+    tail::Tail,
+    writer::{Surroundings, Writer},
+};
+use crate::{
+    OpenError,
+    disk::{DirLock, Disk},
+    error::Damage,
+    metrics::Counters,
+    observer::Alarm,
+    types::LogId,
+};
+
+/// A log that runs.
+pub(crate) struct Opened {
+    /// For the consensus engine.
+    pub store: LogStore,
+    /// The last record that is gone, and the last one that is there.
+    pub ends: (Option<LogId>, Option<LogId>),
+    /// See [`LogStore`]; 0 keeps every segment.
+    pub keep_from: Arc<AtomicU64>,
+    /// Ends when the store is gone.
+    pub thread: JoinHandle<()>,
+}
+
+/// Opens the log in `dir`, and makes it if the directory is not `known` to have one.
+///
+/// # Errors
+/// When it is damaged, or cannot be read or written.
+pub(crate) fn open(
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    known: bool,
+    segment_bytes: u64,
+    counters: Arc<Counters>,
+    alarm: Arc<Alarm>,
+    lock: Arc<DirLock>,
+) -> Result<Opened, OpenError> {
+    disk.create_dir(&dir).map_err(OpenError::write(&dir))?;
+    let state = load_or_make(&*disk, &dir, known)?;
+    let found = recover::recover(&*disk, &dir, &state)?;
+    let tail = Arc::new(Tail::new(found.purged, found.places.clone()));
+    let committed = Arc::new(Mutex::new(committed(&tail, &found)));
+    let around = Surroundings {
+        disk: Arc::clone(&disk),
+        dir: dir.clone(),
+        segment_bytes,
+        tail: Arc::clone(&tail),
+        committed: Arc::clone(&committed),
+        counters,
+    };
+    let writer = Writer::new(around, state, &found).map_err(OpenError::write(&dir))?;
+    let (jobs, thread) = jobs::start(writer, alarm, lock).map_err(OpenError::write(&dir))?;
+    let keep_from = Arc::new(AtomicU64::new(0));
+    let ends = tail.ends();
+    let reader = Reader { disk, dir, tail, vote: Arc::new(Mutex::new(state.vote())) };
+    let store = LogStore { reader, committed, keep_from: Arc::clone(&keep_from), jobs };
+    Ok(Opened { store, ends, keep_from, thread })
+}
+
+fn load_or_make(disk: &dyn Disk, dir: &Path, known: bool) -> Result<LogState, OpenError> {
+    if let Some(state) = LogState::load(disk, dir)? {
+        return Ok(state);
+    }
+    let path = LogState::path(dir);
+    if known {
+        return Err(Damage::new(&path, "it is missing").into());
+    }
+    let state = LogState::default();
+    if recover::list(disk, dir)?.is_empty() {
+        make_first(disk, dir).map_err(OpenError::write(dir))?;
+    }
+    // What an interrupted first start left is empty. A log with records has lost its state file.
+    if !recover::recover(disk, dir, &state)?.places.is_empty() {
+        return Err(Damage::new(&path, "it is missing").into());
+    }
+    state.save(disk, dir).map_err(OpenError::write(&path))?;
+    Ok(state)
+}
+
+fn make_first(disk: &dyn Disk, dir: &Path) -> std::io::Result<()> {
+    let spare = dir.join("spare");
+    let mut file = disk.create(&spare)?;
+    file.write_at(&SegmentHeader { first: 0, previous: None, anew: false }.encode(), 0)?;
+    file.sync()?;
+    disk.rename(&spare, &segment::path(dir, 0))?;
+    disk.sync_dir(dir)
+}
+
+fn committed(tail: &Tail, found: &Recovered) -> Option<LogId> {
+    found.committed.checked_sub(1).and_then(|index| tail.name(index)).or(found.purged)
+}

@@ -1,0 +1,200 @@
+//! One snapshot as a file: a preamble, a header, and the store as the model writes it.
+//!
+//! ```text
+//!  0  magic "BERTHIMG"       16  payload bytes u64    28  crc32c of bytes 0..28
+//!  8  version u32            24  crc32c of payload    32  header (CBOR), crc32c of header, payload
+//! 12  header bytes u32
+//! ```
+//!
+//! Numbers are little-endian. The preamble is written last, when the payload is known; before that the file has another
+//! name.
+
+use std::{
+    io::{self, Read, Write},
+    path::Path,
+};
+
+use berth_model::{Index, store::Store};
+use minicbor::{Decode, Encode};
+
+use crate::{
+    OpenError,
+    disk::{Disk, DiskFile},
+    error::Damage,
+    membership::StoredMembers,
+    types::{LogId, StoredMembership, log_id, term_of},
+};
+
+const MAGIC: [u8; 8] = *b"BERTHIMG";
+const VERSION: u32 = 1;
+const PREAMBLE_BYTES: usize = 32;
+const CRC_BYTES: usize = 4;
+/// Memberships are small; more than this is damage.
+const HEADER_BYTES_MAX: u32 = 1 << 20;
+/// Written and read at once.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// What a snapshot covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Meta {
+    /// The last record in it.
+    pub last: LogId,
+    /// The last membership in it.
+    pub membership: StoredMembership,
+}
+
+#[derive(Encode, Decode)]
+struct Header {
+    #[n(0)]
+    term: u64,
+    #[n(1)]
+    log_index: u64,
+    #[n(2)]
+    index: Index,
+    #[n(3)]
+    membership: StoredMembers,
+}
+
+/// Writes a snapshot to a new file at `path`. Durable when it returns, but for the file's name.
+pub(crate) fn write(disk: &dyn Disk, path: &Path, meta: &Meta, store: &Store) -> io::Result<()> {
+    let header = Header {
+        term: term_of(&meta.last),
+        log_index: meta.last.index(),
+        index: store.index(),
+        membership: StoredMembers::of(&meta.membership),
+    };
+    let header = minicbor::to_vec(header).expect("encoding to memory does not fail");
+    let file = disk.create(path)?;
+    let mut out = Out { file, at: PREAMBLE_BYTES as u64, buffer: Vec::with_capacity(BUFFER_BYTES), crc: 0 };
+    out.write_all(&header)?;
+    out.write_all(&crc32c::crc32c(&header).to_le_bytes())?;
+    out.flush()?;
+    let (start, _) = (out.at, std::mem::take(&mut out.crc));
+    berth_model::store::snapshot::write(store, &mut out)?;
+    out.flush()?;
+    let preamble = Preamble { header_bytes: header.len() as u32, payload_bytes: out.at - start, payload_crc: out.crc };
+    out.file.write_at(&preamble.encode(), 0)?;
+    out.file.sync()
+}
+
+/// Reads a snapshot and checks every byte of it.
+///
+/// # Errors
+/// [`OpenError::Damaged`] when it is not what was written, [`OpenError::Read`] when the disk fails.
+pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<(Meta, Store), OpenError> {
+    let mut file = disk.stream(path).map_err(OpenError::read(path))?;
+    read_from(&mut file).map_err(|what| Damage::new(path, what).into())
+}
+
+fn read_from(file: &mut dyn Read) -> Result<(Meta, Store), String> {
+    let text = |error: io::Error| error.to_string();
+    let mut bytes = [0; PREAMBLE_BYTES];
+    file.read_exact(&mut bytes).map_err(text)?;
+    let preamble = Preamble::decode(&bytes)?;
+    let mut header = vec![0; preamble.header_bytes as usize + CRC_BYTES];
+    file.read_exact(&mut header).map_err(text)?;
+    let (header, crc) = header.split_at(preamble.header_bytes as usize);
+    if crc != crc32c::crc32c(header).to_le_bytes() {
+        return Err("the checksum of its header does not match".to_owned());
+    }
+    let header: Header = minicbor::decode(header).map_err(|error| error.to_string())?;
+    let store = read_store(file, &preamble)?;
+    if store.index() != header.index {
+        return Err(format!("it holds the state at index {}, not at {}", store.index(), header.index));
+    }
+    let last = log_id(header.term, header.log_index);
+    Ok((Meta { last, membership: header.membership.into_stored()? }, store))
+}
+
+fn read_store(file: &mut dyn Read, preamble: &Preamble) -> Result<Store, String> {
+    let mut payload = In { file: file.take(preamble.payload_bytes), crc: 0 };
+    let mut buffered = io::BufReader::with_capacity(BUFFER_BYTES, &mut payload);
+    let store = berth_model::store::snapshot::read(&mut buffered).map_err(|error| error.to_string())?;
+    // What follows the store must not be there, and is read so that the checksum and the length say so.
+    let more = io::copy(&mut buffered, &mut io::sink()).map_err(|error| error.to_string())?;
+    if more > 0 || payload.file.limit() > 0 || payload.crc != preamble.payload_crc {
+        return Err("the checksum of its payload does not match".to_owned());
+    }
+    match payload.file.into_inner().read(&mut [0]) {
+        Ok(0) => Ok(store),
+        _ => Err("it goes on where it should end".to_owned()),
+    }
+}
+
+struct Preamble {
+    header_bytes: u32,
+    payload_bytes: u64,
+    payload_crc: u32,
+}
+
+impl Preamble {
+    fn encode(&self) -> [u8; PREAMBLE_BYTES] {
+        let mut out = [0; PREAMBLE_BYTES];
+        out[..8].copy_from_slice(&MAGIC);
+        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        out[12..16].copy_from_slice(&self.header_bytes.to_le_bytes());
+        out[16..24].copy_from_slice(&self.payload_bytes.to_le_bytes());
+        out[24..28].copy_from_slice(&self.payload_crc.to_le_bytes());
+        let crc = crc32c::crc32c(&out[..28]);
+        out[28..].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    fn decode(bytes: &[u8; PREAMBLE_BYTES]) -> Result<Self, String> {
+        let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        if bytes[..8] != MAGIC {
+            return Err("it is not a snapshot".to_owned());
+        }
+        if number(28) != crc32c::crc32c(&bytes[..28]) {
+            return Err("the checksum of its preamble does not match".to_owned());
+        }
+        if number(8) != VERSION {
+            return Err(format!("it has format {}, this server knows {VERSION}", number(8)));
+        }
+        if number(12) > HEADER_BYTES_MAX {
+            return Err("its header is too large".to_owned());
+        }
+        let payload_bytes = u64::from(number(16)) | u64::from(number(20)) << 32;
+        Ok(Self { header_bytes: number(12), payload_bytes, payload_crc: number(24) })
+    }
+}
+
+/// Writes to a file in large pieces and sums up what it writes.
+struct Out {
+    file: Box<dyn DiskFile>,
+    at: u64,
+    buffer: Vec<u8>,
+    crc: u32,
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.write_at(&self.buffer, self.at)?;
+        self.crc = crc32c::crc32c_append(self.crc, &self.buffer);
+        self.at += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+/// Sums up what is read.
+struct In<R> {
+    file: io::Take<R>,
+    crc: u32,
+}
+
+impl<R: Read> Read for In<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.crc = crc32c::crc32c_append(self.crc, &buffer[..read]);
+        Ok(read)
+    }
+}

@@ -1,0 +1,27 @@
+# A container that serves a page, on a port that the scheduler picks.
+#
+# The image is a directory on the node, below one of the agent's --image-dirs. `scripts/demo` makes this one
+# from a busybox that is linked statically.
+job "web" {
+  group "front" {
+    network {
+      port "http" {}
+    }
+
+    task "httpd" {
+      driver = "container"
+
+      config {
+        image   = "/srv/images/busybox"
+        command = "/bin/sh"
+        args    = ["-c", "echo \"serving at $NOMAD_ADDR_http\"; exec httpd -f -v -p $NOMAD_ADDR_http -h /www"]
+        ports   = ["http"]
+      }
+
+      resources {
+        cpu    = 50
+        memory = 16
+      }
+    }
+  }
+}
