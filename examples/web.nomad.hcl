@@ -11,6 +11,9 @@ job "web" {
     task "httpd" {
       driver = "container"
 
+      # The first process of a container takes no SIGTERM that it does not ask for; httpd does not.
+      kill_timeout = "500ms"
+
       config {
         image   = "/srv/images/busybox"
         command = "/bin/sh"

@@ -31,7 +31,8 @@ fn prefixed(arg: &OsString) -> OsString {
 fn is_long(arg: &OsString, long_flags: &BTreeSet<String>) -> bool {
     let Some(name) = arg.to_str().and_then(|arg| arg.strip_prefix('-')) else { return false };
     let name = name.split_once('=').map_or(name, |(name, _)| name);
-    let misspelt = || name.len() > CLUSTER_CHARS_MAX && nearest(name, long_flags.iter().map(String::as_str)).is_some();
+    let misspelt =
+        || name.len() > CLUSTER_CHARS_MAX && nearest(name, long_flags.iter().map(String::as_str)).is_some();
     !name.starts_with('-') && name.len() > 1 && (long_flags.contains(name) || misspelt())
 }
 

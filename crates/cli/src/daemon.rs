@@ -33,7 +33,8 @@ pub fn host_name() -> String {
 }
 
 fn log_to_stderr(level: LevelFilter) {
-    let colors = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let colors =
+        io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     tracing_subscriber::fmt().with_writer(io::stderr).with_max_level(level).with_ansi(colors).init();
 }
 
@@ -61,5 +62,11 @@ impl StopSignal {
             _ = self.terminate.recv() => {}
             _ = self.hangup.recv() => {}
         }
+    }
+
+    /// Waits until a person insists, at the keyboard. Other requests to end may well come twice, from a process group
+    /// and its leader.
+    pub async fn wait_for_insistence(&mut self) {
+        self.interrupt.recv().await;
     }
 }

@@ -34,10 +34,16 @@ impl Global {
 
     /// Refuses them on a command that talks to no server.
     pub fn refuse(&self) -> Result<(), Failure> {
-        let given = self.address.as_ref().map(|_| "--address").or(self.namespace.as_ref().map(|_| "--namespace"));
+        let given =
+            self.address.as_ref().map(|_| "--address").or(self.namespace.as_ref().map(|_| "--namespace"));
         let Some(flag) = given else { return Ok(()) };
-        Err(Failure::new(Exit::Usage, format!("{flag} is for commands that talk to a server, and this one runs one"))
-            .help("where it listens is said by --http-addr and --agent-addr, where an agent connects by --servers"))
+        Err(Failure::new(
+            Exit::Usage,
+            format!("{flag} is for commands that talk to a server, and this one runs one"),
+        )
+        .help(
+            "where it listens is said by --http-addr and --agent-addr, where an agent connects by --servers",
+        ))
     }
 
     fn namespace(&self) -> String {
@@ -47,6 +53,7 @@ impl Global {
 
 /// The flag, or the first variable that says something, or the default.
 fn given(flag: Option<&String>, variables: [&str; 2], default: &str) -> String {
-    let from_environment = || variables.iter().filter_map(|name| std::env::var(name).ok()).find(|value| !value.is_empty());
+    let from_environment =
+        || variables.iter().filter_map(|name| std::env::var(name).ok()).find(|value| !value.is_empty());
     flag.cloned().or_else(from_environment).unwrap_or_else(|| default.to_owned())
 }

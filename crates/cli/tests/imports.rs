@@ -39,7 +39,11 @@ fn imports() -> BTreeMap<String, Vec<String>> {
 fn crates_import_only_what_the_table_allows() {
     let (table, imports) = (table(), imports());
     let names = |map: &BTreeMap<String, Vec<String>>| map.keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(&table), names(&imports), "the table in ARCHITECTURE.md names other crates than there are");
+    assert_eq!(
+        names(&table),
+        names(&imports),
+        "the table in ARCHITECTURE.md names other crates than there are"
+    );
     for (name, used) in imports {
         for import in used {
             assert!(

@@ -9,10 +9,12 @@
 //! What lies in a data directory: `lock`; `server` (whose it is); `log/state` (vote and newest segment);
 //! `log/<first index>.log`; `snapshots/<last index>-<term>.snap`.
 
+mod answer;
 mod config;
 mod disk;
 mod error;
 mod handle;
+mod leadership;
 mod log;
 mod machine;
 mod membership;

@@ -4,10 +4,10 @@ use std::future::Future;
 
 use openraft::{
     RaftNetworkFactory, RaftNetworkV2,
-    alias::{SnapshotOf, VoteOf},
     errors::{RPCError, ReplicationClosed, StreamingError, Unreachable},
     network::RPCOption,
     raft::{AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, VoteRequest, VoteResponse},
+    type_config::alias::{SnapshotOf, VoteOf},
 };
 
 use crate::{

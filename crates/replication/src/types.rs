@@ -10,25 +10,43 @@ use berth_model::{
     event::Applied,
 };
 use bytes::Bytes;
-use openraft::impls::{OneshotResponder, leader_id_std};
+use openraft::{
+    impls::{BoxedErrorSource, InlineBatch, TokioRuntime},
+    vote::leader_id_std,
+};
 
-openraft::declare_raft_types!(
-    /// Standard Raft: at most one leader a term, so that a term and an index name a record.
-    pub(crate) Types:
-        D = Proposal,
-        R = Option<Applied>,
-        NodeId = u64,
-        Node = Peer,
-        LeaderId = leader_id_std::LeaderId<u64, u64>,
-        Responder<T> = OneshotResponder<Self, T> where T: Send + 'static,
-);
+/// Standard Raft: at most one leader a term, so that a term and an index name a record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Types;
 
-pub(crate) type LogId = openraft::alias::LogIdOf<Types>;
-pub(crate) type LogEntry = openraft::alias::EntryOf<Types>;
+impl openraft::RaftTypeConfig for Types {
+    type D = Proposal;
+    type R = Option<Applied>;
+    type NodeId = u64;
+    type Node = Peer;
+    type Term = u64;
+    type LeaderId = leader_id_std::LeaderId<u64, u64>;
+    type Vote = openraft::Vote<Self::LeaderId>;
+    type Payload = Payload;
+    type Entry = openraft::Entry<leader_id_std::CommittedLeaderId<u64>, Payload>;
+    type AsyncRuntime = TokioRuntime;
+    type Responder<T>
+        = crate::answer::Answer<T>
+    where
+        T: Send + 'static;
+    type Batch<T>
+        = InlineBatch<T>
+    where
+        T: Send + 'static;
+    type ErrorSource = BoxedErrorSource;
+}
+
+pub(crate) type LogId = openraft::type_config::alias::LogIdOf<Types>;
+pub(crate) type LogEntry = openraft::type_config::alias::EntryOf<Types>;
 pub(crate) type Payload = openraft::EntryPayload<Proposal, u64, Peer>;
-pub(crate) type Vote = openraft::alias::VoteOf<Types>;
+pub(crate) type Vote = openraft::type_config::alias::VoteOf<Types>;
 pub(crate) type Membership = openraft::Membership<u64, Peer>;
-pub(crate) type StoredMembership = openraft::alias::StoredMembershipOf<Types>;
+pub(crate) type StoredMembership = openraft::type_config::alias::StoredMembershipOf<Types>;
 pub(crate) type Flushed = openraft::storage::IOFlushed<Types>;
 pub(crate) type Raft = openraft::Raft<Types, crate::machine::Machine>;
 

@@ -22,7 +22,11 @@ pub fn run(settings: &Settings) -> Result<(), Failure> {
 }
 
 /// The agent's share of the settings.
-pub(super) fn config(settings: &Settings, data_dir: &Path, servers: Vec<String>) -> Result<AgentConfig, Failure> {
+pub(super) fn config(
+    settings: &Settings,
+    data_dir: &Path,
+    servers: Vec<String>,
+) -> Result<AgentConfig, Failure> {
     let node = &settings.node;
     Ok(AgentConfig {
         node_name: node.name.clone(),

@@ -38,7 +38,11 @@ fn config(settings: &Settings, data_dir: &Path) -> ServerConfig {
         data_dir: data_dir.to_owned(),
         http_addr: settings.http_addr,
         agent_addr: settings.agent_addr,
-        name: if settings.server_name.is_empty() { daemon::host_name() } else { settings.server_name.clone() },
+        name: if settings.server_name.is_empty() {
+            daemon::host_name()
+        } else {
+            settings.server_name.clone()
+        },
         region: settings.region.clone(),
         datacenter: settings.datacenter.clone(),
         planners: settings.planners as usize,

@@ -29,7 +29,11 @@ pub struct Change<'a> {
 }
 
 /// Follows the consequences of a change until the goal is reached, or cannot be.
-pub async fn follow(remote: &Remote, change: &Change<'_>, mut progress: Progress) -> Result<Progress, Failure> {
+pub async fn follow(
+    remote: &Remote,
+    change: &Change<'_>,
+    mut progress: Progress,
+) -> Result<Progress, Failure> {
     let mut frames = remote.job_events(change.job, change.index).await?;
     let mut screen = Screen::new(change.since);
     while !progress.is_settled() {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::http::{Allocation, AllocationStub, Evaluation, Event, TaskState};
+use berth_api::http::{Allocation, AllocationStub, Evaluation, Event, PlacementMetric, TaskState};
 use serde::de::DeserializeOwned;
 
-/// Kinds of task events that tell of trouble.
-const TROUBLE: &[&str] = &["Driver Failure", "Setup Failure", "Terminated", "Restarting", "Not Restarting"];
+/// Kinds of task events that say what went wrong; others say what is done about it.
+const TROUBLE: &[&str] = &["Driver Failure", "Setup Failure", "Terminated"];
 
 /// What is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +103,11 @@ impl Progress {
         self.eval.as_ref()
     }
 
+    /// What the evaluation could not place, if anything, by group.
+    pub fn unplaced(&self) -> Option<&BTreeMap<String, PlacementMetric>> {
+        self.eval.as_ref()?.failed_tg_allocs.as_ref().filter(|failures| !failures.is_empty())
+    }
+
     /// The allocations, by id.
     pub fn allocs(&self) -> &BTreeMap<String, Followed> {
         &self.allocs
@@ -154,7 +159,11 @@ fn trouble(tasks: Option<&BTreeMap<String, TaskState>>) -> Option<String> {
         .filter_map(|(name, task)| Some((name, task.events.iter().rfind(|event| is_trouble(&event.kind))?)))
         .max_by_key(|(_, event)| event.time)?;
     let said = if event.display_message.is_empty() { &event.message } else { &event.display_message };
-    Some(if said.is_empty() { format!("{name}: {}", event.kind) } else { format!("{name}: {}: {said}", event.kind) })
+    Some(if said.is_empty() {
+        format!("{name}: {}", event.kind)
+    } else {
+        format!("{name}: {}: {said}", event.kind)
+    })
 }
 
 fn is_trouble(kind: &str) -> bool {
@@ -181,7 +190,10 @@ mod tests {
     }
 
     fn alloc(id: &str, eval: &str, status: &str, index: u64) -> Event {
-        event("Allocation", &json!({ "ID": id, "EvalID": eval, "ClientStatus": status, "ModifyIndex": index }))
+        event(
+            "Allocation",
+            &json!({ "ID": id, "EvalID": eval, "ClientStatus": status, "ModifyIndex": index }),
+        )
     }
 
     #[test]

@@ -83,8 +83,8 @@ fn frame(progress: &Progress, columns: usize) -> Vec<String> {
 }
 
 fn cells(id: &str, alloc: &Followed) -> [String; 5] {
-    let [name, node, status, trouble] = [&alloc.name, &alloc.node, &alloc.status, &alloc.trouble]
-        .map(|text| clean(text).into_owned());
+    let [name, node, status, trouble] =
+        [&alloc.name, &alloc.node, &alloc.status, &alloc.trouble].map(|text| clean(text).into_owned());
     [short_id(id), name, node, status, trouble]
 }
 
@@ -95,8 +95,13 @@ fn counts(progress: &Progress) -> String {
         *by_status.entry(&alloc.status).or_default() += 1;
     }
     if by_status.is_empty() {
-        return if progress.is_planned() { "nothing to place".into() } else { "waiting for its evaluation".into() };
+        return match (progress.is_planned(), progress.unplaced()) {
+            (false, _) => "waiting for its evaluation".into(),
+            (true, None) => "nothing to do".into(),
+            (true, Some(_)) => "nothing placed".into(),
+        };
     }
-    let states: Vec<_> = by_status.iter().map(|(status, number)| format!("{number} {}", clean(status))).collect();
+    let states: Vec<_> =
+        by_status.iter().map(|(status, number)| format!("{number} {}", clean(status))).collect();
     format!("{}: {}", count(progress.allocs().len(), "allocation"), states.join(", "))
 }

@@ -23,6 +23,9 @@ impl Fields {
     /// One line each.
     pub fn render(&self) -> String {
         let width = self.0.iter().map(|(name, _)| name.width()).max().unwrap_or(0);
-        self.0.iter().map(|(name, value)| format!("{name:width$}  {value}").trim_end().to_owned() + "\n").collect()
+        self.0
+            .iter()
+            .map(|(name, value)| format!("{name:width$}  {value}").trim_end().to_owned() + "\n")
+            .collect()
     }
 }

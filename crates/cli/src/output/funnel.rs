@@ -32,7 +32,11 @@ fn funnel(group: &str, metric: &PlacementMetric) -> String {
 }
 
 fn nodes(number: u32) -> String {
-    if number == 0 { "no node is".into() } else { format!("{} {}", count(number as usize, "node"), is(number)) }
+    if number == 0 {
+        "no node is".into()
+    } else {
+        format!("{} {}", count(number as usize, "node"), is(number))
+    }
 }
 
 fn is(number: u32) -> &'static str {
@@ -63,10 +67,13 @@ mod tests {
 
     #[test]
     fn without_a_node_there_is_nothing_more_to_say() {
-        check(PlacementMetric::default(), &expect![[r#"
+        check(
+            PlacementMetric::default(),
+            &expect![[r#"
             group web: 1 allocation cannot be placed
               no node is ready and eligible
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
@@ -75,13 +82,18 @@ mod tests {
             nodes_considered: 40,
             nodes_evaluated: 12,
             nodes_filtered: 11,
-            constraint_filtered: by_reason(&[("missing driver `exec`", 1), ("${attr.kernel.name} = linux", 10)]),
+            constraint_filtered: by_reason(&[
+                ("missing driver `exec`", 1),
+                ("${attr.kernel.name} = linux", 10),
+            ]),
             nodes_exhausted: 1,
             dimension_exhausted: by_reason(&[("memory", 1)]),
             coalesced_failures: 2,
             ..PlacementMetric::default()
         };
-        check(metric, &expect![[r#"
+        check(
+            metric,
+            &expect![[r#"
             group web: 3 allocations cannot be placed
               40 nodes are ready and eligible
               12 nodes are in the job's node pool and datacenters
@@ -90,6 +102,7 @@ mod tests {
                  1  missing driver `exec`
               1 node is without room
                 1  memory
-        "#]]);
+        "#]],
+        );
     }
 }

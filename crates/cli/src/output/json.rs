@@ -16,7 +16,11 @@ pub enum Format {
 
 impl Format {
     /// Prints the value as JSON, or as the text that `table` makes of it.
-    pub fn print<T: Serialize + ?Sized>(self, value: &T, table: impl FnOnce(&T) -> String) -> Result<(), Failure> {
+    pub fn print<T: Serialize + ?Sized>(
+        self,
+        value: &T,
+        table: impl FnOnce(&T) -> String,
+    ) -> Result<(), Failure> {
         let text = match self {
             Self::Table => table(value),
             Self::Json => pretty(value)?,

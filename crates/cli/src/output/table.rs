@@ -56,12 +56,15 @@ impl Table {
     }
 
     fn widths(&self, available: Option<usize>) -> Vec<usize> {
-        let mut widths: Vec<usize> =
-            (0..self.columns.len()).map(|at| self.rows.iter().map(|row| row[at].width()).max().unwrap_or(0)).collect();
+        let mut widths: Vec<usize> = (0..self.columns.len())
+            .map(|at| self.rows.iter().map(|row| row[at].width()).max().unwrap_or(0))
+            .collect();
         let Some(available) = available else { return widths };
         let gaps = GAP.len() * widths.len().saturating_sub(1);
         while widths.iter().sum::<usize>() + gaps > available {
-            let Some(widest) = widths.iter_mut().max().filter(|width| **width > COLUMN_WIDTH_MIN) else { break };
+            let Some(widest) = widths.iter_mut().max().filter(|width| **width > COLUMN_WIDTH_MIN) else {
+                break;
+            };
             *widest -= 1;
         }
         widths
@@ -69,7 +72,8 @@ impl Table {
 
     fn line(&self, row: &[String], widths: &[usize]) -> String {
         let cells = row.iter().zip(&self.columns).zip(widths);
-        let cells: Vec<_> = cells.map(|((cell, align), width)| padded(&cut(cell, *width), *align, *width)).collect();
+        let cells: Vec<_> =
+            cells.map(|((cell, align), width)| padded(&cut(cell, *width), *align, *width)).collect();
         format!("{}\n", cells.join(GAP).trim_end())
     }
 }
@@ -103,7 +107,8 @@ mod tests {
     use super::*;
 
     fn sample() -> Table {
-        let mut table = Table::new(&[("id", Align::Left), ("count", Align::Right), ("description", Align::Left)]);
+        let mut table =
+            Table::new(&[("id", Align::Left), ("count", Align::Right), ("description", Align::Left)]);
         table.row(["web".into(), "2".into(), "serves pages to everyone who asks for them politely".into()]);
         table.row(["batch-\u{1b}[1m".into(), "12000".into(), "日本語".into()]);
         table
@@ -125,6 +130,7 @@ mod tests {
             ID          COUNT  DESCRIPTION
             web             2  serves pages to ever…
             batch-�[1m  12000  日本語
-        "#]].assert_eq(&sample().render(Some(40)));
+        "#]]
+        .assert_eq(&sample().render(Some(40)));
     }
 }

@@ -20,7 +20,9 @@ impl Remote {
             return Ok(id.to_owned());
         }
         let found: Vec<AllocationStub> = self.get(&self.beginning("/v1/allocations", id)).await?;
-        let describe = |alloc: &AllocationStub| (alloc.id.clone(), vec![alloc.name.clone(), alloc.client_status.clone()]);
+        let describe = |alloc: &AllocationStub| {
+            (alloc.id.clone(), vec![alloc.name.clone(), alloc.client_status.clone()])
+        };
         only("allocation", id, found.iter().map(describe).collect())
     }
 
@@ -61,8 +63,9 @@ impl Remote {
 fn only(what: &str, id: &str, mut candidates: Vec<(String, Vec<String>)>) -> Result<String, Failure> {
     let id = clean(id);
     match candidates.len() {
-        0 => Err(Failure::new(Exit::NotFound, format!("no {what} has an id that begins with `{id}`"))
-            .help(format!("`berth {} status` lists what there is", if what == "allocation" { "job" } else { what }))),
+        0 => Err(Failure::new(Exit::NotFound, format!("no {what} has an id that begins with `{id}`")).help(
+            format!("`berth {} status` lists what there is", if what == "allocation" { "job" } else { what }),
+        )),
         1 => Ok(candidates.remove(0).0),
         _ => Err(Failure::new(Exit::Usage, ambiguous(what, &id, candidates))),
     }
@@ -82,8 +85,10 @@ pub fn only_task<'a>(tasks: &[&'a str], asked: Option<&'a str>) -> Result<&'a st
     let known = || tasks.iter().map(|task| format!("`{}`", clean(task))).collect::<Vec<_>>().join(", ");
     match (asked, tasks) {
         (Some(asked), _) if tasks.contains(&asked) => Ok(asked),
-        (Some(asked), _) => Err(Failure::new(Exit::NotFound, format!("no task `{}` in this allocation", clean(asked)))
-            .help(format!("its tasks are {}", known()))),
+        (Some(asked), _) => {
+            Err(Failure::new(Exit::NotFound, format!("no task `{}` in this allocation", clean(asked)))
+                .help(format!("its tasks are {}", known())))
+        }
         (None, [only]) => Ok(only),
         (None, _) => Err(Failure::new(Exit::Usage, "the allocation has more than one task: say which one")
             .help(format!("its tasks are {}", known()))),
@@ -106,12 +111,14 @@ mod tests {
         expect![[r#"
             error: no allocation has an id that begins with `1a`
               help: `berth job status` lists what there is
-        "#]].assert_eq(&only("allocation", "1a", vec![]).unwrap_err().to_string());
+        "#]]
+        .assert_eq(&only("allocation", "1a", vec![]).unwrap_err().to_string());
         expect![[r#"
             error: `1` may be any of these: write more of the node's id
             1a2b  web.front[1]  running
             1fff  web.front[1]  running
-        "#]].assert_eq(&only("node", "1", vec![candidate("1a2b"), candidate("1fff")]).unwrap_err().to_string());
+        "#]]
+        .assert_eq(&only("node", "1", vec![candidate("1a2b"), candidate("1fff")]).unwrap_err().to_string());
     }
 
     #[test]

@@ -3,8 +3,8 @@
 mod lookup;
 
 use berth_api::http::{
-    Address, Allocation, AllocationStub, AllocStopped, Client, Evaluation, EventFrame, JobDeregistered, JobRegister,
-    JobRegistered, JobStub, JobSummary, Lines, Node, NodeStub, StreamFrame, Target,
+    Address, AllocStopped, Allocation, AllocationStub, Client, Evaluation, EventFrame, JobDeregistered,
+    JobRegister, JobRegistered, JobStub, JobSummary, Lines, Node, NodeStub, StreamFrame, Target,
 };
 use berth_model::job::Job;
 use serde::de::DeserializeOwned;
@@ -52,7 +52,8 @@ pub enum LogStart {
 impl Remote {
     /// The server at that address.
     pub fn new(address: &str, namespace: &str) -> Result<Self, Failure> {
-        let address: Address = address.parse().map_err(|error| Failure::new(Exit::Usage, format!("{error}")))?;
+        let address: Address =
+            address.parse().map_err(|error| Failure::new(Exit::Usage, format!("{error}")))?;
         Ok(Self { client: Client::new(address), namespace: namespace.to_owned() })
     }
 
@@ -154,7 +155,9 @@ impl Remote {
         let answer = self.client.get(target).await?;
         if answer.unconfirmed_nodes > 0 {
             let nodes = answer.unconfirmed_nodes;
-            output::tell(&format!("note: not yet confirmed by its node: what is said of {nodes} of the nodes"));
+            output::tell(&format!(
+                "note: not yet confirmed by its node: what is said of {nodes} of the nodes"
+            ));
         }
         Ok(answer.value)
     }

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, builder::BoolishValueParser, parser::ValueSource};
+use clap::{
+    Arg, ArgMatches, Args, Command, FromArgMatches, builder::BoolishValueParser, parser::ValueSource,
+};
 
 use super::{
     Role, Settings, load,
@@ -60,7 +62,8 @@ impl<const SERVER: bool, const AGENT: bool> Args for SettingArgs<SERVER, AGENT> 
 
 impl<const SERVER: bool, const AGENT: bool> FromArgMatches for SettingArgs<SERVER, AGENT> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let given = table::of(Self::ROLE).filter_map(|setting| Some((setting.name, from_args(setting, matches)?)));
+        let given =
+            table::of(Self::ROLE).filter_map(|setting| Some((setting.name, from_args(setting, matches)?)));
         Ok(Self { config: matches.get_one::<PathBuf>("config").cloned(), given: given.collect() })
     }
 

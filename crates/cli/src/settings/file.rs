@@ -33,8 +33,9 @@ pub(super) fn read(path: &Path, role: Role) -> Result<BTreeMap<&'static str, Fro
 }
 
 fn parse(source: &str, file: &str, role: Role) -> Result<BTreeMap<&'static str, FromFile>, Failure> {
-    let table = DeTable::parse(source)
-        .map_err(|error| Failure::new(Exit::Usage, format!("{file} is not TOML\n{}", error.to_string().trim_end())))?;
+    let table = DeTable::parse(source).map_err(|error| {
+        Failure::new(Exit::Usage, format!("{file} is not TOML\n{}", error.to_string().trim_end()))
+    })?;
     let mut found = BTreeMap::new();
     for (key, value) in table.into_inner() {
         let line = line_of(source, key.span().start);
@@ -45,8 +46,8 @@ fn parse(source: &str, file: &str, role: Role) -> Result<BTreeMap<&'static str, 
         if !setting.roles.contains(&role) {
             return Err(failure(format!("`{}` is not a setting of {role}", setting.name)));
         }
-        let values =
-            values(setting, &value).ok_or_else(|| failure(format!("`{}` takes {}", setting.name, expected(setting))))?;
+        let values = values(setting, &value)
+            .ok_or_else(|| failure(format!("`{}` takes {}", setting.name, expected(setting))))?;
         found.insert(setting.name, FromFile { line, values });
     }
     Ok(found)
@@ -68,7 +69,9 @@ fn values(setting: &Setting, value: &Spanned<DeValue<'_>>) -> Option<Vec<String>
         (Form::Switch, DeValue::Boolean(on)) => Some(vec![on.to_string()]),
         (Form::List(_), DeValue::Array(items)) => items.iter().map(|item| scalar(item.get_ref())).collect(),
         (Form::Map, DeValue::Table(pairs)) => {
-            let pair = |(key, value): (&Spanned<_>, &Spanned<_>)| Some(format!("{}={}", key.get_ref(), scalar(value.get_ref())?));
+            let pair = |(key, value): (&Spanned<_>, &Spanned<_>)| {
+                Some(format!("{}={}", key.get_ref(), scalar(value.get_ref())?))
+            };
             pairs.iter().map(pair).collect()
         }
         _ => None,
@@ -104,7 +107,10 @@ mod tests {
 
     fn check(source: &str, role: Role, expected: &Expect) {
         expected.assert_eq(&match parse(source, "berth.toml", role) {
-            Ok(found) => found.iter().map(|(name, from)| format!("{name} {:?} line {}\n", from.values, from.line)).collect(),
+            Ok(found) => found
+                .iter()
+                .map(|(name, from)| format!("{name} {:?} line {}\n", from.values, from.line))
+                .collect(),
             Err(failure) => failure.to_string(),
         });
     }
@@ -126,30 +132,54 @@ mod tests {
 
     #[test]
     fn mistakes_name_key_file_and_line() {
-        check("\ndata_dir = \"x\"", Role::Server, &expect![[r#"
+        check(
+            "\ndata_dir = \"x\"",
+            Role::Server,
+            &expect![[r#"
             error: berth.toml:2: unknown setting `data_dir`
               help: did you mean `data-dir`?
-        "#]]);
-        check("zebra = 1", Role::Server, &expect![[r#"
+        "#]],
+        );
+        check(
+            "zebra = 1",
+            Role::Server,
+            &expect![[r#"
             error: berth.toml:1: unknown setting `zebra`
               help: `berth server --help` lists the settings
-        "#]]);
-        check("node-pool = \"gpu\"", Role::Server, &expect![[r#"
+        "#]],
+        );
+        check(
+            "node-pool = \"gpu\"",
+            Role::Server,
+            &expect![[r#"
             error: berth.toml:1: `node-pool` is not a setting of berth server
-        "#]]);
-        check("servers = \"a:1\"", Role::Agent, &expect![[r#"
+        "#]],
+        );
+        check(
+            "servers = \"a:1\"",
+            Role::Agent,
+            &expect![[r#"
             error: berth.toml:1: `servers` takes a list, as ["a", "b"]
-        "#]]);
-        check("raw-exec = \"yes\"", Role::Agent, &expect![[r#"
+        "#]],
+        );
+        check(
+            "raw-exec = \"yes\"",
+            Role::Agent,
+            &expect![[r#"
             error: berth.toml:1: `raw-exec` takes true or false
-        "#]]);
-        check("data-dir = ", Role::Server, &expect![[r#"
+        "#]],
+        );
+        check(
+            "data-dir = ",
+            Role::Server,
+            &expect![[r#"
             error: berth.toml is not TOML
             TOML parse error at line 1, column 12
               |
             1 | data-dir = 
               |            ^
             string values must be quoted, expected literal string
-        "#]]);
+        "#]],
+        );
     }
 }

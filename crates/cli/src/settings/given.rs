@@ -100,7 +100,8 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 fn resolve(text: &str) -> Result<SocketAddr, String> {
-    let mut addresses = text.to_socket_addrs().map_err(|error| format!("`{text}` cannot be resolved: {error}"))?;
+    let mut addresses =
+        text.to_socket_addrs().map_err(|error| format!("`{text}` cannot be resolved: {error}"))?;
     addresses.next().ok_or_else(|| format!("`{text}` has no address"))
 }
 

@@ -28,15 +28,21 @@ pub(super) fn load(
         if values.is_empty() && args.is_none() && file.is_none() {
             continue;
         }
-        (setting.set)(&mut settings, &Given(values))
-            .map_err(|why| Failure::new(Exit::Usage, format!("{}: {why}", origin(setting, args, file, config))))?;
+        (setting.set)(&mut settings, &Given(values)).map_err(|why| {
+            Failure::new(Exit::Usage, format!("{}: {why}", origin(setting, args, file, config)))
+        })?;
         settings.shown.push((setting.name.to_owned(), values.join(",")));
     }
     Ok(settings)
 }
 
 /// Where a value stands, for messages.
-fn origin(setting: &Setting, args: Option<&FromArgs>, file: Option<&FromFile>, config: Option<&Path>) -> String {
+fn origin(
+    setting: &Setting,
+    args: Option<&FromArgs>,
+    file: Option<&FromFile>,
+    config: Option<&Path>,
+) -> String {
     match (args, file, config) {
         (Some(from), ..) if from.by_variable => setting.variable(),
         (None, Some(from), Some(path)) => format!("{}:{}: {}", path.display(), from.line, setting.name),
@@ -71,9 +77,12 @@ mod tests {
 
     #[test]
     fn a_bad_value_is_told_with_its_place() {
-        let bad = |from_args, config: Option<&Path>| load(Role::Agent, config, &from_args).unwrap_err().to_string();
+        let bad =
+            |from_args, config: Option<&Path>| load(Role::Agent, config, &from_args).unwrap_err().to_string();
         assert!(bad(args(false, "reserved-cpu", "x"), None).starts_with("error: --reserved-cpu: `x` is not"));
-        assert!(bad(args(true, "reserved-cpu", "x"), None).starts_with("error: BERTH_RESERVED_CPU: `x` is not"));
+        assert!(
+            bad(args(true, "reserved-cpu", "x"), None).starts_with("error: BERTH_RESERVED_CPU: `x` is not")
+        );
         let file = config("\n\nreserved-cpu = \"x\"");
         let told = bad(BTreeMap::new(), Some(file.path()));
         assert!(told.contains(":3: reserved-cpu: `x` is not"), "{told}");

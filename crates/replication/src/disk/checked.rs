@@ -34,7 +34,9 @@ pub(crate) fn load(disk: &dyn Disk, path: &Path) -> Result<Option<Vec<u8>>, Open
         Err(source) => return Err(OpenError::Read { path: path.to_owned(), source }),
     };
     match bytes.split_first_chunk::<CRC_BYTES>() {
-        Some((crc, content)) if u32::from_le_bytes(*crc) == crc32c::crc32c(content) => Ok(Some(content.to_vec())),
+        Some((crc, content)) if u32::from_le_bytes(*crc) == crc32c::crc32c(content) => {
+            Ok(Some(content.to_vec()))
+        }
         _ => Err(Damage::new(path, "its checksum does not match").into()),
     }
 }

@@ -15,7 +15,9 @@ pub(crate) struct RealDisk;
 impl Disk for RealDisk {
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
         fs::create_dir_all(dir)?;
-        dir.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(Ok(()), |parent| self.sync_dir(parent))
+        dir.parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .map_or(Ok(()), |parent| self.sync_dir(parent))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {

@@ -65,7 +65,9 @@ impl Jobs {
                 Job::Append(entries, flushed) => self.append(entries, flushed),
                 Job::Vote(vote, done) => self.answer(done, |writer| writer.save_vote(&vote)),
                 Job::TruncateAfter(keep, done) => self.answer(done, |writer| writer.truncate_after(keep)),
-                Job::Purge(upto, keep_from, done) => self.answer(done, |writer| writer.purge(upto, keep_from)),
+                Job::Purge(upto, keep_from, done) => {
+                    self.answer(done, |writer| writer.purge(upto, keep_from))
+                }
             }
         }
     }

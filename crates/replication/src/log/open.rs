@@ -1,6 +1,7 @@
 //! Brings the log to life: makes or recovers it, and starts its thread.
 
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, atomic::AtomicU64},
     thread::JoinHandle,
@@ -11,6 +12,7 @@ use super::{
     reader::Reader,
     recover::{self, Recovered},
     segment::{self, SegmentHeader},
+    spare::Spare,
     state::LogState,
     tail::Tail,
     writer::{Surroundings, Writer},
@@ -50,7 +52,7 @@ pub(crate) fn open(
     lock: Arc<DirLock>,
 ) -> Result<Opened, OpenError> {
     disk.create_dir(&dir).map_err(OpenError::write(&dir))?;
-    let state = load_or_make(&*disk, &dir, known)?;
+    let state = load_or_make(&disk, &dir, known, segment_bytes)?;
     let found = recover::recover(&*disk, &dir, &state)?;
     let tail = Arc::new(Tail::new(found.purged, found.places.clone()));
     let committed = Arc::new(Mutex::new(committed(&tail, &found)));
@@ -71,8 +73,13 @@ pub(crate) fn open(
     Ok(Opened { store, ends, keep_from, thread })
 }
 
-fn load_or_make(disk: &dyn Disk, dir: &Path, known: bool) -> Result<LogState, OpenError> {
-    if let Some(state) = LogState::load(disk, dir)? {
+fn load_or_make(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    known: bool,
+    segment_bytes: u64,
+) -> Result<LogState, OpenError> {
+    if let Some(state) = LogState::load(&**disk, dir)? {
         return Ok(state);
     }
     let path = LogState::path(dir);
@@ -80,23 +87,25 @@ fn load_or_make(disk: &dyn Disk, dir: &Path, known: bool) -> Result<LogState, Op
         return Err(Damage::new(&path, "it is missing").into());
     }
     let state = LogState::default();
-    if recover::list(disk, dir)?.is_empty() {
-        make_first(disk, dir).map_err(OpenError::write(dir))?;
+    if recover::list(&**disk, dir)?.is_empty() {
+        make_first(disk, dir, segment_bytes).map_err(OpenError::write(dir))?;
     }
     // What an interrupted first start left is empty. A log with records has lost its state file.
-    if !recover::recover(disk, dir, &state)?.places.is_empty() {
+    if !recover::recover(&**disk, dir, &state)?.places.is_empty() {
         return Err(Damage::new(&path, "it is missing").into());
     }
-    state.save(disk, dir).map_err(OpenError::write(&path))?;
+    state.save(&**disk, dir).map_err(OpenError::write(&path))?;
     Ok(state)
 }
 
-fn make_first(disk: &dyn Disk, dir: &Path) -> std::io::Result<()> {
-    let spare = dir.join("spare");
-    let mut file = disk.create(&spare)?;
+fn make_first(disk: &Arc<dyn Disk>, dir: &Path, segment_bytes: u64) -> io::Result<()> {
+    let mut spare = Spare::new(Arc::clone(disk), dir, segment_bytes);
+    spare.begin();
+    let spare = spare.take()?;
+    let mut file = disk.open(spare)?;
     file.write_at(&SegmentHeader { first: 0, previous: None, anew: false }.encode(), 0)?;
     file.sync()?;
-    disk.rename(&spare, &segment::path(dir, 0))?;
+    disk.rename(spare, &segment::path(dir, 0))?;
     disk.sync_dir(dir)
 }
 

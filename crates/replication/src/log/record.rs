@@ -122,7 +122,8 @@ pub(crate) fn encode(entry: &LogEntry, marks: Marks, out: &mut Vec<u8>) -> Heade
         EntryPayload::Blank => (KIND_BLANK, Bytes::new()),
         EntryPayload::Normal(proposal) => (KIND_ENTRY, proposal.bytes().clone()),
         EntryPayload::Membership(membership) => {
-            let members = minicbor::to_vec(Members::of(membership)).expect("encoding to memory does not fail");
+            let members =
+                minicbor::to_vec(Members::of(membership)).expect("encoding to memory does not fail");
             (KIND_MEMBERSHIP, members.into())
         }
     };
@@ -146,7 +147,11 @@ pub(crate) fn encode(entry: &LogEntry, marks: Marks, out: &mut Vec<u8>) -> Heade
 /// Whether the record that `header` announces is whole; `bytes` begin with the header.
 pub(crate) fn check_payload(header: &Header, bytes: &[u8]) -> Result<(), &'static str> {
     let payload = bytes.get(HEADER_BYTES..header.record_bytes()).ok_or("it is cut short")?;
-    if crc32c::crc32c(payload) == header.payload_crc { Ok(()) } else { Err("the checksum of its payload does not match") }
+    if crc32c::crc32c(payload) == header.payload_crc {
+        Ok(())
+    } else {
+        Err("the checksum of its payload does not match")
+    }
 }
 
 /// The entry in the record at the beginning of `bytes`, and the record's length.

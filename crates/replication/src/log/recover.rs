@@ -86,7 +86,8 @@ fn read_segment(
     if scanned.torn {
         let next = first + scanned.records.len() as u64;
         if !newest {
-            let what = format!("log record {next} at byte {} is missing, and later ones are there", scanned.end);
+            let what =
+                format!("log record {next} at byte {} is missing, and later ones are there", scanned.end);
             return Err(Damage::new(path, what).into());
         }
         tracing::warn!(file = %path.display(), record = next, "wiped a log record that a crash had cut short");
@@ -107,7 +108,8 @@ fn follow(path: &Path, first: u64, header: &SegmentHeader, found: &mut Recovered
     if header.previous == found.last() && first == found.next_index() {
         return Ok(());
     }
-    let what = format!("log records {} to {} before it are missing", found.next_index(), first.saturating_sub(1));
+    let what =
+        format!("log records {} to {} before it are missing", found.next_index(), first.saturating_sub(1));
     Err(Damage::new(path, what))
 }
 
@@ -139,7 +141,10 @@ fn check_state(dir: &Path, state: &LogState, found: &Recovered) -> Result<(), Da
     let file: PathBuf = LogState::path(dir);
     if newest.is_none_or(|newest| newest < state.newest) {
         let lost = segment::path(dir, state.newest);
-        return Err(Damage::new(&lost, format!("it is missing, and with it the log records from {} on", state.newest)));
+        return Err(Damage::new(
+            &lost,
+            format!("it is missing, and with it the log records from {} on", state.newest),
+        ));
     }
     let term = found.places.back().map_or(0, |place| place.term);
     if term > state.term() {

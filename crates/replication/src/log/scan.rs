@@ -71,7 +71,8 @@ fn read(bytes: &[u8]) -> Result<Header, &'static str> {
 fn is_torn(bytes: &[u8], offset: usize, index: u64) -> bool {
     let record = &bytes[offset..];
     let extent = Header::decode(record).map_or(HEADER_BYTES, |header| header.record_bytes());
-    let unwritten = extent > record.len() || sectors(offset, offset + extent).any(|(a, b)| is_zero(&bytes[a..b]));
+    let unwritten =
+        extent > record.len() || sectors(offset, offset + extent).any(|(a, b)| is_zero(&bytes[a..b]));
     unwritten && !is_known_durable(&bytes[offset..], index)
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::record::{ALIGN_BYTES, u64_at, u32_at};
+use super::record::{ALIGN_BYTES, u32_at, u64_at};
 use crate::types::{LogId, log_id, term_of};
 
 /// Of a segment's header; records follow.

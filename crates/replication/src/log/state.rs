@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use minicbor::{Decode, Encode};
-use openraft::impls::leader_id_std::LeaderId;
+use openraft::vote::leader_id_std::LeaderId;
 
 use crate::{
     OpenError,

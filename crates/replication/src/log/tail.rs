@@ -76,7 +76,10 @@ impl Tail {
     /// The name of the record at `index`, if it is durable or was the last to go.
     pub fn name(&self, index: u64) -> Option<LogId> {
         let inner = self.inner();
-        inner.place(index).map(|place| log_id(place.term, index)).or(inner.purged.filter(|id| id.index() == index))
+        inner
+            .place(index)
+            .map(|place| log_id(place.term, index))
+            .or(inner.purged.filter(|id| id.index() == index))
     }
 
     /// Where the record at `index` lies, if it is durable.

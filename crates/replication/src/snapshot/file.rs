@@ -72,7 +72,8 @@ pub(crate) fn write(disk: &dyn Disk, path: &Path, meta: &Meta, store: &Store) ->
     let (start, _) = (out.at, std::mem::take(&mut out.crc));
     berth_model::store::snapshot::write(store, &mut out)?;
     out.flush()?;
-    let preamble = Preamble { header_bytes: header.len() as u32, payload_bytes: out.at - start, payload_crc: out.crc };
+    let preamble =
+        Preamble { header_bytes: header.len() as u32, payload_bytes: out.at - start, payload_crc: out.crc };
     out.file.write_at(&preamble.encode(), 0)?;
     out.file.sync()
 }

@@ -1,10 +1,10 @@
 //! Finds the snapshot to begin with.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use berth_model::store::Store;
 
-use super::{Image, Meta, covered, file};
+use super::{Image, Kept, Meta, file};
 use crate::{
     OpenError,
     disk::{Disk, checked},
@@ -17,14 +17,23 @@ use crate::{
 pub(crate) struct Loaded {
     /// The state, empty without a snapshot.
     pub store: Store,
-    /// What it covers.
-    pub meta: Option<Meta>,
+    /// Where it comes from.
+    pub image: Option<Image>,
     /// The snapshots that are there, oldest first.
-    pub images: Vec<Image>,
+    pub kept: Vec<Kept>,
 }
 
-/// Loads the newest snapshot in `dir`. Falls back to an older one only if the log still has every record that follows
-/// it: `log_ends` are its last purged and its last record.
+/// The records that the log has.
+#[derive(Debug, Clone, Copy)]
+struct Reach {
+    /// The first.
+    first: u64,
+    /// One more than the last.
+    end: u64,
+}
+
+/// Loads the newest snapshot in `dir`. Falls back to what came before it only if the log, whose last purged and last
+/// record are given, still has every record that follows.
 ///
 /// # Errors
 /// When there is no snapshot from which the log leads to the newest state.
@@ -34,25 +43,77 @@ pub(crate) fn load(
     log_ends: (Option<LogId>, Option<LogId>),
 ) -> Result<Loaded, OpenError> {
     disk.create_dir(dir).map_err(OpenError::write(dir))?;
-    let names = tidy(disk, dir)?;
-    let mut loaded = Loaded::default();
-    let mut damage = None;
-    let newest = names.last().and_then(|name| covered(name)).map_or(0, |(index, _)| index);
-    for name in names.iter().rev() {
-        let path = dir.join(name);
-        match file::read(disk, &path) {
+    let next = |id: Option<LogId>| id.map_or(0, |id| id.index() + 1);
+    let reach = Reach { first: next(log_ends.0), end: next(log_ends.1) };
+    let mut kept = tidy(disk, dir)?;
+    let newest_end = kept.last().map_or(0, |newest| newest.index + 1);
+    while let Some(newest) = kept.last() {
+        match file::read(disk, &newest.path) {
             Ok((meta, store)) => {
-                if loaded.meta.is_none() {
-                    loaded.store = store;
-                    loaded.meta = Some(meta.clone());
+                let path = newest.path.clone();
+                check(&path, &meta, reach)?;
+                return Ok(Loaded { store, image: Some(Image { path, meta }), kept });
+            }
+            Err(OpenError::Damaged(damage)) => {
+                let before = kept.iter().rev().nth(1).map_or(0, |older| older.index + 1);
+                if reach.first > before || reach.end < newest_end {
+                    return Err(unreplaceable(damage, reach).into());
                 }
-                loaded.images.insert(0, Image { path, meta });
+                set_aside(disk, dir, &damage)?;
+                kept.pop();
             }
-            Err(OpenError::Damaged(found)) if leads_from(log_ends, name, newest) => {
-                set_aside(disk, dir, &found)?;
-            }
-            Err(error) => damage = damage.or(Some(error)),
+            Err(error) => return Err(error),
         }
     }
-    check(dir, log_ends, newest, damage, loaded)
+    if reach.first > 0 {
+        let what = format!("there is no snapshot, and the log begins at record {}", reach.first);
+        return Err(Damage::new(dir, what).into());
+    }
+    Ok(Loaded::default())
+}
+
+/// Removes what an interrupted snapshot left, and lists the others, oldest first.
+fn tidy(disk: &dyn Disk, dir: &Path) -> Result<Vec<Kept>, OpenError> {
+    let mut kept = Vec::new();
+    for name in disk.list(dir).map_err(OpenError::read(dir))? {
+        let path: PathBuf = dir.join(&name);
+        if name.ends_with(".next") {
+            disk.remove(&path).map_err(OpenError::write(&path))?;
+        }
+        kept.extend(super::covered(&name).map(|index| Kept { index, path }));
+    }
+    kept.sort_by_key(|kept| kept.index);
+    Ok(kept)
+}
+
+/// Checks that the log goes on where a snapshot ends.
+fn check(path: &Path, meta: &Meta, reach: Reach) -> Result<(), Damage> {
+    let end = meta.last.index() + 1;
+    if reach.first > end {
+        let what = format!("it ends at record {}, and the log begins at record {}", end - 1, reach.first);
+        return Err(Damage::new(path, what));
+    }
+    // A server of several may be killed between taking in a leader's snapshot and forgetting its own log.
+    let alone = meta.membership.voter_ids().count() == 1;
+    if alone && reach.end < end {
+        let what = format!("it ends at record {}, and the log already before record {}", end - 1, reach.end);
+        return Err(Damage::new(path, what));
+    }
+    Ok(())
+}
+
+fn unreplaceable(damage: Damage, reach: Reach) -> Damage {
+    let what = format!(
+        "snapshot is damaged: {}; the log begins at record {} and cannot replace it",
+        damage.what, reach.first
+    );
+    Damage { what, ..damage }
+}
+
+/// Keeps a damaged snapshot for whoever wants to know, under a name that is not looked for.
+fn set_aside(disk: &dyn Disk, dir: &Path, damage: &Damage) -> Result<(), OpenError> {
+    tracing::warn!(file = %damage.file.display(), what = damage.what, "the newest snapshot is damaged, the log has all that follows the one before it");
+    let aside = checked::with_suffix(&damage.file, ".damaged");
+    disk.rename(&damage.file, &aside).map_err(OpenError::write(&aside))?;
+    disk.sync_dir(dir).map_err(OpenError::write(dir))
 }

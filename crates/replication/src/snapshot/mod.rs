@@ -35,16 +35,30 @@ pub(crate) struct Image {
     pub meta: Meta,
 }
 
+/// A snapshot that is known by its name only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// Of the last record in it.
+    pub index: u64,
+    /// Where.
+    pub path: PathBuf,
+}
+
 /// The directory of snapshots.
 pub(crate) struct Snapshots {
     pub disk: Arc<dyn Disk>,
-    pub dir: PathBuf,
-    /// Oldest first.
-    images: Mutex<Vec<Image>>,
+    dir: PathBuf,
+    shelf: Mutex<Shelf>,
     /// The log's: records from here on are needed by the older snapshot.
     keep_from: Arc<AtomicU64>,
     counters: Arc<Counters>,
     _lock: Arc<DirLock>,
+}
+
+struct Shelf {
+    newest: Option<Image>,
+    /// All of them, oldest first.
+    kept: Vec<Kept>,
 }
 
 impl Snapshots {
@@ -52,68 +66,64 @@ impl Snapshots {
     pub fn new(
         disk: Arc<dyn Disk>,
         dir: PathBuf,
-        images: Vec<Image>,
+        loaded: &Loaded,
         keep_from: Arc<AtomicU64>,
         counters: Arc<Counters>,
         lock: Arc<DirLock>,
     ) -> Self {
-        let snapshots = Self { disk, dir, images: Mutex::new(images), keep_from, counters, _lock: lock };
-        snapshots.tell_log();
-        snapshots
+        let shelf = Shelf { newest: loaded.image.clone(), kept: loaded.kept.clone() };
+        shelf.tell(&keep_from);
+        Self { disk, dir, shelf: Mutex::new(shelf), keep_from, counters, _lock: lock }
     }
 
-    fn images(&self) -> MutexGuard<'_, Vec<Image>> {
-        self.images.lock().unwrap_or_else(PoisonError::into_inner)
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The newest.
     pub fn newest(&self) -> Option<Image> {
-        self.images().last().cloned()
+        self.shelf().newest.clone()
     }
 
     /// Writes a snapshot, and removes those that are no longer needed. Blocks for as long as the disk takes.
     pub fn write(&self, meta: Meta, store: &Store) -> io::Result<Image> {
-        let path = path(&self.dir, &meta);
-        let next = checked::with_suffix(&path, ".next");
+        let next = checked::with_suffix(&path(&self.dir, &meta), ".next");
         file::write(&*self.disk, &next, &meta, store)?;
-        self.disk.rename(&next, &path)?;
-        self.disk.sync_dir(&self.dir)?;
         self.counters.on_snapshot();
-        let image = Image { path, meta };
-        self.keep(image.clone())?;
+        self.adopt(Image { path: next, meta })
+    }
+
+    /// Takes in a complete snapshot, wherever it lies, and removes those that are no longer needed.
+    pub fn adopt(&self, image: Image) -> io::Result<Image> {
+        let image = self.put_in_place(image)?;
+        let mut shelf = self.shelf();
+        shelf.kept.retain(|kept| kept.path != image.path);
+        shelf.kept.push(Kept { index: image.meta.last.index(), path: image.path.clone() });
+        shelf.newest = Some(image.clone());
+        let gone = shelf.kept.len().saturating_sub(SNAPSHOTS_MAX);
+        for old in shelf.kept.drain(..gone) {
+            self.disk.remove(&old.path)?;
+        }
+        shelf.tell(&self.keep_from);
         Ok(image)
     }
 
-    /// Takes in a complete snapshot that came from elsewhere.
-    pub fn adopt(&self, mut image: Image) -> io::Result<()> {
+    fn put_in_place(&self, image: Image) -> io::Result<Image> {
         let path = path(&self.dir, &image.meta);
         if image.path != path {
             self.disk.rename(&image.path, &path)?;
             self.disk.sync_dir(&self.dir)?;
-            image.path = path;
         }
-        self.keep(image)
+        Ok(Image { path, ..image })
     }
+}
 
-    fn keep(&self, image: Image) -> io::Result<()> {
-        let mut images = self.images();
-        images.retain(|kept| kept.path != image.path);
-        images.push(image);
-        images.sort_by_key(|image| image.meta.last.index());
-        let gone = images.len().saturating_sub(SNAPSHOTS_MAX);
-        for old in images.drain(..gone) {
-            self.disk.remove(&old.path)?;
-        }
-        drop(images);
-        self.tell_log();
-        Ok(())
-    }
-
-    fn tell_log(&self) {
-        let images = self.images();
-        let older = if images.len() < SNAPSHOTS_MAX { None } else { images.first() };
-        let keep_from = older.map_or(0, |image| image.meta.last.index() + 1);
-        self.keep_from.store(keep_from, Ordering::Release);
+impl Shelf {
+    /// Tells the log from where on it must keep its records.
+    fn tell(&self, keep_from: &AtomicU64) {
+        let full = self.kept.len() >= SNAPSHOTS_MAX;
+        let older = self.kept.first().filter(|_| full);
+        keep_from.store(older.map_or(0, |older| older.index + 1), Ordering::Release);
     }
 }
 
@@ -121,8 +131,8 @@ fn path(dir: &Path, meta: &Meta) -> PathBuf {
     dir.join(format!("{:020}-{}.snap", meta.last.index(), crate::types::term_of(&meta.last)))
 }
 
-/// The last record's index and term in a snapshot's file name; none for another file.
-fn covered(name: &str) -> Option<(u64, u64)> {
-    let (index, term) = name.strip_suffix(".snap")?.split_once('-')?;
-    Some((index.parse().ok()?, term.parse().ok()?))
+/// The last record's index in a snapshot's file name; none for another file.
+fn covered(name: &str) -> Option<u64> {
+    let (index, _term) = name.strip_suffix(".snap")?.split_once('-')?;
+    index.parse().ok()
 }

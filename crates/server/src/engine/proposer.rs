@@ -31,11 +31,11 @@ pub(crate) async fn run(replication: Replication, mut entries: mpsc::Receiver<En
     let mut results = JoinSet::new();
     while let Some(entry) = entries.recv().await {
         let index = entry.index;
-        let committed = replication.submit(entry).await;
+        let submitted = replication.submit(entry).await;
         let inputs = inputs.clone();
         results.spawn(async move {
-            let outcome = match committed {
-                Ok(committed) => committed.await.map(drop),
+            let outcome = match submitted {
+                Ok(pending) => pending.applied().await,
                 Err(error) => Err(error),
             };
             if let Err(error) = outcome {

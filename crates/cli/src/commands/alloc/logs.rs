@@ -42,7 +42,8 @@ impl Logs {
         let alloc = remote.find_allocation(&self.id).await?;
         let task = self.task_of(remote, &alloc).await?;
         let stream = if self.stderr { "stderr" } else { "stdout" };
-        let whole = LogRead { alloc: &alloc, task: &task, stream, from: LogStart::Offset(0), follow: self.follow };
+        let whole =
+            LogRead { alloc: &alloc, task: &task, stream, from: LogStart::Offset(0), follow: self.follow };
         let Some(lines) = self.lines.or(self.tail.then_some(TAIL_LINES)) else {
             return print(remote, &whole).await;
         };

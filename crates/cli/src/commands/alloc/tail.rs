@@ -66,7 +66,11 @@ mod tests {
     #[test]
     fn lines_are_counted_from_the_end() {
         let check = |bytes: &str, lines, expected: Option<&str>| {
-            assert_eq!(tail(bytes.as_bytes(), lines, false), expected.map(str::as_bytes), "{bytes:?} {lines}");
+            assert_eq!(
+                tail(bytes.as_bytes(), lines, false),
+                expected.map(str::as_bytes),
+                "{bytes:?} {lines}"
+            );
         };
         check("a\nb\nc\n", 2, Some("b\nc\n"));
         check("a\nb\nc", 2, Some("b\nc"));

@@ -44,7 +44,12 @@ async fn serve(settings: &Settings) -> Result<(), Failure> {
 }
 
 /// The agent and the simulated nodes, from when the server answers until it may stop.
-async fn work(settings: &Settings, server: &Server, scratch: &Scratch, stop: &mut StopSignal) -> Result<(), Failure> {
+async fn work(
+    settings: &Settings,
+    server: &Server,
+    scratch: &Scratch,
+    stop: &mut StopSignal,
+) -> Result<(), Failure> {
     let agents = server.agent_addr();
     let mode = if scratch.is_temporary() { ShutdownMode::StopTasks } else { ShutdownMode::LeaveTasks };
     let (stop_agent, agent_stops) = oneshot::channel::<()>();
@@ -69,12 +74,14 @@ async fn work(settings: &Settings, server: &Server, scratch: &Scratch, stop: &mu
     let _ = stop_agent.send(());
     tokio::select! {
         result = agent => agent_result(result),
-        () = stop.wait() => Err(Failure::new(Exit::Failed, "stopped before its tasks had ended")
+        () = stop.wait_for_insistence() => Err(Failure::new(Exit::Failed, "stopped before its tasks had ended")
             .help(format!("what is left of them is in {}", scratch.path().display()))),
     }
 }
 
-fn agent_result(result: Result<Result<(), berth_agent::Failure>, tokio::task::JoinError>) -> Result<(), Failure> {
+fn agent_result(
+    result: Result<Result<(), berth_agent::Failure>, tokio::task::JoinError>,
+) -> Result<(), Failure> {
     let result = result.map_err(|error| Failure::new(Exit::Failed, format!("the agent stopped: {error}")))?;
     result.map_err(agent::failure)
 }
@@ -82,7 +89,10 @@ fn agent_result(result: Result<Result<(), berth_agent::Failure>, tokio::task::Jo
 /// Jobs can be placed from the moment on when a node is ready; so this is when the line is printed.
 async fn say_when_ready(server: &Server, scratch: &Scratch) -> Result<(), Failure> {
     let address: Address = server.http_addr().to_string().parse().map_err(|error| {
-        Failure::new(Exit::Failed, format!("the server listens on an address that clients cannot read: {error}"))
+        Failure::new(
+            Exit::Failed,
+            format!("the server listens on an address that clients cannot read: {error}"),
+        )
     })?;
     wait_for_a_node(&Client::new(address.clone())).await?;
     let flag = if address == Address::default() { String::new() } else { format!("--address {address} ") };

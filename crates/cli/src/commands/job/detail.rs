@@ -68,7 +68,8 @@ impl JobDetail {
     }
 
     fn groups(&self) -> String {
-        let counts = ["queued", "starting", "running", "complete", "failed", "lost"].map(|name| (name, Align::Right));
+        let counts =
+            ["queued", "starting", "running", "complete", "failed", "lost"].map(|name| (name, Align::Right));
         let columns: Vec<_> = [("group", Align::Left)].into_iter().chain(counts).collect();
         let mut table = Table::new(&columns);
         for (group, summary) in &self.summary.summary {
@@ -85,7 +86,11 @@ impl JobDetail {
         let of = |eval: &Evaluation| eval.blocked_eval == blocked.map_or("", |blocked| blocked.id.as_str());
         let failed = blocked.filter(is_known).or_else(|| {
             blocked?;
-            self.evaluations.iter().filter(is_known).filter(|eval| of(eval)).max_by_key(|eval| eval.modify_index)
+            self.evaluations
+                .iter()
+                .filter(is_known)
+                .filter(|eval| of(eval))
+                .max_by_key(|eval| eval.modify_index)
         });
         failed.and_then(failures).map(funnels).unwrap_or_default()
     }

@@ -23,7 +23,8 @@ impl JobFile {
     /// Reads the job, or says everything that is wrong with it.
     pub fn parse(&self) -> Result<Job, Failure> {
         let source = self.read().map_err(|error| self.unreadable(&error))?;
-        berth_jobfile::parse(&source, self.name()).map_err(|mistakes| Failure::report(Exit::Failed, &mistakes))
+        berth_jobfile::parse(&source, self.name())
+            .map_err(|mistakes| Failure::report(Exit::Failed, &mistakes))
     }
 
     /// One byte more than is allowed, so that the parser can say so without anyone holding a huge file.

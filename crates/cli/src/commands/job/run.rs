@@ -48,19 +48,22 @@ impl Run {
 
 /// What came of it, and what to do next.
 fn judge(job: &str, progress: &Progress) -> Result<(), Failure> {
-    let eval = progress.eval();
-    if let Some(failures) = eval.and_then(|eval| eval.failed_tg_allocs.as_ref()).filter(|failures| !failures.is_empty()) {
-        return Err(Failure::report(Exit::Unplaced, &format!("error: {}", funnels(failures)))
-            .help(format!("it is placed as soon as there is room; see `berth job status {job}` and `berth node status`")));
+    if let Some(failures) = progress.unplaced() {
+        return Err(Failure::report(Exit::Unplaced, &format!("error: {}", funnels(failures))).help(format!(
+            "it is placed as soon as there is room; see `berth job status {job}` and `berth node status`"
+        )));
     }
-    if let Some(eval) = eval.filter(|eval| eval.status == "failed" || eval.status == "canceled") {
-        let told = format!("evaluation {} is {}: {}", short_id(&eval.id), eval.status, eval.status_description);
+    if let Some(eval) = progress.eval().filter(|eval| eval.status == "failed" || eval.status == "canceled") {
+        let told =
+            format!("evaluation {} is {}: {}", short_id(&eval.id), eval.status, eval.status_description);
         return Err(Failure::new(Exit::Failed, clean(&told)).help(format!("berth job status {job}")));
     }
     let failed: Vec<_> = progress.failed().collect();
     if let [(id, alloc), ..] = failed[..] {
         let told = format!("{} failed: {}: {}", count(failed.len(), "allocation"), alloc.name, alloc.trouble);
-        return Err(Failure::new(Exit::Failed, clean(&told)).help(format!("berth alloc status {}", short_id(id))));
+        return Err(
+            Failure::new(Exit::Failed, clean(&told)).help(format!("berth alloc status {}", short_id(id)))
+        );
     }
     if let Some(id) = progress.allocs().keys().next() {
         output::tell(&format!("next: berth alloc logs {}", short_id(id)));

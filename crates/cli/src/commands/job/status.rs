@@ -29,7 +29,8 @@ impl Status {
         };
         let id = remote.find_job(id).await?;
         let (job, summary) = tokio::try_join!(remote.job(&id), remote.job_summary(&id))?;
-        let (allocations, evaluations) = tokio::try_join!(remote.job_allocations(&id), remote.job_evaluations(&id))?;
+        let (allocations, evaluations) =
+            tokio::try_join!(remote.job_allocations(&id), remote.job_evaluations(&id))?;
         self.output.print(&JobDetail { job, summary, allocations, evaluations }, JobDetail::render)
     }
 }

@@ -54,8 +54,11 @@ impl Stop {
             return Ok(());
         }
         if !io::stdin().is_terminal() {
-            return Err(Failure::new(Exit::Usage, format!("nobody is there to ask whether to stop job {}", clean(id)))
-                .help("add -yes, and write the job's whole id"));
+            return Err(Failure::new(
+                Exit::Usage,
+                format!("nobody is there to ask whether to stop job {}", clean(id)),
+            )
+            .help("add -yes, and write the job's whole id"));
         }
         eprint!("stop job {}? [y/N] ", clean(id));
         let mut answer = String::new();

@@ -63,7 +63,8 @@ impl NodeDetail {
         if self.allocations.is_empty() {
             return "no allocations\n".into();
         }
-        let mut table = Table::new(&["alloc", "name", "wished", "status", "changed"].map(|name| (name, Align::Left)));
+        let mut table =
+            Table::new(&["alloc", "name", "wished", "status", "changed"].map(|name| (name, Align::Left)));
         let now = now_ns();
         for alloc in &self.allocations {
             let changed = age(alloc.modify_time, now);

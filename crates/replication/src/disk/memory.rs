@@ -1,0 +1,200 @@
+//! A disk in memory that can lose its power: what was not synced is gone, or there by sectors, as chance has it.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Cursor, Read},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use super::{Disk, DiskFile};
+
+const SECTOR_BYTES: usize = 512;
+
+type Names = BTreeMap<PathBuf, Arc<Mutex<Content>>>;
+
+#[derive(Clone, Default)]
+struct Content {
+    now: Vec<u8>,
+    synced: Vec<u8>,
+}
+
+/// Files that live as long as the value.
+#[derive(Default)]
+pub(crate) struct MemoryDisk {
+    names: Mutex<Names>,
+    synced_names: Mutex<Names>,
+    faults: Arc<Faults>,
+}
+
+/// What goes wrong, and what has been done.
+#[derive(Default)]
+pub(crate) struct Faults {
+    /// Syncs fail from now on.
+    pub no_sync: AtomicBool,
+    /// The power is off: nothing is written any more.
+    pub no_power: AtomicBool,
+    /// Writes and syncs after which the power goes off; 0 for never.
+    pub power_off_after: AtomicUsize,
+    /// Writes and syncs so far.
+    pub steps: AtomicUsize,
+}
+
+impl Faults {
+    fn step(&self) -> io::Result<()> {
+        let step = self.steps.fetch_add(1, Ordering::SeqCst) + 1;
+        if step == self.power_off_after.load(Ordering::SeqCst) {
+            self.no_power.store(true, Ordering::SeqCst);
+        }
+        if self.no_power.load(Ordering::SeqCst) { Err(io::Error::other("the power is off")) } else { Ok(()) }
+    }
+}
+
+impl MemoryDisk {
+    /// To make things go wrong.
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// What is found after a power cut. Each sector that was written and not synced is there or not, as `chance` has it.
+    pub fn after_power_cut(&self, mut chance: impl FnMut() -> bool) -> Self {
+        let mut names = Names::new();
+        for (path, content) in &*self.synced_names.lock().unwrap() {
+            let content = content.lock().unwrap().clone();
+            let mut found = content.synced;
+            for (at, sector) in content.now.chunks(SECTOR_BYTES).enumerate() {
+                let at = at * SECTOR_BYTES;
+                if found.get(at..at + sector.len()) != Some(sector) && chance() {
+                    found.resize(found.len().max(at + sector.len()), 0);
+                    found[at..at + sector.len()].copy_from_slice(sector);
+                }
+            }
+            names.insert(path.clone(), Arc::new(Mutex::new(Content { now: found.clone(), synced: found })));
+        }
+        Self { names: Mutex::new(names.clone()), synced_names: Mutex::new(names), faults: Arc::default() }
+    }
+
+    /// A copy that shares nothing.
+    pub fn copy(&self) -> Self {
+        let names: Names = self
+            .names()
+            .iter()
+            .map(|(path, content)| (path.clone(), Arc::new(Mutex::new(content.lock().unwrap().clone()))))
+            .collect();
+        Self { names: Mutex::new(names.clone()), synced_names: Mutex::new(names), faults: Arc::default() }
+    }
+
+    /// Changes a file behind everybody's back.
+    pub fn tamper(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+        let content = self.content(path).unwrap();
+        let mut content = content.lock().unwrap();
+        change(&mut content.now);
+        content.synced = content.now.clone();
+    }
+
+    /// All files.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.names().keys().cloned().collect()
+    }
+
+    fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock().unwrap()
+    }
+
+    fn content(&self, path: &Path) -> io::Result<Arc<Mutex<Content>>> {
+        self.names().get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn file(&self, content: Arc<Mutex<Content>>) -> Box<dyn DiskFile> {
+        Box::new(MemoryFile { content, faults: Arc::clone(&self.faults) })
+    }
+}
+
+impl Disk for MemoryDisk {
+    fn create_dir(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let in_dir = |path: &&PathBuf| path.parent() == Some(dir);
+        let name = |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned());
+        Ok(self.names().keys().filter(in_dir).filter_map(name).collect())
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        Ok(self.content(path)?.lock().unwrap().now.clone())
+    }
+
+    fn read_at(&self, path: &Path, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
+        let whole = self.read(path)?;
+        let part = whole.get(offset as usize..offset as usize + bytes);
+        part.map(<[u8]>::to_vec).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
+    fn stream(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        Ok(Box::new(Cursor::new(self.read(path)?)))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.faults.step()?;
+        let content = Arc::<Mutex<Content>>::default();
+        self.names().insert(path.to_owned(), Arc::clone(&content));
+        Ok(self.file(content))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.content(path).map(|content| self.file(content))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.faults.step()?;
+        let content = self.names().remove(from).ok_or(io::ErrorKind::NotFound)?;
+        self.names().insert(to.to_owned(), content);
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.faults.step()?;
+        self.names().remove(path).map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.faults.step()?;
+        let mut synced = self.synced_names.lock().unwrap();
+        synced.retain(|path, _| path.parent() != Some(dir));
+        let names = self.names();
+        let here = names.iter().filter(|(path, _)| path.parent() == Some(dir));
+        synced.extend(here.map(|(path, content)| (path.clone(), Arc::clone(content))));
+        Ok(())
+    }
+}
+
+struct MemoryFile {
+    content: Arc<Mutex<Content>>,
+    faults: Arc<Faults>,
+}
+
+impl DiskFile for MemoryFile {
+    fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.faults.step()?;
+        let mut content = self.content.lock().unwrap();
+        let (start, end) = (offset as usize, offset as usize + bytes.len());
+        let length = content.now.len().max(end);
+        content.now.resize(length, 0);
+        content.now[start..end].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.faults.step()?;
+        if self.faults.no_sync.load(Ordering::SeqCst) {
+            return Err(io::Error::other("input/output error"));
+        }
+        let mut content = self.content.lock().unwrap();
+        content.synced = content.now.clone();
+        Ok(())
+    }
+}

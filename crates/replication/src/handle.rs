@@ -1,0 +1,202 @@
+//! The handle of a running log.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use berth_model::{
+    command::{ENTRY_BYTES_MAX, Entry},
+    event::Applied,
+};
+use openraft::{
+    ReadPolicy,
+    async_runtime::WatchReceiver,
+    errors::{ClientWriteError, LinearizableReadError, RaftError},
+    raft::ClientWriteResult,
+};
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::{
+    Config, Metrics, Observer, OpenError, ProposeError, ReadError, ShutdownError, SnapshotError,
+    answer::Answer,
+    disk::RealDisk,
+    log::SEGMENT_BYTES,
+    metrics::Counters,
+    open,
+    types::{Proposal, Raft, Types},
+};
+
+/// Encoded bytes of entries that are proposed and not yet answered; who proposes more waits.
+pub const PROPOSALS_BYTES_MAX: usize = 64 << 20;
+/// What the smallest entry counts for among them, so that their number is bounded too.
+const PROPOSAL_BYTES_MIN: usize = 1024;
+/// How often a snapshot is asked for again while another one is being written.
+const SNAPSHOT_RETRY: Duration = Duration::from_millis(100);
+
+/// A server's part of the replicated log. A clone is another handle to the same log; the log ends when the last one is
+/// dropped.
+#[derive(Clone)]
+pub struct Replication {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    raft: Raft,
+    room: Arc<Semaphore>,
+    counters: Arc<Counters>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// An entry that has its place among the proposed ones.
+#[must_use = "whether the entry was applied is known only to who waits for it"]
+pub struct Pending {
+    answer: oneshot::Receiver<ClientWriteResult<Types>>,
+    raft: Raft,
+}
+
+impl Pending {
+    /// Waits until the entry is durable, applied, and shown to the observer.
+    ///
+    /// # Errors
+    /// When it was not proposed, or nobody knows whether it will be applied.
+    pub async fn applied(self) -> Result<Applied, ProposeError> {
+        match self.answer.await {
+            Ok(Ok(response)) => Ok(response.data.unwrap_or_default()),
+            Ok(Err(error)) => Err(refusal(error)),
+            Err(_) => Err(ProposeError::Stopped(stop_reason(&self.raft))),
+        }
+    }
+}
+
+impl Replication {
+    /// Opens the log and becomes its leader if this server is alone; the first time, it founds a cluster of one. When
+    /// this returns, everything that was ever acknowledged is applied, and the observer has seen it.
+    ///
+    /// # Errors
+    /// When the directory is in use, belongs to another server, is damaged, or cannot be read or written.
+    pub async fn open(config: Config, observer: Arc<dyn Observer>) -> Result<Self, OpenError> {
+        open::open(config, observer, Arc::new(RealDisk), SEGMENT_BYTES).await
+    }
+
+    pub(crate) fn new(raft: Raft, counters: Arc<Counters>, thread: JoinHandle<()>) -> Self {
+        let room = Arc::new(Semaphore::new(PROPOSALS_BYTES_MAX));
+        Self { inner: Arc::new(Inner { raft, room, counters, thread: Mutex::new(Some(thread)) }) }
+    }
+
+    /// Proposes an entry and waits until it is durable, applied, and shown to the observer.
+    ///
+    /// # Errors
+    /// See [`ProposeError`]; it says which failures leave open whether the entry will be applied.
+    pub async fn propose(&self, entry: Entry) -> Result<Applied, ProposeError> {
+        self.submit(entry).await?.applied().await
+    }
+
+    /// Proposes an entry and returns as soon as it has its place: entries submitted one after the other are applied in
+    /// that order. Waits for room when more than [`PROPOSALS_BYTES_MAX`] are in flight.
+    ///
+    /// # Errors
+    /// When the entry is too large, or the log has stopped.
+    pub async fn submit(&self, entry: Entry) -> Result<Pending, ProposeError> {
+        let Inner { raft, room, .. } = &*self.inner;
+        let proposal = Proposal::new(entry);
+        let bytes = proposal.bytes().len();
+        if bytes > ENTRY_BYTES_MAX {
+            return Err(ProposeError::TooLarge { bytes, max: ENTRY_BYTES_MAX });
+        }
+        let stopped = || ProposeError::Stopped(stop_reason(raft));
+        let wanted = bytes.max(PROPOSAL_BYTES_MIN) as u32;
+        let room = Arc::clone(room).acquire_many_owned(wanted).await.map_err(|_| stopped())?;
+        let (to, answer) = Answer::new(room);
+        raft.client_write_ff(proposal, Some(to)).await.map_err(|_| stopped())?;
+        Ok(Pending { answer, raft: raft.clone() })
+    }
+
+    /// The newest term that this server knows.
+    pub fn term(&self) -> u64 {
+        self.inner.raft.server_metrics().borrow_watched().vote.leader_id.term
+    }
+
+    /// Whether this server believes that it leads. Only [`Self::linearize`] makes sure.
+    pub fn is_leader(&self) -> bool {
+        self.inner.raft.server_metrics().borrow_watched().state.is_leader()
+    }
+
+    /// The position in the log, not the model's index, of the last record that was applied.
+    pub fn last_applied_log(&self) -> Option<u64> {
+        self.inner.raft.data_metrics().borrow_watched().last_applied.map(|id| id.index())
+    }
+
+    /// What has happened since the log was opened.
+    pub fn metrics(&self) -> Metrics {
+        self.inner.counters.read()
+    }
+
+    /// Waits until everything acknowledged before this call, by any server, is applied here. A read of the state that
+    /// the observer has seen by then is linearizable.
+    ///
+    /// # Errors
+    /// When this server does not lead, or cannot reach enough others to be sure.
+    pub async fn linearize(&self) -> Result<(), ReadError> {
+        match self.inner.raft.ensure_linearizable(ReadPolicy::ReadIndex).await {
+            Ok(_) => Ok(()),
+            Err(RaftError::APIError(LinearizableReadError::ForwardToLeader(to))) => {
+                Err(ReadError::NotLeader { leader: to.leader_id })
+            }
+            Err(RaftError::APIError(error)) => Err(ReadError::NoQuorum(error.to_string())),
+            Err(RaftError::Fatal(_)) => Err(ReadError::Stopped(stop_reason(&self.inner.raft))),
+        }
+    }
+
+    /// Writes a snapshot of at least everything applied before this call, unless there is one already. Other entries
+    /// are proposed and applied meanwhile.
+    ///
+    /// # Errors
+    /// When the log has stopped.
+    pub async fn snapshot_now(&self) -> Result<(), SnapshotError> {
+        let raft = &self.inner.raft;
+        let wanted = self.last_applied_log();
+        let stopped = || SnapshotError(stop_reason(raft));
+        loop {
+            raft.trigger().snapshot().await.map_err(|_| stopped())?;
+            let waited = raft.wait(Some(SNAPSHOT_RETRY));
+            let written = waited.metrics(|m| m.snapshot.map(|id| id.index()) >= wanted, "snapshot").await;
+            match written {
+                Ok(_) => return Ok(()),
+                Err(openraft::metrics::WaitError::Timeout(..)) => {}
+                Err(_) => return Err(stopped()),
+            }
+        }
+    }
+
+    /// Ends the log in order: nothing is proposed any more, and the directory can be opened again when this returns.
+    ///
+    /// # Errors
+    /// When a task of the log has failed; what was acknowledged is safe all the same.
+    pub async fn shutdown(self) -> Result<(), ShutdownError> {
+        self.inner.raft.shutdown().await.map_err(|error| ShutdownError(error.to_string()))?;
+        let thread = self.inner.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(thread) = thread else { return Ok(()) };
+        let joined = tokio::task::spawn_blocking(move || thread.join()).await;
+        match joined {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(ShutdownError("the log's writer has panicked".to_owned())),
+        }
+    }
+}
+
+fn refusal(error: ClientWriteError<Types>) -> ProposeError {
+    match error {
+        ClientWriteError::ForwardToLeader(to) => ProposeError::NotLeader { leader: to.leader_id },
+        ClientWriteError::LogEntryDiscarded(_) => ProposeError::Unknown,
+        error => ProposeError::Stopped(error.to_string()),
+    }
+}
+
+fn stop_reason(raft: &Raft) -> String {
+    match &raft.metrics().borrow_watched().running_state {
+        Ok(()) => "it was shut down".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}

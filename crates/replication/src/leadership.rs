@@ -1,0 +1,49 @@
+//! Tells the observer who leads, and when consensus itself has failed.
+
+use std::sync::Arc;
+
+use openraft::{
+    async_runtime::WatchReceiver,
+    errors::Fatal,
+    metrics::{RaftMetrics, RaftServerMetrics},
+    type_config::alias::WatchReceiverOf,
+};
+
+use crate::{
+    observer::{Alarm, Observer},
+    types::{Raft, Types},
+};
+
+/// Follows `raft` until it ends.
+pub(crate) fn follow(raft: &Raft, observer: Arc<dyn Observer>, alarm: Arc<Alarm>) {
+    tokio::spawn(run(raft.server_metrics(), raft.metrics(), observer, alarm));
+}
+
+async fn run(
+    mut server: WatchReceiverOf<Types, RaftServerMetrics<Types>>,
+    all: WatchReceiverOf<Types, RaftMetrics<Types>>,
+    observer: Arc<dyn Observer>,
+    alarm: Arc<Alarm>,
+) {
+    let mut told = (0, false);
+    loop {
+        let now = leadership(&server.borrow_watched());
+        if now != told {
+            observer.on_leadership(now.0, now.1);
+            told = now;
+        }
+        if server.changed().await.is_err() {
+            break;
+        }
+    }
+    if told.1 {
+        observer.on_leadership(told.0, false);
+    }
+    if let Err(error @ (Fatal::StorageError(_) | Fatal::Panicked)) = &all.borrow_watched().running_state {
+        alarm.raise(&error.to_string());
+    }
+}
+
+fn leadership(metrics: &RaftServerMetrics<Types>) -> (u64, bool) {
+    (metrics.vote.leader_id.term, metrics.state.is_leader())
+}

@@ -1,0 +1,155 @@
+//! The state machine: applies what is committed to the store, in order, and tells the observer.
+
+mod builder;
+
+use std::{io, pin::pin, sync::Arc};
+
+use berth_model::{event::Applied, store::Store};
+use futures_util::{Stream, StreamExt};
+use openraft::{
+    EntryPayload,
+    storage::{ApplyResponder, EntryResponder, RaftStateMachine},
+    type_config::alias::{SnapshotMetaOf, SnapshotOf},
+};
+
+use self::builder::Builder;
+use crate::{
+    observer::{Alarm, Observer},
+    snapshot::{self, Image, Loaded, Meta, Snapshots},
+    types::{LogEntry, LogId, Proposal, StoredMembership, Types},
+};
+
+/// Entries applied between two calls of the observer.
+const APPLY_BATCH_MAX: usize = 512;
+
+/// The store and how far it has come.
+pub(crate) struct Machine {
+    store: Store,
+    last: Option<LogId>,
+    membership: StoredMembership,
+    snapshots: Arc<Snapshots>,
+    observer: Arc<dyn Observer>,
+    alarm: Arc<Alarm>,
+}
+
+/// Whoever proposed an entry here, and is to be answered.
+type Waiting = Option<ApplyResponder<Types>>;
+
+impl Machine {
+    /// Begins with a snapshot, or with an empty store.
+    pub fn new(
+        loaded: Loaded,
+        snapshots: Arc<Snapshots>,
+        observer: Arc<dyn Observer>,
+        alarm: Arc<Alarm>,
+    ) -> Self {
+        let meta = loaded.image.map(|image| image.meta);
+        observer.on_restored(&loaded.store);
+        Self {
+            store: loaded.store,
+            last: meta.as_ref().map(|meta| meta.last),
+            membership: meta.map(|meta| meta.membership).unwrap_or_default(),
+            snapshots,
+            observer,
+            alarm,
+        }
+    }
+
+    /// Applies a batch, shows it to the observer, and only then answers.
+    fn apply_batch(&mut self, batch: Vec<io::Result<EntryResponder<Types>>>) -> io::Result<()> {
+        let mut applied = Vec::with_capacity(batch.len());
+        let mut waiting: Vec<Waiting> = Vec::with_capacity(batch.len());
+        for item in batch {
+            let (entry, responder) = item?;
+            match self.apply_entry(entry)? {
+                Some(entry) => {
+                    applied.push(entry);
+                    waiting.push(responder);
+                }
+                None => answer(responder, None),
+            }
+        }
+        if !applied.is_empty() {
+            self.observer.on_applied(&self.store, &applied);
+        }
+        for (applied, responder) in applied.into_iter().zip(waiting) {
+            answer(responder, Some(applied));
+        }
+        Ok(())
+    }
+
+    /// Applies one entry; what became of it, unless it is the consensus engine's own.
+    fn apply_entry(&mut self, entry: LogEntry) -> io::Result<Option<Applied>> {
+        self.last = Some(entry.log_id);
+        match entry.payload {
+            EntryPayload::Blank => Ok(None),
+            EntryPayload::Membership(membership) => {
+                self.membership = StoredMembership::new(self.last, membership);
+                Ok(None)
+            }
+            EntryPayload::Normal(proposal) => self.apply_proposal(&entry.log_id, &proposal).map(Some),
+        }
+    }
+
+    fn apply_proposal(&mut self, log_id: &LogId, proposal: &Proposal) -> io::Result<Applied> {
+        let entry = proposal.entry().map_err(|error| {
+            let reason = format!("apply log record {}: {error}", log_id.index());
+            self.alarm.raise(&reason);
+            io::Error::new(io::ErrorKind::InvalidData, reason)
+        })?;
+        Ok(self.store.apply(entry))
+    }
+
+    fn meta(&self) -> Option<Meta> {
+        Some(Meta { last: self.last?, membership: self.membership.clone() })
+    }
+}
+
+fn answer(waiting: Waiting, applied: Option<Applied>) {
+    if let Some(responder) = waiting {
+        responder.send(applied);
+    }
+}
+
+impl RaftStateMachine<Types> for Machine {
+    type SnapshotData = Image;
+    type SnapshotBuilder = Builder;
+
+    async fn applied_state(&mut self) -> io::Result<(Option<LogId>, StoredMembership)> {
+        Ok((self.last, self.membership.clone()))
+    }
+
+    async fn apply<Strm>(&mut self, entries: Strm) -> io::Result<()>
+    where
+        Strm: Stream<Item = io::Result<EntryResponder<Types>>> + Unpin + Send,
+    {
+        let mut batches = pin!(entries.ready_chunks(APPLY_BATCH_MAX));
+        while let Some(batch) = batches.next().await {
+            self.apply_batch(batch)?;
+        }
+        Ok(())
+    }
+
+    async fn get_snapshot_builder(&mut self) -> Builder {
+        Builder::new(self.store.clone(), self.meta(), Arc::clone(&self.snapshots), Arc::clone(&self.alarm))
+    }
+
+    async fn install_snapshot(&mut self, meta: &SnapshotMetaOf<Types>, image: Image) -> io::Result<()> {
+        let snapshots = Arc::clone(&self.snapshots);
+        let read = move || {
+            let (meta, store) = snapshot::read(&*snapshots.disk, &image.path).map_err(io::Error::other)?;
+            snapshots.adopt(image).map(|_| (meta, store))
+        };
+        let (found, store) = tokio::task::spawn_blocking(read).await.map_err(io::Error::other)??;
+        if Some(found.last) != meta.last_log_id {
+            return Err(io::Error::other("install snapshot: it is not the one that was announced"));
+        }
+        (self.store, self.last, self.membership) = (store, Some(found.last), found.membership);
+        self.observer.on_restored(&self.store);
+        Ok(())
+    }
+
+    async fn get_current_snapshot(&mut self) -> io::Result<Option<SnapshotOf<Types, Image>>> {
+        Ok(self.snapshots.newest().map(builder::into_engine))
+    }
+}

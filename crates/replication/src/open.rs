@@ -1,0 +1,128 @@
+//! Opens a log: holds the directory, checks whose it is, recovers the log and the snapshot, and starts consensus.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use openraft::SnapshotPolicy;
+
+use crate::{
+    Config, Observer, OpenError, Replication,
+    disk::{DirLock, Disk, LockError},
+    error::Damage,
+    leadership,
+    log::{self, Opened},
+    machine::Machine,
+    metrics::Counters,
+    network::NoNetwork,
+    observer::Alarm,
+    server_file,
+    snapshot::{self, Snapshots},
+    types::{Peer, Raft},
+};
+
+/// Milliseconds between a leader's signs of life.
+const HEARTBEAT_MS: u64 = 100;
+/// Milliseconds without one after which a server may stand for election.
+const ELECTION_MS: std::ops::Range<u64> = 500..1000;
+/// Log records that a snapshot has covered and that are kept for servers that are a little behind.
+const BEHIND_ENTRIES_MAX: u64 = 1000;
+
+/// See [`Replication::open`].
+pub(crate) async fn open(
+    config: Config,
+    observer: Arc<dyn Observer>,
+    disk: Arc<dyn Disk>,
+    segment_bytes: u64,
+) -> Result<Replication, OpenError> {
+    let counters = Arc::new(Counters::default());
+    let alarm = Arc::new(Alarm::new(Arc::clone(&observer)));
+    let engine_config = engine_config(&config)?;
+    let blocking = {
+        let (config, observer, counters) = (config.clone(), Arc::clone(&observer), Arc::clone(&counters));
+        let alarm = Arc::clone(&alarm);
+        move || recover(&config, observer, disk, segment_bytes, counters, alarm)
+    };
+    let recovered = tokio::task::spawn_blocking(blocking).await;
+    let (log, machine) = recovered.map_err(|error| OpenError::Consensus(error.to_string()))??;
+    let failed = |error: &dyn std::fmt::Display| OpenError::Consensus(error.to_string());
+    let raft = Raft::new(config.server_id, Arc::new(engine_config), NoNetwork, log.store, machine).await;
+    let raft = raft.map_err(|error| failed(&error))?;
+    leadership::follow(&raft, observer, alarm);
+    lead(&raft, config.server_id).await?;
+    let replication = Replication::new(raft, counters, log.thread);
+    replication.linearize().await.map_err(|error| failed(&error))?;
+    Ok(replication)
+}
+
+fn engine_config(config: &Config) -> Result<openraft::Config, OpenError> {
+    if config.snapshot_entries == 0 {
+        return Err(OpenError::Config("snapshot_entries must be at least 1".to_owned()));
+    }
+    let engine = openraft::Config {
+        cluster_name: config.cluster_name.clone(),
+        heartbeat_interval: HEARTBEAT_MS,
+        election_timeout_min: ELECTION_MS.start,
+        election_timeout_max: ELECTION_MS.end,
+        snapshot_policy: SnapshotPolicy::LogsSinceLast(config.snapshot_entries),
+        max_in_snapshot_log_to_keep: config.snapshot_entries.min(BEHIND_ENTRIES_MAX),
+        enable_pre_vote: Some(true),
+        // A term never outlives the process that led in it: what was planned before a restart is told from what is
+        // planned after it.
+        enable_leader_restore: Some(false),
+        ..openraft::Config::default()
+    };
+    engine.validate().map_err(|error| OpenError::Config(error.to_string()))
+}
+
+/// Everything that reads the disk.
+fn recover(
+    config: &Config,
+    observer: Arc<dyn Observer>,
+    disk: Arc<dyn Disk>,
+    segment_bytes: u64,
+    counters: Arc<Counters>,
+    alarm: Arc<Alarm>,
+) -> Result<(Opened, Machine), OpenError> {
+    let dir = &config.data_dir;
+    let lock = hold(dir)?;
+    disk.create_dir(dir).map_err(OpenError::write(dir))?;
+    let known = server_file::check(&*disk, config)?;
+    let log = log::open(
+        Arc::clone(&disk),
+        dir.join("log"),
+        known,
+        segment_bytes,
+        Arc::clone(&counters),
+        Arc::clone(&alarm),
+        Arc::clone(&lock),
+    )?;
+    if !known && log.ends.1.is_some() {
+        return Err(Damage::new(&dir.join("server"), "it is missing, and there is a log").into());
+    }
+    server_file::claim(&*disk, config)?;
+    let snapshot_dir = dir.join("snapshots");
+    let loaded = snapshot::load(&*disk, &snapshot_dir, log.ends)?;
+    let keep_from = Arc::clone(&log.keep_from);
+    let snapshots = Snapshots::new(disk, snapshot_dir, &loaded, keep_from, counters, lock);
+    Ok((log, Machine::new(loaded, Arc::new(snapshots), observer, alarm)))
+}
+
+fn hold(dir: &PathBuf) -> Result<Arc<DirLock>, OpenError> {
+    std::fs::create_dir_all(dir).map_err(OpenError::write(dir))?;
+    DirLock::acquire(dir).map(Arc::new).map_err(|error| match error {
+        LockError::Held(pid) => OpenError::InUse { dir: dir.clone(), pid },
+        LockError::Io(source) => OpenError::Write { path: dir.join("lock"), source },
+    })
+}
+
+/// Founds a cluster of one, or stands for election in it, and waits for the outcome.
+async fn lead(raft: &Raft, id: u64) -> Result<(), OpenError> {
+    let failed = |error: &dyn std::fmt::Display| OpenError::Consensus(error.to_string());
+    if raft.is_initialized().await.map_err(|error| failed(&error))? {
+        raft.trigger().elect(false).await.map_err(|error| failed(&error))?;
+    } else {
+        let alone = BTreeMap::from([(id, Peer::default())]);
+        raft.initialize(alone).await.map_err(|error| failed(&error))?;
+    }
+    let elected = raft.wait(None).current_leader(id, "become leader").await;
+    elected.map(|_| ()).map_err(|error| failed(&error))
+}

@@ -1,0 +1,125 @@
+//! Entries as a server would propose them, and an observer that remembers. Shared by tests and benchmarks.
+#![allow(dead_code, missing_docs, reason = "each user needs a part of it")]
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use berth_model::{
+    EvalId, Index, JobKey, Timestamp,
+    command::{Command, Entry, RegisterJob},
+    job::{EphemeralDisk, Group, Job, JobType, LogConfig, ReschedulePolicy, RestartPolicy, Task, TaskResources},
+    store::Store,
+    value::Value,
+};
+
+/// An entry that registers one small job.
+pub fn register(index: u64) -> Entry {
+    let register =
+        RegisterJob { job: Arc::new(small_job(&format!("job-{index}"))), eval: EvalId(index.into()), only_if: None };
+    entry(index, Command::RegisterJob(Box::new(register)))
+}
+
+/// The smallest entry.
+pub fn grant(index: u64) -> Entry {
+    entry(index, Command::GrantIndexes(Index(index + 1_000_000)))
+}
+
+fn entry(index: u64, command: Command) -> Entry {
+    Entry { index: Index(index), at: Timestamp(index), commands: vec![command] }
+}
+
+/// One group of one task.
+pub fn small_job(id: &str) -> Job {
+    let restart = RestartPolicy::default_for(JobType::Service);
+    let task = Task {
+        name: "server".to_owned(),
+        driver: "exec".to_owned(),
+        config: BTreeMap::from([("command".to_owned(), Value::String("/usr/bin/httpd".to_owned()))]),
+        user: String::new(),
+        env: BTreeMap::from([("PORT".to_owned(), "8080".to_owned())]),
+        constraints: Vec::new(),
+        resources: TaskResources::default(),
+        restart,
+        meta: BTreeMap::new(),
+        kill_timeout: Duration::from_secs(5),
+        kill_signal: String::new(),
+        logs: LogConfig::default(),
+        leader: false,
+        shutdown_delay: Duration::ZERO,
+    };
+    let group = Group {
+        name: "web".to_owned(),
+        count: 3,
+        constraints: Vec::new(),
+        spreads: Vec::new(),
+        restart,
+        reschedule: ReschedulePolicy::default_for(JobType::Service),
+        disk: EphemeralDisk::default(),
+        networks: Vec::new(),
+        meta: BTreeMap::new(),
+        shutdown_delay: Duration::ZERO,
+        tasks: vec![task],
+    };
+    Job {
+        key: JobKey::new("default", id),
+        name: id.to_owned(),
+        region: "global".to_owned(),
+        job_type: JobType::Service,
+        priority: 50,
+        all_at_once: false,
+        datacenters: vec!["dc1".to_owned()],
+        node_pool: "default".to_owned(),
+        meta: BTreeMap::new(),
+        constraints: Vec::new(),
+        spreads: Vec::new(),
+        groups: vec![group],
+        stop: false,
+    }
+}
+
+/// Remembers what it was told.
+#[derive(Default)]
+pub struct Recorder {
+    pub store: Mutex<Store>,
+    pub applied: Mutex<Vec<u64>>,
+    pub leadership: Mutex<Vec<(u64, bool)>>,
+    pub fatal: Mutex<Vec<String>>,
+    pub restored: AtomicU64,
+}
+
+impl Recorder {
+    pub fn hash(&self) -> u128 {
+        self.store.lock().unwrap().hash()
+    }
+
+    pub fn index(&self) -> u64 {
+        self.store.lock().unwrap().index().0
+    }
+}
+
+impl berth_replication::Observer for Recorder {
+    fn on_applied(&self, store: &Store, applied: &[berth_model::event::Applied]) {
+        *self.store.lock().unwrap() = store.clone();
+        self.applied.lock().unwrap().extend(applied.iter().map(|applied| applied.index.0));
+    }
+
+    fn on_restored(&self, store: &Store) {
+        *self.store.lock().unwrap() = store.clone();
+        self.applied.lock().unwrap().clear();
+        self.restored.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn on_leadership(&self, term: u64, leader: bool) {
+        self.leadership.lock().unwrap().push((term, leader));
+    }
+
+    fn on_fatal(&self, reason: &str) {
+        self.fatal.lock().unwrap().push(reason.to_owned());
+    }
+}
