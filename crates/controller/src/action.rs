@@ -20,7 +20,10 @@ use crate::{
 
 /// One thing to do.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "actions are moved once, from one vector to whoever carries them out")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "actions are moved once, from one vector to whoever carries them out"
+)]
 pub enum Action {
     /// Write an entry; entries are handed over in the order of their indexes.
     Propose {

@@ -44,8 +44,7 @@ impl Applier {
         let stale = store.job(&plan.job).is_none_or(|row| row.current().version != plan.job_version);
         let total = plan.placements.len();
         let all_at_once = plan.all_at_once;
-        let (passing, claims) =
-            if stale { (Vec::new(), Vec::new()) } else { self.passing(store, &plan) };
+        let (passing, claims) = if stale { (Vec::new(), Vec::new()) } else { self.passing(store, &plan) };
         let refused = total - passing.len();
         if stale || all_at_once && refused > 0 {
             return Verdict { parts: Vec::new(), refused: refused.max(1), passed: 0, ticket: None };
@@ -171,7 +170,9 @@ fn parts(plan: Plan, passing: Vec<Placement>, outcome: Option<EvalOutcome>) -> V
         records.push(record(Vec::new(), stops.to_vec(), None));
     }
     for placements in passing.chunks(PLACEMENTS_PER_ENTRY_MAX) {
-        match records.last_mut().filter(|r| r.placements.is_empty() && r.stops.len() + placements.len() < PLACEMENTS_PER_ENTRY_MAX) {
+        match records.last_mut().filter(|r| {
+            r.placements.is_empty() && r.stops.len() + placements.len() < PLACEMENTS_PER_ENTRY_MAX
+        }) {
             Some(last) => last.placements = placements.to_vec(),
             None => records.push(record(placements.to_vec(), Vec::new(), None)),
         }
@@ -187,8 +188,11 @@ fn parts(plan: Plan, passing: Vec<Placement>, outcome: Option<EvalOutcome>) -> V
 
 fn sized(record: PlanRecord) -> (Command, usize) {
     let failures = record.outcome.as_ref().map_or(0, |o| 512 * o.failures.len() + 128);
-    let extra: usize =
-        record.placements.iter().map(|p| 3 * p.ports.len() + 17 * p.after.len() + 9 * p.reschedules.len() + 20).sum();
+    let extra: usize = record
+        .placements
+        .iter()
+        .map(|p| 3 * p.ports.len() + 17 * p.after.len() + 9 * p.reschedules.len() + 20)
+        .sum();
     let bytes = 128 + failures + extra + PLACEMENT_BYTES * record.placements.len() + 24 * record.stops.len();
     (Command::CommitPlan(Box::new(record)), bytes)
 }

@@ -54,7 +54,8 @@ impl Blocked {
             return Vec::new();
         }
         if self.round.is_empty() && self.tried.is_empty() && std::mem::take(&mut self.room_came) {
-            let mut waiting: Vec<&Eval> = self.by_job.values().filter_map(|id| Some(&**store.eval(*id)?)).collect();
+            let mut waiting: Vec<&Eval> =
+                self.by_job.values().filter_map(|id| Some(&**store.eval(*id)?)).collect();
             waiting.sort_unstable_by_key(|e| (std::cmp::Reverse(e.priority), e.create_index, e.id));
             self.round = waiting.into_iter().map(|eval| eval.id).collect();
         }

@@ -303,7 +303,8 @@ impl Controller {
     }
 
     fn want_per_node_jobs(&mut self) {
-        let per_node = self.store.jobs().iter().filter(|(_, r)| r.job().job_type.is_per_node() && !r.job().stop);
+        let per_node =
+            self.store.jobs().iter().filter(|(_, r)| r.job().job_type.is_per_node() && !r.job().stop);
         let keys: Vec<JobKey> = per_node.map(|(_, row)| row.key.clone()).collect();
         self.wanting.extend(keys.into_iter().map(|key| (key, Trigger::NodeUpdate)));
     }
@@ -411,7 +412,8 @@ impl Controller {
         }
         let known = self.store.nodes().find(id).and_then(|slot| self.store.nodes().detail(slot)).cloned();
         if known.as_ref().is_some_and(|detail| detail.node.secret_hash != hello.node.secret_hash) {
-            let reason = format!("node {id} is known with another secret: give this agent its own data directory");
+            let reason =
+                format!("node {id} is known with another secret: give this agent its own data directory");
             actions.push(refuse(reason, false));
             return actions.push(Action::Close(session));
         }
@@ -436,7 +438,8 @@ impl Controller {
         actions.push(Action::Send(session, ToNode::Welcome { mode, heartbeat_ms }));
         let (run, stop) = self.wishes_for(hello.node_id());
         let hash = self.config.desired_hash;
-        let runs = run.iter().filter_map(|slot| self.store.allocs().row(*slot)).map(|row| hash(row.id, false));
+        let runs =
+            run.iter().filter_map(|slot| self.store.allocs().row(*slot)).map(|row| hash(row.id, false));
         let digest = runs.chain(stop.iter().map(|(id, _)| hash(*id, true))).fold(0, u128::wrapping_add);
         if digest != hello.desired_digest {
             let (term, index) = (self.term, self.store.index());
@@ -523,7 +526,9 @@ impl Controller {
                     self.to_nodes.entry(slot).or_default().forget.push(alloc.id);
                 }
             }
-            Some(row) if row.is_terminal() => self.to_nodes.entry(row.node).or_default().forget.push(alloc.id),
+            Some(row) if row.is_terminal() => {
+                self.to_nodes.entry(row.node).or_default().forget.push(alloc.id)
+            }
             Some(row) => {
                 if alloc.status.is_terminal() && self.ending.insert(alloc.id) {
                     self.ended.push(end_of(&alloc));
@@ -628,7 +633,10 @@ fn result_of(task: &ObservedTask) -> TaskResult {
         restarts: task.restarts,
         started_at: task.started_at,
         finished_at: task.finished_at,
-        message: task.events.last().map_or(String::new(), |event| cut(&event.message, RESULT_MESSAGE_BYTES_MAX)),
+        message: task
+            .events
+            .last()
+            .map_or(String::new(), |event| cut(&event.message, RESULT_MESSAGE_BYTES_MAX)),
     }
 }
 

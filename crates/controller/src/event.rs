@@ -3,12 +3,7 @@
 use std::sync::Arc;
 
 use berth_model::{
-    Index, NodeId,
-    command::Command,
-    event::Applied,
-    node::Node,
-    observed::ObservedAlloc,
-    store::Store,
+    Index, NodeId, command::Command, event::Applied, node::Node, observed::ObservedAlloc, store::Store,
 };
 use berth_scheduler::{Plan, Ticket};
 

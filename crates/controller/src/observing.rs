@@ -44,7 +44,8 @@ impl Observing {
         while let Some((index, allocs)) =
             self.batches.pop_front_if(|(index, _)| first_in_flight.is_none_or(|first| *index < first))
         {
-            let changes: Vec<_> = allocs.into_iter().filter_map(|alloc| self.record(store, alloc, index)).collect();
+            let changes: Vec<_> =
+                allocs.into_iter().filter_map(|alloc| self.record(store, alloc, index)).collect();
             if !changes.is_empty() {
                 published.push((index, changes));
             }
@@ -52,7 +53,12 @@ impl Observing {
         published
     }
 
-    fn record(&mut self, store: &Store, alloc: Arc<ObservedAlloc>, index: Index) -> Option<(AllocSlot, AllocId)> {
+    fn record(
+        &mut self,
+        store: &Store,
+        alloc: Arc<ObservedAlloc>,
+        index: Index,
+    ) -> Option<(AllocSlot, AllocId)> {
         let (slot, row) = store.alloc(alloc.id)?;
         let job = store.jobs().row(row.job)?;
         let id = alloc.id;

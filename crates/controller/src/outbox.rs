@@ -110,7 +110,9 @@ impl Outbox {
             let mut flight = InFlight { index: entry.index, waiting: Vec::new(), again: Vec::new() };
             let mut planned = Vec::new();
             let mut room = ENTRY_BYTES_MAX - ENTRY_OVERHEAD_BYTES;
-            while let Some(item) = self.items.pop_front_if(|item| item.bytes <= room || entry.commands.is_empty()) {
+            while let Some(item) =
+                self.items.pop_front_if(|item| item.bytes <= room || entry.commands.is_empty())
+            {
                 room = room.saturating_sub(item.bytes);
                 self.bytes -= item.bytes;
                 flight.waiting.push((item.token, item.commands.len()));

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use berth_controller::{Action, Answer, Config, Controller, Event, Hello, Request, SessionId, ToNode, Token, WelcomeMode};
+use berth_controller::{
+    Action, Answer, Config, Controller, Event, Hello, Request, SessionId, ToNode, Token, WelcomeMode,
+};
 use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
     alloc::{ClientStatus, DesiredStatus},
@@ -112,9 +114,13 @@ impl Shell {
                 events.push(Event::Planned { plan: Box::new(plan), ticket });
             }
             Action::Publish { store, observed, index, logged, seen, .. } => {
-                let mut indexes: Vec<Index> = logged.iter().map(|(i, _)| *i).chain(seen.iter().map(|(i, _)| *i)).collect();
+                let mut indexes: Vec<Index> =
+                    logged.iter().map(|(i, _)| *i).chain(seen.iter().map(|(i, _)| *i)).collect();
                 indexes.sort_unstable();
-                assert!(self.published.last() < indexes.first() || self.published.is_empty(), "index went back");
+                assert!(
+                    self.published.last() < indexes.first() || self.published.is_empty(),
+                    "index went back"
+                );
                 assert_eq!(indexes.last(), Some(&index));
                 self.published.extend(indexes);
                 self.claims.settle(store.index());
@@ -173,7 +179,9 @@ impl Shell {
 
     fn run_of(&self, session: u64) -> Vec<AllocSlot> {
         let of = self.told.iter().filter(|(s, _)| *s == SessionId(session));
-        of.filter_map(|(_, m)| if let ToNode::Desired { run, .. } = m { Some(run.clone()) } else { None }).flatten().collect()
+        of.filter_map(|(_, m)| if let ToNode::Desired { run, .. } = m { Some(run.clone()) } else { None })
+            .flatten()
+            .collect()
     }
 }
 
@@ -190,7 +198,14 @@ fn observed(id: AllocId, status: ClientStatus) -> ObservedAlloc {
         events: vec![],
     };
     let hash = id.0.wrapping_add(status as u128);
-    ObservedAlloc { id, status, description: String::new(), tasks: vec![task], modified_at: Timestamp(0), hash }
+    ObservedAlloc {
+        id,
+        status,
+        description: String::new(),
+        tasks: vec![task],
+        modified_at: Timestamp(0),
+        hash,
+    }
 }
 
 fn node(id: u128) -> Node {
@@ -265,7 +280,9 @@ fn a_job_runs_from_its_registration_to_its_end() {
     shell.join(1, 1);
     assert_eq!(shell.store.node(NodeId(1)).unwrap().1.status, NodeStatus::Ready);
     shell.register(2, 100);
-    assert!(matches!(shell.answers.values().next(), Some(Answer::Committed(_, outcomes)) if outcomes[0].is_ok()));
+    assert!(
+        matches!(shell.answers.values().next(), Some(Answer::Committed(_, outcomes)) if outcomes[0].is_ok())
+    );
     let placed = shell.wanted();
     assert_eq!(placed.len(), 2);
     assert_eq!(shell.run_of(1).len(), 2);
@@ -277,7 +294,10 @@ fn a_job_runs_from_its_registration_to_its_end() {
 
     let deregister = DeregisterJob { job: JobKey::new("default", "web"), purge: true, eval: EvalId(5) };
     shell.request(99, Command::DeregisterJob(deregister));
-    let stops = shell.told.iter().filter_map(|(_, m)| if let ToNode::Desired { stop, .. } = m { Some(stop.len()) } else { None });
+    let stops = shell
+        .told
+        .iter()
+        .filter_map(|(_, m)| if let ToNode::Desired { stop, .. } = m { Some(stop.len()) } else { None });
     assert_eq!(stops.sum::<usize>(), 2);
     shell.observe(1, &[(placed[0].1, ClientStatus::Complete), (placed[1].1, ClientStatus::Complete)]);
     assert_eq!(shell.running_seen, 0);
@@ -337,7 +357,8 @@ fn a_silent_node_is_given_up_and_comes_back() {
     assert!(shell.told.iter().any(|(s, m)| *s == SessionId(7) && welcome(m)), "{:?}", shell.told);
     shell.observe(7, &[(id, ClientStatus::Running)]);
     assert_eq!(shell.store.node(home).unwrap().1.status, NodeStatus::Ready);
-    let forgets = shell.told.iter().any(|(_, m)| matches!(m, ToNode::Desired { forget, .. } if forget.contains(&id)));
+    let forgets =
+        shell.told.iter().any(|(_, m)| matches!(m, ToNode::Desired { forget, .. } if forget.contains(&id)));
     assert!(forgets, "the agent was not told that its allocation was given up");
 }
 
@@ -352,11 +373,23 @@ fn an_agent_that_holds_the_same_tells_nothing_anew() {
     shell.tell(Event::SessionClosed(SessionId(1)));
     shell.told.clear();
     shell.hello(2, 1, 1, digest);
-    assert!(matches!(shell.told.as_slice(), [(SessionId(2), ToNode::Welcome { mode: WelcomeMode::Equal, .. })]), "{:?}", shell.told);
+    assert!(
+        matches!(shell.told.as_slice(), [(SessionId(2), ToNode::Welcome { mode: WelcomeMode::Equal, .. })]),
+        "{:?}",
+        shell.told
+    );
     shell.hello(3, 1, 2, digest + 1);
-    assert!(shell.told.iter().any(|(s, m)| *s == SessionId(3) && matches!(m, ToNode::Welcome { mode: WelcomeMode::Full, .. })));
+    assert!(
+        shell
+            .told
+            .iter()
+            .any(|(s, m)| *s == SessionId(3) && matches!(m, ToNode::Welcome { mode: WelcomeMode::Full, .. }))
+    );
     shell.hello(4, 1, 1, digest);
-    assert!(shell.told.iter().any(|(s, m)| *s == SessionId(4) && matches!(m, ToNode::Refused { .. })), "an older agent got in");
+    assert!(
+        shell.told.iter().any(|(s, m)| *s == SessionId(4) && matches!(m, ToNode::Refused { .. })),
+        "an older agent got in"
+    );
 }
 
 #[test]

@@ -37,7 +37,10 @@ pub mod shared {
     }
 
     /// Reads the value.
-    pub fn decode<'b, C, T: Decode<'b, C>>(d: &mut Decoder<'b>, context: &mut C) -> Result<Arc<T>, de::Error> {
+    pub fn decode<'b, C, T: Decode<'b, C>>(
+        d: &mut Decoder<'b>,
+        context: &mut C,
+    ) -> Result<Arc<T>, de::Error> {
         T::decode(d, context).map(Arc::new)
     }
 }

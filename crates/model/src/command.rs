@@ -203,7 +203,9 @@ pub struct Collect {
 #[derive(Debug, thiserror::Error)]
 pub enum EntryError {
     /// Written by a newer Berth.
-    #[error("log entry has version {0}, this server knows up to {ENTRY_VERSION}: start the newer version again")]
+    #[error(
+        "log entry has version {0}, this server knows up to {ENTRY_VERSION}: start the newer version again"
+    )]
     Version(u8),
     /// Not what [`Entry::encode`] writes.
     #[error("decode log entry: {0}")]

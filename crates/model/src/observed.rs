@@ -137,7 +137,14 @@ impl Observed {
     }
 
     /// Takes an observation in.
-    pub fn record(&mut self, slot: AllocSlot, job: &JobKey, group: u16, alloc: Arc<ObservedAlloc>, index: Index) {
+    pub fn record(
+        &mut self,
+        slot: AllocSlot,
+        job: &JobKey,
+        group: u16,
+        alloc: Arc<ObservedAlloc>,
+        index: Index,
+    ) {
         while self.allocs.len() <= slot.0 as usize {
             self.allocs.push(None);
         }

@@ -35,7 +35,8 @@ fn job(id: &str, memory_mb: u32, port: Option<u16>) -> Job {
         leader: false,
         shutdown_delay: Duration::ZERO,
     };
-    let ports = port.map(|fixed| Port { label: "http".into(), fixed: Some(fixed), to: 0 }).into_iter().collect();
+    let ports =
+        port.map(|fixed| Port { label: "http".into(), fixed: Some(fixed), to: 0 }).into_iter().collect();
     let group = Group {
         name: "g".into(),
         count: 1,
@@ -233,8 +234,16 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         (0..4_u8, 1..500_u32).prop_map(|(job, memory)| Op::Register(job, memory)),
         (0..4_u8).prop_map(Op::Deregister),
-        (0..4_u8, 0..3_u8, prop::option::of(any::<u8>())).prop_map(|(job, node, after)| Op::Place { job, node, after }),
-        (0..4_u8, 0..3_u8, prop::option::of(any::<u8>())).prop_map(|(job, node, after)| Op::Place { job, node, after }),
+        (0..4_u8, 0..3_u8, prop::option::of(any::<u8>())).prop_map(|(job, node, after)| Op::Place {
+            job,
+            node,
+            after
+        }),
+        (0..4_u8, 0..3_u8, prop::option::of(any::<u8>())).prop_map(|(job, node, after)| Op::Place {
+            job,
+            node,
+            after
+        }),
         (any::<u8>(), any::<bool>()).prop_map(|(alloc, lost)| Op::Stop(alloc, lost)),
         (any::<u8>(), 0..3_u8).prop_map(|(alloc, how)| Op::End(alloc, how)),
         (0..3_u8, any::<bool>()).prop_map(|(node, up)| Op::NodeStatus(node, up)),
@@ -272,7 +281,8 @@ fn perform(world: &mut World, op: &Op, allocs: &mut Vec<AllocId>, evals: &mut BT
         }
         Op::End(at, how) => {
             let Some(alloc) = pick(allocs, *at) else { return };
-            let status = [ClientStatus::Complete, ClientStatus::Failed, ClientStatus::Lost][usize::from(*how)];
+            let status =
+                [ClientStatus::Complete, ClientStatus::Failed, ClientStatus::Lost][usize::from(*how)];
             world.apply(vec![end(alloc.0, status)]);
         }
         Op::NodeStatus(number, up) => {

@@ -84,8 +84,12 @@ impl Claims {
 
     /// Drops claims that every state at or after `index` shows.
     pub fn settle(&mut self, index: Index) {
-        let settled: Vec<Ticket> =
-            self.tickets.iter().filter(|(_, o)| o.index.is_some_and(|i| i <= index)).map(|(t, _)| *t).collect();
+        let settled: Vec<Ticket> = self
+            .tickets
+            .iter()
+            .filter(|(_, o)| o.index.is_some_and(|i| i <= index))
+            .map(|(t, _)| *t)
+            .collect();
         for ticket in settled {
             self.forget(ticket);
         }
@@ -157,7 +161,10 @@ mod tests {
         let ticket = claims.add([claim(1, 100)]);
         let other = claims.add([claim(1, 7)]);
         assert_eq!(claims.remove(ticket), [NodeId(1)]);
-        assert_eq!(claims.of_node(NodeId(1), Index(0)), (Resources { cpu_mhz: 7, ..Resources::ZERO }, vec![80]));
+        assert_eq!(
+            claims.of_node(NodeId(1), Index(0)),
+            (Resources { cpu_mhz: 7, ..Resources::ZERO }, vec![80])
+        );
         claims.remove(other);
         assert_eq!(claims.nodes().count(), 0);
     }

@@ -129,7 +129,9 @@ impl Planner {
                 let name = &row.job().groups[usize::from(group)].name;
                 match plan.failures.iter_mut().find(|f| f.group == *name) {
                     Some(failure) => failure.count += count,
-                    None => plan.failures.push(GroupFailure { group: name.clone(), count, ..Default::default() }),
+                    None => {
+                        plan.failures.push(GroupFailure { group: name.clone(), count, ..Default::default() })
+                    }
                 }
             }
         }

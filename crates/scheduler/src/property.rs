@@ -42,7 +42,9 @@ impl Property {
             name => {
                 if let Some(attribute) = name.strip_prefix("attr.") {
                     Self::Attribute(attribute.to_owned())
-                } else if let Some(meta) = name.strip_prefix("meta.").or_else(|| name.strip_prefix("node.meta.")) {
+                } else if let Some(meta) =
+                    name.strip_prefix("meta.").or_else(|| name.strip_prefix("node.meta."))
+                {
                     Self::Meta(meta.to_owned())
                 } else {
                     Self::Unknown(name.to_owned())

@@ -62,7 +62,9 @@ struct Ring {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubscriptionError {
     /// The batches after its index are gone.
-    #[error("events after index {from} are no longer kept, the oldest is after {oldest}: read the state and resume from its index")]
+    #[error(
+        "events after index {from} are no longer kept, the oldest is after {oldest}: read the state and resume from its index"
+    )]
     TooOld {
         /// Where it wanted to go on.
         from: Index,
@@ -126,7 +128,8 @@ impl EventHub {
 impl Ring {
     fn push(&mut self, batch: Batch) {
         let copied_bytes = batch.view.store.copied_bytes() + batch.view.observed.copied_bytes();
-        let observed = batch.changes.iter().filter(|change| matches!(change, Change::Observed(..))).count() as u64;
+        let observed =
+            batch.changes.iter().filter(|change| matches!(change, Change::Observed(..))).count() as u64;
         let bytes = copied_bytes.saturating_sub(self.copied_bytes) + observed * OBSERVATION_BYTES;
         self.copied_bytes = copied_bytes;
         self.pinned_bytes += bytes;

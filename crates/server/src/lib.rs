@@ -1,11 +1,11 @@
 //! The IO shell of a server: HTTP in front, agents' connections behind, and the engine between them.
 
-mod convert;
 mod agents;
+mod convert;
 mod engine;
-mod server;
 mod events;
 pub mod http;
+mod server;
 pub mod state;
 mod watch;
 

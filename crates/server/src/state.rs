@@ -109,7 +109,10 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Reads a task's log from its node. Dropping the receiver ends the reading; the channel is bounded, and a reader
     /// that does not take what comes slows the agent down.
-    async fn read_log(&self, request: LogRequest) -> Result<mpsc::Receiver<Result<LogChunk, LogError>>, LogError>;
+    async fn read_log(
+        &self,
+        request: LogRequest,
+    ) -> Result<mpsc::Receiver<Result<LogChunk, LogError>>, LogError>;
 
     /// A new random id.
     fn mint_id(&self) -> u128;

@@ -1,12 +1,14 @@
 //! One allocation: its tasks start together, and end by each other's fate.
 
+mod ending;
+
 use berth_api::agent::{
     AllocId, AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskSpec, TaskState, TaskStatus,
 };
 
-use super::history::{event, go_duration, push};
+use super::history::{event, push};
 use super::restart::{Verdict, decide, mix};
-use super::task::{KILL_AGAIN_NS, KILL_TIMEOUT_MS_MAX, Kill, Phase, Task};
+use super::task::{Kill, Phase, Task};
 use super::{Action, AllocRecord, Exit, Found, RunWish, StartFailure, StartFailureKind, TaskRef};
 
 /// An allocation on its node.
@@ -284,20 +286,6 @@ impl Alloc {
         kills.into_iter().for_each(|task| self.next_kill_step(task, now_ns, actions));
     }
 
-    fn next_kill_step(&mut self, task: usize, now_ns: u64, actions: &mut Vec<Action>) {
-        let kill_timeout_ms = self.run.group.tasks[task].kill_timeout_ms.min(KILL_TIMEOUT_MS_MAX);
-        if matches!(self.tasks[task].kill, Kill::Delayed { .. }) && kill_timeout_ms > 0 {
-            let waiting =
-                format!("Sent interrupt. Waiting {} before force killing", go_duration(kill_timeout_ms));
-            self.note(task, event(TaskEventKind::Killing, now_ns, waiting));
-            self.tasks[task].kill = Kill::Asked { force_at_ns: now_ns + kill_timeout_ms * 1_000_000 };
-            actions.push(Action::SignalTask(self.task_ref(task)));
-        } else {
-            self.tasks[task].kill = Kill::Forced { again_at_ns: now_ns + KILL_AGAIN_NS };
-            actions.push(Action::KillTask(self.task_ref(task)));
-        }
-    }
-
     /// Draws the consequences of what has just happened; to be called after each event.
     pub(super) fn settle(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
         self.enforce(now_ns, actions);
@@ -315,58 +303,6 @@ impl Alloc {
             actions.push(Action::Report { alloc: self.id(), urgent });
         }
         (self.changed, self.dirty) = (false, false);
-    }
-
-    /// Ends the tasks that must not live on: a rule about the present state, so that it holds after a restart too.
-    fn enforce(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
-        // An end may call for further ends; each round ends at least one task more.
-        while let Some(cause) = self.cause_of_end() {
-            let alive = |task: &usize| !self.tasks[*task].is_dead() && self.tasks[*task].kill == Kill::No;
-            let leader_lives =
-                (0..self.tasks.len()).any(|task| self.is_leader(task) && !self.tasks[task].is_dead());
-            let ends = |task: &usize| !self.stop || !leader_lives || self.is_leader(*task);
-            let ending: Vec<usize> = (0..self.tasks.len()).filter(alive).filter(ends).collect();
-            if ending.is_empty() {
-                return;
-            }
-            ending.into_iter().for_each(|task| self.end(task, cause, now_ns, actions));
-        }
-    }
-
-    fn is_leader(&self, task: usize) -> bool {
-        self.run.group.tasks[task].leader
-    }
-
-    /// Why its tasks may not live on, if so.
-    fn cause_of_end(&self) -> Option<TaskEventKind> {
-        let mut dead = (0..self.tasks.len()).filter(|task| self.tasks[*task].is_dead());
-        if self.stop || self.lost {
-            Some(TaskEventKind::Killing)
-        } else if self.status.tasks.iter().any(|task| task.failed) {
-            Some(TaskEventKind::SiblingFailed)
-        } else {
-            dead.any(|task| self.is_leader(task)).then_some(TaskEventKind::LeaderDead)
-        }
-    }
-
-    fn end(&mut self, task: usize, cause: TaskEventKind, now_ns: u64, actions: &mut Vec<Action>) {
-        if cause != TaskEventKind::Killing {
-            self.note(task, event(cause, now_ns, ""));
-        }
-        match self.tasks[task].phase {
-            Phase::Waiting | Phase::Dead => self.die(task, now_ns),
-            Phase::Backoff { .. } => self.killed(task, now_ns),
-            Phase::Starting | Phase::Running => {
-                let group_ns = self.run.group.shutdown_delay_ms.saturating_mul(1_000_000);
-                let from_ns = *self.kill_from_ns.get_or_insert(now_ns.saturating_add(group_ns));
-                let task_ns = self.run.group.tasks[task].shutdown_delay_ms.saturating_mul(1_000_000);
-                let until_ns = from_ns.max(now_ns).saturating_add(task_ns);
-                self.tasks[task].kill = Kill::Delayed { until_ns };
-                if self.tasks[task].deadline().is_some_and(|at_ns| at_ns <= now_ns) {
-                    self.next_kill_step(task, now_ns, actions);
-                }
-            }
-        }
     }
 
     /// Ended only when all tasks have: until then the allocation holds its resources. A pause between two starts does

@@ -53,7 +53,7 @@ impl Screen {
 }
 
 fn tell_changes(told: &mut BTreeMap<String, String>, progress: &Progress) {
-    for (id, alloc) in progress.allocs() {
+    for (id, alloc) in by_name(progress) {
         let line = cells(id, alloc).join("  ").trim_end().to_owned();
         if told.get(id) != Some(&line) {
             tell(&line);
@@ -76,10 +76,16 @@ fn frame(progress: &Progress, columns: usize) -> Vec<String> {
         return vec![counts(progress)];
     }
     let mut table = Table::headless(&[Align::Left; 5]);
-    for (id, alloc) in progress.allocs() {
+    for (id, alloc) in by_name(progress) {
         table.row(cells(id, alloc));
     }
     table.render(Some(columns)).lines().map(str::to_owned).collect()
+}
+
+fn by_name(progress: &Progress) -> Vec<(&String, &Followed)> {
+    let mut allocs: Vec<_> = progress.allocs().iter().collect();
+    allocs.sort_by_key(|(id, alloc)| (&alloc.name, *id));
+    allocs
 }
 
 fn cells(id: &str, alloc: &Followed) -> [String; 5] {

@@ -37,9 +37,9 @@ pub(super) struct Fleet {
 impl Fleet {
     pub fn new(config: NodesConfig, numbers: impl Iterator<Item = u32>) -> Self {
         let numbers: Vec<u32> = numbers.collect();
-        let nodes = (0..).zip(&numbers).map(|(place, number)| {
-            SimNode::new(place, mix(config.seed, u64::from(*number)))
-        });
+        let nodes = (0..)
+            .zip(&numbers)
+            .map(|(place, number)| SimNode::new(place, mix(config.seed, u64::from(*number))));
         let nodes = nodes.collect();
         let (common, clock) = (Common::default(), Clock::start());
         Self { config, numbers, nodes, common, clock, out: BytesMut::new() }

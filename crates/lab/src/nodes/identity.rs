@@ -8,7 +8,8 @@ use super::NodesConfig;
 
 /// A number that looks random, from two others.
 pub(super) fn mix(seed: u64, number: u64) -> u64 {
-    let mut z = seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z =
+        seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
@@ -20,7 +21,11 @@ pub(super) fn identity(config: &NodesConfig, number: u32) -> Identity {
     let mut node_id = [0; 16];
     node_id[..8].copy_from_slice(&part(1));
     node_id[8..].copy_from_slice(&part(2));
-    Identity { node_id, secret: [part(3), part(4), part(5), part(6)].concat(), boot_id: "simulated".to_owned() }
+    Identity {
+        node_id,
+        secret: [part(3), part(4), part(5), part(6)].concat(),
+        boot_id: "simulated".to_owned(),
+    }
 }
 
 /// What it is.

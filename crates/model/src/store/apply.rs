@@ -6,7 +6,8 @@ use super::{AllocDetail, AllocRow, AllocSlot, JobSlot, NodeSlot, Store};
 use crate::{
     alloc::{AllocEnd, ClientStatus, DesiredStatus, Placement, Stop, StopReason},
     command::{
-        Collect, Command, DeregisterJob, Entry, EvalOutcome, NextEval, Outcome, PlanRecord, Refusal, RegisterJob,
+        Collect, Command, DeregisterJob, Entry, EvalOutcome, NextEval, Outcome, PlanRecord, Refusal,
+        RegisterJob,
     },
     eval::{Eval, EvalStatus, Trigger},
     event::{Applied, Event},
@@ -26,7 +27,8 @@ impl Store {
         self.index = entry.index;
         self.at = self.at.max(entry.at);
         let mut events = Vec::new();
-        let outcomes = entry.commands.into_iter().map(|command| self.apply_command(command, &mut events)).collect();
+        let outcomes =
+            entry.commands.into_iter().map(|command| self.apply_command(command, &mut events)).collect();
         Applied { index: self.index, at: self.at, outcomes, events }
     }
 
@@ -146,7 +148,8 @@ impl Store {
         change: impl FnOnce(&mut Eval),
     ) -> Result<(), Refusal> {
         let slot = self.evals.find(id).ok_or(Refusal::NoEval(id))?;
-        let before = self.evals.row(slot).filter(|eval| !eval.status.is_terminal()).ok_or(Refusal::NoEval(id))?;
+        let before =
+            self.evals.row(slot).filter(|eval| !eval.status.is_terminal()).ok_or(Refusal::NoEval(id))?;
         let job = self.jobs.find(&before.job);
         let (index, at) = (self.index, self.at);
         self.evals.update(slot, |eval| {
@@ -277,7 +280,8 @@ impl Store {
         let Placement { id, ports, previous, reschedules, .. } = placement;
         if !ports.is_empty() || !after.is_empty() || previous.is_some() || !reschedules.is_empty() {
             let extra = detail.extra_mut();
-            (extra.ports, extra.after, extra.previous, extra.reschedules) = (ports, after, previous, reschedules);
+            (extra.ports, extra.after, extra.previous, extra.reschedules) =
+                (ports, after, previous, reschedules);
         }
         let slot = self.allocs.insert(row, detail);
         self.nodes.hold(node, slot, held.minus(promised), &fresh);
@@ -316,7 +320,9 @@ impl Store {
 
     /// What an allocation holds in its own right and has promised to nobody: not what is still its predecessors'.
     pub fn room_to_promise(&self, slot: AllocSlot) -> Resources {
-        let Some(row) = self.allocs.row(slot).filter(|row| !row.is_terminal()) else { return Resources::ZERO };
+        let Some(row) = self.allocs.row(slot).filter(|row| !row.is_terminal()) else {
+            return Resources::ZERO;
+        };
         let Some(extra) = self.allocs.extra(slot) else { return row.held };
         let borrowed = extra.after.iter().filter(|(id, _)| self.still_holds(*id));
         borrowed.fold(row.held, |left, (_, part)| left.minus(*part)).minus(extra.promised)
@@ -341,7 +347,10 @@ impl Store {
         self.jobs.alloc_changed(job, self.index);
         events.push(Event::AllocStopped(slot));
         if lost {
-            self.end_alloc(AllocEnd { alloc: stop.alloc, status: ClientStatus::Lost, tasks: Vec::new() }, events);
+            self.end_alloc(
+                AllocEnd { alloc: stop.alloc, status: ClientStatus::Lost, tasks: Vec::new() },
+                events,
+            );
         }
     }
 
@@ -456,7 +465,9 @@ impl Store {
 
     fn collect_job(&mut self, key: &crate::ids::JobKey, events: &mut Vec<Event>) {
         let Some(slot) = self.jobs.find(key) else { return };
-        let Some(row) = self.jobs.row(slot).filter(|row| row.live == 0 && row.open_evals == 0) else { return };
+        let Some(row) = self.jobs.row(slot).filter(|row| row.live == 0 && row.open_evals == 0) else {
+            return;
+        };
         let allocs: Vec<AllocSlot> = self.jobs.allocs(row).collect();
         let evals = self.jobs.evals(row).filter_map(|e| Some(self.evals.row(e)?.id)).collect::<Vec<_>>();
         for alloc in allocs {

@@ -104,8 +104,13 @@ impl Store {
 
     /// The hash of all content: equal on every server at the same index, and after a restore.
     pub fn hash(&self) -> u128 {
-        let tables =
-            [self.nodes.digest(), self.jobs.digest(), self.allocs.digest(), self.evals.digest(), self.granted.0.into()];
+        let tables = [
+            self.nodes.digest(),
+            self.jobs.digest(),
+            self.allocs.digest(),
+            self.evals.digest(),
+            self.granted.0.into(),
+        ];
         tables.into_iter().fold(u128::from(self.index.0), |sum, table| sum.rotate_left(17) ^ table)
     }
 

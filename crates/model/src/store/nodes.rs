@@ -255,7 +255,13 @@ impl Nodes {
     }
 
     /// A new allocation holds `charged` and `ports`.
-    pub(super) fn hold(&mut self, slot: NodeSlot, alloc: super::AllocSlot, charged: Resources, ports: &[u16]) {
+    pub(super) fn hold(
+        &mut self,
+        slot: NodeSlot,
+        alloc: super::AllocSlot,
+        charged: Resources,
+        ports: &[u16],
+    ) {
         let row = self.rows.get_mut(slot).expect("a placement names a node that is there");
         row.used = row.used.plus(charged);
         self.lists.push(&mut row.live, alloc.0);
@@ -272,7 +278,13 @@ impl Nodes {
     }
 
     /// An allocation has ended: `freed` and `ports` are free.
-    pub(super) fn release(&mut self, slot: NodeSlot, alloc: super::AllocSlot, freed: Resources, ports: &[u16]) {
+    pub(super) fn release(
+        &mut self,
+        slot: NodeSlot,
+        alloc: super::AllocSlot,
+        freed: Resources,
+        ports: &[u16],
+    ) {
         let Some(row) = self.rows.get_mut(slot) else { return };
         row.used = row.used.minus(freed);
         self.lists.remove(&mut row.live, alloc.0);
@@ -300,7 +312,8 @@ impl Nodes {
     }
 
     fn change_ports(&mut self, slot: NodeSlot, change: impl FnOnce(&mut Vec<u16>)) {
-        let detail = self.details.get_mut(slot.0 as usize).and_then(Option::as_mut).expect("the node is there");
+        let detail =
+            self.details.get_mut(slot.0 as usize).and_then(Option::as_mut).expect("the node is there");
         let ports = Arc::make_mut(&mut detail.ports);
         change(ports);
         ports.sort_unstable();

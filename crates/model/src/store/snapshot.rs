@@ -87,7 +87,10 @@ pub fn write(store: &Store, out: &mut impl Write) -> io::Result<()> {
     }
     for (slot, row) in store.allocs.iter() {
         let record = alloc_record(store, slot, row);
-        put(&Record::Alloc(store.jobs.row(row.job).expect("its job is there").key.clone(), Box::new(record)))?;
+        put(&Record::Alloc(
+            store.jobs.row(row.job).expect("its job is there").key.clone(),
+            Box::new(record),
+        ))?;
     }
     for (_, eval) in store.evals.iter() {
         put(&Record::Eval(eval.clone()))?;
@@ -131,7 +134,11 @@ fn read_records(from: &mut impl Read) -> Result<Store, SnapshotError> {
                 share_promised_room(&mut store);
                 set_table_indexes(&mut store, indexes);
                 let (found, written) = (store.hash(), u128::from(high) << 64 | u128::from(low));
-                return if found == written { Ok(store) } else { Err(SnapshotError::Hash { found, written }) };
+                return if found == written {
+                    Ok(store)
+                } else {
+                    Err(SnapshotError::Hash { found, written })
+                };
             }
         }
     }
@@ -174,10 +181,13 @@ fn alloc_record(store: &Store, slot: super::AllocSlot, row: &AllocRow) -> AllocR
 }
 
 fn restore_alloc(store: &mut Store, job: &JobKey, record: AllocRecord) -> Result<(), SnapshotError> {
-    let missing = |what: String| SnapshotError::Inconsistent(format!("allocation {} names {what}", record.id));
+    let missing =
+        |what: String| SnapshotError::Inconsistent(format!("allocation {} names {what}", record.id));
     let job_slot = store.jobs.find(job).ok_or_else(|| missing(format!("job {job}, which is not in it")))?;
-    let node =
-        store.nodes.find(record.node).ok_or_else(|| missing(format!("node {}, which is not in it", record.node)))?;
+    let node = store
+        .nodes
+        .find(record.node)
+        .ok_or_else(|| missing(format!("node {}, which is not in it", record.node)))?;
     let row = AllocRow {
         id: record.id,
         job: job_slot,

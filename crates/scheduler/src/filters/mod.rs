@@ -97,9 +97,8 @@ impl Signature {
         let mut drivers: Vec<String> = group.tasks.iter().map(|t| t.driver.clone()).collect();
         drivers.sort_unstable();
         drivers.dedup();
-        let on_node = |c: &&Constraint| {
-            !matches!(c.operator, Operator::DistinctHosts | Operator::DistinctProperty)
-        };
+        let on_node =
+            |c: &&Constraint| !matches!(c.operator, Operator::DistinctHosts | Operator::DistinctProperty);
         Self {
             pool: job.node_pool.clone(),
             datacenters: job.datacenters.clone(),

@@ -32,7 +32,9 @@ impl Distinct {
         let mut distinct = Self::default();
         for constraint in constraints {
             match constraint.operator {
-                Operator::DistinctHosts if constraint.right != "false" => distinct.hosts = Some(HashSet::new()),
+                Operator::DistinctHosts if constraint.right != "false" => {
+                    distinct.hosts = Some(HashSet::new())
+                }
                 Operator::DistinctProperty => distinct.properties.push(DistinctProperty {
                     property: Property::parse(&constraint.left),
                     reason: constraint.to_string(),

@@ -36,13 +36,15 @@ impl FeasibleCache {
     /// Which nodes pass a group's filters.
     pub fn get(&mut self, filters: &Filters, columns: &Columns) -> Rc<Feasible> {
         self.clock += 1;
-        let known = self.sets.get(&filters.signature).filter(|set| {
-            set.epoch == columns.epoch() && set.fits.len() == columns.len()
-        });
+        let known = self
+            .sets
+            .get(&filters.signature)
+            .filter(|set| set.epoch == columns.epoch() && set.fits.len() == columns.len());
         if let Some(set) = known {
             return set.clone();
         }
-        let set = Rc::new(Feasible { fits: answers(filters, columns), epoch: columns.epoch(), used: self.clock });
+        let set =
+            Rc::new(Feasible { fits: answers(filters, columns), epoch: columns.epoch(), used: self.clock });
         if self.sets.len() >= SETS_MAX {
             self.drop_oldest();
         }
@@ -78,7 +80,8 @@ struct NodeClass<'a>(&'a Node);
 impl NodeClass<'_> {
     fn parts(&self) -> impl Iterator<Item = (&str, &str)> {
         let node = self.0;
-        let shared = |(k, v): (&'_ String, &'_ String)| (!k.starts_with("unique.")).then_some((k, v)).is_some();
+        let shared =
+            |(k, v): (&'_ String, &'_ String)| (!k.starts_with("unique.")).then_some((k, v)).is_some();
         let named = [("dc", &node.datacenter), ("pool", &node.pool), ("class", &node.class)];
         let named = named.into_iter().map(|(k, v)| (k, v.as_str()));
         let maps = node.attributes.iter().chain(&node.meta).filter(move |entry| shared(*entry));

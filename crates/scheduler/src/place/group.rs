@@ -94,7 +94,8 @@ impl<'a> GroupPlacer<'a> {
         let mut spreads = spreads_of(job, group);
         for (property, score) in &mut spreads {
             for slot in there {
-                let value = columns.node(*slot).and_then(|node| resolve(property, node).map(|v| v.into_owned()));
+                let value =
+                    columns.node(*slot).and_then(|node| resolve(property, node).map(|v| v.into_owned()));
                 value.iter().for_each(|value| score.add(value));
             }
         }
@@ -135,9 +136,7 @@ impl<'a> GroupPlacer<'a> {
             true => self.choose_ranked(ask.avoid),
             false => self.choose_spread(ask.avoid),
         });
-        preferred
-            .or_else(|| self.choose_ending())
-            .or_else(|| ask.avoid.and_then(|slot| self.try_node(slot)))
+        preferred.or_else(|| self.choose_ending()).or_else(|| ask.avoid.and_then(|slot| self.try_node(slot)))
     }
 
     /// The best-ranked node that the ask can use.

@@ -41,7 +41,8 @@ pub fn assign<'a>(
     if let Some(port) = fixed.iter().find(|port| !taken.is_free(**port)) {
         return Err(format!("network: reserved port collision {port}"));
     }
-    let mut dynamic = dynamic_ports(range, start).filter(|port| taken.is_free(*port) && !fixed.contains(port));
+    let mut dynamic =
+        dynamic_ports(range, start).filter(|port| taken.is_free(*port) && !fixed.contains(port));
     let full = || "network: dynamic ports exhausted".to_owned();
     ports.map(|port| port.fixed.or_else(|| dynamic.next()).ok_or_else(full)).collect()
 }

@@ -61,7 +61,8 @@ impl Ranking {
     /// Catches up with the rows.
     pub fn follow(&mut self, columns: &Columns, feasible: &Feasible) {
         let outgrown = self.heap.len() > 2 * columns.len() + 1024;
-        let changed = columns.changed_since(self.position).filter(|_| self.epoch == columns.epoch() && !outgrown);
+        let changed =
+            columns.changed_since(self.position).filter(|_| self.epoch == columns.epoch() && !outgrown);
         match changed {
             Some(changed) => {
                 for slot in changed {

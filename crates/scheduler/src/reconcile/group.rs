@@ -23,10 +23,14 @@ pub(super) fn reconcile(
     now: Timestamp,
     changes: &mut Changes,
 ) {
-    let mut wanted = Wanted { group: position, left: group.count, taken: BTreeSet::new(), missing: Vec::new() };
+    let mut wanted =
+        Wanted { group: position, left: group.count, taken: BTreeSet::new(), missing: Vec::new() };
     lose_ending(existing.iter().copied(), changes);
-    let (live, ended): (Vec<&Existing<'_>>, Vec<_>) =
-        existing.iter().copied().filter(|e| e.row.is_wanted() || e.row.is_terminal()).partition(|e| e.row.is_wanted());
+    let (live, ended): (Vec<&Existing<'_>>, Vec<_>) = existing
+        .iter()
+        .copied()
+        .filter(|e| e.row.is_wanted() || e.row.is_terminal())
+        .partition(|e| e.row.is_wanted());
     for done in ended.iter().filter(|e| counts_as_done(job, e)) {
         wanted.keep(done);
     }
@@ -52,7 +56,9 @@ pub(super) fn reconcile(
 
 /// A batch allocation that ended well is done for good, as long as the job wishes the same.
 fn counts_as_done(job: &Job, alloc: &Existing<'_>) -> bool {
-    job.job_type.runs_to_completion() && alloc.row.client == ClientStatus::Complete && alloc.is_current
+    job.job_type.runs_to_completion()
+        && alloc.row.client == ClientStatus::Complete
+        && alloc.is_current
         && alloc.row.desired == DesiredStatus::Run
 }
 
@@ -113,7 +119,8 @@ impl Wanted {
         changes.missing.extend(missing.into_iter().map(|missing| (position, missing)));
         let names = (0_u32..).filter(|name| !taken.contains(name)).take(left as usize);
         changes.missing.extend(names.map(|name_index| {
-            let sticky = group.disk.sticky.then(|| ended.iter().rev().find(|e| e.row.name_index == name_index));
+            let sticky =
+                group.disk.sticky.then(|| ended.iter().rev().find(|e| e.row.name_index == name_index));
             let prefer = sticky.flatten().map(|e| e.row.node);
             (position, Missing { ask: Ask { name_index, prefer, ..Ask::default() }, ..Missing::default() })
         }));

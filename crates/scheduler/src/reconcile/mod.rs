@@ -97,7 +97,13 @@ fn runs_the_same(
     new: &berth_model::job::Group,
 ) -> bool {
     let where_and_what = |job: &Job| {
-        (job.job_type, job.node_pool.clone(), job.datacenters.clone(), job.meta.clone(), job.constraints.clone())
+        (
+            job.job_type,
+            job.node_pool.clone(),
+            job.datacenters.clone(),
+            job.meta.clone(),
+            job.constraints.clone(),
+        )
     };
     let alike = berth_model::job::Group {
         count: old.count,

@@ -43,7 +43,8 @@ pub(super) fn reconcile(
     if group.count == 0 {
         return;
     }
-    let open = store.nodes().iter().filter(|(slot, row)| row.is_ready() && !covered.contains(slot) && fits(*slot));
+    let open =
+        store.nodes().iter().filter(|(slot, row)| row.is_ready() && !covered.contains(slot) && fits(*slot));
     changes.missing.extend(open.map(|(slot, _)| {
         let ask = Ask { only: Some(slot), ..Ask::default() };
         (position, Missing { ask, ..Missing::default() })

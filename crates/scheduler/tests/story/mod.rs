@@ -42,7 +42,8 @@ impl Story {
     fn line(&mut self, line: &str) {
         let mut words = line.split_whitespace();
         let (verb, name) = (words.next().unwrap(), words.next().unwrap_or_default());
-        let settings: Vec<(&str, &str)> = words.map(|word| word.split_once('=').unwrap_or((word, ""))).collect();
+        let settings: Vec<(&str, &str)> =
+            words.map(|word| word.split_once('=').unwrap_or((word, ""))).collect();
         match verb {
             "node" => self.node(name, &settings),
             "down" => self.apply(Command::SetNodeStatus(self.nodes[name], NodeStatus::Down)),
@@ -108,14 +109,16 @@ impl Story {
     }
 
     fn job(&mut self, name: &str, settings: &[(&str, &str)]) {
-        let register = RegisterJob { job: Arc::new(job(name, settings)), eval: EvalId(self.id()), only_if: None };
+        let register =
+            RegisterJob { job: Arc::new(job(name, settings)), eval: EvalId(self.id()), only_if: None };
         self.apply(Command::RegisterJob(Box::new(register)));
     }
 
     /// `web[0]#2` is the second allocation of that name.
     fn end(&mut self, which: &str, how: &str) {
         let (name, nth) = which.split_once('#').unwrap();
-        let mut rows: Vec<_> = self.store.allocs().iter().filter(|(_, row)| self.name(row.id) == name).collect();
+        let mut rows: Vec<_> =
+            self.store.allocs().iter().filter(|(_, row)| self.name(row.id) == name).collect();
         rows.sort_by_key(|(_, row)| row.create_index);
         let alloc = rows[nth.parse::<usize>().unwrap() - 1].1.id;
         let status = if how == "failed" { ClientStatus::Failed } else { ClientStatus::Complete };
@@ -234,7 +237,8 @@ fn job(name: &str, settings: &[(&str, &str)]) -> Job {
             right: "true".into(),
         });
     }
-    let spreads = get("spread").map(|attribute| Spread { attribute: attribute.into(), weight: 50, targets: vec![] });
+    let spreads =
+        get("spread").map(|attribute| Spread { attribute: attribute.into(), weight: 50, targets: vec![] });
     let port = get("port").map(|port| port.parse::<u16>().unwrap());
     let ports = port.map(|p| Port { label: "p".into(), fixed: Some(p).filter(|p| *p > 0), to: 0 });
     let task = Task {

@@ -115,12 +115,8 @@ impl Incoming<'_> {
         };
         let id = self.context.next_session();
         let files = super::files::FileReads::default();
-        let link = Link {
-            node: hello.node_id(),
-            number,
-            outgoing: self.outgoing.clone(),
-            files: files.clone(),
-        };
+        let link =
+            Link { node: hello.node_id(), number, outgoing: self.outgoing.clone(), files: files.clone() };
         if let Some(old) = self.sessions.insert(number, Session { id, files }) {
             self.context.tell(Input::Event(Event::SessionClosed(old.id))).await;
         }
@@ -140,12 +136,8 @@ impl Incoming<'_> {
             let status = AllocStatus::decode(encoded.clone()).map_err(io::Error::other)?;
             allocs.push(Arc::new(convert::observed(status, encoded).map_err(io::Error::other)?));
         }
-        let event = Event::Observed {
-            session: session.id,
-            seq: update.seq,
-            allocs,
-            resync_done: update.resync_done,
-        };
+        let event =
+            Event::Observed { session: session.id, seq: update.seq, allocs, resync_done: update.resync_done };
         self.context.tell(Input::Event(event)).await;
         Ok(())
     }

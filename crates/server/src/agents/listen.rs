@@ -73,7 +73,9 @@ pub(crate) async fn listen(listener: TcpListener, context: Arc<Context>, mut sto
                         drop(place);
                     });
                 }
-                Err(_) => tracing::warn!(%peer, "turned an agent away: {CONNECTIONS_MAX} connections are open"),
+                Err(_) => {
+                    tracing::warn!(%peer, "turned an agent away: {CONNECTIONS_MAX} connections are open")
+                }
             },
             Err(error) => {
                 tracing::warn!(%error, "accept an agent's connection");

@@ -60,7 +60,10 @@ pub(super) fn encode(number: u32, message: Outgoing, context: &Context, out: &mu
     let mut put = |message| encode_frame(&DownFrame { session: number, message: Some(message) }, out);
     match message {
         Outgoing::Close => {
-            put(Down::Refused(wire::Refused { reason: "session was replaced or given up".into(), retry: true }));
+            put(Down::Refused(wire::Refused {
+                reason: "session was replaced or given up".into(),
+                retry: true,
+            }));
         }
         Outgoing::Wire(message) => put(message),
         Outgoing::ToNode(ToNode::Welcome { mode, heartbeat_ms }) => {
@@ -71,7 +74,9 @@ pub(super) fn encode(number: u32, message: Outgoing, context: &Context, out: &mu
             };
             put(Down::Welcome(wire::Welcome { mode: mode.into(), observed_seq, heartbeat_ms }));
         }
-        Outgoing::ToNode(ToNode::Refused { reason, retry }) => put(Down::Refused(wire::Refused { reason, retry })),
+        Outgoing::ToNode(ToNode::Refused { reason, retry }) => {
+            put(Down::Refused(wire::Refused { reason, retry }))
+        }
         Outgoing::ToNode(ToNode::Ack { seq }) => put(Down::Ack(wire::Ack { seq })),
         Outgoing::ToNode(ToNode::Desired { term, index, full, run, stop, forget, purge }) => {
             let empty = || wire::Desired { term, index: index.0, ..wire::Desired::default() };

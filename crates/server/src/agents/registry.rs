@@ -43,7 +43,8 @@ impl Registry {
         node: NodeId,
         request: LogRequest,
     ) -> Result<mpsc::Receiver<Result<LogChunk, LogError>>, LogError> {
-        let link = self.lock().get(&node).map(|(_, link)| link.clone()).ok_or(LogError::NotConnected(node))?;
+        let link =
+            self.lock().get(&node).map(|(_, link)| link.clone()).ok_or(LogError::NotConnected(node))?;
         let (number, chunks) = link.files.open();
         let read = FileRead {
             request: number,

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use berth_api::agent::{
-    AllocStatus, ClientStatus as WireStatus, GroupSpec, Hello as WireHello, LogSpec, NodeSpec, RestartModeSpec,
-    RestartSpec, TaskEvent as WireEvent, TaskEventKind, TaskSpec, TaskState as WireState, TaskStatus,
-    observed_hash,
+    AllocStatus, ClientStatus as WireStatus, GroupSpec, Hello as WireHello, LogSpec, NodeSpec,
+    RestartModeSpec, RestartSpec, TaskEvent as WireEvent, TaskEventKind, TaskSpec, TaskState as WireState,
+    TaskStatus, observed_hash,
 };
 use berth_controller::Hello;
 use berth_model::{

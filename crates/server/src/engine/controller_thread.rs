@@ -31,8 +31,7 @@ pub(crate) fn start(
     planners: usize,
 ) -> std::io::Result<ControllerThread> {
     let pool = PlannerPool::start(planners, &shared, &inputs.0)?;
-    let config =
-        Config { planning_max: planners * 64, desired_hash, seed: super::handle::random_u64() };
+    let config = Config { planning_max: planners * 64, desired_hash, seed: super::handle::random_u64() };
     let carry_out = CarryOut::new(shared, pool, proposals);
     let receiver = inputs.1;
     let thread = std::thread::Builder::new()

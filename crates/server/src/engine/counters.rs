@@ -37,30 +37,44 @@ impl Counters {
     }
 
     pub fn metrics(&self, view: &View, log: &berth_replication::Metrics) -> Vec<Metric> {
-        let total = |name, help, value: u64| Metric { name, help, kind: MetricKind::Counter, value: value as f64 };
+        let total =
+            |name, help, value: u64| Metric { name, help, kind: MetricKind::Counter, value: value as f64 };
         let counter = |name, help, value: &AtomicU64| Metric {
             name,
             help,
             kind: MetricKind::Counter,
             value: value.load(Ordering::Relaxed) as f64,
         };
-        let gauge = |name, help, value: usize| Metric { name, help, kind: MetricKind::Gauge, value: value as f64 };
+        let gauge =
+            |name, help, value: usize| Metric { name, help, kind: MetricKind::Gauge, value: value as f64 };
         vec![
             counter("berth_log_entries_total", "entries proposed to the log", &self.entries),
             counter("berth_log_commands_total", "commands in these entries", &self.commands),
-            total("berth_log_records_total", "records appended, the consensus engine's own included", log.log_entries),
+            total(
+                "berth_log_records_total",
+                "records appended, the consensus engine's own included",
+                log.log_entries,
+            ),
             total("berth_log_bytes_total", "bytes appended to the log", log.appended_bytes),
             total("berth_log_fsyncs_total", "syncs of the log", log.fsyncs),
             total("berth_log_snapshots_total", "snapshots written", log.snapshots),
             counter("berth_plans_total", "evaluations planned", &self.plans),
-            counter("berth_placements_planned_total", "placements proposed by planners", &self.placements_planned),
+            counter(
+                "berth_placements_planned_total",
+                "placements proposed by planners",
+                &self.placements_planned,
+            ),
             counter("berth_placements_committed_total", "placements let pass", &self.placements_committed),
             counter("berth_allocations_ended_total", "ends of allocations logged", &self.allocs_ended),
             gauge("berth_nodes", "nodes known", view.store.nodes().len()),
             gauge("berth_jobs", "jobs known", view.store.jobs().len()),
             gauge("berth_allocations", "allocations known", view.store.allocs().len()),
             gauge("berth_evaluations", "evaluations known", view.store.evals().len()),
-            gauge("berth_nodes_unconfirmed", "nodes that have not confirmed what they run", view.unconfirmed_nodes),
+            gauge(
+                "berth_nodes_unconfirmed",
+                "nodes that have not confirmed what they run",
+                view.unconfirmed_nodes,
+            ),
             Metric {
                 name: "berth_store_copied_bytes_total",
                 help: "bytes copied by writes because a snapshot shared them",

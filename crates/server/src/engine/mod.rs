@@ -4,8 +4,8 @@
 //! channels, and share only the claims of planners and the view that readers see.
 
 mod carry_out;
-mod counters;
 mod controller_thread;
+mod counters;
 mod handle;
 mod planners;
 mod proposer;

@@ -29,9 +29,9 @@ pub(super) fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
             }
             Event::EvalChanged(id) => {
                 let job = view.store.eval(*id).map(|eval| eval.job.clone());
-                let of_job = job.into_iter().flat_map(|job| {
-                    [WatchKey::JobEvals(job.clone()), WatchKey::Job(job), WatchKey::Jobs]
-                });
+                let of_job = job
+                    .into_iter()
+                    .flat_map(|job| [WatchKey::JobEvals(job.clone()), WatchKey::Job(job), WatchKey::Jobs]);
                 of_job.chain([WatchKey::Evals, WatchKey::Eval(*id)]).collect()
             }
             Event::EvalCollected(id) => vec![WatchKey::Evals, WatchKey::Eval(*id)],
