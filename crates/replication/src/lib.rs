@@ -9,6 +9,9 @@
 //! What lies in a data directory: `lock`; `server` (whose it is); `log/state` (vote and newest segment);
 //! `log/<first index>.log`; `snapshots/<last index>-<term>.snap`.
 
+#[cfg(test)]
+extern crate self as berth_replication;
+
 mod answer;
 mod config;
 mod disk;

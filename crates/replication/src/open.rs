@@ -74,7 +74,7 @@ fn engine_config(config: &Config) -> Result<openraft::Config, OpenError> {
 }
 
 /// Everything that reads the disk.
-fn recover(
+pub(crate) fn recover(
     config: &Config,
     observer: Arc<dyn Observer>,
     disk: Arc<dyn Disk>,

@@ -64,7 +64,13 @@ pub(super) async fn see_to(runner: &Runner, begin: Begin<Plan>, mut commands: mp
             link.serve(&mut commands).await;
         }
         match keeper.state(of.attempt) {
-            Ok(State::Ended(exit)) => return runner.tell(ended(of, exit)).await,
+            Ok(State::Ended(exit)) => {
+                // A task may have come and gone before it was looked at: it had started all the same.
+                if !told && !exit.start_failed && matches!(begin, Begin::Start(_)) {
+                    runner.tell(keeper.started(of, &begin)).await;
+                }
+                return runner.tell(ended(of, exit)).await;
+            }
             Ok(State::Rebooted) => return runner.tell(Event::Recovered(of, Found::Rebooted)).await,
             Ok(State::NeverStarted) => return runner.tell(never_started(of, &begin, &keeper)).await,
             Ok(State::Orphaned) => keeper.adopt().await,

@@ -19,7 +19,10 @@ impl Remote {
         if id.len() == ID_CHARS {
             return Ok(id.to_owned());
         }
-        let found: Vec<AllocationStub> = self.get(&self.beginning("/v1/allocations", id)).await?;
+        let mut found: Vec<AllocationStub> = Vec::new();
+        if begins_an_id(id) {
+            found = self.get(&self.beginning("/v1/allocations", id)).await?;
+        }
         let describe = |alloc: &AllocationStub| {
             (alloc.id.clone(), vec![alloc.name.clone(), alloc.client_status.clone()])
         };
@@ -32,9 +35,8 @@ impl Remote {
             return Ok(id.to_owned());
         }
         let describe = |node: &NodeStub| (node.id.clone(), vec![node.name.clone(), node.status.clone()]);
-        let is_prefix = id.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
         let mut found: Vec<NodeStub> = Vec::new();
-        if is_prefix {
+        if begins_an_id(id) {
             found = self.get(&self.beginning("/v1/nodes", id)).await?;
         }
         if found.is_empty() {
@@ -57,6 +59,10 @@ impl Remote {
     fn beginning(&self, path: &str, id: &str) -> berth_api::http::Target {
         self.target(path).param("prefix", id).param("per_page", CANDIDATES_MAX)
     }
+}
+
+fn begins_an_id(text: &str) -> bool {
+    text.chars().all(|c| c.is_ascii_hexdigit() || c == '-')
 }
 
 /// The only candidate, or the reason why there is not just one. Each comes with words that tell it from the others.

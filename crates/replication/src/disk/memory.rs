@@ -77,13 +77,13 @@ impl MemoryDisk {
         Self { names: Mutex::new(names.clone()), synced_names: Mutex::new(names), faults: Arc::default() }
     }
 
-    /// A copy that shares nothing.
-    pub fn copy(&self) -> Self {
-        let names: Names = self
-            .names()
-            .iter()
-            .map(|(path, content)| (path.clone(), Arc::new(Mutex::new(content.lock().unwrap().clone()))))
-            .collect();
+    /// A copy that shares nothing, with all paths moved from one directory to another.
+    pub fn moved(&self, from: &Path, to: &Path) -> Self {
+        let moved = |(path, content): (&PathBuf, &Arc<Mutex<Content>>)| {
+            let path = to.join(path.strip_prefix(from).unwrap());
+            (path, Arc::new(Mutex::new(content.lock().unwrap().clone())))
+        };
+        let names: Names = self.names().iter().map(moved).collect();
         Self { names: Mutex::new(names.clone()), synced_names: Mutex::new(names), faults: Arc::default() }
     }
 

@@ -124,3 +124,12 @@ impl RaftLogStorage<Types> for LogStore {
         self.wait_for(|done| Job::Purge(upto, keep_from, done)).await
     }
 }
+
+#[cfg(test)]
+pub(crate) mod for_tests {
+    //! What tests look at more closely.
+    pub(crate) use super::{
+        record::{Marks, encode},
+        scan::{Scanned, scan},
+    };
+}

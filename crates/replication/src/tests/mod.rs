@@ -25,14 +25,22 @@ struct Server {
 
 impl Server {
     fn new() -> Self {
-        Self::on(MemoryDisk::default())
-    }
-
-    fn on(disk: MemoryDisk) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let config = Config { snapshot_entries: 1_000_000, ..Config::new(dir.path(), "test") };
-        // Paths on the disk must not depend on the directory of the lock, so that a copy can be opened elsewhere.
-        Self { disk: Arc::new(disk), dir, config }
+        Self { disk: Arc::default(), dir, config }
+    }
+
+    /// Another machine with a copy of `disk`, which was this one's.
+    fn with(&self, disk: &MemoryDisk) -> Self {
+        let mut server = Self::new();
+        server.config.snapshot_entries = self.config.snapshot_entries;
+        server.disk = Arc::new(disk.moved(self.dir.path(), server.dir.path()));
+        server
+    }
+
+    /// What is found after somebody pulls the plug now; nothing that was not synced survives.
+    fn after_power_cut(&self) -> Self {
+        self.with(&self.disk.after_power_cut(|| false))
     }
 
     async fn open(&self) -> Result<(Replication, Arc<Recorder>), OpenError> {
@@ -45,5 +53,26 @@ impl Server {
 
     fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// The segments of the log, oldest first.
+    fn segments(&self) -> Vec<PathBuf> {
+        self.files(".log")
+    }
+
+    /// The snapshots, oldest first.
+    fn snapshots(&self) -> Vec<PathBuf> {
+        self.files(".snap")
+    }
+
+    fn files(&self, suffix: &str) -> Vec<PathBuf> {
+        self.disk.paths().into_iter().filter(|path| path.to_string_lossy().ends_with(suffix)).collect()
+    }
+}
+
+/// Proposes one small job at each index.
+async fn propose(log: &Replication, indexes: std::ops::Range<u64>) {
+    for index in indexes {
+        log.propose(support::register(index)).await.unwrap();
     }
 }

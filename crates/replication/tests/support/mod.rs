@@ -13,15 +13,20 @@ use std::{
 use berth_model::{
     EvalId, Index, JobKey, Timestamp,
     command::{Command, Entry, RegisterJob},
-    job::{EphemeralDisk, Group, Job, JobType, LogConfig, ReschedulePolicy, RestartPolicy, Task, TaskResources},
+    job::{
+        EphemeralDisk, Group, Job, JobType, LogConfig, ReschedulePolicy, RestartPolicy, Task, TaskResources,
+    },
     store::Store,
     value::Value,
 };
 
 /// An entry that registers one small job.
 pub fn register(index: u64) -> Entry {
-    let register =
-        RegisterJob { job: Arc::new(small_job(&format!("job-{index}"))), eval: EvalId(index.into()), only_if: None };
+    let register = RegisterJob {
+        job: Arc::new(small_job(&format!("job-{index}"))),
+        eval: EvalId(index.into()),
+        only_if: None,
+    };
     entry(index, Command::RegisterJob(Box::new(register)))
 }
 

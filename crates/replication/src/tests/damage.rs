@@ -1,0 +1,109 @@
+//! What is damaged or missing on disk is named, and the server does not start.
+
+use std::path::Path;
+
+use super::{Server, propose};
+use crate::{OpenError, disk::Disk};
+
+/// A server that has stopped, with several segments and two snapshots.
+async fn stopped() -> Server {
+    let server = Server::new();
+    let (log, _) = server.open().await.unwrap();
+    propose(&log, 1..300).await;
+    log.snapshot_now().await.unwrap();
+    propose(&log, 300..400).await;
+    log.snapshot_now().await.unwrap();
+    propose(&log, 400..500).await;
+    log.shutdown().await.unwrap();
+    assert!(server.segments().len() > 2);
+    server
+}
+
+async fn refusal(server: &Server) -> String {
+    match server.open().await {
+        Ok(_) => panic!("opened"),
+        Err(error @ OpenError::Damaged(_)) => error.to_string(),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn flip(server: &Server, path: &Path, at: usize) {
+    server.disk.tamper(path, |bytes| bytes[at] ^= 0x10);
+}
+
+#[tokio::test]
+async fn a_flipped_bit_in_any_segment_is_named() {
+    let server = stopped().await;
+    for segment in server.segments() {
+        let broken = server.with(&server.disk);
+        let name = segment.file_name().unwrap().to_string_lossy().into_owned();
+        flip(&broken, &broken.path("log").join(&name), 200);
+        let refused = refusal(&broken).await;
+        assert!(refused.contains(&name) && refused.contains("log record"), "{refused}");
+        assert!(refused.contains("restore the data directory"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_missing_segment_is_named() {
+    let server = stopped().await;
+    for segment in &server.segments()[1..] {
+        let broken = server.with(&server.disk);
+        let name = segment.file_name().unwrap().to_string_lossy().into_owned();
+        broken.disk.remove(&broken.path("log").join(&name)).unwrap();
+        assert!(refusal(&broken).await.contains("missing"));
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_or_missing_small_file_is_named() {
+    let server = stopped().await;
+    for name in ["server", "log/state"] {
+        let broken = server.with(&server.disk);
+        flip(&broken, &broken.path(name), 7);
+        let refused = refusal(&broken).await;
+        assert!(refused.contains(name) && refused.contains("checksum"), "{refused}");
+        let broken = server.with(&server.disk);
+        broken.disk.remove(&broken.path(name)).unwrap();
+        let refused = refusal(&broken).await;
+        assert!(refused.contains(name) && refused.contains("missing"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_snapshot_is_replaced_by_the_one_before_it_as_long_as_the_log_reaches_back() {
+    let server = stopped().await;
+    let (log, whole) = server.open().await.unwrap();
+    log.shutdown().await.unwrap();
+    let newest = server.snapshots().pop().unwrap();
+    flip(&server, &newest, 500);
+    let (log, after) = server.open().await.unwrap();
+    assert_eq!(after.hash(), whole.hash());
+    log.shutdown().await.unwrap();
+    assert_eq!(server.snapshots().len(), 1);
+    // With the older one damaged too, there is no way back if the log does not begin at 0.
+    flip(&server, &server.snapshots()[0], 500);
+    server.disk.remove(&server.segments()[0]).unwrap();
+    let refused = refusal(&server).await;
+    assert!(refused.contains(".snap") && refused.contains("snapshot is damaged"), "{refused}");
+}
+
+#[tokio::test]
+async fn every_byte_of_a_snapshot_is_checked() {
+    let server = stopped().await;
+    let newest = server.snapshots().pop().unwrap();
+    let length = server.disk.read(&newest).unwrap().len();
+    for at in (0..length).step_by(97).chain(0..120) {
+        flip(&server, &newest, at);
+        let read = crate::snapshot::read(&*server.disk, &newest).map(|_| ());
+        assert!(matches!(read, Err(OpenError::Damaged(_))), "byte {at}: {read:?}");
+        flip(&server, &newest, at);
+    }
+    for cut in (0..length).step_by(97) {
+        let broken = server.with(&server.disk);
+        let newest = broken.snapshots().pop().unwrap();
+        broken.disk.tamper(&newest, |bytes| bytes.truncate(cut));
+        let read = crate::snapshot::read(&*broken.disk, &newest).map(|_| ());
+        assert!(matches!(read, Err(OpenError::Damaged(_))), "cut at {cut}: {read:?}");
+    }
+}

@@ -1,0 +1,106 @@
+//! The disk fails, or the power does.
+
+use std::sync::atomic::Ordering;
+
+use super::{Server, propose, support};
+use crate::{OpenError, ProposeError};
+
+#[tokio::test]
+async fn after_one_failed_sync_nothing_is_acknowledged() {
+    let server = Server::new();
+    let (log, recorder) = server.open().await.unwrap();
+    propose(&log, 1..20).await;
+    server.disk.faults().no_sync.store(true, Ordering::SeqCst);
+    let failed = log.propose(support::register(20)).await;
+    assert!(
+        matches!(&failed, Err(ProposeError::Stopped(why)) if why.contains("input/output error")),
+        "{failed:?}"
+    );
+    server.disk.faults().no_sync.store(false, Ordering::SeqCst);
+    for index in 21..25 {
+        let refused = log.propose(support::register(index)).await;
+        assert!(matches!(refused, Err(ProposeError::Stopped(_))), "{refused:?}");
+    }
+    assert_eq!(recorder.index(), 19, "applied without being durable");
+    let fatal = recorder.fatal.lock().unwrap().clone();
+    assert_eq!(fatal, ["write log: input/output error"]);
+    let (next, after) = server.after_power_cut().open().await.unwrap();
+    assert_eq!(after.index(), 19);
+    next.shutdown().await.unwrap();
+    log.shutdown().await.ok();
+}
+
+/// Pulls the plug at every step that changes the disk, in turn.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_power_cut_at_any_step_loses_nothing_acknowledged() {
+    let mut survived = 0;
+    for step in 1.. {
+        let mut server = Server::new();
+        server.config.snapshot_entries = 10;
+        server.disk.faults().power_off_after.store(step, Ordering::SeqCst);
+        let acknowledged = run_until_cut(&server).await;
+        let mut chance = step as u64;
+        let found = server.disk.after_power_cut(|| {
+            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            chance >> 63 == 1
+        });
+        let (log, after) =
+            server.with(&found).open().await.unwrap_or_else(|error| panic!("step {step}: {error}"));
+        let kept = after.index();
+        assert!(kept >= acknowledged && kept <= acknowledged + 4, "step {step}: {kept} of {acknowledged}");
+        propose(&log, kept + 1..kept + 3).await;
+        log.shutdown().await.unwrap();
+        if acknowledged == RUN - 1 && !server.disk.faults().no_power.load(Ordering::SeqCst) {
+            break;
+        }
+        survived += 1;
+    }
+    assert!(survived > 100, "only {survived} steps");
+}
+
+/// Entries of a run.
+const RUN: u64 = 120;
+
+/// Proposes four at a time until it fails or is done, and returns the last index that was acknowledged.
+async fn run_until_cut(server: &Server) -> u64 {
+    let Ok((log, _)) = server.open().await else { return 0 };
+    let mut acknowledged = 0;
+    'run: for first in (1..RUN).step_by(4) {
+        let mut pending = Vec::new();
+        for index in first..(first + 4).min(RUN) {
+            match log.submit(support::register(index)).await {
+                Ok(submitted) => pending.push(submitted),
+                Err(_) => break 'run,
+            }
+        }
+        for submitted in pending {
+            match submitted.applied().await {
+                Ok(applied) => acknowledged = applied.index.0,
+                Err(_) => break 'run,
+            }
+        }
+    }
+    log.shutdown().await.ok();
+    acknowledged
+}
+
+#[tokio::test]
+async fn a_directory_has_one_server() {
+    let server = Server::new();
+    let (log, _) = server.open().await.unwrap();
+    let second = server.open().await.map(|_| ()).unwrap_err();
+    let us = std::process::id();
+    assert!(matches!(&second, OpenError::InUse { pid: Some(pid), .. } if *pid == us), "{second}");
+    assert!(second.to_string().contains(&server.dir.path().display().to_string()), "{second}");
+    log.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_directory_belongs_to_one_server_of_one_cluster() {
+    let mut server = Server::new();
+    server.open().await.unwrap().0.shutdown().await.unwrap();
+    server.config.server_id = 2;
+    let refused = server.open().await.map(|_| ()).unwrap_err().to_string();
+    assert!(refused.contains("belongs to server 1 of cluster `test`"), "{refused}");
+    assert!(refused.contains("this is server 2"), "{refused}");
+}
