@@ -1,0 +1,195 @@
+//! `berth dev` from start to stop, and the commands that talk to it, as a person would use them.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+const BERTH: &str = env!("CARGO_BIN_EXE_berth");
+/// Nothing here takes longer, even on a machine with much else to do.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A `berth dev` of its own for each test; what it keeps is below `home`.
+struct Dev {
+    process: Child,
+    out: BufReader<ChildStdout>,
+    address: String,
+    home: TempDir,
+}
+
+impl Dev {
+    fn start(args: &[&str]) -> Self {
+        let home = TempDir::new().expect("a directory");
+        let mut process = Command::new(BERTH)
+            .args(["dev", "--http-addr", "127.0.0.1:0"])
+            .args(args)
+            .env("TMPDIR", home.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut out = BufReader::new(process.stdout.take().expect("it is piped"));
+        let mut ready = String::new();
+        out.read_line(&mut ready).expect("it says when it is ready");
+        let address = ready.split_whitespace().find(|word| word.starts_with("http://"));
+        let address = address.unwrap_or_else(|| panic!("no address in {ready:?}")).to_owned();
+        Self { process, out, address, home }
+    }
+
+    fn berth(&self, args: &[&str]) -> Output {
+        Command::new(BERTH)
+            .args(args)
+            .env("BERTH_ADDR", &self.address)
+            .stdin(Stdio::null())
+            .output()
+            .expect("it runs")
+    }
+
+    /// What it prints; it must succeed.
+    fn said(&self, args: &[&str]) -> String {
+        let output = self.berth(args);
+        assert!(output.status.success(), "berth {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn job_file(&self, source: &str) -> String {
+        let path: PathBuf = self.home.path().join("job.nomad.hcl");
+        std::fs::File::create(&path)
+            .and_then(|mut file| file.write_all(source.as_bytes()))
+            .expect("it is written");
+        path.to_string_lossy().into_owned()
+    }
+
+    fn alloc_of(&self, job: &str) -> String {
+        let detail: serde_json::Value =
+            serde_json::from_str(&self.said(&["job", "status", "-o", "json", job])).unwrap();
+        detail["Allocations"][0]["ID"].as_str().expect("it has an allocation").to_owned()
+    }
+
+    /// Asks it to stop, and says whether it did so well.
+    fn stop(&mut self) -> bool {
+        kill_process(Pid::from_child(&self.process), Signal::TERM).expect("it lives");
+        let success = self.process.wait().expect("it ends").success();
+        let mut rest = String::new();
+        self.out.read_line(&mut rest).expect("its output ends");
+        assert_eq!(rest, "", "one line is all it says");
+        success
+    }
+}
+
+impl Drop for Dev {
+    /// A test that fails leaves no tasks behind either.
+    fn drop(&mut self) {
+        if let Ok(None) = self.process.try_wait() {
+            let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
+            let _ = self.process.wait();
+        }
+    }
+}
+
+/// Tries for a while.
+fn eventually(what: &str, mut happens: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !happens() {
+        assert!(since.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn data_dirs(home: &Path) -> usize {
+    let entries = std::fs::read_dir(home).expect("it is there");
+    entries.filter_map(Result::ok).filter(|entry| entry.path().is_dir()).count()
+}
+
+/// A service that says something and then waits.
+fn service(id: &str, extra: &str) -> String {
+    format!(
+        r#"job "{id}" {{
+             group "g" {{
+               {extra}
+               task "t" {{
+                 driver = "raw_exec"
+                 config {{
+                   command = "/bin/sh"
+                   args    = ["-c", "echo one; echo two; exec sleep 1000"]
+                 }}
+                 resources {{
+                   cpu    = 10
+                   memory = 10
+                 }}
+               }}
+             }}
+           }}"#
+    )
+}
+
+#[test]
+fn a_job_runs_logs_and_stops_and_nothing_is_left() {
+    let mut dev = Dev::start(&[]);
+    let file = dev.job_file(&service("web", ""));
+    dev.said(&["job", "run", &file]);
+    assert!(dev.said(&["job", "status"]).contains("running"));
+    let alloc = dev.alloc_of("web");
+    eventually("it logs", || dev.said(&["alloc", "logs", &alloc]) == "one\ntwo\n");
+    assert_eq!(dev.said(&["alloc", "logs", "-n", "1", &alloc[..6]]), "two\n");
+    assert!(dev.said(&["alloc", "status", &alloc]).contains("task t is running"));
+    assert_eq!(dev.berth(&["job", "stop", "web"]).status.code(), Some(2), "nobody is there to be asked");
+    dev.said(&["job", "stop", "-yes", "web"]);
+    assert!(dev.said(&["alloc", "status", &alloc]).contains("task t is dead"));
+    dev.said(&["job", "run", &file]);
+    assert_eq!(data_dirs(dev.home.path()), 1);
+    assert!(dev.stop(), "it stops its tasks and ends well");
+    assert_eq!(data_dirs(dev.home.path()), 0, "its data is gone");
+}
+
+#[test]
+fn exit_codes_tell_what_went_wrong() {
+    let mut dev = Dev::start(&[]);
+    let nowhere = r#"constraint {
+        attribute = "${attr.kernel.name}"
+        value     = "plan9"
+    }"#;
+    let unplaced = dev.berth(&["job", "run", &dev.job_file(&service("nowhere", nowhere))]);
+    let told = String::from_utf8_lossy(&unplaced.stderr);
+    assert_eq!(unplaced.status.code(), Some(8), "{told}");
+    assert!(told.contains("1 node is turned away") && told.contains("= plan9"), "{told}");
+    let never = service("never", "restart {\n attempts = 0\n }").replace("/bin/sh", "/does/not/exist");
+    let failed = dev.berth(&["job", "run", &dev.job_file(&never)]);
+    assert_eq!(failed.status.code(), Some(1), "{}", String::from_utf8_lossy(&failed.stderr));
+    let file = dev.job_file(&service("web", ""));
+    assert_eq!(dev.berth(&["job", "run", "-check-index", "7", &file]).status.code(), Some(6));
+    assert_eq!(dev.berth(&["job", "status", "web"]).status.code(), Some(3));
+    assert_eq!(dev.berth(&["alloc", "status", "ffffffff"]).status.code(), Some(3));
+    assert!(dev.stop());
+}
+
+#[test]
+fn with_a_data_directory_tasks_outlive_it() {
+    let data = TempDir::new().expect("a directory");
+    let data_dir = data.path().join("data");
+    let args = ["--data-dir", data_dir.to_str().expect("it is text")];
+    let mut dev = Dev::start(&args);
+    dev.said(&["job", "run", &dev.job_file(&service("web", ""))]);
+    let alloc = dev.alloc_of("web");
+    assert!(dev.stop());
+    let mut dev = Dev::start(&args);
+    assert_eq!(dev.alloc_of("web"), alloc);
+    eventually("the task is taken up", || {
+        dev.said(&["alloc", "status", &alloc]).contains("task t is running")
+    });
+    assert!(!dev.said(&["alloc", "status", &alloc]).contains("restarted"));
+    dev.said(&["job", "stop", "-yes", "web"]);
+    assert!(dev.stop());
+}
+
+#[test]
+fn two_run_side_by_side_with_simulated_nodes() {
+    let (mut one, mut other) = (Dev::start(&["--sim-nodes", "20"]), Dev::start(&[]));
+    eventually("the simulated nodes come", || one.said(&["node", "status"]).matches(" ready ").count() == 21);
+    assert_eq!(other.said(&["node", "status"]).matches(" ready ").count(), 1);
+    assert!(one.stop() && other.stop());
+}

@@ -1,0 +1,133 @@
+//! Real processes for tests: started, asked over HTTP, killed by their ids.
+#![allow(dead_code, reason = "every test uses a part of it")]
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader},
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Stdio},
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+
+use berth_api::http::Client;
+
+/// Until something that must happen is given up; no measure of how fast it should be.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks at something that must happen.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Shown of what a process told, when its test fails.
+const TOLD_LINES_MAX: usize = 40;
+
+/// A `berth` process. It is killed when this is dropped.
+pub struct Daemon {
+    child: Child,
+    told: PathBuf,
+}
+
+impl Daemon {
+    /// Starts `berth` with these arguments; `told` gets what it tells on standard error.
+    pub fn start(args: &[&str], told: &Path) -> Self {
+        let told_file =
+            File::options().create(true).append(true).open(told).expect("a file for what it tells");
+        let mut command = berth(args);
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(told_file)
+            .spawn()
+            .expect("berth starts");
+        Self { child, told: told.to_owned() }
+    }
+
+    /// The line in which it says that it is ready.
+    pub fn ready_line(&mut self) -> String {
+        let stdout = self.child.stdout.take().expect("asked once");
+        first_line(stdout).unwrap_or_else(|| panic!("berth never got ready:\n{}", self.told()))
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// SIGKILL, and the wait for its end.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("may be killed");
+        self.child.wait().expect("is our child");
+    }
+
+    /// The last lines of what it told.
+    fn told(&self) -> String {
+        let text = std::fs::read_to_string(&self.told).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(TOLD_LINES_MAX)..].join("\n")
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("{}:\n{}", self.told.display(), self.told());
+        }
+    }
+}
+
+/// The first line of a process's output, within patience. The rest is read and dropped, so that it can go on telling.
+fn first_line(stdout: ChildStdout) -> Option<String> {
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let _ = send.send(line);
+        }
+    });
+    receive.recv_timeout(PATIENCE).ok()
+}
+
+/// The command, without the settings of who runs the tests.
+pub fn berth(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("BERTH_") || name.starts_with("NOMAD_")) {
+            command.env_remove(name);
+        }
+    }
+    command.args(args);
+    command
+}
+
+/// The address after the first `http://` in a line.
+pub fn http_address(ready_line: &str) -> String {
+    let rest = ready_line.split("http://").nth(1).expect("names its address");
+    let end = rest.find([',', ' ']).unwrap_or(rest.len());
+    rest[..end].to_owned()
+}
+
+/// A client of the server at `HOST:PORT`.
+pub fn client(address: &str) -> Client {
+    Client::new(address.parse().expect("an address"))
+}
+
+/// A port on which nobody listens. It lies below those that the kernel gives to callers: whoever dials a dead server
+/// there would, now and then, be given that very port, and connect to itself.
+pub fn free_port() -> u16 {
+    let ports = || 20_000..30_000_u16;
+    let skipped = std::process::id() as usize * 7 % ports().len();
+    let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    ports().cycle().skip(skipped).take(ports().len()).find(free).expect("a free port")
+}
+
+/// Looks until there is an answer, and fails after a minute.
+pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(answer) = look().await {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "never happened: {what}");
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
