@@ -280,6 +280,7 @@ impl Places {
     fn server(&self) -> Daemon {
         let dir = self.path("server");
         let args = ["server", "--data-dir", &dir, "--http-addr", &self.http, "--agent-addr", &self.agents];
+        let args = [&args[..], &["--log-level", "warn"]].concat();
         let mut server = Daemon::start(&args, &self.dir.path().join("server.err"));
         server.ready_line();
         server
@@ -339,7 +340,9 @@ async fn keep_registering(client: Client, acknowledged: Arc<Mutex<Vec<String>>>,
         if in_flight.len() >= REGISTRATIONS_IN_FLIGHT_MAX {
             in_flight.join_next().await.expect("not empty").expect("not refused");
         }
-        while in_flight.try_join_next().is_some_and(|done| done.is_ok()) {}
+        while let Some(done) = in_flight.try_join_next() {
+            done.expect("not refused");
+        }
         let (client, acknowledged) = (client.clone(), Arc::clone(&acknowledged));
         in_flight.spawn(async move {
             let id = format!("registered-{number}");

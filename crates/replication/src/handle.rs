@@ -21,7 +21,7 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::{
     Config, Metrics, Observer, OpenError, ProposeError, ReadError, ShutdownError, SnapshotError,
     answer::Answer,
-    disk::RealDisk,
+    disk::{RealDisk, Released},
     log::SEGMENT_BYTES,
     metrics::Counters,
     open,
@@ -46,7 +46,13 @@ struct Inner {
     raft: Raft,
     room: Arc<Semaphore>,
     counters: Arc<Counters>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    ending: Mutex<Option<Ending>>,
+}
+
+/// What is still to be waited for once consensus has ended.
+struct Ending {
+    thread: JoinHandle<()>,
+    released: Released,
 }
 
 /// An entry that has its place among the proposed ones.
@@ -80,9 +86,15 @@ impl Replication {
         open::open(config, observer, Arc::new(RealDisk), SEGMENT_BYTES).await
     }
 
-    pub(crate) fn new(raft: Raft, counters: Arc<Counters>, thread: JoinHandle<()>) -> Self {
+    pub(crate) fn new(
+        raft: Raft,
+        counters: Arc<Counters>,
+        thread: JoinHandle<()>,
+        released: Released,
+    ) -> Self {
         let room = Arc::new(Semaphore::new(PROPOSALS_BYTES_MAX));
-        Self { inner: Arc::new(Inner { raft, room, counters, thread: Mutex::new(Some(thread)) }) }
+        let ending = Mutex::new(Some(Ending { thread, released }));
+        Self { inner: Arc::new(Inner { raft, room, counters, ending }) }
     }
 
     /// Proposes an entry and waits until it is durable, applied, and shown to the observer.
@@ -176,9 +188,11 @@ impl Replication {
     /// When a task of the log has failed; what was acknowledged is safe all the same.
     pub async fn shutdown(self) -> Result<(), ShutdownError> {
         self.inner.raft.shutdown().await.map_err(|error| ShutdownError(error.to_string()))?;
-        let thread = self.inner.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(thread) = thread else { return Ok(()) };
+        let ending = self.inner.ending.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Ending { thread, released }) = ending else { return Ok(()) };
         let joined = tokio::task::spawn_blocking(move || thread.join()).await;
+        // A snapshot that is being written holds the directory until it is done.
+        released.wait().await;
         match joined {
             Ok(Ok(())) => Ok(()),
             _ => Err(ShutdownError("the log's writer has panicked".to_owned())),

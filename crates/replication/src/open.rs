@@ -6,7 +6,7 @@ use openraft::SnapshotPolicy;
 
 use crate::{
     Config, Observer, OpenError, Replication,
-    disk::{DirLock, Disk, LockError},
+    disk::{DirLock, Disk, LockError, Released},
     error::Damage,
     leadership,
     log::{self, Opened},
@@ -42,13 +42,14 @@ pub(crate) async fn open(
         move || recover(&config, observer, disk, segment_bytes, counters, alarm)
     };
     let recovered = tokio::task::spawn_blocking(blocking).await;
-    let (log, machine) = recovered.map_err(|error| OpenError::Consensus(error.to_string()))??;
+    let Recovered { log, machine, released } =
+        recovered.map_err(|error| OpenError::Consensus(error.to_string()))??;
     let failed = |error: &dyn std::fmt::Display| OpenError::Consensus(error.to_string());
     let raft = Raft::new(config.server_id, Arc::new(engine_config), NoNetwork, log.store, machine).await;
     let raft = raft.map_err(|error| failed(&error))?;
     leadership::follow(&raft, observer, alarm);
     lead(&raft, config.server_id).await?;
-    let replication = Replication::new(raft, counters, log.thread);
+    let replication = Replication::new(raft, counters, log.thread, released);
     replication.linearize().await.map_err(|error| failed(&error))?;
     Ok(replication)
 }
@@ -73,6 +74,13 @@ fn engine_config(config: &Config) -> Result<openraft::Config, OpenError> {
     engine.validate().map_err(|error| OpenError::Config(error.to_string()))
 }
 
+/// A server's past, read from its disk.
+pub(crate) struct Recovered {
+    pub log: Opened,
+    pub machine: Machine,
+    pub released: Released,
+}
+
 /// Everything that reads the disk.
 pub(crate) fn recover(
     config: &Config,
@@ -81,9 +89,10 @@ pub(crate) fn recover(
     segment_bytes: u64,
     counters: Arc<Counters>,
     alarm: Arc<Alarm>,
-) -> Result<(Opened, Machine), OpenError> {
+) -> Result<Recovered, OpenError> {
     let dir = &config.data_dir;
-    let lock = hold(dir)?;
+    let (lock, released) = hold(dir)?;
+    let lock = Arc::new(lock);
     disk.create_dir(dir).map_err(OpenError::write(dir))?;
     let known = server_file::check(&*disk, config)?;
     let log = log::open(
@@ -103,12 +112,13 @@ pub(crate) fn recover(
     let loaded = snapshot::load(&*disk, &snapshot_dir, log.ends)?;
     let keep_from = Arc::clone(&log.keep_from);
     let snapshots = Snapshots::new(disk, snapshot_dir, &loaded, keep_from, counters, lock);
-    Ok((log, Machine::new(loaded, Arc::new(snapshots), observer, alarm)))
+    let machine = Machine::new(loaded, Arc::new(snapshots), observer, alarm);
+    Ok(Recovered { log, machine, released })
 }
 
-fn hold(dir: &PathBuf) -> Result<Arc<DirLock>, OpenError> {
+fn hold(dir: &PathBuf) -> Result<(DirLock, Released), OpenError> {
     std::fs::create_dir_all(dir).map_err(OpenError::write(dir))?;
-    DirLock::acquire(dir).map(Arc::new).map_err(|error| match error {
+    DirLock::acquire(dir).map_err(|error| match error {
         LockError::Held(pid) => OpenError::InUse { dir: dir.clone(), pid },
         LockError::Io(source) => OpenError::Write { path: dir.join("lock"), source },
     })

@@ -6,10 +6,26 @@ use std::{
     path::Path,
 };
 
+use tokio::sync::oneshot;
+
 /// Holds a directory for as long as it lives. The operating system lets go of it when the process ends in any way.
 #[derive(Debug)]
 pub(crate) struct DirLock {
     _file: File,
+    /// Dropped after the file, as the order of fields says.
+    _released: oneshot::Sender<()>,
+}
+
+/// Ends when a directory is held no more.
+#[derive(Debug)]
+pub(crate) struct Released(oneshot::Receiver<()>);
+
+impl Released {
+    /// Waits for that.
+    pub async fn wait(self) {
+        // Nothing is ever sent; the end of the sender is the message.
+        self.0.await.ok();
+    }
 }
 
 /// Why a directory is not held.
@@ -23,7 +39,7 @@ pub(crate) enum LockError {
 
 impl DirLock {
     /// Holds `dir` and writes this process's id where the next one will look for it.
-    pub fn acquire(dir: &Path) -> Result<Self, LockError> {
+    pub fn acquire(dir: &Path) -> Result<(Self, Released), LockError> {
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create(true).truncate(false);
         let mut file = options.open(dir.join("lock")).map_err(LockError::Io)?;
@@ -33,7 +49,8 @@ impl DirLock {
             Err(TryLockError::Error(error)) => return Err(LockError::Io(error)),
         }
         sign(&mut file).map_err(LockError::Io)?;
-        Ok(Self { _file: file })
+        let (sender, receiver) = oneshot::channel();
+        Ok((Self { _file: file, _released: sender }, Released(receiver)))
     }
 }
 

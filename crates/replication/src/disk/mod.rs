@@ -12,7 +12,7 @@ use std::{
     path::Path,
 };
 
-pub(crate) use lock::{DirLock, LockError};
+pub(crate) use lock::{DirLock, LockError, Released};
 pub(crate) use real::RealDisk;
 
 /// Files and directories. Paths are whole, as the owner of the data directory gives them.

@@ -130,5 +130,8 @@ fn payload_bytes(entries: &[LogEntry]) -> usize {
 
 /// The same result for one more who waits.
 fn again(result: &io::Result<()>) -> io::Result<()> {
-    result.as_ref().map(|()| ()).map_err(|error| io::Error::new(error.kind(), error.to_string()))
+    match result {
+        Ok(()) => Ok(()),
+        Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+    }
 }

@@ -72,6 +72,7 @@ impl Writer {
     pub fn append<'a>(&mut self, entries: impl Iterator<Item = &'a LogEntry>) -> io::Result<()> {
         let mut places = Vec::new();
         for entry in entries {
+            self.check_follows(entry)?;
             let header = self.frame(entry);
             let bytes = header.record_bytes() as u64;
             if self.at() > self.around.segment_bytes && self.at() > bytes + SEGMENT_HEADER_BYTES as u64 {
@@ -84,6 +85,15 @@ impl Writer {
         self.around.counters.on_entries(places.len() as u64);
         self.around.tail.on_durable(&places);
         Ok(())
+    }
+
+    /// A log with a hole, or with one index twice, could not be opened again.
+    fn check_follows(&self, entry: &LogEntry) -> io::Result<()> {
+        let (next, found) = (self.last.map_or(0, |id| id.index() + 1), entry.log_id.index());
+        if found == next {
+            return Ok(());
+        }
+        Err(io::Error::other(format!("append log record {found}: the next one must be {next}")))
     }
 
     /// Puts a record at the end of the buffer.
