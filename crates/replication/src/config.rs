@@ -14,7 +14,8 @@ pub struct Config {
     pub server_id: u64,
     /// A directory of one cluster is not opened for another.
     pub cluster_name: String,
-    /// Log records between snapshots, at least 1. What two snapshots have covered is removed from the log.
+    /// Log records between snapshots, at least 1. Fewer when they are large, more when a snapshot would be larger than
+    /// what was logged since the last one. What two snapshots have covered is removed from the log.
     pub snapshot_entries: u64,
 }
 

@@ -23,6 +23,7 @@ use crate::{
     answer::Answer,
     disk::{RealDisk, Released},
     log::SEGMENT_BYTES,
+    machine::Demand,
     metrics::Counters,
     open,
     types::{Proposal, Raft, Types},
@@ -46,6 +47,7 @@ struct Inner {
     raft: Raft,
     room: Arc<Semaphore>,
     counters: Arc<Counters>,
+    demand: Demand,
     ending: Mutex<Option<Ending>>,
 }
 
@@ -89,12 +91,13 @@ impl Replication {
     pub(crate) fn new(
         raft: Raft,
         counters: Arc<Counters>,
+        demand: Demand,
         thread: JoinHandle<()>,
         released: Released,
     ) -> Self {
         let room = Arc::new(Semaphore::new(PROPOSALS_BYTES_MAX));
         let ending = Mutex::new(Some(Ending { thread, released }));
-        Self { inner: Arc::new(Inner { raft, room, counters, ending }) }
+        Self { inner: Arc::new(Inner { raft, room, counters, demand, ending }) }
     }
 
     /// Proposes an entry and waits until it is durable, applied, and shown to the observer.
@@ -171,6 +174,7 @@ impl Replication {
         let wanted = self.last_applied_log();
         let stopped = || SnapshotError(stop_reason(raft));
         loop {
+            self.inner.demand.raise();
             raft.trigger().snapshot().await.map_err(|_| stopped())?;
             let waited = raft.wait(Some(SNAPSHOT_RETRY));
             let written = waited.metrics(|m| m.snapshot.map(|id| id.index()) >= wanted, "snapshot").await;

@@ -10,7 +10,7 @@ use crate::{
     error::Damage,
     leadership,
     log::{self, Opened},
-    machine::Machine,
+    machine::{Demand, Machine},
     metrics::Counters,
     network::NoNetwork,
     observer::Alarm,
@@ -25,6 +25,10 @@ const HEARTBEAT_MS: u64 = 100;
 const ELECTION_MS: std::ops::Range<u64> = 500..1000;
 /// Log records that a snapshot has covered and that are kept for servers that are a little behind.
 const BEHIND_ENTRIES_MAX: u64 = 1000;
+
+/// How often the state machine is asked for a snapshot while one interval goes by, because a log of few large records
+/// is due earlier.
+const SNAPSHOT_ASKS: u64 = 16;
 
 /// See [`Replication::open`].
 pub(crate) async fn open(
@@ -42,14 +46,14 @@ pub(crate) async fn open(
         move || recover(&config, observer, disk, segment_bytes, counters, alarm)
     };
     let recovered = tokio::task::spawn_blocking(blocking).await;
-    let Recovered { log, machine, released } =
+    let Recovered { log, machine, demand, released } =
         recovered.map_err(|error| OpenError::Consensus(error.to_string()))??;
     let failed = |error: &dyn std::fmt::Display| OpenError::Consensus(error.to_string());
     let raft = Raft::new(config.server_id, Arc::new(engine_config), NoNetwork, log.store, machine).await;
     let raft = raft.map_err(|error| failed(&error))?;
     leadership::follow(&raft, observer, alarm);
     lead(&raft, config.server_id).await?;
-    let replication = Replication::new(raft, counters, log.thread, released);
+    let replication = Replication::new(raft, counters, demand, log.thread, released);
     replication.linearize().await.map_err(|error| failed(&error))?;
     Ok(replication)
 }
@@ -63,7 +67,7 @@ fn engine_config(config: &Config) -> Result<openraft::Config, OpenError> {
         heartbeat_interval: HEARTBEAT_MS,
         election_timeout_min: ELECTION_MS.start,
         election_timeout_max: ELECTION_MS.end,
-        snapshot_policy: SnapshotPolicy::LogsSinceLast(config.snapshot_entries),
+        snapshot_policy: SnapshotPolicy::LogsSinceLast(config.snapshot_entries.div_ceil(SNAPSHOT_ASKS)),
         max_in_snapshot_log_to_keep: config.snapshot_entries.min(BEHIND_ENTRIES_MAX),
         enable_pre_vote: Some(true),
         // A term never outlives the process that led in it: what was planned before a restart is told from what is
@@ -78,6 +82,7 @@ fn engine_config(config: &Config) -> Result<openraft::Config, OpenError> {
 pub(crate) struct Recovered {
     pub log: Opened,
     pub machine: Machine,
+    pub demand: Demand,
     pub released: Released,
 }
 
@@ -112,8 +117,10 @@ pub(crate) fn recover(
     let loaded = snapshot::load(&*disk, &snapshot_dir, log.ends)?;
     let keep_from = Arc::clone(&log.keep_from);
     let snapshots = Snapshots::new(disk, snapshot_dir, &loaded, keep_from, counters, lock);
-    let machine = Machine::new(loaded, Arc::new(snapshots), observer, alarm);
-    Ok(Recovered { log, machine, released })
+    let demand = Demand::default();
+    let machine =
+        Machine::new(loaded, Arc::new(snapshots), config.snapshot_entries, demand.clone(), observer, alarm);
+    Ok(Recovered { log, machine, demand, released })
 }
 
 fn hold(dir: &PathBuf) -> Result<(DirLock, Released), OpenError> {

@@ -124,6 +124,10 @@ impl Disk for MemoryDisk {
         Ok(self.names().keys().filter(in_dir).filter_map(name).collect())
     }
 
+    fn len(&self, path: &Path) -> io::Result<u64> {
+        Ok(self.content(path)?.lock().unwrap().now.len() as u64)
+    }
+
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         Ok(self.content(path)?.lock().unwrap().now.clone())
     }

@@ -21,6 +21,8 @@ pub(crate) trait Disk: Send + Sync + 'static {
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
     /// The names in a directory, in no order.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// Of a file, in bytes.
+    fn len(&self, path: &Path) -> io::Result<u64>;
     /// A whole file.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
     /// `bytes` of a file from `offset` on; an error when there are fewer.

@@ -1,6 +1,7 @@
 //! The state machine: applies what is committed to the store, in order, and tells the observer.
 
 mod builder;
+mod schedule;
 
 use std::{io, pin::pin, sync::Arc};
 
@@ -12,7 +13,9 @@ use openraft::{
     type_config::alias::{SnapshotMetaOf, SnapshotOf},
 };
 
-use self::builder::Builder;
+pub(crate) use schedule::Demand;
+
+use self::{builder::Builder, schedule::Schedule};
 use crate::{
     observer::{Alarm, Observer},
     snapshot::{self, Image, Loaded, Meta, Snapshots},
@@ -27,6 +30,7 @@ pub(crate) struct Machine {
     store: Store,
     last: Option<LogId>,
     membership: StoredMembership,
+    schedule: Schedule,
     snapshots: Arc<Snapshots>,
     observer: Arc<dyn Observer>,
     alarm: Arc<Alarm>,
@@ -36,10 +40,13 @@ pub(crate) struct Machine {
 type Waiting = Option<ApplyResponder<Types>>;
 
 impl Machine {
-    /// Begins with a snapshot, or with an empty store.
+    /// Begins with a snapshot, or with an empty store. Begins a snapshot every `snapshot_entries` records, or later if
+    /// the state is large, or on demand.
     pub fn new(
         loaded: Loaded,
         snapshots: Arc<Snapshots>,
+        snapshot_entries: u64,
+        demand: Demand,
         observer: Arc<dyn Observer>,
         alarm: Arc<Alarm>,
     ) -> Self {
@@ -49,6 +56,7 @@ impl Machine {
             store: loaded.store,
             last: meta.as_ref().map(|meta| meta.last),
             membership: meta.map(|meta| meta.membership).unwrap_or_default(),
+            schedule: Schedule::new(snapshot_entries, demand),
             snapshots,
             observer,
             alarm,
@@ -97,6 +105,7 @@ impl Machine {
             self.alarm.raise(&reason);
             io::Error::new(io::ErrorKind::InvalidData, reason)
         })?;
+        self.schedule.on_applied(proposal.bytes().len());
         Ok(self.store.apply(entry))
     }
 
@@ -128,6 +137,11 @@ impl RaftStateMachine<Types> for Machine {
             self.apply_batch(batch)?;
         }
         Ok(())
+    }
+
+    async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<Builder> {
+        let begin = force || self.schedule.begin(self.snapshots.newest_bytes());
+        if begin { Some(self.get_snapshot_builder().await) } else { None }
     }
 
     async fn get_snapshot_builder(&mut self) -> Builder {

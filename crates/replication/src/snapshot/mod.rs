@@ -85,6 +85,11 @@ impl Snapshots {
         self.shelf().newest.clone()
     }
 
+    /// Of the newest; 0 without one.
+    pub fn newest_bytes(&self) -> u64 {
+        self.newest().and_then(|image| self.disk.len(&image.path).ok()).unwrap_or(0)
+    }
+
     /// Writes a snapshot, and removes those that are no longer needed. Blocks for as long as the disk takes.
     pub fn write(&self, meta: Meta, store: &Store) -> io::Result<Image> {
         let next = checked::with_suffix(&path(&self.dir, &meta), ".next");
