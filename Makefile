@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: build test demo fmt lint unit deny
+.PHONY: build test demo bench fmt lint unit deny
 
 build:
 	$(CARGO) build --release --locked -p berth-cli
@@ -13,6 +13,9 @@ test:
 
 demo:
 	scripts/demo
+
+bench:
+	$(CARGO) bench --locked -p berth-cli --bench slice
 
 fmt:
 	$(CARGO) fmt --all -- --check

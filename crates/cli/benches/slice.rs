@@ -53,8 +53,8 @@ async fn main() {
 struct Dev {
     client: Client,
     address: String,
-    dir: TempDir,
     _daemon: Daemon,
+    dir: TempDir,
 }
 
 impl Dev {
@@ -170,7 +170,7 @@ async fn many(name: &str, jobs: usize, watch: Watch) {
 
 async fn many_allocations(jobs: usize, watch: Watch) -> Cost {
     // Without this switch the node of `berth dev` itself would take its share.
-    let dev = Dev::start(&["--sim-nodes", &NODES.to_string(), "--mock-driver", "false"]);
+    let dev = Dev::start(&["--sim-nodes", &NODES.to_string(), "--mock-driver=false"]);
     dev.wait_for_nodes(NODES + 1).await;
     let (fsyncs, log_bytes) = costs_so_far(&dev).await;
     let stream = Target::new("/v1/event/stream").param("topic", "Allocation");

@@ -1,6 +1,6 @@
 //! Commits per second on a real disk, with the real store: `cargo bench -p berth-replication [-- DIR]`.
 //!
-//! Each entry registers one small job. DIR must be on a disk; without it, the target directory is used.
+//! Each command registers one small job. DIR must be on a disk; without it, the target directory is used.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -15,8 +15,23 @@ use berth_replication::{Config, Metrics, Replication, is_memory_backed};
 use support::Recorder;
 use tokio::sync::Mutex;
 
-/// Proposers, and how many entries they propose together.
-const ROUNDS: [(usize, u64); 4] = [(1, 5_000), (16, 40_000), (128, 150_000), (1024, 300_000)];
+/// What is proposed in one round.
+#[derive(Clone, Copy)]
+struct Load {
+    proposers: usize,
+    /// By all proposers together.
+    entries: u64,
+    /// In each entry.
+    commands: u64,
+}
+
+const ROUNDS: [Load; 5] = [
+    Load { proposers: 1, entries: 5_000, commands: 1 },
+    Load { proposers: 16, entries: 40_000, commands: 1 },
+    Load { proposers: 128, entries: 150_000, commands: 1 },
+    Load { proposers: 1024, entries: 200_000, commands: 1 },
+    Load { proposers: 16, entries: 20_000, commands: 16 },
+];
 
 fn main() {
     let named = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
@@ -26,14 +41,14 @@ fn main() {
         std::process::exit(1);
     }
     let runtime = tokio::runtime::Runtime::new().expect("threads can be started");
-    println!("each entry: {} bytes, one small job registered", support::register(1).encode().len());
-    println!("proposers   commits/s   p50 us   p99 us   fsyncs   commits/fsync   bytes/commit   snapshots");
-    for (proposers, entries) in ROUNDS {
-        runtime.block_on(round(&parent, proposers, entries));
+    println!("an entry of one command has {} bytes", support::register(1).encode().len());
+    println!("proposers  commands  commits/s  commands/s  p50 us  p99 us  fsyncs  bytes/commit  snapshots");
+    for load in ROUNDS {
+        runtime.block_on(round(&parent, load));
     }
 }
 
-async fn round(parent: &Path, proposers: usize, entries: u64) {
+async fn round(parent: &Path, load: Load) {
     let dir = tempfile::tempdir_in(parent).expect("a directory can be made");
     let observer = Arc::new(Recorder::default());
     let log = Replication::open(Config::new(dir.path(), "bench"), observer).await.expect("the log opens");
@@ -41,25 +56,26 @@ async fn round(parent: &Path, proposers: usize, entries: u64) {
     let next = Arc::new(Mutex::new(1));
     let started = Instant::now();
     let tasks: Vec<_> =
-        (0..proposers).map(|_| tokio::spawn(propose(log.clone(), Arc::clone(&next), entries))).collect();
+        (0..load.proposers).map(|_| tokio::spawn(propose(log.clone(), Arc::clone(&next), load))).collect();
     let mut latencies = Vec::new();
     for task in tasks {
         latencies.extend(task.await.expect("a proposer does not panic"));
     }
-    report(proposers, started.elapsed(), latencies, before, log.metrics());
+    report(load, started.elapsed(), latencies, before, log.metrics());
     log.shutdown().await.expect("the log ends in order");
 }
 
 /// One proposer: takes the next index and submits it under one lock, as a leader mints indexes, and waits.
-async fn propose(log: Replication, next: Arc<Mutex<u64>>, entries: u64) -> Vec<Duration> {
+async fn propose(log: Replication, next: Arc<Mutex<u64>>, load: Load) -> Vec<Duration> {
     let mut latencies = Vec::new();
     loop {
         let mut index = next.lock().await;
-        if *index > entries {
+        if *index > load.entries {
             return latencies;
         }
         let started = Instant::now();
-        let pending = log.submit(support::register(*index)).await.expect("the log takes an entry");
+        let pending =
+            log.submit(support::register_many(*index, load.commands)).await.expect("the log takes an entry");
         *index += 1;
         drop(index);
         pending.applied().await.expect("the entry is committed");
@@ -67,16 +83,18 @@ async fn propose(log: Replication, next: Arc<Mutex<u64>>, entries: u64) -> Vec<D
     }
 }
 
-fn report(proposers: usize, took: Duration, mut latencies: Vec<Duration>, before: Metrics, after: Metrics) {
+fn report(load: Load, took: Duration, mut latencies: Vec<Duration>, before: Metrics, after: Metrics) {
     latencies.sort_unstable();
     let commits = latencies.len();
-    let fsyncs = after.fsyncs - before.fsyncs;
+    let rate = commits as f64 / took.as_secs_f64();
     println!(
-        "{proposers:>9}   {:>9.0}   {:>6}   {:>6}   {fsyncs:>6}   {:>13.1}   {:>12}   {:>9}",
-        commits as f64 / took.as_secs_f64(),
+        "{:>9}  {:>8}  {rate:>9.0}  {:>10.0}  {:>6}  {:>6}  {:>6}  {:>12}  {:>9}",
+        load.proposers,
+        load.commands,
+        rate * load.commands as f64,
         latencies[commits / 2].as_micros(),
         latencies[commits * 99 / 100].as_micros(),
-        commits as f64 / fsyncs as f64,
+        after.fsyncs - before.fsyncs,
         (after.appended_bytes - before.appended_bytes) / commits as u64,
         after.snapshots - before.snapshots,
     );

@@ -14,6 +14,7 @@ use openraft::{
     ReadPolicy,
     async_runtime::WatchReceiver,
     errors::{ClientWriteError, LinearizableReadError, RaftError},
+    metrics::{RaftMetrics, WaitError},
     raft::ClientWriteResult,
 };
 use tokio::sync::{Semaphore, oneshot};
@@ -173,17 +174,16 @@ impl Replication {
         let raft = &self.inner.raft;
         let wanted = self.last_applied_log();
         let stopped = || SnapshotError(stop_reason(raft));
-        loop {
+        let is_there = |m: &RaftMetrics<Types>| m.snapshot.map(|id| id.index()) >= wanted;
+        while !is_there(&raft.metrics().borrow_watched()) {
             self.inner.demand.raise();
             raft.trigger().snapshot().await.map_err(|_| stopped())?;
-            let waited = raft.wait(Some(SNAPSHOT_RETRY));
-            let written = waited.metrics(|m| m.snapshot.map(|id| id.index()) >= wanted, "snapshot").await;
-            match written {
-                Ok(_) => return Ok(()),
-                Err(openraft::metrics::WaitError::Timeout(..)) => {}
-                Err(_) => return Err(stopped()),
+            match raft.wait(Some(SNAPSHOT_RETRY)).metrics(is_there, "snapshot").await {
+                Ok(_) | Err(WaitError::Timeout(..)) => {}
+                Err(WaitError::ShuttingDown) => return Err(stopped()),
             }
         }
+        Ok(())
     }
 
     /// Ends the log in order: nothing is proposed any more, and the directory can be opened again when this returns.

@@ -22,20 +22,23 @@ use berth_model::{
 
 /// An entry that registers one small job.
 pub fn register(index: u64) -> Entry {
-    let register = RegisterJob {
-        job: Arc::new(small_job(&format!("job-{index}"))),
-        eval: EvalId(index.into()),
-        only_if: None,
-    };
-    entry(index, Command::RegisterJob(Box::new(register)))
+    register_many(index, 1)
+}
+
+/// An entry that registers several small jobs, as they arrive during one sync.
+pub fn register_many(index: u64, jobs: u64) -> Entry {
+    let commands = (0..jobs).map(|job| {
+        let job = index * jobs + job;
+        let (eval, name) = (EvalId(job.into()), format!("job-{job}"));
+        let register = RegisterJob { job: Arc::new(small_job(&name)), eval, only_if: None };
+        Command::RegisterJob(Box::new(register))
+    });
+    Entry { commands: commands.collect(), ..grant(index) }
 }
 
 /// The smallest entry.
 pub fn grant(index: u64) -> Entry {
-    entry(index, Command::GrantIndexes(Index(index + 1_000_000)))
-}
-
-fn entry(index: u64, command: Command) -> Entry {
+    let command = Command::GrantIndexes(Index(index + 1_000_000));
     Entry { index: Index(index), at: Timestamp(index), commands: vec![command] }
 }
 
