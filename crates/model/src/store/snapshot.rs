@@ -1,4 +1,4 @@
-//! A store on disk: streamed record by record, versioned, and checked by the hash of what is read back.
+//! A store on disk: streamed record by record, versioned, and checked by a sum of its bytes and the hash of what is read back.
 
 use std::{
     io::{self, Read, Write},
@@ -6,6 +6,7 @@ use std::{
 };
 
 use minicbor::{Decode, Encode};
+use xxhash_rust::xxh3::Xxh3;
 
 use super::{AllocRow, Store, allocs::AllocRecord, jobs::JobRecord, nodes::NodeRecord};
 use crate::{
@@ -74,6 +75,7 @@ enum Record {
 /// # Errors
 /// When writing fails.
 pub fn write(store: &Store, out: &mut impl Write) -> io::Result<()> {
+    let out = &mut Summed { inner: out, sum: Xxh3::new() };
     out.write_all(MAGIC)?;
     out.write_all(&FORMAT_VERSION.to_be_bytes())?;
     let mut buffer = Vec::new();
@@ -96,7 +98,9 @@ pub fn write(store: &Store, out: &mut impl Write) -> io::Result<()> {
         put(&Record::Eval(eval.clone()))?;
     }
     let hash = store.hash();
-    put(&Record::End(table_indexes(store), (hash >> 64) as u64, hash as u64))
+    put(&Record::End(table_indexes(store), (hash >> 64) as u64, hash as u64))?;
+    let sum = out.sum.digest128().to_be_bytes();
+    out.inner.write_all(&sum)
 }
 
 /// Reads a store back, identical to the one written.
@@ -104,6 +108,7 @@ pub fn write(store: &Store, out: &mut impl Write) -> io::Result<()> {
 /// # Errors
 /// When reading fails, or what is read is not a whole and undamaged snapshot.
 pub fn read(from: &mut impl Read) -> Result<Store, SnapshotError> {
+    let from = &mut Summed { inner: from, sum: Xxh3::new() };
     let mut magic = [0; 8];
     from.read_exact(&mut magic)?;
     if &magic != MAGIC {
@@ -115,7 +120,37 @@ pub fn read(from: &mut impl Read) -> Result<Store, SnapshotError> {
     if version != FORMAT_VERSION {
         return Err(SnapshotError::Version(version));
     }
-    read_records(from)
+    let store = read_records(from)?;
+    let mut written = [0; 16];
+    from.inner.read_exact(&mut written)?;
+    let (found, written) = (from.sum.digest128(), u128::from_be_bytes(written));
+    if found == written { Ok(store) } else { Err(SnapshotError::Hash { found, written }) }
+}
+
+/// Sums up what passes through.
+struct Summed<'a, T> {
+    inner: &'a mut T,
+    sum: Xxh3,
+}
+
+impl<T: Write> Write for Summed<'_, T> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.sum.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl<T: Read> Read for Summed<'_, T> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(bytes)?;
+        self.sum.update(&bytes[..read]);
+        Ok(read)
+    }
 }
 
 fn read_records(from: &mut impl Read) -> Result<Store, SnapshotError> {
