@@ -52,6 +52,12 @@ impl Call {
                 "the request's body is nested more than {max} levels deep"
             )));
         }
+        if depth::values(&bytes) > depth::VALUES_MAX {
+            return Err(Failure::bad_request(format!(
+                "the request's body has more than {} values: a job needs far fewer",
+                depth::VALUES_MAX
+            )));
+        }
         Ok(bytes)
     }
 

@@ -1,4 +1,7 @@
-//! How deep a JSON text is nested, before anything recursive looks at it.
+//! How deep a JSON text is nested and how many values it has, before anything that costs more looks at it.
+
+/// Values of a body; each takes hundreds of bytes once it is read.
+pub(super) const VALUES_MAX: usize = 400_000;
 
 /// Whether more than `max` objects and lists stand inside one another. Text that is not JSON gives some answer.
 pub(super) fn exceeds(json: &[u8], max: usize) -> bool {
@@ -20,9 +23,31 @@ pub(super) fn exceeds(json: &[u8], max: usize) -> bool {
     false
 }
 
+/// About how many values there are: one more than there are commas outside of strings. Text that is not JSON gives some
+/// answer.
+pub(super) fn values(json: &[u8]) -> usize {
+    let (mut values, mut in_string, mut escaped) = (1, false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b',' if !in_string => values += 1,
+            _ => {}
+        }
+    }
+    values
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_commas_outside_strings_count() {
+        assert_eq!(values(br#"{"a":[1,2,{"b":",,\",,"}]}"#), 3);
+        assert_eq!(values(br"[{},{},{}]"), 3);
+    }
 
     #[test]
     fn only_brackets_outside_strings_count() {
