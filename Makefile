@@ -2,14 +2,14 @@
 
 CARGO ?= cargo
 
-.PHONY: build test demo bench fmt lint unit deny
+.PHONY: build test demo bench fmt lint unit clients deny
 
 build:
 	$(CARGO) build --release --locked -p berth-cli
 
 test:
 	scripts/setup
-	$(MAKE) fmt lint unit deny
+	$(MAKE) fmt lint unit clients deny
 
 demo:
 	scripts/demo
@@ -25,6 +25,9 @@ lint:
 
 unit:
 	$(CARGO) test --workspace --locked
+
+clients:
+	scripts/clients
 
 deny:
 	scripts/deny

@@ -1,6 +1,7 @@
 //! The agent of a node: pure [`lifecycle`] decisions, drivers that know how to run a task, keepers that outlive the
 //! agent, and the shell that ties them to a server.
 
+mod backoff;
 mod disk;
 pub mod drivers;
 mod failure;
@@ -12,5 +13,6 @@ mod proc;
 mod shell;
 mod users;
 
+pub use backoff::Backoff;
 pub use failure::Failure;
-pub use shell::{Agent, AgentConfig, ShutdownMode};
+pub use shell::{Agent, AgentConfig, Host, ShutdownMode};

@@ -2,22 +2,68 @@
 
 use std::{collections::BTreeSet, ffi::OsString};
 
-use clap::Command;
+use clap::{Arg, Command};
 
 use crate::output::nearest;
 
 /// A word of more letters after one dash is a misspelt long flag rather than a cluster of short ones.
 const CLUSTER_CHARS_MAX: usize = 3;
 
-/// The command line with each long flag behind two dashes. What stands behind `--` is left alone.
+/// The command line with each long flag behind two dashes. What stands behind `--` is left alone, and so is what a
+/// command passes on to others.
 pub fn normalize(args: impl IntoIterator<Item = OsString>, command: &Command) -> Vec<OsString> {
     let long_flags = long_flags(command);
-    let mut ended = false;
-    let normalize = |arg: OsString| {
-        ended |= arg == "--";
-        if !ended && is_long(&arg, &long_flags) { prefixed(&arg) } else { arg }
-    };
-    args.into_iter().map(normalize).collect()
+    let mut walk = Walk { root: command, command, long_flags, is_value: false, is_over: false };
+    let mut args = args.into_iter();
+    let binary = args.next();
+    binary.into_iter().chain(args.map(|arg| walk.step(arg))).collect()
+}
+
+/// Where in a command line we are.
+struct Walk<'a> {
+    /// Its flags may stand anywhere.
+    root: &'a Command,
+    command: &'a Command,
+    long_flags: BTreeSet<String>,
+    /// The next word is the value of the flag before it.
+    is_value: bool,
+    /// No flags follow.
+    is_over: bool,
+}
+
+impl Walk<'_> {
+    fn step(&mut self, arg: OsString) -> OsString {
+        if self.is_over || std::mem::take(&mut self.is_value) {
+            return arg;
+        }
+        let arg = if is_long(&arg, &self.long_flags) { prefixed(&arg) } else { arg };
+        match arg.to_str() {
+            Some("--") => self.is_over = true,
+            Some(flag) if flag.starts_with('-') && flag.len() > 1 => self.is_value = self.takes_a_value(flag),
+            Some(word) => match self.command.find_subcommand(word) {
+                Some(below) => self.command = below,
+                None => self.is_over = passes_on(self.command),
+            },
+            None => {}
+        }
+        arg
+    }
+
+    /// Whether the word after the flag is its value.
+    fn takes_a_value(&self, flag: &str) -> bool {
+        let short = flag.chars().nth(1).filter(|_| flag.chars().count() == 2);
+        let is_it = |arg: &&Arg| match flag.strip_prefix("--") {
+            Some(long) => arg.get_long() == Some(long),
+            None => short.is_some() && arg.get_short() == short,
+        };
+        let needs = |arg: &Arg| arg.get_action().takes_values() && !arg.is_require_equals_set();
+        self.command.get_arguments().chain(self.root.get_arguments()).find(is_it).is_some_and(needs)
+    }
+}
+
+/// Whether the command passes on all that follows its first word.
+fn passes_on(command: &Command) -> bool {
+    command.get_positionals().any(Arg::is_trailing_var_arg_set)
 }
 
 fn prefixed(arg: &OsString) -> OsString {
@@ -69,6 +115,8 @@ mod tests {
         check("berth alloc logs -f -n 5 -5 -", "berth alloc logs -f -n 5 -5 -");
         check("berth alloc logs -fn5 --tail", "berth alloc logs -fn5 --tail");
         check("berth job run -- -detach", "berth job run -- -detach");
+        check("berth run -exec -name x sh -detach", "berth run --exec --name x sh -detach");
+        check("berth ps -t -all", "berth ps -t -all");
     }
 
     #[test]

@@ -3,17 +3,20 @@
 use clap::{Parser, Subcommand};
 
 use crate::{
-    commands::{agent, alloc, dev, job, lab, node, server, version},
-    failure::Failure,
+    commands::{
+        agent, alloc, completion, dev, eval, event, import, job, lab, man, node, operator, server, short,
+        system, version,
+    },
+    failure::{EXIT_CODES, Failure},
     global::Global,
-    settings::{AgentArgs, DevArgs, ServerArgs},
+    settings::{AgentArgs, DevArgs},
 };
 
 /// Runs jobs of processes and containers, on one machine or on many.
 ///
 /// Long flags may be written with one dash: `-detach` is `--detach`.
 #[derive(Debug, Parser)]
-#[command(name = "berth", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "berth", version, arg_required_else_help = true, max_term_width = 100, after_long_help = exit_codes())]
 pub struct Cli {
     #[command(flatten)]
     global: Global,
@@ -25,10 +28,16 @@ pub struct Cli {
 enum Noun {
     /// Run a server and an agent in one process, for trying things out
     Dev(DevArgs),
-    /// Run a server
-    Server(ServerArgs),
+    /// Run a server, or look at those that run
+    Server(server::Command),
     /// Run an agent: it makes this machine a node
     Agent(AgentArgs),
+    /// Run a container or a command, without a job file
+    Run(short::run::Run),
+    /// List what runs
+    Ps(short::ps::Ps),
+    /// Print what a job or an allocation prints
+    Logs(short::logs::Logs),
     /// Run, watch and stop jobs
     #[command(subcommand)]
     Job(job::Verb),
@@ -38,27 +47,61 @@ enum Noun {
     /// Look at the machines
     #[command(subcommand)]
     Node(node::Verb),
-    /// Simulate nodes
+    /// Look at evaluations: why something was placed, or was not
+    #[command(subcommand)]
+    Eval(eval::Verb),
+    /// Follow what happens
+    #[command(subcommand)]
+    Event(event::Verb),
+    /// Look after the servers
+    #[command(subcommand)]
+    Operator(operator::Verb),
+    /// Tidy up
+    #[command(subcommand)]
+    System(system::Verb),
+    /// Measure: experiments on simulated nodes
     #[command(subcommand)]
     Lab(lab::Verb),
+    /// Take over the jobs of a running Nomad
+    Import(import::Import),
+    /// Print the lines with which a shell completes what is typed
+    Completion(completion::Completion),
+    /// Write manual pages
+    Man(man::Man),
     /// Print the version
     Version,
+}
+
+/// The codes that scripts can rely on.
+fn exit_codes() -> String {
+    let codes = EXIT_CODES.iter().map(|(code, meaning)| format!("\n  {code:<3}  {meaning}"));
+    format!("Exit codes:{}\n  `run -wait` ends with the task's own.", codes.collect::<String>())
 }
 
 impl Cli {
     /// Does what the command line asks for.
     pub fn run(self) -> Result<(), Failure> {
-        if matches!(self.noun, Noun::Dev(_) | Noun::Server(_) | Noun::Agent(_)) {
+        if matches!(self.noun, Noun::Dev(_) | Noun::Agent(_)) {
             self.global.refuse()?;
         }
         match self.noun {
             Noun::Dev(args) => dev::run(&args.load()?),
-            Noun::Server(args) => server::run(&args.load()?),
+            Noun::Server(command) => command.run(&self.global),
             Noun::Agent(args) => agent::run(&args.load()?),
+            Noun::Run(run) => run.run(&self.global),
+            Noun::Ps(ps) => ps.run(&self.global),
+            Noun::Logs(logs) => logs.run(&self.global),
             Noun::Job(verb) => verb.run(&self.global),
             Noun::Alloc(verb) => verb.run(&self.global),
             Noun::Node(verb) => verb.run(&self.global),
+            Noun::Eval(verb) => verb.run(&self.global),
+            Noun::Event(verb) => verb.run(&self.global),
+            Noun::Operator(verb) => verb.run(&self.global),
+            Noun::System(verb) => verb.run(&self.global),
             Noun::Lab(verb) => verb.run(),
+            Noun::Import(import) => import.run(&self.global),
+            Noun::Completion(completion) => completion.run(),
+            Noun::Man(man) => man.run(),
             Noun::Version => version::run(),
         }
     }

@@ -8,8 +8,10 @@ use std::{
 use tokio::{
     runtime,
     signal::unix::{Signal, SignalKind, signal},
+    sync::oneshot,
 };
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{Layer, filter::Targets, layer::SubscriberExt, util::SubscriberInitExt};
 
 use crate::{
     failure::{Exit, Failure},
@@ -32,10 +34,19 @@ pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-fn log_to_stderr(level: LevelFilter) {
+/// Logs to standard error from now on.
+pub fn log_to_stderr(level: LevelFilter) {
     let colors =
         io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    tracing_subscriber::fmt().with_writer(io::stderr).with_max_level(level).with_ansi(colors).init();
+    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(colors);
+    tracing_subscriber::registry().with(lines.with_filter(loudness(level))).init();
+}
+
+/// Who may say how much. The consensus engine tells each of its steps as information: only who looks for mistakes in it
+/// wants to read that.
+fn loudness(level: LevelFilter) -> Targets {
+    let engine = if level > LevelFilter::INFO { level } else { level.min(LevelFilter::WARN) };
+    Targets::new().with_default(level).with_target("openraft", engine)
 }
 
 /// The signals that ask a process to end: an interrupt from the keyboard, a request, a closed terminal.
@@ -43,6 +54,7 @@ pub struct StopSignal {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
+    stdin_closed: Option<oneshot::Receiver<()>>,
 }
 
 impl StopSignal {
@@ -52,7 +64,14 @@ impl StopSignal {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hangup: signal(SignalKind::hangup())?,
+            stdin_closed: None,
         })
+    }
+
+    /// If asked to, takes the end of standard input for a signal, too: the process that holds its other end is gone.
+    pub fn or_end_of_stdin(mut self, asked: bool) -> Self {
+        self.stdin_closed = asked.then(stdin_closed);
+        self
     }
 
     /// Waits for the next one.
@@ -61,6 +80,7 @@ impl StopSignal {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
             _ = self.hangup.recv() => {}
+            () = told(&mut self.stdin_closed) => {}
         }
     }
 
@@ -68,5 +88,38 @@ impl StopSignal {
     /// and its leader.
     pub async fn wait_for_insistence(&mut self) {
         self.interrupt.recv().await;
+    }
+}
+
+/// Reads on a thread of its own: a read of standard input cannot be called off.
+fn stdin_closed() -> oneshot::Receiver<()> {
+    let (closed, told) = oneshot::channel();
+    std::thread::spawn(move || {
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        let _ = closed.send(());
+    });
+    told
+}
+
+async fn told(stdin_closed: &mut Option<oneshot::Receiver<()>>) {
+    match stdin_closed {
+        Some(closed) => drop(closed.await),
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    #[test]
+    fn the_consensus_engine_speaks_up_only_when_asked() {
+        let heard = |level, target| loudness(level).would_enable(target, &Level::INFO);
+        assert!(heard(LevelFilter::INFO, "berth_server"));
+        assert!(!heard(LevelFilter::INFO, "openraft::core"));
+        assert!(heard(LevelFilter::DEBUG, "openraft::core"));
+        assert!(!heard(LevelFilter::WARN, "berth_server"));
     }
 }

@@ -6,28 +6,66 @@ use berth_api::http::{ApiError, Refused};
 
 use crate::output;
 
-/// Exit codes, the same for every command.
+/// How a command ends when it does not end well, the same for every command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// It failed.
-    Failed = 1,
+    Failed,
     /// The command line or a setting is wrong.
-    Usage = 2,
+    Usage,
     /// What was asked for does not exist.
-    NotFound = 3,
+    NotFound,
     /// It is not permitted.
-    Denied = 4,
+    Denied,
     /// No server answers.
-    Unreachable = 5,
+    Unreachable,
     /// Somebody else changed it meanwhile.
-    Conflict = 6,
+    Conflict,
     /// It took too long.
-    TimedOut = 7,
+    TimedOut,
     /// The job is registered, and some of it cannot be placed.
-    Unplaced = 8,
+    Unplaced,
+    /// A plan would change something.
+    Changes,
+    /// Nothing could be planned.
+    NoPlan,
+    /// What the task that was waited for ended with.
+    Task(u8),
 }
 
-/// A command that did not do what it was asked.
+impl Exit {
+    /// The code that the process ends with.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Failed | Self::Changes => 1,
+            Self::Usage => 2,
+            Self::NotFound => 3,
+            Self::Denied => 4,
+            Self::Unreachable => 5,
+            Self::Conflict => 6,
+            Self::TimedOut => 7,
+            Self::Unplaced => 8,
+            Self::NoPlan => 255,
+            Self::Task(code) => code,
+        }
+    }
+}
+
+/// Every code and what it says, as help and the reference tell it.
+pub const EXIT_CODES: &[(u8, &str)] = &[
+    (0, "it did what it was asked; of `job plan`: nothing would change"),
+    (1, "it failed; of `job plan`: something would change"),
+    (2, "the command line or a setting is wrong, or nobody is there to be asked"),
+    (3, "what was asked for does not exist"),
+    (4, "it is not permitted"),
+    (5, "no server answers"),
+    (6, "somebody else changed it meanwhile"),
+    (7, "it took too long"),
+    (8, "the job is registered, and some of it cannot be placed"),
+    (255, "`job plan` could plan nothing"),
+];
+
+/// A command that ends with another code than 0, most often because it did not do what it was asked.
 #[derive(Debug)]
 pub struct Failure {
     exit: Exit,
@@ -46,6 +84,16 @@ impl Failure {
         Self { exit, message: text.to_string().trim_end().to_owned(), help: Vec::new() }
     }
 
+    /// An end that needs no words: the command has said all there is to say.
+    pub fn silent(exit: Exit) -> Self {
+        Self { exit, message: String::new(), help: Vec::new() }
+    }
+
+    /// The same, with another exit code.
+    pub fn ending_with(self, exit: Exit) -> Self {
+        Self { exit, ..self }
+    }
+
     /// Adds what to do about it.
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help.push(help.into());
@@ -60,7 +108,9 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.message)?;
+        if !self.message.is_empty() {
+            writeln!(f, "{}", self.message)?;
+        }
         self.help.iter().try_for_each(|help| writeln!(f, "  help: {help}"))
     }
 }
@@ -69,7 +119,7 @@ impl std::error::Error for Failure {}
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
+        Self::from(exit.code())
     }
 }
 
@@ -100,5 +150,18 @@ fn exit_of(refused: &Refused) -> Exit {
         // A job that was changed meanwhile has no status of its own in Nomad's API.
         _ if refused.text.starts_with("Enforcing job modify index") => Exit::Conflict,
         _ => Exit::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_end_has_a_code_that_is_told() {
+        use Exit::*;
+        let all =
+            [Failed, Usage, NotFound, Denied, Unreachable, Conflict, TimedOut, Unplaced, Changes, NoPlan];
+        assert!(all.iter().all(|exit| EXIT_CODES.iter().any(|(code, _)| *code == exit.code())));
     }
 }

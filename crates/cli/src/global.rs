@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::{
+    complete,
     failure::{Exit, Failure},
     remote::Remote,
 };
@@ -21,11 +22,30 @@ pub struct Global {
     #[arg(long, global = true, value_name = "URL", help_heading = HEADING)]
     address: Option<String>,
     /// The namespace; else BERTH_NAMESPACE, else NOMAD_NAMESPACE, else default
-    #[arg(long, global = true, value_name = "NAME", help_heading = HEADING)]
+    #[arg(long, global = true, value_name = "NAME", help_heading = HEADING, add = complete::namespaces())]
     namespace: Option<String>,
 }
 
 impl Global {
+    /// The same, as far as they stand in the words of an unfinished command line.
+    pub fn of_words(words: impl Iterator<Item = String>) -> Self {
+        let (mut address, mut namespace) = (None, None);
+        let mut words = words.peekable();
+        while let Some(word) = words.next() {
+            let Some(flag) = word.strip_prefix('-') else { continue };
+            let flag = flag.strip_prefix('-').unwrap_or(flag);
+            let (name, value) =
+                flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value)));
+            let mut value = || value.map(str::to_owned).or_else(|| words.peek().cloned());
+            match name {
+                "address" => address = value(),
+                "namespace" => namespace = value(),
+                _ => {}
+            }
+        }
+        Self { address, namespace }
+    }
+
     /// The server, as seen from the namespace. Nothing is sent yet.
     pub fn remote(&self) -> Result<Remote, Failure> {
         let address = given(self.address.as_ref(), ["BERTH_ADDR", "NOMAD_ADDR"], ADDRESS_DEFAULT);
@@ -46,7 +66,8 @@ impl Global {
         ))
     }
 
-    fn namespace(&self) -> String {
+    /// The namespace.
+    pub fn namespace(&self) -> String {
         given(self.namespace.as_ref(), ["BERTH_NAMESPACE", "NOMAD_NAMESPACE"], NAMESPACE_DEFAULT)
     }
 }
@@ -56,4 +77,17 @@ fn given(flag: Option<&String>, variables: [&str; 2], default: &str) -> String {
     let from_environment =
         || variables.iter().filter_map(|name| std::env::var(name).ok()).find(|value| !value.is_empty());
     flag.cloned().or_else(from_environment).unwrap_or_else(|| default.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unfinished_command_line_says_which_server() {
+        let words = "berth -address http://h:1 job status --namespace=ops we".split(' ').map(str::to_owned);
+        let global = Global::of_words(words);
+        assert_eq!(global.address.as_deref(), Some("http://h:1"));
+        assert_eq!(global.namespace.as_deref(), Some("ops"));
+    }
 }

@@ -1,18 +1,43 @@
 //! The table in ARCHITECTURE.md says who may import whom; this test holds the crates to it.
 
-use std::{collections::BTreeMap, process::Command};
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Crate to the crates it may import, as the table says.
-fn table() -> BTreeMap<String, Vec<String>> {
+/// What a crate may import.
+struct Row {
+    /// Anywhere in it.
+    everywhere: Vec<String>,
+    /// A folder below its `src`, and what may be imported there besides: "; `engine/` also model, scheduler".
+    also_in: Option<(String, Vec<String>)>,
+}
+
+impl Row {
+    fn new(cell: &str) -> Self {
+        let names = |list: &str| {
+            let names = list.split(',').map(str::trim).filter(|name| *name != "–");
+            names.map(str::to_owned).collect()
+        };
+        let (everywhere, rest) = cell.split_once(';').unwrap_or((cell, ""));
+        let also_in = rest
+            .split_once("/` also ")
+            .map(|(folder, list)| (folder.trim_start_matches([' ', '`']).to_owned(), names(list)));
+        Self { everywhere: names(everywhere), also_in }
+    }
+
+    fn allows(&self, import: &String) -> bool {
+        self.everywhere.contains(import) || self.also_in.iter().any(|(_, also)| also.contains(import))
+    }
+}
+
+/// Crate to what it may import, as the table says.
+fn table() -> BTreeMap<String, Row> {
     let text = std::fs::read_to_string(format!("{ROOT}/ARCHITECTURE.md")).unwrap();
     let rows = text.lines().filter_map(|line| {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         let [name, _, imports] = cells.as_slice() else { return None };
         let name = name.strip_prefix('`')?.strip_suffix('`')?;
-        let imports = imports.split(',').map(str::trim).filter(|import| *import != "–");
-        Some((name.to_owned(), imports.map(str::to_owned).collect()))
+        Some((name.to_owned(), Row::new(imports)))
     });
     rows.collect()
 }
@@ -38,17 +63,44 @@ fn imports() -> BTreeMap<String, Vec<String>> {
 #[test]
 fn crates_import_only_what_the_table_allows() {
     let (table, imports) = (table(), imports());
-    let names = |map: &BTreeMap<String, Vec<String>>| map.keys().cloned().collect::<Vec<_>>();
     assert_eq!(
-        names(&table),
-        names(&imports),
+        table.keys().collect::<Vec<_>>(),
+        imports.keys().collect::<Vec<_>>(),
         "the table in ARCHITECTURE.md names other crates than there are"
     );
     for (name, used) in imports {
         for import in used {
             assert!(
-                table[&name].contains(&import),
+                table[&name].allows(&import),
                 "crate {name} imports {import}, which the table in ARCHITECTURE.md does not allow"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_for_one_folder_is_imported_there_only() {
+    for (name, row) in table() {
+        let Some((folder, also)) = row.also_in else { continue };
+        let src = format!("{ROOT}/crates/{name}/src");
+        let kept_out: Vec<String> = also.iter().map(|import| format!("berth_{import}")).collect();
+        check_outside(Path::new(&src), &Path::new(&src).join(&folder), &kept_out);
+    }
+}
+
+fn check_outside(dir: &Path, folder: &Path, kept_out: &[String]) {
+    for path in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
+        if path == folder {
+            continue;
+        } else if path.is_dir() {
+            check_outside(&path, folder, kept_out);
+        } else {
+            let text = fs::read_to_string(&path).unwrap();
+            let import = kept_out.iter().find(|import| text.contains(import.as_str()));
+            let (path, folder) = (path.display(), folder.display());
+            assert!(
+                import.is_none(),
+                "{path} imports {import:?}, which the table in ARCHITECTURE.md allows in {folder} only"
             );
         }
     }

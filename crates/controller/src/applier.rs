@@ -3,14 +3,19 @@
 use std::collections::{HashMap, HashSet};
 
 use berth_model::{
-    AllocId, Index, NodeId,
+    AllocId, Index, JobKey, NodeId,
     alloc::Placement,
     command::{Command, EvalOutcome, NextEval, PlanRecord},
     eval::EvalStatus,
+    job::Job,
+    quota::Usage,
     resources::Resources,
-    store::{NodeRow, Store},
+    store::{JobRow, NodeRow, Store},
 };
-use berth_scheduler::{Claim, Claims, Plan, Ticket};
+use berth_scheduler::{
+    Claim, Claims, Plan, Ticket,
+    fairness::{Headroom, Pledges},
+};
 
 /// Placements in one entry; an entry is at most 1 MiB, and a placement rarely needs more than 100 bytes.
 pub const PLACEMENTS_PER_ENTRY_MAX: usize = 6000;
@@ -30,6 +35,45 @@ pub(crate) struct Verdict {
     pub ticket: Option<Ticket>,
 }
 
+/// What of a plan fits.
+#[derive(Debug, Default)]
+struct Passing {
+    placements: Vec<Placement>,
+    claims: Vec<Claim>,
+    /// What they add to what their namespace holds.
+    pledge: Usage,
+}
+
+/// The namespace whose job is planned, and what its quotas leave it.
+struct Tenant {
+    headroom: Headroom,
+    promised: HashMap<AllocId, Resources>,
+    pledge: Usage,
+}
+
+impl Tenant {
+    fn of(store: &Store, job: &JobKey, on_the_way: &Claims) -> Self {
+        let pledges = if store.quotas().is_empty() { Pledges::new() } else { on_the_way.pledges(store.index()) };
+        let headroom = Headroom::of(store, &job.namespace, &pledges);
+        Self { headroom, promised: HashMap::new(), pledge: Usage::default() }
+    }
+
+    /// What a placement adds to what the namespace holds; none when a quota does not allow it.
+    fn admit(&mut self, store: &Store, job: &Job, placement: &Placement) -> Option<Usage> {
+        if self.headroom.is_unlimited() {
+            return Some(Usage::default());
+        }
+        let group = job.groups.get(usize::from(placement.group))?;
+        let charge = self.headroom.charge_of(store, group, placement, &mut self.promised);
+        self.headroom.check(&charge).is_ok().then_some(charge)
+    }
+
+    fn take(&mut self, charge: &Usage) {
+        self.headroom.take(charge);
+        self.pledge.add(charge);
+    }
+}
+
 /// Checks plans.
 #[derive(Debug, Default)]
 pub(crate) struct Applier {
@@ -44,13 +88,17 @@ impl Applier {
         let stale = store.job(&plan.job).is_none_or(|row| row.current().version != plan.job_version);
         let total = plan.placements.len();
         let all_at_once = plan.all_at_once;
-        let (passing, claims) = if stale { (Vec::new(), Vec::new()) } else { self.passing(store, &plan) };
+        let Passing { placements: passing, claims, pledge } =
+            if stale { Passing::default() } else { self.passing(store, &plan) };
         let refused = total - passing.len();
         if stale || all_at_once && refused > 0 {
             return Verdict { parts: Vec::new(), refused: refused.max(1), passed: 0, ticket: None };
         }
         let passed = passing.len();
         let ticket = (!claims.is_empty()).then(|| self.on_the_way.add(claims));
+        if let Some(ticket) = ticket {
+            self.on_the_way.pledge(ticket, &plan.job.namespace, pledge);
+        }
         let outcome = (refused == 0).then(|| EvalOutcome {
             status: EvalStatus::Complete,
             description: String::new(),
@@ -80,30 +128,34 @@ impl Applier {
     }
 
     /// The placements that fit, with what they claim.
-    fn passing(&self, store: &Store, plan: &Plan) -> (Vec<Placement>, Vec<Claim>) {
+    fn passing(&self, store: &Store, plan: &Plan) -> Passing {
+        let mut passing = Passing::default();
+        let Some(job) = store.job(&plan.job).map(JobRow::job) else { return passing };
         let mut taken: HashMap<NodeId, (Resources, HashSet<u16>)> = HashMap::new();
-        let mut claims = Vec::with_capacity(plan.placements.len());
         let mut promised: HashMap<AllocId, Resources> = HashMap::new();
-        let mut passing = Vec::with_capacity(plan.placements.len());
+        let mut tenant = Tenant::of(store, &plan.job, &self.on_the_way);
         for placement in &plan.placements {
-            if let Some(claim) = self.fits(store, plan, placement, &mut taken, &mut promised) {
-                passing.push(placement.clone());
-                claims.push(claim);
+            let Some(charge) = tenant.admit(store, job, placement) else { continue };
+            if let Some(claim) = self.fits(store, job, placement, &mut taken, &mut promised) {
+                tenant.take(&charge);
+                passing.placements.push(placement.clone());
+                passing.claims.push(claim);
             }
         }
-        (passing, claims)
+        passing.pledge = tenant.pledge;
+        passing
     }
 
     fn fits(
         &self,
         store: &Store,
-        plan: &Plan,
+        job: &Job,
         placement: &Placement,
         taken: &mut HashMap<NodeId, (Resources, HashSet<u16>)>,
         promised: &mut HashMap<AllocId, Resources>,
     ) -> Option<Claim> {
         let (slot, row) = store.node(placement.node).filter(|(_, row)| row.is_ready())?;
-        let group = store.job(&plan.job)?.job().groups.get(usize::from(placement.group))?;
+        let group = job.groups.get(usize::from(placement.group))?;
         let charge = charge_of(store, group.resources(), placement, promised);
         let (claimed, claimed_ports) = self.on_the_way.of_node(row.id, store.index());
         let (in_plan, ports_in_plan) = taken.entry(row.id).or_default();

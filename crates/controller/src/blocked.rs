@@ -1,8 +1,13 @@
 //! Work that waits for room: at most one evaluation a job, tried again in rounds when room may have come.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use berth_model::{EvalId, JobKey, eval::Eval, store::Store};
+
+use crate::{fair_queue::FairQueue, tenants::Tenants};
 
 /// Evaluations of one round that are tried at the same time, so that a deep queue does not hold up fresh work.
 const TRIED_AT_ONCE_MAX: usize = 64;
@@ -11,16 +16,21 @@ const TRIED_AT_ONCE_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Blocked {
     by_job: HashMap<JobKey, EvalId>,
-    /// Still to be tried in this round, best first.
-    round: VecDeque<EvalId>,
+    /// Still to be tried in this round.
+    round: FairQueue,
     tried: BTreeSet<EvalId>,
-    /// Room came since this round began.
+    /// Began to wait since this round began. At most as many as there are jobs.
+    fresh: BTreeSet<EvalId>,
+    /// Room came on nodes since this round began.
     room_came: bool,
+    /// Room came under these quotas since this round began.
+    quotas: BTreeSet<String>,
 }
 
 impl Blocked {
     /// A job waits; tells the evaluation that this one replaces.
     pub fn insert(&mut self, eval: &Eval) -> Option<EvalId> {
+        self.fresh.insert(eval.id);
         self.by_job.insert(eval.job.clone(), eval.id).filter(|before| *before != eval.id)
     }
 
@@ -34,12 +44,20 @@ impl Blocked {
         if self.by_job.get(&eval.job) == Some(&eval.id) {
             self.by_job.remove(&eval.job);
         }
+        self.fresh.remove(&eval.id);
         self.tried.remove(&eval.id);
     }
 
-    /// Room may have come: everything is tried again.
+    /// Room may have come on nodes: everything is tried again that waits for it.
     pub fn room_came(&mut self) {
         self.room_came = true;
+    }
+
+    /// Namespaces that keep to a quota hold less, or may hold more.
+    pub fn quota_eased(&mut self, quota: &str) {
+        if !self.quotas.contains(quota) {
+            self.quotas.insert(quota.to_owned());
+        }
     }
 
     /// An evaluation was tried, and waits on or not.
@@ -47,21 +65,50 @@ impl Blocked {
         self.tried.remove(&id);
     }
 
-    /// The next ones to be tried.
-    pub fn next(&mut self, store: &Store) -> Vec<EvalId> {
+    /// The next ones to be tried, by priority and their tenants' shares. A tenant that begins to wait while another's long
+    /// line is tried does not wait for the end of that line: it is tried in the same round.
+    pub fn next(&mut self, store: &Store, tenants: &mut Tenants) -> Vec<EvalId> {
         if self.by_job.is_empty() {
             self.room_came = false;
+            self.quotas.clear();
             return Vec::new();
         }
-        if self.round.is_empty() && self.tried.is_empty() && std::mem::take(&mut self.room_came) {
-            let mut waiting: Vec<&Eval> =
-                self.by_job.values().filter_map(|id| Some(&**store.eval(*id)?)).collect();
-            waiting.sort_unstable_by_key(|e| (std::cmp::Reverse(e.priority), e.create_index, e.id));
-            self.round = waiting.into_iter().map(|eval| eval.id).collect();
+        let room = self.room_came || !self.quotas.is_empty();
+        if room && self.round.is_empty() && self.tried.is_empty() {
+            let waiting: Vec<EvalId> = self.by_job.values().copied().collect();
+            self.add_to_round(store, waiting);
+            self.room_came = false;
+            self.quotas.clear();
+            self.fresh.clear();
+        } else if room && !self.fresh.is_empty() {
+            let fresh = std::mem::take(&mut self.fresh);
+            self.add_to_round(store, fresh);
         }
-        let room = TRIED_AT_ONCE_MAX.saturating_sub(self.tried.len()).min(self.round.len());
-        let next: Vec<EvalId> = self.round.drain(..room).collect();
-        self.tried.extend(&next);
+        let mut next = Vec::new();
+        while self.tried.len() < TRIED_AT_ONCE_MAX {
+            let Some(eval) = self.round.pop(store, tenants) else { break };
+            tenants.begin(store, eval.id, &eval.job);
+            self.tried.insert(eval.id);
+            next.push(eval.id);
+        }
         next
+    }
+
+    fn add_to_round(&mut self, store: &Store, waiting: impl IntoIterator<Item = EvalId>) {
+        for eval in waiting.into_iter().filter_map(|id| store.eval(id)) {
+            if self.can_go_on(eval) {
+                self.round.push(Arc::clone(eval));
+            }
+        }
+    }
+
+    /// Whether what an evaluation waits for has come: what a quota alone keeps back needs no room on nodes.
+    fn can_go_on(&self, eval: &Eval) -> bool {
+        let (mut needs_nodes, mut eased) = (eval.failures.is_empty(), false);
+        for failure in &eval.failures {
+            needs_nodes |= failure.funnel.quota.is_empty();
+            eased |= failure.funnel.quota.keys().any(|quota| self.quotas.contains(quota));
+        }
+        eased || needs_nodes && self.room_came
     }
 }

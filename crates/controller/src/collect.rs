@@ -1,74 +1,172 @@
-//! Forgetting what nobody asks for any more, a bounded piece at a time.
+//! Forgetting what nobody asks for any more. What has ended waits its time in queues, oldest first, so that nothing is
+//! ever searched for; whatever is in use again by then stays (`apply` looks once more).
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use berth_model::{
-    Timestamp,
+    AllocId, EvalId, JobKey, NodeId, Timestamp,
     command::{Collect, Command},
+    event::Event as Change,
     job::JobType,
     node::NodeStatus,
-    store::{JobStatus, Store},
+    store::{AllocSlot, JobRow, JobStatus, Store},
 };
 
 /// Evaluations and allocations of services are kept this long after their end.
 const SERVICE_KEPT: Duration = Duration::from_secs(3600);
-/// Evaluations and allocations of batch jobs are kept this long after their end.
+/// Evaluations of batch jobs are kept this long after their end.
 const BATCH_KEPT: Duration = Duration::from_secs(24 * 3600);
 /// Dead jobs are kept this long.
 const JOB_KEPT: Duration = Duration::from_secs(4 * 3600);
 /// Nodes that are down are kept this long.
 const NODE_KEPT: Duration = Duration::from_secs(24 * 3600);
-/// Things forgotten in one entry.
+/// Allocations or evaluations forgotten in one command.
 const COLLECTED_MAX: usize = 4096;
+/// Jobs and nodes forgotten in one command: a job takes its allocations along.
+const JOBS_COLLECTED_MAX: usize = 256;
 
-/// What can be forgotten now; none when nothing can.
-pub(crate) fn due(store: &Store, now: Timestamp) -> Option<Command> {
-    let collect = Collect {
-        jobs: due_jobs(store, now),
-        allocs: due_allocs(store, now),
-        evals: due_evals(store, now),
-        nodes: due_nodes(store, now),
-    };
-    (collect != Collect::default()).then(|| Command::Collect(Box::new(collect)))
+/// What has ended and is kept for a while.
+#[derive(Debug, Default)]
+pub(crate) struct Collector {
+    allocs: Waiting<AllocId>,
+    service_evals: Waiting<EvalId>,
+    batch_evals: Waiting<EvalId>,
+    jobs: Waiting<JobKey>,
+    nodes: Waiting<NodeId>,
+    /// Not to be kept at all.
+    purged: VecDeque<JobKey>,
 }
 
-fn kept(job_type: JobType) -> Duration {
-    if job_type.runs_to_completion() { BATCH_KEPT } else { SERVICE_KEPT }
+/// Things by the time of their end, oldest first.
+type Waiting<T> = VecDeque<(Timestamp, T)>;
+
+impl Collector {
+    /// Everything that a state has of it.
+    pub fn of(store: &Store) -> Self {
+        let mut all = Self::default();
+        for (slot, _) in store.allocs().iter() {
+            let at = store.allocs().detail(slot).map_or_else(Timestamp::default, |detail| detail.modified_at);
+            all.alloc_ended(store, slot, at);
+        }
+        for (_, eval) in store.evals().iter().filter(|(_, eval)| eval.status.is_terminal()) {
+            all.evals(eval.job_type).push_back((eval.modified_at, eval.id));
+        }
+        for (_, row) in store.jobs().iter() {
+            all.job_changed(row, last_change(store, row));
+        }
+        for (slot, row) in store.nodes().iter().filter(|(_, row)| row.status == NodeStatus::Down) {
+            let at = store.nodes().detail(slot).map_or_else(Timestamp::default, |detail| detail.status_at);
+            all.nodes.push_back((at, row.id));
+        }
+        sort(&mut all.allocs);
+        sort(&mut all.service_evals);
+        sort(&mut all.batch_evals);
+        sort(&mut all.jobs);
+        sort(&mut all.nodes);
+        all
+    }
+
+    /// Takes in an applied change of the store.
+    pub fn on_change(&mut self, store: &Store, change: &Change, now: Timestamp) {
+        match change {
+            Change::AllocEnded(slot) => {
+                self.alloc_ended(store, *slot, now);
+                let job = store.allocs().row(*slot).and_then(|alloc| store.jobs().row(alloc.job));
+                job.into_iter().for_each(|row| self.job_changed(row, now));
+            }
+            Change::EvalChanged(id) => {
+                if let Some(eval) = store.eval(*id).filter(|eval| eval.status.is_terminal()) {
+                    self.evals(eval.job_type).push_back((now, eval.id));
+                    store.job(&eval.job).into_iter().for_each(|row| self.job_changed(row, now));
+                }
+            }
+            Change::JobDeregistered(slot) => {
+                store.jobs().row(*slot).into_iter().for_each(|row| self.job_changed(row, now));
+            }
+            Change::NodeChanged(slot) => {
+                let down = store.nodes().row(*slot).filter(|row| row.status == NodeStatus::Down);
+                self.nodes.extend(down.map(|row| (now, row.id)));
+            }
+            _ => {}
+        }
+    }
+
+    /// What can be forgotten now, and about how many bytes the command takes in the log; none when nothing can.
+    pub fn due(&mut self, store: &Store, now: Timestamp) -> Option<(Command, usize)> {
+        let mut evals = over(&mut self.service_evals, SERVICE_KEPT, now, COLLECTED_MAX);
+        evals.extend(over(&mut self.batch_evals, BATCH_KEPT, now, COLLECTED_MAX));
+        let purged = self.purged.len().min(JOBS_COLLECTED_MAX);
+        let mut jobs: Vec<JobKey> = self.purged.drain(..purged).collect();
+        // What has changed since it died waits anew, further back.
+        let dead = over(&mut self.jobs, JOB_KEPT, now, JOBS_COLLECTED_MAX).into_iter().filter(|key| {
+            let row = store.job(key).filter(|row| is_over(row));
+            row.is_some_and(|row| now.since(last_change(store, row)) >= JOB_KEPT)
+        });
+        jobs.extend(dead);
+        let nodes = over(&mut self.nodes, NODE_KEPT, now, JOBS_COLLECTED_MAX).into_iter().filter(|id| {
+            let since = store.node(*id).and_then(|(slot, _)| Some(store.nodes().detail(slot)?.status_at));
+            since.is_some_and(|since| now.since(since) >= NODE_KEPT)
+        });
+        let collect = Collect {
+            jobs,
+            allocs: over(&mut self.allocs, SERVICE_KEPT, now, COLLECTED_MAX),
+            evals,
+            nodes: nodes.collect(),
+        };
+        let ids = collect.allocs.len() + collect.evals.len() + collect.nodes.len();
+        let keys: usize = collect.jobs.iter().map(|key| key.namespace.len() + key.id.len() + 8).sum();
+        (collect != Collect::default()).then(|| (Command::Collect(Box::new(collect)), 32 + 18 * ids + keys))
+    }
+
+    /// Finished batch allocations stay as long as their job: they are what keeps it from running again.
+    fn alloc_ended(&mut self, store: &Store, slot: AllocSlot, at: Timestamp) {
+        let Some(row) = store.allocs().row(slot).filter(|row| row.is_terminal()) else { return };
+        if store.jobs().row(row.job).is_none_or(|job| !job.job().job_type.runs_to_completion()) {
+            self.allocs.push_back((at, row.id));
+        }
+    }
+
+    fn evals(&mut self, job_type: JobType) -> &mut Waiting<EvalId> {
+        if job_type.runs_to_completion() { &mut self.batch_evals } else { &mut self.service_evals }
+    }
+
+    fn job_changed(&mut self, row: &JobRow, at: Timestamp) {
+        if !is_over(row) {
+            return;
+        }
+        if row.purge {
+            self.purged.push_back(row.key.clone());
+        } else {
+            self.jobs.push_back((at, row.key.clone()));
+        }
+    }
 }
 
-fn due_jobs(store: &Store, now: Timestamp) -> Vec<berth_model::JobKey> {
-    let dead = store.jobs().iter().filter(|(_, row)| row.status() == JobStatus::Dead);
-    let over = dead.filter(|(_, row)| {
-        let last_eval =
-            store.jobs().evals(row).filter_map(|slot| store.evals().row(slot)).map(|e| e.modified_at).max();
-        let last_change = last_eval.unwrap_or_default().max(row.current().submitted_at);
-        row.purge || row.job().stop && now.since(last_change) > JOB_KEPT
-    });
-    over.take(COLLECTED_MAX / 16).map(|(_, row)| row.key.clone()).collect()
+/// Whether nothing of a job will ever run again unless somebody asks for it.
+fn is_over(row: &JobRow) -> bool {
+    let job = row.job();
+    let begets_others = job.periodic.is_some() || job.parameterized.is_some();
+    let completed = job.job_type.runs_to_completion() && !begets_others;
+    row.status() == JobStatus::Dead && (row.purge || job.stop || completed)
 }
 
-fn due_allocs(store: &Store, now: Timestamp) -> Vec<berth_model::AllocId> {
-    let ended = store.allocs().iter().filter(|(_, row)| row.is_terminal());
-    let over = ended.filter(|(slot, row)| {
-        let job_type = store.jobs().row(row.job).map_or(JobType::Service, |job| job.job().job_type);
-        let since = store.allocs().detail(*slot).map_or(now, |detail| detail.modified_at);
-        // A finished batch allocation is what keeps its job from running again: it stays as long as its job.
-        !job_type.runs_to_completion() && now.since(since) > kept(job_type)
-    });
-    over.take(COLLECTED_MAX).map(|(_, row)| row.id).collect()
+fn last_change(store: &Store, row: &JobRow) -> Timestamp {
+    let evals = store.jobs().evals(row).filter_map(|slot| store.evals().row(slot));
+    let last_eval = evals.map(|eval| eval.modified_at).max().unwrap_or_default();
+    last_eval.max(row.current().submitted_at)
 }
 
-fn due_evals(store: &Store, now: Timestamp) -> Vec<berth_model::EvalId> {
-    let done = store.evals().iter().filter(|(_, eval)| eval.status.is_terminal());
-    let over = done.filter(|(_, eval)| now.since(eval.modified_at) > kept(eval.job_type));
-    over.take(COLLECTED_MAX).map(|(_, eval)| eval.id).collect()
+fn sort<T: Clone>(waiting: &mut Waiting<T>) {
+    waiting.make_contiguous().sort_by_key(|(at, _)| *at);
 }
 
-fn due_nodes(store: &Store, now: Timestamp) -> Vec<berth_model::NodeId> {
-    let down = store.nodes().iter().filter(|(_, row)| row.status == NodeStatus::Down);
-    let over = down.filter(|(slot, row)| {
-        let since = store.nodes().detail(*slot).map_or(now, |detail| detail.status_at);
-        row.live.is_empty() && row.ended.is_empty() && now.since(since) > NODE_KEPT
-    });
-    over.take(COLLECTED_MAX / 16).map(|(_, row)| row.id).collect()
+/// Takes out what has waited its time, at most `max`.
+fn over<T>(waiting: &mut Waiting<T>, kept: Duration, now: Timestamp, max: usize) -> Vec<T> {
+    let mut over = Vec::new();
+    while over.len() < max
+        && let Some((_, thing)) = waiting.pop_front_if(|(at, _)| now.since(*at) >= kept)
+    {
+        over.push(thing);
+    }
+    over
 }

@@ -19,7 +19,7 @@ use berth_model::{
     ids::IdSeed,
     node::NodeStatus,
     observed::{ObservedAlloc, ObservedTask},
-    store::{AllocSlot, JobSlot, NodeSlot, Store},
+    store::{AllocRow, AllocSlot, JobSlot, NodeSlot, Store},
 };
 use berth_scheduler::{Plan, Ticket};
 
@@ -27,19 +27,20 @@ use crate::{
     action::{Action, Answer, ToNode},
     applier::{Applier, Verdict},
     blocked::Blocked,
-    collect,
+    collect::Collector,
     eval_queue::EvalQueue,
     event::{Event, Hello, Request, SessionId, WelcomeMode},
     index_mint::IndexMint,
     nodes::{Nodes, Opened},
     observing::Observing,
     outbox::{Outbox, PlanTail},
+    tenants::Tenants,
 };
 
 /// How often a plan that was refused is made again before its work waits for room.
 const ATTEMPTS_MAX: u32 = 5;
-/// Time between two looks for what can be forgotten.
-const COLLECT_EVERY: Duration = Duration::from_secs(30);
+/// Commands that forget what has ended, in one tick.
+const COLLECTS_PER_TICK: usize = 4;
 /// About what an evaluation needs in the log.
 const EVAL_BYTES: usize = 256;
 
@@ -67,6 +68,7 @@ pub struct Controller {
     outbox: Outbox,
     queue: EvalQueue,
     blocked: Blocked,
+    tenants: Tenants,
     applier: Applier,
     nodes: Nodes,
     ids: IdSeed,
@@ -80,8 +82,9 @@ pub struct Controller {
     ended: Vec<AllocEnd>,
     wanting: BTreeMap<JobKey, Trigger>,
     to_nodes: BTreeMap<NodeSlot, Wishes>,
-    collected_at: Timestamp,
-    unconfirmed_nodes: usize,
+    collector: Collector,
+    /// Per-node jobs are to be evaluated: a node has become ready.
+    node_came: bool,
 }
 
 /// What changed for one node since it was last told.
@@ -107,6 +110,7 @@ impl Controller {
             outbox: Outbox::default(),
             queue: EvalQueue::default(),
             blocked: Blocked::default(),
+            tenants: Tenants::default(),
             applier: Applier::default(),
             nodes: Nodes::default(),
             ids: IdSeed::new(config.seed),
@@ -118,8 +122,8 @@ impl Controller {
             ended: Vec::new(),
             wanting: BTreeMap::new(),
             to_nodes: BTreeMap::new(),
-            collected_at: Timestamp::default(),
-            unconfirmed_nodes: 0,
+            collector: Collector::default(),
+            node_came: false,
         }
     }
 
@@ -149,6 +153,7 @@ impl Controller {
             if let Some(command) = self.mint.ask() {
                 self.outbox.push(vec![command], 32);
             }
+            self.tenants.follow(&self.store);
             self.retry_blocked();
         }
         let Self { mint, observing, outbox, applier, now, .. } = self;
@@ -158,7 +163,7 @@ impl Controller {
         self.tell_nodes(actions);
         actions.append(&mut self.answers);
         while self.queue.planning() < self.config.planning_max {
-            let Some(eval) = self.queue.pop() else { break };
+            let Some(eval) = self.queue.pop(&self.store, &mut self.tenants) else { break };
             actions.push(Action::Plan(eval));
         }
     }
@@ -169,13 +174,14 @@ impl Controller {
         *self = Self { now: self.now, observing, ids: self.ids.clone(), ..Self::new(config) };
         (self.leads, self.term) = (true, term);
         self.mint.begin(store.granted(), store.index());
-        self.nodes.begin(self.now);
+        self.nodes.begin(&store, self.now);
+        self.collector = Collector::of(&store);
+        self.tenants = Tenants::of(&store);
         let open = store.evals().iter().map(|(_, eval)| eval.clone()).filter(|e| !e.status.is_terminal());
         for eval in open {
             self.take_up(eval);
         }
         self.store = store;
-        self.count_unconfirmed();
         self.blocked.room_came();
         self.logged.push((self.store.index(), Vec::new()));
     }
@@ -194,14 +200,17 @@ impl Controller {
             self.applier.applied(index);
             let mut outcomes = outcomes.into_iter();
             let done = self.outbox.applied(index);
-            done.again.into_iter().for_each(|eval| self.queue.again(eval));
+            done.again.into_iter().for_each(|eval| self.queue.again(eval, &mut self.tenants));
             for (token, count) in done.waiting {
                 let outcomes = outcomes.by_ref().take(count).collect();
                 if let Some(token) = token {
                     self.answers.push(Action::Answer(token, Answer::Committed(index, outcomes)));
                 }
             }
-            events.iter().for_each(|event| self.on_change(event));
+            for event in &events {
+                self.collector.on_change(&self.store, event, self.now);
+                self.on_change(event);
+            }
             self.logged.push((index, events));
         }
     }
@@ -209,7 +218,7 @@ impl Controller {
     fn on_not_written(&mut self, index: Index, reason: &str) {
         self.applier.not_written(index);
         let done = self.outbox.not_written(index);
-        done.again.into_iter().for_each(|eval| self.queue.again(eval));
+        done.again.into_iter().for_each(|eval| self.queue.again(eval, &mut self.tenants));
         for token in done.waiting.into_iter().filter_map(|(token, _)| token) {
             self.answers.push(Action::Answer(token, Answer::NotWritten(reason.to_owned())));
         }
@@ -220,6 +229,9 @@ impl Controller {
         for ends in std::mem::take(&mut self.ended).chunks(1024) {
             let bytes = ends.iter().map(|end| 32 + end.tasks.len() * (64 + RESULT_MESSAGE_BYTES_MAX)).sum();
             self.outbox.push(vec![Command::EndAllocs(ends.to_vec())], bytes);
+        }
+        if std::mem::take(&mut self.node_came) {
+            self.want_per_node_jobs();
         }
         for (key, trigger) in std::mem::take(&mut self.wanting) {
             let Some(row) = self.store.job(&key) else { continue };
@@ -241,11 +253,9 @@ impl Controller {
                 self.queue.push(eval.clone(), self.now);
             }
         }
-        if self.now.since(self.collected_at) >= COLLECT_EVERY {
-            self.collected_at = self.now;
-            if let Some(command) = collect::due(&self.store, self.now) {
-                self.outbox.push(vec![command], 1 << 19);
-            }
+        for _ in 0..COLLECTS_PER_TICK {
+            let Some((command, bytes)) = self.collector.due(&self.store, self.now) else { break };
+            self.outbox.push(vec![command], bytes);
         }
     }
 
@@ -263,7 +273,7 @@ impl Controller {
             index,
             logged,
             seen,
-            unconfirmed_nodes: self.unconfirmed_nodes,
+            unconfirmed_nodes: self.nodes.unconfirmed(),
         });
     }
 

@@ -1,20 +1,19 @@
-//! Evaluations that wait to be planned: by priority, then age; one of a job at a time.
+//! Evaluations that wait to be planned: by priority, then by their tenants' shares, then by age; one of a job at a time.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeSet, HashMap, VecDeque},
     sync::Arc,
 };
 
-use berth_model::{EvalId, Index, JobKey, Timestamp, eval::Eval};
+use berth_model::{EvalId, JobKey, Timestamp, eval::Eval, store::Store};
 
-/// Place in the queue: higher priority first, then older.
-type Rank = (std::cmp::Reverse<u8>, Index, EvalId);
+use crate::{fair_queue::FairQueue, tenants::Tenants};
 
 /// The queue.
 #[derive(Debug, Default)]
 pub(crate) struct EvalQueue {
     /// At most one for each job.
-    ready: BTreeMap<Rank, Arc<Eval>>,
+    ready: FairQueue,
     /// Jobs of which an evaluation is ready or being planned, and those that come after it.
     jobs: HashMap<JobKey, VecDeque<Arc<Eval>>>,
     planning: HashMap<EvalId, JobKey>,
@@ -32,11 +31,11 @@ impl EvalQueue {
         match self.jobs.get_mut(&eval.job) {
             None => {
                 self.jobs.insert(eval.job.clone(), VecDeque::new());
-                self.ready.insert(rank(&eval), eval);
+                self.ready.push(eval);
             }
             Some(after) => {
                 let known = self.planning.contains_key(&eval.id)
-                    || self.ready.contains_key(&rank(&eval))
+                    || self.ready.contains(&eval)
                     || after.iter().any(|e| e.id == eval.id);
                 if !known {
                     after.push_back(eval);
@@ -45,26 +44,29 @@ impl EvalQueue {
         }
     }
 
-    /// Takes the first; its job's next one waits until [`Self::done`].
-    pub fn pop(&mut self) -> Option<Arc<Eval>> {
-        let (_, eval) = self.ready.pop_first()?;
+    /// Takes the first; its job's next one waits until [`Self::done`], and its tenant is charged until then.
+    pub fn pop(&mut self, store: &Store, tenants: &mut Tenants) -> Option<Arc<Eval>> {
+        let eval = self.ready.pop(store, tenants)?;
+        tenants.begin(store, eval.id, &eval.job);
         self.planning.insert(eval.id, eval.job.clone());
         Some(eval)
     }
 
     /// An evaluation has been planned; its job's next one may be.
-    pub fn done(&mut self, id: EvalId) {
+    pub fn done(&mut self, id: EvalId, tenants: &mut Tenants) {
+        tenants.end(id);
         let Some(job) = self.planning.remove(&id) else { return };
         match self.jobs.get_mut(&job).and_then(VecDeque::pop_front) {
-            Some(next) => drop(self.ready.insert(rank(&next), next)),
+            Some(next) => self.ready.push(next),
             None => drop(self.jobs.remove(&job)),
         }
     }
 
     /// An evaluation is to be planned once more, before what else its job has waiting.
-    pub fn again(&mut self, eval: Arc<Eval>) {
+    pub fn again(&mut self, eval: Arc<Eval>, tenants: &mut Tenants) {
+        tenants.end(eval.id);
         if self.planning.remove(&eval.id).is_some() {
-            self.ready.insert(rank(&eval), eval);
+            self.ready.push(eval);
         }
     }
 
@@ -80,13 +82,9 @@ impl EvalQueue {
     }
 }
 
-fn rank(eval: &Eval) -> Rank {
-    (std::cmp::Reverse(eval.priority), eval.create_index, eval.id)
-}
-
 #[cfg(test)]
 mod tests {
-    use berth_model::{eval::Trigger, job::JobType};
+    use berth_model::{Index, eval::Trigger, job::JobType};
 
     use super::*;
 
@@ -99,26 +97,26 @@ mod tests {
 
     #[test]
     fn higher_priority_goes_first_and_a_job_is_planned_one_at_a_time() {
-        let mut queue = EvalQueue::default();
+        let (mut queue, store, mut tenants) = (EvalQueue::default(), Store::default(), Tenants::default());
         let now = Timestamp(0);
         for e in [eval(1, "a", 50), eval(2, "a", 50), eval(3, "b", 50), eval(4, "c", 90), eval(1, "a", 50)] {
             queue.push(e, now);
         }
-        let mut next = || queue.pop().map(|e| e.id.0);
-        assert_eq!([next(), next(), next(), next()], [Some(4), Some(1), Some(3), None]);
-        queue.done(EvalId(1));
-        assert_eq!(queue.pop().map(|e| e.id.0), Some(2));
-        queue.done(EvalId(2));
-        assert_eq!(queue.pop().map(|e| e.id.0), None);
+        let mut next = |queue: &mut EvalQueue| queue.pop(&store, &mut tenants).map(|e| e.id.0);
+        assert_eq!([(); 4].map(|()| next(&mut queue)), [Some(4), Some(1), Some(3), None]);
+        queue.done(EvalId(1), &mut Tenants::default());
+        assert_eq!(next(&mut queue), Some(2));
+        queue.done(EvalId(2), &mut Tenants::default());
+        assert_eq!(next(&mut queue), None);
         assert_eq!(queue.planning(), 2);
     }
 
     #[test]
     fn an_evaluation_waits_for_its_time() {
-        let mut queue = EvalQueue::default();
+        let (mut queue, store, mut tenants) = (EvalQueue::default(), Store::default(), Tenants::default());
         let late = Arc::new(Eval { wait_until: Timestamp(10), ..Eval::clone(&eval(1, "a", 50)) });
         queue.push(late, Timestamp(0));
-        assert!(queue.pop().is_none() && queue.due(Timestamp(9)).is_empty());
+        assert!(queue.pop(&store, &mut tenants).is_none() && queue.due(Timestamp(9)).is_empty());
         assert_eq!(queue.due(Timestamp(10)), [EvalId(1)]);
         assert!(queue.due(Timestamp(11)).is_empty());
     }

@@ -10,10 +10,12 @@ mod collect;
 mod controller;
 mod eval_queue;
 mod event;
+mod fair_queue;
 mod index_mint;
 mod nodes;
 mod observing;
 mod outbox;
+mod tenants;
 
 pub use action::{Action, Answer, ToNode};
 pub use applier::PLACEMENTS_PER_ENTRY_MAX;

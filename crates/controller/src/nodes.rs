@@ -1,6 +1,9 @@
 //! Agents' sessions: who is connected, who has confirmed what runs there, and who has been silent for too long.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use berth_model::{AllocId, NodeId, Timestamp, node::NodeStatus, store::Store};
 
@@ -24,7 +27,7 @@ pub(crate) struct Connected {
     pub epoch: u64,
     pub heard_at: Timestamp,
     /// Its agent has told all that runs there.
-    pub confirmed: bool,
+    confirmed: bool,
     /// Of the observed state that it told.
     pub observed_digest: u128,
     /// Of the last observed change that it told.
@@ -38,6 +41,10 @@ pub(crate) struct Connected {
 pub(crate) struct Nodes {
     by_id: HashMap<NodeId, Connected>,
     by_session: HashMap<SessionId, NodeId>,
+    /// Nodes that are not down and have not confirmed what runs there.
+    unconfirmed: HashSet<NodeId>,
+    /// Nodes that were not down when this server began to lead, and have not been heard since.
+    unheard: HashSet<NodeId>,
     began_at: Timestamp,
 }
 
@@ -51,8 +58,10 @@ pub(crate) enum Opened {
 
 impl Nodes {
     /// This server leads from now on: nobody has been heard.
-    pub fn begin(&mut self, now: Timestamp) {
-        *self = Self { began_at: now, ..Self::default() };
+    pub fn begin(&mut self, store: &Store, now: Timestamp) {
+        let up = store.nodes().iter().filter(|(_, row)| row.status != NodeStatus::Down);
+        let unheard: HashSet<NodeId> = up.map(|(_, row)| row.id).collect();
+        *self = Self { began_at: now, unconfirmed: unheard.clone(), unheard, ..Self::default() };
     }
 
     /// An agent introduces itself.
@@ -86,6 +95,12 @@ impl Nodes {
             WelcomeMode::Full
         };
         node.confirmed = mode == WelcomeMode::Equal;
+        if node.confirmed {
+            self.unconfirmed.remove(&id);
+        } else if known {
+            self.unconfirmed.insert(id);
+        }
+        self.unheard.remove(&id);
         if let Some(old) = &replaced {
             self.by_session.remove(old);
         }
@@ -124,23 +139,47 @@ impl Nodes {
         }
     }
 
-    /// How many nodes are not given up and have not confirmed what runs there.
-    pub fn unconfirmed(&self, store: &Store) -> usize {
-        let up = store.nodes().iter().filter(|(_, row)| row.status != NodeStatus::Down);
-        up.filter(|(_, row)| self.by_id.get(&row.id).is_none_or(|node| !node.confirmed)).count()
+    /// An agent has told all that runs on its node.
+    pub fn confirm(&mut self, id: NodeId) {
+        if let Some(node) = self.by_id.get_mut(&id) {
+            node.confirmed = true;
+            self.unconfirmed.remove(&id);
+        }
+    }
+
+    /// A node is in the store with this status.
+    pub fn count(&mut self, id: NodeId, status: NodeStatus) {
+        let confirmed = self.by_id.get(&id).is_some_and(|node| node.confirmed);
+        if status == NodeStatus::Down {
+            self.unheard.remove(&id);
+        }
+        if status == NodeStatus::Down || confirmed {
+            self.unconfirmed.remove(&id);
+        } else {
+            self.unconfirmed.insert(id);
+        }
+    }
+
+    /// How many nodes are not down and have not confirmed what runs there.
+    pub fn unconfirmed(&self) -> usize {
+        self.unconfirmed.len()
     }
 
     /// The nodes that have been silent for too long and are not down yet.
     pub fn silent(&self, store: &Store, now: Timestamp) -> Vec<NodeId> {
         let allowed = self.heartbeat(store) * (MISSED_MAX + 1);
         let in_grace = now.since(self.began_at) < START_GRACE;
-        let up = store.nodes().iter().filter(|(_, row)| row.status != NodeStatus::Down);
-        up.map(|(_, row)| row.id)
-            .filter(|id| match self.by_id.get(id) {
-                Some(node) => now.since(node.heard_at) > allowed,
-                None => !in_grace,
-            })
-            .collect()
+        let stopped = self.by_id.iter().filter(|(_, node)| now.since(node.heard_at) > allowed);
+        let never = self.unheard.iter().filter(|_| !in_grace);
+        let is_up = |id: &&NodeId| store.node(**id).is_some_and(|(_, row)| row.status != NodeStatus::Down);
+        stopped.map(|(id, _)| id).chain(never).filter(is_up).copied().collect()
+    }
+
+    /// A node is forgotten.
+    pub fn remove(&mut self, id: NodeId) {
+        self.by_id.remove(&id);
+        self.unconfirmed.remove(&id);
+        self.unheard.remove(&id);
     }
 
     /// How often agents are to give a sign of life.
@@ -157,6 +196,11 @@ impl Nodes {
 }
 
 impl Connected {
+    /// Whether its agent has told all that runs there.
+    pub fn is_confirmed(&self) -> bool {
+        self.confirmed
+    }
+
     /// Takes in the hash of what was observed of an allocation.
     pub fn observed(&mut self, alloc: AllocId, hash: u128) {
         let before = self.hashes.insert(alloc, hash).unwrap_or(0);

@@ -8,20 +8,23 @@ use berth_model::{
     store::{AllocSlot, Store},
 };
 
+/// An observation of the allocation that was in this slot when it came.
+type Seen = (AllocSlot, Arc<ObservedAlloc>);
+
 /// Observed changes and where they are published.
 #[derive(Debug, Default)]
 pub(crate) struct Observing {
     pub observed: Observed,
     /// Received since the last batch was given an index.
-    fresh: Vec<Arc<ObservedAlloc>>,
+    fresh: Vec<Seen>,
     /// With an index, waiting for the entries proposed before them.
-    batches: VecDeque<(Index, Vec<Arc<ObservedAlloc>>)>,
+    batches: VecDeque<(Index, Vec<Seen>)>,
 }
 
 impl Observing {
     /// Takes an observation in; it is published later.
-    pub fn receive(&mut self, alloc: Arc<ObservedAlloc>) {
-        self.fresh.push(alloc);
+    pub fn receive(&mut self, slot: AllocSlot, alloc: Arc<ObservedAlloc>) {
+        self.fresh.push((slot, alloc));
     }
 
     /// Gives what was received its place.
@@ -45,7 +48,7 @@ impl Observing {
             self.batches.pop_front_if(|(index, _)| first_in_flight.is_none_or(|first| *index < first))
         {
             let changes: Vec<_> =
-                allocs.into_iter().filter_map(|alloc| self.record(store, alloc, index)).collect();
+                allocs.into_iter().filter_map(|seen| self.record(store, seen, index)).collect();
             if !changes.is_empty() {
                 published.push((index, changes));
             }
@@ -53,15 +56,10 @@ impl Observing {
         published
     }
 
-    fn record(
-        &mut self,
-        store: &Store,
-        alloc: Arc<ObservedAlloc>,
-        index: Index,
-    ) -> Option<(AllocSlot, AllocId)> {
-        let (slot, row) = store.alloc(alloc.id)?;
-        let job = store.jobs().row(row.job)?;
+    fn record(&mut self, store: &Store, (slot, alloc): Seen, index: Index) -> Option<(AllocSlot, AllocId)> {
         let id = alloc.id;
+        let row = store.allocs().row(slot).filter(|row| row.id == id)?;
+        let job = store.jobs().row(row.job)?;
         self.observed.record(slot, &job.key, row.group, alloc, index);
         if row.is_terminal() {
             self.observed.end(slot, id, &job.key, row.group);

@@ -1,6 +1,6 @@
 //! The controller with a shell of a few lines: a log that applies at once or late, a planner, and agents made of numbers.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use berth_controller::{
     Action, Answer, Config, Controller, Event, Hello, Request, SessionId, ToNode, Token, WelcomeMode,
@@ -10,9 +10,7 @@ use berth_model::{
     alloc::{ClientStatus, DesiredStatus},
     command::{Command, DeregisterJob, Entry, RegisterJob},
     eval::{EvalStatus, Trigger},
-    job::{
-        EphemeralDisk, Group, Job, JobType, LogConfig, ReschedulePolicy, RestartPolicy, Task, TaskResources,
-    },
+    job::{Group, Job, JobType, Task, TaskResources},
     node::{Node, NodeStatus},
     observed::{ObservedAlloc, ObservedTask, TaskState},
     resources::Resources,
@@ -111,6 +109,7 @@ impl Shell {
                 self.planner.follow(&self.view, &self.claims);
                 let plan = self.planner.plan(&self.view, &eval, self.at(), self.seeds);
                 let ticket = self.claims.add(self.planner.claims(&plan));
+                self.claims.pledge(ticket, &plan.job.namespace, plan.pledge.clone());
                 events.push(Event::Planned { plan: Box::new(plan), ticket });
             }
             Action::Publish { store, observed, index, logged, seen, .. } => {
@@ -223,55 +222,18 @@ fn node(id: u128) -> Node {
         host_ip: String::new(),
         dynamic_ports: (20_000, 32_000),
         secret_hash: vec![],
+        devices: vec![],
+        cores: vec![],
     }
 }
 
 fn job(count: u32, memory_mb: u32) -> Job {
-    let restart = RestartPolicy::default_for(JobType::Service);
     let task = Task {
-        name: "t".into(),
-        driver: "mock_driver".into(),
-        config: BTreeMap::new(),
-        user: String::new(),
-        env: BTreeMap::new(),
-        constraints: vec![],
-        resources: TaskResources { cpu_mhz: 10, memory_mb },
-        restart,
-        meta: BTreeMap::new(),
-        kill_timeout: Duration::from_secs(5),
-        kill_signal: String::new(),
-        logs: LogConfig::default(),
-        leader: false,
-        shutdown_delay: Duration::ZERO,
+        resources: TaskResources { cpu_mhz: 10, memory_mb, ..TaskResources::default() },
+        ..Task::new("t", "mock_driver", JobType::Service)
     };
-    let group = Group {
-        name: "g".into(),
-        count,
-        constraints: vec![],
-        spreads: vec![],
-        restart,
-        reschedule: ReschedulePolicy::default_for(JobType::Service),
-        disk: EphemeralDisk::default(),
-        networks: vec![],
-        meta: BTreeMap::new(),
-        shutdown_delay: Duration::ZERO,
-        tasks: vec![task],
-    };
-    Job {
-        key: JobKey::new("default", "web"),
-        name: "web".into(),
-        region: "global".into(),
-        job_type: JobType::Service,
-        priority: 50,
-        all_at_once: false,
-        datacenters: vec!["*".into()],
-        node_pool: "default".into(),
-        meta: BTreeMap::new(),
-        constraints: vec![],
-        spreads: vec![],
-        groups: vec![group],
-        stop: false,
-    }
+    let group = Group { count, tasks: vec![task], ..Group::new("g", JobType::Service) };
+    Job { groups: vec![group], ..Job::new(JobKey::new("default", "web"), JobType::Service) }
 }
 
 #[test]
@@ -360,6 +322,55 @@ fn a_silent_node_is_given_up_and_comes_back() {
     let forgets =
         shell.told.iter().any(|(_, m)| matches!(m, ToNode::Desired { forget, .. } if forget.contains(&id)));
     assert!(forgets, "the agent was not told that its allocation was given up");
+}
+
+#[test]
+fn what_ended_long_ago_is_forgotten_and_what_is_needed_stays() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register(1, 100);
+    let (_, failed, _) = shell.wanted()[0];
+    shell.observe(1, &[(failed, ClientStatus::Failed)]);
+    let evals = shell.store.evals().len();
+    let an_hour = |shell: &mut Shell| {
+        for _ in 0..361 {
+            shell.tick(10);
+            shell.tell(Event::Heartbeat(SessionId(1)));
+        }
+    };
+    an_hour(&mut shell);
+    assert!(shell.store.alloc(failed).is_none(), "an allocation that failed an hour ago is still there");
+    assert!(shell.store.evals().len() < evals + 1, "evaluations pile up");
+    assert_eq!(shell.wanted().len(), 1, "the job still runs");
+    shell.seeds += 1;
+    let eval = EvalId(u128::from(shell.seeds) << 64);
+    let key = JobKey::new("default", "web");
+    shell.request(90, Command::DeregisterJob(DeregisterJob { job: key.clone(), purge: false, eval }));
+    let last = shell.store.allocs().iter().map(|(_, row)| row.id).next().expect("the replacement");
+    shell.observe(1, &[(last, ClientStatus::Complete)]);
+    (0..3).for_each(|_| an_hour(&mut shell));
+    assert_eq!(shell.store.job(&key).map(|row| row.status()), Some(JobStatus::Dead), "forgotten too early");
+    (0..2).for_each(|_| an_hour(&mut shell));
+    assert!(shell.store.job(&key).is_none(), "a job that was stopped five hours ago is still there");
+    assert_eq!((shell.store.allocs().len(), shell.store.evals().len()), (0, 0));
+}
+
+#[test]
+fn a_new_leader_forgets_what_ended_before_it_led() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register(1, 100);
+    let (_, failed, _) = shell.wanted()[0];
+    shell.observe(1, &[(failed, ClientStatus::Failed)]);
+    let store = Box::new(shell.store.clone());
+    shell.published.clear();
+    shell.tell(Event::Leads { term: 2, store });
+    shell.join(2, 1);
+    assert!(shell.store.alloc(failed).is_some());
+    shell.now += 3601;
+    shell.tell(Event::Heartbeat(SessionId(2)));
+    shell.tick(0);
+    assert!(shell.store.alloc(failed).is_none());
 }
 
 #[test]

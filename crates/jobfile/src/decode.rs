@@ -3,23 +3,19 @@
 //! A mistake is reported and a default stands in for the value, so that decoding goes on and finds the next one; the
 //! job only counts if the report stays empty.
 
+mod affinity;
+mod comparison;
 mod constraint;
-mod disk;
 mod group;
 mod job;
 mod name;
 mod network;
-mod reschedule;
 mod resources;
-mod restart;
 mod spread;
 mod task;
 mod version;
 
 use berth_model::job::Job;
-
-pub(crate) use reschedule::BACKOFFS;
-pub(crate) use restart::MODES as RESTART_MODES;
 
 use crate::{
     report::Report,
@@ -28,9 +24,9 @@ use crate::{
 };
 
 /// The job of a file in HCL, if there is one.
-pub(crate) fn hcl(entries: &[Entry], report: &Report<'_>) -> Option<Job> {
+pub(crate) fn hcl(entries: &[Entry<'_>], report: &Report<'_>) -> Option<Job> {
     let file = Body::of_hcl_file(entries, report);
-    let jobs = file.blocks("job", &JOB);
+    let jobs = file.blocks("job");
     if let Some(second) = jobs.get(1) {
         report.error(second.at_self(), "only one job may stand in a file");
     }
@@ -38,7 +34,7 @@ pub(crate) fn hcl(entries: &[Entry], report: &Report<'_>) -> Option<Job> {
 }
 
 /// The job of a JSON document, bare or held as `Job` by an object with a request's other parts.
-pub(crate) fn json(document: &Node, report: &Report<'_>) -> Option<Job> {
+pub(crate) fn json(document: &Node<'_>, report: &Report<'_>) -> Option<Job> {
     let wrapped = match &document.tree {
         Tree::Object(entries) => entries.iter().find(|entry| entry.key.text == "Job"),
         _ => None,

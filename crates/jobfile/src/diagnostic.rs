@@ -6,9 +6,29 @@ use std::fmt;
 
 pub use excerpt::Excerpt;
 
-/// One mistake.
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// There is no job.
+    Error,
+    /// There is a job, and its owner should know something about it.
+    Warning,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        })
+    }
+}
+
+/// One mistake, or one thing to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
     /// What is wrong: lower case, no full stop.
     pub message: String,
     /// The file's name, as the caller gave it.
@@ -39,9 +59,17 @@ impl Place {
     }
 }
 
+impl Diagnostic {
+    /// A mistake of a file as a whole.
+    pub(crate) fn of_file(file: &str, message: impl Into<String>) -> Self {
+        let (severity, file) = (Severity::Error, file.to_owned());
+        Self { severity, message: message.into(), file, place: Place::File, help: None }
+    }
+}
+
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "error: {}", self.message)?;
+        writeln!(f, "{}: {}", self.severity, self.message)?;
         let margin = match &self.place {
             Place::Line(excerpt) => excerpt.line.to_string().len(),
             Place::Path(_) | Place::File => 1,
@@ -58,26 +86,36 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// All mistakes that were found, at least one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// All mistakes that were found, at least one; or all warnings, maybe none.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Diagnostics {
     kept: Vec<Diagnostic>,
     omitted: usize,
 }
 
 impl Diagnostics {
-    /// The mistakes and how many more there are than these; none when there are none.
-    pub(crate) fn new(mut kept: Vec<Diagnostic>, omitted: usize) -> Option<Self> {
+    /// These, and how many more there are.
+    pub(crate) fn new(mut kept: Vec<Diagnostic>, omitted: usize) -> Self {
         kept.sort_by_key(|diagnostic| diagnostic.place.line_and_column());
-        if kept.is_empty() { None } else { Some(Self { kept, omitted }) }
+        Self { kept, omitted }
     }
 
-    /// Every mistake, in order of its line, or of discovery where there are no lines.
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// Each, in order of its line, or of discovery where there are no lines.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
         self.kept.iter()
     }
 
-    /// Mistakes that were found too, but not kept.
+    /// The messages alone, a line each, for clients that have no place for more.
+    pub fn messages(&self) -> String {
+        self.kept.iter().map(|diagnostic| diagnostic.message.as_str()).collect::<Vec<_>>().join("\n")
+    }
+
+    /// How many were found too, but not kept.
     pub fn omitted(&self) -> usize {
         self.omitted
     }

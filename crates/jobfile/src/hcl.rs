@@ -2,16 +2,14 @@
 
 mod evaluate;
 
-use berth_model::job::Job;
+use crate::{Inputs, Parsed, decode, diagnostic::Diagnostics, report::Report, syntax};
 
-use crate::{decode, diagnostic::Diagnostics, report::Report, syntax};
-
-pub(crate) fn parse(source: &str, file: &str) -> Result<Job, Diagnostics> {
+pub(crate) fn parse(source: &str, file: &str, _: &Inputs) -> Result<Parsed, Diagnostics> {
     let report = Report::new(file, source);
     let items = syntax::parse(source, &report);
     // What follows broken syntax is guesswork; looking for its meaning would only add noise.
     let report = report.checked()?;
     let entries = evaluate::entries(items, &report);
     let job = decode::hcl(&entries, &report);
-    report.finish(job)
+    report.finish(job).map(Parsed::from)
 }

@@ -1,14 +1,17 @@
 //! Job files: HCL and JSON to [`berth_model::job::Job`] and back, with messages that point at the mistake.
 //!
 //! Both syntaxes become the same `tree`, and one decoder, led by the tables in `schema`, knows names, types,
-//! defaults and rules. What Nomad knows and Berth does not yet is refused by name, never dropped.
+//! defaults and rules. What Berth does not act upon yet is kept and warned of, never dropped.
 
+mod blocks;
 mod decode;
 mod diagnostic;
 mod duration;
 mod hcl;
+mod inputs;
 mod json;
 mod limits;
+mod record;
 mod report;
 mod schema;
 mod setting;
@@ -20,27 +23,44 @@ mod tree;
 
 use berth_model::job::Job;
 
-pub use diagnostic::{Diagnostic, Diagnostics, Excerpt, Place};
+pub use diagnostic::{Diagnostic, Diagnostics, Excerpt, Place, Severity};
+pub use inputs::Inputs;
 pub use json::to_json;
 pub use limits::{DEPTH_MAX, SOURCE_BYTES_MAX};
+pub use schema::unenforced;
 
 use source::Syntax;
 
+/// A job that was read, and what its owner should know about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parsed {
+    /// The job.
+    pub job: Job,
+    /// What is accepted and changes nothing yet; often none.
+    pub warnings: Diagnostics,
+}
+
+impl From<(Job, Diagnostics)> for Parsed {
+    fn from((job, warnings): (Job, Diagnostics)) -> Self {
+        Self { job, warnings }
+    }
+}
+
 /// Reads a job in HCL. `file` is the name that messages give.
-pub fn parse_hcl(source: &str, file: &str) -> Result<Job, Diagnostics> {
-    hcl::parse(source::checked(source.as_bytes(), file)?, file)
+pub fn parse_hcl(source: &str, file: &str, inputs: &Inputs) -> Result<Parsed, Diagnostics> {
+    hcl::parse(source::checked(source.as_bytes(), file)?, file, inputs)
 }
 
 /// Reads a job in the JSON of Nomad's API: the job itself, or an object that holds it as `Job`.
-pub fn parse_json(source: &[u8], file: &str) -> Result<Job, Diagnostics> {
+pub fn parse_json(source: &[u8], file: &str) -> Result<Parsed, Diagnostics> {
     json::parse(source::checked(source, file)?, file)
 }
 
 /// Reads a job in JSON when it looks like JSON or `file` ends in `.json`, else in HCL.
-pub fn parse(source: &[u8], file: &str) -> Result<Job, Diagnostics> {
+pub fn parse(source: &[u8], file: &str, inputs: &Inputs) -> Result<Parsed, Diagnostics> {
     let text = source::checked(source, file)?;
     match source::syntax_of(text, file) {
-        Syntax::Hcl => hcl::parse(text, file),
+        Syntax::Hcl => hcl::parse(text, file, inputs),
         Syntax::Json => json::parse(text, file),
     }
 }

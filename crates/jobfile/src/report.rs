@@ -1,11 +1,9 @@
-//! Collects mistakes while reading goes on, so that one run names as many as possible.
+//! Collects mistakes while reading goes on, so that one run names as many as possible, and warnings beside them.
 
 use std::cell::{Cell, RefCell};
 
-use berth_model::job::Job;
-
 use crate::{
-    diagnostic::{Diagnostic, Diagnostics, Excerpt, Place, shown},
+    diagnostic::{Diagnostic, Diagnostics, Excerpt, Place, Severity, shown},
     limits::DIAGNOSTICS_MAX,
     span::Span,
 };
@@ -27,18 +25,21 @@ impl From<Span> for At {
     }
 }
 
-/// The mistakes found so far in one source.
+/// What was found so far in one source.
 #[derive(Debug)]
 pub(crate) struct Report<'s> {
     file: &'s str,
     source: &'s str,
-    found: RefCell<Vec<Diagnostic>>,
+    errors: RefCell<Vec<Diagnostic>>,
     omitted: Cell<usize>,
+    warnings: RefCell<Vec<Diagnostic>>,
+    muted: Cell<bool>,
 }
 
 impl<'s> Report<'s> {
     pub fn new(file: &'s str, source: &'s str) -> Self {
-        Self { file, source, found: RefCell::default(), omitted: Cell::new(0) }
+        let (errors, warnings) = (RefCell::default(), RefCell::default());
+        Self { file, source, errors, omitted: Cell::new(0), warnings, muted: Cell::new(false) }
     }
 
     /// Notes a mistake.
@@ -51,42 +52,65 @@ impl<'s> Report<'s> {
         self.note(at.into(), message.into(), Some(help.into()));
     }
 
+    /// Does something whose mistakes have been reported before.
+    pub fn quietly<T>(&self, again: impl FnOnce() -> T) -> T {
+        let before = self.muted.replace(true);
+        let result = again();
+        self.muted.set(before);
+        result
+    }
+
     pub(crate) fn note(&self, at: At, message: String, help: Option<String>) {
+        if self.muted.get() {
+            return;
+        }
         if self.is_full() {
             return self.omitted.set(self.omitted.get() + 1);
         }
+        let found = self.diagnostic(Severity::Error, at, &message, help.as_deref());
+        self.errors.borrow_mut().push(found);
+    }
+
+    /// Notes a warning, once however often it comes: a job of a hundred tasks says it a hundred times.
+    pub fn warn(&self, at: At, message: &str, help: &str) {
+        let known = self.warnings.borrow().iter().any(|known| known.message == message);
+        if !known && !self.muted.get() {
+            let found = self.diagnostic(Severity::Warning, at, message, Some(help));
+            self.warnings.borrow_mut().push(found);
+        }
+    }
+
+    fn diagnostic(&self, severity: Severity, at: At, message: &str, help: Option<&str>) -> Diagnostic {
         let place = match at {
             At::Span(span) => Place::Line(Excerpt::of(self.source, span.range())),
             At::Path(path) => Place::Path(shown(&path)),
             At::File => Place::File,
         };
-        let (message, help) = (shown(&message), help.map(|help| shown(&help)));
-        self.found.borrow_mut().push(Diagnostic { message, file: self.file.to_owned(), place, help });
+        let (message, help) = (shown(message), help.map(shown));
+        Diagnostic { severity, message, file: self.file.to_owned(), place, help }
     }
 
     /// Whether further mistakes are only counted: then nobody needs to find good words for them.
     pub fn is_full(&self) -> bool {
-        self.found.borrow().len() >= DIAGNOSTICS_MAX
+        self.errors.borrow().len() >= DIAGNOSTICS_MAX
     }
 
     /// Itself, if nothing was wrong so far; for steps that make no sense after a mistake.
     pub fn checked(self) -> Result<Self, Diagnostics> {
-        let (file, source) = (self.file, self.source);
-        self.into_diagnostics().map_or(Ok(Self::new(file, source)), Err)
+        if self.errors.borrow().is_empty() { Ok(self) } else { Err(self.into_errors()) }
     }
 
-    /// The job that was read, if there is one and nothing is wrong with it.
-    pub fn finish(self, job: Option<Job>) -> Result<Job, Diagnostics> {
-        let missing = Diagnostic {
-            message: "no job in this file".to_owned(),
-            file: self.file.to_owned(),
-            place: Place::File,
-            help: None,
-        };
-        self.into_diagnostics().map_or_else(|| job.ok_or_else(|| missing.into()), Err)
+    /// What was read and the warnings about it, if it was read and nothing is wrong with it.
+    pub fn finish<T>(self, read: Option<T>) -> Result<(T, Diagnostics), Diagnostics> {
+        if !self.errors.borrow().is_empty() {
+            return Err(self.into_errors());
+        }
+        let missing = || Diagnostic::of_file(self.file, "no job in this file");
+        let read = read.ok_or_else(missing)?;
+        Ok((read, Diagnostics::new(self.warnings.into_inner(), 0)))
     }
 
-    fn into_diagnostics(self) -> Option<Diagnostics> {
-        Diagnostics::new(self.found.into_inner(), self.omitted.get())
+    fn into_errors(self) -> Diagnostics {
+        Diagnostics::new(self.errors.into_inner(), self.omitted.get())
     }
 }

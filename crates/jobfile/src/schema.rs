@@ -1,12 +1,15 @@
-//! The names of job files: which block may hold what, in both spellings, and what only Nomad supports so far.
+//! The names of job files: which block may hold what, in both spellings.
 
 mod body;
+mod kept;
 mod read;
 mod tables;
+mod unenforced;
 mod unknown;
 
 pub(crate) use body::Body;
 pub(crate) use tables::*;
+pub use unenforced::unenforced;
 
 /// A kind of block (in JSON: object) and what it may hold.
 #[derive(Debug)]
@@ -16,8 +19,6 @@ pub(crate) struct Schema {
     /// The key that holds in JSON what is the block's label in HCL.
     pub label: Option<&'static str>,
     pub fields: &'static [Field],
-    /// Known to Nomad and not to us.
-    pub later: &'static [Field],
     /// Keys in JSON that servers add to what they give out, so that it may be sent back.
     pub server_owned: &'static [&'static str],
 }
@@ -33,16 +34,51 @@ pub(crate) struct Field {
 }
 
 /// How a field is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Shape {
-    /// HCL: `name = value`.
-    Value,
+    /// Text; numbers and truth values stand for how they are written.
+    Text,
+    /// A truth value.
+    Flag,
+    /// A whole number.
+    Whole,
+    /// Text as `1h30m`; in JSON a number of nanoseconds too.
+    Duration,
+    /// A list of texts.
+    Texts,
+    /// A list of whole numbers.
+    Wholes,
+    /// HCL: `name { ... }` or `name = { ... }`; JSON: an object. Texts with any keys.
+    TextMap,
+    /// The same, with lists of texts.
+    TextsMap,
+    /// The same, with values of any type.
+    Settings,
     /// HCL: `name { ... }`, at most once; JSON: an object.
-    Block,
+    Block(&'static Schema),
     /// HCL: `name { ... }`, any number; JSON: a list of objects.
-    Blocks,
-    /// HCL: `name { ... }` or `name = { ... }`; JSON: an object with any keys.
-    Map,
+    Blocks(&'static Schema),
+    /// HCL: `name "label" { ... }`, any number; JSON: an object of objects, the labels being its keys.
+    Labelled(&'static Schema),
+}
+
+impl Shape {
+    /// Whether it is `name = value` in HCL, and nothing else.
+    fn is_value(self) -> bool {
+        matches!(self, Self::Text | Self::Flag | Self::Whole | Self::Duration | Self::Texts | Self::Wholes)
+    }
+
+    /// What its blocks may hold, if it is written as blocks only.
+    fn schema(self) -> Option<&'static Schema> {
+        match self {
+            Self::Block(schema) | Self::Blocks(schema) | Self::Labelled(schema) => Some(schema),
+            _ => None,
+        }
+    }
+
+    fn repeats(self) -> bool {
+        matches!(self, Self::Blocks(_) | Self::Labelled(_))
+    }
 }
 
 impl Field {

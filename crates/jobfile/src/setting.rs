@@ -19,14 +19,14 @@ pub(crate) struct Fault {
 }
 
 /// Settings by key. A block may stand several times; each time adds a map to its list.
-pub(crate) fn map(entries: &[Entry]) -> Result<BTreeMap<String, Value>, Fault> {
+pub(crate) fn map(entries: &[Entry<'_>]) -> Result<BTreeMap<String, Value>, Fault> {
     members(entries, SETTING_DEPTH_MAX)
 }
 
-fn members(entries: &[Entry], levels: usize) -> Result<BTreeMap<String, Value>, Fault> {
+fn members(entries: &[Entry<'_>], levels: usize) -> Result<BTreeMap<String, Value>, Fault> {
     let mut map = BTreeMap::new();
     for Entry { key, form, value } in entries {
-        let before = map.remove(&key.text);
+        let before = map.remove(&*key.text);
         let value = match (form, before) {
             (Form::Attribute, None) => self::value(value, levels)?,
             (Form::Block { labels }, None) => Value::List(vec![block(labels, value, levels)?]),
@@ -41,30 +41,30 @@ fn members(entries: &[Entry], levels: usize) -> Result<BTreeMap<String, Value>, 
                 });
             }
         };
-        map.insert(key.text.clone(), value);
+        map.insert(key.text.clone().into_owned(), value);
     }
     Ok(map)
 }
 
 /// A block's content; each label is one more level around it.
-fn block(labels: &[Name], node: &Node, levels: usize) -> Result<Value, Fault> {
+fn block(labels: &[Name<'_>], node: &Node<'_>, levels: usize) -> Result<Value, Fault> {
     let levels = deeper(levels, node.span)?;
     match labels.split_first() {
         None => value(node, levels),
         Some((label, inner)) => {
             let inner = Value::List(vec![block(inner, node, levels)?]);
-            Ok(Value::Map(BTreeMap::from([(label.text.clone(), inner)])))
+            Ok(Value::Map(BTreeMap::from([(label.text.clone().into_owned(), inner)])))
         }
     }
 }
 
-fn value(node: &Node, levels: usize) -> Result<Value, Fault> {
+fn value(node: &Node<'_>, levels: usize) -> Result<Value, Fault> {
     Ok(match &node.tree {
         Tree::Null => Value::Null,
         Tree::Bool(value) => Value::Bool(*value),
         Tree::Int(value) => Value::Int(*value),
         Tree::Float(value) => Value::Float(*value),
-        Tree::Text(value) => Value::String(value.clone()),
+        Tree::Text(value) => Value::String(value.clone().into_owned()),
         Tree::List(items) => {
             let levels = deeper(levels, node.span)?;
             Value::List(items.iter().map(|item| value(item, levels)).collect::<Result<_, _>>()?)

@@ -21,8 +21,9 @@ pub(crate) fn syntax_of(source: &str, file: &str) -> Syntax {
 /// The text without its byte order mark, if it is not too long and is UTF-8 without NUL.
 pub(crate) fn checked<'s>(source: &'s [u8], file: &str) -> Result<&'s str, Diagnostics> {
     if source.len() > SOURCE_BYTES_MAX {
-        let message = format!("job file has {} bytes, the limit is {SOURCE_BYTES_MAX}", source.len());
-        return Err(Diagnostic { message, file: file.to_owned(), place: Place::File, help: None }.into());
+        // Readers stop one byte behind the limit, so that the length says no more than that.
+        let limit = SOURCE_BYTES_MAX >> 20;
+        return Err(Diagnostic::of_file(file, format!("job file has more than {limit} MiB")).into());
     }
     let (valid, broken) = match str::from_utf8(source) {
         Ok(text) => (text, None),
@@ -34,7 +35,7 @@ pub(crate) fn checked<'s>(source: &'s [u8], file: &str) -> Result<&'s str, Diagn
     let nul = valid.find('\0').map(|at| (at, "job file has a NUL byte"));
     if let Some((at, message)) = nul.or(broken.map(|message| (valid.len(), message))) {
         let place = Place::Line(Excerpt::of(valid, at..at + 1));
-        return Err(Diagnostic { message: message.into(), file: file.to_owned(), place, help: None }.into());
+        return Err(Diagnostic { place, ..Diagnostic::of_file(file, message) }.into());
     }
     Ok(valid.strip_prefix('\u{feff}').unwrap_or(valid))
 }

@@ -16,7 +16,7 @@ use crate::{report::Report, span::Span, tree::Name};
 /// One line or block of a body.
 #[derive(Debug)]
 pub(crate) struct Item {
-    pub key: Name,
+    pub key: Name<'static>,
     pub kind: ItemKind,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Item {
 #[derive(Debug)]
 pub(crate) enum ItemKind {
     Attribute(Expression),
-    Block { labels: Vec<Name>, items: Vec<Item>, span: Span },
+    Block { labels: Vec<Name<'static>>, items: Vec<Item>, span: Span },
 }
 
 /// An expression and where it stands.

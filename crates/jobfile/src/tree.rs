@@ -1,58 +1,64 @@
 //! What both syntaxes turn into: values with their places, before anyone asks what they mean.
 
+use std::borrow::Cow;
+
 use crate::span::Span;
 
 /// A value and where it stands.
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct Node<'s> {
     pub span: Span,
-    pub tree: Tree,
+    pub tree: Tree<'s>,
 }
 
 /// The JSON data model, with entries in order and repeated ones kept: HCL repeats blocks, and mistakes repeat keys.
+///
+/// Text is borrowed from the source wherever it stands there as it is meant: a source of megabytes must not become
+/// many times as much.
 #[derive(Debug)]
-pub(crate) enum Tree {
+pub(crate) enum Tree<'s> {
     Null,
     Bool(bool),
     Int(i64),
     Float(f64),
-    Text(String),
-    List(Vec<Node>),
-    Object(Vec<Entry>),
+    Text(Cow<'s, str>),
+    List(Vec<Node<'s>>),
+    Object(Vec<Entry<'s>>),
 }
 
 /// One named value of an object.
 #[derive(Debug)]
-pub(crate) struct Entry {
-    pub key: Name,
+pub(crate) struct Entry<'s> {
+    pub key: Name<'s>,
     /// How it was written.
-    pub form: Form,
-    pub value: Node,
+    pub form: Form<'s>,
+    pub value: Node<'s>,
 }
 
 /// How an entry was written.
 #[derive(Debug)]
-pub(crate) enum Form {
+pub(crate) enum Form<'s> {
     /// `key = value`, or a member of a JSON object.
     Attribute,
     /// `key "label" { ... }`; its value is an object.
-    Block { labels: Vec<Name> },
+    Block { labels: Box<[Name<'s>]> },
 }
 
 /// A word and where it stands.
 #[derive(Debug, Clone)]
-pub(crate) struct Name {
-    pub text: String,
+pub(crate) struct Name<'s> {
+    pub text: Cow<'s, str>,
     pub span: Span,
 }
 
-impl Tree {
+impl Tree<'_> {
     /// What messages call such a value.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
             Self::Bool(_) => "a truth value",
             Self::Int(_) => "a number",
+            Self::Float(value) if value.fract() == 0.0 => "a number out of range",
             Self::Float(_) => "a number with a fraction",
             Self::Text(_) => "text",
             Self::List(_) => "a list",
@@ -76,7 +82,7 @@ impl Tree {
     /// Text, or what is written the same way as text.
     pub fn to_text(&self) -> Option<String> {
         match self {
-            Self::Text(value) => Some(value.clone()),
+            Self::Text(value) => Some(value.clone().into_owned()),
             Self::Bool(value) => Some(value.to_string()),
             Self::Int(value) => Some(value.to_string()),
             Self::Float(value) => Some(value.to_string()),

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use berth_jobfile::{parse, parse_json, to_json};
+use berth_jobfile::{Inputs, parse, parse_json, to_json};
 use expect_test::expect_file;
 
 fn folder(name: &str) -> PathBuf {
@@ -25,7 +25,7 @@ fn sources(name: &str) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn bad_files_are_refused_with_these_messages() {
     for (name, source) in sources("bad") {
-        let diagnostics = parse(&source, &name).expect_err(&name);
+        let diagnostics = parse(&source, &name, &Inputs::default()).expect_err(&name);
         expect_file![folder("bad").join(format!("{name}.txt"))].assert_eq(&diagnostics.to_string());
     }
 }
@@ -33,10 +33,12 @@ fn bad_files_are_refused_with_these_messages() {
 #[test]
 fn good_files_become_this_json_and_the_same_job_again() {
     for (name, source) in sources("good") {
-        let job = parse(&source, &name).unwrap_or_else(|e| panic!("{e}"));
-        let json = format!("{:#}\n", to_json(&job));
+        let parsed = parse(&source, &name, &Inputs::default()).unwrap_or_else(|e| panic!("{e}"));
+        let json = format!("{:#}\n", to_json(&parsed.job));
         expect_file![folder("good").join(format!("{name}.expected.json"))].assert_eq(&json);
-        assert_eq!(parse_json(json.as_bytes(), &name), Ok(job), "{name}");
+        expect_file![folder("good").join(format!("{name}.warnings.txt"))]
+            .assert_eq(&parsed.warnings.to_string());
+        assert_eq!(parse_json(json.as_bytes(), &name).map(|again| again.job), Ok(parsed.job), "{name}");
     }
 }
 
@@ -44,7 +46,10 @@ fn good_files_become_this_json_and_the_same_job_again() {
 fn line_ends_and_byte_order_marks_do_not_matter() {
     let source = String::from_utf8(sources("good").swap_remove(2).1).expect("UTF-8");
     let windows = format!("\u{feff}{}", source.replace('\n', "\r\n"));
-    assert_eq!(parse(windows.as_bytes(), "x.hcl"), parse(source.as_bytes(), "x.hcl"));
+    assert_eq!(
+        parse(windows.as_bytes(), "x.hcl", &Inputs::default()),
+        parse(source.as_bytes(), "x.hcl", &Inputs::default())
+    );
 }
 
 #[test]
@@ -55,8 +60,8 @@ fn the_jobs_of_the_load_tests_parse() {
         return;
     };
     for file in files.map(|entry| entry.expect("entry").path()) {
-        let job = parse(&fs::read(&file).expect("job file"), &file.to_string_lossy())
-            .unwrap_or_else(|e| panic!("{e}"));
+        let parsed = parse(&fs::read(&file).expect("job file"), &file.to_string_lossy(), &Inputs::default());
+        let job = parsed.unwrap_or_else(|e| panic!("{e}")).job;
         assert_eq!((&*job.key.id, job.groups[0].count, job.groups[0].tasks.len()), ("JOBID", 100, 2));
         assert_eq!(
             job.groups[0].tasks[0].config["stdout_string"],

@@ -82,6 +82,7 @@ fn restart() -> impl Strategy<Value = RestartPolicy> {
         interval: Duration::from_secs(interval),
         delay: Duration::from_secs(delay),
         mode,
+        render_templates: false,
     })
 }
 
@@ -107,14 +108,18 @@ fn network() -> impl Strategy<Value = Network> {
             label,
             fixed: fixed.then_some(number),
             to,
+            ..Port::default()
         };
-        Network { mode: mode.to_owned(), ports: ports.map(port).collect() }
+        Network { mode: mode.to_owned(), ports: ports.map(port).collect(), ..Network::default() }
     })
 }
 
 fn task() -> impl Strategy<Value = Task> {
-    let resources =
-        (1..u32::MAX, 10..u32::MAX).prop_map(|(cpu_mhz, memory_mb)| TaskResources { cpu_mhz, memory_mb });
+    let resources = (1..u32::MAX, 10..u32::MAX).prop_map(|(cpu_mhz, memory_mb)| TaskResources {
+        cpu_mhz,
+        memory_mb,
+        ..TaskResources::default()
+    });
     let logs =
         (1..u32::MAX, 1..u32::MAX, any::<bool>()).prop_map(|(max_files, max_file_size_mb, disabled)| {
             LogConfig { max_files, max_file_size_mb, disabled }
@@ -132,6 +137,7 @@ fn task() -> impl Strategy<Value = Task> {
             user,
             env,
             constraints,
+            affinities: Vec::new(),
             resources,
             restart,
             meta,
@@ -140,6 +146,7 @@ fn task() -> impl Strategy<Value = Task> {
             logs,
             leader,
             shutdown_delay,
+            ..Task::new(String::new(), String::new(), JobType::Service)
         }
     })
 }
@@ -172,6 +179,7 @@ fn group() -> impl Strategy<Value = Group> {
             name,
             count,
             constraints,
+            affinities: Vec::new(),
             spreads,
             restart,
             reschedule,
@@ -180,6 +188,7 @@ fn group() -> impl Strategy<Value = Group> {
             meta,
             shutdown_delay,
             tasks,
+            ..Group::new(String::new(), JobType::Service)
         }
     })
 }
@@ -225,9 +234,11 @@ fn job() -> impl Strategy<Value = Job> {
             node_pool,
             meta,
             constraints,
+            affinities: Vec::new(),
             spreads,
             groups,
             stop,
+            ..Job::new(JobKey::new("", ""), JobType::Service)
         })
     })
 }
@@ -237,8 +248,8 @@ proptest! {
     fn a_job_reads_back_from_its_json(job in job()) {
         let json = to_json(&job);
         let read = parse_json(json.to_string().as_bytes(), "job.json").map_err(|e| TestCaseError::fail(e.to_string()))?;
-        prop_assert_eq!(&read, &job);
+        prop_assert_eq!(&read.job, &job);
         let wrapped = serde_json::json!({ "Job": json, "PolicyOverride": false });
-        prop_assert_eq!(parse_json(wrapped.to_string().as_bytes(), "job.json"), Ok(job));
+        prop_assert_eq!(parse_json(wrapped.to_string().as_bytes(), "job.json").map(|read| read.job), Ok(job));
     }
 }

@@ -3,6 +3,7 @@
 use minicbor::{Decode, Encode};
 
 use crate::{
+    device::DeviceGrant,
     ids::{AllocId, NodeId},
     time::Timestamp,
 };
@@ -95,6 +96,12 @@ pub struct Placement {
     /// When it replaces a failed one: the times of the replacements so far that still count, this one included.
     #[n(7)]
     pub reschedules: Vec<Timestamp>,
+    /// Devices, in the order in which the group's tasks ask for them.
+    #[n(8)]
+    pub devices: Vec<DeviceGrant>,
+    /// Ids of processor cores, in the order in which the group's tasks ask for them.
+    #[n(9)]
+    pub cores: Vec<u16>,
 }
 
 /// The decision that an allocation shall end.

@@ -21,6 +21,30 @@ pub mod duration {
     }
 }
 
+/// A [`std::time::Duration`] that may be absent.
+pub mod duration_option {
+    use std::time::Duration;
+
+    use minicbor::{Decode, Decoder, Encoder, decode as de, encode as en};
+
+    /// Writes nanoseconds, or null.
+    pub fn encode<C, W: en::Write>(
+        span: &Option<Duration>,
+        e: &mut Encoder<W>,
+        context: &mut C,
+    ) -> Result<(), en::Error<W::Error>> {
+        match span {
+            Some(span) => super::duration::encode(span, e, context),
+            None => e.null()?.ok(),
+        }
+    }
+
+    /// Reads nanoseconds, or null.
+    pub fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<Option<Duration>, de::Error> {
+        Ok(Option::<u64>::decode(d, &mut ())?.map(Duration::from_nanos))
+    }
+}
+
 /// A shared value, written as the value itself.
 pub mod shared {
     use std::sync::Arc;

@@ -9,7 +9,11 @@ use crate::{
     eval::{Eval, EvalStatus, GroupFailure, Trigger},
     ids::{AllocId, EvalId, Index, JobKey, NodeId},
     job::Job,
+    namespace::Namespace,
     node::{Node, NodeStatus},
+    quota::Quota,
+    scaling::ScalingEvent,
+    scheduling::SchedulerConfig,
     time::Timestamp,
 };
 
@@ -71,6 +75,24 @@ pub enum Command {
     /// Forgets what nobody asks for any more.
     #[n(11)]
     Collect(#[n(0)] Box<Collect>),
+    /// A group wants another number of allocations; carries its evaluation.
+    #[n(12)]
+    ScaleJob(#[n(0)] Box<ScaleJob>),
+    /// An operator sets how the cluster places.
+    #[n(13)]
+    SetSchedulerConfig(#[n(0)] Box<SetSchedulerConfig>),
+    /// An operator describes a namespace.
+    #[n(14)]
+    PutNamespace(#[n(0)] Box<Namespace>),
+    /// An operator takes an empty namespace away.
+    #[n(15)]
+    DeleteNamespace(#[n(0)] String),
+    /// An operator describes a quota.
+    #[n(16)]
+    PutQuota(#[n(0)] Box<Quota>),
+    /// An operator takes away a quota that no namespace keeps to.
+    #[n(17)]
+    DeleteQuota(#[n(0)] String),
 }
 
 impl Command {
@@ -120,6 +142,28 @@ pub struct DeregisterJob {
     /// The evaluation's id.
     #[n(2)]
     pub eval: EvalId,
+}
+
+/// A group of a job that wants another number of allocations.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct ScaleJob {
+    /// The job.
+    #[n(0)]
+    pub job: JobKey,
+    /// The group, its count and the evaluation's id, or only a message to keep.
+    #[n(1)]
+    pub event: ScalingEvent,
+}
+
+/// How the cluster is to place from now on.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct SetSchedulerConfig {
+    /// All of it.
+    #[n(0)]
+    pub config: SchedulerConfig,
+    /// Only if it was last set at this index; 0 for never.
+    #[n(1)]
+    pub only_if: Option<Index>,
 }
 
 /// What one evaluation decided, or one part of it when it is too large for one entry.
@@ -252,9 +296,20 @@ pub enum Refusal {
         /// What is true.
         current: Index,
     },
+    /// How the cluster places was set meanwhile.
+    #[error("the scheduler configuration was last set at index {current}, not at {expected}")]
+    SchedulerConfigChanged {
+        /// What the command said.
+        expected: Index,
+        /// What is true.
+        current: Index,
+    },
     /// There is no such job.
     #[error("job {0} not found")]
     NoJob(JobKey),
+    /// The job has no such group.
+    #[error("job {0} has no group `{1}`")]
+    NoGroup(JobKey, String),
     /// There is no such node.
     #[error("node {0} not found")]
     NoNode(NodeId),
@@ -264,4 +319,22 @@ pub enum Refusal {
     /// There is no such evaluation, or it is done.
     #[error("evaluation {0} is not open")]
     NoEval(EvalId),
+    /// There is no such namespace.
+    #[error("namespace {0:?} does not exist: create it with `berth namespace apply`")]
+    NoNamespace(String),
+    /// A namespace cannot be like that.
+    #[error("namespace {0:?}: {1}")]
+    BadNamespace(String, String),
+    /// A namespace cannot be taken away.
+    #[error("namespace {0:?} cannot be deleted: {1}")]
+    NamespaceInUse(String, String),
+    /// There is no such quota.
+    #[error("quota {0:?} does not exist: create it with `berth quota apply`")]
+    NoQuota(String),
+    /// A quota cannot be like that.
+    #[error("quota {0:?}: {1}")]
+    BadQuota(String, String),
+    /// A quota cannot be taken away: a namespace keeps to it.
+    #[error("quota {0:?} cannot be deleted: namespace {1:?} keeps to it")]
+    QuotaInUse(String, String),
 }

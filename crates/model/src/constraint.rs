@@ -116,6 +116,23 @@ impl fmt::Display for Constraint {
     }
 }
 
+/// A wish for nodes that meet a condition, or with a negative weight for nodes that do not.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
+pub struct Affinity {
+    /// Left side; `${...}` is looked up on the node.
+    #[n(0)]
+    pub left: String,
+    /// The comparison; not one of the distinct operators.
+    #[n(1)]
+    pub operator: Operator,
+    /// Right side; may hold `${...}` too.
+    #[n(2)]
+    pub right: String,
+    /// -100 to 100: how much this counts against other affinities.
+    #[n(3)]
+    pub weight: i8,
+}
+
 /// A wish to spread a group's allocations over the values of a node attribute.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
 pub struct Spread {

@@ -77,6 +77,9 @@ pub enum Trigger {
     /// Plans were refused too often.
     #[n(7)]
     MaxPlanAttempts,
+    /// Somebody changed how many allocations a group wants.
+    #[n(8)]
+    JobScaling,
 }
 
 impl Trigger {
@@ -91,6 +94,7 @@ impl Trigger {
             Self::QueuedAllocs => "queued-allocs",
             Self::RetryFailedAlloc => "alloc-reschedule",
             Self::MaxPlanAttempts => "max-plan-attempts",
+            Self::JobScaling => "job-scaling",
         }
     }
 }
@@ -209,6 +213,9 @@ pub struct Funnel {
     /// Without room, by what is short.
     #[n(3)]
     pub exhausted: BTreeMap<String, u32>,
+    /// Quotas that allow no more, with what they limit: `memory (1200/1000)`. No node is considered then.
+    #[n(4)]
+    pub quota: BTreeMap<String, String>,
 }
 
 impl Funnel {
@@ -220,6 +227,7 @@ impl Funnel {
     /// Adds what became of other nodes.
     pub fn add(&mut self, other: Self) {
         self.considered += other.considered;
+        self.quota.extend(other.quota);
         let mine = [&mut self.available, &mut self.filtered, &mut self.exhausted];
         for (mine, other) in mine.into_iter().zip([other.available, other.filtered, other.exhausted]) {
             other.into_iter().for_each(|(reason, count)| *mine.entry(reason).or_default() += count);

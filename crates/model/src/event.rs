@@ -34,6 +34,12 @@ pub enum Event {
     EvalChanged(EvalId),
     /// An evaluation was forgotten.
     EvalCollected(EvalId),
+    /// A namespace was described, or taken away.
+    NamespaceChanged(String),
+    /// A quota was described, or taken away.
+    QuotaChanged(String),
+    /// How the cluster places was set.
+    SchedulerConfigChanged,
 }
 
 /// What became of one entry.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use minicbor::{Decode, Encode};
 
-use crate::{ids::NodeId, resources::Resources};
+use crate::{device::NodeDevice, ids::NodeId, resources::Resources};
 
 /// The pool that every node is in, besides its own.
 pub const NODE_POOL_ALL: &str = "all";
@@ -84,11 +84,22 @@ pub struct Node {
     #[n(12)]
     #[cbor(with = "minicbor::bytes")]
     pub secret_hash: Vec<u8>,
+    /// By vendor, kind and model.
+    #[n(13)]
+    pub devices: Vec<NodeDevice>,
+    /// Ids of the processor cores that tasks may have for themselves alone, ascending.
+    #[n(14)]
+    pub cores: Vec<u16>,
 }
 
 impl Node {
     /// What allocations may have.
     pub fn capacity(&self) -> Resources {
         self.total.minus(self.reserved)
+    }
+
+    /// MHz that come with each core that a task has for itself alone.
+    pub fn core_mhz(&self) -> u32 {
+        self.capacity().cpu_mhz.checked_div(u32::try_from(self.cores.len()).unwrap_or(u32::MAX)).unwrap_or(0)
     }
 }

@@ -1,16 +1,13 @@
 //! The store under random commands: what it counts is what is there, and a snapshot restores it exactly.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
     alloc::{AllocEnd, ClientStatus, Placement, Stop, StopReason},
     command::{Collect, Command, DeregisterJob, Entry, EvalOutcome, PlanRecord, Refusal, RegisterJob},
     eval::EvalStatus,
-    job::{
-        EphemeralDisk, Group, Job, JobType, LogConfig, Network, Port, ReschedulePolicy, RestartPolicy, Task,
-        TaskResources,
-    },
+    job::{Group, Job, JobType, Network, Port, Task, TaskResources},
     node::{Node, NodeStatus},
     resources::Resources,
     store::{JobStatus, Store, snapshot},
@@ -18,53 +15,17 @@ use berth_model::{
 use proptest::prelude::*;
 
 fn job(id: &str, memory_mb: u32, port: Option<u16>) -> Job {
-    let restart = RestartPolicy::default_for(JobType::Service);
+    let ports = port.map(|fixed| Port { label: "http".into(), fixed: Some(fixed), ..Port::default() });
     let task = Task {
-        name: "t".into(),
-        driver: "mock_driver".into(),
-        config: BTreeMap::new(),
-        user: String::new(),
-        env: BTreeMap::new(),
-        constraints: vec![],
-        resources: TaskResources { cpu_mhz: 100, memory_mb },
-        restart,
-        meta: BTreeMap::new(),
-        kill_timeout: Duration::from_secs(5),
-        kill_signal: String::new(),
-        logs: LogConfig::default(),
-        leader: false,
-        shutdown_delay: Duration::ZERO,
+        resources: TaskResources { cpu_mhz: 100, memory_mb, ..TaskResources::default() },
+        ..Task::new("t", "mock_driver", JobType::Service)
     };
-    let ports =
-        port.map(|fixed| Port { label: "http".into(), fixed: Some(fixed), to: 0 }).into_iter().collect();
     let group = Group {
-        name: "g".into(),
-        count: 1,
-        constraints: vec![],
-        spreads: vec![],
-        restart,
-        reschedule: ReschedulePolicy::default_for(JobType::Service),
-        disk: EphemeralDisk::default(),
-        networks: vec![Network { mode: "host".into(), ports }],
-        meta: BTreeMap::new(),
-        shutdown_delay: Duration::ZERO,
+        networks: vec![Network { ports: ports.into_iter().collect(), ..Network::default() }],
         tasks: vec![task],
+        ..Group::new("g", JobType::Service)
     };
-    Job {
-        key: JobKey::new("default", id),
-        name: id.into(),
-        region: "global".into(),
-        job_type: JobType::Service,
-        priority: 50,
-        all_at_once: false,
-        datacenters: vec!["*".into()],
-        node_pool: "default".into(),
-        meta: BTreeMap::new(),
-        constraints: vec![],
-        spreads: vec![],
-        groups: vec![group],
-        stop: false,
-    }
+    Job { groups: vec![group], ..Job::new(JobKey::new("default", id), JobType::Service) }
 }
 
 fn node(id: u128) -> Node {
@@ -82,6 +43,8 @@ fn node(id: u128) -> Node {
         host_ip: "127.0.0.1".into(),
         dynamic_ports: (20_000, 32_000),
         secret_hash: vec![1; 32],
+        devices: vec![],
+        cores: vec![],
     }
 }
 
@@ -136,6 +99,8 @@ fn place(id: u128, node: u128, after: Vec<AllocId>, ports: Vec<u16>) -> Placemen
         previous: after.first().copied(),
         after,
         reschedules: vec![],
+        devices: vec![],
+        cores: vec![],
     }
 }
 

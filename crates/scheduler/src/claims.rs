@@ -1,8 +1,13 @@
 //! Room that plans have taken and the store does not show yet, so that the next plan does not take it again.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::Arc,
+};
 
-use berth_model::{Index, NodeId, resources::Resources};
+use berth_model::{Index, NodeId, quota::Usage, resources::Resources};
+
+use crate::fairness::Pledges;
 
 /// Names one plan's claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,6 +31,7 @@ const CHANGES_MAX: usize = 1 << 16;
 #[derive(Debug, Default)]
 pub struct Claims {
     tickets: BTreeMap<Ticket, Open>,
+    /// At most one for each ticket.
     by_node: HashMap<NodeId, Vec<(Ticket, Resources, Vec<u16>)>>,
     next: u64,
     /// The nodes of which claims were added or given back, the latest [`CHANGES_MAX`] of them.
@@ -38,6 +44,8 @@ struct Open {
     /// The entry that carries the plan, once it is proposed.
     index: Option<Index>,
     nodes: Vec<NodeId>,
+    /// What it adds to what a namespace holds.
+    pledge: Option<(Arc<str>, Usage)>,
 }
 
 impl Claims {
@@ -46,13 +54,40 @@ impl Claims {
         self.next += 1;
         let ticket = Ticket(self.next);
         let mut nodes = Vec::new();
-        for claim in claims {
-            nodes.push(claim.node);
-            self.note_change(claim.node);
-            self.by_node.entry(claim.node).or_default().push((ticket, claim.resources, claim.ports));
+        for Claim { node, resources, ports } in claims {
+            let of_node = self.by_node.entry(node).or_default();
+            // Best fit puts many placements of a plan on one node: they are one claim there.
+            match of_node.last_mut().filter(|(of, ..)| *of == ticket) {
+                Some((_, sum, all)) => {
+                    *sum = sum.plus(resources);
+                    all.extend(ports);
+                }
+                None => {
+                    of_node.push((ticket, resources, ports));
+                    nodes.push(node);
+                    self.note_change(node);
+                }
+            }
         }
-        self.tickets.insert(ticket, Open { index: None, nodes });
+        self.tickets.insert(ticket, Open { index: None, nodes, pledge: None });
         ticket
+    }
+
+    /// The plan adds that much to what a namespace holds.
+    pub fn pledge(&mut self, ticket: Ticket, namespace: &Arc<str>, usage: Usage) {
+        if let Some(open) = self.tickets.get_mut(&ticket) {
+            open.pledge = Some((namespace.clone(), usage));
+        }
+    }
+
+    /// What plans add to what namespaces hold that a state at `index` does not show.
+    pub fn pledges(&self, index: Index) -> Pledges {
+        let mut pledges = Pledges::new();
+        let open = self.tickets.values().filter(|open| open.index.is_none_or(|i| i > index));
+        for (namespace, usage) in open.filter_map(|open| open.pledge.as_ref()) {
+            pledges.entry(namespace.clone()).or_default().add(usage);
+        }
+        pledges
     }
 
     /// The plan stands in the entry of this index: a state at or after it shows what was claimed.
@@ -153,6 +188,32 @@ mod tests {
         assert_eq!(cpu(&claims, 9), 100);
         claims.settle(Index(10));
         assert_eq!(claims.nodes().count(), 0);
+    }
+
+    #[test]
+    fn what_a_plan_claims_of_a_node_is_summed_up() {
+        let mut claims = Claims::default();
+        let ticket = claims.add([claim(1, 100), claim(2, 50), claim(1, 30)]);
+        assert_eq!(claims.changes_end(), 2);
+        let (resources, ports) = claims.of_node(NodeId(1), Index(0));
+        assert_eq!((resources.cpu_mhz, ports), (130, vec![80, 80]));
+        assert_eq!(claims.remove(ticket), [NodeId(1), NodeId(2)]);
+    }
+
+    #[test]
+    fn what_is_pledged_counts_until_the_state_shows_it() {
+        let mut claims = Claims::default();
+        let memory = |memory_mb| Usage { memory_mb, ..Usage::default() };
+        let first = claims.add([]);
+        claims.pledge(first, &"a".into(), memory(100));
+        let second = claims.add([claim(1, 7)]);
+        claims.pledge(second, &"a".into(), memory(20));
+        claims.proposed(first, Index(10));
+        assert_eq!(claims.pledges(Index(9))["a"], memory(120));
+        assert_eq!(claims.pledges(Index(10))["a"], memory(20));
+        claims.remove(second);
+        claims.settle(Index(10));
+        assert!(claims.pledges(Index(0)).is_empty());
     }
 
     #[test]

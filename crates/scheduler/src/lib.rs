@@ -4,7 +4,10 @@
 //! places what is missing on the best of all nodes, and returns a [`Plan`] that includes its refusals.
 
 mod claims;
+pub mod devices;
+pub mod fairness;
 pub mod filters;
+pub mod offers;
 mod place;
 mod plan;
 mod planner;

@@ -4,6 +4,7 @@ use berth_model::{
     EvalId, Index, JobKey, Timestamp,
     alloc::{Placement, Stop},
     eval::{EvalStatus, GroupFailure, Trigger},
+    quota::Usage,
     resources::Resources,
 };
 
@@ -22,6 +23,8 @@ pub struct Plan {
     pub all_at_once: bool,
     /// What each new allocation adds to what its node holds, in the order of `placements`.
     pub charges: Vec<Resources>,
+    /// What the new allocations add to what their namespace holds; counted only where quotas are.
+    pub pledge: Usage,
     /// Allocations to be.
     pub placements: Vec<Placement>,
     /// Allocations to end.

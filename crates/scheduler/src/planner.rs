@@ -1,18 +1,22 @@
 //! One planner: follows the state, and answers evaluations with plans.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use berth_model::{
     AllocId, Timestamp,
     alloc::{Placement, Stop},
-    eval::{Eval, EvalStatus, GroupFailure, Trigger},
+    eval::{Eval, EvalStatus, Funnel, GroupFailure, Trigger},
     ids::IdSeed,
+    job::Group,
+    quota::Usage,
+    resources::Resources,
     store::{JobRow, Store},
 };
 
 use crate::{
     claims::{Claim, Claims},
-    place::{Columns, FeasibleCache, GroupPlacer, Placed, RankingCache},
+    fairness::{Headroom, Pledges},
+    place::{Ask, Columns, GroupPlacer, Placed, There, WishesCache},
     plan::{Plan, PlannedNext},
     reconcile::{Changes, Missing, reconcile, staying},
 };
@@ -21,14 +25,15 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Planner {
     columns: Columns,
-    feasible: FeasibleCache,
-    rankings: RankingCache,
+    wishes: WishesCache,
+    pledges: Pledges,
 }
 
 impl Planner {
     /// Catches up with a newer state. `claims` must be those that go with it.
     pub fn follow(&mut self, store: &Store, claims: &Claims) {
         self.columns.follow(store, claims);
+        self.pledges = if store.quotas().is_empty() { Pledges::new() } else { claims.pledges(store.index()) };
     }
 
     /// Plans one evaluation on the state last followed. `seed` makes the new ids.
@@ -40,6 +45,7 @@ impl Planner {
             snapshot_index: store.index(),
             all_at_once: false,
             charges: Vec::new(),
+            pledge: Usage::default(),
             placements: Vec::new(),
             stops: Vec::new(),
             failures: Vec::new(),
@@ -81,16 +87,17 @@ impl Planner {
         }
         let mut ids = IdSeed::new(seed);
         let mut ending = ending(store, row, &plan.stops);
-        let mut job_there = staying(store, row, &plan.stops, None);
+        let mut there = staying(store, row, &plan.stops);
+        let mut headroom = Headroom::of(store, &row.key.namespace, &self.pledges);
+        let mut promised = HashMap::new();
         for (position, missing) in by_group {
             let group = &row.job().groups[usize::from(position)];
-            let there = staying(store, row, &plan.stops, Some(&group.name));
             let mut placer = GroupPlacer::new(
                 store,
                 &mut self.columns,
-                (&mut self.feasible, &mut self.rankings),
-                (row.job(), group),
-                (&there, &job_there),
+                &mut self.wishes,
+                (row.job(), position),
+                &there,
                 &mut ending,
                 seed,
             );
@@ -101,10 +108,15 @@ impl Planner {
                     failure.count += 1;
                     continue;
                 }
-                match placer.place(&missing.ask) {
+                match admit(&headroom, group, &missing.ask, &placer).and_then(|ask| placer.place(&ask)) {
                     Ok(placed) => {
-                        job_there.push(placed.node);
+                        there.push(There { node: placed.node, group: Some(position) });
                         push(plan, store, AllocId(ids.mint()), position, missing, placed);
+                        if let Some(placement) = plan.placements.last().filter(|_| !headroom.is_unlimited()) {
+                            let charge = headroom.charge_of(store, group, placement, &mut promised);
+                            headroom.take(&charge);
+                            plan.pledge.add(&charge);
+                        }
                     }
                     Err(funnel) => match &mut failure {
                         Some(failure) => {
@@ -115,7 +127,6 @@ impl Planner {
                     },
                 }
             }
-            placer.finish();
             plan.failures.extend(failure);
         }
     }
@@ -140,8 +151,22 @@ impl Planner {
                 self.columns.give_back(slot, charge, &placement.ports);
             }
         }
+        plan.pledge = Usage::default();
         plan.stops.clear();
     }
+}
+
+/// What of an ask its namespace's quotas admit: all of it, or only a node where a predecessor leaves it enough room.
+fn admit(headroom: &Headroom, group: &Group, ask: &Ask, placer: &GroupPlacer<'_>) -> Result<Ask, Funnel> {
+    if headroom.is_unlimited() {
+        return Ok(ask.clone());
+    }
+    let held = group.resources();
+    let Err(refused) = headroom.check(&Usage::of(held, group)) else { return Ok(ask.clone()) };
+    let admitted = |room: Resources| headroom.check(&Usage::of(held.minus(room), group)).is_ok();
+    let mut nodes = placer.inheritance().into_iter().filter(|(node, _)| ask.only.is_none_or(|only| only == *node));
+    let node = nodes.find(|(_, room)| admitted(*room)).map(|(node, _)| node);
+    node.map(|node| Ask { only: Some(node), ..ask.clone() }).ok_or(refused)
 }
 
 fn push(plan: &mut Plan, store: &Store, id: AllocId, group: u16, missing: Missing, placed: Placed) {
@@ -156,6 +181,8 @@ fn push(plan: &mut Plan, store: &Store, id: AllocId, group: u16, missing: Missin
         after: placed.after,
         previous: missing.previous,
         reschedules: missing.reschedules,
+        devices: Vec::new(),
+        cores: Vec::new(),
     });
 }
 

@@ -16,7 +16,7 @@ fn the_fullest_node_that_fits_is_taken() {
          job web count=3 cpu=400 mem=400
          plan web",
         expect![[r#"
-            plan web: place web[0]@a web[1]@a web[2]@b
+            plan web: place web[0]@a web[1]@b web[2]@a
         "#]],
     );
 }
@@ -62,7 +62,7 @@ fn distinct_property_limits_allocations_a_value() {
          job web count=5 constraint=${meta.rack}:distinct_property:2
          plan web",
         expect![[r#"
-            plan web: place web[0]@a web[1]@a web[2]@c web[3]@c refuse 1 (4 considered; dc1 4; ${meta.rack} distinct_property 2 4) then blocked queued-allocs
+            plan web: place web[0]@a web[1]@b web[2]@c web[3]@c refuse 1 (4 considered; dc1 4; ${meta.rack} distinct_property 2 4) then blocked queued-allocs
         "#]],
     );
 }
@@ -92,7 +92,7 @@ fn a_named_port_is_held_by_one_allocation_a_node() {
          plan api",
         expect![[r#"
             plan web: place web[0]@a:80 web[1]@b:80 refuse 1 (2 considered; dc1 2; exhausted network: ports 2) then blocked queued-allocs
-            plan api: place api[0]@a:20010 api[1]@a:20017
+            plan api: place api[0]@a:20010 api[1]@b:20017
         "#]],
     );
 }
@@ -244,6 +244,119 @@ fn all_at_once_places_all_or_nothing() {
         expect![[r#"
             plan web: refuse 3 (1 considered; dc1 1; exhausted cpu 1) then blocked queued-allocs
             plan one: place one[0]@a
+        "#]],
+    );
+}
+
+#[test]
+fn allocations_of_a_group_rather_lie_apart_but_pack_when_nodes_are_full() {
+    check(
+        "node a
+         node b
+         job web count=2
+         plan web
+         job api count=2 cpu=1500 mem=1500
+         plan api",
+        expect![[r#"
+            plan web: place web[0]@a web[1]@b
+            plan api: place api[0]@a api[1]@b
+        "#]],
+    );
+}
+
+#[test]
+fn affinity_outweighs_packing_and_a_negative_one_repels() {
+    check(
+        "node a class=old
+         node b class=new
+         node c class=old
+         job web count=2 affinity=${node.class}:=:new:50
+         plan web
+         job api affinity=${node.class}:=:old:-100
+         plan api
+         job db count=2 affinity=${node.unique.name}:=:c:100
+         plan db",
+        expect![[r#"
+            plan web: place web[0]@b web[1]@a
+            plan api: place api[0]@b
+            plan db: place db[0]@c db[1]@b
+        "#]],
+    );
+}
+
+#[test]
+fn spread_follows_its_targets_and_levels_what_they_leave() {
+    check(
+        "node a dc=dc1
+         node b dc=dc2
+         node c dc=dc3
+         job web count=10 spread=${node.datacenter}:dc1/50,dc2/30
+         plan web
+         job two count=4 spread=${node.datacenter}:dc1/50,dc2/50
+         plan two",
+        expect![[r#"
+            plan web: place web[0]@a web[1]@b web[2]@c web[3]@a web[4]@a web[5]@b web[6]@a web[7]@c web[8]@b web[9]@a
+            plan two: place two[0]@a two[1]@b two[2]@a two[3]@b
+        "#]],
+    );
+}
+
+#[test]
+fn a_pool_that_spreads_takes_the_emptiest_node() {
+    check(
+        "config pool.wide=spread
+         node a pool=wide cpu=1000 mem=1000
+         node b pool=wide
+         node c
+         job one pool=wide cpu=400 mem=400
+         plan one
+         job two pool=wide cpu=2000 mem=2000
+         plan two
+         job three pool=wide cpu=400 mem=400
+         plan three
+         job four pool=all cpu=400 mem=400
+         plan four",
+        expect![[r#"
+            plan one: place one[0]@b
+            plan two: place two[0]@b
+            plan three: place three[0]@a
+            plan four: place four[0]@a
+        "#]],
+    );
+}
+
+#[test]
+fn equal_nodes_are_taken_in_the_order_in_which_they_registered() {
+    check(
+        "node a cpu=2000 mem=2000
+         node b cpu=4000 mem=4000
+         node c cpu=2000 mem=2000
+         job one cpu=1 mem=1
+         plan one
+         job two cpu=1000 mem=1000
+         plan two
+         job three cpu=1000 mem=1000
+         plan three",
+        expect![[r#"
+            plan one: place one[0]@a
+            plan two: place two[0]@a
+            plan three: place three[0]@c
+        "#]],
+    );
+}
+
+#[test]
+fn distinct_constraints_of_a_job_are_about_all_groups_and_those_of_a_group_about_itself() {
+    check(
+        "node a
+         node b
+         job web job.constraint=:distinct_hosts: | count=1 | count=1
+         plan web
+         job api count=2 distinct_hosts | count=2
+         plan api",
+        expect![[r#"
+            plan web: place web[0]@a web.g2[0]@b refuse 1 of g3 (2 considered; dc1 2; distinct_hosts 2) then blocked queued-allocs
+            plan api: place api[0]@a api[1]@b api.g2[0]@a api.g2[1]@b
         "#]],
     );
 }

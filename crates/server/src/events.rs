@@ -159,6 +159,12 @@ impl Subscription {
         }
     }
 
+    /// How many batches are there to be taken.
+    pub fn waiting(&self) -> u64 {
+        let ring = self.hub.lock();
+        (ring.dropped + ring.batches.len() as u64).saturating_sub(self.next)
+    }
+
     /// The next batch if it is there.
     ///
     /// # Errors

@@ -1,9 +1,11 @@
 //! The IO shell of a server: HTTP in front, agents' connections behind, and the engine between them.
 
 mod agents;
+mod clock;
 mod convert;
 mod engine;
 mod events;
+mod histogram;
 pub mod http;
 mod server;
 pub mod state;

@@ -107,7 +107,7 @@ impl Server {
         let log = berth_replication::Config::new(config.data_dir.join("server"), "berth");
         let replication = Replication::open(log, observer.clone()).await?;
         let (proposals, entries) = engine::Proposals::new();
-        tokio::spawn(engine::propose(replication.clone(), entries, inputs.clone()));
+        tokio::spawn(engine::propose(shared.clone(), replication.clone(), entries, inputs.clone()));
         let planners = match config.planners {
             0 => std::thread::available_parallelism().map_or(1, |n| n.get().saturating_sub(1).max(1)),
             planners => planners,

@@ -13,6 +13,7 @@ use berth_model::{
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
+pub use crate::histogram::Spread;
 use crate::{EventHub, Watchers};
 
 /// Everything that can be read, at one index. Cheap to clone and never changed.
@@ -117,8 +118,20 @@ pub trait Engine: Send + Sync + 'static {
     /// A new random id.
     fn mint_id(&self) -> u128;
 
+    /// How far the log has come.
+    fn log_position(&self) -> LogPosition;
+
     /// Name, kind and value of each of the engine's own measurements, for `/v1/metrics`.
     fn metrics(&self) -> Vec<Metric>;
+}
+
+/// A place in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LogPosition {
+    /// The leader's term.
+    pub term: u64,
+    /// The last record that has been applied.
+    pub index: u64,
 }
 
 /// One measurement.
@@ -128,19 +141,19 @@ pub struct Metric {
     pub name: &'static str,
     /// One line for people.
     pub help: &'static str,
-    /// Counter or gauge.
-    pub kind: MetricKind,
     /// The value.
-    pub value: f64,
+    pub value: Measured,
 }
 
-/// How a measurement behaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MetricKind {
+/// What was measured, and how it behaves.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Measured {
     /// Only grows.
-    Counter,
+    Counter(f64),
     /// Goes up and down.
-    Gauge,
+    Gauge(f64),
+    /// Many values, by their size.
+    Spread(Spread),
 }
 
 /// Shared by all request handlers.

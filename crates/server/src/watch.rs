@@ -33,6 +33,10 @@ pub enum WatchKey {
     Nodes,
     /// One node.
     Node(NodeId),
+    /// Any namespace.
+    Namespaces,
+    /// Any quota.
+    Quotas,
     /// The allocations of one node.
     NodeAllocs(NodeId),
 }

@@ -10,7 +10,12 @@ use crate::lifecycle::{Exit, StartFailure, StartFailureKind};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MockSettings {
-    /// How long the start takes.
+    /// How often it tells how far its start has come, before all else; Nomad's does not know this.
+    start_events: u16,
+    /// How far these are apart.
+    #[serde(deserialize_with = "duration_ns", rename = "start_event_gap")]
+    start_event_gap_ns: u64,
+    /// How long the start takes after that.
     #[serde(deserialize_with = "duration_ns", rename = "start_block_for")]
     start_block_ns: u64,
     /// Why it does not start.
@@ -38,6 +43,8 @@ pub struct MockSettings {
 /// Something that a mock task does at its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MockStep<'a> {
+    /// It tells how far its start has come.
+    Noted(String),
     /// It runs.
     Started,
     /// It does not; nothing follows.
@@ -59,21 +66,29 @@ impl MockSettings {
 
     /// The `number`-th step, from 0, and how many nanoseconds after the request to start it comes; none after the last.
     pub fn step(&self, number: u64) -> Option<(u64, MockStep<'_>)> {
+        let events = u64::from(self.start_events);
+        let Some(number) = number.checked_sub(events) else {
+            let message = progress(number + 1, events);
+            return Some((self.start_event_gap_ns.saturating_mul(number), MockStep::Noted(message)));
+        };
+        let start_ns = self.start_event_gap_ns.saturating_mul(events).saturating_add(self.start_block_ns);
+        let (after_ns, step) = self.step_of_run(number)?;
+        Some((start_ns.saturating_add(after_ns), step))
+    }
+
+    /// The steps from the start on, 0 being the start itself.
+    fn step_of_run(&self, number: u64) -> Option<(u64, MockStep<'_>)> {
         let outputs = self.outputs();
         if number == 0 {
-            return Some((self.start_block_ns, self.start()));
+            return Some((0, self.start()));
         }
         if !self.start_error.is_empty() || number > outputs + 1 {
             return None;
         }
         if number == outputs + 1 {
-            return Some((
-                self.start_block_ns.saturating_add(self.run_for_ns),
-                MockStep::Exited(self.exit()),
-            ));
+            return Some((self.run_for_ns, MockStep::Exited(self.exit())));
         }
-        let after_ns = self.start_block_ns + (number - 1) * self.stdout_repeat_ns;
-        Some((after_ns, MockStep::Output(&self.stdout_string)))
+        Some(((number - 1) * self.stdout_repeat_ns, MockStep::Output(&self.stdout_string)))
     }
 
     fn start(&self) -> MockStep<'_> {
@@ -108,6 +123,11 @@ impl MockSettings {
     pub fn signal_error(&self) -> &str {
         &self.signal_error
     }
+}
+
+/// What is told of a start that has come to its `number`-th event, from 1.
+pub fn progress(number: u64, of: u64) -> String {
+    format!("Preparing: {number} of {of}")
 }
 
 /// The driver.
@@ -155,6 +175,15 @@ mod tests {
             "#]],
         );
         check(
+            r#"{"start_events": 2, "start_event_gap": "100ms", "start_block_for": "1s", "run_for": "5s"}"#,
+            &expect![[r#"
+                0.0s Noted("Preparing: 1 of 2")
+                0.1s Noted("Preparing: 2 of 2")
+                1.2s Started
+                6.2s Exited(Exit { exit_code: 0, signal: 0, oom_killed: false, message: "", at_ns: 0 })
+            "#]],
+        );
+        check(
             r#"{"run_for": "5s", "stdout_repeat": 9, "stdout_repeat_duration": "4s", "stdout_string": "x"}"#,
             &expect![[r#"
             0.0s Started
@@ -186,7 +215,7 @@ mod tests {
         check(
             r#"{"run_fro": "1s"}"#,
             &expect![
-                "read the settings of mock_driver: unknown field `run_fro`, expected one of `start_block_for`, `start_error`, `start_error_recoverable`, `run_for`, `exit_code`, `exit_signal`, `exit_err_msg`, `signal_error`, `kill_after`, `stdout_string`, `stdout_repeat`, `stdout_repeat_duration` at line 1 column 10"
+                "read the settings of mock_driver: unknown field `run_fro`, expected one of `start_events`, `start_event_gap`, `start_block_for`, `start_error`, `start_error_recoverable`, `run_for`, `exit_code`, `exit_signal`, `exit_err_msg`, `signal_error`, `kill_after`, `stdout_string`, `stdout_repeat`, `stdout_repeat_duration` at line 1 column 10"
             ],
         );
         check(

@@ -176,6 +176,10 @@ impl Alloc {
         self.fate = self.fate.max(fate);
     }
 
+    pub(super) fn on_noted(&mut self, task: usize, message: String, at_ns: u64) {
+        self.note(task, event(TaskEventKind::Driver, at_ns, message));
+    }
+
     pub(super) fn on_started(&mut self, task: usize, at_ns: u64) {
         self.tasks[task].phase = Phase::Running;
         let status = &mut self.status.tasks[task];

@@ -33,6 +33,15 @@ pub enum Event {
     Purge(AllocId),
     /// All but these are to be stopped and forgotten.
     KeepOnly(Vec<AllocId>),
+    /// Its driver tells how far a start has come.
+    Noted {
+        /// Which.
+        of: TaskRef,
+        /// When: nanoseconds since the Unix epoch.
+        at_ns: u64,
+        /// For people.
+        message: String,
+    },
     /// The task's process lives.
     Started {
         /// Which.

@@ -59,6 +59,9 @@ impl Node {
             Event::Forget(id) => self.let_go(id, Fate::Forgotten, now_ns, actions),
             Event::Purge(id) => self.let_go(id, Fate::Purged, now_ns, actions),
             Event::KeepOnly(kept) => self.on_keep_only(kept, now_ns, actions),
+            Event::Noted { of, at_ns, message } => self.on_task(of, now_ns, actions, |alloc, task, _| {
+                alloc.on_noted(task, message, at_ns);
+            }),
             Event::Started { of, at_ns } => {
                 self.on_task(of, now_ns, actions, |alloc, task, _| alloc.on_started(task, at_ns))
             }

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::data_dir::random;
+use crate::backoff::Backoff;
 use crate::failure::{Doing, Failure};
 
 /// The agent's one session on its connection.
@@ -23,8 +24,6 @@ const CHUNKS_MAX: usize = 4;
 const DOWN_MAX: usize = 64;
 
 const DIAL_MAX: Duration = Duration::from_secs(5);
-const RETRY_MIN: Duration = Duration::from_millis(200);
-const RETRY_MAX: Duration = Duration::from_secs(30);
 
 /// How long sent data may go unacknowledged before the server counts as gone.
 const UNACKNOWLEDGED_MS_MAX: u32 = 15_000;
@@ -57,7 +56,7 @@ pub(super) async fn keep_connected(servers: Vec<String>, links: mpsc::Sender<Lin
                 let heard = talk(stream, &links).await;
                 // Only a server that speaks is worth dialing again at once.
                 if heard.is_ok_and(|heard| heard) {
-                    retry = Backoff::default();
+                    retry.reset();
                 }
                 tracing::info!(%server, "disconnected");
             }
@@ -67,7 +66,7 @@ pub(super) async fn keep_connected(servers: Vec<String>, links: mpsc::Sender<Lin
         if links.is_closed() {
             return;
         }
-        sleep(retry.next()).await;
+        sleep(retry.next(random_number())).await;
     }
 }
 
@@ -75,25 +74,12 @@ pub(super) fn channel() -> (mpsc::Sender<Link>, mpsc::Receiver<Link>) {
     mpsc::channel(DOWN_MAX)
 }
 
-/// Random pauses that grow, so that a dead server's agents do not come back all at once.
-#[derive(Default)]
-struct Backoff {
-    tries: u32,
-}
-
-impl Backoff {
-    fn next(&mut self) -> Duration {
-        let most = RETRY_MIN.saturating_mul(1 << self.tries.min(16)).min(RETRY_MAX);
-        self.tries += 1;
-        let ms = usize::try_from(most.as_millis()).unwrap_or(usize::MAX);
-        RETRY_MIN / 4 + Duration::from_millis(random_below(ms) as u64)
-    }
+fn random_number() -> u64 {
+    random(8).ok().and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
 fn random_below(limit: usize) -> usize {
-    let bytes = random(8).unwrap_or_default();
-    let number = bytes.try_into().map_or(0, u64::from_le_bytes);
-    (number % limit.max(1) as u64) as usize
+    (random_number() % limit.max(1) as u64) as usize
 }
 
 async fn dial(server: &str) -> Result<TcpStream, Failure> {
@@ -156,18 +142,5 @@ async fn send(mut write: OwnedWriteHalf, mut session: mpsc::Receiver<Up>, mut ch
         if write.write_all(&buffer).await.is_err() {
             return;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_grow_and_stay_bounded() {
-        let mut backoff = Backoff::default();
-        let pauses: Vec<_> = (0..40).map(|_| backoff.next()).collect();
-        assert!(pauses[0] <= RETRY_MIN * 2);
-        assert!(pauses.iter().all(|pause| *pause >= RETRY_MIN / 4 && *pause <= RETRY_MAX + RETRY_MIN));
     }
 }

@@ -92,6 +92,8 @@ impl Player<'_> {
     async fn perform(&self, step: MockStep<'_>, at_ns: u64) {
         let (of, resumed) = (self.runner.of, self.resumed_ns.is_some_and(|resumed_ns| at_ns <= resumed_ns));
         match step {
+            MockStep::Noted(_) if resumed => {}
+            MockStep::Noted(message) => self.runner.tell(Event::Noted { of, at_ns, message }).await,
             MockStep::Started if resumed => {
                 self.runner.tell(Event::Recovered(of, Found::Running { started_ns: at_ns })).await;
             }

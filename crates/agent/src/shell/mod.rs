@@ -26,6 +26,7 @@ use self::clock::Clock;
 pub use self::config::AgentConfig;
 use self::connection::{Lines, Link};
 use self::data_dir::DataDir;
+pub use self::prepare::Host;
 use self::reads::Reads;
 use self::runner::{Context, Runners};
 use crate::drivers::{self, ContainerConfig};

@@ -3,7 +3,7 @@
 use std::os::unix::fs::lchown;
 use std::path::Path;
 
-use berth_api::agent::{LogSpec, TaskSpec};
+use berth_api::agent::{LogSpec, NodeSpec, TaskSpec};
 
 use super::data_dir::make_dir;
 use super::environment::environment;
@@ -34,38 +34,62 @@ pub(super) fn prepare(
     place: &AllocPlace,
 ) -> Result<Prepared, StartFailure> {
     let spec = &wish.group.tasks[usize::from(of.task)];
-    if !is_plain_name(&spec.name) {
-        return Err(setup(format!("make the directory of task {:?}: its name cannot name one", spec.name)));
-    }
-    let driver = context.driver(&spec.driver);
-    let driver = driver.ok_or_else(|| {
-        setup(format!("find the driver {:?}: this node has none of that name", spec.driver))
-    })?;
-    let task = resolve(context, driver, wish, of, place)?;
+    let host = Host { node_id: &context.node_id, node: &context.node, drivers: &context.drivers };
+    let (driver, task) = host.resolve(wish, of, place)?;
     let owner = if driver.base() == Base::Host { task.user.as_str() } else { "" };
     make_dirs(place, &spec.name, owner)?;
     let launch = driver.launch(&task)?;
     Ok(Prepared { launch, logs: log_plan(place, spec) })
 }
 
-fn resolve<'a>(
-    context: &Context,
-    driver: &dyn Driver,
-    wish: &'a RunWish,
-    of: TaskRef,
-    place: &'a AllocPlace,
-) -> Result<TaskContext<'a>, StartFailure> {
-    let spec = &wish.group.tasks[usize::from(of.task)];
-    let node = &context.node;
-    let given = environment(wish, spec, place, driver.base(), &node.datacenter, &node.host_ip);
-    let names = Names { node_id: &context.node_id, node, env: &given };
-    let mut env = given.clone();
-    for (name, value) in &spec.env {
-        env.insert(name.clone(), names.replace(value)?);
+/// Where tasks are resolved: what they may refer to, and the drivers there are.
+#[derive(Clone, Copy)]
+pub struct Host<'a> {
+    /// The node's id, as a UUID.
+    pub node_id: &'a str,
+    /// The node as the servers know it.
+    pub node: &'a NodeSpec,
+    /// Those that are turned on.
+    pub drivers: &'a [Box<dyn Driver>],
+}
+
+impl Host<'_> {
+    /// What a task's driver is asked to launch, found out without touching the host's disk.
+    ///
+    /// # Errors
+    /// When the task's settings are wrong.
+    pub fn launch(&self, wish: &RunWish, of: TaskRef, place: &AllocPlace) -> Result<Launch, StartFailure> {
+        let (driver, task) = self.resolve(wish, of, place)?;
+        driver.launch(&task)
     }
-    let names = Names { env: &env, ..names };
-    let (config_json, user) = (names.replace_in_json(&spec.config_json)?, names.replace(&spec.user)?);
-    Ok(TaskContext { spec, wish, attempt: of.attempt, place, config_json, user, env })
+
+    fn resolve<'a>(
+        &'a self,
+        wish: &'a RunWish,
+        of: TaskRef,
+        place: &'a AllocPlace,
+    ) -> Result<(&'a dyn Driver, TaskContext<'a>), StartFailure> {
+        let spec = &wish.group.tasks[usize::from(of.task)];
+        if !is_plain_name(&spec.name) {
+            return Err(setup(format!(
+                "make the directory of task {:?}: its name cannot name one",
+                spec.name
+            )));
+        }
+        let driver = self.drivers.iter().find(|driver| driver.name() == spec.driver).ok_or_else(|| {
+            setup(format!("find the driver {:?}: this node has none of that name", spec.driver))
+        })?;
+        let node = self.node;
+        let given = environment(wish, spec, place, driver.base(), &node.datacenter, &node.host_ip);
+        let names = Names { node_id: self.node_id, node, env: &given };
+        let mut env = given.clone();
+        for (name, value) in &spec.env {
+            env.insert(name.clone(), names.replace(value)?);
+        }
+        let names = Names { env: &env, ..names };
+        let (config_json, user) = (names.replace_in_json(&spec.config_json)?, names.replace(&spec.user)?);
+        Ok((&**driver, TaskContext { spec, wish, attempt: of.attempt, place, config_json, user, env }))
+    }
 }
 
 fn log_plan(place: &AllocPlace, spec: &TaskSpec) -> LogPlan {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Who the answering server is.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AgentSelf {
     /// Its settings.
@@ -18,7 +19,7 @@ pub struct AgentSelf {
 }
 
 /// The servers.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AgentMembers {
     /// The answering one's name.
@@ -33,7 +34,7 @@ pub struct AgentMembers {
 }
 
 /// One server.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AgentMember {
     /// `NAME.REGION`.
@@ -49,7 +50,7 @@ pub struct AgentMember {
 }
 
 /// Whether the answering server is well.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AgentHealth {
     /// The server itself.
@@ -57,21 +58,11 @@ pub struct AgentHealth {
 }
 
 /// One check.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HealthCheck {
     /// Whether it is well.
     pub ok: bool,
     /// For people.
     pub message: String,
-}
-
-/// A tenant.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct Namespace {
-    /// Its name.
-    pub name: String,
-    /// For people.
-    pub description: String,
 }

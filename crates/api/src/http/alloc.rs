@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{AllocatedResources, PlacementMetric, TaskResources, TaskState};
 
 /// An allocation in a list.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AllocationStub {
     /// Its id.
@@ -70,7 +71,7 @@ pub struct AllocationStub {
 }
 
 /// An allocation.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Allocation {
     /// Its id.
@@ -147,7 +148,7 @@ pub struct Allocation {
 }
 
 /// What an operator wishes of an allocation; kept for clients that read it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DesiredTransition {
     /// Move it to another node.
@@ -157,7 +158,7 @@ pub struct DesiredTransition {
 }
 
 /// Replacements of failed predecessors that still count.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct RescheduleTracker {
     /// Oldest first.
@@ -165,7 +166,7 @@ pub struct RescheduleTracker {
 }
 
 /// One replacement.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct RescheduleEvent {
     /// Nanoseconds.
@@ -176,7 +177,7 @@ pub struct RescheduleEvent {
 }
 
 /// The answer to a stop.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AllocStopped {
     /// The evaluation that acts on it.

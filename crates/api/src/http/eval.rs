@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Time;
 
 /// An evaluation.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Evaluation {
     /// Its id.
@@ -49,6 +50,8 @@ pub struct Evaluation {
     /// Why something could not be placed, by group name.
     #[serde(rename = "FailedTGAllocs")]
     pub failed_tg_allocs: Option<BTreeMap<String, PlacementMetric>>,
+    /// The quota that allows no more; empty for none.
+    pub quota_limit_reached: String,
     /// Allocations still to be placed, by group name.
     pub queued_allocations: BTreeMap<String, u32>,
     /// The state it was last planned on.
@@ -64,7 +67,7 @@ pub struct Evaluation {
 }
 
 /// A relative of an evaluation.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct EvaluationStub {
     /// Its id.
@@ -111,7 +114,7 @@ pub struct EvaluationStub {
 }
 
 /// How nodes fell out of consideration.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PlacementMetric {
     /// All nodes that were ready and eligible; Berth's own field.
@@ -130,6 +133,8 @@ pub struct PlacementMetric {
     pub nodes_exhausted: u32,
     /// The same by what is short.
     pub dimension_exhausted: Option<BTreeMap<String, u32>>,
+    /// What quotas limit, as `memory (1200/1000)`: what would be held, and the limit.
+    pub quota_exhausted: Option<Vec<String>>,
     /// Allocations beyond the first that failed for the same reasons.
     pub coalesced_failures: u32,
 }

@@ -1,10 +1,11 @@
 //! The event stream: one JSON object a line.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// One line. The empty object says that the server still lives.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct EventFrame {
     /// Where the changes stand; a stream resumed at this index goes on after them.
@@ -25,7 +26,7 @@ pub struct EventFrame {
 }
 
 /// One change.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Event {
     /// `Job`, `Allocation`, `Evaluation` or `Node`.

@@ -2,18 +2,25 @@
 //!
 //! A job itself is JSON as `berth_jobfile` reads and writes it, with the fields of [`JobStanding`] added.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::JobDiff;
+
 /// What the server knows of a job beyond what its owner wrote. Stands in the job's own JSON object.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct JobStanding {
     /// The job that made this one; empty for none.
     #[serde(rename = "ParentID")]
     pub parent_id: String,
+    /// Whether it is a dispatch of a parameterized job.
+    pub dispatched: bool,
+    /// What the dispatch carries, base64; none for nothing.
+    pub payload: Option<String>,
     /// `pending`, `running` or `dead`.
     pub status: String,
     /// For people.
@@ -32,8 +39,27 @@ pub struct JobStanding {
     pub job_modify_index: u64,
 }
 
-/// A job in a list.
+/// A job as job files in JSON have it, and what the server knows of it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Job(pub Value);
+
+impl JsonSchema for Job {
+    fn schema_name() -> Cow<'static, str> {
+        "Job".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A job as job files in JSON have it, and what the server knows of it.",
+            "allOf": [generator.subschema_for::<JobStanding>()],
+            "additionalProperties": true,
+        })
+    }
+}
+
+/// A job in a list.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct JobStub {
     /// Unique in its namespace.
@@ -83,7 +109,7 @@ pub struct JobStub {
 }
 
 /// How many allocations of a job are in which state.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct JobSummary {
     /// The job.
@@ -102,7 +128,7 @@ pub struct JobSummary {
 }
 
 /// How many allocations of a group are in which state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct GroupSummary {
     /// Wished for and not placed.
@@ -122,7 +148,7 @@ pub struct GroupSummary {
 }
 
 /// How many of the jobs that a job made are in which state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ChildrenSummary {
     /// Nothing lives yet.
@@ -134,7 +160,7 @@ pub struct ChildrenSummary {
 }
 
 /// The body of `PUT /v1/jobs`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct JobRegister {
     /// The job.
@@ -146,7 +172,7 @@ pub struct JobRegister {
 }
 
 /// The answer to a registration, and to a request for a new evaluation.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct JobRegistered {
     /// The evaluation that acts on it.
@@ -167,7 +193,7 @@ pub struct JobRegistered {
 }
 
 /// The answer to a deregistration.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct JobDeregistered {
     /// The evaluation that acts on it.
@@ -186,7 +212,7 @@ pub struct JobDeregistered {
 }
 
 /// The body of `PUT /v1/jobs/parse`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct JobsParse {
     /// The job file.
@@ -199,7 +225,7 @@ pub struct JobsParse {
 }
 
 /// The body of `PUT /v1/validate/job`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct JobValidate {
     /// The job.
@@ -207,7 +233,7 @@ pub struct JobValidate {
 }
 
 /// What is wrong with a job.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct JobValidated {
     /// Whether drivers' settings were looked at too.
@@ -221,7 +247,7 @@ pub struct JobValidated {
 }
 
 /// The body of `PUT /v1/job/:id/evaluate`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct JobEvaluate {
     /// The job; that of the path when empty.
@@ -232,7 +258,7 @@ pub struct JobEvaluate {
 }
 
 /// How a job should be evaluated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct EvaluateOptions {
     /// Replace failed allocations without waiting; not supported yet.
@@ -240,11 +266,11 @@ pub struct EvaluateOptions {
 }
 
 /// The versions of a job that are kept, newest first.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct JobVersions {
     /// Jobs.
     pub versions: Vec<Value>,
-    /// Their differences; not supported yet.
-    pub diffs: Option<Value>,
+    /// What differs between each and the one before it, with `diffs=true`.
+    pub diffs: Option<Vec<JobDiff>>,
 }

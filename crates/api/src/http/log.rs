@@ -1,10 +1,11 @@
 //! Frames of a task's log: one JSON object a line.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 /// A piece of a log. The empty object says that the server still lives.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct StreamFrame {
     /// Bytes since the task's first output.
@@ -16,6 +17,7 @@ pub struct StreamFrame {
         serialize_with = "to_base64",
         deserialize_with = "from_base64"
     )]
+    #[schemars(with = "String")]
     pub data: Vec<u8>,
     /// The file's name.
     #[serde(skip_serializing_if = "String::is_empty")]

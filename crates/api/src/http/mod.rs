@@ -6,17 +6,29 @@
 mod agent;
 mod alloc;
 mod client;
+mod deployment;
+mod diff;
+mod dispatch;
 mod eval;
 mod event;
 mod job;
 mod log;
 mod measure;
+mod namespace;
 mod node;
+mod operator;
+mod plan;
+mod pool;
+mod quota;
 mod resources;
+mod revert;
+mod scale;
+mod scheduling;
+mod search;
 mod task;
 mod time;
 
-pub use agent::{AgentHealth, AgentMember, AgentMembers, AgentSelf, HealthCheck, Namespace};
+pub use agent::{AgentHealth, AgentMember, AgentMembers, AgentSelf, HealthCheck};
 pub use alloc::{
     AllocStopped, Allocation, AllocationStub, DesiredTransition, RescheduleEvent, RescheduleTracker,
 };
@@ -24,22 +36,37 @@ pub use client::{
     Address, AddressError, Answer, ApiError, BLOCKING_MAX, ByteStream, Client, Lines, REQUEST_TIMEOUT_MS,
     Refused, Target,
 };
+pub use deployment::Deployment;
+pub use diff::{DiffKind, FieldDiff, JobDiff, ObjectDiff, TaskDiff, TaskGroupDiff};
+pub use dispatch::{JobDispatch, JobDispatched, PeriodicForced};
 pub use eval::{Evaluation, EvaluationStub, PlacementMetric};
 pub use event::{Event, EventFrame};
 pub use job::{
-    ChildrenSummary, EvaluateOptions, GroupSummary, JobDeregistered, JobEvaluate, JobRegister, JobRegistered,
+    ChildrenSummary, EvaluateOptions, GroupSummary, Job, JobDeregistered, JobEvaluate, JobRegister, JobRegistered,
     JobStanding, JobStub, JobSummary, JobValidate, JobValidated, JobVersions, JobsParse,
 };
 pub use log::StreamFrame;
-pub use measure::{Counter, Gauge, Measurements};
+pub use measure::{Counter, Gauge, Measurements, Sample};
+pub use namespace::{Namespace, NamespaceCapabilities};
 pub use node::{
-    DriverInfo, Node, NodeCpu, NodeDisk, NodeEligibility, NodeEligibilityChanged, NodeMemory, NodeResources,
-    NodeStub, ReservedNetworks, ReservedResources,
+    DriverInfo, Node, NodeCpu, NodeDisk, NodeEligibility, NodeEligibilityChanged, NodeMemory, NodePurged,
+    NodeResources, NodeStub, ReservedNetworks, ReservedResources,
 };
+pub use operator::{AutopilotHealth, RaftConfiguration, RaftServer, ServerHealth};
+pub use plan::{DesiredUpdates, JobPlan, JobPlanned, PlanAnnotations, PlannedPlacement};
+pub use pool::NodePool;
+pub use quota::{Quota, QuotaDevice, QuotaLimit, QuotaResources, QuotaUsage};
 pub use resources::{
     AllocatedCpu, AllocatedMemory, AllocatedPort, AllocatedResources, AllocatedShared, AllocatedTask,
     NetworkResource, PortValue, TaskResources,
 };
+pub use revert::JobRevert;
+pub use scale::{GroupScaleStatus, JobScale, JobScaleStatus, ScalingEvent, ScalingPolicyStub};
+pub use scheduling::{
+    PoolScheduling, PreemptionConfig, SchedulerConfiguration, SchedulerConfigurationRead,
+    SchedulerConfigurationSet,
+};
+pub use search::{Found, FuzzyFound, FuzzyMatch, FuzzySearch, Search};
 pub use task::{TaskEvent, TaskState};
 pub use time::Time;
 

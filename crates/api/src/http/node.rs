@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A node in a list.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NodeStub {
     /// Its id.
@@ -50,7 +51,7 @@ pub struct NodeStub {
 }
 
 /// A node.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Node {
     /// Its id.
@@ -98,7 +99,7 @@ pub struct Node {
 }
 
 /// What a machine has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NodeResources {
     /// Processor time.
@@ -114,7 +115,7 @@ pub struct NodeResources {
 }
 
 /// What allocations may not have.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ReservedResources {
     /// Processor time.
@@ -128,7 +129,7 @@ pub struct ReservedResources {
 }
 
 /// Processor time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NodeCpu {
     /// MHz.
@@ -136,7 +137,7 @@ pub struct NodeCpu {
 }
 
 /// Main memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct NodeMemory {
     /// MiB.
@@ -145,7 +146,7 @@ pub struct NodeMemory {
 }
 
 /// Disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct NodeDisk {
     /// MiB.
@@ -154,7 +155,7 @@ pub struct NodeDisk {
 }
 
 /// Ports that allocations may not have.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ReservedNetworks {
     /// Separated by commas, ascending.
@@ -162,7 +163,7 @@ pub struct ReservedNetworks {
 }
 
 /// A driver on a node.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DriverInfo {
     /// Whether the node has it.
@@ -174,7 +175,7 @@ pub struct DriverInfo {
 }
 
 /// The body of `PUT /v1/node/:id/eligibility`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NodeEligibility {
     /// The node; that of the path when empty.
@@ -185,7 +186,7 @@ pub struct NodeEligibility {
 }
 
 /// The answer to a change of eligibility.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NodeEligibilityChanged {
     /// Where the node changed.
@@ -195,6 +196,21 @@ pub struct NodeEligibilityChanged {
     pub eval_ids: Vec<String>,
     /// Always 0.
     pub eval_create_index: u64,
+    /// Readers that ask for this index see the change.
+    pub index: u64,
+}
+
+/// The answer to forgetting a node.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodePurged {
+    /// Always empty: nothing that still runs was on the node.
+    #[serde(rename = "EvalIDs")]
+    pub eval_ids: Vec<String>,
+    /// Always 0.
+    pub eval_create_index: u64,
+    /// Where the node was forgotten.
+    pub node_modify_index: u64,
     /// Readers that ask for this index see the change.
     pub index: u64,
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What an allocation holds, by task and in common.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AllocatedResources {
     /// By task name.
@@ -15,7 +16,7 @@ pub struct AllocatedResources {
 }
 
 /// What one task holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AllocatedTask {
     /// Processor time.
@@ -25,7 +26,7 @@ pub struct AllocatedTask {
 }
 
 /// Processor time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AllocatedCpu {
     /// MHz.
@@ -33,7 +34,7 @@ pub struct AllocatedCpu {
 }
 
 /// Main memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AllocatedMemory {
     /// MiB.
@@ -45,7 +46,7 @@ pub struct AllocatedMemory {
 }
 
 /// What the tasks of an allocation hold in common.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AllocatedShared {
     /// MiB.
@@ -58,7 +59,7 @@ pub struct AllocatedShared {
 }
 
 /// A network and its ports.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NetworkResource {
     /// `host` or `none`.
@@ -73,7 +74,7 @@ pub struct NetworkResource {
 }
 
 /// A port within its network.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PortValue {
     /// Its name in the job.
@@ -85,7 +86,7 @@ pub struct PortValue {
 }
 
 /// A port and where it is reached.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AllocatedPort {
     /// Its name in the job.
@@ -100,7 +101,7 @@ pub struct AllocatedPort {
 }
 
 /// Amounts in the older form that clients still read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct TaskResources {
     /// MHz.

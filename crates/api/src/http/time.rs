@@ -1,7 +1,11 @@
 //! A point in time as RFC 3339 text, as Go writes it: "never" is the first day of year 1.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    borrow::Cow,
+    time::{Duration, SystemTime},
+};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 /// How Go's zero time reads.
@@ -17,6 +21,16 @@ impl std::fmt::Display for Time {
             Some(at) if self.0 > 0 => humantime::format_rfc3339(at).fmt(f),
             _ => f.write_str(NEVER),
         }
+    }
+}
+
+impl JsonSchema for Time {
+    fn schema_name() -> Cow<'static, str> {
+        "Time".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "format": "date-time" })
     }
 }
 

@@ -2,10 +2,18 @@
 
 pub mod agent;
 pub mod alloc;
+pub mod completion;
 pub mod dev;
+pub mod eval;
+pub mod event;
+pub mod import;
 pub mod job;
 pub mod keeper;
 pub mod lab;
+pub mod man;
 pub mod node;
+pub mod operator;
 pub mod server;
+pub mod short;
+pub mod system;
 pub mod version;

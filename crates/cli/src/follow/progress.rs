@@ -113,6 +113,22 @@ impl Progress {
         &self.allocs
     }
 
+    /// The allocations in the order of their names.
+    pub fn by_name(&self) -> Vec<(&String, &Followed)> {
+        let mut allocs: Vec<_> = self.allocs.iter().collect();
+        allocs.sort_by_key(|(id, alloc)| (&alloc.name, *id));
+        allocs
+    }
+
+    /// How many are in which state.
+    pub fn by_status(&self) -> BTreeMap<&str, usize> {
+        let mut by_status = BTreeMap::new();
+        for alloc in self.allocs.values() {
+            *by_status.entry(alloc.status.as_str()).or_default() += 1;
+        }
+        by_status
+    }
+
     /// Those that ended badly.
     pub fn failed(&self) -> impl Iterator<Item = (&String, &Followed)> {
         self.allocs.iter().filter(|(_, alloc)| went_wrong(&alloc.status))

@@ -1,17 +1,19 @@
-//! Progress on standard error: redrawn on a terminal, plain lines elsewhere.
+//! Progress on standard error: drawn anew on a terminal, plain lines elsewhere.
 
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
 
-use super::{Followed, Progress};
-use crate::output::{Align, Redraw, Table, clean, count, short_id, stderr_width, tell};
+use super::{Progress, live};
+use crate::output::{Layout, Redraw, clean, count, short_id, tell};
 
 /// Allocations that are shown one by one; of more only counts are told.
-const SHOWN_MAX: usize = 20;
+pub(super) const SHOWN_MAX: usize = 20;
 /// Between two lines of counts.
 const COUNTS_EVERY_MS: u64 = 1_000;
+/// Between two drawings, so that a terminal shows that something goes on.
+const DRAW_EVERY_MS: u64 = 100;
 
 /// Where progress is shown.
 pub(super) struct Screen {
@@ -20,25 +22,34 @@ pub(super) struct Screen {
 }
 
 enum Style {
-    /// Lines that replace each other, in so many columns.
-    Live(Redraw, usize),
+    /// Lines that replace each other.
+    Live(Redraw, Layout),
     /// One line for each change. What was told last of each allocation, and when counts were.
     Plain { told: BTreeMap<String, String>, counted: Option<Instant> },
 }
 
 impl Screen {
     pub fn new(since: Instant) -> Self {
-        let style = match stderr_width() {
-            Some(columns) => Style::Live(Redraw::default(), columns),
+        let style = match Layout::stderr() {
+            Some(layout) => Style::Live(Redraw::default(), layout),
             None => Style::Plain { told: BTreeMap::new(), counted: None },
         };
         Self { since, style }
     }
 
+    /// Completes when it should be drawn anew although nothing has happened; plain lines never are.
+    pub async fn is_due(&self) {
+        match self.style {
+            Style::Live(..) => tokio::time::sleep(Duration::from_millis(DRAW_EVERY_MS)).await,
+            Style::Plain { .. } => std::future::pending().await,
+        }
+    }
+
     /// Shows what is new.
     pub fn show(&mut self, progress: &Progress) {
+        let elapsed = self.since.elapsed();
         match &mut self.style {
-            Style::Live(redraw, columns) => redraw.draw(&frame(progress, *columns)),
+            Style::Live(redraw, layout) => redraw.draw(&live::frame(progress, *layout, elapsed)),
             Style::Plain { told, .. } if progress.allocs().len() <= SHOWN_MAX => tell_changes(told, progress),
             Style::Plain { counted, .. } => tell_counts(counted, progress),
         }
@@ -46,15 +57,19 @@ impl Screen {
 
     /// Shows how it ended.
     pub fn finish(&mut self, progress: &Progress) {
-        self.show(progress);
-        let seconds = self.since.elapsed().as_secs_f64();
-        tell(&format!("{} after {seconds:.2} s", counts(progress)));
+        let elapsed = self.since.elapsed();
+        match &mut self.style {
+            Style::Live(redraw, layout) => redraw.draw(&live::allocs(progress, *layout)),
+            Style::Plain { .. } => self.show(progress),
+        }
+        tell(&format!("{} after {:.2} s", counts(progress), elapsed.as_secs_f64()));
     }
 }
 
 fn tell_changes(told: &mut BTreeMap<String, String>, progress: &Progress) {
-    for (id, alloc) in by_name(progress) {
-        let line = cells(id, alloc).join("  ").trim_end().to_owned();
+    for (id, alloc) in progress.by_name() {
+        let cells = [&short_id(id), &alloc.name, &alloc.node, &alloc.status, &alloc.trouble];
+        let line = cells.map(|text| clean(text)).join("  ").trim_end().to_owned();
         if told.get(id) != Some(&line) {
             tell(&line);
             told.insert(id.clone(), line);
@@ -70,40 +85,13 @@ fn tell_counts(counted: &mut Option<Instant>, progress: &Progress) {
     }
 }
 
-/// What a terminal shows while things go on.
-fn frame(progress: &Progress, columns: usize) -> Vec<String> {
-    if progress.allocs().len() > SHOWN_MAX || progress.allocs().is_empty() {
-        return vec![counts(progress)];
-    }
-    let mut table = Table::headless(&[Align::Left; 5]);
-    for (id, alloc) in by_name(progress) {
-        table.row(cells(id, alloc));
-    }
-    table.render(Some(columns)).lines().map(str::to_owned).collect()
-}
-
-fn by_name(progress: &Progress) -> Vec<(&String, &Followed)> {
-    let mut allocs: Vec<_> = progress.allocs().iter().collect();
-    allocs.sort_by_key(|(id, alloc)| (&alloc.name, *id));
-    allocs
-}
-
-fn cells(id: &str, alloc: &Followed) -> [String; 5] {
-    let [name, node, status, trouble] =
-        [&alloc.name, &alloc.node, &alloc.status, &alloc.trouble].map(|text| clean(text).into_owned());
-    [short_id(id), name, node, status, trouble]
-}
-
 /// How many allocations are in which state: `2 allocations: 1 pending, 1 running`.
-fn counts(progress: &Progress) -> String {
-    let mut by_status: BTreeMap<&str, usize> = BTreeMap::new();
-    for alloc in progress.allocs().values() {
-        *by_status.entry(&alloc.status).or_default() += 1;
-    }
+pub(super) fn counts(progress: &Progress) -> String {
+    let by_status = progress.by_status();
     if by_status.is_empty() {
         return match (progress.is_planned(), progress.unplaced()) {
             (false, _) => "waiting for its evaluation".into(),
-            (true, None) => "nothing to do".into(),
+            (true, None) => "nothing to start".into(),
             (true, Some(_)) => "nothing placed".into(),
         };
     }

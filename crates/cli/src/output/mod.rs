@@ -1,22 +1,30 @@
 //! What people and scripts read: tables and fields on standard output, talk on standard error.
 
 mod fields;
+mod format;
 mod funnel;
-mod json;
+mod layout;
+mod raw;
 mod redraw;
+mod style;
 mod table;
+mod template;
 mod terminal;
 mod text;
 mod time;
 
 use std::io::{self, Write};
 
-pub use fields::Fields;
+pub use fields::{Fields, sections};
+pub use format::{Form, Format, View};
 pub use funnel::funnels;
-pub use json::Format;
+pub use layout::Layout;
+pub use raw::RawOutput;
 pub use redraw::Redraw;
-pub use table::{Align, Table};
-pub use terminal::{stderr_width, stdout_width};
+pub use style::Tone;
+pub use table::{Cell, Column, Table};
+pub use template::Template;
+pub use terminal::stdout_rows;
 pub use text::{clean, count, nearest, short_id};
 pub use time::{age, now_ns, rfc3339};
 

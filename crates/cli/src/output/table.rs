@@ -2,39 +2,112 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::text::clean;
+use super::{layout::Layout, style::Tone, text::clean};
 
 /// Between two columns.
 const GAP: &str = "  ";
 /// No column is cut below this.
 const COLUMN_WIDTH_MIN: usize = 8;
 
-/// To which side a column's cells keep.
+/// What a column holds; decides to which side its cells keep, and whether they may be cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Align {
-    /// Words.
-    Left,
-    /// Numbers.
-    Right,
+enum Kind {
+    /// What people pass to the next command: never cut.
+    Id,
+    /// Words: cut where a line would not fit.
+    Text,
+    /// Numbers: never cut, and right-aligned.
+    Number,
 }
 
-/// Rows below a header. Cells may hold what others wrote: it is shown cleaned.
+/// A column of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    name: &'static str,
+    kind: Kind,
+    wide: bool,
+}
+
+impl Column {
+    /// What people pass to the next command: never cut.
+    pub const fn id(name: &'static str) -> Self {
+        Self { name, kind: Kind::Id, wide: false }
+    }
+
+    /// Words: cut where a line would not fit.
+    pub const fn text(name: &'static str) -> Self {
+        Self { name, kind: Kind::Text, wide: false }
+    }
+
+    /// Numbers: never cut.
+    pub const fn number(name: &'static str) -> Self {
+        Self { name, kind: Kind::Number, wide: false }
+    }
+
+    /// Shown only where everything is.
+    pub const fn wide(self) -> Self {
+        Self { wide: true, ..self }
+    }
+}
+
+/// One cell. It may hold what others wrote: it is shown cleaned.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cell {
+    text: String,
+    tone: Tone,
+}
+
+impl Cell {
+    /// The word for a status, in its tone.
+    pub fn status(status: impl AsRef<str>) -> Self {
+        let status = status.as_ref();
+        Self { tone: Tone::of_status(status), ..status.into() }
+    }
+
+    /// A count of something.
+    pub fn number(number: impl Into<u64>) -> Self {
+        Self { text: number.into().to_string(), tone: Tone::Plain }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self { text: clean(text).into_owned(), tone: Tone::Plain }
+    }
+}
+
+impl From<&String> for Cell {
+    fn from(text: &String) -> Self {
+        text.as_str().into()
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        text.as_str().into()
+    }
+}
+
+/// Rows below a header.
 #[derive(Debug, Clone)]
 pub struct Table {
-    columns: Vec<Align>,
-    rows: Vec<Vec<String>>,
+    layout: Layout,
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
-    /// A table with these columns.
-    pub fn new(columns: &[(&str, Align)]) -> Self {
-        let header = columns.iter().map(|(name, _)| name.to_uppercase()).collect();
-        Self { columns: columns.iter().map(|(_, align)| *align).collect(), rows: vec![header] }
+    /// A table with these columns; those for a wide layout are left out of others.
+    pub fn new(layout: Layout, columns: &[Column]) -> Self {
+        let columns = columns.to_vec();
+        let header =
+            columns.iter().map(|column| Cell { text: column.name.to_uppercase(), tone: Tone::Strong });
+        Self { layout, rows: vec![header.collect()], columns }
     }
 
     /// A table without a header.
-    pub fn headless(columns: &[Align]) -> Self {
-        Self { columns: columns.to_vec(), rows: Vec::new() }
+    pub fn headless(layout: Layout, columns: &[Column]) -> Self {
+        Self { layout, columns: columns.to_vec(), rows: Vec::new() }
     }
 
     /// Whether there is nothing but the header.
@@ -42,27 +115,33 @@ impl Table {
         self.rows.len() < 2
     }
 
-    /// Adds a row; one cell for each column.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        let row: Vec<_> = cells.into_iter().map(|cell| clean(&cell).into_owned()).collect();
+    /// Adds a row; one cell for each column, also for those that are left out.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let row: Vec<_> = cells.into_iter().collect();
         debug_assert_eq!(row.len(), self.columns.len(), "a cell for each column");
         self.rows.push(row);
     }
 
-    /// The table in at most `width` columns, or as wide as it is. A narrow terminal cuts the widest columns first.
-    pub fn render(&self, width: Option<usize>) -> String {
-        let widths = self.widths(width);
-        self.rows.iter().map(|row| self.line(row, &widths)).collect()
+    /// The table as wide as its layout allows. A narrow terminal cuts the widest columns of words first.
+    pub fn render(&self) -> String {
+        let shown: Vec<usize> =
+            (0..self.columns.len()).filter(|at| self.layout.wide || !self.columns[*at].wide).collect();
+        let widths = self.widths(&shown);
+        self.rows.iter().map(|row| self.line(row, &shown, &widths)).collect()
     }
 
-    fn widths(&self, available: Option<usize>) -> Vec<usize> {
-        let mut widths: Vec<usize> = (0..self.columns.len())
-            .map(|at| self.rows.iter().map(|row| row[at].width()).max().unwrap_or(0))
-            .collect();
-        let Some(available) = available else { return widths };
+    fn widths(&self, shown: &[usize]) -> Vec<usize> {
+        let widest = |at: &usize| self.rows.iter().map(|row| row[*at].text.width()).max().unwrap_or(0);
+        let mut widths: Vec<usize> = shown.iter().map(widest).collect();
+        let Some(available) = self.layout.columns else { return widths };
         let gaps = GAP.len() * widths.len().saturating_sub(1);
         while widths.iter().sum::<usize>() + gaps > available {
-            let Some(widest) = widths.iter_mut().max().filter(|width| **width > COLUMN_WIDTH_MIN) else {
+            let may_be_cut = |(at, width): &(usize, &mut usize)| {
+                self.columns[shown[*at]].kind == Kind::Text && **width > COLUMN_WIDTH_MIN
+            };
+            let Some((_, widest)) =
+                widths.iter_mut().enumerate().filter(may_be_cut).max_by_key(|(_, width)| **width)
+            else {
                 break;
             };
             *widest -= 1;
@@ -70,26 +149,33 @@ impl Table {
         widths
     }
 
-    fn line(&self, row: &[String], widths: &[usize]) -> String {
-        let cells = row.iter().zip(&self.columns).zip(widths);
-        let cells: Vec<_> =
-            cells.map(|((cell, align), width)| padded(&cut(cell, *width), *align, *width)).collect();
-        format!("{}\n", cells.join(GAP).trim_end())
+    fn line(&self, row: &[Cell], shown: &[usize], widths: &[usize]) -> String {
+        let mut line = String::new();
+        let mut space = 0;
+        for (&at, &width) in shown.iter().zip(widths) {
+            let text = cut(&row[at].text, width);
+            let missing = width.saturating_sub(text.width());
+            let right = self.columns[at].kind == Kind::Number;
+            if right {
+                space += missing;
+            }
+            // Space is written only before something, so that no line ends with it.
+            if !text.is_empty() {
+                line.push_str(&" ".repeat(space));
+                line.push_str(&self.layout.palette.paint(&text, row[at].tone));
+                space = 0;
+            }
+            space += GAP.len() + if right { 0 } else { missing };
+        }
+        line.push('\n');
+        line
     }
 }
 
-fn padded(cell: &str, align: Align, width: usize) -> String {
-    let space = " ".repeat(width.saturating_sub(cell.width()));
-    match align {
-        Align::Left => format!("{cell}{space}"),
-        Align::Right => format!("{space}{cell}"),
-    }
-}
-
-/// The cell in at most `width` columns of the terminal.
-fn cut(cell: &str, width: usize) -> String {
-    if cell.width() <= width {
-        return cell.to_owned();
+/// The text in at most `width` columns of the terminal.
+fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
     }
     let mut left = width.saturating_sub(1);
     let fits = |c: &char| {
@@ -97,40 +183,83 @@ fn cut(cell: &str, width: usize) -> String {
         left = left.saturating_sub(c.width().unwrap_or(0));
         fits
     };
-    cell.chars().take_while(fits).chain(['…']).collect()
+    text.chars().take_while(fits).chain(['…']).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use expect_test::expect;
+    use expect_test::{Expect, expect};
 
     use super::*;
+    use crate::output::style::Palette;
 
-    fn sample() -> Table {
-        let mut table =
-            Table::new(&[("id", Align::Left), ("count", Align::Right), ("description", Align::Left)]);
-        table.row(["web".into(), "2".into(), "serves pages to everyone who asks for them politely".into()]);
-        table.row(["batch-\u{1b}[1m".into(), "12000".into(), "日本語".into()]);
-        table
+    const COLUMNS: &[Column] = &[
+        Column::id("id"),
+        Column::number("count"),
+        Column::text("description"),
+        Column::text("owner").wide(),
+    ];
+
+    fn check(layout: Layout, expected: &Expect) {
+        let mut table = Table::new(layout, COLUMNS);
+        let about = "serves pages to everyone who asks for them politely";
+        table.row(["web".into(), Cell::number(2_u32), about.into(), "ops".into()]);
+        table.row(["batch-\u{1b}[1m".into(), Cell::number(12_000_u32), "日本語".into(), "".into()]);
+        expected.assert_eq(&table.render());
     }
 
     #[test]
     fn columns_are_as_wide_as_their_cells() {
-        expect![[r#"
+        check(
+            Layout::PLAIN,
+            &expect![[r#"
             ID          COUNT  DESCRIPTION
             web             2  serves pages to everyone who asks for them politely
             batch-�[1m  12000  日本語
-        "#]]
-        .assert_eq(&sample().render(None));
+        "#]],
+        );
     }
 
     #[test]
-    fn a_narrow_terminal_cuts_the_widest_column() {
-        expect![[r#"
+    fn a_narrow_terminal_cuts_words_and_neither_ids_nor_numbers() {
+        check(
+            Layout { columns: Some(40), ..Layout::PLAIN },
+            &expect![[r#"
             ID          COUNT  DESCRIPTION
             web             2  serves pages to ever…
             batch-�[1m  12000  日本語
-        "#]]
-        .assert_eq(&sample().render(Some(40)));
+        "#]],
+        );
+        check(
+            Layout { columns: Some(10), ..Layout::PLAIN },
+            &expect![[r#"
+            ID          COUNT  DESCRIP…
+            web             2  serves …
+            batch-�[1m  12000  日本語
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_wide_layout_shows_all_columns() {
+        check(
+            Layout { wide: true, ..Layout::PLAIN },
+            &expect![[r#"
+            ID          COUNT  DESCRIPTION                                          OWNER
+            web             2  serves pages to everyone who asks for them politely  ops
+            batch-�[1m  12000  日本語
+        "#]],
+        );
+    }
+
+    #[test]
+    fn colours_take_no_room() {
+        let mut table = Table::headless(
+            Layout { palette: Palette::Ansi, ..Layout::PLAIN },
+            &[Column::text(""), Column::id("")],
+        );
+        table.row([Cell::status("down"), "a".into()]);
+        table.row([Cell::status("ready"), "b".into()]);
+        assert_eq!(table.render(), "\u{1b}[31mdown\u{1b}[0m   a\n\u{1b}[32mready\u{1b}[0m  b\n");
     }
 }

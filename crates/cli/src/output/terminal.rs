@@ -5,15 +5,28 @@ use std::{io::IsTerminal, os::fd::AsFd};
 /// Columns of a terminal that does not tell.
 const COLUMNS_DEFAULT: usize = 80;
 
-/// Columns of the terminal at standard output; none when it goes elsewhere.
+/// Columns that fit standard output: those of the variable COLUMNS, or of the terminal; none when it goes elsewhere.
 pub fn stdout_width() -> Option<usize> {
-    width(&std::io::stdout())
+    let wished = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    wished.filter(|columns| *columns > 0).or_else(|| width(&std::io::stdout()))
 }
 
 /// Columns of the terminal at standard error, if lines there can be drawn anew.
 pub fn stderr_width() -> Option<usize> {
-    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty());
-    if dumb { None } else { width(&std::io::stderr()) }
+    if is_dumb() { None } else { width(&std::io::stderr()) }
+}
+
+/// Rows of the terminal at standard output, if what is there can be drawn anew.
+pub fn stdout_rows() -> Option<usize> {
+    let stdout = std::io::stdout();
+    if is_dumb() || !stdout.is_terminal() {
+        return None;
+    }
+    rustix::termios::tcgetwinsize(&stdout).ok().map(|size| usize::from(size.ws_row)).filter(|rows| *rows > 0)
+}
+
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty())
 }
 
 fn width(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {

@@ -1,11 +1,13 @@
 //! Whole ids for the beginnings that people type.
 
-use berth_api::http::{AllocationStub, JobStub, NodeStub};
+use berth_api::http::{AllocationStub, Evaluation, JobStub, NodeStub};
+
+use serde::de::DeserializeOwned;
 
 use super::Remote;
 use crate::{
     failure::{Exit, Failure},
-    output::{Align, Table, clean},
+    output::{Column, Layout, Table, clean},
 };
 
 /// Length of a whole id of an allocation or a node.
@@ -21,7 +23,7 @@ impl Remote {
         }
         let mut found: Vec<AllocationStub> = Vec::new();
         if begins_an_id(id) {
-            found = self.get(&self.beginning("/v1/allocations", id)).await?;
+            found = self.beginning("/v1/allocations", id).await?;
         }
         let describe = |alloc: &AllocationStub| {
             (alloc.id.clone(), vec![alloc.name.clone(), alloc.client_status.clone()])
@@ -37,7 +39,7 @@ impl Remote {
         let describe = |node: &NodeStub| (node.id.clone(), vec![node.name.clone(), node.status.clone()]);
         let mut found: Vec<NodeStub> = Vec::new();
         if begins_an_id(id) {
-            found = self.get(&self.beginning("/v1/nodes", id)).await?;
+            found = self.beginning("/v1/nodes", id).await?;
         }
         if found.is_empty() {
             found = self.nodes().await?;
@@ -46,9 +48,22 @@ impl Remote {
         only("node", id, found.iter().map(describe).collect())
     }
 
+    /// The whole id of the evaluation whose id begins like this.
+    pub async fn find_evaluation(&self, id: &str) -> Result<String, Failure> {
+        if id.len() == ID_CHARS {
+            return Ok(id.to_owned());
+        }
+        let mut found: Vec<Evaluation> = Vec::new();
+        if begins_an_id(id) {
+            found = self.beginning("/v1/evaluations", id).await?;
+        }
+        let describe = |eval: &Evaluation| (eval.id.clone(), vec![eval.job_id.clone(), eval.status.clone()]);
+        only("evaluation", id, found.iter().map(describe).collect())
+    }
+
     /// The id of the job that has this id, or of the only one whose id begins like this.
     pub async fn find_job(&self, id: &str) -> Result<String, Failure> {
-        let found: Vec<JobStub> = self.get(&self.beginning("/v1/jobs", id)).await?;
+        let found: Vec<JobStub> = self.beginning("/v1/jobs", id).await?;
         if let Some(exact) = found.iter().find(|job| job.id == id) {
             return Ok(exact.id.clone());
         }
@@ -56,8 +71,9 @@ impl Remote {
         only("job", id, found.iter().map(describe).collect())
     }
 
-    fn beginning(&self, path: &str, id: &str) -> berth_api::http::Target {
-        self.target(path).param("prefix", id).param("per_page", CANDIDATES_MAX)
+    /// The first things of a list whose ids begin like this.
+    pub async fn beginning<T: DeserializeOwned>(&self, path: &str, id: &str) -> Result<Vec<T>, Failure> {
+        self.get(&self.target(path).param("prefix", id).param("per_page", CANDIDATES_MAX)).await
     }
 }
 
@@ -69,21 +85,30 @@ fn begins_an_id(text: &str) -> bool {
 fn only(what: &str, id: &str, mut candidates: Vec<(String, Vec<String>)>) -> Result<String, Failure> {
     let id = clean(id);
     match candidates.len() {
-        0 => Err(Failure::new(Exit::NotFound, format!("no {what} has an id that begins with `{id}`")).help(
-            format!("`berth {} status` lists what there is", if what == "allocation" { "job" } else { what }),
-        )),
+        0 => Err(Failure::new(Exit::NotFound, format!("no {what} has an id that begins with `{id}`"))
+            .help(format!("`berth {}` lists what there is", lister(what)))),
         1 => Ok(candidates.remove(0).0),
         _ => Err(Failure::new(Exit::Usage, ambiguous(what, &id, candidates))),
     }
 }
 
+/// The command that lists such things.
+fn lister(what: &str) -> &'static str {
+    match what {
+        "allocation" => "ps -a",
+        "evaluation" => "eval list",
+        "node" => "node status",
+        _ => "job status",
+    }
+}
+
 fn ambiguous(what: &str, id: &str, candidates: Vec<(String, Vec<String>)>) -> String {
     let words = candidates.iter().map(|(_, words)| words.len()).max().unwrap_or(0);
-    let mut table = Table::headless(&vec![Align::Left; words + 1]);
+    let mut table = Table::headless(Layout::PLAIN, &vec![Column::text(""); words + 1]);
     for (id, words) in candidates {
-        table.row([id].into_iter().chain(words));
+        table.row([id].into_iter().chain(words).map(Into::into));
     }
-    format!("`{id}` may be any of these: write more of the {what}'s id\n{}", table.render(None).trim_end())
+    format!("`{id}` may be any of these: write more of the {what}'s id\n{}", table.render().trim_end())
 }
 
 /// A value that names a task, taken for granted when there is only one.
@@ -116,7 +141,7 @@ mod tests {
         assert_eq!(only("allocation", "1a", vec![candidate("1a2b")]).unwrap(), "1a2b");
         expect![[r#"
             error: no allocation has an id that begins with `1a`
-              help: `berth job status` lists what there is
+              help: `berth ps -a` lists what there is
         "#]]
         .assert_eq(&only("allocation", "1a", vec![]).unwrap_err().to_string());
         expect![[r#"

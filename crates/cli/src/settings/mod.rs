@@ -19,6 +19,8 @@ use tracing::level_filters::LevelFilter;
 
 pub use args::{AgentArgs, DevArgs, ServerArgs};
 pub use role::Role;
+#[cfg(test)]
+pub use table::{Setting, of as settings_of};
 
 /// What a long-running command was told, every default filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,10 @@ impl Controller {
     pub(super) fn on_change(&mut self, change: &Change) {
         match change {
             Change::EvalChanged(id) => self.on_eval_changed(*id),
-            Change::AllocPlaced(slot) => self.wishes_of(*slot).into_iter().for_each(|w| w.run.push(*slot)),
+            Change::AllocPlaced(slot) => {
+                self.wishes_of(*slot).into_iter().for_each(|w| w.run.push(*slot));
+                self.usage_changed(*slot);
+            }
             Change::AllocStopped(slot) => self.wishes_of(*slot).into_iter().for_each(|w| w.stop.push(*slot)),
             Change::AllocEnded(slot) => self.on_alloc_ended(*slot),
             Change::AllocCollected(slot, id, node) => {
@@ -17,11 +20,37 @@ impl Controller {
                 }
             }
             Change::JobCollected(_, key) => self.observing.observed.forget_job(key),
-            Change::NodeRegistered(_) => self.blocked.room_came(),
+            Change::NodeRegistered(slot) => {
+                self.blocked.room_came();
+                self.count_node(*slot);
+            }
+            Change::SchedulerConfigChanged => self.blocked.room_came(),
+            Change::NamespaceChanged(_) => self.on_namespace_changed(),
+            Change::QuotaChanged(quota) => self.blocked.quota_eased(quota),
             Change::NodeChanged(slot) => self.on_node_changed(*slot),
-            Change::JobRegistered(_) | Change::NodeCollected(..) | Change::EvalCollected(_) => {}
-            Change::JobDeregistered(slot) => self.on_job_deregistered(*slot),
+            Change::NodeCollected(slot, id) => {
+                self.nodes.remove(*id);
+                self.tenants.node_changed(&self.store, *slot);
+            }
+            Change::JobRegistered(_) | Change::JobDeregistered(_) | Change::EvalCollected(_) => {}
         }
+    }
+
+    /// What an allocation's namespace holds has changed; less counts for its quotas if the allocation has ended.
+    fn usage_changed(&mut self, slot: AllocSlot) {
+        let Some(row) = self.store.allocs().row(slot) else { return };
+        let Some(namespace) = self.store.jobs().row(row.job).map(|job| &job.key.namespace) else { return };
+        self.tenants.usage_changed(namespace);
+        if row.is_terminal() && !self.store.quotas().is_empty() {
+            let quotas = self.store.namespaces().quotas(namespace);
+            quotas.into_iter().for_each(|quota| self.blocked.quota_eased(quota));
+        }
+    }
+
+    /// Namespaces may keep to other quotas now.
+    fn on_namespace_changed(&mut self) {
+        self.tenants.namespaces_changed();
+        self.store.quotas().iter().for_each(|row| self.blocked.quota_eased(&row.quota.name));
     }
 
     pub(super) fn wishes_of(&mut self, slot: AllocSlot) -> Option<&mut Wishes> {
@@ -34,7 +63,7 @@ impl Controller {
         if eval.status.is_terminal() {
             self.attempts.remove(&id);
             self.blocked.remove(&eval);
-            self.queue.done(id);
+            self.queue.done(id, &mut self.tenants);
         } else {
             self.take_up(eval);
         }
@@ -51,22 +80,14 @@ impl Controller {
         let Some(row) = self.store.allocs().row(slot).copied() else { return };
         self.ending.remove(&row.id);
         self.blocked.room_came();
+        self.usage_changed(slot);
         if let Some(job) = self.store.jobs().row(row.job) {
             self.observing.observed.end(slot, row.id, &job.key, row.group);
-            if job.purge && job.live == 0 {
-                self.collected_at = Timestamp::default();
-            }
         }
         if let Some(node) = self.store.nodes().row(row.node).map(|node| node.id) {
             self.nodes.forget(node, row.id);
         }
         self.to_nodes.entry(row.node).or_default().forget.push(row.id);
-    }
-
-    pub(super) fn on_job_deregistered(&mut self, slot: JobSlot) {
-        if self.store.jobs().row(slot).is_some_and(|row| row.purge) {
-            self.collected_at = Timestamp::default();
-        }
     }
 
     pub(super) fn on_node_changed(&mut self, slot: NodeSlot) {
@@ -76,7 +97,7 @@ impl Controller {
         }
         if row.is_ready() {
             self.blocked.room_came();
-            self.want_per_node_jobs();
+            self.node_came = true;
         } else if row.status == NodeStatus::Down {
             let id = row.id;
             self.nodes.give_up(id);
@@ -87,11 +108,14 @@ impl Controller {
             // An agent that is heard again must tell everything anew.
             self.answers.extend(self.nodes.session_of(id).map(Action::Close));
         }
-        self.count_unconfirmed();
+        self.count_node(slot);
     }
 
-    pub(super) fn count_unconfirmed(&mut self) {
-        self.unconfirmed_nodes = self.nodes.unconfirmed(&self.store);
+    fn count_node(&mut self, slot: NodeSlot) {
+        self.tenants.node_changed(&self.store, slot);
+        if let Some(row) = self.store.nodes().row(slot) {
+            self.nodes.count(row.id, row.status);
+        }
     }
 
     pub(super) fn want_per_node_jobs(&mut self) {

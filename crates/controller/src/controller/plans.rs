@@ -5,14 +5,14 @@ use super::*;
 impl Controller {
     pub(super) fn on_planned(&mut self, mut plan: Plan, ticket: Ticket, actions: &mut Vec<Action>) {
         let Some(eval) = self.store.eval(plan.eval).filter(|e| !e.status.is_terminal()).cloned() else {
-            self.queue.done(plan.eval);
+            self.queue.done(plan.eval, &mut self.tenants);
             return actions.push(Action::Unclaim(ticket));
         };
         if eval.status == EvalStatus::Blocked {
             self.blocked.tried(eval.id);
             if plan.is_noop() && !plan.failures.is_empty() {
                 // Still no room, nothing changed: nothing to write.
-                self.queue.done(eval.id);
+                self.queue.done(eval.id, &mut self.tenants);
                 return actions.push(Action::Unclaim(ticket));
             }
         }
@@ -70,7 +70,7 @@ impl Controller {
         } else if written {
             return Some(eval.clone());
         } else {
-            self.queue.again(eval.clone());
+            self.queue.again(eval.clone(), &mut self.tenants);
         }
         None
     }
@@ -89,10 +89,13 @@ impl Controller {
     }
 
     pub(super) fn retry_blocked(&mut self) {
-        for id in self.blocked.next(&self.store) {
+        for id in self.blocked.next(&self.store, &mut self.tenants) {
             match self.store.eval(id).filter(|eval| eval.status == EvalStatus::Blocked) {
                 Some(eval) => self.queue.push(eval.clone(), self.now),
-                None => self.blocked.tried(id),
+                None => {
+                    self.blocked.tried(id);
+                    self.tenants.end(id);
+                }
             }
         }
     }

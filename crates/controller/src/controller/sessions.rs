@@ -104,48 +104,51 @@ impl Controller {
         let Some(id) = self.nodes.node_of(session) else { return };
         let Some(node) = self.nodes.heard(session, self.now) else { return };
         node.seq = node.seq.max(seq);
-        for alloc in &allocs {
-            let ended_before = self.store.alloc(alloc.id).is_none_or(|(_, row)| row.is_terminal());
-            if !ended_before {
+        // Each is looked up once: at millions of allocations that is the dearest thing done here.
+        let store = &self.store;
+        let look_up = |alloc: &ObservedAlloc| store.alloc(alloc.id).map(|(slot, row)| (slot, *row));
+        let found: Vec<_> = allocs.into_iter().map(|alloc| (look_up(&alloc), alloc)).collect();
+        for (row, alloc) in &found {
+            if row.is_some_and(|(_, row)| !row.is_terminal()) {
                 node.observed(alloc.id, alloc.hash);
             }
         }
-        let confirms = resync_done && !node.confirmed;
-        node.confirmed |= resync_done;
-        for alloc in allocs {
-            self.on_observed_alloc(id, alloc);
+        let confirms = resync_done && !node.is_confirmed();
+        for (row, alloc) in found {
+            self.on_observed_alloc(id, row, alloc);
         }
         if confirms {
+            self.nodes.confirm(id);
             self.make_ready(id);
-            self.count_unconfirmed();
         }
         actions.push(Action::Send(session, ToNode::Ack { seq }));
     }
 
-    pub(super) fn on_observed_alloc(&mut self, node: NodeId, alloc: Arc<ObservedAlloc>) {
-        let row = self.store.alloc(alloc.id).map(|(_, row)| *row);
-        let elsewhere =
-            row.is_some_and(|row| self.store.nodes().row(row.node).is_none_or(|owner| owner.id != node));
-        match row {
-            // An agent speaks for its own node alone.
-            Some(_) if elsewhere => {}
-            // Unknown, or ended: the agent need not tell of it any more.
-            None => {
-                if let Some(slot) = self.store.nodes().find(node).filter(|_| alloc.status.is_terminal()) {
-                    self.to_nodes.entry(slot).or_default().forget.push(alloc.id);
-                }
+    fn on_observed_alloc(
+        &mut self,
+        node: NodeId,
+        row: Option<(AllocSlot, AllocRow)>,
+        alloc: Arc<ObservedAlloc>,
+    ) {
+        let Some((slot, row)) = row else {
+            // Unknown: the agent need not tell of it any more.
+            if let Some(slot) = self.store.nodes().find(node).filter(|_| alloc.status.is_terminal()) {
+                self.to_nodes.entry(slot).or_default().forget.push(alloc.id);
             }
-            Some(row) if row.is_terminal() => {
-                self.to_nodes.entry(row.node).or_default().forget.push(alloc.id)
-            }
-            Some(row) => {
-                if alloc.status.is_terminal() && self.ending.insert(alloc.id) {
-                    self.ended.push(end_of(&alloc));
-                    self.want_after_end(row.job, row.desired, alloc.status);
-                }
-                self.observing.receive(alloc);
-            }
+            return;
+        };
+        // An agent speaks for its own node alone.
+        if self.store.nodes().row(row.node).is_none_or(|owner| owner.id != node) {
+            return;
         }
+        if row.is_terminal() {
+            return self.to_nodes.entry(row.node).or_default().forget.push(alloc.id);
+        }
+        if alloc.status.is_terminal() && self.ending.insert(alloc.id) {
+            self.ended.push(end_of(&alloc));
+            self.want_after_end(row.job, row.desired, alloc.status);
+        }
+        self.observing.receive(slot, alloc);
     }
 
     /// An end that was not wished for asks for an evaluation, unless it is the good end of batch work.

@@ -2,51 +2,114 @@
 
 use std::collections::HashSet;
 
-use berth_model::job::{
-    EphemeralDisk, GROUP_COUNT_MAX, Group, JobType, ReschedulePolicy, RestartPolicy, Task,
+use berth_model::{
+    job::{
+        GROUP_COUNT_MAX, Group, JobType, Migrate, ReschedulePolicy, RestartPolicy, Scaling, Task, Update,
+        Volume,
+    },
+    value::Value,
 };
 
-use super::{constraint, disk, name, network, reschedule, restart, spread, task};
-use crate::schema::{Body, CONSTRAINT, EPHEMERAL_DISK, NETWORK, RESCHEDULE, RESTART, SPREAD, TASK};
+use super::{affinity, constraint, name, network, spread, task};
+use crate::{blocks::check_ports, schema::Body};
 
-pub(super) fn group(body: &Body<'_>, job_type: JobType) -> Group {
-    let restart = restart::policy(body.block("restart", &RESTART), RestartPolicy::default_for(job_type));
-    Group {
+/// What groups have from their job unless they say otherwise.
+#[derive(Debug)]
+pub(super) struct Inherited {
+    pub job_type: JobType,
+    pub update: Option<Box<Update>>,
+    pub migrate: Option<Box<Migrate>>,
+    pub reschedule: ReschedulePolicy,
+    pub vault: Option<Value>,
+}
+
+pub(super) fn group(body: &Body<'_>, job: &Inherited) -> Group {
+    let default = RestartPolicy::default_for(job.job_type);
+    let restart = body.block("restart").map_or(default, |block| block.record_over(default));
+    let scaling: Option<Box<Scaling>> = body.optional("scaling");
+    let group = Group {
         name: name::label(body),
-        count: count(body, job_type),
-        constraints: constraint::constraints(&body.blocks("constraint", &CONSTRAINT)),
-        spreads: spread::spreads(&body.blocks("spread", &SPREAD), job_type),
+        count: count(body, job.job_type, scaling.as_deref()),
+        constraints: constraint::constraints(body),
+        spreads: spread::spreads(body, job.job_type),
         restart,
-        reschedule: reschedule::policy(body.block("reschedule", &RESCHEDULE), job_type),
-        disk: disk::disk(body.block("ephemeral_disk", &EPHEMERAL_DISK)),
-        networks: network::networks(&body.blocks("network", &NETWORK)),
+        reschedule: reschedule(body, job.job_type, job.reschedule),
+        disk: body.optional("ephemeral_disk").unwrap_or_default(),
+        networks: network::networks(body),
         meta: body.text_map("meta"),
         shutdown_delay: body.duration("shutdown_delay").unwrap_or_default(),
-        tasks: tasks(body, restart),
-    }
+        tasks: tasks(
+            body,
+            &task::Inherited { restart, vault: task::vault(body).or_else(|| job.vault.clone()) },
+        ),
+        affinities: affinity::affinities(body),
+        update: inherited(body, "update", job.update.as_ref()),
+        migrate: inherited(body, "migrate", job.migrate.as_ref()),
+        disconnect: body.optional("disconnect"),
+        services: body.records("service"),
+        volumes: volumes(body),
+        scaling: scaling.map(|scaling| horizontal(scaling)),
+        max_run_duration: body.duration("max_run_duration"),
+        kept: body.kept(&[
+            "stop_after_client_disconnect",
+            "max_client_disconnect",
+            "prevent_reschedule_on_lost",
+            "consul",
+        ]),
+    };
+    check(body, &group);
+    group
 }
 
 /// The group that a task makes which stands directly in a job.
-pub(super) fn of_task(body: &Body<'_>, job_type: JobType) -> Group {
-    let restart = RestartPolicy::default_for(job_type);
-    let task = task::task(body, restart);
+pub(super) fn of_task(body: &Body<'_>, job: &Inherited) -> Group {
+    let restart = RestartPolicy::default_for(job.job_type);
+    let task = task::task(body, &task::Inherited { restart, vault: job.vault.clone() });
     Group {
-        name: task.name.clone(),
-        count: 1,
-        constraints: Vec::new(),
-        spreads: Vec::new(),
-        restart,
-        reschedule: ReschedulePolicy::default_for(job_type),
-        disk: EphemeralDisk::default(),
-        networks: Vec::new(),
-        meta: Default::default(),
-        shutdown_delay: Default::default(),
+        update: job.update.clone(),
+        migrate: job.migrate.clone(),
+        reschedule: job.reschedule,
         tasks: vec![task],
+        ..Group::new(name::label(body), job.job_type)
     }
 }
 
-fn count(body: &Body<'_>, job_type: JobType) -> u32 {
-    let count = body.number("count", 0..=i64::from(GROUP_COUNT_MAX)).unwrap_or(1);
+/// A block of the group over that of its job, if there is either.
+pub(super) fn inherited<R: crate::record::Record + Default>(
+    body: &Body<'_>,
+    name: &str,
+    of_job: Option<&R>,
+) -> Option<R> {
+    // Clients send a block of nothing but zeros for one that is not there.
+    let Some(block) = body.block(name).filter(|_| !body.lacks(name)) else { return of_job.cloned() };
+    let record = block.record_over(of_job.cloned().unwrap_or_default());
+    if record != R::default() {
+        body.warn_unenforced(name);
+    }
+    Some(record)
+}
+
+/// The policy of the block over a default.
+pub(super) fn reschedule(body: &Body<'_>, job_type: JobType, default: ReschedulePolicy) -> ReschedulePolicy {
+    let Some(block) = body.block("reschedule") else { return default };
+    // Who gives a limit wants one.
+    let limited = block.has("attempts") || block.has("interval");
+    let default = ReschedulePolicy { unlimited: default.unlimited && !limited, ..default };
+    if !job_type.is_per_node() {
+        return block.record_over(default);
+    }
+    let policy = block.unchecked_over(default);
+    if policy != default {
+        let message = format!("a {} job is never rescheduled", job_type.as_str());
+        let help = "it runs on every node already: take the block out";
+        block.report.error_with_help(block.at_self(), message, help);
+    }
+    policy
+}
+
+fn count(body: &Body<'_>, job_type: JobType, scaling: Option<&Scaling>) -> u32 {
+    let default = scaling.map_or(1, |scaling| scaling.min);
+    let count = body.number("count", 0..=i64::from(GROUP_COUNT_MAX)).unwrap_or(default);
     if job_type.is_per_node() && count > 1 {
         let message = format!("`{}` is {count} in a {} job", body.word("count"), job_type.as_str());
         let help = "such a job runs once on each node: take the count out";
@@ -55,8 +118,28 @@ fn count(body: &Body<'_>, job_type: JobType) -> u32 {
     count
 }
 
-fn tasks(body: &Body<'_>, restart: RestartPolicy) -> Vec<Task> {
-    let blocks = body.blocks("task", &TASK);
+fn horizontal(scaling: Box<Scaling>) -> Box<Scaling> {
+    if scaling.kind.is_empty() {
+        Box::new(Scaling { kind: "horizontal".to_owned(), ..*scaling })
+    } else {
+        scaling
+    }
+}
+
+/// By name, as JSON has them.
+fn volumes(body: &Body<'_>) -> Vec<Volume> {
+    let blocks = body.blocks("volume");
+    let mut seen = HashSet::new();
+    for block in &blocks {
+        name::check_unique(block, &mut seen);
+    }
+    let mut volumes: Vec<Volume> = blocks.iter().map(Body::record).collect();
+    volumes.sort_by(|a, b| a.name.cmp(&b.name));
+    volumes
+}
+
+fn tasks(body: &Body<'_>, inherited: &task::Inherited) -> Vec<Task> {
+    let blocks = body.blocks("task");
     let mut seen = HashSet::new();
     for block in &blocks {
         name::check_unique(block, &mut seen);
@@ -64,9 +147,33 @@ fn tasks(body: &Body<'_>, restart: RestartPolicy) -> Vec<Task> {
     if body.lacks("task") {
         body.missing("group has no task", "write `task \"name\" { ... }` inside of the group");
     }
-    let tasks: Vec<Task> = blocks.iter().map(|block| task::task(block, restart)).collect();
+    let tasks: Vec<Task> = blocks.iter().map(|block| task::task(block, inherited)).collect();
     if let Some((_, second)) = tasks.iter().zip(&blocks).filter(|(task, _)| task.leader).nth(1) {
         second.report.error(second.at("leader"), "only one task of a group may be its leader");
     }
+    if !tasks.is_empty() && tasks.iter().all(|task| task.lifecycle.is_some()) {
+        let help = "one task must be without a lifecycle block";
+        let help = Some(help.to_owned()).filter(|_| !body.is_json());
+        body.report.note(body.at_self(), "group has no main task".to_owned(), help);
+    }
     tasks
+}
+
+/// Reports names that one part of the group uses and no other part has.
+fn check(body: &Body<'_>, group: &Group) {
+    let ports = group.ports().map(|port| port.label.as_str()).collect();
+    check_ports(&group.services, &body.again("service"), &ports);
+    let volumes: HashSet<&str> = group.volumes.iter().map(|volume| volume.name.as_str()).collect();
+    for (task, block) in group.tasks.iter().zip(body.again("task")) {
+        check_ports(&task.services, &block.again("service"), &ports);
+        task::check_mounts(task, &block, &volumes);
+    }
+    if let Some(scaling) = group.scaling.as_deref() {
+        let bounds = scaling.min..=scaling.max;
+        if bounds.start() <= bounds.end() && !bounds.contains(&group.count) {
+            let (min, max) = (scaling.min, scaling.max);
+            let message = format!("count is {}, but scaling allows {min} to {max}", group.count);
+            body.report.error(body.at("count"), message);
+        }
+    }
 }

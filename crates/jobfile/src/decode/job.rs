@@ -2,13 +2,21 @@
 
 use std::collections::HashSet;
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use berth_model::{
     JobKey,
-    job::{Group, Job, JobType, PRIORITY_DEFAULT},
+    job::{Group, Job, JobType, PRIORITY_DEFAULT, Periodic, ReschedulePolicy},
 };
 
-use super::{constraint, group, name, spread};
-use crate::schema::{Body, CONSTRAINT, GROUP, SPREAD, TASK};
+use super::{
+    affinity, constraint,
+    group::{self, Inherited},
+    name, spread, task,
+};
+use crate::{blocks::with_cron, schema::Body};
+
+/// Bytes that a dispatch may carry.
+const PAYLOAD_BYTES_MAX: usize = 16 << 10;
 
 const TYPES: &[(&str, JobType)] = &[
     ("service", JobType::Service),
@@ -20,7 +28,15 @@ const TYPES: &[(&str, JobType)] = &[
 pub(super) fn job(body: &Body<'_>) -> Job {
     let id = id(body);
     let job_type = body.choice("type", TYPES).unwrap_or(JobType::Service);
-    Job {
+    let reschedule = reschedule(body, job_type);
+    let inherited = Inherited {
+        job_type,
+        update: group::inherited(body, "update", None),
+        migrate: group::inherited(body, "migrate", None),
+        reschedule: reschedule.unwrap_or(ReschedulePolicy::default_for(job_type)),
+        vault: task::vault(body),
+    };
+    let job = Job {
         key: JobKey::new(&namespace(body), &id),
         name: body.filled_text("name").unwrap_or(id),
         region: body.filled_text("region").unwrap_or_else(|| "global".to_owned()),
@@ -30,11 +46,23 @@ pub(super) fn job(body: &Body<'_>) -> Job {
         datacenters: datacenters(body),
         node_pool: body.filled_text("node_pool").unwrap_or_else(|| "default".to_owned()),
         meta: body.text_map("meta"),
-        constraints: constraint::constraints(&body.blocks("constraint", &CONSTRAINT)),
-        spreads: spread::spreads(&body.blocks("spread", &SPREAD), job_type),
-        groups: groups(body, job_type),
+        constraints: constraint::constraints(body),
+        spreads: spread::spreads(body, job_type),
+        groups: groups(body, &inherited),
         stop: body.flag("Stop").unwrap_or(false),
-    }
+        affinities: affinity::affinities(body),
+        periodic: periodic(body),
+        parameterized: body.optional("parameterized"),
+        parent_id: body.filled_text("ParentID").unwrap_or_default(),
+        dispatched: body.flag("Dispatched").unwrap_or(false),
+        payload: payload(body),
+        update: inherited.update,
+        migrate: inherited.migrate,
+        reschedule: reschedule.map(Box::new),
+        kept: body.kept(&["multiregion", "ui", "consul_namespace", "vault_namespace"]),
+    };
+    check_launches(body, &job);
+    job
 }
 
 /// The `id` where it is given, else the label.
@@ -61,9 +89,50 @@ fn datacenters(body: &Body<'_>) -> Vec<String> {
     if datacenters.is_empty() { vec!["*".to_owned()] } else { datacenters }
 }
 
+fn reschedule(body: &Body<'_>, job_type: JobType) -> Option<ReschedulePolicy> {
+    let default = ReschedulePolicy::default_for(job_type);
+    body.has("reschedule").then(|| group::reschedule(body, job_type, default))
+}
+
+fn periodic(body: &Body<'_>) -> Option<Box<Periodic>> {
+    let block = body.block("periodic")?;
+    body.warn_unenforced("periodic");
+    Some(Box::new(with_cron(block.record(), &block)))
+}
+
+/// What a dispatch carries, which only servers write: base64, as all bytes in JSON.
+fn payload(body: &Body<'_>) -> Vec<u8> {
+    let Some(text) = body.filled_text("Payload") else { return Vec::new() };
+    match STANDARD.decode(text) {
+        Ok(payload) if payload.len() <= PAYLOAD_BYTES_MAX => payload,
+        Ok(payload) => {
+            let message = format!("payload has {} bytes, the limit is {PAYLOAD_BYTES_MAX}", payload.len());
+            body.report.error(body.at("Payload"), message);
+            Vec::new()
+        }
+        Err(_) => {
+            body.report.error(body.at("Payload"), "payload is not base64");
+            Vec::new()
+        }
+    }
+}
+
+fn check_launches(body: &Body<'_>, job: &Job) {
+    let batch = job.job_type.runs_to_completion();
+    for (name, given) in
+        [("periodic", job.periodic.is_some()), ("parameterized", job.parameterized.is_some())]
+    {
+        if given && !batch {
+            let message = format!("a {} job cannot be {name}", job.job_type.as_str());
+            let help = "only jobs that end can be run again and again: write `type = \"batch\"`";
+            body.report.error_with_help(body.at(name), message, help);
+        }
+    }
+}
+
 /// The groups; a task that stands directly in the job is a group of its own.
-fn groups(body: &Body<'_>, job_type: JobType) -> Vec<Group> {
-    let (groups, tasks) = (body.blocks("group", &GROUP), body.blocks("task", &TASK));
+fn groups(body: &Body<'_>, inherited: &Inherited) -> Vec<Group> {
+    let (groups, tasks) = (body.blocks("group"), body.blocks("task"));
     let mut seen = HashSet::new();
     for block in groups.iter().chain(&tasks) {
         name::check_unique(block, &mut seen);
@@ -74,6 +143,6 @@ fn groups(body: &Body<'_>, job_type: JobType) -> Vec<Group> {
             "write `group \"name\" { task \"name\" { ... } }` inside of the job",
         );
     }
-    let groups = groups.iter().map(|block| group::group(block, job_type));
-    groups.chain(tasks.iter().map(|block| group::of_task(block, job_type))).collect()
+    let groups = groups.iter().map(|block| group::group(block, inherited));
+    groups.chain(tasks.iter().map(|block| group::of_task(block, inherited))).collect()
 }

@@ -8,12 +8,13 @@ use berth_model::{
 };
 
 use super::name;
-use crate::schema::{Body, TARGET};
+use crate::schema::Body;
 
 /// How much a spread counts that does not say.
 const WEIGHT: u8 = 50;
 
-pub(super) fn spreads(blocks: &[Body<'_>], job_type: JobType) -> Vec<Spread> {
+pub(super) fn spreads(body: &Body<'_>, job_type: JobType) -> Vec<Spread> {
+    let blocks = body.blocks("spread");
     if let Some(block) = blocks.first().filter(|_| job_type.is_per_node()) {
         let message = format!("a {} job cannot be spread", job_type.as_str());
         block.report.error_with_help(
@@ -31,7 +32,7 @@ fn spread(body: &Body<'_>) -> Spread {
         let help = "name what to spread over, as in `attribute = \"${node.datacenter}\"`";
         body.report.error_with_help(body.at("attribute"), "spread has no attribute", help);
     }
-    let targets = body.blocks("target", &TARGET);
+    let targets = body.blocks("target");
     Spread {
         attribute,
         weight: body.number("weight", 1..=100).unwrap_or(WEIGHT),

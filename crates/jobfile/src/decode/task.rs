@@ -1,15 +1,17 @@
 //! Tasks.
 
-use std::time::Duration;
-
-use berth_model::job::{LogConfig, RestartPolicy, Task};
-
-use super::{constraint, name, resources, restart};
-use crate::{
-    diagnostic::quoted,
-    schema::{Body, CONSTRAINT, LOGS, RESOURCES, RESTART},
-    suggest::nearest,
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
 };
+
+use berth_model::{
+    job::{IDENTITY_DEFAULT, Identity, Kept, LogConfig, RestartPolicy, Scaling, Task},
+    value::Value,
+};
+
+use super::{affinity, constraint, name, resources};
+use crate::{diagnostic::quoted, schema::Body, suggest::nearest};
 
 /// Between the kill signal and SIGKILL, unless the task says.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -52,23 +54,134 @@ const SIGNALS: &[&str] = &[
     "SIGXFSZ",
 ];
 
-/// A task; `restart` is its group's policy.
-pub(super) fn task(body: &Body<'_>, restart: RestartPolicy) -> Task {
-    Task {
+/// What tasks have from their group unless they say otherwise.
+#[derive(Debug)]
+pub(super) struct Inherited {
+    pub restart: RestartPolicy,
+    pub vault: Option<Value>,
+}
+
+pub(super) fn task(body: &Body<'_>, group: &Inherited) -> Task {
+    let task = Task {
         name: name::label(body),
         driver: driver(body),
         config: body.settings("config"),
         user: body.text("user").unwrap_or_default(),
         env: env(body),
-        constraints: constraint::constraints(&body.blocks("constraint", &CONSTRAINT)),
-        resources: resources::resources(body.block("resources", &RESOURCES)),
-        restart: restart::policy(body.block("restart", &RESTART), restart),
+        constraints: constraint::constraints(body),
+        resources: resources::resources(body.block("resources")),
+        restart: body.block("restart").map_or(group.restart, |block| block.record_over(group.restart)),
         meta: body.text_map("meta"),
         kill_timeout: body.duration("kill_timeout").unwrap_or(KILL_TIMEOUT),
         kill_signal: kill_signal(body),
-        logs: body.block("logs", &LOGS).map(|block| logs(&block)).unwrap_or_default(),
+        logs: logs(body),
         leader: body.flag("leader").unwrap_or(false),
         shutdown_delay: body.duration("shutdown_delay").unwrap_or_default(),
+        affinities: affinity::affinities(body),
+        lifecycle: lifecycle(body),
+        artifacts: body.records("artifact"),
+        templates: body.records("template"),
+        volume_mounts: body.records("volume_mount"),
+        dispatch_payload: dispatch_payload(body),
+        services: body.records("service"),
+        identities: identities(body),
+        scaling: scaling(body),
+        kept: kept(body, group.vault.as_ref()),
+    };
+    if task.leader && task.lifecycle.is_some() {
+        let message = "a task with a lifecycle block cannot be the leader";
+        body.report.error(body.at("leader"), message);
+    }
+    task
+}
+
+/// The settings of Vault in a job, group or task.
+pub(super) fn vault(body: &Body<'_>) -> Option<Value> {
+    body.kept(&["vault"]).into_values().next()
+}
+
+fn kept(body: &Body<'_>, vault: Option<&Value>) -> Kept {
+    let mut kept = body.kept(&["vault", "consul", "secret", "action", "schedule", "csi_plugin", "kind"]);
+    if let Some(vault) = vault {
+        kept.entry("Vault".to_owned()).or_insert_with(|| vault.clone());
+    }
+    kept
+}
+
+fn lifecycle(body: &Body<'_>) -> Option<berth_model::job::Lifecycle> {
+    let lifecycle = body.block("lifecycle")?.record();
+    body.warn_unenforced("lifecycle");
+    Some(lifecycle)
+}
+
+fn logs(body: &Body<'_>) -> LogConfig {
+    let Some(block) = body.block("logs") else { return LogConfig::default() };
+    let logs: LogConfig = block.record();
+    // Before there was `disabled`, it was called `enabled`.
+    let enabled = block.flag("enabled").filter(|_| !block.has("disabled"));
+    LogConfig { disabled: enabled.map_or(logs.disabled, |enabled| !enabled), ..logs }
+}
+
+fn dispatch_payload(body: &Body<'_>) -> String {
+    let Some(block) = body.block("dispatch_payload") else { return String::new() };
+    let file = block.filled_text("file").unwrap_or_default();
+    if file.is_empty() && !body.is_json() {
+        block.missing("dispatch_payload names no file", "write `file = \"input\"`");
+    }
+    if !file.is_empty() {
+        body.warn_unenforced("dispatch_payload");
+    }
+    file
+}
+
+/// All identities; the one without a name is the default one, which JSON keeps apart.
+fn identities(body: &Body<'_>) -> Vec<Identity> {
+    let mut identities: Vec<Identity> = body.optional("Identity").into_iter().collect();
+    identities.extend(body.records("identity"));
+    let mut seen = HashSet::new();
+    for identity in &mut identities {
+        if identity.name.is_empty() {
+            IDENTITY_DEFAULT.clone_into(&mut identity.name);
+        }
+        if !seen.insert(identity.name.clone()) {
+            let message = format!("identity {} is given twice", quoted(&identity.name));
+            body.report.error(body.at("identity"), message);
+        }
+    }
+    identities
+}
+
+/// Bounds of the task's resources, by what they bound: HCL calls it `cpu` or `mem`.
+fn scaling(body: &Body<'_>) -> Vec<Scaling> {
+    let scaling = |block: &Body<'_>| {
+        let scaling: Scaling = block.record();
+        let kind = match scaling.kind.as_str() {
+            "cpu" => "vertical_cpu",
+            "mem" => "vertical_mem",
+            kind @ ("vertical_cpu" | "vertical_mem") => kind,
+            other => {
+                let message = format!("{} cannot be scaled", quoted(other));
+                block.report.error_with_help(block.at_label(), message, "known are cpu and mem");
+                other
+            }
+        };
+        Scaling { kind: kind.to_owned(), ..scaling }
+    };
+    body.blocks("scaling").iter().map(scaling).collect()
+}
+
+/// Reports mounts of volumes that the group does not have.
+pub(super) fn check_mounts(task: &Task, body: &Body<'_>, volumes: &HashSet<&str>) {
+    for (mount, block) in task.volume_mounts.iter().zip(body.again("volume_mount")) {
+        if mount.volume.is_empty() || volumes.contains(mount.volume.as_str()) {
+            continue;
+        }
+        let help = nearest(&mount.volume, volumes.iter().copied()).map_or_else(
+            || "write `volume \"name\" { ... }` in the group".to_owned(),
+            |name| format!("did you mean `{name}`?"),
+        );
+        let message = format!("the group has no volume {}", quoted(&mount.volume));
+        block.report.error_with_help(block.at("volume"), message, help);
     }
 }
 
@@ -80,7 +193,7 @@ fn driver(body: &Body<'_>) -> String {
     body.text("driver").unwrap_or_default()
 }
 
-fn env(body: &Body<'_>) -> std::collections::BTreeMap<String, String> {
+fn env(body: &Body<'_>) -> BTreeMap<String, String> {
     let env = body.text_map("env");
     if let Some(name) = env.keys().find(|name| name.is_empty() || name.contains('=')) {
         body.report.error(body.at("env"), format!("{} cannot be the name of a variable", quoted(name)));
@@ -97,15 +210,4 @@ fn kill_signal(body: &Body<'_>) -> String {
         body.report.error_with_help(body.at("kill_signal"), message, format!("did you mean `{meant}`?"));
     }
     signal
-}
-
-fn logs(body: &Body<'_>) -> LogConfig {
-    let default = LogConfig::default();
-    LogConfig {
-        max_files: body.number("max_files", 1..=i64::from(u32::MAX)).unwrap_or(default.max_files),
-        max_file_size_mb: body
-            .number("max_file_size", 1..=i64::from(u32::MAX))
-            .unwrap_or(default.max_file_size_mb),
-        disabled: body.flag("disabled").unwrap_or(default.disabled),
-    }
 }

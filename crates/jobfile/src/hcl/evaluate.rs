@@ -13,7 +13,7 @@ use crate::{
 const EARLY: &[&str] = &["var", "local", "each", "path"];
 
 /// The values of a body.
-pub(super) fn entries(items: Vec<Item>, report: &Report<'_>) -> Vec<Entry> {
+pub(super) fn entries(items: Vec<Item>, report: &Report<'_>) -> Vec<Entry<'static>> {
     Evaluator { report }.body(items)
 }
 
@@ -22,34 +22,36 @@ struct Evaluator<'r> {
 }
 
 impl Evaluator<'_> {
-    fn body(&self, items: Vec<Item>) -> Vec<Entry> {
+    fn body(&self, items: Vec<Item>) -> Vec<Entry<'static>> {
         items.into_iter().map(|item| self.entry(item)).collect()
     }
 
-    fn entry(&self, Item { key, kind }: Item) -> Entry {
+    fn entry(&self, Item { key, kind }: Item) -> Entry<'static> {
         match kind {
             ItemKind::Attribute(expression) => {
                 Entry { key, form: Form::Attribute, value: self.node(expression) }
             }
             ItemKind::Block { labels, items, span } => {
                 let value = Node { span, tree: Tree::Object(self.body(items)) };
-                Entry { key, form: Form::Block { labels }, value }
+                Entry { key, form: Form::Block { labels: labels.into() }, value }
             }
         }
     }
 
-    fn node(&self, expression: Expression) -> Node {
+    fn node(&self, expression: Expression) -> Node<'static> {
         let span = expression.span;
         Node { span, tree: self.value(expression) }
     }
 
-    fn value(&self, Expression { span, kind }: Expression) -> Tree {
+    fn value(&self, Expression { span, kind }: Expression) -> Tree<'static> {
         match kind {
             Kind::Null => Tree::Null,
             Kind::Bool(value) => Tree::Bool(value),
             Kind::Int(value) => Tree::Int(value),
             Kind::Float(value) => Tree::Float(value),
-            Kind::Template(parts) => Tree::Text(parts.into_iter().map(|part| self.text(part)).collect()),
+            Kind::Template(parts) => {
+                Tree::Text(parts.into_iter().map(|part| self.text(part)).collect::<String>().into())
+            }
             Kind::List(items) => Tree::List(items.into_iter().map(|item| self.node(item)).collect()),
             Kind::Object(items) => Tree::Object(items.into_iter().map(|item| self.member(item)).collect()),
             Kind::Reference(root) => self.reference(span, &root),
@@ -60,10 +62,10 @@ impl Evaluator<'_> {
         }
     }
 
-    fn member(&self, (key, value): (Expression, Expression)) -> Entry {
+    fn member(&self, (key, value): (Expression, Expression)) -> Entry<'static> {
         let span = key.span;
         let text = self.hole(key);
-        Entry { key: Name { text, span }, form: Form::Attribute, value: self.node(value) }
+        Entry { key: Name { text: text.into(), span }, form: Form::Attribute, value: self.node(value) }
     }
 
     /// A piece of a string. What only the node or the agent knows stays as it is written.
@@ -83,7 +85,7 @@ impl Evaluator<'_> {
         self.value(expression).to_text().unwrap_or_default()
     }
 
-    fn reference(&self, span: Span, root: &str) -> Tree {
+    fn reference(&self, span: Span, root: &str) -> Tree<'static> {
         if is_early(root) {
             self.report.error(span, format!("the reference to `{root}` is not supported yet"));
         } else {

@@ -1,6 +1,6 @@
 //! JSON text to values. Paths stand in for places, as most JSON comes on one line.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The whole document; null, and a mistake in the report, if it is not JSON.
-pub(super) fn document(source: &str, report: &Report<'_>) -> Node {
+pub(crate) fn document<'s>(source: &'s str, report: &Report<'_>) -> Node<'s> {
     let mut deserializer = serde_json::Deserializer::from_str(source);
     let read = Level(0).deserialize(&mut deserializer).and_then(|node| deserializer.end().map(|()| node));
     read.unwrap_or_else(|fault| {
@@ -31,7 +31,7 @@ fn offset(source: &str, line: usize, column: usize) -> usize {
     before + column.saturating_sub(1)
 }
 
-fn node(tree: Tree) -> Node {
+fn node(tree: Tree<'_>) -> Node<'_> {
     Node { span: Span::default(), tree }
 }
 
@@ -48,45 +48,49 @@ impl Level {
 }
 
 impl<'de> DeserializeSeed<'de> for Level {
-    type Value = Node;
+    type Value = Node<'de>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node<'de>, D::Error> {
         deserializer.deserialize_any(self).map(node)
     }
 }
 
 impl<'de> Visitor<'de> for Level {
-    type Value = Tree;
+    type Value = Tree<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<Tree, E> {
+    fn visit_unit<E>(self) -> Result<Tree<'de>, E> {
         Ok(Tree::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Tree, E> {
+    fn visit_bool<E>(self, value: bool) -> Result<Tree<'de>, E> {
         Ok(Tree::Bool(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Tree, E> {
+    fn visit_i64<E>(self, value: i64) -> Result<Tree<'de>, E> {
         Ok(Tree::Int(value))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Tree, E> {
+    fn visit_u64<E>(self, value: u64) -> Result<Tree<'de>, E> {
         Ok(i64::try_from(value).map_or(Tree::Float(value as f64), Tree::Int))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Tree, E> {
+    fn visit_f64<E>(self, value: f64) -> Result<Tree<'de>, E> {
         Ok(Tree::Float(value))
     }
 
-    fn visit_str<E: Error>(self, value: &str) -> Result<Tree, E> {
-        text(value).map(Tree::Text)
+    fn visit_borrowed_str<E: Error>(self, value: &'de str) -> Result<Tree<'de>, E> {
+        Text.visit_borrowed_str(value).map(Tree::Text)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Tree, A::Error> {
+    fn visit_str<E: Error>(self, value: &str) -> Result<Tree<'de>, E> {
+        Text.visit_str(value).map(Tree::Text)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Tree<'de>, A::Error> {
         let level = self.deeper()?;
         let mut list = Vec::new();
         while let Some(item) = items.next_element_seed(level)? {
@@ -95,18 +99,46 @@ impl<'de> Visitor<'de> for Level {
         Ok(Tree::List(list))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Tree, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Tree<'de>, A::Error> {
         let level = self.deeper()?;
         let mut entries = Vec::new();
-        while let Some(key) = members.next_key::<String>()? {
-            let key = Name { text: text(&key)?, span: Span::default() };
+        while let Some(text) = members.next_key_seed(Text)? {
+            let key = Name { text, span: Span::default() };
             entries.push(Entry { key, form: Form::Attribute, value: members.next_value_seed(level)? });
         }
         Ok(Tree::Object(entries))
     }
 }
 
-/// No program's argument, variable or path can hold a NUL.
-fn text<E: Error>(value: &str) -> Result<String, E> {
-    if value.contains('\0') { Err(E::custom("text has a NUL character")) } else { Ok(value.to_owned()) }
+/// Reads text, without copying it where it stands in the source as it is meant.
+#[derive(Clone, Copy)]
+struct Text;
+
+impl<'de> DeserializeSeed<'de> for Text {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Cow<'de, str>, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Text {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("text")
+    }
+
+    /// No program's argument, variable or path can hold a NUL.
+    fn visit_borrowed_str<E: Error>(self, value: &'de str) -> Result<Cow<'de, str>, E> {
+        if value.contains('\0') { Err(nul()) } else { Ok(Cow::Borrowed(value)) }
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Cow<'de, str>, E> {
+        if value.contains('\0') { Err(nul()) } else { Ok(Cow::Owned(value.to_owned())) }
+    }
+}
+
+fn nul<E: Error>() -> E {
+    E::custom("text has a NUL character")
 }

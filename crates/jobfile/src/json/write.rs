@@ -2,96 +2,145 @@
 
 use std::collections::BTreeMap;
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use berth_model::{
-    constraint::{Constraint, Spread},
-    job::{Group, Job, Network, Port, ReschedulePolicy, RestartPolicy, Task},
+    constraint::{Affinity, Constraint, Spread},
+    device::DeviceAsk,
+    job::{Group, IDENTITY_DEFAULT, Identity, Job, Network, Periodic, Port, Task, TaskResources, Volume},
     value::Value,
 };
-use serde_json::{Value as Json, json};
+use serde_json::{Map, Value as Json, json};
 
-use crate::{decode, duration::to_nanos};
+use crate::{
+    duration::to_nanos,
+    record::{Record, object, write},
+};
 
 /// The canonical JSON of a job, which [`crate::parse_json`] reads back to the same job. What servers know about a job
 /// beyond what its owner wrote (version, status, indices) is theirs to add.
 pub fn to_json(job: &Job) -> Json {
-    json!({
-        "Namespace": &*job.key.namespace,
-        "ID": &*job.key.id,
-        "Name": job.name,
-        "Region": job.region,
-        "Type": job.job_type.as_str(),
-        "Priority": job.priority,
-        "AllAtOnce": job.all_at_once,
-        "Datacenters": job.datacenters,
-        "NodePool": job.node_pool,
-        "Meta": texts(&job.meta),
-        "Constraints": list(&job.constraints, constraint),
-        "Spreads": list(&job.spreads, spread),
-        "TaskGroups": list(&job.groups, group),
-        "Stop": job.stop,
-    })
+    let payload = Some(&job.payload).filter(|payload| !payload.is_empty());
+    with(
+        json!({
+            "Namespace": &*job.key.namespace,
+            "ID": &*job.key.id,
+            "Name": job.name,
+            "Region": job.region,
+            "Type": job.job_type.as_str(),
+            "Priority": job.priority,
+            "AllAtOnce": job.all_at_once,
+            "Datacenters": job.datacenters,
+            "NodePool": job.node_pool,
+            "Meta": texts(&job.meta),
+            "Constraints": list(&job.constraints, constraint),
+            "Affinities": list(&job.affinities, affinity),
+            "Spreads": list(&job.spreads, spread),
+            "TaskGroups": list(&job.groups, group),
+            "Update": maybe(job.update.as_deref()),
+            "Migrate": maybe(job.migrate.as_deref()),
+            "Reschedule": maybe(job.reschedule.as_deref()),
+            "Periodic": job.periodic.as_deref().map(periodic),
+            "ParameterizedJob": maybe(job.parameterized.as_deref()),
+            "ParentID": job.parent_id,
+            "Dispatched": job.dispatched,
+            "Payload": payload.map(|payload| STANDARD.encode(payload)),
+            "Stop": job.stop,
+        }),
+        object(&job.kept),
+    )
+}
+
+fn periodic(periodic: &Periodic) -> Json {
+    with(write(periodic), Map::from_iter([("SpecType".to_owned(), "cron".into())]))
 }
 
 fn group(group: &Group) -> Json {
-    json!({
-        "Name": group.name,
-        "Count": group.count,
-        "Constraints": list(&group.constraints, constraint),
-        "Spreads": list(&group.spreads, spread),
-        "RestartPolicy": restart(&group.restart),
-        "ReschedulePolicy": reschedule(&group.reschedule),
-        "EphemeralDisk": {
-            "SizeMB": group.disk.size_mb,
-            "Sticky": group.disk.sticky,
-            "Migrate": group.disk.migrate,
-        },
-        "Networks": list(&group.networks, network),
-        "Meta": texts(&group.meta),
-        "ShutdownDelay": to_nanos(group.shutdown_delay),
-        "Tasks": list(&group.tasks, task),
-    })
+    with(
+        json!({
+            "Name": group.name,
+            "Count": group.count,
+            "Constraints": list(&group.constraints, constraint),
+            "Affinities": list(&group.affinities, affinity),
+            "Spreads": list(&group.spreads, spread),
+            "RestartPolicy": write(&group.restart),
+            "ReschedulePolicy": write(&group.reschedule),
+            "EphemeralDisk": write(&group.disk),
+            "Networks": list(&group.networks, network),
+            "Meta": texts(&group.meta),
+            "ShutdownDelay": to_nanos(group.shutdown_delay),
+            "Update": maybe(group.update.as_deref()),
+            "Migrate": maybe(group.migrate.as_deref()),
+            "Disconnect": maybe(group.disconnect.as_deref()),
+            "Services": list(&group.services, write),
+            "Volumes": volumes(&group.volumes),
+            "Scaling": maybe(group.scaling.as_deref()),
+            "MaxRunDuration": group.max_run_duration.map(to_nanos),
+            "Tasks": list(&group.tasks, task),
+        }),
+        object(&group.kept),
+    )
+}
+
+fn volumes(volumes: &[Volume]) -> Json {
+    let volume = |volume: &Volume| (volume.name.clone(), write(volume));
+    if volumes.is_empty() { Json::Null } else { volumes.iter().map(volume).collect() }
 }
 
 fn task(task: &Task) -> Json {
-    json!({
-        "Name": task.name,
-        "Driver": task.driver,
-        "Config": map(&task.config, setting),
-        "User": task.user,
-        "Env": texts(&task.env),
-        "Constraints": list(&task.constraints, constraint),
-        "Resources": { "CPU": task.resources.cpu_mhz, "MemoryMB": task.resources.memory_mb },
-        "RestartPolicy": restart(&task.restart),
-        "Meta": texts(&task.meta),
-        "KillTimeout": to_nanos(task.kill_timeout),
-        "KillSignal": task.kill_signal,
-        "LogConfig": {
-            "MaxFiles": task.logs.max_files,
-            "MaxFileSizeMB": task.logs.max_file_size_mb,
-            "Disabled": task.logs.disabled,
-        },
-        "Leader": task.leader,
-        "ShutdownDelay": to_nanos(task.shutdown_delay),
-    })
+    let (default, named): (Vec<&Identity>, Vec<&Identity>) =
+        task.identities.iter().partition(|identity| identity.name == IDENTITY_DEFAULT);
+    let payload = Some(&task.dispatch_payload).filter(|file| !file.is_empty());
+    with(
+        json!({
+            "Name": task.name,
+            "Driver": task.driver,
+            "Config": map(&task.config, setting),
+            "User": task.user,
+            "Env": texts(&task.env),
+            "Constraints": list(&task.constraints, constraint),
+            "Affinities": list(&task.affinities, affinity),
+            "Resources": resources(&task.resources),
+            "RestartPolicy": write(&task.restart),
+            "Meta": texts(&task.meta),
+            "KillTimeout": to_nanos(task.kill_timeout),
+            "KillSignal": task.kill_signal,
+            "LogConfig": write(&task.logs),
+            "Leader": task.leader,
+            "ShutdownDelay": to_nanos(task.shutdown_delay),
+            "Lifecycle": maybe(task.lifecycle.as_ref()),
+            "Artifacts": list(&task.artifacts, write),
+            "Templates": list(&task.templates, write),
+            "VolumeMounts": list(&task.volume_mounts, write),
+            "DispatchPayload": payload.map(|file| json!({ "File": file })),
+            "Services": list(&task.services, write),
+            "Identity": maybe(default.first().copied()),
+            "Identities": list(&named, |identity| write(*identity)),
+            "ScalingPolicies": list(&task.scaling, write),
+        }),
+        object(&task.kept),
+    )
 }
 
-fn restart(policy: &RestartPolicy) -> Json {
-    json!({
-        "Attempts": policy.attempts,
-        "Interval": to_nanos(policy.interval),
-        "Delay": to_nanos(policy.delay),
-        "Mode": word(decode::RESTART_MODES, &policy.mode),
-    })
+fn resources(resources: &TaskResources) -> Json {
+    with(
+        json!({
+            "CPU": resources.cpu_mhz,
+            "MemoryMB": resources.memory_mb,
+            "Cores": resources.cores,
+            "MemoryMaxMB": resources.memory_max_mb,
+            "Devices": list(&resources.devices, device),
+        }),
+        object(&resources.kept),
+    )
 }
 
-fn reschedule(policy: &ReschedulePolicy) -> Json {
+fn device(ask: &DeviceAsk) -> Json {
     json!({
-        "Attempts": policy.attempts,
-        "Interval": to_nanos(policy.interval),
-        "Delay": to_nanos(policy.delay),
-        "DelayFunction": word(decode::BACKOFFS, &policy.backoff),
-        "MaxDelay": to_nanos(policy.max_delay),
-        "Unlimited": policy.unlimited,
+        "Name": ask.name,
+        "Count": ask.count,
+        "ShareMilli": ask.share_milli,
+        "Constraints": list(&ask.constraints, constraint),
+        "Affinities": list(&ask.affinities, affinity),
     })
 }
 
@@ -100,6 +149,15 @@ fn constraint(constraint: &Constraint) -> Json {
         "LTarget": constraint.left,
         "RTarget": constraint.right,
         "Operand": constraint.operator.as_str(),
+    })
+}
+
+fn affinity(affinity: &Affinity) -> Json {
+    json!({
+        "LTarget": affinity.left,
+        "RTarget": affinity.right,
+        "Operand": affinity.operator.as_str(),
+        "Weight": affinity.weight,
     })
 }
 
@@ -114,18 +172,29 @@ fn spread(spread: &Spread) -> Json {
 fn network(network: &Network) -> Json {
     let (reserved, dynamic): (Vec<&Port>, Vec<&Port>) =
         network.ports.iter().partition(|port| port.fixed.is_some());
-    json!({
-        "Mode": network.mode,
-        "DynamicPorts": list(&dynamic, |port| self::port(port)),
-        "ReservedPorts": list(&reserved, |port| self::port(port)),
-    })
+    with(
+        json!({
+            "Mode": network.mode,
+            "Hostname": network.hostname,
+            "DynamicPorts": list(&dynamic, |port| self::port(port)),
+            "ReservedPorts": list(&reserved, |port| self::port(port)),
+        }),
+        object(&network.kept),
+    )
 }
 
 fn port(port: &Port) -> Json {
-    json!({ "Label": port.label, "Value": port.fixed.unwrap_or(0), "To": port.to })
+    json!({
+        "Label": port.label,
+        "Value": port.fixed.unwrap_or(0),
+        "To": port.to,
+        "HostNetwork": port.host_network,
+        "IgnoreCollision": port.ignore_collision,
+    })
 }
 
-fn setting(value: &Value) -> Json {
+/// A free-form setting.
+pub(crate) fn setting(value: &Value) -> Json {
     match value {
         Value::Null => Json::Null,
         Value::Bool(value) => (*value).into(),
@@ -137,11 +206,13 @@ fn setting(value: &Value) -> Json {
     }
 }
 
-fn list<T>(items: &[T], write: impl Fn(&T) -> Json) -> Json {
+/// Items in order; null for none.
+pub(crate) fn list<T>(items: &[T], write: impl Fn(&T) -> Json) -> Json {
     if items.is_empty() { Json::Null } else { items.iter().map(write).collect() }
 }
 
-fn map<T>(members: &BTreeMap<String, T>, write: impl Fn(&T) -> Json) -> Json {
+/// Members by name; null for none.
+pub(crate) fn map<T>(members: &BTreeMap<String, T>, write: impl Fn(&T) -> Json) -> Json {
     let member = |(key, value): (&String, &T)| (key.clone(), write(value));
     if members.is_empty() { Json::Null } else { members.iter().map(member).collect() }
 }
@@ -150,7 +221,14 @@ fn texts(members: &BTreeMap<String, String>) -> Json {
     map(members, |text| text.as_str().into())
 }
 
-/// The word of a table that stands for a value.
-fn word<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static str {
-    words.iter().find(|(_, meant)| meant == value).map_or("", |(word, _)| word)
+fn maybe<R: Record>(record: Option<&R>) -> Json {
+    record.map_or(Json::Null, write)
+}
+
+/// An object with further members.
+fn with(mut object: Json, more: Map<String, Json>) -> Json {
+    if let Json::Object(members) = &mut object {
+        members.extend(more);
+    }
+    object
 }

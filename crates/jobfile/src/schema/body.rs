@@ -1,8 +1,6 @@
 //! A block whose names are known: what the decoder asks for its fields.
 
-use std::collections::HashMap;
-
-use super::{Field, Schema, Shape, unknown};
+use super::{Field, Schema, Shape, unenforced::is_unenforced, unknown};
 use crate::{
     diagnostic::quoted,
     report::{At, Report},
@@ -11,7 +9,7 @@ use crate::{
     tree::{Entry, Form, Name, Node, Tree},
 };
 
-/// The fields of one block, sorted by name. Opening one reports every name that does not belong.
+/// The fields of one block, by name. Opening one reports every name that does not belong.
 #[derive(Debug)]
 pub(crate) struct Body<'t> {
     pub report: &'t Report<'t>,
@@ -22,39 +20,49 @@ pub(crate) struct Body<'t> {
     /// The block, or as much of it as messages about the whole should underline.
     span: Span,
     /// What stands in front of the brace.
-    labels: &'t [Name],
-    entries: HashMap<&'static str, Vec<&'t Entry>>,
+    labels: &'t [Name<'t>],
+    /// The first entry of each field, in the order of the table.
+    entries: Vec<Option<&'t Entry<'t>>>,
+    /// Further blocks, with the position of their field in the table.
+    repeated: Vec<(usize, &'t Entry<'t>)>,
+    /// The key that stands for the label in JSON.
+    label_entry: Option<&'t Entry<'t>>,
 }
 
 impl<'t> Body<'t> {
     /// A file in HCL.
-    pub fn of_hcl_file(entries: &'t [Entry], report: &'t Report<'t>) -> Self {
-        let body = Self::new(Syntax::Hcl, &super::FILE, report);
-        body.filled(entries)
+    pub fn of_hcl_file(entries: &'t [Entry<'t>], report: &'t Report<'t>) -> Self {
+        Self::new(Syntax::Hcl, &super::FILE, report).filled(entries)
     }
 
     /// An object of a JSON document; none, and reported, if it is something else.
     pub fn of_json(
-        node: &'t Node,
+        node: &'t Node<'t>,
         path: &str,
         schema: &'static Schema,
         report: &'t Report<'t>,
     ) -> Option<Self> {
         let body = Self { path: path.to_owned(), ..Self::new(Syntax::Json, schema, report) };
+        body.of_object(node)
+    }
+
+    fn of_object(self, node: &'t Node<'t>) -> Option<Self> {
         let Tree::Object(entries) = &node.tree else {
-            let message = format!("expected the object of a {}, found {}", schema.what, node.tree.kind());
-            report.error(body.at_self(), message);
+            let message =
+                format!("expected the object of a {}, found {}", self.schema.what, node.tree.kind());
+            self.report.error(self.at_self(), message);
             return None;
         };
-        Some(body.filled(entries))
+        Some(self.filled(entries))
     }
 
     fn new(syntax: Syntax, schema: &'static Schema, report: &'t Report<'t>) -> Self {
         let (path, span) = (String::new(), Span::default());
-        Self { report, schema, syntax, path, span, labels: &[], entries: HashMap::new() }
+        let (entries, repeated) = (vec![None; schema.fields.len()], Vec::new());
+        Self { report, schema, syntax, path, span, labels: &[], entries, repeated, label_entry: None }
     }
 
-    fn of_block(&self, entry: &'t Entry, labels: &'t [Name], schema: &'static Schema) -> Self {
+    fn of_block(&self, entry: &'t Entry<'t>, labels: &'t [Name<'t>], schema: &'static Schema) -> Self {
         let span = labels.iter().fold(entry.key.span, |span, label| span.to(label.span));
         let body = Self { span, labels, ..Self::new(Syntax::Hcl, schema, self.report) };
         let wanted = usize::from(schema.label.is_some());
@@ -69,46 +77,73 @@ impl<'t> Body<'t> {
         }
     }
 
-    fn filled(mut self, entries: &'t [Entry]) -> Self {
+    fn filled(mut self, entries: &'t [Entry<'t>]) -> Self {
         for entry in entries {
-            match self.field(&entry.key.text) {
-                Some(field) if self.has_shape(field, entry) => self.put(field, entry),
+            match self.position(&entry.key.text) {
+                Some(at) if self.has_shape(&self.schema.fields[at], entry) => self.put(at, entry),
                 Some(_) => {}
-                None if self.is_label(entry) => self.entries.entry("label").or_default().push(entry),
+                None if self.is_label(entry) => self.label_entry = Some(entry),
                 None => unknown::report(&self, entry),
             }
         }
         self
     }
 
-    fn field(&self, key: &str) -> Option<&'static Field> {
-        self.schema.fields.iter().find(|field| !key.is_empty() && self.spelling(field) == key)
+    /// The place in the table of a field as the user spells it.
+    fn position(&self, key: &str) -> Option<usize> {
+        self.schema.fields.iter().position(|field| !key.is_empty() && self.spelling(field) == key)
     }
 
-    fn is_label(&self, entry: &Entry) -> bool {
-        self.syntax == Syntax::Json && self.schema.label == Some(entry.key.text.as_str())
+    /// The field that the decoder calls so.
+    pub(super) fn field(&self, name: &str) -> Option<&'static Field> {
+        self.schema.fields.iter().find(|field| field.name() == name)
     }
 
-    fn put(&mut self, field: &Field, entry: &'t Entry) {
-        let same = self.entries.entry(field.name()).or_default();
-        let repeats = matches!(entry.form, Form::Block { .. }) && field.shape == Shape::Blocks;
-        if same.is_empty() || repeats {
-            same.push(entry);
+    fn is_label(&self, entry: &Entry<'_>) -> bool {
+        self.syntax == Syntax::Json && self.schema.label == Some(&*entry.key.text)
+    }
+
+    fn put(&mut self, at: usize, entry: &'t Entry<'t>) {
+        let field = &self.schema.fields[at];
+        if self.entries[at].is_none() {
+            self.entries[at] = Some(entry);
+        } else if matches!(entry.form, Form::Block { .. }) && field.shape.repeats() {
+            self.repeated.push((at, entry));
         } else {
             let message = format!("{} is given twice", quoted(&entry.key.text));
-            self.report.error(self.at_entry(entry), message);
+            return self.report.error(self.at_entry(entry), message);
+        }
+        // What a block says beyond its defaults is known once it has been read.
+        let says_something = match (&field.shape, &entry.value.tree) {
+            (Shape::Block(_), _) => false,
+            (_, Tree::Text(text)) => !matches!(&**text, "" | "default"),
+            (_, tree) => !tree.is_empty(),
+        };
+        if says_something {
+            self.warn_unenforced(field.name());
+        }
+    }
+
+    /// Warns if a setting is given that nothing acts upon yet.
+    pub fn warn_unenforced(&self, name: &str) {
+        if is_unenforced(self.schema, name) {
+            let message = format!("{} in {} is not enforced yet", quoted(self.word(name)), self.what());
+            let help = "it is checked and kept, and shown again; it changes nothing so far";
+            self.report.warn(self.at_key(name), &message, help);
         }
     }
 
     /// Whether an entry is the attribute or block that its field should be; reports when not. JSON has no such
     /// difference.
-    fn has_shape(&self, field: &Field, entry: &Entry) -> bool {
-        let help = match (&entry.form, field.shape) {
-            (Form::Attribute, Shape::Block | Shape::Blocks) if self.syntax == Syntax::Hcl => {
+    fn has_shape(&self, field: &Field, entry: &Entry<'_>) -> bool {
+        let help = match &entry.form {
+            Form::Attribute if self.syntax == Syntax::Hcl && field.shape.schema().is_some() => {
                 format!("it is a block: write `{} {{ ... }}`, without `=`", field.hcl)
             }
-            (Form::Block { .. }, Shape::Value) => format!("it is an attribute: write `{} = ...`", field.hcl),
-            (Form::Block { labels }, Shape::Map) if !labels.is_empty() => {
+            Form::Block { .. } if field.shape.is_value() => {
+                format!("it is an attribute: write `{} = ...`", field.hcl)
+            }
+            Form::Block { labels } if field.shape.schema().is_none() && !labels.is_empty() => {
                 format!("it has no label: write `{} {{ ... }}`", field.hcl)
             }
             _ => return true,
@@ -118,9 +153,17 @@ impl<'t> Body<'t> {
         false
     }
 
+    fn entry(&self, name: &str) -> Option<&'t Entry<'t>> {
+        if name == "label" {
+            return self.label_entry;
+        }
+        let at = self.schema.fields.iter().position(|field| field.name() == name)?;
+        self.entries[at]
+    }
+
     /// The value of a field, unless it is absent or null.
-    pub fn get(&self, name: &str) -> Option<&'t Node> {
-        let node = &self.entries.get(name)?.first()?.value;
+    pub fn get(&self, name: &str) -> Option<&'t Node<'t>> {
+        let node = &self.entry(name)?.value;
         if matches!(node.tree, Tree::Null) { None } else { Some(node) }
     }
 
@@ -131,7 +174,7 @@ impl<'t> Body<'t> {
 
     /// Whether the file says nothing about a field, or leaves it empty.
     pub fn lacks(&self, name: &str) -> bool {
-        let entry = self.entries.get(name).and_then(|entries| entries.first());
+        let entry = self.entry(name);
         entry.is_none_or(|entry| matches!(entry.form, Form::Attribute) && entry.value.tree.is_empty())
     }
 
@@ -143,42 +186,62 @@ impl<'t> Body<'t> {
 
     /// The block's label, or the key that stands for it in JSON.
     pub fn label(&self) -> Option<String> {
-        match self.syntax {
-            Syntax::Hcl => self.labels.first().map(|label| label.text.clone()),
-            Syntax::Json => self.text("label"),
+        match self.labels.first() {
+            Some(label) => Some(label.text.clone().into_owned()),
+            None => self.text("label"),
         }
     }
 
     /// The block of that name, if there is one.
-    pub fn block(&self, name: &str, schema: &'static Schema) -> Option<Body<'t>> {
-        self.blocks(name, schema).into_iter().next()
+    pub fn block(&self, name: &str) -> Option<Body<'t>> {
+        self.blocks(name).into_iter().next()
     }
 
     /// All blocks of that name.
-    pub fn blocks(&self, name: &str, schema: &'static Schema) -> Vec<Body<'t>> {
-        let entries = self.entries.get(name).map_or(&[][..], Vec::as_slice);
-        entries.iter().flat_map(|entry| self.open(name, entry, schema)).collect()
+    pub fn blocks(&self, name: &str) -> Vec<Body<'t>> {
+        let Some(at) = self.schema.fields.iter().position(|field| field.name() == name) else {
+            return Vec::new();
+        };
+        let field = &self.schema.fields[at];
+        let Some(schema) = field.shape.schema() else { return Vec::new() };
+        let more = self.repeated.iter().filter(|(of, _)| *of == at).map(|(_, entry)| *entry);
+        self.entries[at].into_iter().chain(more).flat_map(|entry| self.open(field, entry, schema)).collect()
     }
 
-    fn open(&self, name: &str, entry: &'t Entry, schema: &'static Schema) -> Vec<Body<'t>> {
+    /// All blocks of that name once more, to compare them with others: their mistakes have been reported.
+    pub fn again(&self, name: &str) -> Vec<Body<'t>> {
+        self.report.quietly(|| self.blocks(name))
+    }
+
+    fn open(&self, field: &Field, entry: &'t Entry<'t>, schema: &'static Schema) -> Vec<Body<'t>> {
         let path = self.path_of(&entry.key.text);
-        let many = self.field(&entry.key.text).is_some_and(|field| field.shape == Shape::Blocks);
-        match (&entry.form, &entry.value.tree) {
-            (Form::Block { labels }, _) => vec![self.of_block(entry, labels, schema)],
-            (Form::Attribute, Tree::Null) => Vec::new(),
-            (Form::Attribute, Tree::List(items)) if many => {
+        match (&entry.form, &entry.value.tree, field.shape) {
+            (Form::Block { labels }, ..) => vec![self.of_block(entry, labels, schema)],
+            (Form::Attribute, Tree::Null, _) => Vec::new(),
+            (Form::Attribute, _, Shape::Block(_)) => {
+                Self::of_json(&entry.value, &path, schema, self.report).into_iter().collect()
+            }
+            (Form::Attribute, Tree::List(items), Shape::Blocks(_)) => {
                 let item = |(i, node)| Self::of_json(node, &format!("{path}[{i}]"), schema, self.report);
                 items.iter().enumerate().filter_map(item).collect()
             }
-            (Form::Attribute, _) if !many => {
-                Self::of_json(&entry.value, &path, schema, self.report).into_iter().collect()
+            (Form::Attribute, Tree::Object(entries), Shape::Labelled(_)) => {
+                entries.iter().filter_map(|entry| self.of_member(entry, &path, schema)).collect()
             }
-            (Form::Attribute, other) => {
-                self.report
-                    .error(self.at(name), format!("expected a list of objects, found {}", other.kind()));
+            (Form::Attribute, other, shape) => {
+                let wanted = if matches!(shape, Shape::Blocks(_)) { "a list" } else { "an object" };
+                let message = format!("expected {wanted} of objects, found {}", other.kind());
+                self.report.error(self.at(field.name()), message);
                 Vec::new()
             }
         }
+    }
+
+    /// An object of JSON whose key is its label.
+    fn of_member(&self, entry: &'t Entry<'t>, path: &str, schema: &'static Schema) -> Option<Body<'t>> {
+        let body = Self::new(Syntax::Json, schema, self.report);
+        let (path, labels) = (format!("{path}.{}", entry.key.text), std::slice::from_ref(&entry.key));
+        Self { path, labels, ..body }.of_object(&entry.value)
     }
 
     pub fn is_json(&self) -> bool {
@@ -196,8 +259,7 @@ impl<'t> Body<'t> {
     /// The user's spelling of a field of that name.
     pub fn word(&self, name: &str) -> &'static str {
         let label = self.schema.label.filter(|_| name == "label");
-        let field = || self.schema.fields.iter().find(|field| field.name() == name);
-        label.or_else(|| field().map(|field| self.spelling(field))).unwrap_or_default()
+        label.or_else(|| self.field(name).map(|field| self.spelling(field))).unwrap_or_default()
     }
 
     /// What messages call the block.
@@ -207,20 +269,29 @@ impl<'t> Body<'t> {
 
     /// The place of a field's value; of the block, if the field is absent.
     pub fn at(&self, name: &str) -> At {
-        match (self.entries.get(name).and_then(|entries| entries.first()), self.syntax) {
+        match (self.entry(name), self.syntax) {
             (Some(entry), Syntax::Hcl) => entry.value.span.into(),
             (Some(entry), Syntax::Json) => At::Path(self.path_of(&entry.key.text)),
             (None, _) => self.at_self(),
         }
     }
 
+    /// The place of a field's name; of the block, if the field is absent.
+    fn at_key(&self, name: &str) -> At {
+        self.entry(name).map_or_else(|| self.at_self(), |entry| self.at_entry(entry))
+    }
+
     /// The place of the block's label, or of the block.
     pub fn at_label(&self) -> At {
-        self.labels.first().map_or_else(|| self.at("label"), |label| label.span.into())
+        match (self.labels.first(), self.syntax) {
+            (Some(label), Syntax::Hcl) => label.span.into(),
+            (Some(_), Syntax::Json) => self.at_self(),
+            (None, _) => self.at("label"),
+        }
     }
 
     /// The place of an entry's key.
-    pub fn at_entry(&self, entry: &Entry) -> At {
+    pub fn at_entry(&self, entry: &Entry<'_>) -> At {
         match self.syntax {
             Syntax::Hcl => entry.key.span.into(),
             Syntax::Json => At::Path(self.path_of(&entry.key.text)),

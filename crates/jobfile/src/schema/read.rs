@@ -15,7 +15,7 @@ use crate::{
     tree::{Entry, Node, Tree},
 };
 
-impl Body<'_> {
+impl<'t> Body<'t> {
     /// Text; numbers and truth values stand for how they are written.
     pub fn text(&self, name: &str) -> Option<String> {
         let node = self.get(name)?;
@@ -90,20 +90,47 @@ impl Body<'_> {
         texts.or_else(|| self.mistyped(name, node, "a list of texts"))
     }
 
+    /// A list of whole numbers.
+    pub fn wholes(&self, name: &str) -> Option<Vec<i64>> {
+        let node = self.get(name)?;
+        let wholes = match &node.tree {
+            Tree::List(items) => items.iter().map(|item| item.tree.to_whole()).collect(),
+            _ => None,
+        };
+        wholes.or_else(|| self.mistyped(name, node, "a list of whole numbers"))
+    }
+
     /// Texts by key.
     pub fn text_map(&self, name: &str) -> BTreeMap<String, String> {
+        self.map_of(name, "text", |tree| tree.to_text())
+    }
+
+    /// Lists of texts by key.
+    pub fn texts_map(&self, name: &str) -> BTreeMap<String, Vec<String>> {
+        self.map_of(name, "a list of texts", |tree| match tree {
+            Tree::List(items) => items.iter().map(|item| item.tree.to_text()).collect(),
+            _ => None,
+        })
+    }
+
+    fn map_of<T>(
+        &self,
+        name: &str,
+        wanted: &str,
+        read: impl Fn(&Tree<'_>) -> Option<T>,
+    ) -> BTreeMap<String, T> {
         let mut map = BTreeMap::new();
         for entry in self.members(name) {
             let key = &entry.key.text;
-            let Some(text) = entry.value.tree.to_text() else {
-                let message = format!("expected text, found {}", entry.value.tree.kind());
+            let Some(value) = read(&entry.value.tree) else {
+                let message = format!("expected {wanted}, found {}", entry.value.tree.kind());
                 self.report.error(
                     self.at_member(name, entry),
                     format!("{} in `{}`: {message}", quoted(key), self.word(name)),
                 );
                 continue;
             };
-            if map.insert(key.clone(), text).is_some() {
+            if map.insert(key.clone().into_owned(), value).is_some() {
                 self.report.error(self.at_member(name, entry), format!("{} is given twice", quoted(key)));
             }
         }
@@ -122,7 +149,7 @@ impl Body<'_> {
         })
     }
 
-    fn members(&self, name: &str) -> &[Entry] {
+    fn members(&self, name: &str) -> &'t [Entry<'t>] {
         match self.get(name).map(|node| (node, &node.tree)) {
             None => &[],
             Some((_, Tree::Object(entries))) => entries,
@@ -130,14 +157,14 @@ impl Body<'_> {
         }
     }
 
-    fn at_member(&self, name: &str, entry: &Entry) -> At {
+    fn at_member(&self, name: &str, entry: &Entry<'_>) -> At {
         match self.syntax {
             Syntax::Hcl => entry.key.span.into(),
             Syntax::Json => self.at(name),
         }
     }
 
-    fn mistyped<T>(&self, name: &str, node: &Node, wanted: &str) -> Option<T> {
+    fn mistyped<T>(&self, name: &str, node: &Node<'_>, wanted: &str) -> Option<T> {
         let message = format!("`{}` must be {wanted}, found {}", self.word(name), node.tree.kind());
         self.report.error(self.at(name), message);
         None

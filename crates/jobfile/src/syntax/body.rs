@@ -50,7 +50,7 @@ impl Cursor<'_> {
         if text.is_empty() {
             return Err(self.unexpected("the name of an attribute or block"));
         }
-        let key = Name { text, span: self.span_from(start) };
+        let key = Name { text: text.into(), span: self.span_from(start) };
         self.skip_space()?;
         let kind = match self.rest().as_bytes() {
             [b'=', ..] => self.attribute()?,
@@ -65,7 +65,7 @@ impl Cursor<'_> {
         self.with_newlines(false, Self::expression).map(ItemKind::Attribute)
     }
 
-    fn block(&mut self, key: &Name) -> Parsed<ItemKind> {
+    fn block(&mut self, key: &Name<'_>) -> Parsed<ItemKind> {
         let start = self.at;
         let labels = self.labels()?;
         if !self.looking_at("{") {
@@ -85,7 +85,7 @@ impl Cursor<'_> {
         Ok(ItemKind::Block { labels, items, span: self.span_from(start) })
     }
 
-    fn labels(&mut self) -> Parsed<Vec<Name>> {
+    fn labels(&mut self) -> Parsed<Vec<Name<'static>>> {
         let mut labels = Vec::new();
         loop {
             self.skip_space()?;
@@ -97,11 +97,11 @@ impl Cursor<'_> {
             if self.at == start {
                 return Ok(labels);
             }
-            labels.push(Name { text, span: self.span_from(start) });
+            labels.push(Name { text: text.into(), span: self.span_from(start) });
         }
     }
 
-    fn line_end(&mut self, key: &Name) -> Parsed<()> {
+    fn line_end(&mut self, key: &Name<'_>) -> Parsed<()> {
         self.with_newlines(false, Self::skip_space)?;
         match self.peek() {
             None | Some('\n' | '}') => Ok(()),

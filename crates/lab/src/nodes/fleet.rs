@@ -2,142 +2,192 @@
 
 use std::{
     io,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    sync::{Arc, atomic::AtomicU32},
+    time::Duration,
 };
 
-use berth_api::agent::{DownFrame, Up, UpFrame, decode_frame, encode_frame};
+use berth_agent::Backoff;
+use berth_api::agent::{Down, DownFrame, decode_frame};
 use bytes::BytesMut;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
+    time::{sleep, timeout},
 };
 
 use super::{
     NodesConfig,
-    identity::{identity, mix, spec},
-    node::{Common, SimNode},
+    clock::Clock,
+    common::Common,
+    identity::{Purpose, seed_of},
+    node::{Break, SimNode},
+    timers::Due,
 };
+use crate::random::Random;
 
 /// Due things carried out before what they say is written.
 const DUE_BATCH_MAX: usize = 1024;
 /// Bytes of hellos gathered before they are written.
 const HELLO_BYTES: usize = 256 << 10;
+/// Bytes that wait to be written. Sessions bound what they say, so that only a stuck connection fills it.
+const OUT_BYTES_MAX: usize = 64 << 20;
+/// Room for what is read at a time: for a node, and for all of a connection.
+const READ_BYTES_NODE: usize = 4 << 10;
+const READ_BYTES_MAX: usize = 64 << 10;
+/// As long as an agent waits for a server to answer its dialing.
+const DIAL_MAX: Duration = Duration::from_secs(5);
+/// Waited when nothing is due.
+const LONG: Duration = Duration::from_secs(3600);
 
 /// Simulated nodes that share a connection.
 pub(super) struct Fleet {
-    config: NodesConfig,
-    /// The nodes' numbers among all, by place.
-    numbers: Vec<u32>,
     nodes: Vec<SimNode>,
     common: Common,
     clock: Clock,
-    out: BytesMut,
+    retry: Backoff,
+    random: Random,
+    /// Its only node's connection is to break.
+    broken: Option<Break>,
 }
 
 impl Fleet {
-    pub fn new(config: NodesConfig, numbers: impl Iterator<Item = u32>) -> Self {
-        let numbers: Vec<u32> = numbers.collect();
-        let nodes = (0..)
-            .zip(&numbers)
-            .map(|(place, number)| SimNode::new(place, mix(config.seed, u64::from(*number))));
-        let nodes = nodes.collect();
-        let (common, clock) = (Common::default(), Clock::start());
-        Self { config, numbers, nodes, common, clock, out: BytesMut::new() }
+    /// The nodes of these numbers. `open` counts the process's open sessions.
+    pub fn new(config: Arc<NodesConfig>, numbers: impl Iterator<Item = u32>, open: Arc<AtomicU32>) -> Self {
+        let nodes: Vec<_> =
+            (0..).zip(numbers).map(|(place, number)| SimNode::new(&config, number, place)).collect();
+        let first = nodes.first().map_or(0, SimNode::number);
+        let random = Random::new(seed_of(&config, first, Purpose::Retry));
+        let (common, clock) = (Common::new(config, open), Clock::start());
+        Self { nodes, common, clock, retry: Backoff::default(), random, broken: None }
     }
 
-    /// Opens all sessions on a new connection, and lives until it is lost.
-    pub async fn connect_and_live(&mut self) -> io::Result<()> {
-        let mut stream = TcpStream::connect(&self.config.server).await?;
-        stream.set_nodelay(true)?;
-        self.out.clear();
-        let mut input = BytesMut::with_capacity(64 << 10);
-        let lived = async {
-            self.say_hello(&mut stream).await?;
-            self.live(&mut stream, &mut input).await
+    /// Lives for ever: connected, or on the way to be so again.
+    pub async fn live(mut self) {
+        let now_ns = self.clock.now_ns();
+        self.nodes.iter_mut().for_each(|node| node.plan_troubles(now_ns, &mut self.common));
+        let mut told = false;
+        loop {
+            let server = self.common.config.server.clone();
+            let ended = match self.meanwhile(dial(&server)).await {
+                Ok(stream) => {
+                    told = false;
+                    self.converse(stream).await
+                }
+                Err(error) => Err(error),
+            };
+            // Once is enough until there has been a connection again.
+            if let Err(error) = ended
+                && !std::mem::replace(&mut told, true)
+            {
+                tracing::warn!(%server, %error, "simulated nodes have no connection, and dial again");
+            }
+            self.nodes.iter_mut().for_each(|node| node.disconnected(&self.common));
+            self.common.out.clear();
+            self.pause().await;
+        }
+    }
+
+    /// Until it is time to dial again.
+    async fn pause(&mut self) {
+        let Some(Break { lasts_ns, reboots }) = self.broken.take() else {
+            let pause = self.retry.next(self.random.next_u64());
+            return self.meanwhile(sleep(pause)).await;
         };
-        let ended = lived.await;
-        self.nodes.iter_mut().for_each(|node| node.session.disconnected());
-        ended
+        let lasts = Duration::from_nanos(lasts_ns);
+        if reboots {
+            // A machine that is off does nothing.
+            sleep(lasts).await;
+        } else {
+            self.meanwhile(sleep(lasts)).await;
+        }
+        let now_ns = self.clock.now_ns();
+        for node in &mut self.nodes {
+            if reboots {
+                node.reboot(now_ns, &mut self.common);
+            }
+            node.plan_break(now_ns, &mut self.common);
+        }
     }
 
-    async fn say_hello(&mut self, stream: &mut TcpStream) -> io::Result<()> {
-        for (place, number) in (0..).zip(&self.numbers) {
-            let (who, what) = (identity(&self.config, *number), spec(&self.config, *number));
-            let hello = self.nodes[place as usize].session.hello(&who, what);
-            put(&mut self.out, place, Up::Hello(hello));
-            if self.out.len() > HELLO_BYTES {
-                stream.write_all(&self.out).await?;
-                self.out.clear();
+    /// Does what is due until `work` is done.
+    async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                () = sleep(self.until_due()) => self.on_due(),
             }
         }
-        stream.write_all(&self.out).await?;
-        self.out.clear();
+    }
+
+    /// Opens all sessions on a new connection, and lives until it is lost, or broken on purpose.
+    async fn converse(&mut self, mut stream: TcpStream) -> io::Result<()> {
+        let (mut reader, mut writer) = stream.split();
+        let (mut input, mut greeted) = (BytesMut::new(), 0);
+        while self.broken.is_none() {
+            self.say_hellos(&mut greeted);
+            let due_in = self.until_due();
+            input.reserve((self.nodes.len() * READ_BYTES_NODE).min(READ_BYTES_MAX));
+            tokio::select! {
+                read = reader.read_buf(&mut input) => {
+                    if read? == 0 {
+                        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server hung up"));
+                    }
+                    self.on_input(&mut input)?;
+                }
+                written = writer.write_buf(&mut self.common.out), if !self.common.out.is_empty() => {
+                    written?;
+                }
+                () = sleep(due_in) => {}
+            }
+            self.on_due();
+            if self.common.out.len() > OUT_BYTES_MAX {
+                return Err(io::Error::other("the server reads nothing any more"));
+            }
+        }
         Ok(())
     }
 
-    async fn live(&mut self, stream: &mut TcpStream, input: &mut BytesMut) -> io::Result<()> {
-        let (mut reader, mut writer) = stream.split();
-        loop {
-            let due_in = self.common.timers.next_ns().map(|at_ns| self.clock.until(at_ns));
-            tokio::select! {
-                read = reader.read_buf(input) => {
-                    if read? == 0 {
-                        return Err(io::ErrorKind::UnexpectedEof.into());
-                    }
-                    self.on_input(input)?;
-                }
-                () = tokio::time::sleep(due_in.unwrap_or(Duration::from_secs(3600))) => {}
-            }
-            self.on_due();
-            if !self.out.is_empty() {
-                writer.write_all(&self.out).await?;
-                self.out.clear();
-            }
+    /// No more at a time than can be written: a hello says all there is about a node.
+    fn say_hellos(&mut self, greeted: &mut usize) {
+        while let Some(node) = self.nodes.get_mut(*greeted).filter(|_| self.common.out.len() < HELLO_BYTES) {
+            node.hello(&mut self.common);
+            *greeted += 1;
         }
     }
 
     fn on_input(&mut self, input: &mut BytesMut) -> io::Result<()> {
-        let Self { nodes, common, clock, out, .. } = self;
         while let Some(frame) = decode_frame::<DownFrame>(input).map_err(io::Error::other)? {
-            let (place, now_ns) = (frame.session, clock.now_ns());
-            if let (Some(node), Some(message)) = (nodes.get_mut(place as usize), frame.message) {
-                node.on_down(message, now_ns, common, &mut |up| put(out, place, up));
+            let (node, now_ns) = (self.nodes.get_mut(frame.session as usize), self.clock.now_ns());
+            if let (Some(node), Some(message)) = (node, frame.message) {
+                if !matches!(message, Down::Refused(_)) {
+                    self.retry.reset();
+                }
+                node.on_down(message, now_ns, &mut self.common);
             }
         }
         Ok(())
     }
 
+    fn until_due(&self) -> Duration {
+        self.common.timers.next_ns().map_or(LONG, |at_ns| self.clock.until(at_ns))
+    }
+
     fn on_due(&mut self) {
-        let Self { nodes, common, clock, out, .. } = self;
-        let now_ns = clock.now_ns();
+        let now_ns = self.clock.now_ns();
         for _ in 0..DUE_BATCH_MAX {
-            let Some((place, due)) = common.timers.pop(now_ns) else { return };
-            nodes[place as usize].on_due(due, now_ns, common, &mut |up| put(out, place, up));
+            let Some((at_ns, place, due)) = self.common.timers.pop(now_ns) else { return };
+            let node = &mut self.nodes[place as usize];
+            match due {
+                Due::Break => self.broken = node.take_break(),
+                due => node.on_due(at_ns, due, now_ns, &mut self.common),
+            }
         }
     }
 }
 
-fn put(out: &mut BytesMut, place: u32, up: Up) {
-    encode_frame(&UpFrame { session: place, message: Some(up) }, out);
-}
-
-/// Nanoseconds since the Unix epoch that never go back.
-struct Clock {
-    started: Instant,
-    started_ns: u64,
-}
-
-impl Clock {
-    fn start() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { started: Instant::now(), started_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX) }
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.started_ns + u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    fn until(&self, at_ns: u64) -> Duration {
-        Duration::from_nanos(at_ns.saturating_sub(self.now_ns()))
-    }
+async fn dial(server: &str) -> io::Result<TcpStream> {
+    let stream = timeout(DIAL_MAX, TcpStream::connect(server)).await??;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }

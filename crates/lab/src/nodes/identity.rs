@@ -2,53 +2,130 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::agent::{Identity, NodeSpec};
+use berth_api::agent::{AllocId, Identity, NodeSpec};
 
-use super::NodesConfig;
+use super::{NodesConfig, shape::Shape};
+use crate::random::mix;
 
-/// A number that looks random, from two others.
-pub(super) fn mix(seed: u64, number: u64) -> u64 {
-    let mut z =
-        seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The number from which a node's own follow; `purpose` keeps them apart.
+pub(super) fn seed_of(config: &NodesConfig, number: u32, purpose: Purpose) -> u64 {
+    mix(mix(config.seed, purpose as u64), u64::from(number))
 }
 
-/// How a node opens its session.
-pub(super) fn identity(config: &NodesConfig, number: u32) -> Identity {
-    let part = |salt: u64| mix(config.seed ^ salt, u64::from(number)).to_be_bytes();
-    let mut node_id = [0; 16];
-    node_id[..8].copy_from_slice(&part(1));
-    node_id[8..].copy_from_slice(&part(2));
+/// What randomness is for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Purpose {
+    Id,
+    Secret,
+    Shape,
+    Restarts,
+    Tasks,
+    Retry,
+    Flapping,
+    Silence,
+    Reboots,
+}
+
+fn node_id(config: &NodesConfig, number: u32) -> [u8; 16] {
+    let seed = seed_of(config, number, Purpose::Id);
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&mix(seed, 0).to_be_bytes());
+    id[8..].copy_from_slice(&mix(seed, 1).to_be_bytes());
+    id
+}
+
+/// The node's id as a UUID.
+pub(super) fn node_uuid(config: &NodesConfig, number: u32) -> String {
+    AllocId(node_id(config, number)).to_string()
+}
+
+/// How a node opens its session after so many starts of its machine.
+pub(super) fn identity(config: &NodesConfig, number: u32, boots: u32) -> Identity {
+    let seed = seed_of(config, number, Purpose::Secret);
     Identity {
-        node_id,
-        secret: [part(3), part(4), part(5), part(6)].concat(),
-        boot_id: "simulated".to_owned(),
+        node_id: node_id(config, number),
+        secret: (0..4).flat_map(|part| mix(seed, part).to_be_bytes()).collect(),
+        boot_id: format!("simulated-{number}-{boots}"),
     }
 }
 
-/// What it is.
+/// What it is, with the attributes that an agent finds out.
 pub(super) fn spec(config: &NodesConfig, number: u32) -> NodeSpec {
+    let shape = config.shapes.of(seed_of(config, 0, Purpose::Shape), number);
+    let host_ip = "127.0.0.1".to_owned();
     let name = format!("sim-{number}");
+    let bytes = |mb: u32| (u64::from(mb) << 20).to_string();
     let attributes = [
-        ("kernel.name", "linux"),
-        ("arch", "amd64"),
-        ("os.name", "simulated"),
-        ("driver.mock_driver", "1"),
-        ("unique.hostname", &name),
+        ("kernel.name", "linux".to_owned()),
+        ("arch", "amd64".to_owned()),
+        ("cpu.arch", "amd64".to_owned()),
+        ("cpu.numcores", (shape.cpu_mhz / 1_000).max(1).to_string()),
+        ("cpu.totalcompute", shape.cpu_mhz.to_string()),
+        ("memory.totalbytes", bytes(shape.memory_mb)),
+        ("os.name", "simulated".to_owned()),
+        ("unique.hostname", name.clone()),
+        ("unique.network.ip-address", host_ip.clone()),
+        ("unique.storage.bytesfree", bytes(shape.disk_mb)),
+        ("berth.version", VERSION.to_owned()),
+        ("driver.mock_driver", "1".to_owned()),
     ];
     NodeSpec {
+        name,
         datacenter: config.datacenter.clone(),
         node_pool: config.node_pool.clone(),
-        attributes: attributes.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
-        meta: BTreeMap::new(),
-        cpu_mhz: config.cpu_mhz,
-        memory_mb: config.memory_mb,
-        disk_mb: config.disk_mb,
-        host_ip: "127.0.0.1".to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        name,
+        node_class: if config.classes == 0 { String::new() } else { format!("c{}", number % config.classes) },
+        attributes: attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        meta: meta(config, number, &shape),
+        cpu_mhz: shape.cpu_mhz,
+        memory_mb: shape.memory_mb,
+        disk_mb: shape.disk_mb,
+        host_ip,
+        version: VERSION.to_owned(),
         ..NodeSpec::default()
+    }
+}
+
+fn meta(config: &NodesConfig, number: u32, shape: &Shape) -> BTreeMap<String, String> {
+    let mut meta = BTreeMap::new();
+    if let Some(rack) = number.checked_div(config.rack_size) {
+        meta.insert("rack".to_owned(), format!("r{rack}"));
+    }
+    if shape.gpus > 0 {
+        meta.insert("gpus".to_owned(), shape.gpus.to_string());
+        meta.insert("gpu_model".to_owned(), shape.gpu_model.clone());
+    }
+    meta
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_number_makes_the_same_node_in_every_process() {
+        let (all, part) = (NodesConfig::new("", 100), NodesConfig { first: 50, ..NodesConfig::new("", 50) });
+        assert_eq!(identity(&all, 70, 1), identity(&part, 70, 1));
+        assert_eq!(spec(&all, 70), spec(&part, 70));
+        let other = NodesConfig { seed: 2, ..all.clone() };
+        assert_ne!(identity(&all, 70, 1).node_id, identity(&other, 70, 1).node_id);
+        let ids: BTreeSet<_> = (0..1_000).map(|number| node_id(&all, number)).collect();
+        assert_eq!(ids.len(), 1_000);
+    }
+
+    #[test]
+    fn racks_and_classes_are_dealt() {
+        let config = NodesConfig { rack_size: 40, classes: 3, ..NodesConfig::new("", 100) };
+        let told = |number| {
+            let spec = spec(&config, number);
+            (spec.meta["rack"].clone(), spec.node_class)
+        };
+        assert_eq!(told(0), ("r0".into(), "c0".into()));
+        assert_eq!(told(79), ("r1".into(), "c1".into()));
+        let plain = spec(&NodesConfig { rack_size: 0, classes: 0, ..config.clone() }, 79);
+        assert!(plain.meta.is_empty() && plain.node_class.is_empty());
     }
 }

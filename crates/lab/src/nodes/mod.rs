@@ -1,80 +1,59 @@
-//! Simulated nodes: the agent's own life cycle and session, its mock driver played with timers, many of them on one
-//! connection. A server cannot tell them from real ones.
+//! Simulated nodes: the agent's own life cycle, session and mock driver, its timers played by one loop for many nodes on
+//! one connection. A server cannot tell them from real ones.
 
+mod behaviour;
+mod clock;
+mod common;
+mod config;
 mod fleet;
 mod identity;
+mod mock;
 mod node;
+mod setting;
+mod shape;
 mod timers;
 
-use std::{future::Future, io, time::Duration};
+use std::sync::{Arc, atomic::AtomicU32};
 
 use tokio::task::JoinSet;
 
+pub use behaviour::{Behaviour, Outages, TaskBehaviour};
+pub use config::NodesConfig;
 use fleet::Fleet;
+pub use setting::{SettingError, Span, share};
+pub use shape::{Shape, Shapes, Weighted};
 
-/// Waited before a lost connection is dialed again.
-const RETRY: Duration = Duration::from_millis(500);
+/// Nodes with a connection of their own that one process has: it has so many files open besides.
+const OWN_CONNECTIONS_MAX: usize = 10_000;
 
-/// Which nodes to simulate.
-#[derive(Debug, Clone)]
-pub struct NodesConfig {
-    /// Where agents connect, as `host:port`.
-    pub server: String,
-    /// How many nodes.
-    pub count: u32,
-    /// On how many connections.
-    pub connections: u32,
-    /// Makes ids, secrets and jitter: the same seed is the same nodes.
-    pub seed: u64,
-    /// MHz of each node.
-    pub cpu_mhz: u32,
-    /// MiB of each node.
-    pub memory_mb: u32,
-    /// MiB of each node.
-    pub disk_mb: u32,
-    /// The nodes' datacenter.
-    pub datacenter: String,
-    /// Their pool.
-    pub node_pool: String,
-}
-
-impl NodesConfig {
-    /// Nodes of a common shape: 4 GHz, 8 GiB, 100 GiB.
-    pub fn new(server: impl Into<String>, count: u32) -> Self {
-        Self {
-            server: server.into(),
-            count,
-            connections: 4,
-            seed: 1,
-            cpu_mhz: 4_000,
-            memory_mb: 8_192,
-            disk_mb: 102_400,
-            datacenter: "dc1".to_owned(),
-            node_pool: "default".to_owned(),
-        }
-    }
-}
-
-/// Simulates nodes until `shutdown` completes.
+/// Simulates nodes until `shutdown` completes. A server that is not there is dialed again.
 ///
 /// # Errors
-/// When the runtime's clock or sockets cannot be used; a server that is not there is dialed again.
-pub async fn run(config: NodesConfig, shutdown: impl Future<Output = ()>) -> io::Result<()> {
-    let connections = config.connections.clamp(1, config.count.max(1));
+/// When there are more nodes with connections of their own than a process should have.
+pub async fn run(config: NodesConfig, shutdown: impl Future<Output = ()>) -> Result<(), SettingError> {
     let mut fleets = JoinSet::new();
-    for connection in 0..connections {
-        let numbers = (connection..config.count).step_by(connections as usize);
-        let mut fleet = Fleet::new(config.clone(), numbers);
-        fleets.spawn(async move {
-            loop {
-                if let Err(error) = fleet.connect_and_live().await {
-                    tracing::warn!(%error, "simulated nodes lost their connection");
-                }
-                tokio::time::sleep(RETRY).await;
-            }
-        });
+    for fleet in fleets_of(Arc::new(config))? {
+        fleets.spawn(fleet.live());
     }
     shutdown.await;
     fleets.shutdown().await;
     Ok(())
+}
+
+fn fleets_of(config: Arc<NodesConfig>) -> Result<Vec<Fleet>, SettingError> {
+    let numbers = config.first..config.first.saturating_add(config.count);
+    let (own, shared): (Vec<_>, Vec<_>) = numbers.partition(|number| node::breaks(&config, *number));
+    if own.len() > OWN_CONNECTIONS_MAX {
+        return Err(SettingError(format!(
+            "{} nodes would flap or reboot, and each of them has its own connection: one process has at most \
+             {OWN_CONNECTIONS_MAX}; lower their shares, or start several processes with --first",
+            own.len()
+        )));
+    }
+    let open = Arc::new(AtomicU32::new(0));
+    let fleet = |numbers: Vec<u32>| Fleet::new(config.clone(), numbers.into_iter(), open.clone());
+    let connections = config.connections.max(1) as usize;
+    let dealt = (0..connections.min(shared.len()))
+        .map(|connection| shared.iter().copied().skip(connection).step_by(connections).collect());
+    Ok(dealt.chain(own.into_iter().map(|number| vec![number])).map(fleet).collect())
 }

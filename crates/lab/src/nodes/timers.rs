@@ -13,6 +13,17 @@ pub(super) enum Due {
     Step(TaskRef),
     /// A mock task that was asked to end has ended.
     Stopped(TaskRef),
+    /// A mock task that was killed is gone.
+    Killed(TaskRef),
+    /// It opens its session again.
+    Hello,
+    /// It falls silent.
+    Silence {
+        /// Nanoseconds.
+        lasts_ns: u64,
+    },
+    /// Its connection breaks.
+    Break,
 }
 
 /// All of them, the earliest first. What is no longer true is found out when it is due.
@@ -25,16 +36,22 @@ impl Timers {
         self.0.push(Reverse((at_ns, place, due)));
     }
 
+    /// How many there are.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// When the next thing is due.
     pub fn next_ns(&self) -> Option<u64> {
         self.0.peek().map(|Reverse((at_ns, _, _))| *at_ns)
     }
 
-    /// Takes what is due by now.
-    pub fn pop(&mut self, now_ns: u64) -> Option<(u32, Due)> {
+    /// Takes what is due by now: since when, whose, and what.
+    pub fn pop(&mut self, now_ns: u64) -> Option<(u64, u32, Due)> {
         if self.next_ns()? > now_ns {
             return None;
         }
-        self.0.pop().map(|Reverse((_, place, due))| (place, due))
+        self.0.pop().map(|Reverse(entry)| entry)
     }
 }

@@ -4,9 +4,13 @@ use std::{collections::BTreeMap, time::Duration};
 
 use minicbor::{Decode, Encode};
 
-use super::{ReschedulePolicy, RestartPolicy, Task};
+use super::{
+    Disconnect, JobType, Kept, Migrate, ReschedulePolicy, RestartPolicy, Scaling, Service, Task, Update, Volume,
+};
 use crate::{
-    constraint::{Constraint, Spread},
+    constraint::{Affinity, Constraint, Spread},
+    device::DeviceAsk,
+    node::Node,
     resources::Resources,
 };
 
@@ -47,19 +51,90 @@ pub struct Group {
     /// At least one.
     #[n(10)]
     pub tasks: Vec<Task>,
+    /// In addition to the job's.
+    #[n(11)]
+    pub affinities: Vec<Affinity>,
+    /// How a new version replaces it; none for at once.
+    #[n(20)]
+    pub update: Option<Box<Update>>,
+    /// How it leaves a node that is drained; none for the default.
+    #[n(21)]
+    pub migrate: Option<Box<Migrate>>,
+    /// What happens when its node goes silent; none for the default.
+    #[n(22)]
+    pub disconnect: Option<Box<Disconnect>>,
+    /// Under which names others find it.
+    #[n(23)]
+    pub services: Vec<Service>,
+    /// What its tasks may mount.
+    #[n(24)]
+    pub volumes: Vec<Volume>,
+    /// Bounds of its count.
+    #[n(25)]
+    pub scaling: Option<Box<Scaling>>,
+    /// Its allocations are ended after that; none for never.
+    #[n(26)]
+    #[cbor(with = "crate::codec::duration_option")]
+    pub max_run_duration: Option<Duration>,
+    /// `Consul`, and what came before [`Self::disconnect`].
+    #[n(27)]
+    pub kept: Kept,
 }
 
 impl Group {
-    /// What one allocation of the group holds on its node.
+    /// One of a group without tasks, with the defaults of job files.
+    pub fn new(name: impl Into<String>, job_type: JobType) -> Self {
+        Self {
+            name: name.into(),
+            count: 1,
+            constraints: Vec::new(),
+            spreads: Vec::new(),
+            restart: RestartPolicy::default_for(job_type),
+            reschedule: ReschedulePolicy::default_for(job_type),
+            disk: EphemeralDisk::default(),
+            networks: Vec::new(),
+            meta: BTreeMap::new(),
+            shutdown_delay: Duration::ZERO,
+            tasks: Vec::new(),
+            affinities: Vec::new(),
+            update: None,
+            migrate: None,
+            disconnect: None,
+            services: Vec::new(),
+            volumes: Vec::new(),
+            scaling: None,
+            max_run_duration: None,
+            kept: Kept::new(),
+        }
+    }
+
+    /// What one allocation of the group holds on any node; the cpu of whole cores comes on top, see
+    /// [`Self::resources_on`].
     pub fn resources(&self) -> Resources {
         let disk = Resources { disk_mb: self.disk.size_mb, ..Resources::ZERO };
         self.tasks.iter().fold(disk, |sum, task| {
             sum.plus(Resources {
-                cpu_mhz: task.resources.cpu_mhz,
+                cpu_mhz: if task.resources.cores == 0 { task.resources.cpu_mhz } else { 0 },
                 memory_mb: task.resources.memory_mb,
                 disk_mb: 0,
             })
         })
+    }
+
+    /// What one allocation of the group holds on this node.
+    pub fn resources_on(&self, node: &Node) -> Resources {
+        let cpu_mhz = self.cores().saturating_mul(node.core_mhz());
+        self.resources().plus(Resources { cpu_mhz, ..Resources::ZERO })
+    }
+
+    /// Cores that one allocation has for itself alone.
+    pub fn cores(&self) -> u32 {
+        self.tasks.iter().fold(0, |sum, task| sum.saturating_add(task.resources.cores))
+    }
+
+    /// What its tasks ask of devices, in order of declaration.
+    pub fn devices(&self) -> impl Iterator<Item = &DeviceAsk> + Clone {
+        self.tasks.iter().flat_map(|task| &task.resources.devices)
     }
 
     /// All ports that one allocation needs, in order of declaration.
@@ -89,18 +164,24 @@ impl Default for EphemeralDisk {
 }
 
 /// The ports that a group asks for.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+#[derive(Debug, Clone, PartialEq, Default, Encode, Decode)]
 pub struct Network {
-    /// `host` or `none`; empty means host.
+    /// `host`, `bridge`, `none` or `cni/NAME`; empty means host.
     #[n(0)]
     pub mode: String,
     /// By label.
     #[n(1)]
     pub ports: Vec<Port>,
+    /// The name that its tasks see as their host's; empty for the node's.
+    #[n(2)]
+    pub hostname: String,
+    /// `DNS`, `CNI`, and what a node's own network would say.
+    #[n(3)]
+    pub kept: Kept,
 }
 
 /// One port of an allocation.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 pub struct Port {
     /// Names the port in the job and in the task's environment.
     #[n(0)]
@@ -111,4 +192,10 @@ pub struct Port {
     /// The port inside the task's network; 0 for the same as on the host.
     #[n(2)]
     pub to: u16,
+    /// The node's network that it is taken from; empty or `default` for the first.
+    #[n(3)]
+    pub host_network: String,
+    /// Others may have the same fixed port.
+    #[n(4)]
+    pub ignore_collision: bool,
 }

@@ -1,21 +1,35 @@
 //! A job: what its owner wishes to run, as groups of tasks.
 
+mod files;
 mod group;
+mod launch;
 mod policy;
+mod role;
+mod service;
 mod task;
+mod update;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use minicbor::{Decode, Encode};
 
 use crate::{
-    constraint::{Constraint, Spread},
+    constraint::{Affinity, Constraint, Spread},
     ids::JobKey,
+    value::Value,
 };
 
+pub use files::{Artifact, ChangeMode, ChangeScript, Template, Volume, VolumeMount, Wait};
 pub use group::{EphemeralDisk, Group, Network, Port};
+pub use launch::{Parameterized, PayloadRule, Periodic};
 pub use policy::{Backoff, ReschedulePolicy, RestartMode, RestartPolicy};
+pub use role::{Hook, IDENTITY_DEFAULT, Identity, Lifecycle, Scaling};
+pub use service::{Check, CheckKind, CheckRestart, Service};
 pub use task::{LogConfig, Task, TaskResources};
+pub use update::{Disconnect, HealthCheck, Migrate, Reconcile, Update};
+
+/// Settings that nothing here acts upon, kept for those who read the job, by their names in Nomad's JSON.
+pub type Kept = BTreeMap<String, Value>;
 
 /// Versions of a job that are kept, the current one included.
 pub const JOB_VERSIONS_MAX: usize = 6;
@@ -111,12 +125,81 @@ pub struct Job {
     /// Whether its owner wishes it stopped.
     #[n(12)]
     pub stop: bool,
+    /// Apply to every group.
+    #[n(13)]
+    pub affinities: Vec<Affinity>,
+    /// Runs at set times, as jobs of its own.
+    #[n(20)]
+    pub periodic: Option<Box<Periodic>>,
+    /// Runs when dispatched, as jobs of its own.
+    #[n(21)]
+    pub parameterized: Option<Box<Parameterized>>,
+    /// The id of the job that this one is a run of; empty for none.
+    #[n(22)]
+    pub parent_id: String,
+    /// Whether it is a dispatch of its parent.
+    #[n(23)]
+    pub dispatched: bool,
+    /// What the dispatch carries.
+    #[n(24)]
+    #[cbor(with = "minicbor::bytes")]
+    pub payload: Vec<u8>,
+    /// The default of its groups.
+    #[n(25)]
+    pub update: Option<Box<Update>>,
+    /// The default of its groups.
+    #[n(26)]
+    pub migrate: Option<Box<Migrate>>,
+    /// The default of its groups.
+    #[n(27)]
+    pub reschedule: Option<Box<ReschedulePolicy>>,
+    /// `UI`, `Multiregion`, ...
+    #[n(28)]
+    pub kept: Kept,
 }
 
 impl Job {
+    /// A job without groups, with the defaults of job files.
+    pub fn new(key: JobKey, job_type: JobType) -> Self {
+        Self {
+            name: key.id.to_string(),
+            key,
+            region: "global".to_owned(),
+            job_type,
+            priority: PRIORITY_DEFAULT,
+            all_at_once: false,
+            datacenters: vec!["*".to_owned()],
+            node_pool: "default".to_owned(),
+            meta: BTreeMap::new(),
+            constraints: Vec::new(),
+            spreads: Vec::new(),
+            groups: Vec::new(),
+            stop: false,
+            affinities: Vec::new(),
+            periodic: None,
+            parameterized: None,
+            parent_id: String::new(),
+            dispatched: false,
+            payload: Vec::new(),
+            update: None,
+            migrate: None,
+            reschedule: None,
+            kept: Kept::new(),
+        }
+    }
+
+    /// Whether it only makes jobs, at set times or when dispatched, and has no allocations of its own.
+    pub fn only_launches(&self) -> bool {
+        self.periodic.is_some() || self.parameterized.is_some() && !self.dispatched
+    }
+
     /// The group of that name and its position.
     pub fn group(&self, name: &str) -> Option<(u16, &Group)> {
         let at = self.groups.iter().position(|g| g.name == name)?;
         Some((u16::try_from(at).ok()?, &self.groups[at]))
     }
+}
+
+const fn seconds(s: u64) -> Duration {
+    Duration::from_secs(s)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use minicbor::{Decode, Encode};
 
-use super::JobType;
+use super::{JobType, seconds};
 
 /// What the agent does once a task has used up its attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
@@ -35,6 +35,9 @@ pub struct RestartPolicy {
     /// Once attempts are used up.
     #[n(3)]
     pub mode: RestartMode,
+    /// Render the task's templates anew.
+    #[n(4)]
+    pub render_templates: bool,
 }
 
 /// How the delay between two tries grows.
@@ -78,15 +81,17 @@ pub struct ReschedulePolicy {
     pub unlimited: bool,
 }
 
-const fn seconds(s: u64) -> Duration {
-    Duration::from_secs(s)
-}
-
 impl RestartPolicy {
     /// Nomad's default for a type of job.
     pub fn default_for(job_type: JobType) -> Self {
         let (attempts, interval) = if job_type.runs_to_completion() { (3, 24 * 3600) } else { (2, 30 * 60) };
-        Self { attempts, interval: seconds(interval), delay: seconds(15), mode: RestartMode::Fail }
+        Self {
+            attempts,
+            interval: seconds(interval),
+            delay: seconds(15),
+            mode: RestartMode::Fail,
+            render_templates: false,
+        }
     }
 }
 

@@ -4,8 +4,14 @@ use std::{collections::BTreeMap, time::Duration};
 
 use minicbor::{Decode, Encode};
 
-use super::RestartPolicy;
-use crate::{constraint::Constraint, value::Value};
+use super::{
+    Artifact, Identity, JobType, Kept, Lifecycle, RestartPolicy, Scaling, Service, Template, VolumeMount, seconds,
+};
+use crate::{
+    constraint::{Affinity, Constraint},
+    device::DeviceAsk,
+    value::Value,
+};
 
 /// One process or container, and how its driver starts it.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -54,10 +60,75 @@ pub struct Task {
     #[n(13)]
     #[cbor(with = "crate::codec::duration")]
     pub shutdown_delay: Duration,
+    /// In addition to the group's.
+    #[n(14)]
+    pub affinities: Vec<Affinity>,
+    /// When it runs; none for a main task.
+    #[n(20)]
+    pub lifecycle: Option<Lifecycle>,
+    /// Downloaded before it starts.
+    #[n(21)]
+    pub artifacts: Vec<Artifact>,
+    /// Rendered before it starts.
+    #[n(22)]
+    pub templates: Vec<Template>,
+    /// Where it sees volumes of the group.
+    #[n(23)]
+    pub volume_mounts: Vec<VolumeMount>,
+    /// The file that gets what a dispatch carries, below the task's directory; empty for none.
+    #[n(24)]
+    pub dispatch_payload: String,
+    /// Under which names others find it.
+    #[n(25)]
+    pub services: Vec<Service>,
+    /// Whom it can say it is.
+    #[n(26)]
+    pub identities: Vec<Identity>,
+    /// Bounds of its resources.
+    #[n(27)]
+    pub scaling: Vec<Scaling>,
+    /// `Vault`, `Consul`, `Secrets`, `Actions`, `Schedule`, ...
+    #[n(28)]
+    pub kept: Kept,
+}
+
+/// Between the kill signal and SIGKILL, unless the task says.
+const KILL_TIMEOUT: Duration = seconds(5);
+
+impl Task {
+    /// A task with the defaults of job files.
+    pub fn new(name: impl Into<String>, driver: impl Into<String>, job_type: JobType) -> Self {
+        Self {
+            name: name.into(),
+            driver: driver.into(),
+            config: BTreeMap::new(),
+            user: String::new(),
+            env: BTreeMap::new(),
+            constraints: Vec::new(),
+            resources: TaskResources::default(),
+            restart: RestartPolicy::default_for(job_type),
+            meta: BTreeMap::new(),
+            kill_timeout: KILL_TIMEOUT,
+            kill_signal: String::new(),
+            logs: LogConfig::default(),
+            leader: false,
+            shutdown_delay: Duration::ZERO,
+            affinities: Vec::new(),
+            lifecycle: None,
+            artifacts: Vec::new(),
+            templates: Vec::new(),
+            volume_mounts: Vec::new(),
+            dispatch_payload: String::new(),
+            services: Vec::new(),
+            identities: Vec::new(),
+            scaling: Vec::new(),
+            kept: Kept::new(),
+        }
+    }
 }
 
 /// What one task holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct TaskResources {
     /// MHz; 100 when not given.
     #[n(0)]
@@ -65,11 +136,23 @@ pub struct TaskResources {
     /// MiB; 300 when not given.
     #[n(1)]
     pub memory_mb: u32,
+    /// Processor cores for it alone, in place of `cpu_mhz`; 0 for none.
+    #[n(2)]
+    pub cores: u32,
+    /// MiB that it may use when its node has them to spare; 0 for no more than `memory_mb`.
+    #[n(3)]
+    pub memory_max_mb: u32,
+    /// Devices of the node, as GPUs.
+    #[n(4)]
+    pub devices: Vec<DeviceAsk>,
+    /// `NUMA`, `SecretsMB`, and what groups say today.
+    #[n(20)]
+    pub kept: Kept,
 }
 
 impl Default for TaskResources {
     fn default() -> Self {
-        Self { cpu_mhz: 100, memory_mb: 300 }
+        Self { cpu_mhz: 100, memory_mb: 300, cores: 0, memory_max_mb: 0, devices: Vec::new(), kept: Kept::new() }
     }
 }
 

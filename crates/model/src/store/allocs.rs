@@ -1,6 +1,6 @@
 //! The table of allocations: sixty-odd bytes of each that every decision reads, and the rest apart.
 
-use std::sync::Arc;
+use std::{ops::RangeBounds, sync::Arc};
 
 use imbl::OrdMap;
 use minicbor::{Decode, Encode};
@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     alloc::{ClientStatus, DesiredStatus, StopReason, TaskResult},
+    device::DeviceGrant,
     ids::{AllocId, EvalId, Index},
     resources::Resources,
     time::Timestamp,
@@ -108,6 +109,12 @@ pub struct AllocExtra {
     /// How its tasks ended, in the order in which its group declares them.
     #[n(7)]
     pub results: Vec<TaskResult>,
+    /// Devices, in the order in which its group's tasks ask for them.
+    #[n(8)]
+    pub devices: Vec<DeviceGrant>,
+    /// Ids of its processor cores, in the order in which its group's tasks ask for them.
+    #[n(9)]
+    pub cores: Vec<u16>,
 }
 
 /// An allocation as written to a snapshot: slots are told by what they point to.
@@ -168,9 +175,9 @@ impl Allocs {
         self.by_id.get(&id).copied()
     }
 
-    /// The allocations whose ids start with `from` or come after it, by id.
-    pub fn from_id(&self, from: AllocId) -> impl Iterator<Item = (AllocId, AllocSlot)> {
-        self.by_id.range(from..).map(|(id, slot)| (*id, *slot))
+    /// The allocations whose ids are in a range, by id.
+    pub fn range(&self, ids: impl RangeBounds<AllocId>) -> impl DoubleEndedIterator<Item = (AllocId, AllocSlot)> {
+        self.by_id.range(ids).map(|(id, slot)| (*id, *slot))
     }
 
     /// What decisions read.
@@ -239,6 +246,13 @@ impl Allocs {
         self.by_id.remove(&row.id);
         self.modify_index = index;
         Some(row)
+    }
+}
+
+impl AllocExtra {
+    /// Whether it holds devices or cores.
+    pub fn has_devices(&self) -> bool {
+        !self.devices.is_empty() || !self.cores.is_empty()
     }
 }
 

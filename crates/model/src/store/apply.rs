@@ -1,8 +1,12 @@
 //! `apply`: the one way in which the replicated state changes. Pure and deterministic, no clock, no randomness.
 
+mod scale;
+mod scheduling;
+mod tenants;
+
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::{AllocDetail, AllocRow, AllocSlot, JobSlot, NodeSlot, Store};
+use super::{AllocDetail, AllocExtra, AllocRow, AllocSlot, JobSlot, NodeSlot, Store};
 use crate::{
     alloc::{AllocEnd, ClientStatus, DesiredStatus, Placement, Stop, StopReason},
     command::{
@@ -45,6 +49,12 @@ impl Store {
             Command::EndAllocs(ends) => ends.into_iter().for_each(|end| self.end_alloc(end, events)),
             Command::StopAlloc(id, eval) => self.stop_alloc_by_request(id, *eval, events)?,
             Command::SetEvalStatus(id, status, why) => self.set_eval_status(id, status, why, events)?,
+            Command::ScaleJob(scale) => self.scale_job(*scale, events)?,
+            Command::SetSchedulerConfig(set) => self.set_scheduler_config(*set, events)?,
+            Command::PutNamespace(namespace) => self.put_namespace(*namespace, events)?,
+            Command::DeleteNamespace(name) => self.delete_namespace(&name, events)?,
+            Command::PutQuota(quota) => self.put_quota(*quota, events)?,
+            Command::DeleteQuota(name) => self.delete_quota(&name, events)?,
             Command::Collect(collect) => self.collect(&collect, events),
         }
         Ok(())
@@ -96,12 +106,19 @@ impl Store {
         if let Some(expected) = only_if.filter(|expected| *expected != current) {
             return Err(Refusal::JobChanged { job: job.key.clone(), expected, current });
         }
-        let slot = self.jobs.register(job.clone(), self.index, self.at);
+        if self.namespaces.find(&job.key.namespace).is_none() {
+            return Err(Refusal::NoNamespace(job.key.namespace.to_string()));
+        }
+        self.register_version(job.clone(), events);
+        self.create_eval(eval_of(eval, &job, Trigger::JobRegister), events);
+        Ok(())
+    }
+
+    fn register_version(&mut self, job: Arc<Job>, events: &mut Vec<Event>) {
+        let slot = self.jobs.register(job, self.index, self.at);
         let live = self.live_versions(slot);
         self.jobs.drop_versions(slot, |version| live.contains(&version));
         events.push(Event::JobRegistered(slot));
-        self.create_eval(eval_of(eval, &job, Trigger::JobRegister), events);
-        Ok(())
     }
 
     fn live_versions(&self, job: JobSlot) -> BTreeSet<u64> {
@@ -258,9 +275,10 @@ impl Store {
         if self.allocs.find(placement.id).is_some() {
             return;
         }
-        let held = group.resources();
+        let held = self.nodes.detail(node).map_or(Resources::ZERO, |detail| group.resources_on(&detail.node));
         let after = self.promise_room(node, placement.id, &placement.after, held);
         let promised = after.iter().fold(Resources::ZERO, |sum, (_, part)| sum.plus(*part));
+        let charge = self.tenant_charge(&version.key, group, held, &after);
         let inherited = self.ports_of(&after);
         let fresh: Vec<u16> = placement.ports.iter().copied().filter(|p| !inherited.contains(p)).collect();
         let row = AllocRow {
@@ -277,14 +295,18 @@ impl Store {
             modify_index: self.index,
         };
         let mut detail = AllocDetail { eval, created_at: self.at, modified_at: self.at, extra: None };
-        let Placement { id, ports, previous, reschedules, .. } = placement;
-        if !ports.is_empty() || !after.is_empty() || previous.is_some() || !reschedules.is_empty() {
-            let extra = detail.extra_mut();
-            (extra.ports, extra.after, extra.previous, extra.reschedules) =
-                (ports, after, previous, reschedules);
+        let Placement { id, ports, previous, reschedules, devices, cores, .. } = placement;
+        let extra = AllocExtra { ports, after, previous, reschedules, devices, cores, ..AllocExtra::default() };
+        let has_devices = extra.has_devices();
+        if extra != AllocExtra::default() {
+            detail.extra = Some(Arc::new(extra));
         }
         let slot = self.allocs.insert(row, detail);
         self.nodes.hold(node, slot, held.minus(promised), &fresh);
+        if has_devices {
+            self.count_devices(node);
+        }
+        self.charge_tenant(job, &charge);
         self.jobs.alloc_placed(job, slot, &group.name, self.index);
         if let Some(replaced) = previous.and_then(|previous| self.allocs.find(previous)) {
             self.allocs.update(replaced, self.index, self.at, |_, detail| detail.extra_mut().next = Some(id));
@@ -374,6 +396,8 @@ impl Store {
         // Ports that a successor was promised are its own already: they are not free.
         let kept = self.successor_ports(row.node, row.id);
         let ports: Vec<u16> = extra.ports.iter().copied().filter(|p| !kept.contains(p)).collect();
+        let released = self.tenant_release(slot);
+        self.discharge_tenant(row.job, &released);
         self.nodes.release(row.node, slot, freed, &ports);
         for (id, part) in &extra.after {
             self.take_promise_back(*id, *part);
@@ -385,6 +409,9 @@ impl Store {
                 detail.extra_mut().results = end.tasks;
             }
         });
+        if extra.has_devices() {
+            self.count_devices(row.node);
+        }
         let group = self.jobs.row(row.job).and_then(|job| job.version(row.job_version));
         let group = group.and_then(|v| v.job.groups.get(usize::from(row.group))).map(|g| g.name.clone());
         self.jobs.alloc_ended(row.job, &group.unwrap_or_default(), status, self.index);

@@ -1,6 +1,6 @@
 //! The table of evaluations.
 
-use std::sync::Arc;
+use std::{ops::RangeBounds, sync::Arc};
 
 use imbl::OrdMap;
 
@@ -55,9 +55,9 @@ impl Evals {
         self.rows.get(slot)
     }
 
-    /// The evaluations whose ids start with `from` or come after it, by id.
-    pub fn from_id(&self, from: EvalId) -> impl Iterator<Item = &Arc<Eval>> {
-        self.by_id.range(from..).filter_map(|(_, slot)| self.rows.get(*slot))
+    /// The evaluations whose ids are in a range, by id.
+    pub fn range(&self, ids: impl RangeBounds<EvalId>) -> impl DoubleEndedIterator<Item = &Arc<Eval>> {
+        self.by_id.range(ids).filter_map(|(_, slot)| self.rows.get(*slot))
     }
 
     /// All evaluations, by slot.

@@ -1,6 +1,6 @@
 //! The table of jobs: their wishes, the last versions, and counts that are kept in step with their allocations.
 
-use std::sync::Arc;
+use std::{ops::RangeBounds, sync::Arc};
 
 use imbl::OrdMap;
 use minicbor::{Decode, Encode};
@@ -15,6 +15,7 @@ use crate::{
     alloc::ClientStatus,
     ids::{Index, JobKey},
     job::{JOB_VERSIONS_MAX, Job},
+    scaling::{SCALING_EVENTS_MAX, ScalingEvent},
     time::Timestamp,
 };
 
@@ -46,7 +47,7 @@ pub struct JobVersion {
 pub enum JobStatus {
     /// Nothing lives, something is to come.
     Pending,
-    /// Something lives.
+    /// Something lives, or it waits for its time to make another job.
     Running,
     /// Nothing lives and nothing is to come.
     Dead,
@@ -99,6 +100,8 @@ pub struct JobRow {
     pub open_evals: u32,
     /// By group, present and past.
     pub counts: Arc<Vec<GroupCounts>>,
+    /// The last changes of its groups' counts, newest first; none for none.
+    pub scalings: Option<Arc<Vec<ScalingEvent>>>,
     /// The first registration.
     pub create_index: Index,
     /// The last change of the job or of its status.
@@ -127,7 +130,8 @@ impl JobRow {
 
     /// Whether anything of it lives or is still to come.
     pub fn status(&self) -> JobStatus {
-        if self.live > 0 {
+        let waits_to_launch = self.job().only_launches() && !self.job().stop;
+        if self.live > 0 || waits_to_launch {
             JobStatus::Running
         } else if self.open_evals > 0 {
             JobStatus::Pending
@@ -158,6 +162,9 @@ pub(super) struct JobRecord {
     /// Group, complete, failed, lost, queued: counts outlive the allocations they count.
     #[n(7)]
     pub counts: Vec<(String, u32, u32, u32, u32)>,
+    #[n(8)]
+    #[cbor(with = "crate::codec::shared")]
+    pub scalings: Arc<Vec<ScalingEvent>>,
 }
 
 /// All jobs.
@@ -196,9 +203,9 @@ impl Jobs {
         self.rows.get(slot)
     }
 
-    /// All jobs from `from` on, by namespace and id.
-    pub fn from_key(&self, from: JobKey) -> impl Iterator<Item = (&JobKey, JobSlot)> {
-        self.by_key.range(from..).map(|(key, slot)| (key, *slot))
+    /// The jobs whose keys are in a range, by namespace and id.
+    pub fn range(&self, keys: impl RangeBounds<JobKey>) -> impl DoubleEndedIterator<Item = (&JobKey, JobSlot)> {
+        self.by_key.range(keys).map(|(key, slot)| (key, *slot))
     }
 
     /// All jobs, by namespace and id.
@@ -235,6 +242,7 @@ impl Jobs {
             modify_index: row.modify_index,
             allocs_index: row.allocs_index,
             evals_index: row.evals_index,
+            scalings: row.scalings.clone().unwrap_or_default(),
             counts: counts.map(|c| (c.group.clone(), c.complete, c.failed, c.lost, c.queued)).collect(),
         })
     }
@@ -257,6 +265,7 @@ impl Jobs {
             live: 0,
             open_evals: 0,
             counts: Arc::new(counts.collect()),
+            scalings: (!record.scalings.is_empty()).then_some(record.scalings),
             create_index: record.create_index,
             modify_index: record.modify_index,
             allocs_index: record.allocs_index,
@@ -278,6 +287,7 @@ impl Jobs {
                 counts: first.job.groups.iter().map(|g| (g.name.clone(), 0, 0, 0, 0)).collect(),
                 versions: Arc::new(vec![first]),
                 purge: false,
+                scalings: Arc::default(),
                 create_index: index,
                 modify_index: index,
                 allocs_index: Index::default(),
@@ -326,6 +336,20 @@ impl Jobs {
         row.modify_index = index;
         self.digest.add(wishes_hash(row));
         self.modify_index = index;
+    }
+
+    /// Keeps a scaling event, and forgets the oldest one of its group when there are too many.
+    pub(super) fn scaled(&mut self, slot: JobSlot, event: ScalingEvent) {
+        let Some(row) = self.rows.get_mut(slot) else { return };
+        self.digest.remove(wishes_hash(row));
+        let kept = Arc::make_mut(row.scalings.get_or_insert_default());
+        kept.insert(0, event);
+        let group = kept[0].group.clone();
+        let oldest = kept.iter().enumerate().filter(|(_, kept)| kept.group == group).nth(SCALING_EVENTS_MAX);
+        if let Some((oldest, _)) = oldest {
+            kept.remove(oldest);
+        }
+        self.digest.add(wishes_hash(row));
     }
 
     /// Changes what is counted of a job; a change of its status moves its index.
@@ -445,7 +469,8 @@ impl Jobs {
 fn wishes_hash(row: &JobRow) -> u128 {
     let newest = row.current();
     let kept: Vec<u64> = row.versions.iter().map(|v| v.version).collect();
-    let indexes = (newest.index, row.create_index, row.modify_index);
+    let scaled = row.scalings.as_ref().and_then(|events| events.first()).map(|event| event.index);
+    let indexes = (newest.index, row.create_index, row.modify_index, scaled);
     hash_encoded(b'j', &(&row.key, newest.job.stop, row.purge, kept, indexes))
 }
 

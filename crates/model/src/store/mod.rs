@@ -2,20 +2,25 @@
 
 mod allocs;
 mod apply;
+mod devices;
 mod digest;
 mod evals;
 mod jobs;
+mod namespaces;
 mod nodes;
 mod page_tree;
 mod postings;
+mod quotas;
 mod slab;
 pub mod snapshot;
 
 pub use allocs::{AllocDetail, AllocExtra, AllocRow, AllocSlot, Allocs};
 pub use evals::{EvalSlot, Evals};
 pub use jobs::{GroupCounts, JobRow, JobSlot, JobStatus, JobVersion, Jobs};
+pub use namespaces::{NamespaceRow, NamespaceSlot, Namespaces};
 pub use nodes::{NodeDetail, NodeRow, NodeSlot, Nodes};
 pub use page_tree::PageTree;
+pub use quotas::{QuotaRow, Quotas};
 pub use slab::Slot;
 
 use std::sync::Arc;
@@ -23,6 +28,7 @@ use std::sync::Arc;
 use crate::{
     ids::{AllocId, EvalId, Index, JobKey, NodeId},
     job::{Group, Job},
+    scheduling::SchedulerConfig,
     time::Timestamp,
 };
 
@@ -36,6 +42,9 @@ pub struct Store {
     jobs: Jobs,
     allocs: Allocs,
     evals: Evals,
+    namespaces: Namespaces,
+    quotas: Quotas,
+    scheduler_config: Arc<SchedulerConfig>,
 }
 
 impl Store {
@@ -74,6 +83,21 @@ impl Store {
         &self.evals
     }
 
+    /// All namespaces.
+    pub fn namespaces(&self) -> &Namespaces {
+        &self.namespaces
+    }
+
+    /// All quotas.
+    pub fn quotas(&self) -> &Quotas {
+        &self.quotas
+    }
+
+    /// How the cluster places, as operators set it.
+    pub fn scheduler_config(&self) -> &Arc<SchedulerConfig> {
+        &self.scheduler_config
+    }
+
     /// A job by its key.
     pub fn job(&self, key: &JobKey) -> Option<&JobRow> {
         self.jobs.row(self.jobs.find(key)?)
@@ -109,7 +133,10 @@ impl Store {
             self.jobs.digest(),
             self.allocs.digest(),
             self.evals.digest(),
+            self.namespaces.digest(),
+            self.quotas.digest(),
             self.granted.0.into(),
+            digest::hash_encoded(b'c', &*self.scheduler_config),
         ];
         tables.into_iter().fold(u128::from(self.index.0), |sum, table| sum.rotate_left(17) ^ table)
     }
@@ -120,5 +147,6 @@ impl Store {
             + self.jobs.copied_bytes()
             + self.allocs.copied_bytes()
             + self.evals.copied_bytes()
+            + self.namespaces.copied_bytes()
     }
 }

@@ -1,6 +1,6 @@
 //! The table of nodes: what is asked on every placement apart from what is asked by people.
 
-use std::sync::Arc;
+use std::{ops::RangeBounds, sync::Arc};
 
 use imbl::OrdMap;
 use minicbor::{Decode, Encode};
@@ -12,6 +12,7 @@ use super::{
     slab::{Slab, slot},
 };
 use crate::{
+    device::DevicesHeld,
     ids::{Index, NodeId},
     node::{Node, NodeStatus},
     resources::Resources,
@@ -68,6 +69,8 @@ pub struct NodeDetail {
     pub node: Arc<Node>,
     /// Ports held by allocations that have not ended, ascending.
     pub ports: Arc<Vec<u16>>,
+    /// Devices and cores held by allocations that have not ended, promised ones counted once.
+    pub devices: Arc<DevicesHeld>,
     /// When its status last changed.
     pub status_at: Timestamp,
 }
@@ -130,9 +133,9 @@ impl Nodes {
         self.by_id.get(&id).copied()
     }
 
-    /// The nodes whose ids start with `from` or come after it, by id.
-    pub fn from_id(&self, from: NodeId) -> impl Iterator<Item = (NodeId, NodeSlot)> {
-        self.by_id.range(from..).map(|(id, slot)| (*id, *slot))
+    /// The nodes whose ids are in a range, by id.
+    pub fn range(&self, ids: impl RangeBounds<NodeId>) -> impl DoubleEndedIterator<Item = (NodeId, NodeSlot)> {
+        self.by_id.range(ids).map(|(id, slot)| (*id, *slot))
     }
 
     /// What is asked on every placement.
@@ -217,7 +220,7 @@ impl Nodes {
         while self.details.len() <= slot.0 as usize {
             self.details.push(None);
         }
-        let detail = Some(NodeDetail { node, ports: Arc::default(), status_at });
+        let detail = Some(NodeDetail { node, ports: Arc::default(), devices: Arc::default(), status_at });
         *self.details.get_mut(slot.0 as usize).expect("just made") = detail;
         self.modify_index = self.modify_index.max(modify_index);
         self.note_change(slot);
@@ -308,6 +311,14 @@ impl Nodes {
     pub(super) fn forget_ended(&mut self, slot: NodeSlot, alloc: super::AllocSlot) {
         if let Some(row) = self.rows.get_mut(slot) {
             self.lists.remove(&mut row.ended, alloc.0);
+        }
+    }
+
+    /// What its allocations hold of its devices and cores has changed.
+    pub(super) fn set_devices(&mut self, slot: NodeSlot, held: DevicesHeld) {
+        if let Some(detail) = self.details.get_mut(slot.0 as usize).and_then(Option::as_mut) {
+            detail.devices = Arc::new(held);
+            self.note_change(slot);
         }
     }
 

@@ -8,10 +8,11 @@ use std::{
 use minicbor::{Decode, Encode};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{AllocRow, Store, allocs::AllocRecord, jobs::JobRecord, nodes::NodeRecord};
+use super::{AllocRow, Store, allocs::AllocRecord, jobs::JobRecord, namespaces::NamespaceRecord, nodes::NodeRecord, quotas::QuotaRecord};
 use crate::{
     eval::Eval,
     ids::{Index, JobKey},
+    scheduling::SchedulerConfig,
     time::Timestamp,
 };
 
@@ -65,9 +66,20 @@ enum Record {
         #[cbor(with = "crate::codec::shared")]
         Arc<Eval>,
     ),
-    /// Where each table last changed (nodes, jobs, allocations, evaluations), and the two halves of the hash.
+    /// Where each table last changed (nodes, jobs, allocations, evaluations, namespaces, quotas), and the two halves of
+    /// the hash.
     #[n(5)]
-    End(#[n(0)] [Index; 4], #[n(1)] u64, #[n(2)] u64),
+    End(#[n(0)] [Index; 6], #[n(1)] u64, #[n(2)] u64),
+    #[n(6)]
+    SchedulerConfig(
+        #[n(0)]
+        #[cbor(with = "crate::codec::shared")]
+        Arc<SchedulerConfig>,
+    ),
+    #[n(7)]
+    Namespace(#[n(0)] NamespaceRecord),
+    #[n(8)]
+    Quota(#[n(0)] QuotaRecord),
 }
 
 /// Writes a store. Works on a clone, while the original goes on changing.
@@ -81,6 +93,13 @@ pub fn write(store: &Store, out: &mut impl Write) -> io::Result<()> {
     let mut buffer = Vec::new();
     let mut put = |record: &Record| write_record(record, &mut buffer, out);
     put(&Record::Header(store.index, store.at, store.granted))?;
+    put(&Record::SchedulerConfig(store.scheduler_config.clone()))?;
+    for record in store.namespaces.records() {
+        put(&Record::Namespace(record))?;
+    }
+    for record in store.quotas.records() {
+        put(&Record::Quota(record))?;
+    }
     for (slot, _) in store.nodes.iter() {
         put(&Record::Node(Box::new(store.nodes.record(slot).expect("it was listed"))))?;
     }
@@ -161,12 +180,17 @@ fn read_records(from: &mut impl Read) -> Result<Store, SnapshotError> {
             Record::Header(index, at, granted) => {
                 (store.index, store.at, store.granted) = (index, at, granted);
             }
+            Record::SchedulerConfig(config) => store.scheduler_config = config,
+            Record::Namespace(record) => store.namespaces.restore(record),
+            Record::Quota(record) => store.quotas.restore(record),
             Record::Node(node) => drop(store.nodes.insert(*node)),
             Record::Job(job) => drop(store.jobs.insert(*job)),
             Record::Alloc(job, alloc) => restore_alloc(&mut store, &job, *alloc)?,
             Record::Eval(eval) => restore_eval(&mut store, eval),
             Record::End(indexes, high, low) => {
                 share_promised_room(&mut store);
+                store.count_all_devices();
+                charge_tenants(&mut store);
                 set_table_indexes(&mut store, indexes);
                 let (found, written) = (store.hash(), u128::from(high) << 64 | u128::from(low));
                 return if found == written {
@@ -270,6 +294,15 @@ fn share_promised_room(store: &mut Store) {
     }
 }
 
+/// Counts what the living allocations of each namespace hold.
+fn charge_tenants(store: &mut Store) {
+    let live: Vec<_> = store.allocs.iter().filter(|(_, row)| !row.is_terminal()).map(|(slot, row)| (slot, *row)).collect();
+    for (slot, row) in live {
+        let charge = store.charge_of(slot);
+        store.charge_tenant(row.job, &charge);
+    }
+}
+
 fn restore_eval(store: &mut Store, eval: Arc<Eval>) {
     let (job, open) = (store.jobs.find(&eval.job), !eval.status.is_terminal());
     let slot = store.evals.insert(eval);
@@ -278,15 +311,24 @@ fn restore_eval(store: &mut Store, eval: Arc<Eval>) {
     }
 }
 
-fn table_indexes(store: &Store) -> [Index; 4] {
-    [store.nodes.modify_index, store.jobs.modify_index, store.allocs.modify_index, store.evals.modify_index]
-}
-
-fn set_table_indexes(store: &mut Store, indexes: [Index; 4]) {
+fn table_indexes(store: &Store) -> [Index; 6] {
     [
         store.nodes.modify_index,
         store.jobs.modify_index,
         store.allocs.modify_index,
         store.evals.modify_index,
+        store.namespaces.modify_index,
+        store.quotas.modify_index,
+    ]
+}
+
+fn set_table_indexes(store: &mut Store, indexes: [Index; 6]) {
+    [
+        store.nodes.modify_index,
+        store.jobs.modify_index,
+        store.allocs.modify_index,
+        store.evals.modify_index,
+        store.namespaces.modify_index,
+        store.quotas.modify_index,
     ] = indexes;
 }

@@ -7,15 +7,12 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 use berth_model::{
     EvalId, Index, JobKey, Timestamp,
     command::{Command, Entry, RegisterJob},
-    job::{
-        EphemeralDisk, Group, Job, JobType, LogConfig, ReschedulePolicy, RestartPolicy, Task, TaskResources,
-    },
+    job::{Group, Job, JobType, Task},
     store::Store,
     value::Value,
 };
@@ -44,51 +41,13 @@ pub fn grant(index: u64) -> Entry {
 
 /// One group of one task.
 pub fn small_job(id: &str) -> Job {
-    let restart = RestartPolicy::default_for(JobType::Service);
     let task = Task {
-        name: "server".to_owned(),
-        driver: "exec".to_owned(),
         config: BTreeMap::from([("command".to_owned(), Value::String("/usr/bin/httpd".to_owned()))]),
-        user: String::new(),
         env: BTreeMap::from([("PORT".to_owned(), "8080".to_owned())]),
-        constraints: Vec::new(),
-        resources: TaskResources::default(),
-        restart,
-        meta: BTreeMap::new(),
-        kill_timeout: Duration::from_secs(5),
-        kill_signal: String::new(),
-        logs: LogConfig::default(),
-        leader: false,
-        shutdown_delay: Duration::ZERO,
+        ..Task::new("server", "exec", JobType::Service)
     };
-    let group = Group {
-        name: "web".to_owned(),
-        count: 3,
-        constraints: Vec::new(),
-        spreads: Vec::new(),
-        restart,
-        reschedule: ReschedulePolicy::default_for(JobType::Service),
-        disk: EphemeralDisk::default(),
-        networks: Vec::new(),
-        meta: BTreeMap::new(),
-        shutdown_delay: Duration::ZERO,
-        tasks: vec![task],
-    };
-    Job {
-        key: JobKey::new("default", id),
-        name: id.to_owned(),
-        region: "global".to_owned(),
-        job_type: JobType::Service,
-        priority: 50,
-        all_at_once: false,
-        datacenters: vec!["dc1".to_owned()],
-        node_pool: "default".to_owned(),
-        meta: BTreeMap::new(),
-        constraints: Vec::new(),
-        spreads: Vec::new(),
-        groups: vec![group],
-        stop: false,
-    }
+    let group = Group { count: 3, tasks: vec![task], ..Group::new("web", JobType::Service) };
+    Job { groups: vec![group], ..Job::new(JobKey::new("default", id), JobType::Service) }
 }
 
 /// Remembers what it was told.

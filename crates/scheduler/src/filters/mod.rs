@@ -1,14 +1,17 @@
 //! Which nodes can run a group at all, room aside: a file per filter, and one list that names them.
 
 mod compare;
+mod condition;
 mod constraint;
 mod datacenter;
+mod device;
 mod driver;
 mod glob;
 mod pool;
+mod quantity;
 mod version;
 
-use std::hash::{Hash, Hasher};
+use std::collections::BTreeSet;
 
 use berth_model::{
     constraint::{Constraint, Operator},
@@ -17,6 +20,17 @@ use berth_model::{
 };
 
 pub use compare::satisfies;
+pub use condition::Condition;
+pub use device::DeviceWish;
+
+/// Every filter by its name, and which nodes it lets pass; room, ports and distinct constraints are asked after these.
+pub const FILTERS: &[(&str, &str)] = &[
+    ("node pool", "nodes of the job's pool, or all for the pool `all`"),
+    ("datacenter", "nodes whose datacenter matches one of the job's names or globs"),
+    ("driver", "nodes that have the drivers of all tasks"),
+    ("device", "nodes that have the devices and cores of all tasks, whoever holds them now"),
+    ("constraint", "nodes that meet the constraints of the job, the group and its tasks"),
+];
 
 /// One reason for which a node cannot run a group.
 trait Filter: std::fmt::Debug + Send + Sync {
@@ -38,44 +52,33 @@ pub enum Refused {
     Filtered(String),
 }
 
-/// All filters of one group. Two groups with equal wishes have equal [`Filters::signature`]s.
+/// All filters of one group.
 #[derive(Debug)]
-pub struct Filters {
-    filters: Vec<Box<dyn Filter>>,
-    /// What the answers depend on besides the node.
-    pub signature: Signature,
-}
-
-/// What the answers of [`Filters`] depend on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Signature {
-    pool: String,
-    datacenters: Vec<String>,
-    drivers: Vec<String>,
-    constraints: Vec<Constraint>,
-}
-
-impl Hash for Signature {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (&self.pool, &self.datacenters, &self.drivers, &self.constraints).hash(state);
-    }
-}
+pub struct Filters(Vec<Box<dyn Filter>>);
 
 impl Filters {
     /// The filters of a group, cheapest and most telling first.
     pub fn of(job: &Job, group: &Group) -> Self {
-        let signature = Signature::of(job, group);
         let mut filters: Vec<Box<dyn Filter>> = vec![
-            Box::new(pool::PoolFilter::new(&signature.pool)),
-            Box::new(datacenter::DatacenterFilter::new(&signature.datacenters)),
+            Box::new(pool::PoolFilter::new(&job.node_pool)),
+            Box::new(datacenter::DatacenterFilter::new(&job.datacenters)),
         ];
-        for driver in &signature.drivers {
+        let drivers: BTreeSet<&str> = group.tasks.iter().map(|task| task.driver.as_str()).collect();
+        for driver in drivers {
             filters.push(Box::new(driver::DriverFilter::new(driver)));
         }
-        for constraint in &signature.constraints {
+        for ask in group.devices() {
+            filters.push(Box::new(device::DeviceFilter::new(ask)));
+        }
+        if group.cores() > 0 {
+            filters.push(Box::new(device::CoreFilter(group.cores())));
+        }
+        let on_node =
+            |c: &&Constraint| !matches!(c.operator, Operator::DistinctHosts | Operator::DistinctProperty);
+        for constraint in constraints_of(job, group).filter(on_node) {
             filters.push(Box::new(constraint::ConstraintFilter::new(constraint)));
         }
-        Self { filters, signature }
+        Self(filters)
     }
 
     /// Whether a node can run the group; if not, why.
@@ -83,28 +86,12 @@ impl Filters {
     /// # Errors
     /// The first filter's reason.
     pub fn check(&self, node: &Node) -> Result<(), Refused> {
-        self.filters.iter().try_for_each(|filter| filter.check(node))
+        self.0.iter().try_for_each(|filter| filter.check(node))
     }
 
     /// Whether nodes of one class can get different answers.
     pub fn is_unique(&self) -> bool {
-        self.filters.iter().any(|filter| filter.is_unique())
-    }
-}
-
-impl Signature {
-    fn of(job: &Job, group: &Group) -> Self {
-        let mut drivers: Vec<String> = group.tasks.iter().map(|t| t.driver.clone()).collect();
-        drivers.sort_unstable();
-        drivers.dedup();
-        let on_node =
-            |c: &&Constraint| !matches!(c.operator, Operator::DistinctHosts | Operator::DistinctProperty);
-        Self {
-            pool: job.node_pool.clone(),
-            datacenters: job.datacenters.clone(),
-            drivers,
-            constraints: constraints_of(job, group).filter(on_node).cloned().collect(),
-        }
+        self.0.iter().any(|filter| filter.is_unique())
     }
 }
 

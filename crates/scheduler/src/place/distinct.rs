@@ -1,46 +1,63 @@
-//! Constraints on how a job's allocations lie to each other: `distinct_hosts` and `distinct_property`.
+//! Constraints on how allocations lie to each other: `distinct_hosts` and `distinct_property`. Those of a job are about
+//! all of its allocations, those of a group and its tasks about the group's.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use berth_model::{
     constraint::{Constraint, Operator},
-    node::Node,
+    job::{Group, Job},
     store::NodeSlot,
 };
 
-use crate::property::{Property, resolve};
+use super::wishes::{Wishes, Zone};
 
 /// Keeps the distinct constraints of one group while a plan is made.
 #[derive(Debug, Default)]
 pub struct Distinct {
-    /// Nodes that hold an allocation already, when hosts must differ.
-    hosts: Option<HashSet<NodeSlot>>,
+    hosts: Option<Hosts>,
     properties: Vec<DistinctProperty>,
 }
 
 #[derive(Debug)]
+struct Hosts {
+    of_job: bool,
+    taken: HashSet<NodeSlot>,
+}
+
+#[derive(Debug)]
 struct DistinctProperty {
-    property: Property,
+    /// Its position among the attributes of [`Wishes`].
+    attribute: usize,
+    of_job: bool,
     reason: String,
     most: u32,
-    counts: HashMap<String, u32>,
+    /// By value.
+    counts: Vec<u32>,
 }
 
 impl Distinct {
-    /// The distinct constraints among these.
-    pub fn of<'a>(constraints: impl Iterator<Item = &'a Constraint>) -> Self {
+    /// The distinct constraints of a group.
+    pub fn of(job: &Job, group: &Group, wishes: &Wishes) -> Self {
         let mut distinct = Self::default();
-        for constraint in constraints {
+        let mut attribute = job.spreads.len() + group.spreads.len();
+        let own = group.constraints.iter().chain(group.tasks.iter().flat_map(|task| &task.constraints));
+        let all = job.constraints.iter().map(|c| (c, true)).chain(own.map(|c| (c, false)));
+        for (constraint, of_job) in all {
             match constraint.operator {
                 Operator::DistinctHosts if constraint.right != "false" => {
-                    distinct.hosts = Some(HashSet::new())
+                    let of_job = of_job || distinct.hosts.as_ref().is_some_and(|hosts| hosts.of_job);
+                    distinct.hosts = Some(Hosts { of_job, taken: HashSet::new() });
                 }
-                Operator::DistinctProperty => distinct.properties.push(DistinctProperty {
-                    property: Property::parse(&constraint.left),
-                    reason: constraint.to_string(),
-                    most: constraint.right.parse().unwrap_or(1),
-                    counts: HashMap::new(),
-                }),
+                Operator::DistinctProperty => {
+                    distinct.properties.push(DistinctProperty {
+                        attribute,
+                        of_job,
+                        reason: constraint.to_string(),
+                        most: most(constraint),
+                        counts: vec![0; wishes.attributes[attribute].values.len()],
+                    });
+                    attribute += 1;
+                }
                 _ => {}
             }
         }
@@ -52,32 +69,47 @@ impl Distinct {
         self.hosts.is_none() && self.properties.is_empty()
     }
 
-    /// An allocation is on this node.
-    pub fn add(&mut self, slot: NodeSlot, node: &Node) {
-        if let Some(hosts) = &mut self.hosts {
-            hosts.insert(slot);
+    /// Whether a node can hold one allocation alone.
+    pub fn is_by_host(&self) -> bool {
+        self.hosts.is_some()
+    }
+
+    /// An allocation is on a node of this zone; of the same group, or of another one of the job.
+    pub fn add(&mut self, slot: NodeSlot, zone: &Zone, of_group: bool) {
+        if let Some(hosts) = self.hosts.as_mut().filter(|hosts| hosts.of_job || of_group) {
+            hosts.taken.insert(slot);
         }
-        for distinct in &mut self.properties {
-            if let Some(value) = resolve(&distinct.property, node) {
-                *distinct.counts.entry(value.into_owned()).or_default() += 1;
+        for property in self.properties.iter_mut().filter(|property| property.of_job || of_group) {
+            if let Some(value) = zone.values[property.attribute] {
+                property.counts[value] += 1;
             }
         }
     }
 
-    /// Whether one more may go to this node.
+    /// Whether one more may go to a node.
     ///
     /// # Errors
     /// The reason as people read it.
-    pub fn check(&self, slot: NodeSlot, node: &Node) -> Result<(), String> {
-        if self.hosts.as_ref().is_some_and(|hosts| hosts.contains(&slot)) {
-            return Err("distinct_hosts".to_owned());
+    pub fn check(&self, slot: NodeSlot, zone: &Zone) -> Result<(), &str> {
+        if self.hosts.as_ref().is_some_and(|hosts| hosts.taken.contains(&slot)) {
+            return Err("distinct_hosts");
         }
-        for distinct in &self.properties {
-            let Some(value) = resolve(&distinct.property, node) else { return Err(distinct.reason.clone()) };
-            if distinct.counts.get(value.as_ref()).is_some_and(|count| *count >= distinct.most) {
-                return Err(distinct.reason.clone());
-            }
-        }
-        Ok(())
+        self.check_zone(zone)
     }
+
+    /// Whether one more may go to any node of a zone.
+    ///
+    /// # Errors
+    /// The reason as people read it.
+    pub fn check_zone(&self, zone: &Zone) -> Result<(), &str> {
+        let full = |property: &&DistinctProperty| {
+            zone.values[property.attribute].is_none_or(|value| property.counts[value] >= property.most)
+        };
+        self.properties.iter().find(full).map_or(Ok(()), |property| Err(&property.reason))
+    }
+}
+
+/// Allocations that one value may have: 1 where the constraint does not say.
+fn most(constraint: &Constraint) -> u32 {
+    constraint.right.parse().unwrap_or(1)
 }

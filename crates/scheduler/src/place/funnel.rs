@@ -2,14 +2,14 @@
 
 use berth_model::{eval::Funnel, resources::Resources, store::NodeSlot};
 
-use super::{columns::Columns, distinct::Distinct, feasible::refusal};
-use crate::filters::{Filters, Refused};
+use super::{columns::Columns, distinct::Distinct, wishes::Wishes};
+use crate::filters::Refused;
 
 /// Counts every ready node among `slots` once, at the first step where it fell out.
 pub fn funnel(
     slots: impl Iterator<Item = NodeSlot>,
     columns: &Columns,
-    filters: &Filters,
+    wishes: &Wishes,
     distinct: &Distinct,
     ask: Resources,
 ) -> Funnel {
@@ -20,15 +20,16 @@ pub fn funnel(
             continue;
         }
         funnel.considered += 1;
-        let refused = refusal(filters, node);
+        let zone = wishes.zone(columns, slot).map(|zone| &wishes.zones()[zone as usize]);
+        let refused = if zone.is_some() { None } else { wishes.filters.check(node).err() };
         if refused == Some(Refused::NotAvailable) {
             continue;
         }
         *funnel.available.entry(node.datacenter.clone()).or_default() += 1;
         if let Some(Refused::Filtered(reason)) = refused {
             *funnel.filtered.entry(reason).or_default() += 1;
-        } else if let Err(reason) = distinct.check(slot, node) {
-            *funnel.filtered.entry(reason).or_default() += 1;
+        } else if let Some(Err(reason)) = zone.map(|zone| distinct.check(slot, zone)) {
+            *funnel.filtered.entry(reason.to_owned()).or_default() += 1;
         } else {
             // It has room and no refusal of a filter: what is left is ports.
             let short = ask.exceeds(row.free).map_or("network: ports".to_owned(), |d| d.to_string());

@@ -1,6 +1,9 @@
 //! Placing the allocations of one group, one after the other, each on the best node left.
 
-use std::{collections::HashMap, rc::Rc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use berth_model::{
     AllocId,
@@ -11,17 +14,12 @@ use berth_model::{
 };
 
 use super::{
+    candidates::Candidates,
     columns::Columns,
     distinct::Distinct,
-    feasible::{Feasible, FeasibleCache},
     funnel::funnel,
     ports::{self, TakenPorts},
-    ranking::{Ranking, RankingCache},
-};
-use crate::{
-    filters::{Filters, constraints_of},
-    property::{Property, resolve},
-    scores::{SpreadScore, bin_pack},
+    wishes::{Wishes, WishesCache},
 };
 
 /// One allocation to be placed.
@@ -33,7 +31,7 @@ pub struct Ask {
     pub only: Option<NodeSlot>,
     /// Rather here, when it fits.
     pub prefer: Option<NodeSlot>,
-    /// Rather not here.
+    /// Rather not here: its predecessor failed there.
     pub avoid: Option<NodeSlot>,
 }
 
@@ -50,56 +48,63 @@ pub struct Placed {
     pub charge: Resources,
 }
 
+/// An allocation of the job that stays, or that the plan at work has placed.
+#[derive(Debug, Clone, Copy)]
+pub struct There {
+    /// Its node.
+    pub node: NodeSlot,
+    /// The position of its group in the job; none for a group that the job has no more.
+    pub group: Option<u16>,
+}
+
+/// The allocations of a job that are to end, by node, with the room of theirs that is not yet promised.
+pub type Ending = HashMap<NodeSlot, Vec<(AllocSlot, AllocId, Resources)>>;
+
 /// Places the allocations of one group.
 pub struct GroupPlacer<'a> {
     store: &'a Store,
     columns: &'a mut Columns,
     group: &'a Group,
     ask: Resources,
-    filters: Filters,
-    feasible: Rc<Feasible>,
-    ranking: &'a mut Ranking,
+    wishes: &'a Wishes,
+    candidates: Option<Candidates<'a>>,
     distinct: Distinct,
-    spreads: Vec<(Property, SpreadScore)>,
     /// The job's allocations that are to end, by node: their room is their successors'.
     ending: &'a mut Ending,
     port_start: u64,
 }
 
-/// The allocations of a job that are to end, by node, with the room of theirs that is not yet promised.
-pub type Ending = HashMap<NodeSlot, Vec<(AllocSlot, AllocId, Resources)>>;
-
 impl<'a> GroupPlacer<'a> {
-    /// Prepares for one group. `there` are the nodes of the group's allocations that stay; `job_there` those of the
-    /// whole job.
+    /// Prepares for the group at a position of its job. `there` are the job's allocations.
     pub fn new(
         store: &'a Store,
         columns: &'a mut Columns,
-        caches: (&mut FeasibleCache, &'a mut RankingCache),
-        (job, group): (&'a Job, &'a Group),
-        (there, job_there): (&[NodeSlot], &[NodeSlot]),
+        cache: &'a mut WishesCache,
+        (job, position): (&'a Arc<Job>, u16),
+        there: &[There],
         ending: &'a mut Ending,
         port_start: u64,
     ) -> Self {
-        let filters = Filters::of(job, group);
-        let feasible = caches.0.get(&filters, columns);
+        let group = &job.groups[usize::from(position)];
+        let wishes = cache.get(job, usize::from(position), columns);
         let ask = group.resources();
-        let ranking = caches.1.get(&filters.signature, ask, columns, &feasible);
-        let mut distinct = Distinct::of(constraints_of(job, group));
-        if !distinct.is_empty() {
-            for slot in job_there {
-                columns.node(*slot).into_iter().for_each(|node| distinct.add(*slot, node));
+        let mut distinct = Distinct::of(job, group, wishes);
+        let algorithm = store.scheduler_config().algorithm(&job.node_pool);
+        let per_node = job.job_type.is_per_node();
+        let mut candidates = (!per_node).then(|| Candidates::new(wishes, job, group, ask, algorithm));
+        for There { node, group } in there {
+            let of_group = *group == Some(position);
+            if let Some(zone) = wishes.zone(columns, *node).filter(|_| !distinct.is_empty()) {
+                distinct.add(*node, &wishes.zones()[zone as usize], of_group);
+            }
+            if let Some(candidates) = candidates.as_mut().filter(|_| of_group) {
+                candidates.add(columns, *node);
             }
         }
-        let mut spreads = spreads_of(job, group);
-        for (property, score) in &mut spreads {
-            for slot in there {
-                let value =
-                    columns.node(*slot).and_then(|node| resolve(property, node).map(|v| v.into_owned()));
-                value.iter().for_each(|value| score.add(value));
-            }
+        if let Some(candidates) = &mut candidates {
+            candidates.open(columns, &distinct);
         }
-        Self { store, columns, group, ask, filters, feasible, ranking, distinct, spreads, ending, port_start }
+        Self { store, columns, group, ask, wishes, candidates, distinct, ending, port_start }
     }
 
     /// Places one ask.
@@ -117,69 +122,49 @@ impl<'a> GroupPlacer<'a> {
         Ok(placed)
     }
 
+    /// The nodes on which allocations of the job are to end, with the room that they leave their successors there.
+    pub fn inheritance(&self) -> BTreeMap<NodeSlot, Resources> {
+        let room = |ending: &[(AllocSlot, AllocId, Resources)]| {
+            ending.iter().fold(Resources::ZERO, |sum, (_, _, room)| sum.plus(*room))
+        };
+        self.ending.iter().map(|(node, ending)| (*node, room(ending))).collect()
+    }
+
     fn why_nowhere(&self, ask: &Ask) -> Funnel {
-        let (columns, filters, distinct) = (&*self.columns, &self.filters, &self.distinct);
+        let (columns, wishes, distinct) = (&*self.columns, self.wishes, &self.distinct);
         match ask.only {
-            Some(only) => funnel([only].into_iter(), columns, filters, distinct, self.ask),
-            None => funnel(columns.slots(), columns, filters, distinct, self.ask),
+            Some(only) => funnel([only].into_iter(), columns, wishes, distinct, self.ask),
+            None => funnel(columns.slots(), columns, wishes, distinct, self.ask),
         }
     }
 
-    /// The plan is done: nodes that this job could not use are there for the next one.
-    pub fn finish(self) {
-        self.ranking.restore();
-    }
-
+    /// A node with room now comes before one with room that is still to be left.
     fn choose(&mut self, ask: &Ask) -> Option<Placed> {
         let preferred = ask.prefer.and_then(|slot| self.try_node(slot));
-        let preferred = preferred.or_else(|| match self.spreads.is_empty() {
-            true => self.choose_ranked(ask.avoid),
-            false => self.choose_spread(ask.avoid),
-        });
-        preferred.or_else(|| self.choose_ending()).or_else(|| ask.avoid.and_then(|slot| self.try_node(slot)))
+        preferred.or_else(|| self.choose_best(ask.avoid)).or_else(|| self.choose_ending())
     }
 
-    /// The best-ranked node that the ask can use.
-    fn choose_ranked(&mut self, avoid: Option<NodeSlot>) -> Option<Placed> {
-        self.ranking.follow(self.columns, &self.feasible);
-        while let Some(slot) = self.ranking.best(self.columns) {
-            let placed = if Some(slot) == avoid { None } else { self.try_node(slot) };
+    fn choose_best(&mut self, avoid: Option<NodeSlot>) -> Option<Placed> {
+        let mut candidates = self.candidates.take()?;
+        // Where the predecessor failed the score is another one, for this ask alone.
+        avoid.inspect(|slot| candidates.close(*slot, self.columns, &self.distinct));
+        let mut penalized = avoid.and_then(|slot| candidates.penalized(self.columns, slot));
+        let placed = loop {
+            let best = match (candidates.best(), penalized) {
+                (Some(best), Some(other)) if other.beats(&best) => penalized.take(),
+                (None, _) => penalized.take(),
+                (best, _) => best,
+            };
+            let Some(best) = best else { break None };
+            let placed = self.try_node(best.node());
             if placed.is_some() {
-                return placed;
+                break placed;
             }
-            self.ranking.set_best_aside();
-        }
-        None
-    }
-
-    /// The node with the best mean of bin packing and spread.
-    fn choose_spread(&mut self, avoid: Option<NodeSlot>) -> Option<Placed> {
-        let mut scored: Vec<(f64, NodeSlot)> =
-            self.columns.slots().filter_map(|slot| Some((self.spread_score(slot)?, slot))).collect();
-        while !scored.is_empty() {
-            let best = best_of(&scored);
-            let slot = scored.swap_remove(best).1;
-            let placed = if Some(slot) == avoid { None } else { self.try_node(slot) };
-            if placed.is_some() {
-                return placed;
-            }
-        }
-        None
-    }
-
-    fn spread_score(&self, slot: NodeSlot) -> Option<f64> {
-        let row = self.columns.row(slot);
-        if !row.ready || !self.feasible.fits(slot) || self.ask.exceeds(row.free).is_some() {
-            return None;
-        }
-        let node = self.columns.node(slot)?;
-        let spread: f64 = self
-            .spreads
-            .iter()
-            .map(|(property, score)| score.score(resolve(property, node).as_deref()))
-            .sum();
-        let pack = bin_pack(row.capacity, row.free, self.ask);
-        Some(if spread == 0.0 { pack } else { (pack + spread) / 2.0 })
+            candidates.close(best.node(), self.columns, &self.distinct);
+        };
+        avoid.inspect(|slot| candidates.reopen(*slot, self.columns, &self.distinct));
+        self.candidates = Some(candidates);
+        placed
     }
 
     /// A node on which allocations of this job are to end, and leave enough room.
@@ -191,8 +176,9 @@ impl<'a> GroupPlacer<'a> {
 
     /// Whether an ask fits a node, its filters, its room, its ports; and at which price.
     fn try_node(&self, slot: NodeSlot) -> Option<Placed> {
-        let (row, node) = (self.columns.row(slot), self.columns.node(slot)?);
-        if !row.ready || !self.feasible.fits(slot) || self.distinct.check(slot, node).is_err() {
+        let row = self.columns.row(slot);
+        let zone = self.wishes.zone(self.columns, slot)?;
+        if !row.ready || self.distinct.check(slot, &self.wishes.zones()[zone as usize]).is_err() {
             return None;
         }
         let ending = self.ending.get(&slot).map_or(&[][..], Vec::as_slice);
@@ -225,8 +211,8 @@ impl<'a> GroupPlacer<'a> {
     }
 
     fn take(&mut self, placed: &Placed) {
-        self.columns.hold(placed.node, placed.charge, &placed.ports);
-        if let Some(ending) = self.ending.get_mut(&placed.node) {
+        let slot = placed.node;
+        if let Some(ending) = self.ending.get_mut(&slot) {
             let mut left = self.ask;
             for (_, _, room) in ending {
                 let part = room.min(left);
@@ -234,25 +220,14 @@ impl<'a> GroupPlacer<'a> {
                 left = left.minus(part);
             }
         }
-        let Some(node) = self.columns.node(placed.node).cloned() else { return };
-        if !self.distinct.is_empty() {
-            self.distinct.add(placed.node, &node);
+        if let Some(zone) = self.wishes.zone(self.columns, slot).filter(|_| !self.distinct.is_empty()) {
+            self.distinct.add(slot, &self.wishes.zones()[zone as usize], true);
         }
-        for (property, score) in &mut self.spreads {
-            resolve(property, &node).into_iter().for_each(|value| score.add(&value));
-        }
+        let Some(candidates) = &mut self.candidates else {
+            return self.columns.hold(slot, placed.charge, &placed.ports);
+        };
+        candidates.leave(slot, self.columns);
+        self.columns.hold(slot, placed.charge, &placed.ports);
+        candidates.enter(slot, self.columns, &self.distinct);
     }
-}
-
-fn spreads_of(job: &Job, group: &Group) -> Vec<(Property, SpreadScore)> {
-    let all = || job.spreads.iter().chain(&group.spreads);
-    let weights = all().map(|spread| u32::from(spread.weight)).sum();
-    all().map(|s| (Property::parse(&s.attribute), SpreadScore::new(s, group.count, weights))).collect()
-}
-
-/// The highest score; ties go to the lower slot.
-fn best_of(scored: &[(f64, NodeSlot)]) -> usize {
-    let better = |a: &(f64, NodeSlot), b: &(f64, NodeSlot)| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1));
-    let best = scored.iter().enumerate().max_by(|(_, a), (_, b)| better(a, b));
-    best.map_or(0, |(at, _)| at)
 }

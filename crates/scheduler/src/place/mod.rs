@@ -1,14 +1,16 @@
 //! Placing: which of all nodes is best for what is asked, exactly.
 
+mod candidates;
+mod classes;
 mod columns;
 mod distinct;
-mod feasible;
 mod funnel;
+mod grid;
 mod group;
 mod ports;
-mod ranking;
+mod search;
+mod wishes;
 
 pub use columns::Columns;
-pub use feasible::FeasibleCache;
-pub use group::{Ask, Ending, GroupPlacer, Placed};
-pub use ranking::RankingCache;
+pub use group::{Ask, Ending, GroupPlacer, Placed, There};
+pub use wishes::WishesCache;

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     fn port(label: &str, fixed: Option<u16>) -> Port {
-        Port { label: label.to_owned(), fixed, to: 0 }
+        Port { label: label.to_owned(), fixed, ..Port::default() }
     }
 
     #[test]

@@ -10,10 +10,10 @@ use berth_model::{
     AllocId, Timestamp,
     alloc::{Stop, StopReason},
     job::Job,
-    store::{AllocRow, AllocSlot, JobRow, NodeSlot, Store},
+    store::{AllocRow, AllocSlot, JobRow, Store},
 };
 
-use crate::place::Ask;
+use crate::place::{Ask, There};
 
 /// What a job needs.
 #[derive(Debug, Default)]
@@ -52,7 +52,8 @@ pub fn reconcile(store: &Store, row: &JobRow, now: Timestamp) -> Changes {
     let job = row.job();
     let mut changes = Changes::default();
     let existing: Vec<Existing<'_>> = existing(store, row, job);
-    if job.stop {
+    // A job that only makes jobs has no allocations of its own: those of an older version have no use any more.
+    if job.stop || job.only_launches() {
         stop_all(&existing, StopReason::JobStopped, &mut changes);
         return changes;
     }
@@ -130,12 +131,14 @@ fn lose_ending<'a, 'b: 'a>(existing: impl Iterator<Item = &'a Existing<'b>>, cha
     changes.stops.extend(ending.map(|e| stop(e, StopReason::NodeLost)));
 }
 
-/// The nodes that allocations of a job stay on, after `stops`.
-pub fn staying(store: &Store, row: &JobRow, stops: &[Stop], group: Option<&str>) -> Vec<NodeSlot> {
+/// The allocations of a job that stay after `stops`.
+pub fn staying(store: &Store, row: &JobRow, stops: &[Stop]) -> Vec<There> {
     let stopped: HashSet<AllocId> = stops.iter().map(|stop| stop.alloc).collect();
     let rows = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
     rows.filter(|alloc| alloc.is_wanted() && !stopped.contains(&alloc.id))
-        .filter(|alloc| group.is_none_or(|name| store.job_of(alloc).is_some_and(|(_, g)| g.name == name)))
-        .map(|alloc| alloc.node)
+        .map(|alloc| {
+            let group = store.job_of(alloc).and_then(|(_, group)| row.job().group(&group.name));
+            There { node: alloc.node, group: group.map(|(position, _)| position) }
+        })
         .collect()
 }

@@ -68,6 +68,8 @@ fn node(id: NodeId, secret: &[u8], spec: NodeSpec) -> Result<Node, String> {
             or(spec.dynamic_port_max, DYNAMIC_PORT_MAX),
         ),
         secret_hash: secret_hash(secret),
+        devices: Vec::new(),
+        cores: Vec::new(),
     })
 }
 

@@ -1,16 +1,13 @@
 //! The thread that runs the controller: takes in all that has come, lets it decide once, and carries it out.
 
-use std::{
-    sync::Arc,
-    thread::JoinHandle,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{sync::Arc, thread::JoinHandle, time::Duration};
 
 use berth_controller::{Config, Controller, Event};
-use berth_model::{AllocId, Timestamp};
+use berth_model::AllocId;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
 use super::{Input, Shared, carry_out::CarryOut, planners::PlannerPool, proposer::Proposals};
+use crate::clock::now;
 
 /// Time between two ticks.
 const TICK: Duration = Duration::from_millis(250);
@@ -80,10 +77,4 @@ fn run(inputs: &Receiver<Input>, mut controller: Controller, mut carry_out: Carr
         controller.flush(&mut actions);
         actions.drain(..).for_each(|action| carry_out.action(action));
     }
-}
-
-/// The wall clock.
-pub(crate) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }

@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use berth_model::command::{Command, Entry};
 use berth_scheduler::Plan;
 
-use crate::state::{Metric, MetricKind, View};
+use crate::{
+    histogram::Histogram,
+    state::{Measured, Metric, View},
+};
 
 /// Counts since the start.
 #[derive(Debug, Default)]
@@ -16,6 +19,12 @@ pub(crate) struct Counters {
     placements_planned: AtomicU64,
     placements_committed: AtomicU64,
     allocs_ended: AtomicU64,
+    /// From an evaluation that a planner takes to its plan.
+    pub plan_time: Histogram,
+    /// From an entry that is handed to the log to its being applied.
+    pub commit_time: Histogram,
+    /// From a change that somebody wishes to its answer.
+    pub change_time: Histogram,
 }
 
 impl Counters {
@@ -37,16 +46,11 @@ impl Counters {
     }
 
     pub fn metrics(&self, view: &View, log: &berth_replication::Metrics) -> Vec<Metric> {
-        let total =
-            |name, help, value: u64| Metric { name, help, kind: MetricKind::Counter, value: value as f64 };
-        let counter = |name, help, value: &AtomicU64| Metric {
-            name,
-            help,
-            kind: MetricKind::Counter,
-            value: value.load(Ordering::Relaxed) as f64,
-        };
-        let gauge =
-            |name, help, value: usize| Metric { name, help, kind: MetricKind::Gauge, value: value as f64 };
+        let total = |name, help, value: u64| Metric { name, help, value: Measured::Counter(value as f64) };
+        let counter = |name, help, value: &AtomicU64| total(name, help, value.load(Ordering::Relaxed));
+        let gauge = |name, help, value: usize| Metric { name, help, value: Measured::Gauge(value as f64) };
+        let times =
+            |name, help, times: &Histogram| Metric { name, help, value: Measured::Spread(times.read()) };
         vec![
             counter("berth_log_entries_total", "entries proposed to the log", &self.entries),
             counter("berth_log_commands_total", "commands in these entries", &self.commands),
@@ -75,12 +79,18 @@ impl Counters {
                 "nodes that have not confirmed what they run",
                 view.unconfirmed_nodes,
             ),
-            Metric {
-                name: "berth_store_copied_bytes_total",
-                help: "bytes copied by writes because a snapshot shared them",
-                kind: MetricKind::Counter,
-                value: view.store.copied_bytes() as f64,
-            },
+            total(
+                "berth_store_copied_bytes_total",
+                "bytes copied by writes because a snapshot shared them",
+                view.store.copied_bytes(),
+            ),
+            times("berth_plan_duration_seconds", "time to plan an evaluation", &self.plan_time),
+            times("berth_log_commit_duration_seconds", "time to write and apply an entry", &self.commit_time),
+            times(
+                "berth_change_duration_seconds",
+                "time from a wished change to its answer",
+                &self.change_time,
+            ),
         ]
     }
 }

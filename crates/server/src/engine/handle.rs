@@ -4,6 +4,7 @@ use std::{
     collections::hash_map::RandomState,
     hash::{BuildHasher, Hasher},
     sync::{Arc, Mutex, PoisonError},
+    time::Instant,
 };
 
 use async_trait::async_trait;
@@ -17,7 +18,7 @@ use crossbeam_channel::{Sender, TrySendError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{INPUTS_MAX, Input, Shared};
-use crate::state::{Committed, Engine, LogChunk, LogError, LogRequest, Metric, ProposeError};
+use crate::state::{Committed, Engine, LogChunk, LogError, LogPosition, LogRequest, Metric, ProposeError};
 
 /// The engine, seen from request handlers.
 pub(crate) struct EngineHandle {
@@ -36,6 +37,7 @@ impl EngineHandle {
 #[async_trait]
 impl Engine for EngineHandle {
     async fn propose(&self, commands: Vec<Command>) -> Result<Committed, ProposeError> {
+        let begun = Instant::now();
         let bytes = commands.iter().map(Command::encoded_len).sum::<usize>() + 64;
         if bytes > ENTRY_BYTES_MAX {
             return Err(ProposeError::TooLarge { bytes, max: ENTRY_BYTES_MAX });
@@ -46,7 +48,9 @@ impl Engine for EngineHandle {
             Err(TrySendError::Full(_)) => return Err(ProposeError::Busy(INPUTS_MAX)),
             Err(TrySendError::Disconnected(_)) => return Err(ProposeError::Stopping),
         }
-        match answer.await {
+        let answer = answer.await;
+        self.shared.counters.change_time.record(begun.elapsed());
+        match answer {
             Ok(Answer::Committed(index, outcomes)) => Ok(Committed { index, outcomes }),
             Ok(Answer::Busy(waiting)) => Err(ProposeError::Busy(waiting)),
             Ok(Answer::NotWritten(reason)) => Err(ProposeError::Log(reason)),
@@ -67,6 +71,11 @@ impl Engine for EngineHandle {
 
     fn mint_id(&self) -> u128 {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner).mint()
+    }
+
+    fn log_position(&self) -> LogPosition {
+        let index = self.replication.last_applied_log().unwrap_or_default();
+        LogPosition { term: self.replication.term(), index }
     }
 
     fn metrics(&self) -> Vec<Metric> {

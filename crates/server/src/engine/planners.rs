@@ -1,13 +1,17 @@
 //! The planner threads: each answers one evaluation after the other, on the state that readers see.
 
-use std::sync::{Arc, PoisonError};
+use std::{
+    sync::{Arc, PoisonError},
+    time::Instant,
+};
 
 use berth_controller::Event;
 use berth_model::eval::Eval;
 use berth_scheduler::Planner;
 use crossbeam_channel::{Receiver, Sender};
 
-use super::{Input, Shared, controller_thread::now, handle::random_u64};
+use super::{Input, Shared, handle::random_u64};
+use crate::clock::now;
 
 /// Evaluations handed out and not answered; the controller hands out fewer.
 const EVALS_MAX: usize = 1 << 12;
@@ -39,6 +43,7 @@ impl PlannerPool {
 fn run(shared: &Shared, inputs: &Sender<Input>, todo: &Receiver<Arc<Eval>>) {
     let mut planner = Planner::default();
     while let Ok(eval) = todo.recv() {
+        let begun = Instant::now();
         let view = {
             // State and claims are taken together: a plan is either in the state or among the claims, never in neither.
             let claims = shared.claims.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,8 +53,10 @@ fn run(shared: &Shared, inputs: &Sender<Input>, todo: &Receiver<Arc<Eval>>) {
         };
         let plan = planner.plan(&view.store, &eval, now(), random_u64());
         shared.counters.planned(&plan);
+        shared.counters.plan_time.record(begun.elapsed());
         let mut claims = shared.claims.lock().unwrap_or_else(PoisonError::into_inner);
         let ticket = claims.add(planner.claims(&plan));
+        claims.pledge(ticket, &plan.job.namespace, plan.pledge.clone());
         drop(claims);
         if inputs.send(Input::Event(Event::Planned { plan: Box::new(plan), ticket })).is_err() {
             return;

@@ -1,12 +1,14 @@
 //! Hands entries to the log in order, several at a time, and tells the controller of those that it refused.
 
+use std::{sync::Arc, time::Instant};
+
 use berth_controller::Event;
 use berth_model::command::Entry;
 use berth_replication::Replication;
 use crossbeam_channel::Sender;
 use tokio::{sync::mpsc, task::JoinSet};
 
-use super::Input;
+use super::{Input, Shared};
 
 /// Entries handed over and not taken; the controller has only a few in flight.
 const ENTRIES_MAX: usize = 64;
@@ -27,17 +29,23 @@ impl Proposals {
 }
 
 /// Proposes entries until there are no more.
-pub(crate) async fn run(replication: Replication, mut entries: mpsc::Receiver<Entry>, inputs: Sender<Input>) {
+pub(crate) async fn run(
+    shared: Arc<Shared>,
+    replication: Replication,
+    mut entries: mpsc::Receiver<Entry>,
+    inputs: Sender<Input>,
+) {
     let mut results = JoinSet::new();
     while let Some(entry) = entries.recv().await {
-        let index = entry.index;
+        let (index, begun) = (entry.index, Instant::now());
         let submitted = replication.submit(entry).await;
-        let inputs = inputs.clone();
+        let (shared, inputs) = (shared.clone(), inputs.clone());
         results.spawn(async move {
             let outcome = match submitted {
                 Ok(pending) => pending.applied().await,
                 Err(error) => Err(error),
             };
+            shared.counters.commit_time.record(begun.elapsed());
             if let Err(error) = outcome {
                 let refused = Event::NotWritten { index, reason: error.to_string() };
                 let _ = tokio::task::spawn_blocking(move || inputs.send(Input::Event(refused))).await;

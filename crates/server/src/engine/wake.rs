@@ -35,6 +35,9 @@ pub(super) fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
                 of_job.chain([WatchKey::Evals, WatchKey::Eval(*id)]).collect()
             }
             Event::EvalCollected(id) => vec![WatchKey::Evals, WatchKey::Eval(*id)],
+            Event::NamespaceChanged(_) => vec![WatchKey::Namespaces],
+            Event::QuotaChanged(_) => vec![WatchKey::Quotas],
+            Event::SchedulerConfigChanged => Vec::new(),
         },
     }
 }

@@ -10,14 +10,14 @@ use berth_model::{
     store::AllocSlot,
 };
 use serde::Serialize;
+use serde_json::Value;
 
 use super::{
-    array::{PIECE_ITEMS, array},
     block,
     call::{Call, Reply},
     failure::Failure,
     ids::{IdRange, resolve},
-    list::{Listing, list as listed},
+    list::{self, Listing, Span, list as listed},
     namespaces, propose, reply,
 };
 use crate::{
@@ -28,14 +28,13 @@ use crate::{
 
 /// `GET /v1/allocations`
 pub(super) async fn list(call: Call) -> Reply {
-    call.query.refuse_unsupported()?;
     let listing = Allocs {
         range: IdRange::of_prefix(call.query.text("prefix"))?,
         namespace: Some(call.namespace()).filter(|name| *name != namespaces::ALL).map(str::to_owned),
         with: stub_parts(&call)?,
     };
     let index = |view: &View| view.store.allocs().modify_index().max(view.observed.index());
-    block::read(&call, &[WatchKey::Allocs], index, |view| listed(&call, view, listing)).await
+    listed(&call, &[WatchKey::Allocs], index, listing).await
 }
 
 struct Allocs {
@@ -47,24 +46,31 @@ struct Allocs {
 
 impl Listing for Allocs {
     type Key = AllocId;
+    type Row<'v> = Parts<'v>;
     type Item = AllocationStub;
 
-    fn start(&self) -> AllocId {
-        AllocId(self.range.from)
+    fn span(&self) -> Span<AllocId> {
+        self.range.span(AllocId)
     }
 
-    fn items<'v>(
-        &'v self,
+    fn rows<'v>(
+        &self,
         view: &'v View,
-        from: AllocId,
-    ) -> impl Iterator<Item = (AllocId, AllocationStub)> + 'v {
-        let ids = view.store.allocs().from_id(from.max(self.start()));
-        ids.take_while(|(id, _)| self.range.contains(id.0))
-            .filter_map(|(id, slot)| Some((id, Parts::of(view, slot)?)))
-            .filter(|(_, parts)| {
-                self.namespace.as_deref().is_none_or(|name| name == &*parts.job.key.namespace)
-            })
-            .map(|(id, parts)| (id, nomad::allocation_stub(&parts, self.with)))
+        span: Span<AllocId>,
+    ) -> impl DoubleEndedIterator<Item = (AllocId, Parts<'v>)> {
+        view.store.allocs().range(span).filter_map(|(id, slot)| Some((id, Parts::of(view, slot)?)))
+    }
+
+    fn has(&self, parts: &Parts<'_>) -> bool {
+        self.namespace.as_deref().is_none_or(|name| name == &*parts.job.key.namespace)
+    }
+
+    fn whole(&self, _: &View, parts: &Parts<'_>) -> Value {
+        serde_json::to_value(nomad::allocation(parts)).unwrap_or_default()
+    }
+
+    fn item(&self, _: &View, parts: &Parts<'_>) -> AllocationStub {
+        nomad::allocation_stub(parts, self.with)
     }
 }
 
@@ -79,15 +85,17 @@ pub(super) fn array_of<T: Serialize + 'static>(
     call: &Call,
     view: &Arc<View>,
     mut slots: Vec<AllocSlot>,
-    item: impl Fn(&Parts<'_>) -> T + Send + Unpin + 'static,
+    item: impl Fn(&Parts<'_>) -> T + Send + 'static,
 ) -> Reply {
     let order = |slot: &AllocSlot| view.store.allocs().row(*slot).map(|row| (row.create_index, row.id));
     slots.sort_by_cached_key(|slot| std::cmp::Reverse(order(slot)));
-    let mut slots = slots.into_iter();
-    array(&call.query, view, move |view| {
-        let piece = slots.by_ref().filter_map(|slot| Parts::of(view, slot)).take(PIECE_ITEMS);
-        piece.map(|parts| item(&parts)).collect()
-    })
+    let (items, wholes) = (view.clone(), view.clone());
+    list::array_of(
+        call,
+        slots,
+        move |slot| Parts::of(&items, *slot).map(|parts| item(&parts)),
+        move |slot| serde_json::to_value(nomad::allocation(&Parts::of(&wholes, *slot)?)).ok(),
+    )
 }
 
 /// `GET /v1/allocation/:id`
@@ -126,16 +134,14 @@ pub(super) async fn stop(call: Call) -> Reply {
 /// `GET /v1/client/allocation/:id/checks`: none, there are no checks yet; clients ask all the same.
 pub(super) async fn checks(call: Call) -> Reply {
     find(&call.api.state.view(), id_of(&call)?)?;
-    reply::json(&call.query, &serde_json::Map::new())
+    reply::json(&call.query, &serde_json::Map::<String, Value>::new())
 }
 
 /// The allocation that the path names.
 pub(super) fn id_of(call: &Call) -> Result<AllocId, Failure> {
     let view = call.api.state.view();
-    let first_two = |range: IdRange| {
-        let ids = view.store.allocs().from_id(AllocId(range.from)).map(|(id, _)| id.0);
-        ids.take_while(|id| range.contains(*id)).take(2).collect()
-    };
+    let first_two =
+        |range: IdRange| view.store.allocs().range(range.span(AllocId)).map(|(id, _)| id.0).take(2).collect();
     resolve(call.param("id"), "alloc", first_two).map(AllocId)
 }
 

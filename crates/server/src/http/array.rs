@@ -1,121 +1,106 @@
-//! JSON arrays that are written while they are sent: a list of a million allocations takes no more memory than a piece.
+//! JSON arrays that are written while they are sent: a list of a million allocations takes no more memory than a piece,
+//! and is written on threads where it holds up nobody.
 
-use std::{
-    convert::Infallible,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::io;
 
-use axum::{
-    body::{Body, HttpBody},
-    response::Response,
-};
+use axum::body::Body;
 use bytes::Bytes;
-use hyper::body::Frame;
+use futures_util::stream;
 use serde::Serialize;
 
 use super::{
+    call::{Call, Reply},
     failure::Failure,
-    query::Query,
-    reply::{JSON, with_type},
+    heavy::Heavy,
+    reply::{JSON, check_answer, with_type},
 };
-use crate::state::View;
 
-/// Items written at once.
-pub(super) const PIECE_ITEMS: usize = 256;
+/// Rows that are looked at here and now: most lists are short, and going to another thread costs more than these.
+pub(super) const ROWS_HERE_MAX: usize = 64;
+/// Rows that are looked at for one piece.
+pub(super) const ROWS_MAX: usize = 512;
 
-/// An array of the items that `next` gives, piece by piece, until it gives none.
-pub(super) fn array<T: Serialize + 'static>(
-    query: &Query,
-    view: &Arc<View>,
-    next: impl FnMut(&View) -> Vec<T> + Send + Unpin + 'static,
-) -> Result<Response, Failure> {
-    let writer =
-        Writer { view: view.clone(), next, pretty: query.flag("pretty", false)?, state: Position::Start };
-    Ok(with_type(writer.into_body(), JSON))
+/// Where the items of an array come from.
+pub(super) trait Source: Send + 'static {
+    /// As it is sent.
+    type Item: Serialize;
+
+    /// The items among the next so many rows.
+    fn next(&mut self, rows_max: usize) -> Result<Vec<Self::Item>, Failure>;
+
+    /// Whether all rows have been looked at.
+    fn is_done(&self) -> bool;
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Position {
-    Start,
-    Within,
-    End,
+/// Answers with an array of all items. A short one is sent whole, with its length.
+pub(super) fn array<S: Source>(call: &Call, source: S) -> Reply {
+    check_answer::<Vec<S::Item>>(&call.query);
+    let mut writer =
+        Writer { source, pretty: call.query.flag("pretty", false)?, begun: false, has_items: false };
+    let first = writer.piece(ROWS_HERE_MAX)?;
+    let body =
+        if writer.source.is_done() { Body::from(first) } else { writer.body(first, call.api.heavy.clone()) };
+    Ok(with_type(body, JSON))
 }
 
-struct Writer<F> {
-    view: Arc<View>,
-    next: F,
+struct Writer<S> {
+    source: S,
     pretty: bool,
-    state: Position,
+    begun: bool,
+    has_items: bool,
 }
 
-impl<T: Serialize + 'static, F: FnMut(&View) -> Vec<T> + Send + Unpin + 'static> Writer<F> {
-    /// A short array is sent whole, with its length.
-    fn into_body(mut self) -> Body {
-        let mut first = Vec::new();
-        self.write_piece(&mut first);
-        if self.state == Position::Within {
-            return Body::new(Pieces { first: Some(first.into()), writer: self });
-        }
-        Body::from(first)
+impl<S: Source> Writer<S> {
+    fn body(self, first: Vec<u8>, heavy: Heavy) -> Body {
+        Body::from_stream(stream::try_unfold((Some(first), self), move |(first, mut writer)| {
+            let heavy = heavy.clone();
+            async move {
+                if let Some(first) = first {
+                    return Ok(Some((Bytes::from(first), (None, writer))));
+                }
+                if writer.source.is_done() {
+                    return Ok(None);
+                }
+                let (piece, writer) = heavy.run(move || (writer.piece(ROWS_MAX), writer)).await;
+                // The status is sent: all that is left to tell of a mistake is to break the answer off.
+                let piece = piece.map_err(|failure| io::Error::other(failure.text))?;
+                Ok::<_, io::Error>(Some((Bytes::from(piece), (None, writer))))
+            }
+        }))
     }
 
-    fn write_piece(&mut self, out: &mut Vec<u8>) {
-        let items = (self.next)(&self.view);
-        if self.state == Position::Start {
+    /// The text of the items among the next rows.
+    fn piece(&mut self, rows_max: usize) -> Result<Vec<u8>, Failure> {
+        let mut out = Vec::new();
+        if !self.begun {
             out.push(b'[');
+            self.begun = true;
         }
-        for item in &items {
-            if self.state == Position::Within {
+        for item in self.source.next(rows_max)? {
+            if self.has_items {
                 out.push(b',');
             }
-            self.write_item(out, item);
-            self.state = Position::Within;
+            self.has_items = true;
+            write(&mut out, &item, self.pretty);
         }
-        if items.len() < PIECE_ITEMS {
+        if self.source.is_done() {
             out.push(b']');
-            self.state = Position::End;
         }
-    }
-
-    fn write_item(&self, out: &mut Vec<u8>, item: &T) {
-        let before = out.len();
-        let written = if self.pretty {
-            serde_json::to_writer_pretty(&mut *out, item)
-        } else {
-            serde_json::to_writer(&mut *out, item)
-        };
-        // Only a map whose keys are no text can fail, and no wire type has one.
-        if let Err(error) = written {
-            tracing::error!(%error, "encode an item of a list");
-            out.truncate(before);
-            out.extend_from_slice(b"null");
-        }
+        Ok(out)
     }
 }
 
-struct Pieces<F> {
-    first: Option<Bytes>,
-    writer: Writer<F>,
-}
-
-impl<T: Serialize + 'static, F: FnMut(&View) -> Vec<T> + Send + Unpin + 'static> HttpBody for Pieces<F> {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(Ok(Frame::data(first))));
-        }
-        if self.writer.state == Position::End {
-            return Poll::Ready(None);
-        }
-        let mut piece = Vec::new();
-        self.writer.write_piece(&mut piece);
-        Poll::Ready(Some(Ok(Frame::data(piece.into()))))
+fn write(out: &mut Vec<u8>, item: &impl Serialize, pretty: bool) {
+    let before = out.len();
+    let written = if pretty {
+        serde_json::to_writer_pretty(&mut *out, item)
+    } else {
+        serde_json::to_writer(&mut *out, item)
+    };
+    // Only a map whose keys are no text can fail, and no wire type has one.
+    if let Err(error) = written {
+        tracing::error!(%error, "encode an item of a list");
+        out.truncate(before);
+        out.extend_from_slice(b"null");
     }
 }

@@ -28,14 +28,23 @@ pub(super) async fn read(
     index_of: impl Fn(&View) -> Index,
     render: impl FnOnce(&Arc<View>) -> Reply,
 ) -> Reply {
-    let view = match known_index(&call.query)? {
-        Some(known) => wait(call, keys, known, &index_of).await?,
-        None => call.api.state.view(),
-    };
+    let view = wait(call, keys, &index_of).await?;
     let index = index_of(&view);
     let mut response = render(&view)?;
     reply::stamp(response.headers_mut(), index, &view);
     Ok(response)
+}
+
+/// The latest state, or once what the keys and the index stand for has changed after the index that the reader knows.
+pub(super) async fn wait(
+    call: &Call,
+    keys: &[WatchKey],
+    index_of: &impl Fn(&View) -> Index,
+) -> Result<Arc<View>, Failure> {
+    match known_index(&call.query)? {
+        Some(known) => changed(call, keys, known, index_of).await,
+        None => Ok(call.api.state.view()),
+    }
 }
 
 /// The index after which the reader wants to hear of a change; none when it does not want to wait.
@@ -45,7 +54,7 @@ fn known_index(query: &Query) -> Result<Option<Index>, Failure> {
     Ok(query.number("index")?.filter(|index| *index > 0).map(Index))
 }
 
-async fn wait(
+async fn changed(
     call: &Call,
     keys: &[WatchKey],
     known: Index,

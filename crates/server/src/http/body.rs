@@ -5,11 +5,19 @@ use std::time::Duration;
 use axum::body::{Body, HttpBody};
 use http_body_util::BodyExt;
 use hyper::{HeaderMap, StatusCode, header::CONTENT_LENGTH};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::{api::Api, failure::Failure};
 
+/// A body in memory, and its share of the room that all bodies have.
+#[derive(Debug, Default)]
+pub(super) struct Text {
+    pub bytes: Vec<u8>,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
 /// Reads a body of at most `max` bytes. One that says that it is longer is refused before its first byte.
-pub(super) async fn read(api: &Api, headers: &HeaderMap, body: Body, max: usize) -> Result<Vec<u8>, Failure> {
+pub(super) async fn read(api: &Api, headers: &HeaderMap, body: Body, max: usize) -> Result<Text, Failure> {
     let told = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     let least = told.unwrap_or_default().max(body.size_hint().lower());
     if usize::try_from(least).is_ok_and(|least| least <= max) {
@@ -23,9 +31,9 @@ pub(super) async fn read(api: &Api, headers: &HeaderMap, body: Body, max: usize)
     Err(too_large(max))
 }
 
-async fn collect(api: &Api, mut body: Body, max: usize) -> Result<Vec<u8>, Failure> {
+async fn collect(api: &Api, mut body: Body, max: usize) -> Result<Text, Failure> {
     let mut bytes = Vec::new();
-    let mut room = None;
+    let mut room: Option<OwnedSemaphorePermit> = None;
     while let Some(frame) = body.frame().await {
         let broken = |error| Failure::bad_request(format!("read the request's body: {error}"));
         let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
@@ -33,14 +41,14 @@ async fn collect(api: &Api, mut body: Body, max: usize) -> Result<Vec<u8>, Failu
             return Err(too_large(max));
         }
         let more = u32::try_from(data.len()).unwrap_or(u32::MAX);
-        let Ok(permit) = api.body_room.try_acquire_many(more) else { return Err(busy()) };
+        let Ok(permit) = api.body_room.clone().try_acquire_many_owned(more) else { return Err(busy()) };
         match &mut room {
             None => room = Some(permit),
             Some(room) => room.merge(permit),
         }
         bytes.extend_from_slice(&data);
     }
-    Ok(bytes)
+    Ok(Text { bytes, _room: room })
 }
 
 fn too_large(max: usize) -> Failure {
@@ -49,6 +57,5 @@ fn too_large(max: usize) -> Failure {
 }
 
 fn busy() -> Failure {
-    let text = "the server is reading as many requests as it can hold: try again in a moment";
-    Failure::new(StatusCode::SERVICE_UNAVAILABLE, text)
+    Failure::busy("the server is reading as many requests as it can hold: try again in a moment")
 }

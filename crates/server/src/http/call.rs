@@ -1,6 +1,6 @@
 //! One request, as handlers see it.
 
-use std::sync::Mutex;
+use std::{any::type_name, sync::Mutex};
 
 use axum::{body::Body, response::Response};
 use hyper::HeaderMap;
@@ -10,6 +10,9 @@ use super::{api::Api, body, depth, failure::Failure, query::Query};
 
 /// What a handler answers.
 pub(super) type Reply = Result<Response, Failure>;
+
+/// A body that is read here and now: going to another thread would cost more.
+const SMALL_BYTES_MAX: usize = 16 << 10;
 
 /// One request.
 pub(super) struct Call {
@@ -42,36 +45,41 @@ impl Call {
         self.query.text("namespace").unwrap_or(super::namespaces::DEFAULT)
     }
 
-    /// Reads the body as JSON text.
-    pub async fn text(&mut self, bytes_max: usize) -> Result<Vec<u8>, Failure> {
+    /// Reads the body and makes something of its JSON text, which is no deeper and holds no more values than the limits
+    /// allow. A large one is read on a thread where that holds up nobody.
+    pub async fn body<T: Send + 'static>(
+        &mut self,
+        bytes_max: usize,
+        read: impl FnOnce(&[u8]) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        debug_assert!(self.query.contract().body.is_some(), "the table of routes names no body");
         let body = self.body.get_mut().map(std::mem::take).unwrap_or_default();
-        let bytes = body::read(&self.api, &self.headers, body, bytes_max).await?;
-        let max = self.api.limits.json_depth_max;
-        if depth::exceeds(&bytes, max) {
-            return Err(Failure::bad_request(format!(
-                "the request's body is nested more than {max} levels deep"
-            )));
-        }
-        if depth::values(&bytes) > depth::VALUES_MAX {
-            return Err(Failure::bad_request(format!(
-                "the request's body has more than {} values: a job needs far fewer",
-                depth::VALUES_MAX
-            )));
-        }
-        Ok(bytes)
+        let text = body::read(&self.api, &self.headers, body, bytes_max).await?;
+        let depth_max = self.api.limits.json_depth_max;
+        let is_small = text.bytes.len() <= SMALL_BYTES_MAX;
+        let work = move || depth::check(&text.bytes, depth_max).and_then(|()| read(&text.bytes));
+        if is_small { work() } else { self.api.heavy.run(work).await }
     }
 
     /// Reads the body.
-    pub async fn json<T: DeserializeOwned>(&mut self) -> Result<T, Failure> {
-        let max = self.api.limits.body_bytes_max;
-        parse(&self.text(max).await?)
+    pub async fn json<T: DeserializeOwned + Send + 'static>(&mut self) -> Result<T, Failure> {
+        self.check_body::<T>();
+        self.body(self.api.limits.body_bytes_max, parse).await
     }
 
     /// Reads the body, which may be empty.
-    pub async fn json_or_default<T: DeserializeOwned + Default>(&mut self) -> Result<T, Failure> {
-        let max = self.api.limits.body_bytes_max;
-        let text = self.text(max).await?;
-        if text.trim_ascii().is_empty() { Ok(T::default()) } else { parse(&text) }
+    pub async fn json_or_default<T: DeserializeOwned + Default + Send + 'static>(
+        &mut self,
+    ) -> Result<T, Failure> {
+        self.check_body::<T>();
+        let read = |text: &[u8]| if text.trim_ascii().is_empty() { Ok(T::default()) } else { parse(text) };
+        self.body(self.api.limits.body_bytes_max, read).await
+    }
+
+    /// The table of routes names the type of every body; the description of the API comes from there.
+    fn check_body<T>(&self) {
+        let declared = self.query.contract().body.map(|shape| shape.type_name);
+        debug_assert_eq!(declared, Some(type_name::<T>()), "the table of routes names another body");
     }
 }
 

@@ -1,43 +1,77 @@
 //! What is measured of requests.
 
 use std::{
-    collections::BTreeMap,
     sync::{
-        Mutex,
-        atomic::{AtomicI64, Ordering},
+        Arc, Mutex,
+        atomic::{AtomicI64, AtomicU64, Ordering},
     },
+    time::Duration,
 };
+
+use hyper::StatusCode;
+
+use crate::histogram::Histogram;
 
 /// What is measured of requests.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    /// Answers by route and status class. As many entries as there are routes and classes, no more.
-    answers: Mutex<BTreeMap<Label, u64>>,
+    /// In the order of the table of routes.
+    routes: Mutex<Vec<Arc<RouteCounters>>>,
     /// Connections that are open.
     pub connections: AtomicI64,
+    /// Connections that were turned away because their address has too many.
+    pub connections_refused: AtomicU64,
     /// Requests without an answer yet.
     pub requests: AtomicI64,
 }
 
-/// What tells the answers apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Label {
+/// What is measured of one route's requests.
+#[derive(Debug)]
+pub(super) struct RouteCounters {
     /// The route's template.
-    pub route: &'static str,
+    pub path: &'static str,
     /// GET, PUT or DELETE; POST counts as PUT.
     pub method: &'static str,
-    /// The first digit of the status.
-    pub class: u16,
+    /// Answers by the first digit of their status, 1 to 5.
+    answers: [AtomicU64; 5],
+    /// Until the answer begins; without those that wait for a change.
+    pub times: Histogram,
 }
 
 impl Counters {
-    pub fn answered(&self, label: Label) {
-        *self.answers.lock().expect("nothing panics while it holds this lock").entry(label).or_default() += 1;
+    /// What will be measured of a route.
+    pub fn route(&self, path: &'static str, method: &'static str) -> Arc<RouteCounters> {
+        let counters = Arc::new(RouteCounters {
+            path,
+            method,
+            answers: Default::default(),
+            times: Histogram::default(),
+        });
+        self.routes.lock().expect("nothing panics while it holds this lock").push(counters.clone());
+        counters
     }
 
-    pub fn answers(&self) -> Vec<(Label, u64)> {
-        let answers = self.answers.lock().expect("nothing panics while it holds this lock");
-        answers.iter().map(|(label, count)| (*label, *count)).collect()
+    /// What has been measured of all routes.
+    pub fn routes(&self) -> Vec<Arc<RouteCounters>> {
+        self.routes.lock().expect("nothing panics while it holds this lock").clone()
+    }
+}
+
+impl RouteCounters {
+    /// Counts an answer, and how long it took unless it waited for something.
+    pub fn answered(&self, status: StatusCode, took: Option<Duration>) {
+        let class = usize::from(status.as_u16() / 100).clamp(1, self.answers.len()) - 1;
+        self.answers[class].fetch_add(1, Ordering::Relaxed);
+        if let Some(took) = took {
+            self.times.record(took);
+        }
+    }
+
+    /// The first digit of a status, and how many answers had it; none of those that nobody got.
+    pub fn answers(&self) -> impl Iterator<Item = (usize, u64)> {
+        let counts =
+            self.answers.iter().enumerate().map(|(at, count)| (at + 1, count.load(Ordering::Relaxed)));
+        counts.filter(|(_, count)| *count > 0)
     }
 }
 

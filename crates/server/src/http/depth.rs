@@ -1,10 +1,27 @@
 //! How deep a JSON text is nested and how many values it has, before anything that costs more looks at it.
 
+use super::failure::Failure;
+
 /// Values of a body; each takes hundreds of bytes once it is read.
-pub(super) const VALUES_MAX: usize = 400_000;
+const VALUES_MAX: usize = 400_000;
+
+/// Refuses a body that is nested too deep or has too many values.
+pub(super) fn check(json: &[u8], depth_max: usize) -> Result<(), Failure> {
+    if exceeds(json, depth_max) {
+        return Err(Failure::bad_request(format!(
+            "the request's body is nested more than {depth_max} levels deep"
+        )));
+    }
+    if values(json) > VALUES_MAX {
+        return Err(Failure::bad_request(format!(
+            "the request's body has more than {VALUES_MAX} values: a job needs far fewer"
+        )));
+    }
+    Ok(())
+}
 
 /// Whether more than `max` objects and lists stand inside one another. Text that is not JSON gives some answer.
-pub(super) fn exceeds(json: &[u8], max: usize) -> bool {
+fn exceeds(json: &[u8], max: usize) -> bool {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for byte in json {
         match byte {
@@ -25,7 +42,7 @@ pub(super) fn exceeds(json: &[u8], max: usize) -> bool {
 
 /// About how many values there are: one more than there are commas outside of strings. Text that is not JSON gives some
 /// answer.
-pub(super) fn values(json: &[u8]) -> usize {
+fn values(json: &[u8]) -> usize {
     let (mut values, mut in_string, mut escaped) = (1, false, false);
     for byte in json {
         match byte {

@@ -7,6 +7,7 @@ use std::{
 
 use berth_api::http::{Evaluation, EvaluationStub};
 use berth_model::{EvalId, Index, eval::Eval, store::AllocSlot};
+use serde_json::Value;
 
 use super::{
     allocations::{array_of, stub_parts},
@@ -14,7 +15,7 @@ use super::{
     call::{Call, Reply},
     failure::Failure,
     ids::{IdRange, resolve},
-    list::{Listing, list as listed},
+    list::{Listing, Span, list as listed},
     namespaces, reply,
 };
 use crate::{WatchKey, convert::nomad, state::View};
@@ -24,7 +25,6 @@ const RELATED_MAX: usize = 256;
 
 /// `GET /v1/evaluations`
 pub(super) async fn list(call: Call) -> Reply {
-    call.query.refuse_unsupported()?;
     let text = |name| call.query.text(name).map(str::to_owned);
     let listing = Evals {
         range: IdRange::of_prefix(call.query.text("prefix"))?,
@@ -33,7 +33,7 @@ pub(super) async fn list(call: Call) -> Reply {
         status: text("status"),
     };
     let index = |view: &View| view.store.evals().modify_index();
-    block::read(&call, &[WatchKey::Evals], index, |view| listed(&call, view, listing)).await
+    listed(&call, &[WatchKey::Evals], index, listing).await
 }
 
 struct Evals {
@@ -44,29 +44,36 @@ struct Evals {
     status: Option<String>,
 }
 
-impl Evals {
-    fn has(&self, eval: &Eval) -> bool {
+impl Listing for Evals {
+    type Key = EvalId;
+    type Row<'v> = &'v Eval;
+    type Item = Evaluation;
+
+    fn span(&self) -> Span<EvalId> {
+        self.range.span(EvalId)
+    }
+
+    fn rows<'v>(
+        &self,
+        view: &'v View,
+        span: Span<EvalId>,
+    ) -> impl DoubleEndedIterator<Item = (EvalId, &'v Eval)> {
+        view.store.evals().range(span).map(|eval| (eval.id, &**eval))
+    }
+
+    fn has(&self, eval: &&Eval) -> bool {
         let is = |wanted: &Option<String>, own: &str| wanted.as_deref().is_none_or(|wanted| wanted == own);
         is(&self.namespace, &eval.job.namespace)
             && is(&self.job, &eval.job.id)
             && is(&self.status, eval.status.as_str())
     }
-}
 
-impl Listing for Evals {
-    type Key = EvalId;
-    type Item = Evaluation;
-
-    fn start(&self) -> EvalId {
-        EvalId(self.range.from)
+    fn whole(&self, view: &View, eval: &&Eval) -> Value {
+        serde_json::to_value(self.item(view, eval)).unwrap_or_default()
     }
 
-    fn items<'v>(&'v self, view: &'v View, from: EvalId) -> impl Iterator<Item = (EvalId, Evaluation)> + 'v {
-        let evals = view.store.evals().from_id(from.max(self.start()));
-        evals
-            .take_while(|eval| self.range.contains(eval.id.0))
-            .filter(|eval| self.has(eval))
-            .map(|eval| (eval.id, nomad::evaluation(eval)))
+    fn item(&self, _: &View, eval: &&Eval) -> Evaluation {
+        nomad::evaluation(eval)
     }
 }
 
@@ -148,10 +155,8 @@ fn placed_by(view: &View, id: EvalId) -> Vec<AllocSlot> {
 /// The evaluation that the path names.
 fn id_of(call: &Call) -> Result<EvalId, Failure> {
     let view = call.api.state.view();
-    let first_two = |range: IdRange| {
-        let ids = view.store.evals().from_id(EvalId(range.from)).map(|eval| eval.id.0);
-        ids.take_while(|id| range.contains(*id)).take(2).collect()
-    };
+    let first_two =
+        |range: IdRange| view.store.evals().range(range.span(EvalId)).map(|eval| eval.id.0).take(2).collect();
     resolve(call.param("id"), "eval", first_two).map(EvalId)
 }
 

@@ -31,6 +31,11 @@ impl Failure {
         Self::new(StatusCode::NOT_FOUND, text)
     }
 
+    /// Too much is going on: the client should come back.
+    pub fn busy(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, text)
+    }
+
     /// A parameter's value that makes no sense.
     pub fn value(name: &str, value: &str, expected: &str) -> Self {
         let cut: String = value.chars().take(64).collect();
@@ -49,7 +54,7 @@ impl IntoResponse for Failure {
 
 fn set_headers(status: StatusCode, headers: &mut HeaderMap) {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    if status == StatusCode::SERVICE_UNAVAILABLE {
+    if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
         headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
     // What is left of a body that was not read would be taken for the next request.
@@ -61,7 +66,8 @@ fn set_headers(status: StatusCode, headers: &mut HeaderMap) {
 impl From<ProposeError> for Failure {
     fn from(error: ProposeError) -> Self {
         let status = match error {
-            ProposeError::Busy(_) | ProposeError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+            ProposeError::Busy(_) => StatusCode::TOO_MANY_REQUESTS,
+            ProposeError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
             ProposeError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             ProposeError::Log(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };

@@ -1,6 +1,8 @@
 //! Ids in paths and prefixes of ids in parameters: with or without dashes, whole or only their beginning.
 
-use super::failure::Failure;
+use std::ops::Bound;
+
+use super::{failure::Failure, list::Span};
 
 /// Hexadecimal digits of a whole id.
 const DIGITS: u32 = 32;
@@ -47,9 +49,9 @@ impl IdRange {
         Self::parse(text).ok_or_else(|| Failure::value("prefix", text, "the beginning of an id"))
     }
 
-    /// Whether it holds this id.
-    pub fn contains(&self, id: u128) -> bool {
-        (self.from..=self.to).contains(&id)
+    /// The same for ids of some kind.
+    pub fn span<K>(&self, id: impl Fn(u128) -> K) -> Span<K> {
+        (Bound::Included(id(self.from)), Bound::Included(id(self.to)))
     }
 }
 

@@ -5,6 +5,8 @@
 pub struct Limits {
     /// Connections at the same time; further ones wait to be accepted.
     pub connections_max: usize,
+    /// Connections of one address at the same time; further ones are refused.
+    pub connections_per_address_max: usize,
     /// The whole head of a request; at least 8 KiB.
     pub header_bytes_max: usize,
     /// Header lines of a request.
@@ -22,6 +24,8 @@ pub struct Limits {
     pub body_timeout_ms: u64,
     /// Objects and lists of a JSON body that may stand inside one another.
     pub json_depth_max: usize,
+    /// Threads that may parse bodies and write lists at a time.
+    pub heavy_threads_max: usize,
     /// Items on one page of a list.
     pub page_items_max: usize,
     /// Until open requests are cut off when the server stops.
@@ -32,6 +36,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections_max: 16_384,
+            // Half of them: programs of one machine share its address.
+            connections_per_address_max: 8_192,
             header_bytes_max: 16 << 10,
             headers_max: 100,
             header_timeout_ms: 10_000,
@@ -40,6 +46,7 @@ impl Default for Limits {
             bodies_bytes_max: 256 << 20,
             body_timeout_ms: 30_000,
             json_depth_max: 64,
+            heavy_threads_max: std::thread::available_parallelism().map_or(2, |threads| threads.get().max(2)),
             page_items_max: 10_000,
             shutdown_grace_ms: 10_000,
         }

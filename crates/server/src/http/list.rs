@@ -1,69 +1,203 @@
-//! Lists in the order of their keys: whole, or page by page.
+//! Lists in the order of their keys: filtered, forwards or backwards, whole or page by page.
 
-use std::{fmt::Display, str::FromStr, sync::Arc};
+use std::{
+    fmt::Display,
+    ops::{Bound, RangeBounds},
+    str::FromStr,
+    sync::Arc,
+};
 
+use berth_model::Index;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::{
-    array::{PIECE_ITEMS, array},
+    array::{ROWS_HERE_MAX, ROWS_MAX, Source, array},
+    block,
     call::{Call, Reply},
     failure::Failure,
+    filter::Filter,
     reply,
 };
-use crate::state::View;
+use crate::{WatchKey, state::View};
+
+/// The keys between two ends.
+pub(super) type Span<K> = (Bound<K>, Bound<K>);
 
 /// A table, or a part of it, in the order of its keys.
-pub(super) trait Listing: Send + Unpin + 'static {
-    /// What orders the items; its text is the token of a page.
-    type Key: Display + FromStr + Clone + Send + Unpin + 'static;
+pub(super) trait Listing: Send + 'static {
+    /// What orders the rows; its text is the token of a page.
+    type Key: Display + FromStr + Ord + Clone + Send + 'static;
+    /// A row, looked up.
+    type Row<'v>;
     /// As it is sent.
-    type Item: Serialize + 'static;
+    type Item: Serialize + Send + 'static;
 
-    /// The first key that can be in the list.
-    fn start(&self) -> Self::Key;
+    /// The keys that can be in the list.
+    fn span(&self) -> Span<Self::Key>;
 
-    /// The items from a key on.
-    fn items<'v>(
-        &'v self,
+    /// The rows of some keys, in their order.
+    fn rows<'v>(
+        &self,
         view: &'v View,
-        from: Self::Key,
-    ) -> impl Iterator<Item = (Self::Key, Self::Item)> + 'v;
+        span: Span<Self::Key>,
+    ) -> impl DoubleEndedIterator<Item = (Self::Key, Self::Row<'v>)>;
+
+    /// Whether a row is in the list.
+    fn has(&self, row: &Self::Row<'_>) -> bool;
+
+    /// A row with all that is known of it, for filters.
+    fn whole(&self, view: &View, row: &Self::Row<'_>) -> Value;
+
+    /// A row as it is sent.
+    fn item(&self, view: &View, row: &Self::Row<'_>) -> Self::Item;
 }
 
-/// Answers with a list: the page that is asked for, or all of it.
-pub(super) fn list<L: Listing>(call: &Call, view: &Arc<View>, listing: L) -> Reply {
-    let from = match call.query.text("next_token") {
-        None => listing.start(),
-        Some(token) => {
-            token.parse().map_err(|_| Failure::value("next_token", token, "the token of a page"))?
-        }
+/// Answers with a list once it has changed after the index that the reader knows: the page that is asked for, or all.
+pub(super) async fn list<L: Listing>(
+    call: &Call,
+    keys: &[WatchKey],
+    index_of: impl Fn(&View) -> Index,
+    listing: L,
+) -> Reply {
+    let filter = call.query.text("filter").map(Filter::parse).transpose()?;
+    let reverse = call.query.flag("reverse", false)?;
+    let rest = Some(span_of_page(call, listing.span(), reverse)?);
+    let per_page = call.query.number("per_page")?.filter(|items| *items > 0);
+    let view = block::wait(call, keys, &index_of).await?;
+    let cursor = Cursor { view: view.clone(), listing, filter, reverse, rest };
+    let mut response = match per_page {
+        Some(items) => page(call, cursor, items).await?,
+        None => array(call, cursor)?,
     };
-    match call.query.number("per_page")?.filter(|items| *items > 0) {
-        Some(items) => page(call, view, &listing, from, items),
-        None => whole(call, view, listing, from),
+    reply::stamp(response.headers_mut(), index_of(&view), &view);
+    Ok(response)
+}
+
+fn span_of_page<K: FromStr + Ord>(call: &Call, span: Span<K>, reverse: bool) -> Result<Span<K>, Failure> {
+    let Some(token) = call.query.text("next_token") else { return Ok(span) };
+    let key = token.parse().ok().filter(|key| span.contains(key));
+    let key = key.ok_or_else(|| Failure::value("next_token", token, "the token of a page of this list"))?;
+    Ok(from_key(span, key, reverse))
+}
+
+/// What is left of a span from a key on.
+fn from_key<K>((first, last): Span<K>, key: K, reverse: bool) -> Span<K> {
+    if reverse { (first, Bound::Included(key)) } else { (Bound::Included(key), last) }
+}
+
+/// A place in a list.
+struct Cursor<L: Listing> {
+    view: Arc<View>,
+    listing: L,
+    filter: Option<Filter>,
+    reverse: bool,
+    /// None at the end.
+    rest: Option<Span<L::Key>>,
+}
+
+impl<L: Listing> Cursor<L> {
+    /// The items among the next rows, with their keys.
+    fn keyed(&mut self, rows_max: usize) -> Result<Vec<(L::Key, L::Item)>, Failure> {
+        let Some(span) = self.rest.take() else { return Ok(Vec::new()) };
+        let mut rows = self.listing.rows(&self.view, span.clone());
+        let mut found = Vec::new();
+        for _ in 0..rows_max {
+            let row = if self.reverse { rows.next_back() } else { rows.next() };
+            let Some((key, row)) = row else { return Ok(found) };
+            if self.listing.has(&row) && self.passes(&row)? {
+                found.push((key, self.listing.item(&self.view, &row)));
+            }
+        }
+        let next = if self.reverse { rows.next_back() } else { rows.next() };
+        self.rest = next.map(|(key, _)| from_key(span, key, self.reverse));
+        Ok(found)
+    }
+
+    fn passes(&self, row: &L::Row<'_>) -> Result<bool, Failure> {
+        self.filter.as_ref().map_or(Ok(true), |filter| filter.passes(&self.listing.whole(&self.view, row)))
     }
 }
 
-fn page<L: Listing>(call: &Call, view: &View, listing: &L, from: L::Key, items: u64) -> Reply {
+impl<L: Listing> Source for Cursor<L> {
+    type Item = L::Item;
+
+    fn next(&mut self, rows_max: usize) -> Result<Vec<L::Item>, Failure> {
+        Ok(self.keyed(rows_max)?.into_iter().map(|(_, item)| item).collect())
+    }
+
+    fn is_done(&self) -> bool {
+        self.rest.is_none()
+    }
+}
+
+/// A page, and the token of the next one if any further item passes.
+async fn page<L: Listing>(call: &Call, mut cursor: Cursor<L>, items: u64) -> Reply {
     let items = usize::try_from(items).unwrap_or(usize::MAX).min(call.api.limits.page_items_max);
-    let mut found: Vec<_> = listing.items(view, from).take(items + 1).collect();
-    let next = if found.len() > items { found.pop() } else { None };
-    let found: Vec<L::Item> = found.into_iter().map(|(_, item)| item).collect();
+    let mut found = cursor.keyed(ROWS_HERE_MAX)?;
+    while found.len() <= items && !cursor.is_done() {
+        let (more, back) = call.api.heavy.run(move || (cursor.keyed(ROWS_MAX), cursor)).await;
+        cursor = back;
+        found.extend(more?);
+    }
+    let next = found.get(items).map(|(key, _)| key.to_string());
+    let found: Vec<L::Item> = found.into_iter().take(items).map(|(_, item)| item).collect();
     let mut response = reply::json(&call.query, &found)?;
-    if let Some((key, _)) = next {
-        reply::stamp_next(response.headers_mut(), &key.to_string())?;
+    if let Some(token) = next {
+        reply::stamp_next(response.headers_mut(), &token)?;
     }
     Ok(response)
 }
 
-fn whole<L: Listing>(call: &Call, view: &Arc<View>, listing: L, from: L::Key) -> Reply {
-    let mut from = Some(from);
-    array(&call.query, view, move |view| {
-        let Some(start) = from.take() else { return Vec::new() };
-        let mut found: Vec<_> = listing.items(view, start).take(PIECE_ITEMS + 1).collect();
-        if found.len() > PIECE_ITEMS {
-            from = found.pop().map(|(key, _)| key);
+/// Some rows that are found already: filtered, in their order or backwards.
+pub(super) struct Rows<R, F, W> {
+    rows: std::vec::IntoIter<R>,
+    filter: Option<Filter>,
+    item: F,
+    whole: W,
+}
+
+/// Answers with an array of some rows. `item` gives a row as it is sent, `whole` with all that is known of it, for
+/// filters.
+pub(super) fn array_of<R, T>(
+    call: &Call,
+    mut rows: Vec<R>,
+    item: impl Fn(&R) -> Option<T> + Send + 'static,
+    whole: impl Fn(&R) -> Option<Value> + Send + 'static,
+) -> Reply
+where
+    R: Send + 'static,
+    T: Serialize + 'static,
+{
+    let filter = call.query.text("filter").map(Filter::parse).transpose()?;
+    if call.query.flag("reverse", false)? {
+        rows.reverse();
+    }
+    array(call, Rows { rows: rows.into_iter(), filter, item, whole })
+}
+
+impl<R, T, F, W> Source for Rows<R, F, W>
+where
+    R: Send + 'static,
+    T: Serialize + 'static,
+    F: Fn(&R) -> Option<T> + Send + 'static,
+    W: Fn(&R) -> Option<Value> + Send + 'static,
+{
+    type Item = T;
+
+    fn next(&mut self, rows_max: usize) -> Result<Vec<T>, Failure> {
+        let mut found = Vec::new();
+        for row in self.rows.by_ref().take(rows_max) {
+            let passes = match (&self.filter, &self.whole) {
+                (None, _) => true,
+                (Some(filter), whole) => whole(&row).map_or(Ok(false), |whole| filter.passes(&whole))?,
+            };
+            found.extend(passes.then(|| (self.item)(&row)).flatten());
         }
-        found.into_iter().map(|(_, item)| item).collect()
-    })
+        Ok(found)
+    }
+
+    fn is_done(&self) -> bool {
+        self.rows.as_slice().is_empty()
+    }
 }

@@ -1,17 +1,22 @@
 //! Measurements: the engine's own and those of requests, as JSON and as Prometheus reads them.
 
-use std::{fmt::Write, sync::atomic::Ordering, time::SystemTime};
+use std::{
+    fmt::Write,
+    sync::atomic::{AtomicI64, Ordering},
+    time::SystemTime,
+};
 
 use axum::body::Body;
-use berth_api::http::{Counter, Gauge, Measurements};
+use berth_api::http::{Counter, Gauge, Measurements, Sample};
 use hyper::header::HeaderValue;
 
 use super::{
     api::Api,
     call::{Call, Reply},
+    counters::RouteCounters,
     reply,
 };
-use crate::state::{Metric, MetricKind};
+use crate::state::{Measured, Metric};
 
 const EXPOSITION: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
@@ -29,48 +34,76 @@ pub(super) async fn prometheus(call: Call) -> Reply {
     Ok(reply::with_type(Body::from(exposition(&families(&call.api))), EXPOSITION))
 }
 
-/// Measurements of one name.
+/// Measurements of one name, and of one kind.
 struct Family {
     name: &'static str,
     help: &'static str,
-    kind: MetricKind,
-    /// Labels and value.
-    samples: Vec<(Vec<(&'static str, String)>, f64)>,
+    samples: Vec<(Labels, Measured)>,
 }
+
+/// Names and values.
+type Labels = Vec<(&'static str, String)>;
 
 impl From<Metric> for Family {
     fn from(metric: Metric) -> Self {
-        let Metric { name, help, kind, value } = metric;
-        Self { name, help, kind, samples: vec![(Vec::new(), value)] }
+        let Metric { name, help, value } = metric;
+        Self { name, help, samples: vec![(Vec::new(), value)] }
     }
 }
 
 fn families(api: &Api) -> Vec<Family> {
     let mut families: Vec<Family> = api.state.engine.metrics().into_iter().map(Family::from).collect();
-    families.push(answers(api));
-    let gauge = |name, help, value: i64| Metric { name, help, kind: MetricKind::Gauge, value: value as f64 };
     let counters = &api.counters;
-    let open = counters.connections.load(Ordering::Relaxed);
-    families.push(gauge("berth_http_connections", "Connections that are open.", open).into());
-    let waiting = counters.requests.load(Ordering::Relaxed);
-    families.push(gauge("berth_http_requests_open", "Requests without an answer yet.", waiting).into());
+    let own = [
+        ("berth_http_connections", "Connections that are open.", gauge(&counters.connections)),
+        ("berth_http_requests_open", "Requests without an answer yet.", gauge(&counters.requests)),
+        (
+            "berth_http_connections_refused_total",
+            "Connections turned away because their address has too many.",
+            Measured::Counter(counters.connections_refused.load(Ordering::Relaxed) as f64),
+        ),
+    ];
+    families.extend(own.map(|(name, help, value)| Metric { name, help, value }.into()));
+    families.extend([answers(api), times(api)]);
     families.sort_by_key(|family| family.name);
     families
 }
 
+fn gauge(value: &AtomicI64) -> Measured {
+    Measured::Gauge(value.load(Ordering::Relaxed) as f64)
+}
+
 fn answers(api: &Api) -> Family {
-    let samples = api.counters.answers().into_iter().map(|(label, count)| {
-        let class = format!("{}xx", label.class);
-        let labels =
-            vec![("code", class), ("method", label.method.to_owned()), ("route", label.route.to_owned())];
-        (labels, count as f64)
-    });
+    let mut samples = Vec::new();
+    for route in api.counters.routes() {
+        for (class, count) in route.answers() {
+            let mut labels = vec![("code", format!("{class}xx"))];
+            labels.extend(labels_of(&route));
+            samples.push((labels, Measured::Counter(count as f64)));
+        }
+    }
     Family {
         name: "berth_http_requests_total",
         help: "Requests answered, by route and class of status.",
-        kind: MetricKind::Counter,
-        samples: samples.collect(),
+        samples,
     }
+}
+
+fn times(api: &Api) -> Family {
+    let routes = api.counters.routes();
+    let used = routes
+        .iter()
+        .map(|route| (labels_of(route), route.times.read()))
+        .filter(|(_, times)| times.count() > 0);
+    Family {
+        name: "berth_http_request_duration_seconds",
+        help: "Time until an answer begins, by route, without requests that wait for a change.",
+        samples: used.map(|(labels, times)| (labels, Measured::Spread(times))).collect(),
+    }
+}
+
+fn labels_of(route: &RouteCounters) -> Labels {
+    vec![("method", route.method.to_owned()), ("route", route.path.to_owned())]
 }
 
 fn measurements(families: &[Family]) -> Measurements {
@@ -79,10 +112,15 @@ fn measurements(families: &[Family]) -> Measurements {
     for family in families {
         for (labels, value) in &family.samples {
             let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-            let (name, value) = (family.name.to_owned(), *value);
-            match family.kind {
-                MetricKind::Gauge => all.gauges.push(Gauge { name, value, labels }),
-                MetricKind::Counter => all.counters.push(Counter { name, sum: value, count: 1, labels }),
+            let name = family.name.to_owned();
+            match value {
+                Measured::Gauge(value) => all.gauges.push(Gauge { name, value: *value, labels }),
+                Measured::Counter(value) => {
+                    all.counters.push(Counter { name, sum: *value, count: 1, labels })
+                }
+                Measured::Spread(spread) => {
+                    all.samples.push(Sample { name, sum: spread.sum, count: spread.count(), labels });
+                }
             }
         }
     }
@@ -92,21 +130,42 @@ fn measurements(families: &[Family]) -> Measurements {
 /// The text form that Prometheus reads: <https://prometheus.io/docs/instrumenting/exposition_formats/>
 fn exposition(families: &[Family]) -> String {
     let mut out = String::new();
-    for family in families.iter().filter(|family| !family.samples.is_empty()) {
-        let kind = match family.kind {
-            MetricKind::Counter => "counter",
-            MetricKind::Gauge => "gauge",
+    for family in families {
+        let Some((_, first)) = family.samples.first() else { continue };
+        let kind = match first {
+            Measured::Counter(_) => "counter",
+            Measured::Gauge(_) => "gauge",
+            Measured::Spread(_) => "histogram",
         };
         let _ = writeln!(out, "# HELP {0} {1}\n# TYPE {0} {kind}", family.name, family.help);
         for (labels, value) in &family.samples {
-            let _ = writeln!(out, "{}{} {value}", family.name, braced(labels));
+            expose(&mut out, family.name, labels, value);
         }
     }
     out
 }
 
+fn expose(out: &mut String, name: &str, labels: &Labels, value: &Measured) {
+    match value {
+        Measured::Counter(value) | Measured::Gauge(value) => {
+            let _ = writeln!(out, "{name}{} {value}", braced(labels, None));
+        }
+        Measured::Spread(spread) => {
+            for (bound, count) in &spread.buckets {
+                let bound = if bound.is_infinite() { "+Inf".to_owned() } else { bound.to_string() };
+                let _ = writeln!(out, "{name}_bucket{} {count}", braced(labels, Some(bound)));
+            }
+            let labels = braced(labels, None);
+            let _ =
+                writeln!(out, "{name}_sum{labels} {}\n{name}_count{labels} {}", spread.sum, spread.count());
+        }
+    }
+}
+
 /// Labels and their values; no value holds a quote, a backslash or a line's end, as all are ours.
-fn braced(labels: &[(&'static str, String)]) -> String {
-    let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
-    if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) }
+fn braced(labels: &Labels, bound: Option<String>) -> String {
+    let bound = bound.map(|bound| ("le", bound));
+    let all: Vec<String> =
+        labels.iter().chain(&bound).map(|(name, value)| format!("{name}=\"{value}\"")).collect();
+    if all.is_empty() { String::new() } else { format!("{{{}}}", all.join(",")) }
 }

@@ -1,5 +1,6 @@
 //! The HTTP API: Nomad's paths and JSON, one file a resource, all named by one table in [`routes`].
 
+mod addresses;
 mod agent;
 mod allocations;
 mod api;
@@ -9,12 +10,16 @@ mod body;
 mod call;
 mod connection;
 mod counters;
+mod deployments;
 mod depth;
 mod duration;
 mod evaluations;
 mod events;
 mod failure;
+mod filter;
 mod guard;
+mod gzip;
+mod heavy;
 mod ids;
 mod job;
 mod jobs;
@@ -24,14 +29,22 @@ mod logs;
 mod metrics;
 mod namespaces;
 mod nodes;
+mod openapi;
+mod operator;
+mod pools;
 mod propose;
 mod query;
+mod quotas;
 mod reply;
 mod router;
 pub mod routes;
+mod scheduling;
+mod search;
 mod serve;
 mod status;
 mod stream;
+mod system;
+mod unable;
 
 pub use limits::Limits;
 pub use serve::serve;

@@ -1,11 +1,14 @@
 //! Nodes: listing, reading, what runs on them, and opening or closing them to new work.
 
-use berth_api::http::{NodeEligibility, NodeEligibilityChanged, NodeStub};
+use berth_api::http::{NodeEligibility, NodeEligibilityChanged, NodePurged, NodeStub};
 use berth_model::{
     Index, NodeId,
-    command::Command,
-    store::{AllocSlot, NodeRow},
+    command::{Collect, Command},
+    node::NodeStatus,
+    store::{AllocSlot, NodeDetail, NodeRow},
 };
+use hyper::StatusCode;
+use serde_json::Value;
 
 use super::{
     allocations::{array_of, with_job},
@@ -13,7 +16,7 @@ use super::{
     call::{Call, Reply},
     failure::Failure,
     ids::{IdRange, resolve},
-    list::{Listing, list as listed},
+    list::{Listing, Span, list as listed},
     propose, reply,
 };
 use crate::{
@@ -24,7 +27,6 @@ use crate::{
 
 /// `GET /v1/nodes`
 pub(super) async fn list(call: Call) -> Reply {
-    call.query.refuse_unsupported()?;
     let resources = call.query.flag("resources", false)?;
     let listing = Nodes {
         range: IdRange::of_prefix(call.query.text("prefix"))?,
@@ -32,7 +34,7 @@ pub(super) async fn list(call: Call) -> Reply {
         with: NodeStubParts { resources, attributes: call.query.flag("os", false)? },
     };
     let index = |view: &View| view.store.nodes().modify_index();
-    block::read(&call, &[WatchKey::Nodes], index, |view| listed(&call, view, listing)).await
+    listed(&call, &[WatchKey::Nodes], index, listing).await
 }
 
 struct Nodes {
@@ -44,19 +46,32 @@ struct Nodes {
 
 impl Listing for Nodes {
     type Key = NodeId;
+    type Row<'v> = (&'v NodeRow, &'v NodeDetail);
     type Item = NodeStub;
 
-    fn start(&self) -> NodeId {
-        NodeId(self.range.from)
+    fn span(&self) -> Span<NodeId> {
+        self.range.span(NodeId)
     }
 
-    fn items<'v>(&'v self, view: &'v View, from: NodeId) -> impl Iterator<Item = (NodeId, NodeStub)> + 'v {
+    fn rows<'v>(
+        &self,
+        view: &'v View,
+        span: Span<NodeId>,
+    ) -> impl DoubleEndedIterator<Item = (NodeId, Self::Row<'v>)> {
         let nodes = view.store.nodes();
-        let ids = nodes.from_id(from.max(self.start())).take_while(|(id, _)| self.range.contains(id.0));
-        let found = ids.filter_map(|(id, slot)| Some((id, nodes.row(slot)?, nodes.detail(slot)?)));
-        found
-            .filter(|(_, _, detail)| self.pool.as_deref().is_none_or(|pool| pool == detail.node.pool))
-            .map(|(id, row, detail)| (id, nomad::node_stub(row, detail, self.with)))
+        nodes.range(span).filter_map(|(id, slot)| Some((id, (nodes.row(slot)?, nodes.detail(slot)?))))
+    }
+
+    fn has(&self, (_, detail): &Self::Row<'_>) -> bool {
+        self.pool.as_deref().is_none_or(|pool| pool == detail.node.pool)
+    }
+
+    fn whole(&self, _: &View, (row, detail): &Self::Row<'_>) -> Value {
+        serde_json::to_value(nomad::node(row, detail)).unwrap_or_default()
+    }
+
+    fn item(&self, _: &View, (row, detail): &Self::Row<'_>) -> NodeStub {
+        nomad::node_stub(row, detail, self.with)
     }
 }
 
@@ -124,13 +139,35 @@ pub(super) async fn eligibility(mut call: Call) -> Reply {
     reply::json(&call.query, &answer)
 }
 
+/// `PUT /v1/node/:id/purge`
+pub(super) async fn purge(call: Call) -> Reply {
+    let id = id_of(&call)?;
+    let view = call.api.state.view();
+    let (_, row) = view.store.node(id).ok_or_else(not_found)?;
+    if row.status != NodeStatus::Down {
+        let text = format!("the node is {}: stop its agent first", row.status.as_str());
+        return Err(Failure::new(StatusCode::CONFLICT, text));
+    }
+    let live = view.store.nodes().live(row).count();
+    if live > 0 {
+        let text = format!("{live} allocations have not ended on the node yet: try again in a moment");
+        return Err(Failure::new(StatusCode::CONFLICT, text));
+    }
+    let ended = view.store.nodes().ended(row).filter_map(|slot| view.store.allocs().row(slot));
+    let collect =
+        Collect { nodes: vec![id], allocs: ended.map(|alloc| alloc.id).collect(), ..Collect::default() };
+    let Index(index) = propose::propose(&call.api, Command::Collect(Box::new(collect))).await?;
+    reply::json(
+        &call.query,
+        &NodePurged { eval_ids: Vec::new(), eval_create_index: 0, node_modify_index: index, index },
+    )
+}
+
 /// The node that the path names.
 fn id_of(call: &Call) -> Result<NodeId, Failure> {
     let view = call.api.state.view();
-    let first_two = |range: IdRange| {
-        let ids = view.store.nodes().from_id(NodeId(range.from)).map(|(id, _)| id.0);
-        ids.take_while(|id| range.contains(*id)).take(2).collect()
-    };
+    let first_two =
+        |range: IdRange| view.store.nodes().range(range.span(NodeId)).map(|(id, _)| id.0).take(2).collect();
     resolve(call.param("id"), "node", first_two).map(NodeId)
 }
 

@@ -42,10 +42,18 @@ impl From<Refusal> for Failure {
             Refusal::JobChanged { expected, current, .. } => {
                 Self::new(StatusCode::CONFLICT, conflict(expected, current))
             }
+            Refusal::SchedulerConfigChanged { .. } => Self::new(StatusCode::CONFLICT, refusal.to_string()),
             Refusal::NoJob(_) => Self::not_found("job not found"),
+            Refusal::NoGroup(_, group) => Self::not_found(format!("the job has no group `{group}`")),
             Refusal::NoNode(_) => Self::not_found("node not found"),
             Refusal::NoAlloc(_) => Self::not_found("alloc not found"),
             Refusal::NoEval(_) => Self::not_found("eval not found"),
+            Refusal::NoNamespace(_) | Refusal::BadNamespace(..) | Refusal::BadQuota(..) | Refusal::NoQuota(_) => {
+                Self::bad_request(refusal.to_string())
+            }
+            Refusal::NamespaceInUse(..) | Refusal::QuotaInUse(..) => {
+                Self::new(StatusCode::CONFLICT, refusal.to_string())
+            }
         }
     }
 }

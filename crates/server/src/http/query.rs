@@ -1,21 +1,35 @@
 //! The parameters after the question mark. Names that nobody knows are left alone, as clients send many; values that
 //! make no sense are refused.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::extract::Query as Extracted;
 use hyper::Uri;
 
-use super::{duration, failure::Failure};
+use super::{duration, failure::Failure, routes::Contract};
 
 /// A request's parameters, in order.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Query(Vec<(String, String)>);
+#[derive(Debug, Clone)]
+pub(super) struct Query {
+    given: Vec<(String, String)>,
+    /// What the route says that it takes and answers.
+    contract: Arc<Contract>,
+}
 
 impl Query {
-    pub fn of(uri: &Uri) -> Result<Self, Failure> {
+    pub fn of(uri: &Uri, contract: Arc<Contract>) -> Result<Self, Failure> {
         let query = Extracted::try_from_uri(uri).map_err(|error| Failure::bad_request(error.body_text()))?;
-        Ok(Self(query.0))
+        Ok(Self { given: query.0, contract })
+    }
+
+    /// What the route says that it takes and answers.
+    pub fn contract(&self) -> &Contract {
+        &self.contract
+    }
+
+    /// Whether the request waits for a change, or for what comes of a stream.
+    pub fn waits(&self) -> bool {
+        self.given.iter().any(|(name, value)| name == "index" && !value.is_empty())
     }
 
     /// The first value of that name; none when there is none or it is empty.
@@ -25,11 +39,18 @@ impl Query {
 
     /// All values of that name.
     pub fn all<'q>(&'q self, name: &'q str) -> impl Iterator<Item = &'q str> {
-        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+        self.check_declared(name);
+        self.given.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     fn first(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+        self.check_declared(name);
+        self.given.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The table of routes names every parameter that is read; the description of the API comes from there.
+    fn check_declared(&self, name: &str) {
+        debug_assert!(self.contract.parameters.contains(&name), "parameter {name} is not in the table of routes");
     }
 
     /// Whether something is asked for: `name`, `name=` and `name=true` all do.
@@ -64,20 +85,5 @@ impl Query {
             let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
             Failure::value(name, text, &known.join(" or "))
         })
-    }
-
-    /// Refuses what would change an answer if it were honoured, and is not.
-    pub fn refuse_unsupported(&self) -> Result<(), Failure> {
-        if self.text("filter").is_some() {
-            return Err(Failure::bad_request(
-                "query parameter filter is not supported yet: filter the answer instead",
-            ));
-        }
-        if self.flag("reverse", false)? {
-            return Err(Failure::bad_request(
-                "query parameter reverse is not supported yet: reverse the answer instead",
-            ));
-        }
-        Ok(())
     }
 }

@@ -1,5 +1,7 @@
 //! Answers of success, and the headers that say where they stand.
 
+use std::any::type_name;
+
 use axum::{body::Body, response::Response};
 use berth_model::Index;
 use hyper::{
@@ -8,7 +10,7 @@ use hyper::{
 };
 use serde::Serialize;
 
-use super::{call::Reply, failure::Failure, query::Query};
+use super::{call::Reply, failure::Failure, query::Query, routes::Answer};
 use crate::state::View;
 
 /// The type of all JSON answers.
@@ -23,13 +25,23 @@ const NEXT_TOKEN: HeaderName = HeaderName::from_static("x-nomad-nexttoken");
 const UNCONFIRMED: HeaderName = HeaderName::from_static("x-berth-unconfirmed");
 
 /// A value as JSON, indented when `pretty` is asked for.
-pub(super) fn json(query: &Query, value: &impl Serialize) -> Reply {
+pub(super) fn json<T: Serialize>(query: &Query, value: &T) -> Reply {
+    check_answer::<T>(query);
     let pretty = query.flag("pretty", false)?;
     let text = if pretty { serde_json::to_vec_pretty(value) } else { serde_json::to_vec(value) };
     let text = text.map_err(|error| {
         Failure::new(hyper::StatusCode::INTERNAL_SERVER_ERROR, format!("encode the answer: {error}"))
     })?;
     Ok(with_type(Body::from(text), JSON))
+}
+
+/// The table of routes names the type of every answer; the description of the API comes from there.
+pub(super) fn check_answer<T>(query: &Query) {
+    let declared = match &query.contract().answer {
+        Answer::Json(shape) => shape.type_name,
+        _ => "nothing in JSON",
+    };
+    debug_assert_eq!(declared, type_name::<T>(), "the table of routes names another answer");
 }
 
 /// A body of some type.

@@ -5,6 +5,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     task::Poll,
+    time::Instant,
 };
 
 use axum::{
@@ -21,9 +22,9 @@ use hyper::{
 use super::{
     api::Api,
     call::{Call, Reply},
-    counters::{Gauged, Label},
+    counters::{Gauged, RouteCounters},
     failure::Failure,
-    guard,
+    guard, gzip,
     query::Query,
     routes::{Route, Verb, routes},
 };
@@ -40,10 +41,11 @@ pub(super) fn build(api: &Api, routes: Vec<Route>) -> Router {
 
 fn add(router: Router, api: Api, route: Route) -> Router {
     let (path, methods) = (route.path, filter(route.verb));
-    let route = Arc::new(route);
+    let counters = api.counters.route(path, route.verb.as_str());
+    let served = Arc::new(Served { route, counters, api });
     let handler = move |params: RawPathParams, request: Request| {
-        let (api, route) = (api.clone(), route.clone());
-        async move { dispatch(&api, &route, &params, request).await }
+        let served = served.clone();
+        async move { dispatch(&served, &params, request).await }
     };
     router.route(path, on(methods, handler))
 }
@@ -56,23 +58,34 @@ fn filter(verb: Verb) -> MethodFilter {
     }
 }
 
-async fn dispatch(api: &Api, route: &Route, params: &RawPathParams, request: Request) -> Response {
+/// A route in service.
+struct Served {
+    route: Route,
+    counters: Arc<RouteCounters>,
+    api: Api,
+}
+
+async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> Response {
+    let Served { route, counters, api } = served;
     let _open = Gauged::new(&api.counters.requests);
-    let reply = match call(api, params, request) {
+    let begun = Instant::now();
+    let takes_gzip = gzip::is_accepted(request.headers());
+    let call = call(api, route, params, request);
+    let waits = call.as_ref().is_ok_and(|call| call.query.waits());
+    let reply = match call {
         Ok(call) => unwound(route, (route.handler)(call)).await,
         Err(failure) => Err(failure),
     };
     let mut response = reply.unwrap_or_else(Failure::into_response);
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    let class = response.status().as_u16() / 100;
-    api.counters.answered(Label { route: route.path, method: route.verb.as_str(), class });
-    response
+    counters.answered(response.status(), (!waits).then(|| begun.elapsed()));
+    if takes_gzip { gzip::compress(response) } else { response }
 }
 
-fn call(api: &Api, params: &RawPathParams, request: Request) -> Result<Call, Failure> {
+fn call(api: &Api, route: &Route, params: &RawPathParams, request: Request) -> Result<Call, Failure> {
     let (head, body) = request.into_parts();
     guard::check(&head.method, &head.headers, api.local_only)?;
-    let query = Query::of(&head.uri)?;
+    let query = Query::of(&head.uri, route.contract.clone())?;
     let params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     Ok(Call::new(api.clone(), query, params, head.headers, body))
 }

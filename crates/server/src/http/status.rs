@@ -12,10 +12,10 @@ pub(super) async fn leader(call: Call) -> Reply {
 
 /// `GET /v1/status/peers`
 pub(super) async fn peers(call: Call) -> Reply {
-    reply::json(&call.query, &[&call.api.state.server.agent_addr])
+    reply::json(&call.query, &vec![call.api.state.server.agent_addr.clone()])
 }
 
 /// `GET /v1/regions`
 pub(super) async fn regions(call: Call) -> Reply {
-    reply::json(&call.query, &[&call.api.state.server.region])
+    reply::json(&call.query, &vec![call.api.state.server.region.clone()])
 }

@@ -18,7 +18,7 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{api::Api, reply::with_type};
+use super::{api::Api, gzip::Streaming, reply::with_type};
 
 /// Pieces that wait for the client to take them.
 const PIECES_WAITING_MAX: usize = 4;
@@ -51,6 +51,11 @@ impl Writer {
         self.send(line).await
     }
 
+    /// Whether the server stops: what is there already may still be sent, nothing is waited for.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.is_cancelled()
+    }
+
     /// Waits for something to send, and sends heartbeats meanwhile if `beat` says how often.
     pub async fn wait<T>(&self, beat: Option<Duration>, next: impl Future<Output = T>) -> Result<T, Closed> {
         tokio::pin!(next);
@@ -79,7 +84,9 @@ where
 {
     let (sender, receiver) = mpsc::channel(PIECES_WAITING_MAX);
     tokio::spawn(write(Writer { pieces: sender, stopping: api.stopping.clone() }));
-    with_type(Body::new(Pieces(receiver)), content_type)
+    let mut response = with_type(Body::new(Pieces(receiver)), content_type);
+    response.extensions_mut().insert(Streaming);
+    response
 }
 
 struct Pieces(mpsc::Receiver<Bytes>);

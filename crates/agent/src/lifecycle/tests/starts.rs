@@ -41,6 +41,38 @@ fn the_tasks_of_a_batch_start_together_and_complete() {
 }
 
 #[test]
+fn a_start_is_told_of_while_it_lasts() {
+    check(
+        "run 1 batch a
+         noted 1.0 half way
+         started 1.0
+         exited 1.0
+         noted 1.0 too late
+         events 1.0",
+        &expect![[r#"
+            > run 1 batch a
+               1.0 persist 1
+               1.0 start 1.0#1
+               1.0 report 1 Pending [a Pending (Task Setup)]
+            > noted 1.0 half way
+               1.0 report 1 Pending [a Pending (Driver)]
+            > started 1.0
+               1.0 report 1 Running! [a Running (Started)]
+            > exited 1.0
+               1.0 persist 1
+               1.0 report 1 Complete! [a Dead (Terminated)]
+            > noted 1.0 too late
+                  1.0 Received: 
+                  1.0 Task Setup: Building Task Directory
+                  1.0 Driver: half way
+                  1.0 Started: 
+                  1.0 Terminated:  code=0 signal=0 oom=false
+               = Dead failed=false restarts=0
+        "#]],
+    );
+}
+
+#[test]
 fn a_successor_waits_until_its_room_is_free() {
     check(
         "run 1 service old

@@ -1,8 +1,9 @@
 //! Tells a node a story and writes down what it does.
 //!
-//! One event a line. `run 1 batch web db:leader after=2`, `started 1.0`, `exited 1.0 code=1 signal=9 oom`, `failed 1.0
-//! setup`, `stop 1`, `forget 1`, `purge 1`, `keep 1 2`, `found 1.0 running|nothing|rebooted`, `wait 10s` (ticks at
-//! each deadline), `restart` (of the agent, from what it wrote last) and `events 1.0`.
+//! One event a line. `run 1 batch web db:leader after=2`, `noted 1.0 half way`, `started 1.0`, `exited 1.0 code=1
+//! signal=9 oom`, `failed 1.0 setup`, `stop 1`, `forget 1`, `purge 1`, `keep 1 2`, `found 1.0
+//! running|nothing|rebooted`, `wait 10s` (ticks at each deadline), `restart` (of the agent, from what it wrote last) and
+//! `events 1.0`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -110,6 +111,11 @@ impl Story {
             "forget" => Event::Forget(alloc()),
             "purge" => Event::Purge(alloc()),
             "keep" => Event::KeepOnly(words.iter().map(|word| id(number(word))).collect()),
+            "noted" => Event::Noted {
+                of: self.task_ref(words[0]),
+                at_ns: self.now_ns,
+                message: words[1..].join(" "),
+            },
             "started" => Event::Started { of: self.task_ref(words[0]), at_ns: self.now_ns },
             "exited" => Event::Exited(self.task_ref(words[0]), self.exit(&words[1..])),
             "failed" => Event::StartFailed(self.task_ref(words[0]), failure(words[1])),

@@ -139,9 +139,7 @@ impl AgentSession {
         };
         let owes_resync = welcome.mode() != WelcomeMode::Equal;
         self.link = Link::open(sent_seq, owes_resync, welcome.heartbeat_ms, now_ns);
-        if self.table.changed_after(sent_seq).next().is_some() {
-            self.flush_at_ns = Some(now_ns);
-        }
+        self.flush_at_ns = self.table.changed_after(sent_seq).next().map(|_| now_ns);
     }
 
     /// Wishes from a server that lags behind what this agent already knows are dropped: it will catch up.

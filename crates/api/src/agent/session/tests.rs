@@ -165,6 +165,16 @@ fn a_resync_tells_what_is_asked_for() {
 }
 
 #[test]
+fn what_the_hello_covered_is_not_said_again() {
+    let mut session = open_session(WelcomeMode::Equal);
+    session.on_down(Down::Desired(desired(1, &[1], &[], &[])), 0);
+    session.disconnected();
+    session.observe(id(1), &status(1, "while away"), true, 0);
+    welcome(&mut session, WelcomeMode::Equal, 0, MS);
+    assert_eq!(hear(&mut session, MS), "");
+}
+
+#[test]
 fn an_empty_resync_is_confirmed_too() {
     let mut session = open_session(WelcomeMode::Full);
     check(

@@ -5,8 +5,9 @@ use clap::Args;
 
 use super::tail;
 use crate::{
+    complete,
     failure::{Exit, Failure},
-    output::{self, clean},
+    output::{RawOutput, clean},
     remote::{LogRead, LogStart, Remote, only_task},
 };
 
@@ -17,8 +18,23 @@ const TAIL_LINES: usize = 10;
 #[derive(Debug, Args)]
 pub struct Logs {
     /// The allocation's id, or its beginning
-    #[arg(value_name = "ALLOC")]
+    #[arg(value_name = "ALLOC", add = complete::allocations())]
     id: String,
+    #[command(flatten)]
+    options: LogOptions,
+}
+
+impl Logs {
+    /// Prints it.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let alloc = remote.find_allocation(&self.id).await?;
+        self.options.print(remote, &alloc).await
+    }
+}
+
+/// Which part of an allocation's output is wanted.
+#[derive(Debug, Args)]
+pub struct LogOptions {
     /// The task; may be left out when there is only one
     #[arg(value_name = "TASK")]
     task: Option<String>,
@@ -36,21 +52,20 @@ pub struct Logs {
     lines: Option<usize>,
 }
 
-impl Logs {
-    /// Prints it.
-    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let alloc = remote.find_allocation(&self.id).await?;
-        let task = self.task_of(remote, &alloc).await?;
+impl LogOptions {
+    /// Prints what is wanted of the allocation with this whole id.
+    pub async fn print(&self, remote: &Remote, alloc: &str) -> Result<(), Failure> {
+        let task = self.task_of(remote, alloc).await?;
         let stream = if self.stderr { "stderr" } else { "stdout" };
-        let whole =
-            LogRead { alloc: &alloc, task: &task, stream, from: LogStart::Offset(0), follow: self.follow };
+        let whole = LogRead { alloc, task: &task, stream, from: LogStart::Offset(0), follow: self.follow };
+        let mut out = RawOutput::stdout();
         let Some(lines) = self.lines.or(self.tail.then_some(TAIL_LINES)) else {
-            return print(remote, &whole).await;
+            return print(remote, &whole, &mut out).await;
         };
         let end = tail::last_lines(remote, &whole, lines).await?;
-        output::print_bytes(&end.bytes)?;
+        out.write(&end.bytes)?;
         if self.follow {
-            print(remote, &LogRead { from: LogStart::Offset(end.offset), ..whole }).await?;
+            print(remote, &LogRead { from: LogStart::Offset(end.offset), ..whole }, &mut out).await?;
         }
         Ok(())
     }
@@ -62,10 +77,11 @@ impl Logs {
     }
 }
 
-async fn print(remote: &Remote, read: &LogRead<'_>) -> Result<(), Failure> {
+/// Prints a log until it ends.
+pub async fn print(remote: &Remote, read: &LogRead<'_>, out: &mut RawOutput) -> Result<(), Failure> {
     let mut frames = remote.log(read).await?;
     while let Some(frame) = frames.next().await? {
-        output::print_bytes(&data(frame)?)?;
+        out.write(&data(frame)?)?;
     }
     Ok(())
 }

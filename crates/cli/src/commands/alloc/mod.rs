@@ -9,6 +9,8 @@ use clap::Subcommand;
 
 use crate::{failure::Failure, global::Global, remote::block_on};
 
+pub use logs::{LogOptions, print};
+
 /// What can be done with allocations.
 #[derive(Debug, Subcommand)]
 pub enum Verb {

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::{
+    complete,
     failure::Failure,
     output::{self, short_id},
     remote::Remote,
@@ -12,7 +13,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub struct Stop {
     /// The allocation's id, or its beginning
-    #[arg(value_name = "ALLOC")]
+    #[arg(value_name = "ALLOC", add = complete::allocations())]
     id: String,
 }
 

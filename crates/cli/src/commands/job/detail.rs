@@ -6,7 +6,11 @@ use berth_api::http::{AllocationStub, Evaluation, GroupSummary, JobStanding, Job
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::output::{Align, Fields, Table, age, funnels, now_ns, rfc3339, short_id, stdout_width};
+use crate::{
+    failure::Failure,
+    output::{Cell, Column, Fields, Layout, Table, View, age, funnels, now_ns, rfc3339, sections},
+    remote::Remote,
+};
 
 /// All that `job status` tells of a job.
 #[derive(Debug, Serialize)]
@@ -40,19 +44,34 @@ struct Wishes {
     standing: JobStanding,
 }
 
-impl JobDetail {
-    /// The sections, parted by empty lines.
-    pub fn render(&self) -> String {
-        let sections = [self.fields(), self.groups(), self.unplaced(), self.allocations()];
-        sections.into_iter().filter(|section| !section.is_empty()).collect::<Vec<_>>().join("\n")
+impl View for JobDetail {
+    fn text(&self, layout: Layout) -> String {
+        sections([self.fields(layout), self.groups(layout), self.unplaced(), self.allocations(layout)])
     }
 
-    fn fields(&self) -> String {
+    fn names(&self) -> Vec<String> {
+        vec![self.summary.job_id.clone()]
+    }
+}
+
+impl JobDetail {
+    /// All of it, as it is now.
+    pub async fn read(remote: &Remote, id: &str) -> Result<Self, Failure> {
+        let (job, summary, allocations, evaluations) = tokio::try_join!(
+            remote.job(id),
+            remote.job_summary(id),
+            remote.job_allocations(id),
+            remote.job_evaluations(id)
+        )?;
+        Ok(Self { job, summary, allocations, evaluations })
+    }
+
+    fn fields(&self, layout: Layout) -> String {
         let wishes = Wishes::deserialize(&self.job).unwrap_or_default();
         let standing = &wishes.standing;
         let stopped = if wishes.stop { " (stopped)" } else { "" };
         let name = if wishes.name == wishes.id { String::new() } else { wishes.name.clone() };
-        Fields::default()
+        Fields::new(layout)
             .with("ID", &wishes.id)
             .with_some("Name", name)
             .with("Namespace", &wishes.namespace)
@@ -60,22 +79,21 @@ impl JobDetail {
             .with("Priority", wishes.priority.to_string())
             .with("Datacenters", wishes.datacenters.unwrap_or_default().join(", "))
             .with("Node pool", &wishes.node_pool)
-            .with("Status", format!("{}{stopped}", standing.status))
+            .with_status("Status", format!("{}{stopped}", standing.status))
             .with_some("Reason", &standing.status_description)
             .with("Version", standing.version.to_string())
             .with("Registered", rfc3339(standing.submit_time))
             .render()
     }
 
-    fn groups(&self) -> String {
-        let counts =
-            ["queued", "starting", "running", "complete", "failed", "lost"].map(|name| (name, Align::Right));
-        let columns: Vec<_> = [("group", Align::Left)].into_iter().chain(counts).collect();
-        let mut table = Table::new(&columns);
+    fn groups(&self, layout: Layout) -> String {
+        let counts = ["queued", "starting", "running", "complete", "failed", "lost"].map(Column::number);
+        let columns: Vec<_> = [Column::id("group")].into_iter().chain(counts).collect();
+        let mut table = Table::new(layout, &columns);
         for (group, summary) in &self.summary.summary {
-            table.row([group.clone()].into_iter().chain(numbers(*summary)));
+            table.row([group.into()].into_iter().chain(numbers(*summary)));
         }
-        table.render(stdout_width())
+        table.render()
     }
 
     /// Why something waits for room, from the evaluation in which it waits.
@@ -95,39 +113,56 @@ impl JobDetail {
         failed.and_then(failures).map(funnels).unwrap_or_default()
     }
 
-    fn allocations(&self) -> String {
+    fn allocations(&self, layout: Layout) -> String {
         if self.allocations.is_empty() {
             return "no allocations\n".into();
         }
-        let columns = ["alloc", "group", "node", "version", "wished", "status", "changed"];
-        let mut table = Table::new(&columns.map(|name| (name, Align::Left)));
+        let mut table = Table::new(layout, ALLOC_COLUMNS);
         let now = now_ns();
         let mut newest_first: Vec<_> = self.allocations.iter().collect();
         newest_first.sort_by_key(|alloc| std::cmp::Reverse((alloc.create_index, &alloc.name)));
         for alloc in newest_first {
-            table.row(row(alloc, now));
+            table.row(row(alloc, layout, now));
         }
-        table.render(stdout_width())
+        table.render()
     }
 }
+
+const ALLOC_COLUMNS: &[Column] = &[
+    Column::id("alloc"),
+    Column::text("group"),
+    Column::text("node"),
+    Column::number("version"),
+    Column::text("wished"),
+    Column::text("status"),
+    Column::text("changed"),
+    Column::text("name").wide(),
+    Column::id("node id").wide(),
+    Column::id("evaluation").wide(),
+    Column::text("reason").wide(),
+];
 
 fn failures(eval: &Evaluation) -> Option<&BTreeMap<String, PlacementMetric>> {
     eval.failed_tg_allocs.as_ref().filter(|failures| !failures.is_empty())
 }
 
-fn numbers(summary: GroupSummary) -> [String; 6] {
+fn numbers(summary: GroupSummary) -> [Cell; 6] {
     [summary.queued, summary.starting, summary.running, summary.complete, summary.failed, summary.lost]
-        .map(|number| number.to_string())
+        .map(Cell::number)
 }
 
-fn row(alloc: &AllocationStub, now_ns: u64) -> [String; 7] {
+fn row(alloc: &AllocationStub, layout: Layout, now_ns: u64) -> [Cell; 11] {
     [
-        short_id(&alloc.id),
-        alloc.task_group.clone(),
-        alloc.node_name.clone(),
-        alloc.job_version.to_string(),
-        alloc.desired_status.clone(),
-        alloc.client_status.clone(),
-        age(alloc.modify_time, now_ns),
+        layout.id(&alloc.id).into(),
+        (&alloc.task_group).into(),
+        (&alloc.node_name).into(),
+        Cell::number(alloc.job_version),
+        (&alloc.desired_status).into(),
+        Cell::status(&alloc.client_status),
+        age(alloc.modify_time, now_ns).into(),
+        (&alloc.name).into(),
+        (&alloc.node_id).into(),
+        (&alloc.eval_id).into(),
+        (&alloc.client_description).into(),
     ]
 }

@@ -5,9 +5,8 @@ use std::{
     io::{self, Read},
 };
 
-use berth_jobfile::SOURCE_BYTES_MAX;
-use berth_model::job::Job;
-use clap::Args;
+use berth_jobfile::{Inputs, Parsed, SOURCE_BYTES_MAX};
+use clap::{Args, ValueHint};
 
 use crate::failure::{Exit, Failure};
 
@@ -15,16 +14,21 @@ use crate::failure::{Exit, Failure};
 #[derive(Debug, Args)]
 pub struct JobFile {
     /// The job file, in HCL or JSON; `-` for standard input
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     path: String,
 }
 
 impl JobFile {
-    /// Reads the job, or says everything that is wrong with it.
-    pub fn parse(&self) -> Result<Job, Failure> {
+    /// Reads the job and what its owner should know about it, or says everything that is wrong with it.
+    pub fn parse(&self) -> Result<Parsed, Failure> {
         let source = self.read().map_err(|error| self.unreadable(&error))?;
-        berth_jobfile::parse(&source, self.name())
+        berth_jobfile::parse(&source, self.name(), &Inputs::default())
             .map_err(|mistakes| Failure::report(Exit::Failed, &mistakes))
+    }
+
+    /// The file as it was written on the command line.
+    pub fn path(&self) -> &str {
+        &self.path
     }
 
     /// One byte more than is allowed, so that the parser can say so without anyone holding a huge file.

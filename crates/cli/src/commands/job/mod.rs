@@ -1,8 +1,16 @@
 //! `berth job`: run, watch and stop jobs.
 
 mod detail;
+mod diff;
+mod dispatch;
 mod file;
+mod history;
+mod inspect;
+mod outcome;
+mod plan;
+mod revert;
 mod run;
+mod scale;
 mod status;
 mod stop;
 mod validate;
@@ -11,15 +19,29 @@ use clap::Subcommand;
 
 use crate::{failure::Failure, global::Global, remote::block_on};
 
+pub use outcome::{Accepted, Detach, warn};
+
 /// What can be done with jobs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Register a job, and follow it until it runs
     Run(run::Run),
+    /// Say what registering a job would do, without doing it
+    Plan(plan::Plan),
     /// List the jobs, or show one in detail
     Status(status::Status),
     /// Stop a job, and wait until it has ended
     Stop(stop::Stop),
+    /// List the versions of a job, and what each changed
+    History(history::History),
+    /// Go back to an earlier version of a job
+    Revert(revert::Revert),
+    /// Change how many allocations a group of a job wants
+    Scale(scale::Scale),
+    /// Run a parameterized job with values for its parameters
+    Dispatch(dispatch::Dispatch),
+    /// Print a job as the server has it
+    Inspect(inspect::Inspect),
     /// Check a job file, without a server
     Validate(validate::Validate),
 }
@@ -29,8 +51,14 @@ impl Verb {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         match self {
             Self::Run(run) => block_on(run.run(&global.remote()?)),
+            Self::Plan(plan) => plan.run(global),
             Self::Status(status) => block_on(status.run(&global.remote()?)),
             Self::Stop(stop) => block_on(stop.run(&global.remote()?)),
+            Self::History(history) => block_on(history.run(&global.remote()?)),
+            Self::Revert(revert) => block_on(revert.run(&global.remote()?)),
+            Self::Scale(scale) => block_on(scale.run(&global.remote()?)),
+            Self::Dispatch(dispatch) => block_on(dispatch.run(&global.remote()?)),
+            Self::Inspect(inspect) => block_on(inspect.run(&global.remote()?)),
             Self::Validate(validate) => validate.run(),
         }
     }

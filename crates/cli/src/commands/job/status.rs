@@ -5,68 +5,93 @@ use clap::Args;
 
 use super::detail::JobDetail;
 use crate::{
+    complete,
     failure::Failure,
-    output::{Align, Format, Table, age, now_ns, stdout_width},
+    output::{Cell, Column, Layout, Table, View, age, now_ns},
     remote::Remote,
+    show::Show,
 };
 
 /// Arguments of `job status`.
 #[derive(Debug, Args)]
 pub struct Status {
     /// The job's id, or its beginning; all jobs when left out
-    #[arg(value_name = "JOB")]
+    #[arg(value_name = "JOB", add = complete::jobs())]
     id: Option<String>,
-    /// How to print it
-    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
-    output: Format,
+    #[command(flatten)]
+    show: Show,
 }
 
 impl Status {
     /// Prints it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let Some(id) = &self.id else {
-            return self.output.print(&remote.jobs().await?, |jobs| list(jobs));
+            return self.show.show(remote, async |remote| remote.jobs().await).await;
         };
         let id = remote.find_job(id).await?;
-        let (job, summary) = tokio::try_join!(remote.job(&id), remote.job_summary(&id))?;
-        let (allocations, evaluations) =
-            tokio::try_join!(remote.job_allocations(&id), remote.job_evaluations(&id))?;
-        self.output.print(&JobDetail { job, summary, allocations, evaluations }, JobDetail::render)
+        self.show.show(remote, async |remote| JobDetail::read(remote, &id).await).await
     }
 }
 
-fn list(jobs: &[JobStub]) -> String {
-    if jobs.is_empty() {
-        return "no jobs\n".into();
+const COLUMNS: &[Column] = &[
+    Column::id("id"),
+    Column::text("namespace").wide(),
+    Column::text("type"),
+    Column::number("priority"),
+    Column::text("status"),
+    Column::number("running"),
+    Column::number("waiting"),
+    Column::number("failed").wide(),
+    Column::text("registered"),
+    Column::number("version").wide(),
+    Column::text("pool").wide(),
+    Column::text("datacenters").wide(),
+];
+
+impl View for Vec<JobStub> {
+    fn text(&self, layout: Layout) -> String {
+        if self.is_empty() {
+            return "no jobs: `berth job init` writes a job file to start from\n".into();
+        }
+        let mut table = Table::new(layout, COLUMNS);
+        let now = now_ns();
+        for job in self {
+            table.row(row(job, now));
+        }
+        table.render()
     }
-    let mut table = Table::new(&[
-        ("id", Align::Left),
-        ("type", Align::Left),
-        ("priority", Align::Right),
-        ("status", Align::Left),
-        ("running", Align::Right),
-        ("waiting", Align::Right),
-        ("registered", Align::Left),
-    ]);
-    let now = now_ns();
-    for job in jobs {
-        table.row(row(job, now));
+
+    fn names(&self) -> Vec<String> {
+        self.iter().map(|job| job.id.clone()).collect()
     }
-    table.render(stdout_width())
 }
 
-fn row(job: &JobStub, now_ns: u64) -> [String; 7] {
+fn row(job: &JobStub, now_ns: u64) -> [Cell; 12] {
     let groups = job.job_summary.summary.values();
     let running: u32 = groups.clone().map(|group| group.running).sum();
-    let waiting: u32 = groups.map(|group| group.queued + group.starting).sum();
-    let status = if job.stop { format!("{} (stopped)", job.status) } else { job.status.clone() };
+    let waiting: u32 = groups.clone().map(|group| group.queued + group.starting).sum();
+    let failed: u32 = groups.map(|group| group.failed).sum();
     [
-        job.id.clone(),
-        job.job_type.clone(),
-        job.priority.to_string(),
-        status,
-        running.to_string(),
-        waiting.to_string(),
-        age(job.submit_time, now_ns),
+        (&job.id).into(),
+        (&job.namespace).into(),
+        (&job.job_type).into(),
+        Cell::number(job.priority),
+        Cell::status(standing(job)),
+        Cell::number(running),
+        Cell::number(waiting),
+        Cell::number(failed),
+        age(job.submit_time, now_ns).into(),
+        Cell::number(job.version),
+        (&job.node_pool).into(),
+        job.datacenters.join(",").into(),
     ]
+}
+
+/// In a word: a job that its owner stopped is dead as well, but not by itself.
+fn standing(job: &JobStub) -> &str {
+    match (job.stop, job.status.as_str()) {
+        (true, "dead") => "stopped",
+        (true, _) => "stopping",
+        (false, status) => status,
+    }
 }

@@ -1,6 +1,8 @@
-//! `berth lab`: simulated nodes.
+//! `berth lab`: experiments, and the simulated nodes that they use.
 
 mod nodes;
+mod report;
+mod run;
 
 use clap::Subcommand;
 
@@ -10,12 +12,18 @@ use crate::failure::Failure;
 pub enum Verb {
     /// Simulate nodes: the agent's own life cycle, with tasks that only pretend to run
     Nodes(nodes::Args),
+    /// Run an experiment: start a server and nodes, put a load on them, and measure
+    Run(run::Run),
+    /// Draw the report of a run again
+    Report(report::Args),
 }
 
 impl Verb {
     pub fn run(self) -> Result<(), Failure> {
         match self {
             Self::Nodes(args) => args.run(),
+            Self::Run(run) => run.run(),
+            Self::Report(args) => args.run(),
         }
     }
 }

@@ -1,9 +1,17 @@
 //! `berth lab nodes`: simulated nodes in a process of their own.
 
-use berth_lab::nodes::{NodesConfig, run};
-use tokio::runtime;
+use std::path::PathBuf;
 
-use crate::{daemon::StopSignal, failure::Failure};
+use berth_lab::nodes::{
+    Behaviour, NodesConfig, Outages, SettingError, Shapes, Span, TaskBehaviour, Weighted, run,
+};
+use tokio::runtime;
+use tracing::level_filters::LevelFilter;
+
+use crate::{
+    daemon::{StopSignal, log_to_stderr},
+    failure::{Exit, Failure},
+};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -13,39 +21,150 @@ pub struct Args {
     /// Where the server's agents connect
     #[arg(long, value_name = "HOST:PORT")]
     server: String,
+    /// The number of the first node: with it several processes make up one cluster
+    #[arg(long, default_value_t = 0)]
+    first: u32,
     /// On how many connections
     #[arg(long, default_value_t = 4)]
     connections: u32,
-    /// Makes the nodes' ids: the same seed is the same nodes
+    /// Makes the nodes' ids, shapes and behaviour: the same seed is the same nodes
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// MHz of each node
-    #[arg(long, default_value_t = 4_000)]
-    cpu: u32,
-    /// MiB of each node
-    #[arg(long, default_value_t = 8_192)]
-    memory: u32,
+    #[command(flatten)]
+    cluster: Cluster,
+    #[command(flatten)]
+    troubles: Troubles,
+    #[command(flatten)]
+    tasks: Tasks,
     /// End when standard input does: the process that holds its other end is gone
     #[arg(long, hide = true)]
     until_stdin_closes: bool,
 }
 
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "What the nodes are")]
+struct Cluster {
+    /// Their shape, in MHz and MiB, as cpu=4000,memory=8192,disk=102400; given several times, with weight=N, each node
+    /// draws one
+    #[arg(long, value_name = "SHAPE")]
+    shape: Vec<Weighted>,
+    /// Shapes of a recorded GPU cluster, from DIR/openb/openb_node_list_all_node.csv: one of the lists of
+    /// cluster-trace-gpu-v2023 in github.com/alibaba/clusterdata
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["shape", "gpu_cluster"])]
+    traces: Option<PathBuf>,
+    /// Shapes of a made-up GPU cluster that is like the recorded one
+    #[arg(long, conflicts_with = "shape")]
+    gpu_cluster: bool,
+    /// So many neighbours share a value of meta.rack; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    rack_size: u32,
+    /// Deal the nodes to so many node classes, c0, c1 and so on
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    classes: u32,
+    /// Their datacenter
+    #[arg(long, value_name = "NAME", default_value = "dc1")]
+    datacenter: String,
+    /// Their node pool
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    node_pool: String,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "What befalls them")]
+struct Troubles {
+    /// Break the connections of a share of the nodes again and again, as share=0.01,every=1m..2m,lasts=5s..15s; each of
+    /// these nodes has a connection of its own
+    #[arg(long, value_name = "OUTAGES")]
+    flap: Option<Outages>,
+    /// Let a share of the nodes say nothing for a while, and keep their connection and their tasks
+    #[arg(long, value_name = "OUTAGES")]
+    silence: Option<Outages>,
+    /// Restart the machines of a share of the nodes: no task lives through that
+    #[arg(long, value_name = "OUTAGES")]
+    reboot: Option<Outages>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "What their tasks do besides what the job says")]
+struct Tasks {
+    /// Nothing is heard of a start for so long, as 1s or 100ms..500ms
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    start_delay: Span,
+    /// So many events are told of a start before the task runs
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    events: u16,
+    /// These are so far apart
+    #[arg(long, value_name = "TIME", default_value = "100ms..500ms")]
+    event_gap: Span,
+    /// Which share of the starts fails, with exit code 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
+    failure_rate: f64,
+    /// How long these run until then
+    #[arg(long, value_name = "TIME", default_value = "0s..1s")]
+    failure_after: Span,
+}
+
 impl Args {
     pub fn run(self) -> Result<(), Failure> {
-        let mut config = NodesConfig::new(self.server, self.count);
-        (config.connections, config.seed) = (self.connections, self.seed);
-        (config.cpu_mhz, config.memory_mb) = (self.cpu, self.memory);
+        let until_stdin_closes = self.until_stdin_closes;
+        // Beside another process, it is for that one to say how things go.
+        log_to_stderr(if until_stdin_closes { LevelFilter::WARN } else { LevelFilter::INFO });
+        let config = self.config()?;
         runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
             let mut stop = StopSignal::listen()?;
             let stopped = async {
                 tokio::select! {
                     () = stop.wait() => {}
-                    () = stdin_closes(), if self.until_stdin_closes => {}
+                    () = stdin_closes(), if until_stdin_closes => {}
                 }
             };
-            Ok(run(config, stopped).await?)
+            run(config, stopped).await.map_err(|error| Failure::new(Exit::Usage, error.to_string()))
         })
     }
+
+    fn config(self) -> Result<NodesConfig, Failure> {
+        let shapes = self.cluster.shapes(self.seed)?;
+        let Cluster { rack_size, classes, datacenter, node_pool, .. } = self.cluster;
+        Ok(NodesConfig {
+            first: self.first,
+            connections: self.connections,
+            seed: self.seed,
+            shapes,
+            behaviour: self.troubles.behaviour(self.tasks),
+            rack_size,
+            classes,
+            datacenter,
+            node_pool,
+            ..NodesConfig::new(self.server, self.count)
+        })
+    }
+}
+
+impl Cluster {
+    fn shapes(&self, seed: u64) -> Result<Shapes, Failure> {
+        match &self.traces {
+            Some(dir) => Shapes::recorded(dir).map_err(|error| Failure::new(Exit::Usage, error.to_string())),
+            None if self.gpu_cluster => Ok(Shapes::generated(seed)),
+            None if self.shape.is_empty() => Ok(Shapes::default()),
+            None => Ok(Shapes::Drawn(self.shape.clone())),
+        }
+    }
+}
+
+impl Troubles {
+    fn behaviour(self, tasks: Tasks) -> Behaviour {
+        let Tasks { start_delay, events, event_gap, failure_rate, failure_after } = tasks;
+        Behaviour {
+            tasks: TaskBehaviour { start_delay, events, event_gap, failure_rate, failure_after },
+            flapping: self.flap.unwrap_or_default(),
+            silence: self.silence.unwrap_or_default(),
+            reboots: self.reboot.unwrap_or_default(),
+        }
+    }
+}
+
+fn share(text: &str) -> Result<f64, SettingError> {
+    berth_lab::nodes::share("failure rate", text)
 }
 
 /// Reads on a thread of its own: a read of standard input cannot be called off.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use berth_api::http::{AllocationStub, Node};
 use serde::Serialize;
 
-use crate::output::{Align, Fields, Table, age, now_ns, short_id, stdout_width};
+use crate::output::{Cell, Column, Fields, Layout, Table, View, age, now_ns, sections};
 
 /// All that `node status` tells of a node.
 #[derive(Debug, Serialize)]
@@ -17,69 +17,78 @@ pub struct NodeDetail {
     pub allocations: Vec<AllocationStub>,
 }
 
-impl NodeDetail {
-    /// The sections, parted by empty lines.
-    pub fn render(&self) -> String {
-        let sections = [
-            self.fields(),
-            self.resources(),
-            pairs("attribute", &self.node.attributes),
-            pairs("meta", &self.node.meta),
-            self.allocations(),
-        ];
-        sections.into_iter().filter(|section| !section.is_empty()).collect::<Vec<_>>().join("\n")
+impl View for NodeDetail {
+    fn text(&self, layout: Layout) -> String {
+        sections([
+            self.fields(layout),
+            self.resources(layout),
+            pairs(layout, "attribute", &self.node.attributes),
+            pairs(layout, "meta", &self.node.meta),
+            self.allocations(layout),
+        ])
     }
 
-    fn fields(&self) -> String {
+    fn names(&self) -> Vec<String> {
+        vec![self.node.id.clone()]
+    }
+}
+
+impl NodeDetail {
+    fn fields(&self, layout: Layout) -> String {
         let node = &self.node;
         let drivers = node.drivers.iter().filter(|(_, driver)| driver.healthy).map(|(name, _)| name.as_str());
-        Fields::default()
+        Fields::new(layout)
             .with("ID", &node.id)
             .with("Name", &node.name)
             .with("Datacenter", &node.datacenter)
             .with("Node pool", &node.node_pool)
             .with_some("Class", &node.node_class)
-            .with("Status", &node.status)
+            .with_status("Status", &node.status)
             .with_some("Reason", &node.status_description)
-            .with("Eligibility", &node.scheduling_eligibility)
+            .with_status("Eligibility", &node.scheduling_eligibility)
             .with("Drivers", drivers.collect::<Vec<_>>().join(", "))
             .render()
     }
 
-    fn resources(&self) -> String {
+    fn resources(&self, layout: Layout) -> String {
         let (total, reserved) = (&self.node.node_resources, &self.node.reserved_resources);
-        let columns = [("resource", Align::Left), ("total", Align::Right), ("reserved", Align::Right)];
-        let mut table = Table::new(&columns);
+        let columns = [Column::text("resource"), Column::number("total"), Column::number("reserved")];
+        let mut table = Table::new(layout, &columns);
         let mut row = |name: &str, total: u32, reserved: u32, unit: &str| {
-            table.row([name.to_owned(), format!("{total} {unit}"), format!("{reserved} {unit}")]);
+            table.row([name.into(), format!("{total} {unit}").into(), format!("{reserved} {unit}").into()]);
         };
         row("cpu", total.cpu.cpu_shares, reserved.cpu.cpu_shares, "MHz");
         row("memory", total.memory.memory_mb, reserved.memory.memory_mb, "MiB");
         row("disk", total.disk.disk_mb, reserved.disk.disk_mb, "MiB");
-        table.render(stdout_width())
+        table.render()
     }
 
-    fn allocations(&self) -> String {
+    fn allocations(&self, layout: Layout) -> String {
         if self.allocations.is_empty() {
             return "no allocations\n".into();
         }
-        let mut table =
-            Table::new(&["alloc", "name", "wished", "status", "changed"].map(|name| (name, Align::Left)));
+        let [alloc, rest @ ..] = ["alloc", "name", "wished", "status", "changed"];
+        let columns: Vec<_> = [Column::id(alloc)].into_iter().chain(rest.map(Column::text)).collect();
+        let mut table = Table::new(layout, &columns);
         let now = now_ns();
         for alloc in &self.allocations {
-            let changed = age(alloc.modify_time, now);
-            let status = [alloc.desired_status.clone(), alloc.client_status.clone(), changed];
-            table.row([short_id(&alloc.id), alloc.name.clone()].into_iter().chain(status));
+            table.row([
+                layout.id(&alloc.id).into(),
+                (&alloc.name).into(),
+                (&alloc.desired_status).into(),
+                Cell::status(&alloc.client_status),
+                age(alloc.modify_time, now).into(),
+            ]);
         }
-        table.render(stdout_width())
+        table.render()
     }
 }
 
 /// Names and values, when there are any.
-fn pairs(what: &str, values: &BTreeMap<String, String>) -> String {
-    let mut table = Table::new(&[(what, Align::Left), ("value", Align::Left)]);
+fn pairs(layout: Layout, what: &'static str, values: &BTreeMap<String, String>) -> String {
+    let mut table = Table::new(layout, &[Column::id(what), Column::text("value")]);
     for (name, value) in values {
-        table.row([name.clone(), value.clone()]);
+        table.row([name.into(), value.into()]);
     }
-    if table.is_empty() { String::new() } else { table.render(stdout_width()) }
+    if table.is_empty() { String::new() } else { table.render() }
 }

@@ -1,6 +1,9 @@
 //! `berth node`: the machines.
 
 mod detail;
+mod eligibility;
+mod pool;
+mod purge;
 mod status;
 
 use clap::Subcommand;
@@ -12,13 +15,24 @@ use crate::{failure::Failure, global::Global, remote::block_on};
 pub enum Verb {
     /// List the nodes, or show one in detail
     Status(status::Status),
+    /// Open a node to new work, or close it
+    Eligibility(eligibility::Eligibility),
+    /// Forget a node that is gone for good
+    Purge(purge::Purge),
+    /// Look at the groups of nodes that jobs choose between
+    #[command(subcommand)]
+    Pool(pool::Verb),
 }
 
 impl Verb {
     /// Does it.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
+        let remote = global.remote()?;
         match self {
-            Self::Status(status) => block_on(status.run(&global.remote()?)),
+            Self::Status(status) => block_on(status.run(&remote)),
+            Self::Eligibility(eligibility) => block_on(eligibility.run(&remote)),
+            Self::Purge(purge) => block_on(purge.run(&remote)),
+            Self::Pool(verb) => block_on(verb.run(&remote)),
         }
     }
 }

@@ -5,50 +5,80 @@ use clap::Args;
 
 use super::detail::NodeDetail;
 use crate::{
+    complete,
     failure::Failure,
-    output::{Align, Format, Table, short_id, stdout_width},
+    output::{Cell, Column, Layout, Table, View},
     remote::Remote,
+    show::Show,
 };
 
 /// Arguments of `node status`.
 #[derive(Debug, Args)]
 pub struct Status {
     /// The node's id, its beginning, or the node's name; all nodes when left out
-    #[arg(value_name = "NODE")]
+    #[arg(value_name = "NODE", add = complete::nodes())]
     id: Option<String>,
-    /// How to print it
-    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
-    output: Format,
+    #[command(flatten)]
+    show: Show,
 }
 
 impl Status {
     /// Prints it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let Some(id) = &self.id else {
-            return self.output.print(&remote.nodes().await?, |nodes| list(nodes));
+            return self.show.show(remote, async |remote| remote.nodes().await).await;
         };
         let id = remote.find_node(id).await?;
-        let (node, allocations) = tokio::try_join!(remote.node(&id), remote.node_allocations(&id))?;
-        self.output.print(&NodeDetail { node, allocations }, NodeDetail::render)
+        let read = async |remote: &Remote| {
+            let (node, allocations) = tokio::try_join!(remote.node(&id), remote.node_allocations(&id))?;
+            Ok(NodeDetail { node, allocations })
+        };
+        self.show.show(remote, read).await
     }
 }
 
-fn list(nodes: &[NodeStub]) -> String {
-    if nodes.is_empty() {
-        return "no nodes: `berth agent` makes a machine one\n".into();
+const COLUMNS: &[Column] = &[
+    Column::id("id"),
+    Column::text("name"),
+    Column::text("datacenter"),
+    Column::text("pool"),
+    Column::text("class"),
+    Column::text("status"),
+    Column::text("eligibility"),
+    Column::text("address").wide(),
+    Column::text("drivers").wide(),
+    Column::text("version").wide(),
+];
+
+impl View for Vec<NodeStub> {
+    fn text(&self, layout: Layout) -> String {
+        if self.is_empty() {
+            return "no nodes: `berth agent` makes a machine one\n".into();
+        }
+        let mut table = Table::new(layout, COLUMNS);
+        for node in self {
+            table.row(row(node, layout));
+        }
+        table.render()
     }
-    let columns = ["id", "name", "datacenter", "pool", "class", "status", "eligibility"];
-    let mut table = Table::new(&columns.map(|name| (name, Align::Left)));
-    for node in nodes {
-        table.row([
-            short_id(&node.id),
-            node.name.clone(),
-            node.datacenter.clone(),
-            node.node_pool.clone(),
-            node.node_class.clone(),
-            node.status.clone(),
-            node.scheduling_eligibility.clone(),
-        ]);
+
+    fn names(&self) -> Vec<String> {
+        self.iter().map(|node| node.id.clone()).collect()
     }
-    table.render(stdout_width())
+}
+
+fn row(node: &NodeStub, layout: Layout) -> [Cell; 10] {
+    let drivers = node.drivers.iter().filter(|(_, driver)| driver.healthy).map(|(name, _)| name.as_str());
+    [
+        layout.id(&node.id).into(),
+        (&node.name).into(),
+        (&node.datacenter).into(),
+        (&node.node_pool).into(),
+        (&node.node_class).into(),
+        Cell::status(&node.status),
+        Cell::status(&node.scheduling_eligibility),
+        (&node.address).into(),
+        drivers.collect::<Vec<_>>().join(",").into(),
+        (&node.version).into(),
+    ]
 }

@@ -25,7 +25,8 @@ pub fn evaluation(eval: &Eval) -> Evaluation {
         previous_eval: id_text(eval.previous),
         blocked_eval: id_text(eval.blocked),
         related_evals: None,
-        failed_tg_allocs: failures(eval),
+        failed_tg_allocs: failed_groups(&eval.failures),
+        quota_limit_reached: quota_reached(&eval.failures),
         queued_allocations: eval.queued.clone(),
         snapshot_index: eval.snapshot_index.0,
         create_index: eval.create_index.0,
@@ -59,9 +60,15 @@ pub fn evaluation_stub(eval: &Eval) -> EvaluationStub {
     }
 }
 
-fn failures(eval: &Eval) -> Option<BTreeMap<String, PlacementMetric>> {
-    let failures = eval.failures.iter().map(|failure| (failure.group.clone(), metric(failure)));
-    (!eval.failures.is_empty()).then(|| failures.collect())
+/// Why groups could not be placed, by name; none when all could.
+pub(super) fn failed_groups(failures: &[GroupFailure]) -> Option<BTreeMap<String, PlacementMetric>> {
+    let metrics = failures.iter().map(|failure| (failure.group.clone(), metric(failure)));
+    (!failures.is_empty()).then(|| metrics.collect())
+}
+
+/// The first quota that keeps anything from being placed.
+fn quota_reached(failures: &[GroupFailure]) -> String {
+    failures.iter().find_map(|failure| failure.funnel.quota.keys().next().cloned()).unwrap_or_default()
 }
 
 fn metric(failure: &GroupFailure) -> PlacementMetric {
@@ -77,6 +84,7 @@ fn metric(failure: &GroupFailure) -> PlacementMetric {
         constraint_filtered: some(&funnel.filtered),
         nodes_exhausted: funnel.exhausted_count(),
         dimension_exhausted: some(&funnel.exhausted),
+        quota_exhausted: (!funnel.quota.is_empty()).then(|| funnel.quota.values().cloned().collect()),
         coalesced_failures: failure.count.saturating_sub(1),
     }
 }

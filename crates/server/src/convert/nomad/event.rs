@@ -48,6 +48,8 @@ fn logged(view: &View, event: &Logged) -> Option<Subject> {
         Logged::AllocCollected(_, id, _) => Some(gone("Allocation", "AllocationCollected", id.to_string())),
         Logged::EvalChanged(id) => eval(view, *id),
         Logged::EvalCollected(id) => Some(gone("Evaluation", "EvaluationCollected", id.to_string())),
+        // Of no topic that clients know.
+        Logged::SchedulerConfigChanged | Logged::NamespaceChanged(_) | Logged::QuotaChanged(_) => None,
     }
 }
 
@@ -105,7 +107,10 @@ fn logged_payload(view: &View, event: &Logged) -> Option<Value> {
         Logged::NodeCollected(..)
         | Logged::JobCollected(..)
         | Logged::AllocCollected(..)
-        | Logged::EvalCollected(_) => None,
+        | Logged::EvalCollected(_)
+        | Logged::NamespaceChanged(_)
+        | Logged::QuotaChanged(_)
+        | Logged::SchedulerConfigChanged => None,
     }
 }
 

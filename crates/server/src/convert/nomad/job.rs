@@ -1,10 +1,11 @@
 //! Jobs: whole, in lists, and their counts.
 
-use berth_api::http::{GroupSummary, JobStanding, JobStub, JobSummary};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use berth_api::http::{ChildrenSummary, GroupSummary, JobStanding, JobStub, JobSummary};
 use berth_model::{
-    Index,
+    Index, JobKey,
     observed::Observed,
-    store::{GroupCounts, JobRow, JobVersion},
+    store::{GroupCounts, JobRow, JobStatus, JobVersion},
 };
 use serde_json::Value;
 
@@ -22,7 +23,9 @@ pub fn job(row: &JobRow, version: &JobVersion) -> Value {
 
 fn standing(row: &JobRow, version: &JobVersion) -> JobStanding {
     JobStanding {
-        parent_id: String::new(),
+        parent_id: version.job.parent_id.clone(),
+        dispatched: version.job.dispatched,
+        payload: (!version.job.payload.is_empty()).then(|| STANDARD.encode(&version.job.payload)),
         status: row.status().as_str().to_owned(),
         status_description: String::new(),
         stable: false,
@@ -40,15 +43,15 @@ pub fn job_stub(view: &View, row: &JobRow, with_meta: bool) -> JobStub {
     let job = &version.job;
     JobStub {
         id: job.key.id.to_string(),
-        parent_id: String::new(),
+        parent_id: job.parent_id.clone(),
         name: job.name.clone(),
         namespace: job.key.namespace.to_string(),
         datacenters: job.datacenters.clone(),
         node_pool: job.node_pool.clone(),
         job_type: job.job_type.as_str().to_owned(),
         priority: job.priority,
-        periodic: false,
-        parameterized_job: false,
+        periodic: job.periodic.is_some(),
+        parameterized_job: job.parameterized.is_some() && !job.dispatched,
         stop: job.stop,
         status: row.status().as_str().to_owned(),
         status_description: String::new(),
@@ -69,10 +72,28 @@ pub fn summary(view: &View, row: &JobRow) -> JobSummary {
         job_id: row.key.id.to_string(),
         namespace: row.key.namespace.to_string(),
         summary: row.counts.iter().map(group).collect(),
-        children: None,
+        children: row.job().only_launches().then(|| children(view, row)),
         create_index: row.create_index.0,
         modify_index: summary_index(view, row).0,
     }
+}
+
+/// How the jobs that a job made fare. Their ids begin with its own.
+fn children(view: &View, row: &JobRow) -> ChildrenSummary {
+    let JobKey { namespace, id } = &row.key;
+    let (first, next) =
+        (JobKey::new(namespace, &format!("{id}/")), JobKey::new(namespace, &format!("{id}0")));
+    let jobs = view.store.jobs();
+    let children = jobs.range(first..next).filter_map(|(_, slot)| jobs.row(slot));
+    let mut summary = ChildrenSummary::default();
+    for child in children.filter(|child| *child.job().parent_id == **id) {
+        match child.status() {
+            JobStatus::Pending => summary.pending += 1,
+            JobStatus::Running => summary.running += 1,
+            JobStatus::Dead => summary.dead += 1,
+        }
+    }
+    summary
 }
 
 /// Where a job's counts last changed.

@@ -1,17 +1,28 @@
 //! From the model to the JSON of Nomad's HTTP API: the only place where ours becomes theirs.
 
 mod alloc;
+mod diff;
 mod eval;
 mod event;
 mod job;
 mod node;
+mod plan;
+mod scale;
+mod scheduling;
 mod task;
+mod tenants;
+pub mod value;
 
 pub use alloc::{Parts, StubParts as AllocStubParts, allocation, allocation_stub};
+pub use diff::job_diff;
 pub use eval::{evaluation, evaluation_stub};
 pub use event::{Subject, payload, subject};
 pub use job::{job, job_stub, summary, summary_index};
 pub use node::{StubParts as NodeStubParts, eligibility, node, node_stub};
+pub use plan::planned;
+pub use scale::scale_status;
+pub use scheduling::{scheduler_config, scheduler_config_asked};
+pub use tenants::{namespace, namespace_asked, quota, quota_asked, quota_usage};
 
 /// An id as text; empty for none.
 fn id_text(id: Option<impl std::fmt::Display>) -> String {

@@ -45,7 +45,7 @@ fn subscribe(hub: &Arc<EventHub>, from: Option<u64>) -> Result<Subscription, Sub
     }
 }
 
-/// Sends changes until they can be followed no more.
+/// Sends changes until they can be followed no more. When the server stops, those that have happened by then are sent.
 async fn follow(
     writer: &Writer,
     mut subscription: Subscription,
@@ -53,11 +53,21 @@ async fn follow(
 ) -> Result<SubscriptionError, Closed> {
     let beat = Some(Duration::from_millis(HEARTBEAT_MS));
     loop {
-        match writer.wait(beat, subscription.next()).await? {
-            Ok(batch) => send(writer, &batch, filter).await?,
+        match writer.wait(beat, subscription.next()).await {
+            Ok(Ok(batch)) => send(writer, &batch, filter).await?,
+            Ok(Err(error)) => return Ok(error),
+            Err(Closed) => break,
+        }
+    }
+    let left = if writer.is_stopping() { subscription.waiting() } else { 0 };
+    for _ in 0..left {
+        match subscription.try_next() {
+            Ok(Some(batch)) => send(writer, &batch, filter).await?,
+            Ok(None) => break,
             Err(error) => return Ok(error),
         }
     }
+    Err(Closed)
 }
 
 /// Sends what the filter lets pass of a batch. Changes become JSON a line at a time: a batch may hold thousands.

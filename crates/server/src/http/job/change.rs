@@ -6,7 +6,7 @@ use berth_model::{
     eval::{Eval, Trigger},
 };
 
-use super::{key, not_found};
+use super::{check_is, key, not_found};
 use crate::http::{
     call::{Call, Reply},
     failure::Failure,
@@ -40,12 +40,7 @@ pub(in crate::http) async fn deregister(call: Call) -> Reply {
 pub(in crate::http) async fn evaluate(mut call: Call) -> Reply {
     let asked: JobEvaluate = call.json_or_default().await?;
     let key = key(&call);
-    if !asked.job_id.is_empty() && asked.job_id != *key.id {
-        return Err(Failure::bad_request(format!(
-            "the body is about job `{}`, the path about `{}`",
-            asked.job_id, key.id
-        )));
-    }
+    check_is(&key, &asked.job_id)?;
     if asked.eval_options.force_reschedule {
         return Err(Failure::bad_request("ForceReschedule is not supported yet"));
     }

@@ -1,12 +1,20 @@
 //! One job: reading it and what belongs to it, changing it, stopping it.
 
 mod change;
+mod launch;
+mod plan;
 mod read;
+mod revert;
+mod scale;
 
 use berth_model::{Index, JobKey};
 
 pub(super) use change::{deregister, evaluate, register};
+pub(super) use launch::{dispatch, force};
+pub(super) use plan::plan;
 pub(super) use read::{allocations, deployment, deployments, evaluations, read, summary, versions};
+pub(super) use revert::revert;
+pub(super) use scale::{read as scale_status, scale};
 
 use super::{call::Call, failure::Failure};
 use crate::state::View;
@@ -17,6 +25,15 @@ fn key(call: &Call) -> JobKey {
 
 fn not_found() -> Failure {
     Failure::not_found("job not found")
+}
+
+/// Refuses a body that names another job than the path; one that names none is about that of the path.
+fn check_is(key: &JobKey, named: &str) -> Result<(), Failure> {
+    if named.is_empty() || named == &*key.id {
+        return Ok(());
+    }
+    let cut: String = named.chars().take(64).collect();
+    Err(Failure::bad_request(format!("the body is about job `{cut}`, the path about `{}`", key.id)))
 }
 
 /// Where the job last changed. One that is not there may come with any change of the table.

@@ -1,16 +1,20 @@
 //! Reading one job and what belongs to it.
 
-use berth_api::http::JobVersions;
-use berth_model::{Index, store::AllocSlot};
+use std::sync::Arc;
+
+use berth_api::http::{Deployment, Job, JobVersions};
+use berth_model::{Index, eval::Eval, store::AllocSlot};
 
 use super::{index, key, not_found};
 use crate::{
     WatchKey,
     convert::nomad,
     http::{
-        allocations::{array_of, stub_parts},
+        allocations::{self, stub_parts},
         block,
         call::{Call, Reply},
+        deployments,
+        list::array_of,
         reply,
     },
     state::View,
@@ -26,7 +30,7 @@ pub(in crate::http) async fn read(call: Call) -> Reply {
         |view| index(view, &key),
         |view| {
             let row = view.store.job(&key).ok_or_else(not_found)?;
-            reply::json(&call.query, &nomad::job(row, row.current()))
+            reply::json(&call.query, &Job(nomad::job(row, row.current())))
         },
     )
     .await
@@ -35,6 +39,7 @@ pub(in crate::http) async fn read(call: Call) -> Reply {
 /// `GET /v1/job/:id/versions`
 pub(in crate::http) async fn versions(call: Call) -> Reply {
     let key = key(&call);
+    let with_diffs = call.query.flag("diffs", false)?;
     let watch = [WatchKey::Job(key.clone())];
     block::read(
         &call,
@@ -43,7 +48,11 @@ pub(in crate::http) async fn versions(call: Call) -> Reply {
         |view| {
             let row = view.store.job(&key).ok_or_else(not_found)?;
             let versions = row.versions.iter().map(|version| nomad::job(row, version)).collect();
-            reply::json(&call.query, &JobVersions { versions, diffs: None })
+            let diffs = with_diffs.then(|| {
+                let pairs = row.versions.windows(2);
+                pairs.map(|pair| nomad::job_diff(Some(&pair[1].job), &pair[0].job)).collect()
+            });
+            reply::json(&call.query, &JobVersions { versions, diffs })
         },
     )
     .await
@@ -77,7 +86,7 @@ pub(in crate::http) async fn allocations(call: Call) -> Reply {
     block::read(&call, &watch, allocs_index, |view| {
         let row = view.store.job(&key);
         let slots: Vec<AllocSlot> = row.iter().flat_map(|row| view.store.jobs().allocs(row)).collect();
-        array_of(&call, view, slots, move |parts| nomad::allocation_stub(parts, with))
+        allocations::array_of(&call, view, slots, move |parts| nomad::allocation_stub(parts, with))
     })
     .await
 }
@@ -95,8 +104,9 @@ pub(in crate::http) async fn evaluations(call: Call) -> Reply {
         let slots = row.iter().flat_map(|row| view.store.jobs().evals(row));
         let mut evals: Vec<_> = slots.filter_map(|slot| view.store.evals().row(slot)).collect();
         evals.sort_by_key(|eval| (std::cmp::Reverse(eval.create_index), eval.id));
-        let evals: Vec<_> = evals.into_iter().map(|eval| nomad::evaluation(eval)).collect();
-        reply::json(&call.query, &evals)
+        let evals: Vec<Arc<Eval>> = evals.into_iter().cloned().collect();
+        let whole = |eval: &Arc<Eval>| serde_json::to_value(nomad::evaluation(eval)).ok();
+        array_of(&call, evals, |eval| Some(nomad::evaluation(eval)), whole)
     })
     .await
 }
@@ -110,7 +120,7 @@ pub(in crate::http) async fn deployment(call: Call) -> Reply {
         |_| Index::default(),
         |view| {
             view.store.job(&key).ok_or_else(not_found)?;
-            reply::json(&call.query, &serde_json::Value::Null)
+            reply::json(&call.query, &None::<Deployment>)
         },
     )
     .await
@@ -118,5 +128,5 @@ pub(in crate::http) async fn deployment(call: Call) -> Reply {
 
 /// `GET /v1/job/:id/deployments`: none, as [`deployment`].
 pub(in crate::http) async fn deployments(call: Call) -> Reply {
-    block::read(&call, &[], |_| Index::default(), |_| reply::json(&call.query, &[(); 0])).await
+    deployments::none(&call).await
 }

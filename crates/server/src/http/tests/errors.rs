@@ -22,7 +22,8 @@ async fn values_that_make_no_sense_are_named() {
         "/v1/jobs?per_page=-1",
         "/v1/jobs?next_token=x",
         "/v1/jobs?filter=ID",
-        "/v1/allocations?reverse=true",
+        "/v1/jobs?filter=Statsu==dead",
+        "/v1/allocations?reverse=maybe",
         "/v1/allocations?prefix=xyz",
         "/v1/event/stream?topic=Jobs:web",
         "/v1/metrics?format=xml",
@@ -38,9 +39,14 @@ async fn values_that_make_no_sense_are_named() {
         /v1/jobs?stale=maybe -> 400 query parameter stale: `maybe` is not true or false
         /v1/jobs?pretty=7 -> 400 query parameter pretty: `7` is not true or false
         /v1/jobs?per_page=-1 -> 400 query parameter per_page: `-1` is not a whole number
-        /v1/jobs?next_token=x -> 400 query parameter next_token: `x` is not the token of a page
-        /v1/jobs?filter=ID -> 400 query parameter filter is not supported yet: filter the answer instead
-        /v1/allocations?reverse=true -> 400 query parameter reverse is not supported yet: reverse the answer instead
+        /v1/jobs?next_token=x -> 400 query parameter next_token: `x` is not the token of a page of this list
+        /v1/jobs?filter=ID -> 400 query parameter filter, column 3: expected `==`, `!=`, `in`, `contains`, `matches`, `is empty` or `is nil`, found the end
+          ID
+            ^
+        /v1/jobs?filter=Statsu==dead -> 400 query parameter filter, column 1: there is no member `Statsu`, did you mean `Status`?
+          Statsu==dead
+          ^
+        /v1/allocations?reverse=maybe -> 400 query parameter reverse: `maybe` is not true or false
         /v1/allocations?prefix=xyz -> 400 query parameter prefix: `xyz` is not the beginning of an id
         /v1/event/stream?topic=Jobs:web -> 400 query parameter topic: `Jobs:web` is not one of the topics Job, Allocation, Evaluation, Node
         /v1/metrics?format=xml -> 400 query parameter format: `xml` is not json or prometheus

@@ -18,8 +18,8 @@ use tokio::sync::mpsc;
 use crate::{
     Batch, Change, EventHub, WatchKey, Watchers,
     state::{
-        Committed, Engine, LogChunk, LogError, LogRequest, Metric, MetricKind, ProposeError, ServerInfo,
-        State, View,
+        Committed, Engine, LogChunk, LogError, LogPosition, LogRequest, Measured, Metric, ProposeError,
+        ServerInfo, State, View,
     },
 };
 
@@ -142,12 +142,15 @@ impl Engine for FakeEngine {
         AllocId(0xe0 << 120 | u128::from(self.minted.fetch_add(1, Ordering::Relaxed))).0
     }
 
+    fn log_position(&self) -> LogPosition {
+        LogPosition { term: 2, index: 9 }
+    }
+
     fn metrics(&self) -> Vec<Metric> {
         vec![Metric {
             name: "berth_log_bytes_total",
             help: "Bytes written to the log.",
-            kind: MetricKind::Counter,
-            value: 512.0,
+            value: Measured::Counter(512.0),
         }]
     }
 }

@@ -156,7 +156,7 @@ async fn a_busy_server_asks_to_try_again() {
     let body = json!({ "Job": berth_jobfile::to_json(&small_job("web")) }).to_string();
     let refused = answer(&api(&world), "PUT", "/v1/jobs", body).await;
     expect![[r#"
-        503 Service Unavailable
+        429 Too Many Requests
         content-type: text/plain; charset=utf-8
         retry-after: 1
 

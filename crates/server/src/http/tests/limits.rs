@@ -120,7 +120,7 @@ async fn all_bodies_together_are_bounded() {
     let server = Server::start(Limits { bodies_bytes_max: 4, ..Limits::default() }).await;
     let request = put("/v1/jobs", 5).replace("Host", "Connection: close\r\nHost") + "[1,2]";
     expect![[r#"
-        HTTP/1.1 503 Service Unavailable
+        HTTP/1.1 429 Too Many Requests
         the server is reading as many requests as it can hold: try again in a moment"#]]
     .assert_eq(&server.exchange(&request).await);
     server.stop().await;
@@ -187,6 +187,19 @@ async fn connections_over_the_limit_wait_for_a_place() {
     "#]]
     .assert_eq(&second.as_mut().await);
     drop(second);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_address_with_too_many_connections_is_told() {
+    let server = Server::start(Limits { connections_per_address_max: 1, ..Limits::default() }).await;
+    let first = server.connect().await;
+    let refused = until_closed(&mut server.connect().await).await;
+    expect![[r#"
+        HTTP/1.1 429 Too Many Requests
+        your address has too many connections open: close some, then retry"#]]
+    .assert_eq(&refused);
+    drop(first);
     server.stop().await;
 }
 

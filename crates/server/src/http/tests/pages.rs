@@ -46,6 +46,67 @@ async fn pages_join_to_the_whole() {
 }
 
 #[tokio::test]
+async fn a_list_backwards_is_the_list_backwards() {
+    let world = world();
+    for (at, id) in ["api", "batch/1", "batch/2", "zoo"].iter().enumerate() {
+        world.apply(vec![register(small_job(id), EvalId(at as u128))]);
+    }
+    let router = api(&world);
+    assert_eq!(
+        ids(&get(&router, "/v1/jobs?reverse=true").await),
+        ["zoo", "web", "batch/2", "batch/1", "api"]
+    );
+    let first = get(&router, "/v1/jobs?reverse=true&per_page=2&prefix=batch").await;
+    assert_eq!((ids(&first), next(&first)), (vec!["batch/2".to_owned(), "batch/1".to_owned()], None));
+    let first = get(&router, "/v1/jobs?reverse=true&per_page=2").await;
+    assert_eq!(
+        (ids(&first), next(&first)),
+        (vec!["zoo".to_owned(), "web".to_owned()], Some("default/batch/2"))
+    );
+    let second = get(&router, "/v1/jobs?reverse=true&next_token=default/batch/2").await;
+    assert_eq!(ids(&second), ["batch/2", "batch/1", "api"]);
+    let outside = get(&router, "/v1/jobs?prefix=batch&next_token=default/web").await;
+    assert_eq!(outside.status, 400, "{}", outside.body);
+}
+
+#[tokio::test]
+async fn filters_are_asked_about_the_whole_item() {
+    let world = world();
+    let router = api(&world);
+    let count = async |target: &str, filter: &str| {
+        let filter = percent_encoding::utf8_percent_encode(filter, percent_encoding::NON_ALPHANUMERIC);
+        let answer = get(&router, &format!("{target}?filter={filter}")).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer.json().as_array().expect("a list").len()
+    };
+    assert_eq!(count("/v1/jobs", r#"any TaskGroups as g { g.Name == "app" and g.Count == 3 }"#).await, 1);
+    assert_eq!(count("/v1/jobs", "Type == batch").await, 0);
+    assert_eq!(count("/v1/allocations", "ClientStatus == running").await, 1);
+    assert_eq!(count("/v1/job/web/allocations", "ClientStatus != running").await, 1);
+    assert_eq!(count("/v1/nodes", r#"Attributes["kernel.name"] == linux and Name == n2"#).await, 1);
+    assert_eq!(count("/v1/evaluations", "Status == blocked").await, 1);
+    assert_eq!(count("/v1/job/web/evaluations", "Status == blocked").await, 1);
+}
+
+#[tokio::test]
+async fn pages_of_a_filtered_list_are_full_and_their_tokens_lead_on() {
+    let world = world();
+    let jobs = (0..1500_u128).map(|at| {
+        let mut job = small_job(&format!("job-{at:04}"));
+        job.priority = if at % 700 == 0 { 80 } else { 50 };
+        register(job, EvalId(at))
+    });
+    world.apply(jobs.collect());
+    let router = api(&world);
+    let first = get(&router, "/v1/jobs?filter=Priority==80&per_page=2").await;
+    assert_eq!(ids(&first), ["job-0000", "job-0700"]);
+    assert_eq!(next(&first), Some("default/job-1400"));
+    let second = get(&router, "/v1/jobs?filter=Priority==80&per_page=2&next_token=default/job-1400").await;
+    assert_eq!((ids(&second), next(&second)), (vec!["job-1400".to_owned()], None));
+    assert_eq!(ids(&get(&router, "/v1/jobs?filter=Priority==80").await).len(), 3);
+}
+
+#[tokio::test]
 async fn a_long_list_is_whole() {
     let world = world();
     for count in [255, 256, 257, 600_u128] {

@@ -63,7 +63,7 @@ pub fn world() -> Arc<FakeEngine> {
 }
 
 pub fn job(source: &str) -> Job {
-    berth_jobfile::parse_hcl(source, "test").expect("it is a job")
+    berth_jobfile::parse_hcl(source, "test", &berth_jobfile::Inputs::default()).expect("it is a job").job
 }
 
 /// A job with one group and one task.
@@ -92,6 +92,8 @@ pub fn node(id: NodeId, name: &str) -> Node {
         host_ip: "10.0.0.1".into(),
         dynamic_ports: (20_000, 32_000),
         secret_hash: b"must never be shown".to_vec(),
+        devices: vec![],
+        cores: vec![],
     }
 }
 
@@ -101,6 +103,7 @@ fn plan() -> PlanRecord {
         available: BTreeMap::from([("dc1".into(), 2)]),
         filtered: BTreeMap::from([("${attr.cpu.arch} = arm64".into(), 1)]),
         exhausted: BTreeMap::from([("memory".into(), 1)]),
+        ..Funnel::default()
     };
     PlanRecord {
         eval: EVAL,
@@ -133,6 +136,8 @@ fn placement(id: AllocId, node: NodeId, name_index: u32) -> Placement {
         after: Vec::new(),
         previous: None,
         reschedules: Vec::new(),
+        devices: vec![],
+        cores: vec![],
     }
 }
 

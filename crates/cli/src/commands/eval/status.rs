@@ -1,0 +1,103 @@
+//! `berth eval status`: an evaluation, what it placed, and why it could not place the rest.
+
+use berth_api::http::{AllocationStub, Evaluation};
+use clap::Args;
+use serde::Serialize;
+
+use crate::{
+    complete,
+    failure::Failure,
+    output::{Cell, Column, Fields, Layout, Table, View, age, funnels, now_ns, sections},
+    remote::Remote,
+    show::Show,
+};
+
+/// Arguments of `eval status`.
+#[derive(Debug, Args)]
+pub struct Status {
+    /// The evaluation's id, or its beginning
+    #[arg(value_name = "EVALUATION", add = complete::evaluations())]
+    id: String,
+    #[command(flatten)]
+    show: Show,
+}
+
+/// All that `eval status` tells.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct EvalDetail {
+    evaluation: Evaluation,
+    allocations: Vec<AllocationStub>,
+}
+
+impl Status {
+    /// Prints it.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let id = remote.find_evaluation(&self.id).await?;
+        let read = async |remote: &Remote| {
+            let (evaluation, allocations) =
+                tokio::try_join!(remote.evaluation(&id), remote.evaluation_allocations(&id))?;
+            Ok(EvalDetail { evaluation, allocations })
+        };
+        self.show.show(remote, read).await
+    }
+}
+
+impl View for EvalDetail {
+    fn text(&self, layout: Layout) -> String {
+        let failures = self.evaluation.failed_tg_allocs.as_ref().map(funnels).unwrap_or_default();
+        sections([self.fields(layout), failures, self.relatives(layout), self.allocations(layout)])
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![self.evaluation.id.clone()]
+    }
+}
+
+impl EvalDetail {
+    fn fields(&self, layout: Layout) -> String {
+        let (eval, now) = (&self.evaluation, now_ns());
+        Fields::new(layout)
+            .with("ID", &eval.id)
+            .with("Job", &eval.job_id)
+            .with("Namespace", &eval.namespace)
+            .with("Type", &eval.job_type)
+            .with("Priority", eval.priority.to_string())
+            .with("Triggered by", &eval.triggered_by)
+            .with_some("Node", layout.id(&eval.node_id))
+            .with_status("Status", &eval.status)
+            .with_some("Reason", &eval.status_description)
+            .with("Made", age(eval.create_time, now))
+            .with("Changed", age(eval.modify_time, now))
+            .render()
+    }
+
+    fn relatives(&self, layout: Layout) -> String {
+        let columns = [
+            Column::id("related"),
+            Column::text("triggered by"),
+            Column::text("status"),
+            Column::text("reason"),
+        ];
+        let mut table = Table::new(layout, &columns);
+        for relative in self.evaluation.related_evals.iter().flatten() {
+            let (id, status) = (layout.id(&relative.id).into(), Cell::status(&relative.status));
+            table.row([id, (&relative.triggered_by).into(), status, (&relative.status_description).into()]);
+        }
+        if table.is_empty() { String::new() } else { table.render() }
+    }
+
+    fn allocations(&self, layout: Layout) -> String {
+        if self.allocations.is_empty() {
+            return "no allocations\n".into();
+        }
+        let columns =
+            [Column::id("alloc"), Column::text("name"), Column::text("node"), Column::text("status")];
+        let mut table = Table::new(layout, &columns);
+        for alloc in &self.allocations {
+            let (id, status) = (layout.id(&alloc.id).into(), Cell::status(&alloc.client_status));
+            table.row([id, (&alloc.name).into(), (&alloc.node_name).into(), status]);
+        }
+        table.render()
+    }
+}

@@ -1,0 +1,23 @@
+//! `berth event`: what happens, as it happens.
+
+mod stream;
+
+use clap::Subcommand;
+
+use crate::{failure::Failure, global::Global, remote::block_on};
+
+/// What can be done with events.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Follow what happens
+    Stream(stream::Stream),
+}
+
+impl Verb {
+    /// Does it.
+    pub fn run(&self, global: &Global) -> Result<(), Failure> {
+        match self {
+            Self::Stream(stream) => block_on(stream.run(&global.remote()?)),
+        }
+    }
+}

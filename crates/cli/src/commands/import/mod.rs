@@ -1,0 +1,152 @@
+//! `berth import`: the jobs of a running Nomad as job files for Berth, and what would differ here.
+
+mod outcome;
+mod source;
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use berth_model::job::Job;
+use clap::{Args, ValueHint};
+
+use self::{
+    outcome::{Imported, Outcome},
+    source::{Found, Source},
+};
+use crate::{
+    failure::{Exit, Failure},
+    global::Global,
+    output::{count, tell},
+    remote::{Remote, block_on},
+    show::Show,
+};
+
+/// Arguments of `import`.
+#[derive(Debug, Args)]
+pub struct Import {
+    /// Where that Nomad answers
+    #[arg(long, value_name = "URL")]
+    from: String,
+    /// A token that may read its jobs
+    #[arg(long, value_name = "TOKEN", env = "NOMAD_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// Its namespace; all of them when left out
+    #[arg(long, value_name = "NAME", default_value = "*")]
+    from_namespace: String,
+    /// Also jobs that have ended or were stopped
+    #[arg(long)]
+    all: bool,
+    /// Where the job files are written, one for each job
+    #[arg(long, value_name = "DIR", default_value = "imported-jobs", value_hint = ValueHint::DirPath)]
+    dir: PathBuf,
+    /// Write over files that are there
+    #[arg(long)]
+    overwrite: bool,
+    /// Register them here too, unless a job of that id is here already
+    #[arg(long)]
+    register: bool,
+    #[command(flatten)]
+    show: Show,
+}
+
+impl Import {
+    /// Reads, writes, perhaps registers, and says what came of each job.
+    pub fn run(&self, global: &Global) -> Result<(), Failure> {
+        let remote = self.register.then(|| global.remote()).transpose()?;
+        block_on(self.import(remote.as_ref()))
+    }
+
+    async fn import(&self, remote: Option<&Remote>) -> Result<(), Failure> {
+        let source = Source::new(&self.from, self.token.as_deref(), &self.from_namespace)?;
+        fs::create_dir_all(&self.dir).map_err(|error| unwritable(&self.dir, &error))?;
+        let mut imported = Vec::new();
+        for found in source.jobs(self.all).await? {
+            let outcome = self.import_one(&source, &found, remote).await;
+            imported.push(Imported::new(&found, outcome));
+        }
+        let failed = imported.iter().filter(|job| job.has_failed()).count();
+        self.show.print(&imported)?;
+        if failed > 0 {
+            return Err(Failure::new(
+                Exit::Failed,
+                format!("{} could not be imported", count(failed, "job")),
+            ));
+        }
+        if remote.is_none() && !imported.is_empty() {
+            tell(&format!("next: berth job plan {}/JOB.json", self.dir.display()));
+        }
+        Ok(())
+    }
+
+    async fn import_one(
+        &self,
+        source: &Source,
+        found: &Found,
+        remote: Option<&Remote>,
+    ) -> Result<Outcome, Failure> {
+        let json = source.job(found).await?;
+        let (job, differences) = read(&json.to_string(), &found.id)?;
+        let file = self.write(found, &job)?;
+        let registered = match remote {
+            Some(remote) => {
+                remote.in_namespace(&job.key.namespace).register(&job, Some(0)).await?;
+                true
+            }
+            None => false,
+        };
+        Ok(Outcome { file, differences, registered })
+    }
+
+    fn write(&self, found: &Found, job: &Job) -> Result<String, Failure> {
+        let path = self.dir.join(file_name(&found.namespace, &found.id));
+        let open = if self.overwrite { File::create(&path) } else { File::create_new(&path) };
+        let text = format!("{:#}\n", serde_json::json!({ "Job": berth_jobfile::to_json(job) }));
+        open.and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(|error| unwritable(&path, &error))?;
+        Ok(path.display().to_string())
+    }
+}
+
+/// The job as Berth understands it, and what it would do otherwise.
+fn read(json: &str, name: &str) -> Result<(Job, Vec<String>), Failure> {
+    let parsed = berth_jobfile::parse_json(json.as_bytes(), name)
+        .map_err(|mistakes| Failure::report(Exit::Failed, &mistakes))?;
+    let differences = parsed.warnings.iter().map(|warning| warning.message.clone()).collect();
+    Ok((parsed.job, differences))
+}
+
+/// A job's file: its namespace where that is not the default one, and its id, without what steers a file system.
+fn file_name(namespace: &str, id: &str) -> String {
+    let safe = |text: &str| -> String {
+        let safe = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+        text.trim_start_matches('.').chars().map(safe).collect()
+    };
+    match namespace {
+        "default" | "" => format!("{}.json", safe(id)),
+        namespace => format!("{}.{}.json", safe(namespace), safe(id)),
+    }
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    let failure = Failure::new(Exit::Failed, format!("cannot write {}: {error}", path.display()));
+    if error.kind() == io::ErrorKind::AlreadyExists {
+        failure.help("-overwrite writes over it")
+    } else {
+        failure
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names_stay_in_their_directory() {
+        assert_eq!(file_name("default", "web"), "web.json");
+        assert_eq!(file_name("ops", "web/periodic-1"), "ops.web_periodic-1.json");
+        assert_eq!(file_name("", "../../etc/passwd"), "_.._etc_passwd.json");
+    }
+}

@@ -1,0 +1,97 @@
+//! `berth job history`: the versions of a job that are kept, and what each changed.
+
+use berth_api::http::{JobDiff, JobStanding, JobVersions};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::diff;
+use crate::{
+    complete,
+    failure::{Exit, Failure},
+    output::{Cell, Column, Layout, Table, View, rfc3339, sections},
+    remote::Remote,
+    show::Show,
+};
+
+/// Arguments of `job history`.
+#[derive(Debug, Args)]
+pub struct History {
+    /// The job's id, or its beginning
+    #[arg(value_name = "JOB", add = complete::jobs())]
+    id: String,
+    /// Say what each version changed
+    #[arg(short = 'p', long)]
+    diff: bool,
+    /// That version alone
+    #[arg(long, value_name = "VERSION")]
+    version: Option<u64>,
+    #[command(flatten)]
+    show: Show,
+}
+
+/// One version.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Version {
+    #[serde(flatten)]
+    job: Value,
+    /// What it changed of the one before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<JobDiff>,
+}
+
+impl History {
+    /// Prints it.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let id = remote.find_job(&self.id).await?;
+        let read = async |remote: &Remote| {
+            let mut versions = versions(remote.job_versions(&id, self.diff).await?);
+            versions.retain(|version| self.version.is_none_or(|wanted| version.standing().version == wanted));
+            if versions.is_empty() {
+                let told = format!("version {} of job {id} is not kept", self.version.unwrap_or_default());
+                return Err(Failure::new(Exit::NotFound, told).help(format!("berth job history {id}")));
+            }
+            Ok(versions)
+        };
+        self.show.show(remote, read).await
+    }
+}
+
+/// Each version with the difference to the one before it; the oldest has none.
+fn versions(answer: JobVersions) -> Vec<Version> {
+    let mut diffs = answer.diffs.into_iter().flatten();
+    answer.versions.into_iter().map(|job| Version { job, diff: diffs.next() }).collect()
+}
+
+impl Version {
+    fn standing(&self) -> JobStanding {
+        JobStanding::deserialize(&self.job).unwrap_or_default()
+    }
+}
+
+impl View for Vec<Version> {
+    fn text(&self, layout: Layout) -> String {
+        let columns = [Column::number("version"), Column::text("stable"), Column::text("registered")];
+        let row = |version: &Version| {
+            let standing = version.standing();
+            let stable = if standing.stable { "yes" } else { "no" };
+            [Cell::number(standing.version), stable.into(), rfc3339(standing.submit_time).into()]
+        };
+        if self.iter().all(|version| version.diff.is_none()) {
+            let mut table = Table::new(layout, &columns);
+            self.iter().for_each(|version| table.row(row(version)));
+            return table.render();
+        }
+        sections(self.iter().map(|version| {
+            let mut table = Table::new(layout, &columns);
+            table.row(row(version));
+            let diff = version.diff.as_ref().map(|diff| diff::render(diff, layout)).unwrap_or_default();
+            table.render() + &diff
+        }))
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.iter().map(|version| version.standing().version.to_string()).collect()
+    }
+}

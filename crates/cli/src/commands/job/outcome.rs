@@ -1,0 +1,84 @@
+//! What comes of a change to a job: followed until its allocations run, and judged.
+
+use std::time::Instant;
+
+use clap::Args;
+
+use crate::{
+    failure::{Exit, Failure},
+    follow::{Change, Progress, follow},
+    output::{self, clean, count, funnels, short_id},
+    remote::Remote,
+};
+
+/// Whether to wait for what comes of a change.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Detach {
+    /// Do not wait: print the evaluation's id and leave
+    #[arg(long)]
+    detach: bool,
+}
+
+/// A change that the server has accepted.
+pub struct Accepted<'a> {
+    /// The job's id.
+    pub job: &'a str,
+    /// What happened to it, as `registered`.
+    pub deed: &'a str,
+    /// The evaluation that acts on it; empty for none.
+    pub eval: &'a str,
+    /// All consequences come after this index.
+    pub index: u64,
+    /// When it was asked for.
+    pub since: Instant,
+}
+
+impl Detach {
+    /// Follows the change until its allocations run, unless that is not wished.
+    pub async fn or_follow(self, remote: &Remote, accepted: &Accepted<'_>) -> Result<(), Failure> {
+        let job = clean(accepted.job);
+        if accepted.eval.is_empty() {
+            output::tell(&format!("job {job} is {}; nothing is evaluated now", accepted.deed));
+            return Ok(());
+        }
+        if self.detach {
+            return Ok(output::print(&format!("{}\n", accepted.eval))?);
+        }
+        output::tell(&format!("job {job} is {}, evaluation {}", accepted.deed, short_id(accepted.eval)));
+        let change = Change { job: accepted.job, index: accepted.index };
+        let progress = follow(remote, &change, Progress::starting(accepted.eval), accepted.since).await?;
+        judge(&job, &progress)
+    }
+}
+
+/// Tells what the server thinks of a job that it accepted all the same.
+pub fn warn(warnings: &str) {
+    for warning in warnings.lines().filter(|line| !line.trim().is_empty()) {
+        output::tell(&format!("warning: {}", clean(warning)));
+    }
+}
+
+/// What came of it, and what to do next.
+fn judge(job: &str, progress: &Progress) -> Result<(), Failure> {
+    if let Some(failures) = progress.unplaced() {
+        return Err(Failure::report(Exit::Unplaced, &format!("error: {}", funnels(failures))).help(format!(
+            "it is placed as soon as there is room; see `berth job status {job}` and `berth node status`"
+        )));
+    }
+    if let Some(eval) = progress.eval().filter(|eval| eval.status == "failed" || eval.status == "canceled") {
+        let told =
+            format!("evaluation {} is {}: {}", short_id(&eval.id), eval.status, eval.status_description);
+        return Err(Failure::new(Exit::Failed, clean(&told)).help(format!("berth job status {job}")));
+    }
+    let failed: Vec<_> = progress.failed().collect();
+    if let [(id, alloc), ..] = failed[..] {
+        let told = format!("{} failed: {}: {}", count(failed.len(), "allocation"), alloc.name, alloc.trouble);
+        return Err(
+            Failure::new(Exit::Failed, clean(&told)).help(format!("berth alloc status {}", short_id(id)))
+        );
+    }
+    if let Some(id) = progress.allocs().keys().next() {
+        output::tell(&format!("next: berth alloc logs {}", short_id(id)));
+    }
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! `berth job plan`: what registering a job would do, without doing it.
+//!
+//! It ends with 0 when nothing would change, with 1 when something would, and with 255 when that cannot be told: the
+//! codes that scripts around Nomad know.
+
+use std::collections::BTreeMap;
+
+use berth_api::http::{DesiredUpdates, DiffKind, JobPlanned, PlannedPlacement};
+use clap::Args;
+use serde::Serialize;
+
+use super::{diff, file::JobFile, outcome::warn};
+use crate::{
+    failure::{Exit, Failure},
+    global::Global,
+    output::{self, Cell, Column, Layout, Table, View, funnels, sections},
+    remote::block_on,
+    show::Show,
+};
+
+/// Placements that are shown one by one; of more only counts by node are.
+const PLACEMENTS_SHOWN_MAX: usize = 20;
+
+/// Arguments of `job plan`.
+#[derive(Debug, Args)]
+pub struct Plan {
+    #[command(flatten)]
+    file: JobFile,
+    /// Do not say what differs from the job as it is
+    #[arg(long)]
+    no_diff: bool,
+    #[command(flatten)]
+    show: Show,
+}
+
+/// A plan as it is printed.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct Planned {
+    plan: JobPlanned,
+    #[serde(skip)]
+    job: String,
+}
+
+impl Plan {
+    /// Plans and prints. Whatever goes wrong ends with one code, so that a script can tell it from a change.
+    pub fn run(&self, global: &Global) -> Result<(), Failure> {
+        block_on(self.plan(global)).map_err(|failure| failure.ending_with(Exit::NoPlan))?.map_or(Ok(()), Err)
+    }
+
+    /// The end of a plan with changes, if there are any.
+    async fn plan(&self, global: &Global) -> Result<Option<Failure>, Failure> {
+        let job = self.file.parse()?.job;
+        let remote = global.remote()?.in_namespace(&job.key.namespace);
+        let plan = remote.plan(&job, !self.no_diff).await?;
+        warn(&plan.warnings);
+        let planned = Planned { plan, job: job.key.id.to_string() };
+        self.show.print(&planned)?;
+        let index = planned.plan.job_modify_index;
+        output::tell(&format!("next: berth job run -check-index {index} {}", self.file.path()));
+        Ok(planned.changes().then(|| Failure::silent(Exit::Changes)))
+    }
+}
+
+impl Planned {
+    fn changes(&self) -> bool {
+        let differs = self.plan.diff.as_ref().is_some_and(|diff| diff.kind != DiffKind::None);
+        let moves = |updates: &DesiredUpdates| {
+            updates.place + updates.migrate + updates.stop + updates.destructive_update + updates.canary > 0
+        };
+        differs || self.plan.annotations.desired_tg_updates.values().any(moves)
+    }
+
+    /// What would happen to the allocations of each group.
+    fn updates(&self, layout: Layout) -> String {
+        let counts = ["place", "replace", "move", "stop", "update", "keep"].map(Column::number);
+        let columns: Vec<_> = [Column::id("group")].into_iter().chain(counts).collect();
+        let mut table = Table::new(layout, &columns);
+        for (group, of) in &self.plan.annotations.desired_tg_updates {
+            let counts =
+                [of.place, of.destructive_update, of.migrate, of.stop, of.in_place_update, of.ignore];
+            table.row([group.into()].into_iter().chain(counts.map(Cell::number)));
+        }
+        if table.is_empty() { String::new() } else { table.render() }
+    }
+
+    /// Where the new allocations would go.
+    fn placements(&self, layout: Layout) -> String {
+        let placements = &self.plan.placements;
+        if placements.is_empty() {
+            String::new()
+        } else if layout.wide || placements.len() <= PLACEMENTS_SHOWN_MAX {
+            one_by_one(placements, layout)
+        } else {
+            by_node(placements, layout)
+        }
+    }
+
+    fn verdict(&self) -> String {
+        match &self.plan.failed_tg_allocs {
+            Some(failures) if !failures.is_empty() => funnels(failures),
+            _ if self.changes() => "everything can be placed\n".into(),
+            _ => "nothing would change\n".into(),
+        }
+    }
+}
+
+impl View for Planned {
+    fn text(&self, layout: Layout) -> String {
+        let differs = self.plan.diff.as_ref().map(|difference| diff::render(difference, layout));
+        sections([differs.unwrap_or_default(), self.updates(layout), self.placements(layout), self.verdict()])
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![self.job.clone()]
+    }
+}
+
+fn one_by_one(placements: &[PlannedPlacement], layout: Layout) -> String {
+    let columns = [
+        Column::text("would place"),
+        Column::text("on node"),
+        Column::id("node id").wide(),
+        Column::id("replacing"),
+    ];
+    let mut table = Table::new(layout, &columns);
+    for placement in placements {
+        let replaced = layout.id(&placement.previous_allocation);
+        let node_id = (&placement.node_id).into();
+        table.row([(&placement.name).into(), (&placement.node_name).into(), node_id, replaced.into()]);
+    }
+    table.render()
+}
+
+/// The nodes with the most new allocations first.
+fn by_node(placements: &[PlannedPlacement], layout: Layout) -> String {
+    let mut counts: BTreeMap<(&str, &str), u32> = BTreeMap::new();
+    for placement in placements {
+        *counts.entry((&placement.node_name, &placement.task_group)).or_default() += 1;
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
+    let mut table = Table::new(
+        layout,
+        &[Column::number("would place"), Column::text("of group"), Column::text("on node")],
+    );
+    for ((node, group), number) in counts.iter().take(PLACEMENTS_SHOWN_MAX) {
+        table.row([Cell::number(*number), (*group).into(), (*node).into()]);
+    }
+    let more = counts.len().saturating_sub(PLACEMENTS_SHOWN_MAX);
+    let rest =
+        if more > 0 { format!("… and on {more} more nodes: `-o wide` shows all\n") } else { String::new() };
+    table.render() + &rest
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    fn planned(placements: usize) -> Planned {
+        let place = |at: usize| PlannedPlacement {
+            name: format!("web.front[{at}]"),
+            task_group: "front".into(),
+            node_name: format!("n{}", at % 3),
+            previous_allocation: if at == 0 { "0123456789ab".into() } else { String::new() },
+            ..PlannedPlacement::default()
+        };
+        let mut plan =
+            JobPlanned { placements: (0..placements).map(place).collect(), ..JobPlanned::default() };
+        let updates = DesiredUpdates { place: placements as u64, ignore: 1, ..DesiredUpdates::default() };
+        plan.annotations.desired_tg_updates.insert("front".into(), updates);
+        Planned { plan, job: "web".into() }
+    }
+
+    #[test]
+    fn few_placements_are_shown_one_by_one() {
+        expect![[r#"
+            GROUP  PLACE  REPLACE  MOVE  STOP  UPDATE  KEEP
+            front      2        0     0     0       0     1
+
+            WOULD PLACE   ON NODE  REPLACING
+            web.front[0]  n0       01234567
+            web.front[1]  n1
+
+            everything can be placed
+        "#]]
+        .assert_eq(&planned(2).text(Layout::PLAIN));
+    }
+
+    #[test]
+    fn many_placements_are_counted_by_node() {
+        expect![[r#"
+            GROUP  PLACE  REPLACE  MOVE  STOP  UPDATE  KEEP
+            front     22        0     0     0       0     1
+
+            WOULD PLACE  OF GROUP  ON NODE
+                      8  front     n0
+                      7  front     n1
+                      7  front     n2
+
+            everything can be placed
+        "#]]
+        .assert_eq(&planned(22).text(Layout::PLAIN));
+    }
+
+    #[test]
+    fn what_stays_is_no_change() {
+        assert!(planned(1).changes());
+        assert!(!planned(0).changes());
+        assert!(planned(0).text(Layout::PLAIN).ends_with("nothing would change\n"));
+    }
+}

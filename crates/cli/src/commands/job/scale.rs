@@ -1,0 +1,88 @@
+//! `berth job scale`: changes how many allocations a group of a job wants.
+
+use std::time::Instant;
+
+use clap::Args;
+
+use super::outcome::{Accepted, Detach};
+use crate::{
+    complete,
+    failure::{Exit, Failure},
+    output::clean,
+    remote::Remote,
+};
+
+/// Arguments of `job scale`.
+#[derive(Debug, Args)]
+pub struct Scale {
+    /// The job's id
+    #[arg(value_name = "JOB", add = complete::jobs())]
+    id: String,
+    /// The group, which may be left out when there is only one; and how many allocations it should have
+    #[arg(value_name = "[GROUP] COUNT", num_args = 1..=2, required = true)]
+    target: Vec<String>,
+    /// Why, for those who read the job's scaling events
+    #[arg(long, value_name = "TEXT", default_value = "berth job scale")]
+    message: String,
+    #[command(flatten)]
+    detach: Detach,
+}
+
+impl Scale {
+    /// Changes the count, and follows what comes of it.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let since = Instant::now();
+        let (group, count) = self.target()?;
+        let id = remote.find_job(&self.id).await?;
+        let groups = remote.scale_status(&id).await?.task_groups;
+        let group = only_group(&groups.keys().map(String::as_str).collect::<Vec<_>>(), group)?;
+        let scaled = remote.scale(&id, group, count, &self.message).await?;
+        let accepted = Accepted {
+            job: &id,
+            deed: &format!("scaled: {} wants {count}", clean(group)),
+            eval: &scaled.eval_id,
+            index: scaled.job_modify_index,
+            since,
+        };
+        self.detach.or_follow(remote, &accepted).await
+    }
+
+    fn target(&self) -> Result<(Option<&str>, u32), Failure> {
+        let (group, count) = match self.target.as_slice() {
+            [group, count] => (Some(group.as_str()), count),
+            [count] => (None, count),
+            _ => return Err(Failure::new(Exit::Usage, "takes at most a group and a count")),
+        };
+        let number = count.parse().map_err(|_| {
+            Failure::new(Exit::Usage, format!("`{}` is not a count of allocations", clean(count)))
+                .help("a whole number from 0 on, as in `berth job scale web front 5`")
+        })?;
+        Ok((group, number))
+    }
+}
+
+/// The group that is meant, taken for granted when there is only one.
+fn only_group<'a>(groups: &[&'a str], asked: Option<&str>) -> Result<&'a str, Failure> {
+    let named = groups.iter().map(|group| format!("`{}`", clean(group))).collect::<Vec<_>>().join(", ");
+    let help = format!("its groups are {named}");
+    match asked {
+        Some(asked) => groups.iter().find(|group| **group == asked).copied().ok_or_else(|| {
+            Failure::new(Exit::NotFound, format!("the job has no group `{}`", clean(asked))).help(help)
+        }),
+        None if groups.len() == 1 => Ok(groups[0]),
+        None => Err(Failure::new(Exit::Usage, "the job has more than one group: say which one").help(help)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_need_not_be_named_when_there_is_one() {
+        assert_eq!(only_group(&["front"], None).unwrap(), "front");
+        assert_eq!(only_group(&["front", "back"], Some("back")).unwrap(), "back");
+        assert_eq!(only_group(&["front", "back"], None).unwrap_err().exit(), Exit::Usage);
+        assert_eq!(only_group(&["front"], Some("back")).unwrap_err().exit(), Exit::NotFound);
+    }
+}

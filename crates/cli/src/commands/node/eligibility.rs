@@ -1,0 +1,36 @@
+//! `berth node eligibility`: opens a node to new work, or closes it. What runs there runs on.
+
+use clap::Args;
+
+use crate::{
+    complete,
+    failure::Failure,
+    output::{self, short_id},
+    remote::Remote,
+};
+
+/// Arguments of `node eligibility`.
+#[derive(Debug, Args)]
+pub struct Eligibility {
+    /// The node's id, its beginning, or the node's name
+    #[arg(value_name = "NODE", add = complete::nodes())]
+    id: String,
+    /// Open it
+    #[arg(long, required_unless_present = "disable")]
+    enable: bool,
+    /// Close it
+    #[arg(long, conflicts_with = "enable")]
+    disable: bool,
+}
+
+impl Eligibility {
+    /// Does it.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let id = remote.find_node(&self.id).await?;
+        remote.set_eligibility(&id, self.enable).await?;
+        let (state, next) = if self.enable { ("eligible", "-disable") } else { ("ineligible", "-enable") };
+        output::tell(&format!("node {} is {state} for new work", short_id(&id)));
+        output::tell(&format!("next: berth node eligibility {next} {} takes it back", short_id(&id)));
+        Ok(())
+    }
+}

@@ -1,0 +1,26 @@
+//! `berth node purge`: forgets a node that is gone for good.
+
+use clap::Args;
+
+use crate::{ask::Ask, complete, failure::Failure, output, remote::Remote};
+
+/// Arguments of `node purge`.
+#[derive(Debug, Args)]
+pub struct Purge {
+    /// The id of a node that is down, its beginning, or the node's name
+    #[arg(value_name = "NODE", add = complete::nodes())]
+    id: String,
+    #[command(flatten)]
+    ask: Ask,
+}
+
+impl Purge {
+    /// Forgets it.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let id = remote.find_node(&self.id).await?;
+        self.ask.about("forget node", &id, &self.id)?;
+        remote.purge_node(&id).await?;
+        output::tell(&format!("node {id} is forgotten"));
+        Ok(())
+    }
+}

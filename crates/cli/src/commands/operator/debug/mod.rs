@@ -1,0 +1,99 @@
+//! `berth operator debug`: an archive for bug reports. Whatever cannot be read is named in it, and the rest still comes.
+
+mod bundle;
+mod events;
+mod redact;
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use serde_json::{Value, json};
+
+use self::{bundle::Bundle, redact::redact};
+use crate::{
+    failure::Failure,
+    output::{self, now_ns, rfc3339},
+    remote::Remote,
+};
+
+/// Things in each list.
+const LISTED_MAX: u32 = 1_000;
+/// Lists and objects: the file in the archive, and the path that is read.
+const SOURCES: &[(&str, &str)] = &[
+    ("server/self.json", "/v1/agent/self"),
+    ("server/members.json", "/v1/agent/members"),
+    ("server/health.json", "/v1/agent/health"),
+    ("server/leader.json", "/v1/status/leader"),
+    ("server/metrics.json", "/v1/metrics"),
+    ("state/jobs.json", "/v1/jobs"),
+    ("state/nodes.json", "/v1/nodes"),
+    ("state/evaluations.json", "/v1/evaluations"),
+    ("state/allocations.json", "/v1/allocations"),
+];
+
+/// Arguments of `operator debug`.
+#[derive(Debug, Args)]
+pub struct Debug {
+    /// The archive; `berth-debug-TIME.tar.gz` here when left out
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+    /// How long events are collected
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(0..=600))]
+    duration: u64,
+    /// Also all about this job; may be given several times
+    #[arg(long, value_name = "JOB", add = crate::complete::jobs())]
+    job: Vec<String>,
+}
+
+impl Debug {
+    /// Collects, and says where it is.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let time = rfc3339(now_ns()).replace(':', "");
+        let path = self.output.clone().unwrap_or_else(|| format!("berth-debug-{time}.tar.gz").into());
+        // Without a server there is nothing to collect: that is said before a file is made.
+        remote.raw("/v1/agent/health", &[]).await?;
+        let mut bundle = Bundle::create(&path)?;
+        bundle.add("about.json", &about(remote, &time))?;
+        for (file, source) in SOURCES {
+            let answer = remote.raw(source, &[("per_page", &LISTED_MAX.to_string())]).await;
+            bundle.add_answer(file, answer)?;
+        }
+        for job in &self.job {
+            self.add_job(remote, job, &mut bundle).await?;
+        }
+        let events = events::collect(remote, self.duration).await;
+        bundle.add_answer("events.json", events)?;
+        // Twice, so that one sees what grows.
+        bundle.add_answer("server/metrics-later.json", remote.raw("/v1/metrics", &[]).await)?;
+        let missing = bundle.finish()?;
+        if missing > 0 {
+            output::tell(&format!(
+                "{} could not be read: missing.json in it says why",
+                output::count(missing, "part")
+            ));
+        }
+        output::tell("secrets are left out as far as they can be told; have a look before you pass it on:");
+        Ok(output::print(&format!("{}\n", path.display()))?)
+    }
+
+    async fn add_job(&self, remote: &Remote, job: &str, bundle: &mut Bundle) -> Result<(), Failure> {
+        let id = remote.find_job(job).await?;
+        let file = |part: &str| format!("jobs/{}/{part}.json", id.replace(['/', '\\'], "_"));
+        bundle.add_answer(&file("job"), remote.job(&id).await)?;
+        bundle.add_answer(&file("summary"), remote.job_summary(&id).await.map(|it| json!(it)))?;
+        bundle.add_answer(&file("allocations"), remote.job_allocations(&id).await.map(|it| json!(it)))?;
+        bundle.add_answer(&file("evaluations"), remote.job_evaluations(&id).await.map(|it| json!(it)))
+    }
+}
+
+/// Who asked, with what, on what.
+fn about(remote: &Remote, time: &str) -> Value {
+    let system = rustix::system::uname();
+    json!({
+        "Time": time,
+        "Version": env!("CARGO_PKG_VERSION"),
+        "Server": remote.address().to_string(),
+        "Kernel": system.release().to_string_lossy(),
+        "Architecture": system.machine().to_string_lossy(),
+    })
+}

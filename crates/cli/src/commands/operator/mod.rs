@@ -1,0 +1,28 @@
+//! `berth operator`: for those who look after the servers.
+
+mod debug;
+mod scheduler;
+
+use clap::Subcommand;
+
+use crate::{failure::Failure, global::Global, remote::block_on};
+
+/// What can be done with the servers.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Write what a bug report needs into an archive, without secrets
+    Debug(debug::Debug),
+    /// Look at how the cluster places, or change it
+    #[command(subcommand)]
+    Scheduler(scheduler::Verb),
+}
+
+impl Verb {
+    /// Does it.
+    pub fn run(&self, global: &Global) -> Result<(), Failure> {
+        match self {
+            Self::Debug(debug) => block_on(debug.run(&global.remote()?)),
+            Self::Scheduler(verb) => block_on(verb.run(&global.remote()?)),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! `berth operator scheduler`: how the cluster places.
+
+mod get;
+mod set;
+
+use clap::Subcommand;
+
+use crate::{failure::Failure, remote::Remote};
+
+/// What can be done with the scheduler's configuration.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Show how the cluster places
+    #[command(visible_alias = "get-config")]
+    Get(get::Get),
+    /// Change how the cluster places; what is not named stays as it is
+    #[command(visible_alias = "set-config")]
+    Set(set::Set),
+}
+
+impl Verb {
+    /// Does it.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        match self {
+            Self::Get(get) => get.run(remote).await,
+            Self::Set(set) => set.run(remote).await,
+        }
+    }
+}

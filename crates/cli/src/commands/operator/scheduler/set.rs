@@ -1,0 +1,98 @@
+//! `berth operator scheduler set`: changes how the cluster places.
+
+use berth_api::http::SchedulerConfiguration;
+use clap::{Args, ValueEnum};
+
+use crate::{
+    failure::{Exit, Failure},
+    output,
+    remote::Remote,
+};
+
+/// Arguments of `operator scheduler set`.
+#[derive(Debug, Args)]
+pub struct Set {
+    /// Fill nodes up, or spread over them
+    #[arg(long, value_enum, value_name = "ALGORITHM")]
+    scheduler_algorithm: Option<Algorithm>,
+    /// Whether tasks may use up to their `memory_max`
+    #[arg(long, value_name = "BOOL")]
+    memory_oversubscription: Option<bool>,
+    /// Change it in this node pool alone
+    #[arg(long, value_name = "POOL", conflicts_with_all = ["preempt_system_scheduler", "preempt_sysbatch_scheduler", "preempt_batch_scheduler", "preempt_service_scheduler"])]
+    pool: Option<String>,
+    /// Whether system jobs may push out work of lower priority
+    #[arg(long, value_name = "BOOL")]
+    preempt_system_scheduler: Option<bool>,
+    /// Whether sysbatch jobs may
+    #[arg(long, value_name = "BOOL")]
+    preempt_sysbatch_scheduler: Option<bool>,
+    /// Whether batch jobs may
+    #[arg(long, value_name = "BOOL")]
+    preempt_batch_scheduler: Option<bool>,
+    /// Whether services may
+    #[arg(long, value_name = "BOOL")]
+    preempt_service_scheduler: Option<bool>,
+}
+
+/// How the best of several nodes is found.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Algorithm {
+    /// The fullest that has room.
+    Binpack,
+    /// The emptiest.
+    Spread,
+}
+
+impl Set {
+    /// Reads, changes and writes it, unless somebody else does so meanwhile.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let before = remote.scheduler().await?;
+        let mut config = before.clone();
+        self.change(&mut config);
+        if config == before {
+            output::tell("that is how it is already: nothing is changed");
+            return Ok(());
+        }
+        if !remote.set_scheduler(&config).await?.updated {
+            return Err(Failure::new(Exit::Conflict, "somebody else changed the configuration meanwhile")
+                .help("berth operator scheduler get"));
+        }
+        output::tell("the scheduler's configuration is set");
+        Ok(())
+    }
+
+    fn change(&self, config: &mut SchedulerConfiguration) {
+        let algorithm = self.scheduler_algorithm.map(Algorithm::as_str);
+        if let Some(pool) = &self.pool {
+            let pool = config.node_pools.entry(pool.clone()).or_default();
+            pool.scheduler_algorithm = algorithm.map(str::to_owned).or(pool.scheduler_algorithm.take());
+            pool.memory_oversubscription_enabled =
+                self.memory_oversubscription.or(pool.memory_oversubscription_enabled);
+            return;
+        }
+        set(&mut config.scheduler_algorithm, algorithm.map(str::to_owned));
+        set(&mut config.memory_oversubscription_enabled, self.memory_oversubscription);
+        let preempts = &mut config.preemption_config;
+        set(&mut preempts.system_scheduler_enabled, self.preempt_system_scheduler);
+        set(&mut preempts.sys_batch_scheduler_enabled, self.preempt_sysbatch_scheduler);
+        set(&mut preempts.batch_scheduler_enabled, self.preempt_batch_scheduler);
+        set(&mut preempts.service_scheduler_enabled, self.preempt_service_scheduler);
+    }
+}
+
+impl Algorithm {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Binpack => "binpack",
+            Self::Spread => "spread",
+        }
+    }
+}
+
+/// Changes what is named.
+fn set<T>(setting: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *setting = value;
+    }
+}

@@ -1,0 +1,67 @@
+//! `berth server members`: the servers, and which of them leads.
+
+use berth_api::http::AgentMember;
+use clap::Args;
+use serde::Serialize;
+
+use crate::{
+    failure::Failure,
+    output::{Cell, Column, Layout, Table, View},
+    remote::Remote,
+    show::Show,
+};
+
+/// Arguments of `server members`.
+#[derive(Debug, Args)]
+pub struct Members {
+    #[command(flatten)]
+    show: Show,
+}
+
+/// A server, and whether it leads.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Member {
+    #[serde(flatten)]
+    member: AgentMember,
+    leader: bool,
+}
+
+impl Members {
+    /// Prints them.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let read = async |remote: &Remote| {
+            let (answer, leader) = tokio::try_join!(remote.members(), remote.leader())?;
+            let leads = |member: &AgentMember| leader == format!("{}:{}", member.addr, member.port);
+            let members = answer.members.into_iter();
+            Ok(members.map(|member| Member { leader: leads(&member), member }).collect::<Vec<_>>())
+        };
+        self.show.show(remote, read).await
+    }
+}
+
+impl View for Vec<Member> {
+    fn text(&self, layout: Layout) -> String {
+        let columns = ["name", "address", "leader", "status", "version", "region", "datacenter"];
+        let [name, rest @ ..] = columns;
+        let columns: Vec<_> = [Column::id(name)].into_iter().chain(rest.map(Column::text)).collect();
+        let mut table = Table::new(layout, &columns);
+        for Member { member, leader } in self {
+            let tag = |name: &str| Cell::from(member.tags.get(name).map_or("", String::as_str));
+            table.row([
+                (&member.name).into(),
+                format!("{}:{}", member.addr, member.port).into(),
+                if *leader { "yes" } else { "no" }.into(),
+                Cell::status(&member.status),
+                tag("build"),
+                tag("region"),
+                tag("dc"),
+            ]);
+        }
+        table.render()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.iter().map(|server| server.member.name.clone()).collect()
+    }
+}

@@ -1,0 +1,81 @@
+//! `berth ps`: what runs.
+
+use berth_api::http::AllocationStub;
+use clap::Args;
+
+use crate::{
+    failure::Failure,
+    global::Global,
+    output::{Cell, Column, Layout, Table, View, age, now_ns},
+    remote::{Remote, block_on},
+    show::Show,
+};
+
+/// Arguments of `ps`.
+#[derive(Debug, Args)]
+pub struct Ps {
+    /// Also what has ended
+    #[arg(long, short)]
+    all: bool,
+    #[command(flatten)]
+    show: Show,
+}
+
+impl Ps {
+    /// Prints it.
+    pub fn run(&self, global: &Global) -> Result<(), Failure> {
+        let read = async |remote: &Remote| {
+            let mut allocs = remote.allocations().await?;
+            allocs.retain(|alloc| self.all || matches!(alloc.client_status.as_str(), "pending" | "running"));
+            allocs.sort_by_key(|alloc| std::cmp::Reverse(alloc.create_index));
+            Ok(allocs)
+        };
+        block_on(self.show.show(&global.remote()?, read))
+    }
+}
+
+const COLUMNS: &[Column] = &[
+    Column::id("alloc"),
+    Column::text("name"),
+    Column::text("node"),
+    Column::text("status"),
+    Column::text("placed"),
+    Column::text("namespace").wide(),
+    Column::text("type").wide(),
+    Column::number("version").wide(),
+    Column::text("wished").wide(),
+    Column::text("reason").wide(),
+];
+
+impl View for Vec<AllocationStub> {
+    fn text(&self, layout: Layout) -> String {
+        if self.is_empty() {
+            return "nothing runs: `berth ps -a` lists what has ended too\n".into();
+        }
+        let mut table = Table::new(layout, COLUMNS);
+        let now = now_ns();
+        for alloc in self {
+            table.row(row(alloc, layout, now));
+        }
+        table.render()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.iter().map(|alloc| alloc.id.clone()).collect()
+    }
+}
+
+fn row(alloc: &AllocationStub, layout: Layout, now_ns: u64) -> [Cell; 10] {
+    [
+        layout.id(&alloc.id).into(),
+        (&alloc.name).into(),
+        (&alloc.node_name).into(),
+        Cell::status(&alloc.client_status),
+        age(alloc.create_time, now_ns).into(),
+        (&alloc.namespace).into(),
+        (&alloc.job_type).into(),
+        Cell::number(alloc.job_version),
+        (&alloc.desired_status).into(),
+        (&alloc.client_description).into(),
+    ]
+}

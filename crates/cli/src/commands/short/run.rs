@@ -1,0 +1,65 @@
+//! `berth run`: a container or a command as a job, without a job file.
+
+use std::time::Instant;
+
+use clap::Args;
+
+use super::{spec::Spec, wait};
+use crate::{
+    commands::job::{Accepted, Detach, warn},
+    failure::{Exit, Failure},
+    global::Global,
+    output,
+    remote::{Remote, block_on},
+};
+
+/// Arguments of `run`.
+///
+/// The job gets one group with one task. Whatever is not said here has a job file's defaults; `-print` shows the job,
+/// which is how a one-liner becomes a job file.
+#[derive(Debug, Args)]
+pub struct Run {
+    #[command(flatten)]
+    spec: Spec,
+    /// Print the job as JSON, and register nothing
+    #[arg(long)]
+    print: bool,
+    /// Run it once, print what it prints, and end with its exit code
+    #[arg(long, conflicts_with_all = ["detach", "count"])]
+    wait: bool,
+    #[command(flatten)]
+    detach: Detach,
+}
+
+impl Run {
+    /// Registers the job, and follows it.
+    pub fn run(&self, global: &Global) -> Result<(), Failure> {
+        let json = self.spec.job(global.namespace(), self.wait);
+        if self.print {
+            return Ok(output::print(&format!("{json:#}\n"))?);
+        }
+        let remote = global.remote()?;
+        block_on(self.register(&remote, &json.to_string()))
+    }
+
+    async fn register(&self, remote: &Remote, json: &str) -> Result<(), Failure> {
+        let since = Instant::now();
+        let job = berth_jobfile::parse_json(json.as_bytes(), "berth run")
+            .map_err(|mistakes| Failure::report(Exit::Usage, &mistakes))?
+            .job;
+        // A one-liner makes a job; it never changes one.
+        let registered = remote.register(&job, Some(0)).await?;
+        warn(&registered.warnings);
+        if self.wait {
+            return wait::until_it_ends(remote, &job.key.id, &registered).await;
+        }
+        let accepted = Accepted {
+            job: &job.key.id,
+            deed: "registered",
+            eval: &registered.eval_id,
+            index: registered.job_modify_index,
+            since,
+        };
+        self.detach.or_follow(remote, &accepted).await
+    }
+}

@@ -1,0 +1,114 @@
+//! Ids that may be meant, asked of the server. Who presses a key does not want to wait: whatever takes too long is left
+//! out, as is everything when no server answers.
+
+use std::{ffi::OsStr, time::Duration};
+
+use berth_api::http::{AllocationStub, Evaluation, JobStub, Namespace, NodeStub};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+
+use crate::{
+    failure::Failure,
+    global::Global,
+    output::short_id,
+    remote::{Remote, block_on},
+};
+
+/// Longest wait for the server.
+const PATIENCE_MS: u64 = 80;
+
+/// A candidate and what it is.
+type Candidate = (String, String);
+
+/// Ids of jobs.
+pub fn jobs() -> ArgValueCompleter {
+    completer(async |remote, begun| jobs_like(&remote, &begun).await)
+}
+
+/// Ids of allocations.
+pub fn allocations() -> ArgValueCompleter {
+    completer(async |remote, begun| allocations_like(&remote, &begun).await)
+}
+
+/// Ids of jobs, and of allocations once enough is typed to tell them.
+pub fn jobs_or_allocations() -> ArgValueCompleter {
+    completer(async |remote, begun| {
+        let mut both = jobs_like(&remote, &begun).await?;
+        if !begun.is_empty() {
+            both.extend(allocations_like(&remote, &begun).await?);
+        }
+        Ok(both)
+    })
+}
+
+/// Ids of evaluations.
+pub fn evaluations() -> ArgValueCompleter {
+    completer(async |remote, begun| {
+        let describe = |eval: Evaluation| (id(&eval.id, &begun), format!("{} {}", eval.job_id, eval.status));
+        Ok(remote
+            .beginning::<Evaluation>("/v1/evaluations", &begun)
+            .await?
+            .into_iter()
+            .map(describe)
+            .collect())
+    })
+}
+
+/// Names and ids of nodes.
+pub fn nodes() -> ArgValueCompleter {
+    completer(async |remote, begun| {
+        let mut named = remote.beginning::<NodeStub>("/v1/nodes", "").await?;
+        named.retain(|node| node.name.starts_with(&begun));
+        if !named.is_empty() {
+            return Ok(named.into_iter().map(|node| (node.name, node.status)).collect());
+        }
+        let found = remote.beginning::<NodeStub>("/v1/nodes", &begun).await?;
+        let describe = |node: NodeStub| (id(&node.id, &begun), format!("{} {}", node.name, node.status));
+        Ok(found.into_iter().map(describe).collect())
+    })
+}
+
+/// Names of namespaces.
+pub fn namespaces() -> ArgValueCompleter {
+    completer(async |remote, begun| {
+        let found = remote.beginning::<Namespace>("/v1/namespaces", &begun).await?;
+        Ok(found.into_iter().map(|namespace| (namespace.name, namespace.description)).collect())
+    })
+}
+
+async fn jobs_like(remote: &Remote, begun: &str) -> Result<Vec<Candidate>, Failure> {
+    let found = remote.beginning::<JobStub>("/v1/jobs", begun).await?;
+    let describe = |job: JobStub| {
+        let about = format!("{} {}", job.job_type, job.status);
+        (job.id, about)
+    };
+    Ok(found.into_iter().map(describe).collect())
+}
+
+async fn allocations_like(remote: &Remote, begun: &str) -> Result<Vec<Candidate>, Failure> {
+    let found = remote.beginning::<AllocationStub>("/v1/allocations", begun).await?;
+    let describe =
+        |alloc: AllocationStub| (id(&alloc.id, begun), format!("{} {}", alloc.name, alloc.client_status));
+    Ok(found.into_iter().map(describe).collect())
+}
+
+/// A short id while that continues what was typed.
+fn id(id: &str, begun: &str) -> String {
+    let short = short_id(id);
+    if short.starts_with(begun) { short } else { id.to_owned() }
+}
+
+fn completer(
+    find: impl AsyncFn(Remote, String) -> Result<Vec<Candidate>, Failure> + Send + Sync + 'static,
+) -> ArgValueCompleter {
+    ArgValueCompleter::new(move |begun: &OsStr| {
+        let Some(begun) = begun.to_str() else { return Vec::new() };
+        let found = Global::of_words(std::env::args()).remote().and_then(|remote| {
+            let patience = Duration::from_millis(PATIENCE_MS);
+            block_on(async {
+                tokio::time::timeout(patience, find(remote, begun.to_owned())).await.unwrap_or(Ok(vec![]))
+            })
+        });
+        let candidate = |(id, about): Candidate| CompletionCandidate::new(id).help(Some(about.into()));
+        found.unwrap_or_default().into_iter().map(candidate).collect()
+    })
+}

@@ -1,0 +1,96 @@
+//! What a terminal shows while things go on: a bar, counts, and the allocations that matter.
+
+use std::time::Duration;
+
+use super::{
+    Followed, Progress,
+    screen::{SHOWN_MAX, counts},
+};
+use crate::output::{Cell, Column, Layout, Table, Tone};
+
+/// Of the bar.
+const BAR_CHARS: usize = 20;
+/// One after the other, so that a person sees that nothing hangs.
+const SPINNER: &[&str] = &["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+/// How long each of them stands.
+const SPINNER_STEP_MS: u128 = 100;
+
+/// A line that says how far things are, and the allocations below it.
+pub(super) fn frame(progress: &Progress, layout: Layout, elapsed: Duration) -> Vec<String> {
+    let step = usize::try_from(elapsed.as_millis() / SPINNER_STEP_MS).unwrap_or(0);
+    let spinner = layout.palette.paint(SPINNER[step % SPINNER.len()], Tone::Waiting);
+    let seconds = elapsed.as_secs_f64();
+    let head = if progress.allocs().is_empty() {
+        format!("{spinner} {}  {seconds:.1} s", counts(progress))
+    } else {
+        format!("{spinner} {} {}  {seconds:.1} s", bar(progress, layout), counts(progress))
+    };
+    [head].into_iter().chain(allocs(progress, layout)).collect()
+}
+
+/// The part of the allocations that are where they are wanted.
+fn bar(progress: &Progress, layout: Layout) -> String {
+    let all = progress.allocs().len().max(1);
+    let there = progress.allocs().values().filter(|alloc| progress.is_there(alloc)).count();
+    let full = BAR_CHARS * there / all;
+    let tone = if progress.failed().next().is_some() { Tone::Bad } else { Tone::Good };
+    let done = layout.palette.paint(&"━".repeat(full), tone);
+    format!("{done}{}", layout.palette.paint(&"─".repeat(BAR_CHARS - full), Tone::Faint))
+}
+
+/// The allocations one by one; when they are too many, those in trouble.
+pub(super) fn allocs(progress: &Progress, layout: Layout) -> Vec<String> {
+    let many = progress.allocs().len() > SHOWN_MAX;
+    let matters = |(_, alloc): &(&String, &Followed)| !many || !alloc.trouble.is_empty();
+    let mut table = Table::headless(layout, &["id", "name", "node", "status", "trouble"].map(Column::text));
+    for (id, alloc) in progress.by_name().into_iter().filter(matters).take(SHOWN_MAX) {
+        let [node, trouble] = [&alloc.node, &alloc.trouble].map(Cell::from);
+        table.row([
+            layout.id(id).into(),
+            within_job(&alloc.name).into(),
+            node,
+            Cell::status(&alloc.status),
+            trouble,
+        ]);
+    }
+    table.render().lines().map(str::to_owned).collect()
+}
+
+/// An allocation's name without its job's, which stands above: the end of a name tells it from others.
+fn within_job(name: &str) -> &str {
+    name.rfind('[').and_then(|index| name[..index].rfind('.')).map_or(name, |dot| &name[dot + 1..])
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_api::http::AllocationStub;
+    use expect_test::expect;
+
+    use super::*;
+
+    fn stopping(number: usize) -> Progress {
+        let stub = |at: usize| AllocationStub {
+            id: format!("{at:08}-0000"),
+            name: format!("web.front[{at}]"),
+            node_name: "n1".into(),
+            client_status: if at == 0 { "complete" } else { "running" }.into(),
+            ..AllocationStub::default()
+        };
+        Progress::stopping("e1", &(0..number).map(stub).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_few_are_shown_one_by_one() {
+        let shown = frame(&stopping(3), Layout::PLAIN, Duration::from_millis(1_250)).join("\n");
+        expect![[r#"
+            ⠹ ──────────────────── 2 allocations: 2 running  1.2 s
+            00000001  front[1]  n1  running
+            00000002  front[2]  n1  running"#]]
+        .assert_eq(&shown);
+    }
+
+    #[test]
+    fn many_are_counted() {
+        assert_eq!(frame(&stopping(30), Layout::PLAIN, Duration::ZERO).len(), 1);
+    }
+}

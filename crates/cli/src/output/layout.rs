@@ -1,0 +1,40 @@
+//! Where text goes, and how much of it fits there.
+
+use super::{
+    style::Palette,
+    terminal::{stderr_width, stdout_width},
+    text::short_id,
+};
+
+/// How text is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Every column, and nothing shortened.
+    pub wide: bool,
+    /// Columns of the terminal; none where lines may be of any length.
+    pub columns: Option<usize>,
+    /// How words are coloured.
+    pub palette: Palette,
+}
+
+impl Layout {
+    /// No terminal: lines of any length, no colours.
+    pub const PLAIN: Self = Self { wide: false, columns: None, palette: Palette::Plain };
+
+    /// For standard output.
+    pub fn stdout(wide: bool) -> Self {
+        let columns = stdout_width().filter(|_| !wide);
+        Self { wide, columns, palette: Palette::of(&std::io::stdout()) }
+    }
+
+    /// For standard error, when lines there can be drawn anew.
+    pub fn stderr() -> Option<Self> {
+        let columns = stderr_width()?;
+        Some(Self { wide: false, columns: Some(columns), palette: Palette::of(&std::io::stderr()) })
+    }
+
+    /// An id of 36 characters, shortened unless everything is shown.
+    pub fn id(self, id: &str) -> String {
+        if self.wide { id.to_owned() } else { short_id(id) }
+    }
+}

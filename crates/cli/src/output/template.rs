@@ -1,0 +1,150 @@
+//! Templates of the reader's own: `-t '{{ ID }} {{ Status }}'`.
+//!
+//! The language is Jinja's: it has an implementation in Rust that is kept well, which Go's templates have not. A list is
+//! printed by applying the template to each of its members, so that the common case needs no loop.
+
+use minijinja::{Environment, ErrorKind, UndefinedBehavior, value::Serde};
+use serde_json::Value;
+
+use crate::{
+    failure::{Exit, Failure},
+    output::{clean, nearest},
+};
+
+/// A template that was read.
+#[derive(Debug)]
+pub struct Template<'a> {
+    environment: Environment<'a>,
+    source: &'a str,
+}
+
+impl<'a> Template<'a> {
+    /// Reads a template.
+    pub fn new(source: &'a str) -> Result<Self, Failure> {
+        let mut environment = Environment::new();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        environment.template_from_str(source).map_err(|error| mistake(&error))?;
+        Ok(Self { environment, source })
+    }
+
+    /// A line for the value, or for each of its members when it is a list.
+    pub fn render(&self, value: &Value) -> Result<String, Failure> {
+        match value {
+            Value::Array(items) => items.iter().map(|item| self.line(item)).collect(),
+            value => self.line(value),
+        }
+    }
+
+    fn line(&self, value: &Value) -> Result<String, Failure> {
+        let rendered = self.environment.render_str(self.source, Serde(value));
+        let text = rendered.map_err(|error| {
+            let failure = mistake(&error);
+            if error.kind() == ErrorKind::UndefinedError {
+                known_names(failure, self, value)
+            } else {
+                failure
+            }
+        })?;
+        Ok(text + "\n")
+    }
+
+    /// The names of its own that it takes from the value.
+    fn names(&self) -> Vec<String> {
+        let template = self.environment.template_from_str(self.source);
+        let mut names: Vec<_> =
+            template.map_or_else(|_| Vec::new(), |it| it.undeclared_variables(false).into_iter().collect());
+        names.sort_unstable();
+        names
+    }
+}
+
+fn mistake(error: &minijinja::Error) -> Failure {
+    let told = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
+    Failure::new(Exit::Usage, format!("the template makes no sense here: {}", clean(&told)))
+}
+
+/// Says what there is instead of a name that is not there.
+fn known_names(failure: Failure, template: &Template<'_>, value: &Value) -> Failure {
+    let Some(members) = value.as_object() else { return failure };
+    let known = || members.keys().map(String::as_str);
+    let Some(wrong) = template.names().into_iter().find(|name| !members.contains_key(name)) else {
+        return failure.help("add `-o json` in its place to see what there is");
+    };
+    match nearest(&wrong, known()) {
+        Some(name) => failure.help(format!("there is no `{}`; did you mean `{name}`?", clean(&wrong))),
+        None => {
+            let known = known().collect::<Vec<_>>().join(", ");
+            failure.help(format!("there is no `{}`, only {}", clean(&wrong), clean(&known)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(source: &str, value: &Value, expected: &Expect) {
+        let rendered = Template::new(source).and_then(|template| template.render(value));
+        expected.assert_eq(&rendered.unwrap_or_else(|failure| failure.to_string()));
+    }
+
+    #[test]
+    fn a_list_is_a_line_for_each_member() {
+        let jobs = json!([{ "ID": "web", "Meta": { "owner": "ops" } }, { "ID": "pi", "Meta": null }]);
+        check(
+            "{{ ID }} {{ Meta.owner if Meta else '-' }}",
+            &jobs,
+            &expect![[r#"
+            web ops
+            pi -
+        "#]],
+        );
+        check(
+            "{{ ID|upper }}",
+            &jobs[0],
+            &expect![[r#"
+            WEB
+        "#]],
+        );
+        check("x", &json!([]), &expect![""]);
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        let job = json!({ "ID": "web", "Status": "running" });
+        check(
+            "{{ Id }}",
+            &job,
+            &expect![[r#"
+            error: the template makes no sense here: `Id` is undefined
+              help: there is no `Id`, only ID, Status
+        "#]],
+        );
+        check(
+            "{{ zebra }}",
+            &job,
+            &expect![[r#"
+            error: the template makes no sense here: `zebra` is undefined
+              help: there is no `zebra`, only ID, Status
+        "#]],
+        );
+        check(
+            "{{ ID.x.y }}",
+            &job,
+            &expect![[r#"
+            error: the template makes no sense here: `ID.x` is undefined
+              help: add `-o json` in its place to see what there is
+        "#]],
+        );
+        check(
+            "{{ ID",
+            &job,
+            &expect![[r#"
+            error: the template makes no sense here: unexpected end of input, expected end of variable block
+        "#]],
+        );
+    }
+}

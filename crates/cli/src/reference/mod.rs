@@ -1,0 +1,97 @@
+//! The pages in docs/reference, made from the tables in the code. `UPDATE_EXPECT=1` writes them anew.
+
+mod commands;
+
+use expect_test::expect_file;
+
+use crate::{
+    failure::EXIT_CODES,
+    settings::{Role, Setting, settings_of},
+};
+
+/// Where the pages stand, from this file.
+macro_rules! page {
+    ($name:literal) => {
+        expect_file![concat!("../../../../docs/reference/", $name)]
+    };
+}
+
+/// What every such page says of itself.
+const MADE: &str =
+    "<!-- Made from the code by a test: `UPDATE_EXPECT=1 cargo test -p berth-cli reference`. -->";
+
+/// A page of a title, an introduction and a body.
+fn page(title: &str, about: &str, body: &str) -> String {
+    format!("# {title}\n\n{MADE}\n\n{about}\n\n{body}")
+}
+
+/// A row of a table. Bars would part cells.
+fn row(cells: &[&str]) -> String {
+    let cells: Vec<_> = cells.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();
+    format!("| {} |\n", cells.join(" | "))
+}
+
+/// The first rows of a table.
+fn header(names: &[&str]) -> String {
+    row(names) + &format!("|{}\n", "---|".repeat(names.len()))
+}
+
+#[test]
+fn the_commands_are_told() {
+    let about =
+        "Every command with its arguments. Long flags may be written with one dash: `-detach` is `--detach`.";
+    page!("commands.md").assert_eq(&page("Commands", about, &commands::all()));
+}
+
+#[test]
+fn the_exit_codes_are_told() {
+    let rows = EXIT_CODES.iter().map(|(code, meaning)| row(&[&code.to_string(), meaning]));
+    let body = header(&["code", "meaning"]) + &rows.collect::<String>();
+    let about =
+        "The same for every command. `berth run -wait` ends with the code of the task that it waited for.";
+    page!("exit-codes.md").assert_eq(&page("Exit codes", about, &body));
+}
+
+#[test]
+fn the_settings_are_told() {
+    let about = "Settings of `berth dev`, `berth server` and `berth agent`. Each has a flag, a variable, and a key in the \
+        TOML file that `--config` names, under the flag's name. A flag goes before the variable, that before the file, \
+        and that before the default.";
+    let tables = [Role::Server, Role::Agent, Role::Dev].map(|role| {
+        let rows = settings_of(role).map(|setting| setting_row(setting, role));
+        let table = header(&["flag", "variable", "default", "meaning"]) + &rows.collect::<String>();
+        format!("## {role}\n\n{table}")
+    });
+    page!("settings.md").assert_eq(&page("Settings", about, &tables.join("\n")));
+}
+
+fn setting_row(setting: &Setting, role: Role) -> String {
+    let code = |text: &str| if text.is_empty() { String::new() } else { format!("`{text}`") };
+    let (flag, default) = (format!("`--{}`", setting.name), code((setting.default)(role)));
+    row(&[&flag, &code(&setting.variable()), &default, setting.help])
+}
+
+#[test]
+fn the_endpoints_are_told() {
+    let about = "The HTTP API: paths and shapes are those that Nomad's clients know. `GET` answers `HEAD` too, and `PUT` \
+        stands for `POST`. The capability is what a caller will have to be allowed once there are ACLs.";
+    let rows = berth_server::http::routes::routes().into_iter().map(|route| {
+        let methods = format!("`{}`", route.verb.as_str());
+        row(&[&methods, &format!("`{}`", route.path), route.summary, &format!("{:?}", route.capability)])
+    });
+    let body = header(&["method", "path", "what it does", "capability"]) + &rows.collect::<String>();
+    page!("endpoints.md").assert_eq(&page("Endpoints", about, &body));
+}
+
+#[test]
+fn the_rules_of_placement_are_told() {
+    let about = "How a node is found for an allocation: filters turn nodes away, scores order those that are left. \
+        [Why it is done so](../explanation/placement.md) is another page.";
+    let list = |rules: &[(&str, &str)]| {
+        rules.iter().map(|(name, says)| row(&[&format!("`{name}`"), says])).collect::<String>()
+    };
+    let filters = header(&["filter", "lets a node pass when"]) + &list(berth_scheduler::filters::FILTERS);
+    let scores = header(&["score", "what it says"]) + &list(berth_scheduler::scores::SCORES);
+    let body = format!("## Filters\n\n{filters}\n## Scores\n\n{scores}");
+    page!("placement.md").assert_eq(&page("Placement", about, &body));
+}

@@ -1,0 +1,59 @@
+//! Requests about allocations and what their tasks print.
+
+use berth_api::http::{AllocStopped, Allocation, AllocationStub, Lines, StreamFrame};
+use serde_json::json;
+
+use super::Remote;
+use crate::failure::Failure;
+
+/// A part of a log to read.
+#[derive(Debug, Clone)]
+pub struct LogRead<'a> {
+    /// Whose.
+    pub alloc: &'a str,
+    /// The task's name.
+    pub task: &'a str,
+    /// `stdout` or `stderr`.
+    pub stream: &'static str,
+    /// Where to begin.
+    pub from: LogStart,
+    /// Go on with what is written from now on.
+    pub follow: bool,
+}
+
+/// Where in a log to begin.
+#[derive(Debug, Clone, Copy)]
+pub enum LogStart {
+    /// Bytes since the task's first output.
+    Offset(u64),
+    /// Bytes before the end.
+    BeforeEnd(u64),
+}
+
+impl Remote {
+    /// All allocations.
+    pub async fn allocations(&self) -> Result<Vec<AllocationStub>, Failure> {
+        self.get(&self.target("/v1/allocations").param("task_states", false)).await
+    }
+
+    /// An allocation by its whole id.
+    pub async fn allocation(&self, id: &str) -> Result<Allocation, Failure> {
+        self.get(&self.target("/v1/allocation").part(id)).await
+    }
+
+    /// Stops an allocation; its job gets another one.
+    pub async fn stop_allocation(&self, id: &str) -> Result<AllocStopped, Failure> {
+        self.put(&self.target("/v1/allocation").part(id).part("stop"), &json!({})).await
+    }
+
+    /// Pieces of a task's log.
+    pub async fn log(&self, read: &LogRead<'_>) -> Result<Lines<StreamFrame>, Failure> {
+        let (origin, offset) = match read.from {
+            LogStart::Offset(offset) => ("start", offset),
+            LogStart::BeforeEnd(offset) => ("end", offset),
+        };
+        let target = self.target("/v1/client/fs/logs").part(read.alloc).param("task", read.task);
+        let target = target.param("type", read.stream).param("origin", origin).param("offset", offset);
+        Ok(self.client.lines(&target.param("follow", read.follow)).await?)
+    }
+}

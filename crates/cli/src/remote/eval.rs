@@ -1,0 +1,31 @@
+//! Requests about evaluations.
+
+use berth_api::http::{AllocationStub, Evaluation};
+
+use super::Remote;
+use crate::failure::Failure;
+
+impl Remote {
+    /// Evaluations, of one job or one status where they are given.
+    pub async fn evaluations(
+        &self,
+        job: Option<&str>,
+        status: Option<&str>,
+        most: u32,
+    ) -> Result<Vec<Evaluation>, Failure> {
+        let target = self.target("/v1/evaluations").param("per_page", most);
+        let target = job.into_iter().fold(target, |target, job| target.param("job", job));
+        let target = status.into_iter().fold(target, |target, status| target.param("status", status));
+        self.get(&target).await
+    }
+
+    /// An evaluation by its whole id, with its relatives.
+    pub async fn evaluation(&self, id: &str) -> Result<Evaluation, Failure> {
+        self.get(&self.target("/v1/evaluation").part(id).param("related", true)).await
+    }
+
+    /// What an evaluation placed.
+    pub async fn evaluation_allocations(&self, id: &str) -> Result<Vec<AllocationStub>, Failure> {
+        self.get(&self.target("/v1/evaluation").part(id).part("allocations")).await
+    }
+}

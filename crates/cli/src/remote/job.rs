@@ -1,0 +1,103 @@
+//! Requests about jobs.
+
+use berth_api::http::{
+    AllocationStub, Evaluation, JobDeregistered, JobDispatch, JobDispatched, JobPlan, JobPlanned,
+    JobRegister, JobRegistered, JobRevert, JobScale, JobScaleStatus, JobStub, JobSummary, JobVersions,
+    Target,
+};
+use berth_model::job::Job;
+use serde_json::Value;
+
+use super::Remote;
+use crate::failure::Failure;
+
+impl Remote {
+    /// Registers a job; with an index only if the job was last registered there, 0 for never.
+    pub async fn register(&self, job: &Job, check_index: Option<u64>) -> Result<JobRegistered, Failure> {
+        let body = JobRegister {
+            job: berth_jobfile::to_json(job),
+            enforce_index: check_index.is_some(),
+            job_modify_index: check_index.unwrap_or_default(),
+        };
+        self.put(&self.target("/v1/jobs"), &body).await
+    }
+
+    /// What registering a job would do, with the difference to the job as it is if that is asked for.
+    pub async fn plan(&self, job: &Job, diff: bool) -> Result<JobPlanned, Failure> {
+        let body = JobPlan { job: berth_jobfile::to_json(job), diff, ..JobPlan::default() };
+        self.put(&self.job_target(&job.key.id, "plan"), &body).await
+    }
+
+    /// Stops a job, and forgets it with `purge`.
+    pub async fn deregister(&self, job: &str, purge: bool) -> Result<JobDeregistered, Failure> {
+        let target = self.target("/v1/job").part(job).param("purge", purge);
+        Ok(self.client.delete(&target).await?.value)
+    }
+
+    /// Makes an earlier version of a job the newest one.
+    pub async fn revert(&self, job: &str, version: u64) -> Result<JobRegistered, Failure> {
+        let body = JobRevert { job_id: job.to_owned(), job_version: version, enforce_prior_version: None };
+        self.put(&self.job_target(job, "revert"), &body).await
+    }
+
+    /// Changes how many allocations a group wants.
+    pub async fn scale(
+        &self,
+        job: &str,
+        group: &str,
+        count: u32,
+        message: &str,
+    ) -> Result<JobRegistered, Failure> {
+        let body = JobScale {
+            count: Some(count.into()),
+            target: [("Group".to_owned(), group.to_owned())].into(),
+            message: message.to_owned(),
+            ..JobScale::default()
+        };
+        self.put(&self.job_target(job, "scale"), &body).await
+    }
+
+    /// How many allocations each group wants and has.
+    pub async fn scale_status(&self, job: &str) -> Result<JobScaleStatus, Failure> {
+        self.get(&self.job_target(job, "scale")).await
+    }
+
+    /// Runs a parameterized job with values for its parameters.
+    pub async fn dispatch(&self, job: &str, dispatch: &JobDispatch) -> Result<JobDispatched, Failure> {
+        self.put(&self.job_target(job, "dispatch"), dispatch).await
+    }
+
+    /// The versions of a job that are kept, newest first, and how they differ if that is asked for.
+    pub async fn job_versions(&self, job: &str, diffs: bool) -> Result<JobVersions, Failure> {
+        self.get(&self.job_target(job, "versions").param("diffs", diffs)).await
+    }
+
+    /// All jobs.
+    pub async fn jobs(&self) -> Result<Vec<JobStub>, Failure> {
+        self.get(&self.target("/v1/jobs")).await
+    }
+
+    /// A job as its owner wrote it, and what the server knows of it.
+    pub async fn job(&self, id: &str) -> Result<Value, Failure> {
+        self.get(&self.target("/v1/job").part(id)).await
+    }
+
+    /// How many of a job's allocations are in which state.
+    pub async fn job_summary(&self, id: &str) -> Result<JobSummary, Failure> {
+        self.get(&self.job_target(id, "summary")).await
+    }
+
+    /// A job's allocations.
+    pub async fn job_allocations(&self, id: &str) -> Result<Vec<AllocationStub>, Failure> {
+        self.get(&self.job_target(id, "allocations")).await
+    }
+
+    /// A job's evaluations that are still kept.
+    pub async fn job_evaluations(&self, id: &str) -> Result<Vec<Evaluation>, Failure> {
+        self.get(&self.job_target(id, "evaluations")).await
+    }
+
+    fn job_target(&self, job: &str, part: &str) -> Target {
+        self.target("/v1/job").part(job).part(part)
+    }
+}

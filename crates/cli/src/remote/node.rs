@@ -1,0 +1,42 @@
+//! Requests about nodes and their pools.
+
+use berth_api::http::{AllocationStub, Node, NodeEligibility, NodeEligibilityChanged, NodePool, NodeStub};
+
+use serde_json::{Value, json};
+
+use super::Remote;
+use crate::failure::Failure;
+
+impl Remote {
+    /// All nodes.
+    pub async fn nodes(&self) -> Result<Vec<NodeStub>, Failure> {
+        self.get(&self.target("/v1/nodes")).await
+    }
+
+    /// A node by its whole id.
+    pub async fn node(&self, id: &str) -> Result<Node, Failure> {
+        self.get(&self.target("/v1/node").part(id)).await
+    }
+
+    /// The allocations on a node. They come whole; a list needs less.
+    pub async fn node_allocations(&self, id: &str) -> Result<Vec<AllocationStub>, Failure> {
+        self.get(&self.target("/v1/node").part(id).part("allocations")).await
+    }
+
+    /// Opens a node to new work, or closes it.
+    pub async fn set_eligibility(&self, id: &str, eligible: bool) -> Result<NodeEligibilityChanged, Failure> {
+        let eligibility = if eligible { "eligible" } else { "ineligible" }.to_owned();
+        let body = NodeEligibility { node_id: id.to_owned(), eligibility };
+        self.put(&self.target("/v1/node").part(id).part("eligibility"), &body).await
+    }
+
+    /// Forgets a node that is down.
+    pub async fn purge_node(&self, id: &str) -> Result<(), Failure> {
+        self.put::<Value>(&self.target("/v1/node").part(id).part("purge"), &json!({})).await.map(drop)
+    }
+
+    /// All node pools.
+    pub async fn node_pools(&self) -> Result<Vec<NodePool>, Failure> {
+        self.get(&self.target("/v1/node/pools")).await
+    }
+}

@@ -1,0 +1,73 @@
+//! How every reading command prints: in which form, once or again with each change.
+
+mod frame;
+
+use std::time::Duration;
+
+use clap::Args;
+
+use self::frame::Frame;
+use crate::{
+    failure::Failure,
+    output::{self, Form, Format, Template, View},
+    remote::Remote,
+};
+
+/// Between two prints of what changes all the time.
+const WATCH_EVERY_MS: u64 = 500;
+
+/// How a reading command prints.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Output")]
+pub struct Show {
+    /// In which form
+    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
+    output: Format,
+    /// The same as `-o json`
+    #[arg(long, conflicts_with = "output")]
+    json: bool,
+    /// In a form of your own, in Jinja's language, for each thing: `-t '{{ ID }}'`
+    #[arg(long, short, value_name = "TEMPLATE", conflicts_with_all = ["output", "json"])]
+    template: Option<String>,
+    /// Print it again whenever it changes, until interrupted
+    #[arg(long)]
+    watch: bool,
+}
+
+impl Show {
+    /// Reads and prints; with `-watch` again whenever something of what was read has changed.
+    pub async fn show<T: View>(
+        &self,
+        remote: &Remote,
+        read: impl AsyncFn(&Remote) -> Result<T, Failure>,
+    ) -> Result<(), Failure> {
+        let form = self.form()?;
+        if !self.watch {
+            return Ok(output::print(&form.render(&read(remote).await?)?)?);
+        }
+        let remote = remote.noting();
+        let mut frame = Frame::default();
+        loop {
+            let view = read(&remote).await?;
+            match form.line(&view) {
+                Some(line) => output::print(&line?)?,
+                None => frame.print(&form.render(&view)?)?,
+            }
+            tokio::time::sleep(Duration::from_millis(WATCH_EVERY_MS)).await;
+            remote.changed().await?;
+        }
+    }
+
+    /// Prints what does not change.
+    pub fn print(&self, view: &impl View) -> Result<(), Failure> {
+        Ok(output::print(&self.form()?.render(view)?)?)
+    }
+
+    fn form(&self) -> Result<Form<'_>, Failure> {
+        Ok(match &self.template {
+            Some(source) => Form::Template(Template::new(source)?),
+            None if self.json => Form::Named(Format::Json),
+            None => Form::Named(self.output),
+        })
+    }
+}

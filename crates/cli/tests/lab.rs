@@ -1,0 +1,136 @@
+//! `berth lab run`: a small experiment from its start to its report, and what is left when somebody ends it before.
+
+mod e2e;
+
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use e2e::berth;
+use serde_json::Value;
+
+/// Until something that must happen is given up.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+fn density(out: &Path, more: &[&str]) -> Vec<String> {
+    let args = ["lab", "run", "density", "--scale", "small", "--seed", "7", "--out"];
+    let out = out.to_str().expect("a plain path");
+    args.iter().copied().chain([out]).chain(more.iter().copied()).map(str::to_owned).collect()
+}
+
+fn strs(args: &[String]) -> Vec<&str> {
+    args.iter().map(String::as_str).collect()
+}
+
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
+}
+
+#[test]
+fn an_experiment_leaves_its_result_and_nothing_else() {
+    let dir = scratch();
+    let args = density(dir.path(), &["--nodes", "6", "--tasks-per-node", "5", "--jobs", "3", "--runs", "2"]);
+    let output = berth(&strs(&args)).output().expect("berth runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("30 created, 30 running, 0 pending"), "{told}");
+    let result: Value =
+        serde_json::from_str(&fs::read_to_string(dir.path().join("result.json")).unwrap()).unwrap();
+    assert_eq!((&result["experiment"], &result["params"]["tasks_per_node"]), (&"density".into(), &5.into()));
+    let running = &result["metrics"]["submit_to_all_running_s"];
+    assert_eq!((&running["unit"], &running["runs"]), (&"s".into(), &2.into()));
+    assert!(running["min"].as_f64().unwrap() > 0.0 && running["max"].as_f64() >= running["median"].as_f64());
+    assert!(result["metrics"]["log_fsyncs"]["median"].as_f64().unwrap() >= 1.0);
+    let trace = fs::read_to_string(dir.path().join("trace.jsonl")).unwrap();
+    assert_eq!(trace.lines().filter(|line| line.contains(r#""stage":"running""#)).count(), 30);
+    assert!(fs::read_to_string(dir.path().join("report.html")).unwrap().contains("<svg"));
+    assert!(!dir.path().join("data").exists(), "the server's data is left");
+
+    fs::remove_file(dir.path().join("report.html")).unwrap();
+    let report = berth(&["lab", "report", dir.path().to_str().unwrap()]).output().expect("berth runs");
+    assert!(report.status.success() && dir.path().join("report.html").exists());
+}
+
+#[test]
+fn the_engine_alone_decides_as_many() {
+    let dir = scratch();
+    let args = density(dir.path(), &["--nodes", "50", "--engine-only", "--asks", "10"]);
+    let output = berth(&strs(&args)).output().expect("berth runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("engine_ns_per_placement"));
+}
+
+#[test]
+fn parameters_that_cannot_be_are_refused_before_anything_is_started() {
+    let dir = scratch();
+    let refused = |more: &[&str], expected: &str| {
+        let output = berth(&strs(&density(dir.path(), more))).output().expect("berth runs");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), told.contains(expected)), (Some(2), true), "{told}");
+    };
+    refused(&["--jobs", "7"], "--jobs 7: 100 nodes with 30 allocations each cannot be shared equally");
+    refused(&["--nodes", "0"], "--nodes 0: expected a whole number from 1");
+    let in_memory = density(dir.path(), &["--data", "/dev/shm/berth-lab-test"]);
+    let output = berth(&strs(&in_memory)).output().expect("berth runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("refusing to keep the server's log in /dev/shm/berth-lab-test"), "{told}");
+    assert!(!Path::new("/dev/shm/berth-lab-test").exists());
+}
+
+/// Starts an experiment that takes a while, and returns it with its processes once there are some.
+fn under_way(dir: &Path) -> (Child, Vec<u32>) {
+    let args = density(dir, &["--nodes", "400"]);
+    let mut command = berth(&strs(&args));
+    let lab = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let children = format!("/proc/{0}/task/{0}/children", lab.id());
+    let mut found = Vec::new();
+    wait_until("server and nodes are there", || {
+        let text = fs::read_to_string(&children).unwrap_or_default();
+        found = text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+        found.len() >= 2
+    });
+    (lab, found)
+}
+
+fn is_alive(pid: u32) -> bool {
+    // A process whose parent is gone may be a zombie until its new one looks.
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !happened() {
+        assert!(begun.elapsed() < PATIENCE, "never happened: {what}");
+        thread::sleep(LOOK_AGAIN);
+    }
+}
+
+fn signal(process: &Child, name: &str) {
+    let pid = process.id().to_string();
+    assert!(std::process::Command::new("kill").args([name, &pid]).status().unwrap().success());
+}
+
+#[test]
+fn who_interrupts_it_leaves_nothing_behind() {
+    let dir = scratch();
+    let (mut lab, children) = under_way(dir.path());
+    signal(&lab, "-INT");
+    assert!(!lab.wait().unwrap().success());
+    assert!(!children.iter().any(|pid| is_alive(*pid)), "they end before it does");
+    assert!(!dir.path().join("data").exists(), "the server's data is left");
+}
+
+#[test]
+fn its_processes_do_not_outlive_it() {
+    let dir = scratch();
+    let (mut lab, children) = under_way(dir.path());
+    lab.kill().unwrap();
+    lab.wait().unwrap();
+    wait_until("server and nodes end by themselves", || !children.iter().any(|pid| is_alive(*pid)));
+}

@@ -1,0 +1,11 @@
+//! The blocks that are plain records, and their rules.
+
+mod files;
+mod launch;
+mod policy;
+mod role;
+mod service;
+mod update;
+
+pub(crate) use launch::with_cron;
+pub(crate) use service::check_ports;

@@ -1,0 +1,186 @@
+//! Files that a task finds when it starts.
+
+use berth_model::job::{Artifact, ChangeMode, ChangeScript, Template, Volume, VolumeMount, Wait};
+
+use crate::{
+    diagnostic::quoted,
+    record::{Fields, Record, Words},
+    schema::{ARTIFACT, Body, CHANGE_SCRIPT, Schema, TEMPLATE, VOLUME, VOLUME_MOUNT, WAIT},
+};
+
+const CHANGE_MODES: &Words<ChangeMode> = &[
+    ("restart", ChangeMode::Restart),
+    ("noop", ChangeMode::Noop),
+    ("signal", ChangeMode::Signal),
+    ("script", ChangeMode::Script),
+];
+
+impl Record for Artifact {
+    fn schema() -> &'static Schema {
+        &ARTIFACT
+    }
+
+    fn bind(&mut self, fields: &mut impl Fields) {
+        fields.text("source", &mut self.source);
+        fields.text("destination", &mut self.destination);
+        fields.one_of("mode", &mut self.mode, &["any", "file", "dir"]);
+        fields.text_map("options", &mut self.options);
+        fields.text_map("headers", &mut self.headers);
+        fields.flag("insecure", &mut self.insecure);
+        fields.flag("chown", &mut self.chown);
+    }
+
+    fn check(&self, body: &Body<'_>) {
+        if self.source.is_empty() {
+            body.missing("artifact has no source", "write `source = \"https://...\"`");
+        }
+        check_inside(body, "destination", &self.destination);
+    }
+}
+
+impl Record for Template {
+    fn schema() -> &'static Schema {
+        &TEMPLATE
+    }
+
+    fn bind(&mut self, fields: &mut impl Fields) {
+        fields.text("source", &mut self.source);
+        fields.text("destination", &mut self.destination);
+        fields.text("data", &mut self.data);
+        fields.word("change_mode", &mut self.change_mode, CHANGE_MODES);
+        fields.text("change_signal", &mut self.change_signal);
+        fields.record("change_script", &mut self.change_script);
+        fields.flag("once", &mut self.once);
+        fields.duration("splay", &mut self.splay);
+        fields.text("perms", &mut self.perms);
+        fields.maybe_whole("uid", &mut self.uid);
+        fields.maybe_whole("gid", &mut self.gid);
+        fields.text("left_delimiter", &mut self.left_delimiter);
+        fields.text("right_delimiter", &mut self.right_delimiter);
+        fields.flag("env", &mut self.env);
+        fields.flag("error_on_missing_key", &mut self.error_on_missing_key);
+        fields.record("wait", &mut self.wait);
+        fields.kept(&["vault_grace"], &mut self.kept);
+    }
+
+    fn check(&self, body: &Body<'_>) {
+        match (self.source.is_empty(), self.data.is_empty()) {
+            (true, true) => body.missing("template has neither data nor a source", "write `data = <<END`"),
+            (false, false) => body.report.error(body.at("data"), "template has both data and a source"),
+            _ => {}
+        }
+        if self.destination.is_empty() {
+            body.missing("template has no destination", "write `destination = \"local/file\"`");
+        }
+        check_inside(body, "destination", &self.destination);
+        if self.change_mode == ChangeMode::Signal && self.change_signal.is_empty() {
+            let help = "write `change_signal = \"SIGHUP\"`, or another";
+            body.report.error_with_help(body.at("change_mode"), "template names no signal to send", help);
+        }
+        if self.change_mode == ChangeMode::Script && self.change_script.is_none() {
+            let help = "write `change_script { command = ... }`";
+            body.report.error_with_help(body.at("change_mode"), "template names no script to run", help);
+        }
+        if self.perms.len() > 5 || u32::from_str_radix(&self.perms, 8).is_err() {
+            let message = format!("{} is not a file's permissions", quoted(&self.perms));
+            body.report.error_with_help(body.at("perms"), message, "write an octal number, as \"0644\"");
+        }
+    }
+}
+
+impl Record for ChangeScript {
+    fn schema() -> &'static Schema {
+        &CHANGE_SCRIPT
+    }
+
+    fn bind(&mut self, fields: &mut impl Fields) {
+        fields.text("command", &mut self.command);
+        fields.texts("args", &mut self.args);
+        fields.duration("timeout", &mut self.timeout);
+        fields.flag("fail_on_error", &mut self.fail_on_error);
+        fields.flag("run_on_first_render", &mut self.run_on_first_render);
+    }
+
+    fn check(&self, body: &Body<'_>) {
+        if self.command.is_empty() {
+            body.missing("change_script has no command", "write `command = \"/path/in/task\"`");
+        }
+    }
+}
+
+impl Record for Wait {
+    fn schema() -> &'static Schema {
+        &WAIT
+    }
+
+    fn bind(&mut self, fields: &mut impl Fields) {
+        fields.duration("min", &mut self.min);
+        fields.duration("max", &mut self.max);
+    }
+
+    fn check(&self, body: &Body<'_>) {
+        if self.min > self.max {
+            let message = format!("wait max is {:?}, less than min, {:?}", self.max, self.min);
+            body.report.error(body.at("max"), message);
+        }
+    }
+}
+
+impl Record for Volume {
+    fn schema() -> &'static Schema {
+        &VOLUME
+    }
+
+    fn bind(&mut self, fields: &mut impl Fields) {
+        fields.label(&mut self.name);
+        fields.one_of("type", &mut self.kind, &["host", "csi"]);
+        fields.text("source", &mut self.source);
+        fields.flag("read_only", &mut self.read_only);
+        fields.flag("sticky", &mut self.sticky);
+        fields.flag("per_alloc", &mut self.per_alloc);
+        fields.text("access_mode", &mut self.access_mode);
+        fields.text("attachment_mode", &mut self.attachment_mode);
+        fields.kept(&["mount_options"], &mut self.kept);
+    }
+
+    fn check(&self, body: &Body<'_>) {
+        if body.lacks("type") {
+            body.missing("volume has no type", "write `type = \"host\"` or `type = \"csi\"`");
+        }
+        if self.source.is_empty() {
+            body.missing("volume has no source", "write `source = ...` with the name that its node knows");
+        }
+    }
+}
+
+impl Record for VolumeMount {
+    fn schema() -> &'static Schema {
+        &VOLUME_MOUNT
+    }
+
+    fn bind(&mut self, fields: &mut impl Fields) {
+        fields.text("volume", &mut self.volume);
+        fields.text("destination", &mut self.destination);
+        fields.flag("read_only", &mut self.read_only);
+        let modes = ["private", "host-to-task", "bidirectional"];
+        fields.one_of("propagation_mode", &mut self.propagation_mode, &modes);
+        fields.one_of("selinux_label", &mut self.selinux_label, &["z", "Z"]);
+    }
+
+    fn check(&self, body: &Body<'_>) {
+        if self.volume.is_empty() {
+            body.missing("volume_mount names no volume", "write `volume = ...` with a volume of the group");
+        }
+        if self.destination.is_empty() {
+            body.missing("volume_mount has no destination", "write `destination = \"/path/in/task\"`");
+        }
+    }
+}
+
+/// Reports a path that leads out of the task's directory. What holds `${...}` only the agent can judge.
+fn check_inside(body: &Body<'_>, name: &str, path: &str) {
+    if path.split('/').any(|part| part == "..") {
+        let message = format!("{} leads out of the task's directory", quoted(path));
+        body.report.error_with_help(body.at(name), message, "`..` may not stand in it");
+    }
+}

@@ -1,0 +1,71 @@
+//! What is read, checked and kept, but not acted upon yet. Whoever makes Berth act on a setting takes it out here.
+
+use super::{Schema, tables::*};
+
+/// Settings by the block in which they stand.
+static UNENFORCED: &[(&Schema, &[&str])] = &[
+    (
+        &JOB,
+        &[
+            "update",
+            "migrate",
+            "periodic",
+            "parameterized",
+            "multiregion",
+            "vault",
+            "consul_namespace",
+            "vault_namespace",
+        ],
+    ),
+    (
+        &GROUP,
+        &[
+            "update",
+            "migrate",
+            "disconnect",
+            "volume",
+            "service",
+            "max_run_duration",
+            "stop_after_client_disconnect",
+            "max_client_disconnect",
+            "prevent_reschedule_on_lost",
+            "consul",
+            "vault",
+        ],
+    ),
+    (&EPHEMERAL_DISK, &["migrate"]),
+    (
+        &TASK,
+        &[
+            "lifecycle",
+            "artifact",
+            "template",
+            "volume_mount",
+            "dispatch_payload",
+            "service",
+            "identity",
+            "Identity",
+            "vault",
+            "consul",
+            "secret",
+            "action",
+            "schedule",
+            "csi_plugin",
+            "kind",
+        ],
+    ),
+    (&RESTART, &["render_templates"]),
+    (&RESOURCES, &["memory_max", "numa", "secrets", "disk", "iops", "network"]),
+    (&NETWORK, &["hostname", "dns", "cni", "mbits"]),
+    (&PORT, &["host_network", "ignore_collision"]),
+];
+
+/// The blocks and names of the settings that are accepted and kept, but not acted upon yet.
+pub fn unenforced() -> impl Iterator<Item = (&'static str, &'static str)> {
+    UNENFORCED.iter().flat_map(|(schema, names)| names.iter().map(|name| (schema.what, *name)))
+}
+
+/// Whether a setting of a block is among them.
+pub(super) fn is_unenforced(schema: &Schema, name: &str) -> bool {
+    UNENFORCED.iter().any(|(listed, names)| listed.what == schema.what && names.contains(&name))
+}

@@ -1,0 +1,8 @@
+//! Decisions without a server around them, on one processor: what a planner thread of the server calls. Only here may
+//! the lab look into the server's parts.
+
+mod cluster;
+mod density;
+pub mod packing;
+
+pub(crate) use density::density;

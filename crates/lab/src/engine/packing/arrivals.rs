@@ -1,0 +1,116 @@
+//! Who arrives: all pods of a list, then more of them drawn at random, shuffled.
+
+use berth_scheduler::devices::{Host, Room, Take, Wanted};
+
+use crate::{
+    random::Random,
+    traces::openb::{Node, Pod},
+};
+
+/// Arrivals ask for so many times the GPUs that there are.
+const ASKED: f64 = 1.3;
+/// A whole GPU.
+const GPU_MILLI: u16 = 1000;
+
+/// A cluster and the pods that it is asked to run, as a policy sees them. A core of a trace is a thousand MHz.
+#[derive(Debug, Clone)]
+pub struct Workload {
+    /// By name.
+    pub hosts: Vec<Host>,
+    /// In the order of their list.
+    pub pods: Vec<Wanted>,
+}
+
+impl Workload {
+    /// From the rows of a trace.
+    pub fn new(nodes: &[Node], pods: &[Pod]) -> Self {
+        let mut models: Vec<&str> = nodes.iter().map(|node| node.gpu_model.as_str()).collect();
+        models.sort_unstable();
+        models.dedup();
+        let mut nodes: Vec<&Node> = nodes.iter().collect();
+        nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        Self {
+            hosts: nodes.into_iter().map(|node| host(node, &models)).collect(),
+            pods: pods.iter().map(|pod| wanted(pod, &models)).collect(),
+        }
+    }
+
+    /// All GPUs.
+    pub fn gpus(&self) -> f64 {
+        self.hosts.iter().map(|host| host.room.milli.len() as f64).sum()
+    }
+}
+
+fn host(node: &Node, models: &[&str]) -> Host {
+    Host {
+        model: models.binary_search(&node.gpu_model.as_str()).expect("it was taken from the nodes"),
+        room: Room {
+            cpu_mhz: node.cpu_milli,
+            memory_mb: node.memory_mib,
+            milli: vec![GPU_MILLI; node.gpus as usize],
+        },
+    }
+}
+
+/// A model that no node has is left out: a pod that wants no other fits nowhere.
+fn wanted(pod: &Pod, models: &[&str]) -> Wanted {
+    let numbers = || {
+        let mut numbers: Vec<usize> =
+            pod.gpu_models.iter().filter_map(|model| models.binary_search(&model.as_str()).ok()).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    };
+    Wanted {
+        take: Take {
+            cpu_mhz: pod.cpu_milli,
+            memory_mb: pod.memory_mib,
+            devices: u16::try_from(pod.gpus).unwrap_or(u16::MAX),
+            milli_each: u16::try_from(pod.gpu_milli).unwrap_or(GPU_MILLI).min(GPU_MILLI),
+        },
+        models: (!pod.gpu_models.is_empty()).then(numbers),
+    }
+}
+
+/// The pods of one run, in the order of their coming.
+pub fn arrivals(workload: &Workload, seed: u64) -> Vec<Wanted> {
+    let mut random = Random::new(seed);
+    let mut arrivals = workload.pods.clone();
+    let mut asked: f64 = arrivals.iter().map(|wanted| wanted.take.amount()).sum();
+    let most = ASKED * workload.gpus();
+    // A list in which nobody asks for GPUs never reaches that.
+    while asked > 0.0 && asked < most {
+        let drawn = &workload.pods[random.below(workload.pods.len() as u64) as usize];
+        asked += drawn.take.amount();
+        arrivals.push(drawn.clone());
+    }
+    for last in (1..arrivals.len()).rev() {
+        arrivals.swap(last, random.below(last as u64 + 1) as usize);
+    }
+    arrivals
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::traces::generate;
+
+    #[test]
+    fn all_pods_of_the_list_arrive_and_more_until_enough_is_asked_for() {
+        let workload = Workload::new(&generate::nodes(1, 120).rows, &generate::pods(1, 300).rows);
+        let arrivals = arrivals(&workload, 42);
+        let count = |list: &[Wanted], wanted| list.iter().filter(|other| *other == wanted).count();
+        assert!(workload.pods.iter().all(|pod| count(&arrivals, pod) >= count(&workload.pods, pod)));
+        let asked: f64 = arrivals.iter().map(|wanted| wanted.take.amount()).sum();
+        assert!(asked >= 1.3 * workload.gpus() && asked < 1.3 * workload.gpus() + 8.0, "{asked}");
+    }
+
+    #[test]
+    fn a_pod_that_wants_a_model_which_nobody_has_fits_nowhere() {
+        let nodes = generate::nodes(1, 3).rows;
+        let mut pod = generate::pods(1, 1).rows.remove(0);
+        pod.gpu_models = vec!["H900".to_owned()];
+        let workload = Workload::new(&nodes, &[pod]);
+        assert!(workload.hosts.iter().all(|host| !workload.pods[0].accepts(host.model)));
+    }
+}

@@ -1,0 +1,30 @@
+//! What the server does: the scheduler's own fleet, which learns from the arrivals so far.
+
+use berth_scheduler::devices::{Fleet, Host, Wanted};
+
+use super::{Policy, ties::Ties};
+
+/// The scheduler's own policy.
+pub(super) struct LeastStranded {
+    fleet: Fleet,
+}
+
+impl LeastStranded {
+    pub fn new(hosts: &[Host]) -> Self {
+        let mut fleet = Fleet::default();
+        hosts.iter().enumerate().for_each(|(at, host)| fleet.add(at, host.clone()));
+        Self { fleet }
+    }
+}
+
+impl Policy for LeastStranded {
+    fn choose(&mut self, _: &[Host], wanted: &Wanted, ties: &mut Ties) -> Option<(usize, usize)> {
+        self.fleet.learn(wanted);
+        let at = self.fleet.prices(wanted).least(|equal| ties.replace(equal))?;
+        Some((at, self.fleet.best_device(&wanted.take, at)?))
+    }
+
+    fn placed(&mut self, at: usize, left: &Host) {
+        self.fleet.set(at, left.clone());
+    }
+}

@@ -1,0 +1,97 @@
+//! What the nodes of one connection share.
+
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use berth_agent::{
+    drivers::{self, ContainerConfig, Driver, DriverSwitches, mock::MockSettings},
+    lifecycle::{Action, GroupCache},
+};
+use berth_api::agent::{Up, UpFrame, encode_frame};
+use bytes::BytesMut;
+
+use super::{NodesConfig, timers::Timers};
+
+/// Different settings of tasks that are kept understood.
+const SETTINGS_MAX: usize = 4096;
+
+/// All but the nodes themselves.
+pub(super) struct Common {
+    pub config: Arc<NodesConfig>,
+    pub timers: Timers,
+    /// Frames that wait to be written.
+    pub out: BytesMut,
+    pub groups: GroupCache,
+    pub drivers: Vec<Box<dyn Driver>>,
+    /// Empty between events; kept for its room.
+    pub actions: Vec<Action>,
+    settings: HashMap<String, Arc<MockSettings>>,
+    /// How many of the process's nodes have an open session.
+    open: Arc<AtomicU32>,
+    refusal_told: bool,
+}
+
+impl Common {
+    pub fn new(config: Arc<NodesConfig>, open: Arc<AtomicU32>) -> Self {
+        let switches = DriverSwitches { mock_driver: true, ..DriverSwitches::default() };
+        let no_containers =
+            ContainerConfig { runtime: String::new(), image_dirs: Vec::new(), cache_dir: PathBuf::new() };
+        Self {
+            config,
+            timers: Timers::default(),
+            out: BytesMut::new(),
+            groups: GroupCache::default(),
+            drivers: drivers::all(switches, &no_containers),
+            actions: Vec::new(),
+            settings: HashMap::new(),
+            open,
+            refusal_told: false,
+        }
+    }
+
+    /// The node at `place` says something.
+    pub fn say(&mut self, place: u32, message: Up) {
+        encode_frame(&UpFrame { session: place, message: Some(message) }, &mut self.out);
+    }
+
+    /// Settings that were understood before.
+    pub fn settings(&self, config_json: &str) -> Option<Arc<MockSettings>> {
+        self.settings.get(config_json).cloned()
+    }
+
+    /// Keeps settings that depend on nothing but their text.
+    pub fn keep_settings(&mut self, config_json: String, settings: Arc<MockSettings>) {
+        if self.settings.len() >= SETTINGS_MAX {
+            self.settings.clear();
+        }
+        self.settings.insert(config_json, settings);
+    }
+
+    /// A node was refused. One of them stands for all: a server that refuses thousands has one reason.
+    pub fn refused(&mut self, node: u32, reason: &str) {
+        if std::mem::replace(&mut self.refusal_told, true) {
+            tracing::debug!(node, reason, "the server refuses a node");
+        } else {
+            tracing::warn!(node, reason, "the server refuses a node; further refusals are not told");
+        }
+    }
+
+    /// A node's session is open now.
+    pub fn opened(&self) {
+        let count = self.config.count;
+        if self.open.fetch_add(1, Ordering::Relaxed) + 1 == count {
+            tracing::info!(count, "all nodes are connected");
+        }
+    }
+
+    /// A node's session is open no more.
+    pub fn closed(&self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}

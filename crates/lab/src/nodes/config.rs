@@ -1,0 +1,54 @@
+//! Which nodes to simulate.
+
+use std::time::Duration;
+
+use super::{Behaviour, Shapes};
+
+/// Nodes to simulate, and how they behave.
+#[derive(Debug, Clone)]
+pub struct NodesConfig {
+    /// Where agents connect, as `host:port`.
+    pub server: String,
+    /// The number of the first node: several processes can share one numbering, and so one cluster.
+    pub first: u32,
+    /// How many nodes.
+    pub count: u32,
+    /// On how many connections. Nodes whose connection breaks by itself have one each besides.
+    pub connections: u32,
+    /// Makes ids, secrets, shapes and behaviour: the same seed is the same nodes.
+    pub seed: u64,
+    /// How large they are.
+    pub shapes: Shapes,
+    /// What they do of themselves.
+    pub behaviour: Behaviour,
+    /// So many neighbours share a value of `meta.rack`; none have it when 0.
+    pub rack_size: u32,
+    /// The nodes are dealt to so many classes, `c0` and so on; they have none when 0.
+    pub classes: u32,
+    /// Their datacenter.
+    pub datacenter: String,
+    /// Their pool.
+    pub node_pool: String,
+    /// How long task events wait for company on their way to the servers.
+    pub update_delay: Duration,
+}
+
+impl NodesConfig {
+    /// Nodes of the common shape, which do as they are told.
+    pub fn new(server: impl Into<String>, count: u32) -> Self {
+        Self {
+            server: server.into(),
+            first: 0,
+            count,
+            connections: 4,
+            seed: 1,
+            shapes: Shapes::default(),
+            behaviour: Behaviour::default(),
+            rack_size: 40,
+            classes: 0,
+            datacenter: "dc1".to_owned(),
+            node_pool: "default".to_owned(),
+            update_delay: Duration::from_secs(1),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! One simulated node: the agent's life cycle and session, and its mock tasks under way.
+
+mod tasks;
+#[cfg(test)]
+mod tests;
+mod troubles;
+
+use berth_agent::{
+    Backoff,
+    lifecycle::{Event, Node, WishError, wishes},
+};
+use berth_api::agent::{AgentSession, Desired, Down, FileChunk, Told, Up};
+
+use super::{
+    NodesConfig,
+    clock::nanos,
+    common::Common,
+    identity::{Purpose, identity, seed_of, spec},
+    mock::Mock,
+    timers::Due,
+};
+use crate::random::mix;
+use troubles::Troubles;
+pub(super) use troubles::{Break, breaks};
+
+/// One node.
+#[derive(Debug)]
+pub(super) struct SimNode {
+    number: u32,
+    /// Where it is among the connection's nodes; names its session.
+    place: u32,
+    /// How often its machine has started.
+    boots: u32,
+    retry: Backoff,
+    session: AgentSession,
+    life: Node,
+    mocks: Vec<Mock>,
+    /// The next [`Due::Wake`] that counts.
+    wake_ns: u64,
+    /// It says nothing until then.
+    silent_until_ns: u64,
+    /// Nothing for most nodes.
+    troubles: Option<Box<Troubles>>,
+}
+
+impl SimNode {
+    pub fn new(config: &NodesConfig, number: u32, place: u32) -> Self {
+        Self {
+            number,
+            place,
+            boots: 1,
+            retry: Backoff::default(),
+            session: AgentSession::new(1, nanos(config.update_delay)),
+            life: Node::new(seed_of(config, number, Purpose::Restarts)),
+            mocks: Vec::new(),
+            wake_ns: u64::MAX,
+            silent_until_ns: 0,
+            troubles: Troubles::of(config, number).map(Box::new),
+        }
+    }
+
+    /// Which it is among all nodes.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Opens its session on a new connection, or again on the one there is.
+    pub fn hello(&mut self, common: &mut Common) {
+        let (who, what) =
+            (identity(&common.config, self.number, self.boots), spec(&common.config, self.number));
+        let hello = self.session.hello(&who, what);
+        common.say(self.place, Up::Hello(hello));
+    }
+
+    /// The connection is gone.
+    pub fn disconnected(&mut self, common: &Common) {
+        if self.session.is_open() {
+            common.closed();
+        }
+        self.session.disconnected();
+    }
+
+    /// Takes in a server's message.
+    pub fn on_down(&mut self, message: Down, now_ns: u64, common: &mut Common) {
+        let was_open = self.session.is_open();
+        match self.session.on_down(message, now_ns) {
+            Some(Told::Refused(refused)) => {
+                common.refused(self.number, &refused.reason);
+                return self.hello_later(was_open, now_ns, common);
+            }
+            Some(Told::Wishes(desired)) => {
+                if let Err(error) = self.on_wishes(desired, now_ns, common) {
+                    tracing::error!(%error, "the server breaks the protocol");
+                    self.session.disconnected();
+                    return self.hello_later(was_open, now_ns, common);
+                }
+            }
+            Some(Told::FileRead(read)) => common.say(
+                self.place,
+                Up::FileChunk(FileChunk {
+                    request: read.request,
+                    done: true,
+                    error: "not found: a simulated node keeps no logs".to_owned(),
+                    ..FileChunk::default()
+                }),
+            ),
+            Some(Told::FileCredit(_) | Told::FileCancel(_)) | None => {}
+        }
+        self.retry.reset();
+        if !was_open && self.session.is_open() {
+            common.opened();
+        }
+        self.settle(now_ns, common);
+    }
+
+    /// An agent would hang up and dial again after a pause; the connection is not this node's alone.
+    fn hello_later(&mut self, was_open: bool, now_ns: u64, common: &mut Common) {
+        if was_open {
+            common.closed();
+        }
+        let random = mix(seed_of(&common.config, self.number, Purpose::Retry), now_ns);
+        let pause_ns = nanos(self.retry.next(random));
+        common.timers.add(now_ns.saturating_add(pause_ns), self.place, Due::Hello);
+    }
+
+    fn on_wishes(&mut self, desired: Desired, now_ns: u64, common: &mut Common) -> Result<(), WishError> {
+        let events = wishes(desired, &mut common.groups)?;
+        events.into_iter().for_each(|event| self.happens(event, now_ns, common));
+        Ok(())
+    }
+
+    /// Something has been due since `at_ns`.
+    pub fn on_due(&mut self, at_ns: u64, due: Due, now_ns: u64, common: &mut Common) {
+        match due {
+            Due::Wake if at_ns == self.wake_ns => self.wake(now_ns, common),
+            Due::Step(of) => self.step(of, now_ns, common),
+            Due::Killed(of) => self.killed(of, now_ns, common),
+            Due::Stopped(of) => self.stopped(of, now_ns, common),
+            Due::Hello if now_ns < self.silent_until_ns => {
+                common.timers.add(self.silent_until_ns, self.place, Due::Hello);
+            }
+            Due::Hello => self.hello(common),
+            Due::Silence { lasts_ns } => self.fall_silent(lasts_ns, now_ns, common),
+            // Superseded, or the connection's affair.
+            Due::Wake | Due::Break => {}
+        }
+        self.settle(now_ns, common);
+    }
+
+    fn wake(&mut self, now_ns: u64, common: &mut Common) {
+        self.wake_ns = u64::MAX;
+        if self.life.deadline().is_some_and(|at_ns| at_ns <= now_ns) {
+            self.happens(Event::Tick, now_ns, common);
+        }
+    }
+
+    /// Says what there is to say, and notes when there will be more.
+    fn settle(&mut self, now_ns: u64, common: &mut Common) {
+        let speaks_at_ns = if now_ns < self.silent_until_ns {
+            Some(self.silent_until_ns)
+        } else {
+            while let Some(up) = self.session.poll(now_ns) {
+                common.say(self.place, up);
+            }
+            self.session.deadline()
+        };
+        let deadline = speaks_at_ns.into_iter().chain(self.life.deadline()).min();
+        if let Some(at_ns) = deadline.filter(|at_ns| *at_ns < self.wake_ns) {
+            self.wake_ns = at_ns;
+            common.timers.add(at_ns, self.place, Due::Wake);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What the life cycle decides, carried out on tasks that are only pretended.
+
+use std::{path::Path, sync::Arc};
+
+use berth_agent::{
+    Host,
+    drivers::{
+        Launch,
+        mock::{MockSettings, MockStep},
+    },
+    lifecycle::{Action, Event, Exit, Found, RunWish, StartFailure, StartFailureKind, TaskRef},
+    place::{AllocPlace, is_plain_name},
+};
+use berth_api::agent::TaskSpec;
+
+use super::SimNode;
+use crate::nodes::{
+    common::Common,
+    identity::{Purpose, node_uuid, seed_of, spec},
+    mock::Mock,
+    timers::Due,
+};
+
+/// Exit code of a process that SIGKILL ended, as a shell tells it.
+const KILLED: i32 = 128 + 9;
+
+/// Where tasks are told that their files are: nothing is there.
+const DATA_DIR: &str = "/simulated";
+
+impl SimNode {
+    /// Lets the life cycle decide, and carries out what it says. What comes of that is an event of its own, as it is for
+    /// an agent: between two events a node may speak.
+    pub(super) fn happens(&mut self, event: Event, now_ns: u64, common: &mut Common) {
+        let mut actions = std::mem::take(&mut common.actions);
+        self.life.handle(event, now_ns, &mut actions);
+        for action in actions.drain(..) {
+            self.act(action, now_ns, common);
+        }
+        common.actions = actions;
+    }
+
+    pub(super) fn act(&mut self, action: Action, now_ns: u64, common: &mut Common) {
+        match action {
+            Action::StartTask(of) => self.start(of, now_ns, common),
+            Action::SignalTask(of) => {
+                if let Some(mock) = self.mocks.iter_mut().find(|mock| mock.of == of && !mock.stopping) {
+                    mock.stopping = true;
+                    let at_ns = now_ns.saturating_add(mock.stop_after_ns());
+                    common.timers.add(at_ns, self.place, Due::Stopped(of));
+                }
+            }
+            Action::KillTask(of) => common.timers.add(now_ns, self.place, Due::Killed(of)),
+            Action::Report { alloc, urgent } => {
+                if let Some(alloc) = self.life.alloc(alloc) {
+                    self.session.observe(alloc.id(), alloc.status(), urgent, now_ns);
+                }
+            }
+            // Only a restart of the machine ends what the node is made of, and no task lives through that.
+            Action::Recover(of) => self.happens(Event::Recovered(of, Found::Rebooted), now_ns, common),
+            // Nothing is on disk.
+            Action::Persist(_) | Action::RemoveDir(_) => {}
+        }
+    }
+
+    fn start(&mut self, of: TaskRef, now_ns: u64, common: &mut Common) {
+        let Some(alloc) = self.life.alloc(of.alloc) else { return };
+        let setup = self.settings(alloc.wish(), of, common).map_err(Box::new);
+        let seed = seed_of(&common.config, self.number, Purpose::Tasks);
+        let mock = Mock::new(of, setup, common.config.behaviour.tasks.fortune(seed, of), now_ns);
+        self.schedule(&mock, common);
+        self.mocks.push(mock);
+    }
+
+    /// As the agent understands them, all its checks and replacements included.
+    fn settings(
+        &self,
+        wish: &RunWish,
+        of: TaskRef,
+        common: &mut Common,
+    ) -> Result<Arc<MockSettings>, StartFailure> {
+        let task = &wish.group.tasks[usize::from(of.task)];
+        let plain = is_plain(task);
+        if let Some(settings) = common.settings(&task.config_json).filter(|_| plain) {
+            return Ok(settings);
+        }
+        let (uuid, node) = (node_uuid(&common.config, self.number), spec(&common.config, self.number));
+        let host = Host { node_id: &uuid, node: &node, drivers: &common.drivers };
+        let settings = match host.launch(wish, of, &AllocPlace::new(Path::new(DATA_DIR), of.alloc))? {
+            Launch::Mock(settings) => Arc::new(settings),
+            Launch::Kept(_) => {
+                let message = "run a process: a simulated node only pretends to run tasks".to_owned();
+                return Err(StartFailure { kind: StartFailureKind::Setup, message });
+            }
+        };
+        if plain {
+            common.keep_settings(task.config_json.clone(), settings.clone());
+        }
+        Ok(settings)
+    }
+
+    fn schedule(&self, mock: &Mock, common: &mut Common) {
+        if let Some((at_ns, _)) = mock.next() {
+            common.timers.add(at_ns, self.place, Due::Step(mock.of));
+        }
+    }
+
+    pub(super) fn step(&mut self, of: TaskRef, now_ns: u64, common: &mut Common) {
+        let Some(at) = self.mocks.iter().position(|mock| mock.of == of) else { return };
+        let Some((at_ns, step)) = self.mocks[at].next() else { return };
+        let event = match step {
+            MockStep::Noted(message) => Some(Event::Noted { of, at_ns, message }),
+            MockStep::Started => Some(Event::Started { of, at_ns }),
+            MockStep::Output(_) => None,
+            MockStep::StartFailed(failure) => Some(Event::StartFailed(of, failure)),
+            MockStep::Exited(exit) => return self.ends(of, Exit { at_ns, ..exit }, now_ns, common),
+        };
+        self.mocks[at].take(&common.config.behaviour.tasks);
+        if matches!(event, Some(Event::StartFailed(..))) {
+            self.mocks.swap_remove(at);
+        } else {
+            self.schedule(&self.mocks[at], common);
+        }
+        if let Some(event) = event {
+            self.happens(event, now_ns, common);
+        }
+    }
+
+    /// A task that was asked to end has done so.
+    pub(super) fn stopped(&mut self, of: TaskRef, now_ns: u64, common: &mut Common) {
+        self.ends(of, Exit { at_ns: now_ns, ..Exit::default() }, now_ns, common);
+    }
+
+    /// A task was ended by force.
+    pub(super) fn killed(&mut self, of: TaskRef, now_ns: u64, common: &mut Common) {
+        let exit = Exit { exit_code: KILLED, signal: 9, at_ns: now_ns, ..Exit::default() };
+        self.ends(of, exit, now_ns, common);
+    }
+
+    fn ends(&mut self, of: TaskRef, exit: Exit, now_ns: u64, common: &mut Common) {
+        let Some(at) = self.mocks.iter().position(|mock| mock.of == of) else { return };
+        self.mocks.swap_remove(at);
+        self.happens(Event::Exited(of, exit), now_ns, common);
+    }
+}
+
+/// Whether the settings of a task are the same on every node and for every allocation.
+fn is_plain(task: &TaskSpec) -> bool {
+    let mut texts = task.env.values().chain([&task.config_json, &task.user]);
+    task.driver == "mock_driver" && is_plain_name(&task.name) && !texts.any(|text| text.contains("${"))
+}

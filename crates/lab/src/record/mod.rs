@@ -1,0 +1,19 @@
+//! What a run leaves behind: `result.json` and `trace.jsonl`, from which reports are drawn without any server.
+
+mod machine;
+mod result;
+mod statistics;
+mod trace;
+
+pub use machine::Machine;
+pub(crate) use result::number;
+pub use result::{ProcessSeries, ProgressSeries, RunResult, Series, Summary};
+pub use statistics::{mean, median, percentile};
+pub use trace::{Clock, Stage, TraceLine, read_trace, write_trace};
+
+/// The file that holds parameters, machine and metrics.
+pub const RESULT_FILE: &str = "result.json";
+/// The file with a line for each stage of each request.
+pub const TRACE_FILE: &str = "trace.jsonl";
+/// The file that people look at.
+pub const REPORT_FILE: &str = "report.html";

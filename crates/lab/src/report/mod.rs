@@ -1,0 +1,91 @@
+//! `report.html`: what a run has shown, drawn from its result and its trace alone.
+
+mod chart;
+mod charts;
+mod page;
+mod stages;
+
+use std::{fs, io, path::Path};
+
+use crate::record::{REPORT_FILE, RunResult, read_trace};
+
+/// Draws the report of the run whose files are in `dir`, and writes it there.
+///
+/// # Errors
+/// When the result or the trace cannot be read, or the report cannot be written.
+pub fn draw(dir: &Path) -> io::Result<()> {
+    let (result, trace) = (RunResult::read(dir)?, read_trace(dir)?);
+    let figures = charts::of(&result.series, &trace).map_err(io::Error::other)?;
+    let page = page::page(&result, &figures, stages::slowest(&trace)).map_err(io::Error::other)?;
+    fs::write(dir.join(REPORT_FILE), page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{
+        ProcessSeries, ProgressSeries, Series, Stage, Summary, TraceLine, write_trace,
+    };
+
+    /// Ten requests of one job, one after the other.
+    fn trace() -> Vec<TraceLine> {
+        let lines = (0..10_u32).flat_map(|request| {
+            let steps = Stage::ALL.into_iter().enumerate();
+            steps.map(move |(step, stage)| TraceLine {
+                request: request.into(),
+                job: 0,
+                stage,
+                at_s: f64::from(request) / 10.0 + step as f64,
+                clock: stage.clock(),
+            })
+        });
+        lines.collect()
+    }
+
+    fn result() -> RunResult {
+        let progress = ProgressSeries {
+            at_s: vec![0.0, 1.0],
+            created: vec![10, 10],
+            placed: vec![0, 10],
+            running: vec![0, 10],
+        };
+        let process = ProcessSeries {
+            name: "server".to_owned(),
+            at_s: vec![0.0, 1.0, 2.0],
+            cpu_s: vec![0.1, 0.9, 1.1],
+            rss_bytes: vec![1 << 20, 2 << 20, 2 << 20],
+            written_bytes: vec![0, 4096, 8192],
+        };
+        RunResult {
+            experiment: "density".to_owned(),
+            metrics: [("running_per_s".to_owned(), Summary::of("1/s", &[10.0]).unwrap())].into(),
+            notes: vec!["<b>full</b>".to_owned()],
+            series: Series { progress, processes: vec![process] },
+            ..RunResult::default()
+        }
+    }
+
+    #[test]
+    fn a_report_holds_everything_and_needs_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        result().write(dir.path()).unwrap();
+        write_trace(dir.path(), &trace()).unwrap();
+        draw(dir.path()).unwrap();
+        let page = fs::read_to_string(dir.path().join(REPORT_FILE)).unwrap();
+        assert_eq!(page.matches("<svg").count(), 6, "six charts");
+        assert!(page.contains("running_per_s") && page.contains("&lt;b&gt;full"), "figures and escaped notes");
+        assert!(!page.contains("<script") && !page.contains("<link") && !page.contains("url("), "self-contained");
+        let links = page.matches("http").count() - page.matches("http://www.w3.org/2000/svg").count();
+        assert_eq!(links, 0, "nothing is fetched");
+    }
+
+    #[test]
+    fn an_experiment_without_requests_has_a_report_without_charts() {
+        let dir = tempfile::tempdir().unwrap();
+        RunResult { series: Series::default(), ..result() }.write(dir.path()).unwrap();
+        write_trace(dir.path(), &[]).unwrap();
+        draw(dir.path()).unwrap();
+        let page = fs::read_to_string(dir.path().join(REPORT_FILE)).unwrap();
+        assert_eq!(page.matches("<svg").count(), 0);
+    }
+}

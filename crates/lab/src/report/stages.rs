@@ -1,0 +1,129 @@
+//! Where the time of requests went: how many were in which stage when, and which stage took the longest.
+
+use std::collections::BTreeMap;
+
+use crate::record::{Stage, TraceLine, mean};
+
+/// Points of a line.
+const POINTS: usize = 240;
+
+/// The stages that follow each other without a gap, each with what is going on until the next one. What only the client
+/// sees happens beside them.
+const PATH: [(Stage, &str); 5] = [
+    (Stage::Submitted, "sent, evaluated and planned"),
+    (Stage::Planned, "in the log and on its way to the node"),
+    (Stage::Received, "being started"),
+    (Stage::Started, "on its way to the client"),
+    (Stage::Running, "seen running"),
+];
+
+/// A line of a chart: its name, and its points.
+pub(super) type Line = (String, Vec<(f64, f64)>);
+
+/// How many requests had entered each stage against time. Layered, the band between two lines is the requests that are in
+/// the stage. Each request of the trace counts for `weight` of them.
+pub(super) fn entered(trace: &[TraceLine], weight: f64) -> Vec<Line> {
+    let end_s = trace.iter().map(|line| line.at_s).fold(0.0, f64::max);
+    let lines = PATH.iter().filter_map(|(stage, name)| {
+        let times = times(trace, *stage);
+        let count_at = |at_s: f64| times.partition_point(|time| *time <= at_s) as f64 * weight;
+        let grid = (0..=POINTS).map(|point| end_s * point as f64 / POINTS as f64);
+        let points = grid.map(|at_s| (at_s, count_at(at_s))).collect();
+        (!times.is_empty()).then(|| ((*name).to_owned(), points))
+    });
+    lines.collect()
+}
+
+fn times(trace: &[TraceLine], stage: Stage) -> Vec<f64> {
+    let mut times: Vec<f64> = trace.iter().filter(|line| line.stage == stage).map(|line| line.at_s).collect();
+    times.sort_by(f64::total_cmp);
+    times
+}
+
+/// How long requests took from one stage to another, seconds, sorted.
+pub(super) fn took(trace: &[TraceLine], from: Stage, to: Stage) -> Vec<f64> {
+    let mut begun: BTreeMap<u64, f64> = BTreeMap::new();
+    begun.extend(trace.iter().filter(|line| line.stage == from).map(|line| (line.request, line.at_s)));
+    let ended = trace.iter().filter(|line| line.stage == to);
+    let mut took: Vec<f64> =
+        ended.filter_map(|line| Some(line.at_s - begun.get(&line.request)?)).collect();
+    took.sort_by(f64::total_cmp);
+    took
+}
+
+/// Which part of requests took at most how long: points of a line, time against percent.
+pub(super) fn distribution(took_sorted: &[f64]) -> Vec<(f64, f64)> {
+    let Some(last) = took_sorted.len().checked_sub(1) else { return Vec::new() };
+    let ranks = (0..=POINTS).map(|point| point * last / POINTS);
+    ranks.map(|rank| (took_sorted[rank], 100.0 * (rank + 1) as f64 / (last + 1) as f64)).collect()
+}
+
+/// What requests spend the most time on, for people; none of no requests.
+pub(super) fn slowest(trace: &[TraceLine]) -> Option<String> {
+    let steps = PATH.windows(2).filter_map(|pair| {
+        let [(from, doing), (to, _)] = pair else { return None };
+        Some((*doing, mean(&took(trace, *from, *to))?))
+    });
+    let steps: Vec<(&str, f64)> = steps.collect();
+    let total_s: f64 = steps.iter().map(|(_, took_s)| took_s).sum();
+    let (doing, took_s) = *steps.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let percent = 100.0 * took_s / total_s;
+    Some(format!(
+        "Requests spend the most time {doing}: {:.0} ms of {:.0} ms in the mean, {percent:.0} %.",
+        took_s * 1e3,
+        total_s * 1e3
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two requests: the first is sent at 0 s, the second at 1 s; each is planned after 1 s and runs after 4 s.
+    fn trace() -> Vec<TraceLine> {
+        let steps = [
+            (Stage::Submitted, 0.0),
+            (Stage::Planned, 1.0),
+            (Stage::Received, 1.5),
+            (Stage::Started, 3.5),
+            (Stage::Running, 4.0),
+        ];
+        let lines = (0..2_u32).flat_map(|request| {
+            steps.map(|(stage, after_s)| TraceLine {
+                request: request.into(),
+                job: request,
+                stage,
+                at_s: f64::from(request) + after_s,
+                clock: stage.clock(),
+            })
+        });
+        lines.collect()
+    }
+
+    #[test]
+    fn bands_are_the_requests_in_a_stage() {
+        let lines = entered(&trace(), 10.0);
+        let at = |line: usize, at_s: f64| {
+            lines[line].1.iter().take_while(|(x, _)| *x <= at_s).last().map(|(_, count)| *count)
+        };
+        assert_eq!(lines.len(), 5);
+        // At 1.2 s both are sent, the first is planned, and none is on its node.
+        assert_eq!([at(0, 1.2), at(1, 1.2), at(2, 1.2)], [Some(20.0), Some(10.0), Some(0.0)]);
+        assert_eq!(lines[4].1.last(), Some(&(5.0, 20.0)));
+    }
+
+    #[test]
+    fn the_stage_that_takes_longest_is_named() {
+        let told = slowest(&trace()).unwrap();
+        assert_eq!(told, "Requests spend the most time being started: 2000 ms of 4000 ms in the mean, 50 %.");
+        assert_eq!(slowest(&[]), None);
+    }
+
+    #[test]
+    fn a_distribution_ends_with_all() {
+        assert_eq!(took(&trace(), Stage::Submitted, Stage::Running), [4.0, 4.0]);
+        let points = distribution(&[1.0, 2.0, 3.0, 4.0]);
+        assert_eq!((points[0], points[POINTS]), ((1.0, 25.0), (4.0, 100.0)));
+        assert!(distribution(&[]).is_empty());
+    }
+}

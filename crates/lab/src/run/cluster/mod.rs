@@ -1,0 +1,122 @@
+//! What an experiment runs on: a server and simulated nodes in processes of their own, or a server that is there already.
+
+mod child;
+mod in_memory;
+mod nodes;
+mod server;
+mod target;
+mod usage;
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use super::{Run, RunError};
+pub(super) use child::Child;
+pub(super) use nodes::NodesAsk;
+use server::Server;
+pub use target::Target;
+pub(super) use usage::{Usage, usage};
+
+/// Until all nodes must be ready.
+const READY_MAX: Duration = Duration::from_secs(300);
+
+/// A server with nodes. Processes that were started are killed, and their data removed, when this is dropped.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    /// Where its API is.
+    pub target: Target,
+    /// The processes that were started, the server first; none for a target.
+    pub children: Vec<Child>,
+    /// Goes away after the processes that write to it.
+    _data: Option<DataDir>,
+}
+
+impl Cluster {
+    /// Starts a cluster, or finds the target's; all nodes are ready.
+    pub async fn start(run: &Run<'_>, ask: &NodesAsk) -> Result<Self, RunError> {
+        let cluster = match &run.options.target {
+            Some(target) => Self { target: target.clone(), children: Vec::new(), _data: None },
+            None => Self::start_own(run, ask).await?,
+        };
+        run.progress.says(&format!("waiting for {} nodes", ask.count));
+        nodes::wait_until_ready(&cluster.target, ask.count, READY_MAX).await?;
+        Ok(cluster)
+    }
+
+    async fn start_own(run: &Run<'_>, ask: &NodesAsk) -> Result<Self, RunError> {
+        let out = &run.options.out;
+        let told = out.join("processes");
+        fs::create_dir_all(&told).map_err(|source| RunError::io("create", &told, source))?;
+        let data = run.options.data.clone().unwrap_or_else(|| out.join("data"));
+        let data = DataDir::create(data.join(format!("run-{}", run.number)))?;
+        let Server { child, http, agents } = Server::start(&run.options.berth, &data.dir, &told).await?;
+        let mut children = vec![child];
+        children.extend(nodes::start(&run.options.berth, ask, run.seed, &agents, &told)?);
+        Ok(Self { target: Target { address: http, token: String::new() }, children, _data: Some(data) })
+    }
+
+    /// Fails when one of the processes has ended although nobody asked it to.
+    pub fn check(&mut self) -> Result<(), RunError> {
+        self.children.iter_mut().try_for_each(Child::check)
+    }
+
+    /// Ends all processes, nodes first.
+    pub fn stop(mut self) {
+        while let Some(child) = self.children.pop() {
+            child.stop();
+        }
+    }
+}
+
+/// The server's data.
+#[derive(Debug)]
+struct DataDir {
+    dir: PathBuf,
+    /// The uppermost directory that was made for it.
+    made: PathBuf,
+}
+
+impl DataDir {
+    /// Makes an empty one, on a disk.
+    fn create(dir: PathBuf) -> Result<Self, RunError> {
+        if dir.exists() {
+            fs::remove_dir_all(&dir).map_err(|source| RunError::io("empty", &dir, source))?;
+        }
+        let made = dir.ancestors().take_while(|above| !above.exists()).last().unwrap_or(&dir).to_owned();
+        fs::create_dir_all(&dir).map_err(|source| RunError::io("create", &dir, source))?;
+        let data = Self { dir, made };
+        let in_memory = in_memory::is_memory_backed(&data.dir);
+        if in_memory.map_err(|source| RunError::io("look at", &data.dir, source))? {
+            return Err(RunError::InMemory { dir: data.dir.display().to_string() });
+        }
+        Ok(data)
+    }
+}
+
+impl Drop for DataDir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.made);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn only_what_was_made_for_the_data_goes_away_with_it() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let data = DataDir::create(dir.path().join("data/run-1")).unwrap();
+        fs::write(data.dir.join("log"), "bytes").unwrap();
+        drop(data);
+        assert!(dir.path().exists() && !dir.path().join("data").exists());
+    }
+
+    #[test]
+    fn memory_is_refused() {
+        let refused = DataDir::create("/dev/shm/berth-lab-data-dir-test/run-1".into()).unwrap_err();
+        assert!(refused.to_string().starts_with("refusing to keep the server's log in /dev/shm/"), "{refused}");
+        assert!(!Path::new("/dev/shm/berth-lab-data-dir-test").exists());
+    }
+}

@@ -1,0 +1,112 @@
+//! Simulated nodes in processes of their own, and the wait for all nodes to be ready.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use serde::Deserialize;
+
+use super::{Child, Target};
+use crate::run::{RunError, http::Connection};
+
+/// Simulated nodes that one process takes before there is another.
+const NODES_PER_PROCESS: u32 = 14_000;
+/// Processes of nodes.
+const PROCESSES_MAX: u32 = 3;
+/// Connections of one process.
+const CONNECTIONS: u32 = 4;
+/// Between two looks whether nodes are ready, and how much longer for each of them: looking has its price.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const LOOK_AGAIN_PER_NODE: Duration = Duration::from_micros(50);
+/// Nodes in a page of their list.
+const PAGE: usize = 5_000;
+
+/// Which nodes an experiment needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::run) struct NodesAsk {
+    /// How many.
+    pub count: u32,
+    /// MHz of each.
+    pub cpu_mhz: u32,
+    /// MiB of each.
+    pub memory_mb: u32,
+    /// MiB of each.
+    pub disk_mb: u32,
+    /// More flags of `berth lab nodes`: how they behave.
+    pub behaviour: Vec<String>,
+}
+
+/// Starts them, in at most three processes.
+pub(super) fn start(
+    berth: &Path,
+    ask: &NodesAsk,
+    seed: u64,
+    agents: &str,
+    told: &Path,
+) -> Result<Vec<Child>, RunError> {
+    let processes = ask.count.div_ceil(NODES_PER_PROCESS).clamp(1, PROCESSES_MAX);
+    let each = ask.count.div_ceil(processes);
+    let firsts = (0..processes).map(|process| process * each);
+    let start = |(number, first): (usize, u32)| {
+        let count = each.min(ask.count - first);
+        let args = args(ask, seed, agents, first, count);
+        Ok(Child::start(berth, &format!("nodes {}", number + 1), &args, told)?.0)
+    };
+    firsts.enumerate().map(start).collect()
+}
+
+fn args(ask: &NodesAsk, seed: u64, agents: &str, first: u32, count: u32) -> Vec<String> {
+    let shape = format!("cpu={},memory={},disk={}", ask.cpu_mhz, ask.memory_mb, ask.disk_mb);
+    let flags = [
+        ("--server", agents.to_owned()),
+        ("--first", first.to_string()),
+        ("--count", count.to_string()),
+        ("--connections", CONNECTIONS.to_string()),
+        ("--seed", seed.to_string()),
+        ("--shape", shape),
+    ];
+    let flags = flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]);
+    ["lab", "nodes"].map(str::to_owned).into_iter().chain(flags).chain(ask.behaviour.clone()).collect()
+}
+
+/// What is of interest of a node in a list.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct NodeSeen {
+    status: String,
+    #[serde(default)]
+    scheduling_eligibility: String,
+}
+
+/// Waits until so many nodes are ready.
+pub(super) async fn wait_until_ready(target: &Target, count: u32, at_most: Duration) -> Result<(), RunError> {
+    let begun = Instant::now();
+    loop {
+        let ready = ready(target).await?;
+        if ready >= count {
+            return Ok(());
+        }
+        if begun.elapsed() > at_most {
+            let told = format!("{ready} of {count} nodes are ready after {at_most:?}");
+            return Err(RunError::Start { what: "the nodes".to_owned(), reason: told });
+        }
+        tokio::time::sleep(LOOK_AGAIN + LOOK_AGAIN_PER_NODE * count).await;
+    }
+}
+
+async fn ready(target: &Target) -> Result<u32, RunError> {
+    let mut connection = Connection::open(target).await?;
+    let (mut ready, mut page) = (0, format!("/v1/nodes?per_page={PAGE}"));
+    loop {
+        let (nodes, headers): (Vec<NodeSeen>, _) = connection.get(&page).await?;
+        let usable = |node: &&NodeSeen| node.status == "ready" && node.scheduling_eligibility != "ineligible";
+        ready += nodes.iter().filter(usable).count();
+        match headers.get("x-nomad-nexttoken").and_then(|token| token.to_str().ok()) {
+            Some(token) if !token.is_empty() => {
+                page = format!("/v1/nodes?per_page={PAGE}&next_token={token}");
+            }
+            _ => return Ok(u32::try_from(ready).unwrap_or(u32::MAX)),
+        }
+    }
+}

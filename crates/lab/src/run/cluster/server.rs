@@ -1,0 +1,72 @@
+//! A server in a process of its own.
+
+use std::{path::Path, process::ChildStdout, time::Duration};
+
+use berth_api::http::Address;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    time::timeout,
+};
+
+use super::Child;
+use crate::run::RunError;
+
+/// Until a server must be ready.
+const READY_MAX: Duration = Duration::from_secs(30);
+
+/// A server that is ready.
+pub(super) struct Server {
+    pub child: Child,
+    /// Where its API is.
+    pub http: Address,
+    /// Where agents connect, as `HOST:PORT`.
+    pub agents: String,
+}
+
+impl Server {
+    /// Starts one on ports that are free.
+    pub async fn start(berth: &Path, data: &Path, told: &Path) -> Result<Self, RunError> {
+        let args =
+            ["server", "--http-addr", "127.0.0.1:0", "--agent-addr", "127.0.0.1:0", "--log-level", "warn"];
+        let mut args: Vec<String> = args.map(str::to_owned).into();
+        args.extend(["--data-dir".to_owned(), data.display().to_string()]);
+        let (mut child, stdout) = Child::start(berth, "server", &args, told)?;
+        let failed = |reason: String| RunError::Start { what: "the server".to_owned(), reason };
+        let line = timeout(READY_MAX, first_line(stdout)).await;
+        let line = line.map_err(|_| failed(format!("it is not ready after {READY_MAX:?}")))?;
+        let Some((http, agents)) = addresses(&line) else {
+            child.check()?;
+            return Err(failed(format!("it says what is not expected: {line:?}")));
+        };
+        Ok(Self { child, http, agents })
+    }
+}
+
+/// The rest is read and dropped, so that the server can go on telling. Empty when it ends before.
+async fn first_line(stdout: ChildStdout) -> String {
+    let Ok(stdout) = tokio::process::ChildStdout::from_std(stdout) else { return String::new() };
+    let mut stdout = BufReader::new(stdout);
+    let mut line = String::new();
+    let _ = stdout.read_line(&mut line).await;
+    tokio::spawn(async move { tokio::io::copy(&mut stdout, &mut tokio::io::sink()).await });
+    line
+}
+
+/// Reads `... http://HOST:PORT, agents connect to HOST:PORT`.
+fn addresses(line: &str) -> Option<(Address, String)> {
+    let (http, agents) = line.split_once("http://")?.1.split_once(", agents connect to ")?;
+    Some((http.parse().ok()?, agents.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_says_where_it_is() {
+        let line = "berth server is ready: http://127.0.0.1:4646, agents connect to 127.0.0.1:4647\n";
+        let (http, agents) = addresses(line).unwrap();
+        assert_eq!((http.to_string().as_str(), agents.as_str()), ("http://127.0.0.1:4646", "127.0.0.1:4647"));
+        assert!(addresses("error: no\n").is_none());
+    }
+}

@@ -1,0 +1,150 @@
+//! `density`: many small services onto a cluster that they fill to the last place. Published by CoreOS in 2016 for
+//! Kubernetes, 30,000 pods onto 1,000 nodes, and kept since as Kubemark's density test.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{
+    Experiment, Kind, Metric, Outcome, Param, Run, RunError,
+    cluster::NodesAsk,
+    load::{self, Awaited, JobTemplate, Load},
+    params::same,
+};
+use crate::engine;
+
+/// Its row in the list.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "density",
+    about: "Small services until every node is full (CoreOS 2016, Kubemark's density test)",
+    params: &[
+        Param {
+            name: "nodes",
+            kind: Kind::Count { min: 1, max: 200_000 },
+            about: "Simulated nodes",
+            defaults: ["100", "1000", "1000"],
+        },
+        Param {
+            name: "tasks-per-node",
+            kind: Kind::Count { min: 1, max: 1_000 },
+            about: "Allocations for each node, of one task each",
+            defaults: same("30"),
+        },
+        Param {
+            name: "jobs",
+            kind: Kind::Count { min: 1, max: 10_000_000 },
+            about: "Jobs to which the allocations belong",
+            defaults: same("30"),
+        },
+        Param {
+            name: "engine-only",
+            kind: Kind::Switch,
+            about: "Decide in this process, on one processor, without a server",
+            defaults: same("false"),
+        },
+        Param {
+            name: "asks",
+            kind: Kind::Count { min: 1, max: ASKS_MAX as u64 },
+            about: "Different asks among the jobs, with --engine-only",
+            defaults: same("1"),
+        },
+    ],
+    metrics: &[load::METRICS, ENGINE_METRICS],
+    run,
+};
+
+/// What one task asks for. A node has room for exactly as many as there are for each.
+const TASK_CPU_MHZ: u32 = 100;
+const TASK_MEMORY_MB: u32 = 64;
+const TASK_DISK_MB: u32 = 10;
+
+/// Asks may be this much smaller than the largest, in steps of one.
+const CPU_STEPS: u32 = TASK_CPU_MHZ / 2;
+const MEMORY_STEPS: u32 = TASK_MEMORY_MB / 2;
+const ASKS_MAX: u32 = CPU_STEPS * MEMORY_STEPS;
+
+const ENGINE_METRICS: &[Metric] = &[
+    Metric { name: "engine_ns_per_placement", unit: "ns" },
+    Metric { name: "engine_apply_ns_per_placement", unit: "ns" },
+];
+
+fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
+    let nodes = run.params.count_u32("nodes");
+    let each = run.params.count_u32("tasks-per-node");
+    let jobs = run.params.count_u32("jobs");
+    let total = nodes * each;
+    if !total.is_multiple_of(jobs) {
+        let reason =
+            format!("{nodes} nodes with {each} allocations each cannot be shared equally by so many jobs");
+        return Err(run.params.refuse("jobs", reason).into());
+    }
+    if run.params.switch("engine-only") {
+        return engine_only(run, nodes, each, jobs, total / jobs);
+    }
+    if run.params.count("asks") != 1 {
+        return Err(run.params.refuse("asks", "jobs with different asks are for --engine-only").into());
+    }
+    let mut outcome = load::measure(run, &small_services(nodes, each, jobs, total / jobs))?;
+    outcome.notes.push(format!("every node has room for exactly {each} allocations: the cluster ends full"));
+    Ok(outcome)
+}
+
+fn engine_only(run: &Run<'_>, nodes: u32, each: u32, jobs: u32, count: u32) -> Result<Outcome, RunError> {
+    let asks = run.params.count_u32("asks");
+    let shape = [TASK_CPU_MHZ, TASK_MEMORY_MB, TASK_DISK_MB].map(|of_one| of_one * each);
+    let jobs = (0..jobs).map(|number| {
+        let ask = number % asks;
+        let mut job = small_service(count, TASK_CPU_MHZ - ask % CPU_STEPS, TASK_MEMORY_MB - ask / CPU_STEPS);
+        job["ID"] = format!("density-{number}").into();
+        job
+    });
+    let decisions = engine::density(run.seed, nodes, shape, jobs).map_err(RunError::Incomplete)?;
+    let expected = (nodes * each) as usize;
+    if decisions.placements != expected {
+        let told = format!("{} of {expected} allocations found a place", decisions.placements);
+        return Err(RunError::Incomplete(told));
+    }
+    let mut outcome = Outcome::default();
+    let each_ns = |duration: Duration| duration.as_nanos() as f64 / expected as f64;
+    outcome.metrics.insert("engine_ns_per_placement", each_ns(decisions.planning));
+    outcome.metrics.insert("engine_apply_ns_per_placement", each_ns(decisions.applying));
+    let note = "engine_ns_per_placement is the whole decision: catching up with the state, reconciling, placing, and a \
+                finished plan with ids and names; changing the state by it comes on top";
+    outcome.notes.push(note.to_owned());
+    Ok(outcome)
+}
+
+/// Jobs of `count` allocations each, for nodes with room for `each` of them.
+pub(super) fn small_services(nodes: u32, each: u32, jobs: u32, count: u32) -> Load {
+    Load {
+        nodes: NodesAsk {
+            count: nodes,
+            cpu_mhz: TASK_CPU_MHZ * each,
+            memory_mb: TASK_MEMORY_MB * each,
+            disk_mb: TASK_DISK_MB * each,
+            behaviour: Vec::new(),
+        },
+        template: JobTemplate::new(count, small_service(count, TASK_CPU_MHZ, TASK_MEMORY_MB)),
+        jobs,
+        awaited: Awaited::Running,
+    }
+}
+
+fn small_service(count: u32, cpu_mhz: u32, memory_mb: u32) -> Value {
+    json!({
+        "Type": "service",
+        "Datacenters": ["*"],
+        "TaskGroups": [{
+            "Name": "group",
+            "Count": count,
+            "EphemeralDisk": {"SizeMB": TASK_DISK_MB},
+            "Tasks": [{
+                "Name": "task",
+                "Driver": "mock_driver",
+                "Config": {"run_for": "24h"},
+                "LogConfig": {"Disabled": true, "MaxFiles": 1, "MaxFileSizeMB": 1},
+                "Resources": {"CPU": cpu_mhz, "MemoryMB": memory_mb},
+            }],
+        }],
+    })
+}

@@ -1,0 +1,72 @@
+//! Why an experiment has no result.
+
+use std::{io, path::Path};
+
+use super::params::ParamError;
+use crate::traces::TraceError;
+
+/// Why an experiment has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A parameter cannot be.
+    #[error(transparent)]
+    Param(#[from] ParamError),
+    /// A recorded trace cannot be used.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The server's log would not be on a disk.
+    #[error(
+        "refusing to keep the server's log in {dir}: it is in memory, and what is synced there costs nothing; choose a directory on a disk with --data"
+    )]
+    InMemory {
+        /// Where.
+        dir: String,
+    },
+    /// A process cannot be started, or did not get ready.
+    #[error("start {what}: {reason}")]
+    Start {
+        /// Which.
+        what: String,
+        /// Why.
+        reason: String,
+    },
+    /// A process ended although nobody asked it to.
+    #[error("{what} ended during the run: {how}; see {told}")]
+    Ended {
+        /// Which.
+        what: String,
+        /// How.
+        how: String,
+        /// The file with what it told.
+        told: String,
+    },
+    /// The server refused something, or cannot be reached.
+    #[error("{doing}: {reason}")]
+    Http {
+        /// What was tried.
+        doing: String,
+        /// Why it failed.
+        reason: String,
+    },
+    /// Not every task got where it should.
+    #[error("{0}")]
+    Incomplete(String),
+    /// Somebody asked for the end.
+    #[error("interrupted")]
+    Interrupted,
+    /// A file or a socket cannot be used.
+    #[error("{doing}: {source}")]
+    Io {
+        /// What was tried.
+        doing: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl RunError {
+    /// A file cannot be used; `doing` is a verb.
+    pub(super) fn io(doing: &str, path: &Path, source: io::Error) -> Self {
+        Self::Io { doing: format!("{doing} {}", path.display()), source }
+    }
+}

@@ -1,0 +1,137 @@
+//! A connection of one's own to an HTTP server: cheaper than a pool, and how many there are is known.
+
+use bytes::{Buf, Bytes, BytesMut};
+use http_body_util::{BodyExt, Full};
+use hyper::{
+    Method, Request, Response,
+    body::Incoming,
+    client::conn::http1::{self, SendRequest},
+    header::{CONTENT_TYPE, HOST},
+};
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use tokio::net::TcpStream;
+
+use super::{Target, error::RunError};
+
+/// Longest line of a stream.
+const LINE_BYTES_MAX: usize = 64 << 20;
+/// Longest part of a refusal that is told.
+const REFUSAL_CHARS_MAX: usize = 500;
+
+/// One connection; one request at a time.
+pub(super) struct Connection {
+    host: String,
+    token: String,
+    sender: SendRequest<Full<Bytes>>,
+}
+
+impl Connection {
+    /// Dials.
+    pub async fn open(target: &Target) -> Result<Self, RunError> {
+        let host = target.address.to_string().trim_start_matches("http://").to_owned();
+        let failed = |reason: String| RunError::Http { doing: format!("connect to {host}"), reason };
+        let stream = TcpStream::connect(&host).await.map_err(|error| failed(error.to_string()))?;
+        stream.set_nodelay(true).map_err(|error| failed(error.to_string()))?;
+        let (sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| failed(error.to_string()))?;
+        tokio::spawn(connection);
+        Ok(Self { host, token: target.token.clone(), sender })
+    }
+
+    /// Reads a JSON value, and the headers that came with it.
+    pub async fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<(T, hyper::HeaderMap), RunError> {
+        let (head, body) = self.send(Method::GET, path, Bytes::new()).await?.into_parts();
+        let body = collect(path, body).await?;
+        let value = serde_json::from_slice(&body).map_err(|error| failed(path, error))?;
+        Ok((value, head.headers))
+    }
+
+    /// Reads text.
+    pub async fn text(&mut self, path: &str) -> Result<String, RunError> {
+        let body = self.send(Method::GET, path, Bytes::new()).await?.into_body();
+        Ok(String::from_utf8_lossy(&collect(path, body).await?).into_owned())
+    }
+
+    /// Writes, and reads an answer that is of no interest.
+    pub async fn write(&mut self, method: Method, path: &str, body: Bytes) -> Result<(), RunError> {
+        let mut answer = self.send(method, path, body).await?.into_body();
+        while let Some(frame) = answer.frame().await {
+            frame.map_err(|error| failed(path, error))?;
+        }
+        Ok(())
+    }
+
+    /// Follows a stream of JSON objects, one a line, and gives the connection up for it.
+    pub async fn lines(mut self, path: &str) -> Result<Lines, RunError> {
+        let body = self.send(Method::GET, path, Bytes::new()).await?.into_body();
+        Ok(Lines { path: path.to_owned(), body, buffer: BytesMut::new(), searched: 0, _connection: self })
+    }
+
+    async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, RunError> {
+        let mut request = Request::builder().method(method).uri(path).header(HOST, &self.host);
+        if !self.token.is_empty() {
+            request = request.header("X-Nomad-Token", &self.token);
+        }
+        if !body.is_empty() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let request = request.body(Full::new(body)).map_err(|error| failed(path, error))?;
+        self.sender.ready().await.map_err(|error| failed(path, error))?;
+        let response = self.sender.send_request(request).await.map_err(|error| failed(path, error))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let text = collect(path, response.into_body()).await?;
+        let text: String = String::from_utf8_lossy(&text).trim().chars().take(REFUSAL_CHARS_MAX).collect();
+        Err(failed(path, format!("{status}: {text}")))
+    }
+}
+
+async fn collect(path: &str, body: Incoming) -> Result<Bytes, RunError> {
+    Ok(body.collect().await.map_err(|error| failed(path, error))?.to_bytes())
+}
+
+fn failed(path: &str, reason: impl std::fmt::Display) -> RunError {
+    RunError::Http { doing: format!("ask for {path}"), reason: reason.to_string() }
+}
+
+/// A stream of lines.
+pub(super) struct Lines {
+    path: String,
+    body: Incoming,
+    buffer: BytesMut,
+    /// How much of the buffer is known to hold no end of line.
+    searched: usize,
+    /// It lives as long as it is read from.
+    _connection: Connection,
+}
+
+impl Lines {
+    /// The next line. It may be called off without a loss.
+    pub async fn next(&mut self) -> Result<Bytes, RunError> {
+        loop {
+            if let Some(at) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
+                let line = self.buffer.split_to(self.searched + at).freeze();
+                self.buffer.advance(1);
+                self.searched = 0;
+                return Ok(line);
+            }
+            self.searched = self.buffer.len();
+            if self.searched > LINE_BYTES_MAX {
+                return Err(failed(&self.path, format!("a line has more than {LINE_BYTES_MAX} bytes")));
+            }
+            match self.body.frame().await {
+                Some(Ok(frame)) => self.buffer.extend_from_slice(frame.data_ref().unwrap_or(&Bytes::new())),
+                Some(Err(error)) => return Err(failed(&self.path, error)),
+                None => return Err(failed(&self.path, "the stream ended")),
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! What is read of an allocation, in the event stream and in lists: as little as can be, as there are many.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
+
+/// A line of the event stream.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Line {
+    #[serde(default)]
+    events: Vec<Event>,
+    /// Why the stream ends here; empty while it goes on.
+    #[serde(default)]
+    pub error: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Event {
+    payload: Option<Payload>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Payload {
+    allocation: Option<AllocSeen>,
+}
+
+impl Line {
+    /// The allocations in it.
+    pub fn allocs(self) -> Vec<AllocSeen> {
+        let payloads = self.events.into_iter().filter_map(|event| event.payload);
+        payloads.filter_map(|payload| payload.allocation).collect()
+    }
+}
+
+/// An allocation as a client sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct AllocSeen {
+    /// Its id.
+    #[serde(rename = "ID", deserialize_with = "uuid")]
+    pub id: u128,
+    /// Its job's id.
+    #[serde(rename = "JobID")]
+    pub job: String,
+    /// How it fares.
+    #[serde(rename = "ClientStatus")]
+    pub status: Status,
+    /// When it was made, by the server's clock.
+    #[serde(rename = "CreateTime", default)]
+    pub created_ns: u64,
+    /// What happened to its tasks.
+    #[serde(rename = "TaskStates", default)]
+    pub tasks: TaskTimes,
+}
+
+/// How an allocation fares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Status {
+    Pending,
+    Running,
+    Complete,
+    Failed,
+    Lost,
+    #[serde(other)]
+    Unknown,
+}
+
+/// When a node had an allocation and ran it, by the node's clock; 0 for not yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct TaskTimes {
+    /// The first of its tasks was known there.
+    pub received_ns: u64,
+    /// The last of its tasks was started first.
+    pub started_ns: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct TaskState {
+    #[serde(default)]
+    events: Option<Vec<TaskEvent>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct TaskEvent {
+    #[serde(rename = "Type")]
+    kind: TaskEventKind,
+    time: u64,
+}
+
+#[derive(PartialEq, Deserialize)]
+enum TaskEventKind {
+    Received,
+    Started,
+    #[serde(other)]
+    Other,
+}
+
+impl<'de> Deserialize<'de> for TaskTimes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TaskTimesVisitor)
+    }
+}
+
+struct TaskTimesVisitor;
+
+impl<'de> Visitor<'de> for TaskTimesVisitor {
+    type Value = TaskTimes;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("tasks by name, or null")
+    }
+
+    fn visit_unit<E>(self) -> Result<TaskTimes, E> {
+        Ok(TaskTimes::default())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut tasks: A) -> Result<TaskTimes, A::Error> {
+        let (mut received, mut started) = (Vec::new(), Vec::new());
+        while let Some((IgnoredAny, task)) = tasks.next_entry::<IgnoredAny, TaskState>()? {
+            let events = task.events.unwrap_or_default();
+            let first = |kind| events.iter().find(|event| event.kind == kind).map(|event| event.time);
+            received.push(first(TaskEventKind::Received));
+            started.push(first(TaskEventKind::Started));
+        }
+        let all_started = started.iter().copied().collect::<Option<Vec<u64>>>().unwrap_or_default();
+        Ok(TaskTimes {
+            received_ns: received.into_iter().flatten().min().unwrap_or_default(),
+            started_ns: all_started.into_iter().max().unwrap_or_default(),
+        })
+    }
+}
+
+fn uuid<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u128, D::Error> {
+    struct Uuid;
+
+    impl Visitor<'_> for Uuid {
+        type Value = u128;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an id such as 7f9c24e5-8b13-4d0a-9a55-0c9d3a6e1b42")
+        }
+
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<u128, E> {
+            let digits = text.bytes().filter(|byte| *byte != b'-');
+            let value = digits.into_iter().try_fold((0_u128, 0), |(value, count), byte| {
+                let digit = char::from(byte).to_digit(16)?;
+                Some((value << 4 | u128::from(digit), count + 1))
+            });
+            match value {
+                Some((value, 32)) => Ok(value),
+                _ => Err(E::invalid_value(serde::de::Unexpected::Str(text), &self)),
+            }
+        }
+    }
+
+    deserializer.deserialize_str(Uuid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allocs(line: &str) -> Vec<AllocSeen> {
+        serde_json::from_str::<Line>(line).unwrap().allocs()
+    }
+
+    #[test]
+    fn an_allocation_is_read_with_what_happened_to_its_tasks() {
+        let line = r#"{"Index":7,"Events":[{"Topic":"Allocation","Type":"AllocationUpdated","Index":7,"Payload":{
+            "Allocation":{"ID":"7f9c24e5-8b13-4d0a-9a55-0c9d3a6e1b42","JobID":"lab-1-2","ClientStatus":"running",
+            "CreateTime":5,"Resources":{"CPU":1},"TaskStates":{
+              "one":{"State":"running","Events":[{"Type":"Received","Time":6},{"Type":"Started","Time":8}]},
+              "two":{"State":"running","Events":[{"Type":"Received","Time":7},{"Type":"Task Setup","Time":7},
+                {"Type":"Started","Time":9},{"Type":"Started","Time":99}]}}}}}]}"#;
+        let expected = AllocSeen {
+            id: 0x7f9c_24e5_8b13_4d0a_9a55_0c9d_3a6e_1b42,
+            job: "lab-1-2".to_owned(),
+            status: Status::Running,
+            created_ns: 5,
+            tasks: TaskTimes { received_ns: 6, started_ns: 9 },
+        };
+        assert_eq!(allocs(line), [expected]);
+    }
+
+    #[test]
+    fn what_is_gone_or_not_started_is_read_too() {
+        assert_eq!(allocs(r#"{"Events":[{"Payload":null},{"Payload":{}}]}"#), []);
+        assert_eq!(allocs("{}"), []);
+        let line = r#"{"Events":[{"Payload":{"Allocation":{"ID":"7f9c24e58b134d0a9a550c9d3a6e1b42","JobID":"x",
+            "ClientStatus":"paused","TaskStates":{"one":{"Events":[{"Type":"Received","Time":6}]},"two":{}}}}}]}"#;
+        let alloc = &allocs(line)[0];
+        assert_eq!((alloc.status, alloc.tasks.received_ns, alloc.tasks.started_ns), (Status::Unknown, 6, 0));
+        assert_eq!(serde_json::from_str::<Line>(r#"{"Error":"too old"}"#).unwrap().error, "too old");
+    }
+
+    #[test]
+    fn an_id_that_is_none_is_refused() {
+        let read = serde_json::from_str::<AllocSeen>(r#"{"ID":"7f9c","JobID":"x","ClientStatus":"lost"}"#);
+        assert!(read.unwrap_err().to_string().contains("an id such as"));
+    }
+}

@@ -1,0 +1,242 @@
+//! From what was seen to the metrics.
+
+use super::{
+    counters::Counters,
+    ledger::{AllocTimes, Ledger},
+    submit::JobTimes,
+    watch::ServerUsed,
+};
+use crate::{
+    record::{Stage, TraceLine, mean, percentile},
+    run::{Metric, Outcome},
+};
+
+/// Requests in a trace; of more, a part that is spread evenly is written.
+const TRACED_MAX: usize = 50_000;
+
+const fn metric(name: &'static str, unit: &'static str) -> Metric {
+    Metric { name, unit }
+}
+
+/// What every load measures.
+pub(in crate::run) const METRICS: &[Metric] = &[
+    metric("placements_per_s", "1/s"),
+    metric("running_per_s", "1/s"),
+    metric("submit_to_all_acknowledged_s", "s"),
+    metric("submit_to_all_running_s", "s"),
+    metric("placement_latency_ms_p50", "ms"),
+    metric("placement_latency_ms_p90", "ms"),
+    metric("placement_latency_ms_p99", "ms"),
+    metric("latency_growth", "1"),
+    metric("alloc_create_to_running_s_p50", "s"),
+    metric("alloc_create_to_running_s_p95", "s"),
+    metric("alloc_create_to_running_s_max", "s"),
+    metric("server_cpu_s", "s"),
+    metric("server_cpu_ms_per_alloc", "ms"),
+    metric("server_rss_max_bytes", "B"),
+    metric("bytes_per_alloc", "B"),
+    metric("log_bytes", "B"),
+    metric("log_entries", "1"),
+    metric("log_fsyncs", "1"),
+    metric("log_bytes_per_alloc", "B"),
+    metric("log_entries_per_alloc", "1"),
+];
+
+/// All figures of a load that went well. `jobs` are the times of jobs by number.
+pub(super) fn outcome(
+    ledger: &Ledger,
+    jobs: &[JobTimes],
+    used: Option<ServerUsed>,
+    counted: Option<Counters>,
+) -> Outcome {
+    let allocs = ledger.allocs();
+    let mut outcome = Outcome::default();
+    client_side(&mut outcome, allocs, jobs);
+    server_side(&mut outcome, allocs.len() as f64, used, counted);
+    let step = allocs.len().div_ceil(TRACED_MAX).max(1);
+    if step > 1 {
+        outcome.notes.push(format!("the trace holds one request of {step}"));
+    }
+    let traced = allocs.iter().enumerate().step_by(step);
+    outcome.trace = traced.flat_map(|(number, alloc)| lines(number, alloc, jobs)).collect();
+    outcome
+}
+
+fn client_side(outcome: &mut Outcome, allocs: &[AllocTimes], jobs: &[JobTimes]) {
+    let count = allocs.len() as f64;
+    let last = |time: fn(&AllocTimes) -> f64| allocs.iter().map(time).fold(f64::NAN, f64::max);
+    let (placed_s, reached_s) = (last(|alloc| alloc.placed_s), last(|alloc| alloc.reached_s));
+    let metrics = &mut outcome.metrics;
+    metrics.insert("placements_per_s", count / placed_s);
+    metrics.insert("running_per_s", count / reached_s);
+    metrics.insert("submit_to_all_running_s", reached_s);
+    let acknowledged_s = jobs.iter().map(|job| job.acknowledged_s).fold(f64::NAN, f64::max);
+    metrics.insert("submit_to_all_acknowledged_s", acknowledged_s);
+    let latencies_ms: Vec<f64> =
+        allocs.iter().map(|alloc| (alloc.placed_s - jobs[alloc.job as usize].submitted_s) * 1e3).collect();
+    metrics.extend(growth(&latencies_ms).map(|growth| ("latency_growth", growth)));
+    percentiles(
+        outcome,
+        latencies_ms,
+        &[
+            ("placement_latency_ms_p50", 0.5),
+            ("placement_latency_ms_p90", 0.9),
+            ("placement_latency_ms_p99", 0.99),
+        ],
+    );
+    let create_to_running_s = allocs.iter().map(|alloc| alloc.reached_s - alloc.placed_s).collect();
+    percentiles(
+        outcome,
+        create_to_running_s,
+        &[
+            ("alloc_create_to_running_s_p50", 0.5),
+            ("alloc_create_to_running_s_p95", 0.95),
+            ("alloc_create_to_running_s_max", 1.0),
+        ],
+    );
+}
+
+fn percentiles(outcome: &mut Outcome, mut values: Vec<f64>, wanted: &[(&'static str, f64)]) {
+    values.sort_by(f64::total_cmp);
+    let found = wanted.iter().filter_map(|(name, part)| Some((*name, percentile(&values, *part)?)));
+    outcome.metrics.extend(found);
+}
+
+/// The mean of the last tenth by that of the first; none of less than ten values.
+fn growth(in_order: &[f64]) -> Option<f64> {
+    let tenth = in_order.len() / 10;
+    Some(mean(&in_order[in_order.len() - tenth..])? / mean(&in_order[..tenth])?)
+}
+
+fn server_side(outcome: &mut Outcome, allocs: f64, used: Option<ServerUsed>, counted: Option<Counters>) {
+    let metrics = &mut outcome.metrics;
+    if let Some(ServerUsed { before, after }) = used {
+        let cpu_s = after.cpu_s - before.cpu_s;
+        metrics.insert("server_cpu_s", cpu_s);
+        metrics.insert("server_cpu_ms_per_alloc", cpu_s * 1e3 / allocs);
+        metrics.insert("server_rss_max_bytes", after.rss_max_bytes as f64);
+        metrics.insert("bytes_per_alloc", (after.rss_max_bytes as f64 - before.rss_bytes as f64) / allocs);
+    } else {
+        outcome
+            .notes
+            .push("the target's processes cannot be watched: nothing is said of what they use".to_owned());
+    }
+    if let Some(Counters { log_bytes, log_entries, log_fsyncs }) = counted {
+        metrics.insert("log_bytes", log_bytes);
+        metrics.insert("log_entries", log_entries);
+        metrics.insert("log_fsyncs", log_fsyncs);
+        metrics.insert("log_bytes_per_alloc", log_bytes / allocs);
+        metrics.insert("log_entries_per_alloc", log_entries / allocs);
+        let note =
+            "what is said of the log is the server's own count; all else is the client's and the kernel's";
+        outcome.notes.push(note.to_owned());
+    } else {
+        outcome.notes.push("the target does not tell what it writes to its log".to_owned());
+    }
+}
+
+fn lines(number: usize, alloc: &AllocTimes, jobs: &[JobTimes]) -> impl Iterator<Item = TraceLine> {
+    let (job, times) = (alloc.job, jobs[alloc.job as usize]);
+    let stages = [
+        (Stage::Submitted, times.submitted_s),
+        (Stage::Acknowledged, times.acknowledged_s),
+        (Stage::Planned, alloc.planned_s),
+        (Stage::Placed, alloc.placed_s),
+        (Stage::Received, alloc.received_s),
+        (Stage::Started, alloc.started_s),
+        (Stage::Running, alloc.reached_s),
+    ];
+    let seen = stages.into_iter().filter(|(_, at_s)| !at_s.is_nan());
+    seen.map(move |(stage, at_s)| TraceLine {
+        request: number as u64,
+        job,
+        stage,
+        at_s,
+        clock: stage.clock(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::{
+        cluster::Usage,
+        load::{
+            Awaited, Clock, JobIds,
+            event::{AllocSeen, Status, TaskTimes},
+        },
+    };
+
+    /// Twenty allocations of two jobs: number `n` is placed at `n`/10 s after its job, and runs 0.5 s later.
+    fn twenty() -> (Ledger, Vec<JobTimes>) {
+        let (ids, clock) = (JobIds::new(), Clock::start());
+        let mut ledger = Ledger::new(ids, Awaited::Running);
+        let seen = |n: u32, status| AllocSeen {
+            id: n.into(),
+            job: ids.id(n / 10),
+            status,
+            created_ns: 0,
+            tasks: TaskTimes::default(),
+        };
+        for n in 0..20 {
+            let placed_s = f64::from(n / 10) + f64::from(n % 10 + 1) / 10.0;
+            ledger.saw(placed_s, clock, &seen(n, Status::Pending));
+            ledger.saw(placed_s + 0.5, clock, &seen(n, Status::Running));
+        }
+        let job = |submitted_s| JobTimes { submitted_s, acknowledged_s: submitted_s + 0.01 };
+        (ledger, vec![job(0.0), job(1.0)])
+    }
+
+    fn assert_near(outcome: &Outcome, name: &str, expected: f64) {
+        let found = outcome.metrics[name];
+        assert!((found - expected).abs() < 1e-9, "{name} is {found}, expected {expected}");
+    }
+
+    #[test]
+    fn times_become_rates_and_percentiles() {
+        let (ledger, jobs) = twenty();
+        let outcome = outcome(&ledger, &jobs, None, None);
+        assert_near(&outcome, "placements_per_s", 20.0 / 2.0);
+        assert_near(&outcome, "running_per_s", 20.0 / 2.5);
+        assert_near(&outcome, "submit_to_all_acknowledged_s", 1.01);
+        assert_near(&outcome, "placement_latency_ms_p50", 500.0);
+        assert_near(&outcome, "placement_latency_ms_p99", 1_000.0);
+        assert_near(&outcome, "alloc_create_to_running_s_max", 0.5);
+        // The first two took 0.1 and 0.2 s, the last two 0.9 and 1 s.
+        assert_near(&outcome, "latency_growth", 0.95 / 0.15);
+        assert!(!outcome.metrics.contains_key("server_cpu_s"));
+        assert_eq!(outcome.notes.len(), 2);
+    }
+
+    #[test]
+    fn what_a_server_uses_is_told_for_each_allocation() {
+        let (ledger, jobs) = twenty();
+        let before = Usage { cpu_s: 1.0, rss_bytes: 1_000, rss_max_bytes: 1_500, written_bytes: 0 };
+        let used = ServerUsed { before, after: Usage { cpu_s: 3.0, rss_max_bytes: 5_000, ..before } };
+        let counted = Counters { log_bytes: 600.0, log_entries: 4.0, log_fsyncs: 3.0 };
+        let outcome = outcome(&ledger, &jobs, Some(used), Some(counted));
+        assert_near(&outcome, "server_cpu_s", 2.0);
+        assert_near(&outcome, "server_cpu_ms_per_alloc", 100.0);
+        assert_near(&outcome, "bytes_per_alloc", 200.0);
+        assert_near(&outcome, "log_bytes_per_alloc", 30.0);
+        assert_near(&outcome, "log_entries_per_alloc", 0.2);
+    }
+
+    #[test]
+    fn a_trace_holds_the_stages_that_were_seen() {
+        let (ledger, jobs) = twenty();
+        let trace = outcome(&ledger, &jobs, None, None).trace;
+        assert_eq!(trace.len(), 20 * 4);
+        let stages: Vec<(Stage, f64)> =
+            trace.iter().filter(|line| line.request == 19).map(|line| (line.stage, line.at_s)).collect();
+        let expected = [Stage::Submitted, Stage::Acknowledged, Stage::Placed, Stage::Running];
+        assert_eq!(stages.iter().map(|(stage, _)| *stage).collect::<Vec<_>>(), expected);
+        assert_eq!((stages[0].1, stages[3].1), (1.0, 2.5));
+    }
+
+    #[test]
+    fn a_note_says_that_few_were_measured_of_nothing() {
+        assert_eq!(growth(&[1.0, 2.0]), None);
+        assert_eq!(growth(&[1.0; 10]), Some(1.0));
+    }
+}

@@ -1,0 +1,95 @@
+//! Submits jobs on several connections, one request at a time on each.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, AtomicU64, Ordering},
+};
+
+use bytes::Bytes;
+use hyper::Method;
+use tokio::task::JoinSet;
+
+use super::{Clock, JobIds, Load};
+use crate::run::{Target, error::RunError, http::Connection};
+
+/// When a job was on its way; seconds since the first request.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct JobTimes {
+    /// Its request was begun.
+    pub submitted_s: f64,
+    /// Its answer was there.
+    pub acknowledged_s: f64,
+}
+
+/// Jobs on their way.
+pub(super) struct Submission {
+    connections: JoinSet<Result<Vec<(u32, JobTimes)>, RunError>>,
+    acknowledged: Arc<AtomicU64>,
+    jobs: Vec<JobTimes>,
+}
+
+impl Submission {
+    /// Begins. Jobs go out in the order of their numbers, each on the next connection that is free.
+    pub fn start(target: &Target, load: &Load, ids: JobIds, connections: u32, clock: Clock) -> Self {
+        let (next, acknowledged) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU64::new(0)));
+        let mut tasks = JoinSet::new();
+        for _ in 0..connections.clamp(1, load.jobs) {
+            let (target, load) = (target.clone(), load.clone());
+            let (next, acknowledged) = (next.clone(), acknowledged.clone());
+            tasks.spawn(async move {
+                let mut connection = Connection::open(&target).await?;
+                let mut times = Vec::new();
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= load.jobs {
+                        return Ok(times);
+                    }
+                    let body = load.template.body(&ids.id(number));
+                    let submitted_s = clock.now_s();
+                    connection.write(Method::PUT, "/v1/jobs", body).await?;
+                    times.push((number, JobTimes { submitted_s, acknowledged_s: clock.now_s() }));
+                    acknowledged.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        Self { connections: tasks, acknowledged, jobs: vec![JobTimes::default(); load.jobs as usize] }
+    }
+
+    /// Jobs that the server has acknowledged.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged.load(Ordering::Relaxed)
+    }
+
+    /// Whether all are acknowledged.
+    pub fn is_done(&self) -> bool {
+        self.connections.is_empty()
+    }
+
+    /// Waits until a connection is done.
+    pub async fn next(&mut self) -> Result<(), RunError> {
+        let times = match self.connections.join_next().await {
+            None => return Ok(()),
+            Some(Ok(times)) => times?,
+            Some(Err(panicked)) => std::panic::resume_unwind(panicked.into_panic()),
+        };
+        for (number, times) in times {
+            self.jobs[number as usize] = times;
+        }
+        Ok(())
+    }
+
+    /// The times of all jobs, by number.
+    pub fn jobs(&self) -> &[JobTimes] {
+        &self.jobs
+    }
+}
+
+/// Takes the jobs away again from a server that stays.
+pub(super) async fn clean_up(target: &Target, ids: JobIds, jobs: u32) -> Result<(), RunError> {
+    let mut connection = Connection::open(target).await?;
+    for number in 0..jobs {
+        let path = format!("/v1/job/{}?purge=true", ids.id(number));
+        connection.write(Method::DELETE, &path, Bytes::new()).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! `updates`: allocations whose agents have much to tell. Published in 2023 in issue 9451 of Nomad, where updates from
+//! clients were about 70 % of all entries of the log.
+
+use serde_json::{Value, json};
+
+use super::{
+    Experiment, Kind, Outcome, Param, Run, RunError,
+    cluster::NodesAsk,
+    load::{self, Awaited, JobTemplate, Load},
+    params::same,
+};
+
+/// Its row in the list.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "updates",
+    about: "Jobs of 100 allocations whose agents tell much (Nomad issue 9451)",
+    params: &[
+        Param {
+            name: "nodes",
+            kind: Kind::Count { min: 1, max: 200_000 },
+            about: "Simulated nodes; at least 100, as every allocation of a job is on another one",
+            defaults: ["200", "1000", "1000"],
+        },
+        Param {
+            name: "jobs",
+            kind: Kind::Count { min: 1, max: 100_000 },
+            about: "Jobs, of 100 allocations of two tasks each",
+            defaults: ["10", "50", "200"],
+        },
+        Param {
+            name: "spread",
+            kind: Kind::Switch,
+            about: "Spread each job over the nodes' ids instead of asking for distinct hosts",
+            defaults: same("false"),
+        },
+        Param {
+            name: "workload",
+            kind: Kind::Choice(&["deploy", "batch", "flapping"]),
+            about: "Services that start slowly, short batch jobs, or services that fail and are tried again",
+            defaults: same("deploy"),
+        },
+        switch("no-priority", "Do not let urgent updates go first"),
+        switch("no-shared-buffer", "Do not let newer updates overwrite older ones that wait"),
+        switch("no-update-as-heartbeat", "Do not count updates as heartbeats"),
+        switch("no-adaptive", "Do not let the wait for more updates follow the server's load"),
+    ],
+    metrics: &[load::METRICS],
+    run,
+};
+
+/// Switches of the published study. None of them can be taken out of Berth's agents yet.
+const SWITCHES: [&str; 4] = ["no-priority", "no-shared-buffer", "no-update-as-heartbeat", "no-adaptive"];
+
+const fn switch(name: &'static str, about: &'static str) -> Param {
+    Param { name, kind: Kind::Switch, about, defaults: same("false") }
+}
+
+/// Allocations of a job, and tasks of an allocation.
+const JOB_ALLOCS: u32 = 100;
+const TASKS: [&str; 2] = ["task_one", "task_two"];
+/// What one task asks for.
+const TASK_CPU_MHZ: u32 = 1;
+const TASK_MEMORY_MB: u32 = 10;
+const ALLOC_DISK_MB: u32 = 10;
+/// What agents have to tell of a start, besides what the job says.
+const BEHAVIOUR: [&str; 4] = ["--events", "5", "--event-gap", "100ms..500ms"];
+/// Nodes have this many times the room that the jobs need: they are never full.
+const ROOM: u32 = 4;
+
+fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
+    let params = run.params;
+    if let Some(name) = SWITCHES.into_iter().find(|name| params.switch(name)) {
+        let reason = "agents have no such switch yet: what it would take out cannot be told apart";
+        return Err(params.refuse(name, reason).into());
+    }
+    let (nodes, jobs) = (params.count_u32("nodes"), params.count_u32("jobs"));
+    if nodes < JOB_ALLOCS && !params.switch("spread") {
+        let reason = format!("a job of {JOB_ALLOCS} allocations on distinct hosts needs as many nodes");
+        return Err(params.refuse("nodes", reason).into());
+    }
+    let (awaited, config, note) = workload(params.text("workload").unwrap_or_default());
+    let each = (jobs * JOB_ALLOCS).div_ceil(nodes) * ROOM;
+    let load = Load {
+        nodes: NodesAsk {
+            count: nodes,
+            cpu_mhz: each * TASK_CPU_MHZ * 2,
+            memory_mb: each * TASK_MEMORY_MB * 2,
+            disk_mb: each * ALLOC_DISK_MB,
+            behaviour: BEHAVIOUR.map(str::to_owned).into(),
+        },
+        template: JobTemplate::new(JOB_ALLOCS, job(awaited, &config, params.switch("spread"))),
+        jobs,
+        awaited,
+    };
+    let mut outcome = load::measure(run, &load)?;
+    outcome.notes.push(note.to_owned());
+    Ok(outcome)
+}
+
+/// What is waited for, how tasks behave, and what must be said of it.
+fn workload(name: &str) -> (Awaited, Value, &'static str) {
+    match name {
+        "batch" => (
+            Awaited::Complete,
+            json!({"run_for": "100ms"}),
+            "every task runs for 0.1 s; the run ends when a client has seen every allocation complete",
+        ),
+        "flapping" => (
+            Awaited::Failed,
+            json!({"run_for": "200ms", "exit_code": 1, "exit_err_msg": "error on exit"}),
+            "every task fails after 0.2 s, four times in all; the run ends when a client has seen every allocation \
+             fail for good",
+        ),
+        _ => (
+            Awaited::Running,
+            json!({
+                "run_for": "24h",
+                "kill_after": "3s",
+                "signal_error": "got signal",
+                "stdout_string": "hello, world!\n",
+                "stdout_repeat": 1,
+                "stdout_repeat_duration": "10s",
+            }),
+            "the run ends when a client has seen every allocation run: there are no deployments yet, so that \
+             deployments_done_s is not measured; every start takes 5 events, 0.1 to 0.5 s apart",
+        ),
+    }
+}
+
+fn job(awaited: Awaited, config: &Value, spread: bool) -> Value {
+    const SECOND_NS: u64 = 1_000_000_000;
+    let tasks = TASKS.map(|name| {
+        json!({
+            "Name": name,
+            "Driver": "mock_driver",
+            "Config": config,
+            "KillTimeout": 5 * SECOND_NS,
+            "LogConfig": {"Disabled": true, "MaxFiles": 1, "MaxFileSizeMB": 1},
+            "Resources": {"CPU": TASK_CPU_MHZ, "MemoryMB": TASK_MEMORY_MB},
+        })
+    });
+    let mut group = json!({
+        "Name": "group",
+        "Count": JOB_ALLOCS,
+        "EphemeralDisk": {"SizeMB": ALLOC_DISK_MB},
+        "RestartPolicy": {"Attempts": 3, "Interval": 60 * SECOND_NS, "Delay": SECOND_NS / 4, "Mode": "fail"},
+        "ReschedulePolicy": {"Attempts": 0, "Unlimited": false},
+        "Tasks": tasks,
+    });
+    if spread {
+        group["Spreads"] = json!([{"Attribute": "${node.unique.id}", "Weight": 50}]);
+    } else {
+        group["Constraints"] = json!([{"Operand": "distinct_hosts", "RTarget": "true"}]);
+    }
+    let job_type = if awaited == Awaited::Complete { "batch" } else { "service" };
+    json!({"Type": job_type, "Datacenters": ["*"], "TaskGroups": [group]})
+}

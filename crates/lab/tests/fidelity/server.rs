@@ -1,0 +1,262 @@
+//! A server reduced to a script: it hears one node, on whatever connection the node has at the time.
+
+use std::{
+    collections::BTreeMap,
+    io::{Read, Write},
+    net::{Shutdown, TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex,
+        mpsc::{Receiver, Sender, channel},
+    },
+    time::Duration,
+};
+
+use berth_api::agent::{
+    Ack, AllocStatus, ClientStatus, Desired, Digest, Down, DownFrame, Hello, Refused, Up, UpFrame, Welcome,
+    WelcomeMode, decode_frame, desired_hash, encode_frame, observed_hash,
+};
+use bytes::{Bytes, BytesMut};
+use prost::Message;
+
+use crate::{
+    RARE_MS,
+    transcript::Transcript,
+    wishes::{alloc, id, mock, run},
+};
+
+/// Long enough for the slowest machine; nothing that is right waits that long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One session of a connection.
+#[derive(Clone)]
+struct Link {
+    stream: Arc<Mutex<TcpStream>>,
+    session: u32,
+}
+
+impl Link {
+    fn say(&self, message: Down) {
+        let mut out = BytesMut::new();
+        encode_frame(&DownFrame { session: self.session, message: Some(message) }, &mut out);
+        // A node that has hung up meanwhile says so by another hello.
+        let _ = self.stream.lock().expect("a stream").write_all(&out);
+    }
+}
+
+/// The server.
+pub struct Server {
+    address: String,
+    heard: Receiver<(Link, Up)>,
+    link: Option<Link>,
+    index: u64,
+    /// What should run, by allocation: whether to stop.
+    wishes: BTreeMap<[u8; 16], bool>,
+    observed: BTreeMap<[u8; 16], Bytes>,
+    transcript: Transcript,
+}
+
+impl Server {
+    pub fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let (sender, heard) = channel();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let sender = sender.clone();
+                std::thread::spawn(move || listen(stream, &sender));
+            }
+        });
+        let (wishes, observed, transcript) = (BTreeMap::new(), BTreeMap::new(), Transcript::default());
+        Self { address, heard, link: None, index: 1, wishes, observed, transcript }
+    }
+
+    pub fn address(&self) -> String {
+        self.address.clone()
+    }
+
+    /// All that the node has said, without what differs from run to run.
+    pub fn said(self) -> String {
+        self.transcript.text()
+    }
+
+    /// What the script does goes into the transcript too.
+    pub fn note(&mut self, what: &str) {
+        self.transcript.note(what);
+    }
+
+    fn next(&mut self) -> Up {
+        let (link, message) = self.heard.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+            panic!("waited in vain for the node, which has said:\n{}", self.transcript.clone().text())
+        });
+        self.link = Some(link);
+        message
+    }
+
+    /// Waits until the node opens its session.
+    pub fn hello(&mut self) -> Hello {
+        loop {
+            match self.next() {
+                Up::Hello(hello) => {
+                    let desired = hello.desired_digest == self.desired_digest().to_bytes();
+                    let observed = hello.observed_digest == self.observed_digest().to_bytes();
+                    self.transcript.hello(&hello, desired, observed);
+                    return hello;
+                }
+                other => self.take(other),
+            }
+        }
+    }
+
+    pub fn say(&self, message: Down) {
+        self.link.as_ref().expect("a link").say(message);
+    }
+
+    pub fn welcome(&self, mode: WelcomeMode, observed_seq: u64, heartbeat_ms: u64) {
+        self.say(Down::Welcome(Welcome { mode: mode as i32, observed_seq, heartbeat_ms }));
+    }
+
+    /// Opens the node's session; what it holds counts as known.
+    pub fn open(&mut self) {
+        self.hello();
+        self.welcome(WelcomeMode::Equal, 0, RARE_MS);
+    }
+
+    /// Lets a service run that has one mock task.
+    pub fn start(&mut self, number: u8, config_json: &str) {
+        self.wish(&run(alloc(number, "service", mock(config_json))));
+        self.until(number, ClientStatus::Running);
+    }
+
+    /// Listens until an allocation is so.
+    pub fn until(&mut self, number: u8, wanted: ClientStatus) {
+        self.listen_until(|status| status.alloc_id == id(number) && status.status() == wanted);
+    }
+
+    /// Refuses the node until it says hello so; what it says before does not count.
+    pub fn refuse_until(&mut self, is_so: impl Fn(&Hello) -> bool) -> Hello {
+        loop {
+            let said = self.transcript.clone();
+            let hello = self.hello();
+            if is_so(&hello) {
+                return hello;
+            }
+            self.transcript = said;
+            self.say(Down::Refused(Refused::default()));
+        }
+    }
+
+    pub fn refuse(&mut self) {
+        self.note("the session is refused");
+        self.say(Down::Refused(Refused { reason: "just so".into(), retry: true }));
+    }
+
+    pub fn disconnect(&mut self) {
+        self.note("the connection breaks");
+        let link = self.link.take().expect("a link");
+        let _ = link.stream.lock().expect("a stream").shutdown(Shutdown::Both);
+    }
+
+    /// Changes what should be, at the next index, without telling the node.
+    pub fn decide(&mut self, wished: &Desired) -> Desired {
+        self.index += 1;
+        let key = |bytes: &Vec<u8>| <[u8; 16]>::try_from(bytes.as_slice()).expect("an id");
+        self.wishes.extend(wished.run.iter().map(|run| (key(&run.alloc_id), false)));
+        self.wishes.extend(wished.stop.iter().map(|stop| (key(&stop.alloc_id), true)));
+        for gone in wished.forget.iter().chain(&wished.purge).map(key) {
+            self.wishes.remove(&gone);
+            self.observed.remove(&gone);
+        }
+        Desired { term: 1, index: self.index, ..wished.clone() }
+    }
+
+    /// Changes what should be, and tells the node.
+    pub fn wish(&mut self, wished: &Desired) {
+        let desired = self.decide(wished);
+        self.say(Down::Desired(desired));
+    }
+
+    /// Takes in what the node says until an update that answers the description has come.
+    pub fn listen_until(&mut self, is_so: impl Fn(&AllocStatus) -> bool) {
+        loop {
+            let message = self.next();
+            let statuses = match &message {
+                Up::Update(update) => update.allocs.clone(),
+                _ => Vec::new(),
+            };
+            self.take(message);
+            if statuses.into_iter().any(|bytes| is_so(&AllocStatus::decode(bytes).expect("a status"))) {
+                return;
+            }
+        }
+    }
+
+    /// Takes in what the node says up to the end of a resync.
+    pub fn listen_until_resynced(&mut self) {
+        loop {
+            let message = self.next();
+            let done = matches!(&message, Up::Update(update) if update.resync_done);
+            self.take(message);
+            if done {
+                return;
+            }
+        }
+    }
+
+    /// Takes in what the node says up to so many heartbeats.
+    pub fn listen_for_heartbeats(&mut self, count: usize) {
+        let mut heard = 0;
+        while heard < count {
+            let message = self.next();
+            heard += usize::from(matches!(message, Up::Heartbeat(_)));
+            self.take(message);
+        }
+    }
+
+    fn take(&mut self, message: Up) {
+        if let Up::Update(update) = &message {
+            for bytes in &update.allocs {
+                let status = AllocStatus::decode(bytes.clone()).expect("a status");
+                self.observed.insert(status.alloc_id.try_into().expect("an id"), bytes.clone());
+            }
+        }
+        self.transcript.said(&message);
+    }
+
+    fn desired_digest(&self) -> Digest {
+        sum(self.wishes.iter().map(|(id, stop)| desired_hash(id, *stop)))
+    }
+
+    fn observed_digest(&self) -> Digest {
+        sum(self.observed.values().map(|status| observed_hash(status)))
+    }
+}
+
+fn sum(hashes: impl Iterator<Item = u128>) -> Digest {
+    let mut digest = Digest::default();
+    hashes.for_each(|hash| digest.add(hash));
+    digest
+}
+
+/// Hands on what a connection brings. An update is acknowledged before the script hears of it, so that the node knows
+/// of that before anything that the script says in answer.
+fn listen(stream: TcpStream, heard: &Sender<(Link, Up)>) {
+    let mut read = stream.try_clone().expect("a stream");
+    let stream = Arc::new(Mutex::new(stream));
+    let (mut buffer, mut chunk) = (BytesMut::new(), [0; 4096]);
+    loop {
+        while let Some(frame) = decode_frame::<UpFrame>(&mut buffer).expect("a frame") {
+            let link = Link { stream: stream.clone(), session: frame.session };
+            let message = frame.message.expect("a message");
+            if let Up::Update(update) = &message {
+                link.say(Down::Ack(Ack { seq: update.seq }));
+            }
+            if heard.send((link, message)).is_err() {
+                return;
+            }
+        }
+        match read.read(&mut chunk) {
+            Ok(0) | Err(_) => return,
+            Ok(read) => buffer.extend_from_slice(&chunk[..read]),
+        }
+    }
+}

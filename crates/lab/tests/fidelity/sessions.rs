@@ -1,0 +1,275 @@
+//! Sessions that break, are refused, and go on.
+
+use berth_api::agent::{ClientStatus, Desired, Down, StopAlloc, WelcomeMode};
+use expect_test::expect;
+
+use crate::{
+    RARE_MS, check,
+    wishes::{alloc, forget, id, mock, run, stop},
+};
+
+#[test]
+fn a_reconnect_with_equal_digests_costs_nothing() {
+    check(
+        |server| {
+            server.open();
+            server.start(1, r#"{"run_for": "1h"}"#);
+            server.disconnect();
+            server.open();
+            server.note("what is said next is news");
+            server.wish(&stop(1));
+            server.until(1, ClientStatus::Complete);
+            server.wish(&forget(1));
+            server.start(2, r#"{"run_for": "1h"}"#);
+            server.disconnect();
+            server.open();
+        },
+        &expect![[r#"
+            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            update seq=1
+              1 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=2
+              1 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+            > the connection breaks
+            hello version=1 epoch=1 seq=2 desired=equal observed=equal
+            > what is said next is news
+            update seq=3
+              1 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started; Killing "Sent interrupt. Waiting 5s before force killing"]
+            update seq=4
+              1 Complete: All tasks have completed modified
+                t Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Killing "Sent interrupt. Waiting 5s before force killing"; Terminated 0/0/false; Killed]
+            update seq=5
+              2 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=6
+              2 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+            > the connection breaks
+            hello version=1 epoch=1 seq=6 desired=equal observed=equal
+        "#]],
+    );
+}
+
+#[test]
+fn what_was_missed_while_away_comes_as_a_full_list() {
+    check(
+        |server| {
+            server.open();
+            let (first, second) = (
+                alloc(1, "service", mock(r#"{"run_for": "1h"}"#)),
+                alloc(2, "service", mock(r#"{"run_for": "1h"}"#)),
+            );
+            server.wish(&run(first.clone()));
+            server.until(1, ClientStatus::Running);
+            server.disconnect();
+            server.decide(&run(second.clone()));
+            server.open();
+            let full = server.decide(&Desired {
+                full: true,
+                run: vec![first, second.clone()],
+                ..Desired::default()
+            });
+            server.say(Down::Desired(full));
+            server.until(2, ClientStatus::Running);
+
+            server.note("now the end of one is missed");
+            server.disconnect();
+            server.decide(&stop(1));
+            server.open();
+            let stop = StopAlloc { alloc_id: id(1), reason: String::new() };
+            let full = server.decide(&Desired {
+                full: true,
+                run: vec![second.clone()],
+                stop: vec![stop],
+                ..Desired::default()
+            });
+            server.say(Down::Desired(full));
+            server.until(1, ClientStatus::Complete);
+
+            server.note("now it is missed that one is forgotten");
+            server.disconnect();
+            server.decide(&forget(1));
+            server.open();
+            let full = server.decide(&Desired { full: true, run: vec![second], ..Desired::default() });
+            server.say(Down::Desired(full));
+            server.disconnect();
+            server.open();
+        },
+        &expect![[r#"
+            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            update seq=1
+              1 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=2
+              1 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+            > the connection breaks
+            hello version=1 epoch=1 seq=2 desired=differs observed=equal
+            update seq=3
+              2 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=4
+              2 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+            > now the end of one is missed
+            > the connection breaks
+            hello version=1 epoch=1 seq=4 desired=differs observed=equal
+            update seq=5
+              1 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started; Killing "Sent interrupt. Waiting 5s before force killing"]
+            update seq=6
+              1 Complete: All tasks have completed modified
+                t Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Killing "Sent interrupt. Waiting 5s before force killing"; Terminated 0/0/false; Killed]
+            > now it is missed that one is forgotten
+            > the connection breaks
+            hello version=1 epoch=1 seq=6 desired=differs observed=differs
+            > the connection breaks
+            hello version=1 epoch=1 seq=6 desired=equal observed=equal
+        "#]],
+    );
+}
+
+#[test]
+fn a_resync_tells_all_or_what_changed_since() {
+    check(
+        |server| {
+            server.open();
+            server.start(1, r#"{"run_for": "1h"}"#);
+            server.start(2, r#"{"run_for": "1h"}"#);
+            server.disconnect();
+            let seq = server.hello().seq;
+            server.welcome(WelcomeMode::Full, 0, RARE_MS);
+            server.listen_until_resynced();
+            server.disconnect();
+            server.hello();
+            server.welcome(WelcomeMode::FromSeq, seq - 1, RARE_MS);
+            server.listen_until_resynced();
+        },
+        &expect![[r#"
+            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            update seq=1
+              1 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=2
+              1 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+            update seq=3
+              2 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=4
+              2 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+            > the connection breaks
+            hello version=1 epoch=1 seq=4 desired=equal observed=equal
+            update seq=4 resync_done
+              1 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+              2 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+            > the connection breaks
+            hello version=1 epoch=1 seq=4 desired=equal observed=equal
+            update seq=4 resync_done
+              2 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+        "#]],
+    );
+}
+
+#[test]
+fn what_ends_while_away_is_told_afterwards() {
+    check(
+        |server| {
+            server.open();
+            server.wish(&run(alloc(1, "batch", mock(r#"{"run_for": "2s"}"#))));
+            server.until(1, ClientStatus::Running);
+            server.disconnect();
+            let seq = server.refuse_until(|hello| hello.seq & 0xff == 3).seq;
+            server.welcome(WelcomeMode::FromSeq, seq - 1, RARE_MS);
+            server.until(1, ClientStatus::Complete);
+        },
+        &expect![[r#"
+            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            update seq=1
+              1 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=2
+              1 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+            > the connection breaks
+            hello version=1 epoch=1 seq=3 desired=equal observed=differs
+            update seq=3 resync_done
+              1 Complete: All tasks have completed modified
+                t Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Terminated 0/0/false]
+        "#]],
+    );
+}
+
+#[test]
+fn a_refused_session_is_opened_again() {
+    check(
+        |server| {
+            server.hello();
+            server.refuse();
+            server.hello();
+            server.refuse();
+            server.open();
+            server.start(1, r#"{"run_for": "1h"}"#);
+            server.refuse();
+            server.open();
+            server.note("wishes that break the protocol end a session too");
+            server.say(Down::Desired(Desired {
+                term: 1,
+                index: 1_000,
+                purge: vec![vec![1; 15]],
+                ..Desired::default()
+            }));
+            server.open();
+        },
+        &expect![[r#"
+            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            > the session is refused
+            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            > the session is refused
+            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            update seq=1
+              1 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=2
+              1 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+            > the session is refused
+            hello version=1 epoch=1 seq=2 desired=equal observed=equal
+            > wishes that break the protocol end a session too
+            hello version=1 epoch=1 seq=2 desired=equal observed=equal
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_that_has_nothing_to_say_gives_signs_of_life() {
+    check(
+        |server| {
+            server.open();
+            server.start(1, r#"{"run_for": "1h"}"#);
+            server.disconnect();
+            server.hello();
+            server.welcome(WelcomeMode::Equal, 0, 20);
+            server.listen_for_heartbeats(3);
+        },
+        &expect![[r#"
+            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            update seq=1
+              1 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=2
+              1 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+            > the connection breaks
+            hello version=1 epoch=1 seq=2 desired=equal observed=equal
+            heartbeat seq=2
+        "#]],
+    );
+}

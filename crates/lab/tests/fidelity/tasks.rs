@@ -1,0 +1,270 @@
+//! Tasks that start, fail and stop.
+
+use berth_api::agent::{ClientStatus, Desired, RunAlloc, TaskSpec};
+use expect_test::expect;
+
+use crate::{
+    check,
+    wishes::{alloc, id, mock, run, stop},
+};
+
+#[test]
+fn a_task_is_prepared_starts_and_exits_well() {
+    check(
+        |server| {
+            server.open();
+            let task = mock(r#"{"start_events": 2, "start_event_gap": "20ms", "run_for": "20ms"}"#);
+            server.wish(&run(alloc(1, "batch", task)));
+            server.until(1, ClientStatus::Complete);
+        },
+        &expect![[r#"
+            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            update seq=1
+              1 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=2
+              1 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"; Driver "Preparing: 1 of 2"]
+            update seq=3
+              1 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"; Driver "Preparing: 1 of 2"; Driver "Preparing: 2 of 2"]
+            update seq=4
+              1 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Driver "Preparing: 1 of 2"; Driver "Preparing: 2 of 2"; Started]
+            update seq=5
+              1 Complete: All tasks have completed modified
+                t Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Driver "Preparing: 1 of 2"; Driver "Preparing: 2 of 2"; Started; Terminated 0/0/false]
+        "#]],
+    );
+}
+
+#[test]
+fn a_task_fails_is_started_again_and_fails_for_good() {
+    check(
+        |server| {
+            server.open();
+            let task =
+                mock(r#"{"run_for": "10ms", "exit_code": 3, "exit_signal": 11, "exit_err_msg": "bad luck"}"#);
+            server.wish(&run(alloc(1, "batch", task)));
+            server.until(1, ClientStatus::Failed);
+        },
+        &expect![[r#"
+            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            update seq=1
+              1 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=2
+              1 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+            update seq=3
+              1 Running: Tasks are running modified
+                t Pending restarts=1 exit=3/11/false started restarted [Received; Task Setup "Building Task Directory"; Started; Terminated "bad luck" 3/11/false; Restarting "Restart within policy" delayed]
+            update seq=4
+              1 Running: Tasks are running modified
+                t Running restarts=1 exit=3/11/false started restarted [Received; Task Setup "Building Task Directory"; Started; Terminated "bad luck" 3/11/false; Restarting "Restart within policy" delayed; Started]
+            update seq=5
+              1 Failed: Failed tasks modified
+                t Dead failed restarts=1 exit=3/11/false started restarted finished [Received; Task Setup "Building Task Directory"; Started; Terminated "bad luck" 3/11/false; Restarting "Restart within policy" delayed; Started; Terminated "bad luck" 3/11/false; Not Restarting "Exceeded allowed attempts 1 in interval 1h0m0s and mode is \"fail\"" fails]
+        "#]],
+    );
+}
+
+#[test]
+fn a_task_that_cannot_start_says_why() {
+    check(
+        |server| {
+            server.open();
+            let unlucky = mock(r#"{"start_error": "no luck", "start_error_recoverable": true}"#);
+            let wrong = [
+                unlucky,
+                mock(r#"{"start_error": "never"}"#),
+                mock(r#"{"run_fro": "1s"}"#),
+                mock(r#"{"run_for": "${meta.nothing}"}"#),
+                TaskSpec { driver: "docker".into(), ..mock("{}") },
+                TaskSpec { name: "../t".into(), ..mock("{}") },
+                TaskSpec { env: [("A".to_owned(), "${attr.none}".to_owned())].into(), ..mock("{}") },
+            ];
+            for (task, number) in wrong.into_iter().zip(1..) {
+                server.wish(&run(alloc(number, "service", task)));
+                server.until(number, ClientStatus::Failed);
+            }
+        },
+        &expect![[r#"
+            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            update seq=1
+              1 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=2
+              1 Pending: No tasks have started modified
+                t Pending restarts=1 exit=0/0/false restarted [Received; Task Setup "Building Task Directory"; Driver Failure "no luck"; Restarting "Restart within policy" delayed]
+            update seq=3
+              1 Failed: Failed tasks modified
+                t Dead failed restarts=1 exit=0/0/false restarted finished [Received; Task Setup "Building Task Directory"; Driver Failure "no luck"; Restarting "Restart within policy" delayed; Driver Failure "no luck"; Not Restarting "Exceeded allowed attempts 1 in interval 1h0m0s and mode is \"fail\"" fails]
+            update seq=4
+              2 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=5
+              2 Failed: Failed tasks modified
+                t Dead failed restarts=0 exit=0/0/false finished [Received; Task Setup "Building Task Directory"; Driver Failure "never"; Not Restarting "Error was unrecoverable" fails]
+            update seq=6
+              3 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=7
+              3 Failed: Failed tasks modified
+                t Dead failed restarts=0 exit=0/0/false finished [Received; Task Setup "Building Task Directory"; Setup Failure "read the settings of mock_driver: unknown field `run_fro`, expected one of `start_events`, `start_event_gap`, `start_block_for`, `start_error`, `start_error_recoverable`, `run_for`, `exit_code`, `exit_signal`, `exit_err_msg`, `signal_error`, `kill_after`, `stdout_string`, `stdout_repeat`, `stdout_repeat_duration` at line 1 column 10" fails]
+            update seq=8
+              4 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=9
+              4 Failed: Failed tasks modified
+                t Dead failed restarts=0 exit=0/0/false finished [Received; Task Setup "Building Task Directory"; Setup Failure "replace ${meta.nothing}: there is no such name" fails]
+            update seq=10
+              5 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=11
+              5 Failed: Failed tasks modified
+                t Dead failed restarts=0 exit=0/0/false finished [Received; Task Setup "Building Task Directory"; Setup Failure "find the driver \"docker\": this node has none of that name" fails]
+            update seq=12
+              6 Pending: No tasks have started modified
+                ../t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=13
+              6 Failed: Failed tasks modified
+                ../t Dead failed restarts=0 exit=0/0/false finished [Received; Task Setup "Building Task Directory"; Setup Failure "make the directory of task \"../t\": its name cannot name one" fails]
+            update seq=14
+              7 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=15
+              7 Failed: Failed tasks modified
+                t Dead failed restarts=0 exit=0/0/false finished [Received; Task Setup "Building Task Directory"; Setup Failure "replace ${attr.none}: there is no such name" fails]
+        "#]],
+    );
+}
+
+#[test]
+fn settings_refer_to_the_node_and_the_allocation() {
+    check(
+        |server| {
+            server.open();
+            let task = mock(r#"{"run_for": "1h", "start_error": "${node.datacenter} ${NOMAD_ALLOC_NAME}"}"#);
+            server.wish(&run(RunAlloc { name_index: 7, ..alloc(1, "service", task) }));
+            server.until(1, ClientStatus::Failed);
+        },
+        &expect![[r#"
+            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            update seq=1
+              1 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=2
+              1 Failed: Failed tasks modified
+                t Dead failed restarts=0 exit=0/0/false finished [Received; Task Setup "Building Task Directory"; Driver Failure "dc1 j.g[7]"; Not Restarting "Error was unrecoverable" fails]
+        "#]],
+    );
+}
+
+#[test]
+fn a_stopped_task_ends_in_time_or_is_killed() {
+    check(
+        |server| {
+            server.open();
+            server.start(1, r#"{"run_for": "1h", "kill_after": "20ms"}"#);
+            server.wish(&stop(1));
+            server.until(1, ClientStatus::Complete);
+            server.wish(&run(alloc(
+                2,
+                "service",
+                TaskSpec { kill_timeout_ms: 50, ..mock(r#"{"run_for": "1h", "kill_after": "1h"}"#) },
+            )));
+            server.until(2, ClientStatus::Running);
+            server.wish(&stop(2));
+            server.until(2, ClientStatus::Complete);
+            server.note("now without any time to end");
+            server.wish(&run(alloc(
+                4,
+                "service",
+                TaskSpec { kill_timeout_ms: 0, ..mock(r#"{"run_for": "1h"}"#) },
+            )));
+            server.until(4, ClientStatus::Running);
+            server.wish(&stop(4));
+            server.until(4, ClientStatus::Complete);
+            server.note("a stop of what was never there");
+            server.wish(&stop(3));
+            server.until(3, ClientStatus::Complete);
+        },
+        &expect![[r#"
+            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            update seq=1
+              1 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=2
+              1 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+            update seq=3
+              1 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started; Killing "Sent interrupt. Waiting 5s before force killing"]
+            update seq=4
+              1 Complete: All tasks have completed modified
+                t Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Killing "Sent interrupt. Waiting 5s before force killing"; Terminated 0/0/false; Killed]
+            update seq=5
+              2 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=6
+              2 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+            update seq=7
+              2 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started; Killing "Sent interrupt. Waiting 50ms before force killing"]
+            update seq=8
+              2 Complete: All tasks have completed modified
+                t Dead restarts=0 exit=137/9/false started finished [Received; Task Setup "Building Task Directory"; Started; Killing "Sent interrupt. Waiting 50ms before force killing"; Terminated 137/9/false; Killed]
+            > now without any time to end
+            update seq=9
+              4 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=10
+              4 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+            update seq=11
+              4 Complete: All tasks have completed modified
+                t Dead restarts=0 exit=137/9/false started finished [Received; Task Setup "Building Task Directory"; Started; Terminated 137/9/false; Killed]
+            > a stop of what was never there
+            update seq=12
+              3 Complete: All tasks have completed modified
+        "#]],
+    );
+}
+
+#[test]
+fn a_successor_waits_for_its_room() {
+    check(
+        |server| {
+            server.open();
+            server.start(1, r#"{"run_for": "1h"}"#);
+            let successor =
+                RunAlloc { after: vec![id(1)], ..alloc(2, "service", mock(r#"{"run_for": "1h"}"#)) };
+            server.wish(&Desired { stop: stop(1).stop, ..run(successor) });
+            server.until(2, ClientStatus::Running);
+        },
+        &expect![[r#"
+            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            update seq=1
+              1 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=2
+              1 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+            update seq=4
+              2 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received]
+              1 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started; Killing "Sent interrupt. Waiting 5s before force killing"]
+            update seq=6
+              1 Complete: All tasks have completed modified
+                t Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Killing "Sent interrupt. Waiting 5s before force killing"; Terminated 0/0/false; Killed]
+              2 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=7
+              2 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+        "#]],
+    );
+}

@@ -1,0 +1,106 @@
+//! What a node says, a line a message, without what differs from run to run: times, ids, jitter.
+
+use berth_api::agent::{AllocStatus, Hello, TaskEvent, TaskEventKind, TaskStatus, Up, Update};
+use prost::Message;
+
+/// The lines so far.
+#[derive(Clone, Default)]
+pub struct Transcript {
+    lines: Vec<String>,
+    epoch: u64,
+}
+
+impl Transcript {
+    pub fn text(self) -> String {
+        self.lines.join("\n") + "\n"
+    }
+
+    pub fn note(&mut self, what: &str) {
+        self.lines.push(format!("> {what}"));
+    }
+
+    pub fn hello(&mut self, hello: &Hello, desired_equal: bool, observed_equal: bool) {
+        self.epoch = hello.epoch;
+        let digest = |equal| if equal { "equal" } else { "differs" };
+        self.lines.push(format!(
+            "hello version={} epoch={} seq={} desired={} observed={}",
+            hello.protocol_version,
+            hello.epoch,
+            self.since_start(hello.seq),
+            digest(desired_equal),
+            digest(observed_equal)
+        ));
+    }
+
+    pub fn said(&mut self, message: &Up) {
+        match message {
+            Up::Update(update) => self.update(update),
+            Up::Heartbeat(heartbeat) => {
+                let line = format!("heartbeat seq={}", self.since_start(heartbeat.seq));
+                // How many there are is a matter of time.
+                if self.lines.last() != Some(&line) {
+                    self.lines.push(line);
+                }
+            }
+            other => self.lines.push(format!("{other:?}")),
+        }
+    }
+
+    fn update(&mut self, update: &Update) {
+        let done = if update.resync_done { " resync_done" } else { "" };
+        self.lines.push(format!("update seq={}{done}", self.since_start(update.seq)));
+        for bytes in &update.allocs {
+            let status = AllocStatus::decode(bytes.clone()).expect("a status");
+            self.lines.push(format!(
+                "  {} {:?}: {}{}",
+                status.alloc_id[0],
+                status.status(),
+                status.description,
+                set("modified", status.modified_ns)
+            ));
+            self.lines.extend(status.tasks.iter().map(task));
+        }
+    }
+
+    /// Sequence numbers begin anew with each start of the agent.
+    fn since_start(&self, seq: u64) -> u64 {
+        seq.wrapping_sub(self.epoch << 32)
+    }
+}
+
+fn task(task: &TaskStatus) -> String {
+    let failed = if task.failed { " failed" } else { "" };
+    let times = [
+        set("started", task.started_ns),
+        set("restarted", task.last_restart_ns),
+        set("finished", task.finished_ns),
+    ];
+    let events: Vec<_> = task.events.iter().map(event).collect();
+    format!(
+        "    {} {:?}{failed} restarts={} exit={}/{}/{}{} [{}]",
+        task.name,
+        task.state(),
+        task.restarts,
+        task.exit_code,
+        task.signal,
+        task.oom_killed,
+        times.concat(),
+        events.join("; ")
+    )
+}
+
+fn event(event: &TaskEvent) -> String {
+    let mut out = event.kind().as_str().to_owned();
+    if !event.message.is_empty() {
+        out += &format!(" {:?}", event.message);
+    }
+    if event.kind() == TaskEventKind::Terminated {
+        out += &format!(" {}/{}/{}", event.exit_code, event.signal, event.oom_killed);
+    }
+    assert!(event.at_ns > 0, "an event without a time: {event:?}");
+    out + &set("delayed", event.delay_ns) + if event.fails_task { " fails" } else { "" }
+}
+
+fn set(what: &str, value: u64) -> String {
+    if value == 0 { String::new() } else { format!(" {what}") }
+}

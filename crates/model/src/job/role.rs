@@ -1,0 +1,104 @@
+//! What a task is within its group and towards others: when it runs, who it says it is, how many of it there may be.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use minicbor::{Decode, Encode};
+
+use crate::value::Value;
+
+/// When a task runs that is not one of the group's main tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Hook {
+    /// Before the main tasks, which wait for its end, or as a sidecar for its start.
+    #[n(0)]
+    Prestart,
+    /// Once the main tasks run.
+    #[n(1)]
+    Poststart,
+    /// Once the main tasks have ended.
+    #[n(2)]
+    Poststop,
+}
+
+/// The hook of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Lifecycle {
+    /// When it runs.
+    #[n(0)]
+    pub hook: Hook,
+    /// It lives as long as the main tasks do.
+    #[n(1)]
+    pub sidecar: bool,
+}
+
+impl Default for Lifecycle {
+    fn default() -> Self {
+        Self { hook: Hook::Prestart, sidecar: false }
+    }
+}
+
+/// A signed statement of who a task or service is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct Identity {
+    /// `default` for the one that every task has.
+    #[n(0)]
+    pub name: String,
+    /// Who it is meant for.
+    #[n(1)]
+    pub audience: Vec<String>,
+    /// What happens to the task when it is renewed: `noop`, `restart` or `signal`; empty for nothing.
+    #[n(2)]
+    pub change_mode: String,
+    /// The signal then.
+    #[n(3)]
+    pub change_signal: String,
+    /// The task has it in its environment.
+    #[n(4)]
+    pub env: bool,
+    /// The task has it in a file.
+    #[n(5)]
+    pub file: bool,
+    /// The file's path, below the task's directory; empty for the usual one.
+    #[n(6)]
+    pub filepath: String,
+    /// The service that it speaks for; empty for the task.
+    #[n(7)]
+    pub service_name: String,
+    /// Until it expires; zero for never.
+    #[n(8)]
+    #[cbor(with = "crate::codec::duration")]
+    pub ttl: Duration,
+    /// Further statements, as `key=value`.
+    #[n(9)]
+    pub extra_claims: Vec<String>,
+}
+
+/// The name of the identity that every task has.
+pub const IDENTITY_DEFAULT: &str = "default";
+
+/// Bounds for those who scale a group, and what an autoscaler needs to know.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct Scaling {
+    /// `horizontal` for a group's count; `vertical_cpu` and `vertical_mem` for a task.
+    #[n(0)]
+    pub kind: String,
+    /// Whether autoscalers may act.
+    #[n(1)]
+    pub enabled: bool,
+    /// Not less.
+    #[n(2)]
+    pub min: u32,
+    /// Not more.
+    #[n(3)]
+    pub max: u32,
+    /// What only the autoscaler understands.
+    #[n(4)]
+    pub policy: BTreeMap<String, Value>,
+}
+
+impl Default for Scaling {
+    fn default() -> Self {
+        Self { kind: String::new(), enabled: true, min: 0, max: 0, policy: BTreeMap::new() }
+    }
+}

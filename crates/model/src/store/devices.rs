@@ -1,0 +1,56 @@
+//! Who holds which devices and cores of a node.
+
+use std::collections::BTreeMap;
+
+use super::{AllocExtra, NodeSlot, Store};
+use crate::{
+    device::DevicesHeld,
+    ids::{AllocId, Index},
+};
+
+impl Store {
+    /// What each allocation on a node that has not ended holds of devices and cores and has promised to nobody.
+    ///
+    /// A successor takes over what its predecessors hold, as far as it asks for the same. That is counted for the
+    /// successor alone, so that the sum over all is what may be in use at one time.
+    pub fn devices_to_promise(&self, node: NodeSlot) -> BTreeMap<AllocId, DevicesHeld> {
+        let mut left: BTreeMap<AllocId, DevicesHeld> = BTreeMap::new();
+        for (_, id, extra) in self.device_holders(node) {
+            let held = DevicesHeld::of(&extra.devices, &extra.cores);
+            let mut wanted = held.clone();
+            for (before, _) in &extra.after {
+                left.get_mut(before).map(|theirs| wanted.take_common(theirs));
+            }
+            left.insert(id, held);
+        }
+        left
+    }
+
+    /// Oldest first: nobody comes before the one whom it waits for.
+    fn device_holders(&self, node: NodeSlot) -> Vec<(Index, AllocId, &AllocExtra)> {
+        let Some(row) = self.nodes.row(node) else { return Vec::new() };
+        let extras = self.nodes.live(row).filter_map(|slot| {
+            let (row, extra) = (self.allocs.row(slot)?, self.allocs.extra(slot)?);
+            extra.has_devices().then_some((row.create_index, row.id, extra))
+        });
+        let mut holders: Vec<_> = extras.collect();
+        holders.sort_unstable_by_key(|(index, id, _)| (*index, *id));
+        holders
+    }
+
+    /// Counts anew what is held of a node's devices and cores.
+    pub(super) fn count_devices(&mut self, node: NodeSlot) {
+        let mut held = DevicesHeld::default();
+        self.devices_to_promise(node).values().for_each(|part| held.add(part));
+        self.nodes.set_devices(node, held);
+    }
+
+    /// Counts it for every node on which something is held.
+    pub(super) fn count_all_devices(&mut self) {
+        let holding = self.allocs.iter().filter(|(slot, row)| {
+            !row.is_terminal() && self.allocs.extra(*slot).is_some_and(AllocExtra::has_devices)
+        });
+        let nodes: std::collections::BTreeSet<NodeSlot> = holding.map(|(_, row)| row.node).collect();
+        nodes.into_iter().for_each(|node| self.count_devices(node));
+    }
+}

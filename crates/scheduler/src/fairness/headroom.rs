@@ -1,0 +1,149 @@
+//! What quotas leave a namespace to take.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use berth_model::{
+    AllocId,
+    alloc::Placement,
+    eval::Funnel,
+    job::Group,
+    quota::{Quota, Usage},
+    resources::Resources,
+    store::Store,
+};
+
+/// What plans on their way into the store add to what namespaces hold.
+pub type Pledges = BTreeMap<Arc<str>, Usage>;
+
+/// What a namespace may still take: its quotas, with what counts for each.
+#[derive(Debug, Clone)]
+pub struct Headroom {
+    namespace: Arc<str>,
+    quotas: Vec<(Arc<Quota>, Usage)>,
+}
+
+impl Headroom {
+    /// Of a namespace, in a state and with what the state does not show yet.
+    pub fn of(store: &Store, namespace: &Arc<str>, pledges: &Pledges) -> Self {
+        let mut quotas = Vec::new();
+        if !store.quotas().is_empty() {
+            for name in store.namespaces().quotas(namespace) {
+                let Some(row) = store.quotas().get(name) else { continue };
+                let mut used = row.used.clone();
+                let counts = |of: &Arc<str>| store.namespaces().quotas(of).contains(name);
+                pledges.iter().filter(|(of, _)| counts(of)).for_each(|(_, usage)| used.add(usage));
+                quotas.push((row.quota.clone(), used));
+            }
+        }
+        Self { namespace: namespace.clone(), quotas }
+    }
+
+    /// Whether nothing limits it.
+    pub fn is_unlimited(&self) -> bool {
+        self.quotas.is_empty()
+    }
+
+    /// Whether that much more can be held.
+    ///
+    /// # Errors
+    /// When a limit would be exceeded: a funnel in which no node is considered, with each quota and its dimension.
+    pub fn check(&self, charge: &Usage) -> Result<(), Funnel> {
+        let mut funnel = Funnel::default();
+        for (quota, used) in &self.quotas {
+            let mut held = used.clone();
+            held.add(charge);
+            if let Some(excess) = quota.limit.exceeded_by(&held) {
+                funnel.quota.insert(quota.name.clone(), excess.to_string());
+            }
+        }
+        if funnel.quota.is_empty() { Ok(()) } else { Err(funnel) }
+    }
+
+    /// That much more is held.
+    pub fn take(&mut self, charge: &Usage) {
+        self.quotas.iter_mut().for_each(|(_, used)| used.add(charge));
+    }
+
+    /// What a placement adds to what its namespace holds: not the room that predecessors of the namespace leave it on its
+    /// node. `promised` is what earlier placements of the plan have had of them.
+    pub fn charge_of(
+        &self,
+        store: &Store,
+        group: &Group,
+        placement: &Placement,
+        promised: &mut HashMap<AllocId, Resources>,
+    ) -> Usage {
+        let held = group.resources();
+        let (mut left, mut own) = (held, held);
+        for id in &placement.after {
+            let Some((slot, row)) = store.alloc(*id) else { continue };
+            let given = promised.entry(*id).or_default();
+            let part = store.room_to_promise(slot).minus(*given).min(left);
+            *given = given.plus(part);
+            left = left.minus(part);
+            if store.jobs().row(row.job).is_some_and(|job| job.key.namespace == self.namespace) {
+                own = own.minus(part);
+            }
+        }
+        Usage::of(own, group)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_model::{
+        Index, Timestamp,
+        command::{Command, Entry},
+        namespace::Namespace,
+        quota::Bounds,
+    };
+
+    use super::*;
+
+    /// `dev` below `eng`; `eng` has a quota of 1000 MiB, `dev` one of 600.
+    fn store() -> Store {
+        let quota = |name: &str, memory_mb| {
+            let limit = Bounds { memory_mb: Some(memory_mb), ..Bounds::default() };
+            Command::PutQuota(Box::new(Quota { name: name.to_owned(), limit, ..Quota::default() }))
+        };
+        let namespace = |name: &str, parent: Option<&str>, quota: &str| {
+            let parent = parent.map(str::to_owned);
+            let quota = Some(quota.to_owned());
+            Command::PutNamespace(Box::new(Namespace { parent, quota, ..Namespace::new(name) }))
+        };
+        let commands =
+            vec![quota("large", 1000), quota("small", 600), namespace("eng", None, "large"), namespace("dev", Some("eng"), "small")];
+        let mut store = Store::default();
+        let outcomes = store.apply(Entry { index: Index(1), at: Timestamp(1), commands }).outcomes;
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        store
+    }
+
+    fn memory(memory_mb: u64) -> Usage {
+        Usage { memory_mb, ..Usage::default() }
+    }
+
+    #[test]
+    fn every_quota_on_the_way_up_counts_and_is_named() {
+        let store = store();
+        let pledges = Pledges::from([("eng".into(), memory(500))]);
+        let mut headroom = Headroom::of(&store, &"dev".into(), &pledges);
+        assert_eq!(headroom.check(&memory(500)), Ok(()));
+        let refused = headroom.check(&memory(601)).unwrap_err();
+        assert_eq!(refused.quota["small"], "memory (601/600)");
+        assert_eq!(refused.quota["large"], "memory (1101/1000)");
+        headroom.take(&memory(500));
+        let refused = headroom.check(&memory(1)).unwrap_err();
+        assert_eq!(refused.quota.into_iter().collect::<Vec<_>>(), [("large".into(), "memory (1001/1000)".into())]);
+    }
+
+    #[test]
+    fn a_namespace_without_quotas_takes_what_it_likes() {
+        let headroom = Headroom::of(&store(), &"default".into(), &Pledges::new());
+        assert!(headroom.is_unlimited());
+        assert_eq!(headroom.check(&memory(u64::MAX / 2)), Ok(()));
+    }
+}

@@ -1,0 +1,15 @@
+//! Who is next when not everybody can be served: dominant resource fairness over a tree with weights.
+//!
+//! Source: Ghodsi et al., "Dominant Resource Fairness: Fair Allocation of Multiple Resource Types" (NSDI 2011). One's
+//! dominant share is the largest part that one holds of any resource. The one with the smallest, by weight, is next; in
+//! a tree that is asked among siblings, from the root down.
+
+mod amounts;
+mod headroom;
+mod share;
+mod tree;
+
+pub use amounts::{AMOUNT_MAX, Amounts, DIMENSIONS_MAX};
+pub use headroom::{Headroom, Pledges};
+pub use share::{Share, Weight};
+pub use tree::{NodeIx, Tree};

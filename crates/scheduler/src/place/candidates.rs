@@ -1,0 +1,277 @@
+//! The nodes that one group may go to, best first, while its allocations are placed one after the other.
+//!
+//! Nodes in one zone with equally many allocations of the group form a **cell**: whatever else is scored is the same for
+//! all of them, so that the best of a cell is the one that packs best. Nodes without an allocation of the group are
+//! searched as far as needed; the others are few, and move to another cell with each allocation that they get.
+
+use std::collections::{HashMap, HashSet};
+
+use berth_model::{
+    job::{Group, Job},
+    resources::Resources,
+    scheduling::Algorithm,
+    store::NodeSlot,
+};
+
+use super::{
+    columns::Columns,
+    distinct::Distinct,
+    grid::Seat,
+    search::Search,
+    wishes::{Wishes, Zone},
+};
+use crate::scores::{Mean, RESCHEDULE_PENALTY, SpreadScore, anti_affinity};
+
+/// The candidates of one group.
+#[derive(Debug)]
+pub struct Candidates<'a> {
+    wishes: &'a Wishes,
+    ask: Resources,
+    algorithm: Algorithm,
+    /// How many allocations the group wants.
+    desired: u32,
+    spreads: Vec<SpreadScore>,
+    cells: Vec<Cell>,
+    /// The best node of each cell.
+    bests: Vec<Best>,
+    by_key: HashMap<(u32, u32), usize>,
+    /// Allocations of the group, by node.
+    collisions: HashMap<NodeSlot, u32>,
+    /// Nodes that nothing more of the group may go to.
+    closed: HashSet<NodeSlot>,
+}
+
+#[derive(Debug)]
+struct Cell {
+    zone: u32,
+    collisions: u32,
+    nodes: Search,
+}
+
+/// A node with its score, the mean of all; of equal ones the better packed is better, then the first to register.
+#[derive(Debug, Clone, Copy)]
+pub struct Best {
+    total: f64,
+    packing: f64,
+    seat: Seat,
+}
+
+impl Best {
+    /// The node.
+    pub fn node(&self) -> NodeSlot {
+        self.seat.slot
+    }
+
+    /// Whether it is better than another one.
+    pub fn beats(&self, other: &Self) -> bool {
+        let scores = self.total.total_cmp(&other.total).then(self.packing.total_cmp(&other.packing));
+        scores.then(other.seat.cmp(&self.seat)).is_gt()
+    }
+
+    /// For a cell without a node.
+    const NONE: Self = Self {
+        total: f64::NEG_INFINITY,
+        packing: f64::NEG_INFINITY,
+        seat: Seat { registered: berth_model::Index(u64::MAX), slot: NodeSlot(u32::MAX) },
+    };
+}
+
+impl<'a> Candidates<'a> {
+    /// The candidates of a group that has no allocation yet; tell of those it has with [`Self::add`], then
+    /// [`Self::open`].
+    pub fn new(wishes: &'a Wishes, job: &Job, group: &Group, ask: Resources, algorithm: Algorithm) -> Self {
+        let all = || job.spreads.iter().chain(&group.spreads);
+        let weights = all().map(|spread| u32::from(spread.weight)).sum();
+        let attributes = wishes.attributes.iter();
+        let spreads = all()
+            .zip(attributes)
+            .map(|(s, attribute)| SpreadScore::new(s, group.count, weights, &attribute.values))
+            .collect();
+        Self {
+            wishes,
+            ask,
+            algorithm,
+            desired: group.count,
+            spreads,
+            cells: Vec::new(),
+            bests: Vec::new(),
+            by_key: HashMap::new(),
+            collisions: HashMap::new(),
+            closed: HashSet::new(),
+        }
+    }
+
+    /// An allocation of the group is on a node.
+    pub fn add(&mut self, columns: &Columns, slot: NodeSlot) {
+        *self.collisions.entry(slot).or_default() += 1;
+        if let Some(zone) = self.wishes.zone(columns, slot) {
+            let zone = &self.wishes.zones()[zone as usize];
+            for (spread, value) in self.spreads.iter_mut().zip(&zone.values) {
+                value.map(|value| spread.add(value));
+            }
+        }
+    }
+
+    /// Makes the cells, once all allocations are told.
+    pub fn open(&mut self, columns: &Columns, distinct: &Distinct) {
+        if self.wishes.is_by_node() {
+            columns.slots().for_each(|slot| self.add_node(columns, slot, 0));
+        }
+        for (class, zone) in self.wishes.zones_of_classes().iter().enumerate() {
+            let shelves = columns.grid().shelves_of(super::classes::ClassId(class as u32));
+            if let Some(zone) = zone.filter(|_| !shelves.is_empty()) {
+                let cell = self.cell(zone, 0);
+                shelves.iter().for_each(|shelf| self.cells[cell].nodes.add_shelf(columns.grid(), *shelf));
+            }
+        }
+        let taken: Vec<(NodeSlot, u32)> = self.collisions.iter().map(|(slot, n)| (*slot, *n)).collect();
+        for (slot, collisions) in taken {
+            self.add_node(columns, slot, collisions);
+        }
+        (0..self.cells.len()).for_each(|cell| self.refresh(cell, columns, distinct));
+    }
+
+    /// The best node; call [`Self::close`] when it turns out that it cannot be used.
+    pub fn best(&self) -> Option<Best> {
+        let better = |best: Best, other: &Best| if other.beats(&best) { *other } else { best };
+        let best = self.bests.iter().fold(Best::NONE, better);
+        (best.total > f64::NEG_INFINITY).then_some(best)
+    }
+
+    /// A node as the one on which the predecessor failed; none when it has no room.
+    pub fn penalized(&self, columns: &Columns, slot: NodeSlot) -> Option<Best> {
+        let (zone, packing) = self.zone_and_packing(columns, slot)?;
+        let collisions = self.collisions.get(&slot).copied().unwrap_or(0);
+        let mean = self.mean(zone, collisions).with(RESCHEDULE_PENALTY);
+        Some(Best { total: mean.of(packing), packing, seat: columns.row(slot).seat(slot) })
+    }
+
+    /// Nothing more of the group may go to a node.
+    pub fn close(&mut self, slot: NodeSlot, columns: &Columns, distinct: &Distinct) {
+        if self.closed.insert(slot) {
+            self.refresh_of(slot, columns, distinct);
+        }
+    }
+
+    /// A node that was closed may be used again.
+    pub fn reopen(&mut self, slot: NodeSlot, columns: &Columns, distinct: &Distinct) {
+        if self.closed.remove(&slot) {
+            let collisions = self.collisions.get(&slot).copied().unwrap_or(0);
+            self.add_node(columns, slot, collisions);
+            self.refresh_of(slot, columns, distinct);
+        }
+    }
+
+    /// An allocation goes to a node. To be told before its row changes: what comes after a node is known by its place.
+    pub fn leave(&mut self, slot: NodeSlot, columns: &Columns) {
+        let Some(cell) = self.cell_of(slot, columns) else { return };
+        let nodes = &mut self.cells[cell].nodes;
+        if nodes.best(columns.grid()).is_some_and(|(_, seat)| seat.slot == slot) {
+            nodes.skip_best(columns.grid());
+        }
+    }
+
+    /// An allocation went to a node, and its row has changed.
+    pub fn enter(&mut self, slot: NodeSlot, columns: &Columns, distinct: &Distinct) {
+        let left = self.cell_of(slot, columns);
+        let collisions = self.collisions.entry(slot).or_default();
+        *collisions += 1;
+        let collisions = *collisions;
+        if !distinct.is_by_host() {
+            self.add_node(columns, slot, collisions);
+        }
+        let changed = [left, self.cell_of(slot, columns)];
+        changed.into_iter().flatten().for_each(|cell| self.refresh(cell, columns, distinct));
+        if let Some(zone) = self.wishes.zone(columns, slot) {
+            self.count(&self.wishes.zones()[zone as usize], distinct);
+        }
+    }
+
+    /// One more allocation is in a zone: what its values score changes, and perhaps what all others score.
+    fn count(&mut self, zone: &Zone, distinct: &Distinct) {
+        if zone.values.is_empty() {
+            return;
+        }
+        let mut all = false;
+        for (spread, value) in self.spreads.iter_mut().zip(&zone.values) {
+            all |= value.is_some_and(|value| spread.add(value));
+        }
+        for cell in 0..self.cells.len() {
+            let values = &self.wishes.zones()[self.cells[cell].zone as usize].values;
+            if all || values.iter().zip(&zone.values).any(|(a, b)| a == b) {
+                self.rescore(cell, distinct);
+            }
+        }
+    }
+
+    fn cell_of(&self, slot: NodeSlot, columns: &Columns) -> Option<usize> {
+        let zone = self.wishes.zone(columns, slot)?;
+        let collisions = self.collisions.get(&slot).copied().unwrap_or(0);
+        self.by_key.get(&(zone, collisions)).copied()
+    }
+
+    fn refresh_of(&mut self, slot: NodeSlot, columns: &Columns, distinct: &Distinct) {
+        if let Some(cell) = self.cell_of(slot, columns) {
+            self.refresh(cell, columns, distinct);
+        }
+    }
+
+    /// Finds a cell's best node that is still in it.
+    fn refresh(&mut self, at: usize, columns: &Columns, distinct: &Distinct) {
+        let cell = &mut self.cells[at];
+        let (packing, seat) = loop {
+            let Some((packing, seat)) = cell.nodes.best(columns.grid()) else {
+                self.bests[at] = Best::NONE;
+                return;
+            };
+            let collisions = self.collisions.get(&seat.slot).copied().unwrap_or(0);
+            if collisions == cell.collisions && !self.closed.contains(&seat.slot) {
+                break (packing, seat);
+            }
+            cell.nodes.skip_best(columns.grid());
+        };
+        self.bests[at] = Best { total: f64::NEG_INFINITY, packing, seat };
+        self.rescore(at, distinct);
+    }
+
+    fn rescore(&mut self, at: usize, distinct: &Distinct) {
+        let Cell { zone, collisions, .. } = self.cells[at];
+        let best = self.bests[at];
+        if best.packing > f64::NEG_INFINITY {
+            let is_open = distinct.check_zone(&self.wishes.zones()[zone as usize]).is_ok();
+            let total = self.mean(zone, collisions).of(best.packing);
+            self.bests[at].total = if is_open { total } else { f64::NEG_INFINITY };
+        }
+    }
+
+    /// What counts besides packing.
+    fn mean(&self, zone: u32, collisions: u32) -> Mean {
+        let zone = &self.wishes.zones()[zone as usize];
+        let spread: f64 = self.spreads.iter().zip(&zone.values).map(|(s, value)| s.score(*value)).sum();
+        Mean::PACKING_ALONE.with(anti_affinity(collisions, self.desired)).with(zone.affinity).with(spread)
+    }
+
+    fn add_node(&mut self, columns: &Columns, slot: NodeSlot, collisions: u32) {
+        if let Some((zone, packing)) = self.zone_and_packing(columns, slot) {
+            let cell = self.cell(zone, collisions);
+            self.cells[cell].nodes.add_node(packing, columns.row(slot).seat(slot));
+        }
+    }
+
+    /// None when the node cannot run the group, or has no room.
+    fn zone_and_packing(&self, columns: &Columns, slot: NodeSlot) -> Option<(u32, f64)> {
+        let zone = self.wishes.zone(columns, slot)?;
+        let row = columns.row(slot);
+        let fits = row.ready && self.ask.exceeds(row.free).is_none();
+        fits.then(|| (zone, row.packing(self.algorithm, self.ask)))
+    }
+
+    fn cell(&mut self, zone: u32, collisions: u32) -> usize {
+        *self.by_key.entry((zone, collisions)).or_insert_with(|| {
+            let nodes = Search::new(self.algorithm, self.ask);
+            self.cells.push(Cell { zone, collisions, nodes });
+            self.bests.push(Best::NONE);
+            self.cells.len() - 1
+        })
+    }
+}

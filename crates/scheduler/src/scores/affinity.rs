@@ -1,0 +1,46 @@
+//! Affinity: how many of the group's wishes a node meets, by their weights.
+
+use berth_model::{
+    constraint::Affinity,
+    job::{Group, Job},
+    node::Node,
+};
+
+use crate::filters::Condition;
+
+/// The affinities of one group.
+#[derive(Debug)]
+pub struct AffinityScore {
+    wishes: Vec<(Condition, f64)>,
+    /// The sum of the weights, each without its sign.
+    weights: f64,
+}
+
+impl AffinityScore {
+    /// Those of the job, the group and its tasks.
+    pub fn of(job: &Job, group: &Group) -> Self {
+        let wishes: Vec<(Condition, f64)> = affinities_of(job, group)
+            .map(|a| (Condition::new(&a.left, a.operator, &a.right), f64::from(a.weight)))
+            .collect();
+        let weights = wishes.iter().map(|(_, weight)| weight.abs()).sum();
+        Self { wishes, weights }
+    }
+
+    /// -1 for a node that meets all that is not wished to 1 for one that meets all that is; 0 does not count.
+    pub fn score(&self, node: &Node) -> f64 {
+        let met = self.wishes.iter().filter(|(wish, _)| wish.holds(node));
+        let met: f64 = met.map(|(_, weight)| weight).sum();
+        if self.weights == 0.0 { 0.0 } else { met / self.weights }
+    }
+
+    /// Whether nodes of one class can score differently.
+    pub fn is_unique(&self) -> bool {
+        self.wishes.iter().any(|(wish, _)| wish.is_unique())
+    }
+}
+
+/// The affinities of a group: the job's, its own, and its tasks'.
+pub fn affinities_of<'a>(job: &'a Job, group: &'a Group) -> impl Iterator<Item = &'a Affinity> {
+    let tasks = group.tasks.iter().flat_map(|task| &task.affinities);
+    job.affinities.iter().chain(&group.affinities).chain(tasks)
+}

@@ -1,0 +1,67 @@
+//! Plans in words.
+
+use std::collections::BTreeMap;
+
+use berth_model::{AllocId, NodeId, Timestamp, eval::GroupFailure, store::Store};
+use berth_scheduler::Plan;
+
+/// Tells what a plan made at a time would do.
+pub fn describe(store: &Store, nodes: &BTreeMap<String, NodeId>, plan: &Plan, at: Timestamp) -> String {
+    let mut parts = Vec::new();
+    if !plan.stops.is_empty() {
+        let stops = plan.stops.iter().map(|stop| format!("{} {:?}", name(store, stop.alloc), stop.reason));
+        let mut stops: Vec<String> = stops.collect();
+        stops.sort();
+        parts.push(format!("stop {}", stops.join(" ")));
+    }
+    let placed: Vec<String> = plan
+        .placements
+        .iter()
+        .map(|p| {
+            let node = nodes.iter().find(|(_, id)| **id == p.node).unwrap().0;
+            let ports: String = p.ports.iter().map(|port| format!(":{port}")).collect();
+            let after: String = p.after.iter().map(|id| format!(" after {}", name(store, *id))).collect();
+            let previous = p.previous.map_or(String::new(), |id| format!(" for {}", name(store, id)));
+            let group = group_suffix(&store.job(&plan.job).unwrap().job().groups[p.group as usize].name);
+            format!("{}{group}[{}]@{node}{ports}{after}{previous}", plan.job.id, p.name_index)
+        })
+        .collect();
+    if !placed.is_empty() {
+        parts.push(format!("place {}", placed.join(" ")));
+    }
+    parts.extend(plan.failures.iter().map(describe_failure));
+    if parts.is_empty() {
+        parts.push("nothing".to_owned());
+    }
+    for next in &plan.next {
+        let wait = next.wait_until.since(at);
+        let wait = if wait.is_zero() { String::new() } else { format!(" in {}s", wait.as_secs()) };
+        parts.push(format!("then {} {}{wait}", next.status.as_str(), next.trigger.as_str()));
+    }
+    parts.join(" ")
+}
+
+/// An allocation's name: `web[0]`, or `web.g2[0]` in a group that is not the first.
+pub fn name(store: &Store, id: AllocId) -> String {
+    let (_, row) = store.alloc(id).unwrap();
+    let (job, group) = store.job_of(row).unwrap();
+    format!("{}{}[{}]", job.key.id, group_suffix(&group.name), row.name_index)
+}
+
+fn group_suffix(group: &str) -> String {
+    if group == "g" { String::new() } else { format!(".{group}") }
+}
+
+fn describe_failure(failure: &GroupFailure) -> String {
+    let funnel = &failure.funnel;
+    let mut parts = vec![format!("{} considered", funnel.considered)];
+    parts.extend(funnel.available.iter().map(|(dc, n)| format!("{dc} {n}")));
+    parts.extend(funnel.filtered.iter().map(|(why, n)| format!("{why} {n}")));
+    parts.extend(funnel.exhausted.iter().map(|(what, n)| format!("exhausted {what} {n}")));
+    format!(
+        "refuse {}{} ({})",
+        failure.count,
+        group_suffix(&failure.group).replace('.', " of "),
+        parts.join("; ")
+    )
+}

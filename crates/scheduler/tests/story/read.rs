@@ -1,0 +1,135 @@
+//! Nodes, jobs and the scheduler's configuration from the settings of a line.
+
+use berth_model::{
+    JobKey, NodeId,
+    constraint::{Affinity, Constraint, Operator, Spread, SpreadTarget},
+    job::{Group, Job, JobType, Network, Port, Task, TaskResources},
+    node::Node,
+    resources::Resources,
+    scheduling::{Algorithm, PoolConfig, SchedulerConfig},
+};
+
+use super::settings::Settings;
+
+pub fn key(name: &str) -> JobKey {
+    JobKey::new("default", name)
+}
+
+/// `node NAME cpu=4000 mem=4000 disk=100000 dc=dc1 pool=default class= attr.NAME=VALUE meta.NAME=VALUE`
+pub fn node(id: NodeId, name: &str, settings: &Settings<'_>) -> Node {
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    let driver = ("driver.mock_driver", "1");
+    Node {
+        id,
+        name: name.to_owned(),
+        datacenter: settings.get("dc").unwrap_or("dc1").to_owned(),
+        pool: settings.get("pool").unwrap_or("default").to_owned(),
+        class: settings.get("class").unwrap_or_default().to_owned(),
+        attributes: settings.prefixed("attr.").chain([driver]).map(owned).collect(),
+        meta: settings.prefixed("meta.").map(owned).collect(),
+        total: Resources {
+            cpu_mhz: settings.number("cpu", 4000),
+            memory_mb: settings.number("mem", 4000),
+            disk_mb: settings.number("disk", 100_000),
+        },
+        reserved: Resources::ZERO,
+        reserved_ports: vec![],
+        host_ip: String::new(),
+        dynamic_ports: (20_000, 20_031),
+        secret_hash: vec![],
+        devices: vec![],
+        cores: vec![],
+    }
+}
+
+/// `job NAME type=service priority=50 pool=default dcs=* all_at_once` and the settings of its group; further groups
+/// follow after a `|` each.
+pub fn job(name: &str, settings: &Settings<'_>) -> Job {
+    let job_type = settings.get("type").map_or(JobType::Service, |text| JobType::parse(text).unwrap());
+    let parts = settings.parts();
+    let groups = parts.iter().zip(["g", "g2", "g3"]);
+    Job {
+        priority: settings.number("priority", 50).try_into().unwrap(),
+        all_at_once: settings.has("all_at_once"),
+        datacenters: vec![settings.get("dcs").unwrap_or("*").into()],
+        node_pool: settings.get("pool").unwrap_or("default").into(),
+        constraints: settings.all("job.constraint").map(constraint).collect(),
+        groups: groups.map(|(settings, name)| group(name, settings, job_type)).collect(),
+        ..Job::new(key(name), job_type)
+    }
+}
+
+/// `count=1 cpu=100 mem=100 mem_max= driver=mock_driver port=80 constraint=LEFT:OPERATOR:RIGHT
+/// affinity=LEFT:OPERATOR:RIGHT:WEIGHT spread=ATTRIBUTE:VALUE/PERCENT,... distinct_hosts`; a port of 0 is any port.
+fn group(name: &str, settings: &Settings<'_>, job_type: JobType) -> Group {
+    let port = |text: &str| text.parse::<u16>().unwrap();
+    let port =
+        |text| Port { label: "p".into(), fixed: Some(port(text)).filter(|p| *p > 0), ..Port::default() };
+    let distinct = settings.all("distinct_hosts").map(|_| Constraint {
+        left: String::new(),
+        operator: Operator::DistinctHosts,
+        right: "true".into(),
+    });
+    let task = Task {
+        resources: TaskResources {
+            cpu_mhz: settings.number("cpu", 100),
+            memory_mb: settings.number("mem", 100),
+            memory_max_mb: settings.number("mem_max", 0),
+            ..TaskResources::default()
+        },
+        ..Task::new("t", settings.get("driver").unwrap_or("mock_driver"), job_type)
+    };
+    Group {
+        count: settings.number("count", 1),
+        constraints: settings.all("constraint").map(constraint).chain(distinct).collect(),
+        affinities: settings.all("affinity").map(affinity).collect(),
+        spreads: settings.all("spread").map(spread).collect(),
+        networks: vec![Network { ports: settings.all("port").map(port).collect(), ..Network::default() }],
+        tasks: vec![task],
+        ..Group::new(name, job_type)
+    }
+}
+
+fn constraint(text: &str) -> Constraint {
+    let parts: Vec<&str> = text.splitn(3, ':').collect();
+    let operator = Operator::parse(parts[1]).unwrap();
+    Constraint { left: parts[0].into(), operator, right: parts[2].into() }
+}
+
+fn affinity(text: &str) -> Affinity {
+    let (condition, weight) = text.rsplit_once(':').unwrap();
+    let Constraint { left, operator, right } = constraint(condition);
+    Affinity { left, operator, right, weight: weight.parse().unwrap() }
+}
+
+fn spread(text: &str) -> Spread {
+    let (attribute, targets) = text.split_once(':').unwrap_or((text, ""));
+    let target = |text: &str| {
+        let (value, percent) = text.split_once('/').unwrap();
+        SpreadTarget { value: value.into(), percent: percent.parse().unwrap() }
+    };
+    let targets = targets.split(',').filter(|text| !text.is_empty()).map(target).collect();
+    Spread { attribute: attribute.into(), weight: 50, targets }
+}
+
+/// `config algorithm=binpack pool.NAME=spread preempt=service`
+pub fn config(settings: &Settings<'_>) -> SchedulerConfig {
+    let mut config = SchedulerConfig::default();
+    let algorithm = |text| Algorithm::parse(text).unwrap();
+    config.algorithm = settings.get("algorithm").map_or(Algorithm::BinPack, algorithm);
+    for (pool, name) in settings.prefixed("pool.") {
+        let own = PoolConfig { algorithm: Some(algorithm(name)), ..PoolConfig::default() };
+        config.pools.insert(pool.to_owned(), own);
+    }
+    for job_type in settings.all("preempt") {
+        let preemption = &mut config.preemption;
+        match job_type {
+            "service" => preemption.service = true,
+            "batch" => preemption.batch = true,
+            "batch_on_batch" => preemption.batch_on_batch = true,
+            "none" => preemption.system = false,
+            other => panic!("unknown type {other}"),
+        }
+    }
+    config
+}

@@ -1,0 +1,92 @@
+//! The state that readers wait for: one job, whose every change carries the time at which it was made.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use berth_model::{
+    EvalId, Index, JobKey, Timestamp,
+    command::{Command, Entry, RegisterJob},
+    job::{Group, Job, JobType},
+};
+use berth_server::{
+    EventHub, WatchKey, Watchers,
+    state::{
+        Committed, Engine, LogChunk, LogError, LogPosition, LogRequest, Metric, ProposeError, ServerInfo, State, View,
+    },
+};
+use tokio::sync::mpsc;
+
+/// The job's id.
+pub const JOB: &str = "watched";
+
+pub struct Cluster {
+    view: Arc<ArcSwap<View>>,
+    watchers: Arc<Watchers>,
+    job: Mutex<Job>,
+}
+
+impl Cluster {
+    pub fn new() -> Self {
+        let mut job = Job::new(JobKey::new("default", JOB), JobType::Service);
+        job.groups.push(Group::new("app", JobType::Service));
+        let cluster = Self { view: Arc::default(), watchers: Arc::default(), job: Mutex::new(job) };
+        cluster.change();
+        cluster
+    }
+
+    pub fn state(&self) -> State {
+        State {
+            view: self.view.clone(),
+            watchers: self.watchers.clone(),
+            events: Arc::new(EventHub::default()),
+            engine: Arc::new(Silent),
+            server: Arc::new(ServerInfo::default()),
+        }
+    }
+
+    /// Makes a new version of the job and wakes whoever waits for it.
+    pub fn change(&self) {
+        let mut job = self.job.lock().expect("nothing panics while it holds this lock");
+        job.groups[0].count += 1;
+        let mut view = View::clone(&self.view.load());
+        let index = Index(view.index.0 + 1);
+        let register = RegisterJob { job: Arc::new(job.clone()), eval: EvalId(index.0.into()), only_if: None };
+        let commands = vec![Command::RegisterJob(Box::new(register))];
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let at = Timestamp(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
+        view.store.apply(Entry { index, at, commands });
+        view.index = index;
+        self.view.store(Arc::new(view));
+        self.watchers.wake([WatchKey::Job(job.key.clone()), WatchKey::Jobs]);
+    }
+}
+
+/// Readers change nothing.
+struct Silent;
+
+#[async_trait]
+impl Engine for Silent {
+    async fn propose(&self, _: Vec<Command>) -> Result<Committed, ProposeError> {
+        Err(ProposeError::Stopping)
+    }
+
+    async fn read_log(&self, _: LogRequest) -> Result<mpsc::Receiver<Result<LogChunk, LogError>>, LogError> {
+        Err(LogError::Failed("there are no logs here".to_owned()))
+    }
+
+    fn mint_id(&self) -> u128 {
+        0
+    }
+
+    fn log_position(&self) -> LogPosition {
+        LogPosition::default()
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,85 @@
+//! Blocked readers: how much memory 10,000 of them take on one server, and how soon a change reaches them.
+//!
+//! `cargo bench -p berth-server --bench blocked_readers [-- READERS]`. The readers are in a process of their own, so that
+//! only the server's memory is measured.
+
+mod cluster;
+mod readers;
+
+use std::{
+    error::Error,
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use berth_server::http::{Limits, serve};
+use tokio::{net::TcpListener, sync::oneshot};
+
+use cluster::Cluster;
+
+const READERS: usize = 10_000;
+/// Changes that all readers wait for, one after the other.
+const ROUNDS: usize = 5;
+/// Between the moment that all readers wait and the change.
+const REST: Duration = Duration::from_millis(500);
+/// What issue and design ask for.
+const MEMORY_MIB_MAX: u64 = 300;
+const WOKEN_P99_MS_MAX: u64 = 100;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+fn main() -> Outcome<()> {
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let runtime = tokio::runtime::Runtime::new()?;
+    match &args[..] {
+        [word, address, count] if word == "readers" => runtime.block_on(readers::run(address, count.parse()?, ROUNDS)),
+        [count] => runtime.block_on(run(count.parse()?)),
+        _ => runtime.block_on(run(READERS)),
+    }
+}
+
+async fn run(readers: usize) -> Outcome<()> {
+    let cluster = Cluster::new();
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    let limits = Limits { connections_max: readers + 1, connections_per_address_max: readers + 1, ..Limits::default() };
+    let (stop, stopped) = oneshot::channel::<()>();
+    let served = tokio::spawn(serve(listener, cluster.state(), limits, async move { drop(stopped.await) }));
+
+    let before_kib = resident_kib()?;
+    let mut child = spawn_readers(&address.to_string(), readers)?;
+    let mut lines = BufReader::new(child.stdout.take().ok_or("the readers have no output")?).lines();
+    let mut worst_p99_ms = 0;
+    let mut memory_mib = 0;
+    for round in 0..ROUNDS {
+        tokio::task::block_in_place(|| lines.next()).ok_or("the readers ended")??;
+        tokio::time::sleep(REST).await;
+        memory_mib = memory_mib.max((resident_kib()? - before_kib) / 1024);
+        cluster.change();
+        let line = tokio::task::block_in_place(|| lines.next()).ok_or("the readers ended")??;
+        let times: Vec<u64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+        let [p50_us, p99_us, max_us] = times[..] else { return Err("three times are told".into()) };
+        println!("change {round}: {readers} readers woken in p50 {p50_us} us, p99 {p99_us} us, max {max_us} us");
+        worst_p99_ms = worst_p99_ms.max(p99_us.div_ceil(1000));
+    }
+    println!("memory: {memory_mib} MiB more than without readers (goal: at most {MEMORY_MIB_MAX})");
+    println!("woken: p99 of the worst change {worst_p99_ms} ms (goal: at most {WOKEN_P99_MS_MAX})");
+    child.wait()?;
+    drop(stop);
+    served.await??;
+    Ok(())
+}
+
+fn spawn_readers(address: &str, count: usize) -> Outcome<Child> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["readers", address, &count.to_string()]).stdout(Stdio::piped());
+    Ok(command.spawn()?)
+}
+
+/// Memory of this process that is in use.
+fn resident_kib() -> Outcome<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
+    Ok(line.trim().trim_end_matches("kB").trim().parse()?)
+}

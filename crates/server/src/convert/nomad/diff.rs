@@ -1,0 +1,179 @@
+//! What differs between two versions of a job, found in their canonical JSON: no setting can be forgotten.
+
+use std::collections::BTreeSet;
+
+use berth_api::http::{DiffKind, FieldDiff, JobDiff, ObjectDiff, TaskDiff, TaskGroupDiff};
+use berth_model::job::Job;
+use serde_json::{Map, Value};
+
+/// Maps of the owner's own names, whose members stand among the settings as `Meta[owner]`.
+const FLAT_MAPS: &[&str] = &["Meta", "Env", "SysCtl", "Sysctl"];
+/// Members that tell the objects of a list apart.
+const NAMES: &[&str] = &["Name", "Label", "ID"];
+
+type Object = Map<String, Value>;
+
+/// What differs; everything is new when there was no job.
+pub fn job_diff(old: Option<&Job>, new: &Job) -> JobDiff {
+    let (old, new) = (old.map(berth_jobfile::to_json), berth_jobfile::to_json(new));
+    let (old, new) = (old.as_ref().and_then(Value::as_object), new.as_object());
+    let Members { fields, objects } = members(old, new, &["ID", "TaskGroups"]);
+    let task_groups = pairs(list(old, "TaskGroups"), list(new, "TaskGroups"));
+    let task_groups: Vec<_> = task_groups.into_iter().filter_map(|(old, new)| group_diff(old, new)).collect();
+    let is_changed = !(fields.is_empty() && objects.is_empty() && task_groups.is_empty());
+    JobDiff { kind: kind(old, new, is_changed), id: text(new, "ID"), fields, objects, task_groups }
+}
+
+fn group_diff(old: Option<&Object>, new: Option<&Object>) -> Option<TaskGroupDiff> {
+    let Members { fields, objects } = members(old, new, &["Name", "Tasks"]);
+    let tasks = pairs(list(old, "Tasks"), list(new, "Tasks"));
+    let tasks: Vec<_> = tasks.into_iter().filter_map(|(old, new)| task_diff(old, new)).collect();
+    let kind = kind(old, new, !(fields.is_empty() && objects.is_empty() && tasks.is_empty()));
+    let name = text(new.or(old), "Name");
+    (kind != DiffKind::None).then(|| TaskGroupDiff { kind, name, fields, objects, tasks, updates: None })
+}
+
+fn task_diff(old: Option<&Object>, new: Option<&Object>) -> Option<TaskDiff> {
+    let Members { fields, objects } = members(old, new, &["Name"]);
+    let kind = kind(old, new, !(fields.is_empty() && objects.is_empty()));
+    let name = text(new.or(old), "Name");
+    (kind != DiffKind::None).then(|| TaskDiff { kind, name, fields, objects, annotations: None })
+}
+
+fn object_diff(name: &str, old: Option<&Object>, new: Option<&Object>) -> Option<ObjectDiff> {
+    let Members { fields, objects } = members(old, new, &[]);
+    let kind = kind(old, new, !(fields.is_empty() && objects.is_empty()));
+    (kind != DiffKind::None).then(|| ObjectDiff { kind, name: name.to_owned(), fields, objects })
+}
+
+fn kind<T>(old: Option<T>, new: Option<T>, is_changed: bool) -> DiffKind {
+    match (old, new) {
+        (None, Some(_)) => DiffKind::Added,
+        (Some(_), None) => DiffKind::Deleted,
+        _ if is_changed => DiffKind::Edited,
+        _ => DiffKind::None,
+    }
+}
+
+/// What differs among the members of an object.
+#[derive(Default)]
+struct Members {
+    fields: Vec<FieldDiff>,
+    objects: Vec<ObjectDiff>,
+}
+
+fn members(old: Option<&Object>, new: Option<&Object>, skipped: &[&str]) -> Members {
+    let names: BTreeSet<&String> = [old, new].into_iter().flatten().flat_map(Map::keys).collect();
+    let mut found = Members::default();
+    for name in names.into_iter().filter(|name| !skipped.contains(&name.as_str())) {
+        let of = |object: Option<&'_ Object>| {
+            object.and_then(|object| object.get(name)).cloned().unwrap_or_default()
+        };
+        found.compare(name, &of(old), &of(new));
+    }
+    found
+}
+
+impl Members {
+    fn compare(&mut self, name: &str, old: &Value, new: &Value) {
+        if old == new {
+            return;
+        }
+        match (old, new) {
+            (Value::Object(_), _) | (_, Value::Object(_)) if FLAT_MAPS.contains(&name) => {
+                self.flat(name, old.as_object(), new.as_object());
+            }
+            (Value::Object(_), _) | (_, Value::Object(_)) => {
+                self.objects.extend(object_diff(name, old.as_object(), new.as_object()));
+            }
+            (Value::Array(_), _) | (_, Value::Array(_)) => self.list(name, items(old), items(new)),
+            _ => self.field(name, old, new),
+        }
+    }
+
+    fn field(&mut self, name: &str, old: &Value, new: &Value) {
+        let (old, new) = (shown(old), shown(new));
+        let kind = match (old.is_empty(), new.is_empty()) {
+            (true, true) => return,
+            (true, false) => DiffKind::Added,
+            (false, true) => DiffKind::Deleted,
+            (false, false) => DiffKind::Edited,
+        };
+        self.fields.push(FieldDiff { kind, name: name.to_owned(), old, new, annotations: None });
+    }
+
+    fn flat(&mut self, name: &str, old: Option<&Object>, new: Option<&Object>) {
+        let Members { mut fields, objects } = members(old, new, &[]);
+        for field in &mut fields {
+            field.name = format!("{name}[{}]", field.name);
+        }
+        self.fields.append(&mut fields);
+        self.objects.extend(objects);
+    }
+
+    /// Objects are paired by their names; of those without one, what is in both lists is left out. Other items are paired
+    /// by their positions: order can matter.
+    fn list(&mut self, name: &str, old: &[Value], new: &[Value]) {
+        if old.iter().chain(new).any(Value::is_object) {
+            let name = singular(name);
+            let pairs = pairs(old, new);
+            self.objects.extend(pairs.into_iter().filter_map(|(old, new)| object_diff(&name, old, new)));
+            return;
+        }
+        for at in 0..old.len().max(new.len()) {
+            let item = |items: &[Value]| items.get(at).cloned().unwrap_or_default();
+            self.compare(&format!("{name}[{at}]"), &item(old), &item(new));
+        }
+    }
+}
+
+/// The objects of two lists that stand for the same thing: they have the same name, or are the only ones, or are equal.
+fn pairs<'v>(old: &'v [Value], new: &'v [Value]) -> Vec<(Option<&'v Object>, Option<&'v Object>)> {
+    let (mut unpaired, only_ones): (Vec<&Value>, bool) =
+        (new.iter().collect(), old.len() == 1 && new.len() == 1);
+    let mut pairs = Vec::new();
+    for before in old {
+        let is_same = |after: &&&Value| match name_of(before) {
+            Some(name) => name_of(after) == Some(name),
+            None => only_ones && name_of(after).is_none() || **after == before,
+        };
+        let after = unpaired.iter().position(|after| is_same(&after)).map(|at| unpaired.remove(at));
+        pairs.push((before.as_object(), after.and_then(Value::as_object)));
+    }
+    pairs.extend(unpaired.into_iter().map(|after| (None, after.as_object())));
+    pairs
+}
+
+fn name_of(value: &Value) -> Option<&str> {
+    let named = NAMES.iter().find_map(|member| value.get(member)?.as_str());
+    named.filter(|name| !name.is_empty())
+}
+
+fn list<'v>(object: Option<&'v Object>, name: &str) -> &'v [Value] {
+    object.and_then(|object| object.get(name)).map_or(&[], items)
+}
+
+fn items(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn text(object: Option<&Object>, name: &str) -> String {
+    object.and_then(|object| object.get(name)).map(shown).unwrap_or_default()
+}
+
+/// A setting as text; what is not set is empty.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// `Constraints` holds a `Constraint` each.
+fn singular(name: &str) -> String {
+    match name.strip_suffix("ies") {
+        Some(stem) => format!("{stem}y"),
+        None => name.strip_suffix('s').unwrap_or(name).to_owned(),
+    }
+}

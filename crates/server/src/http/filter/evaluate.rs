@@ -1,0 +1,174 @@
+//! Whether an item passes a filter.
+
+use serde_json::Value;
+
+use super::{Expression, Mistake, Names, Selector, Test};
+
+/// What a name stands for within the expression about each element of something.
+struct Binding<'a> {
+    name: &'a str,
+    value: &'a Value,
+    outer: Option<&'a Binding<'a>>,
+}
+
+pub(super) fn passes(expression: &Expression, item: &Value) -> Result<bool, Mistake> {
+    holds(expression, item, None)
+}
+
+fn holds(expression: &Expression, item: &Value, bound: Option<&Binding<'_>>) -> Result<bool, Mistake> {
+    match expression {
+        Expression::And(left, right) => Ok(holds(left, item, bound)? && holds(right, item, bound)?),
+        Expression::Or(left, right) => Ok(holds(left, item, bound)? || holds(right, item, bound)?),
+        Expression::Not(inner) => Ok(!holds(inner, item, bound)?),
+        Expression::Test { selector, test } => check(test, find(selector, item, bound)?, selector.at),
+        Expression::Each { selector, all, names, inner } => {
+            let value = find(selector, item, bound)?;
+            for element in elements(value) {
+                if holds_for(&element, names, inner, item, bound)? != *all {
+                    return Ok(!all);
+                }
+            }
+            Ok(*all)
+        }
+    }
+}
+
+/// An element of a list or map.
+struct Element<'v> {
+    /// Its position or key.
+    key: Value,
+    value: &'v Value,
+    of_map: bool,
+}
+
+fn elements(value: &Value) -> Vec<Element<'_>> {
+    match value {
+        Value::Array(items) => {
+            let numbered = items.iter().enumerate();
+            numbered.map(|(at, value)| Element { key: at.into(), value, of_map: false }).collect()
+        }
+        Value::Object(members) => {
+            let keyed = members.iter();
+            keyed.map(|(key, value)| Element { key: key.as_str().into(), value, of_map: true }).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Whether the expression holds for one element. A single name stands for the value in a list and for the key in a map;
+/// of two names the first is position or key.
+fn holds_for(
+    element: &Element<'_>,
+    names: &Names,
+    inner: &Expression,
+    item: &Value,
+    outer: Option<&Binding<'_>>,
+) -> Result<bool, Mistake> {
+    let first_is_key = names.second.is_some() || element.of_map;
+    let value = if first_is_key { &element.key } else { element.value };
+    let first = Binding { name: &names.first, value, outer };
+    match &names.second {
+        None => holds(inner, item, Some(&first)),
+        Some(name) => {
+            let second = Binding { name, value: element.value, outer: Some(&first) };
+            holds(inner, item, Some(&second))
+        }
+    }
+}
+
+/// The value that a selector names. What is missing deeper down is null: maps hold what their owners put there.
+fn find<'v>(
+    selector: &Selector,
+    item: &'v Value,
+    mut bound: Option<&'v Binding<'_>>,
+) -> Result<&'v Value, Mistake> {
+    let (first, deeper) = (&selector.first, &selector.deeper);
+    while let Some(binding) = bound {
+        if binding.name == first {
+            return Ok(descend(binding.value, deeper));
+        }
+        bound = binding.outer;
+    }
+    match item.get(first) {
+        Some(value) => Ok(descend(value, deeper)),
+        None => Err(Mistake::new(selector.at, unknown(first, item))),
+    }
+}
+
+fn descend<'v>(value: &'v Value, parts: &[String]) -> &'v Value {
+    let next = |value: &'v Value, part: &String| match value {
+        Value::Array(items) => part.parse::<usize>().ok().and_then(|at| items.get(at)),
+        other => other.get(part),
+    };
+    parts.iter().try_fold(value, next).unwrap_or(&Value::Null)
+}
+
+/// Names the member that was probably meant.
+fn unknown(name: &str, item: &Value) -> String {
+    let names = item.as_object().into_iter().flat_map(|members| members.keys());
+    let near =
+        names.map(|known| (strsim::damerau_levenshtein(&known.to_lowercase(), &name.to_lowercase()), known));
+    match near.filter(|(distance, _)| *distance <= name.len() / 3 + 1).min() {
+        Some((_, near)) => format!("there is no member `{name}`, did you mean `{near}`?"),
+        None => format!("there is no member `{name}`"),
+    }
+}
+
+fn check(test: &Test, value: &Value, at: usize) -> Result<bool, Mistake> {
+    match test {
+        Test::Equals(wanted) => equals(value, wanted, at),
+        Test::Contains(wanted) => contains(value, wanted, at),
+        Test::Matches(regex) => match value {
+            Value::String(text) => Ok(regex.is_match(text)),
+            Value::Null => Ok(false),
+            other => Err(Mistake::new(at, format!("`matches` needs a text, this is {}", kind(other)))),
+        },
+        Test::IsEmpty => match value {
+            Value::Null => Ok(true),
+            Value::String(text) => Ok(text.is_empty()),
+            Value::Array(items) => Ok(items.is_empty()),
+            Value::Object(members) => Ok(members.is_empty()),
+            other => Err(Mistake::new(at, format!("{} cannot be empty", kind(other)))),
+        },
+        Test::IsNil => Ok(value.is_null()),
+    }
+}
+
+fn equals(value: &Value, wanted: &str, at: usize) -> Result<bool, Mistake> {
+    let differs = || Mistake::new(at, format!("this is {}, and `{wanted}` is not", kind(value)));
+    match value {
+        Value::Null => Ok(false),
+        Value::String(text) => Ok(text == wanted),
+        Value::Bool(own) => wanted.parse().map(|wanted: bool| *own == wanted).map_err(|_| differs()),
+        // As texts where both are whole: a number beyond 2^53 is no float.
+        Value::Number(own) if own.to_string() == wanted => Ok(true),
+        Value::Number(own) => {
+            let wanted: f64 = wanted.parse().map_err(|_| differs())?;
+            Ok(!own.is_u64() && !own.is_i64() && own.as_f64() == Some(wanted))
+        }
+        Value::Array(_) | Value::Object(_) => {
+            Err(Mistake::new(at, format!("{} equals nothing: use `contains` or `is empty`", kind(value))))
+        }
+    }
+}
+
+fn contains(value: &Value, wanted: &str, at: usize) -> Result<bool, Mistake> {
+    match value {
+        Value::Null => Ok(false),
+        Value::String(text) => Ok(text.contains(wanted)),
+        Value::Object(members) => Ok(members.contains_key(wanted)),
+        Value::Array(items) => Ok(items.iter().any(|item| equals(item, wanted, at).unwrap_or(false))),
+        other => Err(Mistake::new(at, format!("{} contains nothing", kind(other)))),
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a map",
+    }
+}

@@ -1,0 +1,12 @@
+//! All jobs: listing, registering, and looking at job files without registering them.
+
+mod check;
+mod list;
+mod register;
+
+pub(super) use check::{parse, validate};
+pub(super) use list::{Jobs, list};
+pub(super) use register::{check_place, parse_job, register, register_as};
+
+/// The name that messages give to a job that came in a body.
+const BODY_NAME: &str = "request body";

@@ -1,0 +1,129 @@
+//! `GET /v1/openapi.json`: the description of this API, made from the table of routes and the types that cross the wire.
+//! See <https://spec.openapis.org/oas/v3.1.1>.
+
+use std::sync::OnceLock;
+
+use schemars::{
+    Schema, SchemaGenerator,
+    generate::SchemaSettings,
+    transform::RecursiveTransform,
+};
+use serde_json::{Map, Value, json};
+
+use super::{
+    call::{Call, Reply},
+    reply,
+    routes::{
+        Answer, Route, Shape,
+        parameters::{self, Kind, Parameter},
+        routes,
+    },
+};
+
+const VERSION: &str = "3.1.1";
+const SCHEMAS: &str = "/components/schemas";
+
+/// `GET /v1/openapi.json`
+pub(super) async fn read(call: Call) -> Reply {
+    static DESCRIPTION: OnceLock<Value> = OnceLock::new();
+    reply::json(&call.query, DESCRIPTION.get_or_init(|| description(&routes())))
+}
+
+/// Describes some routes.
+pub(super) fn description(routes: &[Route]) -> Value {
+    let mut schemas = generator();
+    let mut paths: Map<String, Value> = Map::new();
+    for route in routes {
+        let operations = paths.entry(route.path).or_insert_with(|| json!({}));
+        operations[route.verb.as_str().to_lowercase()] = operation(route, &mut schemas);
+    }
+    json!({
+        "openapi": VERSION,
+        "info": {
+            "title": "Berth",
+            "summary": "The HTTP API of Berth: paths and JSON that clients of Nomad know.",
+            "description": "PUT may be written as POST. Mistakes are answered in plain text.",
+            "version": env!("CARGO_PKG_VERSION"),
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+        },
+        "paths": paths,
+        "components": { "schemas": schemas.take_definitions(true) },
+    })
+}
+
+fn generator() -> SchemaGenerator {
+    SchemaSettings::draft2020_12()
+        .with(|settings| settings.definitions_path = SCHEMAS.into())
+        .with_transform(RecursiveTransform(without_default))
+        .into_generator()
+}
+
+/// Every member is at its type's own default when it is left out: to repeat that everywhere says nothing.
+fn without_default(schema: &mut Schema) {
+    schema.remove("default");
+}
+
+fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
+    let named = route.contract.parameters.iter().filter_map(|name| parameters::find(name)).map(parameter);
+    let parameters: Vec<Value> = path_parameters(route.path).chain(named).collect();
+    let mut operation = json!({
+        "operationId": operation_id(route),
+        "summary": route.summary,
+        "x-capability": format!("{:?}", route.capability),
+        "parameters": parameters,
+        "responses": responses(route, schemas),
+    });
+    if let Some(body) = route.contract.body {
+        operation["requestBody"] = json!({ "required": true, "content": json_content(body, schemas) });
+    }
+    operation
+}
+
+/// As `get_v1_job_id_plan`.
+fn operation_id(route: &Route) -> String {
+    let words = route.path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let verb = route.verb.as_str().to_lowercase();
+    words.fold(verb, |id, word| format!("{id}_{word}"))
+}
+
+/// The names of the parts of a path that stand for something.
+pub(super) fn path_names(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+}
+
+fn path_parameters(path: &str) -> impl Iterator<Item = Value> {
+    path_names(path).map(|name| {
+        json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
+    })
+}
+
+fn parameter(parameter: &Parameter) -> Value {
+    let schema = match parameter.kind {
+        Kind::Text | Kind::Duration => json!({ "type": "string" }),
+        Kind::Number => json!({ "type": "integer", "minimum": 0 }),
+        Kind::Flag => json!({ "type": "boolean" }),
+        Kind::Word(words) => json!({ "type": "string", "enum": words, "default": words[0] }),
+        Kind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
+    };
+    json!({ "name": parameter.name, "in": "query", "description": parameter.summary, "schema": schema })
+}
+
+fn responses(route: &Route, schemas: &mut SchemaGenerator) -> Value {
+    let text = json!({ "text/plain": { "schema": { "type": "string" } } });
+    let mistake = json!({ "description": "What is wrong, and what to do about it", "content": text });
+    let (status, answer) = match &route.contract.answer {
+        Answer::Json(shape) => ("200", json!({ "description": "JSON", "content": json_content(*shape, schemas) })),
+        Answer::Lines(shape) => {
+            let content = json!({ "application/json": { "schema": (shape.schema)(schemas) } });
+            ("200", json!({ "description": "JSON, one object a line, without an end", "content": content }))
+        }
+        Answer::Text => ("200", json!({ "description": "Text", "content": text })),
+        Answer::Empty => ("200", json!({ "description": "Done" })),
+        Answer::Unable => ("501", json!({ "description": "Why this cannot be done yet", "content": text })),
+    };
+    json!({ status: answer, "default": mistake })
+}
+
+fn json_content(shape: Shape, schemas: &mut SchemaGenerator) -> Value {
+    json!({ "application/json": { "schema": (shape.schema)(schemas) } })
+}

@@ -1,0 +1,115 @@
+//! What a route takes and what it answers. Handlers are held to it when they are tested: a parameter that is not named
+//! here cannot be read, and no other type can be answered.
+
+use std::any::type_name;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+/// Every answer in JSON takes this.
+const JSON_PARAMETERS: &[&str] = &["pretty"];
+/// Reads that can wait for a change take these.
+const WAIT_PARAMETERS: &[&str] = &["index", "wait", "stale"];
+/// Lists take these.
+const LIST_PARAMETERS: &[&str] = &["filter", "reverse"];
+/// Lists that come in pages take these.
+const PAGE_PARAMETERS: &[&str] = &["prefix", "per_page", "next_token"];
+
+/// What a route takes and what it answers.
+#[derive(Debug, Clone)]
+pub struct Contract {
+    /// Names of parameters.
+    pub parameters: Vec<&'static str>,
+    /// What a request carries.
+    pub body: Option<Shape>,
+    /// What comes back.
+    pub answer: Answer,
+}
+
+/// What comes back.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// A value as JSON.
+    Json(Shape),
+    /// Values as JSON, one a line, without an end.
+    Lines(Shape),
+    /// Plain text.
+    Text,
+    /// Nothing.
+    Empty,
+    /// Only that it cannot be done yet.
+    Unable,
+}
+
+/// A type, and how its JSON looks.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// The type's own name.
+    pub type_name: &'static str,
+    /// Its schema, or a reference to it.
+    pub schema: fn(&mut SchemaGenerator) -> Schema,
+}
+
+impl Shape {
+    /// That of a type.
+    pub fn of<T: JsonSchema>() -> Self {
+        Self { type_name: type_name::<T>(), schema: SchemaGenerator::subschema_for::<T> }
+    }
+}
+
+impl Contract {
+    fn new(answer: Answer, groups: &[&[&'static str]]) -> Self {
+        Self { parameters: groups.concat(), body: None, answer }
+    }
+}
+
+/// Answers a value.
+pub(super) fn tells<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
+    Contract::new(Answer::Json(Shape::of::<T>()), &[parameters, JSON_PARAMETERS])
+}
+
+/// Answers a value, once it has changed if that is asked for.
+pub(super) fn reads<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
+    Contract::new(Answer::Json(Shape::of::<T>()), &[parameters, WAIT_PARAMETERS, JSON_PARAMETERS])
+}
+
+/// Answers a list, once it has changed if that is asked for.
+pub(super) fn lists<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
+    let groups = &[parameters, LIST_PARAMETERS, WAIT_PARAMETERS, JSON_PARAMETERS];
+    Contract::new(Answer::Json(Shape::of::<Vec<T>>()), groups)
+}
+
+/// Answers a list, or a page of it, once it has changed if that is asked for.
+pub(super) fn pages<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
+    let groups = &[parameters, PAGE_PARAMETERS, LIST_PARAMETERS, WAIT_PARAMETERS, JSON_PARAMETERS];
+    Contract::new(Answer::Json(Shape::of::<Vec<T>>()), groups)
+}
+
+/// Takes a value and answers one.
+pub(super) fn takes<B: JsonSchema, T: JsonSchema>(parameters: &[&'static str]) -> Contract {
+    Contract { body: Some(Shape::of::<B>()), ..tells::<T>(parameters) }
+}
+
+/// Answers with lines of values, without an end.
+pub(super) fn streams<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
+    Contract::new(Answer::Lines(Shape::of::<T>()), &[parameters])
+}
+
+/// Answers plain text.
+pub(super) fn text() -> Contract {
+    Contract::new(Answer::Text, &[])
+}
+
+/// Answers nothing.
+pub(super) fn empty() -> Contract {
+    Contract::new(Answer::Empty, &[])
+}
+
+/// Takes a value and answers nothing.
+pub(super) fn accepts<B: JsonSchema>() -> Contract {
+    Contract { body: Some(Shape::of::<B>()), ..empty() }
+}
+
+/// Answers that it cannot be done yet.
+pub(super) fn unable() -> Contract {
+    Contract::new(Answer::Unable, &[])
+}

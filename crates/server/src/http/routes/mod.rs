@@ -1,0 +1,115 @@
+//! Routes: what each of them is, and the table that names them all.
+
+pub mod contract;
+pub mod parameters;
+mod table;
+
+use std::{future::Future, pin::Pin, sync::Arc};
+
+use hyper::Method;
+
+pub use contract::{Answer, Contract, Shape};
+pub use table::routes;
+
+use super::call::{Call, Reply};
+
+/// What a caller must be allowed to do. A route cannot be declared without one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Capability {
+    /// Nothing: anybody may ask.
+    Anonymous,
+    /// Read namespaces that the caller has any rights in.
+    ListNamespaces,
+    /// Read jobs, their allocations and their evaluations.
+    ReadJob,
+    /// Check or convert a job file without registering it.
+    ParseJob,
+    /// Register, stop and evaluate jobs.
+    SubmitJob,
+    /// Run parameterized jobs.
+    DispatchJob,
+    /// Stop single allocations.
+    AllocLifecycle,
+    /// Run commands within tasks.
+    AllocExec,
+    /// Read what tasks print.
+    ReadLogs,
+    /// Read nodes.
+    NodeRead,
+    /// Open and close nodes.
+    NodeWrite,
+    /// Read about the servers.
+    AgentRead,
+    /// Look at how the servers work together.
+    OperatorRead,
+    /// Keep the servers in order.
+    OperatorWrite,
+    /// Follow all changes of what the caller may read.
+    ReadEvents,
+}
+
+/// What a request does; decides its method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verb {
+    /// Reads: GET and HEAD.
+    Get,
+    /// Writes: PUT, and POST all the same.
+    Put,
+    /// Takes away: DELETE.
+    Delete,
+}
+
+impl Verb {
+    /// The methods that stand for it, the proper one first.
+    pub fn methods(self) -> &'static [Method] {
+        match self {
+            Self::Get => &[Method::GET, Method::HEAD],
+            Self::Put => &[Method::PUT, Method::POST],
+            Self::Delete => &[Method::DELETE],
+        }
+    }
+
+    /// The proper method's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+pub(super) type Handler = Arc<dyn Fn(Call) -> Pin<Box<dyn Future<Output = Reply> + Send>> + Send + Sync>;
+
+/// One route.
+#[derive(Clone)]
+pub struct Route {
+    /// What a request does.
+    pub verb: Verb,
+    /// The path; `{name}` stands for any text without a slash, or with encoded ones.
+    pub path: &'static str,
+    /// What a caller must be allowed to do.
+    pub capability: Capability,
+    /// What it is for, in a few words.
+    pub summary: &'static str,
+    /// What it takes and what it answers.
+    pub contract: Arc<Contract>,
+    pub(super) handler: Handler,
+}
+
+fn route<F, R>(
+    verb: Verb,
+    path: &'static str,
+    capability: Capability,
+    summary: &'static str,
+    contract: Contract,
+    handler: F,
+) -> Route
+where
+    F: Fn(Call) -> R + Send + Sync + 'static,
+    R: Future<Output = Reply> + Send + 'static,
+{
+    let contract = Arc::new(contract);
+    Route { verb, path, capability, summary, contract, handler: Arc::new(move |call| Box::pin(handler(call))) }
+}
+

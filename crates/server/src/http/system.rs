@@ -1,0 +1,59 @@
+//! Upkeep that an operator asks for: forgetting at once what has ended.
+
+use axum::body::Body;
+use berth_model::{
+    command::{Collect, Command},
+    node::NodeStatus,
+    store::{JobStatus, Store},
+};
+
+use super::{
+    call::{Call, Reply},
+    propose, reply,
+};
+
+/// Allocations or evaluations forgotten in one command; all of them together fit an entry of the log.
+const COLLECTED_MAX: usize = 4096;
+/// Jobs and nodes forgotten in one command: a job takes its allocations along.
+const JOBS_COLLECTED_MAX: usize = 256;
+/// Commands of one request; what is left after these goes when it has been kept for long enough.
+const COMMANDS_MAX: usize = 256;
+
+/// `PUT /v1/system/gc`
+pub(super) async fn collect(call: Call) -> Reply {
+    for _ in 0..COMMANDS_MAX {
+        let view = call.api.state.view();
+        let found = call.api.heavy.run(move || collectable(&view.store)).await;
+        if found == Collect::default() {
+            break;
+        }
+        propose::propose(&call.api, Command::Collect(Box::new(found))).await?;
+    }
+    Ok(reply::with_type(Body::empty(), reply::JSON))
+}
+
+/// `PUT /v1/system/reconcile/summaries`: there is nothing to do, counts are kept in step with what they count.
+pub(super) async fn reconcile_summaries(_: Call) -> Reply {
+    Ok(reply::with_type(Body::empty(), reply::JSON))
+}
+
+/// What has ended.
+fn collectable(store: &Store) -> Collect {
+    let jobs = store.jobs().iter().filter(|(_, row)| row.status() == JobStatus::Dead && row.job().stop);
+    let evals = store.evals().iter().filter(|(_, eval)| eval.status.is_terminal());
+    let allocs = store.allocs().iter().filter(|(_, row)| {
+        // A finished batch allocation is what keeps its job from running again: it stays as long as its job.
+        let job = store.jobs().row(row.job);
+        row.is_terminal() && job.is_none_or(|job| !job.job().job_type.runs_to_completion())
+    });
+    let nodes = store
+        .nodes()
+        .iter()
+        .filter(|(_, row)| row.status == NodeStatus::Down && row.live.is_empty() && row.ended.is_empty());
+    Collect {
+        jobs: jobs.take(JOBS_COLLECTED_MAX).map(|(_, row)| row.key.clone()).collect(),
+        evals: evals.take(COLLECTED_MAX).map(|(_, eval)| eval.id).collect(),
+        allocs: allocs.take(COLLECTED_MAX).map(|(_, row)| row.id).collect(),
+        nodes: nodes.take(JOBS_COLLECTED_MAX).map(|(_, row)| row.id).collect(),
+    }
+}

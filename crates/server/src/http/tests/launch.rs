@@ -1,0 +1,98 @@
+//! Jobs that make jobs.
+
+use std::sync::Arc;
+
+use berth_model::{
+    EvalId,
+    job::{Job, Parameterized, PayloadRule, Periodic},
+};
+use expect_test::expect;
+use serde_json::{Value, json};
+
+use super::{
+    exchange::{Answer, answer, api, get},
+    fake_engine::FakeEngine,
+    world::{register, small_job, world},
+};
+
+/// A cluster with a parameterized and a periodic job.
+fn templates() -> Arc<FakeEngine> {
+    let world = world();
+    let parameterized = Parameterized {
+        payload: PayloadRule::Optional,
+        meta_required: vec!["input".into()],
+        meta_optional: vec!["level".into()],
+    };
+    let encode = Job { parameterized: Some(parameterized.into()), ..small_job("encode") };
+    let nightly = Job { periodic: Some(Periodic::default().into()), ..small_job("nightly") };
+    world.apply(vec![register(encode, EvalId(1)), register(nightly, EvalId(2))]);
+    world
+}
+
+async fn dispatch(router: &axum::Router, job: &str, body: &Value) -> Answer {
+    answer(router, "PUT", &format!("/v1/job/{job}/dispatch"), body.to_string()).await
+}
+
+#[tokio::test]
+async fn a_dispatch_makes_a_job() {
+    let router = api(&templates());
+    let body = json!({ "Meta": { "input": "a.mp4" }, "Payload": "aGkK", "IdPrefixTemplate": "mine" });
+    let dispatched = dispatch(&router, "encode", &body).await.json();
+    let id = dispatched["DispatchedJobID"].as_str().expect("it has an id");
+    assert!(id.starts_with("encode/dispatch-mine-") && id.ends_with("-e0000000"), "{id}");
+    let child = get(&router, &format!("/v1/job/{}", id.replace('/', "%2F"))).await.json();
+    assert_eq!(
+        (&child["ParentID"], &child["Dispatched"], &child["Payload"], &child["Meta"]["input"]),
+        (&json!("encode"), &json!(true), &json!("aGkK"), &json!("a.mp4"))
+    );
+    let summary = get(&router, "/v1/job/encode/summary").await.json();
+    assert_eq!(summary["Children"], json!({ "Pending": 1, "Running": 0, "Dead": 0 }));
+    let filter = "filter=ParentID+%3D%3D+%22%22+and+ParameterizedJob+is+not+nil";
+    let templates = get(&router, &format!("/v1/jobs?{filter}")).await.json();
+    assert_eq!((templates.as_array().map(Vec::len), &templates[0]["ID"]), (Some(1), &json!("encode")));
+    assert_eq!(templates[0]["Status"], "running", "it waits to be dispatched");
+}
+
+#[tokio::test]
+async fn a_periodic_job_is_run_now() {
+    let router = api(&templates());
+    let forced = answer(&router, "PUT", "/v1/job/nightly/periodic/force", "").await;
+    assert_eq!(forced.status, 200, "{}", forced.body);
+    let jobs = get(&router, "/v1/jobs?prefix=nightly/periodic-").await.json();
+    assert_eq!((&jobs[0]["ParentID"], &jobs[0]["Periodic"]), (&json!("nightly"), &json!(false)));
+}
+
+#[tokio::test]
+async fn dispatches_that_make_no_sense_are_refused() {
+    let router = api(&templates());
+    let mut shown = String::new();
+    let input = json!({ "input": "x" });
+    let large = "A".repeat(24 << 10);
+    for (job, body) in [
+        ("web", json!({})),
+        ("nope", json!({})),
+        ("encode", json!({})),
+        ("encode", json!({ "Meta": { "input": "x", "colour": "red" } })),
+        ("encode", json!({ "Meta": input, "Payload": "%" })),
+        ("encode", json!({ "Meta": input, "Payload": large })),
+        ("encode", json!({ "Meta": input, "IdPrefixTemplate": "a/b" })),
+        ("encode", json!({ "Meta": input, "JobID": "web" })),
+    ] {
+        let answer = dispatch(&router, job, &body).await;
+        shown += &format!("{job} -> {} {}\n", answer.status.as_u16(), answer.body);
+    }
+    let forced = answer(&router, "PUT", "/v1/job/web/periodic/force", "").await;
+    shown += &format!("{} {}\n", forced.status.as_u16(), forced.body);
+    expect![[r#"
+        web -> 400 the job is not parameterized: only such a job can be dispatched
+        nope -> 404 job not found
+        encode -> 400 Meta lacks what the job requires: input
+        encode -> 400 Meta: the job takes no `colour`, only input, level
+        encode -> 400 Payload is not base64: Invalid symbol 37, offset 0.
+        encode -> 400 Payload has 18432 bytes, a dispatch carries at most 16384
+        encode -> 400 IdPrefixTemplate: only letters, digits, `-`, `_` and `.` can stand in an id, at most 64
+        encode -> 400 the body is about job `web`, the path about `encode`
+        400 the job is not periodic: only such a job is run at set times
+    "#]]
+    .assert_eq(&shown);
+}

@@ -1,0 +1,104 @@
+//! What operators look at and do: servers, pools, upkeep; and what no agent can do yet.
+
+use axum::body::Body;
+use berth_model::{command::Command, node::NodeStatus};
+use expect_test::{expect, expect_file};
+use serde_json::json;
+
+use super::{
+    exchange::{answer, api, check_get, get},
+    world::{NODE_2, RUNNING, end, world},
+};
+
+#[tokio::test]
+async fn servers_and_pools_are_read() {
+    let world = world();
+    check_get(&world, "/v1/operator/raft/configuration", expect_file!["golden/raft_configuration.txt"]).await;
+    check_get(&world, "/v1/operator/autopilot/health", expect_file!["golden/autopilot_health.txt"]).await;
+    check_get(&world, "/v1/node/pools", expect_file!["golden/node_pools.txt"]).await;
+    check_get(&world, "/v1/deployments", expect_file!["golden/deployments.txt"]).await;
+    let router = api(&world);
+    assert_eq!(get(&router, "/v1/node/pool/default").await.json()["Name"], "default");
+    assert_eq!(get(&router, "/v1/node/pool/gpu").await.body, "node pool not found");
+    assert_eq!(get(&router, "/v1/node/pools?prefix=def").await.json().as_array().map(Vec::len), Some(1));
+    let none = get(&router, "/v1/deployment/dddddddd-0000-4000-8000-000000000001").await;
+    assert_eq!((none.status.as_u16(), none.body.as_str()), (404, "deployment not found"));
+}
+
+#[tokio::test]
+async fn what_has_ended_is_forgotten_when_asked() {
+    let world = world();
+    let router = api(&world);
+    let ids = async |target: &str| {
+        let list = get(&router, target).await.json();
+        list.as_array().expect("a list").iter().map(|item| item["ID"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(answer(&router, "PUT", "/v1/system/reconcile/summaries", Body::empty()).await.status, 200);
+    assert_eq!(answer(&router, "PUT", "/v1/system/gc", Body::empty()).await.status, 200);
+    assert_eq!(ids("/v1/allocations").await, [json!(RUNNING.to_string())], "what runs stays");
+    assert_eq!(ids("/v1/evaluations").await.len(), 1, "what is open stays");
+    assert_eq!(ids("/v1/jobs").await, [json!("web")]);
+    let index = world.view.load().index;
+    assert_eq!(answer(&router, "PUT", "/v1/system/gc", Body::empty()).await.status, 200);
+    assert_eq!(world.view.load().index, index, "nothing is left to forget");
+}
+
+#[tokio::test]
+async fn a_node_is_forgotten_once_it_is_down_and_empty() {
+    let world = world();
+    let router = api(&world);
+    let target = format!("/v1/node/{NODE_2}/purge");
+    let refused = answer(&router, "PUT", &target, Body::empty()).await;
+    assert_eq!(
+        (refused.status.as_u16(), refused.body.as_str()),
+        (409, "the node is ready: stop its agent first")
+    );
+    world.apply(vec![Command::SetNodeStatus(NODE_2, NodeStatus::Down)]);
+    let purged = answer(&router, "PUT", &target, Body::empty()).await;
+    expect![[r#"
+        200 OK
+        content-type: application/json
+
+        {
+          "EvalCreateIndex": 0,
+          "EvalIDs": [],
+          "Index": 8,
+          "NodeModifyIndex": 8
+        }
+    "#]]
+    .assert_eq(&purged.show());
+    assert_eq!(get(&router, &format!("/v1/node/{NODE_2}")).await.status, 404);
+
+    let other = super::world::NODE_1;
+    world.apply(vec![Command::SetNodeStatus(other, NodeStatus::Down)]);
+    let target = format!("/v1/node/{other}/purge");
+    let refused = answer(&router, "PUT", &target, Body::empty()).await;
+    expect!["1 allocations have not ended on the node yet: try again in a moment"].assert_eq(&refused.body);
+    world.apply(vec![Command::EndAllocs(vec![end(RUNNING)])]);
+    assert_eq!(answer(&router, "PUT", &target, Body::empty()).await.status, 200);
+}
+
+#[tokio::test]
+async fn what_nobody_can_do_yet_is_refused_with_the_reason() {
+    let router = api(&world());
+    let mut shown = String::new();
+    for (method, target) in [
+        ("GET", "/v1/client/stats?node_id=x"),
+        ("GET", "/v1/client/allocation/x/stats"),
+        ("PUT", "/v1/client/allocation/x/restart"),
+        ("PUT", "/v1/client/allocation/x/signal"),
+        ("GET", "/v1/client/allocation/x/exec"),
+        ("GET", "/v1/operator/snapshot"),
+    ] {
+        let answer = answer(&router, method, target, Body::empty()).await;
+        shown += &format!("{target} -> {} {}\n", answer.status.as_u16(), answer.body);
+    }
+    expect![[r#"
+        /v1/client/stats?node_id=x -> 501 agents do not measure what their machines use yet
+        /v1/client/allocation/x/stats -> 501 agents do not measure what tasks use yet
+        /v1/client/allocation/x/restart -> 501 agents cannot restart single tasks yet: stop the allocation, and another one takes its place
+        /v1/client/allocation/x/signal -> 501 agents cannot send signals to tasks yet
+        /v1/client/allocation/x/exec -> 501 agents cannot run commands within tasks yet
+        /v1/operator/snapshot -> 501 the server cannot hand out its snapshots yet: stop it and copy its data directory
+    "#]].assert_eq(&shown);
+}

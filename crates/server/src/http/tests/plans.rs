@@ -1,0 +1,123 @@
+//! What registering a job would do, what differs between versions, and going back to one.
+
+use expect_test::{expect, expect_file};
+use serde_json::{Value, json};
+
+use super::{
+    exchange::{Answer, answer, api, get},
+    world::{small_job, world},
+};
+
+async fn put(router: &axum::Router, target: &str, body: &Value) -> Answer {
+    answer(router, "PUT", target, body.to_string()).await
+}
+
+#[tokio::test]
+async fn a_plan_says_what_would_happen_and_does_nothing() {
+    let world = world();
+    let router = api(&world);
+    let mut job = get(&router, "/v1/job/web").await.json();
+    job["TaskGroups"][0]["Count"] = json!(4);
+    job["TaskGroups"][0]["Tasks"][0]["Env"] = json!({ "MODE": "fast" });
+    job["Meta"] = json!({ "owner": "ops" });
+    job["Datacenters"] = json!(["dc1", "dc2"]);
+    let before = world.view.load().index;
+    let planned = put(&router, "/v1/job/web/plan", &json!({ "Job": job, "Diff": true })).await;
+    expect_file!["golden/job_plan.txt"].assert_eq(&planned.show());
+    assert_eq!(world.view.load().index, before, "nothing has changed");
+}
+
+#[tokio::test]
+async fn a_plan_says_what_has_no_room() {
+    let router = api(&world());
+    let mut job = berth_jobfile::to_json(&small_job("new"));
+    job["TaskGroups"][0]["Tasks"][0]["Driver"] = json!("raw_exec");
+    job["TaskGroups"][0]["Tasks"][0]["Resources"]["MemoryMB"] = json!(100_000);
+    let planned = put(&router, "/v1/job/new/plan", &json!({ "Job": job })).await.json();
+    expect![[r#"{"g":{"Canary":0,"DestructiveUpdate":0,"Ignore":0,"InPlaceUpdate":0,"Migrate":0,"Place":1,"Preemptions":0,"Stop":0}}"#]]
+        .assert_eq(&planned["Annotations"]["DesiredTGUpdates"].to_string());
+    expect![[r#"{"memory":2}"#]].assert_eq(&planned["FailedTGAllocs"]["g"]["DimensionExhausted"].to_string());
+    assert_eq!((&planned["Diff"], &planned["JobModifyIndex"]), (&Value::Null, &json!(0)));
+}
+
+#[tokio::test]
+async fn the_same_job_again_differs_in_nothing() {
+    let router = api(&world());
+    let job = get(&router, "/v1/job/web").await.json();
+    let planned = put(&router, "/v1/job/web/plan", &json!({ "Job": job, "Diff": true })).await.json();
+    assert_eq!(planned["Diff"]["Type"], "None");
+    assert_eq!(planned["Diff"]["TaskGroups"], json!([]));
+    assert_eq!(planned["JobModifyIndex"], 3);
+}
+
+#[tokio::test]
+async fn versions_are_compared_and_gone_back_to() {
+    let router = api(&world());
+    let mut job = get(&router, "/v1/job/web").await.json();
+    job["Priority"] = json!(70);
+    job["TaskGroups"][0]["Networks"][0]["DynamicPorts"][0]["To"] = json!(80);
+    job["TaskGroups"][0]["Networks"][0]["ReservedPorts"] = json!([]);
+    job["Constraints"] = json!([{ "LTarget": "${attr.kernel.name}", "RTarget": "linux", "Operand": "=" }]);
+    assert_eq!(put(&router, "/v1/jobs", &json!({ "Job": job })).await.status, 200);
+    let versions = get(&router, "/v1/job/web/versions?diffs=true").await.json();
+    expect_file!["golden/job_diff.txt"].assert_eq(&format!("{:#}\n", versions["Diffs"]));
+    assert_eq!(get(&router, "/v1/job/web/versions?diffs=false").await.json()["Diffs"], Value::Null);
+
+    let reverted = put(&router, "/v1/job/web/revert", &json!({ "JobID": "web", "JobVersion": 0 })).await;
+    expect![[r#"
+        200 OK
+        content-type: application/json
+
+        {
+          "EvalCreateIndex": 8,
+          "EvalID": "e0000000-0000-0000-0000-000000000001",
+          "Index": 8,
+          "JobModifyIndex": 8,
+          "KnownLeader": true,
+          "LastContact": 0,
+          "Warnings": ""
+        }
+    "#]]
+    .assert_eq(&reverted.show());
+    let now = get(&router, "/v1/job/web").await.json();
+    assert_eq!((&now["Version"], &now["Priority"]), (&json!(2), &json!(50)));
+}
+
+#[tokio::test]
+async fn a_stopped_job_is_started_again_by_going_back() {
+    let router = api(&world());
+    answer(&router, "DELETE", "/v1/job/web", axum::body::Body::empty()).await;
+    assert_eq!(put(&router, "/v1/job/web/revert", &json!({ "JobVersion": 0 })).await.status, 200);
+    assert_eq!(get(&router, "/v1/job/web").await.json()["Stop"], false);
+}
+
+#[tokio::test]
+async fn plans_and_reverts_that_make_no_sense_are_refused() {
+    let router = api(&world());
+    let mut shown = String::new();
+    let job = berth_jobfile::to_json(&small_job("api"));
+    for (target, body) in [
+        ("/v1/job/web/plan", json!({ "Job": job })),
+        ("/v1/job/web/plan", json!({ "Job": { "ID": "web" } })),
+        ("/v1/job/web/revert", json!({ "JobVersion": 9 })),
+        ("/v1/job/web/revert", json!({ "JobVersion": 0 })),
+        ("/v1/job/web/revert", json!({ "JobVersion": 0, "EnforcePriorVersion": 3 })),
+        ("/v1/job/web/revert", json!({ "JobID": "api", "JobVersion": 0 })),
+        ("/v1/job/nope/revert", json!({ "JobVersion": 0 })),
+    ] {
+        let answer = put(&router, target, &body).await;
+        shown += &format!("{target} -> {} {}\n", answer.status.as_u16(), answer.body);
+    }
+    expect![[r#"
+        /v1/job/web/plan -> 400 the job's id is `api`, the request is about `web`
+        /v1/job/web/plan -> 400 error: job has no group
+         --> request body: Job
+
+        /v1/job/web/revert -> 404 version 9 not found, the versions kept are 0
+        /v1/job/web/revert -> 400 version 0 is the current one
+        /v1/job/web/revert -> 409 the job has version 0, not the one that is enforced
+        /v1/job/web/revert -> 400 the body is about job `api`, the path about `web`
+        /v1/job/nope/revert -> 404 job not found
+    "#]]
+    .assert_eq(&shown);
+}

@@ -1,0 +1,94 @@
+//! Scaling a job's groups.
+
+use berth_model::{
+    EvalId,
+    job::{Group, Job, JobType},
+};
+use expect_test::{expect, expect_file};
+use serde_json::{Value, json};
+
+use super::{
+    exchange::{Answer, answer, api, check_get, get},
+    world::{register, small_job, world},
+};
+
+async fn scale(router: &axum::Router, id: &str, body: Value) -> Answer {
+    answer(router, "PUT", &format!("/v1/job/{id}/scale"), body.to_string()).await
+}
+
+#[tokio::test]
+async fn a_group_is_scaled_and_that_is_remembered() {
+    let world = world();
+    let router = api(&world);
+    let body = json!({ "Count": 5, "Target": { "Group": "app" }, "Message": "more", "Meta": { "by": "me" } });
+    let scaled = scale(&router, "web", body).await;
+    expect![[r#"
+        200 OK
+        content-type: application/json
+
+        {
+          "EvalCreateIndex": 7,
+          "EvalID": "e0000000-0000-0000-0000-000000000000",
+          "Index": 7,
+          "JobModifyIndex": 7,
+          "KnownLeader": true,
+          "LastContact": 0,
+          "Warnings": ""
+        }
+    "#]]
+    .assert_eq(&scaled.show());
+    let message = json!({ "Message": "no nodes left", "Error": true, "Target": { "Group": "app" } });
+    assert_eq!(scale(&router, "web", message).await.status, 200);
+    check_get(&world, "/v1/job/web/scale", expect_file!["golden/job_scale.txt"]).await;
+    let now = get(&router, "/v1/job/web").await.json();
+    assert_eq!((&now["TaskGroups"][0]["Count"], &now["Version"]), (&json!(5), &json!(1)));
+}
+
+#[tokio::test]
+async fn only_the_last_events_are_kept() {
+    let router = api(&world());
+    for count in 0..25 {
+        assert_eq!(scale(&router, "web", json!({ "Count": count })).await.status, 200);
+    }
+    let status = get(&router, "/v1/job/web/scale").await.json();
+    let events = status["TaskGroups"]["app"]["Events"].as_array().expect("a list");
+    let counts: Vec<u64> = events.iter().filter_map(|event| event["Count"].as_u64()).collect();
+    assert_eq!(counts, (5..25).rev().collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn scaling_that_makes_no_sense_is_refused() {
+    let world = world();
+    let mut two = small_job("two");
+    two.groups.push(Group { name: "other".into(), ..two.groups[0].clone() });
+    let each = Job { job_type: JobType::System, ..small_job("each") };
+    world.apply(vec![register(two, EvalId(1)), register(each, EvalId(2))]);
+    let router = api(&world);
+    let mut shown = String::new();
+    for (id, body) in [
+        ("web", json!({ "Count": -1 })),
+        ("web", json!({ "Count": 50_001 })),
+        ("web", json!({ "Count": "many" })),
+        ("web", json!({ "Count": 1, "Error": true })),
+        ("web", json!({ "Count": 1, "Target": { "Group": "nope" } })),
+        ("two", json!({ "Count": 1 })),
+        ("each", json!({ "Count": 1 })),
+        ("nope", json!({ "Count": 1 })),
+        ("web", json!({ "Message": "x".repeat(5000) })),
+    ] {
+        let answer = scale(&router, id, body).await;
+        shown += &format!("{id} -> {} {}\n", answer.status.as_u16(), answer.body);
+    }
+    expect![[r#"
+        web -> 400 Count: `-1` is not between 0 and 50000
+        web -> 400 Count: `50001` is not between 0 and 50000
+        web -> 400 decode the request's body: invalid type: string "many", expected i64 at line 1 column 15
+        web -> 400 Error tells of a scaling that was not done: leave Count out
+        web -> 400 Target.Group: the job has no group `nope`, its groups are app
+        two -> 400 Target.Group must name one of the job's groups: g, other
+        each -> 400 a system job runs on each node: it has no count
+        nope -> 404 job not found
+        web -> 400 Message has 5000 bytes, at most 4096 are kept
+    "#]]
+    .assert_eq(&shown);
+}

@@ -1,0 +1,39 @@
+//! How the cluster places.
+
+use expect_test::expect;
+
+use super::{
+    exchange::{answer, api},
+    world::world,
+};
+
+const PATH: &str = "/v1/operator/scheduler/configuration";
+
+#[tokio::test]
+async fn the_scheduler_is_configured() {
+    let router = api(&world());
+    let asked = r#"{"SchedulerAlgorithm":"spread","NodePools":{"gpu":{"SchedulerAlgorithm":"binpack"}}}"#;
+    let set = answer(&router, "PUT", PATH, asked).await;
+    expect![[r#""#]].assert_eq(&set.show());
+}
+
+#[tokio::test]
+async fn the_scheduler_says_how_it_is_configured() {
+    let router = api(&world());
+    expect![[r#""#]].assert_eq(&answer(&router, "GET", PATH, "").await.show());
+}
+
+#[tokio::test]
+async fn what_cannot_be_configured_is_refused() {
+    let router = api(&world());
+    for asked in [
+        r#"{"SchedulerAlgorithm":"random"}"#,
+        r#"{"NodePools":{"gpu":{"SchedulerAlgorithm":"worst"}}}"#,
+        r#"{"PauseEvalBroker":true}"#,
+    ] {
+        let refused = answer(&router, "PUT", PATH, asked).await;
+        assert_eq!(refused.status, 400, "{}", refused.body);
+    }
+    let changed = answer(&router, "PUT", &format!("{PATH}?cas=99"), "{}").await;
+    assert_eq!(changed.json()["Updated"], false);
+}

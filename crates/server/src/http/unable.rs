@@ -1,0 +1,45 @@
+//! What clients ask of the agent on a node and no agent can answer yet. They are told so, instead of being shown values
+//! that nobody has measured.
+
+use hyper::StatusCode;
+
+use super::{
+    call::{Call, Reply},
+    failure::Failure,
+};
+
+/// `GET /v1/client/stats`
+pub(super) async fn stats(_: Call) -> Reply {
+    Err(unable("agents do not measure what their machines use yet"))
+}
+
+/// `GET /v1/client/allocation/:id/stats`
+pub(super) async fn allocation_stats(_: Call) -> Reply {
+    Err(unable("agents do not measure what tasks use yet"))
+}
+
+/// `PUT /v1/client/allocation/:id/restart`
+pub(super) async fn restart(_: Call) -> Reply {
+    Err(unable(
+        "agents cannot restart single tasks yet: stop the allocation, and another one takes its place",
+    ))
+}
+
+/// `PUT /v1/client/allocation/:id/signal`
+pub(super) async fn signal(_: Call) -> Reply {
+    Err(unable("agents cannot send signals to tasks yet"))
+}
+
+/// `GET /v1/client/allocation/:id/exec`
+pub(super) async fn exec(_: Call) -> Reply {
+    Err(unable("agents cannot run commands within tasks yet"))
+}
+
+/// `GET /v1/operator/snapshot`
+pub(super) async fn snapshot(_: Call) -> Reply {
+    Err(unable("the server cannot hand out its snapshots yet: stop it and copy its data directory"))
+}
+
+fn unable(reason: &str) -> Failure {
+    Failure::new(StatusCode::NOT_IMPLEMENTED, reason)
+}
