@@ -1,21 +1,30 @@
 # `make test` is all that a change must pass, `make demo` shows that it works.
 
 CARGO ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+BERTH := $(TARGET)/release/berth
 
-.PHONY: build test demo bench fmt lint unit clients deny
+.PHONY: build test demo lab bench fmt lint unit clients deny
 
 build:
 	$(CARGO) build --release --locked -p berth-cli
 
 test:
 	scripts/setup
-	$(MAKE) fmt lint unit clients deny
+	$(MAKE) fmt lint unit clients deny lab
 
 demo:
 	scripts/demo
 
-bench:
+# Seconds each: they show that the experiments work, not how fast anything is.
+lab: build
+	$(BERTH) lab run density --scale small --out $(TARGET)/lab/density-small
+	$(BERTH) lab run updates --scale small --out $(TARGET)/lab/updates-small
+
+bench: build
 	$(CARGO) bench --locked -p berth-cli --bench slice
+	$(BERTH) lab run density --scale medium --out $(TARGET)/lab/density
+	$(BERTH) lab run updates --scale medium --out $(TARGET)/lab/updates
 
 fmt:
 	$(CARGO) fmt --all -- --check

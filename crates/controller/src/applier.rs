@@ -1,11 +1,14 @@
 //! The one place where plans become decisions: each is checked against the latest state and what is on its way into it.
 
-use std::collections::{HashMap, HashSet};
+mod parts;
+
+use std::collections::HashMap;
 
 use berth_model::{
     AllocId, Index, JobKey, NodeId,
     alloc::Placement,
-    command::{Command, EvalOutcome, NextEval, PlanRecord},
+    command::{Command, EvalOutcome, NextEval},
+    device::DevicesHeld,
     eval::EvalStatus,
     job::Job,
     quota::Usage,
@@ -13,14 +16,14 @@ use berth_model::{
     store::{JobRow, NodeRow, Store},
 };
 use berth_scheduler::{
-    Claim, Claims, Plan, Ticket,
+    Claim, Claimed, Claims, Plan, Ticket,
     fairness::{Headroom, Pledges},
 };
 
-/// Placements in one entry; an entry is at most 1 MiB, and a placement rarely needs more than 100 bytes.
-pub const PLACEMENTS_PER_ENTRY_MAX: usize = 6000;
-/// About what a placement needs in the log, ports and predecessors apart.
-const PLACEMENT_BYTES: usize = 64;
+use crate::devices::{are_free, left_by};
+
+pub use parts::PLACEMENTS_PER_ENTRY_MAX;
+use parts::parts;
 
 /// A plan after the check.
 #[derive(Debug)]
@@ -131,7 +134,7 @@ impl Applier {
     fn passing(&self, store: &Store, plan: &Plan) -> Passing {
         let mut passing = Passing::default();
         let Some(job) = store.job(&plan.job).map(JobRow::job) else { return passing };
-        let mut taken: HashMap<NodeId, (Resources, HashSet<u16>)> = HashMap::new();
+        let mut taken: HashMap<NodeId, Claimed> = HashMap::new();
         let mut promised: HashMap<AllocId, Resources> = HashMap::new();
         let mut tenant = Tenant::of(store, &plan.job, &self.on_the_way);
         for placement in &plan.placements {
@@ -151,31 +154,40 @@ impl Applier {
         store: &Store,
         job: &Job,
         placement: &Placement,
-        taken: &mut HashMap<NodeId, (Resources, HashSet<u16>)>,
+        taken: &mut HashMap<NodeId, Claimed>,
         promised: &mut HashMap<AllocId, Resources>,
     ) -> Option<Claim> {
         let (slot, row) = store.node(placement.node).filter(|(_, row)| row.is_ready())?;
         let group = job.groups.get(usize::from(placement.group))?;
-        let charge = charge_of(store, group.resources(), placement, promised);
-        let (claimed, claimed_ports) = self.on_the_way.of_node(row.id, store.index());
-        let (in_plan, ports_in_plan) = taken.entry(row.id).or_default();
-        if charge.exceeds(room(row, claimed.plus(*in_plan))).is_some() {
+        let detail = store.nodes().detail(slot)?;
+        let charge = charge_of(store, group.resources_on(&detail.node), placement, promised);
+        let claimed = self.on_the_way.of_node(row.id, store.index());
+        let in_plan = taken.entry(row.id).or_default();
+        if charge.exceeds(room(row, claimed.resources.plus(in_plan.resources))).is_some() {
             return None;
         }
-        let detail = store.nodes().detail(slot)?;
         let inherited = ports_of(store, &placement.after);
         let free = |port: &u16| {
             (detail.ports.binary_search(port).is_err() || inherited.contains(port))
-                && !claimed_ports.contains(port)
-                && !ports_in_plan.contains(port)
+                && !claimed.ports.contains(port)
+                && !in_plan.ports.contains(port)
                 && detail.node.reserved_ports.binary_search(port).is_err()
         };
         if !placement.ports.iter().all(free) {
             return None;
         }
-        *in_plan = in_plan.plus(charge);
-        ports_in_plan.extend(&placement.ports);
-        Some(Claim { node: row.id, resources: charge, ports: placement.ports.clone() })
+        let devices = DevicesHeld::of(&placement.devices, &placement.cores);
+        if !devices.is_empty() {
+            let mut held = DevicesHeld::clone(&detail.devices);
+            held.add(&claimed.devices);
+            held.add(&in_plan.devices);
+            held.remove(left_by(store, slot, &placement.after));
+            if !are_free(&detail.node, placement, &held) {
+                return None;
+            }
+        }
+        in_plan.add(charge, &placement.ports, &devices);
+        Some(Claim { node: row.id, resources: charge, ports: placement.ports.clone(), devices })
     }
 }
 
@@ -204,47 +216,4 @@ fn charge_of(
 fn ports_of(store: &Store, allocs: &[AllocId]) -> Vec<u16> {
     let extras = allocs.iter().filter_map(|id| store.allocs().extra(store.allocs().find(*id)?));
     extras.flat_map(|extra| extra.ports.iter().copied()).collect()
-}
-
-/// Cuts a plan into parts that fit an entry each. Ends come first, so that no part needs room that a later one frees.
-fn parts(plan: Plan, passing: Vec<Placement>, outcome: Option<EvalOutcome>) -> Vec<(Command, usize)> {
-    let record = |placements, stops, outcome| PlanRecord {
-        eval: plan.eval,
-        job: plan.job.clone(),
-        job_version: plan.job_version,
-        snapshot_index: plan.snapshot_index,
-        placements,
-        stops,
-        outcome,
-    };
-    let mut records = Vec::new();
-    for stops in plan.stops.chunks(PLACEMENTS_PER_ENTRY_MAX) {
-        records.push(record(Vec::new(), stops.to_vec(), None));
-    }
-    for placements in passing.chunks(PLACEMENTS_PER_ENTRY_MAX) {
-        match records.last_mut().filter(|r| {
-            r.placements.is_empty() && r.stops.len() + placements.len() < PLACEMENTS_PER_ENTRY_MAX
-        }) {
-            Some(last) => last.placements = placements.to_vec(),
-            None => records.push(record(placements.to_vec(), Vec::new(), None)),
-        }
-    }
-    if outcome.is_some() {
-        match records.last_mut() {
-            Some(last) => last.outcome = outcome,
-            None => records.push(record(Vec::new(), Vec::new(), outcome)),
-        }
-    }
-    records.into_iter().map(sized).collect()
-}
-
-fn sized(record: PlanRecord) -> (Command, usize) {
-    let failures = record.outcome.as_ref().map_or(0, |o| 512 * o.failures.len() + 128);
-    let extra: usize = record
-        .placements
-        .iter()
-        .map(|p| 3 * p.ports.len() + 17 * p.after.len() + 9 * p.reschedules.len() + 20)
-        .sum();
-    let bytes = 128 + failures + extra + PLACEMENT_BYTES * record.placements.len() + 24 * record.stops.len();
-    (Command::CommitPlan(Box::new(record)), bytes)
 }

@@ -8,6 +8,7 @@ mod applier;
 mod blocked;
 mod collect;
 mod controller;
+mod devices;
 mod eval_queue;
 mod event;
 mod fair_queue;

@@ -1,5 +1,8 @@
 //! The controller with a shell of a few lines: a log that applies at once or late, a planner, and agents made of numbers.
 
+#[path = "flow/tenants.rs"]
+mod tenants;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_controller::{

@@ -1,15 +1,46 @@
 //! Jobs in HCL: text to syntax, syntax to values, values to a job.
 
+mod dynamic;
 mod evaluate;
+mod expression;
+mod fault;
+mod functions;
+mod locals;
+mod operators;
+mod references;
+mod scope;
+mod template;
+mod types;
+mod value;
+mod variables;
 
-use crate::{Inputs, Parsed, decode, diagnostic::Diagnostics, report::Report, syntax};
+use crate::{
+    Inputs, Parsed, decode,
+    diagnostic::Diagnostics,
+    report::Report,
+    syntax::{self, Item},
+};
 
-pub(crate) fn parse(source: &str, file: &str, _: &Inputs) -> Result<Parsed, Diagnostics> {
+use evaluate::Evaluator;
+use scope::{Frame, Scope};
+
+/// Blocks beside the job that only help to write it.
+const HELPERS: &[&str] = &["variable", "variables", "locals"];
+
+pub(crate) fn parse(source: &str, file: &str, inputs: &Inputs) -> Result<Parsed, Diagnostics> {
     let report = Report::new(file, source);
-    let items = syntax::parse(source, &report);
+    let (helpers, rest): (Vec<Item<'_>>, Vec<Item<'_>>) =
+        syntax::parse(source, &report).into_iter().partition(|item| HELPERS.contains(&&*item.key.text));
     // What follows broken syntax is guesswork; looking for its meaning would only add noise.
     let report = report.checked()?;
-    let entries = evaluate::entries(items, &report);
-    let job = decode::hcl(&entries, &report);
+    let entries = {
+        let evaluator = Evaluator::new(&report, inputs.base_dir.as_deref());
+        let variables = variables::values(&evaluator, &helpers, inputs)?;
+        let var = Frame::new("var", variables, Scope::default());
+        let local = Frame::new("local", locals::values(&evaluator, &helpers, var.scope()), var.scope());
+        // Without its variables a job makes no sense.
+        report.is_sound().then(|| evaluator.body(&rest, local.scope()))
+    };
+    let job = entries.as_ref().and_then(|entries| decode::hcl(entries, &report));
     report.finish(job).map(Parsed::from)
 }

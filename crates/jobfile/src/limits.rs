@@ -4,6 +4,14 @@
 pub const SOURCE_BYTES_MAX: usize = 4 << 20;
 /// Blocks, lists, objects, brackets and templates that may stand inside one another.
 pub const DEPTH_MAX: usize = 64;
+/// `[*]` that may stand in one expression: each makes a list of lists.
+pub(crate) const SPLATS_MAX: usize = 8;
+/// Bytes that one value of an expression may take when it is written out, names and texts included.
+pub(crate) const VALUE_BYTES_MAX: u64 = 16 << 20;
+/// Bytes that the evaluation of one file may look at and make, all its expressions together.
+pub(crate) const EVALUATION_BYTES_MAX: u64 = 64 << 20;
+/// Variables and locals of one file.
+pub(crate) const VARIABLES_MAX: usize = 10_000;
 /// Lists and objects that may stand inside one another in a free-form setting. Less than [`DEPTH_MAX`], so that what
 /// one syntax accepts still fits below the job, group and task levels of the other.
 pub(crate) const SETTING_DEPTH_MAX: usize = 32;

@@ -95,14 +95,19 @@ impl<'s> Report<'s> {
         self.errors.borrow().len() >= DIAGNOSTICS_MAX
     }
 
+    /// Whether nothing was wrong so far.
+    pub fn is_sound(&self) -> bool {
+        self.errors.borrow().is_empty()
+    }
+
     /// Itself, if nothing was wrong so far; for steps that make no sense after a mistake.
     pub fn checked(self) -> Result<Self, Diagnostics> {
-        if self.errors.borrow().is_empty() { Ok(self) } else { Err(self.into_errors()) }
+        if self.is_sound() { Ok(self) } else { Err(self.into_errors()) }
     }
 
     /// What was read and the warnings about it, if it was read and nothing is wrong with it.
     pub fn finish<T>(self, read: Option<T>) -> Result<(T, Diagnostics), Diagnostics> {
-        if !self.errors.borrow().is_empty() {
+        if !self.is_sound() {
             return Err(self.into_errors());
         }
         let missing = || Diagnostic::of_file(self.file, "no job in this file");
@@ -110,7 +115,8 @@ impl<'s> Report<'s> {
         Ok((read, Diagnostics::new(self.warnings.into_inner(), 0)))
     }
 
-    fn into_errors(self) -> Diagnostics {
+    /// The mistakes.
+    pub fn into_errors(self) -> Diagnostics {
         Diagnostics::new(self.errors.into_inner(), self.omitted.get())
     }
 }

@@ -1,7 +1,7 @@
 //! Devices of a node, as GPUs: what a node has, what a task asks for, and what an allocation was given.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fmt,
 };
 
@@ -107,24 +107,23 @@ pub struct DeviceGrant {
     pub milli_each: u16,
 }
 
-/// What is held of a node's devices and cores.
+/// What is held of a node's devices and cores. Whoever takes over from another holds the same a second time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DevicesHeld {
     /// Thousandths, by the device's id; none is zero.
     pub milli: BTreeMap<String, u16>,
-    /// Ids.
-    pub cores: BTreeSet<u16>,
+    /// How many hold each core, by its id; none is zero.
+    pub cores: BTreeMap<u16, u16>,
 }
 
 impl DevicesHeld {
     /// What these grants and cores are.
     pub fn of(grants: &[DeviceGrant], cores: &[u16]) -> Self {
-        let mut held = Self { milli: BTreeMap::new(), cores: cores.iter().copied().collect() };
+        let mut held = Self::default();
         for grant in grants {
-            for id in &grant.instances {
-                *held.milli.entry(id.clone()).or_default() += grant.milli_each;
-            }
+            grant.instances.iter().for_each(|id| add(&mut held.milli, id, grant.milli_each));
         }
+        cores.iter().for_each(|core| add(&mut held.cores, core, 1));
         held
     }
 
@@ -140,29 +139,34 @@ impl DevicesHeld {
 
     /// Adds what is held besides.
     pub fn add(&mut self, other: &Self) {
-        for (id, milli) in &other.milli {
-            let sum = self.milli.entry(id.clone()).or_default();
-            *sum = sum.saturating_add(*milli);
-        }
-        self.cores.extend(&other.cores);
+        other.milli.iter().for_each(|(id, milli)| add(&mut self.milli, id, *milli));
+        other.cores.iter().for_each(|(core, times)| add(&mut self.cores, core, *times));
     }
 
-    /// Takes out of both what both have, and returns it.
-    pub fn take_common(&mut self, other: &mut Self) -> Self {
-        let mut common = Self::default();
-        for (id, milli) in &mut self.milli {
-            let Some(others) = other.milli.get_mut(id) else { continue };
-            let part = (*milli).min(*others);
-            (*milli, *others) = (*milli - part, *others - part);
-            common.milli.insert(id.clone(), part);
-        }
-        common.cores = self.cores.intersection(&other.cores).copied().collect();
-        for held in [self, other] {
-            held.milli.retain(|_, milli| *milli > 0);
-            held.cores.retain(|core| !common.cores.contains(core));
-        }
-        common
+    /// Takes out what the other holds, as far as it is there.
+    pub fn remove(&mut self, mut other: Self) {
+        self.take_common(&mut other);
     }
+
+    /// Takes out of both what both have.
+    pub fn take_common(&mut self, other: &mut Self) {
+        take_common(&mut self.milli, &mut other.milli);
+        take_common(&mut self.cores, &mut other.cores);
+    }
+}
+
+fn add<K: Ord + Clone>(held: &mut BTreeMap<K, u16>, key: &K, amount: u16) {
+    let sum = held.entry(key.clone()).or_default();
+    *sum = sum.saturating_add(amount);
+}
+
+fn take_common<K: Ord>(one: &mut BTreeMap<K, u16>, other: &mut BTreeMap<K, u16>) {
+    for (key, amount) in &mut *one {
+        let Some(others) = other.get_mut(key) else { continue };
+        let common = (*amount).min(*others);
+        (*amount, *others) = (*amount - common, *others - common);
+    }
+    [one, other].into_iter().for_each(|held| held.retain(|_, amount| *amount > 0));
 }
 
 #[cfg(test)]
@@ -190,8 +194,7 @@ mod tests {
         };
         let mut one = DevicesHeld::of(&[grant("g0", 400), grant("g0", 200), grant("g1", 1000)], &[1, 2]);
         let mut other = DevicesHeld::of(&[grant("g0", 500), grant("g2", 1000)], &[2, 3]);
-        let common = one.take_common(&mut other);
-        assert_eq!(common, DevicesHeld::of(&[grant("g0", 500)], &[2]));
+        one.take_common(&mut other);
         assert_eq!(one, DevicesHeld::of(&[grant("g0", 100), grant("g1", 1000)], &[1]));
         assert_eq!(other, DevicesHeld::of(&[grant("g2", 1000)], &[3]));
     }

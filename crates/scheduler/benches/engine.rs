@@ -40,6 +40,8 @@ struct Cluster {
     index: u64,
     jobs: VecDeque<(JobKey, Vec<AllocId>)>,
     made: u32,
+    /// Placements for which nothing has ended yet.
+    owed: usize,
 }
 
 impl Cluster {
@@ -51,6 +53,7 @@ impl Cluster {
             index: 0,
             jobs: VecDeque::new(),
             made: 0,
+            owed: 0,
         };
         let register =
             |at| Command::RegisterNode(Box::new(node(at, if at < FEW { "few" } else { "default" })));
@@ -117,11 +120,12 @@ impl Cluster {
         took
     }
 
-    /// Ends and forgets the oldest jobs that hold this many allocations.
-    fn make_room(&mut self, mut count: usize) {
-        while count > 0 {
-            let (key, allocs) = self.jobs.pop_front().expect("the cluster is more than half full");
-            count = count.saturating_sub(allocs.len());
+    /// Ends and forgets the oldest jobs, as soon as what was placed since is worth one.
+    fn make_room(&mut self, placed: usize) {
+        self.owed += placed;
+        while self.jobs.front().is_some_and(|(_, allocs)| allocs.len() <= self.owed) {
+            let (key, allocs) = self.jobs.pop_front().expect("it was just looked at");
+            self.owed -= allocs.len();
             self.end(key, allocs);
         }
     }

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use berth_model::{Index, NodeId, quota::Usage, resources::Resources};
+use berth_model::{Index, NodeId, device::DevicesHeld, quota::Usage, resources::Resources};
 
 use crate::fairness::Pledges;
 
@@ -22,6 +22,28 @@ pub struct Claim {
     pub resources: Resources,
     /// The ports it adds.
     pub ports: Vec<u16>,
+    /// The devices and cores it holds, also those that it takes over.
+    pub devices: DevicesHeld,
+}
+
+/// What is claimed of one node.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Claimed {
+    /// Room.
+    pub resources: Resources,
+    /// Ports.
+    pub ports: Vec<u16>,
+    /// Devices and cores.
+    pub devices: DevicesHeld,
+}
+
+impl Claimed {
+    /// Adds what one more placement takes.
+    pub fn add(&mut self, resources: Resources, ports: &[u16], devices: &DevicesHeld) {
+        self.resources = self.resources.plus(resources);
+        self.ports.extend_from_slice(ports);
+        self.devices.add(devices);
+    }
 }
 
 /// Changes that a planner can be behind before it must look at every node again.
@@ -32,7 +54,7 @@ const CHANGES_MAX: usize = 1 << 16;
 pub struct Claims {
     tickets: BTreeMap<Ticket, Open>,
     /// At most one for each ticket.
-    by_node: HashMap<NodeId, Vec<(Ticket, Resources, Vec<u16>)>>,
+    by_node: HashMap<NodeId, Vec<(Ticket, Claimed)>>,
     next: u64,
     /// The nodes of which claims were added or given back, the latest [`CHANGES_MAX`] of them.
     changes: VecDeque<NodeId>,
@@ -54,16 +76,13 @@ impl Claims {
         self.next += 1;
         let ticket = Ticket(self.next);
         let mut nodes = Vec::new();
-        for Claim { node, resources, ports } in claims {
+        for Claim { node, resources, ports, devices } in claims {
             let of_node = self.by_node.entry(node).or_default();
             // Best fit puts many placements of a plan on one node: they are one claim there.
             match of_node.last_mut().filter(|(of, ..)| *of == ticket) {
-                Some((_, sum, all)) => {
-                    *sum = sum.plus(resources);
-                    all.extend(ports);
-                }
+                Some((_, claimed)) => claimed.add(resources, &ports, &devices),
                 None => {
-                    of_node.push((ticket, resources, ports));
+                    of_node.push((ticket, Claimed { resources, ports, devices }));
                     nodes.push(node);
                     self.note_change(node);
                 }
@@ -108,7 +127,7 @@ impl Claims {
         let Some(open) = self.tickets.remove(&ticket) else { return Vec::new() };
         for node in &open.nodes {
             if let Some(claims) = self.by_node.get_mut(node) {
-                claims.retain(|(of, _, _)| *of != ticket);
+                claims.retain(|(of, _)| *of != ticket);
                 if claims.is_empty() {
                     self.by_node.remove(node);
                 }
@@ -131,12 +150,11 @@ impl Claims {
     }
 
     /// What is claimed of a node and not shown by a state at `index`.
-    pub fn of_node(&self, node: NodeId, index: Index) -> (Resources, Vec<u16>) {
-        let mut sum = (Resources::ZERO, Vec::new());
-        for (ticket, resources, ports) in self.by_node.get(&node).into_iter().flatten() {
+    pub fn of_node(&self, node: NodeId, index: Index) -> Claimed {
+        let mut sum = Claimed::default();
+        for (ticket, claimed) in self.by_node.get(&node).into_iter().flatten() {
             if self.tickets.get(ticket).and_then(|open| open.index).is_none_or(|i| i > index) {
-                sum.0 = sum.0.plus(*resources);
-                sum.1.extend_from_slice(ports);
+                sum.add(claimed.resources, &claimed.ports, &claimed.devices);
             }
         }
         sum
@@ -173,14 +191,14 @@ mod tests {
     use super::*;
 
     fn claim(node: u128, cpu_mhz: u32) -> Claim {
-        Claim { node: NodeId(node), resources: Resources { cpu_mhz, ..Resources::ZERO }, ports: vec![80] }
+        Claim { node: NodeId(node), resources: Resources { cpu_mhz, ..Resources::ZERO }, ports: vec![80], devices: DevicesHeld::default() }
     }
 
     #[test]
     fn a_claim_counts_until_the_state_shows_it() {
         let mut claims = Claims::default();
         let ticket = claims.add([claim(1, 100), claim(2, 50)]);
-        let cpu = |claims: &Claims, index| claims.of_node(NodeId(1), Index(index)).0.cpu_mhz;
+        let cpu = |claims: &Claims, index| claims.of_node(NodeId(1), Index(index)).resources.cpu_mhz;
         assert_eq!(cpu(&claims, 99), 100);
         claims.proposed(ticket, Index(10));
         assert_eq!((cpu(&claims, 9), cpu(&claims, 10)), (100, 0));
@@ -195,8 +213,8 @@ mod tests {
         let mut claims = Claims::default();
         let ticket = claims.add([claim(1, 100), claim(2, 50), claim(1, 30)]);
         assert_eq!(claims.changes_end(), 2);
-        let (resources, ports) = claims.of_node(NodeId(1), Index(0));
-        assert_eq!((resources.cpu_mhz, ports), (130, vec![80, 80]));
+        let claimed = claims.of_node(NodeId(1), Index(0));
+        assert_eq!((claimed.resources.cpu_mhz, claimed.ports), (130, vec![80, 80]));
         assert_eq!(claims.remove(ticket), [NodeId(1), NodeId(2)]);
     }
 
@@ -222,10 +240,8 @@ mod tests {
         let ticket = claims.add([claim(1, 100)]);
         let other = claims.add([claim(1, 7)]);
         assert_eq!(claims.remove(ticket), [NodeId(1)]);
-        assert_eq!(
-            claims.of_node(NodeId(1), Index(0)),
-            (Resources { cpu_mhz: 7, ..Resources::ZERO }, vec![80])
-        );
+        let claimed = claims.of_node(NodeId(1), Index(0));
+        assert_eq!((claimed.resources.cpu_mhz, claimed.ports), (7, vec![80]));
         claims.remove(other);
         assert_eq!(claims.nodes().count(), 0);
     }

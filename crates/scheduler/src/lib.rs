@@ -15,7 +15,7 @@ mod property;
 pub mod reconcile;
 pub mod scores;
 
-pub use claims::{Claim, Claims, Ticket};
-pub use plan::{Plan, PlannedNext};
+pub use claims::{Claim, Claimed, Claims, Ticket};
+pub use plan::{Plan, PlannedNext, plan_bytes};
 pub use planner::Planner;
 pub use property::{Property, resolve};

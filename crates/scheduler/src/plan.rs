@@ -46,6 +46,18 @@ pub struct PlannedNext {
     pub wait_until: Timestamp,
 }
 
+/// About how many bytes a plan needs in the log, rather more than less.
+pub fn plan_bytes(placements: &[Placement], stops: usize, failures: usize) -> usize {
+    let extra = |p: &Placement| {
+        let grants = p.devices.iter();
+        let devices: usize =
+            grants.map(|g| 12 + g.device.len() + g.instances.iter().map(|id| 2 + id.len()).sum::<usize>()).sum();
+        3 * p.ports.len() + 17 * p.after.len() + 9 * p.reschedules.len() + 3 * p.cores.len() + devices
+    };
+    let placed: usize = placements.iter().map(|placement| 84 + extra(placement)).sum();
+    256 + placed + 24 * stops + 512 * failures
+}
+
 impl Plan {
     /// Whether committing it would change nothing but the evaluation.
     pub fn is_noop(&self) -> bool {

@@ -1,10 +1,13 @@
 //! One planner: follows the state, and answers evaluations with plans.
 
+mod gang;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use berth_model::{
     AllocId, Timestamp,
     alloc::{Placement, Stop},
+    device::DevicesHeld,
     eval::{Eval, EvalStatus, Funnel, GroupFailure, Trigger},
     ids::IdSeed,
     job::Group,
@@ -15,6 +18,7 @@ use berth_model::{
 
 use crate::{
     claims::{Claim, Claims},
+    filters::DeviceWish,
     fairness::{Headroom, Pledges},
     place::{Ask, Columns, GroupPlacer, Placed, There, WishesCache},
     plan::{Plan, PlannedNext},
@@ -56,9 +60,13 @@ impl Planner {
         plan.all_at_once = row.job().all_at_once;
         let Changes { stops, missing, retry_at } = reconcile(store, row, now);
         plan.stops = stops;
+        // What waits or is replaced was learned from when it came.
+        if eval.trigger == Trigger::JobRegister {
+            self.learn(row, &missing);
+        }
         self.place_missing(store, row, missing, seed, &mut plan);
-        if plan.all_at_once && !plan.failures.is_empty() {
-            self.undo(store, &mut plan);
+        if plan.all_at_once {
+            self.place_all_or_nothing(store, &mut plan);
         }
         plan.next = next_evals(&plan, retry_at);
         plan
@@ -70,7 +78,17 @@ impl Planner {
             node: placement.node,
             resources: *charge,
             ports: placement.ports.clone(),
+            devices: DevicesHeld::of(&placement.devices, &placement.cores),
         })
+    }
+
+    fn learn(&mut self, row: &JobRow, missing: &[(u16, Missing)]) {
+        for (position, _) in missing {
+            let group = &row.job().groups[usize::from(*position)];
+            for ask in group.devices() {
+                self.columns.catalog_mut().learn(&DeviceWish::new(ask), group.resources());
+            }
+        }
     }
 
     fn place_missing(
@@ -130,30 +148,6 @@ impl Planner {
             plan.failures.extend(failure);
         }
     }
-
-    /// Not all fits, and all or nothing was asked for: gives back what was taken.
-    fn undo(&mut self, store: &Store, plan: &mut Plan) {
-        let mut placed: BTreeMap<u16, u32> = BTreeMap::new();
-        plan.placements.iter().for_each(|p| *placed.entry(p.group).or_default() += 1);
-        if let Some(row) = store.job(&plan.job) {
-            for (group, count) in placed {
-                let name = &row.job().groups[usize::from(group)].name;
-                match plan.failures.iter_mut().find(|f| f.group == *name) {
-                    Some(failure) => failure.count += count,
-                    None => {
-                        plan.failures.push(GroupFailure { group: name.clone(), count, ..Default::default() })
-                    }
-                }
-            }
-        }
-        for (placement, charge) in plan.placements.drain(..).zip(plan.charges.drain(..)) {
-            if let Some(slot) = store.nodes().find(placement.node) {
-                self.columns.give_back(slot, charge, &placement.ports);
-            }
-        }
-        plan.pledge = Usage::default();
-        plan.stops.clear();
-    }
 }
 
 /// What of an ask its namespace's quotas admit: all of it, or only a node where a predecessor leaves it enough room.
@@ -181,8 +175,8 @@ fn push(plan: &mut Plan, store: &Store, id: AllocId, group: u16, missing: Missin
         after: placed.after,
         previous: missing.previous,
         reschedules: missing.reschedules,
-        devices: Vec::new(),
-        cores: Vec::new(),
+        devices: placed.granted.devices,
+        cores: placed.granted.cores,
     });
 }
 

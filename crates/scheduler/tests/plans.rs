@@ -360,3 +360,37 @@ fn distinct_constraints_of_a_job_are_about_all_groups_and_those_of_a_group_about
         "#]],
     );
 }
+
+#[test]
+fn all_or_nothing_is_about_all_groups_and_keeps_what_runs() {
+    check(
+        "node a cpu=1000 mem=1000
+         job web all_at_once count=2 cpu=300 mem=300 | count=1 cpu=300 mem=300
+         plan web
+         job web all_at_once count=2 cpu=400 mem=400 | count=1 cpu=300 mem=300
+         plan web
+         node b cpu=1000 mem=1000
+         plan web",
+        expect![[r#"
+            plan web: place web[0]@a web[1]@a web.g2[0]@a
+            plan web: refuse 2 (1 considered; dc1 1; exhausted cpu 1) then blocked queued-allocs
+            plan web: stop web[0] JobUpdated web[1] JobUpdated place web[0]@a after web[0] after web[1] for web[0] web[1]@b for web[1]
+        "#]],
+    );
+}
+
+#[test]
+fn all_or_nothing_must_fit_one_entry_of_the_log() {
+    check(
+        "node a cpu=4000000 mem=4000000 disk=40000000
+         job web all_at_once count=13000 cpu=1 mem=10
+         plan web
+         job web all_at_once count=12000 cpu=1 mem=10
+         job next cpu=3999999
+         plan next",
+        expect![[r#"
+            plan web: refuse 13000 (1 considered; exhausted all_at_once: the plan needs 1067 KiB, an entry of the log holds 1023 KiB: ask for fewer allocations at once 1) then blocked queued-allocs
+            plan next: place next[0]@a
+        "#]],
+    );
+}

@@ -18,13 +18,19 @@ pub(crate) struct Names<'a> {
 impl Names<'_> {
     /// Replaces each `${name}`.
     ///
-    /// What looks like a shell's own variable and is none of the task's is left for the shell.
+    /// What looks like a shell's own variable and is none of the task's is left for the shell, and `$${` is how a job
+    /// writes `${` itself.
     ///
     /// # Errors
     /// When a name is unknown; the message says which.
     pub(crate) fn replace(&self, text: &str) -> Result<String, StartFailure> {
         let (mut out, mut rest) = (String::with_capacity(text.len()), text);
         while let Some(start) = rest.find("${") {
+            if let Some(before) = rest[..start].strip_suffix('$') {
+                out = out + before + "${";
+                rest = &rest[start + 2..];
+                continue;
+            }
             let Some(len) = rest[start..].find('}') else { break };
             let name = rest[start + 2..start + len].trim();
             out += &rest[..start];
@@ -111,6 +117,7 @@ mod tests {
         assert_eq!(good.as_deref(), Ok("id/n1/amd64:20000"));
         assert_eq!(replace("${env[\"NOMAD_PORT_http\"]} ${ open").as_deref(), Ok("20000 ${ open"));
         assert_eq!(replace("for ${i}").as_deref(), Ok("for ${i}"));
+        assert_eq!(replace("$${node.class} ${attr.arch}").as_deref(), Ok("${node.class} amd64"));
         for unknown in ["attr.none", "meta.x", "NOMAD_PORT_x", "env[\"X\"]", "nonsense.x"] {
             let refusal = names.replace(&format!("${{{unknown}}}")).expect_err("unknown");
             assert_eq!(refusal.message, format!("replace ${{{unknown}}}: there is no such name"));

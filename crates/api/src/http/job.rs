@@ -220,7 +220,7 @@ pub struct JobsParse {
     pub job_hcl: String,
     /// Fill in defaults; Berth always does.
     pub canonicalize: bool,
-    /// Values of variables; not supported yet.
+    /// Values of variables, as a file of variables has them.
     pub variables: String,
 }
 

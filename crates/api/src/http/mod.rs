@@ -42,8 +42,8 @@ pub use dispatch::{JobDispatch, JobDispatched, PeriodicForced};
 pub use eval::{Evaluation, EvaluationStub, PlacementMetric};
 pub use event::{Event, EventFrame};
 pub use job::{
-    ChildrenSummary, EvaluateOptions, GroupSummary, Job, JobDeregistered, JobEvaluate, JobRegister, JobRegistered,
-    JobStanding, JobStub, JobSummary, JobValidate, JobValidated, JobVersions, JobsParse,
+    ChildrenSummary, EvaluateOptions, GroupSummary, Job, JobDeregistered, JobEvaluate, JobRegister,
+    JobRegistered, JobStanding, JobStub, JobSummary, JobValidate, JobValidated, JobVersions, JobsParse,
 };
 pub use log::StreamFrame;
 pub use measure::{Counter, Gauge, Measurements, Sample};

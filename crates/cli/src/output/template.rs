@@ -119,9 +119,9 @@ mod tests {
             "{{ Id }}",
             &job,
             &expect![[r#"
-            error: the template makes no sense here: `Id` is undefined
-              help: there is no `Id`, only ID, Status
-        "#]],
+                error: the template makes no sense here: `Id` is undefined
+                  help: there is no `Id`; did you mean `ID`?
+            "#]],
         );
         check(
             "{{ zebra }}",

@@ -12,6 +12,7 @@ use std::{
 };
 
 use berth_api::http::Client;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Until something that must happen is given up; no measure of how fast it should be.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -29,9 +30,13 @@ pub struct Daemon {
 impl Daemon {
     /// Starts `berth` with these arguments; `told` gets what it tells on standard error.
     pub fn start(args: &[&str], told: &Path) -> Self {
+        Self::spawn(berth(args), told)
+    }
+
+    /// Starts a command; `told` gets what it tells on standard error.
+    pub fn spawn(mut command: Command, told: &Path) -> Self {
         let told_file =
             File::options().create(true).append(true).open(told).expect("a file for what it tells");
-        let mut command = berth(args);
         let child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -50,6 +55,12 @@ impl Daemon {
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// SIGTERM, and the wait for its end.
+    pub fn stop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        let _ = self.child.wait();
     }
 
     /// SIGKILL, and the wait for its end.

@@ -2,7 +2,7 @@
 //! `v1/jobs.put.json`. Of a list it knows no more than `prefix`.
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader, Write},
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
 };

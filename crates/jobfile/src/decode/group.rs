@@ -48,7 +48,7 @@ pub(super) fn group(body: &Body<'_>, job: &Inherited) -> Group {
         disconnect: body.optional("disconnect"),
         services: body.records("service"),
         volumes: volumes(body),
-        scaling: scaling.map(|scaling| horizontal(scaling)),
+        scaling: scaling.map(horizontal),
         max_run_duration: body.duration("max_run_duration"),
         kept: body.kept(&[
             "stop_after_client_disconnect",

@@ -1,101 +1,156 @@
-//! Expressions to values. So far only what needs no evaluation: variables, functions and operators have their place
-//! here, in [`Evaluator::value`].
+//! Bodies to entries: every expression becomes a value, every dynamic block the blocks that it stands for.
 
+use std::{borrow::Cow, cell::Cell, path::Path, rc::Rc};
+
+use super::{
+    dynamic,
+    fault::{Evaluated, Fault},
+    scope::Scope,
+    value::Value,
+};
 use crate::{
-    diagnostic::quoted,
+    limits::{DEPTH_MAX, EVALUATION_BYTES_MAX, VALUE_BYTES_MAX},
     report::Report,
     span::Span,
-    syntax::{Expression, Item, ItemKind, Kind, Part},
+    syntax::{Block, Expression, Item, ItemKind, Kind, Part},
     tree::{Entry, Form, Name, Node, Tree},
 };
 
-/// First words of references that are known when the file is read, not when the task starts.
-const EARLY: &[&str] = &["var", "local", "each", "path"];
+/// What a node counts beyond its text.
+const NODE_BYTES: u64 = 16;
 
-/// The values of a body.
-pub(super) fn entries(items: Vec<Item>, report: &Report<'_>) -> Vec<Entry<'static>> {
-    Evaluator { report }.body(items)
+/// Evaluates the expressions of one file.
+#[derive(Debug)]
+pub(super) struct Evaluator<'e> {
+    pub report: &'e Report<'e>,
+    /// Where the paths of file functions begin; none where there are no such functions.
+    pub base_dir: Option<&'e Path>,
+    /// What was looked at and made so far.
+    spent_bytes: Cell<u64>,
 }
 
-struct Evaluator<'r> {
-    report: &'r Report<'r>,
-}
-
-impl Evaluator<'_> {
-    fn body(&self, items: Vec<Item>) -> Vec<Entry<'static>> {
-        items.into_iter().map(|item| self.entry(item)).collect()
+impl<'e> Evaluator<'e> {
+    pub fn new(report: &'e Report<'e>, base_dir: Option<&'e Path>) -> Self {
+        Self { report, base_dir, spent_bytes: Cell::new(0) }
     }
 
-    fn entry(&self, Item { key, kind }: Item) -> Entry<'static> {
-        match kind {
-            ItemKind::Attribute(expression) => {
-                Entry { key, form: Form::Attribute, value: self.node(expression) }
+    /// Counts what was looked at or made; a source that makes much of little must end somewhere.
+    pub fn spend(&self, bytes: u64, span: Span) -> Evaluated<()> {
+        let spent = self.spent_bytes.get().saturating_add(bytes);
+        self.spent_bytes.set(spent);
+        if spent <= EVALUATION_BYTES_MAX {
+            return Ok(());
+        }
+        let limit = EVALUATION_BYTES_MAX >> 20;
+        let message = format!("the expressions of this file make and look at more than {limit} MiB");
+        Err(Fault::at(span, message).help("shorten its lists, or what is done for each item").limit())
+    }
+
+    /// The value, if it is within limits, and counted.
+    pub fn bounded(&self, value: Value, span: Span) -> Evaluated<Value> {
+        if value.bytes() > VALUE_BYTES_MAX {
+            let message = format!("this value takes more than {} MiB", VALUE_BYTES_MAX >> 20);
+            return Err(Fault::at(span, message).limit());
+        }
+        if value.depth() > DEPTH_MAX as u32 {
+            let message = format!("this value is nested more than {DEPTH_MAX} levels deep");
+            return Err(Fault::at(span, message).limit());
+        }
+        self.spend(value.bytes(), span)?;
+        Ok(value)
+    }
+
+    /// The entries of a body.
+    pub fn body<'s>(&self, items: &[Item<'s>], scope: Scope<'_>) -> Vec<Entry<'s>> {
+        let mut entries = Vec::with_capacity(items.len());
+        for Item { key, kind } in items {
+            match kind {
+                ItemKind::Attribute(expression) => {
+                    let value = self.node(expression, scope);
+                    entries.push(Entry { key: key.clone(), form: Form::Attribute, value });
+                }
+                ItemKind::Block(block) if key.text == "dynamic" => {
+                    dynamic::expand(self, block, scope, &mut entries);
+                }
+                ItemKind::Block(block) => entries.push(self.block(key.clone(), block, scope)),
             }
-            ItemKind::Block { labels, items, span } => {
-                let value = Node { span, tree: Tree::Object(self.body(items)) };
-                Entry { key, form: Form::Block { labels: labels.into() }, value }
+            if self.is_over() {
+                break;
             }
         }
+        entries
     }
 
-    fn node(&self, expression: Expression) -> Node<'static> {
+    fn block<'s>(&self, key: Name<'s>, block: &Block<'s>, scope: Scope<'_>) -> Entry<'s> {
+        let tree = Tree::Object(self.body(&block.items, scope));
+        let form = Form::Block { labels: block.labels.clone().into() };
+        Entry { key, form, value: Node { span: block.span, tree } }
+    }
+
+    /// Whether there is no point in going on, as the limit has been reported.
+    pub fn is_over(&self) -> bool {
+        self.spent_bytes.get() > EVALUATION_BYTES_MAX
+    }
+
+    /// The value of an attribute; null, and a mistake in the report, if it has none.
+    ///
+    /// Lists and objects that are written out keep the places of their parts, for messages about them.
+    pub fn node<'s>(&self, expression: &Expression<'s>, scope: Scope<'_>) -> Node<'s> {
         let span = expression.span;
-        Node { span, tree: self.value(expression) }
-    }
-
-    fn value(&self, Expression { span, kind }: Expression) -> Tree<'static> {
-        match kind {
-            Kind::Null => Tree::Null,
-            Kind::Bool(value) => Tree::Bool(value),
-            Kind::Int(value) => Tree::Int(value),
-            Kind::Float(value) => Tree::Float(value),
-            Kind::Template(parts) => {
-                Tree::Text(parts.into_iter().map(|part| self.text(part)).collect::<String>().into())
+        let tree = match &expression.kind {
+            Kind::List(items) => Tree::List(items.iter().map(|item| self.node(item, scope)).collect()),
+            Kind::Object(items) => {
+                Tree::Object(items.iter().map(|(key, value)| self.member(key, value, scope)).collect())
             }
-            Kind::List(items) => Tree::List(items.into_iter().map(|item| self.node(item)).collect()),
-            Kind::Object(items) => Tree::Object(items.into_iter().map(|item| self.member(item)).collect()),
-            Kind::Reference(root) => self.reference(span, &root),
-            Kind::Later(what) => {
-                self.report.error(span, format!("{what} is not supported yet"));
+            _ => self.tree(expression, scope).unwrap_or_else(|fault| {
+                fault.tell(self.report);
                 Tree::Null
-            }
-        }
+            }),
+        };
+        Node { span, tree }
     }
 
-    fn member(&self, (key, value): (Expression, Expression)) -> Entry<'static> {
-        let span = key.span;
-        let text = self.hole(key);
-        Entry { key: Name { text: text.into(), span }, form: Form::Attribute, value: self.node(value) }
+    fn tree<'s>(&self, expression: &Expression<'s>, scope: Scope<'_>) -> Evaluated<Tree<'s>> {
+        let span = expression.span;
+        self.spend(NODE_BYTES, span)?;
+        Ok(match &expression.kind {
+            Kind::Null => Tree::Null,
+            Kind::Bool(value) => Tree::Bool(*value),
+            Kind::Int(value) => Tree::Int(*value),
+            Kind::Float(value) => Tree::Float(*value),
+            Kind::Template(parts) => match parts.as_slice() {
+                [Part::Text(text)] => {
+                    self.spend(text.len() as u64, span)?;
+                    Tree::Text(text.clone())
+                }
+                _ => self.value(expression, scope)?.into_tree(span),
+            },
+            _ => self.value(expression, scope)?.into_tree(span),
+        })
     }
 
-    /// A piece of a string. What only the node or the agent knows stays as it is written.
-    fn text(&self, part: Part) -> String {
-        match part {
-            Part::Text(text) => text,
-            Part::Hole(Expression { kind: Kind::Reference(root), .. }, source) if !is_early(&root) => source,
-            Part::Hole(expression, _) => self.hole(expression),
-        }
+    fn member<'s>(&self, key: &Expression<'s>, value: &Expression<'s>, scope: Scope<'_>) -> Entry<'s> {
+        let text = match &key.kind {
+            Kind::Template(parts) if matches!(parts.as_slice(), [Part::Text(_)]) => match parts.first() {
+                Some(Part::Text(text)) => text.clone(),
+                _ => Cow::default(),
+            },
+            _ => match self.key(key, scope) {
+                Ok(text) => Cow::Owned(text.to_string()),
+                Err(fault) => {
+                    fault.tell(self.report);
+                    Cow::default()
+                }
+            },
+        };
+        let key = Name { text, span: key.span };
+        Entry { key, form: Form::Attribute, value: self.node(value, scope) }
     }
 
-    fn hole(&self, expression: Expression) -> String {
-        if let Kind::Null | Kind::List(_) | Kind::Object(_) = expression.kind {
-            self.report
-                .error(expression.span, "only text, numbers and truth values can stand inside of a string");
-        }
-        self.value(expression).to_text().unwrap_or_default()
+    /// The key of an object's member.
+    pub fn key(&self, key: &Expression<'_>, scope: Scope<'_>) -> Evaluated<Rc<str>> {
+        let value = self.value(key, scope)?;
+        let text = value.to_text().map(|text| Rc::from(&*text));
+        text.ok_or_else(|| Fault::at(key.span, format!("a key must be text, found {}", value.kind())))
     }
-
-    fn reference(&self, span: Span, root: &str) -> Tree<'static> {
-        if is_early(root) {
-            self.report.error(span, format!("the reference to `{root}` is not supported yet"));
-        } else {
-            let message = format!("the reference to {} stands outside of a string", quoted(root));
-            self.report.error_with_help(span, message, "for text, and for `${...}`, write quotes around it");
-        }
-        Tree::Null
-    }
-}
-
-fn is_early(root: &str) -> bool {
-    EARLY.contains(&root)
 }

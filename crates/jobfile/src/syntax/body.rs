@@ -1,14 +1,14 @@
 //! Bodies: attributes and blocks, line by line.
 
 use super::{
-    Item, ItemKind,
+    Block, Item, ItemKind,
     cursor::{Cursor, Fault, Parsed},
 };
 use crate::{span::Span, tree::Name};
 
-impl Cursor<'_> {
+impl<'s> Cursor<'s, '_> {
     /// A whole file.
-    pub fn file(mut self) -> Vec<Item> {
+    pub fn file(mut self) -> Vec<Item<'s>> {
         self.items(None).unwrap_or_else(|fault| {
             self.note(fault);
             Vec::new()
@@ -17,7 +17,7 @@ impl Cursor<'_> {
 
     /// Items up to the end of the file, or the brace that closes the block `opened` there. After a mistake it goes on
     /// with the next item.
-    fn items(&mut self, opened: Option<Span>) -> Parsed<Vec<Item>> {
+    fn items(&mut self, opened: Option<Span>) -> Parsed<Vec<Item<'s>>> {
         let mut items = Vec::new();
         loop {
             self.with_newlines(true, Self::skip_space)?;
@@ -39,14 +39,10 @@ impl Cursor<'_> {
         }
     }
 
-    fn note(&self, fault: Fault) {
-        self.report.note(fault.span.into(), fault.message, fault.help);
-    }
-
     /// `key = value` or `key "label" { ... }`, up to the end of its line.
-    fn item(&mut self) -> Parsed<Item> {
+    fn item(&mut self) -> Parsed<Item<'s>> {
         let start = self.at;
-        let text = self.word().to_owned();
+        let text = self.word();
         if text.is_empty() {
             return Err(self.unexpected("the name of an attribute or block"));
         }
@@ -60,12 +56,12 @@ impl Cursor<'_> {
         Ok(Item { key, kind })
     }
 
-    fn attribute(&mut self) -> Parsed<ItemKind> {
+    fn attribute(&mut self) -> Parsed<ItemKind<'s>> {
         self.at += 1;
         self.with_newlines(false, Self::expression).map(ItemKind::Attribute)
     }
 
-    fn block(&mut self, key: &Name<'_>) -> Parsed<ItemKind> {
+    fn block(&mut self, key: &Name<'_>) -> Parsed<ItemKind<'s>> {
         let start = self.at;
         let labels = self.labels()?;
         if !self.looking_at("{") {
@@ -82,22 +78,22 @@ impl Cursor<'_> {
             c.items(Some(opened))
         })?;
         self.at += 1;
-        Ok(ItemKind::Block { labels, items, span: self.span_from(start) })
+        Ok(ItemKind::Block(Block { labels, items, span: self.span_from(start) }))
     }
 
-    fn labels(&mut self) -> Parsed<Vec<Name<'static>>> {
+    fn labels(&mut self) -> Parsed<Vec<Name<'s>>> {
         let mut labels = Vec::new();
         loop {
             self.skip_space()?;
             let start = self.at;
             let text = match self.peek() {
                 Some('"') => self.plain_string("a label")?,
-                _ => self.word().to_owned(),
+                _ => self.word().into(),
             };
             if self.at == start {
                 return Ok(labels);
             }
-            labels.push(Name { text: text.into(), span: self.span_from(start) });
+            labels.push(Name { text, span: self.span_from(start) });
         }
     }
 

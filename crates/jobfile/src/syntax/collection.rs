@@ -1,13 +1,16 @@
 //! Lists and objects, and the `for` expressions that look like them.
 
-use super::{
-    Expression, Kind, Part,
-    cursor::{Cursor, Parsed},
-};
+use std::borrow::Cow;
 
-impl Cursor<'_> {
+use super::{
+    Expression, For, ForHead, Kind, Part,
+    cursor::{Cursor, Fault, Parsed},
+};
+use crate::span::Span;
+
+impl<'s> Cursor<'s, '_> {
     /// `[a, b]`, over several lines if need be.
-    pub fn list(&mut self) -> Parsed<Kind> {
+    pub fn list(&mut self) -> Parsed<Kind<'s>> {
         self.nested(|c| {
             c.with_newlines(true, |c| {
                 c.eat("[");
@@ -16,7 +19,7 @@ impl Cursor<'_> {
         })
     }
 
-    fn list_items(&mut self) -> Parsed<Vec<Expression>> {
+    fn list_items(&mut self) -> Parsed<Vec<Expression<'s>>> {
         let mut items = Vec::new();
         loop {
             self.skip_space()?;
@@ -32,7 +35,7 @@ impl Cursor<'_> {
     }
 
     /// `{ a = b, c = d }`, with commas or line ends between its items.
-    pub fn object(&mut self) -> Parsed<Kind> {
+    pub fn object(&mut self) -> Parsed<Kind<'s>> {
         self.nested(|c| {
             c.eat("{");
             if c.with_newlines(true, Self::at_for)? {
@@ -52,7 +55,7 @@ impl Cursor<'_> {
         })
     }
 
-    fn object_item(&mut self) -> Parsed<(Expression, Expression)> {
+    fn object_item(&mut self) -> Parsed<(Expression<'s>, Expression<'s>)> {
         let key = self.object_key()?;
         self.skip_space()?;
         if !self.eat("=") && !self.eat(":") {
@@ -64,23 +67,16 @@ impl Cursor<'_> {
     }
 
     /// A bare word as a key stands for itself; anything else is an expression.
-    fn object_key(&mut self) -> Parsed<Expression> {
+    fn object_key(&mut self) -> Parsed<Expression<'s>> {
         let start = self.at;
-        let word = self.word().to_owned();
+        let word = self.word();
         self.skip_space()?;
         if !word.is_empty() && (self.looking_at("=") || self.looking_at(":")) {
-            let kind = Kind::Template(vec![Part::Text(word)]);
-            return Ok(Expression {
-                span: crate::span::Span::new(start, start + self.word_end(start)),
-                kind,
-            });
+            let kind = Kind::Template(vec![Part::Text(Cow::Borrowed(word))]);
+            return Ok(Expression { span: Span::new(start, start + word.len()), kind });
         }
         self.at = start;
         self.expression()
-    }
-
-    fn word_end(&self, start: usize) -> usize {
-        self.source[start..self.at].trim_end().len()
     }
 
     /// Whether the word `for` comes next, as a word of its own.
@@ -94,38 +90,51 @@ impl Cursor<'_> {
     }
 
     /// `for k, v in values : k => v if condition`, and what closes it.
-    fn for_expression(&mut self, close: &str) -> Parsed<Kind> {
-        self.for_head()?;
+    fn for_expression(&mut self, close: &str) -> Parsed<Kind<'s>> {
+        let start = self.at;
+        let head = self.for_head()?;
         self.expect(":", "in a `for` expression")?;
-        self.expression()?;
+        let first = self.expression()?;
         self.skip_space()?;
+        let (mut key, mut value, mut grouped) = (None, first, false);
         if self.eat("=>") {
-            self.expression()?;
+            key = Some(std::mem::replace(&mut value, self.expression()?));
             self.skip_space()?;
-            self.eat("...");
+            grouped = self.eat("...");
             self.skip_space()?;
         }
-        if self.eat("if") {
-            self.expression()?;
+        if key.is_some() != (close == "}") {
+            let message = if close == "}" {
+                "a `for` expression in braces needs a key: `key => value`"
+            } else {
+                "a `for` expression in brackets makes a list: it has no key"
+            };
+            return Err(Fault::at(self.span_from(start), message));
         }
+        let condition = if self.eat("if") { Some(self.expression()?) } else { None };
         self.expect(close, "after a `for` expression")?;
-        Ok(Kind::Later("a `for` expression".to_owned()))
+        Ok(Kind::For(Box::new(For { head, key, value, grouped, condition })))
     }
 
     /// `for k, v in values`
-    pub fn for_head(&mut self) -> Parsed<()> {
+    pub fn for_head(&mut self) -> Parsed<ForHead<'s>> {
         self.expect("for", "here")?;
-        self.variable()?;
+        let first = self.variable()?;
         self.skip_space()?;
-        if self.eat(",") {
-            self.variable()?;
-        }
+        let second = if self.eat(",") { Some(self.variable()?) } else { None };
         self.expect("in", "in a `for` expression")?;
-        self.expression().map(drop)
+        let values = self.expression()?;
+        Ok(match second {
+            Some(value) => ForHead { key: Some(first), value, values },
+            None => ForHead { key: None, value: first, values },
+        })
     }
 
-    fn variable(&mut self) -> Parsed<()> {
+    fn variable(&mut self) -> Parsed<&'s str> {
         self.skip_space()?;
-        if self.word().is_empty() { Err(self.unexpected("the name of a variable")) } else { Ok(()) }
+        match self.word() {
+            "" => Err(self.unexpected("the name of a variable")),
+            word => Ok(word),
+        }
     }
 }

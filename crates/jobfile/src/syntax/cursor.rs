@@ -16,17 +16,17 @@ pub(super) type Parsed<T> = Result<T, Fault>;
 
 /// A position in a source.
 #[derive(Debug)]
-pub(super) struct Cursor<'s> {
+pub(super) struct Cursor<'s, 'r> {
     pub source: &'s str,
-    pub report: &'s Report<'s>,
+    pub report: &'r Report<'r>,
     pub at: usize,
     depth: usize,
     /// Whether a line end is mere space here, as it is between brackets.
     newline_is_space: bool,
 }
 
-impl<'s> Cursor<'s> {
-    pub fn new(source: &'s str, report: &'s Report<'s>) -> Self {
+impl<'s, 'r> Cursor<'s, 'r> {
+    pub fn new(source: &'s str, report: &'r Report<'r>) -> Self {
         Self { source, report, at: 0, depth: 0, newline_is_space: false }
     }
 
@@ -121,6 +121,11 @@ impl<'s> Cursor<'s> {
         let result = read(self);
         self.depth -= 1;
         result
+    }
+
+    /// Tells of a mistake.
+    pub fn note(&self, fault: Fault) {
+        self.report.note(fault.span.into(), fault.message, fault.help);
     }
 
     pub fn span_from(&self, start: usize) -> Span {

@@ -1,65 +1,89 @@
 //! Operators and conditions, around the terms of [`super::primary`].
 
 use super::{
-    Expression, Kind,
+    Chain, Expression, Kind, Operator, Unary,
     cursor::{Cursor, Parsed},
 };
 
-/// Operators between two terms, longer ones first. Precedence does not matter until they are evaluated.
-const OPERATORS: &[&str] = &["==", "!=", "<=", ">=", "&&", "||", "+", "-", "*", "/", "%", "<", ">"];
+/// Operators between two terms, longer ones first.
+const OPERATORS: &[(&str, Operator)] = &[
+    ("==", Operator::Equal),
+    ("!=", Operator::NotEqual),
+    ("<=", Operator::LessOrEqual),
+    (">=", Operator::GreaterOrEqual),
+    ("&&", Operator::And),
+    ("||", Operator::Or),
+    ("+", Operator::Plus),
+    ("-", Operator::Minus),
+    ("*", Operator::Times),
+    ("/", Operator::Divide),
+    ("%", Operator::Modulo),
+    ("<", Operator::Less),
+    (">", Operator::Greater),
+];
 
-impl Cursor<'_> {
+impl<'s> Cursor<'s, '_> {
+    /// An expression and nothing else.
+    pub fn only_expression(mut self) -> Option<Expression<'s>> {
+        let read = self.with_newlines(true, |c| {
+            let expression = c.expression()?;
+            c.skip_space()?;
+            if c.at_end() { Ok(expression) } else { Err(c.unexpected("the end of the value")) }
+        });
+        read.map_err(|fault| self.note(fault)).ok()
+    }
+
     /// An expression; steps over space before it.
-    pub fn expression(&mut self) -> Parsed<Expression> {
-        let first = self.operation()?;
+    pub fn expression(&mut self) -> Parsed<Expression<'s>> {
+        let first = self.chain()?;
         self.skip_space()?;
         if !self.eat("?") {
             return Ok(first);
         }
-        self.nested(|c| {
-            c.expression()?;
-            c.expect(":", "in a condition")?;
-            c.expression()
-        })?;
-        Ok(self.later(first.span.start as usize, "a condition (`? :`)"))
-    }
-
-    fn operation(&mut self) -> Parsed<Expression> {
-        let mut left = self.term()?;
-        while let Some(operator) = self.operator()? {
-            self.term()?;
-            left = self.later(left.span.start as usize, &format!("the operator `{operator}`"));
-        }
-        Ok(left)
-    }
-
-    fn operator(&mut self) -> Parsed<Option<&'static str>> {
-        self.skip_space()?;
-        // `=>` belongs to a `for` expression around this one.
-        Ok(OPERATORS.iter().copied().find(|operator| self.eat(operator)))
-    }
-
-    fn term(&mut self) -> Parsed<Expression> {
-        self.skip_space()?;
-        let start = self.at;
-        if self.eat("!") {
-            self.nested(Self::term)?;
-            return Ok(self.later(start, "the operator `!`"));
-        }
-        if !self.eat("-") {
-            return self.path();
-        }
-        let operand = self.nested(Self::term)?;
-        let kind = match operand.kind {
-            Kind::Int(value) => Kind::Int(-value),
-            Kind::Float(value) => Kind::Float(-value),
-            _ => return Ok(self.later(start, "the operator `-`")),
-        };
+        let (start, branches) = (first.span.start as usize, self.nested(Self::branches)?);
+        let kind = Kind::Condition(Box::new([first, branches.0, branches.1]));
         Ok(Expression { span: self.span_from(start), kind })
     }
 
-    /// What began at `start` and ends here cannot be evaluated yet.
-    pub fn later(&self, start: usize, what: &str) -> Expression {
-        Expression { span: self.span_from(start), kind: Kind::Later(what.to_owned()) }
+    fn branches(&mut self) -> Parsed<(Expression<'s>, Expression<'s>)> {
+        let yes = self.expression()?;
+        self.expect(":", "in a condition")?;
+        Ok((yes, self.expression()?))
+    }
+
+    fn chain(&mut self) -> Parsed<Expression<'s>> {
+        let first = self.term()?;
+        let mut rest = Vec::new();
+        while let Some(operator) = self.operator()? {
+            rest.push((operator, self.term()?));
+        }
+        let (Some((_, last)), start) = (rest.last(), first.span) else { return Ok(first) };
+        let span = start.to(last.span);
+        Ok(Expression { span, kind: Kind::Chain(Box::new(Chain { first, rest })) })
+    }
+
+    fn operator(&mut self) -> Parsed<Option<Operator>> {
+        self.skip_space()?;
+        // `=>` belongs to a `for` expression around this one.
+        Ok(OPERATORS.iter().find(|(word, _)| self.eat(word)).map(|(_, operator)| *operator))
+    }
+
+    fn term(&mut self) -> Parsed<Expression<'s>> {
+        self.skip_space()?;
+        let start = self.at;
+        let operator = if self.eat("!") {
+            Unary::Not
+        } else if self.eat("-") {
+            Unary::Negate
+        } else {
+            return self.path();
+        };
+        let operand = self.nested(Self::term)?;
+        let kind = match (operator, operand.kind) {
+            (Unary::Negate, Kind::Int(value)) => Kind::Int(-value),
+            (Unary::Negate, Kind::Float(value)) => Kind::Float(-value),
+            (_, kind) => Kind::Unary(operator, Box::new(Expression { kind, ..operand })),
+        };
+        Ok(Expression { span: self.span_from(start), kind })
     }
 }

@@ -1,14 +1,17 @@
 //! Heredocs: strings of many lines, from `<<END` to a line that says `END`.
 
+use std::borrow::Cow;
+
 use super::{
     Part,
     cursor::{Cursor, Fault, Parsed},
+    template::{Piece, PieceKind},
 };
 use crate::span::Span;
 
-impl Cursor<'_> {
+impl<'s> Cursor<'s, '_> {
     /// `<<END` or, without the indentation that all its lines share, `<<-END`.
-    pub fn heredoc(&mut self) -> Parsed<Vec<Part>> {
+    pub fn heredoc(&mut self) -> Parsed<Vec<Part<'s>>> {
         let start = self.at;
         self.at += 2;
         let indented = self.eat("-");
@@ -18,18 +21,18 @@ impl Cursor<'_> {
         if end.is_empty() || !self.eat("\n") {
             return Err(self.unexpected("a word and a new line after `<<`"));
         }
-        let (mut parts, mut text) = (Vec::new(), String::new());
+        let (mut pieces, mut text) = (Vec::new(), String::new());
         while !self.heredoc_ends(end) {
             if self.at_end() {
                 return Err(Fault::at(opened, format!("heredoc is never closed by a line `{end}`")).fatal());
             }
-            self.heredoc_line(&mut parts, &mut text)?;
+            self.heredoc_line(&mut pieces, &mut text)?;
         }
-        parts.push(Part::Text(text));
+        pieces.push(Piece::text(text));
         if indented {
-            dedent(&mut parts);
+            dedent(&mut pieces);
         }
-        Ok(parts)
+        self.template(pieces)
     }
 
     /// Steps over the closing word, if this line holds nothing else before it.
@@ -45,7 +48,7 @@ impl Cursor<'_> {
     }
 
     /// A line with its end; a hole in it may reach over further ones.
-    fn heredoc_line(&mut self, parts: &mut Vec<Part>, text: &mut String) -> Parsed<()> {
+    fn heredoc_line(&mut self, pieces: &mut Vec<Piece<'s>>, text: &mut String) -> Parsed<()> {
         loop {
             let rest = self.rest();
             let plain = rest.find(['$', '%', '\n']).unwrap_or(rest.len());
@@ -55,22 +58,22 @@ impl Cursor<'_> {
             if line_ends || self.at_end() {
                 return Ok(());
             }
-            self.marked(parts, text)?;
+            self.marked(pieces, text)?;
         }
     }
 }
 
 /// Takes from each line the indentation of the least indented one; blank lines do not count.
-fn dedent(parts: &mut [Part]) {
-    let count = parts.len();
-    let starts = parts.iter().enumerate().flat_map(|(i, part)| match part {
-        Part::Text(text) => line_starts(text, i == 0, i + 1 < count),
-        Part::Hole(..) => Vec::new(),
+fn dedent(pieces: &mut [Piece<'_>]) {
+    let count = pieces.len();
+    let starts = pieces.iter().enumerate().flat_map(|(i, piece)| match &piece.kind {
+        PieceKind::Text(text) => line_starts(text, i == 0, i + 1 < count),
+        _ => Vec::new(),
     });
     let shared = starts.min().unwrap_or(0);
-    for (i, part) in parts.iter_mut().enumerate() {
-        if let Part::Text(text) = part {
-            *text = without_indentation(text, i == 0, shared);
+    for (i, piece) in pieces.iter_mut().enumerate() {
+        if let PieceKind::Text(text) = &mut piece.kind {
+            *text = Cow::Owned(without_indentation(text, i == 0, shared));
         }
     }
 }

@@ -1,73 +1,91 @@
-//! The smallest expressions: literals, references and calls.
+//! The smallest expressions: literals, names and calls, and the way to parts of them.
 
 use super::{
-    Expression, Kind,
+    Call, Expression, Kind, Path, Step, StepKind,
     cursor::{Cursor, Fault, Parsed},
 };
+use crate::limits::SPLATS_MAX;
 
-impl Cursor<'_> {
-    /// A primary expression and the accesses behind it, as `.name`, `[0]` and `[*]`.
-    pub fn path(&mut self) -> Parsed<Expression> {
+impl<'s> Cursor<'s, '_> {
+    /// A primary expression and the steps behind it, as `.name`, `[0]` and `[*]`.
+    pub fn path(&mut self) -> Parsed<Expression<'s>> {
         let start = self.at;
-        let first = self.primary()?;
-        while self.access()? {}
-        Ok(match first.kind {
-            _ if self.at == first.span.end as usize => first,
-            kind @ Kind::Reference(_) => Expression { span: self.span_from(start), kind },
-            Kind::Later(what) => self.later(start, &what),
-            _ => self.later(start, "taking a part of a value"),
-        })
+        let base = self.primary()?;
+        let (mut steps, mut splats) = (Vec::new(), 0);
+        while let Some(step) = self.step()? {
+            splats += usize::from(matches!(step.kind, StepKind::Splat | StepKind::AttributeSplat));
+            if splats > SPLATS_MAX {
+                let message = format!("more than {SPLATS_MAX} `[*]` in one expression");
+                return Err(Fault::at(step.span, message));
+            }
+            steps.push(step);
+        }
+        if steps.is_empty() {
+            return Ok(base);
+        }
+        let kind = Kind::Path(Box::new(Path { base, steps }));
+        Ok(Expression { span: self.span_from(start), kind })
     }
 
-    fn access(&mut self) -> Parsed<bool> {
-        match self.rest().as_bytes() {
-            [b'.', b'*', ..] => self.at += 2,
+    fn step(&mut self) -> Parsed<Option<Step<'s>>> {
+        let start = self.at;
+        let kind = match self.rest().as_bytes() {
+            [b'.', b'.', ..] => return Ok(None),
+            [b'.', b'*', ..] => {
+                self.at += 2;
+                StepKind::AttributeSplat
+            }
             [b'.', b'0'..=b'9', ..] => {
                 self.at += 1;
+                let number = self.at;
                 self.digits();
+                let index = self.source[number..self.at].parse().unwrap_or(i64::MAX);
+                StepKind::Index(Expression { span: self.span_from(number), kind: Kind::Int(index) })
             }
             [b'.', ..] => {
                 self.at += 1;
-                if self.word().is_empty() {
-                    return Err(self.unexpected("a name after `.`"));
+                match self.word() {
+                    "" => return Err(self.unexpected("a name after `.`")),
+                    word => StepKind::Attribute(word),
                 }
             }
-            [b'[', b'*', b']', ..] => self.at += 3,
-            [b'[', ..] => self.bracketed("[", "]")?,
-            _ => return Ok(false),
-        }
-        Ok(true)
+            [b'[', b'*', b']', ..] => {
+                self.at += 3;
+                StepKind::Splat
+            }
+            [b'[', ..] => StepKind::Index(self.bracketed("[", "]")?),
+            _ => return Ok(None),
+        };
+        Ok(Some(Step { span: self.span_from(start), kind }))
     }
 
-    fn primary(&mut self) -> Parsed<Expression> {
+    fn primary(&mut self) -> Parsed<Expression<'s>> {
         let start = self.at;
         let kind = match self.rest().as_bytes() {
             [b'"', ..] => Kind::Template(self.quoted()?),
             [b'<', b'<', ..] => Kind::Template(self.heredoc()?),
             [b'[', ..] => self.list()?,
             [b'{', ..] => self.object()?,
-            [b'(', ..] => {
-                self.bracketed("(", ")")?;
-                Kind::Later("an expression in parentheses".to_owned())
-            }
+            [b'(', ..] => self.bracketed("(", ")")?.kind,
             [b'0'..=b'9', ..] => self.number()?,
             _ => self.named()?,
         };
         Ok(Expression { span: self.span_from(start), kind })
     }
 
-    fn bracketed(&mut self, open: &str, close: &str) -> Parsed<()> {
+    fn bracketed(&mut self, open: &str, close: &str) -> Parsed<Expression<'s>> {
         self.nested(|c| {
             c.with_newlines(true, |c| {
                 c.eat(open);
-                c.expression()?;
-                c.expect(close, "after the expression")
+                let inner = c.expression()?;
+                c.expect(close, "after the expression")?;
+                Ok(inner)
             })
         })
     }
 
-    /// A keyword, a reference or a call.
-    fn named(&mut self) -> Parsed<Kind> {
+    /// A keyword, a name or a call.
+    fn named(&mut self) -> Parsed<Kind<'s>> {
         let start = self.at;
         let word = self.word();
         if word.is_empty() {
@@ -78,29 +96,35 @@ impl Cursor<'_> {
         }
         if self.looking_at("(") {
             let name = &self.source[start..self.at];
-            self.arguments()?;
-            return Ok(Kind::Later(format!("the function {}", crate::diagnostic::quoted(name))));
+            let (arguments, expands) = self.arguments()?;
+            return Ok(Kind::Call(Box::new(Call { name, arguments, expands })));
         }
         Ok(match word {
             "null" => Kind::Null,
             "true" => Kind::Bool(true),
             "false" => Kind::Bool(false),
-            _ => Kind::Reference(word.to_owned()),
+            _ => Kind::Name(word),
         })
     }
 
-    fn arguments(&mut self) -> Parsed<()> {
+    fn arguments(&mut self) -> Parsed<(Vec<Expression<'s>>, bool)> {
         self.nested(|c| {
             c.with_newlines(true, |c| {
                 c.eat("(");
+                let mut arguments = Vec::new();
                 loop {
                     c.skip_space()?;
                     if c.eat(")") {
-                        return Ok(());
+                        return Ok((arguments, false));
                     }
-                    c.expression()?;
+                    arguments.push(c.expression()?);
                     c.skip_space()?;
-                    if !c.eat(",") && !c.eat("...") && !c.looking_at(")") {
+                    if c.eat("...") {
+                        c.eat(",");
+                        c.expect(")", "after `...`")?;
+                        return Ok((arguments, true));
+                    }
+                    if !c.eat(",") && !c.looking_at(")") {
                         return Err(c.unexpected("`,` or `)` after an argument"));
                     }
                 }
@@ -108,7 +132,7 @@ impl Cursor<'_> {
         })
     }
 
-    fn number(&mut self) -> Parsed<Kind> {
+    fn number(&mut self) -> Parsed<Kind<'s>> {
         let start = self.at;
         self.digits();
         if let [b'.', b'0'..=b'9', ..] = self.rest().as_bytes() {

@@ -1,17 +1,52 @@
-//! Quoted strings: text, escapes and `${...}`.
+//! Strings: text, escapes, `${...}` and `%{...}`.
+
+use std::{borrow::Cow, collections::VecDeque};
 
 use super::{
-    Kind, Part,
+    Expression, ForHead, Part,
     cursor::{Cursor, Fault, Parsed},
 };
 use crate::span::Span;
 
-impl Cursor<'_> {
+/// A piece of a string, before `%{ if }` and `%{ for }` have found their ends.
+#[derive(Debug)]
+pub(super) struct Piece<'s> {
+    pub kind: PieceKind<'s>,
+    span: Span,
+    /// `~` at its start: blanks before it go.
+    strips_before: bool,
+    /// `~` at its end: blanks behind it go, and the line's end.
+    strips_behind: bool,
+}
+
+/// What it is.
+#[derive(Debug)]
+pub(super) enum PieceKind<'s> {
+    Text(Cow<'s, str>),
+    Hole(Expression<'s>, Cow<'s, str>),
+    If(Expression<'s>),
+    Else,
+    EndIf,
+    For(ForHead<'s>),
+    EndFor,
+}
+
+impl<'s> Piece<'s> {
+    pub fn text(text: impl Into<Cow<'s, str>>) -> Self {
+        let kind = PieceKind::Text(text.into());
+        Self { kind, span: Span::default(), strips_before: false, strips_behind: false }
+    }
+}
+
+impl<'s> Cursor<'s, '_> {
     /// `"text ${hole}"`
-    pub fn quoted(&mut self) -> Parsed<Vec<Part>> {
+    pub fn quoted(&mut self) -> Parsed<Vec<Part<'s>>> {
+        if let Some(plain) = self.plain_quoted() {
+            return Ok(vec![Part::Text(Cow::Borrowed(plain))]);
+        }
         let opened = Span::new(self.at, self.at + 1);
         self.at += 1;
-        let (mut parts, mut text) = (Vec::new(), String::new());
+        let (mut pieces, mut text) = (Vec::new(), String::new());
         loop {
             let plain = self.rest().find(['"', '\\', '$', '%', '\n']).unwrap_or(self.rest().len());
             text.push_str(&self.rest()[..plain]);
@@ -20,16 +55,27 @@ impl Cursor<'_> {
                 Some('"') => break,
                 Some('\\') => text.push(self.escape()?),
                 None | Some('\n') => return Err(Fault::at(opened, "string is not closed on its line")),
-                Some(_) => self.marked(&mut parts, &mut text)?,
+                Some(_) => self.marked(&mut pieces, &mut text)?,
             }
         }
         self.at += 1;
-        parts.push(Part::Text(text));
-        Ok(parts)
+        pieces.push(Piece::text(text));
+        self.template(pieces)
+    }
+
+    /// A string in which every character means itself, as most are.
+    fn plain_quoted(&mut self) -> Option<&'s str> {
+        let inside = self.rest().get(1..)?;
+        let end = inside.find(['"', '\\', '$', '%', '\n'])?;
+        if inside.as_bytes()[end] != b'"' {
+            return None;
+        }
+        self.at += end + 2;
+        Some(&inside[..end])
     }
 
     /// A string without holes, as labels are.
-    pub fn plain_string(&mut self, what: &str) -> Parsed<String> {
+    pub fn plain_string(&mut self, what: &str) -> Parsed<Cow<'s, str>> {
         let start = self.at;
         match self.quoted()?.as_mut_slice() {
             [Part::Text(text)] => Ok(std::mem::take(text)),
@@ -38,15 +84,19 @@ impl Cursor<'_> {
     }
 
     /// What `$` or `%` begins: a hole, an escaped one, or itself.
-    pub fn marked(&mut self, parts: &mut Vec<Part>, text: &mut String) -> Parsed<()> {
+    pub fn marked(&mut self, pieces: &mut Vec<Piece<'s>>, text: &mut String) -> Parsed<()> {
         match self.rest().as_bytes() {
-            [b'$', b'$', b'{', ..] | [b'%', b'%', b'{', ..] => {
-                text.push_str(&self.rest()[1..3]);
+            [b'$', b'$', b'{', ..] => {
+                text.push_str(if self.escapes_for_agents() { "$${" } else { "${" });
+                self.at += 3;
+            }
+            [b'%', b'%', b'{', ..] => {
+                text.push_str("%{");
                 self.at += 3;
             }
             [b'$' | b'%', b'{', ..] => {
-                parts.push(Part::Text(std::mem::take(text)));
-                parts.push(self.hole()?);
+                pieces.push(Piece::text(std::mem::take(text)));
+                pieces.push(self.hole()?);
             }
             _ => {
                 text.push_str(&self.rest()[..1]);
@@ -56,44 +106,117 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    fn hole(&mut self) -> Parsed<Part> {
+    /// Whether the `$${` that stands here must reach the agent as it is: what it holds is not a shell's own variable,
+    /// which agents leave alone, and without the escape the agent would replace it.
+    fn escapes_for_agents(&self) -> bool {
+        let inside = &self.rest()[3..];
+        let name =
+            &inside[..inside.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(inside.len())];
+        name.is_empty() || name.starts_with("NOMAD_") || !inside[name.len()..].starts_with('}')
+    }
+
+    /// `${ ... }` or `%{ ... }`
+    fn hole(&mut self) -> Parsed<Piece<'s>> {
         let start = self.at;
-        let directive = self.looking_at("%");
+        let is_directive = self.looking_at("%");
         self.at += 2;
-        let strip = self.eat("~");
-        let inner = self.nested(|c| {
+        let strips_before = self.eat("~");
+        let inner_start = self.at;
+        let kind = self.nested(|c| {
             c.with_newlines(true, |c| {
-                let inner = if directive { c.directive()? } else { c.expression()? };
+                let kind = if is_directive {
+                    c.directive()?
+                } else {
+                    PieceKind::Hole(c.expression()?, Cow::Borrowed(""))
+                };
                 c.skip_space()?;
-                Ok(inner)
+                Ok(kind)
             })
         })?;
-        let strip = self.eat("~") || strip;
+        let inner = &self.source[inner_start..self.at];
+        let strips_behind = self.eat("~");
         self.expect("}", "after the expression in a string")?;
-        let inner = match inner.kind {
-            Kind::Later(what) => self.later(start, &what),
-            _ if strip => self.later(start, "a strip marker (`~`)"),
-            _ => inner,
+        let kind = match kind {
+            PieceKind::Hole(expression, _) if strips_before || strips_behind => {
+                PieceKind::Hole(expression, Cow::Owned(format!("${{{}}}", inner.trim())))
+            }
+            PieceKind::Hole(expression, _) => {
+                PieceKind::Hole(expression, Cow::Borrowed(&self.source[start..self.at]))
+            }
+            directive => directive,
         };
-        Ok(Part::Hole(inner, self.source[start..self.at].to_owned()))
+        Ok(Piece { kind, span: self.span_from(start), strips_before, strips_behind })
     }
 
     /// `if condition`, `else`, `endif`, `for v in values`, `endfor`
-    fn directive(&mut self) -> Parsed<super::Expression> {
+    fn directive(&mut self) -> Parsed<PieceKind<'s>> {
         self.skip_space()?;
         let start = self.at;
-        match self.word() {
-            "if" => drop(self.expression()?),
+        Ok(match self.word() {
+            "if" => PieceKind::If(self.expression()?),
+            "else" => PieceKind::Else,
+            "endif" => PieceKind::EndIf,
             "for" => {
                 self.at = start;
-                self.for_head()?;
+                PieceKind::For(self.for_head()?)
             }
-            "else" | "endif" | "endfor" => {}
+            "endfor" => PieceKind::EndFor,
             _ => {
                 return Err(Fault::at(self.span_from(start), "expected `if`, `for` or their end after `%{`"));
             }
+        })
+    }
+
+    /// The parts of a string whose pieces are known.
+    pub fn template(&mut self, mut pieces: Vec<Piece<'s>>) -> Parsed<Vec<Part<'s>>> {
+        strip(&mut pieces);
+        let mut pieces = VecDeque::from(pieces);
+        let (parts, end) = self.parts(&mut pieces)?;
+        match end {
+            None => Ok(parts),
+            Some(end) => Err(Fault::at(end.span, "this ends nothing: no `if` or `for` is open here")),
         }
-        Ok(self.later(start, "a template directive (`%{ }`)"))
+    }
+
+    /// Parts up to the end of the string, or to a piece that ends or halves what is open.
+    fn parts(&mut self, pieces: &mut VecDeque<Piece<'s>>) -> Parsed<(Vec<Part<'s>>, Option<Piece<'s>>)> {
+        let mut parts = Vec::new();
+        while let Some(piece) = pieces.pop_front() {
+            match piece.kind {
+                PieceKind::Text(text) if text.is_empty() && !(parts.is_empty() && pieces.is_empty()) => {}
+                PieceKind::Text(text) => parts.push(Part::Text(text)),
+                PieceKind::Hole(expression, source) => parts.push(Part::Hole(expression, source)),
+                PieceKind::If(condition) => {
+                    let (yes, no) = self.nested(|c| c.branches_of_if(pieces, piece.span))?;
+                    parts.push(Part::If(Box::new((condition, yes, no))));
+                }
+                PieceKind::For(head) => {
+                    let (inner, end) = self.nested(|c| c.parts(pieces))?;
+                    if !matches!(end, Some(Piece { kind: PieceKind::EndFor, .. })) {
+                        return Err(Fault::at(piece.span, "`%{ for }` has no `%{ endfor }`"));
+                    }
+                    parts.push(Part::For(Box::new((head, inner))));
+                }
+                PieceKind::Else | PieceKind::EndIf | PieceKind::EndFor => return Ok((parts, Some(piece))),
+            }
+        }
+        Ok((parts, None))
+    }
+
+    fn branches_of_if(
+        &mut self,
+        pieces: &mut VecDeque<Piece<'s>>,
+        opened: Span,
+    ) -> Parsed<(Vec<Part<'s>>, Vec<Part<'s>>)> {
+        let (yes, mut end) = self.parts(pieces)?;
+        let mut no = Vec::new();
+        if let Some(Piece { kind: PieceKind::Else, .. }) = end {
+            (no, end) = self.parts(pieces)?;
+        }
+        match end {
+            Some(Piece { kind: PieceKind::EndIf, .. }) => Ok((yes, no)),
+            _ => Err(Fault::at(opened, "`%{ if }` has no `%{ endif }`")),
+        }
     }
 
     fn escape(&mut self) -> Parsed<char> {
@@ -122,5 +245,22 @@ impl Cursor<'_> {
         let text = self.rest().get(..digits).filter(|t| t.bytes().all(|b| b.is_ascii_hexdigit()))?;
         self.at += digits;
         u32::from_str_radix(text, 16).ok().and_then(char::from_u32)
+    }
+}
+
+/// Takes away what `~` strips: blanks, and behind a piece the end of its line too.
+fn strip(pieces: &mut [Piece<'_>]) {
+    for i in 0..pieces.len() {
+        let (before, behind) = (pieces[i].strips_before, pieces[i].strips_behind);
+        if let Some(PieceKind::Text(text)) = i.checked_sub(1).filter(|_| before).map(|i| &mut pieces[i].kind)
+        {
+            *text = Cow::Owned(text.trim_end_matches([' ', '\t']).to_owned());
+        }
+        if let Some(PieceKind::Text(text)) =
+            pieces.get_mut(i + 1).filter(|_| behind).map(|next| &mut next.kind)
+        {
+            let rest = text.trim_start_matches([' ', '\t', '\r']);
+            *text = Cow::Owned(rest.strip_prefix('\n').unwrap_or(rest).to_owned());
+        }
     }
 }

@@ -1,20 +1,22 @@
 job "web" {
   datacenters = var.datacenters
-  priority    = 40 + 10
+  priority    = 40 + [10]
   group "app" {
-    count = true ? 1 : 2
+    count = "few" ? 1 : 2
     task "server" {
       driver = "container"
       user   = nobody
       config {
         image   = "nginx:${var.tag}"
-        command = upper("sh")
-        args    = [for a in ["x"] : a]
+        command = uper("sh")
+        args    = [for a in 3 : a]
         data    = file("a.txt").name
-        text    = "%{ if true }yes%{ endif }"
-        trimmed = "${~ node.class }"
-        not     = !true
-        nested  = "${[1]}"
+        text    = "%{ if attr.x }yes%{ endif }"
+        trimmed = upper(node.class)
+        not     = !3
+        nested  = "x${[1]}"
+        index   = ["a"][1]
+        members = { a = 1 / 0, (null) = 2 }
       }
     }
   }

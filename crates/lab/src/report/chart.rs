@@ -5,8 +5,8 @@ use plotters::{coord::Shift, prelude::*};
 use crate::record::number;
 
 /// Pixels, before the page scales it.
-const SIZE: (u32, u32) = (720, 300);
-const FONT_PIXELS: u32 = 13;
+const SIZE: (u32, u32) = (600, 280);
+const FONT_PIXELS: u32 = 15;
 /// Replaced by the page's own colour of text, so that a chart can be read on light and on dark.
 const INK: RGBColor = RGBColor(1, 2, 3);
 const INK_HEX: &str = "#010203";
@@ -64,8 +64,8 @@ impl Chart {
         let (x_max, y_max) = self.limits();
         let mut chart = ChartBuilder::on(area)
             .margin(12)
-            .x_label_area_size(42)
-            .y_label_area_size(72)
+            .x_label_area_size(46)
+            .y_label_area_size(76)
             .build_cartesian_2d(0.0..x_max, 0.0..y_max)?;
         chart
             .configure_mesh()
@@ -112,7 +112,12 @@ mod tests {
     use super::*;
 
     fn chart(points: Vec<(f64, f64)>) -> Chart {
-        Chart { x: "s".to_owned(), y: "count".to_owned(), lines: vec![("one".to_owned(), points)], ..Chart::default() }
+        Chart {
+            x: "s".to_owned(),
+            y: "count".to_owned(),
+            lines: vec![("one".to_owned(), points)],
+            ..Chart::default()
+        }
     }
 
     #[test]

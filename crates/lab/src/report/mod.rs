@@ -23,9 +23,7 @@ pub fn draw(dir: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{
-        ProcessSeries, ProgressSeries, Series, Stage, Summary, TraceLine, write_trace,
-    };
+    use crate::record::{ProcessSeries, ProgressSeries, Series, Stage, Summary, TraceLine, write_trace};
 
     /// Ten requests of one job, one after the other.
     fn trace() -> Vec<TraceLine> {
@@ -73,8 +71,14 @@ mod tests {
         draw(dir.path()).unwrap();
         let page = fs::read_to_string(dir.path().join(REPORT_FILE)).unwrap();
         assert_eq!(page.matches("<svg").count(), 6, "six charts");
-        assert!(page.contains("running_per_s") && page.contains("&lt;b&gt;full"), "figures and escaped notes");
-        assert!(!page.contains("<script") && !page.contains("<link") && !page.contains("url("), "self-contained");
+        assert!(
+            page.contains("running_per_s") && page.contains("&lt;b&gt;full"),
+            "figures and escaped notes"
+        );
+        assert!(
+            !page.contains("<script") && !page.contains("<link") && !page.contains("url("),
+            "self-contained"
+        );
         let links = page.matches("http").count() - page.matches("http://www.w3.org/2000/svg").count();
         assert_eq!(links, 0, "nothing is fetched");
     }

@@ -25,7 +25,7 @@ pub(super) fn page(
     verdict: Option<String>,
 ) -> Result<String, minijinja::Error> {
     let mut environment = Environment::new();
-    environment.add_filter("number", number);
+    environment.add_filter("grouped", grouped);
     environment.add_template(NAME, TEMPLATE)?;
     let figures: Vec<Shown<'_>> = figures
         .iter()
@@ -40,4 +40,29 @@ pub(super) fn page(
         figures => Value::from(Serde(&figures)),
         verdict,
     })
+}
+
+/// A number whose thousands stand apart.
+fn grouped(value: f64) -> String {
+    let text = number(value);
+    let whole = text.find('.').unwrap_or(text.len());
+    let apart = |(at, c): (usize, char)| {
+        let gap = at > 0 && at < whole && (whole - at).is_multiple_of(3) && !text[..at].ends_with('-');
+        gap.then_some('\u{202f}').into_iter().chain([c])
+    };
+    text.char_indices().flat_map(apart).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_stand_apart() {
+        let told = [0.25, 999.0, 5_000.0, 420_765_696.0, -1_234.0].map(grouped);
+        assert_eq!(
+            told.map(|text| text.replace('\u{202f}', " ")),
+            ["0.250", "999.0", "5 000", "420 765 696", "-1 234"]
+        );
+    }
 }

@@ -10,11 +10,11 @@ const POINTS: usize = 240;
 /// The stages that follow each other without a gap, each with what is going on until the next one. What only the client
 /// sees happens beside them.
 const PATH: [(Stage, &str); 5] = [
-    (Stage::Submitted, "sent, evaluated and planned"),
-    (Stage::Planned, "in the log and on its way to the node"),
+    (Stage::Submitted, "being evaluated and planned"),
+    (Stage::Planned, "in the log and on the way to the node"),
     (Stage::Received, "being started"),
-    (Stage::Started, "on its way to the client"),
-    (Stage::Running, "seen running"),
+    (Stage::Started, "on the way to the client"),
+    (Stage::Running, "running"),
 ];
 
 /// A line of a chart: its name, and its points.
@@ -45,8 +45,7 @@ pub(super) fn took(trace: &[TraceLine], from: Stage, to: Stage) -> Vec<f64> {
     let mut begun: BTreeMap<u64, f64> = BTreeMap::new();
     begun.extend(trace.iter().filter(|line| line.stage == from).map(|line| (line.request, line.at_s)));
     let ended = trace.iter().filter(|line| line.stage == to);
-    let mut took: Vec<f64> =
-        ended.filter_map(|line| Some(line.at_s - begun.get(&line.request)?)).collect();
+    let mut took: Vec<f64> = ended.filter_map(|line| Some(line.at_s - begun.get(&line.request)?)).collect();
     took.sort_by(f64::total_cmp);
     took
 }
@@ -69,7 +68,7 @@ pub(super) fn slowest(trace: &[TraceLine]) -> Option<String> {
     let (doing, took_s) = *steps.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let percent = 100.0 * took_s / total_s;
     Some(format!(
-        "Requests spend the most time {doing}: {:.0} ms of {:.0} ms in the mean, {percent:.0} %.",
+        "Requests spend most of their time {doing}: {:.0} ms of {:.0} ms in the mean, {percent:.0} %.",
         took_s * 1e3,
         total_s * 1e3
     ))
@@ -115,7 +114,10 @@ mod tests {
     #[test]
     fn the_stage_that_takes_longest_is_named() {
         let told = slowest(&trace()).unwrap();
-        assert_eq!(told, "Requests spend the most time being started: 2000 ms of 4000 ms in the mean, 50 %.");
+        assert_eq!(
+            told,
+            "Requests spend most of their time being started: 2000 ms of 4000 ms in the mean, 50 %."
+        );
         assert_eq!(slowest(&[]), None);
     }
 

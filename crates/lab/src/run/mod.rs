@@ -32,7 +32,7 @@ pub use params::{Kind, Param, ParamError, Params, Scale};
 use progress::Progress;
 
 /// All experiments, in the order in which help lists them.
-pub const EXPERIMENTS: &[Experiment] = 
+pub const EXPERIMENTS: &[Experiment] =
     &[density::EXPERIMENT, updates::EXPERIMENT, c2m::EXPERIMENT, packing::EXPERIMENT];
 
 /// One experiment.

@@ -4,14 +4,13 @@
 //! all of them, so that the best of a cell is the one that packs best. Nodes without an allocation of the group are
 //! searched as far as needed; the others are few, and move to another cell with each allocation that they get.
 
-use std::collections::{HashMap, HashSet};
-
 use berth_model::{
     job::{Group, Job},
     resources::Resources,
     scheduling::Algorithm,
     store::NodeSlot,
 };
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
     columns::Columns,
@@ -20,7 +19,7 @@ use super::{
     search::Search,
     wishes::{Wishes, Zone},
 };
-use crate::scores::{Mean, RESCHEDULE_PENALTY, SpreadScore, anti_affinity};
+use crate::scores::{Mean, Powers, RESCHEDULE_PENALTY, SpreadScore, anti_affinity, bin_pack};
 
 /// The candidates of one group.
 #[derive(Debug)]
@@ -34,11 +33,13 @@ pub struct Candidates<'a> {
     cells: Vec<Cell>,
     /// The best node of each cell.
     bests: Vec<Best>,
-    by_key: HashMap<(u32, u32), usize>,
+    by_key: FxHashMap<(u32, u32), usize>,
+    /// The ask as powers of the capacity of each shelf met so far.
+    powers: FxHashMap<u32, Powers>,
     /// Allocations of the group, by node.
-    collisions: HashMap<NodeSlot, u32>,
+    collisions: FxHashMap<NodeSlot, u32>,
     /// Nodes that nothing more of the group may go to.
-    closed: HashSet<NodeSlot>,
+    closed: FxHashSet<NodeSlot>,
 }
 
 #[derive(Debug)]
@@ -95,9 +96,10 @@ impl<'a> Candidates<'a> {
             spreads,
             cells: Vec::new(),
             bests: Vec::new(),
-            by_key: HashMap::new(),
-            collisions: HashMap::new(),
-            closed: HashSet::new(),
+            by_key: FxHashMap::default(),
+            powers: FxHashMap::default(),
+            collisions: FxHashMap::default(),
+            closed: FxHashSet::default(),
         }
     }
 
@@ -139,10 +141,25 @@ impl<'a> Candidates<'a> {
     }
 
     /// A node as the one on which the predecessor failed; none when it has no room.
-    pub fn penalized(&self, columns: &Columns, slot: NodeSlot) -> Option<Best> {
+    pub fn penalized(&mut self, columns: &Columns, slot: NodeSlot) -> Option<Best> {
         let (zone, packing) = self.zone_and_packing(columns, slot)?;
         let collisions = self.collisions.get(&slot).copied().unwrap_or(0);
         let mean = self.mean(zone, collisions).with(RESCHEDULE_PENALTY);
+        Some(Best { total: mean.of(packing), packing, seat: columns.row(slot).seat(slot) })
+    }
+
+    /// A node with scores besides, and if given another one for packing; none when the group has no room there.
+    pub fn scored(
+        &mut self,
+        columns: &Columns,
+        slot: NodeSlot,
+        packing: Option<f64>,
+        besides: [f64; 2],
+    ) -> Option<Best> {
+        let (zone, by_room) = self.zone_and_packing(columns, slot)?;
+        let collisions = self.collisions.get(&slot).copied().unwrap_or(0);
+        let mean = besides.into_iter().fold(self.mean(zone, collisions), Mean::with);
+        let packing = packing.unwrap_or(by_room);
         Some(Best { total: mean.of(packing), packing, seat: columns.row(slot).seat(slot) })
     }
 
@@ -259,11 +276,12 @@ impl<'a> Candidates<'a> {
     }
 
     /// None when the node cannot run the group, or has no room.
-    fn zone_and_packing(&self, columns: &Columns, slot: NodeSlot) -> Option<(u32, f64)> {
+    fn zone_and_packing(&mut self, columns: &Columns, slot: NodeSlot) -> Option<(u32, f64)> {
         let zone = self.wishes.zone(columns, slot)?;
-        let row = columns.row(slot);
-        let fits = row.ready && self.ask.exceeds(row.free).is_none();
-        fits.then(|| (zone, row.packing(self.algorithm, self.ask)))
+        let pile = columns.pile(slot).filter(|pile| self.ask.exceeds(pile.free).is_none())?;
+        let capacity = columns.row(slot).capacity;
+        let ask = *self.powers.entry(pile.shelf).or_insert_with(|| Powers::of(self.ask, capacity));
+        Some((zone, bin_pack(self.algorithm, pile.powers, ask)))
     }
 
     fn cell(&mut self, zone: u32, collisions: u32) -> usize {

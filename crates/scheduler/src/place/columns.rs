@@ -1,23 +1,20 @@
 //! The nodes as a planner sees them: the store's latest state, less what plans on their way have taken.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use berth_model::{
     Index, NodeId,
+    device::DevicesHeld,
     node::Node,
     resources::Resources,
-    scheduling::Algorithm,
     store::{NodeSlot, Store},
 };
 
 use super::{
     classes::{ClassId, Classes},
-    grid::{Grid, Seat},
+    grid::{Grid, Pile, Seat},
 };
-use crate::{
-    claims::Claims,
-    scores::{Powers, bin_pack},
-};
+use crate::{claims::Claims, devices::Catalog};
 
 /// One node.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -32,17 +29,14 @@ pub struct Row {
     pub free: Resources,
     /// Whether new allocations may be placed here.
     pub ready: bool,
+    /// The last change of the node itself.
+    changed: Index,
 }
 
 impl Row {
     /// Its place among equals.
     pub fn seat(&self, slot: NodeSlot) -> Seat {
         Seat { registered: self.registered, slot }
-    }
-
-    /// How good it is for an ask that fits, as far as room goes.
-    pub fn packing(&self, algorithm: Algorithm, ask: Resources) -> f64 {
-        bin_pack(algorithm, Powers::of(self.free, self.capacity), Powers::of(ask, self.capacity))
     }
 }
 
@@ -51,8 +45,14 @@ impl Row {
 pub struct Columns {
     rows: Vec<Row>,
     nodes: Vec<Option<(Arc<Node>, ClassId)>>,
+    /// The piles of the nodes that are ready.
+    piles: Vec<Option<u32>>,
     /// Ports claimed by plans on their way, by slot.
     claimed_ports: Vec<Vec<u16>>,
+    /// What is held of devices and cores, in the store and by plans on their way; no node without either.
+    held: HashMap<NodeSlot, DevicesHeld>,
+    /// The devices of all nodes.
+    catalog: Catalog,
     store_position: u64,
     claims_position: u64,
     classes: Classes,
@@ -83,41 +83,63 @@ impl Columns {
         if at >= self.rows.len() {
             self.rows.resize_with(at + 1, Row::default);
             self.nodes.resize(at + 1, None);
+            self.piles.resize(at + 1, None);
             self.claimed_ports.resize(at + 1, Vec::new());
             self.epoch += 1;
         }
         let mut row = Row::default();
         if let Some(node) = store.nodes().row(slot) {
-            let (claimed, ports) = claims.of_node(node.id, store.index());
+            let claimed = claims.of_node(node.id, store.index());
             row = Row {
                 id: node.id,
                 registered: node.create_index,
                 capacity: node.capacity,
-                free: node.free().minus(claimed),
+                free: node.free().minus(claimed.resources),
                 ready: node.is_ready(),
+                changed: node.modify_index,
             };
-            self.claimed_ports[at] = ports;
+            self.claimed_ports[at] = claimed.ports;
+            self.set_held(slot, store, claimed.devices);
         }
-        let node = store.nodes().detail(slot).map(|detail| &detail.node);
-        if self.is_described_by(at, node) {
-            self.set(slot, row);
-        } else {
+        let before = &self.rows[at];
+        if (before.id, before.changed) != (row.id, row.changed) {
             self.set(slot, Row { ready: false, ..row });
-            self.describe(at, node);
-            self.set(slot, row);
+            self.describe(at, store.nodes().detail(slot).map(|detail| &detail.node));
+        }
+        self.set(slot, row);
+        self.refresh_devices(slot);
+    }
+
+    fn set_held(&mut self, slot: NodeSlot, store: &Store, claimed: DevicesHeld) {
+        let mut held = claimed;
+        store.nodes().detail(slot).inspect(|detail| held.add(&detail.devices));
+        if held.is_empty() {
+            self.held.remove(&slot);
+        } else {
+            self.held.insert(slot, held);
         }
     }
 
-    fn is_described_by(&self, at: usize, node: Option<&Arc<Node>>) -> bool {
-        match (&self.nodes[at], node) {
-            (Some((before, _)), Some(now)) => Arc::ptr_eq(before, now),
-            (None, None) => true,
-            _ => false,
+    /// Tells the catalog what is left of a node that has devices.
+    fn refresh_devices(&mut self, slot: NodeSlot) {
+        let Some((node, _)) = &self.nodes[slot.0 as usize] else { return };
+        if !node.devices.is_empty() {
+            let nothing = DevicesHeld::default();
+            let held = self.held.get(&slot).unwrap_or(&nothing);
+            self.catalog.set(slot, node, self.rows[slot.0 as usize].free, held);
         }
     }
 
     fn describe(&mut self, at: usize, node: Option<&Arc<Node>>) {
-        if let Some((_, class)) = self.nodes[at].take() {
+        // A change of its status leaves the description as it is.
+        let before = self.nodes[at].as_ref().map(|(node, _)| node);
+        if before.zip(node).is_some_and(|(before, now)| Arc::ptr_eq(before, now)) {
+            return;
+        }
+        let before = self.nodes[at].take();
+        let slot = NodeSlot(u32::try_from(at).expect("it was made from a slot"));
+        self.catalog.describe(slot, before.as_ref().map(|(node, _)| &**node), node.map(|node| &**node));
+        if let Some((_, class)) = before {
             self.classes.leave(class);
         }
         self.nodes[at] = node.map(|node| (node.clone(), self.classes.enter(node)));
@@ -129,13 +151,20 @@ impl Columns {
         if before == row {
             return;
         }
-        let Some(class) = self.class(slot) else { return };
-        if before.ready {
-            self.grid.take(class, before.capacity, before.free, before.seat(slot));
+        let pile = &mut self.piles[slot.0 as usize];
+        let shelf = pile.map(|pile| self.grid.pile(pile).shelf);
+        if let Some(pile) = pile.take() {
+            self.grid.take(pile, before.seat(slot));
         }
-        if row.ready {
-            self.grid.put(class, row.capacity, row.free, row.seat(slot));
-        }
+        let Some((_, class)) = self.nodes[slot.0 as usize].as_ref().filter(|_| row.ready) else { return };
+        let same_shelf = shelf.filter(|_| before.capacity == row.capacity);
+        let shelf = same_shelf.unwrap_or_else(|| self.grid.shelf_of(*class, row.capacity));
+        *pile = Some(self.grid.put(shelf, row.free, row.seat(slot)));
+    }
+
+    /// The pile of a node; none when it is not ready.
+    pub fn pile(&self, slot: NodeSlot) -> Option<&Pile> {
+        self.piles[slot.0 as usize].map(|pile| self.grid.pile(pile))
     }
 
     /// A node's row.
@@ -178,17 +207,40 @@ impl Columns {
         self.epoch
     }
 
+    /// What others hold of a node's devices and cores.
+    pub fn held(&self, slot: NodeSlot) -> DevicesHeld {
+        self.held.get(&slot).cloned().unwrap_or_default()
+    }
+
+    /// The devices of all nodes.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// The devices of all nodes, to ask for prices or to learn.
+    pub fn catalog_mut(&mut self) -> &mut Catalog {
+        &mut self.catalog
+    }
+
     /// The plan at work takes room.
-    pub fn hold(&mut self, slot: NodeSlot, resources: Resources, ports: &[u16]) {
+    pub fn hold(&mut self, slot: NodeSlot, resources: Resources, ports: &[u16], devices: &DevicesHeld) {
         let row = *self.row(slot);
         self.set(slot, Row { free: row.free.minus(resources), ..row });
         self.claimed_ports[slot.0 as usize].extend_from_slice(ports);
+        if !devices.is_empty() {
+            self.held.entry(slot).or_default().add(devices);
+        }
+        self.refresh_devices(slot);
     }
 
     /// The plan at work gives room back.
-    pub fn give_back(&mut self, slot: NodeSlot, resources: Resources, ports: &[u16]) {
+    pub fn give_back(&mut self, slot: NodeSlot, resources: Resources, ports: &[u16], devices: DevicesHeld) {
         let row = *self.row(slot);
         self.set(slot, Row { free: row.free.plus(resources), ..row });
         self.claimed_ports[slot.0 as usize].retain(|port| !ports.contains(port));
+        if let Some(held) = self.held.get_mut(&slot) {
+            held.remove(devices);
+        }
+        self.refresh_devices(slot);
     }
 }

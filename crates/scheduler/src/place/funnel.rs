@@ -1,8 +1,8 @@
 //! Why an ask fits nowhere: how each node fell out of consideration.
 
-use berth_model::{eval::Funnel, resources::Resources, store::NodeSlot};
+use berth_model::{eval::Funnel, store::NodeSlot};
 
-use super::{columns::Columns, distinct::Distinct, wishes::Wishes};
+use super::{columns::Columns, devices::DeviceAsks, distinct::Distinct, wishes::Wishes};
 use crate::filters::Refused;
 
 /// Counts every ready node among `slots` once, at the first step where it fell out.
@@ -11,7 +11,7 @@ pub fn funnel(
     columns: &Columns,
     wishes: &Wishes,
     distinct: &Distinct,
-    ask: Resources,
+    asks: &DeviceAsks,
 ) -> Funnel {
     let mut funnel = Funnel::default();
     for slot in slots {
@@ -31,8 +31,11 @@ pub fn funnel(
         } else if let Some(Err(reason)) = zone.map(|zone| distinct.check(slot, zone)) {
             *funnel.filtered.entry(reason.to_owned()).or_default() += 1;
         } else {
-            // It has room and no refusal of a filter: what is left is ports.
-            let short = ask.exceeds(row.free).map_or("network: ports".to_owned(), |d| d.to_string());
+            let short = asks.on(node).exceeds(row.free).map(|dimension| dimension.to_string());
+            let short = short
+                .or_else(|| asks.grant((slot, node), &columns.held(slot), columns.catalog()).err())
+                // It has all that and no refusal of a filter: what is left is ports.
+                .unwrap_or_else(|| "network: ports".to_owned());
             *funnel.exhausted.entry(short).or_default() += 1;
         }
     }

@@ -4,12 +4,10 @@
 //! **pile**: an idle cluster is one pile a shelf. Piles lie in cells by their share of free cpu and free memory. Cells
 //! are narrow where little is free, because that is where the best fits are.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    ops::Bound,
-};
+use std::{collections::BTreeSet, ops::Bound};
 
 use berth_model::{Index, resources::Resources, store::NodeSlot};
+use rustc_hash::FxHashMap;
 
 use super::classes::ClassId;
 use crate::scores::Powers;
@@ -52,8 +50,9 @@ pub struct Pile {
     pub powers: Powers,
     /// Tells this pile from one that has its place later.
     pub serial: u64,
+    /// Where it stands.
+    pub shelf: u32,
     nodes: BTreeSet<Seat>,
-    shelf: u32,
     /// Where it stands in its cell's list.
     position: usize,
 }
@@ -74,11 +73,11 @@ impl Pile {
 #[derive(Debug)]
 pub struct Grid {
     shelves: Vec<Shelf>,
-    by_kind: HashMap<(ClassId, Resources), u32>,
-    of_class: HashMap<ClassId, Vec<u32>>,
+    by_kind: FxHashMap<(ClassId, Resources), u32>,
+    of_class: FxHashMap<ClassId, Vec<u32>>,
     piles: Vec<Pile>,
     unused: Vec<u32>,
-    by_room: HashMap<(u32, Resources), u32>,
+    by_room: FxHashMap<(u32, Resources), u32>,
     serial: u64,
     edges: [f64; BINS + 1],
 }
@@ -87,11 +86,11 @@ impl Default for Grid {
     fn default() -> Self {
         Self {
             shelves: Vec::new(),
-            by_kind: HashMap::new(),
-            of_class: HashMap::new(),
+            by_kind: FxHashMap::default(),
+            of_class: FxHashMap::default(),
             piles: Vec::new(),
             unused: Vec::new(),
-            by_room: HashMap::new(),
+            by_room: FxHashMap::default(),
             serial: 0,
             edges: std::array::from_fn(|at| 10_f64.powf((at as f64 / BINS as f64).powi(2))),
         }
@@ -99,23 +98,26 @@ impl Default for Grid {
 }
 
 impl Grid {
-    /// A node has this room left.
-    pub fn put(&mut self, class: ClassId, capacity: Resources, free: Resources, seat: Seat) {
-        let shelf = match self.by_kind.get(&(class, capacity)) {
+    /// The shelf of a class and a capacity.
+    pub fn shelf_of(&mut self, class: ClassId, capacity: Resources) -> u32 {
+        match self.by_kind.get(&(class, capacity)) {
             Some(shelf) => *shelf,
             None => self.open_shelf(class, capacity),
-        };
+        }
+    }
+
+    /// A node has this room left. Returns its pile.
+    pub fn put(&mut self, shelf: u32, free: Resources, seat: Seat) -> u32 {
         let pile = match self.by_room.get(&(shelf, free)) {
             Some(pile) => *pile,
             None => self.open_pile(shelf, free),
         };
         self.piles[pile as usize].nodes.insert(seat);
+        pile
     }
 
-    /// A node has no longer this room left.
-    pub fn take(&mut self, class: ClassId, capacity: Resources, free: Resources, seat: Seat) {
-        let pile = self.by_kind.get(&(class, capacity)).and_then(|shelf| self.by_room.get(&(*shelf, free)));
-        let Some(pile) = pile.copied() else { return };
+    /// A node has no longer the room of its pile left.
+    pub fn take(&mut self, pile: u32, seat: Seat) {
         let nodes = &mut self.piles[pile as usize].nodes;
         nodes.remove(&seat);
         if nodes.is_empty() {

@@ -1,6 +1,7 @@
 //! Placing the allocations of one group, one after the other, each on the best node left.
 
 use std::{
+    cmp::Ordering,
     collections::{BTreeMap, HashMap},
     sync::Arc,
 };
@@ -10,17 +11,20 @@ use berth_model::{
     eval::Funnel,
     job::{Group, Job},
     resources::Resources,
+    scheduling::Algorithm,
     store::{AllocSlot, NodeSlot, Store},
 };
 
 use super::{
-    candidates::Candidates,
+    candidates::{Best, Candidates},
     columns::Columns,
+    devices::{DeviceAsks, Granted},
     distinct::Distinct,
     funnel::funnel,
     ports::{self, TakenPorts},
     wishes::{Wishes, WishesCache},
 };
+use crate::scores::{RESCHEDULE_PENALTY, stranded};
 
 /// One allocation to be placed.
 #[derive(Debug, Clone, Default)]
@@ -46,6 +50,8 @@ pub struct Placed {
     pub after: Vec<AllocId>,
     /// What it adds to what the node holds.
     pub charge: Resources,
+    /// Devices and cores.
+    pub granted: Granted,
 }
 
 /// An allocation of the job that stays, or that the plan at work has placed.
@@ -68,6 +74,8 @@ pub struct GroupPlacer<'a> {
     ask: Resources,
     wishes: &'a Wishes,
     candidates: Option<Candidates<'a>>,
+    devices: DeviceAsks,
+    algorithm: Algorithm,
     distinct: Distinct,
     /// The job's allocations that are to end, by node: their room is their successors'.
     ending: &'a mut Ending,
@@ -88,6 +96,7 @@ impl<'a> GroupPlacer<'a> {
         let group = &job.groups[usize::from(position)];
         let wishes = cache.get(job, usize::from(position), columns);
         let ask = group.resources();
+        let devices = DeviceAsks::of(group);
         let mut distinct = Distinct::of(job, group, wishes);
         let algorithm = store.scheduler_config().algorithm(&job.node_pool);
         let per_node = job.job_type.is_per_node();
@@ -104,7 +113,7 @@ impl<'a> GroupPlacer<'a> {
         if let Some(candidates) = &mut candidates {
             candidates.open(columns, &distinct);
         }
-        Self { store, columns, group, ask, wishes, candidates, distinct, ending, port_start }
+        Self { store, columns, group, ask, wishes, candidates, devices, algorithm, distinct, ending, port_start }
     }
 
     /// Places one ask.
@@ -133,8 +142,8 @@ impl<'a> GroupPlacer<'a> {
     fn why_nowhere(&self, ask: &Ask) -> Funnel {
         let (columns, wishes, distinct) = (&*self.columns, self.wishes, &self.distinct);
         match ask.only {
-            Some(only) => funnel([only].into_iter(), columns, wishes, distinct, self.ask),
-            None => funnel(columns.slots(), columns, wishes, distinct, self.ask),
+            Some(only) => funnel([only].into_iter(), columns, wishes, distinct, &self.devices),
+            None => funnel(columns.slots(), columns, wishes, distinct, &self.devices),
         }
     }
 
@@ -145,6 +154,9 @@ impl<'a> GroupPlacer<'a> {
     }
 
     fn choose_best(&mut self, avoid: Option<NodeSlot>) -> Option<Placed> {
+        if !self.devices.is_empty() {
+            return self.choose_with_devices(avoid);
+        }
         let mut candidates = self.candidates.take()?;
         // Where the predecessor failed the score is another one, for this ask alone.
         avoid.inspect(|slot| candidates.close(*slot, self.columns, &self.distinct));
@@ -167,6 +179,30 @@ impl<'a> GroupPlacer<'a> {
         placed
     }
 
+    /// The best of the nodes with devices or cores left; a group that asks for devices of several kinds is ranked by the
+    /// first.
+    fn choose_with_devices(&mut self, avoid: Option<NodeSlot>) -> Option<Placed> {
+        let offers = self.offers();
+        let candidates = self.candidates.as_mut()?;
+        let scored = offers.into_iter().filter_map(|(slot, packing, affinity)| {
+            let penalty = if avoid == Some(slot) { RESCHEDULE_PENALTY } else { 0.0 };
+            candidates.scored(self.columns, slot, packing, [affinity, penalty])
+        });
+        let mut best: Vec<Best> = scored.collect();
+        best.sort_unstable_by(|a, b| if a.beats(b) { Ordering::Less } else { Ordering::Greater });
+        best.into_iter().find_map(|best| self.try_node(best.node()))
+    }
+
+    /// Nodes with how well they pack, if that is not told by their room, and their affinity as far as devices go.
+    fn offers(&mut self) -> Vec<(NodeSlot, Option<f64>, f64)> {
+        let Some(wish) = self.devices.wishes.first() else {
+            return self.columns.slots().map(|slot| (slot, None, 0.0)).collect();
+        };
+        let by_price = self.algorithm == Algorithm::BinPack;
+        let offers = self.columns.catalog_mut().offers(wish, self.ask).into_iter();
+        offers.map(|o| (o.node, by_price.then(|| stranded::score(o.price)), o.affinity)).collect()
+    }
+
     /// A node on which allocations of this job are to end, and leave enough room.
     fn choose_ending(&self) -> Option<Placed> {
         let mut slots: Vec<NodeSlot> = self.ending.keys().copied().collect();
@@ -182,13 +218,28 @@ impl<'a> GroupPlacer<'a> {
             return None;
         }
         let ending = self.ending.get(&slot).map_or(&[][..], Vec::as_slice);
-        let promised = ending.iter().fold(Resources::ZERO, |sum, (_, _, room)| sum.plus(*room)).min(self.ask);
-        let charge = self.ask.minus(promised);
+        let ask = self.devices.on(self.columns.node(slot)?);
+        let promised = ending.iter().fold(Resources::ZERO, |sum, (_, _, room)| sum.plus(*room)).min(ask);
+        let charge = ask.minus(promised);
         if charge.exceeds(row.free).is_some() {
             return None;
         }
         let ports = self.assign_ports(slot, ending)?;
-        Some(Placed { node: slot, ports, after: ending.iter().map(|(_, id, _)| *id).collect(), charge })
+        let granted = self.grant_devices(slot, ending)?;
+        Some(Placed { node: slot, ports, after: ending.iter().map(|(_, id, _)| *id).collect(), charge, granted })
+    }
+
+    fn grant_devices(&self, slot: NodeSlot, ending: &[(AllocSlot, AllocId, Resources)]) -> Option<Granted> {
+        if self.devices.is_empty() {
+            return Some(Granted::default());
+        }
+        let mut held = self.columns.held(slot);
+        if !ending.is_empty() {
+            let mut promised = self.store.devices_to_promise(slot);
+            ending.iter().filter_map(|(_, id, _)| promised.remove(id)).for_each(|part| held.remove(part));
+        }
+        let node = self.columns.node(slot)?;
+        self.devices.grant((slot, node), &held, self.columns.catalog()).ok()
     }
 
     fn assign_ports(&self, slot: NodeSlot, ending: &[(AllocSlot, AllocId, Resources)]) -> Option<Vec<u16>> {
@@ -213,7 +264,7 @@ impl<'a> GroupPlacer<'a> {
     fn take(&mut self, placed: &Placed) {
         let slot = placed.node;
         if let Some(ending) = self.ending.get_mut(&slot) {
-            let mut left = self.ask;
+            let mut left = self.columns.node(slot).map_or(self.ask, |node| self.devices.on(node));
             for (_, _, room) in ending {
                 let part = room.min(left);
                 *room = room.minus(part);
@@ -223,11 +274,12 @@ impl<'a> GroupPlacer<'a> {
         if let Some(zone) = self.wishes.zone(self.columns, slot).filter(|_| !self.distinct.is_empty()) {
             self.distinct.add(slot, &self.wishes.zones()[zone as usize], true);
         }
+        let devices = placed.granted.held();
         let Some(candidates) = &mut self.candidates else {
-            return self.columns.hold(slot, placed.charge, &placed.ports);
+            return self.columns.hold(slot, placed.charge, &placed.ports, &devices);
         };
         candidates.leave(slot, self.columns);
-        self.columns.hold(slot, placed.charge, &placed.ports);
+        self.columns.hold(slot, placed.charge, &placed.ports, &devices);
         candidates.enter(slot, self.columns, &self.distinct);
     }
 }

@@ -3,6 +3,7 @@
 mod candidates;
 mod classes;
 mod columns;
+mod devices;
 mod distinct;
 mod funnel;
 mod grid;

@@ -19,6 +19,11 @@ pub const SCORES: &[(&str, &str)] = &[
     ("binpack", "0 to 1: how full the node would be, or how empty where the scheduler spreads load"),
     ("job-anti-affinity", "-(n + 1) / count for a node with n allocations of the same group"),
     (
+        "devices",
+        "0 to 1 in place of binpack where devices are asked for: the fewer are lost for others, the higher; an affinity \
+         to devices of -1 to 1 counts besides",
+    ),
+    (
         "node-affinity",
         "-1 to 1: the weights of the affinities it meets, of the sum of all without their signs",
     ),

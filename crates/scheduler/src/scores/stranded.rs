@@ -139,6 +139,11 @@ impl Expected {
     }
 }
 
+/// A price as a score: 0 for one beyond all measure to 1 for the greatest gain, 0.5 where nothing is lost.
+pub fn score(price: f64) -> f64 {
+    0.5 - 0.5 * price / (1.0 + price.abs())
+}
+
 fn devices(milli: u16) -> f64 {
     f64::from(milli) / 1000.0
 }

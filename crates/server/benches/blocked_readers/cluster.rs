@@ -15,7 +15,8 @@ use berth_model::{
 use berth_server::{
     EventHub, WatchKey, Watchers,
     state::{
-        Committed, Engine, LogChunk, LogError, LogPosition, LogRequest, Metric, ProposeError, ServerInfo, State, View,
+        Committed, Engine, LogChunk, LogError, LogPosition, LogRequest, Metric, ProposeError, ServerInfo,
+        State, View,
     },
 };
 use tokio::sync::mpsc;
@@ -54,7 +55,8 @@ impl Cluster {
         job.groups[0].count += 1;
         let mut view = View::clone(&self.view.load());
         let index = Index(view.index.0 + 1);
-        let register = RegisterJob { job: Arc::new(job.clone()), eval: EvalId(index.0.into()), only_if: None };
+        let register =
+            RegisterJob { job: Arc::new(job.clone()), eval: EvalId(index.0.into()), only_if: None };
         let commands = vec![Command::RegisterJob(Box::new(register))];
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at = Timestamp(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));

@@ -33,7 +33,9 @@ fn main() -> Outcome<()> {
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     let runtime = tokio::runtime::Runtime::new()?;
     match &args[..] {
-        [word, address, count] if word == "readers" => runtime.block_on(readers::run(address, count.parse()?, ROUNDS)),
+        [word, address, count] if word == "readers" => {
+            runtime.block_on(readers::run(address, count.parse()?, ROUNDS))
+        }
         [count] => runtime.block_on(run(count.parse()?)),
         _ => runtime.block_on(run(READERS)),
     }
@@ -43,7 +45,11 @@ async fn run(readers: usize) -> Outcome<()> {
     let cluster = Cluster::new();
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
-    let limits = Limits { connections_max: readers + 1, connections_per_address_max: readers + 1, ..Limits::default() };
+    let limits = Limits {
+        connections_max: readers + 1,
+        connections_per_address_max: readers + 1,
+        ..Limits::default()
+    };
     let (stop, stopped) = oneshot::channel::<()>();
     let served = tokio::spawn(serve(listener, cluster.state(), limits, async move { drop(stopped.await) }));
 
@@ -60,7 +66,9 @@ async fn run(readers: usize) -> Outcome<()> {
         let line = tokio::task::block_in_place(|| lines.next()).ok_or("the readers ended")??;
         let times: Vec<u64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
         let [p50_us, p99_us, max_us] = times[..] else { return Err("three times are told".into()) };
-        println!("change {round}: {readers} readers woken in p50 {p50_us} us, p99 {p99_us} us, max {max_us} us");
+        println!(
+            "change {round}: {readers} readers woken in p50 {p50_us} us, p99 {p99_us} us, max {max_us} us"
+        );
         worst_p99_ms = worst_p99_ms.max(p99_us.div_ceil(1000));
     }
     println!("memory: {memory_mib} MiB more than without readers (goal: at most {MEMORY_MIB_MAX})");

@@ -47,7 +47,12 @@ pub async fn run(address: &str, count: usize, rounds: usize) -> Outcome<()> {
     Ok(())
 }
 
-async fn read(mut stream: TcpStream, rounds: usize, barrier: &Barrier, told: &mpsc::Sender<u64>) -> std::io::Result<()> {
+async fn read(
+    mut stream: TcpStream,
+    rounds: usize,
+    barrier: &Barrier,
+    told: &mpsc::Sender<u64>,
+) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut answer = vec![0; 16 << 10];
     for round in 0..rounds {
@@ -74,7 +79,10 @@ async fn submit_time(stream: &mut TcpStream, answer: &mut [u8]) -> std::io::Resu
         filled += bytes;
         let text = String::from_utf8_lossy(&answer[..filled]);
         let is_whole = text.ends_with('}');
-        let digits = text.split("\"SubmitTime\":").nth(1).map(|rest| rest.split([',', '}']).next().unwrap_or_default());
+        let digits = text
+            .split("\"SubmitTime\":")
+            .nth(1)
+            .map(|rest| rest.split([',', '}']).next().unwrap_or_default());
         if let (true, Some(digits)) = (is_whole, digits) {
             return digits.parse().map_err(std::io::Error::other);
         }

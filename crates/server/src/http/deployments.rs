@@ -20,7 +20,8 @@ pub(super) async fn list(call: Call) -> Reply {
 
 /// A list of no deployments.
 pub(super) async fn none(call: &Call) -> Reply {
-    let nothing = |_: &Arc<View>| array_of(call, Vec::new(), |none: &Deployment| Some(none.clone()), |_| None);
+    let nothing =
+        |_: &Arc<View>| array_of(call, Vec::new(), |none: &Deployment| Some(none.clone()), |_| None);
     block::read(call, &[], |_| Index::default(), nothing).await
 }
 

@@ -2,12 +2,7 @@
 
 use axum::{body::Body, response::Response};
 use berth_api::http::Namespace;
-use berth_model::{
-    Index,
-    command::Command,
-    job::Job,
-    namespace::NAMESPACE_DEFAULT,
-};
+use berth_model::{Index, command::Command, job::Job, namespace::NAMESPACE_DEFAULT};
 
 use super::{
     block,

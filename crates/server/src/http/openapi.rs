@@ -3,11 +3,7 @@
 
 use std::sync::OnceLock;
 
-use schemars::{
-    Schema, SchemaGenerator,
-    generate::SchemaSettings,
-    transform::RecursiveTransform,
-};
+use schemars::{Schema, SchemaGenerator, generate::SchemaSettings, transform::RecursiveTransform};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -92,9 +88,8 @@ pub(super) fn path_names(path: &str) -> impl Iterator<Item = &str> {
 }
 
 fn path_parameters(path: &str) -> impl Iterator<Item = Value> {
-    path_names(path).map(|name| {
-        json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
-    })
+    path_names(path)
+        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }))
 }
 
 fn parameter(parameter: &Parameter) -> Value {
@@ -112,7 +107,9 @@ fn responses(route: &Route, schemas: &mut SchemaGenerator) -> Value {
     let text = json!({ "text/plain": { "schema": { "type": "string" } } });
     let mistake = json!({ "description": "What is wrong, and what to do about it", "content": text });
     let (status, answer) = match &route.contract.answer {
-        Answer::Json(shape) => ("200", json!({ "description": "JSON", "content": json_content(*shape, schemas) })),
+        Answer::Json(shape) => {
+            ("200", json!({ "description": "JSON", "content": json_content(*shape, schemas) }))
+        }
         Answer::Lines(shape) => {
             let content = json!({ "application/json": { "schema": (shape.schema)(schemas) } });
             ("200", json!({ "description": "JSON, one object a line, without an end", "content": content }))

@@ -48,9 +48,10 @@ impl From<Refusal> for Failure {
             Refusal::NoNode(_) => Self::not_found("node not found"),
             Refusal::NoAlloc(_) => Self::not_found("alloc not found"),
             Refusal::NoEval(_) => Self::not_found("eval not found"),
-            Refusal::NoNamespace(_) | Refusal::BadNamespace(..) | Refusal::BadQuota(..) | Refusal::NoQuota(_) => {
-                Self::bad_request(refusal.to_string())
-            }
+            Refusal::NoNamespace(_)
+            | Refusal::BadNamespace(..)
+            | Refusal::BadQuota(..)
+            | Refusal::NoQuota(_) => Self::bad_request(refusal.to_string()),
             Refusal::NamespaceInUse(..) | Refusal::QuotaInUse(..) => {
                 Self::new(StatusCode::CONFLICT, refusal.to_string())
             }

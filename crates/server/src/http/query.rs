@@ -50,7 +50,10 @@ impl Query {
 
     /// The table of routes names every parameter that is read; the description of the API comes from there.
     fn check_declared(&self, name: &str) {
-        debug_assert!(self.contract.parameters.contains(&name), "parameter {name} is not in the table of routes");
+        debug_assert!(
+            self.contract.parameters.contains(&name),
+            "parameter {name} is not in the table of routes"
+        );
     }
 
     /// Whether something is asked for: `name`, `name=` and `name=true` all do.

@@ -1,8 +1,10 @@
 //! The job file that a command is given.
 
 use std::{
+    env,
     fs::File,
     io::{self, Read},
+    path::Path,
 };
 
 use berth_jobfile::{Inputs, Parsed, SOURCE_BYTES_MAX};
@@ -16,38 +18,60 @@ pub struct JobFile {
     /// The job file, in HCL or JSON; `-` for standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     path: String,
+    /// Give a variable of the job file a value; may be repeated
+    #[arg(long = "var", value_name = "NAME=VALUE")]
+    vars: Vec<String>,
+    /// Take values of variables from a file, in HCL or JSON; may be repeated
+    #[arg(long = "var-file", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    var_files: Vec<String>,
 }
 
 impl JobFile {
     /// Reads the job and what its owner should know about it, or says everything that is wrong with it.
     pub fn parse(&self) -> Result<Parsed, Failure> {
-        let source = self.read().map_err(|error| self.unreadable(&error))?;
-        berth_jobfile::parse(&source, self.name(), &Inputs::default())
+        let source = read(&self.path)?;
+        berth_jobfile::parse(&source, name(&self.path), &self.inputs()?)
             .map_err(|mistakes| Failure::report(Exit::Failed, &mistakes))
+    }
+
+    /// What the job file may use: variables from the environment, from files and from flags, and files beside it.
+    fn inputs(&self) -> Result<Inputs, Failure> {
+        let mut inputs = Inputs::default().environment(
+            env::vars_os()
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
+        );
+        for file in &self.var_files {
+            inputs = inputs.file(name(file), read(file)?);
+        }
+        for var in &self.vars {
+            inputs = inputs.value(var).map_err(|wrong| Failure::new(Exit::Usage, wrong))?;
+        }
+        let folder = Path::new(&self.path).parent().filter(|_| self.path != "-");
+        Ok(inputs.files_from(folder.unwrap_or(Path::new("."))))
     }
 
     /// The file as it was written on the command line.
     pub fn path(&self) -> &str {
         &self.path
     }
+}
 
-    /// One byte more than is allowed, so that the parser can say so without anyone holding a huge file.
-    fn read(&self) -> io::Result<Vec<u8>> {
-        let bytes_max = SOURCE_BYTES_MAX as u64 + 1;
-        let mut source = Vec::new();
-        match self.path.as_str() {
-            "-" => io::stdin().lock().take(bytes_max).read_to_end(&mut source)?,
-            path => File::open(path)?.take(bytes_max).read_to_end(&mut source)?,
-        };
-        Ok(source)
-    }
+/// One byte more than is allowed, so that the parser can say so without anyone holding a huge file.
+fn read(path: &str) -> Result<Vec<u8>, Failure> {
+    let bytes_max = SOURCE_BYTES_MAX as u64 + 1;
+    let mut source = Vec::new();
+    let read = match path {
+        "-" => io::stdin().lock().take(bytes_max).read_to_end(&mut source),
+        path => File::open(path).and_then(|file| file.take(bytes_max).read_to_end(&mut source)),
+    };
+    read.map(|_| source).map_err(|error| unreadable(path, &error))
+}
 
-    fn name(&self) -> &str {
-        if self.path == "-" { "<stdin>" } else { &self.path }
-    }
+fn name(path: &str) -> &str {
+    if path == "-" { "<stdin>" } else { path }
+}
 
-    fn unreadable(&self, error: &io::Error) -> Failure {
-        let exit = if error.kind() == io::ErrorKind::NotFound { Exit::NotFound } else { Exit::Failed };
-        Failure::new(exit, format!("cannot read {}: {error}", self.name()))
-    }
+fn unreadable(path: &str, error: &io::Error) -> Failure {
+    let exit = if error.kind() == io::ErrorKind::NotFound { Exit::NotFound } else { Exit::Failed };
+    Failure::new(exit, format!("cannot read {}: {error}", name(path)))
 }

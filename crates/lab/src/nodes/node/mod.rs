@@ -32,6 +32,8 @@ pub(super) struct SimNode {
     /// How often its machine has started.
     boots: u32,
     retry: Backoff,
+    /// It was refused, and will open its session again on the connection there is.
+    refused: bool,
     session: AgentSession,
     life: Node,
     mocks: Vec<Mock>,
@@ -50,6 +52,7 @@ impl SimNode {
             place,
             boots: 1,
             retry: Backoff::default(),
+            refused: false,
             session: AgentSession::new(1, nanos(config.update_delay)),
             life: Node::new(seed_of(config, number, Purpose::Restarts)),
             mocks: Vec::new(),
@@ -66,6 +69,7 @@ impl SimNode {
 
     /// Opens its session on a new connection, or again on the one there is.
     pub fn hello(&mut self, common: &mut Common) {
+        self.refused = false;
         let (who, what) =
             (identity(&common.config, self.number, self.boots), spec(&common.config, self.number));
         let hello = self.session.hello(&who, what);
@@ -78,6 +82,7 @@ impl SimNode {
             common.closed();
         }
         self.session.disconnected();
+        self.refused = false;
     }
 
     /// Takes in a server's message.
@@ -118,6 +123,7 @@ impl SimNode {
         if was_open {
             common.closed();
         }
+        self.refused = true;
         let random = mix(seed_of(&common.config, self.number, Purpose::Retry), now_ns);
         let pause_ns = nanos(self.retry.next(random));
         common.timers.add(now_ns.saturating_add(pause_ns), self.place, Due::Hello);
@@ -139,10 +145,10 @@ impl SimNode {
             Due::Hello if now_ns < self.silent_until_ns => {
                 common.timers.add(self.silent_until_ns, self.place, Due::Hello);
             }
-            Due::Hello => self.hello(common),
+            Due::Hello if self.refused => self.hello(common),
             Due::Silence { lasts_ns } => self.fall_silent(lasts_ns, now_ns, common),
             // Superseded, or the connection's affair.
-            Due::Wake | Due::Break => {}
+            Due::Wake | Due::Hello | Due::Break => {}
         }
         self.settle(now_ns, common);
     }

@@ -86,6 +86,19 @@ fn a_silent_node_says_nothing_and_comes_back() {
 }
 
 #[test]
+fn a_refused_node_says_hello_once() {
+    let mut world = World::new(Behaviour::default());
+    let refused = Down::Refused(Refused { reason: "not now".into(), retry: true });
+    world.node.on_down(refused, SECOND, &mut world.common);
+    // Before its pause is over the connection breaks, and a new one comes.
+    world.node.disconnected(&world.common);
+    world.node.hello(&mut world.common);
+    world.welcome(SECOND);
+    world.wait(2 * SECOND);
+    world.check(&expect![[r#""#]]);
+}
+
+#[test]
 fn deadlines_that_move_leave_no_timers_behind() {
     let mut world = World::new(Behaviour::default());
     let task = TaskSpec {

@@ -116,7 +116,10 @@ mod tests {
     #[test]
     fn memory_is_refused() {
         let refused = DataDir::create("/dev/shm/berth-lab-data-dir-test/run-1".into()).unwrap_err();
-        assert!(refused.to_string().starts_with("refusing to keep the server's log in /dev/shm/"), "{refused}");
+        assert!(
+            refused.to_string().starts_with("refusing to keep the server's log in /dev/shm/"),
+            "{refused}"
+        );
         assert!(!Path::new("/dev/shm/berth-lab-data-dir-test").exists());
     }
 }

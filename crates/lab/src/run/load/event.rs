@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use berth_api::http::Time;
 use serde::{
     Deserialize, Deserializer,
     de::{IgnoredAny, MapAccess, Visitor},
@@ -77,7 +78,7 @@ pub(super) enum Status {
 pub(super) struct TaskTimes {
     /// The first of its tasks was known there.
     pub received_ns: u64,
-    /// The last of its tasks was started first.
+    /// The last of its tasks was started.
     pub started_ns: u64,
 }
 
@@ -85,7 +86,20 @@ pub(super) struct TaskTimes {
 #[serde(rename_all = "PascalCase")]
 struct TaskState {
     #[serde(default)]
+    started_at: Option<Time>,
+    #[serde(default)]
     events: Option<Vec<TaskEvent>>,
+}
+
+impl TaskState {
+    fn received_ns(&self) -> Option<u64> {
+        let mut events = self.events.iter().flatten();
+        events.find(|event| event.kind == TaskEventKind::Received).map(|event| event.time)
+    }
+
+    fn started_ns(&self) -> Option<u64> {
+        self.started_at.map(|Time(ns)| ns).filter(|ns| *ns > 0)
+    }
 }
 
 #[derive(Deserialize)]
@@ -99,7 +113,6 @@ struct TaskEvent {
 #[derive(PartialEq, Deserialize)]
 enum TaskEventKind {
     Received,
-    Started,
     #[serde(other)]
     Other,
 }
@@ -126,15 +139,13 @@ impl<'de> Visitor<'de> for TaskTimesVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut tasks: A) -> Result<TaskTimes, A::Error> {
         let (mut received, mut started) = (Vec::new(), Vec::new());
         while let Some((IgnoredAny, task)) = tasks.next_entry::<IgnoredAny, TaskState>()? {
-            let events = task.events.unwrap_or_default();
-            let first = |kind| events.iter().find(|event| event.kind == kind).map(|event| event.time);
-            received.push(first(TaskEventKind::Received));
-            started.push(first(TaskEventKind::Started));
+            received.push(task.received_ns());
+            started.push(task.started_ns());
         }
-        let all_started = started.iter().copied().collect::<Option<Vec<u64>>>().unwrap_or_default();
+        let all_started: Option<Vec<u64>> = started.into_iter().collect();
         Ok(TaskTimes {
             received_ns: received.into_iter().flatten().min().unwrap_or_default(),
-            started_ns: all_started.into_iter().max().unwrap_or_default(),
+            started_ns: all_started.into_iter().flatten().max().unwrap_or_default(),
         })
     }
 }
@@ -178,9 +189,10 @@ mod tests {
         let line = r#"{"Index":7,"Events":[{"Topic":"Allocation","Type":"AllocationUpdated","Index":7,"Payload":{
             "Allocation":{"ID":"7f9c24e5-8b13-4d0a-9a55-0c9d3a6e1b42","JobID":"lab-1-2","ClientStatus":"running",
             "CreateTime":5,"Resources":{"CPU":1},"TaskStates":{
-              "one":{"State":"running","Events":[{"Type":"Received","Time":6},{"Type":"Started","Time":8}]},
-              "two":{"State":"running","Events":[{"Type":"Received","Time":7},{"Type":"Task Setup","Time":7},
-                {"Type":"Started","Time":9},{"Type":"Started","Time":99}]}}}}}]}"#;
+              "one":{"State":"running","StartedAt":"1970-01-01T00:00:00.000000008Z",
+                "Events":[{"Type":"Received","Time":6},{"Type":"Started","Time":8}]},
+              "two":{"State":"running","StartedAt":"1970-01-01T00:00:00.000000009Z",
+                "Events":[{"Type":"Received","Time":7}]}}}}}]}"#;
         let expected = AllocSeen {
             id: 0x7f9c_24e5_8b13_4d0a_9a55_0c9d_3a6e_1b42,
             job: "lab-1-2".to_owned(),
@@ -196,7 +208,8 @@ mod tests {
         assert_eq!(allocs(r#"{"Events":[{"Payload":null},{"Payload":{}}]}"#), []);
         assert_eq!(allocs("{}"), []);
         let line = r#"{"Events":[{"Payload":{"Allocation":{"ID":"7f9c24e58b134d0a9a550c9d3a6e1b42","JobID":"x",
-            "ClientStatus":"paused","TaskStates":{"one":{"Events":[{"Type":"Received","Time":6}]},"two":{}}}}}]}"#;
+            "ClientStatus":"paused","TaskStates":{"one":{"StartedAt":"0001-01-01T00:00:00Z",
+            "Events":[{"Type":"Received","Time":6}]},"two":{"StartedAt":null}}}}}]}"#;
         let alloc = &allocs(line)[0];
         assert_eq!((alloc.status, alloc.tasks.received_ns, alloc.tasks.started_ns), (Status::Unknown, 6, 0));
         assert_eq!(serde_json::from_str::<Line>(r#"{"Error":"too old"}"#).unwrap().error, "too old");

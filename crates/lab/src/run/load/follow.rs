@@ -28,18 +28,18 @@ impl Follower {
         Ok(Self { target: target.clone(), lines, fell_behind: 0 })
     }
 
-    /// What changed next. It may be called off without a loss, unless it has fallen behind.
-    pub async fn next(&mut self) -> Result<Vec<AllocSeen>, RunError> {
+    /// What changed next; none when the client was too slow, and has to catch up. It may be called off without a loss.
+    pub async fn next(&mut self) -> Result<Option<Vec<AllocSeen>>, RunError> {
         let line = self.lines.next().await?;
         let line: Line = serde_json::from_slice(&line).map_err(|error| RunError::Http {
             doing: "follow the event stream".to_owned(),
             reason: error.to_string(),
         })?;
-        if line.error.is_empty() { Ok(line.allocs()) } else { self.catch_up().await }
+        Ok(line.error.is_empty().then(|| line.allocs()))
     }
 
     /// Reads the state, and goes on after it.
-    async fn catch_up(&mut self) -> Result<Vec<AllocSeen>, RunError> {
+    pub async fn catch_up(&mut self) -> Result<Vec<AllocSeen>, RunError> {
         self.fell_behind += 1;
         let mut connection = Connection::open(&self.target).await?;
         let first = format!("/v1/allocations?task_states=true&per_page={PAGE}");

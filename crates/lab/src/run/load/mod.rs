@@ -127,8 +127,12 @@ async fn drive(run: &Run<'_>, load: &Load, cluster: &mut Cluster) -> Result<Outc
     while ledger.reached() < expected || !submission.is_done() {
         tokio::select! {
             seen = follower.next() => {
+                let seen = match seen? {
+                    Some(seen) => seen,
+                    None => follower.catch_up().await?,
+                };
                 let at_s = clock.now_s();
-                seen?.into_iter().for_each(|alloc| ledger.saw(at_s, clock, &alloc));
+                seen.iter().for_each(|alloc| ledger.saw(at_s, clock, alloc));
             }
             more = submission.next(), if !submission.is_done() => more?,
             _ = sample.tick() => {

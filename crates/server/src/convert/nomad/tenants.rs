@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::http::{Namespace, NamespaceCapabilities, Quota, QuotaDevice, QuotaLimit, QuotaResources, QuotaUsage};
+use berth_api::http::{
+    Namespace, NamespaceCapabilities, Quota, QuotaDevice, QuotaLimit, QuotaResources, QuotaUsage,
+};
 use berth_model::{
     device::WHOLE_MILLI,
     namespace::{Namespace as Tenant, WEIGHT_MILLI_MAX},
@@ -63,7 +65,10 @@ fn weight_milli(weight: f64) -> Result<u32, String> {
 
 /// A quota.
 pub fn quota(row: &QuotaRow) -> Quota {
-    let limit = QuotaLimit { region: REGION.to_owned(), region_limit: Some(amounts(&row.quota.limit, limit_as_sent)) };
+    let limit = QuotaLimit {
+        region: REGION.to_owned(),
+        region_limit: Some(amounts(&row.quota.limit, limit_as_sent)),
+    };
     Quota {
         name: row.quota.name.clone(),
         description: row.quota.description.clone(),
@@ -136,7 +141,10 @@ fn devices(milli: &BTreeMap<String, u64>) -> Option<Vec<QuotaDevice>> {
     (!milli.is_empty()).then(|| devices.collect())
 }
 
-fn bounds(asked: QuotaResources, read: impl Fn(i64) -> Result<Option<u64>, String>) -> Result<Bounds, String> {
+fn bounds(
+    asked: QuotaResources,
+    read: impl Fn(i64) -> Result<Option<u64>, String>,
+) -> Result<Bounds, String> {
     let read = |amount: Option<i64>| amount.map_or(Ok(None), &read);
     let devices = asked.devices.unwrap_or_default().into_iter();
     Ok(Bounds {

@@ -12,15 +12,16 @@ use crate::http::{
 
 /// The name that messages give to a job file that came in a body.
 const FILE_NAME: &str = "JobHCL";
+/// The name that messages give to values of variables that came in a body.
+const VARIABLES_NAME: &str = "Variables";
 
 /// `PUT /v1/jobs/parse`
 pub(in crate::http) async fn parse(mut call: Call) -> Reply {
     let read = |text: &[u8]| {
         let request: JobsParse = call::parse(text)?;
-        if !request.variables.trim().is_empty() {
-            return Err(Failure::bad_request("variables of job files are not supported yet"));
-        }
-        let job = berth_jobfile::parse_hcl(&request.job_hcl, FILE_NAME, &Inputs::default());
+        // Job files of strangers read no files of ours: there is no folder for them to begin at.
+        let inputs = Inputs::default().file(VARIABLES_NAME, request.variables);
+        let job = berth_jobfile::parse_hcl(&request.job_hcl, FILE_NAME, &inputs);
         job.map(|parsed| parsed.job).map_err(|mistakes| Failure::bad_request(mistakes.to_string()))
     };
     let job = call.body(call.api.limits.job_body_bytes_max, read).await?;

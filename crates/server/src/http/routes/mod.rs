@@ -110,6 +110,12 @@ where
     R: Future<Output = Reply> + Send + 'static,
 {
     let contract = Arc::new(contract);
-    Route { verb, path, capability, summary, contract, handler: Arc::new(move |call| Box::pin(handler(call))) }
+    Route {
+        verb,
+        path,
+        capability,
+        summary,
+        contract,
+        handler: Arc::new(move |call| Box::pin(handler(call))),
+    }
 }
-

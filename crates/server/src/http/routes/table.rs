@@ -3,12 +3,13 @@
 //! else.
 
 use berth_api::http::{
-    AgentHealth, AgentMembers, AgentSelf, AllocStopped, Allocation, AllocationStub, AutopilotHealth, Deployment,
-    Evaluation, EventFrame, Found, FuzzyFound, FuzzySearch, Job, JobDeregistered, JobDispatch, JobDispatched,
-    JobEvaluate, JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert, JobScale, JobScaleStatus, JobStub,
-    JobSummary, JobValidated, JobVersions, JobsParse, Measurements, Namespace, Node, NodeEligibility,
-    NodeEligibilityChanged, NodePool, NodePurged, NodeStub, PeriodicForced, Quota, QuotaUsage, RaftConfiguration,
-    SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet, Search, StreamFrame,
+    AgentHealth, AgentMembers, AgentSelf, AllocStopped, Allocation, AllocationStub, AutopilotHealth,
+    Deployment, Evaluation, EventFrame, Found, FuzzyFound, FuzzySearch, Job, JobDeregistered, JobDispatch,
+    JobDispatched, JobEvaluate, JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert, JobScale,
+    JobScaleStatus, JobStub, JobSummary, JobValidated, JobVersions, JobsParse, Measurements, Namespace, Node,
+    NodeEligibility, NodeEligibilityChanged, NodePool, NodePurged, NodeStub, PeriodicForced, Quota,
+    QuotaUsage, RaftConfiguration, SchedulerConfiguration, SchedulerConfigurationRead,
+    SchedulerConfigurationSet, Search, StreamFrame,
 };
 use serde_json::{Map, Value};
 
@@ -18,8 +19,8 @@ use super::{
     route,
 };
 use crate::http::{
-    agent, allocations, deployments, evaluations, events, job, jobs, logs, metrics, namespaces, nodes, openapi,
-    operator, pools, quotas, scheduling, search, status, system, unable,
+    agent, allocations, deployments, evaluations, events, job, jobs, logs, metrics, namespaces, nodes,
+    openapi, operator, pools, quotas, scheduling, search, status, system, unable,
 };
 
 /// All routes.

@@ -130,11 +130,11 @@ async fn mistakes_in_a_job_are_named() {
     check_register(
         json!({ "Job": job }),
         expect![[r#"
-        400 Bad Request
-        content-type: text/plain; charset=utf-8
+            400 Bad Request
+            content-type: text/plain; charset=utf-8
 
-        namespace `team` does not exist: there is only `default` for now
-    "#]],
+            namespace `team` does not exist: create it with `berth namespace apply team`
+        "#]],
     )
     .await;
     let router = api(&world());

@@ -23,4 +23,5 @@ mod routes;
 mod scaling;
 mod scheduling;
 mod search;
+mod tenants;
 mod world;

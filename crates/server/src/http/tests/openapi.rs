@@ -46,8 +46,12 @@ async fn every_parameter_body_and_answer_is_described() {
     for route in routes() {
         let operation = operation(&description, &route);
         let place = format!("{} {}", route.verb.as_str(), route.path);
-        let described: BTreeSet<&str> =
-            operation["parameters"].as_array().expect("a list").iter().filter_map(|p| p["name"].as_str()).collect();
+        let described: BTreeSet<&str> = operation["parameters"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .filter_map(|p| p["name"].as_str())
+            .collect();
         let declared: BTreeSet<&str> =
             route.contract.parameters.iter().copied().chain(path_names(route.path)).collect();
         assert_eq!(described, declared, "{place}");

@@ -14,13 +14,48 @@ async fn the_scheduler_is_configured() {
     let router = api(&world());
     let asked = r#"{"SchedulerAlgorithm":"spread","NodePools":{"gpu":{"SchedulerAlgorithm":"binpack"}}}"#;
     let set = answer(&router, "PUT", PATH, asked).await;
-    expect![[r#""#]].assert_eq(&set.show());
+    expect![[r#"
+        200 OK
+        content-type: application/json
+
+        {
+          "Index": 7,
+          "Updated": true
+        }
+    "#]]
+    .assert_eq(&set.show());
 }
 
 #[tokio::test]
 async fn the_scheduler_says_how_it_is_configured() {
     let router = api(&world());
-    expect![[r#""#]].assert_eq(&answer(&router, "GET", PATH, "").await.show());
+    expect![[r#"
+        200 OK
+        content-type: application/json
+
+        {
+          "Index": 0,
+          "KnownLeader": true,
+          "LastContact": 0,
+          "SchedulerConfig": {
+            "CreateIndex": 0,
+            "MemoryOversubscriptionEnabled": false,
+            "ModifyIndex": 0,
+            "NodePools": {},
+            "PauseEvalBroker": false,
+            "PreemptionConfig": {
+              "BatchOnBatchEnabled": false,
+              "BatchSchedulerEnabled": false,
+              "ServiceSchedulerEnabled": false,
+              "SysBatchSchedulerEnabled": false,
+              "SystemSchedulerEnabled": true
+            },
+            "RejectJobRegistration": false,
+            "SchedulerAlgorithm": "binpack"
+          }
+        }
+    "#]]
+    .assert_eq(&answer(&router, "GET", PATH, "").await.show());
 }
 
 #[tokio::test]

@@ -1,0 +1,53 @@
+//! Requests about namespaces and quotas.
+
+use berth_api::http::{Namespace, Quota, QuotaUsage};
+
+use super::Remote;
+use crate::failure::Failure;
+
+impl Remote {
+    /// All namespaces.
+    pub async fn namespaces(&self) -> Result<Vec<Namespace>, Failure> {
+        self.get(&self.target("/v1/namespaces")).await
+    }
+
+    /// A namespace by its name.
+    pub async fn namespace_named(&self, name: &str) -> Result<Namespace, Failure> {
+        self.get(&self.target("/v1/namespace").part(name)).await
+    }
+
+    /// Makes a namespace, or changes it.
+    pub async fn put_namespace(&self, namespace: &Namespace) -> Result<(), Failure> {
+        self.put(&self.target("/v1/namespace").part(&namespace.name), namespace).await
+    }
+
+    /// Takes an empty namespace away.
+    pub async fn delete_namespace(&self, name: &str) -> Result<(), Failure> {
+        Ok(self.client.delete(&self.target("/v1/namespace").part(name)).await?.value)
+    }
+
+    /// All quotas.
+    pub async fn quotas(&self) -> Result<Vec<Quota>, Failure> {
+        self.get(&self.target("/v1/quotas")).await
+    }
+
+    /// A quota by its name.
+    pub async fn quota(&self, name: &str) -> Result<Quota, Failure> {
+        self.get(&self.target("/v1/quota").part(name)).await
+    }
+
+    /// What counts for a quota.
+    pub async fn quota_usage(&self, name: &str) -> Result<QuotaUsage, Failure> {
+        self.get(&self.target("/v1/quota/usage").part(name)).await
+    }
+
+    /// Makes a quota, or changes it.
+    pub async fn put_quota(&self, quota: &Quota) -> Result<(), Failure> {
+        self.put(&self.target("/v1/quota").part(&quota.name), quota).await
+    }
+
+    /// Takes away a quota that nobody keeps to.
+    pub async fn delete_quota(&self, name: &str) -> Result<(), Failure> {
+        Ok(self.client.delete(&self.target("/v1/quota").part(name)).await?.value)
+    }
+}

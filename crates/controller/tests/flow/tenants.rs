@@ -1,0 +1,211 @@
+//! Tenants that want more than there is: whose work is next, and what quotas keep back.
+
+use berth_model::{
+    eval::Eval,
+    namespace::Namespace,
+    quota::{Bounds, Quota},
+    store::NamespaceRow,
+};
+
+use super::*;
+
+/// Batch jobs that one tenant floods the cluster with.
+const FLOOD: u32 = 30_000;
+
+impl Shell {
+    fn tenant(&mut self, name: &str, weight_milli: u32, quota: Option<&str>) {
+        let quota = quota.map(str::to_owned);
+        let namespace = Namespace { weight_milli, quota, ..Namespace::new(name) };
+        self.seeds += 1;
+        self.request(self.seeds, Command::PutNamespace(Box::new(namespace)));
+        self.committed();
+    }
+
+    fn quota(&mut self, name: &str, guarantee_mb: Option<u64>, limit_mb: Option<u64>) {
+        let bounds = |memory_mb| Bounds { memory_mb, ..Bounds::default() };
+        let (guarantee, limit) = (bounds(guarantee_mb), bounds(limit_mb));
+        self.seeds += 1;
+        let quota = Quota { name: name.to_owned(), description: String::new(), guarantee, limit };
+        self.request(self.seeds, Command::PutQuota(Box::new(quota)));
+        self.committed();
+    }
+
+    /// Registers a batch job of `count` allocations of 100 MiB.
+    fn submit(&mut self, tenant: &str, id: &str, count: u32) {
+        self.submit_all(tenant, [id.to_owned()], count);
+    }
+
+    fn submit_all(&mut self, tenant: &str, ids: impl IntoIterator<Item = String>, count: u32) {
+        let registrations = ids.into_iter().map(|id| {
+            self.seeds += 1;
+            let mut job = Job { key: JobKey::new(tenant, &id), job_type: JobType::Batch, ..job(count, 100) };
+            job.groups[0].disk.size_mb = 1;
+            let eval = EvalId(u128::from(self.seeds) << 64);
+            Command::RegisterJob(Box::new(RegisterJob { job: Arc::new(job), eval, only_if: None }))
+        });
+        let commands: Vec<Command> = registrations.collect();
+        for commands in commands.chunks(1000) {
+            self.seeds += 1;
+            let request = Request { token: Token(self.seeds), commands: commands.to_vec(), bytes: 500_000 };
+            self.tell(Event::Requested(request));
+            self.committed();
+        }
+    }
+
+    fn committed(&self) {
+        let answer = &self.answers[&self.seeds];
+        let done = matches!(answer, Answer::Committed(_, outcomes) if outcomes.iter().all(Result::is_ok));
+        assert!(done, "{answer:?}");
+    }
+
+    /// One allocation of a tenant ends well.
+    fn finish_one(&mut self, tenant: &str) {
+        let (_, id, node) = self.wanted_of(tenant)[0];
+        self.observe(node.0 as u64, &[(id, ClientStatus::Complete)]);
+    }
+
+    fn wanted_of(&self, tenant: &str) -> Vec<(AllocSlot, AllocId, NodeId)> {
+        let job = |slot: AllocSlot| self.store.jobs().row(self.store.allocs().row(slot).unwrap().job).unwrap();
+        self.wanted().into_iter().filter(|(slot, ..)| &*job(*slot).key.namespace == tenant).collect()
+    }
+
+    fn held_mb(&self, tenant: &str) -> u64 {
+        self.store.namespaces().get(tenant).map_or(0, |NamespaceRow { used, .. }| used.memory_mb)
+    }
+
+    fn blocked_of(&self, tenant: &str) -> Vec<&Eval> {
+        let blocked = self.store.evals().blocked().map(|eval| &**eval);
+        blocked.filter(|eval| &*eval.job.namespace == tenant).collect()
+    }
+}
+
+#[test]
+fn a_flood_of_one_tenant_does_not_delay_another_beyond_the_next_round() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    ["bulk", "lab"].into_iter().for_each(|tenant| shell.tenant(tenant, 1000, None));
+    shell.submit_all("bulk", (0..FLOOD).map(|n| format!("bulk-{n}")), 1);
+    assert_eq!(shell.wanted_of("bulk").len(), 10, "the node has room for ten");
+    shell.submit("lab", "one", 1);
+    assert!(shell.wanted_of("lab").is_empty());
+    shell.finish_one("bulk");
+    assert_eq!((shell.wanted_of("bulk").len(), shell.wanted_of("lab").len()), (9, 1));
+    shell.finish_one("bulk");
+    assert_eq!(shell.wanted_of("bulk").len(), 9, "the flood goes on once nobody else waits");
+}
+
+#[test]
+fn fresh_work_of_a_tenant_is_planned_before_a_line_of_another() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    ["bulk", "lab"].into_iter().for_each(|tenant| shell.tenant(tenant, 1000, None));
+    shell.slow_log = true;
+    shell.submit_unanswered("bulk", 20);
+    shell.submit_unanswered("lab", 1);
+    shell.slow_log = false;
+    shell.catch_up();
+    assert_eq!((shell.wanted_of("bulk").len(), shell.wanted_of("lab").len()), (9, 1));
+}
+
+#[test]
+fn room_that_comes_bit_by_bit_is_shared_by_weight() {
+    let mut shell = Shell::new();
+    (1..=4u32).for_each(|n| shell.join(n.into(), n.into()));
+    shell.tenant("heavy", 3000, None);
+    shell.tenant("light", 1000, None);
+    shell.submit("default", "filler", 40);
+    shell.submit_all("heavy", (0..50).map(|n| format!("h{n}")), 1);
+    shell.submit_all("light", (0..50).map(|n| format!("l{n}")), 1);
+    (0..40).for_each(|_| shell.finish_one("default"));
+    assert_eq!((shell.held_mb("heavy"), shell.held_mb("light")), (3000, 1000));
+}
+
+#[test]
+fn who_holds_less_than_is_guaranteed_goes_first() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.quota("sure", Some(500), None);
+    shell.tenant("owner", 1000, Some("sure"));
+    shell.tenant("guest", 1000, None);
+    shell.submit("default", "filler", 10);
+    shell.submit_all("guest", (0..9).map(|n| format!("g{n}")), 1);
+    shell.submit_all("owner", (0..9).map(|n| format!("o{n}")), 1);
+    (0..5).for_each(|_| shell.finish_one("default"));
+    assert_eq!((shell.held_mb("owner"), shell.held_mb("guest")), (500, 0));
+    (0..5).for_each(|_| shell.finish_one("default"));
+    assert_eq!((shell.held_mb("owner"), shell.held_mb("guest")), (500, 500), "then shares decide");
+}
+
+#[test]
+fn a_quota_is_never_exceeded_and_wakes_what_waits_for_it() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.quota("small", None, Some(300));
+    shell.tenant("dev", 1000, Some("small"));
+    shell.submit("dev", "web", 5);
+    assert_eq!(shell.held_mb("dev"), 300);
+    let blocked = shell.blocked_of("dev");
+    let failure = &blocked[0].failures[0];
+    assert_eq!((failure.count, failure.funnel.quota["small"].as_str()), (2, "memory (400/300)"));
+    let entries = shell.store.index();
+    shell.submit("default", "other", 1);
+    shell.finish_one("default");
+    let tried: Vec<Index> = shell.blocked_of("dev").iter().map(|eval| eval.modify_index).collect();
+    assert!(tried.iter().all(|index| *index <= entries), "room on nodes is not what it waits for");
+    shell.finish_one("dev");
+    assert_eq!((shell.held_mb("dev"), shell.blocked_of("dev")[0].failures[0].count), (300, 1));
+    shell.quota("small", None, Some(400));
+    assert_eq!((shell.held_mb("dev"), shell.blocked_of("dev").len()), (400, 0));
+}
+
+#[test]
+fn plans_on_their_way_count_for_a_quota() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.quota("small", None, Some(300));
+    shell.tenant("dev", 1000, Some("small"));
+    shell.slow_log = true;
+    shell.submit_unanswered("dev", 8);
+    for _ in 0..20 {
+        shell.catch_up();
+        assert!(shell.held_mb("dev") <= 300, "{} MiB are held", shell.held_mb("dev"));
+    }
+    assert_eq!((shell.held_mb("dev"), shell.blocked_of("dev").len()), (300, 5));
+}
+
+#[test]
+fn an_update_at_the_limit_goes_on_where_its_predecessors_end() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.quota("small", None, Some(300));
+    shell.tenant("dev", 1000, Some("small"));
+    shell.submit("dev", "web", 3);
+    let old: Vec<AllocId> = shell.wanted_of("dev").iter().map(|(_, id, _)| *id).collect();
+    let mut job = Job { key: JobKey::new("dev", "web"), job_type: JobType::Batch, ..job(3, 100) };
+    job.groups[0].disk.size_mb = 1;
+    job.groups[0].tasks[0].env.insert("VERSION".into(), "2".into());
+    let register = RegisterJob { job: Arc::new(job), eval: EvalId(77), only_if: None };
+    shell.request(770, Command::RegisterJob(Box::new(register)));
+    let new = shell.wanted_of("dev");
+    assert_eq!((new.len(), shell.held_mb("dev")), (3, 300), "the room of three is promised to their successors");
+    for id in old {
+        shell.observe(1, &[(id, ClientStatus::Complete)]);
+        assert_eq!(shell.held_mb("dev"), 300);
+    }
+    shell.finish_one("dev");
+    assert_eq!(shell.held_mb("dev"), 200);
+}
+
+impl Shell {
+    /// Registers jobs of one allocation without waiting for the log.
+    fn submit_unanswered(&mut self, tenant: &str, jobs: u32) {
+        for n in 0..jobs {
+            self.seeds += 1;
+            let mut job = Job { key: JobKey::new(tenant, &format!("{tenant}-{n}")), ..job(1, 100) };
+            job.groups[0].disk.size_mb = 1;
+            let eval = EvalId(u128::from(self.seeds) << 64);
+            let register = RegisterJob { job: Arc::new(job), eval, only_if: None };
+            self.request(self.seeds, Command::RegisterJob(Box::new(register)));
+        }
+    }
+}

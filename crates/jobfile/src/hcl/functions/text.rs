@@ -1,0 +1,103 @@
+//! Functions of text. Positions and lengths count characters.
+
+use super::{Arguments, Function, check_bytes, function};
+use crate::hcl::value::Value;
+
+pub(super) static TABLE: &[Function] = &[
+    function("chomp", 1..=1, |a| Ok(Value::text(a.text(0)?.trim_end_matches(['\n', '\r'])))),
+    function("indent", 2..=2, indent),
+    function("join", 2..=usize::MAX, join),
+    function("lower", 1..=1, |a| Ok(Value::text(a.text(0)?.to_lowercase()))),
+    function("regex_replace", 3..=3, regex_replace),
+    function("replace", 3..=3, replace),
+    function("split", 2..=2, split),
+    function("strlen", 1..=1, |a| Ok(Value::Int(a.text(0)?.chars().count() as i64))),
+    function("strrev", 1..=1, |a| Ok(Value::text(a.text(0)?.chars().rev().collect::<String>()))),
+    function("substr", 3..=3, substr),
+    function("title", 1..=1, |a| Ok(Value::text(title(&a.text(0)?)))),
+    function("trim", 2..=2, |a| {
+        let (text, set) = (a.text(0)?, a.text(1)?);
+        Ok(Value::text(text.trim_matches(|c| set.contains(c))))
+    }),
+    function("trimprefix", 2..=2, |a| {
+        let text = a.text(0)?;
+        Ok(Value::text(text.strip_prefix(&*a.text(1)?).unwrap_or(&text)))
+    }),
+    function("trimspace", 1..=1, |a| Ok(Value::text(a.text(0)?.trim()))),
+    function("trimsuffix", 2..=2, |a| {
+        let text = a.text(0)?;
+        Ok(Value::text(text.strip_suffix(&*a.text(1)?).unwrap_or(&text)))
+    }),
+    function("upper", 1..=1, |a| Ok(Value::text(a.text(0)?.to_uppercase()))),
+];
+
+/// Blanks in front of every line but the first.
+fn indent(arguments: &Arguments<'_>) -> Result<Value, String> {
+    let (blanks, text) = (arguments.count(0)?, arguments.text(1)?);
+    let lines = text.matches('\n').count();
+    check_bytes(lines.saturating_mul(blanks).saturating_add(text.len()))?;
+    Ok(Value::text(text.replace('\n', &format!("\n{}", " ".repeat(blanks)))))
+}
+
+/// The texts of one or more lists, with something in between.
+fn join(arguments: &Arguments<'_>) -> Result<Value, String> {
+    let between = arguments.text(0)?;
+    let mut texts = Vec::new();
+    for at in 1..arguments.values.len() {
+        texts.extend(arguments.texts(at)?);
+    }
+    let bytes = texts.iter().map(|text| text.len()).sum::<usize>();
+    check_bytes(between.len().saturating_mul(texts.len()).saturating_add(bytes))?;
+    Ok(Value::text(texts.join(&between)))
+}
+
+fn replace(arguments: &Arguments<'_>) -> Result<Value, String> {
+    let (text, from, to) = (arguments.text(0)?, arguments.text(1)?, arguments.text(2)?);
+    let times = if from.is_empty() { text.chars().count() + 1 } else { text.matches(&*from).count() };
+    check_bytes(times.saturating_mul(to.len()).saturating_add(text.len()))?;
+    Ok(Value::text(text.replace(&*from, &to)))
+}
+
+fn regex_replace(arguments: &Arguments<'_>) -> Result<Value, String> {
+    /// Bytes that a compiled expression may take.
+    const REGEX_BYTES_MAX: usize = 1 << 20;
+    let (text, pattern, to) = (arguments.text(0)?, arguments.text(1)?, arguments.text(2)?);
+    let regex = regex::RegexBuilder::new(&pattern).size_limit(REGEX_BYTES_MAX).build();
+    let regex = regex.map_err(|_| format!("{pattern:?} is not a regular expression"))?;
+    let (mut result, mut done) = (String::new(), 0);
+    for captures in regex.captures_iter(&text) {
+        let Some(found) = captures.get(0) else { continue };
+        result.push_str(&text[done..found.start()]);
+        captures.expand(&to, &mut result);
+        done = found.end();
+        check_bytes(result.len())?;
+    }
+    Ok(Value::text(result + &text[done..]))
+}
+
+fn split(arguments: &Arguments<'_>) -> Result<Value, String> {
+    let (at, text) = (arguments.text(0)?, arguments.text(1)?);
+    if at.is_empty() {
+        return Ok(Value::list(text.chars().map(|c| Value::text(c.to_string())).collect()));
+    }
+    Ok(Value::list(text.split(&*at).map(Value::text).collect()))
+}
+
+/// Part of a text; a negative start counts from its end, a negative length means all the rest.
+fn substr(arguments: &Arguments<'_>) -> Result<Value, String> {
+    let (text, start, length) = (arguments.text(0)?, arguments.whole(1)?, arguments.whole(2)?);
+    let count = text.chars().count() as i64;
+    let start = if start < 0 { (count + start).max(0) } else { start };
+    let length = if length < 0 { count } else { length };
+    Ok(Value::text(text.chars().skip(start as usize).take(length as usize).collect::<String>()))
+}
+
+fn title(text: &str) -> String {
+    let mut inside = false;
+    let letter = |c: char| {
+        let first = !inside && c.is_alphabetic();
+        inside = c.is_alphanumeric() || c == '\'';
+        if first { c.to_uppercase().collect::<String>() } else { c.to_string() }
+    };
+    text.chars().map(letter).collect()
+}
