@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     commands::{
-        agent, alloc, completion, dev, eval, event, import, job, lab, man, node, operator, server, short,
-        system, version,
+        agent, alloc, completion, dev, eval, event, import, job, lab, man, namespace, node, operator, quota,
+        server, short, system, version,
     },
     failure::{EXIT_CODES, Failure},
     global::Global,
@@ -47,6 +47,12 @@ enum Noun {
     /// Look at the machines
     #[command(subcommand)]
     Node(node::Verb),
+    /// Divide the cluster among tenants
+    #[command(subcommand)]
+    Namespace(namespace::Verb),
+    /// Guarantee and limit what tenants hold
+    #[command(subcommand)]
+    Quota(quota::Verb),
     /// Look at evaluations: why something was placed, or was not
     #[command(subcommand)]
     Eval(eval::Verb),
@@ -94,6 +100,8 @@ impl Cli {
             Noun::Job(verb) => verb.run(&self.global),
             Noun::Alloc(verb) => verb.run(&self.global),
             Noun::Node(verb) => verb.run(&self.global),
+            Noun::Namespace(verb) => verb.run(&self.global),
+            Noun::Quota(verb) => verb.run(&self.global),
             Noun::Eval(verb) => verb.run(&self.global),
             Noun::Event(verb) => verb.run(&self.global),
             Noun::Operator(verb) => verb.run(&self.global),

@@ -193,3 +193,35 @@ fn two_run_side_by_side_with_simulated_nodes() {
     assert_eq!(other.said(&["node", "status"]).matches(" ready ").count(), 1);
     assert!(one.stop() && other.stop());
 }
+
+#[test]
+fn a_watch_prints_again_when_something_has_changed() {
+    let mut dev = Dev::start(&[]);
+    let mut watch = Command::new(BERTH)
+        .args(["job", "status", "-watch", "-o", "json"])
+        .env("BERTH_ADDR", &dev.address)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut states = BufReader::new(watch.stdout.take().expect("it is piped")).lines().map_while(Result::ok);
+    assert_eq!(states.next().as_deref(), Some("[]"));
+    dev.said(&["job", "run", &dev.job_file(&service("web", ""))]);
+    let is_running = |state: String| state.contains(r#""Running":1"#);
+    assert!(states.any(is_running), "it ends without having seen the job run");
+    watch.kill().and_then(|()| watch.wait()).expect("it is ours");
+    dev.said(&["job", "stop", "-yes", "web"]);
+    assert!(dev.stop());
+}
+
+#[test]
+fn a_task_that_is_waited_for_ends_the_command_as_it_ends() {
+    let mut dev = Dev::start(&[]);
+    let waited = dev.berth(&["run", "-exec", "-wait", "sh", "-c", "echo out; echo err >&2; exit 7"]);
+    assert_eq!(waited.status.code(), Some(7));
+    assert_eq!(String::from_utf8_lossy(&waited.stdout), "out\n");
+    assert_eq!(String::from_utf8_lossy(&waited.stderr), "err\n");
+    let absent = dev.berth(&["run", "-exec", "-wait", "/does/not/exist"]);
+    assert_eq!(absent.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&absent.stderr).contains("help: berth alloc status"));
+    assert!(dev.stop());
+}

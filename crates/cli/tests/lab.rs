@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use e2e::berth;
+use e2e::{Daemon, berth, http_address};
 use serde_json::Value;
 
 /// Until something that must happen is given up.
@@ -80,6 +80,30 @@ fn parameters_that_cannot_be_are_refused_before_anything_is_started() {
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(told.contains("refusing to keep the server's log in /dev/shm/berth-lab-test"), "{told}");
     assert!(!Path::new("/dev/shm/berth-lab-test").exists());
+}
+
+#[test]
+fn a_server_that_is_there_already_gets_the_load_and_is_left_as_it_was() {
+    let dir = scratch();
+    let (data, told) = (dir.path().join("data"), dir.path().join("told"));
+    let args = ["server", "--http-addr", "127.0.0.1:0", "--agent-addr", "127.0.0.1:0", "--data-dir"];
+    let mut server = Daemon::start(&[&args[..], &[data.to_str().unwrap()]].concat(), &told);
+    let ready = server.ready_line();
+    let agents = ready.trim().rsplit(' ').next().unwrap();
+    let _nodes = Daemon::start(&["lab", "nodes", "--count", "6", "--server", agents], &told);
+    let target = format!("http://{}", http_address(&ready));
+    let load = ["--target", &target, "--tasks-per-node", "5", "--jobs", "3", "--nodes"];
+    let run = |nodes: &str| berth(&strs(&density(&dir.path().join("out"), &[&load[..], &[nodes]].concat()))).output();
+    let output = run("6").expect("berth runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let figures = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(figures.contains("placements_per_s") && !figures.contains("server_cpu_s"), "{figures}");
+    let jobs = berth(&["--address", &target, "job", "status", "-o", "json"]).output().expect("berth runs");
+    let jobs: Vec<Value> = serde_json::from_slice(&jobs.stdout).unwrap();
+    assert!(jobs.iter().all(|job| job["Stop"] == true || job["Status"] == "dead"), "{jobs:?}");
+    let output = run("60").expect("berth runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && told.contains("6 of 60 nodes with mock_driver are ready"), "{told}");
 }
 
 /// Starts an experiment that takes a while, and returns it with its processes once there are some.

@@ -2,11 +2,11 @@
 
 mod parts;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use berth_model::{
     AllocId, Index, JobKey, NodeId,
-    alloc::Placement,
+    alloc::{Placement, StopReason},
     command::{Command, EvalOutcome, NextEval},
     device::DevicesHeld,
     eval::EvalStatus,
@@ -83,11 +83,13 @@ pub(crate) struct Applier {
     /// What has passed and the store does not show yet.
     on_the_way: Claims,
     by_index: HashMap<Index, Vec<Ticket>>,
+    /// Allocations whose room was left to successors that the store does not show yet.
+    left: HashMap<AllocId, Ticket>,
 }
 
 impl Applier {
     /// Decides what of a plan is committed.
-    pub fn check(&mut self, store: &Store, plan: Plan, next: Vec<NextEval>) -> Verdict {
+    pub fn check(&mut self, store: &Store, mut plan: Plan, next: Vec<NextEval>) -> Verdict {
         let stale = store.job(&plan.job).is_none_or(|row| row.current().version != plan.job_version);
         let total = plan.placements.len();
         let all_at_once = plan.all_at_once;
@@ -101,7 +103,11 @@ impl Applier {
         let ticket = (!claims.is_empty()).then(|| self.on_the_way.add(claims));
         if let Some(ticket) = ticket {
             self.on_the_way.pledge(ticket, &plan.job.namespace, pledge);
+            self.left.extend(passing.iter().flat_map(|placement| &placement.after).map(|id| (*id, ticket)));
         }
+        // What nobody takes the room of need not be pushed out.
+        let needed: HashSet<AllocId> = passing.iter().flat_map(|placement| &placement.after).copied().collect();
+        plan.stops.retain(|stop| stop.reason != StopReason::Preempted || needed.contains(&stop.alloc));
         let outcome = (refused == 0).then(|| EvalOutcome {
             status: EvalStatus::Complete,
             description: String::new(),
@@ -120,13 +126,16 @@ impl Applier {
     /// The store shows everything up to this index.
     pub fn applied(&mut self, index: Index) {
         self.on_the_way.settle(index);
-        self.by_index.retain(|at, _| *at > index);
+        let settled: Vec<Ticket> =
+            self.by_index.extract_if(|at, _| *at <= index).flat_map(|(_, tickets)| tickets).collect();
+        self.left.retain(|_, ticket| !settled.contains(ticket));
     }
 
     /// The entry is not in the log.
     pub fn not_written(&mut self, index: Index) {
         for ticket in self.by_index.remove(&index).unwrap_or_default() {
             self.on_the_way.remove(ticket);
+            self.left.retain(|_, of| *of != ticket);
         }
     }
 
@@ -157,6 +166,9 @@ impl Applier {
         taken: &mut HashMap<NodeId, Claimed>,
         promised: &mut HashMap<AllocId, Resources>,
     ) -> Option<Claim> {
+        if placement.after.iter().any(|before| self.left.contains_key(before)) {
+            return None;
+        }
         let (slot, row) = store.node(placement.node).filter(|(_, row)| row.is_ready())?;
         let group = job.groups.get(usize::from(placement.group))?;
         let detail = store.nodes().detail(slot)?;

@@ -87,10 +87,12 @@ impl Blocked {
         let mut next = Vec::new();
         while self.tried.len() < TRIED_AT_ONCE_MAX {
             let Some(eval) = self.round.pop(store, tenants) else { break };
+            // Charged until all are chosen, so that tenants take turns; from then on the queue charges in its own order.
             tenants.begin(store, eval.id, &eval.job);
             self.tried.insert(eval.id);
             next.push(eval.id);
         }
+        next.iter().for_each(|id| tenants.end(*id));
         next
     }
 

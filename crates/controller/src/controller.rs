@@ -12,7 +12,7 @@ use std::{
 
 use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
-    alloc::{AllocEnd, ClientStatus, DesiredStatus, RESULT_MESSAGE_BYTES_MAX, TaskResult},
+    alloc::{AllocEnd, ClientStatus, DesiredStatus, RESULT_MESSAGE_BYTES_MAX, StopReason, TaskResult},
     command::{Command, NextEval},
     eval::{Eval, EvalStatus, Trigger},
     event::{Applied, Event as Change},

@@ -59,7 +59,8 @@ impl Tenants {
     /// A node came, changed or went.
     pub fn node_changed(&mut self, store: &Store, slot: NodeSlot) {
         let detail = store.nodes().detail(slot);
-        let ready = store.nodes().row(slot).is_some_and(|row| row.status == berth_model::node::NodeStatus::Ready);
+        let ready =
+            store.nodes().row(slot).is_some_and(|row| row.status == berth_model::node::NodeStatus::Ready);
         let now = detail.filter(|_| ready).map_or(Amounts::ZERO, |detail| Amounts::of_node(&detail.node));
         let before = self.nodes.insert(slot, now).unwrap_or_default();
         if now.is_zero() {
@@ -165,7 +166,8 @@ fn missing(store: &Store, job: &JobKey) -> Amounts {
     let Some(row) = store.job(job).filter(|row| !row.job().stop) else { return Amounts::ZERO };
     let mut sum = Usage::default();
     for group in &row.job().groups {
-        let live = row.counts.iter().find(|counts| counts.group == group.name).map_or(0, |counts| counts.live);
+        let live =
+            row.counts.iter().find(|counts| counts.group == group.name).map_or(0, |counts| counts.live);
         let wanted = if row.job().job_type.is_per_node() { live } else { group.count };
         let one = Usage::of(Resources::ZERO, group);
         let held = group.resources();

@@ -7,6 +7,7 @@ mod blocks;
 mod decode;
 mod diagnostic;
 mod duration;
+mod format;
 mod hcl;
 mod inputs;
 mod json;
@@ -17,6 +18,7 @@ mod schema;
 mod setting;
 mod source;
 mod span;
+mod starters;
 mod suggest;
 mod syntax;
 mod tree;
@@ -24,10 +26,12 @@ mod tree;
 use berth_model::job::Job;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Excerpt, Place, Severity};
+pub use format::format;
 pub use inputs::Inputs;
 pub use json::to_json;
 pub use limits::{DEPTH_MAX, SOURCE_BYTES_MAX};
 pub use schema::unenforced;
+pub use starters::{STARTERS, Starter};
 
 use source::Syntax;
 

@@ -9,10 +9,13 @@ mod expression;
 mod heredoc;
 mod primary;
 mod template;
+mod tokens;
 
 use std::borrow::Cow;
 
 use crate::{report::Report, span::Span, tree::Name};
+
+pub(crate) use tokens::{Token, TokenKind, tokens};
 
 /// One line or block of a body.
 #[derive(Debug)]

@@ -140,6 +140,9 @@ pub enum StopReason {
     /// Its node does not fit its job any more.
     #[n(6)]
     NodeNotEligible,
+    /// Work of higher priority needs its room.
+    #[n(7)]
+    Preempted,
 }
 
 impl StopReason {
@@ -153,6 +156,7 @@ impl StopReason {
             Self::Rescheduled => "alloc was rescheduled because it failed",
             Self::Requested => "alloc was stopped by request",
             Self::NodeNotEligible => "alloc not needed because its node is not eligible",
+            Self::Preempted => "alloc makes room for work of higher priority",
         }
     }
 }

@@ -80,6 +80,9 @@ pub enum Trigger {
     /// Somebody changed how many allocations a group wants.
     #[n(8)]
     JobScaling,
+    /// An allocation was pushed out by work of higher priority.
+    #[n(9)]
+    Preemption,
 }
 
 impl Trigger {
@@ -95,6 +98,7 @@ impl Trigger {
             Self::RetryFailedAlloc => "alloc-reschedule",
             Self::MaxPlanAttempts => "max-plan-attempts",
             Self::JobScaling => "job-scaling",
+            Self::Preemption => "preemption",
         }
     }
 }

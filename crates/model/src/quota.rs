@@ -97,7 +97,10 @@ impl Bounds {
         over(self.cpu_mhz, limit.cpu_mhz)
             || over(self.memory_mb, limit.memory_mb)
             || over(self.disk_mb, limit.disk_mb)
-            || self.devices_milli.iter().any(|(name, milli)| over(Some(*milli), limit.devices_milli.get(name).copied()))
+            || self
+                .devices_milli
+                .iter()
+                .any(|(name, milli)| over(Some(*milli), limit.devices_milli.get(name).copied()))
     }
 
     /// Each bound, with what is held of it.
@@ -209,7 +212,10 @@ mod tests {
             ..Bounds::default()
         };
         let held = devices(&[("gpu", 500), ("nvidia/gpu/A100", 2000), ("amd/gpu", 1000), ("fpga", 9000)]);
-        assert_eq!([held.devices("nvidia/gpu"), held.devices("gpu"), held.devices("amd/gpu/X")], [2500, 3500, 1500]);
+        assert_eq!(
+            [held.devices("nvidia/gpu"), held.devices("gpu"), held.devices("amd/gpu/X")],
+            [2500, 3500, 1500]
+        );
         assert_eq!(bounds("nvidia/gpu", 2500).exceeded_by(&held), None);
         let excess = bounds("nvidia/gpu", 2000).exceeded_by(&held).unwrap();
         assert_eq!(excess.to_string(), "device nvidia/gpu (2.5/2)");

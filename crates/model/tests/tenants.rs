@@ -50,7 +50,8 @@ impl World {
     /// A job of one group that asks for `memory_mb` and one GPU.
     fn register(&mut self, namespace: &str, eval: u128, memory_mb: u32) {
         let gpu = DeviceAsk { name: "nvidia/gpu".into(), count: 1, ..DeviceAsk::default() };
-        let resources = TaskResources { cpu_mhz: 10, memory_mb, devices: vec![gpu], ..TaskResources::default() };
+        let resources =
+            TaskResources { cpu_mhz: 10, memory_mb, devices: vec![gpu], ..TaskResources::default() };
         let task = Task { resources, ..Task::new("t", "mock_driver", JobType::Service) };
         let group = Group { tasks: vec![task], ..Group::new("g", JobType::Service) };
         let job = Job { groups: vec![group], ..Job::new(JobKey::new(namespace, "web"), JobType::Service) };
@@ -132,7 +133,10 @@ fn a_quota_counts_what_the_namespaces_below_hold() {
     world.place(1, 11, &[]);
     world.place(2, 12, &[]);
     let held = |world: &World, name: &str| books(&world.store)[name];
-    assert_eq!((held(&world, "dev"), held(&world, "eng"), held(&world, "quota q")), ((100, 1), (50, 1), (150, 2)));
+    assert_eq!(
+        (held(&world, "dev"), held(&world, "eng"), held(&world, "quota q")),
+        ((100, 1), (50, 1), (150, 2))
+    );
     world.namespace("dev", Some("ops"), None).unwrap();
     assert_eq!(held(&world, "quota q"), (50, 1), "dev has moved away");
     world.namespace("dev", Some("eng"), Some("q")).unwrap();
@@ -188,7 +192,10 @@ fn a_tree_of_namespaces_has_no_loops_and_no_end() {
     let refused = |outcome: Result<(), Refusal>| outcome.unwrap_err().to_string();
     let looped = refused(world.namespace("eng", Some("dev"), None));
     assert_eq!(looped, "namespace \"eng\": it cannot be below dev, which is below it");
-    assert_eq!(refused(world.namespace("x", Some("x"), None)), "namespace \"x\" does not exist: create it with `berth namespace apply`");
+    assert_eq!(
+        refused(world.namespace("x", Some("x"), None)),
+        "namespace \"x\" does not exist: create it with `berth namespace apply`"
+    );
     world.namespace("n1", None, None).unwrap();
     for n in 2..=16 {
         world.namespace(&format!("n{n}"), Some(&format!("n{}", n - 1)), None).unwrap();

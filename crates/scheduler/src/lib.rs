@@ -3,6 +3,7 @@
 //! A [`Planner`] follows the store through snapshots. For one evaluation it [`reconcile`]s wishes with what is there,
 //! places what is missing on the best of all nodes, and returns a [`Plan`] that includes its refusals.
 
+pub mod check;
 mod claims;
 pub mod devices;
 pub mod fairness;

@@ -20,7 +20,7 @@ use crate::{
     claims::{Claim, Claims},
     filters::DeviceWish,
     fairness::{Headroom, Pledges},
-    place::{Ask, Columns, GroupPlacer, Placed, There, WishesCache},
+    place::{Ask, Columns, Evictable, GroupPlacer, Preemptor, Placed, There, WishesCache},
     plan::{Plan, PlannedNext},
     reconcile::{Changes, Missing, reconcile, staying},
 };
@@ -30,6 +30,7 @@ use crate::{
 pub struct Planner {
     columns: Columns,
     wishes: WishesCache,
+    evictable: Evictable,
     pledges: Pledges,
 }
 
@@ -108,6 +109,7 @@ impl Planner {
         let mut there = staying(store, row, &plan.stops);
         let mut headroom = Headroom::of(store, &row.key.namespace, &self.pledges);
         let mut promised = HashMap::new();
+        let mut preemptor = Preemptor::of(store, row.job(), &mut self.evictable);
         for (position, missing) in by_group {
             let group = &row.job().groups[usize::from(position)];
             let mut placer = GroupPlacer::new(
@@ -126,7 +128,8 @@ impl Planner {
                     failure.count += 1;
                     continue;
                 }
-                match admit(&headroom, group, &missing.ask, &placer).and_then(|ask| placer.place(&ask)) {
+                match admit(&headroom, group, &missing.ask, &placer)
+                    .and_then(|ask| placer.place(&ask, preemptor.as_mut())) {
                     Ok(placed) => {
                         there.push(There { node: placed.node, group: Some(position) });
                         push(plan, store, AllocId(ids.mint()), position, missing, placed);
@@ -147,6 +150,7 @@ impl Planner {
             }
             plan.failures.extend(failure);
         }
+        plan.stops.extend(preemptor.into_iter().flat_map(|preemptor| preemptor.stops));
     }
 }
 

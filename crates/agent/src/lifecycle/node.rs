@@ -3,6 +3,7 @@
 use berth_api::agent::AllocId;
 
 use super::alloc::Fate;
+use super::pending::Pending;
 use super::restart::mix;
 use super::{Action, Alloc, AllocRecord, Event, GroupCache, RunWish, TaskRef, WishError};
 
@@ -16,6 +17,7 @@ pub struct Node {
     /// Sorted by id. Boxed, so that coming and going moves pointers only, and spare room costs next to nothing.
     #[allow(clippy::vec_box)]
     allocs: Vec<Box<Alloc>>,
+    pending: Pending,
     /// Oldest first. They never run again.
     forgotten: Vec<AllocId>,
 }
@@ -23,7 +25,7 @@ pub struct Node {
 impl Node {
     /// A node without allocations. `seed` makes the jitter of its restarts.
     pub fn new(seed: u64) -> Self {
-        Self { seed, allocs: Vec::new(), forgotten: Vec::new() }
+        Self { seed, allocs: Vec::new(), pending: Pending::default(), forgotten: Vec::new() }
     }
 
     /// Takes up what an earlier run of the agent wrote; [`Event::Tick`] is to follow once all are in.
@@ -81,7 +83,7 @@ impl Node {
 
     /// When [`Event::Tick`] is due, if nothing else happens before.
     pub fn deadline(&self) -> Option<u64> {
-        self.allocs.iter().filter_map(|alloc| alloc.deadline()).min()
+        self.pending.deadline()
     }
 
     /// An allocation that has not been forgotten.
@@ -110,10 +112,19 @@ impl Node {
     }
 
     fn insert(&mut self, alloc: Alloc) {
-        match self.position(alloc.id()) {
+        let id = alloc.id();
+        match self.position(id) {
             Ok(position) => *self.allocs[position] = alloc,
             Err(position) => self.allocs.insert(position, Box::new(alloc)),
         }
+        self.note_pending(id);
+    }
+
+    /// What an allocation waits for has changed.
+    fn note_pending(&mut self, id: AllocId) {
+        let alloc = self.alloc(id);
+        let (for_others, until_ns) = (alloc.is_some_and(Alloc::is_waiting), alloc.and_then(Alloc::deadline));
+        self.pending.note(id, for_others, until_ns);
     }
 
     fn on_run(&mut self, run: RunWish, now_ns: u64, actions: &mut Vec<Action>) {
@@ -189,10 +200,16 @@ impl Node {
         let Ok(position) = self.position(id) else { return };
         let alloc = &mut self.allocs[position];
         alloc.settle(now_ns, actions);
-        if !alloc.has_ended() {
-            return;
+        if alloc.has_ended() {
+            self.let_rest(position, actions);
         }
-        match alloc.fate {
+        self.note_pending(id);
+    }
+
+    /// An allocation has ended: nothing is kept that nobody cares for.
+    fn let_rest(&mut self, position: usize, actions: &mut Vec<Action>) {
+        let (id, fate) = (self.allocs[position].id(), self.allocs[position].fate);
+        match fate {
             Fate::Told => {}
             Fate::Forgotten => {
                 self.allocs.remove(position);
@@ -215,8 +232,7 @@ impl Node {
 
     /// Starts what waited for others to end on this node.
     fn start_waiting(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
-        let waiting = self.allocs.iter().filter(|alloc| alloc.is_waiting());
-        let ready: Vec<_> = waiting.map(|alloc| alloc.id()).filter(|id| self.is_ready(*id)).collect();
+        let ready: Vec<_> = self.pending.for_others().filter(|id| self.is_ready(*id)).collect();
         for id in ready {
             if let Ok(position) = self.position(id) {
                 self.allocs[position].start(now_ns, actions);

@@ -4,16 +4,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One line. The empty object says that the server still lives.
+/// One line. The empty object says that the server still lives. A client reads what changed as plain JSON; a server has
+/// its own `P` for it, so that nothing is built only to be written.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct EventFrame {
+pub struct EventFrame<P: Default = Value> {
     /// Where the changes stand; a stream resumed at this index goes on after them.
     #[serde(skip_serializing_if = "is_zero")]
     pub index: u64,
     /// In order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub events: Vec<Event>,
+    pub events: Vec<Event<P>>,
     /// Whether more changes of the same index follow: resume at the index before it until they are there.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
@@ -28,7 +29,7 @@ pub struct EventFrame {
 /// One change.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct Event {
+pub struct Event<P: Default = Value> {
     /// `Job`, `Allocation`, `Evaluation` or `Node`.
     pub topic: String,
     /// What happened.
@@ -47,7 +48,7 @@ pub struct Event {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub observed: bool,
     /// What changed, as it was after the change, under the topic's name; null when it is gone.
-    pub payload: Value,
+    pub payload: P,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]

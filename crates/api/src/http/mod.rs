@@ -61,7 +61,7 @@ pub use resources::{
     NetworkResource, PortValue, TaskResources,
 };
 pub use revert::JobRevert;
-pub use scale::{GroupScaleStatus, JobScale, JobScaleStatus, ScalingEvent, ScalingPolicyStub};
+pub use scale::{GroupScaleStatus, JobScale, JobScaleStatus, ScalingEvent, ScalingPolicy, ScalingPolicyStub};
 pub use scheduling::{
     PoolScheduling, PreemptionConfig, SchedulerConfiguration, SchedulerConfigurationRead,
     SchedulerConfigurationSet,

@@ -103,3 +103,31 @@ pub struct ScalingPolicyStub {
     /// Its job's last change.
     pub modify_index: u64,
 }
+
+/// A scaling policy.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ScalingPolicy {
+    /// Its id; follows from its job and group.
+    #[serde(rename = "ID")]
+    pub id: String,
+    /// Its job's namespace.
+    pub namespace: String,
+    /// `horizontal`.
+    #[serde(rename = "Type")]
+    pub kind: String,
+    /// Namespace, job and group.
+    pub target: BTreeMap<String, String>,
+    /// Not less.
+    pub min: u32,
+    /// Not more.
+    pub max: u32,
+    /// What only the autoscaler understands.
+    pub policy: BTreeMap<String, Value>,
+    /// Whether autoscalers may act.
+    pub enabled: bool,
+    /// Its job's first registration.
+    pub create_index: u64,
+    /// Its job's last change.
+    pub modify_index: u64,
+}

@@ -17,7 +17,7 @@ fn check<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(value: &
 #[test]
 fn a_heartbeat_is_the_empty_object() {
     check(&StreamFrame::default(), expect!["{}"]);
-    check(&EventFrame::default(), expect!["{}"]);
+    check(&EventFrame::<serde_json::Value>::default(), expect!["{}"]);
 }
 
 #[test]

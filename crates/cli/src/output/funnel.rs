@@ -13,10 +13,14 @@ pub fn funnels(failures: &BTreeMap<String, PlacementMetric>) -> String {
 
 fn funnel(group: &str, metric: &PlacementMetric) -> String {
     let unplaced = metric.coalesced_failures as usize + 1;
-    let mut lines = vec![
-        format!("group {}: {} cannot be placed", clean(group), count(unplaced, "allocation")),
-        format!("  {} ready and eligible", nodes(metric.nodes_considered)),
-    ];
+    let mut lines =
+        vec![format!("group {}: {} cannot be placed", clean(group), count(unplaced, "allocation"))];
+    let limits = metric.quota_exhausted.iter().flatten();
+    lines.extend(limits.map(|limit| format!("  quota limit hit: {}", clean(limit))));
+    // No node is looked at for what a quota does not allow.
+    if lines.len() == 1 || metric.nodes_considered > 0 {
+        lines.push(format!("  {} ready and eligible", nodes(metric.nodes_considered)));
+    }
     if metric.nodes_considered > 0 {
         lines.push(format!("  {} in the job's node pool and datacenters", nodes(metric.nodes_evaluated)));
     }

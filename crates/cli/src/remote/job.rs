@@ -1,12 +1,12 @@
 //! Requests about jobs.
 
 use berth_api::http::{
-    AllocationStub, Evaluation, JobDeregistered, JobDispatch, JobDispatched, JobPlan, JobPlanned,
-    JobRegister, JobRegistered, JobRevert, JobScale, JobScaleStatus, JobStub, JobSummary, JobVersions,
-    Target,
+    AllocationStub, Evaluation, JobDeregistered, JobDispatch, JobDispatched, JobEvaluate, JobPlan,
+    JobPlanned, JobRegister, JobRegistered, JobRevert, JobScale, JobScaleStatus, JobStub, JobSummary,
+    JobVersions, PeriodicForced, Target,
 };
 use berth_model::job::Job;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Remote;
 use crate::failure::Failure;
@@ -65,6 +65,17 @@ impl Remote {
     /// Runs a parameterized job with values for its parameters.
     pub async fn dispatch(&self, job: &str, dispatch: &JobDispatch) -> Result<JobDispatched, Failure> {
         self.put(&self.job_target(job, "dispatch"), dispatch).await
+    }
+
+    /// Runs a periodic job now.
+    pub async fn force(&self, job: &str) -> Result<PeriodicForced, Failure> {
+        self.put(&self.target("/v1/job").part(job).part("periodic").part("force"), &json!({})).await
+    }
+
+    /// Has a job looked at anew.
+    pub async fn evaluate(&self, job: &str) -> Result<JobRegistered, Failure> {
+        let body = JobEvaluate { job_id: job.to_owned(), ..JobEvaluate::default() };
+        self.put(&self.job_target(job, "evaluate"), &body).await
     }
 
     /// The versions of a job that are kept, newest first, and how they differ if that is asked for.

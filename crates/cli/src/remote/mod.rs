@@ -8,6 +8,7 @@ mod job;
 mod lookup;
 mod node;
 mod operator;
+mod tenant;
 
 use berth_api::http::{Address, Client, Target};
 use serde::{Serialize, de::DeserializeOwned};

@@ -10,7 +10,7 @@ impl Controller {
                 self.wishes_of(*slot).into_iter().for_each(|w| w.run.push(*slot));
                 self.usage_changed(*slot);
             }
-            Change::AllocStopped(slot) => self.wishes_of(*slot).into_iter().for_each(|w| w.stop.push(*slot)),
+            Change::AllocStopped(slot) => self.on_alloc_stopped(*slot),
             Change::AllocEnded(slot) => self.on_alloc_ended(*slot),
             Change::AllocCollected(slot, id, node) => {
                 self.observing.observed.forget(*slot, *id);
@@ -73,6 +73,14 @@ impl Controller {
         match eval.status {
             EvalStatus::Blocked => drop(self.blocked.insert(&eval)),
             _ => self.queue.push(eval, self.now),
+        }
+    }
+
+    fn on_alloc_stopped(&mut self, slot: AllocSlot) {
+        self.wishes_of(slot).into_iter().for_each(|w| w.stop.push(slot));
+        if self.stop_reason(slot) == StopReason::Preempted {
+            let job = self.store.allocs().row(slot).and_then(|row| self.store.jobs().row(row.job));
+            self.wanting.extend(job.map(|job| (job.key.clone(), Trigger::Preemption)));
         }
     }
 

@@ -92,10 +92,7 @@ impl Controller {
         for id in self.blocked.next(&self.store, &mut self.tenants) {
             match self.store.eval(id).filter(|eval| eval.status == EvalStatus::Blocked) {
                 Some(eval) => self.queue.push(eval.clone(), self.now),
-                None => {
-                    self.blocked.tried(id);
-                    self.tenants.end(id);
-                }
+                None => self.blocked.tried(id),
             }
         }
     }

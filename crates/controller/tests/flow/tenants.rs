@@ -16,18 +16,14 @@ impl Shell {
     fn tenant(&mut self, name: &str, weight_milli: u32, quota: Option<&str>) {
         let quota = quota.map(str::to_owned);
         let namespace = Namespace { weight_milli, quota, ..Namespace::new(name) };
-        self.seeds += 1;
-        self.request(self.seeds, Command::PutNamespace(Box::new(namespace)));
-        self.committed();
+        self.commit(vec![Command::PutNamespace(Box::new(namespace))]);
     }
 
     fn quota(&mut self, name: &str, guarantee_mb: Option<u64>, limit_mb: Option<u64>) {
         let bounds = |memory_mb| Bounds { memory_mb, ..Bounds::default() };
         let (guarantee, limit) = (bounds(guarantee_mb), bounds(limit_mb));
-        self.seeds += 1;
         let quota = Quota { name: name.to_owned(), description: String::new(), guarantee, limit };
-        self.request(self.seeds, Command::PutQuota(Box::new(quota)));
-        self.committed();
+        self.commit(vec![Command::PutQuota(Box::new(quota))]);
     }
 
     /// Registers a batch job of `count` allocations of 100 MiB.
@@ -45,15 +41,15 @@ impl Shell {
         });
         let commands: Vec<Command> = registrations.collect();
         for commands in commands.chunks(1000) {
-            self.seeds += 1;
-            let request = Request { token: Token(self.seeds), commands: commands.to_vec(), bytes: 500_000 };
-            self.tell(Event::Requested(request));
-            self.committed();
+            self.commit(commands.to_vec());
         }
     }
 
-    fn committed(&self) {
-        let answer = &self.answers[&self.seeds];
+    fn commit(&mut self, commands: Vec<Command>) {
+        self.seeds += 1;
+        let token = self.seeds;
+        self.tell(Event::Requested(Request { token: Token(token), commands, bytes: 500_000 }));
+        let answer = &self.answers[&token];
         let done = matches!(answer, Answer::Committed(_, outcomes) if outcomes.iter().all(Result::is_ok));
         assert!(done, "{answer:?}");
     }
@@ -65,7 +61,8 @@ impl Shell {
     }
 
     fn wanted_of(&self, tenant: &str) -> Vec<(AllocSlot, AllocId, NodeId)> {
-        let job = |slot: AllocSlot| self.store.jobs().row(self.store.allocs().row(slot).unwrap().job).unwrap();
+        let job =
+            |slot: AllocSlot| self.store.jobs().row(self.store.allocs().row(slot).unwrap().job).unwrap();
         self.wanted().into_iter().filter(|(slot, ..)| &*job(*slot).key.namespace == tenant).collect()
     }
 
@@ -187,7 +184,11 @@ fn an_update_at_the_limit_goes_on_where_its_predecessors_end() {
     let register = RegisterJob { job: Arc::new(job), eval: EvalId(77), only_if: None };
     shell.request(770, Command::RegisterJob(Box::new(register)));
     let new = shell.wanted_of("dev");
-    assert_eq!((new.len(), shell.held_mb("dev")), (3, 300), "the room of three is promised to their successors");
+    assert_eq!(
+        (new.len(), shell.held_mb("dev")),
+        (3, 300),
+        "the room of three is promised to their successors"
+    );
     for id in old {
         shell.observe(1, &[(id, ClientStatus::Complete)]);
         assert_eq!(shell.held_mb("dev"), 300);

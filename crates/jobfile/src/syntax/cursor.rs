@@ -87,7 +87,8 @@ impl<'s, 'r> Cursor<'s, 'r> {
         self.at += self.rest().find('\n').unwrap_or(self.rest().len());
     }
 
-    fn skip_comment(&mut self) -> Parsed<()> {
+    /// Steps over `/* ... */`.
+    pub fn skip_comment(&mut self) -> Parsed<()> {
         let start = self.at;
         match self.rest().find("*/") {
             Some(length) => self.at += length + 2,

@@ -132,7 +132,8 @@ impl<'s> Cursor<'s, '_> {
         })
     }
 
-    fn number(&mut self) -> Parsed<Kind<'s>> {
+    /// `12`, `1.5` or `2e3`
+    pub fn number(&mut self) -> Parsed<Kind<'s>> {
         let start = self.at;
         self.digits();
         if let [b'.', b'0'..=b'9', ..] = self.rest().as_bytes() {

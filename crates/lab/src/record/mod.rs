@@ -15,5 +15,7 @@ pub use trace::{Clock, Stage, TraceLine, read_trace, write_trace};
 pub const RESULT_FILE: &str = "result.json";
 /// The file with a line for each stage of each request.
 pub const TRACE_FILE: &str = "trace.jsonl";
+/// The file with the stacks of a profile, a line each: frames from the outermost one on, then how often it was met.
+pub const PROFILE_FILE: &str = "profile.folded";
 /// The file that people look at.
 pub const REPORT_FILE: &str = "report.html";

@@ -2,12 +2,13 @@
 
 mod chart;
 mod charts;
+mod flame;
 mod page;
 mod stages;
 
 use std::{fs, io, path::Path};
 
-use crate::record::{REPORT_FILE, RunResult, read_trace};
+use crate::record::{PROFILE_FILE, REPORT_FILE, RunResult, read_trace};
 
 /// Draws the report of the run whose files are in `dir`, and writes it there.
 ///
@@ -16,7 +17,8 @@ use crate::record::{REPORT_FILE, RunResult, read_trace};
 pub fn draw(dir: &Path) -> io::Result<()> {
     let (result, trace) = (RunResult::read(dir)?, read_trace(dir)?);
     let figures = charts::of(&result.series, &trace).map_err(io::Error::other)?;
-    let page = page::page(&result, &figures, stages::slowest(&trace)).map_err(io::Error::other)?;
+    let profile = flame::graph(&fs::read_to_string(dir.join(PROFILE_FILE)).unwrap_or_default());
+    let page = page::page(&result, &figures, stages::slowest(&trace), profile).map_err(io::Error::other)?;
     fs::write(dir.join(REPORT_FILE), page)
 }
 
@@ -68,9 +70,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         result().write(dir.path()).unwrap();
         write_trace(dir.path(), &trace()).unwrap();
+        fs::write(dir.path().join(PROFILE_FILE), "main;decide 3\n").unwrap();
         draw(dir.path()).unwrap();
         let page = fs::read_to_string(dir.path().join(REPORT_FILE)).unwrap();
-        assert_eq!(page.matches("<svg").count(), 6, "six charts");
+        assert_eq!(page.matches("<svg").count(), 7, "six charts and a profile");
         assert!(
             page.contains("running_per_s") && page.contains("&lt;b&gt;full"),
             "figures and escaped notes"

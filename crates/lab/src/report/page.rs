@@ -18,11 +18,12 @@ struct Shown<'a> {
     legend: Vec<(String, &'a str)>,
 }
 
-/// The whole page. `verdict` is where the time went, in a sentence.
+/// The whole page. `verdict` is where the time went, in a sentence; `profile` is a graph.
 pub(super) fn page(
     result: &RunResult,
     figures: &[Figure],
     verdict: Option<String>,
+    profile: Option<String>,
 ) -> Result<String, minijinja::Error> {
     let mut environment = Environment::new();
     environment.add_filter("grouped", grouped);
@@ -39,6 +40,7 @@ pub(super) fn page(
         result => Value::from(Serde(result)),
         figures => Value::from(Serde(&figures)),
         verdict,
+        profile,
     })
 }
 

@@ -10,6 +10,7 @@ use super::{
     cluster::NodesAsk,
     load::{self, Awaited, JobTemplate, Load},
     params::same,
+    profile::Profiling,
 };
 use crate::engine;
 
@@ -98,6 +99,7 @@ fn engine_only(run: &Run<'_>, nodes: u32, each: u32, jobs: u32, count: u32) -> R
         job["ID"] = format!("density-{number}").into();
         job
     });
+    let profiling = Profiling::begin(run, Some(std::process::id()));
     let decisions = engine::density(run.seed, nodes, shape, jobs).map_err(RunError::Incomplete)?;
     let expected = (nodes * each) as usize;
     if decisions.placements != expected {
@@ -111,6 +113,7 @@ fn engine_only(run: &Run<'_>, nodes: u32, each: u32, jobs: u32, count: u32) -> R
     let note = "engine_ns_per_placement is the whole decision: catching up with the state, reconciling, placing, and a \
                 finished plan with ids and names; changing the state by it comes on top";
     outcome.notes.push(note.to_owned());
+    profiling.end(&mut outcome);
     Ok(outcome)
 }
 

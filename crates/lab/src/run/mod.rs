@@ -4,6 +4,7 @@
 //! that does one run), and add its row to the list. Flags, help, repetition, `result.json`, `trace.jsonl` and the report
 //! come from that.
 
+mod allocation_cycle;
 mod c2m;
 mod cluster;
 mod density;
@@ -12,28 +13,29 @@ mod http;
 mod load;
 mod packing;
 mod params;
+mod profile;
 mod progress;
+mod repeat;
 mod updates;
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::PathBuf};
 
-use crate::{
-    record::{Machine, RunResult, Series, Summary, TraceLine, write_trace},
-    report,
-};
+use crate::record::{Series, TraceLine};
 
 pub use cluster::Target;
 pub use error::RunError;
 pub use params::{Kind, Param, ParamError, Params, Scale};
 use progress::Progress;
+pub use repeat::run;
 
 /// All experiments, in the order in which help lists them.
-pub const EXPERIMENTS: &[Experiment] =
-    &[density::EXPERIMENT, updates::EXPERIMENT, c2m::EXPERIMENT, packing::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] = &[
+    density::EXPERIMENT,
+    updates::EXPERIMENT,
+    c2m::EXPERIMENT,
+    packing::EXPERIMENT,
+    allocation_cycle::EXPERIMENT,
+];
 
 /// One experiment.
 #[derive(Debug, Clone, Copy)]
@@ -108,85 +110,6 @@ pub struct Outcome {
     pub series: Series,
     /// The stages of requests, if there are any.
     pub trace: Vec<TraceLine>,
-}
-
-/// Runs an experiment as often as is asked for, and writes what it has shown to `options.out`.
-///
-/// `given` holds the values of the experiment's own parameters, by flag.
-///
-/// # Errors
-/// When a parameter cannot be, when the run fails or is interrupted, or when not every task got where it should.
-pub fn run(
-    experiment: &Experiment,
-    options: &Options,
-    given: &BTreeMap<String, String>,
-) -> Result<RunResult, RunError> {
-    let params = Params::new(experiment.params, options.scale, given)?;
-    fs::create_dir_all(&options.out).map_err(|source| RunError::io("create", &options.out, source))?;
-    let runs = options.runs.unwrap_or(if options.scale == Scale::Small { 1 } else { 3 });
-    let progress = Progress::default();
-    let mut outcomes = Vec::new();
-    for number in 1..=runs {
-        progress.begin(experiment.name, number, runs);
-        let seed = options.seed + u64::from(number) - 1;
-        outcomes.push((experiment.run)(&Run {
-            params: &params,
-            options,
-            number,
-            seed,
-            progress: &progress,
-        })?);
-    }
-    let (result, trace) = sum_up(experiment, options, &params, outcomes);
-    write(&options.out, &result, &trace).map_err(|source| RunError::io("write to", &options.out, source))?;
-    Ok(result)
-}
-
-fn write(dir: &Path, result: &RunResult, trace: &[TraceLine]) -> std::io::Result<()> {
-    result.write(dir)?;
-    write_trace(dir, trace)?;
-    report::draw(dir)
-}
-
-fn sum_up(
-    experiment: &Experiment,
-    options: &Options,
-    params: &Params,
-    outcomes: Vec<Outcome>,
-) -> (RunResult, Vec<TraceLine>) {
-    let known = || experiment.metrics.iter().copied().flatten();
-    let stray = outcomes
-        .iter()
-        .flat_map(|outcome| outcome.metrics.keys())
-        .find(|name| known().all(|m| m.name != **name));
-    assert!(
-        stray.is_none(),
-        "experiment {} measures {stray:?}, which none of its lists names",
-        experiment.name
-    );
-    let metrics = known().filter_map(|metric| {
-        let values: Vec<f64> =
-            outcomes.iter().filter_map(|outcome| outcome.metrics.get(metric.name).copied()).collect();
-        Some((metric.name.to_owned(), Summary::of(metric.unit, &values)?))
-    });
-    let metrics = metrics.collect();
-    let mut notes: Vec<String> = Vec::new();
-    for note in outcomes.iter().flat_map(|outcome| &outcome.notes) {
-        if !notes.contains(note) {
-            notes.push(note.clone());
-        }
-    }
-    let last = outcomes.into_iter().last().unwrap_or_default();
-    let mut all_params = params.to_json();
-    all_params.insert("scale".to_owned(), options.scale.name().into());
-    all_params.insert("seed".to_owned(), options.seed.into());
-    let result = RunResult {
-        experiment: experiment.name.to_owned(),
-        params: all_params,
-        machine: Machine::this(),
-        metrics,
-        notes,
-        series: last.series,
-    };
-    (result, last.trace)
+    /// The stacks of the server's profile, if one was taken.
+    pub profile: Option<String>,
 }

@@ -96,7 +96,8 @@ impl Namespaces {
 
     /// A namespace and those above it, the top one last.
     pub fn path<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a NamespaceRow> + 'a {
-        let above = |row: &&'a NamespaceRow| row.namespace.parent.as_deref().and_then(|parent| self.get(parent));
+        let above =
+            |row: &&'a NamespaceRow| row.namespace.parent.as_deref().and_then(|parent| self.get(parent));
         std::iter::successors(self.get(name), above)
     }
 

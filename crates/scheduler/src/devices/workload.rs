@@ -77,7 +77,7 @@ impl Workload {
 
     /// The part of all devices asked for that must be of this model.
     pub fn restricted_to(&self, model: usize) -> f64 {
-        self.restricted.get(model).map_or(0.0, |devices| devices / self.devices.max(1.0))
+        self.restricted.get(model).map_or(0.0, |devices| devices / (self.devices + PRIOR_DEVICES))
     }
 
     /// What to expect. `cpu_each` and `memory_each` are what the cluster has for each device.
@@ -104,8 +104,9 @@ fn waste(shares: &[f64; SHARE_STEPS + 1]) -> [f64; SHARE_STEPS + 1] {
         let fitting = || asked.iter().filter(|(steps, _)| *steps > 0 && *steps <= left);
         let fits: f64 = fitting().map(|(_, part)| part).sum();
         let after: f64 = fitting().map(|(steps, part)| part * waste[left - steps]).sum();
-        let whole = left as f64 / SHARE_STEPS as f64;
-        waste[left] = (after + PATIENCE * whole) / (fits + PATIENCE);
+        // An untouched device waits for nobody: so that shares fill one before they open another.
+        let unfilled = if left < SHARE_STEPS { left as f64 / SHARE_STEPS as f64 } else { 0.0 };
+        waste[left] = (after + PATIENCE * unfilled) / (fits + PATIENCE);
     }
     // Whole devices are asked for whole: as long as nobody shares, none is lost.
     if asked.is_empty() { [0.0; SHARE_STEPS + 1] } else { waste }
@@ -165,8 +166,8 @@ mod tests {
     #[test]
     fn who_cannot_use_every_model_makes_those_scarce() {
         let mut workload = Workload::default();
-        workload.learn(&share(1000), &[(2, 30.0), (0, 10.0)]);
-        workload.learn(&share(1000), &[]);
-        assert_eq!([0, 1, 2, 7].map(|model| workload.restricted_to(model)), [0.125, 0.0, 0.375, 0.0]);
+        (0..10).for_each(|_| assert!(!workload.learn(&share(500), &[(2, 30.0), (0, 10.0)])));
+        (0..10).for_each(|ask| assert_eq!(workload.learn(&share(500), &[]), ask == 5));
+        assert_eq!([0, 1, 2, 7].map(|model| workload.restricted_to(model)), [0.0625, 0.0, 0.1875, 0.0]);
     }
 }

@@ -1,10 +1,6 @@
 //! Amounts of several resources at once, as whole numbers.
 
-use berth_model::{
-    device::WHOLE_MILLI,
-    node::Node,
-    quota::Usage,
-};
+use berth_model::{device::WHOLE_MILLI, node::Node, quota::Usage};
 
 /// Resources that can be told apart.
 pub const DIMENSIONS_MAX: usize = 8;

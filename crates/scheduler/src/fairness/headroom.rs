@@ -114,8 +114,12 @@ mod tests {
             let quota = Some(quota.to_owned());
             Command::PutNamespace(Box::new(Namespace { parent, quota, ..Namespace::new(name) }))
         };
-        let commands =
-            vec![quota("large", 1000), quota("small", 600), namespace("eng", None, "large"), namespace("dev", Some("eng"), "small")];
+        let commands = vec![
+            quota("large", 1000),
+            quota("small", 600),
+            namespace("eng", None, "large"),
+            namespace("dev", Some("eng"), "small"),
+        ];
         let mut store = Store::default();
         let outcomes = store.apply(Entry { index: Index(1), at: Timestamp(1), commands }).outcomes;
         assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
@@ -137,7 +141,10 @@ mod tests {
         assert_eq!(refused.quota["large"], "memory (1101/1000)");
         headroom.take(&memory(500));
         let refused = headroom.check(&memory(1)).unwrap_err();
-        assert_eq!(refused.quota.into_iter().collect::<Vec<_>>(), [("large".into(), "memory (1001/1000)".into())]);
+        assert_eq!(
+            refused.quota.into_iter().collect::<Vec<_>>(),
+            [("large".into(), "memory (1001/1000)".into())]
+        );
     }
 
     #[test]

@@ -22,6 +22,7 @@ use super::{
     distinct::Distinct,
     funnel::funnel,
     ports::{self, TakenPorts},
+    preempt::{Preemptor, Victim},
     wishes::{Wishes, WishesCache},
 };
 use crate::scores::{RESCHEDULE_PENALTY, stranded};
@@ -116,16 +117,17 @@ impl<'a> GroupPlacer<'a> {
         Self { store, columns, group, ask, wishes, candidates, devices, algorithm, distinct, ending, port_start }
     }
 
-    /// Places one ask.
+    /// Places one ask, where nothing is free by pushing out others if there is a `preemptor`.
     ///
     /// # Errors
     /// When it fits nowhere: how the nodes fell out of consideration.
-    pub fn place(&mut self, ask: &Ask) -> Result<Placed, Funnel> {
+    pub fn place(&mut self, ask: &Ask, preemptor: Option<&mut Preemptor<'_>>) -> Result<Placed, Funnel> {
         self.port_start = self.port_start.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let placed = match ask.only {
             Some(only) => self.try_node(only),
             None => self.choose(ask),
         };
+        let placed = placed.or_else(|| self.preempt(ask, preemptor?));
         let placed = placed.ok_or_else(|| self.why_nowhere(ask))?;
         self.take(&placed);
         Ok(placed)
@@ -210,14 +212,38 @@ impl<'a> GroupPlacer<'a> {
         slots.into_iter().find_map(|slot| self.try_node(slot))
     }
 
+    /// A node that is free enough once others have ended, which the allocation then waits for.
+    fn preempt(&mut self, ask: &Ask, preemptor: &mut Preemptor<'_>) -> Option<Placed> {
+        let slots = self.columns.slots().filter(|slot| ask.only.is_none_or(|only| only == *slot));
+        let needed = |slot| {
+            let row = self.columns.row(slot);
+            self.wishes.zone(self.columns, slot).filter(|_| row.ready)?;
+            Some(self.devices.on(self.columns.node(slot)?).minus(row.free))
+        };
+        let ending = |slot, victims: &[Victim]| {
+            let mut all = self.ending.get(&slot).cloned().unwrap_or_default();
+            all.extend(victims.iter().map(|victim| (victim.slot, victim.id, victim.room)));
+            all
+        };
+        let place = |slot, victims: &[Victim]| self.try_node_after(slot, &ending(slot, victims));
+        let (victims, placed) = preemptor.find(self.store, slots, needed, place)?;
+        preemptor.evict(&victims);
+        let ending = ending(placed.node, &victims);
+        self.ending.insert(placed.node, ending);
+        Some(placed)
+    }
     /// Whether an ask fits a node, its filters, its room, its ports; and at which price.
     fn try_node(&self, slot: NodeSlot) -> Option<Placed> {
+        self.try_node_after(slot, self.ending.get(&slot).map_or(&[][..], Vec::as_slice))
+    }
+
+    /// The same once these allocations have ended.
+    fn try_node_after(&self, slot: NodeSlot, ending: &[(AllocSlot, AllocId, Resources)]) -> Option<Placed> {
         let row = self.columns.row(slot);
         let zone = self.wishes.zone(self.columns, slot)?;
         if !row.ready || self.distinct.check(slot, &self.wishes.zones()[zone as usize]).is_err() {
             return None;
         }
-        let ending = self.ending.get(&slot).map_or(&[][..], Vec::as_slice);
         let ask = self.devices.on(self.columns.node(slot)?);
         let promised = ending.iter().fold(Resources::ZERO, |sum, (_, _, room)| sum.plus(*room)).min(ask);
         let charge = ask.minus(promised);

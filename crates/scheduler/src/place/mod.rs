@@ -9,9 +9,11 @@ mod funnel;
 mod grid;
 mod group;
 mod ports;
+mod preempt;
 mod search;
 mod wishes;
 
 pub use columns::Columns;
 pub use group::{Ask, Ending, GroupPlacer, Placed, There};
+pub use preempt::{Evictable, Preemptor};
 pub use wishes::WishesCache;

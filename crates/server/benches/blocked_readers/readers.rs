@@ -68,23 +68,20 @@ async fn read(
     Ok(())
 }
 
-/// When the version in the answer was made. An answer comes in one or few pieces; this is at its end.
+/// When the version in the answer was made.
 async fn submit_time(stream: &mut TcpStream, answer: &mut [u8]) -> std::io::Result<u64> {
     let mut filled = 0;
-    loop {
+    // The answer's only text with a brace at its end is its JSON, which is sent in one piece or a few.
+    while filled == 0 || answer[filled - 1] != b'}' {
         let bytes = stream.read(&mut answer[filled..]).await?;
         if bytes == 0 {
-            return Err(std::io::Error::other(String::from_utf8_lossy(&answer[..filled]).into_owned()));
+            return Err(std::io::Error::other("the server has hung up"));
         }
         filled += bytes;
-        let text = String::from_utf8_lossy(&answer[..filled]);
-        let is_whole = text.ends_with('}');
-        let digits = text
-            .split("\"SubmitTime\":")
-            .nth(1)
-            .map(|rest| rest.split([',', '}']).next().unwrap_or_default());
-        if let (true, Some(digits)) = (is_whole, digits) {
-            return digits.parse().map_err(std::io::Error::other);
-        }
     }
+    let key = b"\"SubmitTime\":";
+    let at = answer[..filled].windows(key.len()).rposition(|window| window == key);
+    let at = at.ok_or_else(|| std::io::Error::other("the answer has no SubmitTime"))? + key.len();
+    let digits = answer[at..filled].iter().take_while(|byte| byte.is_ascii_digit());
+    Ok(digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
 }

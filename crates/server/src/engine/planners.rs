@@ -52,6 +52,8 @@ fn run(shared: &Shared, inputs: &Sender<Input>, todo: &Receiver<Arc<Eval>>) {
             view
         };
         let plan = planner.plan(&view.store, &eval, now(), random_u64());
+        // Costs as much as planning.
+        debug_assert_eq!(berth_scheduler::check::check(&view.store, &plan), []);
         shared.counters.planned(&plan);
         shared.counters.plan_time.record(begun.elapsed());
         let mut claims = shared.claims.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::{Limits, counters::Counters, heavy::Heavy};
+use super::{Limits, counters::Counters, heavy::Heavy, shared::Shared};
 use crate::state::State;
 
 /// What all requests share. Cheap to clone.
@@ -21,6 +21,8 @@ pub(super) struct Api {
     pub stopping: CancellationToken,
     /// Bytes that further bodies may take.
     pub body_room: Arc<Semaphore>,
+    /// Answers that many readers wait for together.
+    pub shared: Arc<Shared>,
     /// Threads for work that would hold up others.
     pub heavy: Heavy,
     /// Whether only programs on this machine can connect; nobody may pretend from a web page to be one of them.
@@ -32,6 +34,7 @@ impl Api {
         let room = limits.bodies_bytes_max.min(Semaphore::MAX_PERMITS);
         Self {
             state,
+            shared: Arc::default(),
             heavy: Heavy::new(limits.heavy_threads_max),
             limits: Arc::new(limits),
             counters: Arc::default(),

@@ -12,7 +12,7 @@ use super::{
     call::{Call, Reply},
     failure::Failure,
     heavy::Heavy,
-    reply::{JSON, check_answer, with_type},
+    reply::{JSON, check_answer, whole, with_type},
 };
 
 /// Rows that are looked at here and now: most lists are short, and going to another thread costs more than these.
@@ -38,9 +38,10 @@ pub(super) fn array<S: Source>(call: &Call, source: S) -> Reply {
     let mut writer =
         Writer { source, pretty: call.query.flag("pretty", false)?, begun: false, has_items: false };
     let first = writer.piece(ROWS_HERE_MAX)?;
-    let body =
-        if writer.source.is_done() { Body::from(first) } else { writer.body(first, call.api.heavy.clone()) };
-    Ok(with_type(body, JSON))
+    if writer.source.is_done() {
+        return Ok(whole(first.into()));
+    }
+    Ok(with_type(writer.body(first, call.api.heavy.clone()), JSON))
 }
 
 struct Writer<S> {

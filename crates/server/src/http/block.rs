@@ -28,23 +28,43 @@ pub(super) async fn read(
     index_of: impl Fn(&View) -> Index,
     render: impl FnOnce(&Arc<View>) -> Reply,
 ) -> Reply {
-    let view = wait(call, keys, &index_of).await?;
+    answer(call, keys, index_of, async |view| render(&view)).await
+}
+
+/// The same for an answer that takes its time.
+pub(super) async fn answer(
+    call: &Call,
+    keys: &[WatchKey],
+    index_of: impl Fn(&View) -> Index,
+    render: impl AsyncFnOnce(Arc<View>) -> Reply,
+) -> Reply {
+    let (view, woken) = match known_index(&call.query)? {
+        Some(known) => changed(call, keys, known, &index_of).await?,
+        None => (call.api.state.view(), false),
+    };
     let index = index_of(&view);
-    let mut response = render(&view)?;
+    let mut response = match woken {
+        true => rendered(call, &view, index, render).await?,
+        false => render(view.clone()).await?,
+    };
     reply::stamp(response.headers_mut(), index, &view);
     Ok(response)
 }
 
-/// The latest state, or once what the keys and the index stand for has changed after the index that the reader knows.
-pub(super) async fn wait(
+/// The answer that another reader who waited for the same got, or a new one.
+async fn rendered(
     call: &Call,
-    keys: &[WatchKey],
-    index_of: &impl Fn(&View) -> Index,
-) -> Result<Arc<View>, Failure> {
-    match known_index(&call.query)? {
-        Some(known) => changed(call, keys, known, index_of).await,
-        None => Ok(call.api.state.view()),
+    view: &Arc<View>,
+    index: Index,
+    render: impl AsyncFnOnce(Arc<View>) -> Reply,
+) -> Reply {
+    let target = call.target();
+    if let Some(response) = call.api.shared.find(&target, index) {
+        return Ok(response);
     }
+    let response = render(view.clone()).await?;
+    call.api.shared.keep(target, index, &response);
+    Ok(response)
 }
 
 /// The index after which the reader wants to hear of a change; none when it does not want to wait.
@@ -54,25 +74,27 @@ fn known_index(query: &Query) -> Result<Option<Index>, Failure> {
     Ok(query.number("index")?.filter(|index| *index > 0).map(Index))
 }
 
+/// The state to answer with, and whether the reader had to wait for it.
 async fn changed(
     call: &Call,
     keys: &[WatchKey],
     known: Index,
     index_of: &impl Fn(&View) -> Index,
-) -> Result<Arc<View>, Failure> {
+) -> Result<(Arc<View>, bool), Failure> {
     let state = &call.api.state;
     let deadline = Instant::now() + patience(call)?;
     let watches: Vec<Watch<'_>> = keys.iter().map(|key| state.watchers.watch(key.clone())).collect();
+    let mut woken = false;
     loop {
         let changes: Vec<_> = watches.iter().map(|watch| Box::pin(watch.changed())).collect();
         let view = state.view();
         if index_of(&view) > known {
-            return Ok(view);
+            return Ok((view, woken));
         }
         tokio::select! {
-            () = any(changes) => {}
-            () = tokio::time::sleep_until(deadline) => return Ok(state.view()),
-            () = call.api.stopping.cancelled() => return Ok(view),
+            () = any(changes) => woken = true,
+            () = tokio::time::sleep_until(deadline) => return Ok((state.view(), false)),
+            () = call.api.stopping.cancelled() => return Ok((view, false)),
         }
     }
 }

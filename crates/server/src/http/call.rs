@@ -18,6 +18,7 @@ const SMALL_BYTES_MAX: usize = 16 << 10;
 pub(super) struct Call {
     pub api: Api,
     pub query: Query,
+    path: String,
     params: Vec<(String, String)>,
     headers: HeaderMap,
     /// Never locked: a body is not `Sync`, and what handlers hold while they wait must be.
@@ -28,11 +29,19 @@ impl Call {
     pub fn new(
         api: Api,
         query: Query,
+        path: String,
         params: Vec<(String, String)>,
         headers: HeaderMap,
         body: Body,
     ) -> Self {
-        Self { api, query, params, headers, body: Mutex::new(body) }
+        Self { api, query, path, params, headers, body: Mutex::new(body) }
+    }
+
+    /// What is asked for, apart from how long to wait for it: path and parameters.
+    pub fn target(&self) -> String {
+        let lasting =
+            self.query.given().filter(|(name, _)| !matches!(name.as_str(), "index" | "wait" | "stale"));
+        lasting.fold(self.path.clone(), |target, (name, value)| format!("{target}\0{name}={value}"))
     }
 
     /// A part of the path, decoded. Empty when the route's template does not name it.

@@ -64,14 +64,14 @@ pub(super) async fn list<L: Listing>(
     let reverse = call.query.flag("reverse", false)?;
     let rest = Some(span_of_page(call, listing.span(), reverse)?);
     let per_page = call.query.number("per_page")?.filter(|items| *items > 0);
-    let view = block::wait(call, keys, &index_of).await?;
-    let cursor = Cursor { view: view.clone(), listing, filter, reverse, rest };
-    let mut response = match per_page {
-        Some(items) => page(call, cursor, items).await?,
-        None => array(call, cursor)?,
+    let render = async |view| {
+        let cursor = Cursor { view, listing, filter, reverse, rest };
+        match per_page {
+            Some(items) => page(call, cursor, items).await,
+            None => array(call, cursor),
+        }
     };
-    reply::stamp(response.headers_mut(), index_of(&view), &view);
-    Ok(response)
+    block::answer(call, keys, index_of, render).await
 }
 
 fn span_of_page<K: FromStr + Ord>(call: &Call, span: Span<K>, reverse: bool) -> Result<Span<K>, Failure> {
@@ -86,6 +86,9 @@ fn from_key<K>((first, last): Span<K>, key: K, reverse: bool) -> Span<K> {
     if reverse { (first, Bound::Included(key)) } else { (Bound::Included(key), last) }
 }
 
+/// Items and their keys.
+type Keyed<L> = Vec<(<L as Listing>::Key, <L as Listing>::Item)>;
+
 /// A place in a list.
 struct Cursor<L: Listing> {
     view: Arc<View>,
@@ -98,7 +101,7 @@ struct Cursor<L: Listing> {
 
 impl<L: Listing> Cursor<L> {
     /// The items among the next rows, with their keys.
-    fn keyed(&mut self, rows_max: usize) -> Result<Vec<(L::Key, L::Item)>, Failure> {
+    fn keyed(&mut self, rows_max: usize) -> Result<Keyed<L>, Failure> {
         let Some(span) = self.rest.take() else { return Ok(Vec::new()) };
         let mut rows = self.listing.rows(&self.view, span.clone());
         let mut found = Vec::new();
@@ -188,9 +191,9 @@ where
     fn next(&mut self, rows_max: usize) -> Result<Vec<T>, Failure> {
         let mut found = Vec::new();
         for row in self.rows.by_ref().take(rows_max) {
-            let passes = match (&self.filter, &self.whole) {
-                (None, _) => true,
-                (Some(filter), whole) => whole(&row).map_or(Ok(false), |whole| filter.passes(&whole))?,
+            let passes = match &self.filter {
+                None => true,
+                Some(filter) => (self.whole)(&row).map_or(Ok(false), |whole| filter.passes(&whole))?,
             };
             found.extend(passes.then(|| (self.item)(&row)).flatten());
         }

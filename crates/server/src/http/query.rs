@@ -27,6 +27,11 @@ impl Query {
         &self.contract
     }
 
+    /// All that is given, in order.
+    pub fn given(&self) -> impl Iterator<Item = &(String, String)> {
+        self.given.iter()
+    }
+
     /// Whether the request waits for a change, or for what comes of a stream.
     pub fn waits(&self) -> bool {
         self.given.iter().any(|(name, value)| name == "index" && !value.is_empty())

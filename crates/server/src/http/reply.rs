@@ -4,13 +4,14 @@ use std::any::type_name;
 
 use axum::{body::Body, response::Response};
 use berth_model::Index;
+use bytes::Bytes;
 use hyper::{
     HeaderMap,
     header::{CONTENT_TYPE, HeaderName, HeaderValue},
 };
 use serde::Serialize;
 
-use super::{call::Reply, failure::Failure, query::Query, routes::Answer};
+use super::{call::Reply, failure::Failure, query::Query, routes::Answer, shared::Whole};
 use crate::state::View;
 
 /// The type of all JSON answers.
@@ -32,7 +33,14 @@ pub(super) fn json<T: Serialize>(query: &Query, value: &T) -> Reply {
     let text = text.map_err(|error| {
         Failure::new(hyper::StatusCode::INTERNAL_SERVER_ERROR, format!("encode the answer: {error}"))
     })?;
-    Ok(with_type(Body::from(text), JSON))
+    Ok(whole(text.into()))
+}
+
+/// JSON text that is there as a whole.
+pub(super) fn whole(text: Bytes) -> Response {
+    let mut response = with_type(Body::from(text.clone()), JSON);
+    response.extensions_mut().insert(Whole(text));
+    response
 }
 
 /// The table of routes names the type of every answer; the description of the API comes from there.

@@ -87,7 +87,7 @@ fn call(api: &Api, route: &Route, params: &RawPathParams, request: Request) -> R
     guard::check(&head.method, &head.headers, api.local_only)?;
     let query = Query::of(&head.uri, route.contract.clone())?;
     let params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    Ok(Call::new(api.clone(), query, params, head.headers, body))
+    Ok(Call::new(api.clone(), query, head.uri.path().to_owned(), params, head.headers, body))
 }
 
 /// Awaits a handler; should it panic, its own request fails and no other.

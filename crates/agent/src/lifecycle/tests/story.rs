@@ -149,6 +149,8 @@ impl Story {
     fn handle(&mut self, event: Event) {
         let mut actions = Vec::new();
         self.node.handle(event, self.now_ns, &mut actions);
+        let earliest = self.node.allocs().filter_map(Alloc::deadline).min();
+        assert_eq!(self.node.deadline(), earliest, "the node and its allocations disagree about time");
         self.perform(&actions);
     }
 

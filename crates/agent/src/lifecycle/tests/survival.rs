@@ -290,6 +290,7 @@ fn assert_sound(node: &Node, world: &World) {
         }
         assert!(alloc.status().tasks.iter().all(|task| task.events.len() <= EVENTS_MAX));
     }
+    assert_eq!(node.deadline(), node.allocs().filter_map(Alloc::deadline).min());
     let known = |of: &&TaskRef| node.alloc(of.alloc).is_none();
     assert_eq!(world.alive.iter().find(known), None, "an orphan");
 }

@@ -3,10 +3,14 @@
 mod detail;
 mod diff;
 mod dispatch;
+mod eval;
 mod file;
+mod fmt;
 mod history;
+mod init;
 mod inspect;
 mod outcome;
+mod periodic;
 mod plan;
 mod revert;
 mod run;
@@ -40,10 +44,19 @@ pub enum Verb {
     Scale(scale::Scale),
     /// Run a parameterized job with values for its parameters
     Dispatch(dispatch::Dispatch),
+    /// Look after jobs that run by the clock
+    #[command(subcommand)]
+    Periodic(periodic::Verb),
+    /// Have a job looked at anew
+    Eval(eval::Eval),
     /// Print a job as the server has it
     Inspect(inspect::Inspect),
     /// Check a job file, without a server
     Validate(validate::Validate),
+    /// Write a job file to start from
+    Init(init::Init),
+    /// Bring job files into their usual layout
+    Fmt(fmt::Fmt),
 }
 
 impl Verb {
@@ -58,8 +71,12 @@ impl Verb {
             Self::Revert(revert) => block_on(revert.run(&global.remote()?)),
             Self::Scale(scale) => block_on(scale.run(&global.remote()?)),
             Self::Dispatch(dispatch) => block_on(dispatch.run(&global.remote()?)),
+            Self::Periodic(verb) => block_on(verb.run(&global.remote()?)),
+            Self::Eval(eval) => block_on(eval.run(&global.remote()?)),
             Self::Inspect(inspect) => block_on(inspect.run(&global.remote()?)),
             Self::Validate(validate) => validate.run(),
+            Self::Init(init) => init.run(),
+            Self::Fmt(fmt) => fmt.run(),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use berth_lab::nodes::{
     Behaviour, NodesConfig, Outages, SettingError, Shapes, Span, TaskBehaviour, Weighted, run,
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime;
 use tracing::level_filters::LevelFilter;
 
@@ -110,15 +111,10 @@ impl Args {
         // Beside another process, it is for that one to say how things go.
         log_to_stderr(if until_stdin_closes { LevelFilter::WARN } else { LevelFilter::INFO });
         let config = self.config()?;
+        raise_open_files();
         runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
-            let mut stop = StopSignal::listen()?;
-            let stopped = async {
-                tokio::select! {
-                    () = stop.wait() => {}
-                    () = stdin_closes(), if until_stdin_closes => {}
-                }
-            };
-            run(config, stopped).await.map_err(|error| Failure::new(Exit::Usage, error.to_string()))
+            let mut stop = StopSignal::listen()?.or_end_of_stdin(until_stdin_closes);
+            run(config, stop.wait()).await.map_err(|error| Failure::new(Exit::Usage, error.to_string()))
         })
     }
 
@@ -167,12 +163,10 @@ fn share(text: &str) -> Result<f64, SettingError> {
     berth_lab::nodes::share("failure rate", text)
 }
 
-/// Reads on a thread of its own: a read of standard input cannot be called off.
-async fn stdin_closes() {
-    let (closed, told) = tokio::sync::oneshot::channel();
-    std::thread::spawn(move || {
-        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-        let _ = closed.send(());
-    });
-    let _ = told.await;
+/// Nodes whose connections break have one each: more than the files that a process may open unless it asks for more.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        tracing::warn!(%error, ?limit, "could not raise the limit of open files");
+    }
 }

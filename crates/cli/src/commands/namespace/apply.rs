@@ -41,7 +41,7 @@ impl Apply {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let before = match remote.namespace_named(&self.name).await {
             Ok(namespace) => Some(namespace),
-            Err(failure) if failure.exit == Exit::NotFound => None,
+            Err(failure) if failure.exit() == Exit::NotFound => None,
             Err(failure) => return Err(failure),
         };
         let name = self.name.clone();

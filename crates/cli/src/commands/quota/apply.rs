@@ -49,7 +49,7 @@ impl Apply {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let before = match remote.quota(&self.name).await {
             Ok(quota) => Some(quota),
-            Err(failure) if failure.exit == Exit::NotFound => None,
+            Err(failure) if failure.exit() == Exit::NotFound => None,
             Err(failure) => return Err(failure),
         };
         let name = self.name.clone();

@@ -95,7 +95,10 @@ fn a_refused_node_says_hello_once() {
     world.node.hello(&mut world.common);
     world.welcome(SECOND);
     world.wait(2 * SECOND);
-    world.check(&expect![[r#""#]]);
+    world.check(&expect![[r#"
+        0.0s hello
+        1.0s hello
+    "#]]);
 }
 
 #[test]

@@ -16,8 +16,9 @@ use server::Server;
 pub use target::Target;
 pub(super) use usage::{Usage, usage};
 
-/// Until all nodes must be ready.
-const READY_MAX: Duration = Duration::from_secs(300);
+/// Until all nodes must be ready: those that were started, and those that should be there already.
+const STARTED_READY_MAX: Duration = Duration::from_secs(300);
+const TARGET_READY_MAX: Duration = Duration::from_secs(5);
 
 /// A server with nodes. Processes that were started are killed, and their data removed, when this is dropped.
 #[derive(Debug)]
@@ -38,7 +39,8 @@ impl Cluster {
             None => Self::start_own(run, ask).await?,
         };
         run.progress.says(&format!("waiting for {} nodes", ask.count));
-        nodes::wait_until_ready(&cluster.target, ask.count, READY_MAX).await?;
+        let at_most = if cluster.children.is_empty() { TARGET_READY_MAX } else { STARTED_READY_MAX };
+        nodes::wait_until_ready(&cluster.target, ask.count, at_most).await?;
         Ok(cluster)
     }
 

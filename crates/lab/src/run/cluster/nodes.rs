@@ -1,6 +1,7 @@
 //! Simulated nodes in processes of their own, and the wait for all nodes to be ready.
 
 use std::{
+    collections::HashMap,
     path::Path,
     time::{Duration, Instant},
 };
@@ -19,6 +20,8 @@ const CONNECTIONS: u32 = 4;
 /// Between two looks whether nodes are ready, and how much longer for each of them: looking has its price.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const LOOK_AGAIN_PER_NODE: Duration = Duration::from_micros(50);
+/// The driver of all tasks.
+const DRIVER: &str = "mock_driver";
 /// Nodes in a page of their list.
 const PAGE: usize = 5_000;
 
@@ -77,6 +80,23 @@ struct NodeSeen {
     status: String,
     #[serde(default)]
     scheduling_eligibility: String,
+    #[serde(default)]
+    drivers: HashMap<String, DriverSeen>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct DriverSeen {
+    #[serde(default)]
+    healthy: bool,
+}
+
+impl NodeSeen {
+    fn is_usable(&self) -> bool {
+        self.status == "ready"
+            && self.scheduling_eligibility != "ineligible"
+            && self.drivers.get(DRIVER).is_some_and(|driver| driver.healthy)
+    }
 }
 
 /// Waits until so many nodes are ready.
@@ -88,7 +108,7 @@ pub(super) async fn wait_until_ready(target: &Target, count: u32, at_most: Durat
             return Ok(());
         }
         if begun.elapsed() > at_most {
-            let told = format!("{ready} of {count} nodes are ready after {at_most:?}");
+            let told = format!("{ready} of {count} nodes with {DRIVER} are ready after {at_most:?}");
             return Err(RunError::Start { what: "the nodes".to_owned(), reason: told });
         }
         tokio::time::sleep(LOOK_AGAIN + LOOK_AGAIN_PER_NODE * count).await;

@@ -22,7 +22,8 @@ use tokio::{
 
 use super::{
     Outcome, Run, RunError,
-    cluster::{Cluster, NodesAsk},
+    cluster::{Child, Cluster, NodesAsk},
+    profile::Profiling,
 };
 use counters::Counters;
 pub(super) use figures::METRICS;
@@ -120,6 +121,7 @@ async fn drive(run: &Run<'_>, load: &Load, cluster: &mut Cluster) -> Result<Outc
     let mut follower = Follower::open(&cluster.target).await?;
     let mut ledger = Ledger::new(ids, load.awaited);
     let mut watch = Watch::begin(cluster);
+    let profiling = Profiling::begin(run, cluster.children.first().map(Child::pid));
     let clock = Clock::start();
     let mut submission = Submission::start(&cluster.target, load, ids, run.options.connections, clock);
     let mut sample = tokio::time::interval(SAMPLE_EVERY);
@@ -160,6 +162,7 @@ async fn drive(run: &Run<'_>, load: &Load, cluster: &mut Cluster) -> Result<Outc
     let mut outcome = figures::outcome(&ledger, submission.jobs(), used, counted);
     outcome.notes.extend(follower.note());
     outcome.series = watch.into_series();
+    profiling.end(&mut outcome);
     Ok(outcome)
 }
 

@@ -6,9 +6,7 @@ use crate::{
     event::Event,
     ids::{AllocId, JobKey},
     job::Group,
-    namespace::{
-        NAMESPACE_DEFAULT, NAMESPACE_DEPTH_MAX, Namespace, WEIGHT_MILLI_MAX, is_tenant_name,
-    },
+    namespace::{NAMESPACE_DEFAULT, NAMESPACE_DEPTH_MAX, Namespace, WEIGHT_MILLI_MAX, is_tenant_name},
     quota::{Quota, Usage},
     resources::Resources,
 };
@@ -43,7 +41,9 @@ impl Store {
         }
         let depth = self.namespaces.path(parent).count() + self.height(&namespace.name);
         if depth > NAMESPACE_DEPTH_MAX {
-            return Err(refuse(format!("it would make {depth} levels, at most {NAMESPACE_DEPTH_MAX} are possible")));
+            return Err(refuse(format!(
+                "it would make {depth} levels, at most {NAMESPACE_DEPTH_MAX} are possible"
+            )));
         }
         Ok(())
     }
@@ -54,9 +54,10 @@ impl Store {
             let path = self.namespaces.path(&row.namespace.name);
             path.take_while(|above| above.namespace.name != name).count()
         });
-        let inside = self.namespaces.iter().map(|row| {
-            self.namespaces.path(&row.namespace.name).any(|above| above.namespace.name == name)
-        });
+        let inside = self
+            .namespaces
+            .iter()
+            .map(|row| self.namespaces.path(&row.namespace.name).any(|above| above.namespace.name == name));
         1 + below.zip(inside).filter(|(_, inside)| *inside).map(|(levels, _)| levels).max().unwrap_or(0)
     }
 
@@ -73,7 +74,10 @@ impl Store {
         }
         let mut all = self.namespaces.iter();
         if let Some(child) = all.find(|row| row.namespace.parent.as_deref() == Some(name)) {
-            return refuse(format!("namespace {} is below it: move or delete that first", child.namespace.name));
+            return refuse(format!(
+                "namespace {} is below it: move or delete that first",
+                child.namespace.name
+            ));
         }
         drop(all);
         self.namespaces.remove(name, self.index);
@@ -138,7 +142,13 @@ impl Store {
 
     /// What an allocation adds to what its namespace holds. Room that a predecessor of the same namespace leaves it on its
     /// node is held once; room that it takes from another namespace is its own.
-    pub fn tenant_charge(&self, job: &JobKey, group: &Group, held: Resources, after: &[(AllocId, Resources)]) -> Usage {
+    pub fn tenant_charge(
+        &self,
+        job: &JobKey,
+        group: &Group,
+        held: Resources,
+        after: &[(AllocId, Resources)],
+    ) -> Usage {
         let inherited = after.iter().filter(|(id, _)| self.is_of_tenant(*id, &job.namespace));
         let inherited = inherited.fold(Resources::ZERO, |sum, (_, part)| sum.plus(*part));
         Usage::of(held.minus(inherited), group)
@@ -159,7 +169,9 @@ impl Store {
         let Some(namespace) = self.jobs.row(row.job).map(|job| &job.key.namespace) else { return usage };
         let live = self.nodes.row(row.node).into_iter().flat_map(|node| self.nodes.live(node));
         for successor in live.filter(|live| *live != slot) {
-            let Some(extra) = self.allocs.extra(successor).filter(|extra| !extra.after.is_empty()) else { continue };
+            let Some(extra) = self.allocs.extra(successor).filter(|extra| !extra.after.is_empty()) else {
+                continue;
+            };
             let same = self.allocs.row(successor).is_some_and(|s| self.is_of_tenant(s.id, namespace));
             let parts = extra.after.iter().filter(|(id, _)| same && *id == row.id);
             parts.for_each(|(_, part)| usage.remove(&Usage::from(*part)));

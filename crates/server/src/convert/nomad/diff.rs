@@ -30,14 +30,14 @@ fn group_diff(old: Option<&Object>, new: Option<&Object>) -> Option<TaskGroupDif
     let tasks: Vec<_> = tasks.into_iter().filter_map(|(old, new)| task_diff(old, new)).collect();
     let kind = kind(old, new, !(fields.is_empty() && objects.is_empty() && tasks.is_empty()));
     let name = text(new.or(old), "Name");
-    (kind != DiffKind::None).then(|| TaskGroupDiff { kind, name, fields, objects, tasks, updates: None })
+    (kind != DiffKind::None).then_some(TaskGroupDiff { kind, name, fields, objects, tasks, updates: None })
 }
 
 fn task_diff(old: Option<&Object>, new: Option<&Object>) -> Option<TaskDiff> {
     let Members { fields, objects } = members(old, new, &["Name"]);
     let kind = kind(old, new, !(fields.is_empty() && objects.is_empty()));
     let name = text(new.or(old), "Name");
-    (kind != DiffKind::None).then(|| TaskDiff { kind, name, fields, objects, annotations: None })
+    (kind != DiffKind::None).then_some(TaskDiff { kind, name, fields, objects, annotations: None })
 }
 
 fn object_diff(name: &str, old: Option<&Object>, new: Option<&Object>) -> Option<ObjectDiff> {

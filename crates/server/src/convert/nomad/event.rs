@@ -1,7 +1,9 @@
 //! Changes, as the event stream tells them.
 
+use berth_api::http::{Allocation, Evaluation, Node};
 use berth_model::{AllocId, EvalId, event::Event as Logged, store::AllocSlot};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::{Parts, allocation, evaluation, job, node};
 use crate::{Change, state::View};
@@ -21,6 +23,19 @@ pub struct Subject {
     pub filter_keys: Vec<String>,
     /// Whether it was observed, and is not in the log.
     pub observed: bool,
+}
+
+/// What changed, written under its topic's name.
+#[derive(Debug, Serialize)]
+pub enum Payload {
+    /// A node.
+    Node(Box<Node>),
+    /// A job, whole.
+    Job(Value),
+    /// An allocation, without its job.
+    Allocation(Box<Allocation>),
+    /// An evaluation.
+    Evaluation(Box<Evaluation>),
 }
 
 /// What a change is about; none when what changed is gone by the end of its batch, which a later change tells.
@@ -81,29 +96,29 @@ fn eval(view: &View, id: EvalId) -> Option<Subject> {
     Some(Subject { namespace: Some(job.namespace.to_string()), filter_keys, ..subject })
 }
 
-/// What changed, as it was after the whole batch of changes; null when it is gone.
-pub fn payload(view: &View, change: &Change) -> Value {
-    let payload = match change {
+/// What changed, as it was after the whole batch of changes; none when it is gone.
+pub fn payload(view: &View, change: &Change) -> Option<Payload> {
+    match change {
         Change::Observed(slot, id) => alloc_payload(view, *slot, Some(*id)),
         Change::Logged(event) => logged_payload(view, event),
-    };
-    payload.unwrap_or_default()
+    }
 }
 
-fn logged_payload(view: &View, event: &Logged) -> Option<Value> {
+fn logged_payload(view: &View, event: &Logged) -> Option<Payload> {
     let store = &view.store;
     match event {
         Logged::NodeRegistered(slot) | Logged::NodeChanged(slot) => {
-            Some(json!({ "Node": node(store.nodes().row(*slot)?, store.nodes().detail(*slot)?) }))
+            let node = node(store.nodes().row(*slot)?, store.nodes().detail(*slot)?);
+            Some(Payload::Node(Box::new(node)))
         }
         Logged::JobRegistered(slot) | Logged::JobDeregistered(slot) => {
             let row = store.jobs().row(*slot)?;
-            Some(json!({ "Job": job(row, row.current()) }))
+            Some(Payload::Job(job(row, row.current())))
         }
         Logged::AllocPlaced(slot) | Logged::AllocStopped(slot) | Logged::AllocEnded(slot) => {
             alloc_payload(view, *slot, None)
         }
-        Logged::EvalChanged(id) => Some(json!({ "Evaluation": evaluation(store.eval(*id)?) })),
+        Logged::EvalChanged(id) => Some(Payload::Evaluation(Box::new(evaluation(store.eval(*id)?)))),
         Logged::NodeCollected(..)
         | Logged::JobCollected(..)
         | Logged::AllocCollected(..)
@@ -114,7 +129,7 @@ fn logged_payload(view: &View, event: &Logged) -> Option<Value> {
     }
 }
 
-fn alloc_payload(view: &View, slot: AllocSlot, id: Option<AllocId>) -> Option<Value> {
+fn alloc_payload(view: &View, slot: AllocSlot, id: Option<AllocId>) -> Option<Payload> {
     let parts = Parts::of(view, slot).filter(|parts| id.is_none_or(|id| parts.row.id == id))?;
-    Some(json!({ "Allocation": allocation(&parts) }))
+    Some(Payload::Allocation(Box::new(allocation(&parts))))
 }

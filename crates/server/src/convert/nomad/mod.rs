@@ -16,11 +16,11 @@ pub mod value;
 pub use alloc::{Parts, StubParts as AllocStubParts, allocation, allocation_stub};
 pub use diff::job_diff;
 pub use eval::{evaluation, evaluation_stub};
-pub use event::{Subject, payload, subject};
+pub use event::{Payload, Subject, payload, subject};
 pub use job::{job, job_stub, summary, summary_index};
 pub use node::{StubParts as NodeStubParts, eligibility, node, node_stub};
 pub use plan::planned;
-pub use scale::scale_status;
+pub use scale::{scale_status, scaling_policies, scaling_policy_stub};
 pub use scheduling::{scheduler_config, scheduler_config_asked};
 pub use tenants::{namespace, namespace_asked, quota, quota_asked, quota_usage};
 

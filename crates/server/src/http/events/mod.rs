@@ -2,9 +2,10 @@
 
 mod filter;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use berth_api::http::{Event, EventFrame};
+use berth_model::{AllocId, Index};
 
 use super::{
     call::{Call, Reply},
@@ -13,7 +14,7 @@ use super::{
 };
 use crate::{
     Batch, Change, EventHub, Subscription, SubscriptionError,
-    convert::nomad::{self, Subject},
+    convert::nomad::{self, Payload, Subject},
 };
 use filter::Filter;
 
@@ -21,6 +22,8 @@ use filter::Filter;
 const HEARTBEAT_MS: u64 = 10_000;
 /// Changes in one line.
 const LINE_EVENTS_MAX: usize = 256;
+/// Batches taken together by a follower that is behind.
+const CATCH_UP_MAX: usize = 256;
 
 /// `GET /v1/event/stream`
 ///
@@ -54,41 +57,89 @@ async fn follow(
     let beat = Some(Duration::from_millis(HEARTBEAT_MS));
     loop {
         match writer.wait(beat, subscription.next()).await {
-            Ok(Ok(batch)) => send(writer, &batch, filter).await?,
+            Ok(Ok(first)) => catch_up(writer, first, &mut subscription, filter).await?,
             Ok(Err(error)) => return Ok(error),
             Err(Closed) => break,
         }
     }
-    let left = if writer.is_stopping() { subscription.waiting() } else { 0 };
-    for _ in 0..left {
+    let mut left = if writer.is_stopping() { subscription.waiting() } else { 0 };
+    while left > 0 {
         match subscription.try_next() {
-            Ok(Some(batch)) => send(writer, &batch, filter).await?,
+            Ok(Some(first)) => catch_up(writer, first, &mut subscription, filter).await?,
             Ok(None) => break,
             Err(error) => return Ok(error),
         }
+        left = subscription.waiting().min(left - 1);
     }
     Err(Closed)
 }
 
-/// Sends what the filter lets pass of a batch. Changes become JSON a line at a time: a batch may hold thousands.
-async fn send(writer: &Writer, batch: &Batch, filter: &Filter) -> Result<(), Closed> {
-    let wanted = wanted(batch, filter);
-    let mut lines = wanted.chunks(LINE_EVENTS_MAX).peekable();
-    while let Some(line) = lines.next() {
-        let events = line.iter().map(|(subject, change)| event(batch, subject, change)).collect();
-        let more = lines.peek().is_some();
-        writer.line(&EventFrame { index: batch.index.0, events, more, ..EventFrame::default() }).await?;
+/// Sends a batch and those that have come since. A follower that is behind is told only the latest of what was observed
+/// of an allocation: it catches up however fast agents talk.
+async fn catch_up(
+    writer: &Writer,
+    first: Arc<Batch>,
+    subscription: &mut Subscription,
+    filter: &Filter,
+) -> Result<(), Closed> {
+    let mut batches = vec![first];
+    // Too slow a follower is told so when it asks for the next batch.
+    while batches.len() < CATCH_UP_MAX
+        && let Ok(Some(next)) = subscription.try_next()
+    {
+        batches.push(next);
+    }
+    let latest = if batches.len() > 1 { latest_observed(&batches) } else { HashMap::new() };
+    for batch in &batches {
+        send(writer, batch, &latest, filter).await?;
     }
     Ok(())
 }
 
-fn wanted<'b>(batch: &'b Batch, filter: &Filter) -> Vec<(Subject, &'b Change)> {
-    let subjects =
-        batch.changes.iter().filter_map(|change| Some((nomad::subject(&batch.view, change)?, change)));
+/// Where each allocation was observed last.
+fn latest_observed(batches: &[Arc<Batch>]) -> HashMap<AllocId, Index> {
+    let observed = batches.iter().flat_map(|batch| {
+        let ids = batch.changes.iter().filter_map(|change| match change {
+            Change::Observed(_, id) => Some(*id),
+            Change::Logged(_) => None,
+        });
+        ids.map(|id| (id, batch.index))
+    });
+    observed.collect()
+}
+
+/// Sends what the filter lets pass of a batch. Changes become JSON a line at a time: a batch may hold thousands.
+async fn send(
+    writer: &Writer,
+    batch: &Batch,
+    latest: &HashMap<AllocId, Index>,
+    filter: &Filter,
+) -> Result<(), Closed> {
+    let wanted = wanted(batch, latest, filter);
+    let mut lines = wanted.chunks(LINE_EVENTS_MAX).peekable();
+    while let Some(line) = lines.next() {
+        let events = line.iter().map(|(subject, change)| event(batch, subject, change)).collect();
+        let (more, error) = (lines.peek().is_some(), String::new());
+        writer.line(&EventFrame { index: batch.index.0, events, more, error, resume_index: 0 }).await?;
+    }
+    Ok(())
+}
+
+fn wanted<'b>(
+    batch: &'b Batch,
+    latest: &HashMap<AllocId, Index>,
+    filter: &Filter,
+) -> Vec<(Subject, &'b Change)> {
+    let overtaken = |change: &Change| match change {
+        Change::Observed(_, id) => latest.get(id).is_some_and(|index| *index > batch.index),
+        Change::Logged(_) => false,
+    };
+    let changes = batch.changes.iter().filter(|change| !overtaken(change));
+    let subjects = changes.filter_map(|change| Some((nomad::subject(&batch.view, change)?, change)));
     subjects.filter(|(subject, _)| filter.passes(subject)).collect()
 }
 
-fn event(batch: &Batch, subject: &Subject, change: &Change) -> Event {
+fn event(batch: &Batch, subject: &Subject, change: &Change) -> Event<Option<Payload>> {
     Event {
         topic: subject.topic.to_owned(),
         kind: subject.kind.to_owned(),

@@ -8,8 +8,8 @@ use berth_api::http::{
     JobDispatched, JobEvaluate, JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert, JobScale,
     JobScaleStatus, JobStub, JobSummary, JobValidated, JobVersions, JobsParse, Measurements, Namespace, Node,
     NodeEligibility, NodeEligibilityChanged, NodePool, NodePurged, NodeStub, PeriodicForced, Quota,
-    QuotaUsage, RaftConfiguration, SchedulerConfiguration, SchedulerConfigurationRead,
-    SchedulerConfigurationSet, Search, StreamFrame,
+    QuotaUsage, RaftConfiguration, ScalingPolicy, ScalingPolicyStub, SchedulerConfiguration,
+    SchedulerConfigurationRead, SchedulerConfigurationSet, Search, StreamFrame,
 };
 use serde_json::{Map, Value};
 
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::http::{
     agent, allocations, deployments, evaluations, events, job, jobs, logs, metrics, namespaces, nodes,
-    openapi, operator, pools, quotas, scheduling, search, status, system, unable,
+    openapi, operator, pools, quotas, scaling, scheduling, search, status, system, unable,
 };
 
 /// All routes.
@@ -77,6 +77,9 @@ pub fn routes() -> Vec<Route> {
 
         route(Get, "/v1/deployments", ReadJob, "List deployments", pages::<Deployment>(&["namespace"]), deployments::list),
         route(Get, "/v1/deployment/{id}", ReadJob, "Read a deployment", reads::<Deployment>(&[]), deployments::read),
+
+        route(Get, "/v1/scaling/policies", ReadJob, "List scaling policies", lists::<ScalingPolicyStub>(&["namespace", "job"]), scaling::policies),
+        route(Get, "/v1/scaling/policy/{id}", ReadJob, "Read a scaling policy", reads::<ScalingPolicy>(&[]), scaling::policy),
 
         route(Put, "/v1/search", ReadJob, "Find what begins with a text", takes::<Search, Found>(&["namespace"]), search::prefix),
         route(Put, "/v1/search/fuzzy", ReadJob, "Find what has a text in its name", takes::<FuzzySearch, FuzzyFound>(&["namespace"]), search::fuzzy),

@@ -37,12 +37,15 @@ pub(in crate::http) async fn fuzzy(mut call: Call) -> Reply {
     reply::json(&call.query, &found.await)
 }
 
-/// What has been found, by context: where in the name, and what.
+/// Where in the name the text is, the name, and where the thing is: the best come first.
+type Hit = (usize, String, Vec<String>);
+
+/// What has been found, by context.
 struct Hits {
     /// In lower case.
     text: String,
     contexts: Vec<&'static str>,
-    found: BTreeMap<&'static str, BTreeSet<(usize, String, Vec<String>)>>,
+    found: BTreeMap<&'static str, BTreeSet<Hit>>,
 }
 
 impl Hits {

@@ -99,3 +99,33 @@ async fn a_thousand_readers_are_all_woken() {
         assert_eq!(index(&read.await.expect("it ends well")), 7);
     }
 }
+
+#[tokio::test]
+async fn readers_that_are_woken_together_are_told_what_each_asked_for() {
+    let world = world();
+    let router = api(&world);
+    let start = |target: &'static str| {
+        let router = router.clone();
+        tokio::spawn(async move { get(&router, target).await })
+    };
+    let targets = [
+        "/v1/jobs?index=6&prefix=new",
+        "/v1/jobs?index=5&prefix=new&wait=5m",
+        "/v1/jobs?index=6&prefix=web",
+        "/v1/jobs?index=6&prefix=web&pretty",
+        "/v1/job/new?index=6",
+    ];
+    let reads = targets.map(start);
+    rest().await;
+    world.apply(vec![register(small_job("new"), EvalId(7))]);
+    let mut bodies = Vec::new();
+    for read in reads {
+        let answer = read.await.expect("it ends well");
+        assert_eq!((answer.status.as_u16(), index(&answer)), (200, 7));
+        bodies.push(answer.body);
+    }
+    assert_eq!(bodies[0], bodies[1], "how long to wait makes no difference");
+    assert!(bodies[0].contains("new") && bodies[2].contains("web") && !bodies[2].contains("new"));
+    assert!(bodies[3].contains('\n') && !bodies[2].contains('\n'));
+    assert!(bodies[4].starts_with('{'));
+}

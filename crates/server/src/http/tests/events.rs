@@ -111,6 +111,22 @@ async fn filters_choose_topics_and_keys() {
 }
 
 #[tokio::test]
+async fn a_stream_that_is_behind_tells_the_latest_of_what_was_observed() {
+    let world = world();
+    for status in [ClientStatus::Pending, ClientStatus::Running, ClientStatus::Complete] {
+        world.observe(observed(RUNNING, status));
+    }
+    let mut stream = Stream::open(&world, "index=4").await;
+    expect![[r#"
+        6: Allocation/AllocationUpdated/aaaabbbb
+    "#]]
+    .assert_eq(&stream.lines(1).await);
+    let frame = stream.frame().await;
+    assert_eq!((frame.index, frame.events.len()), (9, 1));
+    assert_eq!(frame.events[0].payload["Allocation"]["ClientStatus"], "complete");
+}
+
+#[tokio::test]
 async fn a_resumed_stream_goes_on_after_its_index() {
     let world = world();
     let mut stream = Stream::open(&world, "index=5").await;

@@ -2,7 +2,7 @@
 
 use berth_model::{
     EvalId,
-    job::{Group, Job, JobType},
+    job::{Group, Job, JobType, Scaling},
 };
 use expect_test::{expect, expect_file};
 use serde_json::{Value, json};
@@ -91,4 +91,23 @@ async fn scaling_that_makes_no_sense_is_refused() {
         web -> 400 Message has 5000 bytes, at most 4096 are kept
     "#]]
     .assert_eq(&shown);
+}
+
+#[tokio::test]
+async fn policies_are_read_from_jobs() {
+    let world = world();
+    let mut job = small_job("elastic");
+    job.groups[0].scaling = Some(Box::new(Scaling { min: 1, max: 9, ..Scaling::default() }));
+    world.apply(vec![register(job, EvalId(1))]);
+    let router = api(&world);
+    let policies = get(&router, "/v1/scaling/policies").await.json();
+    assert_eq!(
+        (policies.as_array().map(Vec::len), &policies[0]["Target"]["Job"]),
+        (Some(1), &json!("elastic"))
+    );
+    assert_eq!(get(&router, "/v1/scaling/policies?job=web").await.json(), json!([]));
+    let id = policies[0]["ID"].as_str().expect("it has an id");
+    let policy = get(&router, &format!("/v1/scaling/policy/{id}")).await.json();
+    assert_eq!((&policy["Min"], &policy["Max"]), (&json!(1), &json!(9)));
+    assert_eq!(get(&router, "/v1/scaling/policy/nope").await.status, 404);
 }

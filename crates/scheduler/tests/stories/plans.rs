@@ -1,8 +1,8 @@
 //! Plans as stories: nodes, jobs and what happens to them go in, what the planner decides comes out.
 
-mod story;
-
 use expect_test::{Expect, expect};
+
+use super::story;
 
 fn check(script: &str, expected: Expect) {
     expected.assert_eq(&story::tell(script));
@@ -391,6 +391,97 @@ fn all_or_nothing_must_fit_one_entry_of_the_log() {
         expect![[r#"
             plan web: refuse 13000 (1 considered; exhausted all_at_once: the plan needs 1067 KiB, an entry of the log holds 1023 KiB: ask for fewer allocations at once 1) then blocked queued-allocs
             plan next: place next[0]@a
+        "#]],
+    );
+}
+
+#[test]
+fn a_system_job_pushes_out_what_is_lower_and_waits_for_it() {
+    check(
+        "node a cpu=1000 mem=1000
+         job web count=2 cpu=450 mem=450
+         plan web
+         job agent type=system priority=80 cpu=200 mem=200
+         plan agent
+         plan web
+         job other type=system priority=59 cpu=500 mem=500
+         plan other",
+        expect![[r#"
+            plan web: place web[0]@a web[1]@a
+            plan agent: stop web[0] Preempted place agent[0]@a after web[0]
+            plan web: refuse 1 (1 considered; dc1 1; exhausted cpu 1) then blocked queued-allocs
+            plan other: refuse 1 (1 considered; dc1 1; exhausted cpu 1) then blocked queued-allocs
+        "#]],
+    );
+}
+
+#[test]
+fn as_little_as_possible_is_pushed_out() {
+    check(
+        "config preempt=service
+         node a cpu=1000 mem=1000
+         node b cpu=1000 mem=1000
+         node c cpu=1000 mem=1000
+         job low priority=20 cpu=300 mem=300 count=3 constraint=${node.unique.name}:=:a
+         plan low
+         job mid priority=30 cpu=900 mem=900 constraint=${node.unique.name}:=:b
+         plan mid
+         job two priority=20 cpu=500 mem=500 count=2 constraint=${node.unique.name}:=:c
+         plan two
+         job high priority=70 cpu=400 mem=400
+         plan high
+         job more priority=70 cpu=1000 mem=1000
+         plan more
+         job equal priority=39 cpu=1000 mem=1000
+         plan equal",
+        expect![[r#"
+            plan low: place low[0]@a low[1]@a low[2]@a
+            plan mid: place mid[0]@b
+            plan two: place two[0]@c two[1]@c
+            plan high: stop low[0] Preempted place high[0]@a after low[0]
+            plan more: stop two[0] Preempted two[1] Preempted place more[0]@c after two[1] after two[0]
+            plan equal: refuse 1 (3 considered; dc1 3; exhausted cpu 3) then blocked queued-allocs
+        "#]],
+    );
+}
+
+#[test]
+fn services_and_batch_work_push_out_nothing_unless_they_may() {
+    check(
+        "node a cpu=1000 mem=1000
+         job low type=batch priority=20 cpu=900 mem=900
+         plan low
+         job high priority=90 cpu=900 mem=900
+         plan high
+         config preempt=batch
+         job sum type=batch priority=90 cpu=900 mem=900
+         plan sum
+         config preempt=batch preempt=batch_on_batch
+         plan sum",
+        expect![[r#"
+            plan low: place low[0]@a
+            plan high: refuse 1 (1 considered; dc1 1; exhausted cpu 1) then blocked queued-allocs
+            plan sum: refuse 1 (1 considered; dc1 1; exhausted cpu 1) then blocked queued-allocs
+            plan sum: stop low[0] Preempted place sum[0]@a after low[0]
+        "#]],
+    );
+}
+
+#[test]
+fn all_or_nothing_pushes_out_nothing_when_it_does_not_fit() {
+    check(
+        "config preempt=service
+         node a cpu=1000 mem=1000
+         job low priority=20 cpu=900 mem=900
+         plan low
+         job gang all_at_once priority=70 count=2 cpu=600 mem=600
+         plan gang
+         node b cpu=1000 mem=1000
+         plan gang",
+        expect![[r#"
+            plan low: place low[0]@a
+            plan gang: refuse 2 (1 considered; dc1 1; exhausted cpu 1) then blocked queued-allocs
+            plan gang: stop low[0] Preempted place gang[0]@b gang[1]@a after low[0]
         "#]],
     );
 }

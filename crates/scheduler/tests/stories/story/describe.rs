@@ -20,10 +20,13 @@ pub fn describe(store: &Store, nodes: &BTreeMap<String, NodeId>, plan: &Plan, at
         .map(|p| {
             let node = nodes.iter().find(|(_, id)| **id == p.node).unwrap().0;
             let ports: String = p.ports.iter().map(|port| format!(":{port}")).collect();
+            let devices: Vec<String> = p.devices.iter().map(|grant| grant.instances.join("+")).collect();
+            let devices = if devices.is_empty() { String::new() } else { format!(":{}", devices.join(":")) };
+            let cores: String = p.cores.iter().map(|core| format!("#{core}")).collect();
             let after: String = p.after.iter().map(|id| format!(" after {}", name(store, *id))).collect();
             let previous = p.previous.map_or(String::new(), |id| format!(" for {}", name(store, id)));
             let group = group_suffix(&store.job(&plan.job).unwrap().job().groups[p.group as usize].name);
-            format!("{}{group}[{}]@{node}{ports}{after}{previous}", plan.job.id, p.name_index)
+            format!("{}{group}[{}]@{node}{ports}{devices}{cores}{after}{previous}", plan.job.id, p.name_index)
         })
         .collect();
     if !placed.is_empty() {

@@ -1,9 +1,9 @@
 //! Whatever cluster and whatever jobs: each placement is on the best of all nodes. The story itself checks it, by
 //! scoring every node from nothing.
 
-mod story;
-
 use proptest::{collection::vec, prelude::*, sample::select};
+
+use super::story;
 
 fn node() -> impl Strategy<Value = String> {
     let capacity = select(vec![("2000", "4000"), ("4000", "4000"), ("4000", "8192"), ("7777", "3333")]);

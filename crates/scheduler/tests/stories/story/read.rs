@@ -3,6 +3,7 @@
 use berth_model::{
     JobKey, NodeId,
     constraint::{Affinity, Constraint, Operator, Spread, SpreadTarget},
+    device::{DeviceAsk, DeviceInstance, NodeDevice},
     job::{Group, Job, JobType, Network, Port, Task, TaskResources},
     node::Node,
     resources::Resources,
@@ -37,8 +38,22 @@ pub fn node(id: NodeId, name: &str, settings: &Settings<'_>) -> Node {
         host_ip: String::new(),
         dynamic_ports: (20_000, 20_031),
         secret_hash: vec![],
-        devices: vec![],
-        cores: vec![],
+        devices: settings.all("gpus").map(gpus).collect(),
+        cores: (0..settings.number("cores", 0)).map(|core| core.try_into().unwrap()).collect(),
+    }
+}
+
+/// `gpus=MODEL:IDS:MEMORY`; ids are separated by commas, those of sick ones end with `!`.
+fn gpus(text: &str) -> NodeDevice {
+    let parts: Vec<&str> = text.splitn(3, ':').collect();
+    let instance = |id: &str| DeviceInstance { id: id.trim_end_matches('!').into(), healthy: !id.ends_with('!') };
+    let memory = parts.get(2).map(|memory| ("memory".to_owned(), (*memory).to_owned()));
+    NodeDevice {
+        vendor: "nvidia".into(),
+        kind: "gpu".into(),
+        model: parts[0].into(),
+        attributes: memory.into_iter().collect(),
+        instances: parts[1].split(',').map(instance).collect(),
     }
 }
 
@@ -75,6 +90,8 @@ fn group(name: &str, settings: &Settings<'_>, job_type: JobType) -> Group {
             cpu_mhz: settings.number("cpu", 100),
             memory_mb: settings.number("mem", 100),
             memory_max_mb: settings.number("mem_max", 0),
+            cores: settings.number("cores", 0),
+            devices: settings.all("gpu").map(|name| device(name, settings)).collect(),
             ..TaskResources::default()
         },
         ..Task::new("t", settings.get("driver").unwrap_or("mock_driver"), job_type)
@@ -87,6 +104,17 @@ fn group(name: &str, settings: &Settings<'_>, job_type: JobType) -> Group {
         networks: vec![Network { ports: settings.all("port").map(port).collect(), ..Network::default() }],
         tasks: vec![task],
         ..Group::new(name, job_type)
+    }
+}
+
+/// `gpu=NAME gpus=1 share=400 gpu.constraint=LEFT:OPERATOR:RIGHT gpu.affinity=LEFT:OPERATOR:RIGHT:WEIGHT`
+fn device(name: &str, settings: &Settings<'_>) -> DeviceAsk {
+    DeviceAsk {
+        name: name.into(),
+        count: settings.number("gpus", 1),
+        share_milli: settings.number("share", 0).try_into().unwrap(),
+        constraints: settings.all("gpu.constraint").map(constraint).collect(),
+        affinities: settings.all("gpu.affinity").map(affinity).collect(),
     }
 }
 

@@ -21,10 +21,16 @@ use settings::Settings;
 /// Performs a script and tells what was planned. Every plan is held against one made by looking at all nodes.
 pub fn tell(script: &str) -> String {
     let mut story = Story::default();
-    for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        story.line(line);
-    }
+    story.perform(script);
     story.told
+}
+
+/// Performs a script, and makes one more plan that is not committed.
+pub fn plan(script: &str, job: &str) -> (Store, Plan) {
+    let mut story = Story::default();
+    story.perform(script);
+    let plan = story.decide(job);
+    (story.store, plan)
 }
 
 #[derive(Default)]
@@ -39,6 +45,10 @@ struct Story {
 }
 
 impl Story {
+    fn perform(&mut self, script: &str) {
+        script.lines().map(str::trim).filter(|line| !line.is_empty()).for_each(|line| self.line(line));
+    }
+
     fn line(&mut self, line: &str) {
         let mut words = line.split_whitespace();
         let (verb, name) = (words.next().unwrap(), words.next().unwrap_or_default());
@@ -107,6 +117,13 @@ impl Story {
     }
 
     fn plan(&mut self, name: &str) {
+        let plan = self.decide(name);
+        let told = describe::describe(&self.store, &self.nodes, &plan, self.at());
+        writeln!(self.told, "plan {name}: {told}").unwrap();
+        self.commit(plan);
+    }
+
+    fn decide(&mut self, name: &str) -> Plan {
         let key = read::key(name);
         let job_type = self.store.job(&key).unwrap().job().job_type;
         let id = EvalId(self.next_id + 1_000_000);
@@ -115,10 +132,9 @@ impl Story {
         self.apply(Command::CreateEvals(vec![eval.clone()]));
         self.planner.follow(&self.store, &Claims::default());
         let plan = self.planner.plan(&self.store, &eval, self.at(), 7);
+        assert_eq!(berth_scheduler::check::check(&self.store, &plan), []);
         reference::check(&self.store, &plan);
-        let told = describe::describe(&self.store, &self.nodes, &plan, self.at());
-        writeln!(self.told, "plan {name}: {told}").unwrap();
-        self.commit(plan);
+        plan
     }
 
     fn commit(&mut self, plan: Plan) {

@@ -1,0 +1,35 @@
+//! `berth job eval`: has a job looked at anew.
+
+use std::time::Instant;
+
+use clap::Args;
+
+use super::outcome::{Accepted, Detach};
+use crate::{complete, failure::Failure, remote::Remote};
+
+/// Arguments of `job eval`.
+#[derive(Debug, Args)]
+pub struct Eval {
+    /// The job's id
+    #[arg(value_name = "JOB", add = complete::jobs())]
+    id: String,
+    #[command(flatten)]
+    detach: Detach,
+}
+
+impl Eval {
+    /// Asks for an evaluation, and follows it.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let since = Instant::now();
+        let id = remote.find_job(&self.id).await?;
+        let evaluated = remote.evaluate(&id).await?;
+        let accepted = Accepted {
+            job: &id,
+            deed: "looked at anew",
+            eval: &evaluated.eval_id,
+            index: evaluated.eval_create_index,
+            since,
+        };
+        self.detach.or_follow(remote, &accepted).await
+    }
+}

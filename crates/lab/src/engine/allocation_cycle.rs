@@ -1,0 +1,137 @@
+//! Offer cycles: the allocator of offers on a cluster of the published shape, without a server around it.
+
+use std::time::{Duration, Instant};
+
+use berth_model::{NodeId, Timestamp};
+use berth_scheduler::{
+    fairness::Amounts,
+    offers::{Allocator, Bundle, Config, Event, FrameworkId, Ports, Quota},
+};
+
+/// How large, and who wants what.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    /// Nodes of 24 cpus, 4 GiB, 4 GiB of disk and 1,000 ports.
+    pub nodes: u64,
+    /// All in one role; with quotas each in a role of its own.
+    pub frameworks: u64,
+    /// The poorest of them that refuse every node.
+    pub refusing: u64,
+    /// Whether roles have guarantees, large and small, and nothing is in use yet. Otherwise 16 cpus, 2 GiB, 1 GiB of disk and
+    /// 16 ranges of ports of each node are in use, round robin.
+    pub quota: bool,
+}
+
+/// What it took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cycles {
+    /// One cycle that offers everything.
+    pub full: Duration,
+    /// The offers that it made.
+    pub offers: usize,
+    /// One that looks at every node and finds nothing to offer.
+    pub empty: Duration,
+}
+
+/// Runs one full and one empty cycle.
+pub(crate) fn allocation_cycle(shape: Shape) -> Cycles {
+    let mut allocator = if shape.quota { with_quotas(shape) } else { in_use(shape) };
+    let now = Timestamp(1);
+    let begun = Instant::now();
+    let offers = allocator.cycle(now);
+    let full = begun.elapsed();
+    // Somebody who wants offers again is a reason to look at every node.
+    tell(&mut allocator, Event::Revived(FrameworkId(0), role(shape, 0)));
+    let begun = Instant::now();
+    let more = allocator.cycle(now);
+    let empty = begun.elapsed();
+    assert!(more.is_empty(), "{} offers were left", more.len());
+    Cycles { full, offers: offers.len(), empty }
+}
+
+fn in_use(shape: Shape) -> Allocator {
+    let mut allocator = Allocator::new(Config::default());
+    add_frameworks(&mut allocator, shape);
+    let ports = Ports::new((0..16).map(|n| (31_000 + 20 * n, 31_000 + 20 * n + 9)));
+    let used = bundle(16, 2048, 1024, ports);
+    for n in 0..shape.nodes {
+        let holder = n % shape.frameworks;
+        let node = add_node(&mut allocator, n);
+        tell(&mut allocator, Event::Charged(FrameworkId(holder), role(shape, holder), node, used.clone()));
+    }
+    let never = Timestamp::NEVER;
+    for framework in 0..shape.refusing {
+        for node in (0..shape.nodes).map(|n| NodeId(n.into())) {
+            let refused =
+                Event::Refused(FrameworkId(framework), role(shape, framework), node, whole_node(), never);
+            tell(&mut allocator, refused);
+        }
+    }
+    allocator
+}
+
+/// Nine small roles are guaranteed half a node each, every tenth role four nodes.
+fn with_quotas(shape: Shape) -> Allocator {
+    let mut allocator = Allocator::new(Config::default());
+    for n in 0..shape.frameworks {
+        let tenths = if n % 10 == 0 { 40 } else { 5 };
+        let guarantee = bundle(24 * tenths / 10, 4096 * tenths / 10, 0, Ports::default()).amounts;
+        let quota = Quota { guarantee, ..Quota::default() };
+        tell(&mut allocator, Event::QuotaSet(role(shape, n), quota));
+    }
+    add_frameworks(&mut allocator, shape);
+    for n in 0..shape.nodes {
+        add_node(&mut allocator, n);
+    }
+    allocator
+}
+
+fn add_frameworks(allocator: &mut Allocator, shape: Shape) {
+    for n in 0..shape.frameworks {
+        tell(allocator, Event::FrameworkAdded(FrameworkId(n), vec![role(shape, n)]));
+    }
+}
+
+fn add_node(allocator: &mut Allocator, n: u64) -> NodeId {
+    let node = NodeId(n.into());
+    tell(allocator, Event::NodeAdded(node, whole_node()));
+    node
+}
+
+fn role(shape: Shape, framework: u64) -> String {
+    if shape.quota { format!("role-{framework}") } else { "role".to_owned() }
+}
+
+fn whole_node() -> Bundle {
+    bundle(24, 4096, 4096, Ports::new([(31_000, 31_999)]))
+}
+
+fn bundle(cpus: u64, memory_mb: u64, disk_mb: u64, ports: Ports) -> Bundle {
+    let mut amounts = Amounts::ZERO;
+    amounts.0[Amounts::CPU] = cpus * 1000;
+    (amounts.0[Amounts::MEMORY], amounts.0[Amounts::DISK]) = (memory_mb, disk_mb);
+    Bundle { amounts, ports }
+}
+
+fn tell(allocator: &mut Allocator, event: Event) {
+    allocator.handle(event).expect("the cluster is made without mistakes");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_node_is_offered_once_whoever_refuses() {
+        for refusing in [0, 15] {
+            let shape = Shape { nodes: 100, frameworks: 20, refusing, quota: false };
+            assert_eq!(allocation_cycle(shape).offers, 100);
+        }
+    }
+
+    #[test]
+    fn guarantees_cut_nodes_into_more_offers() {
+        let shape = Shape { nodes: 100, frameworks: 100, refusing: 0, quota: true };
+        assert!(allocation_cycle(shape).offers > 100);
+    }
+}

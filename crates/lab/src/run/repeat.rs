@@ -1,0 +1,143 @@
+//! Runs an experiment as often as is asked for, and sums up what it has shown.
+
+use std::{collections::BTreeMap, fs, io, path::Path};
+
+use serde_json::{Map, Value};
+
+use super::{
+    Experiment, Options, Outcome, Run, RunError,
+    params::{Params, Scale},
+    progress::Progress,
+};
+use crate::{
+    record::{Machine, PROFILE_FILE, RunResult, Summary, write_trace},
+    report,
+};
+
+/// Runs where nobody says how many.
+const RUNS: u32 = 3;
+const RUNS_SMALL: u32 = 1;
+
+/// Runs an experiment as often as is asked for, and writes what it has shown to `options.out`.
+///
+/// `given` holds the values of the experiment's own parameters, by flag.
+///
+/// # Errors
+/// When a parameter cannot be, when the run fails or is interrupted, or when not every task got where it should.
+pub fn run(
+    experiment: &Experiment,
+    options: &Options,
+    given: &BTreeMap<String, String>,
+) -> Result<RunResult, RunError> {
+    let params = Params::new(experiment.params, options.scale, given)?;
+    fs::create_dir_all(&options.out).map_err(|source| RunError::io("create", &options.out, source))?;
+    let runs = options.runs.unwrap_or(if options.scale == Scale::Small { RUNS_SMALL } else { RUNS });
+    let progress = Progress::default();
+    let mut outcomes = Vec::new();
+    for number in 1..=runs {
+        progress.begin(experiment.name, number, runs);
+        let seed = options.seed + u64::from(number) - 1;
+        let run = Run { params: &params, options, number, seed, progress: &progress };
+        outcomes.push((experiment.run)(&run)?);
+    }
+    let metrics = sum_up(experiment, &outcomes);
+    let notes = notes(&outcomes);
+    let last = outcomes.pop().unwrap_or_default();
+    let result = RunResult {
+        experiment: experiment.name.to_owned(),
+        params: all_params(options, &params),
+        machine: Machine::this(),
+        metrics,
+        notes,
+        series: last.series.clone(),
+    };
+    write(&options.out, &result, &last)
+        .map_err(|source| RunError::io("write to", &options.out, source))?;
+    Ok(result)
+}
+
+/// Its own parameters, and those of all that may change a figure.
+fn all_params(options: &Options, params: &Params) -> Map<String, Value> {
+    let mut all = params.to_json();
+    all.insert("scale".to_owned(), options.scale.name().into());
+    all.insert("seed".to_owned(), options.seed.into());
+    all.insert("connections".to_owned(), options.connections.into());
+    if let Some(target) = &options.target {
+        all.insert("target".to_owned(), target.address.to_string().into());
+    }
+    all
+}
+
+fn sum_up(experiment: &Experiment, outcomes: &[Outcome]) -> BTreeMap<String, Summary> {
+    let known = || experiment.metrics.iter().copied().flatten();
+    for name in outcomes.iter().flat_map(|outcome| outcome.metrics.keys()) {
+        let listed = known().any(|metric| metric.name == *name);
+        assert!(listed, "experiment {} measures {name}, which none of its lists names", experiment.name);
+    }
+    let summaries = known().filter_map(|metric| {
+        let values: Vec<f64> =
+            outcomes.iter().filter_map(|outcome| outcome.metrics.get(metric.name).copied()).collect();
+        Some((metric.name.to_owned(), Summary::of(metric.unit, &values)?))
+    });
+    summaries.collect()
+}
+
+/// Each once.
+fn notes(outcomes: &[Outcome]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for note in outcomes.iter().flat_map(|outcome| &outcome.notes) {
+        if !notes.contains(note) {
+            notes.push(note.clone());
+        }
+    }
+    notes
+}
+
+fn write(dir: &Path, result: &RunResult, last: &Outcome) -> io::Result<()> {
+    result.write(dir)?;
+    write_trace(dir, &last.trace)?;
+    // One of an earlier run would be taken for this one's.
+    fs::write(dir.join(PROFILE_FILE), last.profile.as_deref().unwrap_or_default())?;
+    report::draw(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Metric;
+
+    const PLAIN: Experiment = Experiment {
+        name: "plain",
+        about: "",
+        params: &[],
+        metrics: &[&[Metric { name: "rate", unit: "1/s" }], &[Metric { name: "never", unit: "s" }]],
+        run: |run| {
+            let metrics = [("rate", run.seed as f64)].into();
+            let notes = vec!["always".to_owned(), format!("run {}", run.number)];
+            Ok(Outcome { metrics, notes, ..Outcome::default() })
+        },
+    };
+
+    #[test]
+    fn runs_have_seeds_of_their_own_and_one_result() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options {
+            out: dir.path().join("out"),
+            data: None,
+            scale: Scale::Medium,
+            runs: None,
+            seed: 40,
+            target: None,
+            connections: 2,
+            profile: false,
+            berth: "berth".into(),
+        };
+        let result = run(&PLAIN, &options, &BTreeMap::new()).unwrap();
+        let rate = &result.metrics["rate"];
+        assert_eq!((rate.median, rate.min, rate.max, rate.runs), (41.0, 40.0, 42.0, 3));
+        assert!(!result.metrics.contains_key("never"));
+        assert_eq!(result.notes, ["always", "run 1", "run 2", "run 3"]);
+        assert_eq!(RunResult::read(&options.out).unwrap(), result);
+        assert_eq!(result.params["connections"], 2);
+    }
+}

@@ -1,0 +1,107 @@
+//! Which allocations there are to be, and which are to end: as many as wished, each once, where they can run.
+
+use std::collections::{HashMap, HashSet};
+
+use berth_model::{alloc::StopReason, store::NodeSlot};
+
+use super::{Checked, Faults};
+use crate::filters::Filters;
+
+pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
+    whole(checked, faults);
+    stops(checked, faults);
+    nodes(checked, faults);
+    counts(checked, faults);
+    names(checked, faults);
+}
+
+fn whole(Checked { plan, job, .. }: &Checked<'_>, faults: &mut Faults) {
+    if plan.charges.len() != plan.placements.len() {
+        faults.add(format!("{} charges for {} placements", plan.charges.len(), plan.placements.len()));
+    }
+    if job.stop && !plan.placements.is_empty() {
+        faults.add("it places allocations of a stopped job".to_owned());
+    }
+    if job.all_at_once && !plan.failures.is_empty() && !plan.placements.is_empty() {
+        faults.add("it places some of what was asked for all or nothing".to_owned());
+    }
+    let mut ids = HashSet::new();
+    for placement in plan.placements.iter().filter(|placement| !ids.insert(placement.id)) {
+        faults.add(format!("allocation {} is placed twice", placement.id));
+    }
+}
+
+fn stops(checked: &Checked<'_>, faults: &mut Faults) {
+    let mut seen = HashSet::new();
+    for stop in &checked.plan.stops {
+        let Some((_, row)) = checked.store.alloc(stop.alloc).filter(|(_, row)| !row.is_terminal()) else {
+            faults.add(format!("allocation {} is stopped, and does not live", stop.alloc));
+            continue;
+        };
+        if !seen.insert(stop.alloc) {
+            faults.add(format!("allocation {} is stopped twice", stop.alloc));
+        }
+        let own = checked.store.jobs().find(&checked.plan.job) == Some(row.job);
+        if !own && stop.reason != StopReason::Preempted {
+            faults.add(format!("allocation {} of another job is stopped", stop.alloc));
+        }
+    }
+}
+
+fn nodes(checked: &Checked<'_>, faults: &mut Faults) {
+    let filters: Vec<Filters> =
+        checked.job.groups.iter().map(|group| Filters::of(checked.job, group)).collect();
+    for placement in &checked.plan.placements {
+        let (Some(slot), Some(filters)) =
+            (checked.node(placement.node), filters.get(usize::from(placement.group)))
+        else {
+            faults.add(format!("allocation {} is of no group or on no node", placement.id));
+            continue;
+        };
+        let nodes = checked.store.nodes();
+        if !nodes.row(slot).is_some_and(|row| row.is_ready()) {
+            faults.add(format!("node {} is not ready for new allocations", placement.node));
+        }
+        if let Some(Err(refused)) = nodes.detail(slot).map(|detail| filters.check(&detail.node)) {
+            faults.add(format!("node {} cannot run group {}: {refused:?}", placement.node, placement.group));
+        }
+    }
+}
+
+fn counts(checked: &Checked<'_>, faults: &mut Faults) {
+    let mut by_group: HashMap<u16, u32> = HashMap::new();
+    let mut by_node: HashMap<(u16, NodeSlot), u32> = HashMap::new();
+    let placed = checked.plan.placements.iter();
+    let placed = placed.filter_map(|p| Some((checked.node(p.node)?, p.group)));
+    let staying = checked.staying().into_iter().map(|(node, group, _)| (node, group));
+    for (node, group) in staying.chain(placed) {
+        *by_group.entry(group).or_default() += 1;
+        *by_node.entry((group, node)).or_default() += 1;
+    }
+    if checked.job.job_type.is_per_node() {
+        for ((group, _), count) in by_node.into_iter().filter(|(_, count)| *count > 1) {
+            faults.add(format!("{count} allocations of group {group} on one node"));
+        }
+        return;
+    }
+    for (position, count) in by_group {
+        let wanted = checked.group(position).map_or(0, |group| group.count);
+        // A plan without placements may find more than wanted that cannot be stopped before others run.
+        if count > wanted && !checked.plan.placements.is_empty() {
+            faults.add(format!("{count} allocations of group {position}, which wants {wanted}"));
+        }
+    }
+}
+
+fn names(checked: &Checked<'_>, faults: &mut Faults) {
+    if checked.job.job_type.is_per_node() {
+        return;
+    }
+    let staying = checked.staying().into_iter().map(|(_, group, name)| (group, name));
+    let mut taken: HashSet<(u16, u32)> = staying.collect();
+    for placement in &checked.plan.placements {
+        if !taken.insert((placement.group, placement.name_index)) {
+            faults.add(format!("two allocations [{}] of group {}", placement.name_index, placement.group));
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! An independent look at a finished plan: whether what it says may come true. It shares no code with the placing of
+//! allocations, so that a mistake there is found here; tests ask it of every plan, and so do planners in debug builds.
+
+mod allocs;
+mod devices;
+mod distinct;
+mod room;
+
+use berth_model::{
+    AllocId, NodeId,
+    job::{Group, Job},
+    store::{NodeSlot, Store},
+};
+
+use crate::plan::Plan;
+
+/// Something that a plan must not say.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("plan of {job}: {what}")]
+pub struct Fault {
+    /// The job that is planned.
+    pub job: String,
+    /// What is wrong, and where.
+    pub what: String,
+}
+
+/// What is wrong with a plan made on a state; nothing, as it should be.
+pub fn check(store: &Store, plan: &Plan) -> Vec<Fault> {
+    let mut faults = Faults { job: plan.job.to_string(), found: Vec::new() };
+    match store.job(&plan.job) {
+        Some(row) if row.current().version == plan.job_version => {
+            let checked = Checked { store, plan, job: row.job() };
+            allocs::check(&checked, &mut faults);
+            distinct::check(&checked, &mut faults);
+            room::check(&checked, &mut faults);
+            devices::check(&checked, &mut faults);
+        }
+        _ if plan.placements.is_empty() && plan.stops.is_empty() => {}
+        _ => faults.add("it is not about the job's current version".to_owned()),
+    }
+    faults.found
+}
+
+/// A plan with what it is about.
+struct Checked<'a> {
+    store: &'a Store,
+    plan: &'a Plan,
+    job: &'a Job,
+}
+
+impl<'a> Checked<'a> {
+    fn group(&self, position: u16) -> Option<&'a Group> {
+        self.job.groups.get(usize::from(position))
+    }
+
+    fn is_stopped(&self, alloc: AllocId) -> bool {
+        self.plan.stops.iter().any(|stop| stop.alloc == alloc)
+    }
+
+    fn node(&self, id: NodeId) -> Option<NodeSlot> {
+        self.store.nodes().find(id)
+    }
+
+    /// The job's allocations that go on: node, position of their group, and which of the group's they are.
+    fn staying(&self) -> Vec<(NodeSlot, u16, u32)> {
+        let Some(row) = self.store.job(&self.plan.job) else { return Vec::new() };
+        let rows = self.store.jobs().allocs(row).filter_map(|slot| self.store.allocs().row(slot));
+        rows.filter(|alloc| alloc.is_wanted() && !self.is_stopped(alloc.id))
+            .filter_map(|alloc| {
+                let (_, group) = self.store.job_of(alloc)?;
+                let (position, _) = self.job.group(&group.name)?;
+                Some((alloc.node, position, alloc.name_index))
+            })
+            .collect()
+    }
+}
+
+/// What was found so far.
+struct Faults {
+    job: String,
+    found: Vec<Fault>,
+}
+
+impl Faults {
+    fn add(&mut self, what: String) {
+        self.found.push(Fault { job: self.job.clone(), what });
+    }
+}

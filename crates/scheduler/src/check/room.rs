@@ -1,0 +1,103 @@
+//! Whether what a plan places finds room: cpu, memory and disk, ports, and the room that is promised to it.
+
+use std::collections::{HashMap, HashSet};
+
+use berth_model::{
+    AllocId, NodeId,
+    alloc::Placement,
+    resources::Resources,
+    store::NodeSlot,
+};
+
+use super::{Checked, Faults};
+
+pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
+    let mut room = Room::default();
+    for (at, placement) in checked.plan.placements.iter().enumerate() {
+        let Some(slot) = checked.node(placement.node) else { continue };
+        predecessors(checked, placement, slot, faults);
+        ports(checked, placement, slot, &mut room, faults);
+        let added = room.add(checked, placement);
+        if checked.plan.charges.get(at).is_some_and(|charge| *charge != added) {
+            faults.add(format!("allocation {} is charged another amount than {added:?}", placement.id));
+        }
+    }
+    for (node, added) in &room.added {
+        let row = checked.node(*node).and_then(|slot| checked.store.nodes().row(slot));
+        if let Some(short) = row.and_then(|row| added.exceeds(row.free())) {
+            faults.add(format!("node {node} has not enough {short}"));
+        }
+    }
+}
+
+/// What the plan takes.
+#[derive(Default)]
+struct Room {
+    added: HashMap<NodeId, Resources>,
+    ports: HashSet<(NodeId, u16)>,
+    /// Of each predecessor, what has been left to successors.
+    left: HashMap<AllocId, Resources>,
+}
+
+impl Room {
+    /// What a placement adds to its node: what its predecessors leave it was counted for them.
+    fn add(&mut self, checked: &Checked<'_>, placement: &Placement) -> Resources {
+        let node = checked.node(placement.node).and_then(|slot| checked.store.nodes().detail(slot));
+        let group = checked.group(placement.group).zip(node);
+        let mut missing = group.map_or(Resources::ZERO, |(group, detail)| group.resources_on(&detail.node));
+        for before in &placement.after {
+            let Some(slot) = checked.store.allocs().find(*before) else { continue };
+            let left = self.left.entry(*before).or_default();
+            let given = checked.store.room_to_promise(slot).minus(*left).min(missing);
+            *left = left.plus(given);
+            missing = missing.minus(given);
+        }
+        let added = self.added.entry(placement.node).or_default();
+        *added = added.plus(missing);
+        missing
+    }
+}
+
+/// Only what lives on the same node and is to end can leave room.
+fn predecessors(checked: &Checked<'_>, placement: &Placement, slot: NodeSlot, faults: &mut Faults) {
+    for before in &placement.after {
+        let row = checked.store.alloc(*before).map(|(_, row)| row);
+        let row = row.filter(|row| row.node == slot && !row.is_terminal());
+        if row.is_none_or(|row| row.is_wanted() && !checked.is_stopped(row.id)) {
+            faults.add(format!("allocation {} waits for {before}, which is not to end there", placement.id));
+        }
+    }
+}
+
+fn ports(
+    checked: &Checked<'_>,
+    placement: &Placement,
+    slot: NodeSlot,
+    room: &mut Room,
+    faults: &mut Faults,
+) {
+    let (Some(detail), Some(group)) =
+        (checked.store.nodes().detail(slot), checked.group(placement.group))
+    else {
+        return;
+    };
+    if placement.ports.len() != group.ports().count() {
+        faults.add(format!("allocation {} has {} ports", placement.id, placement.ports.len()));
+    }
+    let allocs = checked.store.allocs();
+    let inherited: HashSet<u16> = placement
+        .after
+        .iter()
+        .filter_map(|before| allocs.extra(allocs.find(*before)?))
+        .flat_map(|extra| extra.ports.iter().copied())
+        .collect();
+    let (first, last) = detail.node.dynamic_ports;
+    for (asked, port) in group.ports().zip(&placement.ports) {
+        let is_asked = asked.fixed.map_or((first..=last).contains(port), |fixed| fixed == *port);
+        let is_free = (!detail.ports.contains(port) || inherited.contains(port))
+            && !detail.node.reserved_ports.contains(port);
+        if !is_asked || !is_free || !room.ports.insert((placement.node, *port)) {
+            faults.add(format!("allocation {} cannot have port {port} of node {}", placement.id, placement.node));
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The linter finds what is wrong: plans that are right are spoilt one way each.
+
+use berth_model::{AllocId, NodeId, alloc::Stop, alloc::StopReason, resources::Resources};
+use berth_scheduler::{Plan, check::check};
+
+use super::story;
+
+const CLUSTER: &str = "node a cpu=1000 mem=1000 meta.rack=r1
+     node b cpu=1000 mem=1000 meta.rack=r1
+     node c cpu=1000 mem=1000 class=closed meta.rack=r2
+     job old cpu=600 mem=600 constraint=${node.class}:!=:closed
+     plan old
+     job web count=2 cpu=300 mem=300 port=80 port=0 constraint=${node.class}:!=:closed";
+
+/// What is found once a plan is spoilt.
+fn spoilt(more: &str, job: &str, spoil: impl Fn(&mut Plan)) -> String {
+    let (store, mut plan) = story::plan(&format!("{CLUSTER}\n{more}"), job);
+    assert_eq!(check(&store, &plan), []);
+    spoil(&mut plan);
+    check(&store, &plan).iter().map(|fault| format!("{}; ", fault.what)).collect()
+}
+
+#[track_caller]
+fn finds(more: &str, job: &str, spoil: impl Fn(&mut Plan), what: &str) {
+    let found = spoilt(more, job, spoil);
+    assert!(found.contains(what), "expected {what:?}, found {found:?}");
+}
+
+/// Nodes get the first ids: a is 1, b is 2, c is 3.
+fn go_to(plan: &mut Plan, node: u128) {
+    plan.placements[0].node = NodeId(node);
+}
+
+#[test]
+fn room_and_ports() {
+    let full = "job big cpu=500 mem=500";
+    finds(full, "big", |plan| go_to(plan, 1), "has not enough cpu");
+    finds("", "web", |plan| plan.charges[0] = Resources::ZERO, "is charged another amount");
+    finds("", "web", |plan| plan.placements[0].ports[0] = 81, "cannot have port 81");
+    finds("", "web", |plan| plan.placements[0].ports[1] = 80, "cannot have port 80");
+    finds("", "web", |plan| plan.placements[0].ports.clear(), "has 0 ports");
+    finds("", "web", |plan| plan.placements[1].node = plan.placements[0].node, "cannot have port");
+    finds("", "web", |plan| plan.placements[0].after = vec![AllocId(77)], "which is not to end there");
+}
+
+#[test]
+fn nodes_and_constraints() {
+    finds("", "web", |plan| go_to(plan, 3), "cannot run group 0");
+    finds("", "web", |plan| go_to(plan, 99), "on no node");
+    let down = "node d cpu=1000 mem=1000\ndown d\njob x count=1";
+    let (store, _) = story::plan(&format!("{CLUSTER}\n{down}"), "x");
+    let d = store.nodes().iter().find(|(_, row)| !row.is_ready()).map(|(_, row)| row.id).unwrap();
+    finds(down, "x", |plan| plan.placements[0].node = d, "is not ready");
+}
+
+#[test]
+fn counts_names_and_stops() {
+    let twice = |plan: &mut Plan| {
+        plan.placements.push(plan.placements[0].clone());
+        plan.charges.push(plan.charges[0]);
+    };
+    finds("", "web", twice, "is placed twice");
+    finds("", "web", twice, "3 allocations of group 0, which wants 2");
+    finds("", "web", |plan| plan.placements[1].name_index = 0, "two allocations [0]");
+    finds("", "web", |plan| plan.charges.truncate(1), "1 charges for 2 placements");
+    finds("", "web", |plan| plan.job_version = 7, "not about the job's current version");
+    let stop = |alloc| Stop { alloc, reason: StopReason::NotNeeded };
+    finds("", "web", |plan| plan.stops.push(stop(AllocId(77))), "does not live");
+    let (store, _) = story::plan(CLUSTER, "web");
+    let other = store.allocs().iter().next().unwrap().1.id;
+    finds("", "web", |plan| plan.stops.push(stop(other)), "of another job is stopped");
+    finds("job agent type=system cpu=1", "agent", |plan| go_to(plan, 2), "2 allocations of group 0 on one node");
+}
+
+#[test]
+fn what_must_be_distinct() {
+    let hosts = "job far count=2 cpu=1 distinct_hosts";
+    let together = |plan: &mut Plan| plan.placements[1].node = plan.placements[0].node;
+    finds(hosts, "far", together, "against distinct_hosts");
+    let racks = "job far count=2 cpu=1 constraint=${meta.rack}:distinct_property:1";
+    finds(racks, "far", together, "against ${meta.rack} distinct_property 1");
+}

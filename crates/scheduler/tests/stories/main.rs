@@ -1,0 +1,7 @@
+//! Stories about clusters, told in a little language; every plan in them is linted, and compared with a slow reference.
+
+mod check;
+mod devices;
+mod exact;
+mod plans;
+mod story;

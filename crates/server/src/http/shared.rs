@@ -1,0 +1,64 @@
+//! Answers that many readers wait for together: written for the first one who wakes, sent to all.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard},
+};
+
+use axum::{body::Body, response::Response};
+use berth_model::Index;
+use bytes::Bytes;
+use hyper::{HeaderMap, StatusCode};
+
+/// Answers that are kept, the newest ones.
+const ANSWERS_MAX: usize = 32;
+/// Longer answers are written for each reader.
+const ANSWER_BYTES_MAX: usize = 256 << 10;
+
+/// The body of an answer, if it is there as a whole.
+#[derive(Debug, Clone)]
+pub(super) struct Whole(pub Bytes);
+
+/// The last answers. What an answer says follows from what was asked for and from the index where that last changed, and
+/// from nothing else: what is different for each caller must not be kept here.
+#[derive(Debug, Default)]
+pub(super) struct Shared(Mutex<VecDeque<Kept>>);
+
+#[derive(Debug)]
+struct Kept {
+    target: String,
+    index: Index,
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Shared {
+    /// The answer to the same question at the same index.
+    pub fn find(&self, target: &str, index: Index) -> Option<Response> {
+        let answers = self.lock();
+        let kept = answers.iter().rev().find(|kept| kept.index == index && kept.target == target)?;
+        let mut response = Response::new(Body::from(kept.body.clone()));
+        *response.status_mut() = kept.status;
+        response.headers_mut().clone_from(&kept.headers);
+        Some(response)
+    }
+
+    /// Keeps an answer, and forgets the oldest one when there are too many.
+    pub fn keep(&self, target: String, index: Index, response: &Response) {
+        let Some(Whole(body)) = response.extensions().get::<Whole>() else { return };
+        if body.len() > ANSWER_BYTES_MAX {
+            return;
+        }
+        let (status, headers, body) = (response.status(), response.headers().clone(), body.clone());
+        let mut answers = self.lock();
+        answers.push_back(Kept { target, index, status, headers, body });
+        if answers.len() > ANSWERS_MAX {
+            answers.pop_front();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Kept>> {
+        self.0.lock().expect("nothing panics while it holds this lock")
+    }
+}
