@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     commands::{
-        agent, alloc, completion, dev, eval, event, import, job, lab, man, namespace, node, operator, quota,
-        server, short, system, version,
+        agent, alloc, completion, dev, eval, event, explain, import, job, lab, man, namespace, node,
+        operator, quota, server, short, system, version,
     },
     failure::{EXIT_CODES, Failure},
     global::Global,
@@ -56,6 +56,8 @@ enum Noun {
     /// Look at evaluations: why something was placed, or was not
     #[command(subcommand)]
     Eval(eval::Verb),
+    /// Say why a job waits, and what would place it
+    Explain(explain::Explain),
     /// Follow what happens
     #[command(subcommand)]
     Event(event::Verb),
@@ -103,6 +105,7 @@ impl Cli {
             Noun::Namespace(verb) => verb.run(&self.global),
             Noun::Quota(verb) => verb.run(&self.global),
             Noun::Eval(verb) => verb.run(&self.global),
+            Noun::Explain(explain) => explain.run(&self.global),
             Noun::Event(verb) => verb.run(&self.global),
             Noun::Operator(verb) => verb.run(&self.global),
             Noun::System(verb) => verb.run(&self.global),

@@ -147,6 +147,31 @@ fn a_job_runs_logs_and_stops_and_nothing_is_left() {
 }
 
 #[test]
+fn a_task_is_told_which_devices_and_cores_are_its_own() {
+    let mut dev = Dev::start(&["--devices", "nvidia/gpu/T4=GPU-a,nvidia/gpu/T4=GPU-b"]);
+    let asking = |id: &str, resources: &str| {
+        let told = "echo $BERTH_DEVICES $NVIDIA_VISIBLE_DEVICES $NOMAD_CPU_CORES; exec sleep 1000";
+        let source = service(id, "").replace("echo one; echo two; exec sleep 1000", told);
+        dev.job_file(&source.replace("cpu    = 10", resources))
+    };
+    let whole = asking("whole", "cores = 1\n device \"nvidia/gpu\" {}");
+    dev.said(&["job", "run", &whole]);
+    let alloc = dev.alloc_of("whole");
+    eventually("it tells its devices", || {
+        dev.said(&["alloc", "logs", &alloc]) == "nvidia/gpu/T4=GPU-a GPU-a 0\n"
+    });
+    let shared = asking("shared", "cpu = 10\n device \"gpu\" {\n share = 250\n }");
+    dev.said(&["job", "run", &shared]);
+    let alloc = dev.alloc_of("shared");
+    eventually("it tells its share", || {
+        dev.said(&["alloc", "logs", &alloc]) == "nvidia/gpu/T4=GPU-b:250 GPU-b\n"
+    });
+    let refused = dev.berth(&["job", "run", &asking("much", "cpu = 10\n device \"gpu\" {}")]);
+    assert_eq!(refused.status.code(), Some(8), "{}", String::from_utf8_lossy(&refused.stderr));
+    assert!(dev.stop());
+}
+
+#[test]
 fn exit_codes_tell_what_went_wrong() {
     let mut dev = Dev::start(&[]);
     let nowhere = r#"constraint {

@@ -93,7 +93,9 @@ fn a_server_that_is_there_already_gets_the_load_and_is_left_as_it_was() {
     let _nodes = Daemon::start(&["lab", "nodes", "--count", "6", "--server", agents], &told);
     let target = format!("http://{}", http_address(&ready));
     let load = ["--target", &target, "--tasks-per-node", "5", "--jobs", "3", "--nodes"];
-    let run = |nodes: &str| berth(&strs(&density(&dir.path().join("out"), &[&load[..], &[nodes]].concat()))).output();
+    let run = |nodes: &str| {
+        berth(&strs(&density(&dir.path().join("out"), &[&load[..], &[nodes]].concat()))).output()
+    };
     let output = run("6").expect("berth runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let figures = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -56,7 +56,8 @@ struct Tenant {
 
 impl Tenant {
     fn of(store: &Store, job: &JobKey, on_the_way: &Claims) -> Self {
-        let pledges = if store.quotas().is_empty() { Pledges::new() } else { on_the_way.pledges(store.index()) };
+        let pledges =
+            if store.quotas().is_empty() { Pledges::new() } else { on_the_way.pledges(store.index()) };
         let headroom = Headroom::of(store, &job.namespace, &pledges);
         Self { headroom, promised: HashMap::new(), pledge: Usage::default() }
     }
@@ -106,7 +107,8 @@ impl Applier {
             self.left.extend(passing.iter().flat_map(|placement| &placement.after).map(|id| (*id, ticket)));
         }
         // What nobody takes the room of need not be pushed out.
-        let needed: HashSet<AllocId> = passing.iter().flat_map(|placement| &placement.after).copied().collect();
+        let needed: HashSet<AllocId> =
+            passing.iter().flat_map(|placement| &placement.after).copied().collect();
         plan.stops.retain(|stop| stop.reason != StopReason::Preempted || needed.contains(&stop.alloc));
         let outcome = (refused == 0).then(|| EvalOutcome {
             status: EvalStatus::Complete,

@@ -5,7 +5,11 @@ use std::{
     sync::Arc,
 };
 
-use berth_model::{EvalId, JobKey, eval::Eval, store::Store};
+use berth_model::{
+    EvalId, JobKey,
+    eval::{Eval, GroupFailure},
+    store::Store,
+};
 
 use crate::{fair_queue::FairQueue, tenants::Tenants};
 
@@ -113,4 +117,12 @@ impl Blocked {
         }
         eased || needs_nodes && self.room_came
     }
+}
+
+/// Whether work that could not be placed still waits for the same: room on nodes, or under the same quotas.
+pub(crate) fn waits_for_same(before: &[GroupFailure], now: &[GroupFailure]) -> bool {
+    let waits = |failure: &GroupFailure| -> (String, Vec<String>) {
+        (failure.group.clone(), failure.funnel.quota.keys().cloned().collect())
+    };
+    before.iter().map(waits).eq(now.iter().map(waits))
 }

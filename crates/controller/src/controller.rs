@@ -26,7 +26,7 @@ use berth_scheduler::{Plan, Ticket};
 use crate::{
     action::{Action, Answer, ToNode},
     applier::{Applier, Verdict},
-    blocked::Blocked,
+    blocked::{self, Blocked},
     collect::Collector,
     eval_queue::EvalQueue,
     event::{Event, Hello, Request, SessionId, WelcomeMode},

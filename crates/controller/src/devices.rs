@@ -29,7 +29,9 @@ pub(crate) fn are_free(node: &Node, placement: &Placement, held_by_others: &Devi
 fn has(node: &Node, grant: &DeviceGrant) -> bool {
     let device = node.devices.iter().find(|device| device.to_string() == grant.device);
     let healthy = |id: &String| {
-        device.is_some_and(|device| device.instances.iter().any(|instance| instance.id == *id && instance.healthy))
+        device.is_some_and(|device| {
+            device.instances.iter().any(|instance| instance.id == *id && instance.healthy)
+        })
     };
     grant.instances.iter().all(healthy)
 }

@@ -45,6 +45,20 @@ pub(crate) fn to_nanos(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
+/// A duration as Go writes it, the largest units first: `1h30m`, `1.5s`.
+pub(crate) fn shown(duration: Duration) -> String {
+    let whole = duration.as_secs();
+    let (hours, minutes) = (whole / 3600, whole / 60 % 60);
+    let rest = duration - Duration::from_secs(whole - whole % 60);
+    let part = |count: u64, unit: &str| if count == 0 { String::new() } else { format!("{count}{unit}") };
+    let rest = match (rest.is_zero(), duration.is_zero()) {
+        (true, true) => "0s".to_owned(),
+        (true, false) => String::new(),
+        (false, _) => format!("{rest:?}"),
+    };
+    part(hours, "h") + &part(minutes, "m") + &rest
+}
+
 /// Reads `1.5s` off the front: its nanoseconds and what follows.
 fn number_with_unit(text: &str) -> Option<(u128, &str)> {
     let (whole, rest) = digits(text);
@@ -84,6 +98,13 @@ mod tests {
             ("2562047h47m16.854775807s", i64::MAX as u64),
         ] {
             assert_eq!(parse(text), Some(Duration::from_nanos(nanos)), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_are_shown_as_they_are_written() {
+        for text in ["0s", "10ns", "100ms", "1.5s", "59s", "1m", "1m500ms", "1h", "1h30m", "24h1ms", "1h1s"] {
+            assert_eq!(parse(text).map(shown).as_deref(), Some(text));
         }
     }
 

@@ -41,6 +41,8 @@ pub(crate) fn parse(source: &str, file: &str, inputs: &Inputs) -> Result<Parsed,
         // Without its variables a job makes no sense.
         report.is_sound().then(|| evaluator.body(&rest, local.scope()))
     };
+    // Nor does it without the values of its expressions: each would be missed once more.
+    let report = report.checked()?;
     let job = entries.as_ref().and_then(|entries| decode::hcl(entries, &report));
     report.finish(job).map(Parsed::from)
 }

@@ -2,6 +2,7 @@
 
 mod body;
 mod kept;
+mod place;
 mod read;
 mod tables;
 mod unenforced;

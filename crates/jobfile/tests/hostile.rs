@@ -1,6 +1,6 @@
 //! Sources made to hurt: each ends in a message, never in a panic, a deep stack or a long wait.
 
-use berth_jobfile::{DEPTH_MAX, Inputs, SOURCE_BYTES_MAX, parse, parse_hcl, parse_json};
+use berth_jobfile::{DEPTH_MAX, Inputs, SOURCE_BYTES_MAX, format, parse, parse_hcl, parse_json};
 use proptest::prelude::*;
 
 fn hcl_message(source: &str) -> String {
@@ -132,13 +132,65 @@ fn what_a_source_says_cannot_steer_a_terminal_or_fill_it() {
 const GOOD: &str = include_str!("good/full.hcl");
 const STRINGS: &str = include_str!("good/strings.hcl");
 const CLIENT: &str = include_str!("good/client.json");
+const BLOCKS: &str = include_str!("good/blocks.hcl");
+const SETTINGS: &str = include_str!("good/settings.json");
+const VARIABLES: &str = include_str!("../src/starters/variables.nomad.hcl");
 
 /// Bits that grammars stumble over.
 fn scrap() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
-        "{", "}", "[", "]", "(", ")", "\"", "${", "%{", "$${", "<<A\n", "<<-A\n", "A\n", "\\", "\\u12", "\n",
-        "\r\n", "/*", "*/", "#", "//", "=", ":", ",", ".", "~", "?", "=>", "...", "for ", "if ", "é",
-        "\u{feff}", "\u{1b}", "1e999", "-", "null", "::", "\t",
+        "{",
+        "}",
+        "[",
+        "]",
+        "(",
+        ")",
+        "\"",
+        "${",
+        "%{",
+        "$${",
+        "<<A\n",
+        "<<-A\n",
+        "A\n",
+        "\\",
+        "\\u12",
+        "\n",
+        "\r\n",
+        "/*",
+        "*/",
+        "#",
+        "//",
+        "=",
+        ":",
+        ",",
+        ".",
+        "~",
+        "?",
+        "=>",
+        "...",
+        "for ",
+        "if ",
+        "é",
+        "\u{feff}",
+        "\u{1b}",
+        "1e999",
+        "-",
+        "null",
+        "::",
+        "\t",
+        "var.",
+        "local.a",
+        "[*]",
+        "for x in ",
+        "%{ endif }",
+        "&&",
+        "!",
+        "range(9)",
+        "$${",
+        "~}",
+        "...",
+        "try(",
+        "true ? ",
     ])
 }
 
@@ -155,16 +207,26 @@ fn mutated(source: &'static str) -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn no_change_of_a_file_makes_it_panic(
-        source in prop_oneof![mutated(GOOD), mutated(STRINGS), mutated(CLIENT)],
+        source in prop_oneof![
+            mutated(GOOD),
+            mutated(STRINGS),
+            mutated(CLIENT),
+            mutated(BLOCKS),
+            mutated(SETTINGS),
+            mutated(VARIABLES),
+        ],
     ) {
         if let Err(diagnostics) = parse(source.as_bytes(), "x.hcl", &Inputs::default()) {
             prop_assert!(diagnostics.iter().count() >= 1);
             let shown = diagnostics.to_string().replace('\n', "");
             prop_assert!(!shown.contains(char::is_control));
+        }
+        if let Ok(formatted) = format(&source, "x.hcl") {
+            prop_assert_eq!(format(&formatted, "x.hcl"), Ok(formatted));
         }
     }
 

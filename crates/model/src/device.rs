@@ -1,9 +1,6 @@
 //! Devices of a node, as GPUs: what a node has, what a task asks for, and what an allocation was given.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-};
+use std::{collections::BTreeMap, fmt};
 
 use minicbor::{Decode, Encode};
 

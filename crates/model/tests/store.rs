@@ -5,11 +5,15 @@ use std::{collections::BTreeMap, sync::Arc};
 use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
     alloc::{AllocEnd, ClientStatus, Placement, Stop, StopReason},
-    command::{Collect, Command, DeregisterJob, Entry, EvalOutcome, PlanRecord, Refusal, RegisterJob},
-    eval::EvalStatus,
+    command::{
+        Collect, Command, DeregisterJob, Entry, EvalOutcome, PlanRecord, Refusal, RegisterJob, ScaleJob,
+    },
+    device::{DeviceGrant, NodeDevice},
+    eval::{EvalStatus, Trigger},
     job::{Group, Job, JobType, Network, Port, Task, TaskResources},
     node::{Node, NodeStatus},
     resources::Resources,
+    scaling::ScalingEvent,
     store::{JobStatus, Store, snapshot},
 };
 use proptest::prelude::*;
@@ -150,6 +154,54 @@ fn a_successor_that_ends_first_gives_the_promise_back() {
 }
 
 #[test]
+fn devices_and_cores_are_held_until_their_holder_has_ended_also_after_a_restore() {
+    let mut world = World::default();
+    let gpus = NodeDevice {
+        vendor: "nvidia".into(),
+        kind: "gpu".into(),
+        model: "T4".into(),
+        ..NodeDevice::default()
+    };
+    let node = Node { devices: vec![gpus], cores: vec![0, 1], ..node(1) };
+    world.apply(vec![Command::RegisterNode(Box::new(node))]);
+    let eval = world.register(job("web", 100, None));
+    let holding = |id, after: Vec<AllocId>, gpu: &str, milli_each, cores: &[u16]| Placement {
+        devices: vec![DeviceGrant {
+            device: "nvidia/gpu/T4".into(),
+            instances: vec![gpu.into()],
+            milli_each,
+        }],
+        cores: cores.to_vec(),
+        ..place(id, 1, after, vec![])
+    };
+    let held = |world: &World| {
+        let of = |store: &Store| {
+            let slot = store.nodes().find(NodeId(1)).unwrap();
+            let held = store.nodes().detail(slot).unwrap().devices.clone();
+            format!("{:?} {:?}", held.milli, held.cores.keys().collect::<Vec<_>>())
+        };
+        assert_eq!(of(&restored(&world.store)), of(&world.store));
+        of(&world.store)
+    };
+    world.plan(
+        eval,
+        vec![holding(1, vec![], "g0", 400, &[0]), holding(2, vec![], "g0", 300, &[])],
+        vec![],
+        false,
+    );
+    assert_eq!(held(&world), r#"{"g0": 700} [0]"#);
+    let stop = Stop { alloc: AllocId(1), reason: StopReason::Requested };
+    world.plan(eval, vec![holding(3, vec![AllocId(1)], "g0", 600, &[0, 1])], vec![stop], false);
+    assert_eq!(held(&world), r#"{"g0": 900} [0, 1]"#, "400 of the successor's 600 were its predecessor's");
+    world.apply(vec![end(1, ClientStatus::Complete)]);
+    assert_eq!(held(&world), r#"{"g0": 900} [0, 1]"#);
+    world.apply(vec![end(3, ClientStatus::Failed)]);
+    assert_eq!(held(&world), r#"{"g0": 300} []"#);
+    world.apply(vec![end(2, ClientStatus::Complete)]);
+    assert_eq!(held(&world), "{} []");
+}
+
+#[test]
 fn a_job_is_registered_only_at_the_index_that_was_expected() {
     let mut world = World::default();
     world.register(job("web", 100, None));
@@ -162,6 +214,40 @@ fn a_job_is_registered_only_at_the_index_that_was_expected() {
     assert!(matches!(&refused[0], Err(Refusal::JobChanged { current, .. }) if *current == at), "{refused:?}");
     assert_eq!(world.apply(vec![again(Some(at))]), [Ok(())]);
     assert_eq!(world.store.job(&JobKey::new("default", "web")).unwrap().current().version, 1);
+}
+
+#[test]
+fn scaling_makes_a_version_and_what_was_said_about_it_survives_a_restore() {
+    let mut world = World::default();
+    world.register(job("web", 10, None));
+    let key = JobKey::new("default", "web");
+    let event = |count: Option<u32>, message: &str| ScalingEvent {
+        group: "g".to_owned(),
+        count,
+        previous_count: 0,
+        error: count.is_none(),
+        message: message.to_owned(),
+        meta: BTreeMap::new(),
+        eval: count.map(|count| EvalId(u128::from(count))),
+        at: Timestamp::default(),
+        index: Index::default(),
+    };
+    let scale = |event: ScalingEvent| {
+        vec![Command::ScaleJob(Box::new(ScaleJob { job: JobKey::new("default", "web"), event }))]
+    };
+    let before = world.store.job(&key).unwrap().job().groups[0].count;
+    assert_eq!(world.apply(scale(event(Some(7), "more"))), [Ok(())]);
+    assert_eq!(world.apply(scale(event(None, "no nodes"))), [Ok(())]);
+    let unknown = ScalingEvent { group: "nope".to_owned(), ..event(Some(1), "") };
+    assert_eq!(world.apply(scale(unknown)), [Err(Refusal::NoGroup(key.clone(), "nope".to_owned()))]);
+    let restored = restored(&world.store);
+    assert_eq!(restored.hash(), world.store.hash());
+    let row = restored.job(&key).unwrap();
+    assert_eq!((row.current().version, row.job().groups[0].count), (1, 7));
+    let told: Vec<_> =
+        row.scalings.iter().flat_map(|events| events.iter()).map(|e| (e.count, e.previous_count)).collect();
+    assert_eq!(told, [(None, 7), (Some(7), before)], "newest first");
+    assert_eq!(restored.eval(EvalId(7)).unwrap().trigger, Trigger::JobScaling);
 }
 
 #[test]

@@ -10,7 +10,10 @@ use berth_scheduler::{
     fairness::Amounts,
     offers::{Allocator, Bundle, Config, Event, FrameworkId, Offer, Ports, Quota},
 };
-use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use criterion::{
+    BenchmarkId, Criterion, criterion_group, criterion_main,
+    measurement::{Measurement, WallTime},
+};
 
 const ROLE: &str = "analytics";
 const SIZES: [(u64, u64); 3] = [(1_000, 100), (5_000, 500), (20_000, 2_000)];
@@ -58,7 +61,7 @@ fn refuse(allocator: &mut Allocator, nodes: u64, frameworks: u64) {
 fn with_quotas(nodes: u64, roles: u64) -> Allocator {
     let mut allocator = Allocator::new(Config::default());
     for n in 0..roles {
-        let (role, nodes) = (format!("role-{n}"), if n % 10 == 0 { 40 } else { 5 });
+        let (role, nodes) = (format!("role-{n}"), if n.is_multiple_of(10) { 40 } else { 5 });
         let guarantee = bundle(24 * nodes / 10, 4096 * nodes / 10, 0, Ports::default()).amounts;
         let quota = Quota { guarantee, ..Quota::default() };
         tell(&mut allocator, Event::QuotaSet(role.clone(), quota));
@@ -81,9 +84,9 @@ fn give_back(allocator: &mut Allocator, offers: Vec<Offer>) {
 fn time_cycles(allocator: &mut Allocator, rounds: u64) -> Duration {
     let mut spent = Duration::ZERO;
     for _ in 0..rounds {
-        let begun = std::time::Instant::now();
+        let begun = WallTime.start();
         let offers = allocator.cycle(Timestamp(1));
-        spent += begun.elapsed();
+        spent += WallTime.end(begun);
         give_back(allocator, offers);
     }
     spent

@@ -6,6 +6,7 @@
 pub mod check;
 mod claims;
 pub mod devices;
+pub mod explain;
 pub mod fairness;
 pub mod filters;
 pub mod offers;

@@ -18,9 +18,9 @@ use berth_model::{
 
 use crate::{
     claims::{Claim, Claims},
-    filters::DeviceWish,
     fairness::{Headroom, Pledges},
-    place::{Ask, Columns, Evictable, GroupPlacer, Preemptor, Placed, There, WishesCache},
+    filters::DeviceWish,
+    place::{Ask, Columns, Evictable, GroupPlacer, Placed, Preemptor, There, WishesCache},
     plan::{Plan, PlannedNext},
     reconcile::{Changes, Missing, reconcile, staying},
 };
@@ -129,7 +129,8 @@ impl Planner {
                     continue;
                 }
                 match admit(&headroom, group, &missing.ask, &placer)
-                    .and_then(|ask| placer.place(&ask, preemptor.as_mut())) {
+                    .and_then(|ask| placer.place(&ask, preemptor.as_mut()))
+                {
                     Ok(placed) => {
                         there.push(There { node: placed.node, group: Some(position) });
                         push(plan, store, AllocId(ids.mint()), position, missing, placed);
@@ -162,7 +163,8 @@ fn admit(headroom: &Headroom, group: &Group, ask: &Ask, placer: &GroupPlacer<'_>
     let held = group.resources();
     let Err(refused) = headroom.check(&Usage::of(held, group)) else { return Ok(ask.clone()) };
     let admitted = |room: Resources| headroom.check(&Usage::of(held.minus(room), group)).is_ok();
-    let mut nodes = placer.inheritance().into_iter().filter(|(node, _)| ask.only.is_none_or(|only| only == *node));
+    let mut nodes =
+        placer.inheritance().into_iter().filter(|(node, _)| ask.only.is_none_or(|only| only == *node));
     let node = nodes.find(|(_, room)| admitted(*room)).map(|(node, _)| node);
     node.map(|node| Ask { only: Some(node), ..ask.clone() }).ok_or(refused)
 }

@@ -45,7 +45,10 @@ pub enum ProposeError {
     #[error("the server has {0} changes waiting to be written: try again in a moment")]
     Busy(usize),
     /// Larger than an entry of the log may be.
-    #[error("the change has {bytes} bytes, the log takes at most {max} at once")]
+    #[error(
+        "the change takes {bytes} bytes when it is encoded; one entry of the log holds at most {max}, so that no change \
+         holds up all others"
+    )]
     TooLarge {
         /// Encoded size.
         bytes: usize,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use berth_api::agent::{AllocId, Desired, GroupSpec, PortBinding, RunAlloc};
+use berth_api::agent::{AllocId, Desired, GroupSpec, PortBinding, RunAlloc, TaskDevices};
 use prost::Message;
 
 use super::Event;
@@ -19,6 +19,8 @@ pub struct RunWish {
     pub group: Arc<GroupSpec>,
     /// Its ports.
     pub ports: Box<[PortBinding]>,
+    /// Devices and cores, by task; of tasks that have any.
+    pub devices: Box<[TaskDevices]>,
     /// These must have ended on this node before it may start.
     pub after: Box<[AllocId]>,
     /// The job's version.
@@ -38,6 +40,7 @@ impl RunWish {
             name_index: run.name_index,
             group,
             ports: run.ports.into(),
+            devices: run.devices.into(),
             after: ids(&run.after)?.into(),
             job_version: run.job_version,
         })
@@ -50,6 +53,7 @@ impl RunWish {
             name_index: self.name_index,
             group: self.group.encode_to_vec().into(),
             ports: self.ports.to_vec(),
+            devices: self.devices.to_vec(),
             after: self.after.iter().map(|id| id.0.to_vec()).collect(),
             job_version: self.job_version,
             previous: Vec::new(),
@@ -59,7 +63,15 @@ impl RunWish {
     /// A stand-in for an allocation that is to stop and was never known.
     pub(super) fn unknown(alloc: AllocId) -> Self {
         let group = Arc::new(GroupSpec::default());
-        Self { alloc, name_index: 0, group, ports: Box::default(), after: Box::default(), job_version: 0 }
+        Self {
+            alloc,
+            name_index: 0,
+            group,
+            ports: Box::default(),
+            devices: Box::default(),
+            after: Box::default(),
+            job_version: 0,
+        }
     }
 }
 

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use berth_api::agent::DeviceSpec;
+
 use crate::drivers::DriverSwitches;
 
 /// An agent's settings.
@@ -37,6 +39,8 @@ pub struct AgentConfig {
     pub reserved_disk_mb: u32,
     /// Host ports that allocations may not have.
     pub reserved_ports: Vec<u16>,
+    /// What the node has of devices. Agents do not look for any themselves.
+    pub devices: Vec<DeviceSpec>,
     /// First and last port handed out to allocations that name none.
     pub dynamic_ports: (u16, u16),
     /// Which drivers are on.
@@ -70,6 +74,7 @@ impl AgentConfig {
             reserved_memory_mb: 0,
             reserved_disk_mb: 0,
             reserved_ports: Vec::new(),
+            devices: Vec::new(),
             dynamic_ports: (20_000, 32_000),
             drivers: DriverSwitches { mock_driver: true, raw_exec: false, containers: true },
             container_runtime: String::new(),

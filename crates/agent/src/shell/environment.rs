@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::agent::{GroupSpec, TaskSpec};
+use berth_api::agent::{DeviceGrantSpec, GroupSpec, TaskSpec};
 
 use crate::drivers::Base;
 use crate::lifecycle::RunWish;
@@ -56,6 +56,9 @@ pub(crate) fn environment(
     set("DC", node_datacenter.into());
     set("CPU_LIMIT", task.cpu_mhz.to_string());
     set("MEMORY_LIMIT", task.memory_mb.to_string());
+    if task.memory_max_mb > 0 {
+        set("MEMORY_MAX_LIMIT", task.memory_max_mb.to_string());
+    }
     for port in &wish.ports {
         let label = env_name(&port.label);
         set(&format!("IP_{label}"), host_ip.into());
@@ -63,11 +66,37 @@ pub(crate) fn environment(
         set(&format!("PORT_{label}"), port.host_port.to_string());
         set(&format!("ADDR_{label}"), format!("{host_ip}:{}", port.host_port));
     }
+    let devices = wish.devices.iter().find(|devices| devices.task == task.name);
+    if let Some(cores) = devices.map(|devices| &devices.cores).filter(|cores| !cores.is_empty()) {
+        set("CPU_CORES", cores.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
+    }
     for (key, value) in labels(group, task) {
         set(&format!("META_{}", env_name(key)), value.clone());
         set(&format!("META_{}", env_name(key).to_uppercase()), value.clone());
     }
+    env.extend(devices.into_iter().flat_map(|devices| device_variables(&devices.grants)));
     env
+}
+
+/// What tells a task its devices: `BERTH_DEVICES`, as `nvidia/gpu/A100=GPU-1,GPU-2;...`, where a share follows its id as
+/// thousandths, `GPU-1:400`; and for GPUs of Nvidia the variable by which its libraries know which ones are theirs.
+fn device_variables(grants: &[DeviceGrantSpec]) -> BTreeMap<String, String> {
+    let told = |grant: &DeviceGrantSpec| {
+        let share = if grant.milli_each < 1000 { format!(":{}", grant.milli_each) } else { String::new() };
+        let ids: Vec<String> = grant.ids.iter().map(|id| format!("{id}{share}")).collect();
+        format!("{}={}", grant.device, ids.join(","))
+    };
+    let mut variables = BTreeMap::new();
+    if !grants.is_empty() {
+        let all: Vec<String> = grants.iter().map(told).collect();
+        variables.insert("BERTH_DEVICES".to_owned(), all.join(";"));
+    }
+    let nvidia = grants.iter().filter(|grant| grant.device.starts_with("nvidia/gpu/"));
+    let ids: Vec<&str> = nvidia.flat_map(|grant| &grant.ids).map(String::as_str).collect();
+    if !ids.is_empty() {
+        variables.insert("NVIDIA_VISIBLE_DEVICES".to_owned(), ids.join(","));
+    }
+    variables
 }
 
 fn inherited(base: Base) -> BTreeMap<String, String> {
@@ -93,7 +122,7 @@ fn env_name(label: &str) -> String {
 mod tests {
     use std::path::Path;
 
-    use berth_api::agent::{AllocId, PortBinding};
+    use berth_api::agent::{AllocId, PortBinding, TaskDevices};
     use expect_test::expect;
 
     use super::*;
@@ -109,11 +138,26 @@ mod tests {
             meta: [("team-x".to_owned(), "a".to_owned())].into(),
             ..GroupSpec::default()
         };
+        let grant = |device: &str, ids: &[&str], milli_each| DeviceGrantSpec {
+            device: device.into(),
+            ids: ids.iter().map(|id| (*id).to_owned()).collect(),
+            milli_each,
+        };
+        let devices = TaskDevices {
+            task: "nginx".into(),
+            grants: vec![
+                grant("nvidia/gpu/A100", &["GPU-1", "GPU-2"], 1000),
+                grant("nvidia/gpu/T4", &["GPU-3"], 400),
+                grant("xilinx/fpga/U50", &["0"], 1000),
+            ],
+            cores: vec![2, 3],
+        };
         let wish = RunWish {
             alloc: AllocId([0x11; 16]),
             name_index: 2,
             group: group.into(),
             ports: [PortBinding { label: "http".into(), host_port: 20_001, to: 80 }].into(),
+            devices: [devices].into(),
             after: Box::default(),
             job_version: 0,
         };
@@ -122,11 +166,13 @@ mod tests {
         let env = environment(&wish, &task, &place, Base::Container, "dc1", "10.0.0.1");
         let lines: Vec<_> = env.iter().map(|(name, value)| format!("{name}={value}")).collect();
         expect![[r#"
+            BERTH_DEVICES=nvidia/gpu/A100=GPU-1,GPU-2;nvidia/gpu/T4=GPU-3:400;xilinx/fpga/U50=0
             NOMAD_ADDR_http=10.0.0.1:20001
             NOMAD_ALLOC_DIR=/alloc
             NOMAD_ALLOC_ID=11111111-1111-1111-1111-111111111111
             NOMAD_ALLOC_INDEX=2
             NOMAD_ALLOC_NAME=web.front[2]
+            NOMAD_CPU_CORES=2,3
             NOMAD_CPU_LIMIT=100
             NOMAD_DC=dc1
             NOMAD_GROUP_NAME=front
@@ -144,6 +190,7 @@ mod tests {
             NOMAD_SHORT_ALLOC_ID=11111111
             NOMAD_TASK_DIR=/local
             NOMAD_TASK_NAME=nginx
+            NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-2,GPU-3
             PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"#]]
         .assert_eq(&lines.join("\n"));
         let host = environment(&wish, &task, &place, Base::Host, "dc1", "10.0.0.1");

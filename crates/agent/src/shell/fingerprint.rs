@@ -67,6 +67,8 @@ pub(crate) fn fingerprint(config: &AgentConfig, drivers: &[Box<dyn Driver>]) -> 
         dynamic_port_min: config.dynamic_ports.0.into(),
         dynamic_port_max: config.dynamic_ports.1.into(),
         version: env!("CARGO_PKG_VERSION").into(),
+        devices: config.devices.clone(),
+        cores: (0..cores).collect(),
     }
 }
 

@@ -194,6 +194,9 @@ pub struct RunAlloc {
     /// 16 bytes: whom it replaces; empty for nobody.
     #[prost(bytes = "vec", tag = "7")]
     pub previous: Vec<u8>,
+    /// Of tasks that have any.
+    #[prost(message, repeated, tag = "8")]
+    pub devices: Vec<super::TaskDevices>,
 }
 
 /// An allocation that should end.

@@ -56,6 +56,71 @@ pub struct NodeSpec {
     /// The agent's own version.
     #[prost(string, tag = "17")]
     pub version: String,
+    /// By vendor, type and model.
+    #[prost(message, repeated, tag = "18")]
+    pub devices: Vec<DeviceSpec>,
+    /// Ids of the processor cores that tasks may have for themselves alone.
+    #[prost(uint32, repeated, tag = "19")]
+    pub cores: Vec<u32>,
+}
+
+/// Devices of one model on a node.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct DeviceSpec {
+    /// As `nvidia`.
+    #[prost(string, tag = "1")]
+    pub vendor: String,
+    /// The type, as `gpu`.
+    #[prost(string, tag = "2")]
+    pub kind: String,
+    /// As `A100`.
+    #[prost(string, tag = "3")]
+    pub model: String,
+    /// Fingerprints that hold for each of them, as `memory` → `40 GiB`.
+    #[prost(btree_map = "string, string", tag = "4")]
+    pub attributes: BTreeMap<String, String>,
+    /// Each of them.
+    #[prost(message, repeated, tag = "5")]
+    pub instances: Vec<DeviceInstanceSpec>,
+}
+
+/// One device.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct DeviceInstanceSpec {
+    /// Unique among the node's devices.
+    #[prost(string, tag = "1")]
+    pub id: String,
+    /// Whether it must not be used.
+    #[prost(bool, tag = "2")]
+    pub unhealthy: bool,
+}
+
+/// What one task was given of its node's devices and cores.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct TaskDevices {
+    /// The task's name.
+    #[prost(string, tag = "1")]
+    pub task: String,
+    /// In the order in which it asks for them.
+    #[prost(message, repeated, tag = "2")]
+    pub grants: Vec<DeviceGrantSpec>,
+    /// Ids.
+    #[prost(uint32, repeated, tag = "3")]
+    pub cores: Vec<u32>,
+}
+
+/// Devices of one model that a task was given.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct DeviceGrantSpec {
+    /// `vendor/type/model`.
+    #[prost(string, tag = "1")]
+    pub device: String,
+    /// Their ids.
+    #[prost(string, repeated, tag = "2")]
+    pub ids: Vec<String>,
+    /// What it has of each, in thousandths.
+    #[prost(uint32, tag = "3")]
+    pub milli_each: u32,
 }
 
 /// A job's group, as much of it as an agent needs. Shared by all allocations of a group and job version.
@@ -138,6 +203,9 @@ pub struct TaskSpec {
     /// Milliseconds waited before this task's kill signal.
     #[prost(uint64, tag = "14")]
     pub shutdown_delay_ms: u64,
+    /// MiB that it may use when the node has them to spare; 0 for no more than `memory_mb`.
+    #[prost(uint32, tag = "15")]
+    pub memory_max_mb: u32,
 }
 
 /// What the agent does once restarts are used up.

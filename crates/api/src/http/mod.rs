@@ -7,10 +7,12 @@ mod agent;
 mod alloc;
 mod client;
 mod deployment;
+mod device;
 mod diff;
 mod dispatch;
 mod eval;
 mod event;
+mod explain;
 mod job;
 mod log;
 mod measure;
@@ -37,10 +39,12 @@ pub use client::{
     Refused, Target,
 };
 pub use deployment::Deployment;
+pub use device::{AllocatedDevice, DeviceAttribute, NodeDevice, NodeDeviceResource};
 pub use diff::{DiffKind, FieldDiff, JobDiff, ObjectDiff, TaskDiff, TaskGroupDiff};
 pub use dispatch::{JobDispatch, JobDispatched, PeriodicForced};
 pub use eval::{Evaluation, EvaluationStub, PlacementMetric};
 pub use event::{Event, EventFrame};
+pub use explain::{GroupExplanation, JobExplanation, QueueStanding, SmallestChange};
 pub use job::{
     ChildrenSummary, EvaluateOptions, GroupSummary, Job, JobDeregistered, JobEvaluate, JobRegister,
     JobRegistered, JobStanding, JobStub, JobSummary, JobValidate, JobValidated, JobVersions, JobsParse,
@@ -49,8 +53,8 @@ pub use log::StreamFrame;
 pub use measure::{Counter, Gauge, Measurements, Sample};
 pub use namespace::{Namespace, NamespaceCapabilities};
 pub use node::{
-    DriverInfo, Node, NodeCpu, NodeDisk, NodeEligibility, NodeEligibilityChanged, NodeMemory, NodePurged,
-    NodeResources, NodeStub, ReservedNetworks, ReservedResources,
+    DriverInfo, Node, NodeCpu, NodeDisk, NodeEligibility, NodeEligibilityChanged, NodeMemory, NodeProcessors,
+    NodePurged, NodeResources, NodeStub, ReservedNetworks, ReservedResources,
 };
 pub use operator::{AutopilotHealth, RaftConfiguration, RaftServer, ServerHealth};
 pub use plan::{DesiredUpdates, JobPlan, JobPlanned, PlanAnnotations, PlannedPlacement};

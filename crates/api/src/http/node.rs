@@ -6,6 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::NodeDeviceResource;
+
 /// A node in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
@@ -99,11 +101,11 @@ pub struct Node {
 }
 
 /// What a machine has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NodeResources {
-    /// Processor time.
-    pub cpu: NodeCpu,
+    /// Processors.
+    pub cpu: NodeProcessors,
     /// Main memory.
     pub memory: NodeMemory,
     /// Disk for allocations.
@@ -112,6 +114,18 @@ pub struct NodeResources {
     pub min_dynamic_port: u16,
     /// Last of these.
     pub max_dynamic_port: u16,
+    /// By vendor, type and model.
+    pub devices: Vec<NodeDeviceResource>,
+}
+
+/// The processors of a machine.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeProcessors {
+    /// MHz of all.
+    pub cpu_shares: u32,
+    /// Ids of the cores that tasks may have for themselves alone.
+    pub reservable_cpu_cores: Vec<u16>,
 }
 
 /// What allocations may not have.

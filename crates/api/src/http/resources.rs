@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::AllocatedDevice;
+
 /// What an allocation holds, by task and in common.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
@@ -16,21 +18,25 @@ pub struct AllocatedResources {
 }
 
 /// What one task holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AllocatedTask {
     /// Processor time.
     pub cpu: AllocatedCpu,
     /// Main memory.
     pub memory: AllocatedMemory,
+    /// In the order in which it asks for them.
+    pub devices: Vec<AllocatedDevice>,
 }
 
 /// Processor time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AllocatedCpu {
     /// MHz.
     pub cpu_shares: u32,
+    /// Ids of the cores that it has for itself alone.
+    pub reserved_cores: Vec<u16>,
 }
 
 /// Main memory.

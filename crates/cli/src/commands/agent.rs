@@ -41,6 +41,7 @@ pub(super) fn config(
         reserved_memory_mb: node.reserved_memory_mb,
         reserved_disk_mb: node.reserved_disk_mb,
         reserved_ports: node.reserved_ports.clone(),
+        devices: node.devices.clone(),
         drivers: DriverSwitches {
             mock_driver: node.mock_driver,
             raw_exec: node.raw_exec,

@@ -6,6 +6,7 @@ pub mod completion;
 pub mod dev;
 pub mod eval;
 pub mod event;
+pub mod explain;
 pub mod import;
 pub mod job;
 pub mod keeper;

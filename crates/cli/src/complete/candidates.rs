@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Longest wait for the server.
-const PATIENCE_MS: u64 = 80;
+const PATIENCE_MS: u64 = 1_000;
 
 /// A candidate and what it is.
 type Candidate = (String, String);

@@ -37,7 +37,7 @@ pub enum Form<'a> {
     /// One of the named ones.
     Named(Format),
     /// The reader's own.
-    Template(Template<'a>),
+    Template(Box<Template<'a>>),
 }
 
 impl Form<'_> {

@@ -1,9 +1,9 @@
 //! Requests about jobs.
 
 use berth_api::http::{
-    AllocationStub, Evaluation, JobDeregistered, JobDispatch, JobDispatched, JobEvaluate, JobPlan,
-    JobPlanned, JobRegister, JobRegistered, JobRevert, JobScale, JobScaleStatus, JobStub, JobSummary,
-    JobVersions, PeriodicForced, Target,
+    AllocationStub, Evaluation, JobDeregistered, JobDispatch, JobDispatched, JobEvaluate, JobExplanation,
+    JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert, JobScale, JobScaleStatus, JobStub,
+    JobSummary, JobVersions, PeriodicForced, Target,
 };
 use berth_model::job::Job;
 use serde_json::{Value, json};
@@ -28,10 +28,16 @@ impl Remote {
         self.put(&self.job_target(&job.key.id, "plan"), &body).await
     }
 
+    /// Why a job waits, and with a node's whole id what stands in the way there.
+    pub async fn explain(&self, job: &str, node: Option<&str>) -> Result<JobExplanation, Failure> {
+        let target = self.job_target(job, "explain");
+        let target = node.into_iter().fold(target, |target, node| target.param("node", node));
+        self.get(&target).await
+    }
+
     /// Stops a job, and forgets it with `purge`.
     pub async fn deregister(&self, job: &str, purge: bool) -> Result<JobDeregistered, Failure> {
-        let target = self.target("/v1/job").part(job).param("purge", purge);
-        Ok(self.client.delete(&target).await?.value)
+        self.delete(&self.target("/v1/job").part(job).param("purge", purge)).await
     }
 
     /// Makes an earlier version of a job the newest one.

@@ -72,6 +72,10 @@ impl Remote {
     async fn put<T: DeserializeOwned>(&self, target: &Target, body: &impl Serialize) -> Result<T, Failure> {
         Ok(self.client.put(target, body).await?.value)
     }
+
+    async fn delete<T: DeserializeOwned>(&self, target: &Target) -> Result<T, Failure> {
+        Ok(self.client.delete(target).await?.value)
+    }
 }
 
 /// Does the work of a command that only talks to a server.

@@ -23,7 +23,7 @@ impl Remote {
 
     /// Takes an empty namespace away.
     pub async fn delete_namespace(&self, name: &str) -> Result<(), Failure> {
-        Ok(self.client.delete(&self.target("/v1/namespace").part(name)).await?.value)
+        self.delete(&self.target("/v1/namespace").part(name)).await
     }
 
     /// All quotas.
@@ -48,6 +48,6 @@ impl Remote {
 
     /// Takes away a quota that nobody keeps to.
     pub async fn delete_quota(&self, name: &str) -> Result<(), Failure> {
-        Ok(self.client.delete(&self.target("/v1/quota").part(name)).await?.value)
+        self.delete(&self.target("/v1/quota").part(name)).await
     }
 }

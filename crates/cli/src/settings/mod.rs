@@ -3,6 +3,7 @@
 //! A flag goes before the environment, that before the file, and that before the default.
 
 mod args;
+mod devices;
 mod file;
 mod given;
 mod load;
@@ -15,6 +16,7 @@ use std::{
     path::PathBuf,
 };
 
+use berth_api::agent::DeviceSpec;
 use tracing::level_filters::LevelFilter;
 
 pub use args::{AgentArgs, DevArgs, ServerArgs};
@@ -78,6 +80,8 @@ pub struct NodeSettings {
     pub reserved_disk_mb: u32,
     /// Ports that allocations may not have.
     pub reserved_ports: Vec<u16>,
+    /// What the node has of devices.
+    pub devices: Vec<DeviceSpec>,
     /// Whether jobs may run commands on the bare host.
     pub raw_exec: bool,
     /// Whether jobs may run containers.
@@ -126,6 +130,7 @@ impl NodeSettings {
             reserved_memory_mb: 0,
             reserved_disk_mb: 0,
             reserved_ports: Vec::new(),
+            devices: Vec::new(),
             raw_exec: false,
             containers: false,
             mock_driver: false,

@@ -1,6 +1,6 @@
 //! The table of settings: each stands here once, and its flag, its variable and its key in a file derive from its name.
 
-use super::{Role, Settings, given::Given};
+use super::{Role, Settings, devices, given::Given};
 
 /// One setting of `berth dev`, `berth server` or `berth agent`.
 pub struct Setting {
@@ -213,6 +213,14 @@ pub const SETTINGS: &[Setting] = &[
         default: |_| "",
         help: "Ports that allocations may not have",
         set: |to, given| given.ports().map(|ports| to.node.reserved_ports = ports),
+    },
+    Setting {
+        name: "devices",
+        form: Form::List("VENDOR/TYPE/MODEL=ID"),
+        roles: AGENTS,
+        default: |_| "",
+        help: "What the node has of devices, as nvidia/gpu/T4=GPU-1; agents do not look for any themselves",
+        set: |to, given| devices::read(given.0).map(|devices| to.node.devices = devices),
     },
     Setting {
         name: "raw-exec",

@@ -65,7 +65,7 @@ impl Show {
 
     fn form(&self) -> Result<Form<'_>, Failure> {
         Ok(match &self.template {
-            Some(source) => Form::Template(Template::new(source)?),
+            Some(source) => Form::Template(Box::new(Template::new(source)?)),
             None if self.json => Form::Named(Format::Json),
             None => Form::Named(self.output),
         })

@@ -10,7 +10,10 @@ impl Controller {
         };
         if eval.status == EvalStatus::Blocked {
             self.blocked.tried(eval.id);
-            if plan.is_noop() && !plan.failures.is_empty() {
+            if plan.is_noop()
+                && !plan.failures.is_empty()
+                && blocked::waits_for_same(&eval.failures, &plan.failures)
+            {
                 // Still no room, nothing changed: nothing to write.
                 self.queue.done(eval.id, &mut self.tenants);
                 return actions.push(Action::Unclaim(ticket));

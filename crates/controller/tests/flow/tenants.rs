@@ -97,8 +97,8 @@ fn fresh_work_of_a_tenant_is_planned_before_a_line_of_another() {
     shell.join(1, 1);
     ["bulk", "lab"].into_iter().for_each(|tenant| shell.tenant(tenant, 1000, None));
     shell.slow_log = true;
-    shell.submit_unanswered("bulk", 20);
-    shell.submit_unanswered("lab", 1);
+    shell.submit_unanswered("bulk", "bulk", 20);
+    shell.submit_unanswered("lab", "lab", 1);
     shell.slow_log = false;
     shell.catch_up();
     assert_eq!((shell.wanted_of("bulk").len(), shell.wanted_of("lab").len()), (9, 1));
@@ -156,18 +156,66 @@ fn a_quota_is_never_exceeded_and_wakes_what_waits_for_it() {
 }
 
 #[test]
+fn what_waited_for_a_quota_may_wait_for_a_node_next() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.quota("small", None, Some(300));
+    shell.tenant("dev", 1000, Some("small"));
+    shell.submit("dev", "web", 4);
+    shell.submit("default", "filler", 7);
+    shell.quota("small", None, Some(400));
+    assert!(
+        shell.blocked_of("dev")[0].failures[0].funnel.quota.is_empty(),
+        "the quota allows it, the node is full"
+    );
+    shell.finish_one("default");
+    assert_eq!((shell.held_mb("dev"), shell.blocked_of("dev").len()), (400, 0));
+}
+
+#[test]
 fn plans_on_their_way_count_for_a_quota() {
     let mut shell = Shell::new();
     shell.join(1, 1);
     shell.quota("small", None, Some(300));
     shell.tenant("dev", 1000, Some("small"));
     shell.slow_log = true;
-    shell.submit_unanswered("dev", 8);
+    shell.submit_unanswered("dev", "dev", 8);
     for _ in 0..20 {
         shell.catch_up();
         assert!(shell.held_mb("dev") <= 300, "{} MiB are held", shell.held_mb("dev"));
     }
     assert_eq!((shell.held_mb("dev"), shell.blocked_of("dev").len()), (300, 5));
+}
+
+#[test]
+fn no_quota_is_ever_exceeded_whatever_comes_and_goes() {
+    for seed in 0..20 {
+        let mut shell = Shell::new();
+        shell.join(1, 1);
+        shell.join(2, 2);
+        shell.quota("all", None, Some(900));
+        shell.quota("dev", None, Some(400));
+        shell.tenant("eng", 1000, Some("all"));
+        shell.tenant("dev", 1000, Some("dev"));
+        shell.below("dev", "eng");
+        let mut random = berth_model::ids::IdSeed::new(seed);
+        for step in 0..60 {
+            shell.slow_log = random.mint().is_multiple_of(3);
+            let tenant = if random.mint().is_multiple_of(2) { "eng" } else { "dev" };
+            match random.mint() % 4 {
+                0 | 1 => {
+                    shell.submit_unanswered(&format!("{tenant}-{step}"), tenant, random.mint() as u32 % 3 + 1)
+                }
+                2 if !shell.wanted_of(tenant).is_empty() => shell.finish_one(tenant),
+                _ => shell.catch_up(),
+            }
+            for row in shell.store.quotas().iter() {
+                assert_eq!(row.quota.limit.exceeded_by(&row.used), None, "seed {seed}, step {step}");
+            }
+        }
+        shell.catch_up();
+        assert_eq!(shell.store.quotas().get("dev").unwrap().used.memory_mb, shell.held_mb("dev"));
+    }
 }
 
 #[test]
@@ -198,11 +246,18 @@ fn an_update_at_the_limit_goes_on_where_its_predecessors_end() {
 }
 
 impl Shell {
+    /// Moves a tenant below another.
+    fn below(&mut self, tenant: &str, above: &str) {
+        let row = self.store.namespaces().get(tenant).expect("it was made");
+        let namespace = Namespace { parent: Some(above.to_owned()), ..Namespace::clone(&row.namespace) };
+        self.commit(vec![Command::PutNamespace(Box::new(namespace))]);
+    }
+
     /// Registers jobs of one allocation without waiting for the log.
-    fn submit_unanswered(&mut self, tenant: &str, jobs: u32) {
+    fn submit_unanswered(&mut self, prefix: &str, tenant: &str, jobs: u32) {
         for n in 0..jobs {
             self.seeds += 1;
-            let mut job = Job { key: JobKey::new(tenant, &format!("{tenant}-{n}")), ..job(1, 100) };
+            let mut job = Job { key: JobKey::new(tenant, &format!("{prefix}-{n}")), ..job(1, 100) };
             job.groups[0].disk.size_mb = 1;
             let eval = EvalId(u128::from(self.seeds) << 64);
             let register = RegisterJob { job: Arc::new(job), eval, only_if: None };

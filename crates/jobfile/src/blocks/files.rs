@@ -4,6 +4,7 @@ use berth_model::job::{Artifact, ChangeMode, ChangeScript, Template, Volume, Vol
 
 use crate::{
     diagnostic::quoted,
+    duration::shown,
     record::{Fields, Record, Words},
     schema::{ARTIFACT, Body, CHANGE_SCRIPT, Schema, TEMPLATE, VOLUME, VOLUME_MOUNT, WAIT},
 };
@@ -120,7 +121,7 @@ impl Record for Wait {
 
     fn check(&self, body: &Body<'_>) {
         if self.min > self.max {
-            let message = format!("wait max is {:?}, less than min, {:?}", self.max, self.min);
+            let message = format!("wait max is {}, less than min, {}", shown(self.max), shown(self.min));
             body.report.error(body.at("max"), message);
         }
     }

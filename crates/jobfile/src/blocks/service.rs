@@ -6,6 +6,7 @@ use berth_model::job::{Check, CheckKind, CheckRestart, Service};
 
 use crate::{
     diagnostic::quoted,
+    duration::shown,
     record::{COUNT, Fields, Record, Words},
     schema::{Body, CHECK, CHECK_RESTART, SERVICE, Schema},
     suggest::nearest,
@@ -102,7 +103,8 @@ impl Record for Check {
         }
         for (name, value) in [("interval", self.interval), ("timeout", self.timeout)] {
             if value < INTERVAL_MIN {
-                let message = format!("check {name} is {value:?}, but must be at least {INTERVAL_MIN:?}");
+                let (value, min) = (shown(value), shown(INTERVAL_MIN));
+                let message = format!("check {name} is {value}, but must be at least {min}");
                 body.report.error(body.at(name), message);
             }
         }

@@ -3,6 +3,7 @@
 use berth_model::job::{Disconnect, HealthCheck, Migrate, Reconcile, Update};
 
 use crate::{
+    duration::shown,
     record::{COUNT, Fields, Record, Words},
     schema::{Body, DISCONNECT, MIGRATE, Schema, UPDATE},
 };
@@ -41,8 +42,9 @@ impl Record for Update {
         check_deadline(body, self.min_healthy_time, self.healthy_deadline);
         if !self.progress_deadline.is_zero() && self.healthy_deadline >= self.progress_deadline {
             let message = format!(
-                "update progress_deadline is {:?}, but must be longer than healthy_deadline, {:?}",
-                self.progress_deadline, self.healthy_deadline
+                "update progress_deadline is {}, but must be longer than healthy_deadline, {}",
+                shown(self.progress_deadline),
+                shown(self.healthy_deadline)
             );
             body.report.error(body.at("progress_deadline"), message);
         }
@@ -77,8 +79,10 @@ impl Record for Migrate {
 fn check_deadline(body: &Body<'_>, min: std::time::Duration, deadline: std::time::Duration) {
     if min >= deadline {
         let message = format!(
-            "{} healthy_deadline is {deadline:?}, but must be longer than min_healthy_time, {min:?}",
-            body.what()
+            "{} healthy_deadline is {}, but must be longer than min_healthy_time, {}",
+            body.what(),
+            shown(deadline),
+            shown(min)
         );
         body.report.error(body.at("healthy_deadline"), message);
     }

@@ -65,12 +65,13 @@ pub(super) fn group(body: &Body<'_>, job: &Inherited) -> Group {
 pub(super) fn of_task(body: &Body<'_>, job: &Inherited) -> Group {
     let restart = RestartPolicy::default_for(job.job_type);
     let task = task::task(body, &task::Inherited { restart, vault: job.vault.clone() });
+    let name = task.name.clone();
     Group {
         update: job.update.clone(),
         migrate: job.migrate.clone(),
         reschedule: job.reschedule,
         tasks: vec![task],
-        ..Group::new(name::label(body), job.job_type)
+        ..Group::new(name, job.job_type)
     }
 }
 
@@ -164,9 +165,12 @@ fn check(body: &Body<'_>, group: &Group) {
     let ports = group.ports().map(|port| port.label.as_str()).collect();
     check_ports(&group.services, &body.again("service"), &ports);
     let volumes: HashSet<&str> = group.volumes.iter().map(|volume| volume.name.as_str()).collect();
-    for (task, block) in group.tasks.iter().zip(body.again("task")) {
-        check_ports(&task.services, &block.again("service"), &ports);
-        task::check_mounts(task, &block, &volumes);
+    // Opening every task of a huge job again would take as long as reading it.
+    if group.tasks.iter().any(|task| !task.services.is_empty() || !task.volume_mounts.is_empty()) {
+        for (task, block) in group.tasks.iter().zip(body.again("task")) {
+            check_ports(&task.services, &block.again("service"), &ports);
+            task::check_mounts(task, &block, &volumes);
+        }
     }
     if let Some(scaling) = group.scaling.as_deref() {
         let bounds = scaling.min..=scaling.max;

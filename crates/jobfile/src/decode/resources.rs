@@ -52,7 +52,7 @@ fn cpu_mhz(body: &Body<'_>, cores: u32, default: u32) -> u32 {
 fn device(body: &Body<'_>) -> DeviceAsk {
     let name = body.label().unwrap_or_default();
     let mut parts = name.splitn(DEVICE_NAME_PARTS, '/');
-    if name.is_empty() || parts.any(str::is_empty) {
+    if !name.is_empty() && parts.any(str::is_empty) {
         let message = format!("{} cannot be the name of a device", quoted(&name));
         let help = "write its type, as `gpu`, `nvidia/gpu` or `nvidia/gpu/A100`";
         body.report.error_with_help(body.at_label(), message, help);

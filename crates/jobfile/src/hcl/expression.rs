@@ -200,7 +200,7 @@ fn check_declared(path: &Path<'_>, base: &Value) -> Evaluated<()> {
     if declared.inner.contains_key(*name) {
         return Ok(());
     }
-    let fault = Fault::at(*span, format!("the file declares no {what} {}", quoted(name)));
+    let fault = Fault::at(path.base.span.to(*span), format!("the file declares no {what} {}", quoted(name)));
     Err(match (nearest(name, declared.inner.keys().map(|key| &**key)), what) {
         (Some(near), _) => fault.help(format!("did you mean `{near}`?")),
         (None, "variable") => fault.help(format!("write `variable \"{name}\" {{}}` in front of the job")),

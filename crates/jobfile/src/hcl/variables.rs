@@ -15,7 +15,7 @@ use crate::{
     inputs::{GivenFile, GivenText},
     json,
     limits::VARIABLES_MAX,
-    report::Report,
+    report::{At, Report},
     source::{self, Syntax},
     span::Span,
     suggest::nearest,
@@ -201,7 +201,8 @@ fn given<'d>(declared: &Declared<'d, '_>, inputs: &Inputs) -> Result<BTreeMap<&'
             Some((name, variable)) => drop(given.insert(*name, text.read(variable)?)),
             None => {
                 let report = Report::new(&text.origin, "");
-                undeclared(&text.name, declared, Span::default()).tell(&report);
+                let fault = undeclared(&text.name, declared, Span::default());
+                report.note(At::File, fault.message, fault.help);
                 return Err(report.into_errors());
             }
         }

@@ -3,7 +3,7 @@
 use super::{Field, Schema, Shape, unenforced::is_unenforced, unknown};
 use crate::{
     diagnostic::quoted,
-    report::{At, Report},
+    report::Report,
     source::Syntax,
     span::Span,
     tree::{Entry, Form, Name, Node, Tree},
@@ -16,11 +16,11 @@ pub(crate) struct Body<'t> {
     pub(super) schema: &'static Schema,
     pub(super) syntax: Syntax,
     /// Where it stands in a JSON document.
-    path: String,
+    pub(super) path: String,
     /// The block, or as much of it as messages about the whole should underline.
-    span: Span,
+    pub(super) span: Span,
     /// What stands in front of the brace.
-    labels: &'t [Name<'t>],
+    pub(super) labels: &'t [Name<'t>],
     /// The first entry of each field, in the order of the table.
     entries: Vec<Option<&'t Entry<'t>>>,
     /// Further blocks, with the position of their field in the table.
@@ -153,8 +153,8 @@ impl<'t> Body<'t> {
         false
     }
 
-    fn entry(&self, name: &str) -> Option<&'t Entry<'t>> {
-        if name == "label" {
+    pub(super) fn entry(&self, name: &str) -> Option<&'t Entry<'t>> {
+        if name == "label" && self.schema.label.is_some() {
             return self.label_entry;
         }
         let at = self.schema.fields.iter().position(|field| field.name() == name)?;
@@ -265,50 +265,6 @@ impl<'t> Body<'t> {
     /// What messages call the block.
     pub fn what(&self) -> &'static str {
         self.schema.what
-    }
-
-    /// The place of a field's value; of the block, if the field is absent.
-    pub fn at(&self, name: &str) -> At {
-        match (self.entry(name), self.syntax) {
-            (Some(entry), Syntax::Hcl) => entry.value.span.into(),
-            (Some(entry), Syntax::Json) => At::Path(self.path_of(&entry.key.text)),
-            (None, _) => self.at_self(),
-        }
-    }
-
-    /// The place of a field's name; of the block, if the field is absent.
-    fn at_key(&self, name: &str) -> At {
-        self.entry(name).map_or_else(|| self.at_self(), |entry| self.at_entry(entry))
-    }
-
-    /// The place of the block's label, or of the block.
-    pub fn at_label(&self) -> At {
-        match (self.labels.first(), self.syntax) {
-            (Some(label), Syntax::Hcl) => label.span.into(),
-            (Some(_), Syntax::Json) => self.at_self(),
-            (None, _) => self.at("label"),
-        }
-    }
-
-    /// The place of an entry's key.
-    pub fn at_entry(&self, entry: &Entry<'_>) -> At {
-        match self.syntax {
-            Syntax::Hcl => entry.key.span.into(),
-            Syntax::Json => At::Path(self.path_of(&entry.key.text)),
-        }
-    }
-
-    /// The place of the block.
-    pub fn at_self(&self) -> At {
-        match self.syntax {
-            Syntax::Hcl if self.schema.label.is_none() && self.span == Span::default() => At::File,
-            Syntax::Hcl => self.span.into(),
-            Syntax::Json => At::Path(self.path.clone()),
-        }
-    }
-
-    fn path_of(&self, key: &str) -> String {
-        if self.syntax == Syntax::Hcl { String::new() } else { format!("{}.{key}", self.path) }
     }
 }
 

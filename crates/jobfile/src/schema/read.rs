@@ -69,7 +69,7 @@ impl<'t> Body<'t> {
         let text = self.filled_text(name)?;
         let chosen = choices.iter().find(|(word, _)| *word == text).map(|(_, choice)| *choice);
         if chosen.is_none() {
-            let message = format!("{} is not a {} of {}", quoted(&text), self.word(name), self.what());
+            let message = format!("`{}` of {} cannot be {}", self.word(name), self.what(), quoted(&text));
             let words = choices.iter().map(|(word, _)| *word);
             let help = nearest(&text, words.clone()).map_or_else(
                 || format!("known are {}", words.collect::<Vec<_>>().join(", ")),

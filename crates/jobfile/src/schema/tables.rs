@@ -113,3 +113,65 @@ pub(super) static ALL: &[&Schema] = &[
     &SECRET,
     &SIDECAR_TASK,
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs};
+
+    use serde_json::Value as Json;
+
+    use super::*;
+
+    /// Settings that come back under another name.
+    const RENAMED: &[(&str, &str)] = &[("periodic", "Spec"), ("logs", "Enabled")];
+
+    type Seen = BTreeSet<(&'static str, &'static str)>;
+
+    /// Every setting of a table and of those below it.
+    fn all(schema: &'static Schema, seen: &mut Seen) {
+        for field in schema.fields.iter().filter(|field| !field.json.is_empty()) {
+            if seen.insert((schema.what, field.json))
+                && let Some(below) = field.shape.schema()
+            {
+                all(below, seen);
+            }
+        }
+    }
+
+    /// The settings that a document gives, in as far as they say anything.
+    fn given(json: &Json, schema: &'static Schema, seen: &mut Seen) {
+        for field in schema.fields {
+            let value = &json[field.json];
+            if value.is_null() {
+                continue;
+            }
+            seen.insert((schema.what, field.json));
+            match (field.shape, value) {
+                (Shape::Block(below), value) => given(value, below, seen),
+                (Shape::Blocks(below), Json::Array(items)) => {
+                    items.iter().for_each(|item| given(item, below, seen))
+                }
+                (Shape::Labelled(below), Json::Object(members)) => {
+                    members.values().for_each(|member| given(member, below, seen));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn the_job_files_of_the_tests_bring_every_setting_through() {
+        let folder = format!("{}/tests/good", env!("CARGO_MANIFEST_DIR"));
+        let (mut wanted, mut found) = (Seen::new(), Seen::new());
+        all(&JOB, &mut wanted);
+        for file in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
+            if file.to_string_lossy().ends_with(".expected.json") {
+                let text = fs::read_to_string(file).expect("a file");
+                given(&serde_json::from_str(&text).expect("JSON"), &JOB, &mut found);
+            }
+        }
+        let missing: Vec<_> =
+            wanted.difference(&found).filter(|setting| !RENAMED.contains(setting)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+}

@@ -74,7 +74,7 @@ fn in_use(shape: Shape) -> Allocator {
 fn with_quotas(shape: Shape) -> Allocator {
     let mut allocator = Allocator::new(Config::default());
     for n in 0..shape.frameworks {
-        let tenths = if n % 10 == 0 { 40 } else { 5 };
+        let tenths = if n.is_multiple_of(10) { 40 } else { 5 };
         let guarantee = bundle(24 * tenths / 10, 4096 * tenths / 10, 0, Ports::default()).amounts;
         let quota = Quota { guarantee, ..Quota::default() };
         tell(&mut allocator, Event::QuotaSet(role(shape, n), quota));

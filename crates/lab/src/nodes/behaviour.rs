@@ -5,7 +5,7 @@ use std::{str::FromStr, time::Duration};
 
 use berth_agent::lifecycle::TaskRef;
 
-use super::setting::{SettingError, Span, read_pairs, share};
+use super::setting::{SettingError, Span, read_pairs, read_share};
 use crate::random::{mix, unit};
 
 /// How nodes and tasks behave; by default every node stays, and a task does what its job says.
@@ -61,7 +61,7 @@ impl FromStr for Outages {
         let mut outages = Self { share: 1.0, ..Self::default() };
         read_pairs(text, "share=0.01,every=1m..2m,lasts=5s..15s", |key, value| {
             match key {
-                "share" => outages.share = share(key, value)?,
+                "share" => outages.share = read_share(key, value)?,
                 "every" => outages.every = value.parse()?,
                 "lasts" => outages.lasts = value.parse()?,
                 _ => return Ok(false),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::agent::{AllocId, Identity, NodeSpec};
+use berth_api::agent::{AllocId, DeviceInstanceSpec, DeviceSpec, Identity, NodeSpec};
 
 use super::{NodesConfig, shape::Shape};
 use crate::random::mix;
@@ -77,26 +77,33 @@ pub(super) fn spec(config: &NodesConfig, number: u32) -> NodeSpec {
         node_pool: config.node_pool.clone(),
         node_class: if config.classes == 0 { String::new() } else { format!("c{}", number % config.classes) },
         attributes: attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        meta: meta(config, number, &shape),
+        meta: meta(config, number),
         cpu_mhz: shape.cpu_mhz,
         memory_mb: shape.memory_mb,
         disk_mb: shape.disk_mb,
         host_ip,
         version: VERSION.to_owned(),
+        devices: devices(&shape),
         ..NodeSpec::default()
     }
 }
 
-fn meta(config: &NodesConfig, number: u32, shape: &Shape) -> BTreeMap<String, String> {
-    let mut meta = BTreeMap::new();
-    if let Some(rack) = number.checked_div(config.rack_size) {
-        meta.insert("rack".to_owned(), format!("r{rack}"));
-    }
-    if shape.gpus > 0 {
-        meta.insert("gpus".to_owned(), shape.gpus.to_string());
-        meta.insert("gpu_model".to_owned(), shape.gpu_model.clone());
-    }
-    meta
+/// GPUs as a trace tells of them.
+fn devices(shape: &Shape) -> Vec<DeviceSpec> {
+    let instance = |gpu: u32| DeviceInstanceSpec { id: format!("GPU-{gpu}"), unhealthy: false };
+    let gpus = DeviceSpec {
+        vendor: "nvidia".to_owned(),
+        kind: "gpu".to_owned(),
+        model: shape.gpu_model.clone(),
+        attributes: BTreeMap::new(),
+        instances: (0..shape.gpus).map(instance).collect(),
+    };
+    if shape.gpus == 0 { Vec::new() } else { vec![gpus] }
+}
+
+fn meta(config: &NodesConfig, number: u32) -> BTreeMap<String, String> {
+    let rack = number.checked_div(config.rack_size);
+    rack.map(|rack| ("rack".to_owned(), format!("r{rack}"))).into_iter().collect()
 }
 
 #[cfg(test)]
@@ -104,6 +111,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::nodes::{Shapes, Weighted};
 
     #[test]
     fn a_number_makes_the_same_node_in_every_process() {
@@ -114,6 +122,16 @@ mod tests {
         assert_ne!(identity(&all, 70, 1).node_id, identity(&other, 70, 1).node_id);
         let ids: BTreeSet<_> = (0..1_000).map(|number| node_id(&all, number)).collect();
         assert_eq!(ids.len(), 1_000);
+    }
+
+    #[test]
+    fn gpus_are_devices() {
+        let shape: Weighted = "gpus=2,gpu_model=T4".parse().unwrap();
+        let config = NodesConfig { shapes: Shapes::Drawn(vec![shape]), ..NodesConfig::new("", 1) };
+        let devices = spec(&config, 0).devices;
+        let told: Vec<_> = devices.iter().map(|gpu| (gpu.model.as_str(), gpu.instances.len())).collect();
+        assert_eq!(told, [("T4", 2)]);
+        assert!(spec(&NodesConfig::new("", 1), 0).devices.is_empty());
     }
 
     #[test]

@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 pub use behaviour::{Behaviour, Outages, TaskBehaviour};
 pub use config::NodesConfig;
 use fleet::Fleet;
-pub use setting::{SettingError, Span, share};
+pub use setting::{SettingError, Span, read_share};
 pub use shape::{Shape, Shapes, Weighted};
 
 /// Nodes with a connection of their own that one process has: it has so many files open besides.

@@ -72,7 +72,7 @@ pub(super) fn number<T: FromStr>(key: &str, text: &str) -> Result<T, SettingErro
 ///
 /// # Errors
 /// When it is not a number between 0 and 1.
-pub fn share(key: &str, text: &str) -> Result<f64, SettingError> {
+pub fn read_share(key: &str, text: &str) -> Result<f64, SettingError> {
     let share: f64 = number(key, text)?;
     if !(0.0..=1.0).contains(&share) {
         return Err(SettingError(format!("{key}: {text} is not a share between 0 and 1")));

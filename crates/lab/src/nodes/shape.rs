@@ -45,11 +45,13 @@ impl FromStr for Weighted {
     fn from_str(text: &str) -> Result<Self, SettingError> {
         let mut weighted = Self { shape: Shape::default(), weight: 1 };
         let shape = &mut weighted.shape;
-        read_pairs(text, "cpu=4000,memory=8192,disk=102400,weight=1", |key, value| {
+        read_pairs(text, "cpu=4000,memory=8192,disk=102400,gpus=8,gpu_model=T4,weight=1", |key, value| {
             match key {
                 "cpu" => shape.cpu_mhz = number(key, value)?,
                 "memory" => shape.memory_mb = number(key, value)?,
                 "disk" => shape.disk_mb = number(key, value)?,
+                "gpus" => shape.gpus = number(key, value)?,
+                "gpu_model" => shape.gpu_model = value.to_owned(),
                 "weight" => weighted.weight = number(key, value)?,
                 _ => return Ok(false),
             }

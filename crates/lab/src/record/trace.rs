@@ -24,7 +24,7 @@ pub enum Stage {
     Placed,
     /// The node says that it knows it.
     Received,
-    /// The node says that all of its tasks run.
+    /// The node says that the first of its tasks runs.
     Started,
     /// The client saw it in the awaited state.
     Running,

@@ -104,7 +104,10 @@ mod tests {
     fn a_box_is_as_wide_as_its_share_and_below_its_caller() {
         let svg = graph("main;read 30\nmain;write<T> 10\nidle 60\nno count\n").unwrap();
         assert_eq!(svg.matches("<rect").count(), 4);
-        assert!(svg.contains("<title>main: 40.0 %</title>") && svg.contains("<title>write&lt;T&gt;: 10.0 %</title>"));
+        assert!(
+            svg.contains("<title>main: 40.0 %</title>")
+                && svg.contains("<title>write&lt;T&gt;: 10.0 %</title>")
+        );
         // The thread that idles comes first, by name; main begins at 60 % of the width, and read lies in the second row.
         assert!(svg.contains(r#"<title>read: 30.0 %</title><rect x="720.0" y="17" width="359.5""#), "{svg}");
     }

@@ -54,9 +54,20 @@ impl Profile {
     fn start(pid: u32, dir: &Path) -> Result<Self, String> {
         let data = dir.join("perf.data");
         let mut perf = Command::new("perf");
-        perf.args(["record", "-q", "-F", SAMPLES_PER_S, "--call-graph", CALL_GRAPH, "-p", &pid.to_string(), "-o"]);
+        perf.args([
+            "record",
+            "-q",
+            "-F",
+            SAMPLES_PER_S,
+            "--call-graph",
+            CALL_GRAPH,
+            "-p",
+            &pid.to_string(),
+            "-o",
+        ]);
         perf.arg(&data).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let perf = perf.spawn().map_err(|error| format!("there is no profile, perf cannot be run: {error}"))?;
+        let perf =
+            perf.spawn().map_err(|error| format!("there is no profile, perf cannot be run: {error}"))?;
         Ok(Self { perf, data })
     }
 

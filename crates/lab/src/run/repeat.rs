@@ -51,8 +51,7 @@ pub fn run(
         notes,
         series: last.series.clone(),
     };
-    write(&options.out, &result, &last)
-        .map_err(|source| RunError::io("write to", &options.out, source))?;
+    write(&options.out, &result, &last).map_err(|source| RunError::io("write to", &options.out, source))?;
     Ok(result)
 }
 

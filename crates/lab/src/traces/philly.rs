@@ -1,5 +1,8 @@
 //! `philly`: training jobs of 15 virtual clusters of 2017 (Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU
 //! Clusters", ATC'19), most on one GPU, the largest on 128.
+//!
+//! What Microsoft published is nested JSON; `philly.sia.csv` has jobs of it as a table, with the columns
+//! `timestamp,duration,num_gpus,gpu_time,cluster`.
 
 use std::{path::Path, time::SystemTime};
 

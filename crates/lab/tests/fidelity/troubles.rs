@@ -17,7 +17,7 @@ fn in_trouble(behaviour: Behaviour) -> (Server, Running, Hello) {
 
 #[test]
 fn a_flapping_node_comes_back_with_its_tasks() {
-    let flapping = "every=1s,lasts=10ms".parse().unwrap();
+    let flapping = "every=3s,lasts=10ms".parse().unwrap();
     let (mut server, _node, before) = in_trouble(Behaviour { flapping, ..Behaviour::default() });
     let after = server.hello();
     assert_eq!((after.epoch, after.boot_id), (before.epoch, before.boot_id));
@@ -26,7 +26,7 @@ fn a_flapping_node_comes_back_with_its_tasks() {
 
 #[test]
 fn a_rebooted_node_has_lost_its_tasks() {
-    let reboots = "every=1s,lasts=10ms".parse().unwrap();
+    let reboots = "every=3s,lasts=10ms".parse().unwrap();
     let (mut server, _node, before) = in_trouble(Behaviour { reboots, ..Behaviour::default() });
     let after = server.hello();
     assert_eq!((after.epoch, after.node_id), (before.epoch + 1, before.node_id));

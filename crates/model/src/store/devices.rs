@@ -1,6 +1,6 @@
 //! Who holds which devices and cores of a node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{AllocExtra, NodeSlot, Store};
 use crate::{
@@ -19,7 +19,9 @@ impl Store {
             let held = DevicesHeld::of(&extra.devices, &extra.cores);
             let mut wanted = held.clone();
             for (before, _) in &extra.after {
-                left.get_mut(before).map(|theirs| wanted.take_common(theirs));
+                if let Some(theirs) = left.get_mut(before) {
+                    wanted.take_common(theirs);
+                }
             }
             left.insert(id, held);
         }
@@ -50,7 +52,7 @@ impl Store {
         let holding = self.allocs.iter().filter(|(slot, row)| {
             !row.is_terminal() && self.allocs.extra(*slot).is_some_and(AllocExtra::has_devices)
         });
-        let nodes: std::collections::BTreeSet<NodeSlot> = holding.map(|(_, row)| row.node).collect();
+        let nodes: BTreeSet<NodeSlot> = holding.map(|(_, row)| row.node).collect();
         nodes.into_iter().for_each(|node| self.count_devices(node));
     }
 }

@@ -36,7 +36,8 @@ pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
 fn list_living(checked: &Checked<'_>, slot: berth_model::store::NodeSlot, holders: &mut Holders) {
     let Some(row) = checked.store.nodes().row(slot) else { return };
     for alloc in checked.store.nodes().live(row) {
-        let (Some(row), Some(extra)) = (checked.store.allocs().row(alloc), checked.store.allocs().extra(alloc))
+        let (Some(row), Some(extra)) =
+            (checked.store.allocs().row(alloc), checked.store.allocs().extra(alloc))
         else {
             continue;
         };
@@ -50,9 +51,9 @@ fn list_living(checked: &Checked<'_>, slot: berth_model::store::NodeSlot, holder
 }
 
 fn held(grants: &[berth_model::device::DeviceGrant], cores: &[u16]) -> Vec<(String, u32)> {
-    let devices = grants
-        .iter()
-        .flat_map(|grant| grant.instances.iter().map(|id| (format!("device {id}"), u32::from(grant.milli_each))));
+    let devices = grants.iter().flat_map(|grant| {
+        grant.instances.iter().map(|id| (format!("device {id}"), u32::from(grant.milli_each)))
+    });
     devices.chain(cores.iter().map(|core| (format!("core {core}"), 1000))).collect()
 }
 

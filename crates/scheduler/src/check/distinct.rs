@@ -51,7 +51,10 @@ fn check_one(checked: &Checked<'_>, constraint: &Constraint, group: Option<u16>,
         let used = used.entry(value).or_default();
         *used += 1;
         if *used > most {
-            faults.add(format!("allocation {} is on node {} against {constraint}", placement.id, placement.node));
+            faults.add(format!(
+                "allocation {} is on node {} against {constraint}",
+                placement.id, placement.node
+            ));
         }
     }
 }

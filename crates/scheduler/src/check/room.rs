@@ -2,12 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use berth_model::{
-    AllocId, NodeId,
-    alloc::Placement,
-    resources::Resources,
-    store::NodeSlot,
-};
+use berth_model::{AllocId, NodeId, alloc::Placement, resources::Resources, store::NodeSlot};
 
 use super::{Checked, Faults};
 
@@ -69,15 +64,8 @@ fn predecessors(checked: &Checked<'_>, placement: &Placement, slot: NodeSlot, fa
     }
 }
 
-fn ports(
-    checked: &Checked<'_>,
-    placement: &Placement,
-    slot: NodeSlot,
-    room: &mut Room,
-    faults: &mut Faults,
-) {
-    let (Some(detail), Some(group)) =
-        (checked.store.nodes().detail(slot), checked.group(placement.group))
+fn ports(checked: &Checked<'_>, placement: &Placement, slot: NodeSlot, room: &mut Room, faults: &mut Faults) {
+    let (Some(detail), Some(group)) = (checked.store.nodes().detail(slot), checked.group(placement.group))
     else {
         return;
     };
@@ -97,7 +85,10 @@ fn ports(
         let is_free = (!detail.ports.contains(port) || inherited.contains(port))
             && !detail.node.reserved_ports.contains(port);
         if !is_asked || !is_free || !room.ports.insert((placement.node, *port)) {
-            faults.add(format!("allocation {} cannot have port {port} of node {}", placement.id, placement.node));
+            faults.add(format!(
+                "allocation {} cannot have port {port} of node {}",
+                placement.id, placement.node
+            ));
         }
     }
 }

@@ -93,7 +93,8 @@ impl Catalog {
             for (host, (node, _)) in typed.places.iter().enumerate() {
                 let price = prices.of(host);
                 if price < f64::INFINITY {
-                    let affinity = prices.model(host).map_or(0.0, |model| wish.affinity(&typed.models[model]));
+                    let affinity =
+                        prices.model(host).map_or(0.0, |model| wish.affinity(&typed.models[model]));
                     offers.push(Offer { node: *node, price, affinity });
                 }
             }
@@ -127,7 +128,8 @@ impl Typed {
 
     /// None when no model will do.
     fn wanted(&self, wish: &DeviceWish, resources: Resources) -> Option<Wanted> {
-        let models: Vec<usize> = (0..self.models.len()).filter(|at| wish.accepts(&self.models[*at])).collect();
+        let models: Vec<usize> =
+            (0..self.models.len()).filter(|at| wish.accepts(&self.models[*at])).collect();
         let take = take(wish, resources);
         let all = models.len() == self.models.len();
         (!models.is_empty()).then_some(Wanted { take, models: (!all).then_some(models) })

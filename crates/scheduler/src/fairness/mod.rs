@@ -7,9 +7,11 @@
 mod amounts;
 mod headroom;
 mod share;
+mod tenants;
 mod tree;
 
 pub use amounts::{AMOUNT_MAX, Amounts, DIMENSIONS_MAX};
 pub use headroom::{Headroom, Pledges};
 pub use share::{Share, Weight};
+pub use tenants::{Standing, TenantTree, capacity};
 pub use tree::{NodeIx, Tree};

@@ -25,4 +25,8 @@ impl Filter for ConstraintFilter {
     fn is_unique(&self) -> bool {
         self.condition.is_unique()
     }
+
+    fn remedy(&self, _: &Node, reason: &str) -> String {
+        format!("drop the constraint {reason}")
+    }
 }

@@ -18,4 +18,8 @@ impl Filter for DatacenterFilter {
         let meant = self.0.iter().any(|pattern| glob::matches(pattern, &node.datacenter));
         if meant { Ok(()) } else { Err(Refused::NotAvailable) }
     }
+
+    fn remedy(&self, node: &Node, _: &str) -> String {
+        format!("add {:?} to datacenters", node.datacenter)
+    }
 }

@@ -23,4 +23,8 @@ impl Filter for DriverFilter {
             _ => Err(Refused::Filtered(self.reason.clone())),
         }
     }
+
+    fn remedy(&self, _: &Node, _: &str) -> String {
+        format!("use another driver than {:?}", self.attribute.trim_start_matches("driver."))
+    }
 }

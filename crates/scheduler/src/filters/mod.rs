@@ -41,6 +41,20 @@ trait Filter: std::fmt::Debug + Send + Sync {
     fn is_unique(&self) -> bool {
         false
     }
+
+    /// What to change in a job so that a node passes which it turns away for this reason.
+    fn remedy(&self, _: &Node, reason: &str) -> String {
+        format!("drop what says: {reason}")
+    }
+}
+
+/// What one filter has against a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Objection {
+    /// As people read it.
+    pub reason: String,
+    /// What to change in the job so that it has nothing against the node.
+    pub remedy: String,
 }
 
 /// Why a node cannot run a group.
@@ -87,6 +101,17 @@ impl Filters {
     /// The first filter's reason.
     pub fn check(&self, node: &Node) -> Result<(), Refused> {
         self.0.iter().try_for_each(|filter| filter.check(node))
+    }
+
+    /// What each filter has against a node, not only the first.
+    pub fn objections(&self, node: &Node) -> impl Iterator<Item = Objection> {
+        self.0.iter().filter_map(|filter| {
+            let reason = match filter.check(node).err()? {
+                Refused::Filtered(reason) => reason,
+                Refused::NotAvailable => "outside of the job's node pool or datacenters".to_owned(),
+            };
+            Some(Objection { remedy: filter.remedy(node, &reason), reason })
+        })
     }
 
     /// Whether nodes of one class can get different answers.

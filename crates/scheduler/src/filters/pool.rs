@@ -17,4 +17,8 @@ impl Filter for PoolFilter {
     fn check(&self, node: &Node) -> Result<(), Refused> {
         if self.0 == NODE_POOL_ALL || self.0 == node.pool { Ok(()) } else { Err(Refused::NotAvailable) }
     }
+
+    fn remedy(&self, node: &Node, _: &str) -> String {
+        format!("set node_pool to {:?}", node.pool)
+    }
 }

@@ -53,7 +53,8 @@ mod tests {
         let numbers = |left, right| in_one_unit(left, right);
         assert_eq!(numbers("2 GiB", "2048MiB"), Some(("2147483648".into(), "2147483648".into())));
         assert_eq!(numbers("1.5 GHz", "900 MHz"), Some(("1500000000".into(), "900000000".into())));
-        for (left, right) in [("2 GiB", "2 GHz"), ("2", "2 GiB"), ("2 apples", "2 apples"), ("GiB", "1 GiB")] {
+        for (left, right) in [("2 GiB", "2 GHz"), ("2", "2 GiB"), ("2 apples", "2 apples"), ("GiB", "1 GiB")]
+        {
             assert_eq!(numbers(left, right), None, "{left} {right}");
         }
     }

@@ -18,8 +18,8 @@ use crate::fairness::{Amounts, NodeIx, Share};
 
 /// Places walked past in the order of shares before it is asked whether comparing those that are allowed is cheaper.
 const WALK_MAX: usize = 32;
-/// Comparing one that is allowed costs about as much as walking past so many that are not.
-const COMPARE_COST: usize = 6;
+/// So few that are allowed are compared rather than walked to.
+const COMPARED_MAX: usize = 64;
 
 impl Allocator {
     /// Offers what is free on nodes that have changed, nodes in the order in which they were added. A node is offered as one
@@ -31,7 +31,13 @@ impl Allocator {
         }
         self.roles.tree.refresh();
         let offers = Vec::with_capacity(nodes.len());
-        let mut cycle = Cycle { allocator: self, offers, made: BTreeMap::new(), allowed: FixedBitSet::new() };
+        let mut cycle = Cycle {
+            allocator: self,
+            offers,
+            made: BTreeMap::new(),
+            allowed: FixedBitSet::new(),
+            passed: Passed::default(),
+        };
         if cycle.allocator.roles.has_quotas() {
             cycle.meet_guarantees(&nodes);
         }
@@ -49,6 +55,17 @@ struct Cycle<'a> {
     made: BTreeMap<usize, Vec<(usize, usize)>>,
     /// Members that may be offered the node at hand; kept to spare an allocation a node.
     allowed: FixedBitSet,
+    passed: Passed,
+}
+
+/// Where the last walk ended. Nodes that the same members refuse come in rows, and who was passed by once is passed by
+/// again: nothing is charged to it, and its place stays before that of whoever was served.
+#[derive(Default)]
+struct Passed {
+    /// Who was allowed.
+    allowed: FixedBitSet,
+    /// Among whose children, and how many of them have no one allowed.
+    place: Option<(NodeIx, usize)>,
 }
 
 impl Cycle<'_> {
@@ -79,8 +96,9 @@ impl Cycle<'_> {
 
     /// Offers a member of a role, or of one below it, what it is still guaranteed; tells whether there was one.
     fn meet_guarantee(&mut self, node: usize, role: RoleIx) -> bool {
+        let place = self.allocator.roles.place(role);
+        let Some(member) = self.poorest(place) else { return false };
         let roles = &self.allocator.roles;
-        let Some(member) = self.poorest(roles.place(role)) else { return false };
         let of = self.allocator.frameworks.member(member).role;
         let (entitled, spare) = (roles.entitled(of), self.spare());
         let free = self.free(node);
@@ -157,6 +175,11 @@ impl Cycle<'_> {
         let node = self.allocator.nodes.node(node);
         self.allowed.clone_from(self.allocator.frameworks.wanting());
         node.refusals.subtract_from(&mut self.allowed, &node.free);
+        // With quotas, who is passed by may be allowed again.
+        if self.allocator.roles.has_quotas() || self.passed.allowed != self.allowed {
+            self.passed.allowed.clone_from(&self.allowed);
+            self.passed.place = None;
+        }
     }
 
     /// Offers part of a node, with all its ports, unless that is too little or was refused. Tells where the offer stands.
@@ -180,31 +203,30 @@ impl Cycle<'_> {
     }
 
     /// Who is next among those that are allowed and stand below a place.
-    fn poorest(&self, below: NodeIx) -> Option<usize> {
-        if self.allowed.is_clear() {
-            return None;
-        }
-        match self.walk(below, &mut { WALK_MAX }) {
-            Walk::Found(member) => Some(member),
-            Walk::Nobody => None,
-            Walk::TooFar if self.allowed.count_ones(..) * COMPARE_COST < self.allowed.len() => {
-                self.compare(below)
+    fn poorest(&mut self, below: NodeIx) -> Option<usize> {
+        let mut walk = self.walk(below, &mut { WALK_MAX });
+        if matches!(walk, Walk::TooFar) {
+            if self.allowed.ones().nth(COMPARED_MAX).is_none() {
+                return self.compare(below);
             }
-            Walk::TooFar => match self.walk(below, &mut { usize::MAX }) {
-                Walk::Found(member) => Some(member),
-                Walk::Nobody | Walk::TooFar => None,
-            },
+            walk = self.walk(below, &mut { usize::MAX });
         }
+        let Walk::Found { member, place, at } = walk else { return None };
+        self.passed.place = Some((place, at));
+        Some(member)
     }
 
     /// Walks in the order of shares to the first that is allowed.
     fn walk(&self, place: NodeIx, steps: &mut usize) -> Walk {
         let tree = &self.allocator.roles.tree;
-        for child in tree.children(place) {
+        let passed = self.passed.place.filter(|(of, _)| *of == place).map_or(0, |(_, passed)| passed);
+        for (at, child) in tree.children(place).enumerate().skip(passed) {
             let Some(left) = steps.checked_sub(1) else { return Walk::TooFar };
             *steps = left;
-            match tree.item(child) {
-                Place::Member(member) if self.allowed.contains(*member) => return Walk::Found(*member),
+            match *tree.item(child) {
+                Place::Member(member) if self.allowed.contains(member) => {
+                    return Walk::Found { member, place, at };
+                }
                 Place::Member(_) => {}
                 Place::Role | Place::Members => match self.walk(child, steps) {
                     Walk::Nobody => {}
@@ -225,8 +247,12 @@ impl Cycle<'_> {
     }
 }
 
+/// How a walk ends.
 enum Walk {
-    Found(usize),
+    /// At a member; how many children of its place come before it.
+    Found { member: usize, place: NodeIx, at: usize },
+    /// Nobody is allowed.
     Nobody,
+    /// After as many steps as it may take.
     TooFar,
 }

@@ -114,7 +114,19 @@ impl<'a> GroupPlacer<'a> {
         if let Some(candidates) = &mut candidates {
             candidates.open(columns, &distinct);
         }
-        Self { store, columns, group, ask, wishes, candidates, devices, algorithm, distinct, ending, port_start }
+        Self {
+            store,
+            columns,
+            group,
+            ask,
+            wishes,
+            candidates,
+            devices,
+            algorithm,
+            distinct,
+            ending,
+            port_start,
+        }
     }
 
     /// Places one ask, where nothing is free by pushing out others if there is a `preemptor`.
@@ -252,7 +264,13 @@ impl<'a> GroupPlacer<'a> {
         }
         let ports = self.assign_ports(slot, ending)?;
         let granted = self.grant_devices(slot, ending)?;
-        Some(Placed { node: slot, ports, after: ending.iter().map(|(_, id, _)| *id).collect(), charge, granted })
+        Some(Placed {
+            node: slot,
+            ports,
+            after: ending.iter().map(|(_, id, _)| *id).collect(),
+            charge,
+            granted,
+        })
     }
 
     fn grant_devices(&self, slot: NodeSlot, ending: &[(AllocSlot, AllocId, Resources)]) -> Option<Granted> {

@@ -168,7 +168,8 @@ fn fewest(mut victims: Vec<Victim>, needed: Resources) -> Vec<Victim> {
         return vec![*one];
     }
     if victims.len() <= PAIRS_MAX {
-        let pairs = victims.iter().enumerate().flat_map(|(at, a)| victims[..at].iter().map(move |b| [*a, *b]));
+        let pairs =
+            victims.iter().enumerate().flat_map(|(at, a)| victims[..at].iter().map(move |b| [*a, *b]));
         if let Some(pair) = pairs.into_iter().find(|pair| suffice(pair)) {
             return pair.to_vec();
         }

@@ -89,8 +89,8 @@ fn existing<'a>(store: &'a Store, row: &'a JobRow, job: &'a Job) -> Vec<Existing
     .collect()
 }
 
-/// Whether an allocation of the old wishes can stand for one of the new: only how many are wanted, or how they are
-/// replaced, may differ.
+/// Whether an allocation of the old wishes can stand for one of the new: only how many are wanted, or how and when they
+/// are replaced, may differ.
 fn runs_the_same(
     old_job: &Job,
     old: &berth_model::job::Group,
@@ -110,6 +110,10 @@ fn runs_the_same(
         count: old.count,
         reschedule: old.reschedule,
         spreads: old.spreads.clone(),
+        update: old.update.clone(),
+        migrate: old.migrate.clone(),
+        disconnect: old.disconnect.clone(),
+        scaling: old.scaling.clone(),
         ..new.clone()
     };
     where_and_what(old_job) == where_and_what(job) && alike == *old

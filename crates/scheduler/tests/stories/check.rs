@@ -69,7 +69,12 @@ fn counts_names_and_stops() {
     let (store, _) = story::plan(CLUSTER, "web");
     let other = store.allocs().iter().next().unwrap().1.id;
     finds("", "web", |plan| plan.stops.push(stop(other)), "of another job is stopped");
-    finds("job agent type=system cpu=1", "agent", |plan| go_to(plan, 2), "2 allocations of group 0 on one node");
+    finds(
+        "job agent type=system cpu=1",
+        "agent",
+        |plan| go_to(plan, 2),
+        "2 allocations of group 0 on one node",
+    );
 }
 
 #[test]

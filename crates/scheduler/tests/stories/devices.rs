@@ -104,8 +104,8 @@ fn what_ends_is_free_again_and_a_successor_takes_over() {
         expect![[r#"
             plan web: place web[0]@a:t0+t1#0#1
             plan web: stop web[0] JobUpdated place web[0]@a:t0+t1#0#1 after web[0] for web[0]
-            plan other: refuse 1 (1 considered; dc1 1; exhausted cpu 1) then blocked queued-allocs
-            plan other: refuse 1 (1 considered; dc1 1; exhausted cpu 1) then blocked queued-allocs
+            plan other: refuse 1 (1 considered; dc1 1; exhausted gpu 1) then blocked queued-allocs
+            plan other: refuse 1 (1 considered; dc1 1; exhausted gpu 1) then blocked queued-allocs
             plan other: place other[0]@a:t0
         "#]],
     );

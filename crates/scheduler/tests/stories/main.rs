@@ -3,5 +3,6 @@
 mod check;
 mod devices;
 mod exact;
+mod explain;
 mod plans;
 mod story;

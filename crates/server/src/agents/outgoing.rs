@@ -34,19 +34,21 @@ pub(crate) enum Outgoing {
     Close,
 }
 
-/// Encoded group specs, shared by all allocations of a group and job version.
+/// Encoded group specs, shared by all allocations of a group and job version, and told apart by whether memory is
+/// oversubscribed.
 #[derive(Default)]
-pub(crate) struct GroupSpecs(Mutex<HashMap<(JobKey, u64, u16), Bytes>>);
+pub(crate) struct GroupSpecs(Mutex<HashMap<(JobKey, u64, u16, bool), Bytes>>);
 
 impl GroupSpecs {
     fn get(&self, store: &Store, row: &AllocRow) -> Option<Bytes> {
-        let key = (store.jobs().row(row.job)?.key.clone(), row.job_version, row.group);
+        let (job, group) = store.job_of(row)?;
+        let oversubscribed = store.scheduler_config().memory_oversubscription(&job.node_pool);
+        let key = (job.key.clone(), row.job_version, row.group, oversubscribed);
         let mut specs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(spec) = specs.get(&key) {
             return Some(spec.clone());
         }
-        let (job, group) = store.job_of(row)?;
-        let spec = Bytes::from(convert::group_spec(job, group).encode_to_vec());
+        let spec = Bytes::from(convert::group_spec(job, group, oversubscribed).encode_to_vec());
         if specs.len() >= SPECS_MAX {
             specs.clear();
         }
@@ -129,6 +131,7 @@ fn run_alloc(store: &Store, slot: AllocSlot, specs: &GroupSpecs) -> Option<RunAl
         ports: bindings.collect(),
         after: after.map(|(id, _)| id.to_bytes().to_vec()).collect(),
         job_version: row.job_version,
+        devices: extra.map_or_else(Vec::new, |extra| convert::task_devices(group, &extra.devices, &extra.cores)),
         previous: extra.and_then(|e| e.previous).map_or(Vec::new(), |id| id.to_bytes().to_vec()),
     })
 }

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use berth_api::agent::{
-    AllocStatus, ClientStatus as WireStatus, GroupSpec, Hello as WireHello, LogSpec, NodeSpec,
-    RestartModeSpec, RestartSpec, TaskEvent as WireEvent, TaskEventKind, TaskSpec, TaskState as WireState,
-    TaskStatus, observed_hash,
+    AllocStatus, ClientStatus as WireStatus, DeviceGrantSpec, DeviceSpec, GroupSpec, Hello as WireHello,
+    LogSpec, NodeSpec, RestartModeSpec, RestartSpec, TaskDevices, TaskEvent as WireEvent, TaskEventKind,
+    TaskSpec, TaskState as WireState, TaskStatus, observed_hash,
 };
 use berth_controller::Hello;
 use berth_model::{
     AllocId, NodeId, Timestamp,
     alloc::ClientStatus,
+    device::{DeviceGrant, DeviceInstance, NodeDevice},
     job::{Group, Job, RestartMode, RestartPolicy, Task},
     node::{DYNAMIC_PORT_MAX, DYNAMIC_PORT_MIN, NODE_POOL_ALL, Node},
     observed::{ObservedAlloc, ObservedTask, TaskEvent, TaskState},
@@ -68,9 +69,46 @@ fn node(id: NodeId, secret: &[u8], spec: NodeSpec) -> Result<Node, String> {
             or(spec.dynamic_port_max, DYNAMIC_PORT_MAX),
         ),
         secret_hash: secret_hash(secret),
-        devices: Vec::new(),
-        cores: Vec::new(),
+        devices: spec.devices.into_iter().map(device).collect(),
+        cores: core_ids(&spec.cores),
     })
+}
+
+fn device(spec: DeviceSpec) -> NodeDevice {
+    let instances = spec.instances.into_iter();
+    NodeDevice {
+        vendor: spec.vendor,
+        kind: spec.kind,
+        model: spec.model,
+        attributes: spec.attributes,
+        instances: instances.map(|one| DeviceInstance { id: one.id, healthy: !one.unhealthy }).collect(),
+    }
+}
+
+fn core_ids(cores: &[u32]) -> Vec<u16> {
+    let mut ids: Vec<u16> = cores.iter().filter_map(|core| u16::try_from(*core).ok()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+/// What of an allocation's devices and cores each task of its group asked for; of tasks that have any.
+pub(crate) fn task_devices(group: &Group, grants: &[DeviceGrant], cores: &[u16]) -> Vec<TaskDevices> {
+    let (mut grants, mut cores) = (grants.iter(), cores.iter());
+    let each = group.tasks.iter().map(|task| TaskDevices {
+        task: task.name.clone(),
+        grants: grants.by_ref().take(task.resources.devices.len()).map(grant_spec).collect(),
+        cores: cores.by_ref().take(task.resources.cores as usize).map(|core| u32::from(*core)).collect(),
+    });
+    each.filter(|devices| !devices.grants.is_empty() || !devices.cores.is_empty()).collect()
+}
+
+fn grant_spec(grant: &DeviceGrant) -> DeviceGrantSpec {
+    DeviceGrantSpec {
+        device: grant.device.clone(),
+        ids: grant.instances.clone(),
+        milli_each: grant.milli_each.into(),
+    }
 }
 
 /// Secrets are 256 random bits, so that a fast hash keeps them.
@@ -141,8 +179,8 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// A job's group as agents need it.
-pub(crate) fn group_spec(job: &Job, group: &Group) -> GroupSpec {
+/// A job's group as agents need it; where memory is oversubscribed, with what its tasks may use beyond their own.
+pub(crate) fn group_spec(job: &Job, group: &Group, oversubscribed: bool) -> GroupSpec {
     let mut meta = job.meta.clone();
     meta.extend(group.meta.clone());
     GroupSpec {
@@ -152,14 +190,14 @@ pub(crate) fn group_spec(job: &Job, group: &Group) -> GroupSpec {
         job_type: job.job_type.as_str().to_owned(),
         region: job.region.clone(),
         group: group.name.clone(),
-        tasks: group.tasks.iter().map(task_spec).collect(),
+        tasks: group.tasks.iter().map(|task| task_spec(task, oversubscribed)).collect(),
         meta,
         disk_mb: group.disk.size_mb,
         shutdown_delay_ms: millis(group.shutdown_delay),
     }
 }
 
-fn task_spec(task: &Task) -> TaskSpec {
+fn task_spec(task: &Task, oversubscribed: bool) -> TaskSpec {
     let config: serde_json::Map<String, serde_json::Value> =
         task.config.iter().map(|(key, value)| (key.clone(), json(value))).collect();
     TaskSpec {
@@ -170,6 +208,7 @@ fn task_spec(task: &Task) -> TaskSpec {
         env: task.env.clone(),
         cpu_mhz: task.resources.cpu_mhz,
         memory_mb: task.resources.memory_mb,
+        memory_max_mb: if oversubscribed { task.resources.memory_max_mb } else { 0 },
         restart: restart_spec(&task.restart),
         meta: BTreeMap::clone(&task.meta),
         kill_timeout_ms: millis(task.kill_timeout),

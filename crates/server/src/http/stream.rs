@@ -4,6 +4,7 @@ use std::{
     convert::Infallible,
     future::Future,
     pin::Pin,
+    sync::atomic::{AtomicUsize, Ordering},
     task::{Context, Poll},
     time::Duration,
 };
@@ -29,6 +30,8 @@ const HEARTBEAT: &[u8] = b"{}\n";
 pub(super) struct Writer {
     pieces: mpsc::Sender<Bytes>,
     stopping: CancellationToken,
+    /// Of the last line.
+    line_bytes: AtomicUsize,
 }
 
 /// The client is gone, or the server stops: there is nobody to write for.
@@ -43,11 +46,14 @@ impl Writer {
 
     /// Sends a value as one line.
     pub async fn line(&self, value: &impl Serialize) -> Result<(), Closed> {
-        let mut line = serde_json::to_vec(value).unwrap_or_else(|error| {
+        // Lines of a stream are much alike: one that grows by doubling copies itself many times.
+        let mut line = Vec::with_capacity(self.line_bytes.load(Ordering::Relaxed));
+        if let Err(error) = serde_json::to_writer(&mut line, value) {
             tracing::error!(%error, "encode a line of a stream");
-            b"{}".to_vec()
-        });
+            line = b"{}".to_vec();
+        }
         line.push(b'\n');
+        self.line_bytes.store(line.len(), Ordering::Relaxed);
         self.send(line).await
     }
 
@@ -83,7 +89,11 @@ where
     F: Future<Output = Result<(), Closed>> + Send + 'static,
 {
     let (sender, receiver) = mpsc::channel(PIECES_WAITING_MAX);
-    tokio::spawn(write(Writer { pieces: sender, stopping: api.stopping.clone() }));
+    tokio::spawn(write(Writer {
+        pieces: sender,
+        stopping: api.stopping.clone(),
+        line_bytes: AtomicUsize::new(0),
+    }));
     let mut response = with_type(Body::new(Pieces(receiver)), content_type);
     response.extensions_mut().insert(Streaming);
     response

@@ -88,14 +88,18 @@ fn namespaces(network: Network) -> Vec<Value> {
 }
 
 fn resources(task: &TaskContext<'_>, settings: &Settings) -> Value {
-    let memory_bytes = u64::from(task.spec.memory_mb) << 20;
+    let bytes = |mb: u32| u64::from(mb) << 20;
+    let (own, most) = (bytes(task.spec.memory_mb), bytes(task.spec.memory_mb.max(task.spec.memory_max_mb)));
     let mut resources = json!({
         "devices": [{"allow": false, "access": "rwm"}],
         "cpu": {"shares": task.spec.cpu_mhz.max(CPU_SHARES_MIN)},
         "pids": {"limit": settings.pids_limit.unwrap_or(PIDS_MAX)},
     });
-    if memory_bytes > 0 {
-        resources["memory"] = json!({"limit": memory_bytes});
+    if most > own {
+        // What it uses beyond its own is the first to be taken back when the node runs short.
+        resources["memory"] = json!({"limit": most, "reservation": own});
+    } else if own > 0 {
+        resources["memory"] = json!({"limit": own});
     }
     resources
 }

@@ -81,6 +81,7 @@ pub fn run(words: &[&str]) -> RunWish {
         name_index: 0,
         group: Arc::new(group),
         ports: Box::default(),
+        devices: Box::default(),
         after: numbers.map(|text| id(number(text))).collect(),
         job_version: 0,
     }

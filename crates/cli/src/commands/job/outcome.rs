@@ -62,7 +62,7 @@ pub fn warn(warnings: &str) {
 fn judge(job: &str, progress: &Progress) -> Result<(), Failure> {
     if let Some(failures) = progress.unplaced() {
         return Err(Failure::report(Exit::Unplaced, &format!("error: {}", funnels(failures))).help(format!(
-            "it is placed as soon as there is room; see `berth job status {job}` and `berth node status`"
+            "it is placed as soon as there is room; `berth explain {job}` says what would place it now"
         )));
     }
     if let Some(eval) = progress.eval().filter(|eval| eval.status == "failed" || eval.status == "canceled") {

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Simulate nodes: the agent's own life cycle, with tasks that only pretend to run
-    Nodes(nodes::Args),
+    Nodes(Box<nodes::Args>),
     /// Run an experiment: start a server and nodes, put a load on them, and measure
     Run(run::Run),
     /// Draw the report of a run again

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use berth_lab::nodes::{
-    Behaviour, NodesConfig, Outages, SettingError, Shapes, Span, TaskBehaviour, Weighted, run,
+    Behaviour, NodesConfig, Outages, SettingError, Shapes, Span, TaskBehaviour, Weighted, read_share, run,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime;
@@ -45,8 +45,8 @@ pub struct Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "What the nodes are")]
 struct Cluster {
-    /// Their shape, in MHz and MiB, as cpu=4000,memory=8192,disk=102400; given several times, with weight=N, each node
-    /// draws one
+    /// Their shape, in MHz and MiB, as cpu=4000,memory=8192,disk=102400, and with gpus=8,gpu_model=T4 if they have any;
+    /// given several times, with weight=N, each node draws one
     #[arg(long, value_name = "SHAPE")]
     shape: Vec<Weighted>,
     /// Shapes of a recorded GPU cluster, from DIR/openb/openb_node_list_all_node.csv: one of the lists of
@@ -160,7 +160,7 @@ impl Troubles {
 }
 
 fn share(text: &str) -> Result<f64, SettingError> {
-    berth_lab::nodes::share("failure rate", text)
+    read_share("failure rate", text)
 }
 
 /// Nodes whose connections break have one each: more than the files that a process may open unless it asks for more.

@@ -63,7 +63,8 @@ impl Run {
     pub fn run(self) -> Result<(), Failure> {
         let scale = Scale::NAMES.into_iter().find(|(name, _)| *name == self.common.scale);
         let target = self.common.target.as_deref().map(|url| {
-            let address = url.parse().map_err(|error| Failure::new(Exit::Usage, format!("--target: {error}")))?;
+            let address =
+                url.parse().map_err(|error| Failure::new(Exit::Usage, format!("--target: {error}")))?;
             Ok::<_, Failure>(Target { address, token: self.common.token.clone() })
         });
         let options = Options {
@@ -110,7 +111,10 @@ impl FromArgMatches for Run {
         });
         let (experiment, matches) =
             found.ok_or_else(|| clap::Error::new(clap::error::ErrorKind::MissingSubcommand))?;
-        let given = experiment.params.iter().filter_map(|param| Some((param.name.to_owned(), value(param, matches)?)));
+        let given = experiment
+            .params
+            .iter()
+            .filter_map(|param| Some((param.name.to_owned(), value(param, matches)?)));
         Ok(Self { experiment, common: Common::from_arg_matches(matches)?, given: given.collect() })
     }
 

@@ -103,7 +103,7 @@ impl Spec {
             let word: String =
                 last.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
             let word = word.trim_matches('-');
-            format!("{}-{:05x}", if word.is_empty() { "job" } else { word }, now_ns() / 1_000 & 0xf_ffff)
+            format!("{}-{:05x}", if word.is_empty() { "job" } else { word }, (now_ns() / 1_000) & 0xf_ffff)
         })
     }
 }

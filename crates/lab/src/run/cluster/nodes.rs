@@ -120,8 +120,7 @@ async fn ready(target: &Target) -> Result<u32, RunError> {
     let (mut ready, mut page) = (0, format!("/v1/nodes?per_page={PAGE}"));
     loop {
         let (nodes, headers): (Vec<NodeSeen>, _) = connection.get(&page).await?;
-        let usable = |node: &&NodeSeen| node.status == "ready" && node.scheduling_eligibility != "ineligible";
-        ready += nodes.iter().filter(usable).count();
+        ready += nodes.iter().filter(|node| node.is_usable()).count();
         match headers.get("x-nomad-nexttoken").and_then(|token| token.to_str().ok()) {
             Some(token) if !token.is_empty() => {
                 page = format!("/v1/nodes?per_page={PAGE}&next_token={token}");

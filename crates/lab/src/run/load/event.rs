@@ -78,7 +78,7 @@ pub(super) enum Status {
 pub(super) struct TaskTimes {
     /// The first of its tasks was known there.
     pub received_ns: u64,
-    /// The last of its tasks was started.
+    /// The first of its tasks was started: from then on it runs.
     pub started_ns: u64,
 }
 
@@ -137,17 +137,17 @@ impl<'de> Visitor<'de> for TaskTimesVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut tasks: A) -> Result<TaskTimes, A::Error> {
-        let (mut received, mut started) = (Vec::new(), Vec::new());
+        let (mut received, mut started) = (None, None);
         while let Some((IgnoredAny, task)) = tasks.next_entry::<IgnoredAny, TaskState>()? {
-            received.push(task.received_ns());
-            started.push(task.started_ns());
+            received = earliest(received, task.received_ns());
+            started = earliest(started, task.started_ns());
         }
-        let all_started: Option<Vec<u64>> = started.into_iter().collect();
-        Ok(TaskTimes {
-            received_ns: received.into_iter().flatten().min().unwrap_or_default(),
-            started_ns: all_started.into_iter().flatten().max().unwrap_or_default(),
-        })
+        Ok(TaskTimes { received_ns: received.unwrap_or_default(), started_ns: started.unwrap_or_default() })
     }
+}
+
+fn earliest(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).min()
 }
 
 fn uuid<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u128, D::Error> {
@@ -198,7 +198,7 @@ mod tests {
             job: "lab-1-2".to_owned(),
             status: Status::Running,
             created_ns: 5,
-            tasks: TaskTimes { received_ns: 6, started_ns: 9 },
+            tasks: TaskTimes { received_ns: 6, started_ns: 8 },
         };
         assert_eq!(allocs(line), [expected]);
     }

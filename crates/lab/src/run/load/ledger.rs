@@ -52,7 +52,7 @@ pub(super) struct AllocTimes {
     pub placed_s: f64,
     /// Its node knew it, by the node's clock.
     pub received_s: f64,
-    /// Its tasks had been started, by the node's clock.
+    /// The first of its tasks was started, by the node's clock.
     pub started_s: f64,
     /// The client saw it first in the awaited state.
     pub reached_s: f64,
@@ -107,11 +107,6 @@ impl Ledger {
     /// Allocations that are in the awaited state now.
     pub fn reached(&self) -> u64 {
         self.reached
-    }
-
-    /// Which state that is.
-    pub fn awaited(&self) -> Awaited {
-        self.awaited
     }
 
     /// How far all have got; so many are known to the server.

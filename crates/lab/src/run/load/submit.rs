@@ -84,12 +84,17 @@ impl Submission {
     }
 }
 
-/// Takes the jobs away again from a server that stays.
+/// Takes the jobs away again from a server that stays: all that can be.
+///
+/// # Errors
+/// When one cannot be, with what was said of the first of these.
 pub(super) async fn clean_up(target: &Target, ids: JobIds, jobs: u32) -> Result<(), RunError> {
     let mut connection = Connection::open(target).await?;
+    let mut cleaned = Ok(());
     for number in 0..jobs {
         let path = format!("/v1/job/{}?purge=true", ids.id(number));
-        connection.write(Method::DELETE, &path, Bytes::new()).await?;
+        let done = connection.write(Method::DELETE, &path, Bytes::new()).await;
+        cleaned = cleaned.and(done);
     }
-    Ok(())
+    cleaned
 }

@@ -10,7 +10,11 @@ use crate::{
 };
 
 impl Store {
-    pub(super) fn set_scheduler_config(&mut self, set: SetSchedulerConfig, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn set_scheduler_config(
+        &mut self,
+        set: SetSchedulerConfig,
+        events: &mut Vec<Event>,
+    ) -> Outcome {
         let SetSchedulerConfig { mut config, only_if } = set;
         let current = self.scheduler_config.modify_index;
         if let Some(expected) = only_if.filter(|expected| *expected != current) {

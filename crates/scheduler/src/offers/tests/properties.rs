@@ -226,4 +226,34 @@ proptest! {
         let expected = framework(poorest[0] as u64);
         prop_assert_eq!(cycle(&mut allocator, 0)[0].framework, expected);
     }
+
+    #[test]
+    fn nodes_that_the_same_members_refuse_go_to_whoever_holds_least_of_the_others(
+        held in prop::collection::vec(0u64..20_000, 300),
+        refusing in prop::collection::btree_set(0usize..300, 0..290),
+        others in prop::collection::btree_set(0usize..300, 0..290),
+    ) {
+        let frameworks: Vec<(u64, &str)> = (0..held.len() as u64).map(|n| (n, "a")).collect();
+        let mut allocator = cluster(0, &frameworks);
+        tell(&mut allocator, Event::NodeAdded(node(99), bundle(9_000_000, 9_000_000)));
+        for (n, amount) in (0..).zip(&held) {
+            tell(&mut allocator, Event::Charged(framework(n), "a".to_owned(), node(99), bundle(*amount, *amount)));
+        }
+        tell(&mut allocator, Event::NodeOpened(node(99), false));
+        for n in 1..=30 {
+            tell(&mut allocator, Event::NodeAdded(node(n), bundle(1000, 1000)));
+            for member in if n % 10 < 7 { &refusing } else { &others } {
+                let refused = Event::Refused(
+                    framework(*member as u64), "a".to_owned(), node(n), bundle(1000, 1000), Timestamp(9));
+                tell(&mut allocator, refused);
+            }
+        }
+        let mut held = held;
+        for offer in cycle(&mut allocator, 0) {
+            let refuse = if offer.node.0 % 10 < 7 { &refusing } else { &others };
+            let least = (0..held.len()).filter(|n| !refuse.contains(n)).min_by_key(|n| (held[*n], *n)).unwrap();
+            prop_assert_eq!(offer.framework, framework(least as u64));
+            held[least] += 1000;
+        }
+    }
 }

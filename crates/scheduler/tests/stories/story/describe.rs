@@ -1,9 +1,9 @@
 //! Plans in words.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Write};
 
 use berth_model::{AllocId, NodeId, Timestamp, eval::GroupFailure, store::Store};
-use berth_scheduler::Plan;
+use berth_scheduler::{Plan, explain::Explanation};
 
 /// Tells what a plan made at a time would do.
 pub fn describe(store: &Store, nodes: &BTreeMap<String, NodeId>, plan: &Plan, at: Timestamp) -> String {
@@ -67,4 +67,22 @@ fn describe_failure(failure: &GroupFailure) -> String {
         group_suffix(&failure.group).replace('.', " of "),
         parts.join("; ")
     )
+}
+
+/// An explanation in words.
+pub fn explanation(explained: &Explanation) -> String {
+    let groups = explained.groups.iter().map(|group| {
+        let failure =
+            GroupFailure { group: group.group.clone(), count: group.missing, funnel: group.funnel.clone() };
+        let mut told = if group.missing == 0 { "placed".to_owned() } else { describe_failure(&failure) };
+        for change in &group.changes {
+            write!(told, "; {} ({})", change.what, change.nodes).unwrap();
+        }
+        if let Some(here) = &group.here {
+            write!(told, "; here: {}", if here.is_empty() { "nothing".to_owned() } else { here.join(", ") })
+                .unwrap();
+        }
+        told
+    });
+    groups.collect::<Vec<_>>().join(" | ")
 }

@@ -15,7 +15,7 @@ use berth_model::{
     node::NodeStatus,
     store::Store,
 };
-use berth_scheduler::{Claims, Plan, Planner};
+use berth_scheduler::{Claims, Plan, Planner, explain};
 use settings::Settings;
 
 /// Performs a script and tells what was planned. Every plan is held against one made by looking at all nodes.
@@ -71,6 +71,7 @@ impl Story {
             "end" => self.end(name, settings.first()),
             "wait" => self.now += name.parse::<u64>().unwrap(),
             "plan" => self.plan(name),
+            "explain" => self.explain(name, &settings),
             _ => panic!("unknown line {line:?}"),
         }
     }
@@ -121,6 +122,14 @@ impl Story {
         let told = describe::describe(&self.store, &self.nodes, &plan, self.at());
         writeln!(self.told, "plan {name}: {told}").unwrap();
         self.commit(plan);
+    }
+
+    /// `explain JOB`, or `explain JOB NODE`.
+    fn explain(&mut self, name: &str, settings: &Settings<'_>) {
+        let node = settings.any().map(|node| self.nodes[node]);
+        let explained = explain::explain(&self.store, &read::key(name), node, self.at()).unwrap();
+        let told = describe::explanation(&explained);
+        writeln!(self.told, "explain {name}: {told}").unwrap();
     }
 
     fn decide(&mut self, name: &str) -> Plan {

@@ -46,7 +46,8 @@ pub fn node(id: NodeId, name: &str, settings: &Settings<'_>) -> Node {
 /// `gpus=MODEL:IDS:MEMORY`; ids are separated by commas, those of sick ones end with `!`.
 fn gpus(text: &str) -> NodeDevice {
     let parts: Vec<&str> = text.splitn(3, ':').collect();
-    let instance = |id: &str| DeviceInstance { id: id.trim_end_matches('!').into(), healthy: !id.ends_with('!') };
+    let instance =
+        |id: &str| DeviceInstance { id: id.trim_end_matches('!').into(), healthy: !id.ends_with('!') };
     let memory = parts.get(2).map(|memory| ("memory".to_owned(), (*memory).to_owned()));
     NodeDevice {
         vendor: "nvidia".into(),

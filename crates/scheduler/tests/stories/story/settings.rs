@@ -29,6 +29,11 @@ impl<'a> Settings<'a> {
         self.0.iter().filter_map(move |(key, value)| Some((key.strip_prefix(prefix)?, *value)))
     }
 
+    /// The first word, if there is one.
+    pub fn any(&self) -> Option<&'a str> {
+        self.0.first().map(|(key, _)| *key)
+    }
+
     /// The first word.
     pub fn first(&self) -> &'a str {
         self.0[0].0

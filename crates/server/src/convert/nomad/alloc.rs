@@ -17,7 +17,7 @@ use berth_model::{
     store::{AllocDetail, AllocExtra, AllocRow, AllocSlot, JobRow},
 };
 
-use super::{id_text, task::task_states};
+use super::{device, id_text, task::task_states};
 use crate::state::View;
 
 /// An allocation and all that is told with it, looked up.
@@ -182,10 +182,22 @@ fn held_by(task: &berth_model::job::Task) -> TaskResources {
 }
 
 fn allocated(parts: &Parts<'_>) -> AllocatedResources {
+    let extra = parts.extra();
+    let (devices, cores) = extra.map_or((&[][..], &[][..]), |extra| (&extra.devices, &extra.cores));
+    let mut given = device::by_task(parts.group, devices, cores);
+    let core_mhz = parts.node.map_or(0, Node::core_mhz);
     let tasks = parts.group.tasks.iter().map(|task| {
-        let cpu = AllocatedCpu { cpu_shares: task.resources.cpu_mhz };
-        let memory = AllocatedMemory { memory_mb: task.resources.memory_mb, memory_max_mb: 0 };
-        (task.name.clone(), AllocatedTask { cpu, memory })
+        let (devices, reserved_cores) = given.remove(&task.name).unwrap_or_default();
+        let cores_mhz = task.resources.cores.saturating_mul(core_mhz);
+        let cpu_shares = if task.resources.cores == 0 { task.resources.cpu_mhz } else { cores_mhz };
+        let memory = AllocatedMemory {
+            memory_mb: task.resources.memory_mb,
+            memory_max_mb: task.resources.memory_max_mb,
+        };
+        (
+            task.name.clone(),
+            AllocatedTask { cpu: AllocatedCpu { cpu_shares, reserved_cores }, memory, devices },
+        )
     });
     let ports = ports(parts);
     AllocatedResources {

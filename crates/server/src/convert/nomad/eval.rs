@@ -71,7 +71,8 @@ fn quota_reached(failures: &[GroupFailure]) -> String {
     failures.iter().find_map(|failure| failure.funnel.quota.keys().next().cloned()).unwrap_or_default()
 }
 
-fn metric(failure: &GroupFailure) -> PlacementMetric {
+/// Why one group could not be placed.
+pub(super) fn metric(failure: &GroupFailure) -> PlacementMetric {
     let funnel = &failure.funnel;
     let in_pool = funnel.available.values().sum();
     let some = |reasons: &BTreeMap<String, u32>| (!reasons.is_empty()).then(|| reasons.clone());

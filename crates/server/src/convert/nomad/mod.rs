@@ -1,9 +1,11 @@
 //! From the model to the JSON of Nomad's HTTP API: the only place where ours becomes theirs.
 
 mod alloc;
+mod device;
 mod diff;
 mod eval;
 mod event;
+mod explain;
 mod job;
 mod node;
 mod plan;
@@ -17,6 +19,7 @@ pub use alloc::{Parts, StubParts as AllocStubParts, allocation, allocation_stub}
 pub use diff::job_diff;
 pub use eval::{evaluation, evaluation_stub};
 pub use event::{Payload, Subject, payload, subject};
+pub use explain::explanation;
 pub use job::{job, job_stub, summary, summary_index};
 pub use node::{StubParts as NodeStubParts, eligibility, node, node_stub};
 pub use plan::planned;

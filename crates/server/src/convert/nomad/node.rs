@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use berth_api::http::{
-    DriverInfo, Node, NodeCpu, NodeDisk, NodeMemory, NodeResources, NodeStub, ReservedNetworks,
-    ReservedResources,
+    DriverInfo, Node, NodeCpu, NodeDisk, NodeMemory, NodeProcessors, NodeResources, NodeStub,
+    ReservedNetworks, ReservedResources,
 };
 use berth_model::{
     node,
     store::{NodeDetail, NodeRow},
 };
+
+use super::device::devices;
 
 /// Fingerprints of drivers are named so.
 const DRIVER_PREFIX: &str = "driver.";
@@ -43,7 +45,7 @@ pub fn node_stub(row: &NodeRow, detail: &NodeDetail, with: StubParts) -> NodeStu
         status: row.status.as_str().to_owned(),
         status_description: String::new(),
         drivers: drivers(node),
-        node_resources: with.resources.then(|| resources(node)),
+        node_resources: with.resources.then(|| resources(detail)),
         reserved_resources: with.resources.then(|| reserved(node)),
         create_index: row.create_index.0,
         modify_index: row.modify_index.0,
@@ -60,7 +62,7 @@ pub fn node(row: &NodeRow, detail: &NodeDetail) -> Node {
         http_addr: String::new(),
         attributes: node.attributes.clone(),
         meta: node.meta.clone(),
-        node_resources: resources(node),
+        node_resources: resources(detail),
         reserved_resources: reserved(node),
         node_class: node.class.clone(),
         node_pool: node.pool.clone(),
@@ -82,13 +84,15 @@ pub fn eligibility(eligible: bool) -> &'static str {
     if eligible { "eligible" } else { "ineligible" }
 }
 
-fn resources(node: &node::Node) -> NodeResources {
+fn resources(detail: &NodeDetail) -> NodeResources {
+    let node = &detail.node;
     NodeResources {
-        cpu: NodeCpu { cpu_shares: node.total.cpu_mhz },
+        cpu: NodeProcessors { cpu_shares: node.total.cpu_mhz, reservable_cpu_cores: node.cores.clone() },
         memory: NodeMemory { memory_mb: node.total.memory_mb },
         disk: NodeDisk { disk_mb: node.total.disk_mb },
         min_dynamic_port: node.dynamic_ports.0,
         max_dynamic_port: node.dynamic_ports.1,
+        devices: node.devices.iter().map(|device| devices(device, &detail.devices)).collect(),
     }
 }
 

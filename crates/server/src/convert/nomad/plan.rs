@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use berth_api::http::{
-    DesiredUpdates, DiffKind, JobDiff, JobPlanned, PlanAnnotations, PlannedPlacement, TaskGroupDiff,
+    AllocationStub, DesiredUpdates, DiffKind, JobDiff, JobPlanned, PlanAnnotations, PlannedPlacement,
+    TaskGroupDiff,
 };
 use berth_model::{
     AllocId,
@@ -13,19 +14,20 @@ use berth_model::{
 };
 use berth_scheduler::Plan;
 
-use super::{eval::failed_groups, id_text};
+use super::{AllocStubParts, Parts, allocation_stub, eval::failed_groups, id_text};
+use crate::state::View;
 
 /// Placements that are told of one plan.
 const PLACEMENTS_MAX: usize = 1000;
 
-/// What a plan would do. `store` is the state with the job registered, on which it was planned.
-pub fn planned(store: &Store, row: &JobRow, plan: &Plan, diff: Option<JobDiff>) -> JobPlanned {
+/// What a plan would do. `store` is the state with the job registered, on which it was planned; `view` the one before.
+pub fn planned(view: &View, store: &Store, row: &JobRow, plan: &Plan, diff: Option<JobDiff>) -> JobPlanned {
     let updates = updates(store, row, plan);
     let diff = diff.map(|diff| annotated(diff, &updates));
     JobPlanned {
         failed_tg_allocs: failed_groups(&plan.failures),
         placements: placements(store, row.job(), plan),
-        annotations: PlanAnnotations { desired_tg_updates: updates, preempted_allocs: None },
+        annotations: PlanAnnotations { desired_tg_updates: updates, preempted_allocs: preempted(view, plan) },
         diff,
         ..JobPlanned::default()
     }
@@ -51,7 +53,21 @@ fn updates(store: &Store, row: &JobRow, plan: &Plan) -> BTreeMap<String, Desired
         let updates = updates.entry(name).or_default();
         updates.place = placed.saturating_sub(updates.destructive_update);
     }
+    for placement in &plan.placements {
+        let Some(group) = row.job().groups.get(usize::from(placement.group)) else { continue };
+        let victims = placement.after.iter().filter(|id| stops.get(id) == Some(&StopReason::Preempted));
+        updates.entry(group.name.clone()).or_default().preemptions += victims.count() as u64;
+    }
     updates
+}
+
+/// Allocations that would have to make room; none for none.
+fn preempted(view: &View, plan: &Plan) -> Option<Vec<AllocationStub>> {
+    let victims = plan.stops.iter().filter(|stop| stop.reason == StopReason::Preempted);
+    let parts = victims.filter_map(|stop| Parts::of(view, view.store.allocs().find(stop.alloc)?));
+    let with = AllocStubParts { resources: false, task_states: false };
+    let stubs: Vec<AllocationStub> = parts.map(|parts| allocation_stub(&parts, with)).collect();
+    (!stubs.is_empty()).then_some(stubs)
 }
 
 /// Allocations that the plan places or wants to place, by group.

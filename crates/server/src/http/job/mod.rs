@@ -1,6 +1,7 @@
 //! One job: reading it and what belongs to it, changing it, stopping it.
 
 mod change;
+mod explain;
 mod launch;
 mod plan;
 mod read;
@@ -10,6 +11,7 @@ mod scale;
 use berth_model::{Index, JobKey};
 
 pub(super) use change::{deregister, evaluate, register};
+pub(super) use explain::explain;
 pub(super) use launch::{dispatch, force};
 pub(super) use plan::plan;
 pub(super) use read::{allocations, deployment, deployments, evaluations, read, summary, versions};

@@ -48,7 +48,7 @@ fn dry_run(view: &View, job: Arc<Job>, with_diff: bool, seed: u128) -> JobPlanne
     planner.follow(&store, &Claims::default());
     let planned = store.eval(eval).zip(store.job(&job.key)).map(|(eval, row)| {
         let plan = planner.plan(&store, eval, now, seed as u64);
-        nomad::planned(&store, row, &plan, diff)
+        nomad::planned(view, &store, row, &plan, diff)
     });
     JobPlanned { job_modify_index, ..planned.unwrap_or_default() }
 }

@@ -45,6 +45,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter("meta", Kind::Flag, "Tell the owner's labels too"),
     parameter("namespace", Kind::Text, "The namespace, `default` if there is none; lists take `*` for all"),
     parameter("next_token", Kind::Text, "Begin with this page, as X-Nomad-NextToken told"),
+    parameter("node", Kind::Text, "Also say what stands in the way on the node of this id"),
     parameter("node_pool", Kind::Text, "Only of this node pool"),
     parameter("offset", Kind::Number, "Bytes from the start or back from the end"),
     parameter("origin", Kind::Word(&["start", "end"]), "Where `offset` counts from"),

@@ -5,10 +5,10 @@
 use berth_api::http::{
     AgentHealth, AgentMembers, AgentSelf, AllocStopped, Allocation, AllocationStub, AutopilotHealth,
     Deployment, Evaluation, EventFrame, Found, FuzzyFound, FuzzySearch, Job, JobDeregistered, JobDispatch,
-    JobDispatched, JobEvaluate, JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert, JobScale,
-    JobScaleStatus, JobStub, JobSummary, JobValidated, JobVersions, JobsParse, Measurements, Namespace, Node,
-    NodeEligibility, NodeEligibilityChanged, NodePool, NodePurged, NodeStub, PeriodicForced, Quota,
-    QuotaUsage, RaftConfiguration, ScalingPolicy, ScalingPolicyStub, SchedulerConfiguration,
+    JobDispatched, JobEvaluate, JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert,
+    JobScale, JobScaleStatus, JobStub, JobSummary, JobValidated, JobVersions, JobsParse, Measurements,
+    Namespace, Node, NodeEligibility, NodeEligibilityChanged, NodePool, NodePurged, NodeStub, PeriodicForced,
+    Quota, QuotaUsage, RaftConfiguration, ScalingPolicy, ScalingPolicyStub, SchedulerConfiguration,
     SchedulerConfigurationRead, SchedulerConfigurationSet, Search, StreamFrame,
 };
 use serde_json::{Map, Value};
@@ -42,6 +42,7 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/job/{id}/deployment", ReadJob, "Read a job's last deployment", reads::<Option<Deployment>>(&["namespace"]), job::deployment),
         route(Get, "/v1/job/{id}/deployments", ReadJob, "List a job's deployments", lists::<Deployment>(&["namespace"]), job::deployments),
         route(Get, "/v1/job/{id}/evaluations", ReadJob, "List a job's evaluations", lists::<Evaluation>(&["namespace"]), job::evaluations),
+        route(Get, "/v1/job/{id}/explain", ReadJob, "Say why a job waits, and what would place it", tells::<JobExplanation>(&["namespace", "node"]), job::explain),
         route(Put, "/v1/job/{id}/dispatch", DispatchJob, "Run a parameterized job", takes::<JobDispatch, JobDispatched>(&["namespace"]), job::dispatch),
         route(Put, "/v1/job/{id}/periodic/force", SubmitJob, "Run a periodic job now", tells::<PeriodicForced>(&["namespace"]), job::force),
         route(Put, "/v1/job/{id}/plan", ParseJob, "Say what registering a job would do", takes::<JobPlan, JobPlanned>(&["namespace"]), job::plan),

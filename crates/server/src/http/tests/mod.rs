@@ -8,6 +8,7 @@ mod errors;
 mod evaluations;
 mod events;
 mod exchange;
+mod explain;
 mod fake_engine;
 mod gzip;
 mod jobs;

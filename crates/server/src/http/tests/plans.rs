@@ -1,11 +1,15 @@
 //! What registering a job would do, what differs between versions, and going back to one.
 
+use berth_model::{
+    command::{Command, SetSchedulerConfig},
+    scheduling::{Preemption, SchedulerConfig},
+};
 use expect_test::{expect, expect_file};
 use serde_json::{Value, json};
 
 use super::{
     exchange::{Answer, answer, api, get},
-    world::{small_job, world},
+    world::{RUNNING, small_job, world},
 };
 
 async fn put(router: &axum::Router, target: &str, body: &Value) -> Answer {
@@ -38,6 +42,27 @@ async fn a_plan_says_what_has_no_room() {
         .assert_eq(&planned["Annotations"]["DesiredTGUpdates"].to_string());
     expect![[r#"{"memory":2}"#]].assert_eq(&planned["FailedTGAllocs"]["g"]["DimensionExhausted"].to_string());
     assert_eq!((&planned["Diff"], &planned["JobModifyIndex"]), (&Value::Null, &json!(0)));
+}
+
+#[tokio::test]
+async fn a_plan_names_those_who_would_have_to_make_room() {
+    let world = world();
+    let config = SchedulerConfig {
+        preemption: Preemption { service: true, ..Preemption::default() },
+        ..SchedulerConfig::default()
+    };
+    world.apply(vec![Command::SetSchedulerConfig(Box::new(SetSchedulerConfig { config, only_if: None }))]);
+    let mut job = small_job("urgent");
+    job.priority = 90;
+    job.groups[0].count = 2;
+    job.groups[0].tasks[0].driver = "raw_exec".into();
+    // So much that the allocation of job web has to go from its node.
+    job.groups[0].tasks[0].resources.cpu_mhz = 3800;
+    let body = json!({ "Job": berth_jobfile::to_json(&job) });
+    let planned = put(&api(&world), "/v1/job/urgent/plan", &body).await.json();
+    let annotations = &planned["Annotations"];
+    assert_eq!(annotations["DesiredTGUpdates"]["g"]["Preemptions"], 1, "{annotations}");
+    assert_eq!(annotations["PreemptedAllocs"][0]["ID"], RUNNING.to_string());
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Any job survives the way to JSON and back.
 
+mod blocks;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use berth_jobfile::{parse_json, to_json};
@@ -82,7 +84,7 @@ fn restart() -> impl Strategy<Value = RestartPolicy> {
         interval: Duration::from_secs(interval),
         delay: Duration::from_secs(delay),
         mode,
-        render_templates: false,
+        render_templates: attempts % 2 == 1,
     })
 }
 
@@ -114,38 +116,64 @@ fn network() -> impl Strategy<Value = Network> {
     })
 }
 
+fn resources() -> impl Strategy<Value = TaskResources> {
+    let (cpu, memory, more) = (1..u32::MAX, 10..u32::MAX / 2, prop_oneof![Just(0), 1..u32::MAX / 2]);
+    (cpu, memory, more, 0..9_u32, vec(blocks::device(), 0..2)).prop_map(
+        |(cpu_mhz, memory_mb, more, cores, devices)| TaskResources {
+            cpu_mhz,
+            memory_mb,
+            cores,
+            memory_max_mb: if more == 0 { 0 } else { memory_mb + more },
+            devices,
+            kept: Kept::new(),
+        },
+    )
+}
+
 fn task() -> impl Strategy<Value = Task> {
-    let resources = (1..u32::MAX, 10..u32::MAX).prop_map(|(cpu_mhz, memory_mb)| TaskResources {
-        cpu_mhz,
-        memory_mb,
-        ..TaskResources::default()
-    });
     let logs =
         (1..u32::MAX, 1..u32::MAX, any::<bool>()).prop_map(|(max_files, max_file_size_mb, disabled)| {
             LogConfig { max_files, max_file_size_mb, disabled }
         });
     let first =
-        (name(), btree_map(name(), value(), 0..4), text(), texts(), vec(constraint(), 0..3), resources);
+        (name(), btree_map(name(), value(), 0..4), text(), texts(), vec(constraint(), 0..3), resources());
     let second = (restart(), texts(), span(), select(vec!["", "SIGTERM", "SIGUSR1"]), logs, span());
-    (first, second).prop_map(|((driver, config, user, env, constraints, resources), rest)| {
+    let third = (
+        vec(blocks::affinity(), 0..2),
+        vec(blocks::artifact(), 0..2),
+        vec(blocks::template(), 0..2),
+        vec(blocks::service(), 0..2),
+        btree_map(name(), blocks::identity(), 0..3),
+        vec(blocks::scaling("vertical_cpu", 100), 0..2),
+        blocks::kept(),
+        text(),
+    );
+    (first, second, third).prop_map(|((driver, config, user, env, constraints, resources), rest, more)| {
         let (restart, meta, kill_timeout, kill_signal, logs, shutdown_delay) = rest;
-        let (name, kill_signal, leader) = (String::new(), kill_signal.to_owned(), false);
+        let (affinities, artifacts, templates, services, identities, scaling, kept, dispatch_payload) = more;
+        let identities =
+            identities.into_iter().map(|(name, identity)| Identity { name, ..identity }).collect();
         Task {
-            name,
             driver,
             config,
             user,
             env,
             constraints,
-            affinities: Vec::new(),
             resources,
             restart,
             meta,
             kill_timeout,
-            kill_signal,
+            kill_signal: kill_signal.to_owned(),
             logs,
-            leader,
             shutdown_delay,
+            affinities,
+            artifacts,
+            templates,
+            services,
+            identities,
+            scaling,
+            kept,
+            dispatch_payload,
             ..Task::new(String::new(), String::new(), JobType::Service)
         }
     })
@@ -159,35 +187,62 @@ fn named<T>(names: impl IntoIterator<Item = String>, things: Vec<T>, put: impl F
 }
 
 fn tasks() -> impl Strategy<Value = Vec<Task>> {
-    (btree_set(name(), 3), vec(task(), 1..3), any::<bool>()).prop_map(|(names, tasks, leader)| {
-        let mut tasks = named(names, tasks, |task, name| task.name = name);
-        tasks[0].leader = leader;
-        tasks
-    })
+    let second = option::of(blocks::lifecycle());
+    (btree_set(name(), 3), vec(task(), 1..3), any::<bool>(), second).prop_map(
+        |(names, tasks, leader, second)| {
+            let mut tasks = named(names, tasks, |task, name| task.name = name);
+            tasks[0].leader = leader;
+            tasks.iter_mut().skip(1).for_each(|task| task.lifecycle = second);
+            tasks
+        },
+    )
+}
+
+/// Volumes in order of their names.
+fn volumes() -> impl Strategy<Value = Vec<Volume>> {
+    btree_map(name(), blocks::volume(), 0..3)
+        .prop_map(|volumes| volumes.into_iter().map(|(name, volume)| Volume { name, ..volume }).collect())
 }
 
 fn group() -> impl Strategy<Value = Group> {
     let disk = (any::<u32>(), any::<bool>(), any::<bool>())
         .prop_map(|(size_mb, sticky, migrate)| EphemeralDisk { size_mb, sticky, migrate });
-    let first =
-        (0..=GROUP_COUNT_MAX, vec(constraint(), 0..3), vec(spread(), 0..2), restart(), reschedule(), disk);
+    let first = (vec(constraint(), 0..3), vec(spread(), 0..2), restart(), reschedule(), disk);
     let second = (option::of(network()), texts(), span(), tasks());
-    (first, second).prop_map(|((count, constraints, spreads, restart, reschedule, disk), rest)| {
-        let (network, meta, shutdown_delay, tasks) = rest;
-        let (name, networks) = (String::new(), network.into_iter().collect());
+    let third = (
+        vec(blocks::affinity(), 0..2),
+        option::of(blocks::update()),
+        option::of(blocks::migrate()),
+        option::of(blocks::disconnect()),
+        vec(blocks::service(), 0..2),
+        volumes(),
+        option::of(span()),
+    );
+    let scaled = (0..=GROUP_COUNT_MAX)
+        .prop_flat_map(|count| (Just(count), option::of(blocks::scaling("horizontal", count))));
+    (first, second, third, scaled).prop_map(|(first, second, third, (count, scaling))| {
+        let (constraints, spreads, restart, reschedule, disk) = first;
+        let (network, meta, shutdown_delay, tasks) = second;
+        let (affinities, update, migrate, disconnect, services, volumes, max_run_duration) = third;
         Group {
-            name,
             count,
             constraints,
-            affinities: Vec::new(),
             spreads,
             restart,
             reschedule,
             disk,
-            networks,
+            networks: network.into_iter().collect(),
             meta,
             shutdown_delay,
             tasks,
+            affinities,
+            update,
+            migrate,
+            disconnect,
+            services,
+            volumes,
+            scaling: scaling.map(Box::new),
+            max_run_duration,
             ..Group::new(String::new(), JobType::Service)
         }
     })
@@ -199,6 +254,7 @@ fn fit_to_type(mut job: Job) -> Job {
         job.spreads.clear();
         for group in &mut job.groups {
             group.count = group.count.min(1);
+            group.scaling = None;
             group.spreads.clear();
             group.reschedule = ReschedulePolicy::default_for(job.job_type);
         }
@@ -220,27 +276,51 @@ fn job() -> impl Strategy<Value = Job> {
         groups,
         any::<bool>(),
     );
-    (first, second).prop_map(|((namespace, id, name, region, job_type, priority, all_at_once), rest)| {
-        let (datacenters, node_pool, meta, constraints, spreads, groups, stop) = rest;
-        let key = JobKey::new(&namespace, &id);
-        fit_to_type(Job {
-            key,
+    let third = (
+        vec(blocks::affinity(), 0..2),
+        option::of(blocks::periodic()),
+        option::of(blocks::parameterized()),
+        option::of(blocks::update()),
+        option::of(blocks::migrate()),
+        vec(any::<u8>(), 0..20),
+        any::<bool>(),
+    );
+    (first, second, third).prop_map(|(first, second, third)| {
+        let (namespace, id, name, region, job_type, priority, all_at_once) = first;
+        let (datacenters, node_pool, meta, constraints, spreads, groups, stop) = second;
+        let (affinities, periodic, parameterized, update, migrate, payload, dispatched) = third;
+        let ends = job_type.runs_to_completion();
+        fit_to_type(inherit(Job {
             name,
             region,
-            job_type,
             priority,
             all_at_once,
             datacenters,
             node_pool,
             meta,
             constraints,
-            affinities: Vec::new(),
             spreads,
             groups,
             stop,
-            ..Job::new(JobKey::new("", ""), JobType::Service)
-        })
+            affinities,
+            periodic: periodic.filter(|_| ends),
+            parameterized: parameterized.filter(|_| ends),
+            update,
+            migrate,
+            payload,
+            dispatched,
+            ..Job::new(JobKey::new(&namespace, &id), job_type)
+        }))
     })
+}
+
+/// Groups that do not say otherwise do as their job says.
+fn inherit(mut job: Job) -> Job {
+    for group in &mut job.groups {
+        group.update = group.update.take().or_else(|| job.update.clone());
+        group.migrate = group.migrate.take().or_else(|| job.migrate.clone());
+    }
+    job
 }
 
 proptest! {

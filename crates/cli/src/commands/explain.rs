@@ -1,0 +1,88 @@
+//! `berth explain`: why a job waits, and the smallest change that would place it.
+
+use berth_api::http::{GroupExplanation, JobExplanation, QueueStanding};
+use clap::Args;
+
+use crate::{
+    complete,
+    failure::Failure,
+    global::Global,
+    output::{Layout, View, clean, count, funnels, sections},
+    remote::{Remote, block_on},
+    show::Show,
+};
+
+/// Changes shown for each group.
+const CHANGES_MAX: usize = 5;
+
+/// Arguments of `explain`.
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// The job's id, or its beginning
+    #[arg(value_name = "JOB", add = complete::jobs())]
+    id: String,
+    /// Say what stands in the way on this node: its id, or its beginning
+    #[arg(long, value_name = "NODE", add = complete::nodes())]
+    node: Option<String>,
+    #[command(flatten)]
+    show: Show,
+}
+
+impl Explain {
+    /// Prints it.
+    pub fn run(&self, global: &Global) -> Result<(), Failure> {
+        let remote = global.remote()?;
+        block_on(self.explain(&remote))
+    }
+
+    async fn explain(&self, remote: &Remote) -> Result<(), Failure> {
+        let id = remote.find_job(&self.id).await?;
+        let node = match &self.node {
+            Some(node) => Some(remote.find_node(node).await?),
+            None => None,
+        };
+        let read = async |remote: &Remote| remote.explain(&id, node.as_deref()).await;
+        self.show.show(remote, read).await
+    }
+}
+
+impl View for JobExplanation {
+    fn text(&self, _: Layout) -> String {
+        sections(self.groups.iter().map(group).chain(self.queue.as_ref().map(queue)))
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.groups.iter().filter(|group| group.missing > 0).map(|group| group.name.clone()).collect()
+    }
+}
+
+/// Where the job stands among all that wait.
+fn queue(queue: &QueueStanding) -> String {
+    let (namespaces, jobs) =
+        (count(queue.namespaces_ahead, "other namespace"), count(queue.jobs_ahead, "job"));
+    let percent = 100.0 * queue.share;
+    format!(
+        "waits after {namespaces} and {jobs} of its own; its namespace holds {percent:.1} % of the cluster, by weight\n"
+    )
+}
+
+fn group(group: &GroupExplanation) -> String {
+    let failure = group.failure.iter().map(|failure| (group.name.clone(), failure.clone())).collect();
+    let mut text = match &group.failure {
+        None => format!("group {}: nothing is missing\n", clean(&group.name)),
+        Some(_) => funnels(&failure),
+    };
+    let changes = group.changes.iter().take(CHANGES_MAX);
+    for (at, change) in changes.enumerate() {
+        let before = if at == 0 { "  would place one more" } else { "  or" };
+        let nodes = count(change.nodes as usize, "node");
+        text += &format!("{before}: {} ({nodes})\n", clean(&change.change));
+    }
+    if let Some(obstacles) = &group.obstacles {
+        text += "  on this node:\n";
+        let none = ["nothing stands in the way".to_owned()];
+        let obstacles = if obstacles.is_empty() { &none[..] } else { obstacles };
+        obstacles.iter().for_each(|obstacle| text += &format!("    {}\n", clean(obstacle)));
+    }
+    text
+}

@@ -1,0 +1,56 @@
+//! Where a block and its fields stand: lines of HCL, paths of JSON.
+
+use super::Body;
+use crate::{
+    report::At,
+    source::Syntax,
+    span::Span,
+    tree::{Entry, Form},
+};
+
+impl Body<'_> {
+    /// The place of a field's value, or of the name of a block; of this block, if the field is absent.
+    pub fn at(&self, name: &str) -> At {
+        match (self.entry(name), self.syntax) {
+            (Some(Entry { key, form: Form::Block { .. }, .. }), Syntax::Hcl) => key.span.into(),
+            (Some(entry), Syntax::Hcl) => entry.value.span.into(),
+            (Some(entry), Syntax::Json) => At::Path(self.path_of(&entry.key.text)),
+            (None, _) => self.at_self(),
+        }
+    }
+
+    /// The place of a field's name; of the block, if the field is absent.
+    pub(super) fn at_key(&self, name: &str) -> At {
+        self.entry(name).map_or_else(|| self.at_self(), |entry| self.at_entry(entry))
+    }
+
+    /// The place of the block's label, or of the block.
+    pub fn at_label(&self) -> At {
+        match (self.labels.first(), self.syntax) {
+            (Some(label), Syntax::Hcl) => label.span.into(),
+            (Some(_), Syntax::Json) => self.at_self(),
+            (None, _) => self.at("label"),
+        }
+    }
+
+    /// The place of an entry's key.
+    pub fn at_entry(&self, entry: &Entry<'_>) -> At {
+        match self.syntax {
+            Syntax::Hcl => entry.key.span.into(),
+            Syntax::Json => At::Path(self.path_of(&entry.key.text)),
+        }
+    }
+
+    /// The place of the block.
+    pub fn at_self(&self) -> At {
+        match self.syntax {
+            Syntax::Hcl if self.schema.label.is_none() && self.span == Span::default() => At::File,
+            Syntax::Hcl => self.span.into(),
+            Syntax::Json => At::Path(self.path.clone()),
+        }
+    }
+
+    pub(super) fn path_of(&self, key: &str) -> String {
+        if self.syntax == Syntax::Hcl { String::new() } else { format!("{}.{key}", self.path) }
+    }
+}

@@ -1,0 +1,5 @@
+job "wéb\u0007" {
+  task "server\n" {
+    driver = "container"
+  }
+}

@@ -1,0 +1,66 @@
+//! The smallest change: what stands alone in the way on some nodes.
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+use berth_model::resources::Dimension;
+
+use super::obstacle::{Looked, Obstacle};
+
+/// One change of the job or of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// What to do, as people read it.
+    pub what: String,
+    /// On how many nodes one more allocation could be placed then.
+    pub nodes: u32,
+}
+
+/// Asking for this much less is a small change: less than to do without a constraint.
+const SMALL_PERCENT: u64 = 50;
+
+/// The changes after which one more allocation of a group could be placed: asking for a little less, then what opens the
+/// most nodes, then asking for much less.
+pub(super) fn smallest(looked: &Looked<'_>) -> Vec<Change> {
+    let mut others: BTreeMap<String, u32> = BTreeMap::new();
+    let mut short: BTreeMap<Dimension, Vec<(u32, u32)>> = BTreeMap::new();
+    for (slot, _) in looked.world.store.nodes().iter() {
+        match &looked.on(slot)[..] {
+            [Obstacle::Short { dimension, asked, free }] => {
+                short.entry(*dimension).or_default().push((*asked, *free));
+            }
+            [only] => *others.entry(remedy(only)).or_default() += 1,
+            _ => {}
+        }
+    }
+    let mut changes: Vec<(u8, u64, Change)> =
+        short.into_iter().filter_map(|(dimension, short)| ask_for_less(dimension, &short)).collect();
+    changes.extend(
+        others.into_iter().map(|(what, nodes)| (1, u64::MAX - u64::from(nodes), Change { what, nodes })),
+    );
+    changes.sort_by_key(|(rank, size, _)| (*rank, *size));
+    changes.into_iter().map(|(_, _, change)| change).collect()
+}
+
+fn remedy(obstacle: &Obstacle) -> String {
+    match obstacle {
+        Obstacle::NotReady(_) => "bring a node back, or open one that is closed".to_owned(),
+        Obstacle::Filtered(objection) => objection.remedy.clone(),
+        Obstacle::Port(port) => format!("use another port than {port}"),
+        Obstacle::Distinct(constraint) => format!("drop the constraint {constraint}"),
+        Obstacle::Short { dimension, .. } => format!("ask for less {dimension}"),
+        Obstacle::Devices => "ask for fewer devices or cores".to_owned(),
+    }
+}
+
+/// The least that suffices on one node, and how many nodes it suffices on; with how large a part of the ask it is.
+fn ask_for_less(dimension: Dimension, short: &[(u32, u32)]) -> Option<(u8, u64, Change)> {
+    let (asked, free) = *short.iter().min_by_key(|(asked, free)| (asked - free, Reverse(*free)))?;
+    let least = asked - free;
+    let nodes = short.iter().filter(|(asked, free)| asked - free <= least).count();
+    let percent = u64::from(least) * 100 / u64::from(asked).max(1);
+    let unit = if dimension == Dimension::Cpu { "MHz" } else { "MiB" };
+    let what = format!("ask for {least} {unit} less {dimension}: {free} instead of {asked}");
+    let rank = if percent <= SMALL_PERCENT { 0 } else { 2 };
+    let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
+    (free > 0).then_some((rank, percent, Change { what, nodes }))
+}

@@ -1,0 +1,105 @@
+//! Why a job waits: how the nodes fell out of consideration, what stands in the way on one node, and which single change
+//! of the job or of the cluster would place it.
+
+mod change;
+mod obstacle;
+
+use std::collections::HashMap;
+
+use berth_model::{
+    EvalId, JobKey, NodeId, Timestamp,
+    eval::{Eval, Funnel, Trigger},
+    job::Job,
+    resources::Resources,
+    store::{NodeSlot, Store},
+};
+
+use crate::{claims::Claims, place::There, plan::Plan, planner::Planner, reconcile::staying};
+pub use change::Change;
+use obstacle::Looked;
+
+/// What planning a job now would come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// One for each group.
+    pub groups: Vec<GroupExplanation>,
+}
+
+/// What planning a group now would come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupExplanation {
+    /// The group's name.
+    pub group: String,
+    /// Allocations that can be placed nowhere.
+    pub missing: u32,
+    /// How the nodes fell out of consideration for the first of them.
+    pub funnel: Funnel,
+    /// Single changes after which at least one more could be placed, the smallest first.
+    pub changes: Vec<Change>,
+    /// What stands in the way on the node that was asked about; nothing when one more could be placed there.
+    pub here: Option<Vec<String>>,
+}
+
+/// Explains a job on a state: plans it anew, and looks at every node on which what is left over cannot be placed. None
+/// for a job that is not there.
+pub fn explain(store: &Store, job: &JobKey, node: Option<NodeId>, now: Timestamp) -> Option<Explanation> {
+    let row = store.job(job)?;
+    let mut planner = Planner::default();
+    planner.follow(store, &Claims::default());
+    let eval = Eval::pending(
+        EvalId::default(),
+        job.clone(),
+        row.job().job_type,
+        row.job().priority,
+        Trigger::JobRegister,
+    );
+    let plan = planner.plan(store, &eval, now, 0);
+    let there = staying(store, row, &plan.stops);
+    let world = World::after(store, row.job(), &plan, there);
+    let groups = (0_u16..).zip(&row.job().groups).map(|(position, group)| {
+        let failure = plan.failures.iter().find(|failure| failure.group == group.name);
+        let missing = failure.map_or(0, |failure| failure.count);
+        let looked = Looked::at(&world, position, missing > 0);
+        let here = node.map(|id| match store.nodes().find(id) {
+            Some(slot) => looked.on(slot).iter().map(ToString::to_string).collect(),
+            None => vec!["there is no such node".to_owned()],
+        });
+        GroupExplanation {
+            group: group.name.clone(),
+            missing,
+            funnel: failure.map_or_else(Funnel::default, |failure| failure.funnel.clone()),
+            changes: if missing > 0 { change::smallest(&looked) } else { Vec::new() },
+            here,
+        }
+    });
+    Some(Explanation { groups: groups.collect() })
+}
+
+/// The cluster once a plan has come true.
+struct World<'a> {
+    store: &'a Store,
+    job: &'a Job,
+    taken: HashMap<NodeSlot, Resources>,
+    ports: HashMap<NodeSlot, Vec<u16>>,
+    there: Vec<There>,
+}
+
+impl<'a> World<'a> {
+    fn after(store: &'a Store, job: &'a Job, plan: &Plan, mut there: Vec<There>) -> Self {
+        let (mut taken, mut ports) = (HashMap::new(), HashMap::new());
+        for (placement, charge) in plan.placements.iter().zip(&plan.charges) {
+            let Some(node) = store.nodes().find(placement.node) else { continue };
+            let sum: &mut Resources = taken.entry(node).or_default();
+            *sum = sum.plus(*charge);
+            let held: &mut Vec<u16> = ports.entry(node).or_default();
+            held.extend(&placement.ports);
+            there.push(There { node, group: Some(placement.group) });
+        }
+        Self { store, job, taken, ports, there }
+    }
+
+    fn free(&self, slot: NodeSlot) -> Resources {
+        let free = self.store.nodes().row(slot).map_or(Resources::ZERO, |row| row.free());
+        free.minus(self.taken.get(&slot).copied().unwrap_or_default())
+    }
+}

@@ -1,0 +1,160 @@
+//! What stands in the way of one more allocation of a group on one node.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+};
+
+use berth_model::{
+    constraint::{Constraint, Operator},
+    job::Group,
+    node::{Node, NodeStatus},
+    resources::{Dimension, Resources},
+    store::NodeSlot,
+};
+
+use super::World;
+use crate::{
+    filters::{Filters, Objection},
+    property::{Property, resolve},
+};
+
+/// One thing in the way. With only one on a node, doing away with it places an allocation there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Obstacle {
+    /// The node takes nothing new.
+    NotReady(&'static str),
+    /// A filter.
+    Filtered(Objection),
+    /// Less is free than asked for.
+    Short { dimension: Dimension, asked: u32, free: u32 },
+    /// A port that the job names is taken.
+    Port(u16),
+    /// Other allocations of the job are in the way.
+    Distinct(String),
+    /// Devices or cores are held by others.
+    Devices,
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotReady(why) => write!(f, "the node is {why}"),
+            Self::Filtered(objection) => f.write_str(&objection.reason),
+            Self::Short { dimension, asked, free } => {
+                write!(f, "{dimension}: {asked} asked for, {free} free")
+            }
+            Self::Port(port) => write!(f, "port {port} is taken"),
+            Self::Distinct(constraint) => f.write_str(constraint),
+            Self::Devices => f.write_str("devices or cores are held by others"),
+        }
+    }
+}
+
+/// A group, ready to be looked at on every node.
+pub(super) struct Looked<'a> {
+    pub world: &'a World<'a>,
+    group: &'a Group,
+    filters: Filters,
+    distinct: Vec<Distinct>,
+    /// Whether allocations of the group can be placed nowhere.
+    waits: bool,
+}
+
+/// What a distinct constraint leaves open.
+struct Distinct {
+    text: String,
+    /// None for hosts.
+    property: Option<Property>,
+    hosts: HashSet<NodeSlot>,
+    counts: HashMap<String, u32>,
+    most: u32,
+}
+
+impl<'a> Looked<'a> {
+    pub fn at(world: &'a World<'a>, position: u16, waits: bool) -> Self {
+        let group = &world.job.groups[usize::from(position)];
+        let own = group.constraints.iter().chain(group.tasks.iter().flat_map(|task| &task.constraints));
+        let of_job = world.job.constraints.iter().map(|constraint| (constraint, None));
+        let all = of_job.chain(own.map(|constraint| (constraint, Some(position))));
+        let distinct = all.filter_map(|(constraint, group)| Distinct::of(world, constraint, group)).collect();
+        Self { world, group, filters: Filters::of(world.job, group), distinct, waits }
+    }
+
+    /// Everything that is in the way on a node.
+    pub fn on(&self, slot: NodeSlot) -> Vec<Obstacle> {
+        let nodes = self.world.store.nodes();
+        let (Some(row), Some(detail)) = (nodes.row(slot), nodes.detail(slot)) else {
+            return vec![Obstacle::NotReady("gone")];
+        };
+        let not_ready = match row.status {
+            NodeStatus::Ready if row.eligible => None,
+            NodeStatus::Ready => Some(Obstacle::NotReady("not eligible")),
+            status => Some(Obstacle::NotReady(status.as_str())),
+        };
+        let filtered = self.filters.objections(&detail.node).map(Obstacle::Filtered);
+        let distinct = self.distinct.iter().filter(|distinct| !distinct.is_open(slot, &detail.node));
+        let distinct = distinct.map(|distinct| Obstacle::Distinct(distinct.text.clone()));
+        let held = self.world.ports.get(&slot).map_or(&[][..], Vec::as_slice);
+        let is_taken = |port: &u16| {
+            detail.ports.contains(port) || detail.node.reserved_ports.contains(port) || held.contains(port)
+        };
+        let ports = self.group.ports().filter_map(|port| port.fixed).filter(is_taken).map(Obstacle::Port);
+        let mut all: Vec<Obstacle> =
+            not_ready.into_iter().chain(filtered).chain(distinct).chain(ports).collect();
+        all.extend(short(self.group.resources_on(&detail.node), self.world.free(slot)));
+        let wants_devices = self.group.cores() > 0 || self.group.devices().next().is_some();
+        if all.is_empty() && self.waits && wants_devices {
+            all.push(Obstacle::Devices);
+        }
+        all
+    }
+}
+
+fn short(ask: Resources, free: Resources) -> impl Iterator<Item = Obstacle> {
+    let of = |dimension, asked, free| (asked > free).then_some(Obstacle::Short { dimension, asked, free });
+    [
+        of(Dimension::Cpu, ask.cpu_mhz, free.cpu_mhz),
+        of(Dimension::Memory, ask.memory_mb, free.memory_mb),
+        of(Dimension::Disk, ask.disk_mb, free.disk_mb),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+impl Distinct {
+    /// Among the allocations of one group, or of the whole job.
+    fn of(world: &World<'_>, constraint: &Constraint, group: Option<u16>) -> Option<Self> {
+        let property = match constraint.operator {
+            Operator::DistinctHosts if constraint.right != "false" => None,
+            Operator::DistinctProperty => Some(Property::parse(&constraint.left)),
+            _ => return None,
+        };
+        let counted = |there: &&crate::place::There| group.is_none() || there.group == group;
+        let hosts: Vec<NodeSlot> = world.there.iter().filter(counted).map(|there| there.node).collect();
+        let mut counts = HashMap::new();
+        if let Some(property) = &property {
+            let details = hosts.iter().filter_map(|slot| world.store.nodes().detail(*slot));
+            for value in details.filter_map(|detail| resolve(property, &detail.node).map(|v| v.into_owned()))
+            {
+                *counts.entry(value).or_default() += 1;
+            }
+        }
+        let most = constraint.right.parse().unwrap_or(1);
+        Some(Self {
+            text: constraint.to_string(),
+            property,
+            hosts: hosts.into_iter().collect(),
+            counts,
+            most,
+        })
+    }
+
+    fn is_open(&self, slot: NodeSlot, node: &Node) -> bool {
+        match &self.property {
+            None => !self.hosts.contains(&slot),
+            Some(property) => resolve(property, node)
+                .is_some_and(|value| self.counts.get(value.as_ref()).is_none_or(|used| *used < self.most)),
+        }
+    }
+}
