@@ -23,6 +23,7 @@ lab: build
 
 bench: build
 	$(CARGO) bench --locked -p berth-cli --bench slice
+	$(CARGO) bench --locked -p berth-server --bench blocked_readers
 	$(BERTH) lab run density --scale medium --out $(TARGET)/lab/density
 	$(BERTH) lab run updates --scale medium --out $(TARGET)/lab/updates
 

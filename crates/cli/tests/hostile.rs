@@ -77,7 +77,7 @@ fn deep_and_large_texts_are_refused() {
     server.refuses_to_validate(&r#"{"Job":"#.repeat(DEPTH), "nested more than 64 levels deep");
     let large = format!("# {}", "x".repeat(LARGE_BYTES));
     server.refuses_file(&large, 413, "larger than the 4194304 bytes");
-    server.refuses_to_validate(&large, "the limit is 4194304");
+    server.refuses_to_validate(&large, "job file has more than 4 MiB");
     server.is_well();
 }
 

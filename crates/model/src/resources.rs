@@ -58,6 +58,11 @@ impl Resources {
         self.combine(other, u32::min)
     }
 
+    /// The greater amount of each.
+    pub fn max(self, other: Self) -> Self {
+        self.combine(other, u32::max)
+    }
+
     /// The first dimension of which `self` has more than `room`; none when it fits.
     pub fn exceeds(self, room: Self) -> Option<Dimension> {
         if self.cpu_mhz > room.cpu_mhz {

@@ -8,21 +8,25 @@ use std::{
     collections::{BTreeMap, VecDeque},
     hint::black_box,
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
     alloc::{AllocEnd, ClientStatus},
-    command::{Collect, Command, DeregisterJob, Entry, EvalOutcome, PlanRecord, RegisterJob},
+    command::{
+        Collect, Command, DeregisterJob, Entry, EvalOutcome, PlanRecord, RegisterJob, SetSchedulerConfig,
+    },
     constraint::{Affinity, Constraint, Operator, Spread},
     eval::{Eval, EvalStatus, Trigger},
     job::{Group, Job, JobType, Network, Port, Task, TaskResources},
     node::{Node, NodeStatus},
     resources::Resources,
+    scheduling::SchedulerConfig,
     store::Store,
 };
 use berth_scheduler::{Claims, Plan, Planner};
+use criterion::measurement::{Measurement, WallTime};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 /// Racks of a cluster.
@@ -92,15 +96,20 @@ impl Cluster {
     /// Plans, and tells how long that took.
     fn plan(&mut self, eval: &Eval) -> (Plan, Duration) {
         let claims = Claims::default();
-        let start = Instant::now();
+        let start = WallTime.start();
         self.planner.follow(&self.store, &claims);
         let plan = black_box(self.planner.plan(&self.store, eval, Timestamp(self.index), self.index));
-        (plan, start.elapsed())
+        (plan, WallTime.end(start))
     }
 
     fn place(&mut self, eval: &Eval) -> Duration {
         let (plan, took) = self.plan(eval);
         assert!(plan.failures.is_empty(), "the cluster has room: {:?}", plan.failures);
+        self.commit(plan);
+        took
+    }
+
+    fn commit(&mut self, plan: Plan) {
         let ids = plan.placements.iter().map(|placement| placement.id).collect();
         self.jobs.push_back((plan.job.clone(), ids));
         self.apply(vec![Command::CommitPlan(Box::new(PlanRecord {
@@ -117,7 +126,6 @@ impl Cluster {
                 next: vec![],
             }),
         }))]);
-        took
     }
 
     /// Ends and forgets the oldest jobs, as soon as what was placed since is worth one.
@@ -174,7 +182,7 @@ fn node(at: usize, pool: &str) -> Node {
         name: format!("node-{at}"),
         datacenter: "dc1".into(),
         pool: pool.into(),
-        class: if at % 2 == 0 { "even".into() } else { "odd".into() },
+        class: if at.is_multiple_of(2) { "even".into() } else { "odd".into() },
         attributes: attributes.map(owned).into_iter().collect(),
         meta: BTreeMap::from([("rack".into(), format!("r{}", at % RACKS))]),
         total: Resources { cpu_mhz, memory_mb, disk_mb: 1_000_000 },
@@ -267,6 +275,41 @@ const CASES: &[Case] = &[
     ("different", 1, |round| identical(1, ask(round * 7 % ASKS))),
 ];
 
+/// A cluster without room, in which services may push out batch work of lower priority.
+fn full(nodes: usize) -> Cluster {
+    let mut cluster = Cluster::new(nodes);
+    let mut config = SchedulerConfig::default();
+    config.preemption.service = true;
+    let set = SetSchedulerConfig { config, only_if: None };
+    cluster.apply(vec![Command::SetSchedulerConfig(Box::new(set))]);
+    for round in 0.. {
+        let mut filler = identical(COUNT, ask(round % ASKS));
+        (filler.job_type, filler.priority) = (JobType::Batch, 20 + u8::try_from(round % 3).unwrap_or(0) * 10);
+        let eval = cluster.register(filler);
+        let (plan, _) = cluster.plan(&eval);
+        let is_full = !plan.failures.is_empty();
+        cluster.commit(plan);
+        if is_full {
+            return cluster;
+        }
+    }
+    cluster
+}
+
+fn preemption(criterion: &mut Criterion) {
+    for nodes in [1_000, 10_000, 40_000] {
+        let mut cluster = full(nodes);
+        let eval = cluster.register(Job { priority: 90, ..identical(1, (3_000, 9_000)) });
+        let (plan, _) = cluster.plan(&eval);
+        assert!(!plan.stops.is_empty(), "something is pushed out");
+        let mut group = criterion.benchmark_group("preemption");
+        group.bench_function(BenchmarkId::from_parameter(nodes), |bencher| {
+            // Nothing is committed: the cluster stays as full as it is.
+            bencher.iter_custom(|rounds| (0..rounds).map(|_| cluster.plan(&eval).1).sum());
+        });
+    }
+}
+
 fn engine(criterion: &mut Criterion) {
     for nodes in [1_000, 10_000, 40_000] {
         let mut cluster = Cluster::new(nodes);
@@ -283,6 +326,6 @@ fn engine(criterion: &mut Criterion) {
 criterion_group! {
     name = benches;
     config = Criterion::default().sample_size(20).measurement_time(Duration::from_secs(2)).warm_up_time(Duration::from_millis(500));
-    targets = engine
+    targets = engine, preemption
 }
 criterion_main!(benches);

@@ -191,7 +191,12 @@ mod tests {
     use super::*;
 
     fn claim(node: u128, cpu_mhz: u32) -> Claim {
-        Claim { node: NodeId(node), resources: Resources { cpu_mhz, ..Resources::ZERO }, ports: vec![80], devices: DevicesHeld::default() }
+        Claim {
+            node: NodeId(node),
+            resources: Resources { cpu_mhz, ..Resources::ZERO },
+            ports: vec![80],
+            devices: DevicesHeld::default(),
+        }
     }
 
     #[test]

@@ -135,7 +135,8 @@ impl Agent {
                     stop_by_ns = Some(self.clock.now_ns() + STOP_TASKS_MAX.as_nanos() as u64);
                     self.stop_all();
                 }
-                Some(link) = links.recv() => self.on_link(link),
+                // A stopping agent takes no more orders: for each task that ends the server would send another one.
+                Some(link) = links.recv(), if stop_by_ns.is_none() => self.on_link(link),
                 Some(event) = events.recv() => self.handle(event),
                 () = self.clock.sleep_until(self.deadline()) => self.handle(Event::Tick),
                 () = self.clock.sleep_until(stop_by_ns) => {

@@ -45,7 +45,7 @@ pub fn run(
     let last = outcomes.pop().unwrap_or_default();
     let result = RunResult {
         experiment: experiment.name.to_owned(),
-        params: all_params(options, &params),
+        params: all_params(options, &params, &last),
         machine: Machine::this(),
         metrics,
         notes,
@@ -56,11 +56,13 @@ pub fn run(
 }
 
 /// Its own parameters, and those of all that may change a figure.
-fn all_params(options: &Options, params: &Params) -> Map<String, Value> {
+fn all_params(options: &Options, params: &Params, last: &Outcome) -> Map<String, Value> {
     let mut all = params.to_json();
     all.insert("scale".to_owned(), options.scale.name().into());
     all.insert("seed".to_owned(), options.seed.into());
-    all.insert("connections".to_owned(), options.connections.into());
+    if !last.trace.is_empty() {
+        all.insert("connections".to_owned(), options.connections.into());
+    }
     if let Some(target) = &options.target {
         all.insert("target".to_owned(), target.address.to_string().into());
     }
@@ -137,6 +139,6 @@ mod tests {
         assert!(!result.metrics.contains_key("never"));
         assert_eq!(result.notes, ["always", "run 1", "run 2", "run 3"]);
         assert_eq!(RunResult::read(&options.out).unwrap(), result);
-        assert_eq!(result.params["connections"], 2);
+        assert!(!result.params.contains_key("connections"), "it has made no requests");
     }
 }

@@ -296,7 +296,8 @@ impl Store {
         };
         let mut detail = AllocDetail { eval, created_at: self.at, modified_at: self.at, extra: None };
         let Placement { id, ports, previous, reschedules, devices, cores, .. } = placement;
-        let extra = AllocExtra { ports, after, previous, reschedules, devices, cores, ..AllocExtra::default() };
+        let extra =
+            AllocExtra { ports, after, previous, reschedules, devices, cores, ..AllocExtra::default() };
         let has_devices = extra.has_devices();
         if extra != AllocExtra::default() {
             detail.extra = Some(Arc::new(extra));

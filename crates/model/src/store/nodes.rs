@@ -134,7 +134,10 @@ impl Nodes {
     }
 
     /// The nodes whose ids are in a range, by id.
-    pub fn range(&self, ids: impl RangeBounds<NodeId>) -> impl DoubleEndedIterator<Item = (NodeId, NodeSlot)> {
+    pub fn range(
+        &self,
+        ids: impl RangeBounds<NodeId>,
+    ) -> impl DoubleEndedIterator<Item = (NodeId, NodeSlot)> {
         self.by_id.range(ids).map(|(id, slot)| (*id, *slot))
     }
 

@@ -1,7 +1,6 @@
 //! Placing the allocations of one group, one after the other, each on the best node left.
 
 use std::{
-    cmp::Ordering,
     collections::{BTreeMap, HashMap},
     sync::Arc,
 };
@@ -202,9 +201,15 @@ impl<'a> GroupPlacer<'a> {
             let penalty = if avoid == Some(slot) { RESCHEDULE_PENALTY } else { 0.0 };
             candidates.scored(self.columns, slot, packing, [affinity, penalty])
         });
-        let mut best: Vec<Best> = scored.collect();
-        best.sort_unstable_by(|a, b| if a.beats(b) { Ordering::Less } else { Ordering::Greater });
-        best.into_iter().find_map(|best| self.try_node(best.node()))
+        let mut left: Vec<Best> = scored.collect();
+        loop {
+            let better = |a: usize, b: usize| if left[b].beats(&left[a]) { b } else { a };
+            let best = left.swap_remove((0..left.len()).reduce(better)?);
+            let placed = self.try_node(best.node());
+            if placed.is_some() {
+                return placed;
+            }
+        }
     }
 
     /// Nodes with how well they pack, if that is not told by their room, and their affinity as far as devices go.

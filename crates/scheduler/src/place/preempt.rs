@@ -4,7 +4,7 @@
 //! go, then the first in the store. Sums of what each priority holds bound the first of these from below, so that few
 //! nodes are looked into.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use berth_model::{
     AllocId,
@@ -26,8 +26,18 @@ pub struct Evictable {
     position: u64,
 }
 
-/// By priority, service work apart from batch work.
-type Bands = BTreeMap<(u8, bool), Resources>;
+/// By priority, the lowest first.
+type Bands = Vec<Band>;
+
+/// What allocations of one priority hold on a node; service work apart from batch work.
+#[derive(Debug, Clone, Copy)]
+struct Band {
+    priority: u8,
+    batch: bool,
+    sum: Resources,
+    /// The most that any of them holds of each.
+    largest: Resources,
+}
 
 /// Ends other jobs' allocations for one job.
 #[derive(Debug)]
@@ -88,11 +98,12 @@ impl<'a> Preemptor<'a> {
         needed: impl Fn(NodeSlot) -> Option<Resources>,
         place: impl Fn(NodeSlot, &[Victim]) -> Option<T>,
     ) -> Option<(Vec<Victim>, T)> {
+        let lowest = self.evictable.lowest(self.batch);
         let mut best: Option<(Loss, T)> = None;
         for node in slots {
             let Some(needed) = needed(node) else { continue };
             let Some(bound) = self.bound(node, needed) else { continue };
-            if best.as_ref().is_some_and(|(best, _)| best.cost() <= (bound, 1)) {
+            if best.as_ref().is_some_and(|(best, _)| best.cost() <= bound) {
                 continue;
             }
             let Some(loss) = self.solve(store, node, needed) else { continue };
@@ -100,7 +111,7 @@ impl<'a> Preemptor<'a> {
                 continue;
             }
             let Some(placed) = place(node, &loss.victims) else { continue };
-            let is_least = loss.cost() <= (self.evictable.lowest(self.batch), 1);
+            let is_least = loss.cost() <= (lowest, 1);
             best = Some((loss, placed));
             if is_least {
                 break;
@@ -116,17 +127,16 @@ impl<'a> Preemptor<'a> {
         self.stops.extend(victims.iter().map(stop));
     }
 
-    /// The lowest priority up to which all must go at least; none when even that is not enough.
-    fn bound(&self, node: NodeSlot, needed: Resources) -> Option<u8> {
-        let bands = self.evictable.nodes.get(node.0 as usize)?;
-        let mut sum = Resources::ZERO;
-        for ((priority, batch), room) in bands.range(..=(self.priority_max, true)) {
-            if *batch && !self.batch {
-                continue;
-            }
-            sum = sum.plus(*room);
+    /// The least that a node can lose: the highest priority that must go, and how many allocations. None when it has not
+    /// enough of lower priority.
+    fn bound(&self, node: NodeSlot, needed: Resources) -> Option<(u8, usize)> {
+        let (mut sum, mut largest) = (Resources::ZERO, Resources::ZERO);
+        let low = |band: &&Band| band.priority <= self.priority_max && (self.batch || !band.batch);
+        for band in self.evictable.nodes.get(node.0 as usize)?.iter().filter(low) {
+            sum = sum.plus(band.sum);
+            largest = largest.max(band.largest);
             if needed.exceeds(sum).is_none() {
-                return Some(*priority);
+                return Some((band.priority, times(needed, largest)));
             }
         }
         None
@@ -157,6 +167,13 @@ impl<'a> Preemptor<'a> {
             })
             .collect()
     }
+}
+
+/// How often an amount must be taken to have what is needed.
+fn times(needed: Resources, amount: Resources) -> usize {
+    let of = |needed: u32, amount: u32| needed.div_ceil(amount.max(1)) as usize;
+    let (cpu, memory) = (of(needed.cpu_mhz, amount.cpu_mhz), of(needed.memory_mb, amount.memory_mb));
+    cpu.max(memory).max(of(needed.disk_mb, amount.disk_mb)).max(1)
 }
 
 /// As few of these as suffice, and none that is not needed.
@@ -215,17 +232,23 @@ impl Evictable {
         bands.clear();
         let Some(row) = store.nodes().row(slot) else { return };
         for alloc in store.nodes().live(row).filter_map(|slot| store.allocs().row(slot)) {
-            if let Some(band) = band(store, alloc) {
-                let sum = bands.entry(band).or_default();
-                *sum = sum.plus(alloc.held);
+            let Some((priority, batch)) = band(store, alloc) else { continue };
+            let (sum, largest) = (alloc.held, alloc.held);
+            match bands.iter_mut().find(|band| (band.priority, band.batch) == (priority, batch)) {
+                Some(band) => {
+                    band.sum = band.sum.plus(sum);
+                    band.largest = band.largest.max(largest);
+                }
+                None => bands.push(Band { priority, batch, sum, largest }),
             }
         }
+        bands.sort_unstable_by_key(|band| (band.priority, band.batch));
     }
 
     /// No loss is below this priority.
     fn lowest(&self, batch: bool) -> u8 {
-        let bands = self.nodes.iter().flat_map(|bands| bands.keys().find(|(_, is_batch)| batch || !is_batch));
-        bands.map(|(priority, _)| *priority).min().unwrap_or(0)
+        let first = |bands: &Bands| bands.iter().find(|band| batch || !band.batch).map(|band| band.priority);
+        self.nodes.iter().filter_map(first).min().unwrap_or(0)
     }
 }
 

@@ -11,6 +11,9 @@ use berth_model::{resources::Resources, scheduling::Algorithm};
 use super::grid::{BINS, Grid, Seat, bin};
 use crate::scores::{Powers, bin_pack, bin_pack_bound};
 
+/// Shelves among which one of the same capacity is looked for: powers cost more than a look.
+const ALIKE_MAX: usize = 4;
+
 /// A search that can be continued while nodes that it has not shown keep their room.
 #[derive(Debug)]
 pub struct Search {
@@ -82,9 +85,15 @@ impl Search {
     pub fn add_shelf(&mut self, grid: &Grid, shelf: u32) {
         let capacity = grid.shelf(shelf).capacity;
         let on = u32::try_from(self.shelves.len()).expect("fewer than 2^32 shelves");
+        let alike = self
+            .shelves
+            .iter()
+            .rev()
+            .take(ALIKE_MAX)
+            .find(|other| grid.shelf(other.shelf).capacity == capacity);
         self.shelves.push(OnShelf {
             shelf,
-            ask: Powers::of(self.ask, capacity),
+            ask: alike.map_or_else(|| Powers::of(self.ask, capacity), |other| other.ask),
             row_min: bin(self.ask.cpu_mhz, capacity.cpu_mhz),
             column_min: bin(self.ask.memory_mb, capacity.memory_mb),
         });

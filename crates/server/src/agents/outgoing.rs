@@ -131,7 +131,8 @@ fn run_alloc(store: &Store, slot: AllocSlot, specs: &GroupSpecs) -> Option<RunAl
         ports: bindings.collect(),
         after: after.map(|(id, _)| id.to_bytes().to_vec()).collect(),
         job_version: row.job_version,
-        devices: extra.map_or_else(Vec::new, |extra| convert::task_devices(group, &extra.devices, &extra.cores)),
+        devices: extra
+            .map_or_else(Vec::new, |extra| convert::task_devices(group, &extra.devices, &extra.cores)),
         previous: extra.and_then(|e| e.previous).map_or(Vec::new(), |id| id.to_bytes().to_vec()),
     })
 }

@@ -28,6 +28,10 @@ pub(super) static TABLE: &[Function] = &[
     function("urlencode", 1..=1, |a| {
         Ok(Value::text(utf8_percent_encode(&a.text(0)?, ESCAPED).to_string().replace("%20", "+")))
     }),
+    function("yamlencode", 1..=1, |a| {
+        let yaml = serde_saphyr::to_string(&to_json(a.value(0))?);
+        yaml.map(Value::text).map_err(|wrong| wrong.to_string())
+    }),
 ];
 
 /// What a query of a URL may not hold as it is.

@@ -211,6 +211,45 @@ async fn a_job_is_stopped_and_evaluated() {
 }
 
 #[tokio::test]
+async fn job_files_may_have_variables_but_read_no_files() {
+    let router = api(&world());
+    let source = "variable \"count\" { type = number }\njob \"web\" {\n  group \"g\" {\n    count = var.count\n    task \"t\" \
+                  {\n      driver = \"mock\"\n      user   = USER\n    }\n  }\n}\n";
+    let ask = async |user: &str, variables: &str| {
+        let body = json!({ "JobHCL": source.replace("USER", user), "Variables": variables });
+        answer(&router, "PUT", "/v1/jobs/parse", body.to_string()).await
+    };
+    let parsed = ask("upper(\"www\")", "count = 3").await.json();
+    assert_eq!(
+        (&parsed["TaskGroups"][0]["Count"], &parsed["TaskGroups"][0]["Tasks"][0]["User"]),
+        (&json!(3), &json!("WWW"))
+    );
+    expect![[r#"
+        400 Bad Request
+        content-type: text/plain; charset=utf-8
+
+        error: the job file declares no variable `cuont`
+         --> Variables:1:1
+          |
+        1 | cuont = 3
+          | ^^^^^
+          = help: did you mean `count`?
+    "#]]
+    .assert_eq(&ask("\"www\"", "cuont = 3").await.show());
+    expect![[r#"
+        400 Bad Request
+        content-type: text/plain; charset=utf-8
+
+        error: `file`: servers read no files: use it with `berth job run`
+         --> JobHCL:7:16
+          |
+        7 |       user   = file("/etc/hostname")
+          |                ^^^^^^^^^^^^^^^^^^^^^
+    "#]]
+    .assert_eq(&ask("file(\"/etc/hostname\")", "count = 3").await.show());
+}
+
+#[tokio::test]
 async fn job_files_are_parsed_and_checked() {
     let router = api(&world());
     let source = "job \"web\" {\n  group \"g\" {\n    task \"t\" {\n      driver = \"mock\"\n    }\n  }\n}\n";

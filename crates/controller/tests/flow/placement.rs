@@ -1,0 +1,91 @@
+//! All or nothing, and work that pushes out other work.
+
+use berth_model::{alloc::StopReason, command::SetSchedulerConfig, job::Job, scheduling::SchedulerConfig};
+
+use super::*;
+
+impl Shell {
+    fn wish(&mut self, id: &str, change: impl FnOnce(&mut Job)) {
+        let mut job = job(1, 600);
+        job.key = JobKey::new("default", id);
+        change(&mut job);
+        self.seeds += 1;
+        let eval = EvalId(u128::from(self.seeds) << 64);
+        let register = RegisterJob { job: Arc::new(job), eval, only_if: None };
+        self.request(self.seeds, Command::RegisterJob(Box::new(register)));
+    }
+
+    fn let_services_push_out(&mut self) {
+        let mut config = SchedulerConfig::default();
+        config.preemption.service = true;
+        let set = SetSchedulerConfig { config, only_if: None };
+        self.request(999, Command::SetSchedulerConfig(Box::new(set)));
+    }
+
+    /// The jobs of the allocations that are to run, with their nodes.
+    fn running(&self) -> Vec<(String, u128)> {
+        let name = |slot| {
+            let row = self.store.allocs().row(slot).unwrap();
+            self.store.job_of(row).unwrap().0.key.id.to_string()
+        };
+        let mut running: Vec<_> =
+            self.wanted().into_iter().map(|(slot, _, node)| (name(slot), node.0)).collect();
+        running.sort();
+        running
+    }
+}
+
+#[test]
+fn what_is_pushed_out_is_placed_again_where_there_is_room() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.let_services_push_out();
+    shell.wish("low", |job| job.priority = 20);
+    let (low, id, _) = shell.wanted()[0];
+    shell.wish("high", |job| job.priority = 70);
+    assert_eq!(shell.running(), [("high".to_owned(), 1)]);
+    assert_eq!(shell.store.allocs().extra(low).unwrap().stop_reason, Some(StopReason::Preempted));
+    let high = shell.wanted()[0].0;
+    assert_eq!(shell.store.allocs().extra(high).unwrap().after[0].0, id);
+    shell.join(2, 2);
+    assert_eq!(shell.running(), [("high".to_owned(), 1), ("low".to_owned(), 2)]);
+}
+
+#[test]
+fn nothing_is_pushed_out_for_two_at_once() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.let_services_push_out();
+    shell.wish("low", |job| job.priority = 20);
+    shell.slow_log = true;
+    shell.wish("one", |job| job.priority = 70);
+    shell.wish("two", |job| job.priority = 70);
+    for _ in 0..10 {
+        shell.catch_up();
+        let node = shell.store.node(NodeId(1)).unwrap().1;
+        assert!(node.used.exceeds(node.capacity).is_none(), "{:?}", node.used);
+    }
+    assert_eq!(shell.running(), [("one".to_owned(), 1)]);
+}
+
+#[test]
+fn a_plan_for_all_or_nothing_is_not_committed_by_half() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.join(2, 2);
+    shell.slow_log = true;
+    shell.wish("first", |_| ());
+    // A planner that has not heard of the first plan.
+    (shell.claims, shell.planner) = (Claims::default(), Planner::default());
+    shell.wish("gang", |job| {
+        job.all_at_once = true;
+        job.groups[0].count = 2;
+        job.groups[0].tasks[0].resources.memory_mb = 900;
+    });
+    for _ in 0..10 {
+        shell.catch_up();
+    }
+    assert_eq!(shell.running(), [("first".to_owned(), 1)]);
+    let failures = &shell.store.evals().blocked().next().unwrap().failures;
+    assert_eq!(failures[0].count, 2);
+}
