@@ -50,8 +50,9 @@ pub struct PlannedNext {
 pub fn plan_bytes(placements: &[Placement], stops: usize, failures: usize) -> usize {
     let extra = |p: &Placement| {
         let grants = p.devices.iter();
-        let devices: usize =
-            grants.map(|g| 12 + g.device.len() + g.instances.iter().map(|id| 2 + id.len()).sum::<usize>()).sum();
+        let devices: usize = grants
+            .map(|g| 12 + g.device.len() + g.instances.iter().map(|id| 2 + id.len()).sum::<usize>())
+            .sum();
         3 * p.ports.len() + 17 * p.after.len() + 9 * p.reschedules.len() + 3 * p.cores.len() + devices
     };
     let placed: usize = placements.iter().map(|placement| 84 + extra(placement)).sum();

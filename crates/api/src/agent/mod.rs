@@ -18,7 +18,10 @@ pub use frame::{
 };
 pub use observed::{AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskState, TaskStatus};
 pub use session::{AgentSession, AllocId, Identity, Position, Told, UPDATE_BYTES_MAX, UPDATE_DELAY_NS};
-pub use spec::{DeviceGrantSpec, DeviceInstanceSpec, DeviceSpec, GroupSpec, LogSpec, NodeSpec, PortBinding, RestartModeSpec, RestartSpec, TaskDevices, TaskSpec};
+pub use spec::{
+    DeviceGrantSpec, DeviceInstanceSpec, DeviceSpec, GroupSpec, LogSpec, NodeSpec, PortBinding,
+    RestartModeSpec, RestartSpec, TaskDevices, TaskSpec,
+};
 
 /// The version of this protocol; a server refuses what it does not know by name.
 pub const PROTOCOL_VERSION: u32 = 1;

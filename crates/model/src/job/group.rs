@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use minicbor::{Decode, Encode};
 
 use super::{
-    Disconnect, JobType, Kept, Migrate, ReschedulePolicy, RestartPolicy, Scaling, Service, Task, Update, Volume,
+    Disconnect, JobType, Kept, Migrate, ReschedulePolicy, RestartPolicy, Scaling, Service, Task, Update,
+    Volume,
 };
 use crate::{
     constraint::{Affinity, Constraint, Spread},

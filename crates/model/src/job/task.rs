@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use minicbor::{Decode, Encode};
 
 use super::{
-    Artifact, Identity, JobType, Kept, Lifecycle, RestartPolicy, Scaling, Service, Template, VolumeMount, seconds,
+    Artifact, Identity, JobType, Kept, Lifecycle, RestartPolicy, Scaling, Service, Template, VolumeMount,
+    seconds,
 };
 use crate::{
     constraint::{Affinity, Constraint},
@@ -152,7 +153,14 @@ pub struct TaskResources {
 
 impl Default for TaskResources {
     fn default() -> Self {
-        Self { cpu_mhz: 100, memory_mb: 300, cores: 0, memory_max_mb: 0, devices: Vec::new(), kept: Kept::new() }
+        Self {
+            cpu_mhz: 100,
+            memory_mb: 300,
+            cores: 0,
+            memory_max_mb: 0,
+            devices: Vec::new(),
+            kept: Kept::new(),
+        }
     }
 }
 

@@ -142,11 +142,6 @@ pub struct Disconnect {
 
 impl Default for Disconnect {
     fn default() -> Self {
-        Self {
-            lost_after: None,
-            stop_on_client_after: None,
-            replace: true,
-            reconcile: Reconcile::BestScore,
-        }
+        Self { lost_after: None, stop_on_client_after: None, replace: true, reconcile: Reconcile::BestScore }
     }
 }

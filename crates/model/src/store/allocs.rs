@@ -176,7 +176,10 @@ impl Allocs {
     }
 
     /// The allocations whose ids are in a range, by id.
-    pub fn range(&self, ids: impl RangeBounds<AllocId>) -> impl DoubleEndedIterator<Item = (AllocId, AllocSlot)> {
+    pub fn range(
+        &self,
+        ids: impl RangeBounds<AllocId>,
+    ) -> impl DoubleEndedIterator<Item = (AllocId, AllocSlot)> {
         self.by_id.range(ids).map(|(id, slot)| (*id, *slot))
     }
 

@@ -204,7 +204,10 @@ impl Jobs {
     }
 
     /// The jobs whose keys are in a range, by namespace and id.
-    pub fn range(&self, keys: impl RangeBounds<JobKey>) -> impl DoubleEndedIterator<Item = (&JobKey, JobSlot)> {
+    pub fn range(
+        &self,
+        keys: impl RangeBounds<JobKey>,
+    ) -> impl DoubleEndedIterator<Item = (&JobKey, JobSlot)> {
         self.by_key.range(keys).map(|(key, slot)| (key, *slot))
     }
 

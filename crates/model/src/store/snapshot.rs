@@ -8,7 +8,10 @@ use std::{
 use minicbor::{Decode, Encode};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{AllocRow, Store, allocs::AllocRecord, jobs::JobRecord, namespaces::NamespaceRecord, nodes::NodeRecord, quotas::QuotaRecord};
+use super::{
+    AllocRow, Store, allocs::AllocRecord, jobs::JobRecord, namespaces::NamespaceRecord, nodes::NodeRecord,
+    quotas::QuotaRecord,
+};
 use crate::{
     eval::Eval,
     ids::{Index, JobKey},
@@ -296,7 +299,8 @@ fn share_promised_room(store: &mut Store) {
 
 /// Counts what the living allocations of each namespace hold.
 fn charge_tenants(store: &mut Store) {
-    let live: Vec<_> = store.allocs.iter().filter(|(_, row)| !row.is_terminal()).map(|(slot, row)| (slot, *row)).collect();
+    let live: Vec<_> =
+        store.allocs.iter().filter(|(_, row)| !row.is_terminal()).map(|(slot, row)| (slot, *row)).collect();
     for (slot, row) in live {
         let charge = store.charge_of(slot);
         store.charge_tenant(row.job, &charge);
