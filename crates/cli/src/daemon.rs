@@ -5,6 +5,7 @@ use std::{
     path::Path,
 };
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::{
     runtime,
     signal::unix::{Signal, SignalKind, signal},
@@ -27,6 +28,15 @@ pub fn run(settings: &Settings, work: impl Future<Output = Result<(), Failure>>)
 /// The data directory of a command that never goes without.
 pub fn data_dir(settings: &Settings) -> Result<&Path, Failure> {
     settings.data_dir.as_deref().ok_or_else(|| Failure::new(Exit::Usage, "no data directory is set"))
+}
+
+/// Lets the process open as many files as it may ask for: each connection is one. Not for agents, whose tasks would
+/// inherit it, and programs that use `select` break above 1,024.
+pub fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        tracing::warn!(%error, ?limit, "could not raise the limit of open files");
+    }
 }
 
 /// The host's name.

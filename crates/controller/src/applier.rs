@@ -228,6 +228,9 @@ fn charge_of(
 }
 
 fn ports_of(store: &Store, allocs: &[AllocId]) -> Vec<u16> {
-    let extras = allocs.iter().filter_map(|id| store.allocs().extra(store.allocs().find(*id)?));
-    extras.flat_map(|extra| extra.ports.iter().copied()).collect()
+    allocs
+        .iter()
+        .filter_map(|id| store.allocs().find(*id))
+        .flat_map(|slot| store.ports_to_promise(slot))
+        .collect()
 }

@@ -351,6 +351,14 @@ impl Store {
         borrowed.fold(row.held, |left, (_, part)| left.minus(*part)).minus(extra.promised)
     }
 
+    /// The ports of an allocation that no successor has been given yet.
+    pub fn ports_to_promise(&self, slot: AllocSlot) -> Vec<u16> {
+        let Some(row) = self.allocs.row(slot) else { return Vec::new() };
+        let own = self.allocs.extra(slot).map_or(&[][..], |extra| &extra.ports);
+        let given = if own.is_empty() { Vec::new() } else { self.successor_ports(row.node, row.id) };
+        own.iter().copied().filter(|port| !given.contains(port)).collect()
+    }
+
     fn ports_of(&self, after: &[(AllocId, Resources)]) -> Vec<u16> {
         let extras = after.iter().filter_map(|(id, _)| self.allocs.extra(self.allocs.find(*id)?));
         extras.flat_map(|extra| extra.ports.iter().copied()).collect()

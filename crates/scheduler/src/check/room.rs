@@ -72,18 +72,19 @@ fn ports(checked: &Checked<'_>, placement: &Placement, slot: NodeSlot, room: &mu
     if placement.ports.len() != group.ports().count() {
         faults.add(format!("allocation {} has {} ports", placement.id, placement.ports.len()));
     }
+    let Some(row) = checked.store.nodes().row(slot) else { return };
     let allocs = checked.store.allocs();
-    let inherited: HashSet<u16> = placement
-        .after
-        .iter()
-        .filter_map(|before| allocs.extra(allocs.find(*before)?))
-        .flat_map(|extra| extra.ports.iter().copied())
-        .collect();
+    let others = checked
+        .store
+        .nodes()
+        .live(row)
+        .filter(|slot| allocs.row(*slot).is_none_or(|alloc| !placement.after.contains(&alloc.id)));
+    let held: HashSet<u16> =
+        others.filter_map(|slot| allocs.extra(slot)).flat_map(|extra| extra.ports.iter().copied()).collect();
     let (first, last) = detail.node.dynamic_ports;
     for (asked, port) in group.ports().zip(&placement.ports) {
         let is_asked = asked.fixed.map_or((first..=last).contains(port), |fixed| fixed == *port);
-        let is_free = (!detail.ports.contains(port) || inherited.contains(port))
-            && !detail.node.reserved_ports.contains(port);
+        let is_free = !held.contains(port) && !detail.node.reserved_ports.contains(port);
         if !is_asked || !is_free || !room.ports.insert((placement.node, *port)) {
             faults.add(format!(
                 "allocation {} cannot have port {port} of node {}",

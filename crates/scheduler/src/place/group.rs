@@ -296,11 +296,8 @@ impl<'a> GroupPlacer<'a> {
             return Some(Vec::new());
         }
         let node = self.columns.node(slot)?;
-        let inherited: Vec<u16> = ending
-            .iter()
-            .filter_map(|(slot, _, _)| self.store.allocs().extra(*slot))
-            .flat_map(|extra| extra.ports.iter().copied())
-            .collect();
+        let inherited: Vec<u16> =
+            ending.iter().flat_map(|(slot, _, _)| self.store.ports_to_promise(*slot)).collect();
         let taken = TakenPorts {
             held: &self.store.nodes().detail(slot)?.ports,
             reserved: &node.reserved_ports,

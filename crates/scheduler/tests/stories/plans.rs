@@ -98,6 +98,24 @@ fn a_named_port_is_held_by_one_allocation_a_node() {
 }
 
 #[test]
+fn a_port_is_inherited_once_however_much_room_is_left() {
+    check(
+        "node a cpu=1000 mem=1000
+         job web count=1 cpu=900 mem=900 port=80
+         plan web
+         job web count=1 cpu=300 mem=300 port=80
+         plan web
+         job web count=2 cpu=300 mem=300 port=80
+         plan web",
+        expect![[r#"
+            plan web: place web[0]@a:80
+            plan web: stop web[0] JobUpdated place web[0]@a:80 after web[0] for web[0]
+            plan web: refuse 1 (1 considered; dc1 1; exhausted cpu 1) then blocked queued-allocs
+        "#]],
+    );
+}
+
+#[test]
 fn a_smaller_count_ends_the_highest_names() {
     check(
         "node a

@@ -5,12 +5,11 @@ use std::path::PathBuf;
 use berth_lab::nodes::{
     Behaviour, NodesConfig, Outages, SettingError, Shapes, Span, TaskBehaviour, Weighted, read_share, run,
 };
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime;
 use tracing::level_filters::LevelFilter;
 
 use crate::{
-    daemon::{StopSignal, log_to_stderr},
+    daemon::{self, StopSignal},
     failure::{Exit, Failure},
 };
 
@@ -109,9 +108,9 @@ impl Args {
     pub fn run(self) -> Result<(), Failure> {
         let until_stdin_closes = self.until_stdin_closes;
         // Beside another process, it is for that one to say how things go.
-        log_to_stderr(if until_stdin_closes { LevelFilter::WARN } else { LevelFilter::INFO });
+        daemon::log_to_stderr(if until_stdin_closes { LevelFilter::WARN } else { LevelFilter::INFO });
         let config = self.config()?;
-        raise_open_files();
+        daemon::raise_open_files();
         runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
             let mut stop = StopSignal::listen()?.or_end_of_stdin(until_stdin_closes);
             run(config, stop.wait()).await.map_err(|error| Failure::new(Exit::Usage, error.to_string()))
@@ -161,12 +160,4 @@ impl Troubles {
 
 fn share(text: &str) -> Result<f64, SettingError> {
     read_share("failure rate", text)
-}
-
-/// Nodes whose connections break have one each: more than the files that a process may open unless it asks for more.
-fn raise_open_files() {
-    let limit = getrlimit(Resource::Nofile);
-    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
-        tracing::warn!(%error, ?limit, "could not raise the limit of open files");
-    }
 }

@@ -14,6 +14,7 @@ use crate::{
 /// Runs a server until it is told to stop, or until standard input closes if that is asked for.
 pub fn run(settings: &Settings, until_stdin_closes: bool) -> Result<(), Failure> {
     daemon::run(settings, async {
+        daemon::raise_open_files();
         let mut stop = StopSignal::listen()?.or_end_of_stdin(until_stdin_closes);
         let server = start(settings, daemon::data_dir(settings)?).await?;
         let (http, agents) = (server.http_addr(), server.agent_addr());
