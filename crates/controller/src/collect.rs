@@ -9,7 +9,7 @@ use berth_model::{
     event::Event as Change,
     job::JobType,
     node::NodeStatus,
-    store::{AllocSlot, JobRow, JobStatus, Store},
+    store::{AllocSlot, JobRow, Store},
 };
 
 /// Evaluations and allocations of services are kept this long after their end.
@@ -99,7 +99,7 @@ impl Collector {
         let mut jobs: Vec<JobKey> = self.purged.drain(..purged).collect();
         // What has changed since it died waits anew, further back.
         let dead = over(&mut self.jobs, JOB_KEPT, now, JOBS_COLLECTED_MAX).into_iter().filter(|key| {
-            let row = store.job(key).filter(|row| is_over(row));
+            let row = store.job(key).filter(|row| row.is_over());
             row.is_some_and(|row| now.since(last_change(store, row)) >= JOB_KEPT)
         });
         jobs.extend(dead);
@@ -118,12 +118,9 @@ impl Collector {
         (collect != Collect::default()).then(|| (Command::Collect(Box::new(collect)), 32 + 18 * ids + keys))
     }
 
-    /// Finished batch allocations stay as long as their job: they are what keeps it from running again.
     fn alloc_ended(&mut self, store: &Store, slot: AllocSlot, at: Timestamp) {
-        let Some(row) = store.allocs().row(slot).filter(|row| row.is_terminal()) else { return };
-        if store.jobs().row(row.job).is_none_or(|job| !job.job().job_type.runs_to_completion()) {
-            self.allocs.push_back((at, row.id));
-        }
+        let row = store.allocs().row(slot).filter(|row| store.may_forget(row));
+        self.allocs.extend(row.map(|row| (at, row.id)));
     }
 
     fn evals(&mut self, job_type: JobType) -> &mut Waiting<EvalId> {
@@ -131,7 +128,7 @@ impl Collector {
     }
 
     fn job_changed(&mut self, row: &JobRow, at: Timestamp) {
-        if !is_over(row) {
+        if !row.is_over() {
             return;
         }
         if row.purge {
@@ -140,14 +137,6 @@ impl Collector {
             self.jobs.push_back((at, row.key.clone()));
         }
     }
-}
-
-/// Whether nothing of a job will ever run again unless somebody asks for it.
-fn is_over(row: &JobRow) -> bool {
-    let job = row.job();
-    let begets_others = job.periodic.is_some() || job.parameterized.is_some();
-    let completed = job.job_type.runs_to_completion() && !begets_others;
-    row.status() == JobStatus::Dead && (row.purge || job.stop || completed)
 }
 
 fn last_change(store: &Store, row: &JobRow) -> Timestamp {

@@ -144,9 +144,13 @@ impl Shell {
     }
 
     fn register(&mut self, count: u32, memory_mb: u32) {
+        self.register_job(job(count, memory_mb));
+    }
+
+    fn register_job(&mut self, job: Job) {
         self.seeds += 1;
         let eval = EvalId(u128::from(self.seeds) << 64);
-        let register = RegisterJob { job: Arc::new(job(count, memory_mb)), eval, only_if: None };
+        let register = RegisterJob { job: Arc::new(job), eval, only_if: None };
         self.request(self.seeds, Command::RegisterJob(Box::new(register)));
     }
 
@@ -359,6 +363,29 @@ fn what_ended_long_ago_is_forgotten_and_what_is_needed_stays() {
     (0..2).for_each(|_| an_hour(&mut shell));
     assert!(shell.store.job(&key).is_none(), "a job that was stopped five hours ago is still there");
     assert_eq!((shell.store.allocs().len(), shell.store.evals().len()), (0, 0));
+}
+
+#[test]
+fn a_finished_dispatch_is_forgotten_and_what_it_was_dispatched_from_stays() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    let batch = |id: &str, dispatched| Job {
+        key: JobKey::new("default", id),
+        job_type: JobType::Batch,
+        parameterized: Some(Box::default()),
+        dispatched,
+        ..job(1, 100)
+    };
+    shell.register_job(batch("sums", false));
+    shell.register_job(batch("sums/dispatch-1", true));
+    let (_, id, _) = shell.wanted()[0];
+    shell.observe(1, &[(id, ClientStatus::Complete)]);
+    shell.now += 5 * 3600;
+    shell.tell(Event::Heartbeat(SessionId(1)));
+    shell.tick(0);
+    let left: Vec<_> = shell.store.jobs().iter().map(|(_, row)| row.key.id.to_string()).collect();
+    assert_eq!(left, ["sums"]);
+    assert_eq!(shell.store.allocs().len(), 0);
 }
 
 #[test]

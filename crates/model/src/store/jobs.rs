@@ -139,6 +139,12 @@ impl JobRow {
             JobStatus::Dead
         }
     }
+
+    /// Whether nothing of the job will ever run again unless somebody asks for it: it may be forgotten.
+    pub fn is_over(&self) -> bool {
+        let job = self.job();
+        self.status() == JobStatus::Dead && (self.purge || job.stop || job.job_type.runs_to_completion())
+    }
 }
 
 /// A job as written to a snapshot; what can be counted from its allocations and evaluations is counted again.

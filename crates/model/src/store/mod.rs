@@ -126,6 +126,13 @@ impl Store {
         Some((job, job.groups.get(usize::from(row.group))?))
     }
 
+    /// Whether an allocation may be forgotten before its job. A finished one of batch work stays as long as the job: it is
+    /// what keeps it from running again.
+    pub fn may_forget(&self, row: &AllocRow) -> bool {
+        let job = self.jobs.row(row.job);
+        row.is_terminal() && job.is_none_or(|job| !job.job().job_type.runs_to_completion())
+    }
+
     /// The hash of all content: equal on every server at the same index, and after a restore.
     pub fn hash(&self) -> u128 {
         let tables = [

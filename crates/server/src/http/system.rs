@@ -4,7 +4,7 @@ use axum::body::Body;
 use berth_model::{
     command::{Collect, Command},
     node::NodeStatus,
-    store::{JobStatus, Store},
+    store::Store,
 };
 
 use super::{
@@ -39,13 +39,9 @@ pub(super) async fn reconcile_summaries(_: Call) -> Reply {
 
 /// What has ended.
 fn collectable(store: &Store) -> Collect {
-    let jobs = store.jobs().iter().filter(|(_, row)| row.status() == JobStatus::Dead && row.job().stop);
+    let jobs = store.jobs().iter().filter(|(_, row)| row.is_over());
     let evals = store.evals().iter().filter(|(_, eval)| eval.status.is_terminal());
-    let allocs = store.allocs().iter().filter(|(_, row)| {
-        // A finished batch allocation is what keeps its job from running again: it stays as long as its job.
-        let job = store.jobs().row(row.job);
-        row.is_terminal() && job.is_none_or(|job| !job.job().job_type.runs_to_completion())
-    });
+    let allocs = store.allocs().iter().filter(|(_, row)| store.may_forget(row));
     let nodes = store
         .nodes()
         .iter()
