@@ -15,6 +15,7 @@ use berth_scheduler::Ticket;
 
 use crate::{
     SessionId,
+    applier::Refused,
     event::{Token, WelcomeMode},
 };
 
@@ -34,6 +35,15 @@ pub enum Action {
     },
     /// Claims of a plan that came to nothing.
     Unclaim(Ticket),
+    /// What the applier says of a plan; once for each.
+    Judged {
+        /// The planner's claims.
+        ticket: Ticket,
+        /// Placements that passed.
+        committed: usize,
+        /// Placements that did not.
+        refused: Refused,
+    },
     /// Have a planner answer this, on a state not older than the one last published.
     Plan(Arc<Eval>),
     /// Let readers see a new state.

@@ -1,6 +1,7 @@
 //! The one place where plans become decisions: each is checked against the latest state and what is on its way into it.
 
 mod parts;
+mod refused;
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,25 +18,33 @@ use berth_model::{
 };
 use berth_scheduler::{
     Claim, Claimed, Claims, Plan, Ticket,
-    fairness::{Headroom, Pledges},
+    fairness::{Charge, Headroom, Pledges},
 };
 
 use crate::devices::{are_free, left_by};
 
 pub use parts::PLACEMENTS_PER_ENTRY_MAX;
 use parts::parts;
+pub use refused::Refused;
 
 /// A plan after the check.
 #[derive(Debug)]
 pub(crate) struct Verdict {
     /// What to write, in order; the last one holds the outcome when nothing was refused.
     pub parts: Vec<(Command, usize)>,
-    /// How many placements were refused; what they asked for is to be planned again.
-    pub refused: usize,
+    /// What was refused; what it asked for is to be planned again.
+    pub refused: Refused,
     /// How many placements passed.
     pub passed: usize,
     /// The claims of what passed.
     pub ticket: Option<Ticket>,
+}
+
+impl Verdict {
+    /// Nothing of the plan is committed.
+    fn nothing(refused: Refused) -> Self {
+        Self { parts: Vec::new(), refused, passed: 0, ticket: None }
+    }
 }
 
 /// What of a plan fits.
@@ -45,12 +54,12 @@ struct Passing {
     claims: Vec<Claim>,
     /// What they add to what their namespace holds.
     pledge: Usage,
+    refused: Refused,
 }
 
 /// The namespace whose job is planned, and what its quotas leave it.
 struct Tenant {
     headroom: Headroom,
-    promised: HashMap<AllocId, Resources>,
     pledge: Usage,
 }
 
@@ -59,22 +68,23 @@ impl Tenant {
         let pledges =
             if store.quotas().is_empty() { Pledges::new() } else { on_the_way.pledges(store.index()) };
         let headroom = Headroom::of(store, &job.namespace, &pledges);
-        Self { headroom, promised: HashMap::new(), pledge: Usage::default() }
+        Self { headroom, pledge: Usage::default() }
     }
 
     /// What a placement adds to what the namespace holds; none when a quota does not allow it.
-    fn admit(&mut self, store: &Store, job: &Job, placement: &Placement) -> Option<Usage> {
+    fn admit(&self, store: &Store, job: &Job, placement: &Placement) -> Option<Charge> {
         if self.headroom.is_unlimited() {
-            return Some(Usage::default());
+            return Some(Charge::default());
         }
         let group = job.groups.get(usize::from(placement.group))?;
-        let charge = self.headroom.charge_of(store, group, placement, &mut self.promised);
-        self.headroom.check(&charge).is_ok().then_some(charge)
+        let node = store.nodes().find(placement.node)?;
+        let charge = self.headroom.charge_of(store, group, node, &placement.after);
+        self.headroom.check(&charge.usage).is_ok().then_some(charge)
     }
 
-    fn take(&mut self, charge: &Usage) {
+    fn take(&mut self, charge: Charge) {
+        self.pledge.add(&charge.usage);
         self.headroom.take(charge);
-        self.pledge.add(charge);
     }
 }
 
@@ -91,14 +101,13 @@ pub(crate) struct Applier {
 impl Applier {
     /// Decides what of a plan is committed.
     pub fn check(&mut self, store: &Store, mut plan: Plan, next: Vec<NextEval>) -> Verdict {
-        let stale = store.job(&plan.job).is_none_or(|row| row.current().version != plan.job_version);
-        let total = plan.placements.len();
-        let all_at_once = plan.all_at_once;
-        let Passing { placements: passing, claims, pledge } =
-            if stale { Passing::default() } else { self.passing(store, &plan) };
-        let refused = total - passing.len();
-        if stale || all_at_once && refused > 0 {
-            return Verdict { parts: Vec::new(), refused: refused.max(1), passed: 0, ticket: None };
+        if store.job(&plan.job).is_none_or(|row| row.current().version != plan.job_version) {
+            let refused = Refused { count: plan.placements.len().max(1), nodes: Vec::new() };
+            return Verdict::nothing(refused);
+        }
+        let Passing { placements: passing, claims, pledge, refused } = self.passing(store, &plan);
+        if plan.all_at_once && refused.count > 0 {
+            return Verdict::nothing(refused);
         }
         let passed = passing.len();
         let ticket = (!claims.is_empty()).then(|| self.on_the_way.add(claims));
@@ -110,7 +119,7 @@ impl Applier {
         let needed: HashSet<AllocId> =
             passing.iter().flat_map(|placement| &placement.after).copied().collect();
         plan.stops.retain(|stop| stop.reason != StopReason::Preempted || needed.contains(&stop.alloc));
-        let outcome = (refused == 0).then(|| EvalOutcome {
+        let outcome = (refused.count == 0).then(|| EvalOutcome {
             status: EvalStatus::Complete,
             description: String::new(),
             failures: plan.failures.clone(),
@@ -149,12 +158,16 @@ impl Applier {
         let mut promised: HashMap<AllocId, Resources> = HashMap::new();
         let mut tenant = Tenant::of(store, &plan.job, &self.on_the_way);
         for placement in &plan.placements {
-            let Some(charge) = tenant.admit(store, job, placement) else { continue };
-            if let Some(claim) = self.fits(store, job, placement, &mut taken, &mut promised) {
-                tenant.take(&charge);
-                passing.placements.push(placement.clone());
-                passing.claims.push(claim);
-            }
+            let admitted = tenant.admit(store, job, placement).and_then(|charge| {
+                Some((charge, self.fits(store, job, placement, &mut taken, &mut promised)?))
+            });
+            let Some((charge, claim)) = admitted else {
+                passing.refused.add(placement.node);
+                continue;
+            };
+            tenant.take(charge);
+            passing.placements.push(placement.clone());
+            passing.claims.push(claim);
         }
         passing.pledge = tenant.pledge;
         passing

@@ -3,6 +3,7 @@
 mod changes;
 mod plans;
 mod sessions;
+mod tick;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -25,7 +26,7 @@ use berth_scheduler::{Plan, Ticket};
 
 use crate::{
     action::{Action, Answer, ToNode},
-    applier::{Applier, Verdict},
+    applier::{Applier, Refused, Verdict},
     blocked::{self, Blocked},
     collect::Collector,
     eval_queue::EvalQueue,
@@ -34,13 +35,12 @@ use crate::{
     nodes::{Nodes, Opened},
     observing::Observing,
     outbox::{Outbox, PlanTail},
+    periodic::Periodic,
     tenants::Tenants,
 };
 
 /// How often a plan that was refused is made again before its work waits for room.
 const ATTEMPTS_MAX: u32 = 5;
-/// Commands that forget what has ended, in one tick.
-const COLLECTS_PER_TICK: usize = 4;
 /// About what an evaluation needs in the log.
 const EVAL_BYTES: usize = 256;
 
@@ -83,6 +83,7 @@ pub struct Controller {
     wanting: BTreeMap<JobKey, Trigger>,
     to_nodes: BTreeMap<NodeSlot, Wishes>,
     collector: Collector,
+    periodic: Periodic,
     /// Per-node jobs are to be evaluated: a node has become ready.
     node_came: bool,
 }
@@ -123,6 +124,7 @@ impl Controller {
             wanting: BTreeMap::new(),
             to_nodes: BTreeMap::new(),
             collector: Collector::default(),
+            periodic: Periodic::default(),
             node_came: false,
         }
     }
@@ -176,6 +178,7 @@ impl Controller {
         self.mint.begin(store.granted(), store.index());
         self.nodes.begin(&store, self.now);
         self.collector = Collector::of(&store);
+        self.periodic = Periodic::of(&store);
         self.tenants = Tenants::of(&store);
         let open = store.evals().iter().map(|(_, eval)| eval.clone()).filter(|e| !e.status.is_terminal());
         for eval in open {
@@ -200,7 +203,7 @@ impl Controller {
             self.applier.applied(index);
             let mut outcomes = outcomes.into_iter();
             let done = self.outbox.applied(index);
-            done.again.into_iter().for_each(|eval| self.queue.again(eval, &mut self.tenants));
+            self.plan_again(done.again);
             for (token, count) in done.waiting {
                 let outcomes = outcomes.by_ref().take(count).collect();
                 if let Some(token) = token {
@@ -209,6 +212,7 @@ impl Controller {
             }
             for event in &events {
                 self.collector.on_change(&self.store, event, self.now);
+                self.periodic.on_change(&self.store, event);
                 self.on_change(event);
             }
             self.logged.push((index, events));
@@ -218,7 +222,7 @@ impl Controller {
     fn on_not_written(&mut self, index: Index, reason: &str) {
         self.applier.not_written(index);
         let done = self.outbox.not_written(index);
-        done.again.into_iter().for_each(|eval| self.queue.again(eval, &mut self.tenants));
+        self.plan_again(done.again);
         for token in done.waiting.into_iter().filter_map(|(token, _)| token) {
             self.answers.push(Action::Answer(token, Answer::NotWritten(reason.to_owned())));
         }
@@ -238,24 +242,6 @@ impl Controller {
             let job = row.job();
             let eval = Eval::pending(EvalId(self.ids.mint()), key, job.job_type, job.priority, trigger);
             self.outbox.push(vec![Command::CreateEvals(vec![eval])], EVAL_BYTES);
-        }
-    }
-
-    fn on_tick(&mut self) {
-        if !self.leads {
-            return;
-        }
-        for id in self.nodes.silent(&self.store, self.now) {
-            self.set_node_status(id, NodeStatus::Down);
-        }
-        for id in self.queue.due(self.now) {
-            if let Some(eval) = self.store.eval(id).filter(|e| e.status == EvalStatus::Pending) {
-                self.queue.push(eval.clone(), self.now);
-            }
-        }
-        for _ in 0..COLLECTS_PER_TICK {
-            let Some((command, bytes)) = self.collector.due(&self.store, self.now) else { break };
-            self.outbox.push(vec![command], bytes);
         }
     }
 

@@ -16,9 +16,10 @@ mod index_mint;
 mod nodes;
 mod observing;
 mod outbox;
+mod periodic;
 mod tenants;
 
 pub use action::{Action, Answer, ToNode};
-pub use applier::PLACEMENTS_PER_ENTRY_MAX;
+pub use applier::{PLACEMENTS_PER_ENTRY_MAX, Refused};
 pub use controller::{Config, Controller};
 pub use event::{Event, Hello, Request, SessionId, Token, WelcomeMode};

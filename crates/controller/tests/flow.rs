@@ -1,5 +1,7 @@
 //! The controller with a shell of a few lines: a log that applies at once or late, a planner, and agents made of numbers.
 
+#[path = "flow/periodic.rs"]
+mod periodic;
 #[path = "flow/placement.rs"]
 mod placement;
 #[path = "flow/tenants.rs"]
@@ -109,6 +111,8 @@ impl Shell {
                 self.log.push(entry);
             }
             Action::Unclaim(ticket) => drop(self.claims.remove(ticket)),
+            Action::Judged { ticket, refused, .. } if refused.count > 0 => self.claims.partly_refused(ticket),
+            Action::Judged { .. } => {}
             Action::Plan(eval) => {
                 self.seeds += 1;
                 self.planner.follow(&self.view, &self.claims);

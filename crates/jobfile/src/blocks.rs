@@ -7,5 +7,5 @@ mod role;
 mod service;
 mod update;
 
-pub(crate) use launch::with_cron;
+pub(crate) use launch::with_times;
 pub(crate) use service::check_ports;

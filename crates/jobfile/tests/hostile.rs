@@ -89,6 +89,21 @@ fn a_million_keys_are_read_in_one_pass() {
 }
 
 #[test]
+fn only_so_many_blocks_are_opened() {
+    let blocks = |item: &str, times: usize| vec![item; times].join(",");
+    let job = |services: &str| {
+        let task = format!(r#"{{"Name":"t","Driver":"d","Services":[{services}]}}"#);
+        format!(r#"{{"Job":{{"ID":"x","TaskGroups":[{{"Name":"g","Tasks":[{task}]}}]}}}}"#)
+    };
+    assert!(parse_json(job(&blocks(r#"{"Name":"s"}"#, 15_000)).as_bytes(), "x.json").is_ok());
+    let message = json_message(&job(&blocks(r#"{"Name":"s"}"#, 100_000)));
+    assert!(message.starts_with("error: a job may have 20000 blocks, and this is one more"), "{message}");
+    assert!(message.contains("Tasks[0].Services[19997]"), "{message}");
+    let message = hcl_message(&format!("job \"x\" {{\n{}}}", "constraint {}\n".repeat(100_000)));
+    assert!(message.contains("and 19981 more"), "{message}");
+}
+
+#[test]
 fn a_source_beyond_the_limit_is_not_looked_at() {
     let long = vec![b'\n'; SOURCE_BYTES_MAX + 1];
     for message in [parse(&long, "x", &Inputs::default()), parse_json(&long, "x")]

@@ -93,9 +93,37 @@ pub enum Command {
     /// An operator takes away a quota that no namespace keeps to.
     #[n(17)]
     DeleteQuota(#[n(0)] String),
+    /// A periodic job is due; carries the evaluation of its run.
+    #[n(18)]
+    LaunchJob(#[n(0)] Box<LaunchJob>),
 }
 
 impl Command {
+    /// The word for its kind, in metrics.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::GrantIndexes(..) => "grant_indexes",
+            Self::RegisterNode(..) => "register_node",
+            Self::SetNodeStatus(..) => "set_node_status",
+            Self::SetNodeEligibility(..) => "set_node_eligibility",
+            Self::RegisterJob(..) => "register_job",
+            Self::DeregisterJob(..) => "deregister_job",
+            Self::CommitPlan(..) => "commit_plan",
+            Self::CreateEvals(..) => "create_evals",
+            Self::EndAllocs(..) => "end_allocs",
+            Self::StopAlloc(..) => "stop_alloc",
+            Self::SetEvalStatus(..) => "set_eval_status",
+            Self::Collect(..) => "collect",
+            Self::ScaleJob(..) => "scale_job",
+            Self::SetSchedulerConfig(..) => "set_scheduler_config",
+            Self::PutNamespace(..) => "put_namespace",
+            Self::DeleteNamespace(..) => "delete_namespace",
+            Self::PutQuota(..) => "put_quota",
+            Self::DeleteQuota(..) => "delete_quota",
+            Self::LaunchJob(..) => "launch_job",
+        }
+    }
+
     /// How many bytes it takes in an entry.
     pub fn encoded_len(&self) -> usize {
         struct Count(usize);
@@ -153,6 +181,23 @@ pub struct ScaleJob {
     /// The group, its count and the evaluation's id, or only a message to keep.
     #[n(1)]
     pub event: ScalingEvent,
+}
+
+/// A periodic job that is due.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct LaunchJob {
+    /// The job.
+    #[n(0)]
+    pub job: JobKey,
+    /// The first time at which it was due that no launch has dealt with.
+    #[n(1)]
+    pub due: Timestamp,
+    /// The time of the run: the same, or a later one when one run makes up for several that were missed.
+    #[n(2)]
+    pub at: Timestamp,
+    /// The evaluation's id.
+    #[n(3)]
+    pub eval: EvalId,
 }
 
 /// How the cluster is to place from now on.
@@ -307,9 +352,24 @@ pub enum Refusal {
     /// There is no such job.
     #[error("job {0} not found")]
     NoJob(JobKey),
+    /// A job is of one type for good.
+    #[error(
+        "job {job} is a {is} job and cannot become a {asked} job: give it another name, or stop and purge it first"
+    )]
+    JobTypeChanged {
+        /// The job.
+        job: JobKey,
+        /// Its type.
+        is: &'static str,
+        /// What the command said.
+        asked: &'static str,
+    },
     /// The job has no such group.
     #[error("job {0} has no group `{1}`")]
     NoGroup(JobKey, String),
+    /// A launch has dealt with that time, or the job is not run by the clock.
+    #[error("job {0} is not due at {1}")]
+    NotDue(JobKey, Timestamp),
     /// There is no such node.
     #[error("node {0} not found")]
     NoNode(NodeId),

@@ -83,6 +83,9 @@ pub enum Trigger {
     /// An allocation was pushed out by work of higher priority.
     #[n(9)]
     Preemption,
+    /// A periodic job was due.
+    #[n(10)]
+    PeriodicJob,
 }
 
 impl Trigger {
@@ -99,6 +102,7 @@ impl Trigger {
             Self::MaxPlanAttempts => "max-plan-attempts",
             Self::JobScaling => "job-scaling",
             Self::Preemption => "preemption",
+            Self::PeriodicJob => "periodic-job",
         }
     }
 }

@@ -20,6 +20,8 @@ pub enum Event {
     JobRegistered(JobSlot),
     /// A job was stopped.
     JobDeregistered(JobSlot),
+    /// A periodic job was due: its run was made, or left out.
+    JobLaunched(JobSlot),
     /// A job was forgotten; its slot may be another's already.
     JobCollected(JobSlot, JobKey),
     /// An allocation was placed.

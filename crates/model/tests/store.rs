@@ -112,6 +112,12 @@ fn end(id: u128, status: ClientStatus) -> Command {
     Command::EndAllocs(vec![AllocEnd { alloc: AllocId(id), status, tasks: vec![] }])
 }
 
+/// Those of node 1.
+fn ports(store: &Store) -> Vec<u16> {
+    let slot = store.nodes().find(NodeId(1)).unwrap();
+    store.nodes().detail(slot).unwrap().ports.as_slice().to_vec()
+}
+
 fn used_memory(store: &Store, id: u128) -> u32 {
     store.node(NodeId(id)).unwrap().1.used.memory_mb
 }
@@ -129,28 +135,24 @@ fn a_successor_takes_over_the_room_and_ports_it_was_promised() {
     assert_eq!(used_memory(&world.store, 1), 1500);
     world.apply(vec![end(1, ClientStatus::Complete)]);
     assert_eq!(used_memory(&world.store, 1), 1500);
-    let ports = |world: &World| {
-        let slot = world.store.nodes().find(NodeId(1)).unwrap();
-        world.store.nodes().detail(slot).unwrap().ports.as_slice().to_vec()
-    };
-    assert_eq!(ports(&world), [80]);
+    assert_eq!(ports(&world.store), [80]);
     world.apply(vec![end(2, ClientStatus::Failed)]);
-    assert_eq!((used_memory(&world.store, 1), ports(&world)), (0, vec![]));
+    assert_eq!((used_memory(&world.store, 1), ports(&world.store)), (0, vec![]));
 }
 
 #[test]
 fn a_successor_that_ends_first_gives_the_promise_back() {
     let mut world = World::default();
     world.apply(vec![Command::RegisterNode(Box::new(node(1)))]);
-    let eval = world.register(job("web", 1000, None));
-    world.plan(eval, vec![place(1, 1, vec![], vec![])], vec![], false);
+    let eval = world.register(job("web", 1000, Some(80)));
+    world.plan(eval, vec![place(1, 1, vec![], vec![80])], vec![], false);
     let stop = |id| Stop { alloc: AllocId(id), reason: StopReason::Requested };
-    world.plan(eval, vec![place(2, 1, vec![AllocId(1)], vec![])], vec![stop(1)], false);
+    world.plan(eval, vec![place(2, 1, vec![AllocId(1)], vec![80])], vec![stop(1)], false);
     assert_eq!(used_memory(&world.store, 1), 1000);
     world.apply(vec![end(2, ClientStatus::Complete)]);
-    assert_eq!(used_memory(&world.store, 1), 1000);
+    assert_eq!((used_memory(&world.store, 1), ports(&world.store)), (1000, vec![80]));
     world.apply(vec![end(1, ClientStatus::Complete)]);
-    assert_eq!(used_memory(&world.store, 1), 0);
+    assert_eq!((used_memory(&world.store, 1), ports(&world.store)), (0, vec![]));
 }
 
 #[test]
@@ -363,7 +365,7 @@ fn check_counts(store: &Store) {
             let row = store.allocs().row(slot).unwrap();
             assert!(!row.is_terminal());
             let own = store.room_to_promise(slot);
-            let promised = store.allocs().extra(slot).map_or(Resources::ZERO, |extra| extra.promised);
+            let promised = store.allocs().extra(slot).map_or(Resources::ZERO, |extra| extra.promised.room());
             sum = sum.plus(own).plus(promised);
         }
         assert_eq!(node.used, sum, "node {}", node.id);
@@ -415,4 +417,15 @@ fn a_damaged_snapshot_is_refused() {
         other[at] ^= 1;
         assert!(snapshot::read(&mut other.as_slice()).is_err(), "a flipped bit in byte {at} was not found");
     }
+}
+
+#[test]
+fn a_job_keeps_its_type() {
+    let mut world = World::default();
+    world.register(job("web", 100, None));
+    let batch = Job { job_type: JobType::Batch, ..job("web", 100, None) };
+    let register = RegisterJob { job: Arc::new(batch), eval: EvalId(77), only_if: None };
+    let refused = world.apply(vec![Command::RegisterJob(Box::new(register))]).remove(0).unwrap_err();
+    let says = "job default/web is a service job and cannot become a batch job: give it another name, or stop and purge it first";
+    assert_eq!(refused.to_string(), says);
 }

@@ -153,11 +153,11 @@ fn a_successor_holds_the_room_of_its_predecessor_once() {
     world.place(1, 11, &[]);
     world.register("dev", 2, 130);
     world.place(2, 12, &[11]);
-    assert_eq!(books(&world.store)["dev"].0, 130);
+    assert_eq!(books(&world.store)["dev"], (130, 1));
     world.end(11);
-    assert_eq!(books(&world.store)["dev"].0, 130);
+    assert_eq!(books(&world.store)["dev"], (130, 1));
     world.end(12);
-    assert_eq!(books(&world.store)["dev"].0, 0);
+    assert_eq!(books(&world.store)["dev"], (0, 0));
 }
 
 #[test]
@@ -167,9 +167,9 @@ fn a_successor_that_ends_first_leaves_the_room_with_its_predecessor() {
     world.place(1, 11, &[]);
     world.place(1, 12, &[11]);
     world.end(12);
-    assert_eq!(books(&world.store)["dev"].0, 100);
+    assert_eq!(books(&world.store)["dev"], (100, 1));
     world.end(11);
-    assert_eq!(books(&world.store)["dev"].0, 0);
+    assert_eq!(books(&world.store)["dev"], (0, 0));
 }
 
 #[test]
@@ -179,11 +179,11 @@ fn room_taken_from_another_namespace_is_held_by_both_until_it_is_free() {
     world.register("ops", 2, 80);
     world.place(1, 11, &[]);
     world.place(2, 12, &[11]);
-    assert_eq!((books(&world.store)["dev"].0, books(&world.store)["ops"].0), (100, 80));
+    assert_eq!((books(&world.store)["dev"], books(&world.store)["ops"]), ((100, 1), (80, 1)));
     world.end(11);
-    assert_eq!((books(&world.store)["dev"].0, books(&world.store)["ops"].0), (0, 80));
+    assert_eq!((books(&world.store)["dev"], books(&world.store)["ops"]), ((0, 0), (80, 1)));
     world.end(12);
-    assert_eq!((books(&world.store)["dev"].0, books(&world.store)["ops"].0), (0, 0));
+    assert_eq!((books(&world.store)["dev"], books(&world.store)["ops"]), ((0, 0), (0, 0)));
 }
 
 #[test]

@@ -32,7 +32,10 @@ impl Controller {
                 self.nodes.remove(*id);
                 self.tenants.node_changed(&self.store, *slot);
             }
-            Change::JobRegistered(_) | Change::JobDeregistered(_) | Change::EvalCollected(_) => {}
+            Change::JobRegistered(_)
+            | Change::JobDeregistered(_)
+            | Change::JobLaunched(_)
+            | Change::EvalCollected(_) => {}
         }
     }
 

@@ -6,7 +6,7 @@ impl Controller {
     pub(super) fn on_planned(&mut self, mut plan: Plan, ticket: Ticket, actions: &mut Vec<Action>) {
         let Some(eval) = self.store.eval(plan.eval).filter(|e| !e.status.is_terminal()).cloned() else {
             self.queue.done(plan.eval, &mut self.tenants);
-            return actions.push(Action::Unclaim(ticket));
+            return come_to_nothing(ticket, actions);
         };
         if eval.status == EvalStatus::Blocked {
             self.blocked.tried(eval.id);
@@ -16,7 +16,7 @@ impl Controller {
             {
                 // Still no room, nothing changed: nothing to write.
                 self.queue.done(eval.id, &mut self.tenants);
-                return actions.push(Action::Unclaim(ticket));
+                return come_to_nothing(ticket, actions);
             }
         }
         self.drop_known_retries(&eval, &mut plan);
@@ -24,8 +24,10 @@ impl Controller {
         let superseded = self.blocked.of_job(&eval.job).filter(|blocked| *blocked != eval.id);
         let Verdict { parts, refused, passed, ticket: passing } = self.applier.check(&self.store, plan, next);
         let written = !parts.is_empty();
-        let again = if refused > 0 { self.again(&eval, passed, written) } else { None };
-        if let Some(old) = superseded.filter(|_| refused == 0) {
+        let all_passed = refused.count == 0;
+        actions.push(Action::Judged { ticket, committed: passed, refused });
+        let again = if all_passed { None } else { self.again(&eval, passed, written) };
+        if let Some(old) = superseded.filter(|_| all_passed) {
             let why = format!("superseded by evaluation {}", eval.id);
             self.outbox.push(vec![Command::SetEvalStatus(old, EvalStatus::Canceled, why)], 96);
         }
@@ -36,6 +38,8 @@ impl Controller {
         }
         if !written {
             actions.push(Action::Unclaim(ticket));
+            // Others may wait because of what it had claimed.
+            self.blocked.room_came();
         }
     }
 
@@ -78,6 +82,15 @@ impl Controller {
         None
     }
 
+    /// What passed of their plans can be seen.
+    pub(super) fn plan_again(&mut self, evals: Vec<Arc<Eval>>) {
+        if !evals.is_empty() {
+            // Others may wait because of what was claimed and refused.
+            self.blocked.room_came();
+        }
+        evals.into_iter().for_each(|eval| self.queue.again(eval, &mut self.tenants));
+    }
+
     /// Plans of an evaluation are refused time and again: goes on in another one, a little later.
     pub(super) fn put_off(&mut self, eval: &Eval) {
         let id = EvalId(self.ids.mint());
@@ -99,4 +112,10 @@ impl Controller {
             }
         }
     }
+}
+
+/// Nobody asks for a plan any more, or it would change nothing.
+fn come_to_nothing(ticket: Ticket, actions: &mut Vec<Action>) {
+    actions.push(Action::Judged { ticket, committed: 0, refused: Refused::default() });
+    actions.push(Action::Unclaim(ticket));
 }

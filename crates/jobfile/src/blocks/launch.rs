@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 
-use berth_model::job::{Parameterized, PayloadRule, Periodic};
+use berth_model::job::{Cron, Parameterized, PayloadRule, Periodic, TimeZone};
 
 use crate::{
     diagnostic::quoted,
     record::{Fields, Record, Words},
     schema::{Body, PARAMETERIZED, PERIODIC, Schema},
+    suggest::nearest,
 };
 
 const PAYLOAD_RULES: &Words<PayloadRule> = &[
@@ -16,10 +17,8 @@ const PAYLOAD_RULES: &Words<PayloadRule> = &[
     ("forbidden", PayloadRule::Forbidden),
 ];
 
-/// Words that stand for a whole cron expression.
-const NICKNAMES: &[&str] = &["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
-/// Fields of a cron expression: with seconds in front, and the year behind.
-const CRON_FIELDS: std::ops::RangeInclusive<usize> = 5..=7;
+/// Cron expressions of one job.
+const CRONS_MAX: usize = 100;
 
 impl Record for Periodic {
     fn schema() -> &'static Schema {
@@ -40,8 +39,8 @@ impl Record for Periodic {
     }
 }
 
-/// Adds the one expression of `cron` to those of `crons`, and reports what is wrong with them.
-pub(crate) fn with_cron(mut periodic: Periodic, body: &Body<'_>) -> Periodic {
+/// Adds the one expression of `cron` to those of `crons`, and reports what is wrong with them and with the time zone.
+pub(crate) fn with_times(mut periodic: Periodic, body: &Body<'_>) -> Periodic {
     if let Some(spec) = body.filled_text("cron") {
         if !periodic.specs.is_empty() {
             let help = "put all expressions into `crons`";
@@ -49,23 +48,39 @@ pub(crate) fn with_cron(mut periodic: Periodic, body: &Body<'_>) -> Periodic {
         }
         periodic.specs = vec![spec];
     }
-    if periodic.specs.is_empty() {
-        body.missing("periodic has no cron expression", "write `crons = [\"@daily\"]`");
-    }
-    for spec in periodic.specs.iter().filter(|spec| !is_cron(spec)) {
-        let at = if body.has("cron") { "cron" } else { "crons" };
-        let message = format!("{} is not a cron expression", quoted(spec));
-        let help = "write minute, hour, day, month and weekday, as `*/15 8-18 * * mon-fri`, or `@daily`";
-        body.report.error_with_help(body.at(at), message, help);
-    }
+    check_crons(&periodic.specs, body);
+    check_zone(&periodic.time_zone, body);
     periodic
 }
 
-fn is_cron(spec: &str) -> bool {
-    let fields = spec.split_whitespace().count();
-    let sound = |c: char| c.is_ascii_alphanumeric() || "*/,-?#".contains(c);
-    NICKNAMES.contains(&spec)
-        || CRON_FIELDS.contains(&fields) && spec.split_whitespace().all(|field| field.chars().all(sound))
+fn check_crons(specs: &[String], body: &Body<'_>) {
+    let at = if body.has("cron") { "cron" } else { "crons" };
+    if specs.is_empty() {
+        body.missing("periodic has no cron expression", "write `crons = [\"@daily\"]`");
+    }
+    if specs.len() > CRONS_MAX {
+        let message = format!("periodic has {} cron expressions, the limit is {CRONS_MAX}", specs.len());
+        body.report.error(body.at(at), message);
+    }
+    for spec in specs.iter().take(CRONS_MAX) {
+        if let Err(error) = Cron::parse(spec) {
+            let message = format!("{} is not a cron expression: {error}", quoted(spec));
+            let help = "write minute, hour, day, month and weekday, as `*/15 8-18 * * mon-fri`, or `@daily`";
+            body.report.error_with_help(body.at(at), message, help);
+        }
+    }
+}
+
+fn check_zone(name: &str, body: &Body<'_>) {
+    if TimeZone::parse(name).is_some() {
+        return;
+    }
+    let help = match nearest(name, TimeZone::names()) {
+        Some(known) => format!("did you mean `{known}`?"),
+        None => "write a name of the IANA time zone database, as `Europe/Berlin`, or `UTC`".to_owned(),
+    };
+    let message = format!("{} is not a time zone", quoted(name));
+    body.report.error_with_help(body.at("time_zone"), message, help);
 }
 
 impl Record for Parameterized {

@@ -3,7 +3,7 @@
 use super::{Field, Schema, Shape, unenforced::is_unenforced, unknown};
 use crate::{
     diagnostic::quoted,
-    report::Report,
+    report::{At, Report},
     source::Syntax,
     span::Span,
     tree::{Entry, Form, Name, Node, Tree},
@@ -42,6 +42,9 @@ impl<'t> Body<'t> {
         schema: &'static Schema,
         report: &'t Report<'t>,
     ) -> Option<Self> {
+        if !report.admits_block(|| At::Path(path.to_owned())) {
+            return None;
+        }
         let body = Self { path: path.to_owned(), ..Self::new(Syntax::Json, schema, report) };
         body.of_object(node)
     }
@@ -62,7 +65,15 @@ impl<'t> Body<'t> {
         Self { report, schema, syntax, path, span, labels: &[], entries, repeated, label_entry: None }
     }
 
-    fn of_block(&self, entry: &'t Entry<'t>, labels: &'t [Name<'t>], schema: &'static Schema) -> Self {
+    fn of_block(
+        &self,
+        entry: &'t Entry<'t>,
+        labels: &'t [Name<'t>],
+        schema: &'static Schema,
+    ) -> Option<Self> {
+        if !self.report.admits_block(|| entry.key.span.into()) {
+            return None;
+        }
         let span = labels.iter().fold(entry.key.span, |span, label| span.to(label.span));
         let body = Self { span, labels, ..Self::new(Syntax::Hcl, schema, self.report) };
         let wanted = usize::from(schema.label.is_some());
@@ -71,10 +82,10 @@ impl<'t> Body<'t> {
                 format!("{} has {wanted} {}, found {}", schema.what, plural("label", wanted), labels.len());
             self.report.error(extra.span, message);
         }
-        match &entry.value.tree {
+        Some(match &entry.value.tree {
             Tree::Object(entries) => body.filled(entries),
             _ => body,
-        }
+        })
     }
 
     fn filled(mut self, entries: &'t [Entry<'t>]) -> Self {
@@ -216,7 +227,7 @@ impl<'t> Body<'t> {
     fn open(&self, field: &Field, entry: &'t Entry<'t>, schema: &'static Schema) -> Vec<Body<'t>> {
         let path = self.path_of(&entry.key.text);
         match (&entry.form, &entry.value.tree, field.shape) {
-            (Form::Block { labels }, ..) => vec![self.of_block(entry, labels, schema)],
+            (Form::Block { labels }, ..) => self.of_block(entry, labels, schema).into_iter().collect(),
             (Form::Attribute, Tree::Null, _) => Vec::new(),
             (Form::Attribute, _, Shape::Block(_)) => {
                 Self::of_json(&entry.value, &path, schema, self.report).into_iter().collect()
@@ -239,9 +250,9 @@ impl<'t> Body<'t> {
 
     /// An object of JSON whose key is its label.
     fn of_member(&self, entry: &'t Entry<'t>, path: &str, schema: &'static Schema) -> Option<Body<'t>> {
-        let body = Self::new(Syntax::Json, schema, self.report);
-        let (path, labels) = (format!("{path}.{}", entry.key.text), std::slice::from_ref(&entry.key));
-        Self { path, labels, ..body }.of_object(&entry.value)
+        let path = format!("{path}.{}", entry.key.text);
+        let body = Self::of_json(&entry.value, &path, schema, self.report)?;
+        Some(Self { labels: std::slice::from_ref(&entry.key), ..body })
     }
 
     pub fn is_json(&self) -> bool {

@@ -39,11 +39,11 @@ impl Body<'_> {
                 .map(|(k, v)| (k, Value::List(v.into_iter().map(Value::String).collect()))))?,
             Shape::Settings => map(self.settings(name))?,
             Shape::Block(_) => self.kept_block(name)?,
-            Shape::Blocks(_) => list(self.blocks(name).iter().map(|block| Value::Map(block.kept_whole())))?,
+            Shape::Blocks(_) => list(self.blocks(name).iter().map(|block| object(block.kept_whole())))?,
             Shape::Labelled(_) => map(self
                 .blocks(name)
                 .iter()
-                .map(|block| (block.label().unwrap_or_default(), Value::Map(block.kept_whole()))))?,
+                .map(|block| (block.label().unwrap_or_default(), object(block.kept_whole()))))?,
         })
     }
 
@@ -55,7 +55,7 @@ impl Body<'_> {
             return None;
         }
         self.warn_unenforced(name);
-        Some(Value::Map(block.kept_whole()))
+        Some(object(block.kept_whole()))
     }
 }
 
@@ -65,6 +65,11 @@ fn list(values: impl Iterator<Item = Value>) -> Option<Value> {
 }
 
 fn map(members: impl IntoIterator<Item = (String, Value)>) -> Option<Value> {
-    let members: Kept = members.into_iter().collect();
-    if members.is_empty() { None } else { Some(Value::Map(members)) }
+    let mut members = members.into_iter().peekable();
+    members.peek().is_some().then_some(())?;
+    Some(Value::Map(members.collect()))
+}
+
+fn object(kept: Kept) -> Value {
+    Value::Map(kept.into_iter().collect())
 }

@@ -4,7 +4,7 @@ use super::{Schema, tables::*};
 
 /// Settings by the block in which they stand.
 static UNENFORCED: &[(&Schema, &[&str])] = &[
-    (&JOB, &["update", "migrate", "periodic", "multiregion", "vault", "consul_namespace", "vault_namespace"]),
+    (&JOB, &["update", "migrate", "multiregion", "vault", "consul_namespace", "vault_namespace"]),
     (
         &GROUP,
         &[

@@ -1,6 +1,6 @@
 //! Blocks of any kind that obey their own rules.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use berth_model::{constraint::Affinity, device::DeviceAsk, job::*, value::Value};
 use proptest::{collection::vec, option, prelude::*, sample::select};
@@ -279,10 +279,7 @@ pub fn scaling(kind: &'static str, count: u32) -> impl Strategy<Value = Scaling>
 /// Settings that are only kept, of a task.
 pub fn kept() -> impl Strategy<Value = Kept> {
     let vault = (filled(), any::<bool>()).prop_map(|(role, env)| {
-        Value::Map(BTreeMap::from([
-            ("Role".to_owned(), Value::String(role)),
-            ("Env".to_owned(), Value::Bool(env)),
-        ]))
+        Value::Map([("Role", Value::String(role)), ("Env", Value::Bool(env))].into_iter().collect())
     });
     let kind = filled().prop_map(Value::String);
     (option::of(vault), option::of(kind)).prop_map(|(vault, kind)| {

@@ -46,7 +46,7 @@ fn value() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(4, 16, 3, |inner| {
         prop_oneof![
             vec(inner.clone(), 0..3).prop_map(Value::List),
-            btree_map(text(), inner, 0..3).prop_map(Value::Map),
+            btree_map(text(), inner, 0..3).prop_map(|members| Value::Map(members.into_iter().collect())),
         ]
     })
 }

@@ -2,6 +2,11 @@
 
 use minicbor::{Decode, Encode};
 
+use super::Job;
+use crate::{ids::JobKey, time::Timestamp};
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
 /// A job that is run again and again, at set times.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Periodic {
@@ -53,4 +58,29 @@ pub struct Parameterized {
     /// Keys of meta that a dispatch may give; it may give no others.
     #[n(2)]
     pub meta_optional: Vec<String>,
+}
+
+impl Job {
+    /// The times at which it is to be run; none for a job that is not run by the clock, or not any more.
+    pub fn clock(&self) -> Option<&Periodic> {
+        let waits = !self.stop && (self.parameterized.is_none() || self.dispatched);
+        self.periodic.as_deref().filter(|periodic| waits && periodic.enabled)
+    }
+
+    /// A run of it, which is a job of its own.
+    pub fn child(&self, id: &str) -> Self {
+        Self {
+            key: JobKey::new(&self.key.namespace, id),
+            name: id.to_owned(),
+            parent_id: self.key.id.to_string(),
+            stop: false,
+            ..self.clone()
+        }
+    }
+
+    /// Its run of a time, as a periodic job: `<id>/periodic-<seconds since the epoch>`.
+    pub fn run_at(&self, at: Timestamp) -> Self {
+        let run = self.child(&format!("{}/periodic-{}", self.key.id, at.0 / NANOS_PER_SECOND));
+        Self { periodic: None, ..run }
+    }
 }

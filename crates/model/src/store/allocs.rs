@@ -16,6 +16,7 @@ use crate::{
     alloc::{ClientStatus, DesiredStatus, StopReason, TaskResult},
     device::DeviceGrant,
     ids::{AllocId, EvalId, Index},
+    quota::Usage,
     resources::Resources,
     time::Timestamp,
 };
@@ -88,12 +89,12 @@ pub struct AllocExtra {
     /// Host ports, in the order in which its group declares them.
     #[n(0)]
     pub ports: Vec<u16>,
-    /// Whom it waits for on its node, and how much of their room is promised to it.
+    /// Whom it waits for on its node, and how much of what they hold is promised to it.
     #[n(1)]
-    pub after: Vec<(AllocId, Resources)>,
-    /// How much of its own room is promised to successors.
+    pub after: Vec<(AllocId, Usage)>,
+    /// How much of what it holds in its own right is promised to successors.
     #[n(2)]
-    pub promised: Resources,
+    pub promised: Usage,
     /// Whom it replaces.
     #[n(3)]
     pub previous: Option<AllocId>,

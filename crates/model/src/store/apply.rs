@@ -1,5 +1,7 @@
 //! `apply`: the one way in which the replicated state changes. Pure and deterministic, no clock, no randomness.
 
+mod launch;
+mod promises;
 mod scale;
 mod scheduling;
 mod tenants;
@@ -18,6 +20,7 @@ use crate::{
     ids::{AllocId, EvalId, Index, NodeId},
     job::Job,
     node::{Node, NodeStatus},
+    quota::Usage,
     resources::Resources,
 };
 
@@ -55,6 +58,7 @@ impl Store {
             Command::DeleteNamespace(name) => self.delete_namespace(&name, events)?,
             Command::PutQuota(quota) => self.put_quota(*quota, events)?,
             Command::DeleteQuota(name) => self.delete_quota(&name, events)?,
+            Command::LaunchJob(launch) => self.launch_job(*launch, events)?,
             Command::Collect(collect) => self.collect(&collect, events),
         }
         Ok(())
@@ -108,6 +112,11 @@ impl Store {
         }
         if self.namespaces.find(&job.key.namespace).is_none() {
             return Err(Refusal::NoNamespace(job.key.namespace.to_string()));
+        }
+        let before = self.job(&job.key).map(|row| row.job().job_type);
+        if let Some(is) = before.filter(|is| *is != job.job_type) {
+            let (is, asked) = (is.as_str(), job.job_type.as_str());
+            return Err(Refusal::JobTypeChanged { job: job.key.clone(), is, asked });
         }
         self.register_version(job.clone(), events);
         self.create_eval(eval_of(eval, &job, Trigger::JobRegister), events);
@@ -276,9 +285,10 @@ impl Store {
             return;
         }
         let held = self.nodes.detail(node).map_or(Resources::ZERO, |detail| group.resources_on(&detail.node));
-        let after = self.promise_room(node, placement.id, &placement.after, held);
-        let promised = after.iter().fold(Resources::ZERO, |sum, (_, part)| sum.plus(*part));
-        let charge = self.tenant_charge(&version.key, group, held, &after);
+        let usage = Usage::of(held, group);
+        let after = self.promise(node, placement.id, &placement.after, &usage);
+        let promised = after.iter().fold(Resources::ZERO, |sum, (_, part)| sum.plus(part.room()));
+        let charge = self.tenant_charge(&version.key, usage, &after);
         let inherited = self.ports_of(&after);
         let fresh: Vec<u16> = placement.ports.iter().copied().filter(|p| !inherited.contains(p)).collect();
         let row = AllocRow {
@@ -313,55 +323,6 @@ impl Store {
             self.allocs.update(replaced, self.index, self.at, |_, detail| detail.extra_mut().next = Some(id));
         }
         events.push(Event::AllocPlaced(slot));
-    }
-
-    /// Promises the room of allocations that are to end on the same node to their successor, as much as it can use.
-    fn promise_room(
-        &mut self,
-        node: NodeSlot,
-        successor: AllocId,
-        after: &[AllocId],
-        needed: Resources,
-    ) -> Vec<(AllocId, Resources)> {
-        let mut left = needed;
-        let mut promises = Vec::new();
-        for id in after.iter().filter(|id| **id != successor) {
-            let Some(slot) = self.allocs.find(*id) else { continue };
-            if self.allocs.row(slot).is_none_or(|row| row.node != node || row.is_terminal()) {
-                continue;
-            }
-            let part = self.room_to_promise(slot).min(left);
-            left = left.minus(part);
-            self.allocs.update(slot, self.index, self.at, |_, detail| {
-                let extra = detail.extra_mut();
-                extra.promised = extra.promised.plus(part);
-            });
-            promises.push((*id, part));
-        }
-        promises
-    }
-
-    /// What an allocation holds in its own right and has promised to nobody: not what is still its predecessors'.
-    pub fn room_to_promise(&self, slot: AllocSlot) -> Resources {
-        let Some(row) = self.allocs.row(slot).filter(|row| !row.is_terminal()) else {
-            return Resources::ZERO;
-        };
-        let Some(extra) = self.allocs.extra(slot) else { return row.held };
-        let borrowed = extra.after.iter().filter(|(id, _)| self.still_holds(*id));
-        borrowed.fold(row.held, |left, (_, part)| left.minus(*part)).minus(extra.promised)
-    }
-
-    /// The ports of an allocation that no successor has been given yet.
-    pub fn ports_to_promise(&self, slot: AllocSlot) -> Vec<u16> {
-        let Some(row) = self.allocs.row(slot) else { return Vec::new() };
-        let own = self.allocs.extra(slot).map_or(&[][..], |extra| &extra.ports);
-        let given = if own.is_empty() { Vec::new() } else { self.successor_ports(row.node, row.id) };
-        own.iter().copied().filter(|port| !given.contains(port)).collect()
-    }
-
-    fn ports_of(&self, after: &[(AllocId, Resources)]) -> Vec<u16> {
-        let extras = after.iter().filter_map(|(id, _)| self.allocs.extra(self.allocs.find(*id)?));
-        extras.flat_map(|extra| extra.ports.iter().copied()).collect()
     }
 
     fn stop_alloc(&mut self, stop: &Stop, events: &mut Vec<Event>) {
@@ -402,14 +363,16 @@ impl Store {
         let row = *row;
         let freed = self.room_to_promise(slot);
         let extra = self.allocs.extra(slot).cloned().unwrap_or_default();
-        // Ports that a successor was promised are its own already: they are not free.
-        let kept = self.successor_ports(row.node, row.id);
+        // Ports that a successor was promised are its own already, and those of predecessors are still theirs: they are
+        // not free.
+        let mut kept = self.successor_ports(row.node, row.id);
+        kept.extend(self.ports_of(&extra.after));
         let ports: Vec<u16> = extra.ports.iter().copied().filter(|p| !kept.contains(p)).collect();
         let released = self.tenant_release(slot);
         self.discharge_tenant(row.job, &released);
         self.nodes.release(row.node, slot, freed, &ports);
         for (id, part) in &extra.after {
-            self.take_promise_back(*id, *part);
+            self.take_promise_back(*id, part);
         }
         let status = end.status;
         self.allocs.update(slot, self.index, self.at, |row, detail| {
@@ -425,26 +388,6 @@ impl Store {
         let group = group.and_then(|v| v.job.groups.get(usize::from(row.group))).map(|g| g.name.clone());
         self.jobs.alloc_ended(row.job, &group.unwrap_or_default(), status, self.index);
         events.push(Event::AllocEnded(slot));
-    }
-
-    fn still_holds(&self, id: AllocId) -> bool {
-        self.alloc(id).is_some_and(|(_, row)| !row.is_terminal())
-    }
-
-    fn take_promise_back(&mut self, id: AllocId, part: Resources) {
-        if let Some(slot) = self.allocs.find(id).filter(|_| self.still_holds(id)) {
-            self.allocs.update(slot, self.index, self.at, |_, detail| {
-                let extra = detail.extra_mut();
-                extra.promised = extra.promised.minus(part);
-            });
-        }
-    }
-
-    fn successor_ports(&self, node: NodeSlot, id: AllocId) -> Vec<u16> {
-        let Some(row) = self.nodes.row(node) else { return Vec::new() };
-        let extras = self.nodes.live(row).filter_map(|slot| self.allocs.extra(slot));
-        let successors = extras.filter(|extra| extra.after.iter().any(|(before, _)| *before == id));
-        successors.flat_map(|extra| extra.ports.iter().copied()).collect()
     }
 
     fn collect(&mut self, collect: &Collect, events: &mut Vec<Event>) {

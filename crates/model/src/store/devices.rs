@@ -9,23 +9,27 @@ use crate::{
 };
 
 impl Store {
-    /// What each allocation on a node that has not ended holds of devices and cores and has promised to nobody.
-    ///
-    /// A successor takes over what its predecessors hold, as far as it asks for the same. That is counted for the
-    /// successor alone, so that the sum over all is what may be in use at one time.
+    /// What each allocation on a node that has not ended holds of devices and cores in its own right and has promised to
+    /// nobody.
     pub fn devices_to_promise(&self, node: NodeSlot) -> BTreeMap<AllocId, DevicesHeld> {
-        let mut left: BTreeMap<AllocId, DevicesHeld> = BTreeMap::new();
+        self.devices_on(node).0
+    }
+
+    /// The same, and what may be in use at one time: a successor takes over what its predecessors hold, as far as it asks
+    /// for the same.
+    fn devices_on(&self, node: NodeSlot) -> (BTreeMap<AllocId, DevicesHeld>, DevicesHeld) {
+        let (mut left, mut sum) = (BTreeMap::<AllocId, DevicesHeld>::new(), DevicesHeld::default());
         for (_, id, extra) in self.device_holders(node) {
-            let held = DevicesHeld::of(&extra.devices, &extra.cores);
-            let mut wanted = held.clone();
+            let mut own = DevicesHeld::of(&extra.devices, &extra.cores);
             for (before, _) in &extra.after {
                 if let Some(theirs) = left.get_mut(before) {
-                    wanted.take_common(theirs);
+                    own.take_common(theirs);
                 }
             }
-            left.insert(id, held);
+            sum.add(&own);
+            left.insert(id, own);
         }
-        left
+        (left, sum)
     }
 
     /// Oldest first: nobody comes before the one whom it waits for.
@@ -42,8 +46,7 @@ impl Store {
 
     /// Counts anew what is held of a node's devices and cores.
     pub(super) fn count_devices(&mut self, node: NodeSlot) {
-        let mut held = DevicesHeld::default();
-        self.devices_to_promise(node).values().for_each(|part| held.add(part));
+        let (_, held) = self.devices_on(node);
         self.nodes.set_devices(node, held);
     }
 

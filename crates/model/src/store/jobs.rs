@@ -6,7 +6,7 @@ use imbl::OrdMap;
 use minicbor::{Decode, Encode};
 
 use super::{
-    AllocSlot, EvalSlot,
+    AllocSlot, EvalSlot, Launch,
     digest::{TableDigest, hash_encoded},
     postings::{List, Postings},
     slab::{Slab, slot},
@@ -102,6 +102,8 @@ pub struct JobRow {
     pub counts: Arc<Vec<GroupCounts>>,
     /// The last changes of its groups' counts, newest first; none for none.
     pub scalings: Option<Arc<Vec<ScalingEvent>>>,
+    /// When it was last due, as a periodic job.
+    pub launch: Option<Launch>,
     /// The first registration.
     pub create_index: Index,
     /// The last change of the job or of its status.
@@ -171,6 +173,8 @@ pub(super) struct JobRecord {
     #[n(8)]
     #[cbor(with = "crate::codec::shared")]
     pub scalings: Arc<Vec<ScalingEvent>>,
+    #[n(9)]
+    pub launch: Option<Launch>,
 }
 
 /// All jobs.
@@ -252,6 +256,7 @@ impl Jobs {
             allocs_index: row.allocs_index,
             evals_index: row.evals_index,
             scalings: row.scalings.clone().unwrap_or_default(),
+            launch: row.launch,
             counts: counts.map(|c| (c.group.clone(), c.complete, c.failed, c.lost, c.queued)).collect(),
         })
     }
@@ -275,6 +280,7 @@ impl Jobs {
             open_evals: 0,
             counts: Arc::new(counts.collect()),
             scalings: (!record.scalings.is_empty()).then_some(record.scalings),
+            launch: record.launch,
             create_index: record.create_index,
             modify_index: record.modify_index,
             allocs_index: record.allocs_index,
@@ -297,6 +303,7 @@ impl Jobs {
                 versions: Arc::new(vec![first]),
                 purge: false,
                 scalings: Arc::default(),
+                launch: None,
                 create_index: index,
                 modify_index: index,
                 allocs_index: Index::default(),
@@ -479,7 +486,8 @@ fn wishes_hash(row: &JobRow) -> u128 {
     let newest = row.current();
     let kept: Vec<u64> = row.versions.iter().map(|v| v.version).collect();
     let scaled = row.scalings.as_ref().and_then(|events| events.first()).map(|event| event.index);
-    let indexes = (newest.index, row.create_index, row.modify_index, scaled);
+    let launched = row.launch.map(|launch| launch.at);
+    let indexes = (newest.index, row.create_index, row.modify_index, scaled, launched);
     hash_encoded(b'j', &(&row.key, newest.job.stop, row.purge, kept, indexes))
 }
 

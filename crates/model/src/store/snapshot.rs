@@ -292,7 +292,7 @@ fn share_promised_room(store: &mut Store) {
             }
             let held = store.allocs.extra(before).map(|e| e.ports.clone()).unwrap_or_default();
             let shared: Vec<u16> = extra.ports.iter().copied().filter(|p| held.contains(p)).collect();
-            store.nodes.share(node, *part, &shared);
+            store.nodes.share(node, part.room(), &shared);
         }
     }
 }

@@ -50,6 +50,7 @@ pub(crate) static JOB: Schema = Schema {
         "CreateIndex",
         "ModifyIndex",
         "JobModifyIndex",
+        "PeriodicLaunch",
         "DispatchIdempotencyToken",
         "NomadTokenID",
         "ConsulToken",

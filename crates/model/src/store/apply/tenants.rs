@@ -5,10 +5,8 @@ use crate::{
     command::{Outcome, Refusal},
     event::Event,
     ids::{AllocId, JobKey},
-    job::Group,
     namespace::{NAMESPACE_DEFAULT, NAMESPACE_DEPTH_MAX, Namespace, WEIGHT_MILLI_MAX, is_tenant_name},
     quota::{Quota, Usage},
-    resources::Resources,
 };
 
 impl Store {
@@ -140,18 +138,12 @@ impl Store {
         }
     }
 
-    /// What an allocation adds to what its namespace holds. Room that a predecessor of the same namespace leaves it on its
-    /// node is held once; room that it takes from another namespace is its own.
-    pub fn tenant_charge(
-        &self,
-        job: &JobKey,
-        group: &Group,
-        held: Resources,
-        after: &[(AllocId, Resources)],
-    ) -> Usage {
+    /// What an allocation adds to what its namespace holds that has `usage`. What a predecessor of the same namespace
+    /// leaves it is held once; what it takes from another namespace is its own.
+    pub(super) fn tenant_charge(&self, job: &JobKey, mut usage: Usage, after: &[(AllocId, Usage)]) -> Usage {
         let inherited = after.iter().filter(|(id, _)| self.is_of_tenant(*id, &job.namespace));
-        let inherited = inherited.fold(Resources::ZERO, |sum, (_, part)| sum.plus(*part));
-        Usage::of(held.minus(inherited), group)
+        inherited.for_each(|(_, part)| usage.remove(part));
+        usage
     }
 
     /// What an allocation that has not ended adds to what its namespace holds.
@@ -159,7 +151,7 @@ impl Store {
         let Some(row) = self.allocs.row(slot) else { return Usage::default() };
         let Some((job, group)) = self.job_of(row) else { return Usage::from(row.held) };
         let after = self.allocs.extra(slot).map_or(&[][..], |extra| &extra.after);
-        self.tenant_charge(&job.key, group, row.held, after)
+        self.tenant_charge(&job.key, Usage::of(row.held, group), after)
     }
 
     /// What is free for its namespace when an allocation ends: not what a successor of the same namespace was promised.
@@ -174,7 +166,7 @@ impl Store {
             };
             let same = self.allocs.row(successor).is_some_and(|s| self.is_of_tenant(s.id, namespace));
             let parts = extra.after.iter().filter(|(id, _)| same && *id == row.id);
-            parts.for_each(|(_, part)| usage.remove(&Usage::from(*part)));
+            parts.for_each(|(_, part)| usage.remove(part));
         }
         usage
     }

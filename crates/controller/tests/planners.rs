@@ -1,0 +1,260 @@
+//! Many planners at once, in seeded interleavings: they use the cluster as well as one alone, and the applier hardly ever
+//! has to refuse anything.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use berth_controller::{Action, Config, Controller, Event, Hello, Request, SessionId, Token};
+use berth_model::{
+    AllocId, EvalId, JobKey, NodeId, Timestamp,
+    command::{Command, Entry, RegisterJob},
+    eval::Eval,
+    ids::IdSeed,
+    job::{Group, Job, JobType, Task, TaskResources},
+    node::Node,
+    resources::Resources,
+    store::Store,
+};
+use berth_scheduler::{Claims, Planner};
+
+const NODES: u32 = 50;
+const NODE: Resources = Resources { cpu_mhz: 32_000, memory_mb: 64_000, disk_mb: 1 << 20 };
+/// What jobs ask for, in MHz and MiB.
+const ASKS: [(u32, u32); 6] =
+    [(100, 640), (300, 900), (700, 1_100), (1_100, 1_500), (1_900, 3_100), (3_100, 5_300)];
+/// About a tenth more than there is room for.
+const JOBS: u32 = 1_500;
+
+struct Seat {
+    planner: Planner,
+    /// Evaluations that it has answered since it looked.
+    answered: u32,
+    /// The evaluation in hand, and the state on which it is to be planned.
+    busy: Option<(Arc<Eval>, Store)>,
+}
+
+/// A server without clocks and threads: what happens next is drawn.
+struct Server {
+    controller: Controller,
+    store: Store,
+    view: Store,
+    claims: Claims,
+    seats: Vec<Seat>,
+    todo: VecDeque<Arc<Eval>>,
+    planned: VecDeque<Event>,
+    log: Vec<Entry>,
+    random: IdSeed,
+    /// How many evaluations a planner answers on what it once knew, before it looks again.
+    stale_for: u32,
+    committed: usize,
+    refused: usize,
+    /// Plans that planners made anew by themselves.
+    overtaken: usize,
+    /// The most planners that were busy at the same time.
+    at_once_max: usize,
+}
+
+impl Server {
+    fn new(planners: usize, stale_for: u32, seed: u64) -> Self {
+        let config = Config { planning_max: planners * 64, desired_hash: |id: AllocId, _| id.0, seed };
+        let seat = || Seat { planner: Planner::default(), answered: 0, busy: None };
+        let mut server = Self {
+            controller: Controller::new(config),
+            store: Store::default(),
+            view: Store::default(),
+            claims: Claims::default(),
+            seats: (0..planners).map(|_| seat()).collect(),
+            todo: VecDeque::new(),
+            planned: VecDeque::new(),
+            log: Vec::new(),
+            random: IdSeed::new(seed),
+            stale_for,
+            committed: 0,
+            refused: 0,
+            overtaken: 0,
+            at_once_max: 0,
+        };
+        server.tell(Event::Leads { term: 1, store: Box::default() });
+        (1..=NODES).for_each(|number| server.join(number));
+        server
+    }
+
+    fn join(&mut self, number: u32) {
+        let session = SessionId(u64::from(number));
+        let hello =
+            Hello { node: node(number), epoch: 1, seq: 0, desired_digest: 0, observed_digest: 0 };
+        self.tell(Event::SessionOpened(session, Box::new(hello)));
+        self.tell(Event::Observed { session, seq: 1, allocs: Vec::new(), resync_done: true });
+        self.write();
+        self.write();
+    }
+
+    fn register(&mut self, number: u32) {
+        let register =
+            RegisterJob { job: Arc::new(job(number)), eval: EvalId(self.random.mint()), only_if: None };
+        let commands = vec![Command::RegisterJob(Box::new(register))];
+        self.tell(Event::Requested(Request { token: Token(u64::from(number)), commands, bytes: 500 }));
+    }
+
+    fn tell(&mut self, event: Event) {
+        let mut actions = Vec::new();
+        self.controller.handle(event, Timestamp(1), &mut actions);
+        self.controller.flush(&mut actions);
+        actions.into_iter().for_each(|action| self.act(action));
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Propose { entry, planned } => {
+                planned.into_iter().for_each(|ticket| self.claims.proposed(ticket, entry.index));
+                self.log.push(entry);
+            }
+            Action::Unclaim(ticket) => drop(self.claims.remove(ticket)),
+            Action::Judged { ticket, committed, refused } => {
+                if refused.count > 0 {
+                    self.claims.partly_refused(ticket);
+                }
+                self.committed += committed;
+                self.refused += refused.count;
+            }
+            Action::Plan(eval) => self.todo.push_back(eval),
+            Action::Publish { store, .. } => {
+                self.claims.settle(store.index());
+                self.view = store;
+            }
+            Action::Answer(..) | Action::Send(..) | Action::Close(_) => {}
+        }
+    }
+
+    /// Applies what was proposed; nothing may ever be overcommitted.
+    fn write(&mut self) {
+        let log = std::mem::take(&mut self.log);
+        let applied: Vec<_> = log.into_iter().map(|entry| self.store.apply(entry)).collect();
+        for (_, node) in self.store.nodes().iter() {
+            assert_eq!(node.used.exceeds(node.capacity), None, "node {} is overcommitted", node.id);
+        }
+        if !applied.is_empty() {
+            self.tell(Event::Applied { store: Box::new(self.store.clone()), applied });
+        }
+    }
+
+    /// One thing happens, whichever is drawn; false when nothing is left to happen.
+    fn step(&mut self) -> bool {
+        let draw = usize::try_from(self.random.mint() % (self.seats.len() as u128 + 2)).unwrap();
+        match draw.checked_sub(self.seats.len()) {
+            None => self.plan(draw),
+            Some(0) => self.planned.pop_front().into_iter().for_each(|event| self.tell(event)),
+            Some(_) => self.write(),
+        }
+        let busy = self.seats.iter().filter(|seat| seat.busy.is_some()).count();
+        self.at_once_max = self.at_once_max.max(busy);
+        busy > 0 || !(self.todo.is_empty() && self.planned.is_empty() && self.log.is_empty())
+    }
+
+    /// A planner takes an evaluation up, or is done with the one that it has.
+    fn plan(&mut self, number: usize) {
+        match self.seats[number].busy.take() {
+            None => {
+                if let Some(eval) = self.todo.pop_front() {
+                    self.look(number, eval);
+                }
+            }
+            Some((eval, state)) => {
+                let (planner, seed) = (&mut self.seats[number].planner, self.random.mint() as u64);
+                let plan = planner.plan(&state, &eval, Timestamp(1), seed);
+                let ticket = self.claims.add(planner.claims(&plan));
+                if self.stale_for == 0 && self.claims.overdraw(ticket, &self.view) {
+                    self.overtaken += 1;
+                    self.claims.remove(ticket);
+                    return self.look(number, eval);
+                }
+                self.planned.push_back(Event::Planned { plan: Box::new(plan), ticket });
+            }
+        }
+    }
+
+    fn look(&mut self, number: usize, eval: Arc<Eval>) {
+        let seat = &mut self.seats[number];
+        if seat.answered % (self.stale_for + 1) == 0 {
+            seat.planner.follow(&self.view, &self.claims);
+        }
+        seat.answered += 1;
+        seat.busy = Some((eval, self.view.clone()));
+    }
+
+    /// The part of each kind of room that is used.
+    fn used(&self) -> [f64; 2] {
+        let sum = |of: fn(&Resources) -> u32| {
+            let used: f64 = self.store.nodes().iter().map(|(_, node)| f64::from(of(&node.used))).sum();
+            used / f64::from(of(&NODE)) / f64::from(NODES)
+        };
+        [sum(|room| room.cpu_mhz), sum(|room| room.memory_mb)]
+    }
+}
+
+fn node(number: u32) -> Node {
+    Node {
+        id: NodeId(u128::from(number)),
+        name: format!("n{number}"),
+        datacenter: "dc1".into(),
+        pool: "default".into(),
+        class: String::new(),
+        attributes: [("driver.mock_driver".to_owned(), "1".to_owned())].into(),
+        meta: BTreeMap::new(),
+        total: NODE,
+        reserved: Resources::ZERO,
+        reserved_ports: Vec::new(),
+        host_ip: String::new(),
+        dynamic_ports: (20_000, 32_000),
+        secret_hash: Vec::new(),
+        devices: Vec::new(),
+        cores: Vec::new(),
+    }
+}
+
+fn job(number: u32) -> Job {
+    let (cpu_mhz, memory_mb) = ASKS[number as usize % ASKS.len()];
+    let task = Task {
+        resources: TaskResources { cpu_mhz, memory_mb, ..TaskResources::default() },
+        ..Task::new("t", "mock_driver", JobType::Service)
+    };
+    let group = Group { count: 1, tasks: vec![task], ..Group::new("g", JobType::Service) };
+    Job { groups: vec![group], ..Job::new(JobKey::new("default", &format!("j{number}")), JobType::Service) }
+}
+
+fn run(planners: usize, stale_for: u32, seed: u64) -> Server {
+    let mut server = Server::new(planners, stale_for, seed);
+    let mut waiting = 0..JOBS;
+    loop {
+        // Requests come while others are being planned.
+        let more = (server.todo.len() < 4 * planners).then(|| waiting.next()).flatten();
+        more.into_iter().for_each(|number| server.register(number));
+        if !server.step() && waiting.is_empty() {
+            return server;
+        }
+    }
+}
+
+#[test]
+fn eight_planners_use_the_cluster_as_well_as_one_and_are_hardly_ever_refused() {
+    for seed in 1..=4 {
+        let (one, eight) = (run(1, 0, seed), run(8, 0, seed));
+        assert_eq!((one.at_once_max, eight.at_once_max), (1, 8), "seed {seed}: they overlap");
+        for (alone, together) in one.used().into_iter().zip(eight.used()) {
+            assert!((alone - together).abs() <= 0.005, "seed {seed}: {alone} used by one, {together} by eight");
+        }
+        let (refused, all) = (eight.refused, eight.committed + eight.refused);
+        assert!(refused * 100 <= all, "seed {seed}: {refused} of {all} placements were refused");
+        assert!(eight.overtaken > 0, "seed {seed}: nobody ever met");
+        assert!(eight.overtaken * 10 <= all, "seed {seed}: {} of {all} plans made anew", eight.overtaken);
+    }
+}
+
+#[test]
+fn planners_that_seldom_look_are_refused_often_and_overcommit_nothing() {
+    let (fresh, stale) = (run(8, 0, 1), run(8, 40, 1));
+    assert!(stale.refused > 100 + fresh.refused, "{} and {} were refused", fresh.refused, stale.refused);
+    assert!(stale.committed > 0);
+}

@@ -1,0 +1,96 @@
+//! What allocations that are to end leave to those that wait for them on the same node.
+
+use super::{AllocSlot, NodeSlot, Store};
+use crate::{ids::AllocId, quota::Usage, resources::Resources};
+
+impl Store {
+    /// Promises what allocations hold that are to end on the same node to their successor, as much as it can use.
+    pub(super) fn promise(
+        &mut self,
+        node: NodeSlot,
+        successor: AllocId,
+        after: &[AllocId],
+        needed: &Usage,
+    ) -> Vec<(AllocId, Usage)> {
+        let mut left = needed.clone();
+        let mut promises = Vec::new();
+        for id in after.iter().filter(|id| **id != successor) {
+            let Some(slot) = self.allocs.find(*id) else { continue };
+            if self.allocs.row(slot).is_none_or(|row| row.node != node || row.is_terminal()) {
+                continue;
+            }
+            let part = self.usage_to_promise(slot).common(&left);
+            left.remove(&part);
+            self.allocs.update(slot, self.index, self.at, |_, detail| detail.extra_mut().promised.add(&part));
+            promises.push((*id, part));
+        }
+        promises
+    }
+
+    /// What an allocation holds in its own right and has promised to nobody: not what is still its predecessors'.
+    pub fn usage_to_promise(&self, slot: AllocSlot) -> Usage {
+        let Some(row) = self.allocs.row(slot).filter(|row| !row.is_terminal()) else {
+            return Usage::default();
+        };
+        let group = self.job_of(row).map(|(_, group)| group);
+        let held = group.map_or_else(|| Usage::from(row.held), |group| Usage::of(row.held, group));
+        self.less_promises(slot, held)
+    }
+
+    /// The same, as far as it is room of its node.
+    pub fn room_to_promise(&self, slot: AllocSlot) -> Resources {
+        let Some(row) = self.allocs.row(slot).filter(|row| !row.is_terminal()) else {
+            return Resources::ZERO;
+        };
+        match self.allocs.extra(slot) {
+            None => row.held,
+            Some(_) => self.less_promises(slot, Usage::from(row.held)).room(),
+        }
+    }
+
+    /// What is left of what an allocation holds without what it was promised and what it has promised.
+    fn less_promises(&self, slot: AllocSlot, mut held: Usage) -> Usage {
+        let Some(extra) = self.allocs.extra(slot) else { return held };
+        let borrowed = extra.after.iter().filter(|(id, _)| self.still_holds(*id));
+        borrowed.for_each(|(_, part)| held.remove(part));
+        held.remove(&extra.promised);
+        held
+    }
+
+    /// The ports that an allocation holds in its own right and no successor has been given yet.
+    pub fn ports_to_promise(&self, slot: AllocSlot) -> Vec<u16> {
+        let Some(row) = self.allocs.row(slot) else { return Vec::new() };
+        let Some(extra) = self.allocs.extra(slot).filter(|extra| !extra.ports.is_empty()) else {
+            return Vec::new();
+        };
+        let (given, borrowed) = (self.successor_ports(row.node, row.id), self.ports_of(&extra.after));
+        let is_own = |port: &u16| !given.contains(port) && !borrowed.contains(port);
+        extra.ports.iter().copied().filter(is_own).collect()
+    }
+
+    /// The ports of those that have not ended among predecessors.
+    pub(super) fn ports_of(&self, after: &[(AllocId, Usage)]) -> Vec<u16> {
+        let living = after.iter().filter(|(id, _)| self.still_holds(*id));
+        let extras = living.filter_map(|(id, _)| self.allocs.extra(self.allocs.find(*id)?));
+        extras.flat_map(|extra| extra.ports.iter().copied()).collect()
+    }
+
+    fn still_holds(&self, id: AllocId) -> bool {
+        self.alloc(id).is_some_and(|(_, row)| !row.is_terminal())
+    }
+
+    pub(super) fn take_promise_back(&mut self, id: AllocId, part: &Usage) {
+        if let Some(slot) = self.allocs.find(id).filter(|_| self.still_holds(id)) {
+            self.allocs.update(slot, self.index, self.at, |_, detail| {
+                detail.extra_mut().promised.remove(part);
+            });
+        }
+    }
+
+    pub(super) fn successor_ports(&self, node: NodeSlot, id: AllocId) -> Vec<u16> {
+        let Some(row) = self.nodes.row(node) else { return Vec::new() };
+        let extras = self.nodes.live(row).filter_map(|slot| self.allocs.extra(slot));
+        let successors = extras.filter(|extra| extra.after.iter().any(|(before, _)| *before == id));
+        successors.flat_map(|extra| extra.ports.iter().copied()).collect()
+    }
+}
