@@ -15,6 +15,9 @@ pub(crate) const VARIABLES_MAX: usize = 10_000;
 /// Lists and objects that may stand inside one another in a free-form setting. Less than [`DEPTH_MAX`], so that what
 /// one syntax accepts still fits below the job, group and task levels of the other.
 pub(crate) const SETTING_DEPTH_MAX: usize = 32;
+/// Blocks of a job: each costs microseconds and hundreds of bytes, and as many more would not fit into one entry of the
+/// log.
+pub(crate) const BLOCKS_MAX: usize = 20_000;
 /// Diagnostics that one reading gives; the others are only counted.
 pub(crate) const DIAGNOSTICS_MAX: usize = 20;
 /// Bytes of an id or a name.

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use crate::{
     diagnostic::{Diagnostic, Diagnostics, Excerpt, Place, Severity, shown},
-    limits::DIAGNOSTICS_MAX,
+    limits::{BLOCKS_MAX, DIAGNOSTICS_MAX},
     span::Span,
 };
 
@@ -34,12 +34,14 @@ pub(crate) struct Report<'s> {
     omitted: Cell<usize>,
     warnings: RefCell<Vec<Diagnostic>>,
     muted: Cell<bool>,
+    blocks: Cell<usize>,
 }
 
 impl<'s> Report<'s> {
     pub fn new(file: &'s str, source: &'s str) -> Self {
         let (errors, warnings) = (RefCell::default(), RefCell::default());
-        Self { file, source, errors, omitted: Cell::new(0), warnings, muted: Cell::new(false) }
+        let (omitted, muted, blocks) = (Cell::new(0), Cell::new(false), Cell::new(0));
+        Self { file, source, errors, omitted, warnings, muted, blocks }
     }
 
     /// Notes a mistake.
@@ -50,6 +52,19 @@ impl<'s> Report<'s> {
     /// Notes a mistake, and what to do about it.
     pub fn error_with_help(&self, at: impl Into<At>, message: impl Into<String>, help: impl Into<String>) {
         self.note(at.into(), message.into(), Some(help.into()));
+    }
+
+    /// Whether one more block may be opened; reports the first that may not. Blocks that are read again are not counted
+    /// again.
+    pub fn admits_block(&self, at: impl FnOnce() -> At) -> bool {
+        if !self.muted.get() {
+            self.blocks.set(self.blocks.get() + 1);
+            if self.blocks.get() == BLOCKS_MAX + 1 {
+                let message = format!("a job may have {BLOCKS_MAX} blocks, and this is one more");
+                self.error_with_help(at(), message, "make several jobs of it");
+            }
+        }
+        self.blocks.get() <= BLOCKS_MAX
     }
 
     /// Does something whose mistakes have been reported before.

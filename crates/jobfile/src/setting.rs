@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::value::Value;
+use berth_model::value::{Members, Value};
 
 use crate::{
     diagnostic::quoted,
@@ -20,10 +20,11 @@ pub(crate) struct Fault {
 
 /// Settings by key. A block may stand several times; each time adds a map to its list.
 pub(crate) fn map(entries: &[Entry<'_>]) -> Result<BTreeMap<String, Value>, Fault> {
-    members(entries, SETTING_DEPTH_MAX)
+    let settings = members(entries, SETTING_DEPTH_MAX)?;
+    Ok(settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
 }
 
-fn members(entries: &[Entry<'_>], levels: usize) -> Result<BTreeMap<String, Value>, Fault> {
+fn members<'t>(entries: &'t [Entry<'_>], levels: usize) -> Result<BTreeMap<&'t str, Value>, Fault> {
     let mut map = BTreeMap::new();
     for Entry { key, form, value } in entries {
         let before = map.remove(&*key.text);
@@ -41,7 +42,7 @@ fn members(entries: &[Entry<'_>], levels: usize) -> Result<BTreeMap<String, Valu
                 });
             }
         };
-        map.insert(key.text.clone().into_owned(), value);
+        map.insert(&*key.text, value);
     }
     Ok(map)
 }
@@ -53,7 +54,7 @@ fn block(labels: &[Name<'_>], node: &Node<'_>, levels: usize) -> Result<Value, F
         None => value(node, levels),
         Some((label, inner)) => {
             let inner = Value::List(vec![block(inner, node, levels)?]);
-            Ok(Value::Map(BTreeMap::from([(label.text.clone().into_owned(), inner)])))
+            Ok(Value::Map(Members::from_iter([(&*label.text, inner)])))
         }
     }
 }
@@ -67,9 +68,15 @@ fn value(node: &Node<'_>, levels: usize) -> Result<Value, Fault> {
         Tree::Text(value) => Value::String(value.clone().into_owned()),
         Tree::List(items) => {
             let levels = deeper(levels, node.span)?;
-            Value::List(items.iter().map(|item| value(item, levels)).collect::<Result<_, _>>()?)
+            let mut list = Vec::with_capacity(items.len());
+            for item in items {
+                list.push(value(item, levels)?);
+            }
+            Value::List(list)
         }
-        Tree::Object(entries) => Value::Map(members(entries, deeper(levels, node.span)?)?),
+        Tree::Object(entries) => {
+            Value::Map(members(entries, deeper(levels, node.span)?)?.into_iter().collect())
+        }
     })
 }
 

@@ -22,8 +22,8 @@ pub(crate) enum Tree<'s> {
     Int(i64),
     Float(f64),
     Text(Cow<'s, str>),
-    List(Vec<Node<'s>>),
-    Object(Vec<Entry<'s>>),
+    List(Box<[Node<'s>]>),
+    Object(Box<[Entry<'s>]>),
 }
 
 /// One named value of an object.

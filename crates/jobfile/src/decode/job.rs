@@ -13,7 +13,7 @@ use super::{
     group::{self, Inherited},
     name, spread, task,
 };
-use crate::{blocks::with_cron, schema::Body};
+use crate::{blocks::with_times, schema::Body};
 
 /// Bytes that a dispatch may carry.
 const PAYLOAD_BYTES_MAX: usize = 16 << 10;
@@ -96,8 +96,7 @@ fn reschedule(body: &Body<'_>, job_type: JobType) -> Option<ReschedulePolicy> {
 
 fn periodic(body: &Body<'_>) -> Option<Box<Periodic>> {
     let block = body.block("periodic")?;
-    body.warn_unenforced("periodic");
-    Some(Box::new(with_cron(block.record(), &block)))
+    Some(Box::new(with_times(block.record(), &block)))
 }
 
 /// What a dispatch carries, which only servers write: base64, as all bytes in JSON.

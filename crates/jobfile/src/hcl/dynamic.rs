@@ -80,7 +80,7 @@ impl<'s> Dynamic<'_, 's> {
             let item = evaluator.bounded(Value::object(Members::from(members)), self.for_each.span)?;
             let frame = Frame::new(self.iterator, item, scope);
             let labels = self.labels_of(evaluator, frame.scope())?;
-            let tree = Tree::Object(evaluator.body(&self.content.items, frame.scope()));
+            let tree = Tree::Object(evaluator.body(&self.content.items, frame.scope()).into());
             let value = Node { span: self.content.span, tree };
             entries.push(Entry { key: self.key.clone(), form: Form::Block { labels }, value });
             if evaluator.is_over() {

@@ -82,7 +82,7 @@ impl<'e> Evaluator<'e> {
     }
 
     fn block<'s>(&self, key: Name<'s>, block: &Block<'s>, scope: Scope<'_>) -> Entry<'s> {
-        let tree = Tree::Object(self.body(&block.items, scope));
+        let tree = Tree::Object(self.body(&block.items, scope).into());
         let form = Form::Block { labels: block.labels.clone().into() };
         Entry { key, form, value: Node { span: block.span, tree } }
     }

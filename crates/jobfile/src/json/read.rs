@@ -96,7 +96,7 @@ impl<'de> Visitor<'de> for Level {
         while let Some(item) = items.next_element_seed(level)? {
             list.push(item);
         }
-        Ok(Tree::List(list))
+        Ok(Tree::List(list.into()))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Tree<'de>, A::Error> {
@@ -106,7 +106,7 @@ impl<'de> Visitor<'de> for Level {
             let key = Name { text, span: Span::default() };
             entries.push(Entry { key, form: Form::Attribute, value: members.next_value_seed(level)? });
         }
-        Ok(Tree::Object(entries))
+        Ok(Tree::Object(entries.into()))
     }
 }
 

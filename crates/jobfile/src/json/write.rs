@@ -202,7 +202,7 @@ pub(crate) fn setting(value: &Value) -> Json {
         Value::Float(value) => (*value).into(),
         Value::String(value) => value.as_str().into(),
         Value::List(items) => items.iter().map(setting).collect(),
-        Value::Map(members) => members.iter().map(|(key, value)| (key.clone(), setting(value))).collect(),
+        Value::Map(members) => members.iter().map(|(key, value)| (key.to_owned(), setting(value))).collect(),
     }
 }
 
