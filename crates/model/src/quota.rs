@@ -41,15 +41,19 @@ pub struct Bounds {
 }
 
 /// What allocations hold together.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 pub struct Usage {
     /// MHz.
+    #[n(0)]
     pub cpu_mhz: u64,
     /// MiB.
+    #[n(1)]
     pub memory_mb: u64,
     /// MiB.
+    #[n(2)]
     pub disk_mb: u64,
     /// Thousandths of devices, by the name under which they were asked for; never zero.
+    #[n(3)]
     pub devices_milli: BTreeMap<String, u64>,
 }
 
@@ -156,6 +160,30 @@ impl Usage {
         self.devices_milli.retain(|_, held| *held > 0);
     }
 
+    /// What both hold: the lesser amount of each, and of devices that were asked for by the same name.
+    pub fn common(&self, other: &Self) -> Self {
+        let devices = self.devices_milli.iter().filter_map(|(name, milli)| {
+            let others = other.devices_milli.get(name)?;
+            Some((name.clone(), *milli.min(others)))
+        });
+        Self {
+            cpu_mhz: self.cpu_mhz.min(other.cpu_mhz),
+            memory_mb: self.memory_mb.min(other.memory_mb),
+            disk_mb: self.disk_mb.min(other.disk_mb),
+            devices_milli: devices.collect(),
+        }
+    }
+
+    /// What of it is room of a node.
+    pub fn room(&self) -> Resources {
+        let amount = |amount: u64| u32::try_from(amount).unwrap_or(u32::MAX);
+        Resources {
+            cpu_mhz: amount(self.cpu_mhz),
+            memory_mb: amount(self.memory_mb),
+            disk_mb: amount(self.disk_mb),
+        }
+    }
+
     /// Thousandths of the devices that may be of that name: whoever asked for any `gpu` may have been given this one.
     pub fn devices(&self, name: &str) -> u64 {
         let asked = self.devices_milli.iter().filter(|(asked, _)| may_be_same(asked, name));
@@ -228,5 +256,14 @@ mod tests {
         assert_eq!(held, devices(&[("gpu", 1000), ("fpga", 1000)]));
         held.remove(&devices(&[("gpu", 1000)]));
         assert_eq!(held, devices(&[("fpga", 1000)]));
+    }
+
+    #[test]
+    fn what_both_hold_is_told_by_name() {
+        let one = Usage { cpu_mhz: 5, memory_mb: 7, ..devices(&[("gpu", 500), ("fpga", 1000)]) };
+        let other = Usage { cpu_mhz: 9, memory_mb: 3, ..devices(&[("gpu", 2000), ("nvidia/gpu", 1000)]) };
+        let common = Usage { cpu_mhz: 5, memory_mb: 3, ..devices(&[("gpu", 500)]) };
+        assert_eq!((one.common(&other), other.common(&one)), (common.clone(), common.clone()));
+        assert_eq!(common.room(), Resources { cpu_mhz: 5, memory_mb: 3, disk_mb: 0 });
     }
 }

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use berth_model::{Index, NodeId, device::DevicesHeld, quota::Usage, resources::Resources};
+use berth_model::{Index, NodeId, device::DevicesHeld, quota::Usage, resources::Resources, store::Store};
 
 use crate::fairness::Pledges;
 
@@ -68,6 +68,8 @@ struct Open {
     nodes: Vec<NodeId>,
     /// What it adds to what a namespace holds.
     pledge: Option<(Arc<str>, Usage)>,
+    /// Part of it was refused: the state will not show all that is claimed.
+    partly_refused: bool,
 }
 
 impl Claims {
@@ -88,8 +90,19 @@ impl Claims {
                 }
             }
         }
-        self.tickets.insert(ticket, Open { index: None, nodes, pledge: None });
+        self.tickets.insert(ticket, Open { index: None, nodes, pledge: None, partly_refused: false });
         ticket
+    }
+
+    /// Whether a plan takes room or ports of a state that others have claimed since it was made: it will be refused.
+    pub fn overdraw(&self, ticket: Ticket, store: &Store) -> bool {
+        let nodes = self.tickets.get(&ticket).into_iter().flat_map(|open| &open.nodes);
+        let mut rows = nodes.filter_map(|node| Some(store.node(*node)?.1));
+        rows.any(|row| {
+            let Claimed { resources, mut ports, .. } = self.of_node(row.id, store.index());
+            ports.sort_unstable();
+            resources.exceeds(row.free()).is_some() || ports.windows(2).any(|pair| pair[0] == pair[1])
+        })
     }
 
     /// The plan adds that much to what a namespace holds.
@@ -116,6 +129,13 @@ impl Claims {
         }
     }
 
+    /// Part of the plan was refused: what that claimed is free once the rest shows.
+    pub fn partly_refused(&mut self, ticket: Ticket) {
+        if let Some(open) = self.tickets.get_mut(&ticket) {
+            open.partly_refused = true;
+        }
+    }
+
     /// The plan came to nothing. Returns the nodes on which room is free again.
     pub fn remove(&mut self, ticket: Ticket) -> Vec<NodeId> {
         let nodes = self.forget(ticket);
@@ -138,14 +158,14 @@ impl Claims {
 
     /// Drops claims that every state at or after `index` shows.
     pub fn settle(&mut self, index: Index) {
-        let settled: Vec<Ticket> = self
-            .tickets
-            .iter()
-            .filter(|(_, o)| o.index.is_some_and(|i| i <= index))
-            .map(|(t, _)| *t)
-            .collect();
-        for ticket in settled {
-            self.forget(ticket);
+        let settled = self.tickets.iter().filter(|(_, open)| open.index.is_some_and(|i| i <= index));
+        let settled: Vec<(Ticket, bool)> =
+            settled.map(|(ticket, open)| (*ticket, open.partly_refused)).collect();
+        for (ticket, partly_refused) in settled {
+            let nodes = self.forget(ticket);
+            if partly_refused {
+                nodes.into_iter().for_each(|node| self.note_change(node));
+            }
         }
     }
 
@@ -221,6 +241,19 @@ mod tests {
         let claimed = claims.of_node(NodeId(1), Index(0));
         assert_eq!((claimed.resources.cpu_mhz, claimed.ports), (130, vec![80, 80]));
         assert_eq!(claims.remove(ticket), [NodeId(1), NodeId(2)]);
+    }
+
+    #[test]
+    fn what_was_refused_is_free_once_the_rest_shows() {
+        let mut claims = Claims::default();
+        let ticket = claims.add([claim(1, 100), claim(2, 50)]);
+        let position = claims.changes_end();
+        let changed = |claims: &Claims| claims.changes_since(position).unwrap().collect::<Vec<_>>();
+        claims.proposed(ticket, Index(10));
+        claims.partly_refused(ticket);
+        assert_eq!(changed(&claims), []);
+        claims.settle(Index(10));
+        assert_eq!(changed(&claims), [NodeId(1), NodeId(2)]);
     }
 
     #[test]

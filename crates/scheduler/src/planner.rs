@@ -1,18 +1,17 @@
 //! One planner: follows the state, and answers evaluations with plans.
 
 mod gang;
+mod quotas;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use berth_model::{
     AllocId, Timestamp,
     alloc::{Placement, Stop},
     device::DevicesHeld,
-    eval::{Eval, EvalStatus, Funnel, GroupFailure, Trigger},
+    eval::{Eval, EvalStatus, GroupFailure, Trigger},
     ids::IdSeed,
-    job::Group,
     quota::Usage,
-    resources::Resources,
     store::{JobRow, Store},
 };
 
@@ -20,10 +19,11 @@ use crate::{
     claims::{Claim, Claims},
     fairness::{Headroom, Pledges},
     filters::DeviceWish,
-    place::{Ask, Columns, Evictable, GroupPlacer, Placed, Preemptor, There, WishesCache},
+    place::{Columns, Evictable, GroupPlacer, Placed, Preemptor, There, WishesCache},
     plan::{Plan, PlannedNext},
     reconcile::{Changes, Missing, reconcile, staying},
 };
+use quotas::Quotas;
 
 /// Plans one evaluation after the other. Keeps scored structures between them, which follow what changed.
 #[derive(Debug, Default)]
@@ -108,7 +108,6 @@ impl Planner {
         let mut ending = ending(store, row, &plan.stops);
         let mut there = staying(store, row, &plan.stops);
         let mut headroom = Headroom::of(store, &row.key.namespace, &self.pledges);
-        let mut promised = HashMap::new();
         let mut preemptor = Preemptor::of(store, row.job(), &mut self.evictable);
         for (position, missing) in by_group {
             let group = &row.job().groups[usize::from(position)];
@@ -128,17 +127,16 @@ impl Planner {
                     failure.count += 1;
                     continue;
                 }
-                match admit(&headroom, group, &missing.ask, &placer)
-                    .and_then(|ask| placer.place(&ask, preemptor.as_mut()))
+                let quotas = Quotas::of(store, &headroom, group);
+                match quotas
+                    .admit(&missing.ask, &placer)
+                    .and_then(|ask| placer.place(&ask, preemptor.as_mut(), |placed| quotas.check(placed)))
                 {
-                    Ok(placed) => {
+                    Ok((placed, charge)) => {
                         there.push(There { node: placed.node, group: Some(position) });
                         push(plan, store, AllocId(ids.mint()), position, missing, placed);
-                        if let Some(placement) = plan.placements.last().filter(|_| !headroom.is_unlimited()) {
-                            let charge = headroom.charge_of(store, group, placement, &mut promised);
-                            headroom.take(&charge);
-                            plan.pledge.add(&charge);
-                        }
+                        plan.pledge.add(&charge.usage);
+                        headroom.take(charge);
                     }
                     Err(funnel) => match &mut failure {
                         Some(failure) => {
@@ -151,22 +149,11 @@ impl Planner {
             }
             plan.failures.extend(failure);
         }
-        plan.stops.extend(preemptor.into_iter().flat_map(|preemptor| preemptor.stops));
+        // Nobody waits for what was pushed out for an ask that a quota refused in the end.
+        let awaited: HashSet<AllocId> = plan.placements.iter().flat_map(|p| &p.after).copied().collect();
+        let pushed_out = preemptor.into_iter().flat_map(|preemptor| preemptor.stops);
+        plan.stops.extend(pushed_out.filter(|stop| awaited.contains(&stop.alloc)));
     }
-}
-
-/// What of an ask its namespace's quotas admit: all of it, or only a node where a predecessor leaves it enough room.
-fn admit(headroom: &Headroom, group: &Group, ask: &Ask, placer: &GroupPlacer<'_>) -> Result<Ask, Funnel> {
-    if headroom.is_unlimited() {
-        return Ok(ask.clone());
-    }
-    let held = group.resources();
-    let Err(refused) = headroom.check(&Usage::of(held, group)) else { return Ok(ask.clone()) };
-    let admitted = |room: Resources| headroom.check(&Usage::of(held.minus(room), group)).is_ok();
-    let mut nodes =
-        placer.inheritance().into_iter().filter(|(node, _)| ask.only.is_none_or(|only| only == *node));
-    let node = nodes.find(|(_, room)| admitted(*room)).map(|(node, _)| node);
-    node.map(|node| Ask { only: Some(node), ..ask.clone() }).ok_or(refused)
 }
 
 fn push(plan: &mut Plan, store: &Store, id: AllocId, group: u16, missing: Missing, placed: Placed) {

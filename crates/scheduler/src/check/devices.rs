@@ -2,12 +2,28 @@
 
 use std::collections::HashMap;
 
-use berth_model::{AllocId, alloc::Placement, node::Node};
+use berth_model::{
+    AllocId,
+    alloc::Placement,
+    device::{DeviceAsk, DeviceGrant},
+    node::Node,
+    store::NodeSlot,
+};
 
 use super::{Checked, Faults};
+use crate::filters::DeviceWish;
 
-/// Who holds how much of one device or core of one node; a core is whole.
-type Holders = HashMap<(u32, String), Vec<(AllocId, u32)>>;
+/// Who holds each device or core of each node.
+type Holders = HashMap<(NodeSlot, String), Vec<Holder>>;
+
+/// One who holds some of a device or core, in thousandths; a core is whole.
+struct Holder {
+    id: AllocId,
+    /// What it does not take over from those whom it waits for.
+    own: u32,
+    /// What of that it leaves to nobody yet.
+    left: u32,
+}
 
 pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
     let mut holders = Holders::new();
@@ -20,37 +36,46 @@ pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
         if placement.devices.is_empty() && placement.cores.is_empty() {
             continue;
         }
-        list_living(checked, slot, &mut holders);
+        if holders.keys().all(|(node, _)| *node != slot) {
+            list_living(checked, slot, &mut holders);
+        }
         for (what, milli) in held(&placement.devices, &placement.cores) {
-            let others = holders.entry((slot.0, what.clone())).or_default();
-            let beside = others.iter().filter(|(id, _)| !placement.after.contains(id));
-            if beside.map(|(_, milli)| milli).sum::<u32>() + milli > 1000 {
+            let others = holders.entry((slot, what.clone())).or_default();
+            hold(others, placement.id, milli, &placement.after);
+            if others.iter().map(|holder| holder.own).sum::<u32>() > 1000 {
                 faults.add(format!("allocation {} shares {what} with others that need it", placement.id));
             }
-            others.push((placement.id, milli));
         }
     }
 }
 
-/// Those on a node before the plan, once.
-fn list_living(checked: &Checked<'_>, slot: berth_model::store::NodeSlot, holders: &mut Holders) {
-    let Some(row) = checked.store.nodes().row(slot) else { return };
-    for alloc in checked.store.nodes().live(row) {
-        let (Some(row), Some(extra)) =
-            (checked.store.allocs().row(alloc), checked.store.allocs().extra(alloc))
-        else {
-            continue;
-        };
+/// Those on a node before the plan, the oldest first.
+fn list_living(checked: &Checked<'_>, node: NodeSlot, holders: &mut Holders) {
+    let Some(row) = checked.store.nodes().row(node) else { return };
+    let allocs = checked.store.allocs();
+    let living = checked.store.nodes().live(row);
+    let mut living: Vec<_> =
+        living.filter_map(|slot| Some((allocs.row(slot)?, allocs.extra(slot)?))).collect();
+    living.sort_by_key(|(row, _)| (row.create_index, row.id));
+    for (row, extra) in living {
+        let after: Vec<AllocId> = extra.after.iter().map(|(id, _)| *id).collect();
         for (what, milli) in held(&extra.devices, &extra.cores) {
-            let others = holders.entry((slot.0, what)).or_default();
-            if others.iter().all(|(id, _)| *id != row.id) {
-                others.push((row.id, milli));
-            }
+            hold(holders.entry((node, what)).or_default(), row.id, milli, &after);
         }
     }
 }
 
-fn held(grants: &[berth_model::device::DeviceGrant], cores: &[u16]) -> Vec<(String, u32)> {
+/// One more holds it, and takes over what those have of it whom it waits for.
+fn hold(others: &mut Vec<Holder>, id: AllocId, milli: u32, after: &[AllocId]) {
+    let mut own = milli;
+    for before in others.iter_mut().filter(|other| after.contains(&other.id)) {
+        let part = own.min(before.left);
+        (own, before.left) = (own - part, before.left - part);
+    }
+    others.push(Holder { id, own, left: own });
+}
+
+fn held(grants: &[DeviceGrant], cores: &[u16]) -> Vec<(String, u32)> {
     let devices = grants.iter().flat_map(|grant| {
         grant.instances.iter().map(|id| (format!("device {id}"), u32::from(grant.milli_each)))
     });
@@ -59,17 +84,24 @@ fn held(grants: &[berth_model::device::DeviceGrant], cores: &[u16]) -> Vec<(Stri
 
 fn is_asked_for(checked: &Checked<'_>, placement: &Placement, node: &Node) -> bool {
     let Some(group) = checked.group(placement.group) else { return true };
-    let asks: Vec<_> = group.tasks.iter().flat_map(|task| &task.resources.devices).collect();
+    let asks: Vec<&DeviceAsk> = group.tasks.iter().flat_map(|task| &task.resources.devices).collect();
     let cores: u32 = group.tasks.iter().map(|task| task.resources.cores).sum();
-    let grants = asks.iter().zip(&placement.devices).all(|(ask, grant)| {
-        let device = node.devices.iter().find(|device| device.to_string() == grant.device);
-        let healthy = |id: &String| {
-            device.is_some_and(|device| device.instances.iter().any(|one| one.id == *id && one.healthy))
-        };
-        device.is_some_and(|device| ask.names(device))
-            && grant.instances.len() == ask.count as usize
-            && grant.instances.iter().all(healthy)
-    });
+    let grants = asks.iter().zip(&placement.devices).all(|(ask, grant)| answers(node, ask, grant));
     let there = placement.cores.iter().all(|core| node.cores.contains(core));
     grants && asks.len() == placement.devices.len() && there && cores as usize == placement.cores.len()
+}
+
+/// As many different healthy devices as asked for, of one model that will do, and of each as much as asked for.
+fn answers(node: &Node, ask: &DeviceAsk, grant: &DeviceGrant) -> bool {
+    let Some(device) = node.devices.iter().find(|device| device.to_string() == grant.device) else {
+        return false;
+    };
+    let healthy = |id: &String| device.instances.iter().any(|one| one.id == *id && one.healthy);
+    let twice = (1..grant.instances.len()).any(|at| grant.instances[..at].contains(&grant.instances[at]));
+    let each = if ask.share_milli == 0 { 1000 } else { ask.share_milli };
+    DeviceWish::new(ask).accepts(device)
+        && grant.instances.len() == ask.count as usize
+        && !twice
+        && grant.instances.iter().all(healthy)
+        && grant.milli_each == each
 }

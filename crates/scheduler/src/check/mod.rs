@@ -4,6 +4,8 @@
 mod allocs;
 mod devices;
 mod distinct;
+mod preempted;
+mod quotas;
 mod room;
 
 use berth_model::{
@@ -34,6 +36,8 @@ pub fn check(store: &Store, plan: &Plan) -> Vec<Fault> {
             distinct::check(&checked, &mut faults);
             room::check(&checked, &mut faults);
             devices::check(&checked, &mut faults);
+            quotas::check(&checked, &mut faults);
+            preempted::check(&checked, &mut faults);
         }
         _ if plan.placements.is_empty() && plan.stops.is_empty() => {}
         _ => faults.add("it is not about the job's current version".to_owned()),

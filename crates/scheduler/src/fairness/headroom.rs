@@ -7,12 +7,10 @@ use std::{
 
 use berth_model::{
     AllocId,
-    alloc::Placement,
     eval::Funnel,
     job::Group,
     quota::{Quota, Usage},
-    resources::Resources,
-    store::Store,
+    store::{NodeSlot, Store},
 };
 
 /// What plans on their way into the store add to what namespaces hold.
@@ -23,6 +21,17 @@ pub type Pledges = BTreeMap<Arc<str>, Usage>;
 pub struct Headroom {
     namespace: Arc<str>,
     quotas: Vec<(Arc<Quota>, Usage)>,
+    /// What earlier placements of the plan have had of their predecessors.
+    inherited: HashMap<AllocId, Usage>,
+}
+
+/// What a placement takes of what its namespace may hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Charge {
+    /// What it adds to what the namespace holds.
+    pub usage: Usage,
+    /// What it has of its predecessors, of any namespace.
+    inherited: Vec<(AllocId, Usage)>,
 }
 
 impl Headroom {
@@ -38,7 +47,7 @@ impl Headroom {
                 quotas.push((row.quota.clone(), used));
             }
         }
-        Self { namespace: namespace.clone(), quotas }
+        Self { namespace: namespace.clone(), quotas, inherited: HashMap::new() }
     }
 
     /// Whether nothing limits it.
@@ -63,32 +72,29 @@ impl Headroom {
     }
 
     /// That much more is held.
-    pub fn take(&mut self, charge: &Usage) {
-        self.quotas.iter_mut().for_each(|(_, used)| used.add(charge));
+    pub fn take(&mut self, charge: Charge) {
+        self.quotas.iter_mut().for_each(|(_, used)| used.add(&charge.usage));
+        charge.inherited.iter().for_each(|(id, part)| self.inherited.entry(*id).or_default().add(part));
     }
 
-    /// What a placement adds to what its namespace holds: not the room that predecessors of the namespace leave it on its
-    /// node. `promised` is what earlier placements of the plan have had of them.
-    pub fn charge_of(
-        &self,
-        store: &Store,
-        group: &Group,
-        placement: &Placement,
-        promised: &mut HashMap<AllocId, Resources>,
-    ) -> Usage {
-        let held = group.resources();
-        let (mut left, mut own) = (held, held);
-        for id in &placement.after {
+    /// What an allocation of a group on a node adds to what its namespace holds: not what predecessors of the namespace
+    /// leave it there.
+    pub fn charge_of(&self, store: &Store, group: &Group, node: NodeSlot, after: &[AllocId]) -> Charge {
+        let Some(detail) = store.nodes().detail(node) else { return Charge::default() };
+        let mut left = Usage::of(group.resources_on(&detail.node), group);
+        let mut charge = Charge { usage: left.clone(), inherited: Vec::new() };
+        for id in after {
             let Some((slot, row)) = store.alloc(*id) else { continue };
-            let given = promised.entry(*id).or_default();
-            let part = store.room_to_promise(slot).minus(*given).min(left);
-            *given = given.plus(part);
-            left = left.minus(part);
+            let mut leaves = store.usage_to_promise(slot);
+            self.inherited.get(id).into_iter().for_each(|given| leaves.remove(given));
+            let part = leaves.common(&left);
+            left.remove(&part);
             if store.jobs().row(row.job).is_some_and(|job| job.key.namespace == self.namespace) {
-                own = own.minus(part);
+                charge.usage.remove(&part);
             }
+            charge.inherited.push((*id, part));
         }
-        Usage::of(own, group)
+        charge
     }
 }
 
@@ -139,7 +145,7 @@ mod tests {
         let refused = headroom.check(&memory(601)).unwrap_err();
         assert_eq!(refused.quota["small"], "memory (601/600)");
         assert_eq!(refused.quota["large"], "memory (1101/1000)");
-        headroom.take(&memory(500));
+        headroom.take(Charge { usage: memory(500), inherited: Vec::new() });
         let refused = headroom.check(&memory(1)).unwrap_err();
         assert_eq!(
             refused.quota.into_iter().collect::<Vec<_>>(),

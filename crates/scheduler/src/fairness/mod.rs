@@ -11,7 +11,7 @@ mod tenants;
 mod tree;
 
 pub use amounts::{AMOUNT_MAX, Amounts, DIMENSIONS_MAX};
-pub use headroom::{Headroom, Pledges};
+pub use headroom::{Charge, Headroom, Pledges};
 pub use share::{Share, Weight};
 pub use tenants::{Standing, TenantTree, capacity};
 pub use tree::{NodeIx, Tree};

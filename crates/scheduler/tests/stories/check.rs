@@ -1,6 +1,11 @@
 //! The linter finds what is wrong: plans that are right are spoilt one way each.
 
-use berth_model::{AllocId, NodeId, alloc::Stop, alloc::StopReason, resources::Resources};
+use berth_model::{
+    AllocId, NodeId,
+    alloc::{Placement, Stop, StopReason},
+    device::DeviceGrant,
+    resources::Resources,
+};
 use berth_scheduler::{Plan, check::check};
 
 use super::story;
@@ -84,4 +89,85 @@ fn what_must_be_distinct() {
     finds(hosts, "far", together, "against distinct_hosts");
     let racks = "job far count=2 cpu=1 constraint=${meta.rack}:distinct_property:1";
     finds(racks, "far", together, "against ${meta.rack} distinct_property 1");
+}
+
+const DEVICES: &str = "node g cpu=1000 mem=1000 cores=4 gpus=T4:t0,t1,t2!:16GiB gpus=A100:a0:40GiB
+     job half cpu=100 gpu=nvidia/gpu/T4 share=600 cores=1
+     plan half
+     job ask cpu=100 gpu=gpu gpus=1 share=400 cores=2 gpu.constraint=${device.attr.memory}:<:20GiB";
+
+#[test]
+fn devices_and_cores() {
+    let grant =
+        |spoil: fn(&mut DeviceGrant)| move |plan: &mut Plan| spoil(&mut plan.placements[0].devices[0]);
+    let others = "was given other devices than it asks for";
+    finds(DEVICES, "ask", grant(|grant| grant.milli_each = 300), others);
+    finds(DEVICES, "ask", grant(|grant| grant.instances[0] = "t9".into()), others);
+    finds(DEVICES, "ask", grant(|grant| grant.instances[0] = "t2".into()), others);
+    finds(DEVICES, "ask", grant(|grant| grant.instances.push("t1".into())), others);
+    let a100 = |grant: &mut DeviceGrant| {
+        (grant.device, grant.instances[0]) = ("nvidia/gpu/A100".into(), "a0".into())
+    };
+    finds(DEVICES, "ask", grant(a100), others);
+    finds(DEVICES, "ask", |plan| plan.placements[0].devices.clear(), others);
+    finds(DEVICES, "ask", |plan| plan.placements[0].cores[0] = 7, others);
+    let whole = "job whole cpu=100 gpu=nvidia/gpu/T4";
+    let held = |plan: &mut Plan| plan.placements[0].devices[0].instances[0] = "t0".into();
+    finds(&format!("{DEVICES}\n{whole}"), "whole", held, "shares device t0 with others");
+    finds(DEVICES, "ask", |plan| plan.placements[0].cores[0] = 0, "shares core 0 with others");
+    finds(DEVICES, "ask", |plan| plan.placements[0].cores[1] = plan.placements[0].cores[0], "shares core");
+}
+
+#[test]
+fn quotas() {
+    let tenants = "node g gpus=T4:t0,t1
+         quota all cpu=1000 disk=1000
+         quota two mem=250 device.nvidia/gpu=1000
+         namespace eng quota=all
+         namespace dev parent=eng quota=two
+         job eng/old cpu=500
+         plan eng/old
+         job dev/web cpu=100 mem=100 gpu=gpu share=500";
+    let more = |plan: &mut Plan| {
+        for n in 0..2 {
+            let placement = Placement { id: AllocId(1_000 + n), ..plan.placements[0].clone() };
+            plan.placements.push(placement);
+        }
+    };
+    let found = spoilt(tenants, "dev/web", more);
+    for what in [
+        "quota two is exceeded: 300 of memory, at most 250",
+        "quota two is exceeded: 1500 of device nvidia/gpu, at most 1000",
+        "quota all is exceeded: 1200 of disk, at most 1000",
+        "it pledges another amount",
+    ] {
+        assert!(found.contains(what), "expected {what:?}, found {found:?}");
+    }
+    assert!(!found.contains("of cpu"), "{found:?}");
+    finds(tenants, "dev/web", |plan| plan.pledge.memory_mb = 1, "it pledges another amount");
+}
+
+#[test]
+fn who_is_pushed_out() {
+    let full = "config preempt=service
+         node d cpu=1000 mem=1000 meta.rack=r9
+         job low priority=20 cpu=900 constraint=${meta.rack}:=:r9
+         plan low
+         job near priority=45 cpu=100 constraint=${meta.rack}:=:r9
+         plan near
+         job high cpu=800 constraint=${meta.rack}:=:r9";
+    let (store, plan) = story::plan(&format!("{CLUSTER}\n{full}"), "high");
+    let near =
+        store.allocs().iter().find(|(_, row)| store.job_of(row).unwrap().0.priority == 45).unwrap().1.id;
+    assert_eq!(plan.stops.len(), 1);
+    finds(full, "high", |plan| plan.stops[0].alloc = near, "its priority is too high");
+    finds(full, "high", |plan| plan.placements[0].after.clear(), "is pushed out for nobody");
+    let unwanted = |plan: &mut Plan| plan.stops.push(Stop { alloc: near, reason: StopReason::Preempted });
+    finds(
+        "job other cpu=1",
+        "other",
+        |plan| plan.stops.push(Stop { alloc: AllocId(1), reason: StopReason::Preempted }),
+        "by a job that may not",
+    );
+    finds(full, "high", unwanted, "is pushed out for nobody");
 }

@@ -5,4 +5,6 @@ mod devices;
 mod exact;
 mod explain;
 mod plans;
+mod random;
 mod story;
+mod tenants;

@@ -61,6 +61,7 @@ fn describe_failure(failure: &GroupFailure) -> String {
     parts.extend(funnel.available.iter().map(|(dc, n)| format!("{dc} {n}")));
     parts.extend(funnel.filtered.iter().map(|(why, n)| format!("{why} {n}")));
     parts.extend(funnel.exhausted.iter().map(|(what, n)| format!("exhausted {what} {n}")));
+    parts.extend(funnel.quota.iter().map(|(quota, what)| format!("quota {quota} {what}")));
     format!(
         "refuse {}{} ({})",
         failure.count,

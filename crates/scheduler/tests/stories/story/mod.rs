@@ -8,12 +8,12 @@ mod settings;
 use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
 use berth_model::{
-    AllocId, EvalId, Index, NodeId, Timestamp,
+    AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
     alloc::{AllocEnd, ClientStatus},
     command::{Command, DeregisterJob, Entry, EvalOutcome, PlanRecord, RegisterJob, SetSchedulerConfig},
     eval::{Eval, EvalStatus, Trigger},
     node::NodeStatus,
-    store::Store,
+    store::{AllocRow, Store},
 };
 use berth_scheduler::{Claims, Plan, Planner, explain};
 use settings::Settings;
@@ -55,17 +55,19 @@ impl Story {
         let settings = Settings::of(words);
         match verb {
             "node" => self.node(name, &settings),
-            "down" => self.apply(Command::SetNodeStatus(self.nodes[name], NodeStatus::Down)),
-            "close" => self.apply(Command::SetNodeEligibility(self.nodes[name], false)),
+            "down" => self.apply(Command::SetNodeStatus(self.node_id(name), NodeStatus::Down)),
+            "close" => self.apply(Command::SetNodeEligibility(self.node_id(name), false)),
             "config" => {
                 let config = read::config(&Settings::of(line.split_whitespace().skip(1)));
                 let set = SetSchedulerConfig { config, only_if: None };
                 self.apply(Command::SetSchedulerConfig(Box::new(set)));
             }
+            "namespace" => self.apply(Command::PutNamespace(Box::new(read::namespace(name, &settings)))),
+            "quota" => self.apply(Command::PutQuota(Box::new(read::quota(name, &settings)))),
             "job" => self.job(name, &settings),
             "stop" => {
                 let eval = EvalId(self.id());
-                let stop = DeregisterJob { job: read::key(name), purge: false, eval };
+                let stop = DeregisterJob { job: self.job_key(name), purge: false, eval };
                 self.apply(Command::DeregisterJob(stop));
             }
             "end" => self.end(name, settings.first()),
@@ -95,7 +97,7 @@ impl Story {
 
     fn node(&mut self, name: &str, settings: &Settings<'_>) {
         let id = NodeId(self.id());
-        self.nodes.insert(name.to_owned(), id);
+        let id = *self.nodes.entry(name.to_owned()).or_insert(id);
         self.apply(Command::RegisterNode(Box::new(read::node(id, name, settings))));
         self.apply(Command::SetNodeStatus(id, NodeStatus::Ready));
     }
@@ -106,13 +108,34 @@ impl Story {
         self.apply(Command::RegisterJob(Box::new(register)));
     }
 
-    /// `web[0]#2` is the second allocation of that name.
+    /// `#3` is the job in that place, counted from the start again when there are fewer.
+    fn job_key(&self, name: &str) -> JobKey {
+        let Some(nth) = name.strip_prefix('#') else { return read::key(name) };
+        let keys: Vec<&JobKey> = self.store.jobs().iter().map(|(_, row)| &row.key).collect();
+        keys[nth.parse::<usize>().unwrap() % keys.len()].clone()
+    }
+
+    /// `#3` is the node in that place.
+    fn node_id(&self, name: &str) -> NodeId {
+        let Some(nth) = name.strip_prefix('#') else { return self.nodes[name] };
+        *self.nodes.values().nth(nth.parse::<usize>().unwrap() % self.nodes.len()).unwrap()
+    }
+
+    /// `web[0]#2` is the second allocation of that name; `#2` is the living one in that place, if any lives.
     fn end(&mut self, which: &str, how: &str) {
         let (name, nth) = which.split_once('#').unwrap();
-        let all = self.store.allocs().iter();
-        let mut rows: Vec<_> = all.filter(|(_, row)| describe::name(&self.store, row.id) == name).collect();
-        rows.sort_by_key(|(_, row)| row.create_index);
-        let alloc = rows[nth.parse::<usize>().unwrap() - 1].1.id;
+        let nth = nth.parse::<usize>().unwrap();
+        let is_meant = |row: &AllocRow| match name {
+            "" => !row.is_terminal(),
+            name => describe::name(&self.store, row.id) == name,
+        };
+        let mut rows: Vec<_> =
+            self.store.allocs().iter().map(|(_, row)| row).filter(|row| is_meant(row)).collect();
+        rows.sort_by_key(|row| (row.create_index, row.id));
+        let at = if name.is_empty() { nth % rows.len().max(1) } else { nth - 1 };
+        let Some(alloc) = rows.get(at).map(|row| row.id) else {
+            return assert!(name.is_empty(), "{which} is not there");
+        };
         let status = if how == "failed" { ClientStatus::Failed } else { ClientStatus::Complete };
         self.apply(Command::EndAllocs(vec![AllocEnd { alloc, status, tasks: vec![] }]));
     }
@@ -133,7 +156,7 @@ impl Story {
     }
 
     fn decide(&mut self, name: &str) -> Plan {
-        let key = read::key(name);
+        let key = self.job_key(name);
         let job_type = self.store.job(&key).unwrap().job().job_type;
         let id = EvalId(self.next_id + 1_000_000);
         self.next_id += 1;

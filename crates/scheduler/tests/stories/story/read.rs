@@ -1,19 +1,46 @@
-//! Nodes, jobs and the scheduler's configuration from the settings of a line.
+//! Nodes, jobs, tenants and the scheduler's configuration from the settings of a line.
 
 use berth_model::{
     JobKey, NodeId,
     constraint::{Affinity, Constraint, Operator, Spread, SpreadTarget},
     device::{DeviceAsk, DeviceInstance, NodeDevice},
     job::{Group, Job, JobType, Network, Port, Task, TaskResources},
+    namespace::Namespace,
     node::Node,
+    quota::{Bounds, Quota},
     resources::Resources,
     scheduling::{Algorithm, PoolConfig, SchedulerConfig},
 };
 
 use super::settings::Settings;
 
+/// `NAME`, or `NAMESPACE/NAME`.
 pub fn key(name: &str) -> JobKey {
-    JobKey::new("default", name)
+    let (namespace, id) = name.split_once('/').unwrap_or(("default", name));
+    JobKey::new(namespace, id)
+}
+
+/// `namespace NAME parent=NAMESPACE quota=QUOTA weight=1000`
+pub fn namespace(name: &str, settings: &Settings<'_>) -> Namespace {
+    let named = |key| settings.get(key).map(str::to_owned);
+    let weight_milli = settings.number("weight", 1000);
+    Namespace { parent: named("parent"), quota: named("quota"), weight_milli, ..Namespace::new(name) }
+}
+
+/// `quota NAME cpu= mem= disk= device.NAME=` for its limit, and the same with `sure.` in front for its guarantee; devices
+/// in thousandths.
+pub fn quota(name: &str, settings: &Settings<'_>) -> Quota {
+    let number = |(name, text): (&str, &str)| (name.to_owned(), text.parse::<u64>().unwrap());
+    let bounds = |prefix: &str| {
+        let amount = |key| settings.get(&format!("{prefix}{key}")).map(|text| number((key, text)).1);
+        Bounds {
+            cpu_mhz: amount("cpu"),
+            memory_mb: amount("mem"),
+            disk_mb: amount("disk"),
+            devices_milli: settings.prefixed(&format!("{prefix}device.")).map(number).collect(),
+        }
+    };
+    Quota { name: name.to_owned(), guarantee: bounds("sure."), limit: bounds(""), ..Quota::default() }
 }
 
 /// `node NAME cpu=4000 mem=4000 disk=100000 dc=dc1 pool=default class= attr.NAME=VALUE meta.NAME=VALUE`

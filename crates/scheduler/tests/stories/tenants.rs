@@ -1,0 +1,95 @@
+//! Quotas as stories: what they hold back, and what counts once.
+
+use expect_test::{Expect, expect};
+
+use super::story;
+
+fn check(script: &str, expected: Expect) {
+    expected.assert_eq(&story::tell(script));
+}
+
+#[test]
+fn a_quota_holds_back_what_would_exceed_it_or_one_above() {
+    check(
+        "node a
+         quota all cpu=1000
+         quota small mem=300
+         namespace eng quota=all
+         namespace dev parent=eng quota=small
+         job dev/web count=4 cpu=100 mem=100
+         plan dev/web
+         job eng/api count=4 cpu=200
+         plan eng/api",
+        expect![[r#"
+            plan dev/web: place web[0]@a web[1]@a web[2]@a refuse 1 (0 considered; quota small memory (400/300)) then blocked queued-allocs
+            plan eng/api: place api[0]@a api[1]@a api[2]@a refuse 1 (0 considered; quota all cpu (1100/1000)) then blocked queued-allocs
+        "#]],
+    );
+}
+
+#[test]
+fn devices_count_once_while_a_successor_waits_for_them() {
+    check(
+        "node a gpus=T4:t0,t1
+         quota two device.gpu=2000
+         namespace dev quota=two
+         job dev/web gpu=gpu gpus=2
+         plan dev/web
+         job dev/web gpu=gpu gpus=2 mem=200
+         plan dev/web
+         job dev/more gpu=gpu share=100
+         plan dev/more
+         end web[0]#1 complete
+         plan dev/more
+         end web[0]#2 complete
+         stop dev/web
+         plan dev/more",
+        expect![[r#"
+            plan dev/web: place web[0]@a:t0+t1
+            plan dev/web: stop web[0] JobUpdated place web[0]@a:t0+t1 after web[0] for web[0]
+            plan dev/more: refuse 1 (0 considered; quota two device gpu (2.1/2)) then blocked queued-allocs
+            plan dev/more: refuse 1 (0 considered; quota two device gpu (2.1/2)) then blocked queued-allocs
+            plan dev/more: place more[0]@a:t0
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_asked_for_by_another_name_counts_besides() {
+    check(
+        "node a gpus=T4:t0
+         quota one device.gpu=1000
+         namespace dev quota=one
+         job dev/web gpu=gpu
+         plan dev/web
+         job dev/web gpu=nvidia/gpu
+         plan dev/web",
+        expect![[r#"
+            plan dev/web: place web[0]@a:t0
+            plan dev/web: stop web[0] JobUpdated refuse 1 (0 considered; quota one device gpu (2/1)) then blocked queued-allocs
+        "#]],
+    );
+}
+
+#[test]
+fn cores_bring_the_cpu_of_their_node() {
+    check(
+        "node a cpu=4000 cores=4
+         quota two cpu=2000
+         namespace dev quota=two
+         job dev/web cores=2
+         plan dev/web
+         job dev/more cores=1
+         plan dev/more
+         job dev/web cores=2 mem=200
+         plan dev/web
+         job dev/plain cpu=1
+         plan dev/plain",
+        expect![[r#"
+            plan dev/web: place web[0]@a#0#1
+            plan dev/more: refuse 1 (0 considered; quota two cpu (3000/2000)) then blocked queued-allocs
+            plan dev/web: stop web[0] JobUpdated place web[0]@a#0#1 after web[0] for web[0]
+            plan dev/plain: refuse 1 (0 considered; quota two cpu (2001/2000)) then blocked queued-allocs
+        "#]],
+    );
+}
