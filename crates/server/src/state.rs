@@ -1,18 +1,22 @@
-//! What request handlers see of the engine: the state to read, and a way to change it.
+//! What request handlers see of the engine: the state to read, a way to change it, and the way to nodes' agents.
+
+mod agents;
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use berth_model::{
-    AllocId, Index,
+    EvalId, Index, JobKey, NodeId, Timestamp,
     command::{Command, Outcome},
     observed::Observed,
     store::Store,
 };
-use bytes::Bytes;
-use tokio::sync::mpsc;
+use berth_scheduler::Plan;
 
+pub use self::agents::{
+    AgentError, Agents, ExecInput, ExecLink, ExecOutput, ExecRequest, LogChunk, LogChunks, LogRequest,
+};
 pub use crate::histogram::Spread;
 use crate::{EventHub, Watchers};
 
@@ -63,60 +67,11 @@ pub enum ProposeError {
     Stopping,
 }
 
-/// Which log to read, and from where.
-#[derive(Debug, Clone)]
-pub struct LogRequest {
-    /// Whose.
-    pub alloc: AllocId,
-    /// The task's name.
-    pub task: String,
-    /// `stdout` or `stderr`.
-    pub stream: String,
-    /// Bytes from the start, or back from the end.
-    pub offset: u64,
-    /// Count `offset` back from the end.
-    pub from_end: bool,
-    /// Keep sending what is written until the task is done.
-    pub follow: bool,
-}
-
-/// A piece of a log; an empty one says that the reader still lives.
-#[derive(Debug, Clone)]
-pub struct LogChunk {
-    /// Bytes since the task's first output.
-    pub offset: u64,
-    /// The piece.
-    pub data: Bytes,
-    /// The file's name.
-    pub file: String,
-}
-
-/// Why a log cannot be read.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum LogError {
-    /// No such task, or its log is gone.
-    #[error("{0}")]
-    NotFound(String),
-    /// The node's agent is not connected.
-    #[error("node {0} is not connected: its logs can be read once its agent is back")]
-    NotConnected(berth_model::NodeId),
-    /// The agent failed to read it.
-    #[error("{0}")]
-    Failed(String),
-}
-
 /// What changes the state. One for the whole server; the HTTP side knows it by this alone.
 #[async_trait]
 pub trait Engine: Send + Sync + 'static {
     /// Proposes commands as one change, and returns once it is committed, applied and can be read.
     async fn propose(&self, commands: Vec<Command>) -> Result<Committed, ProposeError>;
-
-    /// Reads a task's log from its node. Dropping the receiver ends the reading; the channel is bounded, and a reader
-    /// that does not take what comes slows the agent down.
-    async fn read_log(
-        &self,
-        request: LogRequest,
-    ) -> Result<mpsc::Receiver<Result<LogChunk, LogError>>, LogError>;
 
     /// A new random id.
     fn mint_id(&self) -> u128;
@@ -126,6 +81,58 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Name, kind and value of each of the engine's own measurements, for `/v1/metrics`.
     fn metrics(&self) -> Vec<Metric>;
+
+    /// The latest plans of an evaluation, or of all: first the one that was judged first. They are this server's own, and
+    /// gone when it ends.
+    fn plans(&self, eval: Option<EvalId>) -> Vec<PlanTrace>;
+}
+
+/// One plan: who made it, on what, when, and what came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanTrace {
+    /// The evaluation it answers.
+    pub eval: EvalId,
+    /// The job it is about.
+    pub job: JobKey,
+    /// Which planner made it, from 0.
+    pub planner: u16,
+    /// The state on which it rests.
+    pub snapshot_index: Index,
+    /// When the planner took the evaluation up.
+    pub begun_at: Timestamp,
+    /// When what it takes was claimed.
+    pub ended_at: Timestamp,
+    /// How often the planner made it anew, because another planner had claimed meanwhile what it takes.
+    pub overtaken: usize,
+    /// Placements that the applier let pass.
+    pub committed: usize,
+    /// Placements that it refused, because others were there first.
+    pub refused: usize,
+    /// The nodes of these, the first few of them.
+    pub refused_nodes: Vec<NodeId>,
+}
+
+impl PlanTrace {
+    /// A plan that is yet to be judged.
+    pub(crate) fn new(
+        plan: &Plan,
+        planner: u16,
+        [begun_at, ended_at]: [Timestamp; 2],
+        overtaken: usize,
+    ) -> Self {
+        Self {
+            eval: plan.eval,
+            job: plan.job.clone(),
+            planner,
+            snapshot_index: plan.snapshot_index,
+            begun_at,
+            ended_at,
+            overtaken,
+            committed: 0,
+            refused: 0,
+            refused_nodes: Vec::new(),
+        }
+    }
 }
 
 /// A place in the log.
@@ -137,15 +144,25 @@ pub struct LogPosition {
     pub index: u64,
 }
 
-/// One measurement.
+/// Measurements of one name, and of one kind.
 #[derive(Debug, Clone)]
 pub struct Metric {
     /// In Prometheus' spelling, with its unit last: `berth_log_bytes_total`.
     pub name: &'static str,
     /// One line for people.
     pub help: &'static str,
-    /// The value.
-    pub value: Measured,
+    /// The values, told apart by their labels.
+    pub samples: Vec<(Labels, Measured)>,
+}
+
+/// Names and values.
+pub type Labels = Vec<(&'static str, String)>;
+
+impl Metric {
+    /// A single value.
+    pub fn one(name: &'static str, help: &'static str, value: Measured) -> Self {
+        Self { name, help, samples: vec![(Labels::new(), value)] }
+    }
 }
 
 /// What was measured, and how it behaves.
@@ -170,6 +187,8 @@ pub struct State {
     pub events: Arc<EventHub>,
     /// What changes the state.
     pub engine: Arc<dyn Engine>,
+    /// The way to nodes' agents.
+    pub agents: Arc<dyn Agents>,
     /// Who this server is.
     pub server: Arc<ServerInfo>,
 }

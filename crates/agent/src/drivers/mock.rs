@@ -119,9 +119,12 @@ impl MockSettings {
         self.kill_after_ns
     }
 
-    /// What sending it any other signal is answered with; empty for success.
-    pub fn signal_error(&self) -> &str {
-        &self.signal_error
+    /// What comes of sending it any other signal.
+    ///
+    /// # Errors
+    /// When its settings say so.
+    pub fn on_signal(&self) -> Result<(), String> {
+        if self.signal_error.is_empty() { Ok(()) } else { Err(self.signal_error.clone()) }
     }
 }
 

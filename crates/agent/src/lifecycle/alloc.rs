@@ -1,6 +1,7 @@
 //! One allocation: its tasks start together, and end by each other's fate.
 
 mod ending;
+mod order;
 
 use berth_api::agent::{
     AllocId, AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskSpec, TaskState, TaskStatus,
@@ -163,6 +164,7 @@ impl Alloc {
     fn begin(&mut self, tasks: &[usize], actions: &mut Vec<Action>) {
         for &task in tasks {
             self.tasks[task].attempt += 1;
+            self.tasks[task].restart = false;
             self.tasks[task].phase = Phase::Starting;
         }
         actions.push(Action::Persist(self.id()));
@@ -230,7 +232,9 @@ impl Alloc {
         let status = &mut self.status.tasks[task];
         (status.exit_code, status.signal, status.oom_killed) = (exit_code, signal, oom_killed);
         let success_is_final = matches!(self.run.group.job_type.as_str(), "batch" | "sysbatch");
-        if self.tasks[task].kill != Kill::No {
+        if self.tasks[task].restart && self.cause_of_end().is_none() {
+            self.start_again(task, now_ns);
+        } else if self.tasks[task].kill != Kill::No {
             self.killed(task, at_ns);
         } else if success && success_is_final {
             self.die(task, at_ns);

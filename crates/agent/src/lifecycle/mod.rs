@@ -7,6 +7,7 @@ mod alloc;
 mod event;
 mod history;
 mod node;
+mod order;
 mod pending;
 mod record;
 mod restart;

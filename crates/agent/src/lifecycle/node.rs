@@ -107,6 +107,10 @@ impl Node {
         self.alloc(id).map(Alloc::record).or_else(|| self.is_forgotten(id).then(tombstone))
     }
 
+    pub(super) fn alloc_mut(&mut self, id: AllocId) -> Option<&mut Alloc> {
+        self.position(id).ok().map(|position| &mut *self.allocs[position])
+    }
+
     fn position(&self, id: AllocId) -> Result<usize, usize> {
         self.allocs.binary_search_by_key(&id, |alloc| alloc.id())
     }
@@ -196,7 +200,7 @@ impl Node {
         }
     }
 
-    fn settle(&mut self, id: AllocId, now_ns: u64, actions: &mut Vec<Action>) {
+    pub(super) fn settle(&mut self, id: AllocId, now_ns: u64, actions: &mut Vec<Action>) {
         let Ok(position) = self.position(id) else { return };
         let alloc = &mut self.allocs[position];
         alloc.settle(now_ns, actions);

@@ -61,6 +61,9 @@ pub struct TaskRecord {
     /// Restarts since then.
     #[prost(uint32, tag = "6")]
     pub window_count: u32,
+    /// A user asked for a restart that has not been made yet.
+    #[prost(bool, tag = "7")]
+    pub restart: bool,
 }
 
 impl From<&Task> for TaskRecord {
@@ -72,6 +75,7 @@ impl From<&Task> for TaskRecord {
             backoff_until_ns: if let Phase::Backoff { until_ns } = task.phase { until_ns } else { 0 },
             window_start_ns: task.window.start_ns,
             window_count: task.window.count,
+            restart: task.restart,
         }
     }
 }
@@ -85,6 +89,6 @@ impl From<&TaskRecord> for Task {
             TaskRecord { backoff_until_ns, .. } => Phase::Backoff { until_ns: *backoff_until_ns },
         };
         let window = Window { start_ns: record.window_start_ns, count: record.window_count };
-        Self { attempt: record.attempt, phase, kill: Kill::No, window }
+        Self { attempt: record.attempt, phase, kill: Kill::No, window, restart: record.restart }
     }
 }

@@ -42,6 +42,8 @@ pub(super) struct Task {
     pub(super) phase: Phase,
     pub(super) kill: Kill,
     pub(super) window: Window,
+    /// A user asked for it: its end is followed by another start.
+    pub(super) restart: bool,
 }
 
 impl Task {

@@ -20,7 +20,7 @@ const SESSION: u32 = 1;
 
 /// Messages that wait for the connection. The session bounds its updates, so that only a stuck connection fills it.
 const SESSION_MAX: usize = 32;
-const CHUNKS_MAX: usize = 4;
+const REPLIES_MAX: usize = 4;
 const DOWN_MAX: usize = 64;
 
 const DIAL_MAX: Duration = Duration::from_secs(5);
@@ -29,10 +29,11 @@ const DIAL_MAX: Duration = Duration::from_secs(5);
 const UNACKNOWLEDGED_MS_MAX: u32 = 15_000;
 const READ_BUFFER_BYTES: usize = 64 << 10;
 
-/// The ways into a connection. The session's messages overtake pieces of files.
+/// The ways into a connection. The session's messages overtake what people wait for: pieces of files, answers, output
+/// of commands.
 pub(super) struct Lines {
     pub(super) session: mpsc::Sender<Up>,
-    pub(super) chunks: mpsc::Sender<Up>,
+    pub(super) replies: mpsc::Sender<Up>,
 }
 
 /// What the connection tells the agent.
@@ -95,13 +96,13 @@ async fn dial(server: &str) -> Result<TcpStream, Failure> {
 /// Carries messages both ways until one side ends; whether the server has said anything.
 async fn talk(stream: TcpStream, links: &mpsc::Sender<Link>) -> Result<bool, mpsc::error::SendError<Link>> {
     let (session, session_up) = mpsc::channel(SESSION_MAX);
-    let (chunks, chunks_up) = mpsc::channel(CHUNKS_MAX);
-    links.send(Link::Up(Lines { session, chunks })).await?;
+    let (replies, replies_up) = mpsc::channel(REPLIES_MAX);
+    links.send(Link::Up(Lines { session, replies })).await?;
     let (read, write) = stream.into_split();
     let mut heard = false;
     tokio::select! {
         () = receive(read, links, &mut heard) => {}
-        () = send(write, session_up, chunks_up) => {}
+        () = send(write, session_up, replies_up) => {}
     }
     links.send(Link::Down).await?;
     Ok(heard)
@@ -128,13 +129,13 @@ async fn receive(mut read: OwnedReadHalf, links: &mpsc::Sender<Link>, heard: &mu
 }
 
 /// Until the agent lets go of the session's line, or the server of the connection.
-async fn send(mut write: OwnedWriteHalf, mut session: mpsc::Receiver<Up>, mut chunks: mpsc::Receiver<Up>) {
+async fn send(mut write: OwnedWriteHalf, mut session: mpsc::Receiver<Up>, mut replies: mpsc::Receiver<Up>) {
     let mut buffer = BytesMut::new();
     loop {
         let message = tokio::select! {
             biased;
             message = session.recv() => message,
-            Some(chunk) = chunks.recv() => Some(chunk),
+            Some(reply) = replies.recv() => Some(reply),
         };
         let Some(message) = message else { return };
         buffer.clear();

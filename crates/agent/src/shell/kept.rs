@@ -1,5 +1,6 @@
 //! A task that a keeper keeps, seen from the agent.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -12,7 +13,7 @@ use prost::Message;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::process::Command;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use super::runner::{Begin, Runner, TaskCommand};
@@ -27,6 +28,9 @@ const READY_WAIT_MAX: Duration = Duration::from_secs(20);
 /// How often a keeper is looked for, or made anew, before the agent gives up on it; with a pause in between.
 const TRIES_MAX: u32 = 100;
 const TRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// Commands that a keeper has not answered; a kill never waits long behind them.
+const UNANSWERED_MAX: usize = 8;
 
 /// What the disk and the lock tell of one start of a task.
 enum State {
@@ -196,28 +200,44 @@ impl Link {
         Ok(self.stream.read_line(&mut line).await? > 0)
     }
 
-    /// Passes commands on until the keeper is gone.
+    /// Passes commands on until the keeper is gone. It answers each of them, in order.
     async fn serve(mut self, commands: &mut mpsc::Receiver<TaskCommand>) {
         let (read, mut write) = self.stream.get_mut().split();
         let mut read = BufReader::new(read);
         let mut buffer = String::new();
+        let mut unanswered = VecDeque::new();
         loop {
-            buffer.clear();
             tokio::select! {
-                read = read.read_line(&mut buffer) => match read {
-                    Ok(0) | Err(_) => return,
-                    Ok(_) => {}
-                },
-                Some(command) = commands.recv() => {
-                    let line = match command {
-                        TaskCommand::Signal(signal) => format!("signal {signal}\n"),
-                        TaskCommand::Kill => "kill\n".to_owned(),
+                read = read.read_line(&mut buffer) => {
+                    if !matches!(read, Ok(read) if read > 0) {
+                        return;
+                    }
+                    if let Some(Some(reply)) = unanswered.pop_front() {
+                        let reply: oneshot::Sender<_> = reply;
+                        let _ = reply.send(answer(&buffer));
+                    }
+                    buffer.clear();
+                }
+                Some(command) = commands.recv(), if unanswered.len() < UNANSWERED_MAX => {
+                    let (line, reply) = match command {
+                        TaskCommand::Signal(signal) => (format!("signal {signal}\n"), None),
+                        TaskCommand::Kill => ("kill\n".to_owned(), None),
+                        TaskCommand::PassSignal(signal, reply) => (format!("signal {signal}\n"), Some(reply)),
                     };
+                    unanswered.push_back(reply);
                     if write.write_all(line.as_bytes()).await.is_err() {
                         return;
                     }
                 }
             }
         }
+    }
+}
+
+/// What a keeper says of a command.
+fn answer(line: &str) -> Result<(), String> {
+    match line.trim_end() {
+        "ok" => Ok(()),
+        complaint => Err(complaint.trim_start_matches("error: ").to_owned()),
     }
 }

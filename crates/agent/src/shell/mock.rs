@@ -71,6 +71,9 @@ impl Player<'_> {
                     Some(TaskCommand::Signal(_)) => {
                         self.stop_at_ns.get_or_insert(clock.now_ns() + self.mock.stop_after_ns());
                     }
+                    Some(TaskCommand::PassSignal(_, reply)) => {
+                        let _ = reply.send(self.mock.on_signal());
+                    }
                     None => return,
                 },
                 () = clock.sleep_until(self.stop_at_ns), if self.stop_at_ns.is_some_and(|stop_at_ns| stop_at_ns < at_ns) => {

@@ -1,6 +1,7 @@
 //! The agent itself: executes what [`crate::lifecycle`] decides, and keeps a server told.
 
 mod actions;
+mod asks;
 mod clock;
 mod config;
 mod connection;
@@ -22,6 +23,7 @@ use berth_api::agent::{AgentSession, AllocId, AllocStatus, DownFrame, Identity, 
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use self::asks::Asks;
 use self::clock::Clock;
 pub use self::config::AgentConfig;
 use self::connection::{Lines, Link};
@@ -62,6 +64,7 @@ pub struct Agent {
     context: Arc<Context>,
     runners: Runners,
     reads: Reads,
+    asks: Asks,
     up: Option<Lines>,
 }
 
@@ -107,6 +110,7 @@ impl Agent {
             runners: Runners::new(context.clone()),
             context,
             reads: Reads::default(),
+            asks: Asks::default(),
             up: None,
         };
         Ok((agent, events))
@@ -217,11 +221,13 @@ impl Agent {
             Some(Told::FileRead(read)) => {
                 if let (Some(alloc), Some(up)) = (AllocId::from_slice(&read.alloc_id), &self.up) {
                     let done = self.is_done(alloc, &read.task);
-                    self.reads.open(read, self.data.place(alloc), done, up.chunks.clone());
+                    self.reads.open(read, self.data.place(alloc), done, up.replies.clone());
                 }
             }
             Some(Told::FileCredit(credit)) => self.reads.on_credit(credit.request, credit.bytes),
             Some(Told::FileCancel(cancel)) => self.reads.on_cancel(cancel.request),
+            Some(Told::Ask(ask)) => self.on_ask(ask),
+            Some(Told::Exec(_)) => {}
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use berth_api::agent::{AllocId, NodeSpec, TaskSpec};
 use nix::sys::signal::Signal;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::clock::Clock;
 use super::prepare::prepare;
@@ -60,10 +60,14 @@ impl Context {
 }
 
 /// What a task is to be told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum TaskCommand {
+    /// To end.
     Signal(i32),
+    /// To end by force.
     Kill,
+    /// To do what it does on this signal; whether it was sent is told.
+    PassSignal(i32, oneshot::Sender<Result<(), String>>),
 }
 
 /// Whether a task is to be started, or one of an earlier run of the agent taken up.

@@ -109,7 +109,7 @@ impl Server {
                 self.say(Down::Ack(Ack { seq: update.seq }));
             }
             Up::FileChunk(chunk) => self.chunks.push(chunk),
-            Up::Heartbeat(_) | Up::Hello(_) => {}
+            Up::Heartbeat(_) | Up::Hello(_) | Up::Answer(_) | Up::Exec(_) => {}
         }
     }
 

@@ -3,7 +3,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::Message;
 
-use super::NodeSpec;
+use super::{Answer, Ask, ExecDown, ExecUp, NodeSpec};
 
 /// The largest frame either side accepts, length prefix excluded.
 pub const FRAME_BYTES_MAX: usize = 4 << 20;
@@ -15,7 +15,7 @@ pub struct UpFrame {
     #[prost(uint32, tag = "1")]
     pub session: u32,
     /// What it says.
-    #[prost(oneof = "Up", tags = "2, 3, 4, 5")]
+    #[prost(oneof = "Up", tags = "2, 3, 4, 5, 6, 7")]
     pub message: Option<Up>,
 }
 
@@ -36,6 +36,12 @@ pub enum Up {
     /// A piece of a file that the server asked for.
     #[prost(message, tag = "5")]
     FileChunk(FileChunk),
+    /// Answers what the server asked.
+    #[prost(message, tag = "6")]
+    Answer(Answer),
+    /// News of a command that somebody runs within a task.
+    #[prost(message, tag = "7")]
+    Exec(ExecUp),
 }
 
 /// From server to agent.
@@ -45,7 +51,7 @@ pub struct DownFrame {
     #[prost(uint32, tag = "1")]
     pub session: u32,
     /// What is said.
-    #[prost(oneof = "Down", tags = "2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "Down", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10")]
     pub message: Option<Down>,
 }
 
@@ -73,6 +79,12 @@ pub enum Down {
     /// Nobody reads any more.
     #[prost(message, tag = "8")]
     FileCancel(FileCancel),
+    /// Asks something, or gives an order, that is answered once.
+    #[prost(message, tag = "9")]
+    Ask(Ask),
+    /// About a command that somebody runs within a task.
+    #[prost(message, tag = "10")]
+    Exec(ExecDown),
 }
 
 /// Opens a session: who the node is, and which states it holds.

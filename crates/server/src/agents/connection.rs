@@ -4,6 +4,7 @@ use std::{collections::HashMap, io, sync::Arc, time::Duration};
 
 use berth_api::agent::{AllocStatus, PROTOCOL_VERSION, Up, UpFrame, Update, decode_frame};
 use berth_controller::{Event, SessionId};
+use berth_model::NodeId;
 use bytes::BytesMut;
 use prost::Message;
 use tokio::{
@@ -18,6 +19,7 @@ use tokio::{
 use super::{
     listen::Context,
     outgoing::{Outgoing, encode},
+    pending::Pending,
 };
 use crate::{
     convert::agent as convert,
@@ -47,6 +49,7 @@ pub(super) async fn serve(stream: TcpStream, context: &Arc<Context>) -> io::Resu
         _ = &mut writing => Ok(()),
     };
     for session in incoming.sessions.into_values() {
+        session.pending.end(session.node);
         context.tell(Input::Event(Event::SessionClosed(session.id))).await;
     }
     writing.abort();
@@ -55,7 +58,8 @@ pub(super) async fn serve(stream: TcpStream, context: &Arc<Context>) -> io::Resu
 
 struct Session {
     id: SessionId,
-    files: super::files::FileReads,
+    node: NodeId,
+    pending: Pending,
 }
 
 struct Incoming<'a> {
@@ -90,11 +94,25 @@ impl Incoming<'_> {
                 Ok(())
             }
             Some(Up::FileChunk(chunk)) => {
-                self.sessions.get(&number).into_iter().for_each(|session| session.files.on_chunk(&chunk));
+                self.with(number, |pending| pending.files.on_chunk(&chunk));
+                Ok(())
+            }
+            Some(Up::Answer(answer)) => {
+                self.with(number, |pending| pending.asks.on_answer(answer));
+                Ok(())
+            }
+            Some(Up::Exec(news)) => {
+                self.with(number, |pending| pending.execs.on_news(news));
                 Ok(())
             }
             // Of a newer protocol: an agent says nothing that must be understood before it was welcomed to say it.
             None => Ok(()),
+        }
+    }
+
+    fn with(&self, number: u32, take_in: impl FnOnce(&Pending)) {
+        if let Some(session) = self.sessions.get(&number) {
+            take_in(&session.pending);
         }
     }
 
@@ -114,10 +132,10 @@ impl Incoming<'_> {
             Err(reason) => return self.refuse(number, reason).await,
         };
         let id = self.context.next_session();
-        let files = super::files::FileReads::default();
-        let link =
-            Link { node: hello.node_id(), number, outgoing: self.outgoing.clone(), files: files.clone() };
-        if let Some(old) = self.sessions.insert(number, Session { id, files }) {
+        let (node, pending) = (hello.node_id(), Pending::default());
+        let link = Link { node, number, outgoing: self.outgoing.clone(), pending: pending.clone() };
+        if let Some(old) = self.sessions.insert(number, Session { id, node, pending }) {
+            old.pending.end(old.node);
             self.context.tell(Input::Event(Event::SessionClosed(old.id))).await;
         }
         self.context.tell(Input::Open { session: id, hello: Box::new(hello), link }).await;

@@ -6,14 +6,13 @@ use std::{
 };
 
 use berth_api::agent::FileChunk;
+use berth_model::NodeId;
 use tokio::sync::mpsc;
 
-use crate::state::{LogChunk, LogError};
+use crate::state::{AgentError, LogChunk, LogChunks};
 
 /// Pieces on their way to one reader; the agent sends no more bytes than it was allowed, in pieces of its own choice.
 const CHUNKS_MAX: usize = 1024;
-
-pub(super) type Chunks = mpsc::Receiver<Result<LogChunk, LogError>>;
 
 /// The open reads of one session.
 #[derive(Clone, Default)]
@@ -22,12 +21,12 @@ pub(crate) struct FileReads(Arc<Mutex<Reads>>);
 #[derive(Default)]
 struct Reads {
     last: u64,
-    open: HashMap<u64, mpsc::Sender<Result<LogChunk, LogError>>>,
+    open: HashMap<u64, mpsc::Sender<Result<LogChunk, AgentError>>>,
 }
 
 impl FileReads {
     /// Opens a read: its number, and where its pieces come.
-    pub fn open(&self) -> (u64, Chunks) {
+    pub fn open(&self) -> (u64, LogChunks) {
         let (sender, receiver) = mpsc::channel(CHUNKS_MAX);
         let mut reads = self.lock();
         reads.last += 1;
@@ -48,8 +47,8 @@ impl FileReads {
         let mut going_on = true;
         if !chunk.error.is_empty() {
             let error = match chunk.error.strip_prefix("not found: ") {
-                Some(what) => LogError::NotFound(what.to_owned()),
-                None => LogError::Failed(chunk.error.clone()),
+                Some(what) => AgentError::NotFound(what.to_owned()),
+                None => AgentError::Failed(chunk.error.clone()),
             };
             going_on = reader.try_send(Err(error)).is_ok();
         } else if !chunk.done || !chunk.data.is_empty() {
@@ -59,6 +58,13 @@ impl FileReads {
         if chunk.done || !chunk.error.is_empty() || !going_on {
             reads.open.remove(&chunk.request);
         }
+    }
+
+    /// The session of this node is over.
+    pub fn end(&self, node: NodeId) {
+        let open = std::mem::take(&mut self.lock().open);
+        // A reader who has no room for the news has enough to read; the closed channel ends it all the same.
+        open.into_values().for_each(|reader| drop(reader.try_send(Err(AgentError::NotConnected(node)))));
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Reads> {

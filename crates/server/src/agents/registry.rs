@@ -3,23 +3,27 @@
 use std::{
     collections::HashMap,
     sync::{Mutex, PoisonError},
+    time::Duration,
 };
 
-use berth_api::agent::{Down, FileCancel, FileCredit, FileRead};
+use async_trait::async_trait;
+use berth_api::agent::{Ask, Down, FileCancel, FileCredit, FileRead, Outcome, Question};
 use berth_controller::SessionId;
 use berth_model::NodeId;
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::timeout};
 
-use super::{files::Chunks, outgoing::Outgoing};
+use super::outgoing::Outgoing;
 use crate::{
     engine::Link,
-    state::{LogChunk, LogError, LogRequest},
+    state::{AgentError, Agents, ExecLink, ExecRequest, LogChunk, LogChunks, LogRequest},
 };
 
 /// Bytes of one log on their way from an agent.
 const CREDIT_BYTES: u64 = 256 << 10;
 /// Pieces handed to a reader that it has not taken.
 const HANDED_MAX: usize = 16;
+/// How long an agent may take to answer; it gives up on what it asks of others before.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// The welcomed sessions.
 #[derive(Default)]
@@ -37,15 +41,20 @@ impl Registry {
         }
     }
 
-    /// Reads a log from a node.
-    pub async fn read_log(
-        &self,
-        node: NodeId,
-        request: LogRequest,
-    ) -> Result<mpsc::Receiver<Result<LogChunk, LogError>>, LogError> {
-        let link =
-            self.lock().get(&node).map(|(_, link)| link.clone()).ok_or(LogError::NotConnected(node))?;
-        let (number, chunks) = link.files.open();
+    fn link(&self, node: NodeId) -> Result<Link, AgentError> {
+        self.lock().get(&node).map(|(_, link)| link.clone()).ok_or(AgentError::NotConnected(node))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<NodeId, (SessionId, Link)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Agents for Registry {
+    async fn read_log(&self, node: NodeId, request: LogRequest) -> Result<LogChunks, AgentError> {
+        let link = self.link(node)?;
+        let (number, chunks) = link.pending.files.open();
         let read = FileRead {
             request: number,
             alloc_id: request.alloc.to_bytes().to_vec(),
@@ -57,14 +66,33 @@ impl Registry {
             credit_bytes: CREDIT_BYTES,
         };
         let sent = link.outgoing.send((link.number, Outgoing::Wire(Down::FileRead(read)))).await;
-        sent.map_err(|_| LogError::NotConnected(node))?;
+        sent.map_err(|_| AgentError::NotConnected(node))?;
         let (reader, handed) = mpsc::channel(HANDED_MAX);
         tokio::spawn(hand_over(link, number, chunks, reader));
         Ok(handed)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<NodeId, (SessionId, Link)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    async fn ask(&self, node: NodeId, question: Question) -> Result<Outcome, AgentError> {
+        let link = self.link(node)?;
+        let too_many =
+            || AgentError::Busy(format!("too much is asked of node {node}: try again in a moment"));
+        let (request, answer) = link.pending.asks.open().ok_or_else(too_many)?;
+        let ask = Outgoing::Wire(Down::Ask(Ask { request, question: Some(question) }));
+        let sent = link.outgoing.send((link.number, ask)).await;
+        sent.map_err(|_| AgentError::NotConnected(node))?;
+        let answered = timeout(ANSWER_MAX, answer).await;
+        link.pending.asks.close(request);
+        match answered {
+            Ok(Ok(Outcome::Refused(refusal))) => Err(refusal.into()),
+            Ok(Ok(outcome)) => Ok(outcome),
+            Ok(Err(_)) => Err(AgentError::NotConnected(node)),
+            Err(_) => Err(AgentError::Silent(node)),
+        }
+    }
+
+    async fn exec(&self, node: NodeId, request: ExecRequest) -> Result<ExecLink, AgentError> {
+        let link = self.link(node)?;
+        link.pending.execs.clone().start(link, request).await
     }
 }
 
@@ -72,8 +100,8 @@ impl Registry {
 async fn hand_over(
     link: Link,
     number: u64,
-    mut chunks: Chunks,
-    reader: mpsc::Sender<Result<LogChunk, LogError>>,
+    mut chunks: LogChunks,
+    reader: mpsc::Sender<Result<LogChunk, AgentError>>,
 ) {
     let tell = |message| link.outgoing.send((link.number, Outgoing::Wire(message)));
     loop {
@@ -90,9 +118,9 @@ async fn hand_over(
             continue;
         }
         if bytes > 0 && tell(Down::FileCredit(FileCredit { request: number, bytes })).await.is_err() {
-            let _ = reader.send(Err(LogError::NotConnected(link.node))).await;
+            let _ = reader.send(Err(AgentError::NotConnected(link.node))).await;
             break;
         }
     }
-    link.files.close(number);
+    link.pending.files.close(number);
 }

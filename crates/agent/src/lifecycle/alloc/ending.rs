@@ -22,6 +22,7 @@ impl Alloc {
             }
             ending.into_iter().for_each(|task| self.end(task, cause, now_ns, actions));
         }
+        self.end_what_restarts(now_ns, actions);
     }
 
     fn is_leader(&self, task: usize) -> bool {
@@ -29,7 +30,7 @@ impl Alloc {
     }
 
     /// Why its tasks may not live on, if so.
-    fn cause_of_end(&self) -> Option<TaskEventKind> {
+    pub(super) fn cause_of_end(&self) -> Option<TaskEventKind> {
         let mut dead = (0..self.tasks.len()).filter(|task| self.tasks[*task].is_dead());
         if self.stop || self.lost {
             Some(TaskEventKind::Killing)

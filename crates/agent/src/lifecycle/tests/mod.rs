@@ -1,5 +1,6 @@
 //! Stories of a node, told in lines, and what it does about them.
 
+mod orders;
 mod restarts;
 mod starts;
 mod stops;

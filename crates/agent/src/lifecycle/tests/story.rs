@@ -2,14 +2,15 @@
 //!
 //! One event a line. `run 1 batch web db:leader after=2`, `noted 1.0 half way`, `started 1.0`, `exited 1.0 code=1
 //! signal=9 oom`, `failed 1.0 setup`, `stop 1`, `forget 1`, `purge 1`, `keep 1 2`, `found 1.0
-//! running|nothing|rebooted`, `wait 10s` (ticks at each deadline), `restart` (of the agent, from what it wrote last) and
-//! `events 1.0`.
+//! running|nothing|rebooted`, `wait 10s` (ticks at each deadline), `restart` (of the agent, from what it wrote last),
+//! `events 1.0`; what people ask: `ask-restart 1 web`, `ask-restart 1 all`, `ask-signal 1 web SIGHUP` (`-` for no task).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::agent::{
-    AllocId, GroupSpec, LogSpec, RestartModeSpec, RestartSpec, TaskEventKind, TaskSpec, TaskState,
+    AllocId, GroupSpec, LogSpec, RestartModeSpec, RestartSpec, RestartTasks, SignalTasks, TaskEventKind,
+    TaskSpec, TaskState,
 };
 use expect_test::Expect;
 
@@ -98,6 +99,7 @@ impl Story {
             "wait" => return self.wait(words[1]),
             "restart" => return self.restart(),
             "events" => return self.events(words[1]),
+            "ask-restart" | "ask-signal" => return self.ask(line, &words),
             _ => self.out += &format!("> {line}\n"),
         }
         let event = self.event(words[0], &words[1..]);
@@ -123,6 +125,28 @@ impl Story {
             "found" => Event::Recovered(self.task_ref(words[0]), found(words[1])),
             other => panic!("unknown event {other}"),
         }
+    }
+
+    fn ask(&mut self, line: &str, words: &[&str]) {
+        self.out += &format!("> {line}\n");
+        let alloc_id = id(number(words[1])).0.to_vec();
+        let task = Some(words[2]).filter(|name| !matches!(*name, "-" | "all")).unwrap_or_default().to_owned();
+        let mut actions = Vec::new();
+        let asked = if words[0] == "ask-restart" {
+            let asked = RestartTasks { alloc_id, task, all: words.contains(&"all") };
+            self.node.restart(&asked, self.now_ns, &mut actions)
+        } else {
+            let asked = SignalTasks { alloc_id, task, signal: words[3].into() };
+            let signaled = self.node.signal(&asked, self.now_ns, &mut actions);
+            signaled.map(|(signal, tasks)| {
+                let names: Vec<String> = tasks.iter().map(name).collect();
+                self.out += &format!("          signal {signal} to {}\n", names.join(", "));
+            })
+        };
+        if let Err(refusal) = asked {
+            self.out += &format!("          {:?}: {}\n", refusal.kind(), refusal.text);
+        }
+        self.perform(&actions);
     }
 
     /// `1.0` is the latest attempt of the first task, `1.0#3` its third.

@@ -18,8 +18,8 @@ use prost::Message;
 use table::Table;
 
 use super::{
-    AllocStatus, Desired, Digest, Down, FRAME_BYTES_MAX, FileCancel, FileCredit, FileRead, Heartbeat, Hello,
-    NodeSpec, PROTOCOL_VERSION, Refused, Up, Update, Welcome, WelcomeMode,
+    AllocStatus, Ask, Desired, Digest, Down, ExecDown, FRAME_BYTES_MAX, FileCancel, FileCredit, FileRead,
+    Heartbeat, Hello, NodeSpec, PROTOCOL_VERSION, Refused, Up, Update, Welcome, WelcomeMode,
 };
 
 /// The most that the statuses of one [`Update`] add up to; leaves room in a frame for all else.
@@ -52,6 +52,10 @@ pub enum Told {
     FileCredit(FileCredit),
     /// Nobody reads it any more.
     FileCancel(FileCancel),
+    /// Somebody asks something, and waits for the answer.
+    Ask(Ask),
+    /// Somebody runs a command within a task.
+    Exec(ExecDown),
 }
 
 /// The log position of wishes: (term, index).
@@ -126,6 +130,8 @@ impl AgentSession {
             Down::FileRead(read) => return Some(Told::FileRead(read)),
             Down::FileCredit(credit) => return Some(Told::FileCredit(credit)),
             Down::FileCancel(cancel) => return Some(Told::FileCancel(cancel)),
+            Down::Ask(ask) => return Some(Told::Ask(ask)),
+            Down::Exec(exec) => return Some(Told::Exec(exec)),
         }
         None
     }

@@ -109,7 +109,7 @@ impl SimNode {
                     ..FileChunk::default()
                 }),
             ),
-            Some(Told::FileCredit(_) | Told::FileCancel(_)) | None => {}
+            Some(Told::FileCredit(_) | Told::FileCancel(_) | Told::Ask(_) | Told::Exec(_)) | None => {}
         }
         self.retry.reset();
         if !was_open && self.session.is_open() {

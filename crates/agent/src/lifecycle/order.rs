@@ -1,0 +1,79 @@
+//! What people ask of single tasks. Nothing of it is a wish of the servers: it is carried out once, or refused with the
+//! reason.
+
+use berth_api::agent::{AllocId, Refusal, RefusalKind, RestartTasks, SignalTasks};
+use nix::sys::signal::Signal;
+
+use super::{Action, Alloc, Node, TaskRef};
+
+impl Node {
+    /// Restarts tasks; their restart policy does not count it.
+    ///
+    /// # Errors
+    /// When there is no such task, or it does not run; nothing has changed then.
+    pub fn restart(
+        &mut self,
+        asked: &RestartTasks,
+        now_ns: u64,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), Refusal> {
+        self.order(&asked.alloc_id, now_ns, actions, |alloc| alloc.restart(asked, now_ns))
+    }
+
+    /// Notes that tasks are being sent a signal that is none of their end: its number, and the runs that are to have it.
+    ///
+    /// # Errors
+    /// When there is no such signal or task, or it does not run; nothing has changed then.
+    pub fn signal(
+        &mut self,
+        asked: &SignalTasks,
+        now_ns: u64,
+        actions: &mut Vec<Action>,
+    ) -> Result<(i32, Vec<TaskRef>), Refusal> {
+        let signal = signal(&asked.signal)?;
+        let signaled = |alloc: &mut Alloc| alloc.signal(&asked.task, signal, now_ns);
+        Ok((signal as i32, self.order(&asked.alloc_id, now_ns, actions, signaled)?))
+    }
+
+    /// The present runs of an allocation's tasks: of the named one, or of all that run.
+    ///
+    /// # Errors
+    /// When there is no such task, or it does not run.
+    pub fn running(&self, alloc_id: &[u8], task: &str) -> Result<Vec<TaskRef>, Refusal> {
+        let alloc = AllocId::from_slice(alloc_id).and_then(|id| self.alloc(id));
+        let alloc = alloc.ok_or_else(|| unknown(alloc_id))?;
+        Ok(alloc.running(task)?.into_iter().map(|task| alloc.task_ref(task)).collect())
+    }
+
+    fn order<T>(
+        &mut self,
+        alloc_id: &[u8],
+        now_ns: u64,
+        actions: &mut Vec<Action>,
+        carry_out: impl FnOnce(&mut Alloc) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let id = AllocId::from_slice(alloc_id).ok_or_else(|| unknown(alloc_id))?;
+        let done = carry_out(self.alloc_mut(id).ok_or_else(|| unknown(alloc_id))?)?;
+        self.settle(id, now_ns, actions);
+        Ok(done)
+    }
+}
+
+fn unknown(alloc_id: &[u8]) -> Refusal {
+    let id = AllocId::from_slice(alloc_id).map(|id| id.to_string()).unwrap_or_default();
+    let text =
+        format!("its node knows nothing of allocation {id}: it has not come there yet, or ended there");
+    Refusal::new(RefusalKind::NotFound, text)
+}
+
+/// The signal of that name, with or without its `SIG`, in capitals or not.
+fn signal(name: &str) -> Result<Signal, Refusal> {
+    let capitals = name.to_uppercase();
+    let full = if capitals.starts_with("SIG") { capitals } else { format!("SIG{capitals}") };
+    full.parse().map_err(|_| {
+        let known: Vec<&str> = Signal::iterator().map(Signal::as_str).collect();
+        let asked: String = name.chars().take(32).collect();
+        let text = format!("there is no signal {asked:?}: known are {}", known.join(", "));
+        Refusal::new(RefusalKind::Invalid, text)
+    })
+}

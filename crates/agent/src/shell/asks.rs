@@ -1,0 +1,108 @@
+//! What the server asks on behalf of people: orders about single tasks, and what things use.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::agent::{
+    Answer, Ask, Done, Outcome, Question, Refusal, RefusalKind, RestartTasks, SignalTasks, Up,
+};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::timeout;
+
+use super::Agent;
+use super::runner::TaskCommand;
+
+/// Questions that are being answered.
+const ASKS_MAX: usize = 64;
+
+/// How long a task's keeper may take to pass a signal on.
+const SIGNAL_MAX: Duration = Duration::from_secs(5);
+
+/// Whether a task has been sent a signal.
+type Passed = oneshot::Receiver<Result<(), String>>;
+
+/// The questions that are being answered.
+pub(super) struct Asks(Arc<Semaphore>);
+
+impl Default for Asks {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(ASKS_MAX)))
+    }
+}
+
+impl Asks {
+    /// Sends what `work` comes to, once it has.
+    fn answer(
+        &self,
+        request: u64,
+        up: mpsc::Sender<Up>,
+        work: impl Future<Output = Result<Outcome, Refusal>> + Send + 'static,
+    ) {
+        let Ok(place) = self.0.clone().try_acquire_owned() else {
+            let text = format!("the agent answers {ASKS_MAX} others: try again in a moment");
+            let outcome = Some(Outcome::Refused(Refusal::new(RefusalKind::Busy, text)));
+            // A line that is full tells the server that by its silence.
+            let _ = up.try_send(Up::Answer(Answer { request, outcome }));
+            return;
+        };
+        tokio::spawn(async move {
+            let outcome = work.await.unwrap_or_else(Outcome::Refused);
+            let _ = up.send(Up::Answer(Answer { request, outcome: Some(outcome) })).await;
+            drop(place);
+        });
+    }
+}
+
+impl Agent {
+    pub(super) fn on_ask(&mut self, ask: Ask) {
+        let Some(up) = self.up.as_ref().map(|up| up.replies.clone()) else { return };
+        match ask.question {
+            Some(Question::Restart(asked)) => {
+                let restarted = self.restart(&asked);
+                self.asks.answer(ask.request, up, async { restarted.map(|()| Outcome::Done(Done {})) });
+            }
+            Some(Question::Signal(asked)) => {
+                let passed = self.pass_signal(&asked);
+                self.asks.answer(ask.request, up, async { all_passed(passed?).await });
+            }
+            Some(Question::AllocUsage(_) | Question::NodeUsage(_)) | None => {
+                let text = "the agent does not know this question: it is older than the server";
+                let refusal = Refusal::new(RefusalKind::Failed, text);
+                self.asks.answer(ask.request, up, async { Err(refusal) });
+            }
+        }
+    }
+
+    fn restart(&mut self, asked: &RestartTasks) -> Result<(), Refusal> {
+        let mut actions = Vec::new();
+        self.node.restart(asked, self.clock.now_ns(), &mut actions)?;
+        self.perform(actions);
+        Ok(())
+    }
+
+    /// Carries the order out; what comes of each task's signal is told later.
+    fn pass_signal(&mut self, asked: &SignalTasks) -> Result<Vec<Passed>, Refusal> {
+        let mut actions = Vec::new();
+        let (signal, tasks) = self.node.signal(asked, self.clock.now_ns(), &mut actions)?;
+        self.perform(actions);
+        let pass = |of| {
+            let (reply, passed) = oneshot::channel();
+            self.runners.command(of, TaskCommand::PassSignal(signal, reply));
+            passed
+        };
+        Ok(tasks.into_iter().map(pass).collect())
+    }
+}
+
+async fn all_passed(passed: Vec<Passed>) -> Result<Outcome, Refusal> {
+    let failed = |reason: String| Refusal::new(RefusalKind::Failed, format!("send the signal: {reason}"));
+    for passed in passed {
+        match timeout(SIGNAL_MAX, passed).await {
+            Ok(Ok(Ok(()))) => {}
+            Ok(Ok(Err(reason))) => return Err(failed(reason)),
+            Ok(Err(_)) => return Err(failed("the task has just ended, or takes no signals now".into())),
+            Err(_) => return Err(failed("the task's keeper does not answer".into())),
+        }
+    }
+    Ok(Outcome::Done(Done {}))
+}

@@ -1,0 +1,136 @@
+//! Questions to an agent and orders about single tasks: each is answered once.
+
+/// What is asked of an agent.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Ask {
+    /// Chosen by the server; unique among the session's questions.
+    #[prost(uint64, tag = "1")]
+    pub request: u64,
+    /// What it is about.
+    #[prost(oneof = "Question", tags = "2, 3, 4, 5")]
+    pub question: Option<Question>,
+}
+
+/// What it is about.
+#[derive(Clone, PartialEq, Eq, prost::Oneof)]
+pub enum Question {
+    /// Restart tasks; answered once that is under way.
+    #[prost(message, tag = "2")]
+    Restart(RestartTasks),
+    /// Pass a signal on; answered once the tasks have it.
+    #[prost(message, tag = "3")]
+    Signal(SignalTasks),
+    /// What the tasks of an allocation use.
+    #[prost(message, tag = "4")]
+    AllocUsage(AskAllocUsage),
+    /// What the node's machine uses.
+    #[prost(message, tag = "5")]
+    NodeUsage(AskNodeUsage),
+}
+
+/// Restart tasks of an allocation; their restart policy does not count it.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct RestartTasks {
+    /// 16 bytes.
+    #[prost(bytes = "vec", tag = "1")]
+    pub alloc_id: Vec<u8>,
+    /// The task's name; empty for all that run.
+    #[prost(string, tag = "2")]
+    pub task: String,
+    /// Those that have ended well start again, too; names no task.
+    #[prost(bool, tag = "3")]
+    pub all: bool,
+}
+
+/// Pass a signal on to tasks of an allocation.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct SignalTasks {
+    /// 16 bytes.
+    #[prost(bytes = "vec", tag = "1")]
+    pub alloc_id: Vec<u8>,
+    /// The task's name; empty for all that run.
+    #[prost(string, tag = "2")]
+    pub task: String,
+    /// As `SIGHUP`.
+    #[prost(string, tag = "3")]
+    pub signal: String,
+}
+
+/// What do the tasks of an allocation use?
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct AskAllocUsage {
+    /// 16 bytes.
+    #[prost(bytes = "vec", tag = "1")]
+    pub alloc_id: Vec<u8>,
+    /// The task's name; empty for all.
+    #[prost(string, tag = "2")]
+    pub task: String,
+}
+
+/// What does the node's machine use?
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct AskNodeUsage {}
+
+/// Answers an [`Ask`].
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Answer {
+    /// The question's number.
+    #[prost(uint64, tag = "1")]
+    pub request: u64,
+    /// What came of it.
+    #[prost(oneof = "Outcome", tags = "2, 3, 4, 5")]
+    pub outcome: Option<Outcome>,
+}
+
+/// What came of a question or an order.
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub enum Outcome {
+    /// Nothing: the reason.
+    #[prost(message, tag = "2")]
+    Refused(Refusal),
+    /// It is done, or under way.
+    #[prost(message, tag = "3")]
+    Done(Done),
+    /// Answers [`Question::AllocUsage`].
+    #[prost(message, tag = "4")]
+    AllocUsage(super::AllocUsage),
+    /// Answers [`Question::NodeUsage`].
+    #[prost(message, tag = "5")]
+    NodeUsage(super::NodeUsage),
+}
+
+/// It is done, or under way.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct Done {}
+
+/// Why an agent does not do what it is asked to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum RefusalKind {
+    /// It tried and failed.
+    Failed = 0,
+    /// The node has no such allocation, or that no such task.
+    NotFound = 1,
+    /// It makes no sense, or not now.
+    Invalid = 2,
+    /// Too much is going on.
+    Busy = 3,
+}
+
+/// Why an agent does not do what it is asked to: the reason, and what would help.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Refusal {
+    /// Whose fault it is.
+    #[prost(enumeration = "RefusalKind", tag = "1")]
+    pub kind: i32,
+    /// For people.
+    #[prost(string, tag = "2")]
+    pub text: String,
+}
+
+impl Refusal {
+    /// A refusal of that kind.
+    pub fn new(kind: RefusalKind, text: impl Into<String>) -> Self {
+        Self { kind: kind as i32, text: text.into() }
+    }
+}

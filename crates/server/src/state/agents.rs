@@ -1,0 +1,125 @@
+//! What request handlers ask of nodes' agents.
+
+use async_trait::async_trait;
+use berth_api::agent::{Outcome, Question};
+use berth_model::{AllocId, NodeId};
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+/// The way to the agents that are connected to this server. The HTTP side knows them by this alone.
+#[async_trait]
+pub trait Agents: Send + Sync + 'static {
+    /// Reads a task's log. Dropping the receiver ends the reading; the channel is bounded, and a reader that does not
+    /// take what comes slows the agent down.
+    async fn read_log(&self, node: NodeId, request: LogRequest) -> Result<LogChunks, AgentError>;
+
+    /// Asks something, or gives an order; the answer is none of [`Outcome::Refused`], which is an error.
+    async fn ask(&self, node: NodeId, question: Question) -> Result<Outcome, AgentError>;
+
+    /// Runs a command within a task.
+    async fn exec(&self, node: NodeId, request: ExecRequest) -> Result<ExecLink, AgentError>;
+}
+
+/// Why an agent did not do what it was asked to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AgentError {
+    /// What is asked for is not there.
+    #[error("{0}")]
+    NotFound(String),
+    /// It makes no sense, or not now.
+    #[error("{0}")]
+    Invalid(String),
+    /// Too much is going on.
+    #[error("{0}")]
+    Busy(String),
+    /// The node's agent is not connected.
+    #[error("node {0} is not connected: try again once its agent is back")]
+    NotConnected(NodeId),
+    /// The agent does not answer.
+    #[error("node {0} did not answer in time: try again, or look at its agent's log")]
+    Silent(NodeId),
+    /// The agent failed to do it.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Which log to read, and from where.
+#[derive(Debug, Clone)]
+pub struct LogRequest {
+    /// Whose.
+    pub alloc: AllocId,
+    /// The task's name.
+    pub task: String,
+    /// `stdout` or `stderr`.
+    pub stream: String,
+    /// Bytes from the start, or back from the end.
+    pub offset: u64,
+    /// Count `offset` back from the end.
+    pub from_end: bool,
+    /// Keep sending what is written until the task is done.
+    pub follow: bool,
+}
+
+/// A piece of a log; an empty one says that the reader still lives.
+#[derive(Debug, Clone)]
+pub struct LogChunk {
+    /// Bytes since the task's first output.
+    pub offset: u64,
+    /// The piece.
+    pub data: Bytes,
+    /// The file's name.
+    pub file: String,
+}
+
+/// The pieces of a log, as they come.
+pub type LogChunks = mpsc::Receiver<Result<LogChunk, AgentError>>;
+
+/// A command to run within a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecRequest {
+    /// Whose task.
+    pub alloc: AllocId,
+    /// The task's name.
+    pub task: String,
+    /// The program, and its arguments.
+    pub command: Vec<String>,
+    /// Give it a terminal.
+    pub tty: bool,
+}
+
+/// A command that runs within a task. It is ended when either half is dropped; both are bounded, so that neither side is
+/// ahead of the other.
+#[derive(Debug)]
+pub struct ExecLink {
+    /// What it is told.
+    pub input: mpsc::Sender<ExecInput>,
+    /// What it tells; nothing follows an error or its end.
+    pub output: mpsc::Receiver<Result<ExecOutput, AgentError>>,
+}
+
+/// What a command is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExecInput {
+    /// It may read this.
+    Data(Bytes),
+    /// It will have nothing more to read.
+    Close,
+    /// Its terminal has another size, in characters.
+    Resize {
+        /// Lines.
+        rows: u16,
+        /// Characters of a line.
+        columns: u16,
+    },
+}
+
+/// What a command tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExecOutput {
+    /// It wrote this.
+    Stdout(Bytes),
+    /// It complained.
+    Stderr(Bytes),
+    /// It ended with this exit code, and has told all before.
+    Exited(i32),
+}
