@@ -11,6 +11,7 @@ mod server;
 pub mod state;
 mod watch;
 
+pub use engine::{HostState, PlannersConfig};
 pub use events::{Batch, Change, EventHub, Subscription, SubscriptionError};
 pub use server::{Server, ServerConfig, StartError};
 pub use watch::{WatchKey, Watchers};

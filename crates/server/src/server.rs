@@ -16,8 +16,10 @@ use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 use crate::{
     EventHub, Watchers,
-    agents::{self, Context, Registry},
-    engine::{self, ControllerThread, Counters, EngineHandle, INPUTS_MAX, Input, Shared},
+    agents::{self, Context},
+    engine::{
+        self, ControllerThread, Counters, EngineHandle, INPUTS_MAX, Input, PlanTraces, PlannersConfig, Shared,
+    },
     http,
     state::{ServerInfo, State, View},
 };
@@ -37,8 +39,8 @@ pub struct ServerConfig {
     pub region: String,
     /// The server's own datacenter.
     pub datacenter: String,
-    /// Planner threads; 0 for one less than there are processors, at least one.
-    pub planners: usize,
+    /// The planners.
+    pub planners: PlannersConfig,
     /// The settings it runs with, name and value, shown to whoever asks.
     pub settings: Vec<(String, String)>,
 }
@@ -99,8 +101,9 @@ impl Server {
             watchers: Arc::new(Watchers::default()),
             events: Arc::new(EventHub::default()),
             claims: Mutex::default(),
-            registry: Registry::default(),
+            registry: Arc::default(),
             counters: Counters::default(),
+            plans: PlanTraces::default(),
         });
         let (failures, failed) = watch::channel(None);
         let observer = Arc::new(TellController::new(inputs.clone(), failures));
@@ -108,15 +111,12 @@ impl Server {
         let replication = Replication::open(log, observer.clone()).await?;
         let (proposals, entries) = engine::Proposals::new();
         tokio::spawn(engine::propose(shared.clone(), replication.clone(), entries, inputs.clone()));
-        let planners = match config.planners {
-            0 => std::thread::available_parallelism().map_or(1, |n| n.get().saturating_sub(1).max(1)),
-            planners => planners,
-        };
         let engine = Arc::new(EngineHandle::new(shared.clone(), inputs.clone(), replication.clone()));
         let restored = observer.begin(replication.term());
         shared.events.restart_after(restored);
-        let controller = engine::start(shared.clone(), (inputs.clone(), received), proposals, planners)
-            .map_err(StartError::Thread)?;
+        let controller =
+            engine::start(shared.clone(), (inputs.clone(), received), proposals, config.planners)
+                .map_err(StartError::Thread)?;
         let (stop, stopped) = watch::channel(false);
         let context = Arc::new(Context::new(inputs, shared.view.clone()));
         let state = State {
@@ -124,6 +124,7 @@ impl Server {
             watchers: shared.watchers.clone(),
             events: shared.events.clone(),
             engine,
+            agents: shared.registry.clone(),
             server: Arc::new(info(&config, http_addr, agent_addr)),
         };
         let listeners = vec![

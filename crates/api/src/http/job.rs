@@ -37,6 +37,21 @@ pub struct JobStanding {
     pub modify_index: u64,
     /// The registration of this version.
     pub job_modify_index: u64,
+    /// Of a periodic job only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub periodic_launch: Option<PeriodicLaunch>,
+}
+
+/// When a periodic job runs. Nanoseconds since the epoch.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct PeriodicLaunch {
+    /// When it was last due; 0 for not yet.
+    pub last: u64,
+    /// Whether it was left out then, because an earlier run had not ended.
+    pub overlapped: bool,
+    /// When it is due next; 0 for never again.
+    pub next: u64,
 }
 
 /// A job as job files in JSON have it, and what the server knows of it.

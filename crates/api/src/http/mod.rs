@@ -19,7 +19,9 @@ mod measure;
 mod namespace;
 mod node;
 mod operator;
+mod orders;
 mod plan;
+mod plan_trace;
 mod pool;
 mod quota;
 mod resources;
@@ -48,6 +50,7 @@ pub use explain::{GroupExplanation, JobExplanation, QueueStanding, SmallestChang
 pub use job::{
     ChildrenSummary, EvaluateOptions, GroupSummary, Job, JobDeregistered, JobEvaluate, JobRegister,
     JobRegistered, JobStanding, JobStub, JobSummary, JobValidate, JobValidated, JobVersions, JobsParse,
+    PeriodicLaunch,
 };
 pub use log::StreamFrame;
 pub use measure::{Counter, Gauge, Measurements, Sample};
@@ -57,7 +60,9 @@ pub use node::{
     NodePurged, NodeResources, NodeStub, ReservedNetworks, ReservedResources,
 };
 pub use operator::{AutopilotHealth, RaftConfiguration, RaftServer, ServerHealth};
+pub use orders::{AllocRestart, AllocSignal};
 pub use plan::{DesiredUpdates, JobPlan, JobPlanned, PlanAnnotations, PlannedPlacement};
+pub use plan_trace::PlanTrace;
 pub use pool::NodePool;
 pub use quota::{Quota, QuotaDevice, QuotaLimit, QuotaResources, QuotaUsage};
 pub use resources::{

@@ -1,6 +1,6 @@
 //! Requests about evaluations.
 
-use berth_api::http::{AllocationStub, Evaluation};
+use berth_api::http::{AllocationStub, Evaluation, PlanTrace};
 
 use super::Remote;
 use crate::failure::Failure;
@@ -22,6 +22,11 @@ impl Remote {
     /// An evaluation by its whole id, with its relatives.
     pub async fn evaluation(&self, id: &str) -> Result<Evaluation, Failure> {
         self.get(&self.target("/v1/evaluation").part(id).param("related", true)).await
+    }
+
+    /// How an evaluation was answered.
+    pub async fn evaluation_plans(&self, id: &str) -> Result<Vec<PlanTrace>, Failure> {
+        self.get(&self.target("/v1/evaluation").part(id).part("plans")).await
     }
 
     /// What an evaluation placed.

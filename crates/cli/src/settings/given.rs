@@ -5,8 +5,10 @@ use std::{
     net::{IpAddr, SocketAddr, ToSocketAddrs},
     path::PathBuf,
     str::FromStr,
+    time::Duration,
 };
 
+use berth_server::HostState;
 use tracing::level_filters::LevelFilter;
 
 /// What was given for one setting: one string, or several for lists and maps.
@@ -45,6 +47,23 @@ impl Given<'_> {
     /// A whole number of at least zero.
     pub fn number(&self) -> Result<u32, String> {
         self.parsed("a whole number from 0 on")
+    }
+
+    /// A whole number of at most `max`.
+    pub fn number_up_to(&self, max: u32) -> Result<u32, String> {
+        let number = self.number()?;
+        if number <= max { Ok(number) } else { Err(format!("`{number}` is more than {max}")) }
+    }
+
+    /// A span of time, as `90s` or `1m30s`.
+    pub fn duration(&self) -> Result<Duration, String> {
+        let text = self.text()?;
+        humantime::parse_duration(&text).map_err(|error| format!("`{text}` is not a span of time: {error}"))
+    }
+
+    /// How planners keep up with what nodes hold.
+    pub fn host_state(&self) -> Result<HostState, String> {
+        self.parsed("one of incremental, cached and reread")
     }
 
     /// On or off.

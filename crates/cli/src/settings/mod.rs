@@ -14,9 +14,11 @@ use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
+    time::Duration,
 };
 
 use berth_api::agent::DeviceSpec;
+use berth_server::HostState;
 use tracing::level_filters::LevelFilter;
 
 pub use args::{AgentArgs, DevArgs, ServerArgs};
@@ -47,6 +49,10 @@ pub struct Settings {
     pub datacenter: String,
     /// Threads that place allocations; 0 for a number that suits the machine.
     pub planners: u32,
+    /// How planners keep up with what nodes hold.
+    pub host_state: HostState,
+    /// How long what planners have cached is good for.
+    pub host_state_refresh: Duration,
     /// The node that an agent is.
     pub node: NodeSettings,
     /// Simulated nodes to add.
@@ -109,6 +115,8 @@ impl Settings {
             region: String::new(),
             datacenter: String::new(),
             planners: 0,
+            host_state: HostState::default(),
+            host_state_refresh: Duration::ZERO,
             node: NodeSettings::blank(),
             sim_nodes: 0,
             shown: Vec::new(),

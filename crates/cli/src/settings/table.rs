@@ -42,6 +42,9 @@ const ALL: &[Role] = &[Role::Dev, Role::Server, Role::Agent];
 const SERVERS: &[Role] = &[Role::Dev, Role::Server];
 const AGENTS: &[Role] = &[Role::Dev, Role::Agent];
 
+/// Threads that place allocations: more would only wait for each other.
+const PLANNERS_MAX: u32 = 64;
+
 /// The setting of that name.
 pub fn find(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.name == name)
@@ -124,7 +127,23 @@ pub const SETTINGS: &[Setting] = &[
         roles: SERVERS,
         default: |_| "0",
         help: "Threads that place allocations; 0 for one less than there are processors",
-        set: |to, given| given.number().map(|count| to.planners = count),
+        set: |to, given| given.number_up_to(PLANNERS_MAX).map(|count| to.planners = count),
+    },
+    Setting {
+        name: "host-state",
+        form: Form::One("KIND"),
+        roles: SERVERS,
+        default: |_| "incremental",
+        help: "Experimental: how planners keep up with what nodes hold: incremental, cached or reread",
+        set: |to, given| given.host_state().map(|kind| to.host_state = kind),
+    },
+    Setting {
+        name: "host-state-refresh",
+        form: Form::One("TIME"),
+        roles: SERVERS,
+        default: |_| "60s",
+        help: "Experimental: how long what planners have cached is good for, with host-state cached",
+        set: |to, given| given.duration().map(|refresh| to.host_state_refresh = refresh),
     },
     Setting {
         name: "node-name",

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::{
     Experiment, Kind, Metric, Outcome, Param, Run, RunError,
+    client::JobTemplate,
     cluster::NodesAsk,
-    load::{self, Awaited, JobTemplate, Load},
+    load::{self, Awaited, Load},
     params::same,
     profile::Profiling,
 };

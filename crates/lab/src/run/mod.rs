@@ -6,6 +6,7 @@
 
 mod allocation_cycle;
 mod c2m;
+mod client;
 mod cluster;
 mod density;
 mod error;

@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 
 use super::{
     Experiment, Kind, Outcome, Param, Run, RunError,
+    client::JobTemplate,
     cluster::NodesAsk,
-    load::{self, Awaited, JobTemplate, Load},
+    load::{self, Awaited, Load},
     params::same,
 };
 

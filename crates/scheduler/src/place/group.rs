@@ -1,5 +1,7 @@
 //! Placing the allocations of one group, one after the other, each on the best node left.
 
+mod preempt;
+
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
@@ -21,7 +23,7 @@ use super::{
     distinct::Distinct,
     funnel::funnel,
     ports::{self, TakenPorts},
-    preempt::{Preemptor, Victim},
+    preempt::Preemptor,
     wishes::{Wishes, WishesCache},
 };
 use crate::scores::{RESCHEDULE_PENALTY, stranded};
@@ -130,26 +132,37 @@ impl<'a> GroupPlacer<'a> {
 
     /// Places one ask, where nothing is free by pushing out others if there is a `preemptor`.
     ///
+    /// `admit` has the last word, and tells what comes of it.
+    ///
     /// # Errors
-    /// When it fits nowhere: how the nodes fell out of consideration.
-    pub fn place(&mut self, ask: &Ask, preemptor: Option<&mut Preemptor<'_>>) -> Result<Placed, Funnel> {
+    /// When it fits nowhere, how the nodes fell out of consideration; or what `admit` says.
+    pub fn place<T>(
+        &mut self,
+        ask: &Ask,
+        mut preemptor: Option<&mut Preemptor<'_>>,
+        admit: impl FnOnce(&Placed) -> Result<T, Funnel>,
+    ) -> Result<(Placed, T), Funnel> {
         self.port_start = self.port_start.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let placed = match ask.only {
             Some(only) => self.try_node(only),
             None => self.choose(ask),
         };
-        let placed = placed.or_else(|| self.preempt(ask, preemptor?));
-        let placed = placed.ok_or_else(|| self.why_nowhere(ask))?;
+        let placed = placed.map(|placed| (placed, Vec::new()));
+        let placed = placed.or_else(|| self.preempt(ask, preemptor.as_deref_mut()?));
+        let (placed, victims) = placed.ok_or_else(|| self.why_nowhere(ask))?;
+        let admitted = admit(&placed)?;
+        if let Some(preemptor) = preemptor {
+            self.push_out(placed.node, &victims, preemptor);
+        }
         self.take(&placed);
-        Ok(placed)
+        Ok((placed, admitted))
     }
 
-    /// The nodes on which allocations of the job are to end, with the room that they leave their successors there.
-    pub fn inheritance(&self) -> BTreeMap<NodeSlot, Resources> {
-        let room = |ending: &[(AllocSlot, AllocId, Resources)]| {
-            ending.iter().fold(Resources::ZERO, |sum, (_, _, room)| sum.plus(*room))
-        };
-        self.ending.iter().map(|(node, ending)| (*node, room(ending))).collect()
+    /// The nodes on which allocations of the job are to end, and which these are; in order of the nodes.
+    pub fn ending(&self) -> impl Iterator<Item = (NodeSlot, Vec<AllocId>)> {
+        let ids = |ending: &[(AllocSlot, AllocId, Resources)]| ending.iter().map(|(_, id, _)| *id).collect();
+        let nodes: BTreeMap<_, _> = self.ending.iter().map(|(node, ending)| (*node, ids(ending))).collect();
+        nodes.into_iter()
     }
 
     fn why_nowhere(&self, ask: &Ask) -> Funnel {
@@ -229,26 +242,6 @@ impl<'a> GroupPlacer<'a> {
         slots.into_iter().find_map(|slot| self.try_node(slot))
     }
 
-    /// A node that is free enough once others have ended, which the allocation then waits for.
-    fn preempt(&mut self, ask: &Ask, preemptor: &mut Preemptor<'_>) -> Option<Placed> {
-        let slots = self.columns.slots().filter(|slot| ask.only.is_none_or(|only| only == *slot));
-        let needed = |slot| {
-            let row = self.columns.row(slot);
-            self.wishes.zone(self.columns, slot).filter(|_| row.ready)?;
-            Some(self.devices.on(self.columns.node(slot)?).minus(row.free))
-        };
-        let ending = |slot, victims: &[Victim]| {
-            let mut all = self.ending.get(&slot).cloned().unwrap_or_default();
-            all.extend(victims.iter().map(|victim| (victim.slot, victim.id, victim.room)));
-            all
-        };
-        let place = |slot, victims: &[Victim]| self.try_node_after(slot, &ending(slot, victims));
-        let (victims, placed) = preemptor.find(self.store, slots, needed, place)?;
-        preemptor.evict(&victims);
-        let ending = ending(placed.node, &victims);
-        self.ending.insert(placed.node, ending);
-        Some(placed)
-    }
     /// Whether an ask fits a node, its filters, its room, its ports; and at which price.
     fn try_node(&self, slot: NodeSlot) -> Option<Placed> {
         self.try_node_after(slot, self.ending.get(&slot).map_or(&[][..], Vec::as_slice))

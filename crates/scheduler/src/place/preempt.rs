@@ -1,55 +1,81 @@
 //! Preemption: which allocations of lower priority to end where nothing is free, so that as little as possible is lost.
 //!
 //! The node is the one on which the highest priority that must go is lowest, then where the fewest allocations must
-//! go, then the first in the store. Sums of what each priority holds bound the first of these from below, so that few
-//! nodes are looked into.
+//! go, then the first in the store. What each node could free at most bounds its cost from below, so that few nodes are
+//! looked into. What still waits for a predecessor stays: what it holds is not its own yet.
 
-use std::collections::HashSet;
+mod bulk;
+mod cost;
+mod evictable;
+mod fewest;
+mod reaches;
+
+use std::{cmp::Reverse, collections::HashSet};
 
 use berth_model::{
     AllocId,
     alloc::{Stop, StopReason},
-    job::{Job, JobType},
+    job::Job,
     resources::Resources,
-    store::{AllocRow, AllocSlot, NodeSlot, Store},
+    store::{AllocExtra, AllocRow, AllocSlot, JobSlot, NodeSlot, Store},
 };
+
+use bulk::devices_milli;
+pub use bulk::{Bulk, free_milli};
+use cost::Cost;
+pub use evictable::Evictable;
+use fewest::fewest;
 
 /// How much lower the priority of what is pushed out must be.
 pub const PRIORITY_GAP: u8 = 10;
-/// Allocations of one node among which all pairs are tried; among more, the largest are taken first.
-const PAIRS_MAX: usize = 64;
-
-/// What each priority holds on each node.
-#[derive(Debug, Default)]
-pub struct Evictable {
-    nodes: Vec<Bands>,
-    position: u64,
-}
-
-/// By priority, the lowest first.
-type Bands = Vec<Band>;
-
-/// What allocations of one priority hold on a node; service work apart from batch work.
-#[derive(Debug, Clone, Copy)]
-struct Band {
-    priority: u8,
-    batch: bool,
-    sum: Resources,
-    /// The most that any of them holds of each.
-    largest: Resources,
-}
 
 /// Ends other jobs' allocations for one job.
 #[derive(Debug)]
 pub struct Preemptor<'a> {
     evictable: &'a mut Evictable,
+    job: Option<JobSlot>,
     /// Nothing above this is pushed out.
     priority_max: u8,
     /// Whether batch work is.
     batch: bool,
     taken: HashSet<AllocId>,
+    /// Nodes that the plan has changed since they were last looked at.
+    changed: Vec<NodeSlot>,
+    follows: bool,
     /// What is to end.
     pub stops: Vec<Stop>,
+}
+
+/// Whoever places an allocation, as far as the search for victims must know.
+pub trait Placing {
+    /// What is asked of every node at least.
+    fn asked(&self) -> Bulk;
+
+    /// Nodes on which own predecessors leave room.
+    fn inherits(&self) -> Vec<NodeSlot>;
+
+    /// What is free on a node for the plan at work.
+    fn free(&self, node: NodeSlot) -> Bulk;
+
+    /// What a node lacks; none when it cannot be used, whoever goes.
+    fn lacking(&self, node: NodeSlot) -> Option<Bulk>;
+
+    /// What it is to the allocation that others hold besides room.
+    fn use_of(&self, extra: &AllocExtra) -> Use;
+
+    /// Whether there is a place on a node once these have ended.
+    fn fits(&self, node: NodeSlot, victims: &[Victim]) -> bool;
+}
+
+/// What becomes of what one allocation holds besides room when it goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// It is of no use to another one.
+    None,
+    /// The other one may need it.
+    May,
+    /// The other one cannot be placed there without it.
+    Must,
 }
 
 /// An allocation that may be pushed out.
@@ -59,22 +85,21 @@ pub struct Victim {
     pub slot: AllocSlot,
     /// Its id.
     pub id: AllocId,
-    /// What it leaves.
+    /// The room that it leaves.
     pub room: Resources,
+    bulk: Bulk,
     priority: u8,
+    must: bool,
 }
 
-/// What a node would lose, and the highest priority among it.
+/// What is lost on a node.
 #[derive(Debug)]
-struct Loss {
-    priority: u8,
-    victims: Vec<Victim>,
-}
-
-impl Loss {
-    fn cost(&self) -> (u8, usize) {
-        (self.priority, self.victims.len())
-    }
+pub struct Loss {
+    /// The node.
+    pub node: NodeSlot,
+    /// Whom to push out.
+    pub victims: Vec<Victim>,
+    cost: Cost,
 }
 
 impl<'a> Preemptor<'a> {
@@ -83,177 +108,130 @@ impl<'a> Preemptor<'a> {
         let preemption = store.scheduler_config().preemption;
         let priority_max = job.priority.checked_sub(PRIORITY_GAP)?;
         let batch = !job.job_type.runs_to_completion() || preemption.batch_on_batch;
-        preemption.is_on_for(job.job_type).then(|| {
-            evictable.follow(store);
-            Self { evictable, priority_max, batch, taken: HashSet::new(), stops: Vec::new() }
+        preemption.is_on_for(job.job_type).then(|| Self {
+            evictable,
+            job: store.jobs().find(&job.key),
+            priority_max,
+            batch,
+            taken: HashSet::new(),
+            changed: Vec::new(),
+            follows: false,
+            stops: Vec::new(),
         })
     }
 
-    /// Whom to push out on which of `slots`, and what `place` makes of that node without them. `needed` tells what a
-    /// node lacks; none when it cannot be used at all.
-    pub fn find<T>(
-        &self,
-        store: &Store,
-        slots: impl Iterator<Item = NodeSlot>,
-        needed: impl Fn(NodeSlot) -> Option<Resources>,
-        place: impl Fn(NodeSlot, &[Victim]) -> Option<T>,
-    ) -> Option<(Vec<Victim>, T)> {
-        let lowest = self.evictable.lowest(self.batch);
-        let mut best: Option<(Loss, T)> = None;
-        for node in slots {
-            let Some(needed) = needed(node) else { continue };
-            let Some(bound) = self.bound(node, needed) else { continue };
-            if best.as_ref().is_some_and(|(best, _)| best.cost() <= bound) {
-                continue;
-            }
-            let Some(loss) = self.solve(store, node, needed) else { continue };
-            if best.as_ref().is_some_and(|(best, _)| best.cost() <= loss.cost()) {
-                continue;
-            }
-            let Some(placed) = place(node, &loss.victims) else { continue };
-            let is_least = loss.cost() <= (lowest, 1);
-            best = Some((loss, placed));
-            if is_least {
+    /// The least loss with which one more allocation can be placed on any node; none when it cannot.
+    pub fn find(&mut self, store: &Store, placing: &impl Placing) -> Option<Loss> {
+        self.catch_up(store, placing);
+        let (asked, reaches) = (placing.asked(), self.evictable.reaches(self.batch));
+        let mut least: Option<Loss> = None;
+        // What own predecessors leave is not among what is free.
+        for node in placing.inherits() {
+            least = self.solve(store, placing, node, self.worth(least.as_ref(), node)).or(least);
+        }
+        let mut blocks = reaches.blocks(asked, self.priority_max);
+        while let Some(Reverse((bound, block))) = blocks.pop() {
+            let first = reaches.nodes(block).next()?;
+            if bound > self.worth(least.as_ref(), first) {
                 break;
             }
+            for node in reaches.nodes(block) {
+                let worth = self.worth(least.as_ref(), node);
+                if reaches.may_cost(node, asked, worth) {
+                    least = self.solve(store, placing, node, worth).or(least);
+                }
+            }
         }
-        best.map(|(loss, placed)| (loss.victims, placed))
+        least
     }
 
-    /// These are to end.
-    pub fn evict(&mut self, victims: &[Victim]) {
+    /// The same for one node.
+    pub fn find_on(&self, store: &Store, placing: &impl Placing, node: NodeSlot) -> Option<Loss> {
+        self.solve(store, placing, node, self.worth(None, node))
+    }
+
+    /// An allocation goes to a node, and these are to end.
+    pub fn evict(&mut self, node: NodeSlot, victims: &[Victim]) {
+        self.changed.push(node);
         self.taken.extend(victims.iter().map(|victim| victim.id));
         let stop = |victim: &Victim| Stop { alloc: victim.id, reason: StopReason::Preempted };
         self.stops.extend(victims.iter().map(stop));
     }
 
-    /// The least that a node can lose: the highest priority that must go, and how many allocations. None when it has not
-    /// enough of lower priority.
-    fn bound(&self, node: NodeSlot, needed: Resources) -> Option<(u8, usize)> {
-        let (mut sum, mut largest) = (Resources::ZERO, Resources::ZERO);
-        let low = |band: &&Band| band.priority <= self.priority_max && (self.batch || !band.batch);
-        for band in self.evictable.nodes.get(node.0 as usize)?.iter().filter(low) {
-            sum = sum.plus(band.sum);
-            largest = largest.max(band.largest);
-            if needed.exceeds(sum).is_none() {
-                return Some((band.priority, times(needed, largest)));
-            }
+    /// The bounds show the state when they are first asked for, and then what the plan does.
+    fn catch_up(&mut self, store: &Store, placing: &impl Placing) {
+        if !self.follows {
+            self.evictable.follow(store, self.batch);
+            self.follows = true;
         }
-        None
+        for node in self.changed.drain(..) {
+            let is_there = |alloc: &AllocRow| !self.taken.contains(&alloc.id);
+            self.evictable.suppose(store, (node, self.batch), placing.free(node), is_there);
+        }
+        self.evictable.settle(self.batch);
     }
 
-    fn solve(&self, store: &Store, node: NodeSlot, needed: Resources) -> Option<Loss> {
-        let mut victims = self.victims(store, node);
-        victims.sort_unstable_by_key(|victim| victim.priority);
-        let mut sum = Resources::ZERO;
-        let enough = victims.iter().position(|victim| {
-            sum = sum.plus(victim.room);
-            needed.exceeds(sum).is_none()
-        })?;
-        let priority = victims[enough].priority;
-        victims.retain(|victim| victim.priority <= priority);
-        Some(Loss { priority, victims: fewest(victims, needed) })
+    /// The most that a loss on a node may cost to be less than the least so far; of equal ones that on the first node is.
+    fn worth(&self, least: Option<&Loss>, node: NodeSlot) -> Cost {
+        let Some(Loss { node: at, cost, .. }) = least else {
+            return Cost { priority: self.priority_max, count: usize::MAX };
+        };
+        Cost { count: if node < *at { cost.count } else { cost.count - 1 }, ..*cost }
     }
 
-    fn victims(&self, store: &Store, node: NodeSlot) -> Vec<Victim> {
-        let Some(row) = store.nodes().row(node) else { return Vec::new() };
-        let live = store.nodes().live(row).filter_map(|slot| Some((slot, store.allocs().row(slot)?)));
-        live.filter(|(_, alloc)| alloc.is_wanted() && !self.taken.contains(&alloc.id))
-            .filter_map(|(slot, alloc)| {
-                let (priority, batch) = band(store, alloc)?;
-                let is_low = priority <= self.priority_max && (self.batch || !batch);
-                let room = store.room_to_promise(slot);
-                is_low.then_some(Victim { slot, id: alloc.id, room, priority })
-            })
-            .collect()
+    /// The least loss on a node, as long as it costs no more than `most`.
+    fn solve(&self, store: &Store, placing: &impl Placing, node: NodeSlot, most: Cost) -> Option<Loss> {
+        let lacking = placing.lacking(node)?;
+        let fits = |some: &[Victim]| placing.fits(node, some);
+        let mut victims = self.victims(store, placing, (node, lacking), most.priority);
+        victims.sort_by_key(|victim| victim.priority);
+        victims.truncate(enough(&victims, lacking, fits)?);
+        let priority = victims.last()?.priority;
+        let victims = fewest(victims, lacking, fits);
+        let cost = Cost { priority, count: victims.len() };
+        (cost <= most).then_some(Loss { node, victims, cost })
+    }
+
+    /// Whom it may help to push out.
+    fn victims(
+        &self,
+        store: &Store,
+        placing: &impl Placing,
+        (node, lacking): (NodeSlot, Bulk),
+        priority_max: u8,
+    ) -> Vec<Victim> {
+        let wanted = evictable::wanted(store, node, self.batch);
+        let low = wanted.filter(|(_, alloc, priority)| {
+            *priority <= priority_max && Some(alloc.job) != self.job && !self.taken.contains(&alloc.id)
+        });
+        low.filter_map(|(slot, alloc, priority)| {
+            let extra = store.allocs().extra(slot);
+            let (devices, of_use) =
+                extra.map_or((0, Use::None), |extra| (devices_milli(&extra.devices), placing.use_of(extra)));
+            let room = store.room_to_promise(slot);
+            let bulk = Bulk::of(room, devices);
+            let helps = of_use != Use::None || lacking.minus(bulk) != lacking;
+            let waits = extra.is_some_and(|extra| extra.after.iter().any(|(id, _)| lives(store, *id)));
+            let must = of_use == Use::Must;
+            (helps && !waits).then_some(Victim { slot, id: alloc.id, room, bulk, priority, must })
+        })
+        .collect()
     }
 }
 
-/// How often an amount must be taken to have what is needed.
-fn times(needed: Resources, amount: Resources) -> usize {
-    let of = |needed: u32, amount: u32| needed.div_ceil(amount.max(1)) as usize;
-    let (cpu, memory) = (of(needed.cpu_mhz, amount.cpu_mhz), of(needed.memory_mb, amount.memory_mb));
-    cpu.max(memory).max(of(needed.disk_mb, amount.disk_mb)).max(1)
+fn lives(store: &Store, id: AllocId) -> bool {
+    store.alloc(id).is_some_and(|(_, alloc)| !alloc.is_terminal())
 }
 
-/// As few of these as suffice, and none that is not needed.
-fn fewest(mut victims: Vec<Victim>, needed: Resources) -> Vec<Victim> {
-    let suffice = |some: &[Victim]| {
-        needed.exceeds(some.iter().fold(Resources::ZERO, |sum, victim| sum.plus(victim.room))).is_none()
-    };
-    if let Some(one) = victims.iter().find(|victim| suffice(&[**victim])) {
-        return vec![*one];
-    }
-    if victims.len() <= PAIRS_MAX {
-        let pairs =
-            victims.iter().enumerate().flat_map(|(at, a)| victims[..at].iter().map(move |b| [*a, *b]));
-        if let Some(pair) = pairs.into_iter().find(|pair| suffice(pair)) {
-            return pair.to_vec();
+/// How many of those of the lowest priorities suffice, all of one priority together.
+fn enough(victims: &[Victim], mut lacking: Bulk, fits: impl Fn(&[Victim]) -> bool) -> Option<usize> {
+    let mut count = 0;
+    for equal in victims.chunk_by(|a, b| a.priority == b.priority) {
+        lacking = equal.iter().fold(lacking, |left, victim| left.minus(victim.bulk));
+        count += equal.len();
+        if lacking == Bulk::default() && fits(&victims[..count]) {
+            return Some(count);
         }
     }
-    let share = |part: u32, of: u32| if of == 0 { 0.0 } else { f64::from(part.min(of)) / f64::from(of) };
-    let worth = |victim: &Victim| {
-        let Resources { cpu_mhz, memory_mb, disk_mb } = victim.room;
-        share(cpu_mhz, needed.cpu_mhz) + share(memory_mb, needed.memory_mb) + share(disk_mb, needed.disk_mb)
-    };
-    victims.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
-    let mut kept: Vec<Victim> = Vec::new();
-    for victim in victims {
-        if suffice(&kept) {
-            break;
-        }
-        kept.push(victim);
-    }
-    // What was taken early may have become needless by what came later.
-    for at in (0..kept.len()).rev() {
-        let victim = kept.remove(at);
-        if !suffice(&kept) {
-            kept.insert(at, victim);
-        }
-    }
-    kept
-}
-
-impl Evictable {
-    fn follow(&mut self, store: &Store) {
-        let nodes = store.nodes();
-        self.nodes.resize(nodes.slots(), Bands::new());
-        match nodes.changes_since(self.position) {
-            Some(changed) => changed.for_each(|slot| self.refresh(store, slot)),
-            None => (0..nodes.slots())
-                .filter_map(|at| u32::try_from(at).ok())
-                .for_each(|at| self.refresh(store, NodeSlot(at))),
-        }
-        self.position = nodes.changes_end();
-    }
-
-    fn refresh(&mut self, store: &Store, slot: NodeSlot) {
-        let bands = &mut self.nodes[slot.0 as usize];
-        bands.clear();
-        let Some(row) = store.nodes().row(slot) else { return };
-        for alloc in store.nodes().live(row).filter_map(|slot| store.allocs().row(slot)) {
-            let Some((priority, batch)) = band(store, alloc) else { continue };
-            let (sum, largest) = (alloc.held, alloc.held);
-            match bands.iter_mut().find(|band| (band.priority, band.batch) == (priority, batch)) {
-                Some(band) => {
-                    band.sum = band.sum.plus(sum);
-                    band.largest = band.largest.max(largest);
-                }
-                None => bands.push(Band { priority, batch, sum, largest }),
-            }
-        }
-        bands.sort_unstable_by_key(|band| (band.priority, band.batch));
-    }
-
-    /// No loss is below this priority.
-    fn lowest(&self, batch: bool) -> u8 {
-        let first = |bands: &Bands| bands.iter().find(|band| batch || !band.batch).map(|band| band.priority);
-        self.nodes.iter().filter_map(first).min().unwrap_or(0)
-    }
-}
-
-/// The priority of an allocation, and whether it is batch work.
-fn band(store: &Store, alloc: &AllocRow) -> Option<(u8, bool)> {
-    let (job, _) = store.job_of(alloc)?;
-    Some((job.priority, matches!(job.job_type, JobType::Batch | JobType::Sysbatch)))
+    None
 }

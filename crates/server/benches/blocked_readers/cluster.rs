@@ -6,20 +6,17 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use async_trait::async_trait;
 use berth_model::{
     EvalId, Index, JobKey, Timestamp,
     command::{Command, Entry, RegisterJob},
     job::{Group, Job, JobType},
 };
 use berth_server::{
-    EventHub, WatchKey, Watchers,
-    state::{
-        Committed, Engine, LogChunk, LogError, LogPosition, LogRequest, Metric, ProposeError, ServerInfo,
-        State, View,
-    },
+    WatchKey, Watchers,
+    state::{State, View},
 };
-use tokio::sync::mpsc;
+
+use crate::support;
 
 /// The job's id.
 pub const JOB: &str = "watched";
@@ -40,13 +37,7 @@ impl Cluster {
     }
 
     pub fn state(&self) -> State {
-        State {
-            view: self.view.clone(),
-            watchers: self.watchers.clone(),
-            events: Arc::new(EventHub::default()),
-            engine: Arc::new(Silent),
-            server: Arc::new(ServerInfo::default()),
-        }
+        support::state(&self.view, &self.watchers, &Arc::default())
     }
 
     /// Makes a new version of the job and wakes whoever waits for it.
@@ -64,31 +55,5 @@ impl Cluster {
         view.index = index;
         self.view.store(Arc::new(view));
         self.watchers.wake([WatchKey::Job(job.key.clone()), WatchKey::Jobs]);
-    }
-}
-
-/// Readers change nothing.
-struct Silent;
-
-#[async_trait]
-impl Engine for Silent {
-    async fn propose(&self, _: Vec<Command>) -> Result<Committed, ProposeError> {
-        Err(ProposeError::Stopping)
-    }
-
-    async fn read_log(&self, _: LogRequest) -> Result<mpsc::Receiver<Result<LogChunk, LogError>>, LogError> {
-        Err(LogError::Failed("there are no logs here".to_owned()))
-    }
-
-    fn mint_id(&self) -> u128 {
-        0
-    }
-
-    fn log_position(&self) -> LogPosition {
-        LogPosition::default()
-    }
-
-    fn metrics(&self) -> Vec<Metric> {
-        Vec::new()
     }
 }

@@ -5,9 +5,10 @@
 
 mod cluster;
 mod readers;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::{
-    error::Error,
     io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
     time::Duration,
@@ -17,6 +18,7 @@ use berth_server::http::{Limits, serve};
 use tokio::{net::TcpListener, sync::oneshot};
 
 use cluster::Cluster;
+use support::{Cpu, Outcome, resident_kib};
 
 const READERS: usize = 10_000;
 /// Changes that all readers wait for, one after the other.
@@ -26,8 +28,6 @@ const REST: Duration = Duration::from_millis(500);
 /// What issue and design ask for.
 const MEMORY_MIB_MAX: u64 = 300;
 const WOKEN_P99_MS_MAX: u64 = 100;
-
-type Outcome<T> = Result<T, Box<dyn Error>>;
 
 fn main() -> Outcome<()> {
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
@@ -62,16 +62,16 @@ async fn run(readers: usize) -> Outcome<()> {
         tokio::task::block_in_place(|| lines.next()).ok_or("the readers ended")??;
         tokio::time::sleep(REST).await;
         memory_mib = memory_mib.max((resident_kib()? - before_kib) / 1024);
-        let cpu_before_ms = cpu_ms()?;
+        let before = Cpu::now()?;
         cluster.change();
         let line = tokio::task::block_in_place(|| lines.next()).ok_or("the readers ended")??;
         let times: Vec<u64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
         let [p50_us, p99_us, max_us] = times[..] else { return Err("three times are told".into()) };
         // How much the server had to do says more than times do while other programs take the processors.
-        let cpu_ms = cpu_ms()? - cpu_before_ms;
+        let Cpu { user_ms, sys_ms } = Cpu::now()? - before;
         println!(
             "change {round}: {readers} readers woken in p50 {p50_us} us, p99 {p99_us} us, max {max_us} us; \
-             the server took {cpu_ms} ms of processor time"
+             the server took {user_ms} ms of processor time and {sys_ms} ms of the kernel's"
         );
         worst_p99_ms = worst_p99_ms.max(p99_us.div_ceil(1000));
     }
@@ -87,22 +87,4 @@ fn spawn_readers(address: &str, count: usize) -> Outcome<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["readers", address, &count.to_string()]).stdout(Stdio::piped());
     Ok(command.spawn()?)
-}
-
-/// Memory of this process that is in use.
-fn resident_kib() -> Outcome<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
-    Ok(line.trim().trim_end_matches("kB").trim().parse()?)
-}
-
-/// Processor time that this process has taken, in user and kernel mode.
-fn cpu_ms() -> Outcome<u64> {
-    // The kernel counts in hundredths of a second here, whatever its own tick is.
-    const MS_PER_TICK: u64 = 10;
-    let stat = std::fs::read_to_string("/proc/self/stat")?;
-    // After the name in brackets, which may hold anything: user and kernel time are the 12th and 13th field.
-    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-    let ticks: Vec<u64> = fields.skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
-    Ok(ticks.iter().sum::<u64>() * MS_PER_TICK)
 }

@@ -11,7 +11,7 @@ use tokio::{
     sync::{Barrier, mpsc},
 };
 
-use crate::{Outcome, cluster::JOB};
+use crate::{cluster::JOB, support::Outcome};
 
 /// Connections that are opened at the same time, so that the server's queue does not overflow.
 const OPENING_MAX: usize = 64;

@@ -16,8 +16,9 @@ use berth_model::{
     node::{DYNAMIC_PORT_MAX, DYNAMIC_PORT_MIN, NODE_POOL_ALL, Node},
     observed::{ObservedAlloc, ObservedTask, TaskEvent, TaskState},
     resources::Resources,
-    value::Value,
 };
+
+use super::nomad::value::to_json;
 
 /// Events kept of one task, whatever the agent sends.
 const EVENTS_MAX: usize = 10;
@@ -199,7 +200,7 @@ pub(crate) fn group_spec(job: &Job, group: &Group, oversubscribed: bool) -> Grou
 
 fn task_spec(task: &Task, oversubscribed: bool) -> TaskSpec {
     let config: serde_json::Map<String, serde_json::Value> =
-        task.config.iter().map(|(key, value)| (key.clone(), json(value))).collect();
+        task.config.iter().map(|(key, value)| (key.clone(), to_json(value))).collect();
     TaskSpec {
         name: task.name.clone(),
         driver: task.driver.clone(),
@@ -238,18 +239,4 @@ fn restart_spec(policy: &RestartPolicy) -> RestartSpec {
 
 fn millis(span: std::time::Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn json(value: &Value) -> serde_json::Value {
-    match value {
-        Value::Null => serde_json::Value::Null,
-        Value::Bool(truth) => (*truth).into(),
-        Value::Int(number) => (*number).into(),
-        Value::Float(number) => (*number).into(),
-        Value::String(text) => text.clone().into(),
-        Value::List(values) => values.iter().map(json).collect(),
-        Value::Map(values) => {
-            serde_json::Value::Object(values.iter().map(|(key, value)| (key.clone(), json(value))).collect())
-        }
-    }
 }

@@ -5,15 +5,16 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
-use berth_controller::{Action, Answer, Event, Request, SessionId, ToNode, Token};
+use berth_controller::{Action, Answer, Event, Refused, Request, SessionId, ToNode, Token};
 use berth_model::Index;
+use berth_scheduler::Ticket;
 use tokio::sync::oneshot;
 
 use super::{Input, Link, Shared, planners::PlannerPool, proposer::Proposals, wake};
 use crate::{
     agents::Outgoing,
     events::{Batch, Change},
-    state::View,
+    state::{PlanTrace, View},
 };
 
 /// What the controller thread keeps besides the controller.
@@ -23,18 +24,29 @@ pub(crate) struct CarryOut {
     proposals: Proposals,
     waiting: HashMap<Token, oneshot::Sender<Answer>>,
     next_token: u64,
+    /// Plans that are yet to be judged: fewer than evaluations may be handed out.
+    unjudged: HashMap<Ticket, PlanTrace>,
     links: HashMap<SessionId, Link>,
 }
 
 impl CarryOut {
     pub fn new(shared: Arc<Shared>, planners: PlannerPool, proposals: Proposals) -> Self {
-        Self { shared, planners, proposals, waiting: HashMap::new(), next_token: 0, links: HashMap::new() }
+        Self {
+            shared,
+            planners,
+            proposals,
+            waiting: HashMap::new(),
+            next_token: 0,
+            unjudged: HashMap::new(),
+            links: HashMap::new(),
+        }
     }
 
     /// Keeps who is to be answered, and passes on what the controller is told; none at the end.
     pub fn admit(&mut self, input: Input) -> Option<Event> {
         match input {
             Input::Event(event) => {
+                self.shared.counters.happened(&event);
                 if let Event::SessionClosed(session) = &event {
                     self.close(*session);
                 }
@@ -45,6 +57,10 @@ impl CarryOut {
                 let token = Token(self.next_token);
                 self.waiting.insert(token, reply);
                 Some(Event::Requested(Request { token, commands, bytes }))
+            }
+            Input::Planned { plan, ticket, trace } => {
+                self.unjudged.insert(ticket, trace);
+                Some(Event::Planned { plan, ticket })
             }
             Input::Open { session, hello, link } => {
                 self.links.insert(session, link);
@@ -67,6 +83,7 @@ impl CarryOut {
                 self.shared.claims.lock().unwrap_or_else(PoisonError::into_inner).remove(ticket);
             }
             Action::Plan(eval) => self.planners.plan(eval),
+            Action::Judged { ticket, committed, refused } => self.judged(ticket, committed, refused),
             Action::Publish { store, observed, index, logged, seen, unconfirmed_nodes } => {
                 let view = Arc::new(View { store, observed, index, unconfirmed_nodes });
                 self.publish(&view, logged, seen);
@@ -83,6 +100,18 @@ impl CarryOut {
                 }
                 self.close(session);
             }
+        }
+    }
+
+    fn judged(&mut self, ticket: Ticket, committed: usize, refused: Refused) {
+        let Refused { count, nodes } = refused;
+        if count > 0 {
+            self.shared.claims.lock().unwrap_or_else(PoisonError::into_inner).partly_refused(ticket);
+        }
+        if let Some(trace) = self.unjudged.remove(&ticket) {
+            let trace = PlanTrace { committed, refused: count, refused_nodes: nodes, ..trace };
+            self.shared.counters.judged(&trace);
+            self.shared.plans.keep(trace);
         }
     }
 

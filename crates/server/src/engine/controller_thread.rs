@@ -6,13 +6,21 @@ use berth_controller::{Config, Controller, Event};
 use berth_model::AllocId;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
-use super::{Input, Shared, carry_out::CarryOut, planners::PlannerPool, proposer::Proposals};
+use super::{
+    Input, Shared,
+    carry_out::CarryOut,
+    planners::{PlannerPool, PlannersConfig},
+    proposer::Proposals,
+};
 use crate::clock::now;
 
 /// Time between two ticks.
 const TICK: Duration = Duration::from_millis(250);
 /// Things taken in before what comes of them is carried out.
 const BATCH_MAX: usize = 4096;
+
+/// Evaluations handed to each planner: while it plans one, others wait for it, so that it need not.
+const PLANNING_PER_THREAD: usize = 64;
 
 /// The running thread.
 pub(crate) struct ControllerThread {
@@ -25,10 +33,11 @@ pub(crate) fn start(
     shared: Arc<Shared>,
     inputs: (Sender<Input>, Receiver<Input>),
     proposals: Proposals,
-    planners: usize,
+    planners: PlannersConfig,
 ) -> std::io::Result<ControllerThread> {
     let pool = PlannerPool::start(planners, &shared, &inputs.0)?;
-    let config = Config { planning_max: planners * 64, desired_hash, seed: super::handle::random_u64() };
+    let planning_max = planners.threads() * PLANNING_PER_THREAD;
+    let config = Config { planning_max, desired_hash, seed: super::handle::random_u64() };
     let carry_out = CarryOut::new(shared, pool, proposals);
     let receiver = inputs.1;
     let thread = std::thread::Builder::new()

@@ -1,24 +1,37 @@
 //! The engine's own measurements.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
+use berth_controller::Event;
 use berth_model::command::{Command, Entry};
 use berth_scheduler::Plan;
 
 use crate::{
     histogram::Histogram,
-    state::{Measured, Metric, View},
+    state::{Measured, Metric, PlanTrace, View},
 };
 
 /// Counts since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     entries: AtomicU64,
-    commands: AtomicU64,
+    /// Of each kind.
+    commands: Mutex<BTreeMap<&'static str, u64>>,
     plans: AtomicU64,
+    plans_overtaken: AtomicU64,
+    plans_refused: AtomicU64,
     placements_planned: AtomicU64,
     placements_committed: AtomicU64,
+    placements_refused: AtomicU64,
     allocs_ended: AtomicU64,
+    updates: AtomicU64,
+    heartbeats: AtomicU64,
     /// From an evaluation that a planner takes to its plan.
     pub plan_time: Histogram,
     /// From an entry that is handed to the log to its being applied.
@@ -30,8 +43,9 @@ pub(crate) struct Counters {
 impl Counters {
     pub fn proposed(&self, entry: &Entry) {
         add(&self.entries, 1);
-        add(&self.commands, entry.commands.len());
+        let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
         for command in &entry.commands {
+            *commands.entry(command.kind()).or_default() += 1;
             match command {
                 Command::CommitPlan(plan) => add(&self.placements_committed, plan.placements.len()),
                 Command::EndAllocs(ends) => add(&self.allocs_ended, ends.len()),
@@ -40,20 +54,34 @@ impl Counters {
         }
     }
 
-    pub fn planned(&self, plan: &Plan) {
+    pub fn planned(&self, plan: &Plan, overtaken: usize) {
         add(&self.plans, 1);
+        add(&self.plans_overtaken, overtaken);
         add(&self.placements_planned, plan.placements.len());
     }
 
+    pub fn judged(&self, trace: &PlanTrace) {
+        add(&self.plans_refused, usize::from(trace.refused > 0));
+        add(&self.placements_refused, trace.refused);
+    }
+
+    /// Counts what agents say.
+    pub fn happened(&self, event: &Event) {
+        match event {
+            Event::Observed { .. } => add(&self.updates, 1),
+            Event::Heartbeat(_) => add(&self.heartbeats, 1),
+            _ => {}
+        }
+    }
+
     pub fn metrics(&self, view: &View, log: &berth_replication::Metrics) -> Vec<Metric> {
-        let total = |name, help, value: u64| Metric { name, help, value: Measured::Counter(value as f64) };
+        let total = |name, help, value: u64| Metric::one(name, help, Measured::Counter(value as f64));
         let counter = |name, help, value: &AtomicU64| total(name, help, value.load(Ordering::Relaxed));
-        let gauge = |name, help, value: usize| Metric { name, help, value: Measured::Gauge(value as f64) };
-        let times =
-            |name, help, times: &Histogram| Metric { name, help, value: Measured::Spread(times.read()) };
+        let gauge = |name, help, value: usize| Metric::one(name, help, Measured::Gauge(value as f64));
+        let times = |name, help, times: &Histogram| Metric::one(name, help, Measured::Spread(times.read()));
         vec![
             counter("berth_log_entries_total", "entries proposed to the log", &self.entries),
-            counter("berth_log_commands_total", "commands in these entries", &self.commands),
+            self.commands_by_kind(),
             total(
                 "berth_log_records_total",
                 "records appended, the consensus engine's own included",
@@ -64,11 +92,32 @@ impl Counters {
             total("berth_log_snapshots_total", "snapshots written", log.snapshots),
             counter("berth_plans_total", "evaluations planned", &self.plans),
             counter(
+                "berth_plans_overtaken_total",
+                "plans made anew because others had claimed what they take",
+                &self.plans_overtaken,
+            ),
+            counter(
+                "berth_plans_refused_total",
+                "plans of which the applier refused something",
+                &self.plans_refused,
+            ),
+            counter(
                 "berth_placements_planned_total",
                 "placements proposed by planners",
                 &self.placements_planned,
             ),
             counter("berth_placements_committed_total", "placements let pass", &self.placements_committed),
+            counter(
+                "berth_placements_refused_total",
+                "placements refused because others were there first",
+                &self.placements_refused,
+            ),
+            counter("berth_agent_updates_total", "messages in which agents told changes", &self.updates),
+            counter(
+                "berth_agent_heartbeats_total",
+                "messages in which agents told nothing",
+                &self.heartbeats,
+            ),
             counter("berth_allocations_ended_total", "ends of allocations logged", &self.allocs_ended),
             gauge("berth_nodes", "nodes known", view.store.nodes().len()),
             gauge("berth_jobs", "jobs known", view.store.jobs().len()),
@@ -92,6 +141,18 @@ impl Counters {
                 &self.change_time,
             ),
         ]
+    }
+
+    fn commands_by_kind(&self) -> Metric {
+        let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        let sample = |(kind, count): (&&str, &u64)| {
+            (vec![("kind", (*kind).to_owned())], Measured::Counter(*count as f64))
+        };
+        Metric {
+            name: "berth_log_commands_total",
+            help: "commands in these entries",
+            samples: commands.iter().map(sample).collect(),
+        }
     }
 }
 

@@ -10,15 +10,16 @@ use std::{
 use async_trait::async_trait;
 use berth_controller::Answer;
 use berth_model::{
+    EvalId,
     command::{Command, ENTRY_BYTES_MAX},
     ids::IdSeed,
 };
 use berth_replication::Replication;
 use crossbeam_channel::{Sender, TrySendError};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::{INPUTS_MAX, Input, Shared};
-use crate::state::{Committed, Engine, LogChunk, LogError, LogPosition, LogRequest, Metric, ProposeError};
+use crate::state::{Committed, Engine, LogPosition, Metric, PlanTrace, ProposeError};
 
 /// The engine, seen from request handlers.
 pub(crate) struct EngineHandle {
@@ -58,17 +59,6 @@ impl Engine for EngineHandle {
         }
     }
 
-    async fn read_log(
-        &self,
-        request: LogRequest,
-    ) -> Result<mpsc::Receiver<Result<LogChunk, LogError>>, LogError> {
-        let view = self.shared.view.load_full();
-        let row = view.store.alloc(request.alloc).map(|(_, row)| *row);
-        let row = row.ok_or_else(|| LogError::NotFound(format!("alloc {} not found", request.alloc)))?;
-        let node = view.store.nodes().row(row.node).map(|node| node.id).unwrap_or_default();
-        self.shared.registry.read_log(node, request).await
-    }
-
     fn mint_id(&self) -> u128 {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner).mint()
     }
@@ -80,6 +70,10 @@ impl Engine for EngineHandle {
 
     fn metrics(&self) -> Vec<Metric> {
         self.shared.counters.metrics(&self.shared.view.load(), &self.replication.metrics())
+    }
+
+    fn plans(&self, eval: Option<EvalId>) -> Vec<PlanTrace> {
+        self.shared.plans.read(eval)
     }
 }
 

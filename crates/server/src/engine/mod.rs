@@ -7,6 +7,8 @@ mod carry_out;
 mod controller_thread;
 mod counters;
 mod handle;
+mod host_state;
+mod plan_traces;
 mod planners;
 mod proposer;
 mod wake;
@@ -15,18 +17,21 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 use berth_model::NodeId;
-use berth_scheduler::Claims;
+use berth_scheduler::{Claims, Plan, Ticket};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     EventHub, Watchers,
-    agents::{FileReads, Outgoing, Registry},
-    state::View,
+    agents::{Outgoing, Pending, Registry},
+    state::{PlanTrace, View},
 };
 
 pub(crate) use controller_thread::{ControllerThread, start};
 pub(crate) use counters::Counters;
 pub(crate) use handle::EngineHandle;
+pub use host_state::HostState;
+pub(crate) use plan_traces::PlanTraces;
+pub use planners::PlannersConfig;
 pub(crate) use proposer::{Proposals, run as propose};
 
 /// Things told to the controller that may wait.
@@ -38,8 +43,9 @@ pub(crate) struct Shared {
     pub watchers: Arc<Watchers>,
     pub events: Arc<EventHub>,
     pub claims: Mutex<Claims>,
-    pub registry: Registry,
+    pub registry: Arc<Registry>,
     pub counters: Counters,
+    pub plans: PlanTraces,
 }
 
 /// What the controller thread is told.
@@ -52,6 +58,8 @@ pub(crate) enum Input {
         bytes: usize,
         reply: oneshot::Sender<berth_controller::Answer>,
     },
+    /// A planner has answered an evaluation.
+    Planned { plan: Box<Plan>, ticket: Ticket, trace: PlanTrace },
     /// An agent opened a session; what it is told goes to `link`.
     Open { session: berth_controller::SessionId, hello: Box<berth_controller::Hello>, link: Link },
     /// No more.
@@ -65,5 +73,5 @@ pub(crate) struct Link {
     /// The connection's number for the session.
     pub number: u32,
     pub outgoing: mpsc::Sender<(u32, Outgoing)>,
-    pub files: FileReads,
+    pub pending: Pending,
 }

@@ -2,19 +2,49 @@
 
 use std::{
     sync::{Arc, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
-use berth_controller::Event;
 use berth_model::eval::Eval;
-use berth_scheduler::Planner;
+use berth_scheduler::{Claim, Plan, Planner, Ticket};
 use crossbeam_channel::{Receiver, Sender};
 
-use super::{Input, Shared, handle::random_u64};
-use crate::clock::now;
+use super::{
+    Input, Shared,
+    handle::random_u64,
+    host_state::{HostState, Renew, Renewal},
+};
+use crate::{
+    clock::now,
+    state::{PlanTrace, View},
+};
 
 /// Evaluations handed out and not answered; the controller hands out fewer.
 const EVALS_MAX: usize = 1 << 12;
+
+/// How often a planner makes a plan anew because others have claimed what it takes.
+const OVERTAKEN_MAX: usize = 3;
+
+/// How many planners there are, and how they work.
+#[derive(Debug, Clone, Copy)]
+pub struct PlannersConfig {
+    /// Threads; 0 for one less than there are processors, at least one.
+    pub count: usize,
+    /// How they keep up with what nodes hold.
+    pub host_state: HostState,
+    /// How long what is cached is good for.
+    pub host_state_refresh: Duration,
+}
+
+impl PlannersConfig {
+    /// How many threads that is on this machine.
+    pub(crate) fn threads(&self) -> usize {
+        match self.count {
+            0 => std::thread::available_parallelism().map_or(1, |n| n.get().saturating_sub(1).max(1)),
+            count => count,
+        }
+    }
+}
 
 /// The running threads; they end when the pool is dropped.
 pub(crate) struct PlannerPool {
@@ -22,13 +52,24 @@ pub(crate) struct PlannerPool {
 }
 
 impl PlannerPool {
-    pub fn start(count: usize, shared: &Arc<Shared>, inputs: &Sender<Input>) -> std::io::Result<Self> {
+    pub fn start(
+        config: PlannersConfig,
+        shared: &Arc<Shared>,
+        inputs: &Sender<Input>,
+    ) -> std::io::Result<Self> {
         let (evals, todo) = crossbeam_channel::bounded(EVALS_MAX);
-        for number in 0..count.max(1) {
-            let (shared, inputs, todo) = (shared.clone(), inputs.clone(), todo.clone());
+        for number in 0..config.threads() {
+            let renewal = Renewal::new(config.host_state, config.host_state_refresh);
+            let thread = PlannerThread {
+                number: u16::try_from(number).unwrap_or(u16::MAX),
+                shared: shared.clone(),
+                planner: Planner::default(),
+                renewal,
+            };
+            let (inputs, todo) = (inputs.clone(), todo.clone());
             std::thread::Builder::new()
                 .name(format!("planner-{number}"))
-                .spawn(move || run(&shared, &inputs, &todo))?;
+                .spawn(move || thread.run(&inputs, &todo))?;
         }
         Ok(Self { evals })
     }
@@ -40,28 +81,71 @@ impl PlannerPool {
     }
 }
 
-fn run(shared: &Shared, inputs: &Sender<Input>, todo: &Receiver<Arc<Eval>>) {
-    let mut planner = Planner::default();
-    while let Ok(eval) = todo.recv() {
-        let begun = Instant::now();
-        let view = {
-            // State and claims are taken together: a plan is either in the state or among the claims, never in neither.
-            let claims = shared.claims.lock().unwrap_or_else(PoisonError::into_inner);
-            let view = shared.view.load_full();
-            planner.follow(&view.store, &claims);
-            view
-        };
-        let plan = planner.plan(&view.store, &eval, now(), random_u64());
-        // Costs as much as planning.
-        debug_assert_eq!(berth_scheduler::check::check(&view.store, &plan), []);
-        shared.counters.planned(&plan);
-        shared.counters.plan_time.record(begun.elapsed());
-        let mut claims = shared.claims.lock().unwrap_or_else(PoisonError::into_inner);
-        let ticket = claims.add(planner.claims(&plan));
-        claims.pledge(ticket, &plan.job.namespace, plan.pledge.clone());
-        drop(claims);
-        if inputs.send(Input::Event(Event::Planned { plan: Box::new(plan), ticket })).is_err() {
-            return;
+struct PlannerThread {
+    number: u16,
+    shared: Arc<Shared>,
+    planner: Planner,
+    renewal: Renewal,
+}
+
+impl PlannerThread {
+    fn run(mut self, inputs: &Sender<Input>, todo: &Receiver<Arc<Eval>>) {
+        while let Ok(eval) = todo.recv() {
+            if inputs.send(self.answer(&eval)).is_err() {
+                return;
+            }
         }
+    }
+
+    fn answer(&mut self, eval: &Eval) -> Input {
+        let (begun_at, begun) = (now(), Instant::now());
+        let mut overtaken = 0;
+        let (plan, ticket) = loop {
+            let view = self.renew(begun);
+            let plan = self.planner.plan(&view.store, eval, begun_at, random_u64());
+            // Costs as much as planning.
+            debug_assert!(
+                self.renewal.may_be_stale() || berth_scheduler::check::check(&view.store, &plan).is_empty()
+            );
+            match self.claim(&plan, overtaken == OVERTAKEN_MAX) {
+                Some(ticket) => break (plan, ticket),
+                None => overtaken += 1,
+            }
+        };
+        self.shared.counters.planned(&plan, overtaken);
+        self.shared.counters.plan_time.record(begun.elapsed());
+        let trace = PlanTrace::new(&plan, self.number, [begun_at, now()], overtaken);
+        Input::Planned { plan: Box::new(plan), ticket, trace }
+    }
+
+    /// Claims what a plan takes. None when others have claimed it meanwhile: then it is better made anew here and now than
+    /// refused by the applier, unless it is the `last` one that is made here.
+    fn claim(&self, plan: &Plan, last: bool) -> Option<Ticket> {
+        let wanted: Vec<Claim> = self.planner.claims(plan).collect();
+        let mut claims = self.shared.claims.lock().unwrap_or_else(PoisonError::into_inner);
+        let ticket = claims.add(wanted);
+        let may_be_overtaken = !last && !self.renewal.may_be_stale();
+        if may_be_overtaken && claims.overdraw(ticket, &self.shared.view.load().store) {
+            claims.remove(ticket);
+            return None;
+        }
+        claims.pledge(ticket, &plan.job.namespace, plan.pledge.clone());
+        Some(ticket)
+    }
+
+    /// Learns what is to be known before an evaluation is planned. State and claims are taken together: a plan is either in
+    /// the state or among the claims, never in neither.
+    fn renew(&mut self, at: Instant) -> Arc<View> {
+        let claims = self.shared.claims.lock().unwrap_or_else(PoisonError::into_inner);
+        let view = self.shared.view.load_full();
+        match self.renewal.decide(view.store.nodes().modify_index(), at) {
+            Renew::Nothing => {}
+            Renew::Changes => self.planner.follow(&view.store, &claims),
+            Renew::Everything => {
+                self.planner = Planner::default();
+                self.planner.follow(&view.store, &claims);
+            }
+        }
+        view
     }
 }

@@ -40,8 +40,8 @@ fn exceeds(json: &[u8], max: usize) -> bool {
     false
 }
 
-/// About how many values there are: one more than there are commas outside of strings. Text that is not JSON gives some
-/// answer.
+/// About how many values there are: one more than there are commas and opening brackets outside of strings. Text that is
+/// not JSON gives some answer.
 fn values(json: &[u8]) -> usize {
     let (mut values, mut in_string, mut escaped) = (1, false, false);
     for byte in json {
@@ -49,7 +49,7 @@ fn values(json: &[u8]) -> usize {
             _ if escaped => escaped = false,
             b'\\' if in_string => escaped = true,
             b'"' => in_string = !in_string,
-            b',' if !in_string => values += 1,
+            b',' | b'[' | b'{' if !in_string => values += 1,
             _ => {}
         }
     }
@@ -61,9 +61,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_commas_outside_strings_count() {
-        assert_eq!(values(br#"{"a":[1,2,{"b":",,\",,"}]}"#), 3);
-        assert_eq!(values(br"[{},{},{}]"), 3);
+    fn only_what_stands_outside_strings_counts_as_values() {
+        assert_eq!(values(br#"{"a":[1,2,{"b":",[\",{"}]}"#), 6);
+        assert_eq!(values(br"[[[[1]]]]"), 5);
     }
 
     #[test]

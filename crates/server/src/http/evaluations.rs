@@ -137,6 +137,12 @@ pub(super) async fn allocations(call: Call) -> Reply {
     .await
 }
 
+/// `GET /v1/evaluation/:id/plans`: how it was answered, as far as this server still knows.
+pub(super) async fn plans(call: Call) -> Reply {
+    let plans = call.api.state.engine.plans(Some(id_of(&call)?));
+    reply::json(&call.query, &plans.iter().map(nomad::plan_trace).collect::<Vec<_>>())
+}
+
 /// Where any allocation of the evaluation's job last changed: cheap to find, never too low, seldom too high.
 fn allocs_index(view: &View, id: EvalId) -> Index {
     let eval = view.store.eval(id);

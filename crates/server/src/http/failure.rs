@@ -9,7 +9,7 @@ use hyper::{
     header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
 };
 
-use crate::state::{LogError, ProposeError};
+use crate::state::{AgentError, ProposeError};
 
 /// Why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,12 +75,15 @@ impl From<ProposeError> for Failure {
     }
 }
 
-impl From<LogError> for Failure {
-    fn from(error: LogError) -> Self {
+impl From<AgentError> for Failure {
+    fn from(error: AgentError) -> Self {
         let status = match error {
-            LogError::NotFound(_) => StatusCode::NOT_FOUND,
-            LogError::NotConnected(_) => StatusCode::SERVICE_UNAVAILABLE,
-            LogError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            AgentError::NotFound(_) => StatusCode::NOT_FOUND,
+            AgentError::Invalid(_) => StatusCode::BAD_REQUEST,
+            AgentError::Busy(_) => StatusCode::TOO_MANY_REQUESTS,
+            AgentError::NotConnected(_) => StatusCode::SERVICE_UNAVAILABLE,
+            AgentError::Silent(_) => StatusCode::GATEWAY_TIMEOUT,
+            AgentError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(status, error.to_string())
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use berth_api::http::StreamFrame;
-use tokio::sync::mpsc;
+use berth_model::NodeId;
 
 use super::{
     allocations::{find, id_of},
@@ -14,36 +14,37 @@ use super::{
 };
 use crate::{
     convert::nomad::Parts,
-    state::{LogChunk, LogError, LogRequest},
+    state::{LogChunk, LogChunks, LogRequest},
 };
 
 /// How often a stream of frames says that it still lives.
 const HEARTBEAT_MS: u64 = 1_000;
 
-type Chunks = mpsc::Receiver<Result<LogChunk, LogError>>;
-
 /// `GET /v1/client/fs/logs/:id`
 pub(super) async fn read(call: Call) -> Reply {
     let plain = call.query.flag("plain", false)?;
-    let chunks = call.api.state.engine.read_log(request(&call)?).await?;
+    let (node, request) = request(&call)?;
+    let chunks = call.api.state.agents.read_log(node, request).await?;
     let content_type = if plain { TEXT } else { JSON };
     Ok(stream(&call.api, content_type, |writer| async move {
         if plain { write_plain(writer, chunks).await } else { write_frames(writer, chunks).await }
     }))
 }
 
-fn request(call: &Call) -> Result<LogRequest, Failure> {
+fn request(call: &Call) -> Result<(NodeId, LogRequest), Failure> {
     let id = id_of(call)?;
     let view = call.api.state.view();
     let (_, parts) = find(&view, id)?;
-    Ok(LogRequest {
+    let gone = || Failure::not_found("the allocation's node is gone, and its logs with it");
+    let request = LogRequest {
         alloc: id,
         task: task(&parts, call.query.text("task"))?,
         stream: call.query.word("type", &[("stdout", "stdout"), ("stderr", "stderr")], "stdout")?.to_owned(),
         offset: call.query.number("offset")?.unwrap_or_default(),
         from_end: call.query.word("origin", &[("start", false), ("end", true)], false)?,
         follow: call.query.flag("follow", false)?,
-    })
+    };
+    Ok((parts.node.ok_or_else(gone)?.id, request))
 }
 
 /// The task that is asked for, or the only one.
@@ -63,7 +64,7 @@ fn task(parts: &Parts<'_>, asked: Option<&str>) -> Result<String, Failure> {
     }
 }
 
-async fn write_frames(writer: Writer, mut chunks: Chunks) -> Result<(), Closed> {
+async fn write_frames(writer: Writer, mut chunks: LogChunks) -> Result<(), Closed> {
     let beat = Some(Duration::from_millis(HEARTBEAT_MS));
     while let Some(chunk) = writer.wait(beat, chunks.recv()).await? {
         match chunk {
@@ -85,7 +86,7 @@ fn frame(chunk: LogChunk) -> StreamFrame {
     StreamFrame { offset: chunk.offset, data: chunk.data.into(), file: chunk.file, file_event: String::new() }
 }
 
-async fn write_plain(writer: Writer, mut chunks: Chunks) -> Result<(), Closed> {
+async fn write_plain(writer: Writer, mut chunks: LogChunks) -> Result<(), Closed> {
     while let Some(Ok(chunk)) = writer.wait(None, chunks.recv()).await? {
         if !chunk.data.is_empty() {
             writer.send(chunk.data).await?;

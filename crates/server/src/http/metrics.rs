@@ -16,7 +16,7 @@ use super::{
     counters::RouteCounters,
     reply,
 };
-use crate::state::{Measured, Metric};
+use crate::state::{Labels, Measured, Metric};
 
 const EXPOSITION: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
@@ -34,25 +34,8 @@ pub(super) async fn prometheus(call: Call) -> Reply {
     Ok(reply::with_type(Body::from(exposition(&families(&call.api))), EXPOSITION))
 }
 
-/// Measurements of one name, and of one kind.
-struct Family {
-    name: &'static str,
-    help: &'static str,
-    samples: Vec<(Labels, Measured)>,
-}
-
-/// Names and values.
-type Labels = Vec<(&'static str, String)>;
-
-impl From<Metric> for Family {
-    fn from(metric: Metric) -> Self {
-        let Metric { name, help, value } = metric;
-        Self { name, help, samples: vec![(Vec::new(), value)] }
-    }
-}
-
-fn families(api: &Api) -> Vec<Family> {
-    let mut families: Vec<Family> = api.state.engine.metrics().into_iter().map(Family::from).collect();
+fn families(api: &Api) -> Vec<Metric> {
+    let mut families = api.state.engine.metrics();
     let counters = &api.counters;
     let own = [
         ("berth_http_connections", "Connections that are open.", gauge(&counters.connections)),
@@ -63,7 +46,7 @@ fn families(api: &Api) -> Vec<Family> {
             Measured::Counter(counters.connections_refused.load(Ordering::Relaxed) as f64),
         ),
     ];
-    families.extend(own.map(|(name, help, value)| Metric { name, help, value }.into()));
+    families.extend(own.map(|(name, help, value)| Metric::one(name, help, value)));
     families.extend([answers(api), times(api)]);
     families.sort_by_key(|family| family.name);
     families
@@ -73,7 +56,7 @@ fn gauge(value: &AtomicI64) -> Measured {
     Measured::Gauge(value.load(Ordering::Relaxed) as f64)
 }
 
-fn answers(api: &Api) -> Family {
+fn answers(api: &Api) -> Metric {
     let mut samples = Vec::new();
     for route in api.counters.routes() {
         for (class, count) in route.answers() {
@@ -82,20 +65,20 @@ fn answers(api: &Api) -> Family {
             samples.push((labels, Measured::Counter(count as f64)));
         }
     }
-    Family {
+    Metric {
         name: "berth_http_requests_total",
         help: "Requests answered, by route and class of status.",
         samples,
     }
 }
 
-fn times(api: &Api) -> Family {
+fn times(api: &Api) -> Metric {
     let routes = api.counters.routes();
     let used = routes
         .iter()
         .map(|route| (labels_of(route), route.times.read()))
         .filter(|(_, times)| times.count() > 0);
-    Family {
+    Metric {
         name: "berth_http_request_duration_seconds",
         help: "Time until an answer begins, by route, without requests that wait for a change.",
         samples: used.map(|(labels, times)| (labels, Measured::Spread(times))).collect(),
@@ -106,7 +89,7 @@ fn labels_of(route: &RouteCounters) -> Labels {
     vec![("method", route.method.to_owned()), ("route", route.path.to_owned())]
 }
 
-fn measurements(families: &[Family]) -> Measurements {
+fn measurements(families: &[Metric]) -> Measurements {
     let now = humantime::format_rfc3339_seconds(SystemTime::now());
     let mut all = Measurements { timestamp: now.to_string(), ..Measurements::default() };
     for family in families {
@@ -128,7 +111,7 @@ fn measurements(families: &[Family]) -> Measurements {
 }
 
 /// The text form that Prometheus reads: <https://prometheus.io/docs/instrumenting/exposition_formats/>
-fn exposition(families: &[Family]) -> String {
+fn exposition(families: &[Metric]) -> String {
     let mut out = String::new();
     for family in families {
         let Some((_, first)) = family.samples.first() else { continue };

@@ -49,10 +49,11 @@ impl From<Refusal> for Failure {
             Refusal::NoAlloc(_) => Self::not_found("alloc not found"),
             Refusal::NoEval(_) => Self::not_found("eval not found"),
             Refusal::NoNamespace(_)
+            | Refusal::JobTypeChanged { .. }
             | Refusal::BadNamespace(..)
             | Refusal::BadQuota(..)
             | Refusal::NoQuota(_) => Self::bad_request(refusal.to_string()),
-            Refusal::NamespaceInUse(..) | Refusal::QuotaInUse(..) => {
+            Refusal::NotDue(..) | Refusal::NamespaceInUse(..) | Refusal::QuotaInUse(..) => {
                 Self::new(StatusCode::CONFLICT, refusal.to_string())
             }
         }

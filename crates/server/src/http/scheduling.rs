@@ -47,3 +47,10 @@ pub(super) async fn set(mut call: Call) -> Reply {
     let index = propose::propose(&call.api, command).await?.0;
     reply::json(&call.query, &SchedulerConfigurationSet { updated: true, index })
 }
+
+/// `GET /v1/operator/scheduler/plans`: how the latest evaluations were answered, as far as this server still knows.
+pub(super) async fn plans(call: Call) -> Reply {
+    let engine = call.api.state.engine.clone();
+    let read = move || engine.plans(None).iter().map(nomad::plan_trace).collect::<Vec<_>>();
+    reply::json(&call.query, &call.api.heavy.run(read).await)
+}

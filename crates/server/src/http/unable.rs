@@ -18,18 +18,6 @@ pub(super) async fn allocation_stats(_: Call) -> Reply {
     Err(unable("agents do not measure what tasks use yet"))
 }
 
-/// `PUT /v1/client/allocation/:id/restart`
-pub(super) async fn restart(_: Call) -> Reply {
-    Err(unable(
-        "agents cannot restart single tasks yet: stop the allocation, and another one takes its place",
-    ))
-}
-
-/// `PUT /v1/client/allocation/:id/signal`
-pub(super) async fn signal(_: Call) -> Reply {
-    Err(unable("agents cannot send signals to tasks yet"))
-}
-
 /// `GET /v1/client/allocation/:id/exec`
 pub(super) async fn exec(_: Call) -> Reply {
     Err(unable("agents cannot run commands within tasks yet"))

@@ -1,6 +1,8 @@
 //! `berth eval status`: an evaluation, what it placed, and why it could not place the rest.
 
-use berth_api::http::{AllocationStub, Evaluation};
+use std::time::Duration;
+
+use berth_api::http::{AllocationStub, Evaluation, PlanTrace};
 use clap::Args;
 use serde::Serialize;
 
@@ -27,6 +29,7 @@ pub struct Status {
 #[serde(rename_all = "PascalCase")]
 struct EvalDetail {
     evaluation: Evaluation,
+    plans: Vec<PlanTrace>,
     allocations: Vec<AllocationStub>,
 }
 
@@ -35,9 +38,12 @@ impl Status {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_evaluation(&self.id).await?;
         let read = async |remote: &Remote| {
-            let (evaluation, allocations) =
-                tokio::try_join!(remote.evaluation(&id), remote.evaluation_allocations(&id))?;
-            Ok(EvalDetail { evaluation, allocations })
+            let (evaluation, plans, allocations) = tokio::try_join!(
+                remote.evaluation(&id),
+                remote.evaluation_plans(&id),
+                remote.evaluation_allocations(&id)
+            )?;
+            Ok(EvalDetail { evaluation, plans, allocations })
         };
         self.show.show(remote, read).await
     }
@@ -46,7 +52,8 @@ impl Status {
 impl View for EvalDetail {
     fn text(&self, layout: Layout) -> String {
         let failures = self.evaluation.failed_tg_allocs.as_ref().map(funnels).unwrap_or_default();
-        sections([self.fields(layout), failures, self.relatives(layout), self.allocations(layout)])
+        let (relatives, plans) = (self.relatives(layout), self.plans(layout));
+        sections([self.fields(layout), failures, relatives, plans, self.allocations(layout)])
     }
 
     fn names(&self) -> Vec<String> {
@@ -85,6 +92,37 @@ impl EvalDetail {
             table.row([id, (&relative.triggered_by).into(), status, (&relative.status_description).into()]);
         }
         if table.is_empty() { String::new() } else { table.render() }
+    }
+
+    /// One that was made again says why.
+    fn plans(&self, layout: Layout) -> String {
+        if self.plans.is_empty() {
+            return String::new();
+        }
+        let columns = [
+            Column::number("planner"),
+            Column::number("on state"),
+            Column::number("took"),
+            Column::number("overtaken"),
+            Column::number("committed"),
+            Column::number("refused"),
+            Column::text("refused on"),
+        ];
+        let mut table = Table::new(layout, &columns);
+        for plan in &self.plans {
+            let took = Duration::from_nanos(plan.ended_at.saturating_sub(plan.begun_at));
+            let nodes: Vec<String> = plan.refused_node_ids.iter().map(|id| layout.id(id)).collect();
+            table.row([
+                plan.planner.to_string().into(),
+                plan.snapshot_index.to_string().into(),
+                format!("{took:.1?}").into(),
+                plan.overtaken.to_string().into(),
+                plan.committed.to_string().into(),
+                plan.refused.to_string().into(),
+                nodes.join(" ").into(),
+            ]);
+        }
+        table.render()
     }
 
     fn allocations(&self, layout: Layout) -> String {

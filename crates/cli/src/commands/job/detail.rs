@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::http::{AllocationStub, Evaluation, GroupSummary, JobStanding, JobSummary, PlacementMetric};
+use berth_api::http::{
+    AllocationStub, ChildrenSummary, Evaluation, GroupSummary, JobStanding, JobSummary, PeriodicLaunch,
+    PlacementMetric,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -71,6 +74,7 @@ impl JobDetail {
         let standing = &wishes.standing;
         let stopped = if wishes.stop { " (stopped)" } else { "" };
         let name = if wishes.name == wishes.id { String::new() } else { wishes.name.clone() };
+        let launch = standing.periodic_launch.clone().unwrap_or_default();
         Fields::new(layout)
             .with("ID", &wishes.id)
             .with_some("Name", name)
@@ -83,6 +87,9 @@ impl JobDetail {
             .with_some("Reason", &standing.status_description)
             .with("Version", standing.version.to_string())
             .with("Registered", rfc3339(standing.submit_time))
+            .with_some("Runs", self.summary.children.map(runs).unwrap_or_default())
+            .with_some("Last launch", last_launch(&launch))
+            .with_some("Next launch", Some(launch.next).filter(|at| *at > 0).map(rfc3339).unwrap_or_default())
             .render()
     }
 
@@ -141,6 +148,16 @@ const ALLOC_COLUMNS: &[Column] = &[
     Column::id("evaluation").wide(),
     Column::text("reason").wide(),
 ];
+
+fn runs(children: ChildrenSummary) -> String {
+    let ChildrenSummary { pending, running, dead } = children;
+    format!("{pending} pending, {running} running, {dead} dead")
+}
+
+fn last_launch(launch: &PeriodicLaunch) -> String {
+    let left_out = if launch.overlapped { " (left out: the run before had not ended)" } else { "" };
+    if launch.last == 0 { String::new() } else { format!("{}{left_out}", rfc3339(launch.last)) }
+}
 
 fn failures(eval: &Evaluation) -> Option<&BTreeMap<String, PlacementMetric>> {
     eval.failed_tg_allocs.as_ref().filter(|failures| !failures.is_empty())

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use berth_server::{Server, ServerConfig, StartError};
+use berth_server::{PlannersConfig, Server, ServerConfig, StartError};
 
 use crate::{
     daemon::{self, StopSignal},
@@ -46,7 +46,11 @@ fn config(settings: &Settings, data_dir: &Path) -> ServerConfig {
         },
         region: settings.region.clone(),
         datacenter: settings.datacenter.clone(),
-        planners: settings.planners as usize,
+        planners: PlannersConfig {
+            count: settings.planners as usize,
+            host_state: settings.host_state,
+            host_state_refresh: settings.host_state_refresh,
+        },
         settings: settings.shown.clone(),
     }
 }

@@ -4,6 +4,7 @@ mod child;
 mod in_memory;
 mod nodes;
 mod server;
+mod session;
 mod target;
 mod usage;
 
@@ -13,12 +14,22 @@ use super::{Run, RunError};
 pub(super) use child::Child;
 pub(super) use nodes::NodesAsk;
 use server::Server;
+pub(super) use session::on_cluster;
 pub use target::Target;
 pub(super) use usage::{Usage, usage};
 
 /// Until all nodes must be ready: those that were started, and those that should be there already.
 const STARTED_READY_MAX: Duration = Duration::from_secs(300);
 const TARGET_READY_MAX: Duration = Duration::from_secs(5);
+
+/// What an experiment asks for.
+#[derive(Debug, Clone)]
+pub(super) struct ClusterAsk {
+    /// The nodes.
+    pub nodes: NodesAsk,
+    /// More flags of `berth server`.
+    pub server: Vec<String>,
+}
 
 /// A server with nodes. Processes that were started are killed, and their data removed, when this is dropped.
 #[derive(Debug)]
@@ -33,26 +44,27 @@ pub(super) struct Cluster {
 
 impl Cluster {
     /// Starts a cluster, or finds the target's; all nodes are ready.
-    pub async fn start(run: &Run<'_>, ask: &NodesAsk) -> Result<Self, RunError> {
+    pub async fn start(run: &Run<'_>, ask: &ClusterAsk) -> Result<Self, RunError> {
         let cluster = match &run.options.target {
             Some(target) => Self { target: target.clone(), children: Vec::new(), _data: None },
             None => Self::start_own(run, ask).await?,
         };
-        run.progress.says(&format!("waiting for {} nodes", ask.count));
+        let count = ask.nodes.count;
+        run.progress.says(&format!("waiting for {count} nodes"));
         let at_most = if cluster.children.is_empty() { TARGET_READY_MAX } else { STARTED_READY_MAX };
-        nodes::wait_until_ready(&cluster.target, ask.count, at_most).await?;
+        nodes::wait_until_ready(&cluster.target, count, at_most).await?;
         Ok(cluster)
     }
 
-    async fn start_own(run: &Run<'_>, ask: &NodesAsk) -> Result<Self, RunError> {
+    async fn start_own(run: &Run<'_>, ask: &ClusterAsk) -> Result<Self, RunError> {
         let out = &run.options.out;
         let told = out.join("processes");
         fs::create_dir_all(&told).map_err(|source| RunError::io("create", &told, source))?;
         let data = run.options.data.clone().unwrap_or_else(|| out.join("data"));
         let data = DataDir::create(data.join(format!("run-{}", run.number)))?;
-        let Server { child, http, agents } = Server::start(&run.options.berth, &data.dir, &told).await?;
+        let Server { child, http, agents } = Server::start(&run.options.berth, &data.dir, &told, &ask.server).await?;
         let mut children = vec![child];
-        children.extend(nodes::start(&run.options.berth, ask, run.seed, &agents, &told)?);
+        children.extend(nodes::start(&run.options.berth, &ask.nodes, run.seed, &agents, &told)?);
         Ok(Self { target: Target { address: http, token: String::new() }, children, _data: Some(data) })
     }
 

@@ -24,12 +24,18 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts one on ports that are free.
-    pub async fn start(berth: &Path, data: &Path, told: &Path) -> Result<Self, RunError> {
+    /// Starts one on ports that are free, with these flags besides.
+    pub async fn start(
+        berth: &Path,
+        data: &Path,
+        told: &Path,
+        more: &[String],
+    ) -> Result<Self, RunError> {
         let args =
             ["server", "--http-addr", "127.0.0.1:0", "--agent-addr", "127.0.0.1:0", "--log-level", "warn"];
         let mut args: Vec<String> = args.map(str::to_owned).into();
         args.extend(["--data-dir".to_owned(), data.display().to_string()]);
+        args.extend_from_slice(more);
         let (mut child, stdout) = Child::start(berth, "server", &args, told)?;
         let failed = |reason: String| RunError::Start { what: "the server".to_owned(), reason };
         let line = timeout(READY_MAX, first_line(stdout)).await;

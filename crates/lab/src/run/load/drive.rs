@@ -2,12 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::{
-    Clock, JobIds, Load, counters::Counters, event::AllocSeen, figures, follow::Follower, ledger::Ledger,
-    submit::Submission, watch::Watch,
-};
+use super::{Load, counters::Counters, figures, ledger::Ledger, watch::Watch};
 use crate::run::{
     Outcome, Run, RunError,
+    client::{AllocSeen, Clock, Follower, JobIds, Submission, Topics},
     cluster::{Child, Cluster},
     profile::Profiling,
 };
@@ -25,11 +23,11 @@ pub(super) async fn drive(
     cluster: &mut Cluster,
 ) -> Result<Outcome, RunError> {
     let counted = Counters::read(&cluster.target).await;
-    let mut follower = Follower::open(&cluster.target).await?;
+    let mut follower = Follower::open(&cluster.target, Topics::Allocs).await?;
     let watch = Watch::begin(cluster);
     let profiling = Profiling::begin(run, cluster.children.first().map(Child::pid));
     let clock = Clock::start();
-    let submission = Submission::start(&cluster.target, load, ids, run.options.connections, clock);
+    let submission = Submission::start(&cluster.target, &load.jobs(ids), run.options.connections, clock);
     let ledger = Ledger::new(ids, load.awaited);
     let reached = (0, Instant::now());
     let mut drive = Drive { run, load, clock, ledger, watch, submission, reached };
@@ -65,8 +63,8 @@ impl Drive<'_> {
         while self.ledger.reached() < self.expected() || !self.submission.is_done() {
             tokio::select! {
                 seen = follower.next() => match seen? {
-                    Some(seen) => self.saw(&seen),
-                    None => self.saw(&follower.catch_up().await?),
+                    Some(seen) => self.saw(&seen.allocs),
+                    None => self.saw(&follower.catch_up().await?.allocs),
                 },
                 more = self.submission.next(), if !self.submission.is_done() => more?,
                 _ = sample.tick() => {

@@ -3,12 +3,11 @@
 use super::{
     counters::Counters,
     ledger::{AllocTimes, Ledger},
-    submit::JobTimes,
     watch::ServerUsed,
 };
 use crate::{
     record::{Stage, TraceLine, mean, percentile},
-    run::{Metric, Outcome},
+    run::{Metric, Outcome, client::JobTimes},
 };
 
 /// Requests in a trace; of more, a part that is spread evenly is written.
@@ -160,11 +159,9 @@ fn lines(number: usize, alloc: &AllocTimes, jobs: &[JobTimes]) -> impl Iterator<
 mod tests {
     use super::*;
     use crate::run::{
+        client::{AllocSeen, Clock, JobIds, Status, TaskTimes},
         cluster::Usage,
-        load::{
-            Awaited, Clock, JobIds,
-            event::{AllocSeen, Status, TaskTimes},
-        },
+        load::Awaited,
     };
 
     /// Twenty allocations of two jobs: number `n` is placed at `n`/10 s after its job, and runs 0.5 s later.

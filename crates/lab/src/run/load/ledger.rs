@@ -5,11 +5,10 @@ use std::{
     fmt::Write,
 };
 
-use super::{
-    Clock, JobIds,
-    event::{AllocSeen, Status},
+use crate::run::{
+    client::{AllocSeen, Clock, JobIds, Status},
+    progress::Counts,
 };
-use crate::run::progress::Counts;
 
 /// Which state every allocation must reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +140,7 @@ fn first(time_s: &mut f64, clock: Clock, ns: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::load::event::TaskTimes;
+    use crate::run::client::TaskTimes;
 
     fn seen(ids: JobIds, id: u128, status: Status) -> AllocSeen {
         AllocSeen { id, job: ids.id(4), status, created_ns: 0, tasks: TaskTimes::default() }

@@ -56,6 +56,7 @@ fn logged(view: &View, event: &Logged) -> Option<Subject> {
         Logged::NodeCollected(_, id) => node_subject(*id, "NodeDeregistration"),
         Logged::JobRegistered(slot) => job_subject(&view.store.jobs().row(*slot)?.key, "JobRegistered"),
         Logged::JobDeregistered(slot) => job_subject(&view.store.jobs().row(*slot)?.key, "JobDeregistered"),
+        Logged::JobLaunched(slot) => job_subject(&view.store.jobs().row(*slot)?.key, "JobLaunched"),
         Logged::JobCollected(_, key) => job_subject(key, "JobCollected"),
         Logged::AllocPlaced(slot) => alloc(view, *slot, "PlanResult"),
         Logged::AllocStopped(slot) => alloc(view, *slot, "AllocationUpdateDesiredStatus"),
@@ -111,7 +112,7 @@ fn logged_payload(view: &View, event: &Logged) -> Option<Payload> {
             let node = node(store.nodes().row(*slot)?, store.nodes().detail(*slot)?);
             Some(Payload::Node(Box::new(node)))
         }
-        Logged::JobRegistered(slot) | Logged::JobDeregistered(slot) => {
+        Logged::JobRegistered(slot) | Logged::JobDeregistered(slot) | Logged::JobLaunched(slot) => {
             let row = store.jobs().row(*slot)?;
             Some(Payload::Job(job(row, row.current())))
         }

@@ -1,7 +1,7 @@
 //! Jobs: whole, in lists, and their counts.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use berth_api::http::{ChildrenSummary, GroupSummary, JobStanding, JobStub, JobSummary};
+use berth_api::http::{ChildrenSummary, GroupSummary, JobStanding, JobStub, JobSummary, PeriodicLaunch};
 use berth_model::{
     Index, JobKey,
     observed::Observed,
@@ -34,7 +34,18 @@ fn standing(row: &JobRow, version: &JobVersion) -> JobStanding {
         create_index: row.create_index.0,
         modify_index: row.modify_index.0,
         job_modify_index: version.index.0,
+        periodic_launch: (version.version == row.current().version).then(|| periodic_launch(row)).flatten(),
     }
+}
+
+/// When a periodic job was and will be due.
+fn periodic_launch(row: &JobRow) -> Option<PeriodicLaunch> {
+    row.job().periodic.as_ref()?;
+    Some(PeriodicLaunch {
+        last: row.launch.map_or(0, |launch| launch.at.0),
+        overlapped: row.launch.is_some_and(|launch| launch.overlapped),
+        next: row.due().map_or(0, |due| due.0),
+    })
 }
 
 /// A job in a list.

@@ -14,7 +14,7 @@ pub fn to_json(value: &Value) -> Json {
         Value::List(items) => items.iter().map(to_json).collect(),
         Value::Map(members) => members
             .iter()
-            .map(|(name, value)| (name.clone(), to_json(value)))
+            .map(|(name, value)| (name.to_owned(), to_json(value)))
             .collect::<serde_json::Map<_, _>>()
             .into(),
     }

@@ -43,7 +43,7 @@ pub(in crate::http) async fn dispatch(mut call: Call) -> Reply {
     meta.extend(given);
     let eval = propose::mint_eval(&call.api);
     let id = dispatched_id(&key, &asked.id_prefix_template, eval)?;
-    let child = Job { meta, payload, dispatched: true, ..child(parent, id.clone()) };
+    let child = Job { meta, payload, dispatched: true, ..parent.child(&id) };
     let Index(index) = register(&call, child, eval).await?;
     let answer = JobDispatched {
         dispatched_job_id: id,
@@ -63,21 +63,9 @@ pub(in crate::http) async fn force(call: Call) -> Reply {
     if parent.periodic.is_none() {
         return Err(Failure::bad_request("the job is not periodic: only such a job is run at set times"));
     }
-    let id = format!("{}/periodic-{}", key.id, clock::now().0 / NANOS_PER_SECOND);
     let eval = propose::mint_eval(&call.api);
-    let Index(index) = register(&call, Job { periodic: None, ..child(parent, id) }, eval).await?;
+    let Index(index) = register(&call, parent.run_at(clock::now()), eval).await?;
     reply::json(&call.query, &PeriodicForced { eval_id: eval.to_string(), eval_create_index: index, index })
-}
-
-/// A run of a job.
-fn child(parent: &Job, id: String) -> Job {
-    Job {
-        key: JobKey::new(&parent.key.namespace, &id),
-        name: id,
-        parent_id: parent.key.id.to_string(),
-        stop: false,
-        ..parent.clone()
-    }
 }
 
 async fn register(call: &Call, job: Job, eval: EvalId) -> Result<Index, Failure> {

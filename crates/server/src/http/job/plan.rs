@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use berth_api::http::{JobPlan, JobPlanned};
+use berth_api::http::JobPlanned;
 use berth_jobfile::Parsed;
 use berth_model::{
     EvalId, Index,
@@ -11,6 +11,7 @@ use berth_model::{
     job::Job,
 };
 use berth_scheduler::{Claims, Planner};
+use serde::Deserialize;
 
 use crate::{
     clock,
@@ -22,10 +23,17 @@ use crate::{
     state::View,
 };
 
+/// What may be said beside the job.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Asked {
+    diff: bool,
+}
+
 /// `PUT /v1/job/:id/plan`
 pub(in crate::http) async fn plan(mut call: Call) -> Reply {
     let id = call.param("id").to_owned();
-    let read = |text: &[u8]| Ok((call::parse::<JobPlan>(text)?.diff, jobs::parse_job(text)?));
+    let read = |text: &[u8]| Ok((call::parse::<Asked>(text)?.diff, jobs::parse_job(text)?));
     let (with_diff, Parsed { job, warnings }) = call.body(call.api.limits.job_body_bytes_max, read).await?;
     jobs::check_place(&call, &job, Some(&id))?;
     let view = call.api.state.view();

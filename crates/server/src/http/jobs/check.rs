@@ -1,9 +1,9 @@
 //! Looking at job files without registering them.
 
-use berth_api::http::{Job, JobRegister, JobValidated, JobsParse};
+use berth_api::http::{Job, JobValidated, JobsParse};
 use berth_jobfile::Inputs;
 
-use super::BODY_NAME;
+use super::{BODY_NAME, register::Conditions};
 use crate::http::{
     call::{self, Call, Reply},
     failure::Failure,
@@ -30,7 +30,7 @@ pub(in crate::http) async fn parse(mut call: Call) -> Reply {
 
 /// `PUT /v1/validate/job`
 pub(in crate::http) async fn validate(mut call: Call) -> Reply {
-    let read = |text: &[u8]| call::parse::<JobRegister>(text).map(|_| validated(text));
+    let read = |text: &[u8]| call::parse::<Conditions>(text).map(|_| validated(text));
     let validated = call.body(call.api.limits.job_body_bytes_max, read).await?;
     reply::json(&call.query, &validated)
 }

@@ -16,10 +16,11 @@ use crate::http::{
     namespaces, propose, reply,
 };
 
-/// What a registration may say beside the job.
+/// What a registration may say beside the job, which is read by itself: as a tree of JSON it would take many times as
+/// much memory.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-struct Conditions {
+pub(super) struct Conditions {
     enforce_index: bool,
     job_modify_index: u64,
 }

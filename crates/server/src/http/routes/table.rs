@@ -3,13 +3,14 @@
 //! else.
 
 use berth_api::http::{
-    AgentHealth, AgentMembers, AgentSelf, AllocStopped, Allocation, AllocationStub, AutopilotHealth,
-    Deployment, Evaluation, EventFrame, Found, FuzzyFound, FuzzySearch, Job, JobDeregistered, JobDispatch,
-    JobDispatched, JobEvaluate, JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert,
-    JobScale, JobScaleStatus, JobStub, JobSummary, JobValidated, JobVersions, JobsParse, Measurements,
-    Namespace, Node, NodeEligibility, NodeEligibilityChanged, NodePool, NodePurged, NodeStub, PeriodicForced,
-    Quota, QuotaUsage, RaftConfiguration, ScalingPolicy, ScalingPolicyStub, SchedulerConfiguration,
-    SchedulerConfigurationRead, SchedulerConfigurationSet, Search, StreamFrame,
+    AgentHealth, AgentMembers, AgentSelf, AllocRestart, AllocSignal, AllocStopped, Allocation,
+    AllocationStub, AutopilotHealth, Deployment, Evaluation, EventFrame, Found, FuzzyFound, FuzzySearch, Job,
+    JobDeregistered, JobDispatch, JobDispatched, JobEvaluate, JobExplanation, JobPlan, JobPlanned,
+    JobRegister, JobRegistered, JobRevert, JobScale, JobScaleStatus, JobStub, JobSummary, JobValidated,
+    JobVersions, JobsParse, Measurements, Namespace, Node, NodeEligibility, NodeEligibilityChanged, NodePool,
+    NodePurged, NodeStub, PeriodicForced, PlanTrace, Quota, QuotaUsage, RaftConfiguration, ScalingPolicy,
+    ScalingPolicyStub, SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet, Search,
+    StreamFrame,
 };
 use serde_json::{Map, Value};
 
@@ -19,8 +20,8 @@ use super::{
     route,
 };
 use crate::http::{
-    agent, allocations, deployments, evaluations, events, job, jobs, logs, metrics, namespaces, nodes,
-    openapi, operator, pools, quotas, scaling, scheduling, search, status, system, unable,
+    agent, allocations, client, deployments, evaluations, events, job, jobs, logs, metrics, namespaces,
+    nodes, openapi, operator, pools, quotas, scaling, scheduling, search, status, system, unable,
 };
 
 /// All routes.
@@ -57,8 +58,8 @@ pub fn routes() -> Vec<Route> {
         route(Put, "/v1/allocation/{id}/stop", AllocLifecycle, "Stop an allocation", tells::<AllocStopped>(&[]), allocations::stop),
         route(Get, "/v1/client/allocation/{id}/checks", ReadJob, "Read an allocation's checks", tells::<Map<String, Value>>(&[]), allocations::checks),
         route(Get, "/v1/client/allocation/{id}/stats", ReadJob, "Read what an allocation uses", unable(), unable::allocation_stats),
-        route(Put, "/v1/client/allocation/{id}/restart", AllocLifecycle, "Restart an allocation's tasks", unable(), unable::restart),
-        route(Put, "/v1/client/allocation/{id}/signal", AllocLifecycle, "Send a signal to an allocation's tasks", unable(), unable::signal),
+        route(Put, "/v1/client/allocation/{id}/restart", AllocLifecycle, "Restart an allocation's tasks", takes::<AllocRestart, Map<String, Value>>(&[]), client::restart),
+        route(Put, "/v1/client/allocation/{id}/signal", AllocLifecycle, "Send a signal to an allocation's tasks", takes::<AllocSignal, Map<String, Value>>(&[]), client::signal),
         route(Get, "/v1/client/allocation/{id}/exec", AllocExec, "Run a command within a task", unable(), unable::exec),
         route(Get, "/v1/client/stats", NodeRead, "Read what a node uses", unable(), unable::stats),
         route(Get, "/v1/client/fs/logs/{id}", ReadLogs, "Read what a task prints", streams::<StreamFrame>(&["task", "type", "offset", "origin", "follow", "plain"]), logs::read),
@@ -66,6 +67,7 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/evaluations", ReadJob, "List evaluations", pages::<Evaluation>(&["namespace", "job", "status"]), evaluations::list),
         route(Get, "/v1/evaluation/{id}", ReadJob, "Read an evaluation", reads::<Evaluation>(&["related"]), evaluations::read),
         route(Get, "/v1/evaluation/{id}/allocations", ReadJob, "List what an evaluation placed", lists::<AllocationStub>(&["resources", "task_states"]), evaluations::allocations),
+        route(Get, "/v1/evaluation/{id}/plans", ReadJob, "List the plans made for an evaluation", tells::<Vec<PlanTrace>>(&[]), evaluations::plans),
 
         route(Get, "/v1/nodes", NodeRead, "List nodes", pages::<NodeStub>(&["node_pool", "resources", "os"]), nodes::list),
         route(Get, "/v1/node/{id}", NodeRead, "Read a node", reads::<Node>(&[]), nodes::read),
@@ -112,6 +114,7 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/operator/autopilot/health", OperatorRead, "Ask whether all servers are well", tells::<AutopilotHealth>(&[]), operator::autopilot_health),
         route(Get, "/v1/operator/scheduler/configuration", OperatorRead, "Read how the cluster places", tells::<SchedulerConfigurationRead>(&[]), scheduling::read),
         route(Put, "/v1/operator/scheduler/configuration", OperatorWrite, "Set how the cluster places", takes::<SchedulerConfiguration, SchedulerConfigurationSet>(&["cas"]), scheduling::set),
+        route(Get, "/v1/operator/scheduler/plans", OperatorRead, "List the latest plans", tells::<Vec<PlanTrace>>(&[]), scheduling::plans),
         route(Get, "/v1/operator/snapshot", OperatorWrite, "Take a copy of the state", unable(), unable::snapshot),
         route(Put, "/v1/system/gc", OperatorWrite, "Forget what has ended", empty(), system::collect),
         route(Put, "/v1/system/reconcile/summaries", OperatorWrite, "Count allocations anew", empty(), system::reconcile_summaries),

@@ -1,12 +1,14 @@
 //! Evaluations: their relatives, and why something could not be placed.
 
+use berth_model::{Index, JobKey, NodeId, Timestamp};
 use expect_test::expect_file;
 use serde_json::json;
 
 use super::{
     exchange::{api, check_get, get},
-    world::{BLOCKED, EVAL, RUNNING, world},
+    world::{BLOCKED, EVAL, NODE_1, RUNNING, world},
 };
+use crate::state::PlanTrace;
 
 #[tokio::test]
 async fn evaluations_are_read() {
@@ -38,4 +40,30 @@ async fn what_an_evaluation_placed_is_listed() {
     assert!(placed.as_array().expect("a list").iter().any(|alloc| alloc["ID"] == RUNNING.to_string()));
     let nothing = get(&router, &format!("/v1/evaluation/{BLOCKED}/allocations")).await.json();
     assert_eq!(nothing, json!([]));
+}
+
+#[tokio::test]
+async fn how_an_evaluation_was_answered_is_told() {
+    let world = world();
+    let plan = |eval, planner, refused_nodes: Vec<NodeId>| PlanTrace {
+        eval,
+        job: JobKey::new("default", "web"),
+        planner,
+        snapshot_index: Index(4),
+        begun_at: Timestamp(1_000),
+        ended_at: Timestamp(2_000),
+        overtaken: 1,
+        committed: 2,
+        refused: refused_nodes.len(),
+        refused_nodes,
+    };
+    let plans = vec![plan(EVAL, 0, vec![NODE_1]), plan(BLOCKED, 1, Vec::new()), plan(EVAL, 1, Vec::new())];
+    *world.plans.lock().unwrap() = plans;
+    let target = format!("/v1/evaluation/{EVAL}/plans");
+    check_get(&world, &target, expect_file!["golden/evaluation_plans.txt"]).await;
+    let router = api(&world);
+    let all = get(&router, "/v1/operator/scheduler/plans").await.json();
+    assert_eq!(all.as_array().map(Vec::len), Some(3));
+    let unknown = get(&router, "/v1/evaluation/dddd/plans").await;
+    assert_eq!((unknown.status.as_u16(), unknown.body.as_str()), (404, "eval not found"));
 }

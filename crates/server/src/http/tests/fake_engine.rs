@@ -8,18 +8,17 @@ use std::sync::{
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use berth_model::{
-    AllocId, Index, Timestamp,
+    AllocId, EvalId, Index, Timestamp,
     command::{Command, Entry},
     event::Event,
     observed::ObservedAlloc,
 };
-use tokio::sync::mpsc;
 
+use super::fake_agents::FakeAgents;
 use crate::{
     Batch, Change, EventHub, WatchKey, Watchers,
     state::{
-        Committed, Engine, LogChunk, LogError, LogPosition, LogRequest, Measured, Metric, ProposeError,
-        ServerInfo, State, View,
+        Committed, Engine, LogPosition, Measured, Metric, PlanTrace, ProposeError, ServerInfo, State, View,
     },
 };
 
@@ -34,12 +33,9 @@ pub struct FakeEngine {
     minted: AtomicU64,
     /// What the next proposal fails with.
     pub failure: Mutex<Option<ProposeError>>,
-    /// What a log holds, and whether it is still being written.
-    pub log: Mutex<(Vec<Result<LogChunk, LogError>>, bool)>,
-    /// What was asked for last.
-    pub log_request: Mutex<Option<LogRequest>>,
-    /// Keeps logs open that are still being written.
-    writers: Mutex<Vec<mpsc::Sender<Result<LogChunk, LogError>>>>,
+    pub agents: Arc<FakeAgents>,
+    /// What is known of the latest plans.
+    pub plans: Mutex<Vec<PlanTrace>>,
 }
 
 impl FakeEngine {
@@ -58,6 +54,7 @@ impl FakeEngine {
             watchers: self.watchers.clone(),
             events: self.events.clone(),
             engine: self.clone(),
+            agents: self.agents.clone(),
             server: Arc::new(server),
         }
     }
@@ -105,7 +102,9 @@ fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
         Change::Logged(Event::AllocPlaced(slot) | Event::AllocStopped(slot) | Event::AllocEnded(slot)) => {
             of_alloc(*slot)
         }
-        Change::Logged(Event::JobRegistered(slot) | Event::JobDeregistered(slot)) => {
+        Change::Logged(
+            Event::JobRegistered(slot) | Event::JobDeregistered(slot) | Event::JobLaunched(slot),
+        ) => {
             let key = view.store.jobs().row(*slot).expect("it is there").key.clone();
             vec![WatchKey::Jobs, WatchKey::Job(key)]
         }
@@ -122,22 +121,6 @@ impl Engine for FakeEngine {
         }
     }
 
-    async fn read_log(
-        &self,
-        request: LogRequest,
-    ) -> Result<mpsc::Receiver<Result<LogChunk, LogError>>, LogError> {
-        *self.log_request.lock().expect("no test panics here") = Some(request);
-        let (chunks, open) = self.log.lock().expect("no test panics here").clone();
-        let (sender, receiver) = mpsc::channel(chunks.len().max(1));
-        for chunk in chunks {
-            sender.try_send(chunk).expect("there is room");
-        }
-        if open {
-            self.writers.lock().expect("no test panics here").push(sender);
-        }
-        Ok(receiver)
-    }
-
     fn mint_id(&self) -> u128 {
         AllocId(0xe0 << 120 | u128::from(self.minted.fetch_add(1, Ordering::Relaxed))).0
     }
@@ -147,10 +130,12 @@ impl Engine for FakeEngine {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        vec![Metric {
-            name: "berth_log_bytes_total",
-            help: "Bytes written to the log.",
-            value: Measured::Counter(512.0),
-        }]
+        let written = Measured::Counter(512.0);
+        vec![Metric::one("berth_log_bytes_total", "Bytes written to the log.", written)]
+    }
+
+    fn plans(&self, eval: Option<EvalId>) -> Vec<PlanTrace> {
+        let plans = self.plans.lock().expect("no test panics here");
+        plans.iter().filter(|plan| eval.is_none_or(|eval| plan.eval == eval)).cloned().collect()
     }
 }

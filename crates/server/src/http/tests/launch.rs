@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use berth_model::{
-    EvalId,
+    EvalId, JobKey, Timestamp,
+    command::{Command, LaunchJob},
     job::{Job, Parameterized, PayloadRule, Periodic},
 };
 use expect_test::expect;
@@ -60,6 +61,25 @@ async fn a_periodic_job_is_run_now() {
     assert_eq!(forced.status, 200, "{}", forced.body);
     let jobs = get(&router, "/v1/jobs?prefix=nightly/periodic-").await.json();
     assert_eq!((&jobs[0]["ParentID"], &jobs[0]["Periodic"]), (&json!("nightly"), &json!(false)));
+}
+
+#[tokio::test]
+async fn a_periodic_job_tells_when_it_is_due() {
+    let world = templates();
+    let periodic = Periodic { specs: vec!["0 0 1 1 * 2090-2091".into()], ..Periodic::default() };
+    let job = Job { periodic: Some(periodic.into()), ..small_job("yearly") };
+    world.apply(vec![register(job, EvalId(3))]);
+    let router = api(&world);
+    let launch = async |router| get(router, "/v1/job/yearly").await.json()["PeriodicLaunch"].clone();
+    let (first, second) = (Timestamp(3_786_912_000_000_000_000), Timestamp(3_818_448_000_000_000_000));
+    assert_eq!(launch(&router).await, json!({ "Last": 0, "Overlapped": false, "Next": first.0 }));
+    let due = LaunchJob { job: JobKey::new("default", "yearly"), due: first, at: first, eval: EvalId(4) };
+    world.apply(vec![Command::LaunchJob(Box::new(due))]);
+    assert_eq!(launch(&router).await, json!({ "Last": first.0, "Overlapped": false, "Next": second.0 }));
+    let run = get(&router, "/v1/job/yearly%2Fperiodic-3786912000/evaluations").await.json();
+    assert_eq!(run[0]["TriggeredBy"], "periodic-job");
+    let summary = get(&router, "/v1/job/yearly/summary").await.json();
+    assert_eq!(summary["Children"], json!({ "Pending": 1, "Running": 0, "Dead": 0 }));
 }
 
 #[tokio::test]

@@ -12,15 +12,15 @@ use super::{
     fake_engine::FakeEngine,
     world::{RUNNING, world},
 };
-use crate::state::{LogChunk, LogError};
+use crate::state::{AgentError, LogChunk};
 
-fn chunk(offset: u64, data: &'static str) -> Result<LogChunk, LogError> {
+fn chunk(offset: u64, data: &'static str) -> Result<LogChunk, AgentError> {
     Ok(LogChunk { offset, data: Bytes::from_static(data.as_bytes()), file: "server.stdout.0".into() })
 }
 
-fn with_log(chunks: Vec<Result<LogChunk, LogError>>, open: bool) -> Arc<FakeEngine> {
+fn with_log(chunks: Vec<Result<LogChunk, AgentError>>, open: bool) -> Arc<FakeEngine> {
     let world = world();
-    *world.log.lock().expect("no test panics here") = (chunks, open);
+    *world.agents.log.lock().expect("no test panics here") = (chunks, open);
     world
 }
 
@@ -52,7 +52,8 @@ async fn what_is_asked_for_reaches_the_engine() {
     let world = with_log(Vec::new(), false);
     let target = "/v1/client/fs/logs/aaaaaaaa?type=stderr&follow&offset=100&origin=end";
     assert_eq!(get(&api(&world), target).await.body, "");
-    let request = world.log_request.lock().expect("no test panics here").clone().expect("it was asked");
+    let request =
+        world.agents.log_request.lock().expect("no test panics here").clone().expect("it was asked");
     assert_eq!(request.alloc, RUNNING);
     assert_eq!((request.task.as_str(), request.stream.as_str(), request.offset), ("server", "stderr", 100));
     assert!(request.from_end && request.follow);
@@ -70,7 +71,7 @@ async fn a_silent_log_says_that_it_lives() {
 
 #[tokio::test]
 async fn a_log_that_breaks_off_says_why() {
-    let world = with_log(vec![chunk(0, "one\n"), Err(LogError::Failed("disk is gone".into()))], false);
+    let world = with_log(vec![chunk(0, "one\n"), Err(AgentError::Failed("disk is gone".into()))], false);
     let answer = get(&api(&world), &format!("/v1/client/fs/logs/{RUNNING}")).await;
     expect![[r#"
         {"Data":"b25lCg==","File":"server.stdout.0"}

@@ -85,8 +85,6 @@ async fn what_nobody_can_do_yet_is_refused_with_the_reason() {
     for (method, target) in [
         ("GET", "/v1/client/stats?node_id=x"),
         ("GET", "/v1/client/allocation/x/stats"),
-        ("PUT", "/v1/client/allocation/x/restart"),
-        ("PUT", "/v1/client/allocation/x/signal"),
         ("GET", "/v1/client/allocation/x/exec"),
         ("GET", "/v1/operator/snapshot"),
     ] {
@@ -96,8 +94,6 @@ async fn what_nobody_can_do_yet_is_refused_with_the_reason() {
     expect![[r#"
         /v1/client/stats?node_id=x -> 501 agents do not measure what their machines use yet
         /v1/client/allocation/x/stats -> 501 agents do not measure what tasks use yet
-        /v1/client/allocation/x/restart -> 501 agents cannot restart single tasks yet: stop the allocation, and another one takes its place
-        /v1/client/allocation/x/signal -> 501 agents cannot send signals to tasks yet
         /v1/client/allocation/x/exec -> 501 agents cannot run commands within tasks yet
         /v1/operator/snapshot -> 501 the server cannot hand out its snapshots yet: stop it and copy its data directory
     "#]].assert_eq(&shown);

@@ -9,20 +9,29 @@ use bytes::Bytes;
 use hyper::Method;
 use tokio::task::JoinSet;
 
-use super::{Clock, JobIds, Load};
+use super::{Clock, JobIds};
 use crate::run::{Target, error::RunError, http::Connection};
 
 /// When a job was on its way; seconds since the first request.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct JobTimes {
+pub(in crate::run) struct JobTimes {
     /// Its request was begun.
     pub submitted_s: f64,
     /// Its answer was there.
     pub acknowledged_s: f64,
 }
 
+/// The jobs of a run, by number.
+#[derive(Clone)]
+pub(in crate::run) struct Jobs {
+    /// How many.
+    pub count: u32,
+    /// The body of the request that registers one.
+    pub body: Arc<dyn Fn(u32) -> Bytes + Send + Sync>,
+}
+
 /// Jobs on their way.
-pub(super) struct Submission {
+pub(in crate::run) struct Submission {
     connections: JoinSet<Result<Vec<(u32, JobTimes)>, RunError>>,
     acknowledged: Arc<AtomicU64>,
     jobs: Vec<JobTimes>,
@@ -30,21 +39,21 @@ pub(super) struct Submission {
 
 impl Submission {
     /// Begins. Jobs go out in the order of their numbers, each on the next connection that is free.
-    pub fn start(target: &Target, load: &Load, ids: JobIds, connections: u32, clock: Clock) -> Self {
+    pub fn start(target: &Target, jobs: &Jobs, connections: u32, clock: Clock) -> Self {
         let (next, acknowledged) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU64::new(0)));
         let mut tasks = JoinSet::new();
-        for _ in 0..connections.clamp(1, load.jobs) {
-            let (target, load) = (target.clone(), load.clone());
+        for _ in 0..connections.clamp(1, jobs.count) {
+            let (target, jobs) = (target.clone(), jobs.clone());
             let (next, acknowledged) = (next.clone(), acknowledged.clone());
             tasks.spawn(async move {
                 let mut connection = Connection::open(&target).await?;
                 let mut times = Vec::new();
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= load.jobs {
+                    if number >= jobs.count {
                         return Ok(times);
                     }
-                    let body = load.template.body(&ids.id(number));
+                    let body = (jobs.body)(number);
                     let submitted_s = clock.now_s();
                     connection.write(Method::PUT, "/v1/jobs", body).await?;
                     times.push((number, JobTimes { submitted_s, acknowledged_s: clock.now_s() }));
@@ -52,7 +61,7 @@ impl Submission {
                 }
             });
         }
-        Self { connections: tasks, acknowledged, jobs: vec![JobTimes::default(); load.jobs as usize] }
+        Self { connections: tasks, acknowledged, jobs: vec![JobTimes::default(); jobs.count as usize] }
     }
 
     /// Jobs that the server has acknowledged.
@@ -88,7 +97,7 @@ impl Submission {
 ///
 /// # Errors
 /// When one cannot be, with what was said of the first of these.
-pub(super) async fn clean_up(target: &Target, ids: JobIds, jobs: u32) -> Result<(), RunError> {
+pub(in crate::run) async fn clean_up(target: &Target, ids: JobIds, jobs: u32) -> Result<(), RunError> {
     let mut connection = Connection::open(target).await?;
     let mut cleaned = Ok(());
     for number in 0..jobs {

@@ -12,7 +12,7 @@ const PREFIX: &str = "lab-";
 
 /// The ids of the jobs of one run; nobody else's are like them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct JobIds(u32);
+pub(in crate::run) struct JobIds(u32);
 
 impl JobIds {
     /// Of a run that begins now.

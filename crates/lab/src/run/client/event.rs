@@ -1,4 +1,4 @@
-//! What is read of an allocation, in the event stream and in lists: as little as can be, as there are many.
+//! What is read of allocations and evaluations, in the event stream and in lists: as little as can be, as there are many.
 
 use std::fmt;
 
@@ -29,20 +29,55 @@ struct Event {
 #[serde(rename_all = "PascalCase")]
 struct Payload {
     allocation: Option<AllocSeen>,
+    evaluation: Option<EvalSeen>,
+}
+
+/// What a client has seen at once.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(in crate::run) struct Seen {
+    /// Allocations.
+    pub allocs: Vec<AllocSeen>,
+    /// Evaluations.
+    pub evals: Vec<EvalSeen>,
 }
 
 impl Line {
-    /// The allocations in it.
-    pub fn allocs(self) -> Vec<AllocSeen> {
-        let payloads = self.events.into_iter().filter_map(|event| event.payload);
-        payloads.filter_map(|payload| payload.allocation).collect()
+    /// What it tells.
+    pub fn seen(self) -> Seen {
+        let mut seen = Seen::default();
+        for payload in self.events.into_iter().filter_map(|event| event.payload) {
+            seen.allocs.extend(payload.allocation);
+            seen.evals.extend(payload.evaluation);
+        }
+        seen
+    }
+}
+
+/// An evaluation as a client sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(in crate::run) struct EvalSeen {
+    /// Its job's id.
+    #[serde(rename = "JobID")]
+    pub job: String,
+    /// How far it is.
+    pub status: String,
+    /// The evaluation in which what found no room waits; empty for none.
+    #[serde(default)]
+    pub blocked_eval: String,
+}
+
+impl EvalSeen {
+    /// Whether it says that something found no room.
+    pub fn is_refusal(&self) -> bool {
+        self.status == "blocked" || !self.blocked_eval.is_empty()
     }
 }
 
 /// An allocation as a client sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(super) struct AllocSeen {
+pub(in crate::run) struct AllocSeen {
     /// Its id.
     #[serde(rename = "ID", deserialize_with = "uuid")]
     pub id: u128,
@@ -63,7 +98,7 @@ pub(super) struct AllocSeen {
 /// How an allocation fares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Status {
+pub(in crate::run) enum Status {
     Pending,
     Running,
     Complete,
@@ -75,7 +110,7 @@ pub(super) enum Status {
 
 /// When a node had an allocation and ran it, by the node's clock; 0 for not yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct TaskTimes {
+pub(in crate::run) struct TaskTimes {
     /// The first of its tasks was known there.
     pub received_ns: u64,
     /// The first of its tasks was started: from then on it runs.
@@ -181,7 +216,7 @@ mod tests {
     use super::*;
 
     fn allocs(line: &str) -> Vec<AllocSeen> {
-        serde_json::from_str::<Line>(line).unwrap().allocs()
+        serde_json::from_str::<Line>(line).unwrap().seen().allocs
     }
 
     #[test]
@@ -213,6 +248,15 @@ mod tests {
         let alloc = &allocs(line)[0];
         assert_eq!((alloc.status, alloc.tasks.received_ns, alloc.tasks.started_ns), (Status::Unknown, 6, 0));
         assert_eq!(serde_json::from_str::<Line>(r#"{"Error":"too old"}"#).unwrap().error, "too old");
+    }
+
+    #[test]
+    fn an_evaluation_says_whether_something_found_no_room() {
+        let line = r#"{"Events":[{"Payload":{"Evaluation":{"JobID":"a","Status":"complete","BlockedEval":""}}},
+            {"Payload":{"Evaluation":{"JobID":"b","Status":"complete","BlockedEval":"7f9c"}}},
+            {"Payload":{"Evaluation":{"JobID":"b","Status":"blocked"}}}]}"#;
+        let evals = serde_json::from_str::<Line>(line).unwrap().seen().evals;
+        assert_eq!(evals.iter().map(EvalSeen::is_refusal).collect::<Vec<_>>(), [false, true, true]);
     }
 
     #[test]

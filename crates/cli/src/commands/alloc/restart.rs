@@ -1,0 +1,41 @@
+//! `berth alloc restart`: starts tasks anew, where they are.
+
+use clap::Args;
+
+use super::which::Which;
+use crate::{
+    complete,
+    failure::{Exit, Failure},
+    output::{self, clean, short_id},
+    remote::Remote,
+};
+
+/// Arguments of `alloc restart`.
+#[derive(Debug, Args)]
+pub struct Restart {
+    /// The allocation's id, or its beginning
+    #[arg(value_name = "ALLOC", add = complete::allocations())]
+    id: String,
+    #[command(flatten)]
+    which: Which,
+    /// Tasks that have ended well start again, too
+    #[arg(long)]
+    all_tasks: bool,
+}
+
+impl Restart {
+    /// Asks for it; the restart policy does not count it.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let task = self.which.task().unwrap_or_default();
+        if self.all_tasks && !task.is_empty() {
+            let text = "-all-tasks restarts every task: leave it or the task's name out";
+            return Err(Failure::new(Exit::Usage, text));
+        }
+        let id = remote.find_allocation(&self.id).await?;
+        remote.restart_tasks(&id, task, self.all_tasks).await?;
+        let what = if task.is_empty() { "its tasks".to_owned() } else { format!("task {}", clean(task)) };
+        output::tell(&format!("allocation {} restarts {what}", short_id(&id)));
+        output::tell(&format!("next: berth alloc status {}", short_id(&id)));
+        Ok(())
+    }
+}

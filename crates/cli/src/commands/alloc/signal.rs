@@ -1,0 +1,37 @@
+//! `berth alloc signal`: sends a signal to tasks.
+
+use clap::Args;
+
+use super::which::Which;
+use crate::{
+    complete,
+    failure::Failure,
+    output::{self, clean, short_id},
+    remote::Remote,
+};
+
+/// Arguments of `alloc signal`.
+#[derive(Debug, Args)]
+pub struct Signal {
+    /// The allocation's id, or its beginning
+    #[arg(value_name = "ALLOC", add = complete::allocations())]
+    id: String,
+    #[command(flatten)]
+    which: Which,
+    /// The signal, as SIGHUP
+    #[arg(short = 's', value_name = "SIGNAL", default_value = "SIGKILL")]
+    signal: String,
+}
+
+impl Signal {
+    /// Sends it to the task that is named, or to all that run.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let id = remote.find_allocation(&self.id).await?;
+        let task = self.which.task().unwrap_or_default();
+        remote.signal_tasks(&id, task, &self.signal).await?;
+        let what = if task.is_empty() { "the tasks".to_owned() } else { format!("task {}", clean(task)) };
+        let told = format!("{what} of allocation {} got signal {}", short_id(&id), clean(&self.signal));
+        output::tell(&told);
+        Ok(())
+    }
+}

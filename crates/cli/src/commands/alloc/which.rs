@@ -1,0 +1,21 @@
+//! Which task of an allocation is meant: named by position, as Nomad's commands take it, or by a flag.
+
+use clap::Args;
+
+/// The task's name, if there is one.
+#[derive(Debug, Args)]
+pub struct Which {
+    /// The task
+    #[arg(value_name = "TASK", conflicts_with = "named")]
+    task: Option<String>,
+    /// The task, as a flag
+    #[arg(id = "named", long = "task", value_name = "TASK")]
+    named: Option<String>,
+}
+
+impl Which {
+    /// The name that was given.
+    pub fn task(&self) -> Option<&str> {
+        self.task.as_deref().or(self.named.as_deref())
+    }
+}

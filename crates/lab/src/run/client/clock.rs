@@ -1,0 +1,28 @@
+//! The clock of a run.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Seconds since the first request, and the same on the clocks of others.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::run) struct Clock {
+    begun: Instant,
+    begun_ns: u64,
+}
+
+impl Clock {
+    /// Begins now.
+    pub fn start() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { begun: Instant::now(), begun_ns: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX) }
+    }
+
+    /// Now.
+    pub fn now_s(&self) -> f64 {
+        self.begun.elapsed().as_secs_f64()
+    }
+
+    /// Of nanoseconds since the Unix epoch.
+    pub fn at_s(&self, ns: u64) -> f64 {
+        (i128::from(ns) - i128::from(self.begun_ns)) as f64 / 1e9
+    }
+}

@@ -1,0 +1,105 @@
+//! Follows the event stream. Whoever is too slow for it reads the state and goes on from there.
+
+use hyper::HeaderMap;
+use serde::de::DeserializeOwned;
+
+use super::event::{Line, Seen};
+use crate::run::{
+    Target,
+    error::RunError,
+    http::{Connection, Lines},
+};
+
+/// Items in a page of a list.
+const PAGE: usize = 5_000;
+
+/// What is followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::run) enum Topics {
+    /// Allocations.
+    Allocs,
+    /// Allocations and evaluations.
+    AllocsAndEvals,
+}
+
+impl Topics {
+    fn stream(self) -> &'static str {
+        match self {
+            Self::Allocs => "/v1/event/stream?topic=Allocation&namespace=default",
+            Self::AllocsAndEvals => {
+                "/v1/event/stream?topic=Allocation&topic=Evaluation&namespace=default"
+            }
+        }
+    }
+}
+
+/// A client of the event stream.
+pub(in crate::run) struct Follower {
+    target: Target,
+    topics: Topics,
+    lines: Lines,
+    /// How often it was too slow.
+    fell_behind: u32,
+}
+
+impl Follower {
+    /// Follows from now on.
+    pub async fn open(target: &Target, topics: Topics) -> Result<Self, RunError> {
+        let lines = Connection::open(target).await?.lines(topics.stream()).await?;
+        Ok(Self { target: target.clone(), topics, lines, fell_behind: 0 })
+    }
+
+    /// What changed next; none when the client was too slow, and has to catch up. It may be called off without a loss.
+    pub async fn next(&mut self) -> Result<Option<Seen>, RunError> {
+        let line = self.lines.next().await?;
+        let line: Line = serde_json::from_slice(&line).map_err(|error| RunError::Http {
+            doing: "follow the event stream".to_owned(),
+            reason: error.to_string(),
+        })?;
+        Ok(line.error.is_empty().then(|| line.seen()))
+    }
+
+    /// Reads the state, and goes on after it.
+    pub async fn catch_up(&mut self) -> Result<Seen, RunError> {
+        self.fell_behind += 1;
+        let mut connection = Connection::open(&self.target).await?;
+        let (allocs, index) = pages(&mut connection, "/v1/allocations?task_states=true&").await?;
+        let evals = match self.topics {
+            Topics::Allocs => Vec::new(),
+            Topics::AllocsAndEvals => pages(&mut connection, "/v1/evaluations?").await?.0,
+        };
+        self.lines = connection.lines(&format!("{}&index={index}", self.topics.stream())).await?;
+        Ok(Seen { allocs, evals })
+    }
+
+    /// Whether times are less exact than they should be, for people.
+    pub fn note(&self) -> Option<String> {
+        (self.fell_behind > 0).then(|| {
+            format!(
+                "the client was too slow for the event stream {} times and read the state instead: what changed \
+                 meanwhile was seen late",
+                self.fell_behind
+            )
+        })
+    }
+}
+
+/// All pages of a list, and the index at which the first of them stands. `list` ends where parameters may follow.
+async fn pages<T: DeserializeOwned>(
+    connection: &mut Connection,
+    list: &str,
+) -> Result<(Vec<T>, String), RunError> {
+    let first = format!("{list}per_page={PAGE}");
+    let (mut items, mut headers): (Vec<T>, _) = connection.get(&first).await?;
+    let index = text(&headers, "x-nomad-index").unwrap_or("0").to_owned();
+    while let Some(token) = text(&headers, "x-nomad-nexttoken") {
+        let (page, next): (Vec<T>, _) = connection.get(&format!("{first}&next_token={token}")).await?;
+        items.extend(page);
+        headers = next;
+    }
+    Ok((items, index))
+}
+
+fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok().filter(|text| !text.is_empty())
+}

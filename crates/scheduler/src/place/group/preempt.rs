@@ -1,0 +1,100 @@
+//! Placing where nothing is free: others end, and leave their room.
+
+use berth_model::{
+    AllocId,
+    resources::Resources,
+    store::{AllocExtra, AllocSlot, NodeSlot},
+};
+
+use super::{Ask, GroupPlacer, Placed};
+use crate::place::preempt::{Bulk, Placing, Preemptor, Use, Victim, free_milli};
+
+impl GroupPlacer<'_> {
+    /// Where an ask goes at the least loss, and who is lost.
+    pub(super) fn preempt(&self, ask: &Ask, preemptor: &mut Preemptor<'_>) -> Option<(Placed, Vec<Victim>)> {
+        let loss = match ask.only {
+            Some(only) => preemptor.find_on(self.store, self, only),
+            None => preemptor.find(self.store, self),
+        }?;
+        let placed = self.try_node_after(loss.node, &self.ending_with(loss.node, &loss.victims))?;
+        Some((placed, loss.victims))
+    }
+
+    /// From now on these are to end on a node.
+    pub(super) fn push_out(&mut self, node: NodeSlot, victims: &[Victim], preemptor: &mut Preemptor<'_>) {
+        preemptor.evict(node, victims);
+        if !victims.is_empty() {
+            let ending = self.ending_with(node, victims);
+            self.ending.insert(node, ending);
+        }
+    }
+
+    /// What is to end on a node, with these besides.
+    fn ending_with(&self, node: NodeSlot, victims: &[Victim]) -> Vec<(AllocSlot, AllocId, Resources)> {
+        let own = self.ending.get(&node).into_iter().flatten().copied();
+        own.chain(victims.iter().map(|victim| (victim.slot, victim.id, victim.room))).collect()
+    }
+
+    fn room_left_on(&self, node: NodeSlot) -> Resources {
+        let ending = self.ending.get(&node).into_iter().flatten();
+        ending.fold(Resources::ZERO, |sum, (_, _, room)| sum.plus(*room))
+    }
+
+    fn devices_milli(&self) -> u32 {
+        let milli = self.devices.wishes.iter().map(|wish| wish.ask.count * u32::from(wish.ask.milli_each()));
+        milli.fold(0, u32::saturating_add)
+    }
+}
+
+impl Placing for GroupPlacer<'_> {
+    fn asked(&self) -> Bulk {
+        Bulk::of(self.ask, self.devices_milli())
+    }
+
+    fn inherits(&self) -> Vec<NodeSlot> {
+        let nodes = self.ending.keys().copied();
+        let mut nodes: Vec<_> = nodes.filter(|node| self.room_left_on(*node) != Resources::ZERO).collect();
+        nodes.sort_unstable();
+        nodes
+    }
+
+    fn free(&self, slot: NodeSlot) -> Bulk {
+        let row = self.columns.row(slot);
+        match self.columns.node(slot).filter(|_| row.ready) {
+            Some(node) => Bulk::of(row.free, free_milli(node, &self.columns.held(slot))),
+            None => Bulk::default(),
+        }
+    }
+
+    fn lacking(&self, slot: NodeSlot) -> Option<Bulk> {
+        let zone = self.wishes.zone(self.columns, slot)?;
+        self.distinct.check(slot, &self.wishes.zones()[zone as usize]).ok()?;
+        let (row, node) = (self.columns.row(slot), self.columns.node(slot)?);
+        let resources = self.devices.on(node).minus(row.free).minus(self.room_left_on(slot));
+        // What devices predecessors leave is known when a set of victims is tried.
+        let devices = if self.devices.wishes.is_empty() || self.ending.contains_key(&slot) {
+            0
+        } else {
+            self.devices_milli().saturating_sub(free_milli(node, &self.columns.held(slot)))
+        };
+        row.ready.then(|| Bulk::of(resources, devices))
+    }
+
+    fn use_of(&self, extra: &AllocExtra) -> Use {
+        let mut ports = self.group.ports().filter_map(|port| port.fixed);
+        let has_ports = !extra.ports.is_empty() && self.group.ports().next().is_some();
+        let has_devices = !extra.devices.is_empty() && !self.devices.wishes.is_empty();
+        let has_cores = !extra.cores.is_empty() && self.devices.cores > 0;
+        if ports.any(|port| extra.ports.contains(&port)) {
+            Use::Must
+        } else if has_ports || has_devices || has_cores {
+            Use::May
+        } else {
+            Use::None
+        }
+    }
+
+    fn fits(&self, slot: NodeSlot, victims: &[Victim]) -> bool {
+        self.try_node_after(slot, &self.ending_with(slot, victims)).is_some()
+    }
+}

@@ -1,0 +1,10 @@
+//! What it costs to push out allocations.
+
+/// The highest priority among them counts most, then how many they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cost {
+    /// The highest of them.
+    pub priority: u8,
+    /// How many.
+    pub count: usize,
+}

@@ -1,0 +1,123 @@
+//! Follows what allocations hold on every node, and at which priority.
+
+use berth_model::{
+    job::JobType,
+    store::{AllocRow, AllocSlot, NodeSlot, Store},
+};
+
+use super::{
+    bulk::{Bulk, devices_milli, free_milli},
+    reaches::Reaches,
+};
+
+/// What could be freed: once for those who may push out whatever is lower, once for those who leave batch work alone.
+#[derive(Debug, Default)]
+pub struct Evictable {
+    all: Followed,
+    services: Followed,
+}
+
+/// What could be freed, as of one state.
+#[derive(Debug, Default)]
+struct Followed {
+    reaches: Reaches,
+    position: u64,
+    /// Nodes that show a plan at work, which may never come true.
+    tentative: Vec<NodeSlot>,
+    held: Vec<(u8, Bulk)>,
+}
+
+impl Evictable {
+    /// Catches up with a newer state.
+    pub fn follow(&mut self, store: &Store, batch: bool) {
+        let followed = self.of(batch);
+        let free = |slot| free(store, slot);
+        let all = |_: &AllocRow| true;
+        for slot in std::mem::take(&mut followed.tentative) {
+            followed.read(store, slot, batch, free(slot), all);
+        }
+        let nodes = store.nodes();
+        match nodes.changes_since(followed.position) {
+            Some(changed) => changed.for_each(|slot| followed.read(store, slot, batch, free(slot), all)),
+            None => {
+                followed.reaches = Reaches::default();
+                let slots = (0..nodes.slots()).filter_map(|at| Some(NodeSlot(u32::try_from(at).ok()?)));
+                slots.for_each(|slot| followed.read(store, slot, batch, free(slot), all));
+            }
+        }
+        followed.position = nodes.changes_end();
+    }
+
+    /// What a plan at work leaves of a node: that much is free, and these are still there. Forgotten with the next state.
+    pub fn suppose(
+        &mut self,
+        store: &Store,
+        (slot, batch): (NodeSlot, bool),
+        free: Bulk,
+        is_there: impl Fn(&AllocRow) -> bool,
+    ) {
+        let followed = self.of(batch);
+        followed.tentative.push(slot);
+        followed.read(store, slot, batch, free, is_there);
+    }
+
+    /// Done with changes, for now.
+    pub fn settle(&mut self, batch: bool) {
+        self.of(batch).reaches.settle();
+    }
+
+    /// What could be freed of each node.
+    pub fn reaches(&self, batch: bool) -> &Reaches {
+        if batch { &self.all.reaches } else { &self.services.reaches }
+    }
+
+    fn of(&mut self, batch: bool) -> &mut Followed {
+        if batch { &mut self.all } else { &mut self.services }
+    }
+}
+
+impl Followed {
+    fn read(
+        &mut self,
+        store: &Store,
+        slot: NodeSlot,
+        batch: bool,
+        free: Bulk,
+        is_there: impl Fn(&AllocRow) -> bool,
+    ) {
+        let there = wanted(store, slot, batch).filter(|(_, alloc, _)| is_there(alloc));
+        self.held.clear();
+        self.held.extend(there.map(|(slot, alloc, priority)| (priority, held(store, slot, alloc))));
+        self.reaches.set(slot, free, &self.held);
+    }
+}
+
+/// The allocations of a node that are meant to go on, with their priorities; batch work if it is asked for.
+pub fn wanted(
+    store: &Store,
+    node: NodeSlot,
+    batch: bool,
+) -> impl Iterator<Item = (AllocSlot, &AllocRow, u8)> {
+    let live = store.nodes().row(node).into_iter().flat_map(|row| store.nodes().live(row));
+    let live = live.filter_map(|slot| Some((slot, store.allocs().row(slot)?)));
+    live.filter(|(_, alloc)| alloc.is_wanted()).filter_map(move |(slot, alloc)| {
+        let (job, _) = store.job_of(alloc)?;
+        let is_batch = matches!(job.job_type, JobType::Batch | JobType::Sysbatch);
+        (batch || !is_batch).then_some((slot, alloc, job.priority))
+    })
+}
+
+/// All that an allocation holds.
+fn held(store: &Store, slot: AllocSlot, alloc: &AllocRow) -> Bulk {
+    let devices = store.allocs().extra(slot).map_or(0, |extra| devices_milli(&extra.devices));
+    Bulk::of(alloc.held, devices)
+}
+
+/// What is free on a node, claims of other plans apart; nothing where nothing may be placed.
+fn free(store: &Store, slot: NodeSlot) -> Bulk {
+    let nodes = store.nodes();
+    let Some((row, detail)) = nodes.row(slot).filter(|row| row.is_ready()).zip(nodes.detail(slot)) else {
+        return Bulk::default();
+    };
+    Bulk::of(row.free(), free_milli(&detail.node, &detail.devices))
+}

@@ -1,0 +1,47 @@
+//! The followers' process: each reads the whole stream and looks at no more of it than where its lines end.
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    sync::mpsc,
+};
+
+use crate::support::Outcome;
+
+/// Prints `ready` when all follow, and then how many bytes came to all of them with so many lines each, again and again.
+pub async fn run(address: &str, count: usize, lines: usize) -> Outcome<()> {
+    let (told, mut rounds) = mpsc::channel(count);
+    for _ in 0..count {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(b"GET /v1/event/stream HTTP/1.1\r\nHost: localhost\r\n\r\n").await?;
+        // The head of the answer comes at once: from then on nothing is missed.
+        let mut head = [0; 1 << 10];
+        if stream.read(&mut head).await? == 0 {
+            return Err("the server has hung up".into());
+        }
+        tokio::spawn(follow(stream, lines, told.clone()));
+    }
+    println!("ready");
+    loop {
+        let mut bytes = 0;
+        for _ in 0..count {
+            bytes += rounds.recv().await.ok_or("the followers ended")?;
+        }
+        println!("{bytes}");
+    }
+}
+
+/// Tells the bytes of each so many lines.
+async fn follow(mut stream: TcpStream, lines: usize, told: mpsc::Sender<usize>) {
+    let mut buffer = vec![0; 256 << 10];
+    let (mut bytes, mut ends) = (0, 0);
+    while let Ok(filled @ 1..) = stream.read(&mut buffer).await {
+        bytes += filled;
+        // Pieces of a body end with a line, but for the one in which the transport marks its length.
+        ends += buffer[..filled].windows(2).filter(|pair| pair == b"}\n").count();
+        if ends == lines {
+            let _ = told.send(bytes).await;
+            (bytes, ends) = (0, 0);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Agents that answer whatever a test has put in their mouths.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use berth_api::agent::{Done, Outcome, Question};
+use berth_model::NodeId;
+use tokio::sync::mpsc;
+
+use crate::state::{
+    AgentError, Agents, ExecInput, ExecLink, ExecOutput, ExecRequest, LogChunk, LogChunks, LogRequest,
+};
+
+/// Messages of a command that wait, in either direction.
+const HANDED_MAX: usize = 4;
+
+/// The other end of a command that was started.
+pub struct FakeExec {
+    pub request: ExecRequest,
+    pub input: mpsc::Receiver<ExecInput>,
+    pub output: mpsc::Sender<Result<ExecOutput, AgentError>>,
+}
+
+#[derive(Default)]
+pub struct FakeAgents {
+    /// What a log holds, and whether it is still being written.
+    pub log: Mutex<(Vec<Result<LogChunk, AgentError>>, bool)>,
+    /// Which log was asked for last.
+    pub log_request: Mutex<Option<LogRequest>>,
+    /// Keeps logs open that are still being written.
+    writers: Mutex<Vec<mpsc::Sender<Result<LogChunk, AgentError>>>>,
+    /// What was asked last.
+    pub asked: Mutex<Option<(NodeId, Question)>>,
+    /// What the next question comes to; done if nothing is said.
+    pub outcome: Mutex<Option<Result<Outcome, AgentError>>>,
+    /// Where commands go; they are refused without.
+    pub execs: Mutex<Option<mpsc::Sender<FakeExec>>>,
+}
+
+/// What a test holds of the agents.
+pub fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[async_trait]
+impl Agents for FakeAgents {
+    async fn read_log(&self, _: NodeId, request: LogRequest) -> Result<LogChunks, AgentError> {
+        *held(&self.log_request) = Some(request);
+        let (chunks, open) = held(&self.log).clone();
+        let (sender, receiver) = mpsc::channel(chunks.len().max(1));
+        for chunk in chunks {
+            sender.try_send(chunk).expect("there is room");
+        }
+        if open {
+            held(&self.writers).push(sender);
+        }
+        Ok(receiver)
+    }
+
+    async fn ask(&self, node: NodeId, question: Question) -> Result<Outcome, AgentError> {
+        *held(&self.asked) = Some((node, question));
+        held(&self.outcome).take().unwrap_or(Ok(Outcome::Done(Done {})))
+    }
+
+    async fn exec(&self, node: NodeId, request: ExecRequest) -> Result<ExecLink, AgentError> {
+        let execs = held(&self.execs).clone().ok_or(AgentError::NotConnected(node))?;
+        let ((input, inputs), (outputs, output)) = (mpsc::channel(HANDED_MAX), mpsc::channel(HANDED_MAX));
+        let exec = FakeExec { request, input: inputs, output: outputs };
+        execs.send(exec).await.map_err(|_| AgentError::NotConnected(node))?;
+        Ok(ExecLink { input, output })
+    }
+}
