@@ -71,6 +71,11 @@ impl Mock {
         self.taken += 1;
     }
 
+    /// What comes of sending it a signal that is none of its end.
+    pub fn on_signal(&self) -> Result<(), String> {
+        self.setup.as_ref().map_or(Ok(()), |settings| settings.on_signal())
+    }
+
     /// How long it lives on once asked to end: nanoseconds.
     pub fn stop_after_ns(&self) -> u64 {
         self.setup.as_ref().map_or(0, |settings| settings.stop_after_ns())

@@ -7,6 +7,9 @@ use serde_json::{Map, Value};
 
 use super::{Machine, RESULT_FILE, median};
 
+/// Characters for the names of metrics in the table for people.
+const NAME_WIDTH_MIN: usize = 32;
+
 /// All of it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RunResult {
@@ -114,11 +117,12 @@ impl RunResult {
 /// One metric a line, for people.
 impl fmt::Display for RunResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:<32} {:>14} {:>14} {:>14}  {:>4}", "METRIC", "MEDIAN", "MIN", "MAX", "UNIT")?;
+        let width = self.metrics.keys().map(String::len).max().unwrap_or(0).max(NAME_WIDTH_MIN);
+        writeln!(f, "{:<width$} {:>14} {:>14} {:>14}  {:>4}", "METRIC", "MEDIAN", "MIN", "MAX", "UNIT")?;
         for (name, metric) in &self.metrics {
             let Summary { unit, median, min, max, .. } = metric;
             let [median, min, max] = [median, min, max].map(|value| number(*value));
-            writeln!(f, "{name:<32} {median:>14} {min:>14} {max:>14}  {unit:>4}")?;
+            writeln!(f, "{name:<width$} {median:>14} {min:>14} {max:>14}  {unit:>4}")?;
         }
         self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
     }

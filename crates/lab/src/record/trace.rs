@@ -18,6 +18,8 @@ pub enum Stage {
     Submitted,
     /// The client has the server's answer.
     Acknowledged,
+    /// The server says that a planner took its evaluation up.
+    Planning,
     /// The server says that it decided where it goes.
     Planned,
     /// The client saw its allocation: it is in the log.
@@ -44,9 +46,10 @@ pub enum Clock {
 
 impl Stage {
     /// All, in the order of a request's life.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Submitted,
         Self::Acknowledged,
+        Self::Planning,
         Self::Planned,
         Self::Placed,
         Self::Received,
@@ -58,7 +61,7 @@ impl Stage {
     pub fn clock(self) -> Clock {
         match self {
             Self::Submitted | Self::Acknowledged | Self::Placed | Self::Running => Clock::Client,
-            Self::Planned => Clock::Server,
+            Self::Planning | Self::Planned => Clock::Server,
             Self::Received | Self::Started => Clock::Node,
         }
     }

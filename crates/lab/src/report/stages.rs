@@ -7,15 +7,29 @@ use crate::record::{Stage, TraceLine, mean};
 /// Points of a line.
 const POINTS: usize = 240;
 
-/// The stages that follow each other without a gap, each with what is going on until the next one. What only the client
-/// sees happens beside them.
-const PATH: [(Stage, &str); 5] = [
+/// Stages that follow each other without a gap, each with what is going on until the next one.
+type Path = &'static [(Stage, &'static str)];
+
+/// From the request to the task that runs. What only the client sees happens beside it.
+const TO_RUNNING: Path = &[
     (Stage::Submitted, "being evaluated and planned"),
     (Stage::Planned, "in the log and on the way to the node"),
     (Stage::Received, "being started"),
     (Stage::Started, "on the way to the client"),
     (Stage::Running, "running"),
 ];
+
+/// From the request to the decision, where the server tells when planners worked.
+const TO_PLACED: Path = &[
+    (Stage::Submitted, "waiting for a planner"),
+    (Stage::Planning, "being planned"),
+    (Stage::Planned, "in the log and on the way to the client"),
+    (Stage::Placed, "placed"),
+];
+
+fn path(trace: &[TraceLine]) -> Path {
+    if trace.iter().any(|line| line.stage == Stage::Planning) { TO_PLACED } else { TO_RUNNING }
+}
 
 /// A line of a chart: its name, and its points.
 pub(super) type Line = (String, Vec<(f64, f64)>);
@@ -24,7 +38,7 @@ pub(super) type Line = (String, Vec<(f64, f64)>);
 /// the stage. Each request of the trace counts for `weight` of them.
 pub(super) fn entered(trace: &[TraceLine], weight: f64) -> Vec<Line> {
     let end_s = trace.iter().map(|line| line.at_s).fold(0.0, f64::max);
-    let lines = PATH.iter().filter_map(|(stage, name)| {
+    let lines = path(trace).iter().filter_map(|(stage, name)| {
         let times = times(trace, *stage);
         let count_at = |at_s: f64| times.partition_point(|time| *time <= at_s) as f64 * weight;
         let grid = (0..=POINTS).map(|point| end_s * point as f64 / POINTS as f64);
@@ -59,7 +73,7 @@ pub(super) fn distribution(took_sorted: &[f64]) -> Vec<(f64, f64)> {
 
 /// What requests spend the most time on, for people; none of no requests.
 pub(super) fn slowest(trace: &[TraceLine]) -> Option<String> {
-    let steps = PATH.windows(2).filter_map(|pair| {
+    let steps = path(trace).windows(2).filter_map(|pair| {
         let [(from, doing), (to, _)] = pair else { return None };
         Some((*doing, mean(&took(trace, *from, *to))?))
     });
@@ -119,6 +133,26 @@ mod tests {
             "Requests spend most of their time being started: 2000 ms of 4000 ms in the mean, 50 %."
         );
         assert_eq!(slowest(&[]), None);
+    }
+
+    #[test]
+    fn where_planners_are_watched_the_decision_is_the_end() {
+        let stages = [Stage::Submitted, Stage::Planning, Stage::Planned, Stage::Placed].into_iter();
+        let line = |(at_s, stage): (usize, Stage)| TraceLine {
+            request: 0,
+            job: 0,
+            stage,
+            at_s: [0.0, 0.3, 0.4, 0.5][at_s],
+            clock: stage.clock(),
+        };
+        let trace: Vec<TraceLine> = stages.enumerate().map(line).collect();
+        let told = slowest(&trace).unwrap();
+        assert_eq!(
+            told,
+            "Requests spend most of their time waiting for a planner: 300 ms of 500 ms in the mean, 60 %."
+        );
+        let names: Vec<String> = entered(&trace, 1.0).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names.last().map(String::as_str), Some("placed"));
     }
 
     #[test]

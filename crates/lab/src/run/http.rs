@@ -3,7 +3,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
 use hyper::{
-    Method, Request, Response,
+    HeaderMap, Method, Request, Response,
     body::Incoming,
     client::conn::http1::{self, SendRequest},
     header::{CONTENT_TYPE, HOST},
@@ -14,6 +14,8 @@ use tokio::net::TcpStream;
 
 use super::{Target, error::RunError};
 
+/// Items in a page of a list.
+const PAGE: usize = 5_000;
 /// Longest line of a stream.
 const LINE_BYTES_MAX: usize = 64 << 20;
 /// Longest part of a refusal that is told.
@@ -40,11 +42,24 @@ impl Connection {
     }
 
     /// Reads a JSON value, and the headers that came with it.
-    pub async fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<(T, hyper::HeaderMap), RunError> {
+    pub async fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<(T, HeaderMap), RunError> {
         let (head, body) = self.send(Method::GET, path, Bytes::new()).await?.into_parts();
         let body = collect(path, body).await?;
         let value = serde_json::from_slice(&body).map_err(|error| failed(path, error))?;
         Ok((value, head.headers))
+    }
+
+    /// Reads all pages of a list, and the index at which the first of them stands. `path` ends where parameters may follow.
+    pub async fn list<T: DeserializeOwned>(&mut self, path: &str) -> Result<(Vec<T>, String), RunError> {
+        let first = format!("{path}per_page={PAGE}");
+        let (mut items, mut headers): (Vec<T>, _) = self.get(&first).await?;
+        let index = text(&headers, "x-nomad-index").unwrap_or("0").to_owned();
+        while let Some(token) = text(&headers, "x-nomad-nexttoken") {
+            let (page, next): (Vec<T>, _) = self.get(&format!("{first}&next_token={token}")).await?;
+            items.extend(page);
+            headers = next;
+        }
+        Ok((items, index))
     }
 
     /// Reads text.
@@ -92,6 +107,10 @@ impl Connection {
         let text: String = String::from_utf8_lossy(&text).trim().chars().take(REFUSAL_CHARS_MAX).collect();
         Err(failed(path, format!("{status}: {text}")))
     }
+}
+
+fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok().filter(|text| !text.is_empty())
 }
 
 async fn collect(path: &str, body: Incoming) -> Result<Bytes, RunError> {

@@ -10,6 +10,7 @@ mod client;
 mod cluster;
 mod density;
 mod error;
+mod host_state;
 mod http;
 mod load;
 mod packing;
@@ -18,6 +19,7 @@ mod profile;
 mod progress;
 mod repeat;
 mod updates;
+mod watch;
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -36,6 +38,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     c2m::EXPERIMENT,
     packing::EXPERIMENT,
     allocation_cycle::EXPERIMENT,
+    host_state::EXPERIMENT,
 ];
 
 /// One experiment.
@@ -105,6 +108,8 @@ pub struct Run<'a> {
 pub struct Outcome {
     /// By the metric's name. What cannot be measured is left out, and a note says why.
     pub metrics: BTreeMap<&'static str, f64>,
+    /// The metrics of each of several variants that were run one after the other, by the variant's name.
+    pub variants: BTreeMap<String, BTreeMap<&'static str, f64>>,
     /// What must be known to read the figures right, for people.
     pub notes: Vec<String>,
     /// Values against time, if there are any.

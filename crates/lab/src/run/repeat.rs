@@ -69,16 +69,22 @@ fn all_params(options: &Options, params: &Params, last: &Outcome) -> Map<String,
     all
 }
 
+/// All metrics by name; those of a variant are named `metric[variant]`.
 fn sum_up(experiment: &Experiment, outcomes: &[Outcome]) -> BTreeMap<String, Summary> {
-    let known = || experiment.metrics.iter().copied().flatten();
-    for name in outcomes.iter().flat_map(|outcome| outcome.metrics.keys()) {
-        let listed = known().any(|metric| metric.name == *name);
-        assert!(listed, "experiment {} measures {name}, which none of its lists names", experiment.name);
+    let mut values: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
+    for outcome in outcomes {
+        let variants = outcome.variants.iter().map(|(variant, metrics)| (variant.as_str(), metrics));
+        for (variant, metrics) in variants.chain([("", &outcome.metrics)]) {
+            metrics.iter().for_each(|(name, value)| values.entry((name, variant)).or_default().push(*value));
+        }
     }
-    let summaries = known().filter_map(|metric| {
-        let values: Vec<f64> =
-            outcomes.iter().filter_map(|outcome| outcome.metrics.get(metric.name).copied()).collect();
-        Some((metric.name.to_owned(), Summary::of(metric.unit, &values)?))
+    let summaries = values.into_iter().filter_map(|((name, variant), values)| {
+        let mut known = experiment.metrics.iter().copied().flatten();
+        let metric = known.find(|metric| metric.name == name).unwrap_or_else(|| {
+            panic!("experiment {} measures {name}, which none of its lists names", experiment.name)
+        });
+        let name = if variant.is_empty() { name.to_owned() } else { format!("{name}[{variant}]") };
+        Some((name, Summary::of(metric.unit, &values)?))
     });
     summaries.collect()
 }
@@ -113,9 +119,10 @@ mod tests {
         params: &[],
         metrics: &[&[Metric { name: "rate", unit: "1/s" }], &[Metric { name: "never", unit: "s" }]],
         run: |run| {
-            let metrics = [("rate", run.seed as f64)].into();
+            let metrics = BTreeMap::from([("rate", run.seed as f64)]);
+            let variants = [("fast".to_owned(), BTreeMap::from([("rate", 2.0)]))].into();
             let notes = vec!["always".to_owned(), format!("run {}", run.number)];
-            Ok(Outcome { metrics, notes, ..Outcome::default() })
+            Ok(Outcome { metrics, variants, notes, ..Outcome::default() })
         },
     };
 
@@ -136,6 +143,7 @@ mod tests {
         let result = run(&PLAIN, &options, &BTreeMap::new()).unwrap();
         let rate = &result.metrics["rate"];
         assert_eq!((rate.median, rate.min, rate.max, rate.runs), (41.0, 40.0, 42.0, 3));
+        assert_eq!(result.metrics["rate[fast]"].median, 2.0);
         assert!(!result.metrics.contains_key("never"));
         assert_eq!(result.notes, ["always", "run 1", "run 2", "run 3"]);
         assert_eq!(RunResult::read(&options.out).unwrap(), result);

@@ -1,5 +1,8 @@
 //! `updates`: allocations whose agents have much to tell. Published in 2023 in issue 9451 of Nomad, where updates from
 //! clients were about 70 % of all entries of the log.
+//!
+//! The ideas of that issue cannot be switched off one by one here: that newer news overwrite older ones and that any news is a
+//! sign of life is how a session works, not a choice that an agent has.
 
 use serde_json::{Value, json};
 
@@ -40,21 +43,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             about: "Services that start slowly, short batch jobs, or services that fail and are tried again",
             defaults: same("deploy"),
         },
-        switch("no-priority", "Do not let urgent updates go first"),
-        switch("no-shared-buffer", "Do not let newer updates overwrite older ones that wait"),
-        switch("no-update-as-heartbeat", "Do not count updates as heartbeats"),
-        switch("no-adaptive", "Do not let the wait for more updates follow the server's load"),
     ],
     metrics: &[load::METRICS],
     run,
 };
-
-/// Switches of the published study. None of them can be taken out of Berth's agents yet.
-const SWITCHES: [&str; 4] = ["no-priority", "no-shared-buffer", "no-update-as-heartbeat", "no-adaptive"];
-
-const fn switch(name: &'static str, about: &'static str) -> Param {
-    Param { name, kind: Kind::Switch, about, defaults: same("false") }
-}
 
 /// Allocations of a job, and tasks of an allocation.
 const JOB_ALLOCS: u32 = 100;
@@ -70,10 +62,6 @@ const ROOM: u32 = 4;
 
 fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
     let params = run.params;
-    if let Some(name) = SWITCHES.into_iter().find(|name| params.switch(name)) {
-        let reason = "agents have no such switch yet: what it would take out cannot be told apart";
-        return Err(params.refuse(name, reason).into());
-    }
     let (nodes, jobs) = (params.count_u32("nodes"), params.count_u32("jobs"));
     if nodes < JOB_ALLOCS && !params.switch("spread") {
         let reason = format!("a job of {JOB_ALLOCS} allocations on distinct hosts needs as many nodes");

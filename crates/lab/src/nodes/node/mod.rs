@@ -1,5 +1,6 @@
 //! One simulated node: the agent's life cycle and session, and its mock tasks under way.
 
+mod asks;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -109,7 +110,9 @@ impl SimNode {
                     ..FileChunk::default()
                 }),
             ),
-            Some(Told::FileCredit(_) | Told::FileCancel(_) | Told::Ask(_) | Told::Exec(_)) | None => {}
+            Some(Told::Ask(ask)) => self.on_ask(ask, now_ns, common),
+            Some(Told::Exec(exec)) => self.on_exec(exec, common),
+            Some(Told::FileCredit(_) | Told::FileCancel(_)) | None => {}
         }
         self.retry.reset();
         if !was_open && self.session.is_open() {

@@ -4,6 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use berth_agent::{
     Host,
+    devices::DeviceFiles,
     drivers::{
         Launch,
         mock::{MockSettings, MockStep},
@@ -84,7 +85,9 @@ impl SimNode {
             return Ok(settings);
         }
         let (uuid, node) = (node_uuid(&common.config, self.number), spec(&common.config, self.number));
-        let host = Host { node_id: &uuid, node: &node, drivers: &common.drivers };
+        let device_files = DeviceFiles::default();
+        let host =
+            Host { node_id: &uuid, node: &node, drivers: &common.drivers, device_files: &device_files };
         let settings = match host.launch(wish, of, &AllocPlace::new(Path::new(DATA_DIR), of.alloc))? {
             Launch::Mock(settings) => Arc::new(settings),
             Launch::Kept(_) => {

@@ -1,17 +1,11 @@
 //! Follows the event stream. Whoever is too slow for it reads the state and goes on from there.
 
-use hyper::HeaderMap;
-use serde::de::DeserializeOwned;
-
 use super::event::{Line, Seen};
 use crate::run::{
     Target,
     error::RunError,
     http::{Connection, Lines},
 };
-
-/// Items in a page of a list.
-const PAGE: usize = 5_000;
 
 /// What is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,9 +20,7 @@ impl Topics {
     fn stream(self) -> &'static str {
         match self {
             Self::Allocs => "/v1/event/stream?topic=Allocation&namespace=default",
-            Self::AllocsAndEvals => {
-                "/v1/event/stream?topic=Allocation&topic=Evaluation&namespace=default"
-            }
+            Self::AllocsAndEvals => "/v1/event/stream?topic=Allocation&topic=Evaluation&namespace=default",
         }
     }
 }
@@ -63,10 +55,10 @@ impl Follower {
     pub async fn catch_up(&mut self) -> Result<Seen, RunError> {
         self.fell_behind += 1;
         let mut connection = Connection::open(&self.target).await?;
-        let (allocs, index) = pages(&mut connection, "/v1/allocations?task_states=true&").await?;
+        let (allocs, index) = connection.list("/v1/allocations?task_states=true&").await?;
         let evals = match self.topics {
             Topics::Allocs => Vec::new(),
-            Topics::AllocsAndEvals => pages(&mut connection, "/v1/evaluations?").await?.0,
+            Topics::AllocsAndEvals => connection.list("/v1/evaluations?").await?.0,
         };
         self.lines = connection.lines(&format!("{}&index={index}", self.topics.stream())).await?;
         Ok(Seen { allocs, evals })
@@ -82,24 +74,4 @@ impl Follower {
             )
         })
     }
-}
-
-/// All pages of a list, and the index at which the first of them stands. `list` ends where parameters may follow.
-async fn pages<T: DeserializeOwned>(
-    connection: &mut Connection,
-    list: &str,
-) -> Result<(Vec<T>, String), RunError> {
-    let first = format!("{list}per_page={PAGE}");
-    let (mut items, mut headers): (Vec<T>, _) = connection.get(&first).await?;
-    let index = text(&headers, "x-nomad-index").unwrap_or("0").to_owned();
-    while let Some(token) = text(&headers, "x-nomad-nexttoken") {
-        let (page, next): (Vec<T>, _) = connection.get(&format!("{first}&next_token={token}")).await?;
-        items.extend(page);
-        headers = next;
-    }
-    Ok((items, index))
-}
-
-fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
-    headers.get(name)?.to_str().ok().filter(|text| !text.is_empty())
 }

@@ -7,7 +7,9 @@ mod job;
 mod submit;
 
 pub(super) use clock::Clock;
-pub(super) use event::{AllocSeen, EvalSeen, Seen, Status, TaskTimes};
+pub(super) use event::{AllocSeen, Seen, Status};
+#[cfg(test)]
+pub(super) use event::{EvalSeen, TaskTimes};
 pub(super) use follow::{Follower, Topics};
 pub(super) use job::{JobIds, JobTemplate};
 pub(super) use submit::{JobTimes, Jobs, Submission, clean_up};

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use hyper::Method;
 use tokio::task::JoinSet;
 
-use super::{Clock, JobIds};
+use super::{Clock, JobIds, JobTemplate};
 use crate::run::{Target, error::RunError, http::Connection};
 
 /// When a job was on its way; seconds since the first request.
@@ -22,12 +22,32 @@ pub(in crate::run) struct JobTimes {
 }
 
 /// The jobs of a run, by number.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(in crate::run) struct Jobs {
+    /// Their ids.
+    pub ids: JobIds,
+    /// What there is to choose from.
+    pub templates: Arc<[JobTemplate]>,
+    /// Which template each job follows.
+    pub kinds: Arc<[usize]>,
+    /// How many live at a time: for each one more the oldest is deleted. None for all.
+    pub population: Option<u32>,
+}
+
+impl Jobs {
     /// How many.
-    pub count: u32,
-    /// The body of the request that registers one.
-    pub body: Arc<dyn Fn(u32) -> Bytes + Send + Sync>,
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.kinds.len()).expect("jobs are counted in 32 bits")
+    }
+
+    fn body(&self, number: u32) -> Bytes {
+        self.templates[self.kinds[number as usize]].body(&self.ids.id(number))
+    }
+
+    /// The job that makes place for another one.
+    fn oldest(&self, number: u32) -> Option<String> {
+        Some(self.ids.id(number.checked_sub(self.population?)?))
+    }
 }
 
 /// Jobs on their way.
@@ -42,7 +62,7 @@ impl Submission {
     pub fn start(target: &Target, jobs: &Jobs, connections: u32, clock: Clock) -> Self {
         let (next, acknowledged) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU64::new(0)));
         let mut tasks = JoinSet::new();
-        for _ in 0..connections.clamp(1, jobs.count) {
+        for _ in 0..connections.clamp(1, jobs.count()) {
             let (target, jobs) = (target.clone(), jobs.clone());
             let (next, acknowledged) = (next.clone(), acknowledged.clone());
             tasks.spawn(async move {
@@ -50,18 +70,21 @@ impl Submission {
                 let mut times = Vec::new();
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= jobs.count {
+                    if number >= jobs.count() {
                         return Ok(times);
                     }
-                    let body = (jobs.body)(number);
+                    let body = jobs.body(number);
                     let submitted_s = clock.now_s();
                     connection.write(Method::PUT, "/v1/jobs", body).await?;
                     times.push((number, JobTimes { submitted_s, acknowledged_s: clock.now_s() }));
                     acknowledged.fetch_add(1, Ordering::Relaxed);
+                    if let Some(oldest) = jobs.oldest(number) {
+                        delete(&mut connection, &oldest).await?;
+                    }
                 }
             });
         }
-        Self { connections: tasks, acknowledged, jobs: vec![JobTimes::default(); jobs.count as usize] }
+        Self { connections: tasks, acknowledged, jobs: vec![JobTimes::default(); jobs.kinds.len()] }
     }
 
     /// Jobs that the server has acknowledged.
@@ -101,9 +124,13 @@ pub(in crate::run) async fn clean_up(target: &Target, ids: JobIds, jobs: u32) ->
     let mut connection = Connection::open(target).await?;
     let mut cleaned = Ok(());
     for number in 0..jobs {
-        let path = format!("/v1/job/{}?purge=true", ids.id(number));
-        let done = connection.write(Method::DELETE, &path, Bytes::new()).await;
+        let done = delete(&mut connection, &ids.id(number)).await;
         cleaned = cleaned.and(done);
     }
     cleaned
+}
+
+async fn delete(connection: &mut Connection, job: &str) -> Result<(), RunError> {
+    let path = format!("/v1/job/{job}?purge=true");
+    connection.write(Method::DELETE, &path, Bytes::new()).await
 }

@@ -62,7 +62,8 @@ impl Cluster {
         fs::create_dir_all(&told).map_err(|source| RunError::io("create", &told, source))?;
         let data = run.options.data.clone().unwrap_or_else(|| out.join("data"));
         let data = DataDir::create(data.join(format!("run-{}", run.number)))?;
-        let Server { child, http, agents } = Server::start(&run.options.berth, &data.dir, &told, &ask.server).await?;
+        let Server { child, http, agents } =
+            Server::start(&run.options.berth, &data.dir, &told, &ask.server).await?;
         let mut children = vec![child];
         children.extend(nodes::start(&run.options.berth, &ask.nodes, run.seed, &agents, &told)?);
         Ok(Self { target: Target { address: http, token: String::new() }, children, _data: Some(data) })

@@ -22,8 +22,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const LOOK_AGAIN_PER_NODE: Duration = Duration::from_micros(50);
 /// The driver of all tasks.
 const DRIVER: &str = "mock_driver";
-/// Nodes in a page of their list.
-const PAGE: usize = 5_000;
 
 /// Which nodes an experiment needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,16 +114,7 @@ pub(super) async fn wait_until_ready(target: &Target, count: u32, at_most: Durat
 }
 
 async fn ready(target: &Target) -> Result<u32, RunError> {
-    let mut connection = Connection::open(target).await?;
-    let (mut ready, mut page) = (0, format!("/v1/nodes?per_page={PAGE}"));
-    loop {
-        let (nodes, headers): (Vec<NodeSeen>, _) = connection.get(&page).await?;
-        ready += nodes.iter().filter(|node| node.is_usable()).count();
-        match headers.get("x-nomad-nexttoken").and_then(|token| token.to_str().ok()) {
-            Some(token) if !token.is_empty() => {
-                page = format!("/v1/nodes?per_page={PAGE}&next_token={token}");
-            }
-            _ => return Ok(u32::try_from(ready).unwrap_or(u32::MAX)),
-        }
-    }
+    let (nodes, _): (Vec<NodeSeen>, _) = Connection::open(target).await?.list("/v1/nodes?").await?;
+    let ready = nodes.iter().filter(|node| node.is_usable()).count();
+    Ok(u32::try_from(ready).unwrap_or(u32::MAX))
 }

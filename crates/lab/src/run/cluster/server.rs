@@ -25,12 +25,7 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts one on ports that are free, with these flags besides.
-    pub async fn start(
-        berth: &Path,
-        data: &Path,
-        told: &Path,
-        more: &[String],
-    ) -> Result<Self, RunError> {
+    pub async fn start(berth: &Path, data: &Path, told: &Path, more: &[String]) -> Result<Self, RunError> {
         let args =
             ["server", "--http-addr", "127.0.0.1:0", "--agent-addr", "127.0.0.1:0", "--log-level", "warn"];
         let mut args: Vec<String> = args.map(str::to_owned).into();

@@ -1,19 +1,17 @@
 //! The few counts that only a server of ours can tell.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use crate::run::{Target, http::Connection};
 
-/// What a server says that it has written to its log.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Counters {
-    /// Bytes appended.
-    pub log_bytes: f64,
-    /// Entries proposed.
-    pub log_entries: f64,
-    /// Syncs.
-    pub log_fsyncs: f64,
-}
+/// How the names of our counters begin.
+const PREFIX: &str = "berth_";
+/// What stands before the kind of a record of the log, and after it.
+const RECORDS: (&str, &str) = ("berth_log_commands_total{kind=\"", "\"}");
+
+/// What a server says that it has done.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Counters(BTreeMap<String, f64>);
 
 impl Counters {
     /// Asks the server; none when it does not tell.
@@ -22,24 +20,34 @@ impl Counters {
         Self::of(&connection.text("/v1/metrics?format=prometheus").await.ok()?)
     }
 
-    fn of(exposition: &str) -> Option<Self> {
-        let lines = exposition.lines().filter_map(|line| line.split_once(' '));
-        let values: HashMap<&str, &str> = lines.collect();
-        let value = |name| values.get(name)?.parse().ok();
-        Some(Self {
-            log_bytes: value("berth_log_bytes_total")?,
-            log_entries: value("berth_log_entries_total")?,
-            log_fsyncs: value("berth_log_fsyncs_total")?,
-        })
+    /// Those of an exposition; none when it is of another server.
+    pub(super) fn of(exposition: &str) -> Option<Self> {
+        let lines = exposition.lines().filter(|line| line.starts_with(PREFIX));
+        let values = lines.filter_map(|line| line.split_once(' '));
+        let values: BTreeMap<String, f64> =
+            values.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect();
+        (!values.is_empty()).then_some(Self(values))
     }
 
     /// What was added since.
-    pub fn since(self, before: Self) -> Self {
-        Self {
-            log_bytes: self.log_bytes - before.log_bytes,
-            log_entries: self.log_entries - before.log_entries,
-            log_fsyncs: self.log_fsyncs - before.log_fsyncs,
+    pub fn since(mut self, before: &Self) -> Self {
+        for (name, value) in &mut self.0 {
+            *value -= before.value(name);
         }
+        self
+    }
+
+    /// One of them by its name, labels included.
+    pub fn value(&self, name: &str) -> f64 {
+        self.0.get(name).copied().unwrap_or_default()
+    }
+
+    /// How many records of each kind were proposed to the log.
+    pub fn records_by_kind(&self) -> impl Iterator<Item = (&str, f64)> {
+        let (before, after) = RECORDS;
+        self.0
+            .iter()
+            .filter_map(move |(name, count)| Some((name.strip_prefix(before)?.strip_suffix(after)?, *count)))
     }
 }
 
@@ -47,11 +55,17 @@ impl Counters {
 mod tests {
     use super::*;
 
+    const BEFORE: &str = "# HELP berth_log_bytes_total bytes\nberth_log_bytes_total 10\n\
+                          berth_log_commands_total{kind=\"commit_plan\"} 2\n";
+    const AFTER: &str = "berth_log_bytes_total 30\nberth_log_commands_total{kind=\"commit_plan\"} 7\n\
+                         berth_log_commands_total{kind=\"end_allocs\"} 1\n";
+
     #[test]
-    fn counts_are_read_where_a_server_tells_them() {
-        let text = "# HELP berth_log_bytes_total bytes\nberth_log_bytes_total 10\nberth_log_entries_total 3\nberth_log_fsyncs_total 2\n";
-        let counters = Counters::of(text).unwrap();
-        assert_eq!(counters, Counters { log_bytes: 10.0, log_entries: 3.0, log_fsyncs: 2.0 });
+    fn what_was_added_is_read_where_a_server_tells_it() {
+        let added = Counters::of(AFTER).unwrap().since(&Counters::of(BEFORE).unwrap());
+        assert_eq!((added.value("berth_log_bytes_total"), added.value("berth_other_total")), (20.0, 0.0));
+        let kinds: Vec<_> = added.records_by_kind().collect();
+        assert_eq!(kinds, [("commit_plan", 5.0), ("end_allocs", 1.0)]);
         assert_eq!(Counters::of("go_threads 8\n"), None);
     }
 }

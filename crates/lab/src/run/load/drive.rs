@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Load, counters::Counters, figures, ledger::Ledger, watch::Watch};
+use super::{Load, counters::Counters, figures, ledger::Ledger};
 use crate::run::{
     Outcome, Run, RunError,
     client::{AllocSeen, Clock, Follower, JobIds, Submission, Topics},
     cluster::{Child, Cluster},
     profile::Profiling,
+    watch::Watch,
 };
 
 /// Between two samples of what processes use.
@@ -34,8 +35,8 @@ pub(super) async fn drive(
     drive.until_all_are_there(&mut follower, cluster).await?;
     let used = drive.watch.server_used();
     let after = Counters::read(&cluster.target).await;
-    let counted = after.zip(counted).map(|(after, before)| after.since(before));
-    let mut outcome = figures::outcome(&drive.ledger, drive.submission.jobs(), used, counted);
+    let counted = after.zip(counted).map(|(after, before)| after.since(&before));
+    let mut outcome = figures::outcome(&drive.ledger, drive.submission.jobs(), used, counted.as_ref());
     outcome.notes.extend(follower.note());
     outcome.series = drive.watch.into_series();
     profiling.end(&mut outcome);

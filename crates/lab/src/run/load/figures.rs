@@ -3,11 +3,10 @@
 use super::{
     counters::Counters,
     ledger::{AllocTimes, Ledger},
-    watch::ServerUsed,
 };
 use crate::{
     record::{Stage, TraceLine, mean, percentile},
-    run::{Metric, Outcome, client::JobTimes},
+    run::{Metric, Outcome, client::JobTimes, watch::ServerUsed},
 };
 
 /// Requests in a trace; of more, a part that is spread evenly is written.
@@ -39,6 +38,8 @@ pub(in crate::run) const METRICS: &[Metric] = &[
     metric("log_fsyncs", "1"),
     metric("log_bytes_per_alloc", "B"),
     metric("log_entries_per_alloc", "1"),
+    metric("log_records_by_kind", "1"),
+    metric("update_rpcs_per_alloc", "1"),
 ];
 
 /// All figures of a load that went well. `jobs` are the times of jobs by number.
@@ -46,7 +47,7 @@ pub(super) fn outcome(
     ledger: &Ledger,
     jobs: &[JobTimes],
     used: Option<ServerUsed>,
-    counted: Option<Counters>,
+    counted: Option<&Counters>,
 ) -> Outcome {
     let allocs = ledger.allocs();
     let mut outcome = Outcome::default();
@@ -107,7 +108,7 @@ fn growth(in_order: &[f64]) -> Option<f64> {
     Some(mean(&in_order[in_order.len() - tenth..])? / mean(&in_order[..tenth])?)
 }
 
-fn server_side(outcome: &mut Outcome, allocs: f64, used: Option<ServerUsed>, counted: Option<Counters>) {
+fn server_side(outcome: &mut Outcome, allocs: f64, used: Option<ServerUsed>, counted: Option<&Counters>) {
     let metrics = &mut outcome.metrics;
     if let Some(ServerUsed { before, after }) = used {
         let cpu_s = after.cpu_s - before.cpu_s;
@@ -120,14 +121,19 @@ fn server_side(outcome: &mut Outcome, allocs: f64, used: Option<ServerUsed>, cou
             .notes
             .push("the target's processes cannot be watched: nothing is said of what they use".to_owned());
     }
-    if let Some(Counters { log_bytes, log_entries, log_fsyncs }) = counted {
-        metrics.insert("log_bytes", log_bytes);
-        metrics.insert("log_entries", log_entries);
-        metrics.insert("log_fsyncs", log_fsyncs);
-        metrics.insert("log_bytes_per_alloc", log_bytes / allocs);
-        metrics.insert("log_entries_per_alloc", log_entries / allocs);
-        let note =
-            "what is said of the log is the server's own count; all else is the client's and the kernel's";
+    if let Some(counted) = counted {
+        let (bytes, entries) =
+            (counted.value("berth_log_bytes_total"), counted.value("berth_log_entries_total"));
+        metrics.insert("log_bytes", bytes);
+        metrics.insert("log_entries", entries);
+        metrics.insert("log_fsyncs", counted.value("berth_log_fsyncs_total"));
+        metrics.insert("log_bytes_per_alloc", bytes / allocs);
+        metrics.insert("log_entries_per_alloc", entries / allocs);
+        metrics.insert("update_rpcs_per_alloc", counted.value("berth_agent_updates_total") / allocs);
+        for (kind, count) in counted.records_by_kind().filter(|(_, count)| *count > 0.0) {
+            outcome.variants.entry(kind.to_owned()).or_default().insert("log_records_by_kind", count);
+        }
+        let note = "what is said of the log and of update_rpcs is the server's own count; all else is the client's and the kernel's";
         outcome.notes.push(note.to_owned());
     } else {
         outcome.notes.push("the target does not tell what it writes to its log".to_owned());
@@ -210,13 +216,16 @@ mod tests {
         let (ledger, jobs) = twenty();
         let before = Usage { cpu_s: 1.0, rss_bytes: 1_000, rss_max_bytes: 1_500, written_bytes: 0 };
         let used = ServerUsed { before, after: Usage { cpu_s: 3.0, rss_max_bytes: 5_000, ..before } };
-        let counted = Counters { log_bytes: 600.0, log_entries: 4.0, log_fsyncs: 3.0 };
-        let outcome = outcome(&ledger, &jobs, Some(used), Some(counted));
+        let counted = "berth_log_bytes_total 600\nberth_log_entries_total 4\nberth_agent_updates_total 60\n\
+                       berth_log_commands_total{kind=\"commit_plan\"} 2\n";
+        let outcome = outcome(&ledger, &jobs, Some(used), Counters::of(counted).as_ref());
         assert_near(&outcome, "server_cpu_s", 2.0);
         assert_near(&outcome, "server_cpu_ms_per_alloc", 100.0);
         assert_near(&outcome, "bytes_per_alloc", 200.0);
         assert_near(&outcome, "log_bytes_per_alloc", 30.0);
         assert_near(&outcome, "log_entries_per_alloc", 0.2);
+        assert_near(&outcome, "update_rpcs_per_alloc", 3.0);
+        assert_eq!(outcome.variants["commit_plan"]["log_records_by_kind"], 2.0);
     }
 
     #[test]

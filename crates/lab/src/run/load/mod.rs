@@ -5,7 +5,6 @@ mod counters;
 mod drive;
 mod figures;
 mod ledger;
-mod watch;
 
 use std::sync::Arc;
 
@@ -33,8 +32,8 @@ pub(super) struct Load {
 
 impl Load {
     fn jobs(&self, ids: JobIds) -> Jobs {
-        let template = self.template.clone();
-        Jobs { count: self.jobs, body: Arc::new(move |number| template.body(&ids.id(number))) }
+        let kinds = Arc::from(vec![0; self.jobs as usize]);
+        Jobs { ids, templates: Arc::from([self.template.clone()]), kinds, population: None }
     }
 }
 

@@ -1,0 +1,118 @@
+//! What a client has seen become of each request.
+
+use crate::run::client::{JobIds, Seen, Status};
+
+/// One request. Times are seconds since the first one.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Request {
+    /// When the client first heard that it has a node, or that there is none for it.
+    pub decided_s: Option<f64>,
+    /// Whether it first heard that there is none.
+    pub refused: bool,
+    /// Whether it has a node, be it later.
+    pub placed: bool,
+    /// Whether its task has been started.
+    pub started: bool,
+}
+
+/// All requests, by number.
+#[derive(Debug)]
+pub(super) struct Decisions {
+    ids: JobIds,
+    requests: Vec<Request>,
+    decided: usize,
+    placed: usize,
+    started: usize,
+}
+
+impl Decisions {
+    /// Nothing is known of so many requests.
+    pub fn new(ids: JobIds, count: u32) -> Self {
+        let requests = vec![Request::default(); count as usize];
+        Self { ids, requests, decided: 0, placed: 0, started: 0 }
+    }
+
+    /// The client has seen something.
+    pub fn saw(&mut self, at_s: f64, seen: &Seen) {
+        for alloc in &seen.allocs {
+            let Some(request) = find(self.ids, &mut self.requests, &alloc.job) else { continue };
+            self.decided += usize::from(request.decided_s.is_none());
+            request.decided_s.get_or_insert(at_s);
+            self.placed += usize::from(!std::mem::replace(&mut request.placed, true));
+            if alloc.status > Status::Pending {
+                self.started += usize::from(!std::mem::replace(&mut request.started, true));
+            }
+        }
+        for eval in seen.evals.iter().filter(|eval| eval.is_refusal()) {
+            let Some(request) = find(self.ids, &mut self.requests, &eval.job) else { continue };
+            if request.decided_s.is_none() {
+                (request.decided_s, request.refused) = (Some(at_s), true);
+                self.decided += 1;
+            }
+        }
+    }
+
+    /// By number.
+    pub fn requests(&self) -> &[Request] {
+        &self.requests
+    }
+
+    /// Whether every request was decided, and what has a node was started.
+    pub fn is_complete(&self) -> bool {
+        self.decided == self.requests.len() && self.started == self.placed
+    }
+
+    /// Requests that were decided.
+    pub fn decided(&self) -> usize {
+        self.decided
+    }
+
+    /// Requests that have a node.
+    pub fn placed(&self) -> usize {
+        self.placed
+    }
+
+    /// Requests whose tasks were started.
+    pub fn started(&self) -> usize {
+        self.started
+    }
+}
+
+fn find<'r>(ids: JobIds, requests: &'r mut [Request], job: &str) -> Option<&'r mut Request> {
+    requests.get_mut(ids.number(job)? as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::client::{AllocSeen, EvalSeen, TaskTimes};
+
+    fn alloc(ids: JobIds, number: u32, status: Status) -> Seen {
+        let tasks = TaskTimes::default();
+        let alloc = AllocSeen { id: number.into(), job: ids.id(number), status, created_ns: 0, tasks };
+        Seen { allocs: vec![alloc], evals: Vec::new() }
+    }
+
+    fn refusal(ids: JobIds, number: u32) -> Seen {
+        let eval =
+            EvalSeen { job: ids.id(number), status: "complete".to_owned(), blocked_eval: "b".to_owned() };
+        Seen { allocs: Vec::new(), evals: vec![eval] }
+    }
+
+    #[test]
+    fn what_is_heard_first_is_the_decision() {
+        let ids = JobIds::new();
+        let mut decisions = Decisions::new(ids, 2);
+        decisions.saw(0.1, &alloc(ids, 0, Status::Pending));
+        decisions.saw(0.2, &refusal(ids, 1));
+        assert!(!decisions.is_complete(), "the first has not started");
+        decisions.saw(0.3, &alloc(ids, 0, Status::Running));
+        assert!(decisions.is_complete());
+        let first = Request { decided_s: Some(0.1), refused: false, placed: true, started: true };
+        let second = Request { decided_s: Some(0.2), refused: true, placed: false, started: false };
+        assert_eq!(decisions.requests(), [first, second]);
+        decisions.saw(0.4, &alloc(ids, 1, Status::Running));
+        let later = Request { placed: true, started: true, ..second };
+        assert_eq!(decisions.requests(), [first, later], "it was refused first");
+    }
+}

@@ -1,0 +1,175 @@
+//! The client at work: fills the cluster, asks for instances, and follows what becomes of them.
+
+use std::time::{Duration, Instant};
+
+use hyper::Method;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{
+    decisions::Decisions,
+    figures::{self, Measured},
+    flavors::FLAVORS,
+    plans::{self, Planning},
+    preload::{fillers, preload},
+    room::{Asks, holders, left, wrong_refusals},
+    scenario::Scenario,
+};
+use crate::run::{
+    Outcome, Run, RunError, Target,
+    client::{Clock, Follower, JobIds, JobTemplate, Jobs, Seen, Submission, Topics},
+    cluster::{Child, Cluster},
+    http::Connection,
+    profile::Profiling,
+    progress::Counts,
+    watch::Watch,
+};
+
+/// Up to so many requests are sent at once, each on a connection of its own.
+const AT_ONCE_MAX: u32 = 64;
+/// Between two samples of what processes use.
+const SAMPLE_EVERY: Duration = Duration::from_millis(50);
+/// After so long without another decision the run has failed.
+const STALLED_AFTER: Duration = Duration::from_secs(60);
+
+/// Runs the scenario on a cluster that is ready, and measures.
+pub(super) async fn drive(
+    run: &Run<'_>,
+    scenario: &Scenario,
+    cluster: &mut Cluster,
+) -> Result<Outcome, RunError> {
+    let target = cluster.target.clone();
+    let (ids, flavors) = (JobIds::new(), scenario.flavors(run.seed));
+    let fillers = if scenario.preload { fillers(scenario, &flavors) } else { Vec::new() };
+    configure(&target, scenario.algorithm).await?;
+    preload(&target, &fillers).await?;
+    forget_what_is_cached(&target).await?;
+    let mut follower = Follower::open(&target, Topics::AllocsAndEvals).await?;
+    let watch = Watch::begin(cluster);
+    let profiling = Profiling::begin(run, cluster.children.first().map(Child::pid));
+    let jobs = Jobs {
+        ids,
+        templates: FLAVORS.iter().map(|flavor| JobTemplate::new(1, flavor.job(1))).collect(),
+        kinds: flavors.as_slice().into(),
+        population: scenario.population,
+    };
+    let connections = if scenario.requests <= AT_ONCE_MAX { AT_ONCE_MAX } else { run.options.connections };
+    let clock = Clock::start();
+    let submission = Submission::start(&target, &jobs, connections, clock);
+    let decisions = Decisions::new(ids, scenario.requests);
+    let mut drive = Drive { run, clock, decisions, submission, watch, decided: (0, Instant::now()) };
+    drive.until_all_are_decided(&mut follower, cluster).await?;
+    let asks = Asks { ids, flavors: &flavors, fillers: &fillers };
+    let left = left(scenario.nodes, &holders(&target).await?, &asks);
+    let nothing_ends = scenario.population.is_none();
+    let wrong_refusals = wrong_refusals(drive.decisions.requests(), &flavors, left, nothing_ends);
+    let planning = Planning::of(&plans::read(&target).await?, ids, clock);
+    let Drive { decisions, submission, watch, .. } = drive;
+    let measured = Measured {
+        requests: decisions.requests(),
+        submitted: submission.jobs(),
+        planning: &planning,
+        wrong_refusals,
+        used: watch.server_used(),
+    };
+    let mut outcome = figures::outcome(scenario, &measured);
+    outcome.notes.extend(follower.note());
+    outcome.series = watch.into_series();
+    profiling.end(&mut outcome);
+    Ok(outcome)
+}
+
+async fn configure(target: &Target, algorithm: &str) -> Result<(), RunError> {
+    let body = json!({ "SchedulerAlgorithm": algorithm }).to_string().into();
+    let mut connection = Connection::open(target).await?;
+    connection.write(Method::PUT, "/v1/operator/scheduler/configuration", body).await
+}
+
+/// Planners that cache look again once a node has changed: what they know is then as old as the first request.
+async fn forget_what_is_cached(target: &Target) -> Result<(), RunError> {
+    #[derive(Deserialize)]
+    struct Node {
+        #[serde(rename = "ID")]
+        id: String,
+    }
+    let mut connection = Connection::open(target).await?;
+    let (nodes, _): (Vec<Node>, _) = connection.get("/v1/nodes?per_page=1").await?;
+    for node in nodes {
+        let path = format!("/v1/node/{}/eligibility", node.id);
+        for eligibility in ["ineligible", "eligible"] {
+            let body = json!({ "Eligibility": eligibility }).to_string().into();
+            connection.write(Method::PUT, &path, body).await?;
+        }
+    }
+    Ok(())
+}
+
+struct Drive<'a> {
+    run: &'a Run<'a>,
+    clock: Clock,
+    decisions: Decisions,
+    submission: Submission,
+    watch: Watch,
+    /// The most requests that were decided, and since when.
+    decided: (usize, Instant),
+}
+
+impl Drive<'_> {
+    async fn until_all_are_decided(
+        &mut self,
+        follower: &mut Follower,
+        cluster: &mut Cluster,
+    ) -> Result<(), RunError> {
+        let mut sample = tokio::time::interval(SAMPLE_EVERY);
+        while !self.decisions.is_complete() || !self.submission.is_done() {
+            tokio::select! {
+                seen = follower.next() => match seen? {
+                    Some(seen) => self.saw(&seen),
+                    None => self.saw(&follower.catch_up().await?),
+                },
+                more = self.submission.next(), if !self.submission.is_done() => more?,
+                _ = sample.tick() => {
+                    cluster.check()?;
+                    self.sample()?;
+                }
+            }
+        }
+        self.sample()?;
+        self.run.progress.ends(self.counts());
+        Ok(())
+    }
+
+    fn saw(&mut self, seen: &Seen) {
+        self.decisions.saw(self.clock.now_s(), seen);
+    }
+
+    fn counts(&self) -> Counts {
+        Counts {
+            created: self.submission.acknowledged(),
+            placed: self.decisions.placed() as u64,
+            running: self.decisions.started() as u64,
+        }
+    }
+
+    /// Takes a sample; fails when nothing has moved for long.
+    fn sample(&mut self) -> Result<(), RunError> {
+        let (counts, all) = (self.counts(), self.decisions.requests().len());
+        self.watch.sample(self.clock.now_s(), counts);
+        self.run.progress.counts(counts, all as u64);
+        let (most, since) = &mut self.decided;
+        if self.decisions.decided() > *most {
+            (*most, *since) = (self.decisions.decided(), Instant::now());
+        }
+        if since.elapsed() < STALLED_AFTER {
+            return Ok(());
+        }
+        let told = format!(
+            "{} of {all} requests are decided and {} of {} instances run, and there have been no more for \
+             {STALLED_AFTER:?}",
+            self.decisions.decided(),
+            counts.running,
+            counts.placed
+        );
+        Err(RunError::Incomplete(told))
+    }
+}

@@ -1,0 +1,143 @@
+//! One way to run the experiment: who places, what, on which cluster.
+
+use super::flavors::{self, FLAVORS, NODE, Room};
+use crate::run::{
+    Params,
+    cluster::{ClusterAsk, NodesAsk},
+    params::ParamError,
+};
+
+/// The part of an empty cluster that requests may ask for, in hundredths: the rest is lost where they do not fit evenly.
+const ASKED_PCT_MAX: u64 = 75;
+
+/// One way to run it.
+#[derive(Debug, Clone)]
+pub(super) struct Scenario {
+    pub nodes: u32,
+    pub requests: u32,
+    /// How many of the flavors, smallest first, requests are for.
+    pub kinds: usize,
+    pub planners: u32,
+    /// How the server's planners keep up with what nodes hold.
+    pub kind: String,
+    /// `binpack` or `spread`.
+    pub algorithm: &'static str,
+    /// Whether the cluster is so full before that all requests fit but one.
+    pub preload: bool,
+    /// Instances that live at a time while more are booted and the oldest deleted; none for all.
+    pub population: Option<u32>,
+}
+
+impl Scenario {
+    /// What the parameters say.
+    pub fn of(params: &Params) -> Result<Self, ParamError> {
+        let mut scenario = Self {
+            nodes: params.count_u32("nodes"),
+            requests: params.count_u32("requests"),
+            kinds: if params.text("flavors") == Some("small") { 2 } else { FLAVORS.len() },
+            planners: params.count_u32("schedulers"),
+            kind: params.text("kind").unwrap_or_default().to_owned(),
+            algorithm: if params.text("placement") == Some("spread") { "spread" } else { "binpack" },
+            preload: params.text("preload") == Some("true"),
+            population: None,
+        };
+        if params.switch("churn") {
+            if scenario.preload {
+                return Err(params.refuse("churn", "not together with --preload true"));
+            }
+            scenario.population = Some(scenario.fitting());
+        } else if scenario.preload && scenario.slots() > scenario.nodes {
+            let reason = format!("{} requests need as many nodes with room, less one", scenario.requests);
+            return Err(params.refuse("nodes", reason));
+        } else if !scenario.preload && scenario.requests > scenario.fitting() {
+            let reason = format!("on {} nodes {} are sure to fit", scenario.nodes, scenario.fitting());
+            return Err(params.refuse("requests", reason));
+        }
+        if scenario.preload && scenario.algorithm == "spread" {
+            let reason = "an optimum is known only for --placement pack when the cluster is preloaded";
+            return Err(params.refuse("placement", reason));
+        }
+        Ok(scenario)
+    }
+
+    /// The name among the variants of a matrix.
+    pub fn name(&self) -> String {
+        let filling = if self.preload { "preloaded" } else { "empty" };
+        format!("{},{},{filling}", self.kind, self.planners)
+    }
+
+    /// How many requests can succeed.
+    pub fn optimum(&self) -> u32 {
+        self.requests - u32::from(self.preload)
+    }
+
+    /// Nodes with room for exactly one request when the cluster is preloaded.
+    pub fn slots(&self) -> u32 {
+        self.requests - 1
+    }
+
+    /// The cluster that it needs.
+    pub fn cluster(&self) -> ClusterAsk {
+        let Room { cpu_mhz, memory_mb, disk_mb } = NODE;
+        let flags = ["--planners", &self.planners.to_string(), "--host-state", &self.kind];
+        ClusterAsk {
+            nodes: NodesAsk { count: self.nodes, cpu_mhz, memory_mb, disk_mb, behaviour: Vec::new() },
+            server: flags.map(str::to_owned).into(),
+        }
+    }
+
+    /// Which flavor each request is for.
+    pub fn flavors(&self, seed: u64) -> Vec<usize> {
+        flavors::draw(self.requests, self.kinds, seed)
+    }
+
+    /// Instances that an empty cluster has room for, however they are spread.
+    fn fitting(&self) -> u32 {
+        let by = |of: fn(&Room) -> u32| {
+            let round: u64 = FLAVORS[..self.kinds].iter().map(|flavor| u64::from(of(flavor))).sum();
+            u64::from(of(&NODE)) * u64::from(self.nodes) * self.kinds as u64 * ASKED_PCT_MAX / 100 / round
+        };
+        let least = by(|room| room.cpu_mhz).min(by(|room| room.memory_mb)).min(by(|room| room.disk_mb));
+        u32::try_from(least).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::run::{Scale, host_state::EXPERIMENT};
+
+    fn scenario(given: &[(&str, &str)]) -> Result<Scenario, ParamError> {
+        let given: BTreeMap<String, String> =
+            given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Scenario::of(&Params::new(EXPERIMENT.params, Scale::Full, &given)?)
+    }
+
+    #[test]
+    fn as_published_one_of_fifty_does_not_fit() {
+        let published = scenario(&[]).unwrap();
+        assert_eq!((published.nodes, published.requests, published.optimum()), (1_000, 50, 49));
+        assert_eq!(published.name(), "incremental,2,preloaded");
+        assert_eq!(published.cluster().server, ["--planners", "2", "--host-state", "incremental"]);
+    }
+
+    #[test]
+    fn twelve_thousand_small_ones_fit_on_three_hundred_nodes() {
+        let given = [("preload", "false"), ("nodes", "300"), ("requests", "12000"), ("flavors", "small")];
+        assert_eq!(scenario(&given).unwrap().optimum(), 12_000);
+        let six = scenario(&given[..3]).unwrap_err().to_string();
+        assert_eq!(six, "--requests 12000: on 300 nodes 2124 are sure to fit");
+    }
+
+    #[test]
+    fn what_has_no_known_optimum_is_refused() {
+        let told = |given: &[(&str, &str)]| scenario(given).unwrap_err().to_string();
+        assert!(told(&[("nodes", "48")]).starts_with("--nodes 48: 50 requests need"));
+        assert!(told(&[("placement", "spread")]).starts_with("--placement spread: an optimum"));
+        assert!(told(&[("churn", "true")]).starts_with("--churn true: not together"));
+        let churn = scenario(&[("preload", "false"), ("churn", "true")]).unwrap();
+        assert!(churn.population.is_some_and(|population| population > 7_000));
+    }
+}
