@@ -17,16 +17,15 @@ use super::{
     distinct::Distinct,
     grid::Seat,
     search::Search,
+    sought::Sought,
     wishes::{Wishes, Zone},
 };
-use crate::scores::{Mean, Powers, RESCHEDULE_PENALTY, SpreadScore, anti_affinity, bin_pack};
+use crate::scores::{Mean, RESCHEDULE_PENALTY, SpreadScore, anti_affinity};
 
 /// The candidates of one group.
 #[derive(Debug)]
 pub struct Candidates<'a> {
-    wishes: &'a Wishes,
-    ask: Resources,
-    algorithm: Algorithm,
+    sought: Sought<'a>,
     /// How many allocations the group wants.
     desired: u32,
     spreads: Vec<SpreadScore>,
@@ -34,8 +33,6 @@ pub struct Candidates<'a> {
     /// The best node of each cell.
     bests: Vec<Best>,
     by_key: FxHashMap<(u32, u32), usize>,
-    /// The ask as powers of the capacity of each shelf met so far.
-    powers: FxHashMap<u32, Powers>,
     /// Allocations of the group, by node.
     collisions: FxHashMap<NodeSlot, u32>,
     /// Nodes that nothing more of the group may go to.
@@ -89,15 +86,12 @@ impl<'a> Candidates<'a> {
             .map(|(s, attribute)| SpreadScore::new(s, group.count, weights, &attribute.values))
             .collect();
         Self {
-            wishes,
-            ask,
-            algorithm,
+            sought: Sought::new(wishes, ask, algorithm),
             desired: group.count,
             spreads,
             cells: Vec::new(),
             bests: Vec::new(),
             by_key: FxHashMap::default(),
-            powers: FxHashMap::default(),
             collisions: FxHashMap::default(),
             closed: FxHashSet::default(),
         }
@@ -106,8 +100,8 @@ impl<'a> Candidates<'a> {
     /// An allocation of the group is on a node.
     pub fn add(&mut self, columns: &Columns, slot: NodeSlot) {
         *self.collisions.entry(slot).or_default() += 1;
-        if let Some(zone) = self.wishes.zone(columns, slot) {
-            let zone = &self.wishes.zones()[zone as usize];
+        if let Some(zone) = self.sought.wishes.zone(columns, slot) {
+            let zone = &self.sought.wishes.zones()[zone as usize];
             for (spread, value) in self.spreads.iter_mut().zip(&zone.values) {
                 value.map(|value| spread.add(value));
             }
@@ -116,15 +110,10 @@ impl<'a> Candidates<'a> {
 
     /// Makes the cells, once all allocations are told.
     pub fn open(&mut self, columns: &Columns, distinct: &Distinct) {
-        if self.wishes.is_by_node() {
-            columns.slots().for_each(|slot| self.add_node(columns, slot, 0));
-        }
-        for (class, zone) in self.wishes.zones_of_classes().iter().enumerate() {
-            let shelves = columns.grid().shelves_of(super::classes::ClassId(class as u32));
-            if let Some(zone) = zone.filter(|_| !shelves.is_empty()) {
-                let cell = self.cell(zone, 0);
-                shelves.iter().for_each(|shelf| self.cells[cell].nodes.add_shelf(columns.grid(), *shelf));
-            }
+        self.sought.learn(columns.grid().sizes());
+        for zone in (0..).take(self.sought.wishes.zones().len()) {
+            let nodes = Search::of_zone(columns.grid(), &self.sought, zone);
+            self.add_cell(zone, 0, nodes);
         }
         let taken: Vec<(NodeSlot, u32)> = self.collisions.iter().map(|(slot, n)| (*slot, *n)).collect();
         for (slot, collisions) in taken {
@@ -179,15 +168,6 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// An allocation goes to a node. To be told before its row changes: what comes after a node is known by its place.
-    pub fn leave(&mut self, slot: NodeSlot, columns: &Columns) {
-        let Some(cell) = self.cell_of(slot, columns) else { return };
-        let nodes = &mut self.cells[cell].nodes;
-        if nodes.best(columns.grid()).is_some_and(|(_, seat)| seat.slot == slot) {
-            nodes.skip_best(columns.grid());
-        }
-    }
-
     /// An allocation went to a node, and its row has changed.
     pub fn enter(&mut self, slot: NodeSlot, columns: &Columns, distinct: &Distinct) {
         let left = self.cell_of(slot, columns);
@@ -199,8 +179,8 @@ impl<'a> Candidates<'a> {
         }
         let changed = [left, self.cell_of(slot, columns)];
         changed.into_iter().flatten().for_each(|cell| self.refresh(cell, columns, distinct));
-        if let Some(zone) = self.wishes.zone(columns, slot) {
-            self.count(&self.wishes.zones()[zone as usize], distinct);
+        if let Some(zone) = self.sought.wishes.zone(columns, slot) {
+            self.count(&self.sought.wishes.zones()[zone as usize], distinct);
         }
     }
 
@@ -214,7 +194,7 @@ impl<'a> Candidates<'a> {
             all |= value.is_some_and(|value| spread.add(value));
         }
         for cell in 0..self.cells.len() {
-            let values = &self.wishes.zones()[self.cells[cell].zone as usize].values;
+            let values = &self.sought.wishes.zones()[self.cells[cell].zone as usize].values;
             if all || values.iter().zip(&zone.values).any(|(a, b)| a == b) {
                 self.rescore(cell, distinct);
             }
@@ -222,7 +202,7 @@ impl<'a> Candidates<'a> {
     }
 
     fn cell_of(&self, slot: NodeSlot, columns: &Columns) -> Option<usize> {
-        let zone = self.wishes.zone(columns, slot)?;
+        let zone = self.sought.wishes.zone(columns, slot)?;
         let collisions = self.collisions.get(&slot).copied().unwrap_or(0);
         self.by_key.get(&(zone, collisions)).copied()
     }
@@ -237,7 +217,7 @@ impl<'a> Candidates<'a> {
     fn refresh(&mut self, at: usize, columns: &Columns, distinct: &Distinct) {
         let cell = &mut self.cells[at];
         let (packing, seat) = loop {
-            let Some((packing, seat)) = cell.nodes.best(columns.grid()) else {
+            let Some((packing, seat)) = cell.nodes.best(columns.grid(), &self.sought) else {
                 self.bests[at] = Best::NONE;
                 return;
             };
@@ -245,7 +225,7 @@ impl<'a> Candidates<'a> {
             if collisions == cell.collisions && !self.closed.contains(&seat.slot) {
                 break (packing, seat);
             }
-            cell.nodes.skip_best(columns.grid());
+            cell.nodes.skip_best(columns.grid(), &self.sought);
         };
         self.bests[at] = Best { total: f64::NEG_INFINITY, packing, seat };
         self.rescore(at, distinct);
@@ -255,7 +235,7 @@ impl<'a> Candidates<'a> {
         let Cell { zone, collisions, .. } = self.cells[at];
         let best = self.bests[at];
         if best.packing > f64::NEG_INFINITY {
-            let is_open = distinct.check_zone(&self.wishes.zones()[zone as usize]).is_ok();
+            let is_open = distinct.check_zone(&self.sought.wishes.zones()[zone as usize]).is_ok();
             let total = self.mean(zone, collisions).of(best.packing);
             self.bests[at].total = if is_open { total } else { f64::NEG_INFINITY };
         }
@@ -263,9 +243,10 @@ impl<'a> Candidates<'a> {
 
     /// What counts besides packing.
     fn mean(&self, zone: u32, collisions: u32) -> Mean {
-        let zone = &self.wishes.zones()[zone as usize];
+        let zone = &self.sought.wishes.zones()[zone as usize];
         let spread: f64 = self.spreads.iter().zip(&zone.values).map(|(s, value)| s.score(*value)).sum();
-        Mean::PACKING_ALONE.with(anti_affinity(collisions, self.desired)).with(zone.affinity).with(spread)
+        let apart = Mean::PACKING_ALONE.with(anti_affinity(collisions, self.desired));
+        apart.with(zone.affinity).with(spread).with(zone.spared)
     }
 
     fn add_node(&mut self, columns: &Columns, slot: NodeSlot, collisions: u32) {
@@ -276,20 +257,23 @@ impl<'a> Candidates<'a> {
     }
 
     /// None when the node cannot run the group, or has no room.
-    fn zone_and_packing(&mut self, columns: &Columns, slot: NodeSlot) -> Option<(u32, f64)> {
-        let zone = self.wishes.zone(columns, slot)?;
-        let pile = columns.pile(slot).filter(|pile| self.ask.exceeds(pile.free).is_none())?;
-        let capacity = columns.row(slot).capacity;
-        let ask = *self.powers.entry(pile.shelf).or_insert_with(|| Powers::of(self.ask, capacity));
-        Some((zone, bin_pack(self.algorithm, pile.powers, ask)))
+    fn zone_and_packing(&self, columns: &Columns, slot: NodeSlot) -> Option<(u32, f64)> {
+        let row = columns.row(slot);
+        let zone = self.sought.wishes.zone_of(row.class.filter(|_| row.ready)?, slot)?;
+        Some((zone, self.sought.packing(row.capacity, row.free)?))
     }
 
     fn cell(&mut self, zone: u32, collisions: u32) -> usize {
-        *self.by_key.entry((zone, collisions)).or_insert_with(|| {
-            let nodes = Search::new(self.algorithm, self.ask);
-            self.cells.push(Cell { zone, collisions, nodes });
-            self.bests.push(Best::NONE);
-            self.cells.len() - 1
-        })
+        match self.by_key.get(&(zone, collisions)) {
+            Some(cell) => *cell,
+            None => self.add_cell(zone, collisions, Search::default()),
+        }
+    }
+
+    fn add_cell(&mut self, zone: u32, collisions: u32, nodes: Search) -> usize {
+        self.by_key.insert((zone, collisions), self.cells.len());
+        self.cells.push(Cell { zone, collisions, nodes });
+        self.bests.push(Best::NONE);
+        self.cells.len() - 1
     }
 }

@@ -3,14 +3,31 @@
 use std::{
     collections::{BTreeMap, HashMap},
     hash::{Hash, Hasher},
+    num::NonZeroU32,
     sync::Arc,
 };
 
 use berth_model::{device::NodeDevice, node::Node};
 
-/// One class.
+/// One class, by its number and one more: a class or none takes no more memory than a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ClassId(pub u32);
+pub struct ClassId(NonZeroU32);
+
+impl ClassId {
+    /// The class with this number.
+    ///
+    /// # Panics
+    /// With 2^32 classes.
+    pub fn nth(at: usize) -> Self {
+        let next = u32::try_from(at + 1).expect("fewer than 2^32 classes");
+        Self(NonZeroU32::MIN.saturating_add(next - 1))
+    }
+
+    /// Its number.
+    pub fn at(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
 
 /// The classes of all nodes.
 #[derive(Debug, Default)]
@@ -34,7 +51,7 @@ impl Classes {
             Some(id) => *id,
             None => self.open(node),
         };
-        self.classes[id.0 as usize].nodes += 1;
+        self.classes[id.at()].nodes += 1;
         id
     }
 
@@ -42,14 +59,14 @@ impl Classes {
         let class = Class { example: node.clone(), nodes: 0 };
         let id = match self.unused.pop() {
             Some(id) => {
-                self.classes[id.0 as usize] = class;
+                self.classes[id.at()] = class;
                 // What was remembered of the class that had this id is not true of this one.
                 self.epoch += 1;
                 id
             }
             None => {
                 self.classes.push(class);
-                ClassId(u32::try_from(self.classes.len() - 1).expect("fewer than 2^32 classes"))
+                ClassId::nth(self.classes.len() - 1)
             }
         };
         self.ids.insert(Alike(node.clone()), id);
@@ -58,7 +75,7 @@ impl Classes {
 
     /// A node leaves its class; the last one closes it.
     pub fn leave(&mut self, id: ClassId) {
-        let class = &mut self.classes[id.0 as usize];
+        let class = &mut self.classes[id.at()];
         class.nodes -= 1;
         if class.nodes == 0 {
             self.ids.remove(&Alike(class.example.clone()));

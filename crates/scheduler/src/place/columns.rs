@@ -12,25 +12,31 @@ use berth_model::{
 
 use super::{
     classes::{ClassId, Classes},
-    grid::{Grid, Pile, Seat},
+    grid::{Grid, Kind, Seat},
 };
 use crate::{claims::Claims, devices::Catalog};
 
-/// One node.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+/// One node; what a decision looks at is in one cache line.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Row {
     /// Its id; zero for a slot without a node.
     pub id: NodeId,
     /// Its registration.
     pub registered: Index,
+    /// The last change of the node itself.
+    changed: Index,
     /// What allocations may have.
     pub capacity: Resources,
     /// What is left for new allocations.
     pub free: Resources,
+    /// Its class; none for a slot without a node.
+    pub class: Option<ClassId>,
     /// Whether new allocations may be placed here.
     pub ready: bool,
-    /// The last change of the node itself.
-    changed: Index,
+    /// Whether it has devices, or cores that can be had alone.
+    has_devices: bool,
+    /// Whether the grid has not been told of its last change.
+    is_unsettled: bool,
 }
 
 impl Row {
@@ -38,15 +44,19 @@ impl Row {
     pub fn seat(&self, slot: NodeSlot) -> Seat {
         Seat { registered: self.registered, slot }
     }
+
+    /// What it is to the grid; nothing when it is not ready.
+    fn kind(&self) -> Option<Kind> {
+        let class = self.class.filter(|_| self.ready)?;
+        Some(Kind { class, capacity: self.capacity, free: self.free })
+    }
 }
 
 /// All nodes, by slot.
 #[derive(Debug, Default)]
 pub struct Columns {
     rows: Vec<Row>,
-    nodes: Vec<Option<(Arc<Node>, ClassId)>>,
-    /// The piles of the nodes that are ready.
-    piles: Vec<Option<u32>>,
+    nodes: Vec<Option<Arc<Node>>>,
     /// Ports claimed by plans on their way, by slot.
     claimed_ports: Vec<Vec<u16>>,
     /// What is held of devices and cores, in the store and by plans on their way; no node without either.
@@ -56,8 +66,10 @@ pub struct Columns {
     store_position: u64,
     claims_position: u64,
     classes: Classes,
-    /// The nodes that are ready.
+    /// The nodes that are ready, but for those that are unsettled as they were.
     grid: Grid,
+    /// Nodes of whose last change the grid has not been told, each once.
+    unsettled: Vec<NodeSlot>,
     epoch: u64,
 }
 
@@ -83,31 +95,33 @@ impl Columns {
         if at >= self.rows.len() {
             self.rows.resize_with(at + 1, Row::default);
             self.nodes.resize(at + 1, None);
-            self.piles.resize(at + 1, None);
             self.claimed_ports.resize(at + 1, Vec::new());
             self.epoch += 1;
         }
-        let mut row = Row::default();
-        if let Some(node) = store.nodes().row(slot) {
-            let claimed = claims.of_node(node.id, store.index());
-            row = Row {
-                id: node.id,
-                registered: node.create_index,
-                capacity: node.capacity,
-                free: node.free().minus(claimed.resources),
-                ready: node.is_ready(),
-                changed: node.modify_index,
-            };
-            self.claimed_ports[at] = claimed.ports;
-            self.set_held(slot, store, claimed.devices);
+        let before = self.rows[at];
+        let Some(node) = store.nodes().row(slot) else {
+            self.describe(slot, None);
+            return self.set(slot, Row::default());
+        };
+        if (before.id, before.changed) != (node.id, node.modify_index) {
+            self.describe(slot, store.nodes().detail(slot).map(|detail| &detail.node));
         }
-        let before = &self.rows[at];
-        if (before.id, before.changed) != (row.id, row.changed) {
-            self.set(slot, Row { ready: false, ..row });
-            self.describe(at, store.nodes().detail(slot).map(|detail| &detail.node));
-        }
+        let claimed = claims.of_node(node.id, store.index());
+        let row = Row {
+            id: node.id,
+            registered: node.create_index,
+            changed: node.modify_index,
+            capacity: node.capacity,
+            free: node.free().minus(claimed.resources),
+            ready: node.is_ready(),
+            ..self.rows[at]
+        };
         self.set(slot, row);
-        self.refresh_devices(slot);
+        self.claimed_ports[at] = claimed.ports;
+        if row.has_devices {
+            self.set_held(slot, store, claimed.devices);
+            self.refresh_devices(slot);
+        }
     }
 
     fn set_held(&mut self, slot: NodeSlot, store: &Store, claimed: DevicesHeld) {
@@ -122,49 +136,60 @@ impl Columns {
 
     /// Tells the catalog what is left of a node that has devices.
     fn refresh_devices(&mut self, slot: NodeSlot) {
-        let Some((node, _)) = &self.nodes[slot.0 as usize] else { return };
+        let row = &self.rows[slot.0 as usize];
+        let Some(node) = self.nodes[slot.0 as usize].as_ref().filter(|_| row.has_devices) else { return };
         if !node.devices.is_empty() {
             let nothing = DevicesHeld::default();
             let held = self.held.get(&slot).unwrap_or(&nothing);
-            self.catalog.set(slot, node, self.rows[slot.0 as usize].free, held);
+            self.catalog.set(slot, node, row.free, held);
         }
     }
 
-    fn describe(&mut self, at: usize, node: Option<&Arc<Node>>) {
+    fn describe(&mut self, slot: NodeSlot, node: Option<&Arc<Node>>) {
+        let at = slot.0 as usize;
         // A change of its status leaves the description as it is.
-        let before = self.nodes[at].as_ref().map(|(node, _)| node);
+        let before = self.nodes[at].as_ref();
         if before.zip(node).is_some_and(|(before, now)| Arc::ptr_eq(before, now)) {
             return;
         }
         let before = self.nodes[at].take();
-        let slot = NodeSlot(u32::try_from(at).expect("it was made from a slot"));
-        self.catalog.describe(slot, before.as_ref().map(|(node, _)| &**node), node.map(|node| &**node));
-        if let Some((_, class)) = before {
+        self.catalog.describe(slot, before.as_deref(), node.map(|node| &**node));
+        if let Some(class) = self.rows[at].class {
             self.classes.leave(class);
         }
-        self.nodes[at] = node.map(|node| (node.clone(), self.classes.enter(node)));
+        let row = &mut self.rows[at];
+        row.class = node.map(|node| self.classes.enter(node));
+        row.has_devices = node.is_some_and(|node| !(node.devices.is_empty() && node.cores.is_empty()));
+        self.nodes[at] = node.cloned();
+        self.held.remove(&slot);
         self.epoch += 1;
+        self.unsettle(slot);
     }
 
     fn set(&mut self, slot: NodeSlot, row: Row) {
-        let before = std::mem::replace(&mut self.rows[slot.0 as usize], row);
-        if before == row {
-            return;
+        let before = &mut self.rows[slot.0 as usize];
+        let is_unsettled = before.is_unsettled;
+        let is_moved = (before.kind(), before.registered) != (row.kind(), row.registered);
+        *before = Row { is_unsettled, ..row };
+        if is_moved {
+            self.unsettle(slot);
         }
-        let pile = &mut self.piles[slot.0 as usize];
-        let shelf = pile.map(|pile| self.grid.pile(pile).shelf);
-        if let Some(pile) = pile.take() {
-            self.grid.take(pile, before.seat(slot));
-        }
-        let Some((_, class)) = self.nodes[slot.0 as usize].as_ref().filter(|_| row.ready) else { return };
-        let same_shelf = shelf.filter(|_| before.capacity == row.capacity);
-        let shelf = same_shelf.unwrap_or_else(|| self.grid.shelf_of(*class, row.capacity));
-        *pile = Some(self.grid.put(shelf, row.free, row.seat(slot)));
     }
 
-    /// The pile of a node; none when it is not ready.
-    pub fn pile(&self, slot: NodeSlot) -> Option<&Pile> {
-        self.piles[slot.0 as usize].map(|pile| self.grid.pile(pile))
+    fn unsettle(&mut self, slot: NodeSlot) {
+        let row = &mut self.rows[slot.0 as usize];
+        if !std::mem::replace(&mut row.is_unsettled, true) {
+            self.unsettled.push(slot);
+        }
+    }
+
+    /// Tells the grid of all that has changed.
+    pub fn settle(&mut self) {
+        for slot in self.unsettled.drain(..) {
+            let row = &mut self.rows[slot.0 as usize];
+            row.is_unsettled = false;
+            self.grid.set(slot, row.kind().map(|kind| (kind, row.seat(slot))));
+        }
     }
 
     /// A node's row.
@@ -174,12 +199,7 @@ impl Columns {
 
     /// What a node is; none for a slot without a node.
     pub fn node(&self, slot: NodeSlot) -> Option<&Arc<Node>> {
-        self.nodes[slot.0 as usize].as_ref().map(|(node, _)| node)
-    }
-
-    /// The class of a node; none for a slot without a node.
-    pub fn class(&self, slot: NodeSlot) -> Option<ClassId> {
-        self.nodes[slot.0 as usize].as_ref().map(|(_, class)| *class)
+        self.nodes[slot.0 as usize].as_ref()
     }
 
     /// Every slot that may have a node.
@@ -192,7 +212,7 @@ impl Columns {
         &self.classes
     }
 
-    /// The ready nodes by their room.
+    /// The ready nodes by their room, as they were when it was last settled.
     pub fn grid(&self) -> &Grid {
         &self.grid
     }

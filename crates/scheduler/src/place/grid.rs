@@ -1,138 +1,60 @@
 //! Nodes by the room they have left, so that the best for any ask is found while few are looked at.
 //!
-//! Nodes of one class and one capacity stand on one **shelf**. On it, nodes with exactly the same room left form one
-//! **pile**: an idle cluster is one pile a shelf. Piles lie in cells by their share of free cpu and free memory. Cells
-//! are narrow where little is free, because that is where the best fits are.
+//! Nodes of one class and capacity with exactly the same room left form one **pile**: an idle cluster is a pile a class.
+//! A pile stands on two **shelves**: among all nodes of about its capacity, and among those that are of its class too.
+//! On a shelf, piles lie in cells by their share of free cpu and free memory.
 
-use std::{collections::BTreeSet, ops::Bound};
+mod pile;
+mod shelf;
+mod size;
 
-use berth_model::{Index, resources::Resources, store::NodeSlot};
+use berth_model::store::NodeSlot;
 use rustc_hash::FxHashMap;
 
+use self::shelf::Bins;
+pub use self::{
+    pile::{Kind, Pile, Seat},
+    shelf::{Entry, Shelf, bin},
+    size::{Size, Sizes},
+};
 use super::classes::ClassId;
 use crate::scores::Powers;
 
-/// Cells along each side of a shelf's grid.
-pub const BINS: usize = 32;
-
-/// A node's place among equals: the one that registered first is first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Seat {
-    /// Its registration.
-    pub registered: Index,
-    /// Where it is in the store.
-    pub slot: NodeSlot,
-}
-
-/// Nodes of one class and one capacity.
-#[derive(Debug)]
-pub struct Shelf {
-    /// What each of them has.
-    pub capacity: Resources,
-    /// Rows by free cpu that have piles, a bit each.
-    pub rows: u32,
-    cells: [Option<Box<Row>>; BINS],
-}
-
-/// The cells of one share of free cpu, by free memory.
-#[derive(Debug, Default)]
-struct Row {
-    columns: u32,
-    piles: [Vec<u32>; BINS],
-}
-
-/// Nodes of one shelf with the same room left.
-#[derive(Debug)]
-pub struct Pile {
-    /// What is left.
-    pub free: Resources,
-    /// The same as powers of the shelf's capacity.
-    pub powers: Powers,
-    /// Tells this pile from one that has its place later.
-    pub serial: u64,
-    /// Where it stands.
-    pub shelf: u32,
-    nodes: BTreeSet<Seat>,
-    /// Where it stands in its cell's list.
-    position: usize,
-}
-
-impl Pile {
-    /// The first node after a seat.
-    pub fn after(&self, seat: Seat) -> Option<Seat> {
-        self.nodes.range((Bound::Excluded(seat), Bound::Unbounded)).next().copied()
-    }
-
-    /// The node that registered first.
-    pub fn first(&self) -> Option<Seat> {
-        self.nodes.first().copied()
-    }
-}
-
 /// All nodes on which something may be placed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Grid {
+    sizes: Sizes,
     shelves: Vec<Shelf>,
-    by_kind: FxHashMap<(ClassId, Resources), u32>,
-    of_class: FxHashMap<ClassId, Vec<u32>>,
+    /// The shelf of all nodes of a size.
+    of_size: Vec<u32>,
+    /// The shelves of a class, each with its size.
+    of_class: Vec<Vec<(u32, u32)>>,
     piles: Vec<Pile>,
     unused: Vec<u32>,
-    by_room: FxHashMap<(u32, Resources), u32>,
-    serial: u64,
-    edges: [f64; BINS + 1],
-}
-
-impl Default for Grid {
-    fn default() -> Self {
-        Self {
-            shelves: Vec::new(),
-            by_kind: FxHashMap::default(),
-            of_class: FxHashMap::default(),
-            piles: Vec::new(),
-            unused: Vec::new(),
-            by_room: FxHashMap::default(),
-            serial: 0,
-            edges: std::array::from_fn(|at| 10_f64.powf((at as f64 / BINS as f64).powi(2))),
-        }
-    }
+    by_kind: FxHashMap<Kind, u32>,
+    /// The pile of each node and its seat there, by slot.
+    nodes: Vec<Option<(u32, Seat)>>,
 }
 
 impl Grid {
-    /// The shelf of a class and a capacity.
-    pub fn shelf_of(&mut self, class: ClassId, capacity: Resources) -> u32 {
-        match self.by_kind.get(&(class, capacity)) {
-            Some(shelf) => *shelf,
-            None => self.open_shelf(class, capacity),
+    /// A node is of this kind now, or of none because nothing may be placed on it.
+    pub fn set(&mut self, slot: NodeSlot, now: Option<(Kind, Seat)>) {
+        let at = slot.0 as usize;
+        if at >= self.nodes.len() {
+            self.nodes.resize(at + 1, None);
         }
-    }
-
-    /// A node has this room left. Returns its pile.
-    pub fn put(&mut self, shelf: u32, free: Resources, seat: Seat) -> u32 {
-        let pile = match self.by_room.get(&(shelf, free)) {
-            Some(pile) => *pile,
-            None => self.open_pile(shelf, free),
-        };
-        self.piles[pile as usize].nodes.insert(seat);
-        pile
-    }
-
-    /// A node has no longer the room of its pile left.
-    pub fn take(&mut self, pile: u32, seat: Seat) {
-        let nodes = &mut self.piles[pile as usize].nodes;
-        nodes.remove(&seat);
-        if nodes.is_empty() {
-            self.close_pile(pile);
+        if let Some((pile, seat)) = self.nodes[at] {
+            if now == Some((self.piles[pile as usize].kind, seat)) {
+                return;
+            }
+            self.take(pile, seat);
         }
+        self.nodes[at] = now.map(|(kind, seat)| (self.put(kind, seat), seat));
     }
 
-    /// The shelves of a class.
-    pub fn shelves_of(&self, class: ClassId) -> &[u32] {
-        self.of_class.get(&class).map_or(&[], Vec::as_slice)
-    }
-
-    /// A shelf.
-    pub fn shelf(&self, shelf: u32) -> &Shelf {
-        &self.shelves[shelf as usize]
+    /// The pile of a node and its seat there; none when nothing may be placed on it.
+    pub fn pile_of(&self, slot: NodeSlot) -> Option<(u32, Seat)> {
+        *self.nodes.get(slot.0 as usize)?
     }
 
     /// A pile.
@@ -140,82 +62,148 @@ impl Grid {
         &self.piles[pile as usize]
     }
 
-    /// The columns of a shelf's row that have piles, a bit each.
-    pub fn columns(&self, shelf: u32, row: usize) -> u32 {
-        self.shelves[shelf as usize].cells[row].as_ref().map_or(0, |row| row.columns)
+    /// About which capacities nodes have.
+    pub fn sizes(&self) -> &[Size] {
+        self.sizes.all()
     }
 
-    /// The piles of a cell.
-    pub fn cell(&self, shelf: u32, row: usize, column: usize) -> &[u32] {
-        self.shelves[shelf as usize].cells[row].as_ref().map_or(&[], |row| &row.piles[column])
+    /// A shelf.
+    pub fn shelf(&self, shelf: u32) -> &Shelf {
+        &self.shelves[shelf as usize]
     }
 
-    /// 10 to the power of the share at which a bin begins; the last one is where the last bin ends.
-    pub fn edge(&self, bin: usize) -> f64 {
-        self.edges[bin]
+    /// The shelf of each size, by size.
+    pub fn shelves(&self) -> &[u32] {
+        &self.of_size
     }
 
-    fn open_shelf(&mut self, class: ClassId, capacity: Resources) -> u32 {
-        let shelf = u32::try_from(self.shelves.len()).expect("fewer than 2^32 shelves");
-        self.shelves.push(Shelf { capacity, rows: 0, cells: Default::default() });
-        self.by_kind.insert((class, capacity), shelf);
-        self.of_class.entry(class).or_default().push(shelf);
-        shelf
+    /// The shelves of a class.
+    pub fn shelves_of(&self, class: ClassId) -> impl Iterator<Item = u32> {
+        self.of_class.get(class.at()).into_iter().flatten().map(|(_, shelf)| *shelf)
     }
 
-    fn open_pile(&mut self, shelf: u32, free: Resources) -> u32 {
-        self.serial += 1;
-        let on = &mut self.shelves[shelf as usize];
-        let (at, column) =
-            (bin(free.cpu_mhz, on.capacity.cpu_mhz), bin(free.memory_mb, on.capacity.memory_mb));
-        let row = on.cells[at].get_or_insert_default();
-        on.rows |= 1 << at;
-        row.columns |= 1 << column;
-        let cell = &mut row.piles[column];
-        let powers = Powers::of(free, on.capacity);
-        let pile =
-            Pile { free, powers, serial: self.serial, nodes: BTreeSet::new(), shelf, position: cell.len() };
-        let id = match self.unused.pop() {
-            Some(id) => {
-                self.piles[id as usize] = pile;
-                id
-            }
-            None => {
-                self.piles.push(pile);
-                u32::try_from(self.piles.len() - 1).expect("fewer than 2^32 piles")
-            }
-        };
-        cell.push(id);
-        self.by_room.insert((shelf, free), id);
+    fn put(&mut self, kind: Kind, seat: Seat) -> u32 {
+        if let Some(pile) = self.by_kind.get(&kind) {
+            self.piles[*pile as usize].add(seat);
+            return *pile;
+        }
+        let size = self.sizes.size_of(kind.capacity);
+        let shelves = [self.shelf_of_size(size), self.shelf_of_class(kind.class, size)];
+        let id = self.unused.pop().unwrap_or_else(|| {
+            u32::try_from(self.piles.len())
+                .expect("a pile has a node, and there are fewer than 2^32 of these")
+        });
+        let entry = Entry { kind, pile: id, powers: Powers::of(kind.free, kind.capacity) };
+        let bins = Bins::of(kind);
+        let places = shelves.map(|shelf| self.shelves[shelf as usize].put(shelf, bins, entry));
+        let pile = Pile::new(kind, seat, places);
+        match self.piles.get_mut(id as usize) {
+            Some(unused) => *unused = pile,
+            None => self.piles.push(pile),
+        }
+        self.by_kind.insert(kind, id);
         id
     }
 
-    fn close_pile(&mut self, id: u32) {
-        let Pile { free, shelf, position, .. } = self.piles[id as usize];
-        let on = &mut self.shelves[shelf as usize];
-        let (at, column) =
-            (bin(free.cpu_mhz, on.capacity.cpu_mhz), bin(free.memory_mb, on.capacity.memory_mb));
-        let row = on.cells[at].get_or_insert_default();
-        let cell = &mut row.piles[column];
-        cell.swap_remove(position);
-        if let Some(moved) = cell.get(position) {
-            self.piles[*moved as usize].position = position;
-        } else if cell.is_empty() {
-            row.columns &= !(1 << column);
-            if row.columns == 0 {
-                on.rows &= !(1 << at);
+    fn take(&mut self, id: u32, seat: Seat) {
+        let pile = &mut self.piles[id as usize];
+        if pile.remove(seat) {
+            return;
+        }
+        let (kind, places) = (pile.kind, pile.places);
+        for (level, place) in places.into_iter().enumerate() {
+            if let Some(moved) = self.shelves[place.shelf as usize].take(place) {
+                self.piles[moved as usize].places[level].position = place.position;
             }
         }
-        self.by_room.remove(&(shelf, free));
+        self.by_kind.remove(&kind);
         self.unused.push(id);
+    }
+
+    fn shelf_of_size(&mut self, size: u32) -> u32 {
+        if let Some(shelf) = self.of_size.get(size as usize) {
+            return *shelf;
+        }
+        let shelf = self.add_shelf(Shelf::fine(size));
+        self.of_size.push(shelf);
+        shelf
+    }
+
+    fn shelf_of_class(&mut self, class: ClassId, size: u32) -> u32 {
+        let at = class.at();
+        if at >= self.of_class.len() {
+            self.of_class.resize(at + 1, Vec::new());
+        }
+        if let Some((_, shelf)) = self.of_class[at].iter().find(|(of, _)| *of == size) {
+            return *shelf;
+        }
+        let shelf = self.add_shelf(Shelf::coarse(size));
+        self.of_class[at].push((size, shelf));
+        shelf
+    }
+
+    fn add_shelf(&mut self, shelf: Shelf) -> u32 {
+        self.shelves.push(shelf);
+        u32::try_from(self.shelves.len() - 1).expect("fewer than 2^32 shelves")
     }
 }
 
-/// The bin of an amount: quadratic, and never lower for more.
-pub fn bin(amount: u32, capacity: u32) -> usize {
-    if capacity == 0 {
-        return 0;
+#[cfg(test)]
+mod tests {
+    use berth_model::{Index, resources::Resources};
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    fn kind(class: usize, free: u32) -> Kind {
+        let capacity = Resources { cpu_mhz: 100 + class as u32, memory_mb: 100, disk_mb: 0 };
+        Kind {
+            class: ClassId::nth(class),
+            capacity,
+            free: Resources { cpu_mhz: free, memory_mb: 99 - free, disk_mb: 0 },
+        }
     }
-    let share = (f64::from(amount) / f64::from(capacity)).min(1.0);
-    ((share.sqrt() * BINS as f64) as usize).min(BINS - 1)
+
+    /// The nodes of a shelf with their kinds, by slot.
+    fn on_shelf(grid: &Grid, shelf: u32) -> Vec<(u32, Kind)> {
+        let shelf = grid.shelf(shelf);
+        let cells = (0..shelf.bins()).flat_map(|row| (0..shelf.bins()).map(move |column| (row, column)));
+        let entries = cells.flat_map(|(row, column)| {
+            let is_noted = shelf.rows >> row & shelf.columns(row) >> column & 1 == 1;
+            assert_eq!(is_noted, !shelf.cell(row, column).is_empty());
+            shelf.cell(row, column)
+        });
+        let nodes = |entry: &Entry| {
+            grid.pile(entry.pile).nodes().map(|seat| (seat.slot.0, entry.kind)).collect::<Vec<_>>()
+        };
+        let mut all: Vec<_> = entries.flat_map(nodes).collect();
+        all.sort_by_key(|(slot, _)| *slot);
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn every_node_is_on_the_shelf_of_its_size_and_on_that_of_its_class(
+            moves in vec((0..9_u32, proptest::option::of((0..3_usize, 0..100_u32))), 1..80),
+        ) {
+            let mut grid = Grid::default();
+            let mut expected = std::collections::BTreeMap::new();
+            for (slot, now) in moves {
+                let now = now.map(|(class, free)| kind(class, free));
+                let seat = Seat { registered: Index(1), slot: NodeSlot(slot) };
+                grid.set(NodeSlot(slot), now.map(|kind| (kind, seat)));
+                expected.remove(&slot);
+                expected.extend(now.map(|kind| (slot, kind)));
+            }
+            let all: Vec<_> = expected.clone().into_iter().collect();
+            prop_assert!(grid.shelves().len() <= 1, "the capacities are of one size");
+            let found: Vec<_> = grid.shelves().iter().flat_map(|shelf| on_shelf(&grid, *shelf)).collect();
+            prop_assert_eq!(found, all);
+            for class in (0..3).map(ClassId::nth) {
+                let found: Vec<_> = grid.shelves_of(class).flat_map(|shelf| on_shelf(&grid, shelf)).collect();
+                let of_class = |(_, kind): &(u32, Kind)| kind.class == class;
+                prop_assert_eq!(found, expected.clone().into_iter().filter(of_class).collect::<Vec<_>>());
+            }
+        }
+    }
 }

@@ -113,6 +113,7 @@ impl<'a> GroupPlacer<'a> {
             }
         }
         if let Some(candidates) = &mut candidates {
+            columns.settle();
             candidates.open(columns, &distinct);
         }
         Self {
@@ -317,7 +318,6 @@ impl<'a> GroupPlacer<'a> {
         let Some(candidates) = &mut self.candidates else {
             return self.columns.hold(slot, placed.charge, &placed.ports, &devices);
         };
-        candidates.leave(slot, self.columns);
         self.columns.hold(slot, placed.charge, &placed.ports, &devices);
         candidates.enter(slot, self.columns, &self.distinct);
     }

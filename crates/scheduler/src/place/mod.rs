@@ -11,6 +11,7 @@ mod group;
 mod ports;
 mod preempt;
 mod search;
+mod sought;
 mod wishes;
 
 pub use columns::Columns;

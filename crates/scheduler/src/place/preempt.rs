@@ -4,11 +4,13 @@
 //! go, then the first in the store. What each node could free at most bounds its cost from below, so that few nodes are
 //! looked into. What still waits for a predecessor stays: what it holds is not its own yet.
 
+mod block;
 mod bulk;
 mod cost;
 mod evictable;
 mod fewest;
 mod reaches;
+mod seats;
 
 use std::{cmp::Reverse, collections::HashSet};
 
@@ -20,11 +22,15 @@ use berth_model::{
     store::{AllocExtra, AllocRow, AllocSlot, JobSlot, NodeSlot, Store},
 };
 
+use block::asked;
 use bulk::devices_milli;
 pub use bulk::{Bulk, free_milli};
 use cost::Cost;
 pub use evictable::Evictable;
 use fewest::fewest;
+use reaches::{Open, Reaches};
+
+use crate::fairness::Reclaim;
 
 /// How much lower the priority of what is pushed out must be.
 pub const PRIORITY_GAP: u8 = 10;
@@ -34,8 +40,10 @@ pub const PRIORITY_GAP: u8 = 10;
 pub struct Preemptor<'a> {
     evictable: &'a mut Evictable,
     job: Option<JobSlot>,
-    /// Nothing above this is pushed out.
-    priority_max: u8,
+    /// Its priority.
+    priority: u8,
+    /// What its namespace may take back, whoever holds it, up to its own priority.
+    reclaim: Reclaim,
     /// Whether batch work is.
     batch: bool,
     taken: HashSet<AllocId>,
@@ -106,12 +114,12 @@ impl<'a> Preemptor<'a> {
     /// For a job that may push out others; none for one that may not.
     pub fn of(store: &Store, job: &Job, evictable: &'a mut Evictable) -> Option<Self> {
         let preemption = store.scheduler_config().preemption;
-        let priority_max = job.priority.checked_sub(PRIORITY_GAP)?;
         let batch = !job.job_type.runs_to_completion() || preemption.batch_on_batch;
         preemption.is_on_for(job.job_type).then(|| Self {
             evictable,
             job: store.jobs().find(&job.key),
-            priority_max,
+            priority: job.priority,
+            reclaim: Reclaim::of(store, &job.key.namespace),
             batch,
             taken: HashSet::new(),
             changed: Vec::new(),
@@ -120,24 +128,36 @@ impl<'a> Preemptor<'a> {
         })
     }
 
+    /// These of the namespace's quotas guarantee more than is held of them now.
+    pub fn set_short(&mut self, short: Vec<String>) {
+        self.reclaim.set_short(short);
+    }
+
+    /// Nothing above this is pushed out.
+    fn priority_max(&self) -> u8 {
+        if self.reclaim.is_due() { self.priority } else { self.priority.saturating_sub(PRIORITY_GAP) }
+    }
+
     /// The least loss with which one more allocation can be placed on any node; none when it cannot.
     pub fn find(&mut self, store: &Store, placing: &impl Placing) -> Option<Loss> {
         self.catch_up(store, placing);
-        let (asked, reaches) = (placing.asked(), self.evictable.reaches(self.batch));
+        let (asked, reaches) = (asked(placing.asked()), self.evictable.reaches(self.batch));
         let mut least: Option<Loss> = None;
         // What own predecessors leave is not among what is free.
         for node in placing.inherits() {
             least = self.solve(store, placing, node, self.worth(least.as_ref(), node)).or(least);
         }
-        let mut blocks = reaches.blocks(asked, self.priority_max);
-        while let Some(Reverse((bound, block))) = blocks.pop() {
-            let first = reaches.nodes(block).next()?;
-            if bound > self.worth(least.as_ref(), first) {
+        let mut blocks = reaches.open(&asked, self.priority_max());
+        while let Some(Reverse(Open { bound, first, block })) = blocks.pop() {
+            let worth = |least: &Option<Loss>, node| self.worth(least.as_ref(), node);
+            if bound > worth(&least, first) {
                 break;
             }
-            for node in reaches.nodes(block) {
-                let worth = self.worth(least.as_ref(), node);
-                if reaches.may_cost(node, asked, worth) {
+            let mut seats = Reaches::seats(block);
+            while let Some((seat, node)) = reaches.next_open(&seats, &asked, worth(&least, first)) {
+                seats.start = seat + 1;
+                let worth = worth(&least, node);
+                if reaches.next_open(&(seat..seat + 1), &asked, worth).is_some() {
                     least = self.solve(store, placing, node, worth).or(least);
                 }
             }
@@ -151,8 +171,10 @@ impl<'a> Preemptor<'a> {
     }
 
     /// An allocation goes to a node, and these are to end.
-    pub fn evict(&mut self, node: NodeSlot, victims: &[Victim]) {
+    pub fn evict(&mut self, store: &Store, node: NodeSlot, victims: &[Victim]) {
         self.changed.push(node);
+        let rows = victims.iter().filter_map(|victim| store.allocs().row(victim.slot));
+        rows.for_each(|row| self.reclaim.take(store, row));
         self.taken.extend(victims.iter().map(|victim| victim.id));
         let stop = |victim: &Victim| Stop { alloc: victim.id, reason: StopReason::Preempted };
         self.stops.extend(victims.iter().map(stop));
@@ -174,7 +196,7 @@ impl<'a> Preemptor<'a> {
     /// The most that a loss on a node may cost to be less than the least so far; of equal ones that on the first node is.
     fn worth(&self, least: Option<&Loss>, node: NodeSlot) -> Cost {
         let Some(Loss { node: at, cost, .. }) = least else {
-            return Cost { priority: self.priority_max, count: usize::MAX };
+            return Cost { priority: self.priority_max(), count: usize::MAX };
         };
         Cost { count: if node < *at { cost.count } else { cost.count - 1 }, ..*cost }
     }
@@ -201,10 +223,15 @@ impl<'a> Preemptor<'a> {
         priority_max: u8,
     ) -> Vec<Victim> {
         let wanted = evictable::wanted(store, node, self.batch);
-        let low = wanted.filter(|(_, alloc, priority)| {
+        let others = wanted.filter(|(_, alloc, priority)| {
             *priority <= priority_max && Some(alloc.job) != self.job && !self.taken.contains(&alloc.id)
         });
-        low.filter_map(|(slot, alloc, priority)| {
+        let mut gone = self.reclaim.gone();
+        let may_go = |(_, alloc, priority): &(AllocSlot, &AllocRow, u8)| {
+            priority.saturating_add(PRIORITY_GAP) <= self.priority
+                || self.reclaim.may_take(store, alloc, &mut gone)
+        };
+        others.filter(may_go).filter_map(|(slot, alloc, priority)| {
             let extra = store.allocs().extra(slot);
             let (devices, of_use) =
                 extra.map_or((0, Use::None), |extra| (devices_milli(&extra.devices), placing.use_of(extra)));

@@ -1,36 +1,40 @@
-//! Best first: the nodes of some shelves in the exact order of their score for one ask.
+//! Best first: the nodes of a zone in the exact order of their score for one ask.
 //!
 //! A step of the search stands for a row, a cell or a node, with the highest score that it may lead to. The best step
 //! is taken until it is a node. What comes after that node is left for later, so that the next of a hundred like
 //! asks goes on where the last one stopped.
+//!
+//! A search looks among all nodes first, and passes over what is in other zones. Where it passes over more than a look
+//! at each class of the zone would have cost, it begins anew among these classes alone.
 
-use std::{cmp::Ordering, collections::BinaryHeap};
+use std::{
+    cmp::Ordering,
+    collections::{BinaryHeap, binary_heap::PeekMut},
+};
 
-use berth_model::{resources::Resources, scheduling::Algorithm};
+use berth_model::{Index, store::NodeSlot};
 
-use super::grid::{BINS, Grid, Seat, bin};
-use crate::scores::{Powers, bin_pack, bin_pack_bound};
+use super::{
+    grid::{Entry, Grid, Seat, Shelf},
+    sought::Sought,
+    wishes::Members,
+};
 
-/// Shelves among which one of the same capacity is looked for: powers cost more than a look.
-const ALIKE_MAX: usize = 4;
+/// Piles that a search passes over for each member of its zone before it looks among these alone.
+const PASSES_PER_MEMBER: usize = 8;
 
-/// A search that can be continued while nodes that it has not shown keep their room.
-#[derive(Debug)]
+/// A search that can be continued while the grid stays as it is.
+#[derive(Debug, Default)]
 pub struct Search {
-    ask: Resources,
-    algorithm: Algorithm,
-    shelves: Vec<OnShelf>,
     steps: BinaryHeap<Step>,
+    /// Set while it looks among all nodes: whose nodes it shows, and how many more piles of others it may pass over.
+    wide: Option<Wide>,
 }
 
-/// What an ask means on one shelf.
 #[derive(Debug, Clone, Copy)]
-struct OnShelf {
-    shelf: u32,
-    ask: Powers,
-    /// Nodes with room are in this row or a higher one, and in this column or a higher one.
-    row_min: usize,
-    column_min: usize,
+struct Wide {
+    zone: u32,
+    passes_left: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -42,20 +46,39 @@ struct Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum To {
     Row {
-        on: u32,
+        shelf: u32,
         row: u8,
     },
     Cell {
-        on: u32,
+        shelf: u32,
         row: u8,
         column: u8,
     },
     /// A node, and the pile of which the next node is as good.
-    Node(Seat, Option<(u32, u64)>),
+    Node {
+        registered: Index,
+        slot: NodeSlot,
+        pile: Option<u32>,
+    },
+}
+
+impl Step {
+    fn row(bound: f64, shelf: u32, row: usize) -> Self {
+        Self { bound, to: To::Row { shelf, row: row as u8 } }
+    }
+
+    fn cell(bound: f64, (shelf, row): (u32, u8), column: usize) -> Self {
+        Self { bound, to: To::Cell { shelf, row, column: column as u8 } }
+    }
+
+    fn node(bound: f64, Seat { registered, slot }: Seat, pile: Option<u32>) -> Self {
+        Self { bound, to: To::Node { registered, slot, pile } }
+    }
 }
 
 impl Ord for Step {
     /// The greatest is taken first: the best score, what may still lead to as good a node, the first to register.
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         self.bound.total_cmp(&other.bound).then_with(|| other.to.cmp(&self.to))
     }
@@ -76,140 +99,118 @@ impl PartialEq for Step {
 impl Eq for Step {}
 
 impl Search {
-    /// A search among no nodes yet.
-    pub fn new(algorithm: Algorithm, ask: Resources) -> Self {
-        Self { ask, algorithm, shelves: Vec::new(), steps: BinaryHeap::new() }
-    }
-
-    /// Searches the nodes of a shelf too.
-    pub fn add_shelf(&mut self, grid: &Grid, shelf: u32) {
-        let capacity = grid.shelf(shelf).capacity;
-        let on = u32::try_from(self.shelves.len()).expect("fewer than 2^32 shelves");
-        let alike = self
-            .shelves
-            .iter()
-            .rev()
-            .take(ALIKE_MAX)
-            .find(|other| grid.shelf(other.shelf).capacity == capacity);
-        self.shelves.push(OnShelf {
-            shelf,
-            ask: alike.map_or_else(|| Powers::of(self.ask, capacity), |other| other.ask),
-            row_min: bin(self.ask.cpu_mhz, capacity.cpu_mhz),
-            column_min: bin(self.ask.memory_mb, capacity.memory_mb),
-        });
-        self.push_row(grid, on, self.best_bin(0));
+    /// A search among the nodes of a zone.
+    pub fn of_zone(grid: &Grid, sought: &Sought<'_>, zone: u32) -> Self {
+        let mut search = Self::default();
+        let members = sought.wishes.members(zone).len();
+        if members <= grid.shelves().len() {
+            search.add_members(grid, sought, zone);
+        } else {
+            search.wide = Some(Wide { zone, passes_left: members * PASSES_PER_MEMBER });
+            search.add_shelves(grid, sought, grid.shelves().iter().copied());
+        }
+        search
     }
 
     /// Searches one more node.
     pub fn add_node(&mut self, score: f64, seat: Seat) {
-        self.steps.push(Step { bound: score, to: To::Node(seat, None) });
+        self.steps.push(Step::node(score, seat, None));
     }
 
-    /// The best node left, and its score.
-    pub fn best(&mut self, grid: &Grid) -> Option<(f64, Seat)> {
+    /// The best node left, and its score. One that was passed over may come once more.
+    pub fn best(&mut self, grid: &Grid, sought: &Sought<'_>) -> Option<(f64, Seat)> {
         loop {
-            let step = *self.steps.peek()?;
-            match step.to {
-                To::Node(seat, _) => return Some((step.bound, seat)),
-                To::Row { on, row } => {
-                    self.steps.pop();
-                    let row = usize::from(row);
-                    self.push_cell(grid, on, row, self.best_bin(0));
-                    self.push_next_row(grid, on, row);
-                }
-                To::Cell { on, row, column } => {
-                    self.steps.pop();
-                    self.open(grid, on, usize::from(row), usize::from(column));
+            let Step { bound, to } = *self.steps.peek()?;
+            match to {
+                To::Node { registered, slot, .. } => return Some((bound, Seat { registered, slot })),
+                To::Row { shelf, row } => self.enter_row(grid.shelf(shelf), sought, (shelf, row)),
+                To::Cell { shelf, row, column } => {
+                    let on = grid.shelf(shelf);
+                    let next =
+                        sought.after(column.into()).and_then(|start| sought.cell(on, row.into(), start));
+                    self.replace_best(next.map(|(column, bound)| Step::cell(bound, (shelf, row), column)));
+                    self.open(grid, sought, on, on.cell(row.into(), column.into()));
                 }
             }
         }
     }
 
     /// Passes over the best node.
-    pub fn skip_best(&mut self, grid: &Grid) {
-        let Some(Step { bound, to: To::Node(seat, of) }) = self.steps.pop() else { return };
-        let Some((id, serial)) = of else { return };
-        let pile = grid.pile(id);
-        if let Some(next) = pile.after(seat).filter(|_| pile.serial == serial) {
-            self.steps.push(Step { bound, to: To::Node(next, of) });
-        }
-    }
-
-    /// The nodes of a cell, and the way to the next one.
-    fn open(&mut self, grid: &Grid, on: u32, row: usize, column: usize) {
-        let OnShelf { shelf, ask, .. } = self.shelves[on as usize];
-        for id in grid.cell(shelf, row, column) {
-            let pile = grid.pile(*id);
-            if self.ask.exceeds(pile.free).is_some() {
-                continue;
-            }
-            let bound = bin_pack(self.algorithm, pile.powers, ask);
-            let first = pile.first().map(|seat| To::Node(seat, Some((*id, pile.serial))));
-            self.steps.extend(first.map(|to| Step { bound, to }));
-        }
-        match self.algorithm {
-            Algorithm::BinPack => self.push_cell(grid, on, row, column + 1),
-            Algorithm::Spread if column > 0 => self.push_cell(grid, on, row, column - 1),
-            Algorithm::Spread => {}
-        }
-    }
-
-    fn push_next_row(&mut self, grid: &Grid, on: u32, row: usize) {
-        match self.algorithm {
-            Algorithm::BinPack => self.push_row(grid, on, row + 1),
-            Algorithm::Spread if row > 0 => self.push_row(grid, on, row - 1),
-            Algorithm::Spread => {}
-        }
-    }
-
-    /// The bin of the best scores among those from `min` on.
-    fn best_bin(&self, min: usize) -> usize {
-        match self.algorithm {
-            Algorithm::BinPack => min,
-            Algorithm::Spread => BINS - 1,
-        }
-    }
-
-    /// The first row with piles from `start` on, in the direction of worse scores.
-    fn push_row(&mut self, grid: &Grid, on: u32, start: usize) {
-        let OnShelf { shelf, row_min, column_min, .. } = self.shelves[on as usize];
-        if let Some(row) = self.next_bit(grid.shelf(shelf).rows, start, row_min) {
-            let bound = self.bound(grid, on, row, self.best_bin(column_min));
-            self.steps.push(Step { bound, to: To::Row { on, row: row as u8 } });
-        }
-    }
-
-    /// The first cell with piles from column `start` on.
-    fn push_cell(&mut self, grid: &Grid, on: u32, row: usize, start: usize) {
-        let OnShelf { shelf, column_min, .. } = self.shelves[on as usize];
-        if let Some(column) = self.next_bit(grid.columns(shelf, row), start, column_min) {
-            let bound = self.bound(grid, on, row, column);
-            self.steps.push(Step { bound, to: To::Cell { on, row: row as u8, column: column as u8 } });
-        }
-    }
-
-    fn next_bit(&self, bits: u32, start: usize, min: usize) -> Option<usize> {
-        let bit = match self.algorithm {
-            Algorithm::BinPack => {
-                let from = start.max(min);
-                if from >= BINS {
-                    return None;
-                }
-                let left = bits & (u32::MAX << from);
-                (left != 0).then(|| left.trailing_zeros())
-            }
-            Algorithm::Spread => {
-                let left = bits & (u32::MAX >> (BINS - 1 - start));
-                (left != 0).then(|| u32::BITS - 1 - left.leading_zeros())
-            }
+    pub fn skip_best(&mut self, grid: &Grid, sought: &Sought<'_>) {
+        let Some(Step { bound, to: To::Node { registered, slot, pile } }) = self.steps.peek().copied() else {
+            return;
         };
-        bit.map(|bit| bit as usize).filter(|bit| *bit >= min)
+        let zone = self.wide.map(|wide| wide.zone);
+        let next = pile.and_then(|pile| sought.next(grid, pile, Seat { registered, slot }, zone));
+        self.replace_best(next.map(|seat| Step::node(bound, seat, pile)));
     }
 
-    /// The highest score in a cell, or in one that is further from where the search began.
-    fn bound(&self, grid: &Grid, on: u32, row: usize, column: usize) -> f64 {
-        let beyond = usize::from(self.algorithm == Algorithm::Spread);
-        let best = Powers { cpu: grid.edge(row + beyond), memory: grid.edge(column + beyond) };
-        bin_pack_bound(self.algorithm, best, self.shelves[on as usize].ask)
+    /// Puts a step in the place of the best one, or nothing.
+    fn replace_best(&mut self, with: Option<Step>) {
+        let Some(mut best) = self.steps.peek_mut() else { return };
+        match with {
+            Some(step) => *best = step,
+            None => drop(PeekMut::pop(best)),
+        }
+    }
+
+    /// The first cell of a row, and the way to the next row.
+    fn enter_row(&mut self, on: &Shelf, sought: &Sought<'_>, (shelf, row): (u32, u8)) {
+        let next = sought.after(row.into()).and_then(|start| sought.row(on, start));
+        self.replace_best(next.map(|(row, bound)| Step::row(bound, shelf, row)));
+        let cell = sought.cell(on, row.into(), sought.start(on));
+        self.steps.extend(cell.map(|(column, bound)| Step::cell(bound, (shelf, row), column)));
+    }
+
+    /// The nodes of a cell.
+    fn open(&mut self, grid: &Grid, sought: &Sought<'_>, shelf: &Shelf, cell: &[Entry]) {
+        for entry in cell {
+            let Some(packing) = sought.packing_of(shelf.size, entry) else { continue };
+            match sought.first(grid, entry, self.wide.map(|wide| wide.zone)) {
+                Some(seat) => self.steps.push(Step::node(packing, seat, Some(entry.pile))),
+                None if self.pass_over(grid, sought) => return,
+                None => {}
+            }
+        }
+    }
+
+    /// Whether that was once too often, and the search has begun anew.
+    fn pass_over(&mut self, grid: &Grid, sought: &Sought<'_>) -> bool {
+        let Some(wide) = &mut self.wide else { return false };
+        if let Some(left) = wide.passes_left.checked_sub(1) {
+            wide.passes_left = left;
+            return false;
+        }
+        let zone = wide.zone;
+        self.wide = None;
+        self.steps.retain(|step| matches!(step.to, To::Node { pile: None, .. }));
+        self.add_members(grid, sought, zone);
+        true
+    }
+
+    fn add_members(&mut self, grid: &Grid, sought: &Sought<'_>, zone: u32) {
+        match sought.wishes.members(zone) {
+            Members::Classes(classes) => {
+                let shelves = classes.iter().flat_map(|class| grid.shelves_of(*class));
+                self.add_shelves(grid, sought, shelves);
+            }
+            Members::Nodes(nodes) => {
+                for (pile, seat) in nodes.iter().filter_map(|slot| grid.pile_of(*slot)) {
+                    let kind = grid.pile(pile).kind;
+                    if let Some(packing) = sought.packing(kind.capacity, kind.free) {
+                        self.add_node(packing, seat);
+                    }
+                }
+            }
+        }
+    }
+
+    fn add_shelves(&mut self, grid: &Grid, sought: &Sought<'_>, shelves: impl Iterator<Item = u32>) {
+        let first_row = |shelf: u32| {
+            let on = grid.shelf(shelf);
+            let (row, bound) = sought.row(on, sought.start(on))?;
+            Some(Step::row(bound, shelf, row))
+        };
+        self.steps.extend(shelves.filter_map(first_row));
     }
 }

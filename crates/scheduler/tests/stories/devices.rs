@@ -151,3 +151,45 @@ fn who_needs_little_cpu_goes_where_there_is_too_little_for_others() {
         "#]],
     );
 }
+
+#[test]
+fn a_planner_that_starts_anew_knows_what_came_before() {
+    let before = "node a gpus=T4:a0
+         node b gpus=T4:b0
+         job halves gpu=gpu share=500 count=40 constraint=${node.class}:=:none
+         plan halves
+         job half gpu=gpu share=500 constraint=${node.unique.name}:=:a
+         plan half
+         job fifth gpu=gpu share=200 constraint=${node.unique.name}:=:b
+         plan fifth";
+    let after = "job more gpu=gpu share=300\nplan more";
+    for script in [format!("{before}\n{after}"), format!("{before}\nrestart\n{after}")] {
+        let told = story::tell(&script);
+        assert!(told.ends_with("plan more: place more[0]@b:b0\n"), "it leaves a half, not a fifth: {told}");
+    }
+}
+
+#[test]
+fn work_without_devices_leaves_nodes_with_devices_alone_while_there_is_room() {
+    check(
+        "node gpu cpu=4000 mem=4000 gpus=T4:t0
+         node plain cpu=2000 mem=2000
+         job likes cpu=100 mem=100 affinity=${node.unique.name}:=:gpu:50
+         plan likes
+         job web cpu=900 mem=900
+         plan web
+         job api cpu=900 mem=900
+         plan api
+         job train gpu=gpu
+         plan train
+         job more cpu=900 mem=900
+         plan more",
+        expect![[r#"
+            plan web: place web[0]@plain
+            plan api: place api[0]@plain
+            plan likes: place likes[0]@plain
+            plan train: place train[0]@gpu:t0
+            plan more: place more[0]@gpu
+        "#]],
+    );
+}

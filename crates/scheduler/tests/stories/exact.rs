@@ -6,8 +6,15 @@ use proptest::{collection::vec, prelude::*, sample::select};
 use super::story;
 
 fn node() -> impl Strategy<Value = String> {
-    let capacity = select(vec![("2000", "4000"), ("4000", "4000"), ("4000", "8192"), ("7777", "3333")]);
-    (capacity, 1..4_u8, 1..4_u8, select(vec!["old", "new"])).prop_map(|((cpu, mem), dc, rack, class)| {
+    let capacity = select(vec![
+        ("2000", "4000"),
+        ("4000", "4000"),
+        ("4000", "4003"),
+        ("4017", "3999"),
+        ("4000", "8192"),
+        ("7777", "3333"),
+    ]);
+    (capacity, 1..4_u8, 1..7_u8, select(vec!["old", "new"])).prop_map(|((cpu, mem), dc, rack, class)| {
         format!("cpu={cpu} mem={mem} dc=dc{dc} meta.rack=r{rack} class={class}")
     })
 }
@@ -26,6 +33,7 @@ fn wish() -> impl Strategy<Value = String> {
             format!("affinity=${{node.unique.name}}:<:n4:{weight} affinity=${{meta.rack}}:=:r1:-50")
         }),
         Just("constraint=${node.class}:=:old affinity=${meta.rack}:=:r2:10 spread=${meta.rack}".to_owned()),
+        (1..7_u8).prop_map(|rack| format!("constraint=${{meta.rack}}:=:r{rack}")),
     ]
 }
 
@@ -51,6 +59,12 @@ fn script(algorithm: &str, nodes: &[String], jobs: &[(String, u8)]) -> String {
     lines.join("\n")
 }
 
+/// Fills the nodes unequally, so that many of them have to be looked at.
+fn filler() -> impl Strategy<Value = String> {
+    (10..90_u8, 10..300_u32, 10..300_u32)
+        .prop_map(|(count, cpu, mem)| format!("count={count} cpu={cpu} mem={mem}"))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -60,6 +74,22 @@ proptest! {
         nodes in vec(node(), 1..12),
         jobs in vec((job(), 0..8_u8), 1..8),
     ) {
+        story::tell(&script(algorithm, &nodes, &jobs));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_placement_in_a_cluster_of_many_classes_is_on_the_best_node(
+        algorithm in select(vec!["binpack", "spread"]),
+        nodes in vec(node(), 60..90),
+        fillers in vec(filler(), 2..5),
+        jobs in vec((job(), 0..8_u8), 3..6),
+    ) {
+        let fillers = fillers.into_iter().map(|filler| (filler, 4));
+        let jobs: Vec<_> = fillers.chain(jobs).collect();
         story::tell(&script(algorithm, &nodes, &jobs));
     }
 }

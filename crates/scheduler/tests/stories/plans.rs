@@ -116,6 +116,27 @@ fn a_port_is_inherited_once_however_much_room_is_left() {
 }
 
 #[test]
+fn what_waits_leaves_its_successor_nothing_of_those_it_waits_for() {
+    check(
+        "node a gpus=T4:t0
+         job low priority=20 port=80 gpu=gpu
+         plan low
+         job low priority=20 port=80 gpu=gpu mem=200
+         plan low
+         job low priority=20 port=80 gpu=gpu mem=300
+         plan low
+         end low[0]#2 complete
+         plan low",
+        expect![[r#"
+            plan low: place low[0]@a:80:t0
+            plan low: stop low[0] JobUpdated place low[0]@a:80:t0 after low[0] for low[0]
+            plan low: stop low[0] JobUpdated refuse 1 (1 considered; dc1 1; exhausted gpu 1) then blocked queued-allocs
+            plan low: place low[0]@a:80:t0 after low[0]
+        "#]],
+    );
+}
+
+#[test]
 fn a_smaller_count_ends_the_highest_names() {
     check(
         "node a
@@ -457,7 +478,7 @@ fn as_little_as_possible_is_pushed_out() {
             plan mid: place mid[0]@b
             plan two: place two[0]@c two[1]@c
             plan high: stop low[0] Preempted place high[0]@a after low[0]
-            plan more: stop two[0] Preempted two[1] Preempted place more[0]@c after two[1] after two[0]
+            plan more: stop two[0] Preempted two[1] Preempted place more[0]@c after two[0] after two[1]
             plan equal: refuse 1 (3 considered; dc1 3; exhausted cpu 3) then blocked queued-allocs
         "#]],
     );

@@ -9,8 +9,8 @@ use super::story;
 
 /// Plans made when nobody asks for more.
 const PLANS: u32 = 3_000;
-/// Plans of one story.
-const PLANS_EACH: u32 = 25;
+/// About as many plans are in one story.
+const PLANS_EACH: u32 = 13;
 
 /// One of these words with its setting, or nothing.
 fn maybe(words: &'static [&'static str]) -> impl Strategy<Value = String> {
@@ -111,7 +111,7 @@ impl std::fmt::Debug for Script {
 }
 
 fn script() -> impl Strategy<Value = Script> {
-    let steps = vec((job(), vec(happening(), 0..4)), 1..=PLANS_EACH as usize);
+    let steps = vec((job(), vec(happening(), 0..4)), 1..2 * PLANS_EACH as usize);
     (vec(node(), 1..10), vec(quota(), 0..4), steps).prop_map(|(nodes, quotas, steps)| {
         let mut lines: Vec<String> = ["quota all", "quota small"].map(str::to_owned).into();
         lines.extend(quotas);

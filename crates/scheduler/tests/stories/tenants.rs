@@ -93,3 +93,73 @@ fn cores_bring_the_cpu_of_their_node() {
         "#]],
     );
 }
+
+const LENT: &str = "node a cpu=1000 mem=1000
+     quota sure sure.mem=600
+     namespace owner quota=sure
+     namespace guest
+     job guest/fill count=10 mem=100 cpu=10 priority=50
+     plan guest/fill";
+
+#[test]
+fn guaranteed_room_is_lent_and_taken_back_as_far_as_it_is_guaranteed() {
+    check(
+        &format!(
+            "config preempt=service
+             {LENT}
+             job owner/own count=8 mem=100 cpu=10 priority=50
+             plan owner/own"
+        ),
+        expect![[r#""#]],
+    );
+}
+
+#[test]
+fn borrowed_room_of_higher_priority_stays_and_without_preemption_all_of_it() {
+    check(
+        &format!(
+            "{LENT}
+             job owner/own mem=100 cpu=10 priority=50
+             plan owner/own
+             config preempt=service
+             plan owner/own
+             job owner/low mem=100 cpu=10 priority=49
+             plan owner/low"
+        ),
+        expect![[r#""#]],
+    );
+}
+
+#[test]
+fn who_borrows_keeps_what_is_guaranteed_to_itself() {
+    check(
+        "config preempt=service
+         node a cpu=1000 mem=1000
+         quota sure sure.mem=600
+         quota some sure.mem=700
+         namespace owner quota=sure
+         namespace guest quota=some
+         job guest/fill count=9 mem=100 cpu=10
+         plan guest/fill
+         job owner/own count=4 mem=100 cpu=10
+         plan owner/own",
+        expect![[r#""#]],
+    );
+}
+
+#[test]
+fn room_is_taken_back_within_a_tree_from_those_beside() {
+    check(
+        "config preempt=service
+         node a cpu=1000 mem=400
+         quota all sure.mem=300
+         quota sure sure.mem=200
+         namespace eng quota=all
+         namespace dev parent=eng quota=sure
+         job eng/fill count=4 mem=100 cpu=10
+         plan eng/fill
+         job dev/own count=3 mem=100 cpu=10
+         plan dev/own",
+        expect![[r#""#]],
+    );
+}

@@ -22,7 +22,7 @@ impl GroupPlacer<'_> {
 
     /// From now on these are to end on a node.
     pub(super) fn push_out(&mut self, node: NodeSlot, victims: &[Victim], preemptor: &mut Preemptor<'_>) {
-        preemptor.evict(node, victims);
+        preemptor.evict(self.store, node, victims);
         if !victims.is_empty() {
             let ending = self.ending_with(node, victims);
             self.ending.insert(node, ending);

@@ -7,7 +7,7 @@ use berth_model::{
 };
 
 /// Kinds of which amounts are held against each other.
-const KINDS: usize = 5;
+pub const KINDS: usize = 5;
 
 /// MHz of cpu, MiB of memory, MiB of disk, thousandths of devices of any type; and cpu with memory added up as they are,
 /// which tells what has much of both from what has much of one. Sums stop at the largest number.
@@ -49,16 +49,15 @@ impl Bulk {
         self.0.iter().zip(room.0).all(|(asked, room)| *asked <= room)
     }
 
-    /// How often `part` must be taken to have enough of every kind; at least once.
-    pub fn count_of(self, part: Self) -> usize {
-        let counts = self.0.iter().zip(part.0).map(|(asked, part)| asked.div_ceil(part.max(1)));
-        counts.max().unwrap_or(0).max(1) as usize
-    }
-
     /// Which part of what is asked for `part` has, added up over all kinds.
     pub fn share_in(self, part: Self) -> f64 {
         let kinds = self.0.iter().zip(part.0).filter(|(asked, _)| **asked > 0);
         kinds.map(|(asked, part)| f64::from(part.min(*asked)) / f64::from(*asked)).sum()
+    }
+
+    /// All of them, in order.
+    pub fn amounts(self) -> [f32; KINDS] {
+        self.0.map(|amount| amount as f32)
     }
 
     /// Cpu and memory together.

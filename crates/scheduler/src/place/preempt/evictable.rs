@@ -1,8 +1,10 @@
 //! Follows what allocations hold on every node, and at which priority.
 
+use std::collections::BTreeSet;
+
 use berth_model::{
-    job::JobType,
-    store::{AllocRow, AllocSlot, NodeSlot, Store},
+    resources::Resources,
+    store::{AllocRow, AllocSlot, JobSlot, NodeSlot, Store},
 };
 
 use super::{
@@ -38,7 +40,11 @@ impl Evictable {
         }
         let nodes = store.nodes();
         match nodes.changes_since(followed.position) {
-            Some(changed) => changed.for_each(|slot| followed.read(store, slot, batch, free(slot), all)),
+            Some(changed) => {
+                // Many changes are often of few nodes.
+                let changed: BTreeSet<NodeSlot> = changed.collect();
+                changed.into_iter().for_each(|slot| followed.read(store, slot, batch, free(slot), all));
+            }
             None => {
                 followed.reaches = Reaches::default();
                 let slots = (0..nodes.slots()).filter_map(|at| Some(NodeSlot(u32::try_from(at).ok()?)));
@@ -88,7 +94,8 @@ impl Followed {
         let there = wanted(store, slot, batch).filter(|(_, alloc, _)| is_there(alloc));
         self.held.clear();
         self.held.extend(there.map(|(slot, alloc, priority)| (priority, held(store, slot, alloc))));
-        self.reaches.set(slot, free, &self.held);
+        let capacity = store.nodes().row(slot).map_or(Resources::ZERO, |row| row.capacity);
+        self.reaches.set(slot, capacity, free, &self.held);
     }
 }
 
@@ -100,10 +107,18 @@ pub fn wanted(
 ) -> impl Iterator<Item = (AllocSlot, &AllocRow, u8)> {
     let live = store.nodes().row(node).into_iter().flat_map(|row| store.nodes().live(row));
     let live = live.filter_map(|slot| Some((slot, store.allocs().row(slot)?)));
+    // Neighbours are often of one job.
+    let mut last: Option<((JobSlot, u64), u8, bool)> = None;
     live.filter(|(_, alloc)| alloc.is_wanted()).filter_map(move |(slot, alloc)| {
-        let (job, _) = store.job_of(alloc)?;
-        let is_batch = matches!(job.job_type, JobType::Batch | JobType::Sysbatch);
-        (batch || !is_batch).then_some((slot, alloc, job.priority))
+        let of = (alloc.job, alloc.job_version);
+        let (_, priority, is_batch) = match last.filter(|(last, ..)| *last == of) {
+            Some(known) => known,
+            None => {
+                let (job, _) = store.job_of(alloc)?;
+                *last.insert((of, job.priority, job.job_type.runs_to_completion()))
+            }
+        };
+        (batch || !is_batch).then_some((slot, alloc, priority))
     })
 }
 

@@ -1,15 +1,22 @@
-//! How much each node could free at most, by priority: flat columns, and the most of any node of a block, so that a
-//! search for the least loss looks into few blocks, and into few nodes of these.
+//! How much each node could free at most, by priority: in blocks of nodes with the most of any of theirs, so that a search
+//! for the least loss looks into few blocks, and into few nodes of these.
 
-use std::{cmp::Reverse, collections::BinaryHeap};
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::BinaryHeap,
+    ops::Range,
+};
 
-use berth_model::store::NodeSlot;
+use berth_model::{resources::Resources, store::NodeSlot};
 use fixedbitset::FixedBitSet;
 
-use super::{bulk::Bulk, cost::Cost};
+use super::{
+    block::{Amounts, BLOCK, Block, Most},
+    bulk::Bulk,
+    cost::Cost,
+    seats::Seats,
+};
 
-/// Nodes of a block.
-const BLOCK: usize = 64;
 /// Priorities that are kept apart; of more, neighbours are taken together.
 const BANDS_MAX: usize = 16;
 
@@ -18,109 +25,105 @@ const BANDS_MAX: usize = 16;
 pub struct Reaches {
     /// The lowest priority of each band, ascending.
     priorities: Vec<u8>,
-    nodes: Layer,
-    blocks: Layer,
+    seats: Seats,
+    blocks: Vec<Block>,
+    /// The most that any node of each block has, by band.
+    most: Vec<Vec<Most>>,
     /// Blocks of which a node has changed.
     changed: FixedBitSet,
 }
 
-/// Nodes, or blocks of nodes with the most that any node of theirs has.
-#[derive(Debug, Default)]
-struct Layer {
-    free: Vec<Bulk>,
-    /// By band.
-    reaches: Vec<Vec<Reach>>,
-}
-
-/// What allocations hold up to the priorities of a band.
-#[derive(Debug, Clone, Copy, Default)]
-struct Reach {
-    sum: Bulk,
-    /// The most that any of them holds of each kind.
-    largest: Bulk,
+/// A block of nodes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Open {
+    /// The least that an ask may cost on any of them.
+    pub bound: Cost,
+    /// The first of them in the store.
+    pub first: NodeSlot,
+    /// Which block it is.
+    pub block: usize,
 }
 
 impl Reaches {
-    /// What is free on a node, and what allocations of which priority hold there.
-    pub fn set(&mut self, slot: NodeSlot, free: Bulk, held: &[(u8, Bulk)]) {
-        let at = slot.0 as usize;
-        self.grow(at + 1);
+    /// What is free on a node of a capacity, and what allocations of which priority hold there.
+    pub fn set(&mut self, slot: NodeSlot, capacity: Resources, free: Bulk, held: &[(u8, Bulk)]) {
         held.iter().for_each(|(priority, _)| self.keep_apart(*priority));
-        let mut reaches = [Reach::default(); BANDS_MAX];
+        let mut reaches = [(Bulk::default(), Bulk::default()); BANDS_MAX];
         for (priority, bulk) in held {
-            let reach = &mut reaches[self.band(*priority)];
-            reach.sum = reach.sum.plus(*bulk);
-            reach.largest = reach.largest.max(*bulk);
+            let (sum, largest) = &mut reaches[self.band(*priority)];
+            (*sum, *largest) = (sum.plus(*bulk), largest.max(*bulk));
         }
-        self.nodes.free[at] = free;
-        let mut below = Reach::default();
-        for (band, reach) in self.nodes.reaches.iter_mut().zip(reaches) {
-            below = Reach { sum: below.sum.plus(reach.sum), largest: below.largest.max(reach.largest) };
-            band[at] = below;
+        let up_to_here = reaches.into_iter().scan((Bulk::default(), Bulk::default()), |below, (sum, largest)| {
+            *below = (below.0.plus(sum), below.1.max(largest));
+            Some(*below)
+        });
+        let (seat, left) = self.seats.sit(slot, capacity);
+        self.write(seat, free, up_to_here);
+        if let Some(left) = left {
+            self.write(left, Bulk::default(), std::iter::repeat_n(Default::default(), BANDS_MAX));
         }
-        self.changed.insert(at / BLOCK);
     }
 
     /// Takes together what has changed of the blocks; to be done before anything is asked.
     pub fn settle(&mut self) {
-        for block in self.changed.ones() {
-            let end = self.nodes.free.len().min((block + 1) * BLOCK);
-            let nodes = block * BLOCK..end;
-            self.blocks.free[block] =
-                self.nodes.free[nodes.clone()].iter().copied().fold(Bulk::default(), Bulk::max);
-            for (of_blocks, of_nodes) in self.blocks.reaches.iter_mut().zip(&self.nodes.reaches) {
-                of_blocks[block] = of_nodes[nodes.clone()].iter().copied().fold(Reach::default(), Reach::max);
-            }
+        for (band, most) in self.most.iter_mut().enumerate() {
+            most.resize(self.blocks.len(), Most::default());
+            self.changed.ones().for_each(|block| most[block] = self.blocks[block].most(band));
         }
         self.changed.clear();
     }
 
-    /// The blocks on which an ask may find room, with the least that it may cost there; the cheapest first, then the
-    /// first.
-    pub fn blocks(&self, ask: Bulk, priority_max: u8) -> BinaryHeap<Reverse<(Cost, usize)>> {
-        let blocks = 0..self.blocks.free.len();
-        blocks.filter_map(|block| Some(Reverse((self.bound(block, ask, priority_max)?, block)))).collect()
+    /// The blocks on which an ask may find room: first where it may cost least, then where the first nodes are.
+    pub fn open(&self, asked: &Amounts, priority_max: u8) -> BinaryHeap<Reverse<Open>> {
+        let bound = |block: usize| {
+            let bands = self.priorities.iter().zip(&self.most);
+            let mut bands = bands.take_while(|(priority, _)| **priority <= priority_max);
+            bands.find_map(|(priority, most)| {
+                Some(Cost { priority: *priority, count: most[block].count(asked)? })
+            })
+        };
+        let open = |block: usize| {
+            let (bound, first) = (bound(block)?, self.seats.first(block)?);
+            Some(Reverse(Open { bound, first, block }))
+        };
+        (0..self.blocks.len()).filter_map(open).collect()
     }
 
-    /// The nodes of a block.
-    pub fn nodes(&self, block: usize) -> impl Iterator<Item = NodeSlot> + use<> {
-        let end = self.nodes.free.len().min((block + 1) * BLOCK);
-        (block * BLOCK..end).filter_map(|at| Some(NodeSlot(u32::try_from(at).ok()?)))
+    /// Where the nodes of a block sit.
+    pub fn seats(block: usize) -> Range<usize> {
+        block * BLOCK..(block + 1) * BLOCK
     }
 
-    /// Whether an ask may find room on a node at no higher cost than `most`.
-    pub fn may_cost(&self, slot: NodeSlot, ask: Bulk, most: Cost) -> bool {
-        let at = slot.0 as usize;
-        let lacking = ask.minus(self.nodes.free[at]);
-        for (priority, band) in self.priorities.iter().zip(&self.nodes.reaches) {
-            let Reach { sum, largest } = band[at];
-            match most.priority.cmp(priority) {
-                std::cmp::Ordering::Less => return false,
-                std::cmp::Ordering::Equal => {
-                    return lacking.fits(sum) && lacking.fits(largest.times(most.count));
-                }
-                std::cmp::Ordering::Greater if lacking.fits(sum) => return true,
-                std::cmp::Ordering::Greater => {}
+    /// The first of these seats of one block whose node may have room for an ask at no higher cost than `most`.
+    pub fn next_open(&self, seats: &Range<usize>, asked: &Amounts, most: Cost) -> Option<(usize, NodeSlot)> {
+        let count = |priority: &u8| match priority.cmp(&most.priority) {
+            Ordering::Less => Some(usize::MAX),
+            Ordering::Equal => Some(most.count),
+            Ordering::Greater => None,
+        };
+        let mut seats = seats.clone();
+        let block = self.blocks.get(seats.start / BLOCK)?;
+        while !seats.is_empty() {
+            let bands = self.priorities.iter().map_while(count).enumerate();
+            let from = seats.start % BLOCK;
+            let open = bands.filter_map(|(band, count)| block.first_open(from, asked, band, count)).min()?;
+            let seat = seats.start - from + open;
+            match self.seats.node(seat).filter(|_| seats.contains(&seat)) {
+                Some(node) => return Some((seat, node)),
+                None => seats.start = seat + 1,
             }
         }
-        false
+        None
     }
 
-    /// The least that an ask may cost on any node of a block; none when it cannot find room there.
-    fn bound(&self, block: usize, ask: Bulk, priority_max: u8) -> Option<Cost> {
-        let lacking = ask.minus(self.blocks.free[block]);
-        let bands = self.priorities.iter().zip(&self.blocks.reaches);
-        let mut bands = bands.take_while(|(priority, _)| **priority <= priority_max);
-        let (priority, band) = bands.find(|(_, band)| lacking.fits(band[block].sum))?;
-        Some(Cost { priority: *priority, count: lacking.count_of(band[block].largest) })
-    }
-
-    fn grow(&mut self, nodes: usize) {
-        if nodes > self.nodes.free.len() {
-            self.nodes.grow(nodes);
-            self.blocks.grow(nodes.div_ceil(BLOCK));
-            self.changed.grow(nodes.div_ceil(BLOCK));
+    fn write(&mut self, seat: usize, free: Bulk, reaches: impl Iterator<Item = (Bulk, Bulk)>) {
+        let block = seat / BLOCK;
+        while self.blocks.len() <= block {
+            self.blocks.push(Block::empty(self.priorities.len()));
+            self.changed.grow(self.blocks.len());
         }
+        self.blocks[block].set(seat % BLOCK, free, reaches);
+        self.changed.insert(block);
     }
 
     /// The band of a priority that is kept apart.
@@ -134,82 +137,87 @@ impl Reaches {
         let Err(band) = self.priorities.binary_search(&priority) else { return };
         if self.priorities.len() < BANDS_MAX {
             self.priorities.insert(band, priority);
-            self.nodes.insert(band);
-            self.blocks.insert(band);
+            self.blocks.iter_mut().for_each(|block| block.insert_band(band));
+            self.most.insert(band, Vec::new());
+            self.changed.insert_range(..);
         } else if band == 0 {
             self.priorities[0] = priority;
         }
     }
 }
 
-impl Layer {
-    fn grow(&mut self, len: usize) {
-        self.free.resize(len, Bulk::default());
-        self.reaches.iter_mut().for_each(|band| band.resize(len, Reach::default()));
-    }
-
-    fn insert(&mut self, band: usize) {
-        let below = band.checked_sub(1).map(|below| self.reaches[below].clone());
-        let none = || vec![Reach::default(); self.free.len()];
-        let reaches = below.unwrap_or_else(none);
-        self.reaches.insert(band, reaches);
-    }
-}
-
-impl Reach {
-    fn max(self, other: Self) -> Self {
-        Self { sum: self.sum.max(other.sum), largest: self.largest.max(other.largest) }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use berth_model::resources::Resources;
+    use super::{super::block::asked, *};
 
-    use super::*;
+    const SMALL: Resources = Resources { cpu_mhz: 1000, memory_mb: 1000, disk_mb: 0 };
+    const LARGE: Resources = Resources { cpu_mhz: 4000, memory_mb: 1000, disk_mb: 0 };
 
     fn cpu(cpu_mhz: u32) -> Bulk {
         Bulk::of(Resources { cpu_mhz, ..Resources::ZERO }, 0)
     }
 
-    fn cheapest(reaches: &mut Reaches, ask: u32, priority_max: u8) -> Option<(u8, usize, usize)> {
+    fn cheapest(reaches: &mut Reaches, ask: u32, priority_max: u8) -> Option<(u8, usize, u32)> {
         reaches.settle();
-        let Reverse((cost, block)) = reaches.blocks(cpu(ask), priority_max).pop()?;
-        Some((cost.priority, cost.count, block))
+        let Reverse(open) = reaches.open(&asked(cpu(ask)), priority_max).pop()?;
+        Some((open.bound.priority, open.bound.count, open.first.0))
     }
 
     #[test]
     fn a_block_costs_no_more_than_any_of_its_nodes() {
         let mut reaches = Reaches::default();
-        reaches.set(NodeSlot(1), cpu(100), &[(30, cpu(200)), (20, cpu(300))]);
-        reaches.set(NodeSlot(BLOCK as u32), cpu(0), &[(20, cpu(300)), (20, cpu(300))]);
-        assert_eq!(cheapest(&mut reaches, 400, 50), Some((20, 1, 0)));
-        assert_eq!(cheapest(&mut reaches, 500, 50), Some((20, 2, 1)));
+        reaches.set(NodeSlot(1), SMALL, cpu(100), &[(30, cpu(200)), (20, cpu(300))]);
+        reaches.set(NodeSlot(2), LARGE, cpu(0), &[(20, cpu(300)), (20, cpu(300))]);
+        assert_eq!(cheapest(&mut reaches, 400, 50), Some((20, 1, 1)));
+        assert_eq!(cheapest(&mut reaches, 500, 50), Some((20, 2, 2)));
         assert_eq!(cheapest(&mut reaches, 601, 50), None);
-        reaches.set(NodeSlot(1), cpu(101), &[(30, cpu(500)), (20, cpu(300))]);
-        assert_eq!(cheapest(&mut reaches, 601, 50), Some((30, 1, 0)));
+        reaches.set(NodeSlot(1), SMALL, cpu(101), &[(30, cpu(500)), (20, cpu(300))]);
+        assert_eq!(cheapest(&mut reaches, 601, 50), Some((30, 1, 1)));
         assert_eq!(cheapest(&mut reaches, 601, 29), None);
     }
 
     #[test]
-    fn a_node_may_cost_what_is_enough_for_it() {
+    fn a_node_is_open_when_what_may_go_is_enough() {
         let mut reaches = Reaches::default();
-        reaches.set(NodeSlot(0), cpu(100), &[(40, cpu(500)), (20, cpu(100)), (20, cpu(200))]);
-        let may = |ask, priority, count| reaches.may_cost(NodeSlot(0), cpu(ask), Cost { priority, count });
+        reaches.set(NodeSlot(3), SMALL, cpu(100), &[(40, cpu(500)), (20, cpu(100)), (20, cpu(200))]);
+        let may = |ask, priority, count| {
+            let most = Cost { priority, count };
+            reaches.next_open(&Reaches::seats(0), &asked(cpu(ask)), most) == Some((0, NodeSlot(3)))
+        };
         assert!(may(300, 20, 1) && !may(301, 20, 1) && may(400, 20, 2) && !may(401, 20, 9));
         assert!(may(401, 40, 1) && may(300, 21, 0) && !may(300, 19, 9) && !may(901, 90, 9));
+        assert_eq!(reaches.next_open(&(1..BLOCK), &asked(cpu(1)), Cost { priority: 90, count: 9 }), None);
+    }
+
+    #[test]
+    fn what_has_much_of_one_kind_does_not_stand_in_for_what_has_much_of_both() {
+        let mut reaches = Reaches::default();
+        let held = |cpu_mhz, memory_mb| (20, Bulk::of(Resources { cpu_mhz, memory_mb, disk_mb: 0 }, 0));
+        reaches.set(NodeSlot(0), SMALL, cpu(0), &[held(900, 100), held(100, 900)]);
+        reaches.settle();
+        let (_, ask) = held(800, 800);
+        assert_eq!(reaches.open(&asked(ask), 50).pop().unwrap().0.bound.count, 2);
     }
 
     #[test]
     fn of_many_priorities_neighbours_are_taken_together() {
         let mut reaches = Reaches::default();
         let held: Vec<(u8, Bulk)> = (10..40).rev().map(|priority| (priority, cpu(1))).collect();
-        reaches.set(NodeSlot(0), cpu(0), &held);
+        reaches.set(NodeSlot(0), SMALL, cpu(0), &held);
         assert_eq!(reaches.priorities.len(), BANDS_MAX);
         for ask in 1..=30 {
             let (priority, _, _) = cheapest(&mut reaches, ask, 100).unwrap();
             assert!(u32::from(priority) < 10 + ask, "{priority} for {ask}");
         }
         assert_eq!(cheapest(&mut reaches, 31, 100), None);
+    }
+
+    #[test]
+    fn rounding_hides_no_node() {
+        let mut reaches = Reaches::default();
+        for half in [16_777_217, 33_554_433, 123_456_789, 1 << 30] {
+            reaches.set(NodeSlot(0), SMALL, cpu(half), &[(20, cpu(half))]);
+            assert_eq!(cheapest(&mut reaches, 2 * half, 50), Some((20, 1, 0)), "{half}");
+        }
     }
 }

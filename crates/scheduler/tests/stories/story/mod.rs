@@ -73,6 +73,7 @@ impl Story {
             "end" => self.end(name, settings.first()),
             "wait" => self.now += name.parse::<u64>().unwrap(),
             "plan" => self.plan(name),
+            "restart" => self.planner = Planner::default(),
             "explain" => self.explain(name, &settings),
             _ => panic!("unknown line {line:?}"),
         }

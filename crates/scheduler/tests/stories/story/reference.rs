@@ -155,7 +155,9 @@ impl<'a> World<'a> {
             .iter()
             .map(|s| self.spread(s, f64::from(s.weight) / f64::from(all), position, group.count, node))
             .sum();
-        scores.extend([met / weights.max(1.0), spread].into_iter().filter(|score| *score != 0.0));
+        let has_gpus = !node.devices.is_empty() && group.devices().next().is_none();
+        let spared = if has_gpus && met <= 0.0 { -1.0 } else { 0.0 };
+        scores.extend([met / weights.max(1.0), spread, spared].into_iter().filter(|score| *score != 0.0));
         (scores[1..].iter().sum::<f64>() + packing) / scores.len() as f64
     }
 

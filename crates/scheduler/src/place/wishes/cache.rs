@@ -1,0 +1,91 @@
+//! The wishes seen lately: groups that wish the same share what is known of it.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, Hash, Hasher, RandomState},
+    sync::Arc,
+};
+
+use berth_model::job::{Group, Job};
+
+use super::{Wishes, counted_by};
+use crate::{filters::constraints_of, place::columns::Columns, scores::affinities_of};
+
+/// Sets of wishes kept; the least recently used one goes.
+const WISHES_MAX: usize = 64;
+
+/// The wishes seen lately.
+#[derive(Debug, Default)]
+pub struct WishesCache {
+    known: HashMap<u64, Known>,
+    hasher: RandomState,
+    clock: u64,
+}
+
+#[derive(Debug)]
+struct Known {
+    job: Arc<Job>,
+    group: usize,
+    wishes: Wishes,
+}
+
+impl WishesCache {
+    /// The wishes of a group, and the zones of the nodes as they are now.
+    pub fn get(&mut self, job: &Arc<Job>, group: usize, columns: &Columns) -> &Wishes {
+        self.clock += 1;
+        let key = self.hasher.hash_one(Key(job, &job.groups[group]));
+        let is_same = self.known.get(&key).is_some_and(|known| {
+            Key(&known.job, &known.job.groups[known.group]) == Key(job, &job.groups[group])
+        });
+        if !is_same {
+            if self.known.len() >= WISHES_MAX {
+                self.drop_oldest();
+            }
+            let wishes = Wishes::of(job, &job.groups[group]);
+            self.known.insert(key, Known { job: job.clone(), group, wishes });
+        }
+        let known = self.known.get_mut(&key).expect("it was there or was just put there");
+        known.wishes.used = self.clock;
+        known.wishes.catch_up(columns);
+        &known.wishes
+    }
+
+    fn drop_oldest(&mut self) {
+        let oldest = self.known.iter().min_by_key(|(_, known)| known.wishes.used).map(|(key, _)| *key);
+        oldest.and_then(|key| self.known.remove(&key));
+    }
+}
+
+/// A group, seen as what its [`Wishes`] depend on.
+struct Key<'a>(&'a Job, &'a Group);
+
+impl Key<'_> {
+    fn drivers(&self) -> impl Iterator<Item = &str> {
+        self.1.tasks.iter().map(|task| task.driver.as_str())
+    }
+}
+
+impl PartialEq for Key<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.node_pool == other.0.node_pool
+            && self.0.datacenters == other.0.datacenters
+            && self.drivers().eq(other.drivers())
+            && self.1.devices().eq(other.1.devices())
+            && self.1.cores() == other.1.cores()
+            && constraints_of(self.0, self.1).eq(constraints_of(other.0, other.1))
+            && affinities_of(self.0, self.1).eq(affinities_of(other.0, other.1))
+            && counted_by(self.0, self.1).eq(counted_by(other.0, other.1))
+    }
+}
+
+impl Hash for Key<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.0.node_pool, &self.0.datacenters).hash(state);
+        self.drivers().for_each(|driver| driver.hash(state));
+        self.1.devices().for_each(|ask| ask.hash(state));
+        self.1.cores().hash(state);
+        constraints_of(self.0, self.1).for_each(|constraint| constraint.hash(state));
+        affinities_of(self.0, self.1).for_each(|affinity| affinity.hash(state));
+        counted_by(self.0, self.1).for_each(|attribute| attribute.hash(state));
+    }
+}
