@@ -114,6 +114,11 @@ pub enum ToNode {
         /// Nobody will ask for their files any more.
         purge: Vec<AllocId>,
     },
+    /// How often the agent is to give a sign of life from now on.
+    HeartbeatEvery {
+        /// Milliseconds.
+        heartbeat_ms: u64,
+    },
     /// An update has been taken in.
     Ack {
         /// The update's seq.

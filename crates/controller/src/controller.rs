@@ -2,6 +2,7 @@
 
 mod changes;
 mod plans;
+mod restored;
 mod sessions;
 mod tick;
 
@@ -142,7 +143,7 @@ impl Controller {
             Event::Observed { session, seq, allocs, resync_done } => {
                 self.on_observed(session, seq, allocs, resync_done, actions);
             }
-            Event::Heartbeat(session) => drop(self.nodes.heard(session, self.now)),
+            Event::Heartbeat(session) => self.on_heartbeat(session, actions),
             Event::SessionClosed(session) => self.nodes.close(session),
             Event::Tick => self.on_tick(),
         }
@@ -176,21 +177,33 @@ impl Controller {
         *self = Self { now: self.now, observing, ids: self.ids.clone(), ..Self::new(config) };
         (self.leads, self.term) = (true, term);
         self.mint.begin(store.granted(), store.index());
-        self.nodes.begin(&store, self.now);
-        self.collector = Collector::of(&store);
-        self.periodic = Periodic::of(&store);
-        self.tenants = Tenants::of(&store);
-        let open = store.evals().iter().map(|(_, eval)| eval.clone()).filter(|e| !e.status.is_terminal());
-        for eval in open {
-            self.take_up(eval);
+        if store.is_restoring() {
+            // Whoever sent the parts did so through the leader before.
+            self.outbox.push(vec![Command::AbandonRestore], 32);
         }
         self.store = store;
-        self.blocked.room_came();
+        self.begin();
         self.logged.push((self.store.index(), Vec::new()));
+    }
+
+    /// Makes all that follows from the state.
+    fn begin(&mut self) {
+        self.nodes.begin(&self.store, self.now);
+        self.collector = Collector::of(&self.store);
+        self.periodic = Periodic::of(&self.store);
+        self.tenants = Tenants::of(&self.store);
+        let open = self.store.evals().iter().map(|(_, eval)| eval.clone()).filter(|e| !e.status.is_terminal());
+        for eval in open.collect::<Vec<_>>() {
+            self.take_up(eval);
+        }
+        self.blocked.room_came();
     }
 
     fn on_requested(&mut self, request: Request) {
         let Request { token, commands, bytes } = request;
+        if let [Command::RestorePart(part)] = &commands[..] {
+            self.mint.go_on_after(part.granted);
+        }
         if let Err(answer) = self.outbox.request(commands, bytes, token) {
             self.answers.push(Action::Answer(token, answer));
         }
@@ -211,6 +224,9 @@ impl Controller {
                 }
             }
             for event in &events {
+                if *event == Change::Restored {
+                    self.on_restored();
+                }
                 self.collector.on_change(&self.store, event, self.now);
                 self.periodic.on_change(&self.store, event);
                 self.on_change(event);

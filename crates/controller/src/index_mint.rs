@@ -21,6 +21,11 @@ impl IndexMint {
         self.asked = granted.0;
     }
 
+    /// Goes on after an index that a restored state has used or granted.
+    pub fn go_on_after(&mut self, index: Index) {
+        self.next = self.next.max(index.0 + 1);
+    }
+
     /// The index of an entry. An entry is in the log with its index, so that it needs no grant.
     pub fn entry(&mut self) -> Index {
         self.mint()

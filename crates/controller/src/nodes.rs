@@ -26,6 +26,8 @@ pub(crate) struct Connected {
     pub session: Option<SessionId>,
     pub epoch: u64,
     pub heard_at: Timestamp,
+    /// How often the agent gives a sign of life, as it was told.
+    heartbeat: Duration,
     /// Its agent has told all that runs there.
     confirmed: bool,
     /// Of the observed state that it told.
@@ -65,12 +67,13 @@ impl Nodes {
     }
 
     /// An agent introduces itself.
-    pub fn open(&mut self, session: SessionId, hello: &Hello, now: Timestamp) -> Opened {
-        let id = hello.node_id();
+    pub fn open(&mut self, session: SessionId, hello: &Hello, store: &Store, now: Timestamp) -> Opened {
+        let (id, heartbeat) = (hello.node_id(), self.heartbeat(store));
         let node = self.by_id.entry(id).or_insert_with(|| Connected {
             session: None,
             epoch: 0,
             heard_at: now,
+            heartbeat,
             confirmed: false,
             observed_digest: 0,
             seq: 0,
@@ -83,6 +86,7 @@ impl Nodes {
         let replaced = node.session.replace(session);
         node.epoch = hello.epoch;
         node.heard_at = now;
+        node.heartbeat = heartbeat;
         let known = node.confirmed;
         let mode = if known && node.observed_digest == hello.observed_digest {
             WelcomeMode::Equal
@@ -118,11 +122,25 @@ impl Nodes {
         self.by_id.get(&node)?.session
     }
 
+    /// All open sessions, oldest first.
+    pub fn sessions(&self) -> Vec<SessionId> {
+        let mut sessions: Vec<SessionId> = self.by_session.keys().copied().collect();
+        sessions.sort_unstable();
+        sessions
+    }
+
     /// A sign of life.
     pub fn heard(&mut self, session: SessionId, now: Timestamp) -> Option<&mut Connected> {
         let node = self.by_id.get_mut(self.by_session.get(&session)?)?;
         node.heard_at = now;
         Some(node)
+    }
+
+    /// The time between heartbeats, when the agent was told another one; from now on it knows.
+    pub fn heartbeat_untold(&mut self, session: SessionId, store: &Store) -> Option<Duration> {
+        let heartbeat = self.heartbeat(store);
+        let node = self.by_id.get_mut(self.by_session.get(&session)?)?;
+        (std::mem::replace(&mut node.heartbeat, heartbeat) != heartbeat).then_some(heartbeat)
     }
 
     /// A session's connection is gone; its node is not given up before it has been silent for too long.

@@ -4,6 +4,8 @@
 mod periodic;
 #[path = "flow/placement.rs"]
 mod placement;
+#[path = "flow/restore.rs"]
+mod restore;
 #[path = "flow/tenants.rs"]
 mod tenants;
 
@@ -478,4 +480,27 @@ fn a_new_leader_takes_up_what_was_open() {
     assert_eq!(shell.wanted().len(), 1);
     assert!(shell.store.index() > granted, "an index that may have been used was used again");
     assert_eq!(shell.store.job(&JobKey::new("default", "web")).unwrap().status(), JobStatus::Running);
+}
+
+#[test]
+fn agents_are_told_when_fewer_heartbeats_will_do() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    let told = |shell: &Shell| {
+        let every = |message: &ToNode| match message {
+            ToNode::Welcome { heartbeat_ms, .. } | ToNode::HeartbeatEvery { heartbeat_ms } => {
+                Some(*heartbeat_ms)
+            }
+            _ => None,
+        };
+        shell.told.iter().filter_map(|(_, message)| every(message)).collect::<Vec<_>>()
+    };
+    shell.tell(Event::Heartbeat(SessionId(1)));
+    assert_eq!(told(&shell), [5_000]);
+    let commands = (2..=10_001).map(|id| Command::RegisterNode(Box::new(node(id)))).collect();
+    shell.tell(Event::Requested(Request { token: Token(7), commands, bytes: 500 }));
+    assert_eq!(told(&shell), [5_000], "it is told when it is heard");
+    shell.tell(Event::Heartbeat(SessionId(1)));
+    shell.tell(Event::Heartbeat(SessionId(1)));
+    assert_eq!(told(&shell), [5_000, 10_000]);
 }

@@ -83,8 +83,7 @@ impl Server {
 
     fn join(&mut self, number: u32) {
         let session = SessionId(u64::from(number));
-        let hello =
-            Hello { node: node(number), epoch: 1, seq: 0, desired_digest: 0, observed_digest: 0 };
+        let hello = Hello { node: node(number), epoch: 1, seq: 0, desired_digest: 0, observed_digest: 0 };
         self.tell(Event::SessionOpened(session, Box::new(hello)));
         self.tell(Event::Observed { session, seq: 1, allocs: Vec::new(), resync_done: true });
         self.write();
@@ -243,7 +242,10 @@ fn eight_planners_use_the_cluster_as_well_as_one_and_are_hardly_ever_refused() {
         let (one, eight) = (run(1, 0, seed), run(8, 0, seed));
         assert_eq!((one.at_once_max, eight.at_once_max), (1, 8), "seed {seed}: they overlap");
         for (alone, together) in one.used().into_iter().zip(eight.used()) {
-            assert!((alone - together).abs() <= 0.005, "seed {seed}: {alone} used by one, {together} by eight");
+            assert!(
+                (alone - together).abs() <= 0.005,
+                "seed {seed}: {alone} used by one, {together} by eight"
+            );
         }
         let (refused, all) = (eight.refused, eight.committed + eight.refused);
         assert!(refused * 100 <= all, "seed {seed}: {refused} of {all} placements were refused");

@@ -96,6 +96,12 @@ pub enum Command {
     /// A periodic job is due; carries the evaluation of its run.
     #[n(18)]
     LaunchJob(#[n(0)] Box<LaunchJob>),
+    /// Part of a snapshot that is to take the place of the state.
+    #[n(19)]
+    RestorePart(#[n(0)] RestorePart),
+    /// No more parts of a snapshot will come.
+    #[n(20)]
+    AbandonRestore,
 }
 
 impl Command {
@@ -121,6 +127,8 @@ impl Command {
             Self::PutQuota(..) => "put_quota",
             Self::DeleteQuota(..) => "delete_quota",
             Self::LaunchJob(..) => "launch_job",
+            Self::RestorePart(..) => "restore_part",
+            Self::AbandonRestore => "abandon_restore",
         }
     }
 
@@ -198,6 +206,21 @@ pub struct LaunchJob {
     /// The evaluation's id.
     #[n(3)]
     pub eval: EvalId,
+}
+
+/// Part of a snapshot that is to take the place of the state, as [`crate::store::snapshot::write_records`] writes it.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct RestorePart {
+    /// From 0, without a gap; 0 begins anew.
+    #[n(0)]
+    pub number: u32,
+    /// Cut anywhere.
+    #[n(1)]
+    #[cbor(with = "minicbor::bytes")]
+    pub bytes: Vec<u8>,
+    /// The last index that the restored state has or had granted: indexes go on after it.
+    #[n(2)]
+    pub granted: Index,
 }
 
 /// How the cluster is to place from now on.
@@ -367,6 +390,12 @@ pub enum Refusal {
     /// The job has no such group.
     #[error("job {0} has no group `{1}`")]
     NoGroup(JobKey, String),
+    /// It was planned on a state that is gone.
+    #[error("the state was restored from a snapshot meanwhile")]
+    Restored,
+    /// A snapshot cannot take the place of the state.
+    #[error("restore: {0}")]
+    BadRestore(String),
     /// A launch has dealt with that time, or the job is not run by the clock.
     #[error("job {0} is not due at {1}")]
     NotDue(JobKey, Timestamp),

@@ -42,6 +42,8 @@ pub enum Event {
     QuotaChanged(String),
     /// How the cluster places was set.
     SchedulerConfigChanged,
+    /// A snapshot took the place of the state: whatever was known of it is void, slots included.
+    Restored,
 }
 
 /// What became of one entry.

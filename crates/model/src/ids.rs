@@ -26,15 +26,16 @@ fn parse_uuid(text: &str) -> Result<u128, ParseIdError> {
 }
 
 /// By hand: ids are most of what is written of a change, and the formatting machinery takes ten times as long.
-fn write_uuid(value: u128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn read_uuid<T>(value: u128, read: impl FnOnce(&str) -> T) -> T {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    const DASHES: [usize; 4] = [8, 13, 18, 23];
+    /// Where each byte stands, between the dashes.
+    const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
     let mut text = [b'-'; 36];
-    let places = (0..text.len()).filter(|place| !DASHES.contains(place));
-    for (digit, place) in places.enumerate() {
-        text[place] = DIGITS[(value >> (124 - 4 * digit)) as usize & 0xf];
+    for (byte, place) in value.to_be_bytes().into_iter().zip(PLACES) {
+        text[place] = DIGITS[usize::from(byte >> 4)];
+        text[place + 1] = DIGITS[usize::from(byte & 0xf)];
     }
-    f.write_str(str::from_utf8(&text).map_err(|_| fmt::Error)?)
+    read(str::from_utf8(&text).expect("digits and dashes are text"))
 }
 
 macro_rules! uuid_id {
@@ -47,6 +48,11 @@ macro_rules! uuid_id {
             /// The first eight digits, as people write it.
             pub fn short(self) -> String {
                 format!("{:08x}", (self.0 >> 96) as u32)
+            }
+
+            /// Reads it as text, which is not kept.
+            pub fn read<T>(self, read: impl FnOnce(&str) -> T) -> T {
+                read_uuid(self.0, read)
             }
 
             /// Big-endian bytes, the form used on disk and on the wire.
@@ -62,13 +68,13 @@ macro_rules! uuid_id {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write_uuid(self.0, f)
+                self.read(|text| f.write_str(text))
             }
         }
 
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write_uuid(self.0, f)
+                self.read(|text| f.write_str(text))
             }
         }
 

@@ -1,12 +1,13 @@
 //! One planner: follows the state, and answers evaluations with plans.
 
 mod gang;
+mod learning;
 mod quotas;
 
 use std::collections::{BTreeMap, HashSet};
 
 use berth_model::{
-    AllocId, Timestamp,
+    AllocId, Index, Timestamp,
     alloc::{Placement, Stop},
     device::DevicesHeld,
     eval::{Eval, EvalStatus, GroupFailure, Trigger},
@@ -18,7 +19,6 @@ use berth_model::{
 use crate::{
     claims::{Claim, Claims},
     fairness::{Headroom, Pledges},
-    filters::DeviceWish,
     place::{Columns, Evictable, GroupPlacer, Placed, Preemptor, There, WishesCache},
     plan::{Plan, PlannedNext},
     reconcile::{Changes, Missing, reconcile, staying},
@@ -32,12 +32,22 @@ pub struct Planner {
     wishes: WishesCache,
     evictable: Evictable,
     pledges: Pledges,
+    /// It has followed a state.
+    follows: bool,
+    /// Of the state last followed: one that was restored is another, not a newer one.
+    restored_at: Index,
 }
 
 impl Planner {
     /// Catches up with a newer state. `claims` must be those that go with it.
     pub fn follow(&mut self, store: &Store, claims: &Claims) {
+        if store.restored_at() != self.restored_at {
+            *self = Self { restored_at: store.restored_at(), ..Self::default() };
+        }
         self.columns.follow(store, claims);
+        if !std::mem::replace(&mut self.follows, true) {
+            self.recall(store);
+        }
         self.pledges = if store.quotas().is_empty() { Pledges::new() } else { claims.pledges(store.index()) };
     }
 
@@ -61,7 +71,6 @@ impl Planner {
         plan.all_at_once = row.job().all_at_once;
         let Changes { stops, missing, retry_at } = reconcile(store, row, now);
         plan.stops = stops;
-        // What waits or is replaced was learned from when it came.
         if eval.trigger == Trigger::JobRegister {
             self.learn(row, &missing);
         }
@@ -81,15 +90,6 @@ impl Planner {
             ports: placement.ports.clone(),
             devices: DevicesHeld::of(&placement.devices, &placement.cores),
         })
-    }
-
-    fn learn(&mut self, row: &JobRow, missing: &[(u16, Missing)]) {
-        for (position, _) in missing {
-            let group = &row.job().groups[usize::from(*position)];
-            for ask in group.devices() {
-                self.columns.catalog_mut().learn(&DeviceWish::new(ask), group.resources());
-            }
-        }
     }
 
     fn place_missing(
@@ -128,6 +128,7 @@ impl Planner {
                     continue;
                 }
                 let quotas = Quotas::of(store, &headroom, group);
+                preemptor.iter_mut().for_each(|preemptor| preemptor.set_short(headroom.short()));
                 match quotas
                     .admit(&missing.ask, &placer)
                     .and_then(|ask| placer.place(&ask, preemptor.as_mut(), |placed| quotas.check(placed)))
@@ -149,10 +150,7 @@ impl Planner {
             }
             plan.failures.extend(failure);
         }
-        // Nobody waits for what was pushed out for an ask that a quota refused in the end.
-        let awaited: HashSet<AllocId> = plan.placements.iter().flat_map(|p| &p.after).copied().collect();
-        let pushed_out = preemptor.into_iter().flat_map(|preemptor| preemptor.stops);
-        plan.stops.extend(pushed_out.filter(|stop| awaited.contains(&stop.alloc)));
+        plan.stops.extend(preemptor.into_iter().flat_map(|preemptor| preemptor.stops));
     }
 }
 

@@ -4,6 +4,9 @@ use super::*;
 
 impl Controller {
     pub(super) fn on_planned(&mut self, mut plan: Plan, ticket: Ticket, actions: &mut Vec<Action>) {
+        if plan.snapshot_index < self.store.restored_at() {
+            return come_to_nothing(ticket, actions);
+        }
         let Some(eval) = self.store.eval(plan.eval).filter(|e| !e.status.is_terminal()).cloned() else {
             self.queue.done(plan.eval, &mut self.tenants);
             return come_to_nothing(ticket, actions);

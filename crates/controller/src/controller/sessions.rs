@@ -17,7 +17,7 @@ impl Controller {
             actions.push(refuse(reason, false));
             return actions.push(Action::Close(session));
         }
-        match self.nodes.open(session, &hello, self.now) {
+        match self.nodes.open(session, &hello, &self.store, self.now) {
             Opened::Superseded => {
                 actions.push(refuse(format!("a newer agent of node {id} is connected"), false));
                 actions.push(Action::Close(session));
@@ -40,7 +40,7 @@ impl Controller {
         mode: WelcomeMode,
         actions: &mut Vec<Action>,
     ) {
-        let heartbeat_ms = u64::try_from(self.nodes.heartbeat(&self.store).as_millis()).unwrap_or(u64::MAX);
+        let heartbeat_ms = milliseconds(self.nodes.heartbeat(&self.store));
         actions.push(Action::Send(session, ToNode::Welcome { mode, heartbeat_ms }));
         let (run, stop) = self.wishes_for(hello.node_id());
         let hash = self.config.desired_hash;
@@ -56,6 +56,19 @@ impl Controller {
         if mode == WelcomeMode::Equal {
             self.make_ready(hello.node_id());
         }
+    }
+
+    /// An agent lives. What it was told when it came may be too often by now: the cluster has grown.
+    pub(super) fn on_heartbeat(&mut self, session: SessionId, actions: &mut Vec<Action>) {
+        self.nodes.heard(session, self.now);
+        self.tell_heartbeat(session, actions);
+    }
+
+    fn tell_heartbeat(&mut self, session: SessionId, actions: &mut Vec<Action>) {
+        let untold = self.nodes.heartbeat_untold(session, &self.store).map(milliseconds);
+        actions.extend(
+            untold.map(|heartbeat_ms| Action::Send(session, ToNode::HeartbeatEvery { heartbeat_ms })),
+        );
     }
 
     /// Everything that a node should do.
@@ -122,6 +135,7 @@ impl Controller {
             self.make_ready(id);
         }
         actions.push(Action::Send(session, ToNode::Ack { seq }));
+        self.tell_heartbeat(session, actions);
     }
 
     fn on_observed_alloc(
@@ -159,6 +173,10 @@ impl Controller {
             self.wanting.insert(row.key.clone(), Trigger::AllocFailure);
         }
     }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn end_of(alloc: &ObservedAlloc) -> AllocEnd {

@@ -2,6 +2,7 @@
 
 mod launch;
 mod promises;
+mod restore;
 mod scale;
 mod scheduling;
 mod tenants;
@@ -59,6 +60,8 @@ impl Store {
             Command::PutQuota(quota) => self.put_quota(*quota, events)?,
             Command::DeleteQuota(name) => self.delete_quota(&name, events)?,
             Command::LaunchJob(launch) => self.launch_job(*launch, events)?,
+            Command::RestorePart(part) => self.restore_part(&part, events)?,
+            Command::AbandonRestore => self.restoring = None,
             Command::Collect(collect) => self.collect(&collect, events),
         }
         Ok(())
@@ -204,6 +207,9 @@ impl Store {
     }
 
     fn commit_plan(&mut self, plan: PlanRecord, events: &mut Vec<Event>) -> Outcome {
+        if plan.snapshot_index < self.restored_at {
+            return Err(Refusal::Restored);
+        }
         let job = self.jobs.find(&plan.job).ok_or_else(|| Refusal::NoJob(plan.job.clone()))?;
         if self.evals.get(plan.eval).is_none_or(|eval| eval.status.is_terminal()) {
             return Err(Refusal::NoEval(plan.eval));

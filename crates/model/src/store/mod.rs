@@ -47,6 +47,10 @@ pub struct Store {
     namespaces: Namespaces,
     quotas: Quotas,
     scheduler_config: Arc<SchedulerConfig>,
+    /// Where a snapshot last took the place of the state; 0 for never.
+    restored_at: Index,
+    /// A snapshot that is on its way through the log. Not part of snapshots: none is written meanwhile.
+    restoring: Option<Arc<snapshot::Parts>>,
 }
 
 impl Store {
@@ -63,6 +67,16 @@ impl Store {
     /// The last index that a leader may mint; a new leader begins after it.
     pub fn granted(&self) -> Index {
         self.granted
+    }
+
+    /// Where a snapshot last took the place of the state; 0 for never. What was planned before is void.
+    pub fn restored_at(&self) -> Index {
+        self.restored_at
+    }
+
+    /// Whether part of a snapshot that is to take the place of the state has come.
+    pub fn is_restoring(&self) -> bool {
+        self.restoring.is_some()
     }
 
     /// All nodes.
@@ -148,6 +162,16 @@ impl Store {
             digest::hash_encoded(b'c', &*self.scheduler_config),
         ];
         tables.into_iter().fold(u128::from(self.index.0), |sum, table| sum.rotate_left(17) ^ table)
+    }
+
+    /// Says of all tables that they changed here.
+    fn changed_everywhere(&mut self, index: Index) {
+        self.nodes.modify_index = index;
+        self.jobs.modify_index = index;
+        self.allocs.modify_index = index;
+        self.evals.modify_index = index;
+        self.namespaces.modify_index = index;
+        self.quotas.modify_index = index;
     }
 
     /// Bytes copied by writes because a snapshot still shared them.

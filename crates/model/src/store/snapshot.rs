@@ -1,5 +1,8 @@
 //! A store on disk: streamed record by record, versioned, and checked by a sum of its bytes and the hash of what is read back.
 
+mod builder;
+mod parts;
+
 use std::{
     io::{self, Read, Write},
     sync::Arc,
@@ -19,6 +22,9 @@ use crate::{
     time::Timestamp,
 };
 
+use builder::Builder;
+pub(super) use parts::Parts;
+
 const MAGIC: &[u8; 8] = b"BERTHSTO";
 /// The format that [`write`] writes.
 pub const FORMAT_VERSION: u16 = 1;
@@ -28,9 +34,12 @@ const RECORD_BYTES_MAX: u32 = 64 << 20;
 /// A snapshot that cannot be restored.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    /// Not a snapshot, or cut short, or the disk failed.
+    /// The disk or the network failed.
     #[error("read snapshot: {0}")]
-    Io(#[from] io::Error),
+    Io(#[source] io::Error),
+    /// There should be more of it.
+    #[error("snapshot is cut short")]
+    Short,
     /// Not a snapshot.
     #[error("this is not a snapshot of Berth's state")]
     Magic,
@@ -53,10 +62,17 @@ pub enum SnapshotError {
     },
 }
 
+impl From<io::Error> for SnapshotError {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::UnexpectedEof { Self::Short } else { Self::Io(error) }
+    }
+}
+
 #[derive(Encode, Decode)]
 enum Record {
+    /// Index, time, last index granted, where the state was last restored.
     #[n(0)]
-    Header(#[n(0)] Index, #[n(1)] Timestamp, #[n(2)] Index),
+    Header(#[n(0)] Index, #[n(1)] Timestamp, #[n(2)] Index, #[n(3)] Index),
     #[n(1)]
     Node(#[n(0)] Box<NodeRecord>),
     #[n(2)]
@@ -93,9 +109,19 @@ pub fn write(store: &Store, out: &mut impl Write) -> io::Result<()> {
     let out = &mut Summed { inner: out, sum: Xxh3::new() };
     out.write_all(MAGIC)?;
     out.write_all(&FORMAT_VERSION.to_be_bytes())?;
+    write_records(store, out)?;
+    let sum = out.sum.digest128().to_be_bytes();
+    out.inner.write_all(&sum)
+}
+
+/// Writes what a snapshot holds, without what tells it from other files: what the log carries to restore a state.
+///
+/// # Errors
+/// When writing fails.
+pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
     let mut buffer = Vec::new();
     let mut put = |record: &Record| write_record(record, &mut buffer, out);
-    put(&Record::Header(store.index, store.at, store.granted))?;
+    put(&Record::Header(store.index, store.at, store.granted, store.restored_at))?;
     put(&Record::SchedulerConfig(store.scheduler_config.clone()))?;
     for record in store.namespaces.records() {
         put(&Record::Namespace(record))?;
@@ -120,9 +146,7 @@ pub fn write(store: &Store, out: &mut impl Write) -> io::Result<()> {
         put(&Record::Eval(eval.clone()))?;
     }
     let hash = store.hash();
-    put(&Record::End(table_indexes(store), (hash >> 64) as u64, hash as u64))?;
-    let sum = out.sum.digest128().to_be_bytes();
-    out.inner.write_all(&sum)
+    put(&Record::End(table_indexes(store), (hash >> 64) as u64, hash as u64))
 }
 
 /// Reads a store back, identical to the one written.
@@ -176,32 +200,11 @@ impl<T: Read> Read for Summed<'_, T> {
 }
 
 fn read_records(from: &mut impl Read) -> Result<Store, SnapshotError> {
-    let mut store = Store::default();
+    let mut builder = Builder::default();
     let mut buffer = Vec::new();
     loop {
-        match read_record(from, &mut buffer)? {
-            Record::Header(index, at, granted) => {
-                (store.index, store.at, store.granted) = (index, at, granted);
-            }
-            Record::SchedulerConfig(config) => store.scheduler_config = config,
-            Record::Namespace(record) => store.namespaces.restore(record),
-            Record::Quota(record) => store.quotas.restore(record),
-            Record::Node(node) => drop(store.nodes.insert(*node)),
-            Record::Job(job) => drop(store.jobs.insert(*job)),
-            Record::Alloc(job, alloc) => restore_alloc(&mut store, &job, *alloc)?,
-            Record::Eval(eval) => restore_eval(&mut store, eval),
-            Record::End(indexes, high, low) => {
-                share_promised_room(&mut store);
-                store.count_all_devices();
-                charge_tenants(&mut store);
-                set_table_indexes(&mut store, indexes);
-                let (found, written) = (store.hash(), u128::from(high) << 64 | u128::from(low));
-                return if found == written {
-                    Ok(store)
-                } else {
-                    Err(SnapshotError::Hash { found, written })
-                };
-            }
+        if let Some(store) = builder.add(read_record(from, &mut buffer)?)? {
+            return Ok(store);
         }
     }
 }
@@ -217,13 +220,18 @@ fn write_record(record: &Record, buffer: &mut Vec<u8>, out: &mut impl Write) -> 
 fn read_record(from: &mut impl Read, buffer: &mut Vec<u8>) -> Result<Record, SnapshotError> {
     let mut len = [0; 4];
     from.read_exact(&mut len)?;
-    let len = u32::from_be_bytes(len);
+    buffer.resize(record_bytes(len)?, 0);
+    from.read_exact(buffer)?;
+    Ok(minicbor::decode(buffer)?)
+}
+
+/// How long the record is before which this stands.
+fn record_bytes(prefix: [u8; 4]) -> Result<usize, SnapshotError> {
+    let len = u32::from_be_bytes(prefix);
     if len > RECORD_BYTES_MAX {
         return Err(SnapshotError::Inconsistent(format!("a record of {len} bytes")));
     }
-    buffer.resize(len as usize, 0);
-    from.read_exact(buffer)?;
-    Ok(minicbor::decode(buffer)?)
+    Ok(len as usize)
 }
 
 fn alloc_record(store: &Store, slot: super::AllocSlot, row: &AllocRow) -> AllocRecord {
@@ -242,79 +250,6 @@ fn alloc_record(store: &Store, slot: super::AllocSlot, row: &AllocRow) -> AllocR
     }
 }
 
-fn restore_alloc(store: &mut Store, job: &JobKey, record: AllocRecord) -> Result<(), SnapshotError> {
-    let missing =
-        |what: String| SnapshotError::Inconsistent(format!("allocation {} names {what}", record.id));
-    let job_slot = store.jobs.find(job).ok_or_else(|| missing(format!("job {job}, which is not in it")))?;
-    let node = store
-        .nodes
-        .find(record.node)
-        .ok_or_else(|| missing(format!("node {}, which is not in it", record.node)))?;
-    let row = AllocRow {
-        id: record.id,
-        job: job_slot,
-        node,
-        group: record.group,
-        desired: record.desired,
-        client: record.client,
-        name_index: record.name_index,
-        job_version: record.job_version,
-        held: record.held,
-        create_index: record.create_index,
-        modify_index: record.modify_index,
-    };
-    let extra = record.detail.extra.clone().unwrap_or_default();
-    let slot = store.allocs.insert(row, record.detail);
-    if row.is_terminal() {
-        store.nodes.list_ended(node, slot);
-        store.jobs.list_ended(job_slot, slot);
-        return Ok(());
-    }
-    let group = store.job_of(&row).map(|(_, group)| group.name.clone()).unwrap_or_default();
-    store.nodes.hold(node, slot, row.held, &extra.ports);
-    store.jobs.restore_live(job_slot, slot, &group);
-    Ok(())
-}
-
-/// Room that a living allocation promised to its successor was counted for both: count it once.
-fn share_promised_room(store: &mut Store) {
-    let successors: Vec<_> = store
-        .allocs
-        .iter()
-        .filter(|(_, row)| !row.is_terminal())
-        .filter_map(|(slot, row)| Some((row.node, store.allocs.extra(slot)?.clone())))
-        .collect();
-    for (node, extra) in successors {
-        for (id, part) in &extra.after {
-            let Some((before, row)) = store.alloc(*id) else { continue };
-            if row.is_terminal() {
-                continue;
-            }
-            let held = store.allocs.extra(before).map(|e| e.ports.clone()).unwrap_or_default();
-            let shared: Vec<u16> = extra.ports.iter().copied().filter(|p| held.contains(p)).collect();
-            store.nodes.share(node, part.room(), &shared);
-        }
-    }
-}
-
-/// Counts what the living allocations of each namespace hold.
-fn charge_tenants(store: &mut Store) {
-    let live: Vec<_> =
-        store.allocs.iter().filter(|(_, row)| !row.is_terminal()).map(|(slot, row)| (slot, *row)).collect();
-    for (slot, row) in live {
-        let charge = store.charge_of(slot);
-        store.charge_tenant(row.job, &charge);
-    }
-}
-
-fn restore_eval(store: &mut Store, eval: Arc<Eval>) {
-    let (job, open) = (store.jobs.find(&eval.job), !eval.status.is_terminal());
-    let slot = store.evals.insert(eval);
-    if let Some(job) = job {
-        store.jobs.restore_eval(job, slot, open);
-    }
-}
-
 fn table_indexes(store: &Store) -> [Index; 6] {
     [
         store.nodes.modify_index,
@@ -324,15 +259,4 @@ fn table_indexes(store: &Store) -> [Index; 6] {
         store.namespaces.modify_index,
         store.quotas.modify_index,
     ]
-}
-
-fn set_table_indexes(store: &mut Store, indexes: [Index; 6]) {
-    [
-        store.nodes.modify_index,
-        store.jobs.modify_index,
-        store.allocs.modify_index,
-        store.evals.modify_index,
-        store.namespaces.modify_index,
-        store.quotas.modify_index,
-    ] = indexes;
 }

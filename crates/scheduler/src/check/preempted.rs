@@ -1,31 +1,83 @@
 //! Whether what a plan pushes out may be pushed out, and somebody waits for it.
 
-use berth_model::alloc::StopReason;
+use std::collections::BTreeSet;
 
-use super::{Checked, Faults};
+use berth_model::{
+    alloc::{Stop, StopReason},
+    job::Job,
+};
 
-/// How much lower the priority of what is pushed out must be.
+use super::{Checked, Faults, quotas::Amounts};
+
+/// How much lower the priority of what is pushed out must be, unless it lives on borrowed room.
 const PRIORITY_GAP: u8 = 10;
 
 pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
-    let preemption = checked.store.scheduler_config().preemption;
-    let (job, store) = (checked.job, checked.store);
-    for stop in checked.plan.stops.iter().filter(|stop| stop.reason == StopReason::Preempted) {
-        if !preemption.is_on_for(job.job_type) {
-            faults.add(format!("allocation {} is pushed out by a job that may not", stop.alloc));
-        }
-        let victim = store.alloc(stop.alloc).and_then(|(_, row)| store.job_of(row));
+    let stops = checked.plan.stops.iter();
+    let pushed_out: Vec<&Stop> = stops.filter(|stop| stop.reason == StopReason::Preempted).collect();
+    let mut reclaims = false;
+    for stop in &pushed_out {
+        let victim = checked.store.alloc(stop.alloc).and_then(|(_, row)| checked.store.job_of(row));
         if let Some((victim, _)) = victim {
-            if victim.priority.saturating_add(PRIORITY_GAP) > job.priority {
-                faults.add(format!("allocation {} is pushed out, and its priority is too high", stop.alloc));
-            }
-            let batch_on_batch = victim.job_type.runs_to_completion() && job.job_type.runs_to_completion();
-            if batch_on_batch && !preemption.batch_on_batch {
-                faults.add(format!("batch allocation {} is pushed out by batch work", stop.alloc));
-            }
+            reclaims |= victim.priority.saturating_add(PRIORITY_GAP) > checked.job.priority;
+            check_one(checked, stop, victim, faults);
         }
         if !checked.plan.placements.iter().any(|placement| placement.after.contains(&stop.alloc)) {
             faults.add(format!("allocation {} is pushed out for nobody", stop.alloc));
+        }
+    }
+    if reclaims {
+        lenders(checked, &pushed_out, faults);
+    }
+}
+
+fn check_one(checked: &Checked<'_>, stop: &Stop, victim: &Job, faults: &mut Faults) {
+    let (job, preemption) = (checked.job, checked.store.scheduler_config().preemption);
+    if !preemption.is_on_for(job.job_type) {
+        faults.add(format!("allocation {} is pushed out by a job that may not", stop.alloc));
+    }
+    let is_low = victim.priority.saturating_add(PRIORITY_GAP) <= job.priority;
+    let is_borrowed = victim.priority <= job.priority && is_owed(checked, victim);
+    if !is_low && !is_borrowed {
+        faults.add(format!("allocation {} is pushed out, and its priority is too high", stop.alloc));
+    }
+    let batch_on_batch = victim.job_type.runs_to_completion() && job.job_type.runs_to_completion();
+    if batch_on_batch && !preemption.batch_on_batch {
+        faults.add(format!("batch allocation {} is pushed out by batch work", stop.alloc));
+    }
+}
+
+/// Whether a quota guarantees the job's namespace more than is held of it, and not the victim's.
+fn is_owed(checked: &Checked<'_>, victim: &Job) -> bool {
+    let namespaces = checked.store.namespaces();
+    let theirs = namespaces.quotas(&victim.key.namespace);
+    let own = namespaces.quotas(&checked.plan.job.namespace).into_iter();
+    own.filter(|quota| !theirs.contains(quota)).any(|name| {
+        let held = Amounts::held(checked.store, name, |_| true);
+        let guarantee = checked.store.quotas().get(name).map(|row| &row.quota.guarantee);
+        guarantee.is_some_and(|guarantee| held.against(guarantee).any(|(_, held, sure)| held < sure))
+    })
+}
+
+/// Those from whom room was taken back keep what is guaranteed to them.
+fn lenders(checked: &Checked<'_>, pushed_out: &[&Stop], faults: &mut Faults) {
+    let (store, namespaces) = (checked.store, checked.store.namespaces());
+    let own = namespaces.quotas(&checked.plan.job.namespace);
+    let victims = pushed_out.iter().filter_map(|stop| store.alloc(stop.alloc));
+    let jobs = victims.filter_map(|(_, row)| store.jobs().row(row.job));
+    let lenders: BTreeSet<&str> = jobs.flat_map(|job| namespaces.quotas(&job.key.namespace)).collect();
+    for name in lenders.difference(&own) {
+        let Some(row) = store.quotas().get(name) else { continue };
+        let stays = |id| pushed_out.iter().all(|stop| stop.alloc != id);
+        let (before, after) = (
+            Amounts::held(store, name, |alloc| alloc.is_wanted()),
+            Amounts::held(store, name, |alloc| alloc.is_wanted() && stays(alloc.id)),
+        );
+        let after = after.against(&row.quota.guarantee);
+        for ((what, after, sure), (_, before, _)) in after.zip(before.against(&row.quota.guarantee)) {
+            if after < sure && before >= sure {
+                faults.add(format!("quota {name} guarantees {sure} of {what}, and is left {after}"));
+            }
         }
     }
 }

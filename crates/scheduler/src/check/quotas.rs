@@ -14,7 +14,7 @@ use super::{Checked, Faults};
 
 /// Amounts by what they are of: `cpu`, `memory`, `disk`, `device NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Amounts(BTreeMap<String, u64>);
+pub(super) struct Amounts(BTreeMap<String, u64>);
 
 pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
     let (store, namespace) = (checked.store, &*checked.plan.job.namespace);
@@ -28,33 +28,12 @@ pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
     }
     for name in quotas {
         let Some(quota) = store.quotas().get(name).map(|row| &row.quota) else { continue };
-        let mut held = held(store, name);
+        let mut held = Amounts::held(store, name, |_| true);
         held.add(&added);
         for (what, amount, limit) in held.against(&quota.limit).filter(|(_, amount, limit)| amount > limit) {
             faults.add(format!("quota {name} is exceeded: {amount} of {what}, at most {limit}"));
         }
     }
-}
-
-/// What the living allocations hold whose namespaces keep to a quota.
-fn held(store: &Store, quota: &str) -> Amounts {
-    let mut sum = Amounts::default();
-    for (slot, row) in store.allocs().iter().filter(|(_, row)| !row.is_terminal()) {
-        let Some(namespace) = namespace(store, row) else { continue };
-        let mut above = store.namespaces().path(namespace).map(|row| &row.namespace.quota);
-        if !above.any(|of| of.as_deref() == Some(quota)) {
-            continue;
-        }
-        let mut own =
-            store.job_of(row).map_or_else(Amounts::default, |(_, group)| Amounts::of(row.held, group));
-        for (before, part) in store.allocs().extra(slot).into_iter().flat_map(|extra| &extra.after) {
-            if is_living_of(store, *before, namespace) {
-                own.remove(&part.into());
-            }
-        }
-        sum.add(&own);
-    }
-    sum
 }
 
 /// What the plan adds to what its namespace holds: what a predecessor of the namespace leaves was counted for that one.
@@ -88,6 +67,27 @@ fn is_living_of(store: &Store, id: AllocId, of: &str) -> bool {
 }
 
 impl Amounts {
+    /// What those of the living allocations hold that count, and whose namespaces keep to a quota.
+    pub(super) fn held(store: &Store, quota: &str, counts: impl Fn(&AllocRow) -> bool) -> Self {
+        let mut sum = Self::default();
+        for (slot, row) in store.allocs().iter().filter(|(_, row)| !row.is_terminal() && counts(row)) {
+            let Some(namespace) = namespace(store, row) else { continue };
+            let mut above = store.namespaces().path(namespace).map(|row| &row.namespace.quota);
+            if !above.any(|of| of.as_deref() == Some(quota)) {
+                continue;
+            }
+            let mut own =
+                store.job_of(row).map_or_else(Self::default, |(_, group)| Self::of(row.held, group));
+            for (before, part) in store.allocs().extra(slot).into_iter().flat_map(|extra| &extra.after) {
+                if is_living_of(store, *before, namespace) {
+                    own.remove(&part.into());
+                }
+            }
+            sum.add(&own);
+        }
+        sum
+    }
+
     fn of(held: Resources, group: &Group) -> Self {
         let devices = group.devices().map(|ask| {
             let each = if ask.share_milli == 0 { 1000 } else { ask.share_milli };
@@ -128,7 +128,7 @@ impl Amounts {
     }
 
     /// Each bound by what it is of, with what is held of that.
-    fn against<'a>(&'a self, limit: &'a Bounds) -> impl Iterator<Item = (String, u64, u64)> + 'a {
+    pub(super) fn against<'a>(&'a self, limit: &'a Bounds) -> impl Iterator<Item = (String, u64, u64)> + 'a {
         let plain = [("cpu", limit.cpu_mhz), ("memory", limit.memory_mb), ("disk", limit.disk_mb)];
         let plain = plain.into_iter().filter_map(|(what, limit)| {
             Some((what.to_owned(), self.0.get(what).copied().unwrap_or(0), limit?))

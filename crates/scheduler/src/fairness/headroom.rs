@@ -55,6 +55,12 @@ impl Headroom {
         self.quotas.is_empty()
     }
 
+    /// The quotas of which less is held than they guarantee.
+    pub fn short(&self) -> Vec<String> {
+        let short = self.quotas.iter().filter(|(quota, used)| quota.guarantee.is_above(used));
+        short.map(|(quota, _)| quota.name.clone()).collect()
+    }
+
     /// Whether that much more can be held.
     ///
     /// # Errors

@@ -6,12 +6,14 @@
 
 mod amounts;
 mod headroom;
+mod reclaim;
 mod share;
 mod tenants;
 mod tree;
 
 pub use amounts::{AMOUNT_MAX, Amounts, DIMENSIONS_MAX};
 pub use headroom::{Charge, Headroom, Pledges};
+pub use reclaim::{Gone, Reclaim};
 pub use share::{Share, Weight};
 pub use tenants::{Standing, TenantTree, capacity};
 pub use tree::{NodeIx, Tree};

@@ -4,6 +4,7 @@ mod affinity;
 mod anti_affinity;
 mod bin_pack;
 mod reschedule;
+mod spared;
 mod spread;
 pub mod stranded;
 
@@ -11,6 +12,7 @@ pub use affinity::{AffinityScore, affinities_of};
 pub use anti_affinity::anti_affinity;
 pub use bin_pack::{Powers, bin_pack, bin_pack_bound};
 pub use reschedule::RESCHEDULE_PENALTY;
+pub use spared::spared;
 pub use spread::SpreadScore;
 
 /// Every score by its name, and what it says. A node's score is the mean of those that are not zero; packing counts
@@ -23,6 +25,7 @@ pub const SCORES: &[(&str, &str)] = &[
         "0 to 1 in place of binpack where devices are asked for: the fewer are lost for others, the higher; an affinity \
          to devices of -1 to 1 counts besides",
     ),
+    ("spared-devices", "-1 for a node with devices where none are asked for, unless the job has an affinity to it"),
     (
         "node-affinity",
         "-1 to 1: the weights of the affinities it meets, of the sum of all without their signs",

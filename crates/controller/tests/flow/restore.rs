@@ -1,0 +1,89 @@
+//! A snapshot takes the place of the state while the cluster works.
+
+use berth_model::{command::RestorePart, store::snapshot};
+
+use super::*;
+
+impl Shell {
+    /// Puts a state in the place of this one.
+    fn restore(&mut self, saved: &Store) {
+        let mut records = Vec::new();
+        snapshot::write_records(saved, &mut records).unwrap();
+        for (number, bytes) in records.chunks(500).enumerate() {
+            let granted = saved.granted().max(saved.index());
+            let part = RestorePart { number: number as u32, bytes: bytes.to_vec(), granted };
+            self.request(5000 + number as u64, Command::RestorePart(part));
+        }
+    }
+}
+
+/// A cluster of one node with an allocation, as it was saved.
+fn saved() -> (Store, AllocId) {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register(1, 100);
+    (shell.store.clone(), shell.wanted()[0].1)
+}
+
+#[test]
+fn agents_come_again_and_indexes_go_on() {
+    let (saved, alloc) = saved();
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.join(2, 2);
+    shell.register(3, 50);
+    shell.restore(&saved);
+    assert_eq!(shell.store.restored_at(), shell.store.index());
+    assert!(shell.store.index() > saved.granted(), "an index that the restored state had may come again");
+    assert_eq!(shell.closed, [SessionId(1), SessionId(2)]);
+    assert_eq!(shell.wanted().iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), [alloc]);
+    shell.told.clear();
+    shell.hello(11, 1, 2, 7);
+    let full = |(_, message): &(SessionId, ToNode)| {
+        matches!(message, ToNode::Welcome { mode: WelcomeMode::Full, .. })
+    };
+    assert!(shell.told.iter().any(full), "what was observed before is forgotten: {:?}", shell.told);
+}
+
+#[test]
+fn what_the_restored_state_waits_for_is_done() {
+    let mut shell = Shell::new();
+    shell.register(1, 100);
+    let waiting = shell.store.clone();
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.restore(&waiting);
+    assert_eq!(shell.wanted().len(), 0, "its node is not known to the restored state");
+    shell.join(21, 1);
+    assert_eq!(shell.wanted().len(), 1);
+}
+
+#[test]
+fn a_plan_on_its_way_is_void() {
+    let (saved, alloc) = saved();
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.slow_log = true;
+    shell.register(1, 100);
+    shell.restore(&saved);
+    for _ in 0..200 {
+        shell.catch_up();
+    }
+    shell.slow_log = false;
+    shell.catch_up();
+    assert_eq!(shell.wanted().iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), [alloc]);
+}
+
+#[test]
+fn a_new_leader_gives_up_a_restore_that_nobody_goes_on_with() {
+    let (saved, _) = saved();
+    let mut records = Vec::new();
+    snapshot::write_records(&saved, &mut records).unwrap();
+    let mut shell = Shell::new();
+    let first = RestorePart { number: 0, bytes: records[..100].to_vec(), granted: saved.granted() };
+    shell.request(1, Command::RestorePart(first));
+    assert!(shell.store.is_restoring());
+    shell.published.clear();
+    shell.tell(Event::Leads { term: 2, store: Box::new(shell.store.clone()) });
+    assert!(!shell.store.is_restoring());
+}

@@ -1,0 +1,142 @@
+//! Makes a store of the records of a snapshot.
+
+use std::sync::Arc;
+
+use super::{Record, SnapshotError};
+use crate::{
+    eval::Eval,
+    ids::{Index, JobKey},
+    store::{AllocRow, Store, allocs::AllocRecord},
+};
+
+/// No cluster gets as far as this: indexes go on after it.
+const INDEX_MAX: Index = Index(1 << 62);
+
+/// A store that is not complete yet.
+#[derive(Debug, Clone, Default)]
+pub struct Builder(Store);
+
+impl Builder {
+    /// Takes a record in; the store, once it is complete.
+    ///
+    /// # Errors
+    /// When the record does not fit the others, or the store is not the one that was written.
+    pub fn add(&mut self, record: Record) -> Result<Option<Store>, SnapshotError> {
+        let store = &mut self.0;
+        match record {
+            Record::Header(index, at, granted, restored_at) => {
+                if index.max(granted) > INDEX_MAX {
+                    return Err(SnapshotError::Inconsistent(format!("it stands at index {index}")));
+                }
+                (store.index, store.at, store.granted) = (index, at, granted);
+                store.restored_at = restored_at;
+            }
+            Record::SchedulerConfig(config) => store.scheduler_config = config,
+            Record::Namespace(record) => store.namespaces.restore(record),
+            Record::Quota(record) => store.quotas.restore(record),
+            Record::Node(node) => drop(store.nodes.insert(*node)),
+            Record::Job(job) if job.versions.is_empty() => {
+                return Err(SnapshotError::Inconsistent(format!("job {} has no version", job.key)));
+            }
+            Record::Job(job) => drop(store.jobs.insert(*job)),
+            Record::Alloc(job, alloc) => restore_alloc(store, &job, *alloc)?,
+            Record::Eval(eval) => restore_eval(store, eval),
+            Record::End(indexes, high, low) => {
+                share_promised_room(store);
+                store.count_all_devices();
+                charge_tenants(store);
+                set_table_indexes(store, indexes);
+                let (found, written) = (store.hash(), u128::from(high) << 64 | u128::from(low));
+                if found != written {
+                    return Err(SnapshotError::Hash { found, written });
+                }
+                return Ok(Some(std::mem::take(store)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn restore_alloc(store: &mut Store, job: &JobKey, record: AllocRecord) -> Result<(), SnapshotError> {
+    let missing =
+        |what: String| SnapshotError::Inconsistent(format!("allocation {} names {what}", record.id));
+    let job_slot = store.jobs.find(job).ok_or_else(|| missing(format!("job {job}, which is not in it")))?;
+    let node = store
+        .nodes
+        .find(record.node)
+        .ok_or_else(|| missing(format!("node {}, which is not in it", record.node)))?;
+    let row = AllocRow {
+        id: record.id,
+        job: job_slot,
+        node,
+        group: record.group,
+        desired: record.desired,
+        client: record.client,
+        name_index: record.name_index,
+        job_version: record.job_version,
+        held: record.held,
+        create_index: record.create_index,
+        modify_index: record.modify_index,
+    };
+    let extra = record.detail.extra.clone().unwrap_or_default();
+    let slot = store.allocs.insert(row, record.detail);
+    if row.is_terminal() {
+        store.nodes.list_ended(node, slot);
+        store.jobs.list_ended(job_slot, slot);
+        return Ok(());
+    }
+    let group = store.job_of(&row).map(|(_, group)| group.name.clone()).unwrap_or_default();
+    store.nodes.hold(node, slot, row.held, &extra.ports);
+    store.jobs.restore_live(job_slot, slot, &group);
+    Ok(())
+}
+
+/// Room that a living allocation promised to its successor was counted for both: count it once.
+fn share_promised_room(store: &mut Store) {
+    let successors: Vec<_> = store
+        .allocs
+        .iter()
+        .filter(|(_, row)| !row.is_terminal())
+        .filter_map(|(slot, row)| Some((row.node, store.allocs.extra(slot)?.clone())))
+        .collect();
+    for (node, extra) in successors {
+        for (id, part) in &extra.after {
+            let Some((before, row)) = store.alloc(*id) else { continue };
+            if row.is_terminal() {
+                continue;
+            }
+            let held = store.allocs.extra(before).map(|e| e.ports.clone()).unwrap_or_default();
+            let shared: Vec<u16> = extra.ports.iter().copied().filter(|p| held.contains(p)).collect();
+            store.nodes.share(node, part.room(), &shared);
+        }
+    }
+}
+
+/// Counts what the living allocations of each namespace hold.
+fn charge_tenants(store: &mut Store) {
+    let live: Vec<_> =
+        store.allocs.iter().filter(|(_, row)| !row.is_terminal()).map(|(slot, row)| (slot, *row)).collect();
+    for (slot, row) in live {
+        let charge = store.charge_of(slot);
+        store.charge_tenant(row.job, &charge);
+    }
+}
+
+fn restore_eval(store: &mut Store, eval: Arc<Eval>) {
+    let (job, open) = (store.jobs.find(&eval.job), !eval.status.is_terminal());
+    let slot = store.evals.insert(eval);
+    if let Some(job) = job {
+        store.jobs.restore_eval(job, slot, open);
+    }
+}
+
+fn set_table_indexes(store: &mut Store, indexes: [Index; 6]) {
+    [
+        store.nodes.modify_index,
+        store.jobs.modify_index,
+        store.allocs.modify_index,
+        store.evals.modify_index,
+        store.namespaces.modify_index,
+        store.quotas.modify_index,
+    ] = indexes;
+}

@@ -1,0 +1,123 @@
+//! A snapshot takes the place of a state: in parts, cut anywhere, on every server alike.
+
+use std::sync::Arc;
+
+use berth_model::{
+    EvalId, Index, JobKey, Timestamp,
+    command::{Command, Entry, EvalOutcome, PlanRecord, Refusal, RegisterJob, RestorePart},
+    eval::EvalStatus,
+    event::{Applied, Event},
+    job::{Group, Job, JobType},
+    store::{Store, snapshot},
+};
+
+/// Applies commands as the next entry.
+fn apply(store: &mut Store, commands: Vec<Command>) -> Applied {
+    let index = Index(store.index().0 + 1);
+    let entry = Entry { index, at: Timestamp(index.0 * 1_000), commands };
+    store.apply(Entry::decode(&entry.encode()).expect("it was just encoded"))
+}
+
+fn register(id: &str) -> Command {
+    let group = Group::new("g", JobType::Service);
+    let job = Job { groups: vec![group], ..Job::new(JobKey::new("default", id), JobType::Service) };
+    let eval = EvalId(id.bytes().map(u128::from).sum());
+    Command::RegisterJob(Box::new(RegisterJob { job: Arc::new(job), eval, only_if: None }))
+}
+
+fn with_jobs(ids: &[&str]) -> Store {
+    let mut store = Store::default();
+    ids.iter().for_each(|id| drop(apply(&mut store, vec![register(id)])));
+    store
+}
+
+/// The parts of a snapshot, each of that many bytes.
+fn parts(of: &Store, bytes: usize) -> Vec<Command> {
+    let mut records = Vec::new();
+    snapshot::write_records(of, &mut records).expect("memory takes it");
+    let part = |(number, bytes): (usize, &[u8])| {
+        Command::RestorePart(RestorePart {
+            number: number as u32,
+            bytes: bytes.to_vec(),
+            granted: of.granted(),
+        })
+    };
+    records.chunks(bytes).enumerate().map(part).collect()
+}
+
+fn ids(store: &Store) -> Vec<String> {
+    store.jobs().iter().map(|(_, row)| row.key.id.to_string()).collect()
+}
+
+#[test]
+fn a_snapshot_replaces_the_state_wherever_it_is_cut() {
+    let saved = with_jobs(&["a", "b", "c"]);
+    for bytes in [1, 7, 100, 1 << 20] {
+        let mut store = with_jobs(&["x", "y", "z", "w", "v"]);
+        let parts = parts(&saved, bytes);
+        let last = parts.len() - 1;
+        for (at, part) in parts.into_iter().enumerate() {
+            assert_eq!(ids(&store).len(), 5, "it was replaced before its end");
+            let applied = apply(&mut store, vec![part]);
+            assert_eq!(applied.outcomes, [Ok(())]);
+            assert_eq!(applied.events, if at == last { vec![Event::Restored] } else { vec![] });
+        }
+        assert_eq!(ids(&store), ["a", "b", "c"]);
+        let index = store.index();
+        assert!(index > saved.index() && store.restored_at() == index && !store.is_restoring());
+        assert_eq!((store.jobs().modify_index(), store.evals().modify_index()), (index, index));
+        let rows = |store: &Store| store.evals().iter().map(|(_, eval)| eval.clone()).collect::<Vec<_>>();
+        assert_eq!(rows(&store), rows(&saved));
+    }
+}
+
+#[test]
+fn parts_out_of_turn_and_damaged_ones_change_nothing() {
+    let saved = with_jobs(&["a", "b", "c"]);
+    let mut store = with_jobs(&["x"]);
+    let parts = parts(&saved, 64);
+    let refused = |applied: Applied| match applied.outcomes.into_iter().next() {
+        Some(Err(Refusal::BadRestore(what))) => what,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused(apply(&mut store, vec![parts[1].clone()])), "part 1 comes out of its turn");
+    apply(&mut store, vec![parts[0].clone()]);
+    assert_eq!(refused(apply(&mut store, vec![parts[2].clone()])), "part 2 comes out of its turn");
+    let damaged = RestorePart { number: 1, bytes: vec![0xff; 64], granted: Index(0) };
+    apply(&mut store, vec![parts[0].clone()]);
+    refused(apply(&mut store, vec![Command::RestorePart(damaged)]));
+    assert!(!store.is_restoring());
+    apply(&mut store, vec![parts[0].clone()]);
+    apply(&mut store, vec![Command::AbandonRestore]);
+    refused(apply(&mut store, vec![parts[1].clone()]));
+    assert_eq!(ids(&store), ["x"]);
+}
+
+#[test]
+fn what_was_planned_before_is_void() {
+    let saved = with_jobs(&["a"]);
+    let eval = saved.evals().iter().next().expect("one").1.id;
+    let mut store = saved.clone();
+    let plan = |store: &Store| {
+        let outcome = EvalOutcome {
+            status: EvalStatus::Complete,
+            description: String::new(),
+            failures: vec![],
+            next: vec![],
+        };
+        Command::CommitPlan(Box::new(PlanRecord {
+            eval,
+            job: JobKey::new("default", "a"),
+            job_version: 0,
+            snapshot_index: store.index(),
+            placements: vec![],
+            stops: vec![],
+            outcome: Some(outcome),
+        }))
+    };
+    let before = plan(&store);
+    parts(&saved, 1 << 20).into_iter().for_each(|part| drop(apply(&mut store, vec![part])));
+    assert_eq!(apply(&mut store, vec![before]).outcomes, [Err(Refusal::Restored)]);
+    let after = plan(&store);
+    assert_eq!(apply(&mut store, vec![after]).outcomes, [Ok(())]);
+}

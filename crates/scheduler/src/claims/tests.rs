@@ -1,0 +1,122 @@
+//! How long a claim counts, and for whom.
+
+use berth_model::{
+    Timestamp,
+    command::{Command, Entry},
+    node::Node,
+};
+
+use super::*;
+
+fn node(id: NodeId) -> Node {
+    Node {
+        id,
+        name: String::new(),
+        datacenter: String::new(),
+        pool: String::new(),
+        class: String::new(),
+        attributes: BTreeMap::new(),
+        meta: BTreeMap::new(),
+        total: Resources::ZERO,
+        reserved: Resources::ZERO,
+        reserved_ports: Vec::new(),
+        host_ip: String::new(),
+        dynamic_ports: (0, 0),
+        secret_hash: Vec::new(),
+        devices: Vec::new(),
+        cores: Vec::new(),
+    }
+}
+
+fn claim(node: u128, cpu_mhz: u32) -> Claim {
+    Claim {
+        node: NodeId(node),
+        resources: Resources { cpu_mhz, ..Resources::ZERO },
+        ports: vec![80],
+        devices: DevicesHeld::default(),
+    }
+}
+
+#[test]
+fn a_claim_counts_until_the_state_shows_it() {
+    let mut claims = Claims::default();
+    let ticket = claims.add([claim(1, 100), claim(2, 50)]);
+    let cpu = |claims: &Claims, index| claims.of_node(NodeId(1), Index(index)).resources.cpu_mhz;
+    assert_eq!(cpu(&claims, 99), 100);
+    claims.proposed(ticket, Index(10));
+    assert_eq!((cpu(&claims, 9), cpu(&claims, 10)), (100, 0));
+    claims.settle(Index(9));
+    assert_eq!(cpu(&claims, 9), 100);
+    claims.settle(Index(10));
+    assert_eq!(claims.nodes().count(), 0);
+}
+
+#[test]
+fn what_a_plan_claims_of_a_node_is_summed_up() {
+    let mut claims = Claims::default();
+    let ticket = claims.add([claim(1, 100), claim(2, 50), claim(1, 30)]);
+    assert_eq!(claims.changes_end(), 2);
+    let claimed = claims.of_node(NodeId(1), Index(0));
+    assert_eq!((claimed.resources.cpu_mhz, claimed.ports), (130, vec![80, 80]));
+    assert_eq!(claims.remove(ticket), [NodeId(1), NodeId(2)]);
+}
+
+#[test]
+fn a_plan_that_others_were_quicker_than_overdraws_its_node() {
+    let node = Node { total: Resources { cpu_mhz: 150, ..Resources::ZERO }, ..node(NodeId(1)) };
+    let mut store = Store::default();
+    let commands = vec![Command::RegisterNode(Box::new(node))];
+    store.apply(Entry { index: Index(1), at: Timestamp(1), commands });
+    let mut claims = Claims::default();
+    let first = claims.add([claim(1, 100)]);
+    assert!(!claims.overdraw(first, &store));
+    let too_much = claims.add([Claim { ports: vec![], ..claim(1, 51) }]);
+    assert!(claims.overdraw(too_much, &store));
+    claims.remove(too_much);
+    let same_port = claims.add([claim(1, 10)]);
+    assert!(claims.overdraw(same_port, &store));
+    claims.remove(same_port);
+    let beside = claims.add([Claim { ports: vec![81], ..claim(1, 50) }]);
+    assert!(!claims.overdraw(beside, &store));
+}
+
+#[test]
+fn what_was_refused_is_free_once_the_rest_shows() {
+    let mut claims = Claims::default();
+    let ticket = claims.add([claim(1, 100), claim(2, 50)]);
+    let position = claims.changes_end();
+    let changed = |claims: &Claims| claims.changes_since(position).unwrap().collect::<Vec<_>>();
+    claims.proposed(ticket, Index(10));
+    claims.partly_refused(ticket);
+    assert_eq!(changed(&claims), []);
+    claims.settle(Index(10));
+    assert_eq!(changed(&claims), [NodeId(1), NodeId(2)]);
+}
+
+#[test]
+fn what_is_pledged_counts_until_the_state_shows_it() {
+    let mut claims = Claims::default();
+    let memory = |memory_mb| Usage { memory_mb, ..Usage::default() };
+    let first = claims.add([]);
+    claims.pledge(first, &"a".into(), memory(100));
+    let second = claims.add([claim(1, 7)]);
+    claims.pledge(second, &"a".into(), memory(20));
+    claims.proposed(first, Index(10));
+    assert_eq!(claims.pledges(Index(9))["a"], memory(120));
+    assert_eq!(claims.pledges(Index(10))["a"], memory(20));
+    claims.remove(second);
+    claims.settle(Index(10));
+    assert!(claims.pledges(Index(0)).is_empty());
+}
+
+#[test]
+fn a_plan_that_came_to_nothing_frees_its_nodes() {
+    let mut claims = Claims::default();
+    let ticket = claims.add([claim(1, 100)]);
+    let other = claims.add([claim(1, 7)]);
+    assert_eq!(claims.remove(ticket), [NodeId(1)]);
+    let claimed = claims.of_node(NodeId(1), Index(0));
+    assert_eq!((claimed.resources.cpu_mhz, claimed.ports), (7, vec![80]));
+    claims.remove(other);
+    assert_eq!(claims.nodes().count(), 0);
+}

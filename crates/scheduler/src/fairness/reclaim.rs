@@ -1,0 +1,111 @@
+//! Guaranteed room is lent while its owner does not need it, and taken back when it does.
+//!
+//! A namespace that holds less than one of its quotas guarantees may push out what others have borrowed: allocations of
+//! namespaces that do not keep to that quota, and that hold more than is guaranteed to themselves, also without them.
+
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use berth_model::{
+    quota::Usage,
+    store::{AllocRow, Store},
+};
+
+/// What one namespace may take back.
+#[derive(Debug)]
+pub struct Reclaim {
+    /// The quotas that it keeps to.
+    own: BTreeSet<String>,
+    /// Those of them of which less is held than they guarantee.
+    short: Vec<String>,
+    /// Of each quota that guarantees something, what will be held once all has ended that is to end. Counted when it is
+    /// first asked for: nobody is pushed out as long as there is room.
+    kept: OnceCell<BTreeMap<String, Usage>>,
+    /// What was taken back so far, by quota.
+    gone: Gone,
+}
+
+/// What is pushed out, by the quota for which it counted.
+pub type Gone = BTreeMap<String, Usage>;
+
+impl Reclaim {
+    /// Of a namespace.
+    pub fn of(store: &Store, namespace: &Arc<str>) -> Self {
+        let own = store.namespaces().quotas(namespace).into_iter().map(str::to_owned).collect();
+        Self { own, short: Vec::new(), kept: OnceCell::new(), gone: Gone::new() }
+    }
+
+    /// These of its quotas guarantee more than is held of them now.
+    pub fn set_short(&mut self, short: Vec<String>) {
+        self.short = short;
+    }
+
+    /// Whether anything may be taken back.
+    pub fn is_due(&self) -> bool {
+        !self.short.is_empty()
+    }
+
+    /// What has been taken back so far.
+    pub fn gone(&self) -> Gone {
+        self.gone.clone()
+    }
+
+    /// Whether an allocation lives on borrowed room, once what is in `gone` is gone; then it is added to that.
+    pub fn may_take(&self, store: &Store, alloc: &AllocRow, gone: &mut Gone) -> bool {
+        let Some(namespace) = store.jobs().row(alloc.job).map(|job| &job.key.namespace) else { return false };
+        let theirs = store.namespaces().quotas(namespace);
+        if self.short.iter().all(|short| theirs.contains(&**short)) {
+            return false;
+        }
+        let usage = usage(store, alloc);
+        let others = || theirs.iter().filter(|quota| !self.own.contains(**quota));
+        let is_spared = |quota: &&str| {
+            let Some(row) = store.quotas().get(quota).filter(|row| !row.quota.guarantee.is_empty()) else {
+                return false;
+            };
+            let mut left = self.kept(store).get(*quota).cloned().unwrap_or_default();
+            gone.get(*quota).into_iter().chain([&usage]).for_each(|part| left.remove(part));
+            row.quota.guarantee.is_above(&left)
+        };
+        if others().any(is_spared) {
+            return false;
+        }
+        for quota in others() {
+            gone.entry((*quota).to_owned()).or_default().add(&usage);
+        }
+        true
+    }
+
+    /// An allocation is pushed out.
+    pub fn take(&mut self, store: &Store, alloc: &AllocRow) {
+        let Some(job) = store.jobs().row(alloc.job) else { return };
+        let usage = usage(store, alloc);
+        for quota in store.namespaces().quotas(&job.key.namespace) {
+            self.gone.entry(quota.to_owned()).or_default().add(&usage);
+        }
+    }
+
+    fn kept(&self, store: &Store) -> &BTreeMap<String, Usage> {
+        self.kept.get_or_init(|| {
+            let mut by_namespace: BTreeMap<&str, Usage> = BTreeMap::new();
+            for (_, alloc) in store.allocs().iter().filter(|(_, alloc)| alloc.is_wanted()) {
+                let Some(job) = store.jobs().row(alloc.job) else { continue };
+                by_namespace.entry(&job.key.namespace).or_default().add(&usage(store, alloc));
+            }
+            let mut kept: BTreeMap<String, Usage> = BTreeMap::new();
+            for (namespace, usage) in by_namespace {
+                let quotas = store.namespaces().quotas(namespace);
+                quotas.into_iter().for_each(|quota| kept.entry(quota.to_owned()).or_default().add(&usage));
+            }
+            kept
+        })
+    }
+}
+
+fn usage(store: &Store, alloc: &AllocRow) -> Usage {
+    let group = store.job_of(alloc).map(|(_, group)| group);
+    group.map_or_else(|| Usage::from(alloc.held), |group| Usage::of(alloc.held, group))
+}
