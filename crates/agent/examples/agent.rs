@@ -1,8 +1,9 @@
-//! The smallest program that is an agent, for tests: `agent run DATA_DIR SERVER [RUNTIME IMAGE_DIR]`, and
-//! `agent keeper ...` for its keepers.
+//! The smallest program that is an agent, for tests: `agent run DATA_DIR SERVER [RUNTIME IMAGE_DIR [DEVICE_FILE ...]]`,
+//! and `agent keeper ...` for its keepers. Its devices are acme/widget/W1, with the ids w0, w1 and so on.
 
 use std::process::ExitCode;
 
+use berth_agent::devices::Device;
 use berth_agent::drivers::DriverSwitches;
 use berth_agent::{Agent, AgentConfig, ShutdownMode, keeper};
 use tokio::signal::unix::{SignalKind, signal};
@@ -11,22 +12,23 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.split_first() {
         Some((verb, rest)) if verb == "keeper" => ExitCode::from(keeper::main(rest) as u8),
-        Some((verb, [data_dir, server, containers @ ..])) if verb == "run" => {
-            run(data_dir, server, containers)
-        }
+        Some((verb, [data_dir, server, more @ ..])) if verb == "run" => run(data_dir, server, more),
         _ => {
-            eprintln!("usage: agent run DATA_DIR SERVER [RUNTIME IMAGE_DIR] | agent keeper ...");
+            eprintln!(
+                "usage: agent run DATA_DIR SERVER [RUNTIME IMAGE_DIR [DEVICE_FILE ...]] | agent keeper ..."
+            );
             ExitCode::from(2)
         }
     }
 }
 
-fn run(data_dir: &str, server: &str, containers: &[String]) -> ExitCode {
+fn run(data_dir: &str, server: &str, more: &[String]) -> ExitCode {
     let me = std::env::current_exe().expect("a path").to_string_lossy().into_owned();
     let config = AgentConfig {
         drivers: DriverSwitches { mock_driver: true, raw_exec: true, containers: true },
-        container_runtime: containers.first().cloned().unwrap_or_default(),
-        image_dirs: containers.iter().skip(1).map(Into::into).collect(),
+        container_runtime: more.first().cloned().unwrap_or_default(),
+        image_dirs: more.iter().skip(1).take(1).map(Into::into).collect(),
+        devices: more.iter().skip(2).enumerate().map(widget).collect(),
         update_delay: std::time::Duration::from_millis(50),
         ..AgentConfig::new(data_dir, vec![server.into()], vec![me, "keeper".into()])
     };
@@ -42,5 +44,16 @@ fn run(data_dir: &str, server: &str, containers: &[String]) -> ExitCode {
             eprintln!("{failure}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn widget((number, file): (usize, &String)) -> Device {
+    Device {
+        vendor: "acme".into(),
+        kind: "widget".into(),
+        model: "W1".into(),
+        id: format!("w{number}"),
+        files: vec![file.into()],
+        ..Device::default()
     }
 }

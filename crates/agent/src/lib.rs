@@ -2,6 +2,7 @@
 //! agent, and the shell that ties them to a server.
 
 mod backoff;
+pub mod devices;
 mod disk;
 pub mod drivers;
 mod failure;

@@ -37,7 +37,7 @@ impl Keep {
             args: vec!["-c".into(), script.into()],
             env: [("PATH".to_owned(), "/usr/bin:/bin".to_owned())].into(),
             dir: self.path().to_string_lossy().into_owned(),
-            user: String::new(),
+            ..ProcessRun::default()
         };
         let logs = LogPlan {
             dir: self.path().join("logs").to_string_lossy().into_owned(),

@@ -1,5 +1,6 @@
 //! `mock_driver`: pretends to run a task. What it does is a pure schedule, which the agent and the lab play alike.
 
+use berth_api::agent::{Refusal, RefusalKind};
 use serde::Deserialize;
 
 use super::settings::{duration_ns, parse};
@@ -126,6 +127,12 @@ impl MockSettings {
     pub fn on_signal(&self) -> Result<(), String> {
         if self.signal_error.is_empty() { Ok(()) } else { Err(self.signal_error.clone()) }
     }
+}
+
+/// Why nobody runs a command within a mock task.
+pub fn no_commands(task: &str) -> Refusal {
+    let text = format!("task {task} is only pretended by mock_driver: no command can run within it");
+    Refusal::new(RefusalKind::Invalid, text)
 }
 
 /// What is told of a start that has come to its `number`-th event, from 1.

@@ -4,6 +4,7 @@
 //! a [`keeper`](crate::keeper) does it, or a timer for tasks that are only pretended.
 
 mod container;
+mod given;
 pub mod mock;
 mod raw_exec;
 pub(crate) mod settings;
@@ -11,6 +12,7 @@ pub(crate) mod settings;
 use std::collections::BTreeMap;
 
 pub use container::ContainerConfig;
+pub use given::Given;
 
 use berth_api::agent::TaskSpec;
 use nix::sys::signal::Signal;
@@ -72,6 +74,8 @@ pub struct TaskContext<'a> {
     pub user: String,
     /// Its environment.
     pub env: BTreeMap<String, String>,
+    /// Its share of the node.
+    pub given: Given,
 }
 
 /// What has to be launched.

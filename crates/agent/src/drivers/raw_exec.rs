@@ -38,6 +38,8 @@ impl Driver for RawExec {
             env: task.env.clone().into_iter().collect(),
             dir: dir.to_string_lossy().into_owned(),
             user: task.user.clone(),
+            cores: task.given.cores.clone(),
+            ..ProcessRun::default()
         })))
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct Container {
     id: String,
     /// The keeper's directory; runtimes are called with absolute paths.
     dir: PathBuf,
+    /// Where the runtime says what it has to complain about.
+    log: PathBuf,
     pid: Pid,
     /// Counts kills for want of memory.
     memory_events: Option<PathBuf>,
@@ -46,11 +48,16 @@ impl Container {
         Ok(container)
     }
 
-    /// One whose keeper is gone: all that can be done with it is to delete it.
+    /// One that was created by another process.
     pub(super) fn known(of: &ContainerRef) -> Self {
         let dir = std::env::current_dir().unwrap_or_default();
-        let (runtime, id) = (of.runtime.clone(), of.id.clone());
-        Self { runtime, id, dir, pid: Pid::from_raw(0), memory_events: None }
+        let (runtime, id, log) = (of.runtime.clone(), of.id.clone(), dir.join("runtime.log"));
+        Self { runtime, id, dir, log, pid: Pid::from_raw(0), memory_events: None }
+    }
+
+    /// The same, for somebody who calls the runtime while its keeper may, too.
+    pub(super) fn with_log(self, name: &str) -> Self {
+        Self { log: self.dir.join(name), ..self }
     }
 
     pub(super) fn pid(&self) -> Pid {
@@ -86,11 +93,31 @@ impl Container {
         command.stdout(ends.stdout).stderr(ends.stderr);
         self.call(&mut command, "create")?;
         drop(command);
-        let text = fs::read_to_string(&pid_file).doing(|| "read the container's pid".into())?;
-        let pid = text.trim().parse().map_err(|error| Failure::other("read the container's pid", error))?;
-        self.pid = Pid::from_raw(pid);
+        self.pid = read_pid(&pid_file)?;
         self.memory_events = memory_events(self.pid);
         Ok(())
+    }
+
+    /// Runs another process within it, which `process_file` describes; its standard input, output and error are those of
+    /// this process, unless `console_socket` is to be sent its terminal.
+    pub(super) fn exec(
+        &self,
+        process_file: &Path,
+        pid_file: &Path,
+        console_socket: &str,
+    ) -> Result<Pid, Failure> {
+        self.enter_namespace()?;
+        let (process_file, pid_file) = (self.dir.join(process_file), self.dir.join(pid_file));
+        let mut command = self.command("exec");
+        command.arg("--detach").arg("--process").arg(process_file).arg("--pid-file").arg(&pid_file);
+        if console_socket.is_empty() {
+            command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
+        } else {
+            // Relative to the working directory: a socket's path must be short.
+            command.arg("--console-socket").arg(console_socket);
+        }
+        self.call(command.arg(&self.id), "run a command in")?;
+        read_pid(&pid_file)
     }
 
     /// Lets it run; returns when it does.
@@ -121,18 +148,14 @@ impl Container {
 
     fn command(&self, verb: &str) -> Command {
         let mut command = Command::new(&self.runtime);
-        command.arg("--root").arg(self.dir.join("runtime")).arg("--log").arg(self.log()).arg(verb);
+        command.arg("--root").arg(self.dir.join("runtime")).arg("--log").arg(&self.log).arg(verb);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
     }
 
-    fn log(&self) -> PathBuf {
-        self.dir.join("runtime.log")
-    }
-
     fn call(&self, command: &mut Command, verb: &str) -> Result<(), Failure> {
         let doing = || format!("{verb} the container with {}", self.runtime);
-        let _ = fs::remove_file(self.log());
+        let _ = fs::remove_file(&self.log);
         let mut child = command.spawn().doing(doing)?;
         let deadline = Instant::now() + RUNTIME_WAIT_MAX;
         loop {
@@ -150,10 +173,16 @@ impl Container {
     }
 
     fn complaint(&self, status: &str) -> String {
-        let log = fs::read_to_string(self.log()).unwrap_or_default();
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
         let last = log.trim().lines().last().unwrap_or(status);
         last.chars().take(COMPLAINT_BYTES_MAX).collect()
     }
+}
+
+fn read_pid(file: &Path) -> Result<Pid, Failure> {
+    let text = fs::read_to_string(file).doing(|| format!("read {}", file.display()))?;
+    let pid = text.trim().parse();
+    pid.map(Pid::from_raw).map_err(|error| Failure::other(format!("read {}", file.display()), error))
 }
 
 /// The file of the process's memory cgroup that counts kills, in either version of cgroups.

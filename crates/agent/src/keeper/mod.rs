@@ -10,6 +10,7 @@
 mod adopt;
 mod container;
 mod control;
+pub(crate) mod exec;
 mod fds;
 mod keep;
 mod mounts;
@@ -17,6 +18,7 @@ mod output;
 pub mod plan;
 mod process;
 mod reap;
+mod signals;
 mod starter;
 mod watch;
 
@@ -26,13 +28,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub const REFUSED: i32 = 75;
 
 /// The keeper's own main function, to be called before anything else of the process happens: with a directory it keeps
-/// the task that standard input describes, with `adopt` and a directory it takes over one whose keeper is gone, and
-/// with `exec` it becomes the task.
+/// the task that standard input describes, with `adopt` and a directory it takes over one whose keeper is gone, with
+/// `exec` and a socket it runs a command within a task, and with `become` it turns into a task or such a command.
 pub fn main(args: &[String]) -> i32 {
     fds::close_inherited();
+    signals::catch_ignored();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let outcome = match words[..] {
-        ["exec"] => starter::main(),
+        ["become"] => starter::main(),
+        ["exec", socket] => exec::main(socket),
         ["adopt", dir] => adopt::main(dir),
         [dir] => keep::main(dir),
         _ => {

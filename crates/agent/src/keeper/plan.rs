@@ -82,6 +82,15 @@ pub struct ProcessRun {
     /// Empty for the agent's own user.
     #[prost(string, tag = "5")]
     pub user: String,
+    /// The ids of the processor cores on which it may run; empty for any.
+    #[prost(uint32, repeated, tag = "8")]
+    pub cores: Vec<u32>,
+    /// The path of what it reads; empty for nothing.
+    #[prost(string, tag = "6")]
+    pub stdin: String,
+    /// That is a terminal: it becomes the process's own, and takes its output too.
+    #[prost(bool, tag = "7")]
+    pub terminal: bool,
 }
 
 /// A container, as an OCI runtime runs it.

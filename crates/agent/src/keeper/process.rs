@@ -31,7 +31,7 @@ impl Process {
         let doing = || "make the task's process".to_owned();
         let (mut ours, theirs) = UnixStream::pair().doing(doing)?;
         let mut command = Command::new("/proc/self/exe");
-        command.args(keeper_args).arg("exec").env_clear();
+        command.args(keeper_args).arg("become").env_clear();
         command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(ends.stdout).stderr(ends.stderr);
         let child = command.spawn().doing(doing)?;
         let pid =

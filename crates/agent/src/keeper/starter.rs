@@ -1,16 +1,18 @@
-//! The process that becomes the task: waits until it is on record, then turns into the task's program.
+//! The process that becomes the task, or a command within it: waits until it is on record, then turns into the program.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::fchown;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::SigSet;
-use nix::unistd::{Gid, initgroups, setgid, setgroups, setuid};
-use prost::Message;
+use nix::unistd::{Gid, Pid, User, initgroups, setgid, setgroups, setuid};
 
+use super::exec::plan::read_message;
 use super::plan::ProcessRun;
 use crate::failure::{Doing, Failure};
 use crate::users;
@@ -18,13 +20,10 @@ use crate::users;
 /// Its exit code when it could not become the program; nobody sees it.
 const FAILED: i32 = 127;
 
-/// The largest description of a process that is read.
-const RUN_BYTES_MAX: usize = 4 << 20;
-
 pub(super) fn main() -> Result<i32, Failure> {
     let keeper = io::stdin().as_fd().try_clone_to_owned().doing(|| "take the keeper's socket".into())?;
     let mut keeper = UnixStream::from(keeper);
-    let run = read_run(&mut keeper)?;
+    let run: ProcessRun = read_message(&mut keeper).doing(|| "read what to run".into())?;
     let mut go = [0];
     if keeper.read_exact(&mut go).is_err() {
         // The keeper is gone, and whether this start is on record nobody knows.
@@ -33,21 +32,6 @@ pub(super) fn main() -> Result<i32, Failure> {
     let failure = become_task(&run);
     let _ = keeper.write_all(failure.to_string().as_bytes());
     Ok(FAILED)
-}
-
-fn read_run(keeper: &mut UnixStream) -> Result<ProcessRun, Failure> {
-    let doing = || "read what to run".to_owned();
-    let mut bytes = Vec::new();
-    let mut byte = [0];
-    while bytes.last().is_none_or(|last| last & 0x80 != 0) {
-        keeper.read_exact(&mut byte).doing(doing)?;
-        bytes.push(byte[0]);
-    }
-    let len =
-        prost::decode_length_delimiter(bytes.as_slice()).map_err(|error| Failure::other(doing(), error))?;
-    let mut message = vec![0; len.min(RUN_BYTES_MAX)];
-    keeper.read_exact(&mut message).doing(doing)?;
-    ProcessRun::decode(message.as_slice()).map_err(|error| Failure::other(doing(), error))
 }
 
 /// Returns only when that fails.
@@ -64,15 +48,49 @@ fn become_task(run: &ProcessRun) -> Failure {
 fn prepare(run: &ProcessRun) -> Result<(), Failure> {
     nix::unistd::setsid().doing(|| "begin a session".into())?;
     SigSet::empty().thread_set_mask().doing(|| "unblock signals".into())?;
-    let null = File::open("/dev/null").doing(|| "open /dev/null".into())?;
-    nix::unistd::dup2_stdin(&null).doing(|| "replace standard input".into())?;
-    if run.user.is_empty() { Ok(()) } else { switch_user(&run.user) }
+    pin(&run.cores)?;
+    let user = if run.user.is_empty() { None } else { Some(users::find(&run.user)?) };
+    if run.terminal {
+        take_terminal(&run.stdin, user.as_ref())?
+    } else {
+        take_input(&run.stdin)?
+    }
+    user.map_or(Ok(()), switch_user)
 }
 
-fn switch_user(name: &str) -> Result<(), Failure> {
+/// What it starts runs there, too.
+fn pin(cores: &[u32]) -> Result<(), Failure> {
+    if cores.is_empty() {
+        return Ok(());
+    }
+    let doing = || format!("pin the task to the cores {cores:?}");
+    let mut set = CpuSet::new();
+    cores.iter().try_for_each(|core| set.set(*core as usize)).doing(doing)?;
+    sched_setaffinity(Pid::from_raw(0), &set).doing(doing)
+}
+
+fn take_input(path: &str) -> Result<(), Failure> {
+    let path = if path.is_empty() { "/dev/null" } else { path };
+    let input = File::open(path).doing(|| format!("open {path}"))?;
+    nix::unistd::dup2_stdin(&input).doing(|| "replace standard input".into())
+}
+
+/// Opened by the leader of a session without one, a terminal becomes the session's own.
+fn take_terminal(path: &str, user: Option<&User>) -> Result<(), Failure> {
+    let doing = || format!("take the terminal {path}");
+    let terminal = File::options().read(true).write(true).open(path).doing(doing)?;
+    if let Some(user) = user {
+        fchown(&terminal, Some(user.uid.as_raw()), None).doing(doing)?;
+    }
+    nix::unistd::dup2_stdin(&terminal).doing(doing)?;
+    nix::unistd::dup2_stdout(&terminal).doing(doing)?;
+    nix::unistd::dup2_stderr(&terminal).doing(doing)
+}
+
+fn switch_user(user: User) -> Result<(), Failure> {
+    let name = user.name;
     let doing = || format!("become the user {name}");
-    let user = users::find(name)?;
-    let c_name = std::ffi::CString::new(user.name).map_err(|error| Failure::other(doing(), error))?;
+    let c_name = std::ffi::CString::new(name.as_str()).map_err(|error| Failure::other(doing(), error))?;
     set_groups(&c_name, user.gid).doing(doing)?;
     setgid(user.gid).doing(doing)?;
     setuid(user.uid).doing(doing)

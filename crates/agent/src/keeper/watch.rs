@@ -89,12 +89,12 @@ impl<'a> Watch<'a> {
     }
 }
 
-fn readable(fd: BorrowedFd<'_>) -> PollFd<'_> {
+pub(super) fn readable(fd: BorrowedFd<'_>) -> PollFd<'_> {
     PollFd::new(fd, PollFlags::POLLIN)
 }
 
 /// Blocked signals are inherited, but not by what the standard library spawns: it unblocks all.
-fn child_signals() -> Option<SignalFd> {
+pub(super) fn child_signals() -> Option<SignalFd> {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGCHLD);
     signals.thread_block().ok()?;

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use berth_api::agent::DeviceSpec;
-
+use crate::devices::Device;
 use crate::drivers::DriverSwitches;
 
 /// An agent's settings.
@@ -39,8 +38,10 @@ pub struct AgentConfig {
     pub reserved_disk_mb: u32,
     /// Host ports that allocations may not have.
     pub reserved_ports: Vec<u16>,
-    /// What the node has of devices. Agents do not look for any themselves.
-    pub devices: Vec<DeviceSpec>,
+    /// What the node has of devices, besides the GPUs that the agent finds itself.
+    pub devices: Vec<Device>,
+    /// Where it looks for these: the directory that has `proc` and `dev`.
+    pub root: PathBuf,
     /// First and last port handed out to allocations that name none.
     pub dynamic_ports: (u16, u16),
     /// Which drivers are on.
@@ -75,6 +76,7 @@ impl AgentConfig {
             reserved_disk_mb: 0,
             reserved_ports: Vec::new(),
             devices: Vec::new(),
+            root: "/".into(),
             dynamic_ports: (20_000, 32_000),
             drivers: DriverSwitches { mock_driver: true, raw_exec: false, containers: true },
             container_runtime: String::new(),

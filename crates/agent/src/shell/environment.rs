@@ -1,10 +1,11 @@
 //! The environment of a task, with the names that job files expect.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use berth_api::agent::{DeviceGrantSpec, GroupSpec, TaskSpec};
+use berth_api::agent::{DeviceGrantSpec, GroupSpec, NodeSpec, TaskSpec};
 
-use crate::drivers::Base;
+use crate::drivers::{Base, Given};
 use crate::lifecycle::RunWish;
 use crate::place::AllocPlace;
 
@@ -29,10 +30,10 @@ fn dirs(base: Base, place: &AllocPlace, task: &str) -> [String; 3] {
 pub(crate) fn environment(
     wish: &RunWish,
     task: &TaskSpec,
+    given: &Given,
     place: &AllocPlace,
     base: Base,
-    node_datacenter: &str,
-    host_ip: &str,
+    node: &NodeSpec,
 ) -> BTreeMap<String, String> {
     let group = &*wish.group;
     let mut env = inherited(base);
@@ -53,34 +54,38 @@ pub(crate) fn environment(
     set("JOB_NAME", group.job_name.clone());
     set("NAMESPACE", group.namespace.clone());
     set("REGION", group.region.clone());
-    set("DC", node_datacenter.into());
-    set("CPU_LIMIT", task.cpu_mhz.to_string());
+    set("DC", node.datacenter.clone());
+    set("CPU_LIMIT", given.cpu_mhz.to_string());
     set("MEMORY_LIMIT", task.memory_mb.to_string());
     if task.memory_max_mb > 0 {
         set("MEMORY_MAX_LIMIT", task.memory_max_mb.to_string());
     }
+    let host_ip = &node.host_ip;
     for port in &wish.ports {
         let label = env_name(&port.label);
-        set(&format!("IP_{label}"), host_ip.into());
+        set(&format!("IP_{label}"), host_ip.clone());
         set(&format!("HOST_PORT_{label}"), port.host_port.to_string());
         set(&format!("PORT_{label}"), port.host_port.to_string());
         set(&format!("ADDR_{label}"), format!("{host_ip}:{}", port.host_port));
     }
-    let devices = wish.devices.iter().find(|devices| devices.task == task.name);
-    if let Some(cores) = devices.map(|devices| &devices.cores).filter(|cores| !cores.is_empty()) {
-        set("CPU_CORES", cores.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
+    if !given.cores.is_empty() {
+        set("CPU_CORES", given.cores.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
     }
     for (key, value) in labels(group, task) {
         set(&format!("META_{}", env_name(key)), value.clone());
         set(&format!("META_{}", env_name(key).to_uppercase()), value.clone());
     }
-    env.extend(devices.into_iter().flat_map(|devices| device_variables(&devices.grants)));
+    let devices = wish.devices.iter().find(|devices| devices.task == task.name);
+    env.extend(
+        devices.into_iter().flat_map(|devices| device_variables(&devices.grants, &given.device_files)),
+    );
     env
 }
 
-/// What tells a task its devices: `BERTH_DEVICES`, as `nvidia/gpu/A100=GPU-1,GPU-2;...`, where a share follows its id as
-/// thousandths, `GPU-1:400`; and for GPUs of Nvidia the variable by which its libraries know which ones are theirs.
-fn device_variables(grants: &[DeviceGrantSpec]) -> BTreeMap<String, String> {
+/// What tells a task its devices: `BERTH_DEVICE_IDS`, as `nvidia/gpu/A100=GPU-1,GPU-2;...`, where a share follows its id as
+/// thousandths, `GPU-1:400`; `BERTH_DEVICE_FILES`, as `/dev/nvidiactl,/dev/nvidia0`; and for GPUs of Nvidia the variables
+/// by which its libraries know which ones are theirs.
+fn device_variables(grants: &[DeviceGrantSpec], files: &[PathBuf]) -> BTreeMap<String, String> {
     let told = |grant: &DeviceGrantSpec| {
         let share = if grant.milli_each < 1000 { format!(":{}", grant.milli_each) } else { String::new() };
         let ids: Vec<String> = grant.ids.iter().map(|id| format!("{id}{share}")).collect();
@@ -89,12 +94,18 @@ fn device_variables(grants: &[DeviceGrantSpec]) -> BTreeMap<String, String> {
     let mut variables = BTreeMap::new();
     if !grants.is_empty() {
         let all: Vec<String> = grants.iter().map(told).collect();
-        variables.insert("BERTH_DEVICES".to_owned(), all.join(";"));
+        variables.insert("BERTH_DEVICE_IDS".to_owned(), all.join(";"));
     }
     let nvidia = grants.iter().filter(|grant| grant.device.starts_with("nvidia/gpu/"));
     let ids: Vec<&str> = nvidia.flat_map(|grant| &grant.ids).map(String::as_str).collect();
     if !ids.is_empty() {
-        variables.insert("NVIDIA_VISIBLE_DEVICES".to_owned(), ids.join(","));
+        for name in ["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"] {
+            variables.insert(name.to_owned(), ids.join(","));
+        }
+    }
+    if !files.is_empty() {
+        let files: Vec<_> = files.iter().map(|file| file.to_string_lossy()).collect();
+        variables.insert("BERTH_DEVICE_FILES".to_owned(), files.join(","));
     }
     variables
 }
@@ -163,17 +174,22 @@ mod tests {
         };
         let task = TaskSpec { name: "nginx".into(), cpu_mhz: 100, memory_mb: 300, ..TaskSpec::default() };
         let place = AllocPlace::new(Path::new("/data"), wish.alloc);
-        let env = environment(&wish, &task, &place, Base::Container, "dc1", "10.0.0.1");
+        let files = ["/dev/nvidiactl", "/dev/nvidia0"].map(PathBuf::from).into();
+        let given = Given { cpu_mhz: 4_000, cores: vec![2, 3], device_files: files };
+        let node = NodeSpec { datacenter: "dc1".into(), host_ip: "10.0.0.1".into(), ..NodeSpec::default() };
+        let env = environment(&wish, &task, &given, &place, Base::Container, &node);
         let lines: Vec<_> = env.iter().map(|(name, value)| format!("{name}={value}")).collect();
         expect![[r#"
-            BERTH_DEVICES=nvidia/gpu/A100=GPU-1,GPU-2;nvidia/gpu/T4=GPU-3:400;xilinx/fpga/U50=0
+            BERTH_DEVICE_FILES=/dev/nvidiactl,/dev/nvidia0
+            BERTH_DEVICE_IDS=nvidia/gpu/A100=GPU-1,GPU-2;nvidia/gpu/T4=GPU-3:400;xilinx/fpga/U50=0
+            CUDA_VISIBLE_DEVICES=GPU-1,GPU-2,GPU-3
             NOMAD_ADDR_http=10.0.0.1:20001
             NOMAD_ALLOC_DIR=/alloc
             NOMAD_ALLOC_ID=11111111-1111-1111-1111-111111111111
             NOMAD_ALLOC_INDEX=2
             NOMAD_ALLOC_NAME=web.front[2]
             NOMAD_CPU_CORES=2,3
-            NOMAD_CPU_LIMIT=100
+            NOMAD_CPU_LIMIT=4000
             NOMAD_DC=dc1
             NOMAD_GROUP_NAME=front
             NOMAD_HOST_PORT_http=20001
@@ -193,7 +209,7 @@ mod tests {
             NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-2,GPU-3
             PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"#]]
         .assert_eq(&lines.join("\n"));
-        let host = environment(&wish, &task, &place, Base::Host, "dc1", "10.0.0.1");
+        let host = environment(&wish, &task, &given, &place, Base::Host, &node);
         assert_eq!(
             host["NOMAD_TASK_DIR"],
             "/data/allocs/11111111-1111-1111-1111-111111111111/tasks/nginx/local"

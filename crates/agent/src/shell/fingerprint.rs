@@ -5,8 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use berth_api::agent::NodeSpec;
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
 
 use super::AgentConfig;
+use crate::devices::{self, Device};
 use crate::drivers::Driver;
 
 const MIB: u64 = 1 << 20;
@@ -15,7 +18,7 @@ const MIB: u64 = 1 << 20;
 const CPU_MHZ_ASSUMED: u32 = 1_000;
 
 /// Describes the node to the servers.
-pub(crate) fn fingerprint(config: &AgentConfig, drivers: &[Box<dyn Driver>]) -> NodeSpec {
+pub(crate) fn fingerprint(config: &AgentConfig, drivers: &[Box<dyn Driver>], devices: &[Device]) -> NodeSpec {
     let mut attributes = BTreeMap::new();
     let mut set = |name: &str, value: String| {
         attributes.insert(name.to_owned(), value);
@@ -23,7 +26,8 @@ pub(crate) fn fingerprint(config: &AgentConfig, drivers: &[Box<dyn Driver>]) -> 
     let host_name = read("/proc/sys/kernel/hostname");
     let node_name = if config.node_name.is_empty() { host_name.clone() } else { config.node_name.clone() };
     let (cores, core_mhz) = (cores(), core_mhz());
-    let cpu_mhz = if config.cpu_mhz == 0 { cores * core_mhz } else { config.cpu_mhz };
+    let count = u32::try_from(cores.len()).unwrap_or(u32::MAX);
+    let cpu_mhz = if config.cpu_mhz == 0 { count.saturating_mul(core_mhz) } else { config.cpu_mhz };
     let memory_bytes = match config.memory_mb {
         0 => memory_bytes(),
         memory_mb => u64::from(memory_mb) * MIB,
@@ -36,7 +40,7 @@ pub(crate) fn fingerprint(config: &AgentConfig, drivers: &[Box<dyn Driver>]) -> 
     set("cpu.arch", arch().into());
     set("os.name", os_name);
     set("os.version", os_version);
-    set("cpu.numcores", cores.to_string());
+    set("cpu.numcores", count.to_string());
     set("cpu.frequency", core_mhz.to_string());
     set("cpu.totalcompute", cpu_mhz.to_string());
     set("memory.totalbytes", memory_bytes.to_string());
@@ -67,8 +71,8 @@ pub(crate) fn fingerprint(config: &AgentConfig, drivers: &[Box<dyn Driver>]) -> 
         dynamic_port_min: config.dynamic_ports.0.into(),
         dynamic_port_max: config.dynamic_ports.1.into(),
         version: env!("CARGO_PKG_VERSION").into(),
-        devices: config.devices.clone(),
-        cores: (0..cores).collect(),
+        devices: devices::specs(devices),
+        cores,
     }
 }
 
@@ -89,8 +93,11 @@ fn arch() -> &'static str {
     }
 }
 
-fn cores() -> u32 {
-    std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX))
+/// The ids of the processor cores on which the agent may run, ascending: of others it has nothing to give.
+fn cores() -> Vec<u32> {
+    let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
+    let is_allowed = |core: &u32| allowed.is_set(*core as usize).unwrap_or(false);
+    (0..u32::try_from(CpuSet::count()).unwrap_or(u32::MAX)).filter(is_allowed).collect()
 }
 
 /// MHz of one core: the most it can do, where the kernel tells, else what it does now.
@@ -142,8 +149,9 @@ mod tests {
     fn a_node_tells_what_it_is() {
         let config =
             AgentConfig { cpu_mhz: 4_000, memory_mb: 512, ..AgentConfig::new("/", Vec::new(), Vec::new()) };
-        let spec = fingerprint(&config, &[]);
+        let spec = fingerprint(&config, &[], &[]);
         assert_eq!((spec.cpu_mhz, spec.memory_mb), (4_000, 512));
+        assert_eq!(spec.cores.len().to_string(), spec.attributes["cpu.numcores"]);
         assert_eq!(spec.attributes["kernel.name"], "linux");
         assert_eq!(spec.attributes["memory.totalbytes"], "536870912");
     }

@@ -3,12 +3,11 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::fcntl::{Flock, FlockArg};
 use prost::Message;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
@@ -17,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use super::runner::{Begin, Runner, TaskCommand};
+use super::socket_dir::SocketDir;
 use crate::failure::{Doing, Failure};
 use crate::keeper::plan::{COMPLAINTS_FILE, ExitRecord, LOCK_FILE, Plan, SOCKET_FILE, StartRecord};
 use crate::lifecycle::{Event, Exit, Found, StartFailure, StartFailureKind, TaskRef};
@@ -145,14 +145,8 @@ impl Keeper<'_> {
 
     /// Connects, and waits until the task runs.
     async fn attach(&self) -> io::Result<Link> {
-        // A socket's path has room for some 100 bytes; through the open directory it is always short.
-        let dir = nix::fcntl::open(
-            &self.dir,
-            OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC,
-            nix::sys::stat::Mode::empty(),
-        )?;
-        let path = format!("/proc/self/fd/{}/{SOCKET_FILE}", dir.as_raw_fd());
-        let mut link = Link { stream: BufReader::new(UnixStream::connect(path).await?) };
+        let dir = SocketDir::open(&self.dir)?;
+        let mut link = Link { stream: BufReader::new(UnixStream::connect(dir.path(SOCKET_FILE)).await?) };
         if link.line().await? { Ok(link) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 

@@ -7,6 +7,7 @@ mod config;
 mod connection;
 mod data_dir;
 mod environment;
+mod execs;
 mod fingerprint;
 mod interpolate;
 mod kept;
@@ -14,6 +15,7 @@ mod mock;
 mod prepare;
 mod reads;
 mod runner;
+mod socket_dir;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -28,9 +30,11 @@ use self::clock::Clock;
 pub use self::config::AgentConfig;
 use self::connection::{Lines, Link};
 use self::data_dir::DataDir;
+use self::execs::Execs;
 pub use self::prepare::Host;
 use self::reads::Reads;
 use self::runner::{Context, Runners};
+use crate::devices;
 use crate::drivers::{self, ContainerConfig};
 use crate::failure::Failure;
 use crate::lifecycle::{Event, GroupCache, Node, wishes};
@@ -65,6 +69,7 @@ pub struct Agent {
     runners: Runners,
     reads: Reads,
     asks: Asks,
+    execs: Execs,
     up: Option<Lines>,
 }
 
@@ -94,10 +99,13 @@ impl Agent {
         let (identity, epoch) = data.identify()?;
         let clock = Clock::start();
         let drivers = drivers::all(config.drivers, &containers(config, &data));
-        let node = fingerprint::fingerprint(config, &drivers);
+        let devices = devices::all(&config.devices, &config.root);
+        let node = fingerprint::fingerprint(config, &drivers, &devices);
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let node_id = AllocId(identity.node_id).to_string();
-        let context = Context::new(clock, node_id, node, drivers, config.keeper_command.clone(), sender);
+        let files = devices::files(&devices);
+        let context =
+            Context::new(clock, node_id, node, drivers, files, config.keeper_command.clone(), sender);
         let context = Arc::new(context);
         let delay_ns = u64::try_from(config.update_delay.as_nanos()).unwrap_or(u64::MAX);
         let agent = Self {
@@ -111,6 +119,7 @@ impl Agent {
             context,
             reads: Reads::default(),
             asks: Asks::default(),
+            execs: Execs::default(),
             up: None,
         };
         Ok((agent, events))
@@ -179,6 +188,9 @@ impl Agent {
     }
 
     fn handle(&mut self, event: Event) {
+        if let Event::Exited(of, _) = &event {
+            self.execs.on_task_end(*of);
+        }
         let mut actions = Vec::new();
         self.node.handle(event, self.clock.now_ns(), &mut actions);
         self.perform(actions);
@@ -201,6 +213,7 @@ impl Agent {
         self.up = None;
         self.session.disconnected();
         self.reads.cancel_all();
+        self.execs.cancel_all();
     }
 
     fn on_message(&mut self, frame: DownFrame) {
@@ -227,7 +240,7 @@ impl Agent {
             Some(Told::FileCredit(credit)) => self.reads.on_credit(credit.request, credit.bytes),
             Some(Told::FileCancel(cancel)) => self.reads.on_cancel(cancel.request),
             Some(Told::Ask(ask)) => self.on_ask(ask),
-            Some(Told::Exec(_)) => {}
+            Some(Told::Exec(exec)) => self.on_exec(exec),
         }
     }
 

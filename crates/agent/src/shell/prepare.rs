@@ -9,8 +9,9 @@ use super::data_dir::make_dir;
 use super::environment::environment;
 use super::interpolate::Names;
 use super::runner::Context;
+use crate::devices::DeviceFiles;
 use crate::drivers::settings::setup;
-use crate::drivers::{Base, Driver, Launch, TaskContext};
+use crate::drivers::{Base, Driver, Given, Launch, TaskContext};
 use crate::failure::{Doing, Failure};
 use crate::keeper::plan::LogPlan;
 use crate::lifecycle::{RunWish, StartFailure, TaskRef};
@@ -34,7 +35,7 @@ pub(super) fn prepare(
     place: &AllocPlace,
 ) -> Result<Prepared, StartFailure> {
     let spec = &wish.group.tasks[usize::from(of.task)];
-    let host = Host { node_id: &context.node_id, node: &context.node, drivers: &context.drivers };
+    let host = context.host();
     let (driver, task) = host.resolve(wish, of, place)?;
     let owner = if driver.base() == Base::Host { task.user.as_str() } else { "" };
     make_dirs(place, &spec.name, owner)?;
@@ -51,6 +52,8 @@ pub struct Host<'a> {
     pub node: &'a NodeSpec,
     /// Those that are turned on.
     pub drivers: &'a [Box<dyn Driver>],
+    /// Those of the node's devices; devices without any are used by other means.
+    pub device_files: &'a DeviceFiles,
 }
 
 impl Host<'_> {
@@ -80,15 +83,16 @@ impl Host<'_> {
             setup(format!("find the driver {:?}: this node has none of that name", spec.driver))
         })?;
         let node = self.node;
-        let given = environment(wish, spec, place, driver.base(), &node.datacenter, &node.host_ip);
-        let names = Names { node_id: self.node_id, node, env: &given };
-        let mut env = given.clone();
+        let given = Given::of(wish, spec, node, self.device_files)?;
+        let known = environment(wish, spec, &given, place, driver.base(), node);
+        let names = Names { node_id: self.node_id, node, env: &known };
+        let mut env = known.clone();
         for (name, value) in &spec.env {
             env.insert(name.clone(), names.replace(value)?);
         }
         let names = Names { env: &env, ..names };
         let (config_json, user) = (names.replace_in_json(&spec.config_json)?, names.replace(&spec.user)?);
-        Ok((&**driver, TaskContext { spec, wish, attempt: of.attempt, place, config_json, user, env }))
+        Ok((&**driver, TaskContext { spec, wish, attempt: of.attempt, place, config_json, user, env, given }))
     }
 }
 

@@ -81,7 +81,7 @@ impl Reads {
     }
 }
 
-fn permits(bytes: u64) -> usize {
+pub(super) fn permits(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS)
 }
 

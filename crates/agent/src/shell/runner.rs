@@ -9,8 +9,9 @@ use nix::sys::signal::Signal;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::clock::Clock;
-use super::prepare::prepare;
+use super::prepare::{Host, prepare};
 use super::{kept, mock};
+use crate::devices::DeviceFiles;
 use crate::drivers::mock::MockSettings;
 use crate::drivers::{Driver, Launch};
 use crate::keeper::plan::{LogPlan, Plan};
@@ -29,6 +30,7 @@ pub(super) struct Context {
     pub(super) node_id: String,
     pub(super) node: NodeSpec,
     pub(super) drivers: Vec<Box<dyn Driver>>,
+    pub(super) device_files: DeviceFiles,
     pub(super) keeper_command: Vec<String>,
     pub(super) preparing: Semaphore,
     pub(super) events: mpsc::Sender<Event>,
@@ -40,15 +42,26 @@ impl Context {
         node_id: String,
         node: NodeSpec,
         drivers: Vec<Box<dyn Driver>>,
+        device_files: DeviceFiles,
         keeper_command: Vec<String>,
         events: mpsc::Sender<Event>,
     ) -> Self {
         let preparing = Semaphore::new(PREPARING_MAX);
-        Self { clock, node_id, node, drivers, keeper_command, preparing, events }
+        Self { clock, node_id, node, drivers, device_files, keeper_command, preparing, events }
     }
 
     pub(super) fn driver(&self, name: &str) -> Option<&dyn Driver> {
         self.drivers.iter().find(|driver| driver.name() == name).map(|driver| &**driver)
+    }
+
+    /// Where tasks are resolved.
+    pub(super) fn host(&self) -> Host<'_> {
+        Host {
+            node_id: &self.node_id,
+            node: &self.node,
+            drivers: &self.drivers,
+            device_files: &self.device_files,
+        }
     }
 
     /// The signal that asks this task to end.

@@ -6,8 +6,9 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
 use berth_api::agent::{
-    Ack, AllocStatus, ClientStatus, Desired, Digest, Down, DownFrame, FileChunk, FileRead, Hello, RunAlloc,
-    StopAlloc, Up, UpFrame, Welcome, WelcomeMode, decode_frame, desired_hash, encode_frame, observed_hash,
+    Ack, AllocStatus, Answer, Ask, ClientStatus, Desired, Digest, Down, DownFrame, ExecUp, FileChunk,
+    FileRead, Hello, Outcome, Question, RunAlloc, StopAlloc, Up, UpFrame, Welcome, WelcomeMode, decode_frame,
+    desired_hash, encode_frame, observed_hash,
 };
 use bytes::{Bytes, BytesMut};
 use prost::Message;
@@ -23,14 +24,18 @@ pub struct Server {
     pub wishes: BTreeMap<[u8; 16], bool>,
     observed: BTreeMap<[u8; 16], Bytes>,
     pub chunks: Vec<FileChunk>,
+    pub answers: Vec<Answer>,
+    /// News of commands that nobody has looked at.
+    pub execs: Vec<ExecUp>,
 }
 
 impl Server {
     pub fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.set_nonblocking(true).expect("a port");
-        let (wishes, observed, chunks) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        Self { listener, link: None, index: 1, wishes, observed, chunks }
+        let (wishes, observed) = (BTreeMap::new(), BTreeMap::new());
+        let (chunks, answers, execs) = (Vec::new(), Vec::new(), Vec::new());
+        Self { listener, link: None, index: 1, wishes, observed, chunks, answers, execs }
     }
 
     pub fn address(&self) -> String {
@@ -109,7 +114,9 @@ impl Server {
                 self.say(Down::Ack(Ack { seq: update.seq }));
             }
             Up::FileChunk(chunk) => self.chunks.push(chunk),
-            Up::Heartbeat(_) | Up::Hello(_) | Up::Answer(_) | Up::Exec(_) => {}
+            Up::Answer(answer) => self.answers.push(answer),
+            Up::Exec(news) => self.execs.push(news),
+            Up::Heartbeat(_) | Up::Hello(_) => {}
         }
     }
 
@@ -163,6 +170,16 @@ impl Server {
             );
             now == wanted
         })
+    }
+
+    /// Asks something, and waits for the answer.
+    pub fn ask(&mut self, question: Question) -> Outcome {
+        self.answers.clear();
+        self.say(Down::Ask(Ask { request: 1, question: Some(question) }));
+        while self.answers.is_empty() {
+            self.listen();
+        }
+        self.answers.remove(0).outcome.expect("an outcome")
     }
 
     /// Reads a log to its end.

@@ -51,7 +51,7 @@ pub struct DownFrame {
     #[prost(uint32, tag = "1")]
     pub session: u32,
     /// What is said.
-    #[prost(oneof = "Down", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10")]
+    #[prost(oneof = "Down", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
     pub message: Option<Down>,
 }
 
@@ -85,6 +85,9 @@ pub enum Down {
     /// About a command that somebody runs within a task.
     #[prost(message, tag = "10")]
     Exec(ExecDown),
+    /// How often to give a sign of life from now on.
+    #[prost(message, tag = "11")]
+    HeartbeatEvery(HeartbeatEvery),
 }
 
 /// Opens a session: who the node is, and which states it holds.
@@ -142,6 +145,14 @@ pub struct Welcome {
     pub observed_seq: u64,
     /// Milliseconds between heartbeats.
     #[prost(uint64, tag = "3")]
+    pub heartbeat_ms: u64,
+}
+
+/// Takes the place of what [`Welcome`] said: the cluster has grown or shrunk.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct HeartbeatEvery {
+    /// Milliseconds between heartbeats.
+    #[prost(uint64, tag = "1")]
     pub heartbeat_ms: u64,
 }
 

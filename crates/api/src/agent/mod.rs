@@ -27,8 +27,8 @@ pub use exec::{
 };
 pub use frame::{
     Ack, Desired, Down, DownFrame, FRAME_BYTES_MAX, FileCancel, FileChunk, FileCredit, FileRead, FrameError,
-    Heartbeat, Hello, Refused, RunAlloc, StopAlloc, Up, UpFrame, Update, Welcome, WelcomeMode, decode_frame,
-    encode_frame,
+    Heartbeat, HeartbeatEvery, Hello, Refused, RunAlloc, StopAlloc, Up, UpFrame, Update, Welcome,
+    WelcomeMode, decode_frame, encode_frame,
 };
 pub use observed::{AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskState, TaskStatus};
 pub use session::{AgentSession, AllocId, Identity, Position, Told, UPDATE_BYTES_MAX, UPDATE_DELAY_NS};

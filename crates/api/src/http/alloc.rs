@@ -6,60 +6,61 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{AllocatedResources, PlacementMetric, TaskResources, TaskState};
+use super::{AllocatedResources, PlacementMetric, TaskResources, TaskState, Text};
 
 /// An allocation in a list.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct AllocationStub {
+#[schemars(rename = "AllocationStub")]
+pub struct AllocationStub<S: Text = String> {
     /// Its id.
     #[serde(rename = "ID")]
-    pub id: String,
+    pub id: S,
     /// The evaluation that placed it.
     #[serde(rename = "EvalID")]
-    pub eval_id: String,
+    pub eval_id: S,
     /// `JOB.GROUP[INDEX]`.
-    pub name: String,
+    pub name: S,
     /// Its job's namespace.
-    pub namespace: String,
+    pub namespace: S,
     /// Where it runs.
     #[serde(rename = "NodeID")]
-    pub node_id: String,
+    pub node_id: S,
     /// That node's name.
-    pub node_name: String,
+    pub node_name: S,
     /// Its job.
     #[serde(rename = "JobID")]
-    pub job_id: String,
+    pub job_id: S,
     /// That job's type.
-    pub job_type: String,
+    pub job_type: S,
     /// The version of the job that it runs.
     pub job_version: u64,
     /// Its group.
-    pub task_group: String,
+    pub task_group: S,
     /// What it holds, when asked for with `resources=true`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub allocated_resources: Option<AllocatedResources>,
+    pub allocated_resources: Option<AllocatedResources<S>>,
     /// `run` or `stop`.
-    pub desired_status: String,
+    pub desired_status: S,
     /// Why, for people.
-    pub desired_description: String,
+    pub desired_description: S,
     /// Always empty.
     pub desired_transition: DesiredTransition,
     /// `pending`, `running`, `complete`, `failed` or `lost`.
-    pub client_status: String,
+    pub client_status: S,
     /// Why, for people.
-    pub client_description: String,
+    pub client_description: S,
     /// By task name; none until its agent has told, or with `task_states=false`.
-    pub task_states: Option<BTreeMap<String, TaskState>>,
+    pub task_states: Option<BTreeMap<S, TaskState<S>>>,
     /// Always none: there are no deployments yet.
     pub deployment_status: Option<Value>,
     /// Always empty.
     #[serde(rename = "FollowupEvalID")]
-    pub followup_eval_id: String,
+    pub followup_eval_id: S,
     /// Who replaces it; empty for nobody.
-    pub next_allocation: String,
+    pub next_allocation: S,
     /// Replacements of failed predecessors.
-    pub reschedule_tracker: Option<RescheduleTracker>,
+    pub reschedule_tracker: Option<RescheduleTracker<S>>,
     /// Its placement.
     pub create_index: u64,
     /// Its last change, logged or observed.
@@ -73,68 +74,69 @@ pub struct AllocationStub {
 /// An allocation.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct Allocation {
+#[schemars(rename = "Allocation")]
+pub struct Allocation<S: Text = String> {
     /// Its id.
     #[serde(rename = "ID")]
-    pub id: String,
+    pub id: S,
     /// Its job's namespace.
-    pub namespace: String,
+    pub namespace: S,
     /// The evaluation that placed it.
     #[serde(rename = "EvalID")]
-    pub eval_id: String,
+    pub eval_id: S,
     /// `JOB.GROUP[INDEX]`.
-    pub name: String,
+    pub name: S,
     /// Where it runs.
     #[serde(rename = "NodeID")]
-    pub node_id: String,
+    pub node_id: S,
     /// That node's name.
-    pub node_name: String,
+    pub node_name: S,
     /// Its job.
     #[serde(rename = "JobID")]
-    pub job_id: String,
+    pub job_id: S,
     /// The version of its job that it runs, whole; left out of the event stream.
     pub job: Option<Value>,
     /// The version of the job that it runs.
     pub job_version: u64,
     /// Its group.
-    pub task_group: String,
+    pub task_group: S,
     /// All that it holds.
     pub resources: TaskResources,
     /// What its tasks hold, by name.
-    pub task_resources: BTreeMap<String, TaskResources>,
+    pub task_resources: BTreeMap<S, TaskResources>,
     /// What it holds, by task and in common.
-    pub allocated_resources: AllocatedResources,
+    pub allocated_resources: AllocatedResources<S>,
     /// How it came to its node.
     pub metrics: PlacementMetric,
     /// `run` or `stop`.
-    pub desired_status: String,
+    pub desired_status: S,
     /// Why, for people.
-    pub desired_description: String,
+    pub desired_description: S,
     /// Always empty.
     pub desired_transition: DesiredTransition,
     /// `pending`, `running`, `complete`, `failed` or `lost`.
-    pub client_status: String,
+    pub client_status: S,
     /// Why, for people.
-    pub client_description: String,
+    pub client_description: S,
     /// By task name; none until its agent has told.
-    pub task_states: Option<BTreeMap<String, TaskState>>,
+    pub task_states: Option<BTreeMap<S, TaskState<S>>>,
     /// Always empty: there are no deployments yet.
     #[serde(rename = "DeploymentID")]
-    pub deployment_id: String,
+    pub deployment_id: S,
     /// Always none.
     pub deployment_status: Option<Value>,
     /// Always empty.
     #[serde(rename = "FollowupEvalID")]
-    pub followup_eval_id: String,
+    pub followup_eval_id: S,
     /// Whom it replaces; empty for nobody.
-    pub previous_allocation: String,
+    pub previous_allocation: S,
     /// Who replaces it; empty for nobody.
-    pub next_allocation: String,
+    pub next_allocation: S,
     /// Allocations on its node that must end before it starts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub waits_for: Vec<String>,
+    pub waits_for: Vec<S>,
     /// Replacements of failed predecessors.
-    pub reschedule_tracker: Option<RescheduleTracker>,
+    pub reschedule_tracker: Option<RescheduleTracker<S>>,
     /// Its placement.
     pub create_index: u64,
     /// Its last change, logged or observed.
@@ -160,20 +162,22 @@ pub struct DesiredTransition {
 /// Replacements of failed predecessors that still count.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct RescheduleTracker {
+#[schemars(rename = "RescheduleTracker")]
+pub struct RescheduleTracker<S: Text = String> {
     /// Oldest first.
-    pub events: Vec<RescheduleEvent>,
+    pub events: Vec<RescheduleEvent<S>>,
 }
 
 /// One replacement.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct RescheduleEvent {
+#[schemars(rename = "RescheduleEvent")]
+pub struct RescheduleEvent<S: Text = String> {
     /// Nanoseconds.
     pub reschedule_time: u64,
     /// Who was replaced, where still known.
     #[serde(rename = "PrevAllocID")]
-    pub prev_alloc_id: String,
+    pub prev_alloc_id: S,
 }
 
 /// The answer to a stop.

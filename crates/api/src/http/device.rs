@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Text;
+
 /// Devices of one model on a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
@@ -46,17 +48,18 @@ pub struct DeviceAttribute {
 /// Devices that a task was given.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct AllocatedDevice {
+#[schemars(rename = "AllocatedDevice")]
+pub struct AllocatedDevice<S: Text = String> {
     /// As `nvidia`.
-    pub vendor: String,
+    pub vendor: S,
     /// As `gpu`.
     #[serde(rename = "Type")]
-    pub kind: String,
+    pub kind: S,
     /// The model, as `A100`.
-    pub name: String,
+    pub name: S,
     /// Each of them.
     #[serde(rename = "DeviceIDs")]
-    pub device_ids: Vec<String>,
+    pub device_ids: Vec<S>,
     /// What it has of each, in thousandths: less than 1000 of one that others may use too.
     pub milli_each: u16,
 }

@@ -1,6 +1,6 @@
 //! Evaluations: whole, as relatives of another one, and why something could not be placed.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Deref};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,39 +11,9 @@ use super::Time;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Evaluation {
-    /// Its id.
-    #[serde(rename = "ID")]
-    pub id: String,
-    /// Its job's priority.
-    pub priority: u8,
-    /// Its job's type.
-    #[serde(rename = "Type")]
-    pub job_type: String,
-    /// What asked for it.
-    pub triggered_by: String,
-    /// Its job's namespace.
-    pub namespace: String,
-    /// Its job.
-    #[serde(rename = "JobID")]
-    pub job_id: String,
-    /// The node whose change asked for it; empty for none.
-    #[serde(rename = "NodeID")]
-    pub node_id: String,
-    /// Always empty: there are no deployments yet.
-    #[serde(rename = "DeploymentID")]
-    pub deployment_id: String,
-    /// `pending`, `blocked`, `complete`, `failed` or `canceled`.
-    pub status: String,
-    /// For people.
-    pub status_description: String,
-    /// Not before this.
-    pub wait_until: Time,
-    /// Always empty.
-    pub next_eval: String,
-    /// The evaluation that made this one; empty for none.
-    pub previous_eval: String,
-    /// The evaluation in which what could not be placed waits; empty for none.
-    pub blocked_eval: String,
+    /// What is told of its relatives too.
+    #[serde(flatten)]
+    pub brief: EvaluationStub,
     /// With `related=true`: the evaluations that made it or that it made, and theirs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub related_evals: Option<Vec<EvaluationStub>>,
@@ -56,17 +26,18 @@ pub struct Evaluation {
     pub queued_allocations: BTreeMap<String, u32>,
     /// The state it was last planned on.
     pub snapshot_index: u64,
-    /// Where it was made.
-    pub create_index: u64,
-    /// Where it last changed.
-    pub modify_index: u64,
-    /// When it was made, nanoseconds.
-    pub create_time: u64,
-    /// When it last changed, nanoseconds.
-    pub modify_time: u64,
 }
 
-/// A relative of an evaluation.
+/// Whoever reads an evaluation need not know which part of it relatives share.
+impl Deref for Evaluation {
+    type Target = EvaluationStub;
+
+    fn deref(&self) -> &EvaluationStub {
+        &self.brief
+    }
+}
+
+/// An evaluation in brief, as it is told of a relative of another one.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct EvaluationStub {
@@ -88,7 +59,7 @@ pub struct EvaluationStub {
     /// The node whose change asked for it; empty for none.
     #[serde(rename = "NodeID")]
     pub node_id: String,
-    /// Always empty.
+    /// Always empty: there are no deployments yet.
     #[serde(rename = "DeploymentID")]
     pub deployment_id: String,
     /// `pending`, `blocked`, `complete`, `failed` or `canceled`.

@@ -4,17 +4,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Text;
+
 /// One line. The empty object says that the server still lives. A client reads what changed as plain JSON; a server has
 /// its own `P` for it, so that nothing is built only to be written.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct EventFrame<P: Default = Value> {
+pub struct EventFrame<P: Default = Value, S: Text = String> {
     /// Where the changes stand; a stream resumed at this index goes on after them.
     #[serde(skip_serializing_if = "is_zero")]
     pub index: u64,
     /// In order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub events: Vec<Event<P>>,
+    pub events: Vec<Event<P, S>>,
     /// Whether more changes of the same index follow: resume at the index before it until they are there.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
@@ -29,18 +31,18 @@ pub struct EventFrame<P: Default = Value> {
 /// One change.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct Event<P: Default = Value> {
+pub struct Event<P: Default = Value, S: Text = String> {
     /// `Job`, `Allocation`, `Evaluation` or `Node`.
-    pub topic: String,
+    pub topic: S,
     /// What happened.
     #[serde(rename = "Type")]
-    pub kind: String,
+    pub kind: S,
     /// The id of what changed.
-    pub key: String,
+    pub key: S,
     /// Its namespace; empty for a node.
-    pub namespace: String,
+    pub namespace: S,
     /// Further ids under which a filter finds it.
-    pub filter_keys: Vec<String>,
+    pub filter_keys: Vec<S>,
     /// Where the change stands.
     pub index: u64,
     /// True for what an agent observed: the latest value, at least once, and values between may be left out. Other

@@ -30,6 +30,7 @@ mod scale;
 mod scheduling;
 mod search;
 mod task;
+mod text;
 mod time;
 
 pub use agent::{AgentHealth, AgentMember, AgentMembers, AgentSelf, HealthCheck};
@@ -77,6 +78,7 @@ pub use scheduling::{
 };
 pub use search::{Found, FuzzyFound, FuzzyMatch, FuzzySearch, Search};
 pub use task::{TaskEvent, TaskState};
+pub use text::Text;
 pub use time::Time;
 
 #[cfg(test)]

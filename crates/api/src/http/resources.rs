@@ -5,28 +5,30 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::AllocatedDevice;
+use super::{AllocatedDevice, Text};
 
 /// What an allocation holds, by task and in common.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct AllocatedResources {
+#[schemars(rename = "AllocatedResources")]
+pub struct AllocatedResources<S: Text = String> {
     /// By task name.
-    pub tasks: BTreeMap<String, AllocatedTask>,
+    pub tasks: BTreeMap<S, AllocatedTask<S>>,
     /// In common.
-    pub shared: AllocatedShared,
+    pub shared: AllocatedShared<S>,
 }
 
 /// What one task holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct AllocatedTask {
+#[schemars(rename = "AllocatedTask")]
+pub struct AllocatedTask<S: Text = String> {
     /// Processor time.
     pub cpu: AllocatedCpu,
     /// Main memory.
     pub memory: AllocatedMemory,
     /// In the order in which it asks for them.
-    pub devices: Vec<AllocatedDevice>,
+    pub devices: Vec<AllocatedDevice<S>>,
 }
 
 /// Processor time.
@@ -54,37 +56,40 @@ pub struct AllocatedMemory {
 /// What the tasks of an allocation hold in common.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct AllocatedShared {
+#[schemars(rename = "AllocatedShared")]
+pub struct AllocatedShared<S: Text = String> {
     /// MiB.
     #[serde(rename = "DiskMB")]
     pub disk_mb: u32,
     /// At most one.
-    pub networks: Vec<NetworkResource>,
+    pub networks: Vec<NetworkResource<S>>,
     /// All ports, in order of declaration.
-    pub ports: Vec<AllocatedPort>,
+    pub ports: Vec<AllocatedPort<S>>,
 }
 
 /// A network and its ports.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct NetworkResource {
+#[schemars(rename = "NetworkResource")]
+pub struct NetworkResource<S: Text = String> {
     /// `host` or `none`.
-    pub mode: String,
+    pub mode: S,
     /// Where its ports are reached.
     #[serde(rename = "IP")]
-    pub ip: String,
+    pub ip: S,
     /// Ports that the scheduler picked.
-    pub dynamic_ports: Vec<PortValue>,
+    pub dynamic_ports: Vec<PortValue<S>>,
     /// Ports that the job names.
-    pub reserved_ports: Vec<PortValue>,
+    pub reserved_ports: Vec<PortValue<S>>,
 }
 
 /// A port within its network.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct PortValue {
+#[schemars(rename = "PortValue")]
+pub struct PortValue<S: Text = String> {
     /// Its name in the job.
-    pub label: String,
+    pub label: S,
     /// On the host.
     pub value: u16,
     /// Inside the task's network; 0 for the same.
@@ -94,16 +99,17 @@ pub struct PortValue {
 /// A port and where it is reached.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct AllocatedPort {
+#[schemars(rename = "AllocatedPort")]
+pub struct AllocatedPort<S: Text = String> {
     /// Its name in the job.
-    pub label: String,
+    pub label: S,
     /// On the host.
     pub value: u16,
     /// Inside the task's network; 0 for the same.
     pub to: u16,
     /// The host's address.
     #[serde(rename = "HostIP")]
-    pub host_ip: String,
+    pub host_ip: S,
 }
 
 /// Amounts in the older form that clients still read.

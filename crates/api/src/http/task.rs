@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Time;
+use super::{Text, Time};
 
 /// One task.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct TaskState {
+#[schemars(rename = "TaskState")]
+pub struct TaskState<S: Text = String> {
     /// `pending`, `running` or `dead`.
-    pub state: String,
+    pub state: S,
     /// Whether it ended badly for good.
     pub failed: bool,
     /// How often it was started again.
@@ -24,24 +25,25 @@ pub struct TaskState {
     /// By the node's clock.
     pub finished_at: Time,
     /// The last ones, oldest first.
-    pub events: Vec<TaskEvent>,
+    pub events: Vec<TaskEvent<S>>,
 }
 
 /// A moment in a task's life.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct TaskEvent {
+#[schemars(rename = "TaskEvent")]
+pub struct TaskEvent<S: Text = String> {
     /// What happened.
     #[serde(rename = "Type")]
-    pub kind: String,
+    pub kind: S,
     /// By the node's clock, nanoseconds.
     pub time: u64,
     /// For people.
-    pub message: String,
+    pub message: S,
     /// For people.
-    pub display_message: String,
+    pub display_message: S,
     /// The same for programs.
-    pub details: BTreeMap<String, String>,
+    pub details: BTreeMap<S, S>,
     /// Whether the task has failed by this.
     pub fails_task: bool,
     /// Of a process that ended.

@@ -79,6 +79,9 @@ pub(super) fn encode(number: u32, message: Outgoing, context: &Context, out: &mu
         Outgoing::ToNode(ToNode::Refused { reason, retry }) => {
             put(Down::Refused(wire::Refused { reason, retry }))
         }
+        Outgoing::ToNode(ToNode::HeartbeatEvery { heartbeat_ms }) => {
+            put(Down::HeartbeatEvery(wire::HeartbeatEvery { heartbeat_ms }));
+        }
         Outgoing::ToNode(ToNode::Ack { seq }) => put(Down::Ack(wire::Ack { seq })),
         Outgoing::ToNode(ToNode::Desired { term, index, full, run, stop, forget, purge }) => {
             let empty = || wire::Desired { term, index: index.0, ..wire::Desired::default() };

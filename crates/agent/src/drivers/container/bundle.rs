@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::device_files::{self, DeviceFile};
 use super::settings::{Network, Settings};
 use crate::drivers::TaskContext;
 use crate::drivers::settings::setup;
@@ -39,6 +40,7 @@ pub(super) fn id(task: &TaskContext<'_>) -> String {
 
 pub(super) fn config_json(task: &TaskContext<'_>, settings: &Settings) -> Result<String, StartFailure> {
     let network = settings.network()?;
+    let devices = device_files::all(&task.given.device_files)?;
     let cwd = if settings.work_dir.is_empty() { "/" } else { &settings.work_dir };
     let (uid, gid) = user(&task.user)?;
     let env: Vec<_> = task.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -59,7 +61,8 @@ pub(super) fn config_json(task: &TaskContext<'_>, settings: &Settings) -> Result
         "linux": {
             "cgroupsPath": format!("/berth/{}", id(task)),
             "namespaces": namespaces(network),
-            "resources": resources(task, settings),
+            "devices": devices.iter().map(DeviceFile::made).collect::<Vec<_>>(),
+            "resources": resources(task, settings, &devices),
             "maskedPaths": MASKED,
             "readonlyPaths": READ_ONLY,
         },
@@ -87,14 +90,20 @@ fn namespaces(network: Network) -> Vec<Value> {
     all.map(|kind| json!({"type": kind})).collect()
 }
 
-fn resources(task: &TaskContext<'_>, settings: &Settings) -> Value {
+fn resources(task: &TaskContext<'_>, settings: &Settings, devices: &[DeviceFile]) -> Value {
     let bytes = |mb: u32| u64::from(mb) << 20;
+    let nothing = json!({"allow": false, "access": "rwm"});
+    let allowed = std::iter::once(nothing).chain(devices.iter().map(DeviceFile::allowed));
     let (own, most) = (bytes(task.spec.memory_mb), bytes(task.spec.memory_mb.max(task.spec.memory_max_mb)));
     let mut resources = json!({
-        "devices": [{"allow": false, "access": "rwm"}],
-        "cpu": {"shares": task.spec.cpu_mhz.max(CPU_SHARES_MIN)},
+        "devices": allowed.collect::<Vec<_>>(),
+        "cpu": {"shares": task.given.cpu_mhz.max(CPU_SHARES_MIN)},
         "pids": {"limit": settings.pids_limit.unwrap_or(PIDS_MAX)},
     });
+    if !task.given.cores.is_empty() {
+        let cores: Vec<String> = task.given.cores.iter().map(u32::to_string).collect();
+        resources["cpu"]["cpus"] = cores.join(",").into();
+    }
     if most > own {
         // What it uses beyond its own is the first to be taken back when the node runs short.
         resources["memory"] = json!({"limit": most, "reservation": own});

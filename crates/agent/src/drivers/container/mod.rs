@@ -1,6 +1,7 @@
 //! `docker` and `container`: a container of an OCI runtime, crun or runc, whose image lies on the node's disk.
 
 mod bundle;
+mod device_files;
 mod image;
 mod settings;
 mod unpack;

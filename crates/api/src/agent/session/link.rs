@@ -27,9 +27,14 @@ pub(super) struct Open {
 
 impl Link {
     pub(super) fn open(sent_seq: u64, owes_resync: bool, heartbeat_ms: u64, now_ns: u64) -> Self {
-        let heartbeat_ms = if heartbeat_ms == 0 { HEARTBEAT_MS_DEFAULT } else { heartbeat_ms };
-        let heartbeat_ns = heartbeat_ms.saturating_mul(1_000_000);
+        let heartbeat_ns = heartbeat_ns(heartbeat_ms);
         Self::Open(Open { sent_seq, in_flight: 0, owes_resync, heartbeat_ns, spoke_at_ns: now_ns })
+    }
+
+    pub(super) fn on_heartbeat_every(&mut self, heartbeat_ms: u64) {
+        if let Self::Open(open) = self {
+            open.heartbeat_ns = heartbeat_ns(heartbeat_ms);
+        }
     }
 
     fn as_open(&self) -> Option<&Open> {
@@ -73,4 +78,9 @@ impl Link {
         }
         self.on_sent(now_ns);
     }
+}
+
+fn heartbeat_ns(heartbeat_ms: u64) -> u64 {
+    let heartbeat_ms = if heartbeat_ms == 0 { HEARTBEAT_MS_DEFAULT } else { heartbeat_ms };
+    heartbeat_ms.saturating_mul(1_000_000)
 }

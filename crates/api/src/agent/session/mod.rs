@@ -122,6 +122,7 @@ impl AgentSession {
         match message {
             Down::Welcome(welcome) => self.on_welcome(welcome, now_ns),
             Down::Ack(ack) => self.link.on_ack(ack.seq),
+            Down::HeartbeatEvery(every) => self.link.on_heartbeat_every(every.heartbeat_ms),
             Down::Desired(desired) => return self.on_desired(desired),
             Down::Refused(refused) => {
                 self.link = Link::Down;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use expect_test::{Expect, expect};
 
 use super::*;
-use crate::agent::{Ack, ClientStatus, RunAlloc, StopAlloc, desired_hash, observed_hash};
+use crate::agent::{Ack, ClientStatus, HeartbeatEvery, RunAlloc, StopAlloc, desired_hash, observed_hash};
 
 const MS: u64 = 1_000_000;
 
@@ -115,6 +115,23 @@ fn an_update_is_a_heartbeat() {
             5000ms heartbeat seq=0
             9000ms update seq=1 [1:a]
             14000ms heartbeat seq=1
+        "#]],
+    );
+}
+
+#[test]
+fn a_server_may_ask_for_fewer_heartbeats() {
+    let mut session = open_session(WelcomeMode::Equal);
+    let mut told = hear(&mut session, 5_000 * MS);
+    session.on_down(Down::HeartbeatEvery(HeartbeatEvery { heartbeat_ms: 10_000 }), 5_100 * MS);
+    assert_eq!(session.deadline(), Some(15_000 * MS));
+    told += &hear(&mut session, 14_999 * MS);
+    told += &hear(&mut session, 15_000 * MS);
+    check(
+        &told,
+        &expect![[r#"
+            5000ms heartbeat seq=0
+            15000ms heartbeat seq=0
         "#]],
     );
 }

@@ -5,15 +5,17 @@ mod answer;
 mod error;
 mod lines;
 mod target;
+mod upload;
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, Limited, combinators::BoxBody};
 use hyper::{
     Method, Request, Response,
     body::Incoming,
     header::{ACCEPT, CONTENT_TYPE},
+    http::request::Builder,
 };
 use hyper_util::{
     client::legacy::{Client as Connections, connect::HttpConnector},
@@ -26,6 +28,8 @@ pub use answer::Answer;
 pub use error::{ApiError, Refused};
 pub use lines::{ByteStream, Lines};
 pub use target::{BLOCKING_MAX, Target};
+use tokio::sync::mpsc;
+use upload::Upload;
 
 /// Until a connection must stand.
 const CONNECT_TIMEOUT_MS: u64 = 5_000;
@@ -36,13 +40,16 @@ const TOKEN_HEADER: &str = "X-Nomad-Token";
 /// Largest answer read into memory.
 const ANSWER_BYTES_MAX: usize = 1 << 30;
 
+/// What a request carries.
+type Sent = BoxBody<Bytes, io::Error>;
+
 /// Talks to one server. Cheap to clone; clones share connections.
 #[derive(Debug, Clone)]
 pub struct Client {
     address: Address,
     /// Sent with each request; none where nobody asks who we are.
     token: Option<String>,
-    connections: Connections<HttpConnector, Full<Bytes>>,
+    connections: Connections<HttpConnector, Sent>,
 }
 
 impl Client {
@@ -116,6 +123,23 @@ impl Client {
         Ok(ByteStream::new(response.into_body(), url))
     }
 
+    /// Writes bytes as they come, and reads nothing back. The server gives up whoever sends nothing for long.
+    ///
+    /// # Errors
+    /// As [`Self::get`]; and when the bytes break off.
+    pub async fn upload(
+        &self,
+        target: &Target,
+        pieces: mpsc::Receiver<io::Result<Bytes>>,
+    ) -> Result<(), ApiError> {
+        let request = self.request(Method::PUT, target).header(CONTENT_TYPE, "application/octet-stream");
+        let request = request.body(Upload(pieces).boxed());
+        let request = request.map_err(|error| ApiError::Encode(error.to_string()))?;
+        let response = self.connections.request(request).await;
+        let response = response.map_err(|error| ApiError::unreachable(&self.address, &error))?;
+        self.success(target, response).await.map(drop)
+    }
+
     async fn typed<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -140,23 +164,38 @@ impl Client {
         body: Bytes,
     ) -> Result<Response<Incoming>, ApiError> {
         let url = self.url(target);
-        let request = Request::builder().method(method).uri(&url).header(ACCEPT, "application/json");
+        let request = self.request(method, target);
         let request =
             if body.is_empty() { request } else { request.header(CONTENT_TYPE, "application/json") };
-        let request = self.token.iter().fold(request, |request, token| request.header(TOKEN_HEADER, token));
-        let request = request.body(Full::new(body)).map_err(|error| ApiError::Encode(error.to_string()))?;
+        let body = Full::new(body).map_err(|never| match never {}).boxed();
+        let request = request.body(body).map_err(|error| ApiError::Encode(error.to_string()))?;
         let patience = target.wait() + Duration::from_millis(REQUEST_TIMEOUT_MS);
         let response = tokio::time::timeout(patience, self.connections.request(request))
             .await
             .map_err(|_| ApiError::TimedOut { url: url.clone(), after: patience })?
             .map_err(|error| ApiError::unreachable(&self.address, &error))?;
+        self.success(target, response).await
+    }
+
+    fn request(&self, method: Method, target: &Target) -> Builder {
+        let request = Request::builder().method(method).uri(self.url(target));
+        let request = request.header(ACCEPT, "application/json");
+        self.token.iter().fold(request, |request, token| request.header(TOKEN_HEADER, token))
+    }
+
+    /// The answer, if it is one of success.
+    async fn success(
+        &self,
+        target: &Target,
+        response: Response<Incoming>,
+    ) -> Result<Response<Incoming>, ApiError> {
         if response.status().is_success() {
             return Ok(response);
         }
         let status = response.status().as_u16();
         let text = self.collect(target, response.into_body()).await?;
         let text = String::from_utf8_lossy(&text).trim_end().to_owned();
-        Err(ApiError::Refused(Refused { status, text, url }))
+        Err(ApiError::Refused(Refused { status, text, url: self.url(target) }))
     }
 
     async fn collect(&self, target: &Target, body: Incoming) -> Result<Bytes, ApiError> {

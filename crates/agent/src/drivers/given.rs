@@ -1,0 +1,49 @@
+//! What a task was given of its node for itself alone.
+
+use std::path::PathBuf;
+
+use berth_api::agent::{NodeSpec, TaskDevices, TaskSpec};
+
+use crate::devices::{DeviceFiles, files_of};
+use crate::failure::Failure;
+use crate::lifecycle::RunWish;
+
+/// A task's share of its node, as far as drivers and the task itself must know it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Given {
+    /// MHz; of its cores, if it has any.
+    pub cpu_mhz: u32,
+    /// The ids of the cores on which alone it may run; empty for any.
+    pub cores: Vec<u32>,
+    /// The files of its devices.
+    pub device_files: Vec<PathBuf>,
+}
+
+impl Given {
+    /// What a wish gives to one of its tasks on this node, which has these `files` of devices.
+    ///
+    /// # Errors
+    /// When the node has not what the servers gave.
+    pub(crate) fn of(
+        wish: &RunWish,
+        task: &TaskSpec,
+        node: &NodeSpec,
+        files: &DeviceFiles,
+    ) -> Result<Self, Failure> {
+        let devices = wish.devices.iter().find(|devices| devices.task == task.name);
+        let Some(TaskDevices { grants, cores, .. }) = devices else {
+            return Ok(Self { cpu_mhz: task.cpu_mhz, ..Self::default() });
+        };
+        let device_files = files_of(grants, &node.devices, files)?;
+        Ok(Self { cpu_mhz: cpu_mhz(task, cores, node), cores: cores.clone(), device_files })
+    }
+}
+
+/// Each core brings an equal part of what allocations may have of the node.
+fn cpu_mhz(task: &TaskSpec, cores: &[u32], node: &NodeSpec) -> u32 {
+    let (Ok(own), Ok(all)) = (u32::try_from(cores.len()), u32::try_from(node.cores.len())) else {
+        return task.cpu_mhz;
+    };
+    let each = node.cpu_mhz.saturating_sub(node.reserved_cpu_mhz).checked_div(all).unwrap_or(0);
+    if own == 0 { task.cpu_mhz } else { own.saturating_mul(each) }
+}

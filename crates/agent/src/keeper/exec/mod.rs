@@ -1,0 +1,83 @@
+//! Runs a command within a task, for as long as the agent holds the other end of its socket.
+//!
+//! A process of its own: whatever the command leaves behind becomes its child, and ends with it; should the agent be
+//! killed, the command is ended. Its standard input, output and error are the command's.
+
+mod container;
+pub(crate) mod plan;
+mod process;
+
+pub(crate) use container::process_json;
+
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+use nix::poll::{PollTimeout, poll};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::signalfd::SignalFd;
+use nix::unistd::Pid;
+use prost::Message;
+
+use self::plan::{ExecPlan, ExecReport, ExecStage, read_message};
+use super::plan::Run;
+use super::watch::{End, child_signals, readable};
+use super::{fds, keep, reap};
+use crate::failure::{Doing, Failure};
+
+/// How often it looks after its child though nothing has happened: only guards against a lost wake-up.
+const LOOK_MS: u16 = 1_000;
+
+/// `socket` is where the agent listens, as seen from the working directory: that of the task's keeper.
+pub(super) fn main(socket: &str) -> Result<i32, Failure> {
+    let doing = || "speak with the agent".to_owned();
+    keep::enter(".")?;
+    let mut agent = UnixStream::connect(socket).doing(doing)?;
+    let plan: ExecPlan = read_message(&mut agent).doing(|| "read the plan".into())?;
+    nix::sys::prctl::set_child_subreaper(true).doing(|| "become a reaper".into())?;
+    let children = child_signals();
+    match start(&plan) {
+        Err(failure) => report(&mut agent, ExecStage::Failed(failure.to_string())).doing(doing)?,
+        Ok(main) => {
+            // From here on the command alone says when its input is unwanted and its output complete.
+            fds::detach_stdio()?;
+            report(&mut agent, ExecStage::Started(true)).doing(doing)?;
+            let end = wait(main, &agent, children.as_ref());
+            reap::end_all_children();
+            report(&mut agent, ExecStage::Exited(end.exit_code)).doing(doing)?;
+        }
+    }
+    Ok(0)
+}
+
+fn start(plan: &ExecPlan) -> Result<Pid, Failure> {
+    match &plan.run {
+        Some(Run::Process(run)) => process::start(run, &plan.keeper_args),
+        Some(Run::Container(run)) => container::start(run, &plan.console_socket),
+        None => Err(Failure::other("read the plan", "it says not what to run")),
+    }
+}
+
+fn report(agent: &mut UnixStream, stage: ExecStage) -> io::Result<()> {
+    agent.write_all(&ExecReport::new(stage).encode_length_delimited_to_vec())
+}
+
+/// Until the command has ended. The agent says nothing more; it hangs up when nobody waits any longer.
+fn wait(main: Pid, agent: &UnixStream, children: Option<&SignalFd>) -> End {
+    let mut watched = true;
+    loop {
+        while let Some(Ok(Some(_))) = children.map(SignalFd::read_signal) {}
+        if let Some(end) = reap::reap(main) {
+            return end;
+        }
+        let agent_fd = watched.then(|| agent.as_fd());
+        let mut fds: Vec<_> = agent_fd.into_iter().chain(children.map(AsFd::as_fd)).map(readable).collect();
+        let _ = poll(&mut fds, PollTimeout::from(LOOK_MS));
+        let hung_up = watched && fds.first().and_then(|fd| fd.any()).unwrap_or(false);
+        if hung_up {
+            watched = false;
+            let _ = killpg(main, Signal::SIGKILL);
+            let _ = kill(main, Signal::SIGKILL);
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! A command beside a process of the host: with its user, environment and working directory.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+
+use nix::unistd::Pid;
+
+use crate::failure::{Doing, Failure};
+use crate::keeper::output::TaskEnds;
+use crate::keeper::plan::ProcessRun;
+use crate::keeper::process::Process;
+
+/// Starts it; it leads a session of its own, which its terminal belongs to if it has one.
+pub(super) fn start(run: &ProcessRun, keeper_args: &[String]) -> Result<Pid, Failure> {
+    let ends = TaskEnds { stdout: copy(io::stdout().as_fd())?, stderr: copy(io::stderr().as_fd())? };
+    let mut run = run.clone();
+    if !run.terminal {
+        run.stdin = format!("/proc/{}/fd/0", Pid::this());
+    }
+    let process = Process::create(&run, keeper_args, ends)?;
+    process.release().map_err(|failure| Failure::other("run the command", failure.message))
+}
+
+fn copy(fd: std::os::fd::BorrowedFd<'_>) -> Result<File, Failure> {
+    fd.try_clone_to_owned().map(File::from).doing(|| "pass on the command's output".into())
+}

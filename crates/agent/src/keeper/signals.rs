@@ -1,0 +1,25 @@
+//! Signals that a process did not ask to ignore.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Hands no ignored signal on: whatever whoever started the agent ignores, as `nohup` does, a task does not.
+///
+/// Only what is ignored outlives the start of another program, what is caught does not. So this process catches what it
+/// has ignored so far, to the same effect.
+pub(super) fn catch_ignored() {
+    for signal in ignored() {
+        // Those that the C library keeps to itself cannot be caught, and the library sees to them.
+        let _ = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
+    }
+}
+
+/// The signals that this process ignores, and may catch.
+fn ignored() -> Vec<i32> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    let is_ignored = |signal: &i32| mask & (1 << (signal - 1)) != 0;
+    (1..=64).filter(is_ignored).filter(|signal| !signal_hook::consts::FORBIDDEN.contains(signal)).collect()
+}

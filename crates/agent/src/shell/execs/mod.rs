@@ -1,0 +1,156 @@
+//! Commands that people run within tasks, by way of the server.
+
+mod helper;
+mod run;
+mod streams;
+mod terminal;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_api::agent::{
+    ExecCredit, ExecDown, ExecNews, ExecOrder, ExecStart, ExecStream, Refusal, RefusalKind, TerminalSize,
+};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::AbortHandle;
+
+use self::run::{Command, Streams};
+use self::streams::{Input, Teller};
+use super::Agent;
+use super::reads::permits;
+use crate::lifecycle::TaskRef;
+
+/// Commands at a time.
+const EXECS_MAX: usize = 32;
+
+/// The commands under way, by their request's number.
+#[derive(Default)]
+pub(super) struct Execs {
+    running: BTreeMap<u64, Exec>,
+}
+
+struct Exec {
+    of: TaskRef,
+    task: String,
+    streams: Arc<Streams>,
+    teller: Teller,
+    future: AbortHandle,
+}
+
+impl Execs {
+    fn insert(&mut self, command: Command) {
+        let (of, task, streams, teller) =
+            (command.of, command.start.task.clone(), command.streams.clone(), command.teller.clone());
+        let future = tokio::spawn(command.run()).abort_handle();
+        self.running.insert(teller.request, Exec { of, task, streams, teller, future });
+    }
+
+    fn on_order(&mut self, request: u64, order: &ExecOrder) {
+        let Some(exec) = self.running.get(&request) else { return };
+        match order {
+            ExecOrder::Input(input) => {
+                if let Err(error) = exec.streams.input.push(input) {
+                    self.end(request, Refusal::new(RefusalKind::Failed, format!("take its input: {error}")));
+                }
+            }
+            ExecOrder::Resize(size) => {
+                exec.streams.size.send_replace(*size);
+            }
+            ExecOrder::Credit(credit) => exec.streams.allow(credit),
+            ExecOrder::Cancel(_) => self.cancel(request),
+            ExecOrder::Start(_) => {
+                let text = "run a command: its number is taken";
+                self.end(request, Refusal::new(RefusalKind::Failed, text));
+            }
+        }
+    }
+
+    /// A task's process is gone: what was run within it has no place.
+    pub(super) fn on_task_end(&mut self, of: TaskRef) {
+        let within = self.running.iter().filter(|(_, exec)| exec.of == of);
+        let ended: Vec<(u64, String)> = within.map(|(request, exec)| (*request, exec.task.clone())).collect();
+        for (request, task) in ended {
+            let text = format!("task {task} has ended, and with it all that ran within it");
+            self.end(request, Refusal::new(RefusalKind::Invalid, text));
+        }
+    }
+
+    fn end(&mut self, request: u64, refusal: Refusal) {
+        if let Some(exec) = self.running.remove(&request) {
+            exec.future.abort();
+            tokio::spawn(async move { exec.teller.tell(ExecNews::Refused(refusal)).await });
+        }
+    }
+
+    fn cancel(&mut self, request: u64) {
+        if let Some(exec) = self.running.remove(&request) {
+            exec.future.abort();
+        }
+    }
+
+    pub(super) fn cancel_all(&mut self) {
+        std::mem::take(&mut self.running).into_values().for_each(|exec| exec.future.abort());
+    }
+}
+
+impl Streams {
+    fn new(credit_bytes: u64) -> Self {
+        let credit = || Semaphore::new(permits(credit_bytes));
+        let size = watch::Sender::new(TerminalSize::default());
+        Self { input: Input::default(), stdout: credit(), stderr: credit(), size }
+    }
+
+    fn allow(&self, credit: &ExecCredit) {
+        let semaphore = match credit.stream() {
+            ExecStream::Stdin => return,
+            ExecStream::Stdout => &self.stdout,
+            ExecStream::Stderr => &self.stderr,
+        };
+        let room = Semaphore::MAX_PERMITS - semaphore.available_permits();
+        semaphore.add_permits(permits(credit.bytes).min(room));
+    }
+}
+
+impl Agent {
+    pub(super) fn on_exec(&mut self, exec: ExecDown) {
+        match exec.order {
+            Some(ExecOrder::Start(start)) if !self.execs.running.contains_key(&exec.request) => {
+                self.start_exec(exec.request, start);
+            }
+            Some(order) => self.execs.on_order(exec.request, &order),
+            None => {}
+        }
+    }
+
+    fn start_exec(&mut self, request: u64, start: ExecStart) {
+        let Some(up) = self.up.as_ref().map(|up| up.replies.clone()) else { return };
+        let teller = Teller { request, up };
+        match self.command(start, &teller) {
+            Ok(command) => self.execs.insert(command),
+            Err(refusal) => {
+                tokio::spawn(async move { teller.tell(ExecNews::Refused(refusal)).await });
+            }
+        }
+    }
+
+    fn command(&mut self, start: ExecStart, teller: &Teller) -> Result<Command, Refusal> {
+        self.execs.running.retain(|_, exec| !exec.future.is_finished());
+        let invalid = |text| Refusal::new(RefusalKind::Invalid, text);
+        let program = start.command.first().filter(|program| !program.is_empty());
+        let program = program.ok_or_else(|| invalid("there is no command to run"))?;
+        if self.execs.running.len() >= EXECS_MAX {
+            let text = format!("{EXECS_MAX} commands run on this node: try again once one has ended");
+            return Err(Refusal::new(RefusalKind::Busy, text));
+        }
+        let running = self.node.running(&start.alloc_id, &start.task)?;
+        let [of] = running[..] else { return Err(invalid("say within which task the command is to run")) };
+        let wish = self.node.alloc(of.alloc).map(|alloc| alloc.wish().clone());
+        let wish = wish.ok_or_else(|| invalid("the allocation has just ended"))?;
+        tracing::info!(alloc = %of.alloc, task = start.task, program, tty = start.tty, "runs a command within a task");
+        let streams = Arc::new(Streams::new(start.credit_bytes));
+        let (context, place, teller) = (self.context.clone(), self.data.place(of.alloc), teller.clone());
+        let task = wish.group.tasks[usize::from(of.task)].name.clone();
+        let start = ExecStart { task, ..start };
+        Ok(Command { context, of, wish, place, start, streams, teller })
+    }
+}

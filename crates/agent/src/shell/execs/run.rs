@@ -1,0 +1,208 @@
+//! One command within a task, from its start to its end.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use berth_api::agent::{
+    EXEC_STDIN_BYTES_MAX, ExecExited, ExecNews, ExecStart, Refusal, RefusalKind, TerminalSize,
+};
+use tokio::sync::{Semaphore, watch};
+
+use super::helper::{Helper, Listener};
+use super::streams::{Input, Sink, Source, Teller};
+use super::terminal::Terminal;
+use crate::drivers::{Launch, mock};
+use crate::failure::{Doing, Failure};
+use crate::keeper::exec::plan::ExecPlan;
+use crate::keeper::exec::process_json;
+use crate::keeper::plan::Run;
+use crate::lifecycle::{RunWish, TaskRef};
+use crate::place::AllocPlace;
+use crate::shell::runner::Context;
+
+/// Names the sockets of commands: one directory may have several.
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
+
+/// The ends of a command's streams that the agent holds.
+pub(super) struct Streams {
+    pub(super) input: Input,
+    /// Bytes of standard output that may be sent.
+    pub(super) stdout: Semaphore,
+    /// Bytes of standard error that may be sent.
+    pub(super) stderr: Semaphore,
+    /// How large the terminal should be.
+    pub(super) size: watch::Sender<TerminalSize>,
+}
+
+/// A command to run.
+pub(super) struct Command {
+    pub(super) context: Arc<Context>,
+    pub(super) of: TaskRef,
+    pub(super) wish: RunWish,
+    pub(super) place: AllocPlace,
+    pub(super) start: ExecStart,
+    pub(super) streams: Arc<Streams>,
+    pub(super) teller: Teller,
+}
+
+/// What a command is connected to.
+struct Ends {
+    sink: Sink,
+    sources: Vec<Source>,
+    terminal: Option<Terminal>,
+}
+
+/// A terminal that was made for a command, or will be by its OCI runtime.
+enum Console {
+    None,
+    Made(Terminal),
+    Awaited(Listener),
+}
+
+impl Command {
+    /// Runs it to its end and tells of that. Should this future be dropped, the command is ended.
+    pub(super) async fn run(self) {
+        let news = match self.to_the_end().await {
+            Ok(exit_code) => ExecNews::Exited(ExecExited { exit_code }),
+            Err(refusal) => ExecNews::Refused(refusal),
+        };
+        self.teller.tell(news).await;
+    }
+
+    async fn to_the_end(&self) -> Result<i32, Refusal> {
+        let (mut helper, ends) = self.begin().await?;
+        self.teller.allow_input(EXEC_STDIN_BYTES_MAX).await;
+        let (ended, has_ended) = watch::channel(false);
+        let end = async {
+            let end = helper.exited().await;
+            ended.send_replace(true);
+            end
+        };
+        let Streams { input, size, .. } = &*self.streams;
+        tokio::select! {
+            (end, ()) = async { tokio::join!(end, self.drain(ends.sources, has_ended)) } => end,
+            never = ends.sink.feed(input, &self.teller) => match never {},
+            never = resize(ends.terminal, size.subscribe()) => match never {},
+        }
+    }
+
+    async fn drain(&self, sources: Vec<Source>, ended: watch::Receiver<bool>) {
+        let (mut stdout, mut stderr) = (None, None);
+        for source in sources {
+            let slot = if matches!(source, Source::Stderr(_)) { &mut stderr } else { &mut stdout };
+            *slot = Some(source);
+        }
+        let drain = async |source: Option<Source>, credit| {
+            if let Some(source) = source {
+                source.drain(credit, ended.clone(), &self.teller).await;
+            }
+        };
+        tokio::join!(drain(stdout, &self.streams.stdout), drain(stderr, &self.streams.stderr));
+    }
+
+    async fn begin(&self) -> Result<(Helper, Ends), Refusal> {
+        let mut run = self.resolve().await?;
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        let dir = self.keeper_dir();
+        let console = self.console(&mut run, number)?;
+        let console_socket = match &console {
+            Console::Awaited(listener) => listener.name().to_owned(),
+            Console::None | Console::Made(_) => String::new(),
+        };
+        let keeper_args = self.context.keeper_command.iter().skip(1).cloned().collect();
+        let plan = ExecPlan { keeper_args, run: Some(run), console_socket };
+        let (name, tty) = (format!("exec-{number}.socket"), self.start.tty);
+        let mut helper = Helper::start(&self.context.keeper_command, &dir, name, &plan, tty).await?;
+        helper.started().await?;
+        let terminal = match console {
+            Console::None => None,
+            Console::Made(terminal) => Some(terminal),
+            Console::Awaited(listener) => Some(listener.terminal().await?),
+        };
+        let ends = Ends::of(&mut helper, terminal)?;
+        Ok((helper, ends))
+    }
+
+    fn keeper_dir(&self) -> PathBuf {
+        self.place.keeper_dir(&self.start.task)
+    }
+
+    /// As the task's own process, but for the command.
+    async fn resolve(&self) -> Result<Run, Refusal> {
+        let (context, wish, of, place) =
+            (self.context.clone(), self.wish.clone(), self.of, self.place.clone());
+        let launch = tokio::task::spawn_blocking(move || context.host().launch(&wish, of, &place));
+        let failed = |reason: String| Refusal::new(RefusalKind::Failed, format!("run the command: {reason}"));
+        let launch = launch.await.map_err(|error| failed(error.to_string()))?;
+        match launch.map_err(|failure| failed(failure.message))? {
+            Launch::Mock(_) => Err(mock::no_commands(&self.start.task)),
+            Launch::Kept(Run::Process(mut run)) => {
+                let mut words = self.start.command.iter().cloned();
+                (run.program, run.args) = (words.next().unwrap_or_default(), words.collect());
+                Ok(Run::Process(run))
+            }
+            Launch::Kept(Run::Container(mut run)) => {
+                run.config_json = process_json(&run.config_json, &self.start.command, self.start.tty)?;
+                Ok(Run::Container(run))
+            }
+        }
+    }
+
+    fn console(&self, run: &mut Run, number: u64) -> Result<Console, Failure> {
+        match run {
+            _ if !self.start.tty => Ok(Console::None),
+            Run::Process(run) => {
+                let (terminal, path) = Terminal::make().doing(|| "make a terminal".into())?;
+                (run.stdin, run.terminal) = (path, true);
+                Ok(Console::Made(terminal))
+            }
+            Run::Container(_) => {
+                Ok(Console::Awaited(Listener::bind(&self.keeper_dir(), format!("exec-{number}.console"))?))
+            }
+        }
+    }
+}
+
+impl Ends {
+    fn of(helper: &mut Helper, terminal: Option<Terminal>) -> Result<Self, Failure> {
+        if let Some(terminal) = terminal {
+            let (shown, typed) = terminal.ends().doing(|| "connect the command's terminal".into())?;
+            let (sink, sources) = (Sink::Terminal(typed), vec![Source::Terminal(shown)]);
+            return Ok(Self { sink, sources, terminal: Some(terminal) });
+        }
+        let child = &mut helper.child;
+        match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
+            (Some(stdin), Some(stdout), Some(stderr)) => Ok(Self {
+                sink: Sink::Pipe(stdin),
+                sources: vec![Source::Stdout(stdout), Source::Stderr(stderr)],
+                terminal: None,
+            }),
+            _ => Err(Failure::other("connect the command", "its process has no pipes")),
+        }
+    }
+}
+
+/// Keeps the terminal as large as it should be.
+async fn resize(
+    terminal: Option<Terminal>,
+    mut size: watch::Receiver<TerminalSize>,
+) -> std::convert::Infallible {
+    while let Some(terminal) = &terminal {
+        let wanted = *size.borrow_and_update();
+        if wanted.rows > 0 && wanted.columns > 0 {
+            // A terminal that is gone already needs no size.
+            let _ = terminal.resize(wanted);
+        }
+        if size.changed().await.is_err() {
+            break;
+        }
+    }
+    std::future::pending().await
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        Self::new(RefusalKind::Failed, failure.to_string())
+    }
+}

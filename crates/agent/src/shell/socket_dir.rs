@@ -1,0 +1,24 @@
+//! Sockets in a task's keeper directory. A socket's path has room for some 100 bytes; through the open directory it is
+//! always short.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+
+use nix::fcntl::OFlag;
+use nix::sys::stat::Mode;
+
+/// An open directory.
+pub(super) struct SocketDir(OwnedFd);
+
+impl SocketDir {
+    pub(super) fn open(dir: &Path) -> io::Result<Self> {
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        Ok(Self(nix::fcntl::open(dir, flags, Mode::empty())?))
+    }
+
+    /// A short path of a file in it, good for as long as this lives.
+    pub(super) fn path(&self, name: &str) -> String {
+        format!("/proc/self/fd/{}/{name}", self.0.as_raw_fd())
+    }
+}

@@ -1,0 +1,123 @@
+//! A command within a task, seen from the server.
+
+use berth_api::agent::{
+    Down, ExecCancel, ExecCredit, ExecDown, ExecInput, ExecNews, ExecOrder, ExecStart, ExecStream, Refusal,
+    TerminalSize,
+};
+
+use crate::common::alloc_id;
+use crate::server::Server;
+
+/// Bytes of output that a command may be ahead.
+pub const CREDIT: u64 = 64 << 10;
+
+/// One command, and all that has come of it.
+pub struct Exec {
+    pub request: u64,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+    /// Bytes of input that the agent takes.
+    pub room: u64,
+    pub end: Option<Result<i32, Refusal>>,
+    /// Output is allowed anew as it comes.
+    pub reads: bool,
+}
+
+impl Exec {
+    pub fn start(server: &mut Server, request: u64, number: u8, command: &[&str], tty: bool) -> Self {
+        let start = ExecStart {
+            alloc_id: alloc_id(number).to_vec(),
+            task: "t".into(),
+            command: command.iter().map(|word| (*word).to_owned()).collect(),
+            tty,
+            credit_bytes: CREDIT,
+        };
+        let exec = Self { request, stdout: Vec::new(), stderr: Vec::new(), room: 0, end: None, reads: true };
+        exec.say(server, ExecOrder::Start(start));
+        exec
+    }
+
+    pub fn say(&self, server: &mut Server, order: ExecOrder) {
+        server.say(Down::Exec(ExecDown { request: self.request, order: Some(order) }));
+    }
+
+    pub fn input(&self, server: &mut Server, data: &[u8]) {
+        let data = bytes::Bytes::copy_from_slice(data);
+        self.say(server, ExecOrder::Input(ExecInput { data, close: false }));
+    }
+
+    pub fn close(&self, server: &mut Server) {
+        self.say(server, ExecOrder::Input(ExecInput { close: true, ..ExecInput::default() }));
+    }
+
+    pub fn resize(&self, server: &mut Server, rows: u32, columns: u32) {
+        self.say(server, ExecOrder::Resize(TerminalSize { rows, columns }));
+    }
+
+    pub fn cancel(&self, server: &mut Server) {
+        self.say(server, ExecOrder::Cancel(ExecCancel {}));
+    }
+
+    pub fn allow(&self, server: &mut Server, stream: ExecStream, bytes: u64) {
+        self.say(server, ExecOrder::Credit(ExecCredit { stream: stream as i32, bytes }));
+    }
+
+    /// Listens until it is so.
+    pub fn until(&mut self, server: &mut Server, is_so: impl Fn(&Self) -> bool) {
+        loop {
+            self.take(server);
+            if is_so(self) {
+                return;
+            }
+            assert_eq!(self.end, None, "it ended before: {:?}", String::from_utf8_lossy(&self.stdout));
+            server.listen();
+        }
+    }
+
+    /// Listens until it has ended.
+    pub fn end(&mut self, server: &mut Server) -> Result<i32, Refusal> {
+        while self.end.is_none() {
+            server.listen();
+            self.take(server);
+        }
+        self.end.clone().expect("it has ended")
+    }
+
+    pub fn shown(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).replace("\r\n", "\n")
+    }
+
+    /// Listens until a line of output is a process's id.
+    pub fn pid(&mut self, server: &mut Server) -> i32 {
+        self.until(server, |exec| exec.stdout.contains(&b'\n'));
+        self.shown().lines().next().and_then(|line| line.trim().parse().ok()).expect("a pid")
+    }
+
+    fn take(&mut self, server: &mut Server) {
+        let (mine, others) =
+            std::mem::take(&mut server.execs).into_iter().partition(|up| up.request == self.request);
+        server.execs = others;
+        let mine: Vec<berth_api::agent::ExecUp> = mine;
+        for news in mine.into_iter().filter_map(|up| up.news) {
+            match news {
+                ExecNews::Output(output) => {
+                    let stream = output.stream();
+                    let all = if stream == ExecStream::Stderr { &mut self.stderr } else { &mut self.stdout };
+                    all.extend_from_slice(&output.data);
+                    if self.reads {
+                        self.allow(server, stream, output.data.len() as u64);
+                    }
+                }
+                ExecNews::Credit(credit) => self.room += credit.bytes,
+                ExecNews::Exited(exited) => self.end = Some(Ok(exited.exit_code)),
+                ExecNews::Refused(refusal) => self.end = Some(Err(refusal)),
+            }
+        }
+    }
+}
+
+/// Whether a process lives.
+pub fn lives(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
