@@ -13,19 +13,22 @@ mod network;
 mod resources;
 mod spread;
 mod task;
+mod tenant;
 mod version;
 
 use berth_model::job::Job;
 
 use crate::{
     report::Report,
-    schema::{Body, JOB},
+    schema::{Body, FILE, JOB},
     tree::{Entry, Node, Tree},
 };
 
+pub(crate) use tenant::{namespace, quota};
+
 /// The job of a file in HCL, if there is one.
 pub(crate) fn hcl(entries: &[Entry<'_>], report: &Report<'_>) -> Option<Job> {
-    let file = Body::of_hcl_file(entries, report);
+    let file = Body::of_hcl_file(entries, &FILE, report);
     let jobs = file.blocks("job");
     if let Some(second) = jobs.get(1) {
         report.error(second.at_self(), "only one job may stand in a file");

@@ -1,4 +1,4 @@
-//! Jobs in HCL: text to syntax, syntax to values, values to a job.
+//! Files in HCL: text to syntax, syntax to values, values to a job or what else a file describes.
 
 mod dynamic;
 mod evaluate;
@@ -19,6 +19,7 @@ use crate::{
     diagnostic::Diagnostics,
     report::Report,
     syntax::{self, Item},
+    tree::Entry,
 };
 
 use evaluate::Evaluator;
@@ -28,6 +29,16 @@ use scope::{Frame, Scope};
 const HELPERS: &[&str] = &["variable", "variables", "locals"];
 
 pub(crate) fn parse(source: &str, file: &str, inputs: &Inputs) -> Result<Parsed, Diagnostics> {
+    read(source, file, inputs, |entries, report| decode::hcl(entries, report)).map(Parsed::from)
+}
+
+/// Reads a file of which `decode` makes something.
+pub(crate) fn read<T>(
+    source: &str,
+    file: &str,
+    inputs: &Inputs,
+    decode: impl FnOnce(&[Entry<'_>], &Report<'_>) -> Option<T>,
+) -> Result<(T, Diagnostics), Diagnostics> {
     let report = Report::new(file, source);
     let (helpers, rest): (Vec<Item<'_>>, Vec<Item<'_>>) =
         syntax::parse(source, &report).into_iter().partition(|item| HELPERS.contains(&&*item.key.text));
@@ -43,6 +54,6 @@ pub(crate) fn parse(source: &str, file: &str, inputs: &Inputs) -> Result<Parsed,
     };
     // Nor does it without the values of its expressions: each would be missed once more.
     let report = report.checked()?;
-    let job = entries.as_ref().and_then(|entries| decode::hcl(entries, &report));
-    report.finish(job).map(Parsed::from)
+    let decoded = entries.as_ref().and_then(|entries| decode(entries, &report));
+    report.finish(decoded)
 }

@@ -3,14 +3,23 @@
 pub(crate) mod read;
 pub(crate) mod write;
 
-use crate::{Parsed, decode, diagnostic::Diagnostics, report::Report};
+use crate::{Parsed, decode, diagnostic::Diagnostics, report::Report, tree::Node};
 
 pub use self::write::to_json;
 
 pub(crate) fn parse(source: &str, file: &str) -> Result<Parsed, Diagnostics> {
+    document(source, file, |document, report| decode::json(document, report)).map(Parsed::from)
+}
+
+/// Reads a document of which `decode` makes something.
+pub(crate) fn document<T>(
+    source: &str,
+    file: &str,
+    decode: impl FnOnce(&Node<'_>, &Report<'_>) -> Option<T>,
+) -> Result<(T, Diagnostics), Diagnostics> {
     let report = Report::new(file, source);
     let document = read::document(source, &report);
     let report = report.checked()?;
-    let job = decode::json(&document, &report);
-    report.finish(job).map(Parsed::from)
+    let decoded = decode(&document, &report);
+    report.finish(decoded)
 }

@@ -21,6 +21,7 @@ mod span;
 mod starters;
 mod suggest;
 mod syntax;
+mod tenant;
 mod tree;
 
 use berth_model::job::Job;
@@ -32,6 +33,7 @@ pub use json::to_json;
 pub use limits::{DEPTH_MAX, SOURCE_BYTES_MAX};
 pub use schema::unenforced;
 pub use starters::{STARTERS, Starter};
+pub use tenant::{parse_namespace, parse_quota};
 
 use source::Syntax;
 

@@ -353,7 +353,8 @@ fn functions_of_numbers_and_encodings() {
             r#"jsonencode({ b = [true], a = "\"" })"#,
             r#"urlencode("a b&c/d")"#,
             r#"yamlencode({ b = [true, "x: y"], a = "1" })"#,
-            r#"yamldecode("a: 1")"#,
+            r#"yamldecode("a: [1, 2.5, yes, true, null]\nb: {c: 0x10, d: '1'}")"#,
+            r#"yamldecode("a: &x 1\nb: *x")"#,
             r#"md5("")"#,
             r#"sha1("abc")"#,
             r#"sha256("abc")"#,
@@ -391,7 +392,8 @@ fn functions_of_numbers_and_encodings() {
             jsonencode({ b = [true], a = "\"" }) → "{\"a\":\"\\\"\",\"b\":[true]}"
             urlencode("a b&c/d") → "a+b%26c%2Fd"
             yamlencode({ b = [true, "x: y"], a = "1" }) → "a: \"1\"\nb:\n- true\n- \"x: y\"\n"
-            yamldecode("a: 1") → the function `yamldecode` is left out on purpose (write the values in HCL, or in JSON for `jsondecode`)
+            yamldecode("a: [1, 2.5, yes, true, null]\nb: {c: 0x10, d: '1'}") → {"a":[1,2.5,"yes",true,null],"b":{"c":16,"d":"1"}}
+            yamldecode("a: &x 1\nb: *x") → `yamldecode`: the text has anchors: write out what they stand for
             md5("") → "d41d8cd98f00b204e9800998ecf8427e"
             sha1("abc") → "a9993e364706816aba3e25717850c26c9cd0d89d"
             sha256("abc") → "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

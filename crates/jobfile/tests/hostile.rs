@@ -99,8 +99,16 @@ fn only_so_many_blocks_are_opened() {
     let message = json_message(&job(&blocks(r#"{"Name":"s"}"#, 100_000)));
     assert!(message.starts_with("error: a job may have 20000 blocks, and this is one more"), "{message}");
     assert!(message.contains("Tasks[0].Services[19997]"), "{message}");
-    let message = hcl_message(&format!("job \"x\" {{\n{}}}", "constraint {}\n".repeat(100_000)));
-    assert!(message.contains("and 19981 more"), "{message}");
+    let artifacts = |times| {
+        format!(
+            "job \"x\" {{\ntask \"t\" {{\ndriver = \"d\"\n{}}}\n}}",
+            "artifact {\nsource = \"s\"\n}\n".repeat(times)
+        )
+    };
+    assert!(parse_hcl(&artifacts(15_000), "x.hcl", &Inputs::default()).is_ok());
+    let message = hcl_message(&artifacts(100_000));
+    assert!(message.contains("20000 blocks, and this is one more"), "{message}");
+    assert!(message.contains("--> x.hcl:59998:1"), "{message}");
 }
 
 #[test]

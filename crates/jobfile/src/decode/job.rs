@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use berth_model::{
     JobKey,
-    job::{Group, Job, JobType, PRIORITY_DEFAULT, Periodic, ReschedulePolicy},
+    job::{Group, Job, JobType, PRIORITY_DEFAULT, Periodic, ReschedulePolicy, Update},
 };
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
     group::{self, Inherited},
     name, spread, task,
 };
-use crate::{blocks::with_times, schema::Body};
+use crate::{blocks::with_times, record::COUNT, schema::Body};
 
 /// Bytes that a dispatch may carry.
 const PAYLOAD_BYTES_MAX: usize = 16 << 10;
@@ -25,13 +25,28 @@ const TYPES: &[(&str, JobType)] = &[
     ("sysbatch", JobType::Sysbatch),
 ];
 
+/// How its groups are exchanged unless they say so themselves. Nomad's servers tell of the whole job's block how many go
+/// at once and how often, and nothing but zeros of the rest, which stands in its groups.
+fn update(body: &Body<'_>) -> Option<Box<Update>> {
+    let block = body.block("update").filter(|block| block.is_json() && block.lacks("healthy_deadline"));
+    let Some(block) = block.filter(|_| !body.lacks("update")) else {
+        return group::inherited(body, "update", None);
+    };
+    let default = Update::default();
+    Some(Box::new(Update {
+        stagger: block.duration("stagger").unwrap_or(default.stagger),
+        max_parallel: block.number("max_parallel", COUNT).unwrap_or(default.max_parallel),
+        ..default
+    }))
+}
+
 pub(super) fn job(body: &Body<'_>) -> Job {
     let id = id(body);
     let job_type = body.choice("type", TYPES).unwrap_or(JobType::Service);
     let reschedule = reschedule(body, job_type);
     let inherited = Inherited {
         job_type,
-        update: group::inherited(body, "update", None),
+        update: update(body),
         migrate: group::inherited(body, "migrate", None),
         reschedule: reschedule.unwrap_or(ReschedulePolicy::default_for(job_type)),
         vault: task::vault(body),

@@ -68,7 +68,6 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("uuidv4", "the same file must always make the same job; `uuidv5` does"),
     ("bcrypt", "the same file must always make the same job"),
     ("rsadecrypt", "keys do not belong in job files"),
-    ("yamldecode", "write the values in HCL, or in JSON for `jsondecode`"),
 ];
 
 /// The value of a call.

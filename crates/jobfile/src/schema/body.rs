@@ -31,8 +31,12 @@ pub(crate) struct Body<'t> {
 
 impl<'t> Body<'t> {
     /// A file in HCL.
-    pub fn of_hcl_file(entries: &'t [Entry<'t>], report: &'t Report<'t>) -> Self {
-        Self::new(Syntax::Hcl, &super::FILE, report).filled(entries)
+    pub fn of_hcl_file(
+        entries: &'t [Entry<'t>],
+        schema: &'static Schema,
+        report: &'t Report<'t>,
+    ) -> Self {
+        Self::new(Syntax::Hcl, schema, report).filled(entries)
     }
 
     /// An object of a JSON document; none, and reported, if it is something else.

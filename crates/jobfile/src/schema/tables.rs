@@ -9,6 +9,7 @@ mod placement;
 mod policy;
 mod service;
 mod task;
+mod tenant;
 
 use super::{Field, Schema, Shape};
 
@@ -21,6 +22,7 @@ pub(crate) use placement::*;
 pub(crate) use policy::*;
 pub(crate) use service::*;
 pub(crate) use task::*;
+pub(crate) use tenant::*;
 
 const fn field(hcl: &'static str, json: &'static str, shape: Shape) -> Field {
     Field { hcl, json, shape }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value as Json;
+use serde_saphyr::budget::BudgetBreach;
 
 use super::{Arguments, Function, function};
 use crate::{
@@ -28,6 +29,7 @@ pub(super) static TABLE: &[Function] = &[
     function("urlencode", 1..=1, |a| {
         Ok(Value::text(utf8_percent_encode(&a.text(0)?, ESCAPED).to_string().replace("%20", "+")))
     }),
+    function("yamldecode", 1..=1, yaml_decode),
     function("yamlencode", 1..=1, |a| {
         let yaml = serde_saphyr::to_string(&to_json(a.value(0))?);
         yaml.map(Value::text).map_err(|wrong| wrong.to_string())
@@ -73,6 +75,34 @@ fn of_json(json: &Json, depth: usize) -> Result<Value, String> {
             Value::object(members.iter().map(member).collect::<Result<Members, String>>()?)
         }
     })
+}
+
+/// One document. Anchors are refused: what they stand for may be written out many times over.
+fn yaml_decode(arguments: &Arguments<'_>) -> Result<Value, String> {
+    let options = serde_saphyr::options! {
+        strict_booleans: true,
+        with_snippet: false,
+        budget: serde_saphyr::budget! {
+            max_anchors: 0,
+            max_aliases: 0,
+            max_depth: DEPTH_MAX,
+        },
+    };
+    let json: Json = serde_saphyr::from_str_with_options(&arguments.text(0)?, options)
+        .map_err(|wrong| not_yaml(&wrong))?;
+    of_json(&json, 0)
+}
+
+fn not_yaml(wrong: &serde_saphyr::Error) -> String {
+    match wrong.without_snippet() {
+        serde_saphyr::Error::Budget { breach: BudgetBreach::Anchors { .. }, .. } => {
+            "the text has anchors: write out what they stand for".to_owned()
+        }
+        serde_saphyr::Error::Budget { .. } => {
+            format!("the text holds too much, or is nested more than {DEPTH_MAX} levels deep")
+        }
+        other => format!("not YAML: {other}"),
+    }
 }
 
 /// An object for each line, by the names in the first line.

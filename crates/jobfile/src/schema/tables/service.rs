@@ -3,9 +3,10 @@
 use super::{connect::CONNECT, *};
 
 /// A name under which others find a port.
-pub(crate) static SERVICE: Schema = schema(
-    "service",
-    &[
+pub(crate) static SERVICE: Schema = Schema {
+    what: "service",
+    label: None,
+    fields: &[
         text("name", "Name"),
         text("provider", "Provider"),
         text("port", "PortLabel"),
@@ -27,7 +28,8 @@ pub(crate) static SERVICE: Schema = schema(
         text("cluster", "Cluster"),
         text("kind", "Kind"),
     ],
-);
+    server_owned: &["Namespace"],
+};
 
 static WEIGHTS: Schema = schema("weights", &[whole("passing", "Passing"), whole("warning", "Warning")]);
 

@@ -1,0 +1,82 @@
+//! Namespaces and quotas, as the API has them: what they may be is the server's to say.
+
+use std::ops::RangeInclusive;
+
+use serde_json::{Value as Json, json};
+
+use crate::{diagnostic::quoted, schema::Body};
+
+/// MHz or MiB, far more than any cluster has; -1 stands for nothing at all.
+const AMOUNT: RangeInclusive<i64> = -1..=1_000_000_000_000;
+/// Devices of one name.
+const DEVICES: RangeInclusive<i64> = 0..=1_000_000_000;
+
+/// A namespace.
+pub(crate) fn namespace(body: &Body<'_>) -> Json {
+    let drivers = |body: &Body<'_>| {
+        json!({
+            "EnabledTaskDrivers": body.texts("enabled_task_drivers"),
+            "DisabledTaskDrivers": body.texts("disabled_task_drivers"),
+        })
+    };
+    json!({
+        "Name": name(body),
+        "Description": body.text("description").unwrap_or_default(),
+        "Parent": body.text("parent").unwrap_or_default(),
+        "Weight": weight(body),
+        "Quota": body.text("quota").unwrap_or_default(),
+        "Meta": body.has("meta").then(|| body.text_map("meta")),
+        "Capabilities": body.block("capabilities").as_ref().map(drivers),
+    })
+}
+
+/// A quota.
+pub(crate) fn quota(body: &Body<'_>) -> Json {
+    let limit = |body: &Body<'_>| {
+        json!({
+            "Region": body.filled_text("region").unwrap_or_else(|| "global".to_owned()),
+            "RegionLimit": body.block("region_limit").as_ref().map(amounts),
+        })
+    };
+    json!({
+        "Name": name(body),
+        "Description": body.text("description").unwrap_or_default(),
+        "Limits": body.blocks("limit").iter().map(limit).collect::<Vec<_>>(),
+        "Guarantee": body.block("guarantee").as_ref().map(amounts),
+    })
+}
+
+fn amounts(body: &Body<'_>) -> Json {
+    let device = |device: &Body<'_>| {
+        let name = device.label();
+        if name.is_none() {
+            device.missing("device has no name", "write `device \"nvidia/gpu\" { count = 2 }`");
+        }
+        json!({ "Name": name, "Count": device.number::<i64>("count", DEVICES) })
+    };
+    json!({
+        "CPU": body.number::<i64>("cpu", AMOUNT),
+        "MemoryMB": body.number::<i64>("memory", AMOUNT),
+        "DiskMB": body.number::<i64>("disk", AMOUNT),
+        "Devices": body.blocks("device").iter().map(device).collect::<Vec<_>>(),
+    })
+}
+
+fn name(body: &Body<'_>) -> String {
+    let name = body.filled_text("name");
+    if name.is_none() && body.lacks("name") {
+        let message = format!("{} has no name", body.what());
+        body.missing(&message, "write `name = \"...\"` at the top of the file");
+    }
+    name.unwrap_or_default()
+}
+
+/// How much more than its siblings it should get.
+fn weight(body: &Body<'_>) -> f64 {
+    let Some(text) = body.filled_text("weight") else { return 1.0 };
+    text.parse().unwrap_or_else(|_| {
+        let message = format!("`weight` is {}, but must be a number", quoted(&text));
+        body.report.error(body.at("weight"), message);
+        1.0
+    })
+}
