@@ -111,12 +111,12 @@ impl EventHub {
         Ok(Subscription { hub: self.clone(), next: ring.dropped + skip, last_index: index })
     }
 
-    /// Nothing before this index is known: the state was restored.
+    /// Nothing before this index is known: the state was restored. Whoever followed until now has missed that.
     pub fn restart_after(&self, index: Index) {
         let mut ring = self.lock();
-        ring.dropped += ring.batches.len() as u64;
+        ring.dropped += ring.batches.len() as u64 + 1;
         ring.batches.clear();
-        ring.pinned_bytes = 0;
+        (ring.pinned_bytes, ring.copied_bytes) = (0, 0);
         ring.dropped_index = index;
     }
 

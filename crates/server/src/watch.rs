@@ -84,6 +84,11 @@ impl Watchers {
         }
     }
 
+    /// Wakes everybody.
+    pub fn wake_all(&self) {
+        self.lock().values().for_each(|waiters| waiters.notify.notify_waiters());
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<WatchKey, Waiters>> {
         self.waiting.lock().expect("nothing panics while it holds this lock")
     }

@@ -140,6 +140,10 @@ impl RaftStateMachine<Types> for Machine {
     }
 
     async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<Builder> {
+        // A snapshot does not hold what of another one is on its way: the log has that whole, until it is in.
+        if self.store.is_restoring() {
+            return None;
+        }
         let begin = force || self.schedule.begin(self.snapshots.newest_bytes());
         if begin { Some(self.get_snapshot_builder().await) } else { None }
     }

@@ -4,6 +4,7 @@ mod bits;
 mod damage;
 mod faults;
 mod keep;
+mod restore;
 mod suite;
 #[path = "../../tests/support/mod.rs"]
 mod support;

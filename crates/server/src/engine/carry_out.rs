@@ -133,6 +133,11 @@ impl CarryOut {
         let mut batches: Vec<(Index, Vec<Change>)> = logged.chain(seen).collect();
         batches.sort_by_key(|(index, _)| *index);
         for (index, changes) in batches {
+            if changes.contains(&Change::Logged(berth_model::event::Event::Restored)) {
+                shared.watchers.wake_all();
+                shared.events.restart_after(index);
+                continue;
+            }
             shared.watchers.wake(changes.iter().flat_map(|change| wake::keys(view, change)));
             shared.events.publish(Batch { index, view: view.clone(), changes });
         }

@@ -37,7 +37,8 @@ pub(super) fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
             Event::EvalCollected(id) => vec![WatchKey::Evals, WatchKey::Eval(*id)],
             Event::NamespaceChanged(_) => vec![WatchKey::Namespaces],
             Event::QuotaChanged(_) => vec![WatchKey::Quotas],
-            Event::SchedulerConfigChanged => Vec::new(),
+            // Everybody is woken by a restore, whatever they wait for.
+            Event::SchedulerConfigChanged | Event::Restored => Vec::new(),
         },
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_api::http::{AllocStopped, Allocation, AllocationStub};
+use berth_api::http::{AllocStopped, Allocation};
 use berth_model::{
     AllocId, Index,
     command::Command,
@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
+    array::Items,
     block,
     call::{Call, Reply},
     failure::Failure,
@@ -22,7 +23,7 @@ use super::{
 };
 use crate::{
     WatchKey,
-    convert::nomad::{self, AllocStubParts, Parts},
+    convert::nomad::{self, AllocStubParts, Parts, Text},
     state::View,
 };
 
@@ -47,7 +48,6 @@ struct Allocs {
 impl Listing for Allocs {
     type Key = AllocId;
     type Row<'v> = Parts<'v>;
-    type Item = AllocationStub;
 
     fn span(&self) -> Span<AllocId> {
         self.range.span(AllocId)
@@ -69,7 +69,7 @@ impl Listing for Allocs {
         serde_json::to_value(nomad::allocation(parts)).unwrap_or_default()
     }
 
-    fn item(&self, _: &View, parts: &Parts<'_>) -> AllocationStub {
+    fn item<'v>(&self, _: &'v View, parts: &Parts<'v>) -> impl Serialize {
         nomad::allocation_stub(parts, self.with)
     }
 }
@@ -81,19 +81,19 @@ pub(super) fn stub_parts(call: &Call) -> Result<AllocStubParts, Failure> {
 }
 
 /// A list of some allocations, newest first.
-pub(super) fn array_of<T: Serialize + 'static>(
+pub(super) fn array_of(
     call: &Call,
     view: &Arc<View>,
     mut slots: Vec<AllocSlot>,
-    item: impl Fn(&Parts<'_>) -> T + Send + 'static,
+    write: impl Fn(&Parts<'_>, &mut Items) + Send + 'static,
 ) -> Reply {
     let order = |slot: &AllocSlot| view.store.allocs().row(*slot).map(|row| (row.create_index, row.id));
     slots.sort_by_cached_key(|slot| std::cmp::Reverse(order(slot)));
-    let (items, wholes) = (view.clone(), view.clone());
+    let (rows, wholes) = (view.clone(), view.clone());
     list::array_of(
         call,
         slots,
-        move |slot| Parts::of(&items, *slot).map(|parts| item(&parts)),
+        move |slot, items| Parts::of(&rows, *slot).iter().for_each(|parts| write(parts, items)),
         move |slot| serde_json::to_value(nomad::allocation(&Parts::of(&wholes, *slot)?)).ok(),
     )
 }
@@ -113,7 +113,7 @@ pub(super) async fn read(call: Call) -> Reply {
 }
 
 /// An allocation with the version of its job that it runs.
-pub(super) fn with_job(parts: &Parts<'_>) -> Allocation {
+pub(super) fn with_job<'v>(parts: &Parts<'v>) -> Allocation<Text<'v>> {
     let version = parts.job_row.version(parts.row.job_version);
     let job = version.map(|version| nomad::job(parts.job_row, version));
     Allocation { job, ..nomad::allocation(parts) }

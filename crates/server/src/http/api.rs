@@ -21,6 +21,8 @@ pub(super) struct Api {
     pub stopping: CancellationToken,
     /// Bytes that further bodies may take.
     pub body_room: Arc<Semaphore>,
+    /// Whose turn it is to restore a snapshot.
+    pub restoring: Arc<Semaphore>,
     /// Answers that many readers wait for together.
     pub shared: Arc<Shared>,
     /// Threads for work that would hold up others.
@@ -39,6 +41,7 @@ impl Api {
             limits: Arc::new(limits),
             counters: Arc::default(),
             stopping: CancellationToken::new(),
+            restoring: Arc::new(Semaphore::new(1)),
             body_room: Arc::new(Semaphore::new(room)),
             local_only: local.ip().is_loopback(),
         }

@@ -12,6 +12,7 @@ use super::{
     call::{Call, Reply},
     failure::Failure,
     heavy::Heavy,
+    query::Query,
     reply::{JSON, check_answer, whole, with_type},
 };
 
@@ -22,86 +23,99 @@ pub(super) const ROWS_MAX: usize = 512;
 
 /// Where the items of an array come from.
 pub(super) trait Source: Send + 'static {
-    /// As it is sent.
-    type Item: Serialize;
-
-    /// The items among the next so many rows.
-    fn next(&mut self, rows_max: usize) -> Result<Vec<Self::Item>, Failure>;
+    /// Writes the items among the next so many rows.
+    fn next(&mut self, rows_max: usize, items: &mut Items) -> Result<(), Failure>;
 
     /// Whether all rows have been looked at.
     fn is_done(&self) -> bool;
 }
 
-/// Answers with an array of all items. A short one is sent whole, with its length.
-pub(super) fn array<S: Source>(call: &Call, source: S) -> Reply {
-    check_answer::<Vec<S::Item>>(&call.query);
-    let mut writer =
-        Writer { source, pretty: call.query.flag("pretty", false)?, begun: false, has_items: false };
-    let first = writer.piece(ROWS_HERE_MAX)?;
-    if writer.source.is_done() {
-        return Ok(whole(first.into()));
+/// The text of an array, as far as it is written.
+#[derive(Debug)]
+pub(super) struct Items {
+    text: Vec<u8>,
+    count: usize,
+    query: Query,
+    pretty: bool,
+}
+
+impl Items {
+    /// None yet.
+    pub fn of(call: &Call) -> Result<Self, Failure> {
+        let pretty = call.query.flag("pretty", false)?;
+        Ok(Self { text: vec![b'['], count: 0, query: call.query.clone(), pretty })
     }
-    Ok(with_type(writer.body(first, call.api.heavy.clone()), JSON))
+
+    /// Adds one.
+    pub fn push<T: Serialize>(&mut self, item: &T) {
+        check_answer::<Vec<T>>(&self.query);
+        if self.count > 0 {
+            self.text.push(b',');
+        }
+        self.count += 1;
+        let before = self.text.len();
+        let written = if self.pretty {
+            serde_json::to_writer_pretty(&mut self.text, item)
+        } else {
+            serde_json::to_writer(&mut self.text, item)
+        };
+        // Only a map whose keys are no text can fail, and no wire type has one.
+        if let Err(error) = written {
+            tracing::error!(%error, "encode an item of a list");
+            self.text.truncate(before);
+            self.text.extend_from_slice(b"null");
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Ends the array, and gives what of it has not been taken.
+    pub fn end(mut self) -> Bytes {
+        self.text.push(b']');
+        self.text.into()
+    }
+
+    /// Takes what is written so far.
+    fn take(&mut self) -> Bytes {
+        let room = self.text.capacity();
+        std::mem::replace(&mut self.text, Vec::with_capacity(room)).into()
+    }
+}
+
+/// Answers with an array of all items. A short one is sent whole, with its length.
+pub(super) fn array<S: Source>(call: &Call, mut source: S) -> Reply {
+    let mut items = Items::of(call)?;
+    source.next(ROWS_HERE_MAX, &mut items)?;
+    if source.is_done() {
+        return Ok(whole(items.end()));
+    }
+    Ok(with_type(body(Writer { source, items }, call.api.heavy.clone()), JSON))
 }
 
 struct Writer<S> {
     source: S,
-    pretty: bool,
-    begun: bool,
-    has_items: bool,
+    items: Items,
+}
+
+fn body<S: Source>(writer: Writer<S>, heavy: Heavy) -> Body {
+    Body::from_stream(stream::try_unfold(Some(writer), move |writer| {
+        let heavy = heavy.clone();
+        async move {
+            let Some(writer) = writer else { return Ok(None) };
+            // The status is sent: all that is left to tell of a mistake is to break the answer off.
+            let piece = heavy.run(move || writer.piece()).await;
+            piece.map(Some).map_err(|failure| io::Error::other(failure.text))
+        }
+    }))
 }
 
 impl<S: Source> Writer<S> {
-    fn body(self, first: Vec<u8>, heavy: Heavy) -> Body {
-        Body::from_stream(stream::try_unfold((Some(first), self), move |(first, mut writer)| {
-            let heavy = heavy.clone();
-            async move {
-                if let Some(first) = first {
-                    return Ok(Some((Bytes::from(first), (None, writer))));
-                }
-                if writer.source.is_done() {
-                    return Ok(None);
-                }
-                let (piece, writer) = heavy.run(move || (writer.piece(ROWS_MAX), writer)).await;
-                // The status is sent: all that is left to tell of a mistake is to break the answer off.
-                let piece = piece.map_err(|failure| io::Error::other(failure.text))?;
-                Ok::<_, io::Error>(Some((Bytes::from(piece), (None, writer))))
-            }
-        }))
-    }
-
-    /// The text of the items among the next rows.
-    fn piece(&mut self, rows_max: usize) -> Result<Vec<u8>, Failure> {
-        let mut out = Vec::new();
-        if !self.begun {
-            out.push(b'[');
-            self.begun = true;
-        }
-        for item in self.source.next(rows_max)? {
-            if self.has_items {
-                out.push(b',');
-            }
-            self.has_items = true;
-            write(&mut out, &item, self.pretty);
-        }
-        if self.source.is_done() {
-            out.push(b']');
-        }
-        Ok(out)
-    }
-}
-
-fn write(out: &mut Vec<u8>, item: &impl Serialize, pretty: bool) {
-    let before = out.len();
-    let written = if pretty {
-        serde_json::to_writer_pretty(&mut *out, item)
-    } else {
-        serde_json::to_writer(&mut *out, item)
-    };
-    // Only a map whose keys are no text can fail, and no wire type has one.
-    if let Err(error) = written {
-        tracing::error!(%error, "encode an item of a list");
-        out.truncate(before);
-        out.extend_from_slice(b"null");
+    /// What was written before and the items among the next rows; and itself, unless these were the last.
+    fn piece(mut self) -> Result<(Bytes, Option<Self>), Failure> {
+        self.source.next(ROWS_MAX, &mut self.items)?;
+        if self.source.is_done() { Ok((self.items.end(), None)) } else { Ok((self.items.take(), Some(self))) }
     }
 }

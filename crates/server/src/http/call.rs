@@ -6,7 +6,7 @@ use axum::{body::Body, response::Response};
 use hyper::HeaderMap;
 use serde::de::DeserializeOwned;
 
-use super::{api::Api, body, depth, failure::Failure, query::Query};
+use super::{api::Api, body, depth, failure::Failure, query::Query, routes::Carried};
 
 /// What a handler answers.
 pub(super) type Reply = Result<Response, Failure>;
@@ -62,12 +62,17 @@ impl Call {
         read: impl FnOnce(&[u8]) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         debug_assert!(self.query.contract().body.is_some(), "the table of routes names no body");
-        let body = self.body.get_mut().map(std::mem::take).unwrap_or_default();
+        let body = self.raw_body();
         let text = body::read(&self.api, &self.headers, body, bytes_max).await?;
         let depth_max = self.api.limits.json_depth_max;
         let is_small = text.bytes.len() <= SMALL_BYTES_MAX;
         let work = move || depth::check(&text.bytes, depth_max).and_then(|()| read(&text.bytes));
         if is_small { work() } else { self.api.heavy.run(work).await }
+    }
+
+    /// The body, to be read as it comes.
+    pub fn raw_body(&mut self) -> Body {
+        self.body.get_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Reads the body.
@@ -87,7 +92,10 @@ impl Call {
 
     /// The table of routes names the type of every body; the description of the API comes from there.
     fn check_body<T>(&self) {
-        let declared = self.query.contract().body.map(|shape| shape.type_name);
+        let declared = match self.query.contract().body {
+            Some(Carried::Json(shape)) => Some(shape.type_name),
+            _ => None,
+        };
         debug_assert_eq!(declared, Some(type_name::<T>()), "the table of routes names another body");
     }
 }

@@ -21,7 +21,7 @@ pub(super) async fn list(call: Call) -> Reply {
 /// A list of no deployments.
 pub(super) async fn none(call: &Call) -> Reply {
     let nothing =
-        |_: &Arc<View>| array_of(call, Vec::new(), |none: &Deployment| Some(none.clone()), |_| None);
+        |_: &Arc<View>| array_of(call, Vec::new(), |none: &Deployment, items| items.push(none), |_| None);
     block::read(call, &[], |_| Index::default(), nothing).await
 }
 

@@ -7,6 +7,7 @@ use std::{
 
 use berth_api::http::{Evaluation, EvaluationStub};
 use berth_model::{EvalId, Index, eval::Eval, store::AllocSlot};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::{
@@ -47,7 +48,6 @@ struct Evals {
 impl Listing for Evals {
     type Key = EvalId;
     type Row<'v> = &'v Eval;
-    type Item = Evaluation;
 
     fn span(&self) -> Span<EvalId> {
         self.range.span(EvalId)
@@ -72,7 +72,7 @@ impl Listing for Evals {
         serde_json::to_value(self.item(view, eval)).unwrap_or_default()
     }
 
-    fn item(&self, _: &View, eval: &&Eval) -> Evaluation {
+    fn item<'v>(&self, _: &'v View, eval: &&'v Eval) -> impl Serialize {
         nomad::evaluation(eval)
     }
 }
@@ -132,7 +132,11 @@ pub(super) async fn allocations(call: Call) -> Reply {
         &call,
         &[WatchKey::EvalAllocs(id)],
         |view| allocs_index(view, id),
-        |view| array_of(&call, view, placed_by(view, id), move |parts| nomad::allocation_stub(parts, with)),
+        |view| {
+            array_of(&call, view, placed_by(view, id), move |parts, items| {
+                items.push(&nomad::allocation_stub(parts, with));
+            })
+        },
     )
     .await
 }

@@ -36,6 +36,11 @@ impl Failure {
         Self::new(StatusCode::TOO_MANY_REQUESTS, text)
     }
 
+    /// What cannot be written, through no fault of the client.
+    pub fn unwritten(error: &std::io::Error) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, format!("write the snapshot: {error}"))
+    }
+
     /// A parameter's value that makes no sense.
     pub fn value(name: &str, value: &str, expected: &str) -> Self {
         let cut: String = value.chars().take(64).collect();

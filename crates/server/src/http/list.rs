@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    array::{ROWS_HERE_MAX, ROWS_MAX, Source, array},
+    array::{Items, ROWS_HERE_MAX, ROWS_MAX, Source, array},
     block,
     call::{Call, Reply},
     failure::Failure,
@@ -30,9 +30,6 @@ pub(super) trait Listing: Send + 'static {
     type Key: Display + FromStr + Ord + Clone + Send + 'static;
     /// A row, looked up.
     type Row<'v>;
-    /// As it is sent.
-    type Item: Serialize + Send + 'static;
-
     /// The keys that can be in the list.
     fn span(&self) -> Span<Self::Key>;
 
@@ -50,7 +47,7 @@ pub(super) trait Listing: Send + 'static {
     fn whole(&self, view: &View, row: &Self::Row<'_>) -> Value;
 
     /// A row as it is sent.
-    fn item(&self, view: &View, row: &Self::Row<'_>) -> Self::Item;
+    fn item<'v>(&self, view: &'v View, row: &Self::Row<'v>) -> impl Serialize;
 }
 
 /// Answers with a list once it has changed after the index that the reader knows: the page that is asked for, or all.
@@ -86,9 +83,6 @@ fn from_key<K>((first, last): Span<K>, key: K, reverse: bool) -> Span<K> {
     if reverse { (first, Bound::Included(key)) } else { (Bound::Included(key), last) }
 }
 
-/// Items and their keys.
-type Keyed<L> = Vec<(<L as Listing>::Key, <L as Listing>::Item)>;
-
 /// A place in a list.
 struct Cursor<L: Listing> {
     view: Arc<View>,
@@ -100,21 +94,29 @@ struct Cursor<L: Listing> {
 }
 
 impl<L: Listing> Cursor<L> {
-    /// The items among the next rows, with their keys.
-    fn keyed(&mut self, rows_max: usize) -> Result<Keyed<L>, Failure> {
-        let Some(span) = self.rest.take() else { return Ok(Vec::new()) };
+    /// Writes the items among the next rows, until there are so many of them. The key of the first one beyond is given
+    /// back, if there is one among these rows.
+    fn write(
+        &mut self,
+        rows_max: usize,
+        items_max: usize,
+        items: &mut Items,
+    ) -> Result<Option<L::Key>, Failure> {
+        let Some(span) = self.rest.take() else { return Ok(None) };
         let mut rows = self.listing.rows(&self.view, span.clone());
-        let mut found = Vec::new();
+        let mut next = || if self.reverse { rows.next_back() } else { rows.next() };
         for _ in 0..rows_max {
-            let row = if self.reverse { rows.next_back() } else { rows.next() };
-            let Some((key, row)) = row else { return Ok(found) };
-            if self.listing.has(&row) && self.passes(&row)? {
-                found.push((key, self.listing.item(&self.view, &row)));
+            let Some((key, row)) = next() else { return Ok(None) };
+            if !self.listing.has(&row) || !self.passes(&row)? {
+                continue;
             }
+            if items.count() == items_max {
+                return Ok(Some(key));
+            }
+            items.push(&self.listing.item(&self.view, &row));
         }
-        let next = if self.reverse { rows.next_back() } else { rows.next() };
-        self.rest = next.map(|(key, _)| from_key(span, key, self.reverse));
-        Ok(found)
+        self.rest = next().map(|(key, _)| from_key(span, key, self.reverse));
+        Ok(None)
     }
 
     fn passes(&self, row: &L::Row<'_>) -> Result<bool, Failure> {
@@ -123,10 +125,8 @@ impl<L: Listing> Cursor<L> {
 }
 
 impl<L: Listing> Source for Cursor<L> {
-    type Item = L::Item;
-
-    fn next(&mut self, rows_max: usize) -> Result<Vec<L::Item>, Failure> {
-        Ok(self.keyed(rows_max)?.into_iter().map(|(_, item)| item).collect())
+    fn next(&mut self, rows_max: usize, items: &mut Items) -> Result<(), Failure> {
+        self.write(rows_max, usize::MAX, items).map(drop)
     }
 
     fn is_done(&self) -> bool {
@@ -135,69 +135,63 @@ impl<L: Listing> Source for Cursor<L> {
 }
 
 /// A page, and the token of the next one if any further item passes.
-async fn page<L: Listing>(call: &Call, mut cursor: Cursor<L>, items: u64) -> Reply {
-    let items = usize::try_from(items).unwrap_or(usize::MAX).min(call.api.limits.page_items_max);
-    let mut found = cursor.keyed(ROWS_HERE_MAX)?;
-    while found.len() <= items && !cursor.is_done() {
-        let (more, back) = call.api.heavy.run(move || (cursor.keyed(ROWS_MAX), cursor)).await;
-        cursor = back;
-        found.extend(more?);
+async fn page<L: Listing>(call: &Call, mut cursor: Cursor<L>, items_max: u64) -> Reply {
+    let items_max = usize::try_from(items_max).unwrap_or(usize::MAX).min(call.api.limits.page_items_max);
+    let mut items = Items::of(call)?;
+    let mut next = cursor.write(ROWS_HERE_MAX, items_max, &mut items)?;
+    while next.is_none() && !cursor.is_done() {
+        let write = move || (cursor.write(ROWS_MAX, items_max, &mut items), cursor, items);
+        let written;
+        (written, cursor, items) = call.api.heavy.run(write).await;
+        next = written?;
     }
-    let next = found.get(items).map(|(key, _)| key.to_string());
-    let found: Vec<L::Item> = found.into_iter().take(items).map(|(_, item)| item).collect();
-    let mut response = reply::json(&call.query, &found)?;
-    if let Some(token) = next {
-        reply::stamp_next(response.headers_mut(), &token)?;
+    let mut response = reply::whole(items.end());
+    if let Some(key) = next {
+        reply::stamp_next(response.headers_mut(), &key.to_string())?;
     }
     Ok(response)
 }
 
 /// Some rows that are found already: filtered, in their order or backwards.
-pub(super) struct Rows<R, F, W> {
+struct Rows<R, F, W> {
     rows: std::vec::IntoIter<R>,
     filter: Option<Filter>,
-    item: F,
+    write: F,
     whole: W,
 }
 
-/// Answers with an array of some rows. `item` gives a row as it is sent, `whole` with all that is known of it, for
-/// filters.
-pub(super) fn array_of<R, T>(
+/// Answers with an array of some rows. `write` adds a row as it is sent, `whole` gives it with all that is known of it,
+/// for filters.
+pub(super) fn array_of<R: Send + 'static>(
     call: &Call,
     mut rows: Vec<R>,
-    item: impl Fn(&R) -> Option<T> + Send + 'static,
+    write: impl Fn(&R, &mut Items) + Send + 'static,
     whole: impl Fn(&R) -> Option<Value> + Send + 'static,
-) -> Reply
-where
-    R: Send + 'static,
-    T: Serialize + 'static,
-{
+) -> Reply {
     let filter = call.query.text("filter").map(Filter::parse).transpose()?;
     if call.query.flag("reverse", false)? {
         rows.reverse();
     }
-    array(call, Rows { rows: rows.into_iter(), filter, item, whole })
+    array(call, Rows { rows: rows.into_iter(), filter, write, whole })
 }
 
-impl<R, T, F, W> Source for Rows<R, F, W>
+impl<R, F, W> Source for Rows<R, F, W>
 where
     R: Send + 'static,
-    T: Serialize + 'static,
-    F: Fn(&R) -> Option<T> + Send + 'static,
+    F: Fn(&R, &mut Items) + Send + 'static,
     W: Fn(&R) -> Option<Value> + Send + 'static,
 {
-    type Item = T;
-
-    fn next(&mut self, rows_max: usize) -> Result<Vec<T>, Failure> {
-        let mut found = Vec::new();
+    fn next(&mut self, rows_max: usize, items: &mut Items) -> Result<(), Failure> {
         for row in self.rows.by_ref().take(rows_max) {
             let passes = match &self.filter {
                 None => true,
                 Some(filter) => (self.whole)(&row).map_or(Ok(false), |whole| filter.passes(&whole))?,
             };
-            found.extend(passes.then(|| (self.item)(&row)).flatten());
+            if passes {
+                (self.write)(&row, items);
+            }
         }
-        Ok(found)
+        Ok(())
     }
 
     fn is_done(&self) -> bool {

@@ -44,6 +44,7 @@ mod scheduling;
 mod search;
 mod serve;
 mod shared;
+mod snapshot;
 mod status;
 mod stream;
 mod system;

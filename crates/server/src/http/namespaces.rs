@@ -24,7 +24,7 @@ pub(super) async fn list(call: Call) -> Reply {
     block::read(&call, &[WatchKey::Namespaces], index, |view| {
         let rows = view.store.namespaces().iter().filter(|row| row.namespace.name.starts_with(&prefix));
         let rows: Vec<Namespace> = rows.map(nomad::namespace).collect();
-        array_of(&call, rows, |row| Some(row.clone()), |row| serde_json::to_value(row).ok())
+        array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok())
     })
     .await
 }

@@ -1,6 +1,6 @@
 //! Nodes: listing, reading, what runs on them, and opening or closing them to new work.
 
-use berth_api::http::{NodeEligibility, NodeEligibilityChanged, NodePurged, NodeStub};
+use berth_api::http::{NodeEligibility, NodeEligibilityChanged, NodePurged};
 use berth_model::{
     Index, NodeId,
     command::{Collect, Command},
@@ -8,6 +8,7 @@ use berth_model::{
     store::{AllocSlot, NodeDetail, NodeRow},
 };
 use hyper::StatusCode;
+use serde::Serialize;
 use serde_json::Value;
 
 use super::{
@@ -47,7 +48,6 @@ struct Nodes {
 impl Listing for Nodes {
     type Key = NodeId;
     type Row<'v> = (&'v NodeRow, &'v NodeDetail);
-    type Item = NodeStub;
 
     fn span(&self) -> Span<NodeId> {
         self.range.span(NodeId)
@@ -70,7 +70,7 @@ impl Listing for Nodes {
         serde_json::to_value(nomad::node(row, detail)).unwrap_or_default()
     }
 
-    fn item(&self, _: &View, (row, detail): &Self::Row<'_>) -> NodeStub {
+    fn item<'v>(&self, _: &'v View, (row, detail): &Self::Row<'v>) -> impl Serialize {
         nomad::node_stub(row, detail, self.with)
     }
 }
@@ -101,7 +101,7 @@ pub(super) async fn allocations(call: Call) -> Reply {
         |view| allocs_index(view, id),
         |view| {
             let (_, row) = view.store.node(id).ok_or_else(not_found)?;
-            array_of(&call, view, slots_on(view, row).collect(), with_job)
+            array_of(&call, view, slots_on(view, row).collect(), |parts, items| items.push(&with_job(parts)))
         },
     )
     .await

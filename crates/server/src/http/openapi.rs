@@ -10,7 +10,7 @@ use super::{
     call::{Call, Reply},
     reply,
     routes::{
-        Answer, Route, Shape,
+        Answer, Carried, Route, Shape,
         parameters::{self, Kind, Parameter},
         routes,
     },
@@ -70,7 +70,11 @@ fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
         "responses": responses(route, schemas),
     });
     if let Some(body) = route.contract.body {
-        operation["requestBody"] = json!({ "required": true, "content": json_content(body, schemas) });
+        let content = match body {
+            Carried::Json(shape) => json_content(shape, schemas),
+            Carried::Bytes => bytes_content(),
+        };
+        operation["requestBody"] = json!({ "required": true, "content": content });
     }
     operation
 }
@@ -114,11 +118,16 @@ fn responses(route: &Route, schemas: &mut SchemaGenerator) -> Value {
             let content = json!({ "application/json": { "schema": (shape.schema)(schemas) } });
             ("200", json!({ "description": "JSON, one object a line, without an end", "content": content }))
         }
+        Answer::Bytes => ("200", json!({ "description": "Bytes", "content": bytes_content() })),
         Answer::Text => ("200", json!({ "description": "Text", "content": text })),
         Answer::Empty => ("200", json!({ "description": "Done" })),
         Answer::Unable => ("501", json!({ "description": "Why this cannot be done yet", "content": text })),
     };
     json!({ status: answer, "default": mistake })
+}
+
+fn bytes_content() -> Value {
+    json!({ "application/octet-stream": {} })
 }
 
 fn json_content(shape: Shape, schemas: &mut SchemaGenerator) -> Value {

@@ -22,7 +22,7 @@ pub(super) async fn list(call: Call) -> Reply {
     block::read(&call, &[WatchKey::Nodes], index, |view| {
         let names = names(view).into_iter().filter(|name| name.starts_with(&prefix));
         let pools: Vec<NodePool> = names.map(|name| pool(&name)).collect();
-        array_of(&call, pools, |pool| Some(pool.clone()), |pool| serde_json::to_value(pool).ok())
+        array_of(&call, pools, |pool, items| items.push(pool), |pool| serde_json::to_value(pool).ok())
     })
     .await
 }

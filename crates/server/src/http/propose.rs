@@ -53,7 +53,8 @@ impl From<Refusal> for Failure {
             | Refusal::BadNamespace(..)
             | Refusal::BadQuota(..)
             | Refusal::NoQuota(_) => Self::bad_request(refusal.to_string()),
-            Refusal::NotDue(..) | Refusal::NamespaceInUse(..) | Refusal::QuotaInUse(..) => {
+            Refusal::BadRestore(_) => Self::bad_request(refusal.to_string()),
+            Refusal::Restored | Refusal::NotDue(..) | Refusal::NamespaceInUse(..) | Refusal::QuotaInUse(..) => {
                 Self::new(StatusCode::CONFLICT, refusal.to_string())
             }
         }

@@ -17,7 +17,7 @@ use crate::{WatchKey, convert::nomad, state::View};
 pub(super) async fn list(call: Call) -> Reply {
     block::read(&call, &[WatchKey::Quotas], index, |view| {
         let rows: Vec<Quota> = rows(&call, view).map(nomad::quota).collect();
-        array_of(&call, rows, |row| Some(row.clone()), |row| serde_json::to_value(row).ok())
+        array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok())
     })
     .await
 }
@@ -34,7 +34,7 @@ pub(super) async fn read(call: Call) -> Reply {
 pub(super) async fn usages(call: Call) -> Reply {
     block::read(&call, &[WatchKey::Quotas, WatchKey::Allocs], usage_index, |view| {
         let rows: Vec<QuotaUsage> = rows(&call, view).map(nomad::quota_usage).collect();
-        array_of(&call, rows, |row| Some(row.clone()), |row| serde_json::to_value(row).ok())
+        array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok())
     })
     .await
 }

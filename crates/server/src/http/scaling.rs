@@ -1,9 +1,10 @@
 //! Scaling policies: they stand in jobs, autoscalers read them here.
 
-use berth_api::http::{ScalingPolicy, ScalingPolicyStub};
+use berth_api::http::ScalingPolicy;
 use berth_model::Index;
 
 use super::{
+    array::Items,
     block,
     call::{Call, Reply},
     failure::Failure,
@@ -20,8 +21,8 @@ pub(super) async fn policies(call: Call) -> Reply {
         let jobs = Jobs::of(call.namespace(), "");
         let own = jobs.all(view).filter(|row| job.as_deref().is_none_or(|job| job == &*row.key.id));
         let policies: Vec<ScalingPolicy> = own.flat_map(nomad::scaling_policies).collect();
-        let stub = |policy: &ScalingPolicy| -> Option<ScalingPolicyStub> {
-            Some(nomad::scaling_policy_stub(policy.clone()))
+        let stub = |policy: &ScalingPolicy, items: &mut Items| {
+            items.push(&nomad::scaling_policy_stub(policy.clone()))
         };
         array_of(&call, policies, stub, |policy| serde_json::to_value(policy).ok())
     })

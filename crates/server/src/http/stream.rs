@@ -44,6 +44,11 @@ impl Writer {
         self.pieces.send(piece.into()).await.map_err(|_| Closed)
     }
 
+    /// Sends a piece, from a thread that may wait.
+    pub fn send_blocking(&self, piece: impl Into<Bytes>) -> Result<(), Closed> {
+        self.pieces.blocking_send(piece.into()).map_err(|_| Closed)
+    }
+
     /// Sends a value as one line.
     pub async fn line(&self, value: &impl Serialize) -> Result<(), Closed> {
         // Lines of a stream are much alike: one that grows by doubling copies itself many times.

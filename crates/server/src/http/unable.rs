@@ -23,11 +23,6 @@ pub(super) async fn exec(_: Call) -> Reply {
     Err(unable("agents cannot run commands within tasks yet"))
 }
 
-/// `GET /v1/operator/snapshot`
-pub(super) async fn snapshot(_: Call) -> Reply {
-    Err(unable("the server cannot hand out its snapshots yet: stop it and copy its data directory"))
-}
-
 fn unable(reason: &str) -> Failure {
     Failure::new(StatusCode::NOT_IMPLEMENTED, reason)
 }

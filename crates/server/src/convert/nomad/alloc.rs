@@ -10,14 +10,14 @@ use berth_api::http::{
 use berth_model::{
     Index,
     alloc::ClientStatus,
-    job::{Group, Job},
+    job::{Group, Job, Network, Task},
     node::Node,
     observed::Observation,
     resources::Resources,
     store::{AllocDetail, AllocExtra, AllocRow, AllocSlot, JobRow},
 };
 
-use super::{device, id_text, task::task_states};
+use super::{Text, device, task::task_states};
 use crate::state::View;
 
 /// An allocation and all that is told with it, looked up.
@@ -64,20 +64,20 @@ impl<'v> Parts<'v> {
         self.detail.extra.as_deref()
     }
 
-    fn name(&self) -> String {
-        format!("{}.{}[{}]", self.job.key.id, self.group.name, self.row.name_index)
+    fn name(&self) -> Text<'v> {
+        format!("{}.{}[{}]", self.job.key.id, self.group.name, self.row.name_index).into()
     }
 
-    fn client_description(&self) -> String {
+    fn client_description(&self) -> Text<'v> {
         match self.observed {
-            Some(observation) if !self.row.is_terminal() => observation.alloc.description.clone(),
-            _ => String::new(),
+            Some(observation) if !self.row.is_terminal() => (&observation.alloc.description).into(),
+            _ => Text::default(),
         }
     }
 
-    fn desired_description(&self) -> String {
+    fn desired_description(&self) -> Text<'v> {
         let reason = self.extra().and_then(|extra| extra.stop_reason);
-        reason.map_or("", |reason| reason.as_str()).to_owned()
+        Text::maybe(reason.map(|reason| reason.as_str()))
     }
 
     fn modified_at(&self) -> u64 {
@@ -104,28 +104,28 @@ pub struct StubParts {
 }
 
 /// An allocation in a list.
-pub fn allocation_stub(parts: &Parts<'_>, with: StubParts) -> AllocationStub {
+pub fn allocation_stub<'v>(parts: &Parts<'v>, with: StubParts) -> AllocationStub<Text<'v>> {
     AllocationStub {
-        id: parts.row.id.to_string(),
-        eval_id: parts.detail.eval.to_string(),
+        id: parts.row.id.into(),
+        eval_id: parts.detail.eval.into(),
         name: parts.name(),
-        namespace: parts.job.key.namespace.to_string(),
-        node_id: id_text(parts.node.map(|node| node.id)),
-        node_name: parts.node.map(|node| node.name.clone()).unwrap_or_default(),
-        job_id: parts.job.key.id.to_string(),
-        job_type: parts.job.job_type.as_str().to_owned(),
+        namespace: (&*parts.job.key.namespace).into(),
+        node_id: Text::maybe(parts.node.map(|node| node.id)),
+        node_name: Text::maybe(parts.node.map(|node| &node.name)),
+        job_id: (&*parts.job.key.id).into(),
+        job_type: parts.job.job_type.as_str().into(),
         job_version: parts.row.job_version,
-        task_group: parts.group.name.clone(),
+        task_group: (&parts.group.name).into(),
         allocated_resources: with.resources.then(|| allocated(parts)),
-        desired_status: parts.row.desired.as_str().to_owned(),
+        desired_status: parts.row.desired.as_str().into(),
         desired_description: parts.desired_description(),
         desired_transition: DesiredTransition::default(),
-        client_status: client_status(parts.row, parts.observed).as_str().to_owned(),
+        client_status: client_status(parts.row, parts.observed).as_str().into(),
         client_description: parts.client_description(),
         task_states: with.task_states.then(|| task_states(parts)).flatten(),
         deployment_status: None,
-        followup_eval_id: String::new(),
-        next_allocation: id_text(parts.extra().and_then(|extra| extra.next)),
+        followup_eval_id: Text::default(),
+        next_allocation: Text::maybe(parts.extra().and_then(|extra| extra.next)),
         reschedule_tracker: reschedule_tracker(parts),
         create_index: parts.row.create_index.0,
         modify_index: parts.index().0,
@@ -135,35 +135,35 @@ pub fn allocation_stub(parts: &Parts<'_>, with: StubParts) -> AllocationStub {
 }
 
 /// An allocation, without its job.
-pub fn allocation(parts: &Parts<'_>) -> Allocation {
+pub fn allocation<'v>(parts: &Parts<'v>) -> Allocation<Text<'v>> {
     let extra = parts.extra();
     Allocation {
-        id: parts.row.id.to_string(),
-        namespace: parts.job.key.namespace.to_string(),
-        eval_id: parts.detail.eval.to_string(),
+        id: parts.row.id.into(),
+        namespace: (&*parts.job.key.namespace).into(),
+        eval_id: parts.detail.eval.into(),
         name: parts.name(),
-        node_id: id_text(parts.node.map(|node| node.id)),
-        node_name: parts.node.map(|node| node.name.clone()).unwrap_or_default(),
-        job_id: parts.job.key.id.to_string(),
+        node_id: Text::maybe(parts.node.map(|node| node.id)),
+        node_name: Text::maybe(parts.node.map(|node| &node.name)),
+        job_id: (&*parts.job.key.id).into(),
         job: None,
         job_version: parts.row.job_version,
-        task_group: parts.group.name.clone(),
+        task_group: (&parts.group.name).into(),
         resources: task_resources(parts.row.held),
-        task_resources: parts.group.tasks.iter().map(|task| (task.name.clone(), held_by(task))).collect(),
+        task_resources: parts.group.tasks.iter().map(|task| ((&task.name).into(), held_by(task))).collect(),
         allocated_resources: allocated(parts),
         metrics: PlacementMetric::default(),
-        desired_status: parts.row.desired.as_str().to_owned(),
+        desired_status: parts.row.desired.as_str().into(),
         desired_description: parts.desired_description(),
         desired_transition: DesiredTransition::default(),
-        client_status: client_status(parts.row, parts.observed).as_str().to_owned(),
+        client_status: client_status(parts.row, parts.observed).as_str().into(),
         client_description: parts.client_description(),
         task_states: task_states(parts),
-        deployment_id: String::new(),
+        deployment_id: Text::default(),
         deployment_status: None,
-        followup_eval_id: String::new(),
-        previous_allocation: id_text(extra.and_then(|extra| extra.previous)),
-        next_allocation: id_text(extra.and_then(|extra| extra.next)),
-        waits_for: extra.iter().flat_map(|extra| &extra.after).map(|(id, _)| id.to_string()).collect(),
+        followup_eval_id: Text::default(),
+        previous_allocation: Text::maybe(extra.and_then(|extra| extra.previous)),
+        next_allocation: Text::maybe(extra.and_then(|extra| extra.next)),
+        waits_for: extra.iter().flat_map(|extra| &extra.after).map(|(id, _)| (*id).into()).collect(),
         reschedule_tracker: reschedule_tracker(parts),
         create_index: parts.row.create_index.0,
         modify_index: parts.index().0,
@@ -177,17 +177,15 @@ fn task_resources(held: Resources) -> TaskResources {
     TaskResources { cpu: held.cpu_mhz, memory_mb: held.memory_mb, disk_mb: held.disk_mb }
 }
 
-fn held_by(task: &berth_model::job::Task) -> TaskResources {
+fn held_by(task: &Task) -> TaskResources {
     TaskResources { cpu: task.resources.cpu_mhz, memory_mb: task.resources.memory_mb, disk_mb: 0 }
 }
 
-fn allocated(parts: &Parts<'_>) -> AllocatedResources {
+fn allocated<'v>(parts: &Parts<'v>) -> AllocatedResources<Text<'v>> {
     let extra = parts.extra();
     let (devices, cores) = extra.map_or((&[][..], &[][..]), |extra| (&extra.devices, &extra.cores));
-    let mut given = device::by_task(parts.group, devices, cores);
     let core_mhz = parts.node.map_or(0, Node::core_mhz);
-    let tasks = parts.group.tasks.iter().map(|task| {
-        let (devices, reserved_cores) = given.remove(&task.name).unwrap_or_default();
+    let tasks = device::by_task(parts.group, devices, cores).map(|(task, devices, reserved_cores)| {
         let cores_mhz = task.resources.cores.saturating_mul(core_mhz);
         let cpu_shares = if task.resources.cores == 0 { task.resources.cpu_mhz } else { cores_mhz };
         let memory = AllocatedMemory {
@@ -195,7 +193,7 @@ fn allocated(parts: &Parts<'_>) -> AllocatedResources {
             memory_max_mb: task.resources.memory_max_mb,
         };
         (
-            task.name.clone(),
+            (&task.name).into(),
             AllocatedTask { cpu: AllocatedCpu { cpu_shares, reserved_cores }, memory, devices },
         )
     });
@@ -211,46 +209,46 @@ fn allocated(parts: &Parts<'_>) -> AllocatedResources {
 }
 
 /// The group's ports with the numbers that they were given, in order of declaration.
-fn ports(parts: &Parts<'_>) -> Vec<AllocatedPort> {
+fn ports<'v>(parts: &Parts<'v>) -> Vec<AllocatedPort<Text<'v>>> {
     let given = parts.extra().map_or(&[][..], |extra| &extra.ports);
     let ports = parts.group.ports().zip(given);
     ports
         .map(|(port, value)| AllocatedPort {
-            label: port.label.clone(),
+            label: (&port.label).into(),
             value: *value,
             to: port.to,
-            host_ip: parts.node.map(|node| node.host_ip.clone()).unwrap_or_default(),
+            host_ip: Text::maybe(parts.node.map(|node| &node.host_ip)),
         })
         .collect()
 }
 
-fn networked(
-    parts: &Parts<'_>,
-    network: &berth_model::job::Network,
-    ports: &[AllocatedPort],
-) -> NetworkResource {
+fn networked<'v>(
+    parts: &Parts<'v>,
+    network: &'v Network,
+    ports: &[AllocatedPort<Text<'v>>],
+) -> NetworkResource<Text<'v>> {
     let given = |fixed: bool| {
         let own = network.ports.iter().filter(move |port| port.fixed.is_some() == fixed);
-        let found = own.filter_map(|port| ports.iter().find(|given| given.label == port.label));
+        let found = own.filter_map(|port| ports.iter().find(|given| given.label == (&port.label).into()));
         found
             .map(|given| PortValue { label: given.label.clone(), value: given.value, to: given.to })
             .collect()
     };
     NetworkResource {
-        mode: if network.mode.is_empty() { "host".to_owned() } else { network.mode.clone() },
-        ip: parts.node.map(|node| node.host_ip.clone()).unwrap_or_default(),
+        mode: if network.mode.is_empty() { "host" } else { &network.mode }.into(),
+        ip: Text::maybe(parts.node.map(|node| &node.host_ip)),
         dynamic_ports: given(false),
         reserved_ports: given(true),
     }
 }
 
 /// Only the last predecessor is known; of those before it there are only the times.
-fn reschedule_tracker(parts: &Parts<'_>) -> Option<RescheduleTracker> {
+fn reschedule_tracker<'v>(parts: &Parts<'v>) -> Option<RescheduleTracker<Text<'v>>> {
     let extra = parts.extra().filter(|extra| !extra.reschedules.is_empty())?;
     let last = extra.reschedules.len() - 1;
     let events = extra.reschedules.iter().enumerate().map(|(at, time)| RescheduleEvent {
         reschedule_time: time.0,
-        prev_alloc_id: id_text(extra.previous.filter(|_| at == last)),
+        prev_alloc_id: Text::maybe(extra.previous.filter(|_| at == last)),
     });
     Some(RescheduleTracker { events: events.collect() })
 }

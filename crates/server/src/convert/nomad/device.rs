@@ -1,12 +1,12 @@
 //! Devices: what a node has, and what tasks were given.
 
-use std::collections::BTreeMap;
-
 use berth_api::http::{AllocatedDevice, DeviceAttribute, NodeDevice, NodeDeviceResource};
 use berth_model::{
     device::{self, DeviceGrant, DevicesHeld},
-    job::Group,
+    job::{Group, Task},
 };
+
+use super::Text;
 
 /// Devices of one model, with what allocations hold of each.
 pub fn devices(device: &device::NodeDevice, held: &DevicesHeld) -> NodeDeviceResource {
@@ -26,29 +26,28 @@ pub fn devices(device: &device::NodeDevice, held: &DevicesHeld) -> NodeDeviceRes
     }
 }
 
-/// What each task of a group was given, by its name: devices and cores.
-pub fn by_task(
-    group: &Group,
-    grants: &[DeviceGrant],
-    cores: &[u16],
-) -> BTreeMap<String, (Vec<AllocatedDevice>, Vec<u16>)> {
+/// What each task of a group was given: devices and cores.
+pub fn by_task<'v>(
+    group: &'v Group,
+    grants: &'v [DeviceGrant],
+    cores: &'v [u16],
+) -> impl Iterator<Item = (&'v Task, Vec<AllocatedDevice<Text<'v>>>, Vec<u16>)> {
     let (mut grants, mut cores) = (grants.iter(), cores.iter());
-    let each = group.tasks.iter().map(|task| {
+    group.tasks.iter().map(move |task| {
         let devices = grants.by_ref().take(task.resources.devices.len()).map(allocated).collect();
         let cores = cores.by_ref().take(task.resources.cores as usize).copied().collect();
-        (task.name.clone(), (devices, cores))
-    });
-    each.collect()
+        (task, devices, cores)
+    })
 }
 
-fn allocated(grant: &DeviceGrant) -> AllocatedDevice {
-    let mut parts = grant.device.splitn(3, '/').map(str::to_owned);
-    let mut next = || parts.next().unwrap_or_default();
+fn allocated(grant: &DeviceGrant) -> AllocatedDevice<Text<'_>> {
+    let mut parts = grant.device.splitn(3, '/');
+    let mut next = || Text::maybe(parts.next());
     AllocatedDevice {
         vendor: next(),
         kind: next(),
         name: next(),
-        device_ids: grant.instances.clone(),
+        device_ids: grant.instances.iter().map(Text::from).collect(),
         milli_each: grant.milli_each,
     }
 }

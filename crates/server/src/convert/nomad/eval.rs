@@ -10,29 +10,12 @@ use super::id_text;
 /// An evaluation, without its relatives.
 pub fn evaluation(eval: &Eval) -> Evaluation {
     Evaluation {
-        id: eval.id.to_string(),
-        priority: eval.priority,
-        job_type: eval.job_type.as_str().to_owned(),
-        triggered_by: eval.trigger.as_str().to_owned(),
-        namespace: eval.job.namespace.to_string(),
-        job_id: eval.job.id.to_string(),
-        node_id: id_text(eval.node),
-        deployment_id: String::new(),
-        status: eval.status.as_str().to_owned(),
-        status_description: eval.description.clone(),
-        wait_until: Time(eval.wait_until.0),
-        next_eval: String::new(),
-        previous_eval: id_text(eval.previous),
-        blocked_eval: id_text(eval.blocked),
+        brief: evaluation_stub(eval),
         related_evals: None,
         failed_tg_allocs: failed_groups(&eval.failures),
         quota_limit_reached: quota_reached(&eval.failures),
         queued_allocations: eval.queued.clone(),
         snapshot_index: eval.snapshot_index.0,
-        create_index: eval.create_index.0,
-        modify_index: eval.modify_index.0,
-        create_time: eval.created_at.0,
-        modify_time: eval.modified_at.0,
     }
 }
 

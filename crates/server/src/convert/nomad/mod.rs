@@ -14,6 +14,7 @@ mod scale;
 mod scheduling;
 mod task;
 mod tenants;
+mod text;
 pub mod value;
 
 pub use alloc::{Parts, StubParts as AllocStubParts, allocation, allocation_stub};
@@ -28,6 +29,7 @@ pub use plan_trace::plan_trace;
 pub use scale::{scale_status, scaling_policies, scaling_policy_stub};
 pub use scheduling::{scheduler_config, scheduler_config_asked};
 pub use tenants::{namespace, namespace_asked, quota, quota_asked, quota_usage};
+pub use text::Text;
 
 /// An id as text; empty for none.
 fn id_text(id: Option<impl std::fmt::Display>) -> String {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use berth_api::http::{
     AllocationStub, DesiredUpdates, DiffKind, JobDiff, JobPlanned, PlanAnnotations, PlannedPlacement,
-    TaskGroupDiff,
+    TaskGroupDiff, Time,
 };
 use berth_model::{
     AllocId,
@@ -14,7 +14,7 @@ use berth_model::{
 };
 use berth_scheduler::Plan;
 
-use super::{AllocStubParts, Parts, allocation_stub, eval::failed_groups, id_text};
+use super::{AllocStubParts, Parts, Text, allocation_stub, eval::failed_groups, id_text};
 use crate::state::View;
 
 /// Placements that are told of one plan.
@@ -29,6 +29,7 @@ pub fn planned(view: &View, store: &Store, row: &JobRow, plan: &Plan, diff: Opti
         placements: placements(store, row.job(), plan),
         annotations: PlanAnnotations { desired_tg_updates: updates, preempted_allocs: preempted(view, plan) },
         diff,
+        next_periodic_launch: Time(row.due().map_or(0, |due| due.0)),
         ..JobPlanned::default()
     }
 }
@@ -66,8 +67,13 @@ fn preempted(view: &View, plan: &Plan) -> Option<Vec<AllocationStub>> {
     let victims = plan.stops.iter().filter(|stop| stop.reason == StopReason::Preempted);
     let parts = victims.filter_map(|stop| Parts::of(view, view.store.allocs().find(stop.alloc)?));
     let with = AllocStubParts { resources: false, task_states: false };
-    let stubs: Vec<AllocationStub> = parts.map(|parts| allocation_stub(&parts, with)).collect();
+    let stubs: Vec<AllocationStub> = parts.filter_map(|parts| owned(allocation_stub(&parts, with))).collect();
     (!stubs.is_empty()).then_some(stubs)
+}
+
+/// The same with text of its own: the answer outlives the state. They are few.
+fn owned(stub: AllocationStub<Text<'_>>) -> Option<AllocationStub> {
+    serde_json::from_value(serde_json::to_value(stub).ok()?).ok()
 }
 
 /// Allocations that the plan places or wants to place, by group.

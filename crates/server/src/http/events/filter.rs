@@ -46,13 +46,13 @@ impl Filter {
     }
 
     /// Whether the follower wants this change.
-    pub fn passes(&self, subject: &Subject) -> bool {
+    pub fn passes(&self, subject: &Subject<'_>) -> bool {
         let own = self.namespace.as_deref();
-        let namespace_fits =
-            own.is_none() || subject.namespace.is_none() || own == subject.namespace.as_deref();
+        let namespace_fits = own.is_none() || subject.namespace.is_none() || own == subject.namespace;
         let topic_fits = |(topic, key): &(String, String)| {
             let mut keys = subject.filter_keys.iter().chain([&subject.key]);
-            (topic == "*" || topic == subject.topic) && (key == "*" || keys.any(|own| own == key))
+            (topic == "*" || topic == subject.topic)
+                && (key == "*" || keys.any(|own| own.read(|own| own == key)))
         };
         namespace_fits && (self.topics.is_empty() || self.topics.iter().any(topic_fits))
     }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Batch, Change, EventHub, Subscription, SubscriptionError,
-    convert::nomad::{self, Payload, Subject},
+    convert::nomad::{self, Payload, Subject, Text},
 };
 use filter::Filter;
 
@@ -115,11 +115,11 @@ async fn send(
     latest: &HashMap<AllocId, Index>,
     filter: &Filter,
 ) -> Result<(), Closed> {
-    let wanted = wanted(batch, latest, filter);
-    let mut lines = wanted.chunks(LINE_EVENTS_MAX).peekable();
-    while let Some(line) = lines.next() {
-        let events = line.iter().map(|(subject, change)| event(batch, subject, change)).collect();
-        let (more, error) = (lines.peek().is_some(), String::new());
+    let mut wanted = wanted(batch, latest, filter).into_iter().peekable();
+    while wanted.peek().is_some() {
+        let line = wanted.by_ref().take(LINE_EVENTS_MAX);
+        let events = line.map(|(subject, change)| event(batch, subject, change)).collect();
+        let (more, error) = (wanted.peek().is_some(), String::new());
         writer.line(&EventFrame { index: batch.index.0, events, more, error, resume_index: 0 }).await?;
     }
     Ok(())
@@ -129,7 +129,7 @@ fn wanted<'b>(
     batch: &'b Batch,
     latest: &HashMap<AllocId, Index>,
     filter: &Filter,
-) -> Vec<(Subject, &'b Change)> {
+) -> Vec<(Subject<'b>, &'b Change)> {
     let overtaken = |change: &Change| match change {
         Change::Observed(_, id) => latest.get(id).is_some_and(|index| *index > batch.index),
         Change::Logged(_) => false,
@@ -139,13 +139,17 @@ fn wanted<'b>(
     subjects.filter(|(subject, _)| filter.passes(subject)).collect()
 }
 
-fn event(batch: &Batch, subject: &Subject, change: &Change) -> Event<Option<Payload>> {
+fn event<'b>(
+    batch: &'b Batch,
+    subject: Subject<'b>,
+    change: &Change,
+) -> Event<Option<Payload<'b>>, Text<'b>> {
     Event {
-        topic: subject.topic.to_owned(),
-        kind: subject.kind.to_owned(),
-        key: subject.key.clone(),
-        namespace: subject.namespace.clone().unwrap_or_default(),
-        filter_keys: subject.filter_keys.clone(),
+        topic: subject.topic.into(),
+        kind: subject.kind.into(),
+        key: subject.key,
+        namespace: Text::maybe(subject.namespace),
+        filter_keys: subject.filter_keys,
         index: batch.index.0,
         observed: subject.observed,
         payload: nomad::payload(&batch.view, change),

@@ -86,7 +86,9 @@ pub(in crate::http) async fn allocations(call: Call) -> Reply {
     block::read(&call, &watch, allocs_index, |view| {
         let row = view.store.job(&key);
         let slots: Vec<AllocSlot> = row.iter().flat_map(|row| view.store.jobs().allocs(row)).collect();
-        allocations::array_of(&call, view, slots, move |parts| nomad::allocation_stub(parts, with))
+        allocations::array_of(&call, view, slots, move |parts, items| {
+            items.push(&nomad::allocation_stub(parts, with));
+        })
     })
     .await
 }
@@ -106,7 +108,7 @@ pub(in crate::http) async fn evaluations(call: Call) -> Reply {
         evals.sort_by_key(|eval| (std::cmp::Reverse(eval.create_index), eval.id));
         let evals: Vec<Arc<Eval>> = evals.into_iter().cloned().collect();
         let whole = |eval: &Arc<Eval>| serde_json::to_value(nomad::evaluation(eval)).ok();
-        array_of(&call, evals, |eval| Some(nomad::evaluation(eval)), whole)
+        array_of(&call, evals, |eval, items| items.push(&nomad::evaluation(eval)), whole)
     })
     .await
 }

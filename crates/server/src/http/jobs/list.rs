@@ -2,8 +2,8 @@
 
 use std::ops::Bound;
 
-use berth_api::http::JobStub;
 use berth_model::{JobKey, store::JobRow};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
@@ -38,7 +38,6 @@ pub(in crate::http) struct Jobs {
 impl Listing for Jobs {
     type Key = Key;
     type Row<'v> = &'v JobRow;
-    type Item = JobStub;
 
     fn span(&self) -> Span<Key> {
         let Some(namespace) = &self.namespace else { return (Bound::Unbounded, Bound::Unbounded) };
@@ -69,7 +68,7 @@ impl Listing for Jobs {
         nomad::job(row, row.current())
     }
 
-    fn item(&self, view: &View, row: &&JobRow) -> JobStub {
+    fn item<'v>(&self, view: &'v View, row: &&'v JobRow) -> impl Serialize {
         nomad::job_stub(view, row, self.meta)
     }
 }

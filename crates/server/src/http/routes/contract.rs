@@ -20,9 +20,18 @@ pub struct Contract {
     /// Names of parameters.
     pub parameters: Vec<&'static str>,
     /// What a request carries.
-    pub body: Option<Shape>,
+    pub body: Option<Carried>,
     /// What comes back.
     pub answer: Answer,
+}
+
+/// What a request carries.
+#[derive(Debug, Clone, Copy)]
+pub enum Carried {
+    /// A value as JSON.
+    Json(Shape),
+    /// Bytes, as many as they are.
+    Bytes,
 }
 
 /// What comes back.
@@ -34,6 +43,8 @@ pub enum Answer {
     Lines(Shape),
     /// Plain text.
     Text,
+    /// Bytes, as many as they are.
+    Bytes,
     /// Nothing.
     Empty,
     /// Only that it cannot be done yet.
@@ -86,7 +97,7 @@ pub(super) fn pages<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
 
 /// Takes a value and answers one.
 pub(super) fn takes<B: JsonSchema, T: JsonSchema>(parameters: &[&'static str]) -> Contract {
-    Contract { body: Some(Shape::of::<B>()), ..tells::<T>(parameters) }
+    Contract { body: Some(Carried::Json(Shape::of::<B>())), ..tells::<T>(parameters) }
 }
 
 /// Answers with lines of values, without an end.
@@ -106,7 +117,17 @@ pub(super) fn empty() -> Contract {
 
 /// Takes a value and answers nothing.
 pub(super) fn accepts<B: JsonSchema>() -> Contract {
-    Contract { body: Some(Shape::of::<B>()), ..empty() }
+    Contract { body: Some(Carried::Json(Shape::of::<B>())), ..empty() }
+}
+
+/// Answers bytes.
+pub(super) fn bytes() -> Contract {
+    Contract::new(Answer::Bytes, &[])
+}
+
+/// Takes bytes and answers nothing.
+pub(super) fn takes_bytes() -> Contract {
+    Contract { body: Some(Carried::Bytes), ..empty() }
 }
 
 /// Answers that it cannot be done yet.

@@ -8,7 +8,7 @@ use std::{future::Future, pin::Pin, sync::Arc};
 
 use hyper::Method;
 
-pub use contract::{Answer, Contract, Shape};
+pub use contract::{Answer, Carried, Contract, Shape};
 pub use table::routes;
 
 use super::call::{Call, Reply};

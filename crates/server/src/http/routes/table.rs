@@ -16,12 +16,12 @@ use serde_json::{Map, Value};
 
 use super::{
     Capability, Route, Verb,
-    contract::{accepts, empty, lists, pages, reads, streams, takes, tells, text, unable},
+    contract::{accepts, bytes, empty, lists, pages, reads, streams, takes, takes_bytes, tells, text, unable},
     route,
 };
 use crate::http::{
     agent, allocations, client, deployments, evaluations, events, job, jobs, logs, metrics, namespaces,
-    nodes, openapi, operator, pools, quotas, scaling, scheduling, search, status, system, unable,
+    nodes, openapi, operator, pools, quotas, scaling, scheduling, search, snapshot, status, system, unable,
 };
 
 /// All routes.
@@ -115,7 +115,8 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/operator/scheduler/configuration", OperatorRead, "Read how the cluster places", tells::<SchedulerConfigurationRead>(&[]), scheduling::read),
         route(Put, "/v1/operator/scheduler/configuration", OperatorWrite, "Set how the cluster places", takes::<SchedulerConfiguration, SchedulerConfigurationSet>(&["cas"]), scheduling::set),
         route(Get, "/v1/operator/scheduler/plans", OperatorRead, "List the latest plans", tells::<Vec<PlanTrace>>(&[]), scheduling::plans),
-        route(Get, "/v1/operator/snapshot", OperatorWrite, "Take a copy of the state", unable(), unable::snapshot),
+        route(Get, "/v1/operator/snapshot", OperatorWrite, "Take a copy of the state", bytes(), snapshot::save),
+        route(Put, "/v1/operator/snapshot", OperatorWrite, "Put a copy in the place of the state", takes_bytes(), snapshot::restore),
         route(Put, "/v1/system/gc", OperatorWrite, "Forget what has ended", empty(), system::collect),
         route(Put, "/v1/system/reconcile/summaries", OperatorWrite, "Count allocations anew", empty(), system::reconcile_summaries),
 

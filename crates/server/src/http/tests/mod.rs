@@ -26,5 +26,6 @@ mod routes;
 mod scaling;
 mod scheduling;
 mod search;
+mod snapshot;
 mod tenants;
 mod world;

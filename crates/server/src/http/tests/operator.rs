@@ -86,7 +86,6 @@ async fn what_nobody_can_do_yet_is_refused_with_the_reason() {
         ("GET", "/v1/client/stats?node_id=x"),
         ("GET", "/v1/client/allocation/x/stats"),
         ("GET", "/v1/client/allocation/x/exec"),
-        ("GET", "/v1/operator/snapshot"),
     ] {
         let answer = answer(&router, method, target, Body::empty()).await;
         shown += &format!("{target} -> {} {}\n", answer.status.as_u16(), answer.body);
@@ -95,6 +94,5 @@ async fn what_nobody_can_do_yet_is_refused_with_the_reason() {
         /v1/client/stats?node_id=x -> 501 agents do not measure what their machines use yet
         /v1/client/allocation/x/stats -> 501 agents do not measure what tasks use yet
         /v1/client/allocation/x/exec -> 501 agents cannot run commands within tasks yet
-        /v1/operator/snapshot -> 501 the server cannot hand out its snapshots yet: stop it and copy its data directory
     "#]].assert_eq(&shown);
 }

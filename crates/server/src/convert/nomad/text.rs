@@ -1,0 +1,79 @@
+//! Text on its way out: borrowed from the state, and ids as what they are until they are written.
+
+use berth_model::{AllocId, EvalId, NodeId};
+use serde::{Serialize, Serializer};
+
+/// Text that is copied only where it is written, if that can be.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Text<'v> {
+    /// As it stands in the state.
+    Plain(&'v str),
+    /// An id's bytes.
+    Id([u8; 16]),
+    /// Made for this.
+    Made(Box<str>),
+}
+
+impl<'v> Text<'v> {
+    /// What there may be; empty for none.
+    pub fn maybe(text: Option<impl Into<Self>>) -> Self {
+        text.map(Into::into).unwrap_or_default()
+    }
+
+    /// Reads it.
+    pub fn read<T>(&self, read: impl FnOnce(&str) -> T) -> T {
+        match self {
+            Self::Plain(text) => read(text),
+            Self::Id(bytes) => AllocId(u128::from_be_bytes(*bytes)).read(read),
+            Self::Made(text) => read(text),
+        }
+    }
+}
+
+impl Default for Text<'_> {
+    fn default() -> Self {
+        Self::Plain("")
+    }
+}
+
+impl Serialize for Text<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.read(|text| serializer.serialize_str(text))
+    }
+}
+
+impl<'v> From<&'v str> for Text<'v> {
+    fn from(text: &'v str) -> Self {
+        Self::Plain(text)
+    }
+}
+
+impl<'v> From<&'v String> for Text<'v> {
+    fn from(text: &'v String) -> Self {
+        Self::Plain(text)
+    }
+}
+
+impl From<String> for Text<'_> {
+    fn from(text: String) -> Self {
+        Self::Made(text.into())
+    }
+}
+
+impl From<AllocId> for Text<'_> {
+    fn from(id: AllocId) -> Self {
+        Self::Id(id.to_bytes())
+    }
+}
+
+impl From<EvalId> for Text<'_> {
+    fn from(id: EvalId) -> Self {
+        Self::Id(id.to_bytes())
+    }
+}
+
+impl From<NodeId> for Text<'_> {
+    fn from(id: NodeId) -> Self {
+        Self::Id(id.to_bytes())
+    }
+}

@@ -1,0 +1,13 @@
+//! The whole state as a file: taking it out, and putting one in its place.
+
+mod receive;
+mod replace;
+mod send;
+
+pub(super) use replace::restore;
+pub(super) use send::save;
+
+use hyper::header::HeaderValue;
+
+/// The type of a snapshot.
+const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
