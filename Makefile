@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 BERTH := $(TARGET)/release/berth
 
-.PHONY: build test demo lab bench fmt lint unit clients deny
+.PHONY: build test demo lab bench man fmt lint unit clients deny
 
 build:
 	$(CARGO) build --release --locked -p berth-cli
@@ -23,9 +23,14 @@ lab: build
 
 bench: build
 	$(CARGO) bench --locked -p berth-cli --bench slice
+	$(CARGO) bench --locked -p berth-cli --bench commands
 	$(CARGO) bench --locked -p berth-server --bench blocked_readers
 	$(BERTH) lab run density --scale medium --out $(TARGET)/lab/density
 	$(BERTH) lab run updates --scale medium --out $(TARGET)/lab/updates
+
+# Manual pages: `man -l target/man/berth.1`.
+man: build
+	$(BERTH) man $(TARGET)/man
 
 fmt:
 	$(CARGO) fmt --all -- --check

@@ -25,7 +25,7 @@ pub enum Exit {
     TimedOut,
     /// The job is registered, and some of it cannot be placed.
     Unplaced,
-    /// A plan would change something.
+    /// A plan would make or end allocations.
     Changes,
     /// Nothing could be planned.
     NoPlan,
@@ -53,8 +53,8 @@ impl Exit {
 
 /// Every code and what it says, as help and the reference tell it.
 pub const EXIT_CODES: &[(u8, &str)] = &[
-    (0, "it did what it was asked; of `job plan`: nothing would change"),
-    (1, "it failed; of `job plan`: something would change"),
+    (0, "it did what it was asked; of `job plan`: no allocation would be made or ended"),
+    (1, "it failed; of `job plan`: some allocation would be made or ended"),
     (2, "the command line or a setting is wrong, or nobody is there to be asked"),
     (3, "what was asked for does not exist"),
     (4, "it is not permitted"),

@@ -15,6 +15,7 @@ mod reference;
 mod remote;
 mod settings;
 mod show;
+mod source;
 
 use std::process::ExitCode;
 

@@ -147,10 +147,16 @@ fn a_job_runs_logs_and_stops_and_nothing_is_left() {
 }
 
 #[test]
-fn a_task_is_told_which_devices_and_cores_are_its_own() {
-    let mut dev = Dev::start(&["--devices", "nvidia/gpu/T4=GPU-a,nvidia/gpu/T4=GPU-b"]);
+fn a_task_gets_the_devices_and_cores_that_it_asks_for() {
+    let mut dev = Dev::start(&[
+        "--devices",
+        "nvidia/gpu/T4=GPU-a,nvidia/gpu/T4=GPU-b,\
+         acme/fpga/A1=f0;file=/dev/zero;memory=8 GiB,acme/fpga/A2=f1;memory=2 GiB",
+    ]);
     let asking = |id: &str, resources: &str| {
-        let told = "echo $BERTH_DEVICES $NVIDIA_VISIBLE_DEVICES $NOMAD_CPU_CORES; exec sleep 1000";
+        let told = "grep -c Cpus_allowed_list:.$NOMAD_CPU_CORES$ /proc/self/status; \
+                    echo $BERTH_DEVICE_IDS $BERTH_DEVICE_FILES $NVIDIA_VISIBLE_DEVICES $NOMAD_CPU_CORES; \
+                    exec sleep 1000";
         let source = service(id, "").replace("echo one; echo two; exec sleep 1000", told);
         dev.job_file(&source.replace("cpu    = 10", resources))
     };
@@ -158,13 +164,20 @@ fn a_task_is_told_which_devices_and_cores_are_its_own() {
     dev.said(&["job", "run", &whole]);
     let alloc = dev.alloc_of("whole");
     eventually("it tells its devices", || {
-        dev.said(&["alloc", "logs", &alloc]) == "nvidia/gpu/T4=GPU-a GPU-a 0\n"
+        dev.said(&["alloc", "logs", &alloc]) == "1\nnvidia/gpu/T4=GPU-a GPU-a 0\n"
     });
     let shared = asking("shared", "cpu = 10\n device \"gpu\" {\n share = 250\n }");
     dev.said(&["job", "run", &shared]);
     let alloc = dev.alloc_of("shared");
     eventually("it tells its share", || {
-        dev.said(&["alloc", "logs", &alloc]) == "nvidia/gpu/T4=GPU-b:250 GPU-b\n"
+        dev.said(&["alloc", "logs", &alloc]) == "0\nnvidia/gpu/T4=GPU-b:250 GPU-b\n"
+    });
+    let memory = "attribute = \"${device.attr.memory}\"\n operator = \">=\"\n value = \"4 GiB\"";
+    let large = format!("cpu = 10\n device \"acme/fpga\" {{\n constraint {{\n {memory}\n }}\n }}");
+    dev.said(&["job", "run", &asking("large", &large)]);
+    let alloc = dev.alloc_of("large");
+    eventually("it tells its device and the file of it", || {
+        dev.said(&["alloc", "logs", &alloc]) == "0\nacme/fpga/A1=f0 /dev/zero\n"
     });
     let refused = dev.berth(&["job", "run", &asking("much", "cpu = 10\n device \"gpu\" {}")]);
     assert_eq!(refused.status.code(), Some(8), "{}", String::from_utf8_lossy(&refused.stderr));

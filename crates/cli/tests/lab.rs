@@ -66,6 +66,36 @@ fn the_engine_alone_decides_as_many() {
 }
 
 #[test]
+fn of_fifty_requests_forty_nine_find_the_room_that_is_left() {
+    for kind in [["incremental", "4"], ["cached", "1"], ["reread", "2"]] {
+        let dir = scratch();
+        let out = dir.path().to_str().expect("a plain path");
+        let args = ["lab", "run", "host-state", "--scale", "small", "--out", out, "--kind", kind[0]];
+        let output = berth(&[&args[..], &["--schedulers", kind[1]]].concat()).output().expect("berth runs");
+        assert!(output.status.success(), "{kind:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let result = fs::read_to_string(dir.path().join("result.json")).unwrap();
+        let result: Value = serde_json::from_str(&result).unwrap();
+        let metric = |name: &str| result["metrics"][name]["median"].as_f64().unwrap();
+        let decided = ["successes", "refusals", "wrong_refusals"].map(metric);
+        assert_eq!(decided, [49.0, 1.0, 0.0], "{kind:?}");
+        assert!(metric("planners_at_once_max") >= 1.0 && metric("query_ms_p99") > 0.0);
+        let trace = fs::read_to_string(dir.path().join("trace.jsonl")).unwrap();
+        assert_eq!(trace.lines().filter(|line| line.contains(r#""stage":"planning""#)).count(), 50);
+    }
+}
+
+#[test]
+fn instances_come_and_go() {
+    let dir = scratch();
+    let out = dir.path().to_str().expect("a plain path");
+    let args = ["lab", "run", "host-state", "--scale", "small", "--out", out, "--preload", "false"];
+    let churn = ["--churn", "--nodes", "4", "--requests", "60"];
+    let output = berth(&[&args[..], &churn].concat()).output().expect("berth runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && told.contains("60 created, 60 running"), "{told}");
+}
+
+#[test]
 fn parameters_that_cannot_be_are_refused_before_anything_is_started() {
     let dir = scratch();
     let refused = |more: &[&str], expected: &str| {

@@ -1,6 +1,9 @@
 //! Requests about allocations and what their tasks print.
 
-use berth_api::http::{AllocStopped, Allocation, AllocationStub, Lines, StreamFrame};
+use berth_api::http::{
+    AllocRestart, AllocSignal, AllocStopped, Allocation, AllocationStub, Lines, StreamFrame,
+};
+use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::Remote;
@@ -44,6 +47,20 @@ impl Remote {
     /// Stops an allocation; its job gets another one.
     pub async fn stop_allocation(&self, id: &str) -> Result<AllocStopped, Failure> {
         self.put(&self.target("/v1/allocation").part(id).part("stop"), &json!({})).await
+    }
+
+    /// Restarts the named task, or all that run, or all there are.
+    pub async fn restart_tasks(&self, id: &str, task: &str, all: bool) -> Result<(), Failure> {
+        let asked = AllocRestart { task_name: task.to_owned(), all_tasks: all };
+        let target = self.target("/v1/client/allocation").part(id).part("restart");
+        self.put::<IgnoredAny>(&target, &asked).await.map(drop)
+    }
+
+    /// Sends a signal to the named task, or to all that run.
+    pub async fn signal_tasks(&self, id: &str, task: &str, signal: &str) -> Result<(), Failure> {
+        let asked = AllocSignal { task: task.to_owned(), signal: signal.to_owned() };
+        let target = self.target("/v1/client/allocation").part(id).part("signal");
+        self.put::<IgnoredAny>(&target, &asked).await.map(drop)
     }
 
     /// Pieces of a task's log.

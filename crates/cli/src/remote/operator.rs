@@ -1,12 +1,24 @@
 //! Requests about the servers themselves.
 
+use std::path::Path;
+
 use berth_api::http::{
-    AgentMembers, SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet,
+    AgentMembers, ByteStream, SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet,
+    Target,
 };
+use bytes::{Bytes, BytesMut};
 use serde_json::{Value, json};
+use tokio::{fs::File, io::AsyncReadExt, sync::mpsc};
 
 use super::Remote;
 use crate::failure::Failure;
+
+/// Where the whole state is read and written.
+const SNAPSHOT: &str = "/v1/operator/snapshot";
+/// Read and sent at once.
+const PIECE_BYTES: usize = 256 << 10;
+/// Pieces that wait to be sent.
+const PIECES_WAITING_MAX: usize = 4;
 
 impl Remote {
     /// The servers.
@@ -32,6 +44,31 @@ impl Remote {
     ) -> Result<SchedulerConfigurationSet, Failure> {
         let target = self.target("/v1/operator/scheduler/configuration").param("cas", config.modify_index);
         self.put(&target, config).await
+    }
+
+    /// The whole state, as it is written to a file.
+    pub async fn snapshot(&self) -> Result<ByteStream, Failure> {
+        Ok(self.client.bytes(&Target::new(SNAPSHOT)).await?)
+    }
+
+    /// Puts a saved state in the place of the cluster's. It is read while it is sent.
+    pub async fn restore(&self, file: &Path) -> Result<(), Failure> {
+        let mut file = File::open(file).await?;
+        let (pieces, body) = mpsc::channel(PIECES_WAITING_MAX);
+        let read = async move {
+            loop {
+                let mut piece = BytesMut::with_capacity(PIECE_BYTES);
+                let read = file.read_buf(&mut piece).await.map(|_| piece.freeze());
+                let ended = read.as_ref().map_or(true, Bytes::is_empty);
+                // A server that refuses reads no further; its answer says why.
+                if ended && read.is_ok() || pieces.send(read).await.is_err() || ended {
+                    return;
+                }
+            }
+        };
+        let target = Target::new(SNAPSHOT);
+        let (sent, ()) = tokio::join!(self.client.upload(&target, body), read);
+        Ok(sent?)
     }
 
     /// Forgets what has ended, without waiting until it is old.

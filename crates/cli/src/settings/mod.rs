@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use berth_api::agent::DeviceSpec;
+use berth_agent::devices::Device;
 use berth_server::HostState;
 use tracing::level_filters::LevelFilter;
 
@@ -86,8 +86,8 @@ pub struct NodeSettings {
     pub reserved_disk_mb: u32,
     /// Ports that allocations may not have.
     pub reserved_ports: Vec<u16>,
-    /// What the node has of devices.
-    pub devices: Vec<DeviceSpec>,
+    /// What the node has of devices, besides the GPUs that the agent finds itself.
+    pub devices: Vec<Device>,
     /// Whether jobs may run commands on the bare host.
     pub raw_exec: bool,
     /// Whether jobs may run containers.

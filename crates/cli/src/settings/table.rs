@@ -235,10 +235,10 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "devices",
-        form: Form::List("VENDOR/TYPE/MODEL=ID"),
+        form: Form::List("VENDOR/TYPE/MODEL=ID[;KEY=VALUE]"),
         roles: AGENTS,
         default: |_| "",
-        help: "What the node has of devices, as nvidia/gpu/T4=GPU-1; agents do not look for any themselves",
+        help: "Devices of the node besides Nvidia's GPUs, which agents find, as `acme/fpga/A1=0;file=/dev/a0;memory=8 GiB`",
         set: |to, given| devices::read(given.0).map(|devices| to.node.devices = devices),
     },
     Setting {

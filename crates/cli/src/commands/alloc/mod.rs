@@ -1,9 +1,12 @@
 //! `berth alloc`: single allocations of a job, and their logs.
 
 mod logs;
+mod restart;
+mod signal;
 mod status;
 mod stop;
 mod tail;
+mod which;
 
 use clap::Subcommand;
 
@@ -20,6 +23,10 @@ pub enum Verb {
     Logs(logs::Logs),
     /// Stop an allocation; its job gets another one in its place
     Stop(stop::Stop),
+    /// Restart tasks where they are; their restart policy does not count it
+    Restart(restart::Restart),
+    /// Send a signal to tasks
+    Signal(signal::Signal),
 }
 
 impl Verb {
@@ -30,6 +37,8 @@ impl Verb {
             Self::Status(status) => block_on(status.run(&remote)),
             Self::Logs(logs) => block_on(logs.run(&remote)),
             Self::Stop(stop) => block_on(stop.run(&remote)),
+            Self::Restart(restart) => block_on(restart.run(&remote)),
+            Self::Signal(signal) => block_on(signal.run(&remote)),
         }
     }
 }

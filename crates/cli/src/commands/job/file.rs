@@ -1,16 +1,14 @@
 //! The job file that a command is given.
 
-use std::{
-    env,
-    fs::File,
-    io::{self, Read},
-    path::Path,
-};
+use std::{env, path::Path};
 
-use berth_jobfile::{Inputs, Parsed, SOURCE_BYTES_MAX};
+use berth_jobfile::{Inputs, Parsed};
 use clap::{Args, ValueHint};
 
-use crate::failure::{Exit, Failure};
+use crate::{
+    failure::{Exit, Failure},
+    source::{STDIN, name, read},
+};
 
 /// Where a job is written down.
 #[derive(Debug, Args)]
@@ -46,7 +44,7 @@ impl JobFile {
         for var in &self.vars {
             inputs = inputs.value(var).map_err(|wrong| Failure::new(Exit::Usage, wrong))?;
         }
-        let folder = Path::new(&self.path).parent().filter(|_| self.path != "-");
+        let folder = Path::new(&self.path).parent().filter(|_| self.path != STDIN);
         Ok(inputs.files_from(folder.unwrap_or(Path::new("."))))
     }
 
@@ -54,24 +52,4 @@ impl JobFile {
     pub fn path(&self) -> &str {
         &self.path
     }
-}
-
-/// One byte more than is allowed, so that the parser can say so without anyone holding a huge file.
-fn read(path: &str) -> Result<Vec<u8>, Failure> {
-    let bytes_max = SOURCE_BYTES_MAX as u64 + 1;
-    let mut source = Vec::new();
-    let read = match path {
-        "-" => io::stdin().lock().take(bytes_max).read_to_end(&mut source),
-        path => File::open(path).and_then(|file| file.take(bytes_max).read_to_end(&mut source)),
-    };
-    read.map(|_| source).map_err(|error| unreadable(path, &error))
-}
-
-fn name(path: &str) -> &str {
-    if path == "-" { "<stdin>" } else { path }
-}
-
-fn unreadable(path: &str, error: &io::Error) -> Failure {
-    let exit = if error.kind() == io::ErrorKind::NotFound { Exit::NotFound } else { Exit::Failed };
-    Failure::new(exit, format!("cannot read {}: {error}", name(path)))
 }

@@ -1,11 +1,11 @@
 //! `berth job plan`: what registering a job would do, without doing it.
 //!
-//! It ends with 0 when nothing would change, with 1 when something would, and with 255 when that cannot be told: the
-//! codes that scripts around Nomad know.
+//! It ends with 0 when no allocation would be made or ended, whatever else of the job changes, with 1 when some would, and
+//! with 255 when that cannot be told: the codes that scripts around Nomad know.
 
 use std::collections::BTreeMap;
 
-use berth_api::http::{DesiredUpdates, DiffKind, JobPlanned, PlannedPlacement};
+use berth_api::http::{DesiredUpdates, DiffKind, JobPlanned, PlannedPlacement, Time};
 use clap::Args;
 use serde::Serialize;
 
@@ -58,17 +58,21 @@ impl Plan {
         self.show.print(&planned)?;
         let index = planned.plan.job_modify_index;
         output::tell(&format!("next: berth job run -check-index {index} {}", self.file.path()));
-        Ok(planned.changes().then(|| Failure::silent(Exit::Changes)))
+        Ok(planned.touches_allocations().then(|| Failure::silent(Exit::Changes)))
     }
 }
 
 impl Planned {
-    fn changes(&self) -> bool {
-        let differs = self.plan.diff.as_ref().is_some_and(|diff| diff.kind != DiffKind::None);
-        let moves = |updates: &DesiredUpdates| {
+    /// Whether any allocation would be made or ended.
+    fn touches_allocations(&self) -> bool {
+        let touches = |updates: &DesiredUpdates| {
             updates.place + updates.migrate + updates.stop + updates.destructive_update + updates.canary > 0
         };
-        differs || self.plan.annotations.desired_tg_updates.values().any(moves)
+        self.plan.annotations.desired_tg_updates.values().any(touches)
+    }
+
+    fn differs(&self) -> bool {
+        self.plan.diff.as_ref().is_some_and(|diff| diff.kind != DiffKind::None)
     }
 
     /// What would happen to the allocations of each group.
@@ -96,10 +100,17 @@ impl Planned {
         }
     }
 
+    /// When a periodic job would run.
+    fn launch(&self) -> String {
+        let next = self.plan.next_periodic_launch;
+        if next == Time::default() { String::new() } else { format!("it would run next at {next}\n") }
+    }
+
     fn verdict(&self) -> String {
         match &self.plan.failed_tg_allocs {
             Some(failures) if !failures.is_empty() => funnels(failures),
-            _ if self.changes() => "everything can be placed\n".into(),
+            _ if self.touches_allocations() => "everything can be placed\n".into(),
+            _ if self.differs() => "the job would change, and no allocation with it\n".into(),
             _ => "nothing would change\n".into(),
         }
     }
@@ -108,7 +119,8 @@ impl Planned {
 impl View for Planned {
     fn text(&self, layout: Layout) -> String {
         let differs = self.plan.diff.as_ref().map(|difference| diff::render(difference, layout));
-        sections([differs.unwrap_or_default(), self.updates(layout), self.placements(layout), self.verdict()])
+        let verdict = self.verdict() + &self.launch();
+        sections([differs.unwrap_or_default(), self.updates(layout), self.placements(layout), verdict])
     }
 
     fn names(&self) -> Vec<String> {
@@ -155,6 +167,7 @@ fn by_node(placements: &[PlannedPlacement], layout: Layout) -> String {
 
 #[cfg(test)]
 mod tests {
+    use berth_api::http::JobDiff;
     use expect_test::expect;
 
     use super::*;
@@ -207,8 +220,12 @@ mod tests {
 
     #[test]
     fn what_stays_is_no_change() {
-        assert!(planned(1).changes());
-        assert!(!planned(0).changes());
-        assert!(planned(0).text(Layout::PLAIN).ends_with("nothing would change\n"));
+        assert!(planned(1).touches_allocations());
+        let mut planned = planned(0);
+        assert!(!planned.touches_allocations());
+        assert!(planned.text(Layout::PLAIN).ends_with("nothing would change\n"));
+        planned.plan.diff = Some(JobDiff { kind: DiffKind::Edited, ..JobDiff::default() });
+        assert!(!planned.touches_allocations());
+        assert!(planned.text(Layout::PLAIN).ends_with("no allocation with it\n"));
     }
 }

@@ -8,14 +8,15 @@ use crate::{
     failure::{Exit, Failure},
     output,
     remote::Remote,
+    source,
 };
 
 /// Arguments of `namespace apply`.
 #[derive(Debug, Args)]
 pub struct Apply {
-    /// Letters, digits, dashes and underscores
-    #[arg(value_name = "NAME", add = complete::namespaces())]
-    name: String,
+    /// Letters, digits, dashes and underscores; or a file that says all of it, in HCL or JSON, `-` for standard input
+    #[arg(value_name = "NAME|FILE", add = complete::namespaces())]
+    named: String,
     /// For people
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
@@ -39,22 +40,47 @@ pub struct Apply {
 impl Apply {
     /// Reads it if it is there, changes and writes it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let before = match remote.namespace_named(&self.name).await {
+        let described = if source::is_file(&self.named) { Some(self.described()?) } else { None };
+        let name = described.as_ref().map_or(&self.named, |namespace| &namespace.name).clone();
+        let before = match remote.namespace_named(&name).await {
             Ok(namespace) => Some(namespace),
             Err(failure) if failure.exit() == Exit::NotFound => None,
             Err(failure) => return Err(failure),
         };
-        let name = self.name.clone();
-        let mut namespace = before.clone().unwrap_or(Namespace { name, ..Namespace::default() });
-        self.change(&mut namespace);
+        let namespace = self.wished(described, before.as_ref(), &name);
         if before.as_ref() == Some(&namespace) {
             output::tell("that is how it is already: nothing is changed");
             return Ok(());
         }
         remote.put_namespace(&namespace).await?;
         let deed = if before.is_some() { "changed" } else { "made" };
-        output::tell(&format!("namespace {} is {deed}", self.name));
+        output::tell(&format!("namespace {name} is {deed}"));
         Ok(())
+    }
+
+    /// What the file says.
+    fn described(&self) -> Result<Namespace, Failure> {
+        let (source, file) = (source::read(&self.named)?, source::name(&self.named));
+        let described = berth_jobfile::parse_namespace(&source, file)
+            .map_err(|mistakes| Failure::report(Exit::Failed, &mistakes))?;
+        serde_json::from_value(described)
+            .map_err(|error| Failure::new(Exit::Failed, format!("{file}: {error}")))
+    }
+
+    /// As a file describes it, or as it is; changed by what was named beside.
+    fn wished(&self, described: Option<Namespace>, before: Option<&Namespace>, name: &str) -> Namespace {
+        let unchanged =
+            before.cloned().unwrap_or(Namespace { name: name.to_owned(), ..Namespace::default() });
+        let mut namespace = match described {
+            Some(described) => Namespace {
+                create_index: unchanged.create_index,
+                modify_index: unchanged.modify_index,
+                ..described
+            },
+            None => unchanged,
+        };
+        self.change(&mut namespace);
+        namespace
     }
 
     fn change(&self, namespace: &mut Namespace) {

@@ -2,6 +2,7 @@
 
 mod debug;
 mod scheduler;
+mod snapshot;
 
 use clap::Subcommand;
 
@@ -15,6 +16,9 @@ pub enum Verb {
     /// Look at how the cluster places, or change it
     #[command(subcommand)]
     Scheduler(scheduler::Verb),
+    /// Save the state of the cluster, or put a saved one in its place
+    #[command(subcommand)]
+    Snapshot(snapshot::Verb),
 }
 
 impl Verb {
@@ -23,6 +27,7 @@ impl Verb {
         match self {
             Self::Debug(debug) => block_on(debug.run(&global.remote()?)),
             Self::Scheduler(verb) => block_on(verb.run(&global.remote()?)),
+            Self::Snapshot(verb) => verb.run(global),
         }
     }
 }

@@ -7,14 +7,15 @@ use crate::{
     failure::{Exit, Failure},
     output,
     remote::Remote,
+    source,
 };
 
 /// Arguments of `quota apply`.
 #[derive(Debug, Args)]
 pub struct Apply {
-    /// Letters, digits, dashes and underscores
-    #[arg(value_name = "NAME")]
-    name: String,
+    /// Letters, digits, dashes and underscores; or a file that says all of it, in HCL or JSON, `-` for standard input
+    #[arg(value_name = "NAME|FILE")]
+    named: String,
     /// For people
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
@@ -47,32 +48,58 @@ pub struct Apply {
 impl Apply {
     /// Reads it if it is there, changes and writes it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let before = match remote.quota(&self.name).await {
+        let described = if source::is_file(&self.named) { Some(self.described()?) } else { None };
+        let name = described.as_ref().map_or(&self.named, |quota| &quota.name).clone();
+        let before = match remote.quota(&name).await {
             Ok(quota) => Some(quota),
             Err(failure) if failure.exit() == Exit::NotFound => None,
             Err(failure) => return Err(failure),
         };
-        let name = self.name.clone();
-        let mut quota = before.clone().unwrap_or(Quota { name, ..Quota::default() });
-        self.change(&mut quota);
+        let quota = self.wished(described, before.as_ref(), &name);
         if before.as_ref() == Some(&quota) {
             output::tell("that is how it is already: nothing is changed");
             return Ok(());
         }
         remote.put_quota(&quota).await?;
         let deed = if before.is_some() { "changed" } else { "made" };
-        output::tell(&format!("quota {} is {deed}", self.name));
+        output::tell(&format!("quota {name} is {deed}"));
         Ok(())
+    }
+
+    /// What the file says.
+    fn described(&self) -> Result<Quota, Failure> {
+        let (source, file) = (source::read(&self.named)?, source::name(&self.named));
+        let described = berth_jobfile::parse_quota(&source, file)
+            .map_err(|mistakes| Failure::report(Exit::Failed, &mistakes))?;
+        serde_json::from_value(described)
+            .map_err(|error| Failure::new(Exit::Failed, format!("{file}: {error}")))
+    }
+
+    /// As a file describes it, or as it is; changed by what was named beside.
+    fn wished(&self, described: Option<Quota>, before: Option<&Quota>, name: &str) -> Quota {
+        let unchanged = before.cloned().unwrap_or(Quota { name: name.to_owned(), ..Quota::default() });
+        let mut quota = match described {
+            Some(described) => Quota {
+                create_index: unchanged.create_index,
+                modify_index: unchanged.modify_index,
+                ..described
+            },
+            None => unchanged,
+        };
+        self.change(&mut quota);
+        quota
     }
 
     fn change(&self, quota: &mut Quota) {
         if let Some(description) = &self.description {
             quota.description.clone_from(description);
         }
-        let region = quota.limits.take().and_then(|mut limits| limits.pop()).unwrap_or_default();
+        let mut limits = quota.limits.take().unwrap_or_default();
+        let region = limits.pop().unwrap_or_default();
         let limit = region.region_limit.clone().unwrap_or_default();
         let limit = changed(limit, [self.cpu, self.memory, self.disk], &self.devices);
-        quota.limits = Some(vec![QuotaLimit { region_limit: Some(limit), ..region }]);
+        limits.push(QuotaLimit { region_limit: Some(limit), ..region });
+        quota.limits = Some(limits);
         let guarantee = [self.guarantee_cpu, self.guarantee_memory, self.guarantee_disk];
         let guarantee =
             changed(quota.guarantee.take().unwrap_or_default(), guarantee, &self.guarantee_devices);

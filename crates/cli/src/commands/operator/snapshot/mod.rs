@@ -1,0 +1,45 @@
+//! `berth operator snapshot`: the whole state as a file.
+
+mod inspect;
+mod restore;
+mod save;
+
+use std::{fs::File, io, path::Path};
+
+use berth_model::store::{Store, snapshot};
+use clap::Subcommand;
+
+use crate::{
+    failure::{Exit, Failure},
+    global::Global,
+    remote::block_on,
+};
+
+/// What can be done with snapshots.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Save the state of the cluster to a file
+    Save(save::Save),
+    /// Put a saved state in the place of the cluster's
+    Restore(restore::Restore),
+    /// Check a saved state, and say what is in it
+    Inspect(inspect::Inspect),
+}
+
+impl Verb {
+    /// Does it.
+    pub fn run(&self, global: &Global) -> Result<(), Failure> {
+        match self {
+            Self::Save(save) => block_on(save.run(&global.remote()?)),
+            Self::Restore(restore) => block_on(restore.run(&global.remote()?)),
+            Self::Inspect(inspect) => inspect.run(),
+        }
+    }
+}
+
+/// Reads a saved state and checks every byte of it.
+fn read(path: &Path) -> Result<Store, Failure> {
+    let failed = |reason: String| Failure::new(Exit::Failed, format!("{}: {reason}", path.display()));
+    let file = File::open(path).map_err(|error| failed(error.to_string()))?;
+    snapshot::read(&mut io::BufReader::new(file)).map_err(|error| failed(error.to_string()))
+}

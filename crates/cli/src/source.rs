@@ -1,0 +1,39 @@
+//! Files that commands are given to read: job files, and files of namespaces and quotas.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+};
+
+use berth_jobfile::SOURCE_BYTES_MAX;
+
+use crate::failure::{Exit, Failure};
+
+/// Standard input, as a path.
+pub const STDIN: &str = "-";
+
+/// One byte more than is allowed, so that the parser can say so without anyone holding a huge file.
+pub fn read(path: &str) -> Result<Vec<u8>, Failure> {
+    let bytes_max = SOURCE_BYTES_MAX as u64 + 1;
+    let mut source = Vec::new();
+    let read = match path {
+        STDIN => io::stdin().lock().take(bytes_max).read_to_end(&mut source),
+        path => File::open(path).and_then(|file| file.take(bytes_max).read_to_end(&mut source)),
+    };
+    read.map(|_| source).map_err(|error| unreadable(path, &error))
+}
+
+/// What messages call a file.
+pub fn name(path: &str) -> &str {
+    if path == STDIN { "<stdin>" } else { path }
+}
+
+/// Whether an argument that is a name or a file is a file: no name has a dot or a slash.
+pub fn is_file(argument: &str) -> bool {
+    argument == STDIN || argument.contains(['.', '/'])
+}
+
+fn unreadable(path: &str, error: &io::Error) -> Failure {
+    let exit = if error.kind() == io::ErrorKind::NotFound { Exit::NotFound } else { Exit::Failed };
+    Failure::new(exit, format!("cannot read {}: {error}", name(path)))
+}
