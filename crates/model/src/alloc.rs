@@ -140,7 +140,7 @@ pub enum StopReason {
     /// Its node does not fit its job any more.
     #[n(6)]
     NodeNotEligible,
-    /// Work of higher priority needs its room.
+    /// Work of higher priority needs its room, or work of a namespace that holds less than is guaranteed to it.
     #[n(7)]
     Preempted,
 }
@@ -156,7 +156,9 @@ impl StopReason {
             Self::Rescheduled => "alloc was rescheduled because it failed",
             Self::Requested => "alloc was stopped by request",
             Self::NodeNotEligible => "alloc not needed because its node is not eligible",
-            Self::Preempted => "alloc makes room for work of higher priority",
+            Self::Preempted => {
+                "alloc makes room for work of higher priority, or for what is guaranteed to another namespace"
+            }
         }
     }
 }

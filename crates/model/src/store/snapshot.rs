@@ -40,6 +40,9 @@ pub enum SnapshotError {
     /// There should be more of it.
     #[error("snapshot is cut short")]
     Short,
+    /// There should be no more of it.
+    #[error("snapshot goes on where it should end")]
+    Long,
     /// Not a snapshot.
     #[error("this is not a snapshot of Berth's state")]
     Magic,
@@ -149,7 +152,7 @@ pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
     put(&Record::End(table_indexes(store), (hash >> 64) as u64, hash as u64))
 }
 
-/// Reads a store back, identical to the one written.
+/// Reads a store back, identical to the one written, and nothing after it.
 ///
 /// # Errors
 /// When reading fails, or what is read is not a whole and undamaged snapshot.
@@ -170,7 +173,10 @@ pub fn read(from: &mut impl Read) -> Result<Store, SnapshotError> {
     let mut written = [0; 16];
     from.inner.read_exact(&mut written)?;
     let (found, written) = (from.sum.digest128(), u128::from_be_bytes(written));
-    if found == written { Ok(store) } else { Err(SnapshotError::Hash { found, written }) }
+    if found != written {
+        return Err(SnapshotError::Hash { found, written });
+    }
+    if from.inner.read(&mut [0])? == 0 { Ok(store) } else { Err(SnapshotError::Long) }
 }
 
 /// Sums up what passes through.

@@ -109,10 +109,10 @@ impl<'a> Candidates<'a> {
     }
 
     /// Makes the cells, once all allocations are told.
-    pub fn open(&mut self, columns: &Columns, distinct: &Distinct) {
+    pub fn open(&mut self, columns: &mut Columns, distinct: &Distinct) {
         self.sought.learn(columns.grid().sizes());
         for zone in (0..).take(self.sought.wishes.zones().len()) {
-            let nodes = Search::of_zone(columns.grid(), &self.sought, zone);
+            let nodes = Search::of_zone(columns.grid_mut(), &self.sought, zone);
             self.add_cell(zone, 0, nodes);
         }
         let taken: Vec<(NodeSlot, u32)> = self.collisions.iter().map(|(slot, n)| (*slot, *n)).collect();
@@ -153,14 +153,14 @@ impl<'a> Candidates<'a> {
     }
 
     /// Nothing more of the group may go to a node.
-    pub fn close(&mut self, slot: NodeSlot, columns: &Columns, distinct: &Distinct) {
+    pub fn close(&mut self, slot: NodeSlot, columns: &mut Columns, distinct: &Distinct) {
         if self.closed.insert(slot) {
             self.refresh_of(slot, columns, distinct);
         }
     }
 
     /// A node that was closed may be used again.
-    pub fn reopen(&mut self, slot: NodeSlot, columns: &Columns, distinct: &Distinct) {
+    pub fn reopen(&mut self, slot: NodeSlot, columns: &mut Columns, distinct: &Distinct) {
         if self.closed.remove(&slot) {
             let collisions = self.collisions.get(&slot).copied().unwrap_or(0);
             self.add_node(columns, slot, collisions);
@@ -169,7 +169,7 @@ impl<'a> Candidates<'a> {
     }
 
     /// An allocation went to a node, and its row has changed.
-    pub fn enter(&mut self, slot: NodeSlot, columns: &Columns, distinct: &Distinct) {
+    pub fn enter(&mut self, slot: NodeSlot, columns: &mut Columns, distinct: &Distinct) {
         let left = self.cell_of(slot, columns);
         let collisions = self.collisions.entry(slot).or_default();
         *collisions += 1;
@@ -207,17 +207,17 @@ impl<'a> Candidates<'a> {
         self.by_key.get(&(zone, collisions)).copied()
     }
 
-    fn refresh_of(&mut self, slot: NodeSlot, columns: &Columns, distinct: &Distinct) {
+    fn refresh_of(&mut self, slot: NodeSlot, columns: &mut Columns, distinct: &Distinct) {
         if let Some(cell) = self.cell_of(slot, columns) {
             self.refresh(cell, columns, distinct);
         }
     }
 
     /// Finds a cell's best node that is still in it.
-    fn refresh(&mut self, at: usize, columns: &Columns, distinct: &Distinct) {
+    fn refresh(&mut self, at: usize, columns: &mut Columns, distinct: &Distinct) {
         let cell = &mut self.cells[at];
         let (packing, seat) = loop {
-            let Some((packing, seat)) = cell.nodes.best(columns.grid(), &self.sought) else {
+            let Some((packing, seat)) = cell.nodes.best(columns.grid_mut(), &self.sought) else {
                 self.bests[at] = Best::NONE;
                 return;
             };

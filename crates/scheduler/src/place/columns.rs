@@ -190,6 +190,7 @@ impl Columns {
             row.is_unsettled = false;
             self.grid.set(slot, row.kind().map(|kind| (kind, row.seat(slot))));
         }
+        self.grid.arrange();
     }
 
     /// A node's row.
@@ -215,6 +216,11 @@ impl Columns {
     /// The ready nodes by their room, as they were when it was last settled.
     pub fn grid(&self) -> &Grid {
         &self.grid
+    }
+
+    /// The same, to search it.
+    pub fn grid_mut(&mut self) -> &mut Grid {
+        &mut self.grid
     }
 
     /// Ports that plans on their way hold on a node.

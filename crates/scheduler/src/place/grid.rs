@@ -1,39 +1,39 @@
 //! Nodes by the room they have left, so that the best for any ask is found while few are looked at.
 //!
 //! Nodes of one class and capacity with exactly the same room left form one **pile**: an idle cluster is a pile a class.
-//! A pile stands on two **shelves**: among all nodes of about its capacity, and among those that are of its class too.
-//! On a shelf, piles lie in cells by their share of free cpu and free memory.
+//! Piles lie on **shelves**, by their share of free cpu and free memory: a shelf for all nodes of about the same
+//! capacity, and once that is of use, a shelf for those that are of the same class too.
 
 mod pile;
 mod shelf;
+mod shelves;
 mod size;
 
 use berth_model::store::NodeSlot;
 use rustc_hash::FxHashMap;
 
-use self::shelf::Bins;
 pub use self::{
     pile::{Kind, Pile, Seat},
     shelf::{Entry, Shelf, bin},
-    size::{Size, Sizes},
+    size::Size,
 };
+use self::{shelves::Shelves, size::Sizes};
 use super::classes::ClassId;
-use crate::scores::Powers;
 
 /// All nodes on which something may be placed.
 #[derive(Debug, Default)]
 pub struct Grid {
     sizes: Sizes,
-    shelves: Vec<Shelf>,
-    /// The shelf of all nodes of a size.
-    of_size: Vec<u32>,
-    /// The shelves of a class, each with its size.
-    of_class: Vec<Vec<(u32, u32)>>,
+    /// Those of no nodes wait to be used again.
     piles: Vec<Pile>,
     unused: Vec<u32>,
     by_kind: FxHashMap<Kind, u32>,
     /// The pile of each node and its seat there, by slot.
     nodes: Vec<Option<(u32, Seat)>>,
+    /// The shelves of all nodes.
+    wide: Shelves,
+    /// The shelves of each class.
+    narrow: Shelves,
 }
 
 impl Grid {
@@ -52,6 +52,11 @@ impl Grid {
         self.nodes[at] = now.map(|(kind, seat)| (self.put(kind, seat), seat));
     }
 
+    /// Brings the shelves of all nodes up to date; those of classes when they are asked for.
+    pub fn arrange(&mut self) {
+        self.wide.arrange(&self.piles, |_| 0);
+    }
+
     /// The pile of a node and its seat there; none when nothing may be placed on it.
     pub fn pile_of(&self, slot: NodeSlot) -> Option<(u32, Seat)> {
         *self.nodes.get(slot.0 as usize)?
@@ -67,19 +72,20 @@ impl Grid {
         self.sizes.all()
     }
 
-    /// A shelf.
-    pub fn shelf(&self, shelf: u32) -> &Shelf {
-        &self.shelves[shelf as usize]
+    /// The shelves of all nodes.
+    pub fn wide(&self) -> &[Shelf] {
+        self.wide.all()
     }
 
-    /// The shelf of each size, by size.
-    pub fn shelves(&self) -> &[u32] {
-        &self.of_size
+    /// The shelves of classes.
+    pub fn narrow(&self) -> &[Shelf] {
+        self.narrow.all()
     }
 
-    /// The shelves of a class.
-    pub fn shelves_of(&self, class: ClassId) -> impl Iterator<Item = u32> {
-        self.of_class.get(class.at()).into_iter().flatten().map(|(_, shelf)| *shelf)
+    /// Which shelves of classes those of some classes are.
+    pub fn shelves_of(&mut self, classes: &[ClassId]) -> impl Iterator<Item = u32> {
+        self.narrow.arrange(&self.piles, |kind| kind.class.at());
+        classes.iter().flat_map(|class| self.narrow.of(class.at())).copied()
     }
 
     fn put(&mut self, kind: Kind, seat: Seat) -> u32 {
@@ -88,121 +94,94 @@ impl Grid {
             return *pile;
         }
         let size = self.sizes.size_of(kind.capacity);
-        let shelves = [self.shelf_of_size(size), self.shelf_of_class(kind.class, size)];
-        let id = self.unused.pop().unwrap_or_else(|| {
-            u32::try_from(self.piles.len())
-                .expect("a pile has a node, and there are fewer than 2^32 of these")
-        });
-        let entry = Entry { kind, pile: id, powers: Powers::of(kind.free, kind.capacity) };
-        let bins = Bins::of(kind);
-        let places = shelves.map(|shelf| self.shelves[shelf as usize].put(shelf, bins, entry));
-        let pile = Pile::new(kind, seat, places);
-        match self.piles.get_mut(id as usize) {
-            Some(unused) => *unused = pile,
-            None => self.piles.push(pile),
-        }
+        let id = match self.unused.pop() {
+            Some(id) => {
+                self.piles[id as usize].open(kind, size, seat);
+                id
+            }
+            None => {
+                self.piles.push(Pile::new(kind, size, seat));
+                u32::try_from(self.piles.len() - 1).expect("no more piles than nodes")
+            }
+        };
         self.by_kind.insert(kind, id);
+        self.note(id);
         id
     }
 
     fn take(&mut self, id: u32, seat: Seat) {
         let pile = &mut self.piles[id as usize];
-        if pile.remove(seat) {
-            return;
+        pile.remove(seat);
+        if pile.is_empty() {
+            self.by_kind.remove(&pile.kind);
+            self.unused.push(id);
+            self.note(id);
         }
-        let (kind, places) = (pile.kind, pile.places);
-        for (level, place) in places.into_iter().enumerate() {
-            if let Some(moved) = self.shelves[place.shelf as usize].take(place) {
-                self.piles[moved as usize].places[level].position = place.position;
-            }
-        }
-        self.by_kind.remove(&kind);
-        self.unused.push(id);
     }
 
-    fn shelf_of_size(&mut self, size: u32) -> u32 {
-        if let Some(shelf) = self.of_size.get(size as usize) {
-            return *shelf;
-        }
-        let shelf = self.add_shelf(Shelf::fine(size));
-        self.of_size.push(shelf);
-        shelf
-    }
-
-    fn shelf_of_class(&mut self, class: ClassId, size: u32) -> u32 {
-        let at = class.at();
-        if at >= self.of_class.len() {
-            self.of_class.resize(at + 1, Vec::new());
-        }
-        if let Some((_, shelf)) = self.of_class[at].iter().find(|(of, _)| *of == size) {
-            return *shelf;
-        }
-        let shelf = self.add_shelf(Shelf::coarse(size));
-        self.of_class[at].push((size, shelf));
-        shelf
-    }
-
-    fn add_shelf(&mut self, shelf: Shelf) -> u32 {
-        self.shelves.push(shelf);
-        u32::try_from(self.shelves.len() - 1).expect("fewer than 2^32 shelves")
+    fn note(&mut self, pile: u32) {
+        self.wide.note(pile);
+        self.narrow.note(pile);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use berth_model::{Index, resources::Resources};
-    use proptest::{collection::vec, prelude::*};
+    use proptest::{collection::vec, option, prelude::*};
 
     use super::*;
 
     fn kind(class: usize, free: u32) -> Kind {
-        let capacity = Resources { cpu_mhz: 100 + class as u32, memory_mb: 100, disk_mb: 0 };
-        Kind {
-            class: ClassId::nth(class),
-            capacity,
-            free: Resources { cpu_mhz: free, memory_mb: 99 - free, disk_mb: 0 },
-        }
+        let resources = |cpu_mhz, memory_mb| Resources { cpu_mhz, memory_mb, disk_mb: 0 };
+        let capacity = resources(if class == 2 { 200 } else { 100 }, 100);
+        Kind { class: ClassId::nth(class), capacity, free: resources(free, 99 - free) }
     }
 
-    /// The nodes of a shelf with their kinds, by slot.
-    fn on_shelf(grid: &Grid, shelf: u32) -> Vec<(u32, Kind)> {
-        let shelf = grid.shelf(shelf);
-        let cells = (0..shelf.bins()).flat_map(|row| (0..shelf.bins()).map(move |column| (row, column)));
-        let entries = cells.flat_map(|(row, column)| {
-            let is_noted = shelf.rows >> row & shelf.columns(row) >> column & 1 == 1;
-            assert_eq!(is_noted, !shelf.cell(row, column).is_empty());
-            shelf.cell(row, column)
-        });
-        let nodes = |entry: &Entry| {
-            grid.pile(entry.pile).nodes().map(|seat| (seat.slot.0, entry.kind)).collect::<Vec<_>>()
-        };
-        let mut all: Vec<_> = entries.flat_map(nodes).collect();
-        all.sort_by_key(|(slot, _)| *slot);
+    /// The nodes of some shelves with their kinds.
+    fn on<'a>(grid: &Grid, shelves: impl IntoIterator<Item = &'a Shelf>) -> BTreeMap<u32, Kind> {
+        let mut all = BTreeMap::new();
+        for shelf in shelves {
+            for (row, column) in (0..shelf.bins()).flat_map(|row| (0..shelf.bins()).map(move |c| (row, c))) {
+                let is_noted = shelf.rows >> row & shelf.columns(row) >> column & 1 == 1;
+                assert_eq!(is_noted, !shelf.cell(row, column).is_empty());
+                for entry in shelf.cell(row, column) {
+                    let nodes = grid.pile(entry.pile).nodes().map(|seat| seat.slot.0);
+                    nodes.for_each(|slot| assert_eq!(all.insert(slot, entry.kind), None));
+                }
+            }
+        }
         all
     }
 
     proptest! {
         #[test]
-        fn every_node_is_on_the_shelf_of_its_size_and_on_that_of_its_class(
-            moves in vec((0..9_u32, proptest::option::of((0..3_usize, 0..100_u32))), 1..80),
+        fn every_node_is_on_one_wide_shelf_and_on_one_of_its_class(
+            moves in vec((0..60_u32, option::of((0..3_usize, 0..100_u32)), 0..20_u8), 1..200),
         ) {
             let mut grid = Grid::default();
-            let mut expected = std::collections::BTreeMap::new();
-            for (slot, now) in moves {
+            let mut expected = BTreeMap::new();
+            for (slot, now, arrange) in moves {
                 let now = now.map(|(class, free)| kind(class, free));
                 let seat = Seat { registered: Index(1), slot: NodeSlot(slot) };
                 grid.set(NodeSlot(slot), now.map(|kind| (kind, seat)));
                 expected.remove(&slot);
                 expected.extend(now.map(|kind| (slot, kind)));
+                match arrange {
+                    0 => grid.arrange(),
+                    1 => drop(grid.shelves_of(&[])),
+                    _ => {}
+                }
             }
-            let all: Vec<_> = expected.clone().into_iter().collect();
-            prop_assert!(grid.shelves().len() <= 1, "the capacities are of one size");
-            let found: Vec<_> = grid.shelves().iter().flat_map(|shelf| on_shelf(&grid, *shelf)).collect();
-            prop_assert_eq!(found, all);
+            grid.arrange();
+            prop_assert_eq!(&on(&grid, grid.wide()), &expected);
             for class in (0..3).map(ClassId::nth) {
-                let found: Vec<_> = grid.shelves_of(class).flat_map(|shelf| on_shelf(&grid, shelf)).collect();
-                let of_class = |(_, kind): &(u32, Kind)| kind.class == class;
-                prop_assert_eq!(found, expected.clone().into_iter().filter(of_class).collect::<Vec<_>>());
+                let shelves: Vec<u32> = grid.shelves_of(&[class]).collect();
+                let found = on(&grid, shelves.iter().map(|shelf| &grid.narrow()[*shelf as usize]));
+                expected.retain(|slot, kind| kind.class != class || found.get(slot) == Some(kind));
+                prop_assert_eq!(found.len(), expected.values().filter(|kind| kind.class == class).count());
             }
         }
     }

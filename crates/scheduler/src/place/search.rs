@@ -100,14 +100,16 @@ impl Eq for Step {}
 
 impl Search {
     /// A search among the nodes of a zone.
-    pub fn of_zone(grid: &Grid, sought: &Sought<'_>, zone: u32) -> Self {
+    pub fn of_zone(grid: &mut Grid, sought: &Sought<'_>, zone: u32) -> Self {
         let mut search = Self::default();
         let members = sought.wishes.members(zone).len();
-        if members <= grid.shelves().len() {
+        if members <= grid.wide().len() {
             search.add_members(grid, sought, zone);
         } else {
             search.wide = Some(Wide { zone, passes_left: members * PASSES_PER_MEMBER });
-            search.add_shelves(grid, sought, grid.shelves().iter().copied());
+            search
+                .steps
+                .extend((0..).zip(grid.wide()).filter_map(|(at, shelf)| first_row(sought, at, shelf)));
         }
         search
     }
@@ -118,18 +120,20 @@ impl Search {
     }
 
     /// The best node left, and its score. One that was passed over may come once more.
-    pub fn best(&mut self, grid: &Grid, sought: &Sought<'_>) -> Option<(f64, Seat)> {
+    pub fn best(&mut self, grid: &mut Grid, sought: &Sought<'_>) -> Option<(f64, Seat)> {
         loop {
             let Step { bound, to } = *self.steps.peek()?;
+            let shelves = if self.wide.is_some() { grid.wide() } else { grid.narrow() };
             match to {
                 To::Node { registered, slot, .. } => return Some((bound, Seat { registered, slot })),
-                To::Row { shelf, row } => self.enter_row(grid.shelf(shelf), sought, (shelf, row)),
+                To::Row { shelf, row } => self.enter_row(&shelves[shelf as usize], sought, (shelf, row)),
                 To::Cell { shelf, row, column } => {
-                    let on = grid.shelf(shelf);
+                    let on = &shelves[shelf as usize];
                     let next =
                         sought.after(column.into()).and_then(|start| sought.cell(on, row.into(), start));
                     self.replace_best(next.map(|(column, bound)| Step::cell(bound, (shelf, row), column)));
-                    self.open(grid, sought, on, on.cell(row.into(), column.into()));
+                    let passed = self.open(grid, sought, on, on.cell(row.into(), column.into()));
+                    self.pass_over(grid, sought, passed);
                 }
             }
         }
@@ -162,37 +166,39 @@ impl Search {
         self.steps.extend(cell.map(|(column, bound)| Step::cell(bound, (shelf, row), column)));
     }
 
-    /// The nodes of a cell.
-    fn open(&mut self, grid: &Grid, sought: &Sought<'_>, shelf: &Shelf, cell: &[Entry]) {
+    /// The nodes of a cell. Returns how many piles of other zones it has.
+    fn open(&mut self, grid: &Grid, sought: &Sought<'_>, shelf: &Shelf, cell: &[Entry]) -> usize {
+        let mut passed = 0;
         for entry in cell {
             let Some(packing) = sought.packing_of(shelf.size, entry) else { continue };
             match sought.first(grid, entry, self.wide.map(|wide| wide.zone)) {
                 Some(seat) => self.steps.push(Step::node(packing, seat, Some(entry.pile))),
-                None if self.pass_over(grid, sought) => return,
-                None => {}
+                None => passed += 1,
             }
         }
+        passed
     }
 
-    /// Whether that was once too often, and the search has begun anew.
-    fn pass_over(&mut self, grid: &Grid, sought: &Sought<'_>) -> bool {
-        let Some(wide) = &mut self.wide else { return false };
-        if let Some(left) = wide.passes_left.checked_sub(1) {
+    /// Begins anew where too many piles of other zones were passed over.
+    fn pass_over(&mut self, grid: &mut Grid, sought: &Sought<'_>, piles: usize) {
+        let Some(wide) = &mut self.wide else { return };
+        if let Some(left) = wide.passes_left.checked_sub(piles) {
             wide.passes_left = left;
-            return false;
+            return;
         }
         let zone = wide.zone;
         self.wide = None;
         self.steps.retain(|step| matches!(step.to, To::Node { pile: None, .. }));
         self.add_members(grid, sought, zone);
-        true
     }
 
-    fn add_members(&mut self, grid: &Grid, sought: &Sought<'_>, zone: u32) {
+    fn add_members(&mut self, grid: &mut Grid, sought: &Sought<'_>, zone: u32) {
         match sought.wishes.members(zone) {
             Members::Classes(classes) => {
-                let shelves = classes.iter().flat_map(|class| grid.shelves_of(*class));
-                self.add_shelves(grid, sought, shelves);
+                let shelves: Vec<u32> = grid.shelves_of(classes).collect();
+                let narrow = grid.narrow();
+                let rows = shelves.into_iter().filter_map(|at| first_row(sought, at, &narrow[at as usize]));
+                self.steps.extend(rows);
             }
             Members::Nodes(nodes) => {
                 for (pile, seat) in nodes.iter().filter_map(|slot| grid.pile_of(*slot)) {
@@ -204,13 +210,9 @@ impl Search {
             }
         }
     }
+}
 
-    fn add_shelves(&mut self, grid: &Grid, sought: &Sought<'_>, shelves: impl Iterator<Item = u32>) {
-        let first_row = |shelf: u32| {
-            let on = grid.shelf(shelf);
-            let (row, bound) = sought.row(on, sought.start(on))?;
-            Some(Step::row(bound, shelf, row))
-        };
-        self.steps.extend(shelves.filter_map(first_row));
-    }
+fn first_row(sought: &Sought<'_>, shelf: u32, on: &Shelf) -> Option<Step> {
+    let (row, bound) = sought.row(on, sought.start(on))?;
+    Some(Step::row(bound, shelf, row))
 }

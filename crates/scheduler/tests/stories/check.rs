@@ -163,11 +163,35 @@ fn who_is_pushed_out() {
     finds(full, "high", |plan| plan.stops[0].alloc = near, "its priority is too high");
     finds(full, "high", |plan| plan.placements[0].after.clear(), "is pushed out for nobody");
     let unwanted = |plan: &mut Plan| plan.stops.push(Stop { alloc: near, reason: StopReason::Preempted });
-    finds(
-        "job other cpu=1",
-        "other",
-        |plan| plan.stops.push(Stop { alloc: AllocId(1), reason: StopReason::Preempted }),
-        "by a job that may not",
-    );
+    let (store, _) = story::plan(CLUSTER, "web");
+    let old = store.allocs().iter().next().unwrap().1.id;
+    let push_out = |plan: &mut Plan| plan.stops.push(Stop { alloc: old, reason: StopReason::Preempted });
+    finds("", "web", push_out, "is pushed out by a job that may not");
     finds(full, "high", unwanted, "is pushed out for nobody");
+}
+
+#[test]
+fn what_is_guaranteed_to_others() {
+    let lent = "node d cpu=1000 mem=1000 meta.rack=r9
+         config preempt=service
+         quota sure sure.mem=600
+         quota some sure.mem=700
+         namespace owner quota=sure
+         namespace guest quota=some
+         job guest/fill count=9 mem=100 cpu=10 constraint=${meta.rack}:=:r9
+         plan guest/fill
+         job owner/own count=3 mem=100 cpu=10 constraint=${meta.rack}:=:r9
+         job other count=1 mem=100 cpu=10 constraint=${meta.rack}:!=:r9";
+    let (store, _) = story::plan(&format!("{CLUSTER}\n{lent}"), "owner/own");
+    let of_guest =
+        |alloc: AllocId| &*store.job_of(store.alloc(alloc).unwrap().1).unwrap().0.key.namespace == "guest";
+    let guests: Vec<AllocId> =
+        store.allocs().iter().map(|(_, row)| row.id).filter(|id| of_guest(*id)).collect();
+    let push_out = |plan: &mut Plan| {
+        let new = guests.iter().find(|id| plan.stops.iter().all(|stop| stop.alloc != **id)).unwrap();
+        plan.stops.push(Stop { alloc: *new, reason: StopReason::Preempted });
+        plan.placements[0].after.push(*new);
+    };
+    finds(lent, "owner/own", push_out, "quota some guarantees 700 of memory, and is left 600");
+    finds(lent, "other", push_out, "its priority is too high");
 }

@@ -185,9 +185,9 @@ fn work_without_devices_leaves_nodes_with_devices_alone_while_there_is_room() {
          job more cpu=900 mem=900
          plan more",
         expect![[r#"
+            plan likes: place likes[0]@gpu
             plan web: place web[0]@plain
             plan api: place api[0]@plain
-            plan likes: place likes[0]@plain
             plan train: place train[0]@gpu:t0
             plan more: place more[0]@gpu
         "#]],

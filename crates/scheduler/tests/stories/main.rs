@@ -5,6 +5,7 @@ mod devices;
 mod exact;
 mod explain;
 mod plans;
+mod preemption;
 mod random;
 mod story;
 mod tenants;

@@ -78,7 +78,8 @@ fn job() -> impl Strategy<Value = String> {
 }
 
 fn quota() -> impl Strategy<Value = String> {
-    let room = maybe(&["cpu=3000", "mem=2000", "disk=3000", "cpu=5000 mem=5000"]);
+    let room =
+        maybe(&["cpu=3000", "mem=2000", "disk=3000", "mem=5000 sure.mem=1500", "sure.cpu=2000 sure.mem=500"]);
     let devices = maybe(&["device.gpu=2000", "device.nvidia/gpu/T4=900", "device.nvidia/gpu=1500"]);
     (select(&["all", "small"][..]), room, devices)
         .prop_map(|(name, room, devices)| joined(vec!["quota".to_owned(), name.to_owned(), room, devices]))

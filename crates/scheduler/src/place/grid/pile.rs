@@ -26,36 +26,39 @@ pub struct Kind {
     pub free: Resources,
 }
 
-/// Where a pile lies on one of its shelves.
-#[derive(Debug, Clone, Copy)]
-pub struct Place {
-    pub shelf: u32,
-    pub row: u8,
-    pub column: u8,
-    /// In its cell.
-    pub position: u32,
-}
-
 /// Nodes of one kind.
 #[derive(Debug)]
 pub struct Pile {
     /// What they have in common.
     pub kind: Kind,
-    /// On the shelf of its size, and on that of its class.
-    pub(super) places: [Place; 2],
-    first: Seat,
+    /// The size of their capacity.
+    pub size: u32,
+    /// How often it has been another pile before.
+    pub serial: u32,
+    first: Option<Seat>,
     /// Most piles are of one node, and need no more memory than this.
     others: BTreeSet<Seat>,
 }
 
 impl Pile {
-    pub(super) fn new(kind: Kind, first: Seat, places: [Place; 2]) -> Self {
-        Self { kind, places, first, others: BTreeSet::new() }
+    /// A pile of one node.
+    pub fn new(kind: Kind, size: u32, first: Seat) -> Self {
+        Self { kind, size, serial: 0, first: Some(first), others: BTreeSet::new() }
+    }
+
+    /// Makes another pile of an empty one.
+    pub fn open(&mut self, kind: Kind, size: u32, first: Seat) {
+        *self = Self { serial: self.serial.wrapping_add(1), ..Self::new(kind, size, first) };
+    }
+
+    /// Whether no node is left.
+    pub fn is_empty(&self) -> bool {
+        self.first.is_none()
     }
 
     /// All nodes, the first to register first.
     pub fn nodes(&self) -> impl Iterator<Item = Seat> {
-        std::iter::once(self.first).chain(self.others.iter().copied())
+        self.first.into_iter().chain(self.others.iter().copied())
     }
 
     /// The same after a seat.
@@ -63,20 +66,22 @@ impl Pile {
         self.others.range((Bound::Excluded(seat), Bound::Unbounded)).copied()
     }
 
-    pub(super) fn add(&mut self, seat: Seat) {
-        let last = self.first.max(seat);
-        self.first = self.first.min(seat);
-        self.others.insert(last);
+    /// One more node.
+    pub fn add(&mut self, seat: Seat) {
+        let first = self.first.get_or_insert(seat);
+        if *first != seat {
+            self.others.insert(seat.max(*first));
+            *first = seat.min(*first);
+        }
     }
 
-    /// Whether any node is left.
-    pub(super) fn remove(&mut self, seat: Seat) -> bool {
-        if seat != self.first {
-            return self.others.remove(&seat);
+    /// One node less.
+    pub fn remove(&mut self, seat: Seat) {
+        if self.first == Some(seat) {
+            self.first = self.others.pop_first();
+        } else {
+            self.others.remove(&seat);
         }
-        let next = self.others.pop_first();
-        self.first = next.unwrap_or(self.first);
-        next.is_some()
     }
 }
 
@@ -89,16 +94,14 @@ mod tests {
         let seat = |at: u32| Seat { registered: Index(u64::from(at)), slot: NodeSlot(at) };
         let room = Resources { cpu_mhz: 1, memory_mb: 1, disk_mb: 1 };
         let kind = Kind { class: ClassId::nth(0), capacity: room, free: room };
-        let place = Place { shelf: 0, row: 0, column: 0, position: 0 };
-        let mut pile = Pile::new(kind, seat(5), [place; 2]);
+        let mut pile = Pile::new(kind, 0, seat(5));
         [7, 3, 4].into_iter().for_each(|at| pile.add(seat(at)));
         let slots = |seats: &mut dyn Iterator<Item = Seat>| seats.map(|seat| seat.slot.0).collect::<Vec<_>>();
-        let all = |pile: &Pile| slots(&mut pile.nodes());
-        assert_eq!(all(&pile), [3, 4, 5, 7]);
+        assert_eq!(slots(&mut pile.nodes()), [3, 4, 5, 7]);
         assert_eq!(slots(&mut pile.after(seat(4))), [5, 7]);
-        assert!(pile.remove(seat(3)) && pile.remove(seat(5)));
-        assert_eq!(all(&pile), [4, 7]);
-        assert!(pile.remove(seat(7)));
-        assert!(!pile.remove(seat(4)));
+        [3, 5].into_iter().for_each(|at| pile.remove(seat(at)));
+        assert_eq!(slots(&mut pile.nodes()), [4, 7]);
+        [7, 4].into_iter().for_each(|at| pile.remove(seat(at)));
+        assert!(pile.is_empty());
     }
 }

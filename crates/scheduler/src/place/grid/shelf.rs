@@ -3,13 +3,15 @@
 
 use std::sync::LazyLock;
 
-use super::pile::{Kind, Place};
+use super::pile::Kind;
 use crate::scores::Powers;
 
+/// How many bins the finest shelf has along each side, as a power of two.
+const FINEST_LOG2: u32 = 6;
 /// Bins along each side of the finest shelf.
-pub const BINS: usize = 64;
-/// What a shelf of one class, which has few piles, divides this by, as a power of two.
-const COARSE_SHIFT: u32 = 2;
+const BINS: usize = 1 << FINEST_LOG2;
+/// Piles for each cell before cells are made smaller.
+const CROWD: usize = 2;
 /// Piles for which an emptied cell keeps memory.
 const KEPT_MAX: usize = 16;
 
@@ -22,17 +24,15 @@ static EDGES: LazyLock<[f64; BINS + 1]> =
 pub struct Shelf {
     /// The size of its nodes.
     pub size: u32,
+    /// Bins along each side, as a power of two: as many as the piles are worth.
+    log2: u32,
+    piles: usize,
     /// Rows by free cpu that have piles, a bit each.
     pub rows: u64,
-    shift: u32,
-    cells: Vec<Option<Row>>,
-}
-
-/// The cells of one share of free cpu, by free memory.
-#[derive(Debug)]
-struct Row {
-    columns: u64,
-    cells: Box<[Vec<Entry>]>,
+    /// The same of the columns by free memory of each row.
+    columns: Vec<u64>,
+    /// Row by row.
+    cells: Vec<Vec<Entry>>,
 }
 
 /// A pile in its cell, with all that tells whether it is worth a look.
@@ -46,97 +46,108 @@ pub struct Entry {
     pub powers: Powers,
 }
 
-/// Where a kind belongs on the finest shelf.
+/// Where a pile lies.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bins {
-    row: usize,
-    column: usize,
-}
-
-impl Bins {
-    pub fn of(Kind { capacity, free, .. }: Kind) -> Self {
-        Self { row: bin(free.cpu_mhz, capacity.cpu_mhz), column: bin(free.memory_mb, capacity.memory_mb) }
-    }
+pub struct Place {
+    /// On which shelf.
+    pub shelf: u32,
+    row: u8,
+    column: u8,
+    position: u32,
 }
 
 impl Shelf {
-    /// For nodes of all classes.
-    pub(super) fn fine(size: u32) -> Self {
-        Self::new(size, 0)
-    }
-
-    /// For nodes of one class.
-    pub(super) fn coarse(size: u32) -> Self {
-        Self::new(size, COARSE_SHIFT)
-    }
-
-    fn new(size: u32, shift: u32) -> Self {
-        Self { size, rows: 0, shift, cells: Vec::new() }
+    /// An empty shelf of one cell.
+    pub fn new(size: u32) -> Self {
+        Self { size, log2: 0, piles: 0, rows: 0, columns: vec![0], cells: vec![Vec::new()] }
     }
 
     /// How many rows it has, and columns in each.
     pub fn bins(&self) -> usize {
-        BINS >> self.shift
+        1 << self.log2
     }
 
     /// The row or the column of a bin of the finest shelf.
     pub fn at(&self, bin: usize) -> usize {
-        bin >> self.shift
+        bin >> (FINEST_LOG2 - self.log2)
     }
 
     /// 10 to the power of the share at which a row or a column begins; at [`Self::bins`] where the last one ends.
     pub fn edge(&self, at: usize) -> f64 {
-        EDGES[at << self.shift]
+        EDGES[at << (FINEST_LOG2 - self.log2)]
     }
 
     /// The columns of a row that have piles, a bit each.
     pub fn columns(&self, row: usize) -> u64 {
-        self.row(row).map_or(0, |row| row.columns)
+        self.columns[row]
     }
 
     /// The piles of a cell.
     pub fn cell(&self, row: usize, column: usize) -> &[Entry] {
-        self.row(row).map_or(&[], |row| &row.cells[column])
+        &self.cells[row << self.log2 | column]
     }
 
-    fn row(&self, row: usize) -> Option<&Row> {
-        self.cells.get(row)?.as_ref()
+    /// Whether one more pile is worth smaller cells.
+    pub fn is_crowded(&self) -> bool {
+        self.log2 < FINEST_LOG2 && self.piles >= CROWD << (2 * self.log2)
     }
 
-    /// Puts a pile into its cell; `shelf` is this one.
-    pub(super) fn put(&mut self, shelf: u32, bins: Bins, entry: Entry) -> Place {
-        let (row, column) = (self.at(bins.row), self.at(bins.column));
-        let columns = self.bins();
-        if row >= self.cells.len() {
-            self.cells.resize_with(row + 1, || None);
+    /// Makes cells half as wide and half as high: all piles have other places then.
+    pub fn refine(&mut self) {
+        let entries: Vec<Entry> = self.cells.iter_mut().flat_map(std::mem::take).collect();
+        let log2 = self.log2 + 1;
+        *self = Self {
+            log2,
+            columns: vec![0; 1 << log2],
+            cells: vec![Vec::new(); 1 << (2 * log2)],
+            ..Self::new(self.size)
+        };
+        for entry in entries {
+            self.put(0, entry);
         }
-        let of_row = self.cells[row]
-            .get_or_insert_with(|| Row { columns: 0, cells: (0..columns).map(|_| Vec::new()).collect() });
+    }
+
+    /// The place of each pile; `shelf` is the number of this one.
+    pub fn places(&self, shelf: u32) -> impl Iterator<Item = (u32, Place)> {
+        (0..).zip(&self.cells).flat_map(move |(cell, entries)| {
+            let (row, column) = ((cell >> self.log2) as u8, (cell & (self.bins() - 1)) as u8);
+            (0..)
+                .zip(entries)
+                .map(move |(position, entry)| (entry.pile, Place { shelf, row, column, position }))
+        })
+    }
+
+    /// Puts a pile into its cell; `shelf` is the number of this one.
+    pub fn put(&mut self, shelf: u32, entry: Entry) -> Place {
+        let Kind { capacity, free, .. } = entry.kind;
+        let row = self.at(bin(free.cpu_mhz, capacity.cpu_mhz));
+        let column = self.at(bin(free.memory_mb, capacity.memory_mb));
+        self.piles += 1;
         self.rows |= 1 << row;
-        of_row.columns |= 1 << column;
-        let cell = &mut of_row.cells[column];
+        self.columns[row] |= 1 << column;
+        let cell = &mut self.cells[row << self.log2 | column];
         cell.push(entry);
-        let position = u32::try_from(cell.len() - 1).expect("fewer than 2^32 piles");
+        let position = u32::try_from(cell.len() - 1).expect("no more piles than nodes");
         Place { shelf, row: row as u8, column: column as u8, position }
     }
 
-    /// Takes a pile out of its cell. Returns the pile that now is in its position.
-    pub(super) fn take(&mut self, place: Place) -> Option<u32> {
-        let (row, column) = (usize::from(place.row), usize::from(place.column));
-        let of_row = self.cells[row].as_mut().expect("a pile lies in a row that is there");
-        let cell = &mut of_row.cells[column];
-        cell.swap_remove(place.position as usize);
+    /// Takes a pile out of its cell. Returns the pile that now has its place.
+    pub fn take(&mut self, Place { row, column, position, .. }: Place) -> Option<u32> {
+        let (row, column) = (usize::from(row), usize::from(column));
+        let cell = &mut self.cells[row << self.log2 | column];
+        cell.swap_remove(position as usize);
+        self.piles -= 1;
         if cell.is_empty() {
             if cell.capacity() > KEPT_MAX {
                 *cell = Vec::new();
             }
-            of_row.columns &= !(1 << column);
-            if of_row.columns == 0 {
+            self.columns[row] &= !(1 << column);
+            if self.columns[row] == 0 {
                 self.rows &= !(1 << row);
             }
             return None;
         }
-        cell.get(place.position as usize).map(|moved| moved.pile)
+        cell.get(position as usize).map(|moved| moved.pile)
     }
 }
 

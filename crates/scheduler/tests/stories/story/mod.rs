@@ -1,6 +1,7 @@
 //! A little language for stories about a cluster; each line does one thing.
 
 mod describe;
+mod losses;
 mod read;
 mod reference;
 mod settings;
@@ -167,6 +168,7 @@ impl Story {
         let plan = self.planner.plan(&self.store, &eval, self.at(), 7);
         assert_eq!(berth_scheduler::check::check(&self.store, &plan), []);
         reference::check(&self.store, &plan);
+        losses::check(&self.store, &plan);
         plan
     }
 

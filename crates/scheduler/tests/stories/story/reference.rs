@@ -39,9 +39,10 @@ pub fn check(store: &Store, plan: &Plan) {
     }
 }
 
-struct World<'a> {
+/// What is free while a plan comes true, and where the job's allocations are.
+pub struct World<'a> {
     store: &'a Store,
-    free: HashMap<NodeSlot, Resources>,
+    pub free: HashMap<NodeSlot, Resources>,
     /// The job's allocations by node and group.
     there: BTreeMap<(NodeSlot, u16), u32>,
     /// Taken by the plan.
@@ -49,7 +50,7 @@ struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    fn new(store: &'a Store, plan: &Plan) -> Self {
+    pub fn new(store: &'a Store, plan: &Plan) -> Self {
         let free = store.nodes().iter().map(|(slot, row)| (slot, row.free())).collect();
         let mut there = BTreeMap::new();
         let row = store.job(&plan.job).unwrap();
@@ -63,7 +64,7 @@ impl<'a> World<'a> {
         Self { store, free, there, ports: HashSet::new() }
     }
 
-    fn take(&mut self, slot: NodeSlot, placement: &Placement, charge: Resources) {
+    pub fn take(&mut self, slot: NodeSlot, placement: &Placement, charge: Resources) {
         let free = self.free.get_mut(&slot).unwrap();
         *free = free.minus(charge);
         *self.there.entry((slot, placement.group)).or_default() += 1;
@@ -99,7 +100,7 @@ impl<'a> World<'a> {
         fixed.all(|port| !held.contains(&port) && !self.ports.contains(&(slot, port)))
     }
 
-    fn is_distinct(&self, job: &Job, position: u16, slot: NodeSlot, node: &Node) -> bool {
+    pub fn is_distinct(&self, job: &Job, position: u16, slot: NodeSlot, node: &Node) -> bool {
         let group = &job.groups[usize::from(position)];
         constraints_of(job, group).enumerate().all(|(at, constraint)| {
             let of_job = at < job.constraints.len();
