@@ -2,6 +2,9 @@
 
 #[allow(dead_code)]
 mod common;
+#[path = "common/exec.rs"]
+#[allow(dead_code)]
+mod exec;
 #[path = "common/server.rs"]
 #[allow(dead_code)]
 mod server;
@@ -13,6 +16,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use berth_api::agent::{ClientStatus, GroupSpec, LogSpec, RestartSpec, RunAlloc, TaskSpec};
 use common::{agent_program, alloc_id, eventually};
+use exec::Exec;
 use prost::Message;
 use serde_json::json;
 use server::Server;
@@ -266,4 +270,60 @@ fn what_is_not_supported_is_refused_by_name() {
     let told = messages.collect::<Vec<_>>().join("\n");
     assert!(told.lines().count() == 6 && told.contains("privileged"), "{told}");
     println!("{told}");
+}
+
+fn commands_run_within(runtime: &str) {
+    let Some(mut world) = World::new(runtime) else { return };
+    let first = world.first;
+    let script = "busybox hostname > /tmp/mine; exec busybox sleep 1000";
+    world.run(first, json!({"image": world.root(), "command": "sh", "args": ["-c", script]}));
+    world.server.wait_for_status(first, ClientStatus::Running);
+    let seen = r#"while ! busybox cat /tmp/mine; do busybox sleep 0.01; done 2> /dev/null; busybox hostname; echo $NOMAD_TASK_NAME; read x; echo "$x"; exit 7"#;
+    let mut exec = Exec::start(&mut world.server, 1, first, &["sh", "-c", seen], false);
+    exec.input(&mut world.server, b"typed\n");
+    assert_eq!(exec.end(&mut world.server), Ok(7), "{:?}", exec.shown());
+    let name = berth_api::agent::AllocId(alloc_id(first)).to_string()[..8].to_owned();
+    assert_eq!(exec.shown(), format!("{name}\n{name}\nt\ntyped\n"));
+
+    // With a terminal: its size, its foreground process, its end.
+    let mut exec =
+        Exec::start(&mut world.server, 2, first, &["sh", "-c", "busybox tty; busybox sleep 1000"], true);
+    exec.resize(&mut world.server, 31, 97);
+    exec.until(&mut world.server, |exec| exec.shown().contains("/dev/"));
+    exec.input(&mut world.server, &[3]);
+    assert_eq!(exec.end(&mut world.server), Ok(130));
+    let mut exec = Exec::start(&mut world.server, 3, first, &["/nowhere"], false);
+    let refusal = exec.end(&mut world.server).expect_err("there is none");
+    assert!(refusal.text.contains("run a command in the container with"), "{}", refusal.text);
+
+    // Nobody waits any more: the command is ended, the container is not.
+    let script = "echo up; busybox sleep 998";
+    let mut exec = Exec::start(&mut world.server, 4, first, &["sh", "-c", script], false);
+    exec.until(&mut world.server, |exec| exec.shown() == "up\n");
+    exec.cancel(&mut world.server);
+    let count = |server: &mut Server, request| {
+        let script = "busybox ps | busybox grep -c '[s]leep 998'";
+        let mut exec = Exec::start(server, request, first, &["sh", "-c", script], false);
+        let _ = exec.end(server);
+        exec.shown().trim().parse::<u32>().expect("a number")
+    };
+    let mut request = 5;
+    while count(&mut world.server, request) > 0 {
+        request += 1;
+    }
+    let mut exec = Exec::start(&mut world.server, 1000, first, &["sh", "-c", "read forever"], true);
+    exec.until(&mut world.server, |exec| exec.room > 0);
+    world.server.wish(Vec::new(), &[first], &[], &[]);
+    assert!(exec.end(&mut world.server) != Ok(0));
+    world.server.wait_for_status(first, ClientStatus::Complete);
+}
+
+#[test]
+fn crun_runs_commands_within_a_container() {
+    commands_run_within("/usr/bin/crun");
+}
+
+#[test]
+fn runc_runs_commands_within_a_container() {
+    commands_run_within("/usr/sbin/runc");
 }

@@ -12,6 +12,7 @@ mod diff;
 mod dispatch;
 mod eval;
 mod event;
+mod exec;
 mod explain;
 mod job;
 mod log;
@@ -47,6 +48,7 @@ pub use diff::{DiffKind, FieldDiff, JobDiff, ObjectDiff, TaskDiff, TaskGroupDiff
 pub use dispatch::{JobDispatch, JobDispatched, PeriodicForced};
 pub use eval::{Evaluation, EvaluationStub, PlacementMetric};
 pub use event::{Event, EventFrame};
+pub use exec::{ExecInputFrame, ExecOutputFrame, ExecPiece, ExecResult, ExecTerminalSize};
 pub use explain::{GroupExplanation, JobExplanation, QueueStanding, SmallestChange};
 pub use job::{
     ChildrenSummary, EvaluateOptions, GroupSummary, Job, JobDeregistered, JobEvaluate, JobRegister,

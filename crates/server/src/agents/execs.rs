@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use berth_api::agent::{
@@ -11,7 +12,10 @@ use berth_api::agent::{
 };
 use berth_model::NodeId;
 use bytes::Bytes;
-use tokio::sync::{Notify, mpsc};
+use tokio::{
+    sync::{Notify, mpsc, oneshot},
+    time::timeout,
+};
 
 use super::outgoing::Outgoing;
 use crate::{
@@ -23,6 +27,8 @@ use crate::{
 const WINDOW_BYTES: usize = 128 << 10;
 /// Messages handed over, in either direction, that the other side has not taken.
 const HANDED_MAX: usize = 4;
+/// How long a command may take to begin: agents give an OCI runtime a minute.
+const BEGIN_MAX: Duration = Duration::from_secs(70);
 /// Commands of one agent at a time.
 const EXECS_MAX: usize = 256;
 
@@ -51,6 +57,8 @@ struct Streams {
     stderr: Inbox,
     /// Bytes of input that the agent has room for.
     stdin_credit: usize,
+    /// It runs, or has run.
+    begun: bool,
     end: Option<Result<i32, AgentError>>,
 }
 
@@ -70,13 +78,18 @@ impl Execs {
             self.close(number);
             return Err(AgentError::NotConnected(carrier.link.node));
         }
+        let node = carrier.link.node;
         let (input, inputs) = mpsc::channel(HANDED_MAX);
         let (outputs, output) = mpsc::channel(HANDED_MAX);
+        let (begun, has_begun) = oneshot::channel();
         let execs = self.clone();
         tokio::spawn(async move {
-            carrier.carry(inputs, outputs).await;
+            carrier.carry(begun, inputs, outputs).await;
             execs.close(number);
         });
+        // Whoever gives up here drops both channels, and the command with them.
+        let has_begun = timeout(BEGIN_MAX, has_begun).await.map_err(|_| AgentError::Silent(node))?;
+        has_begun.map_err(|_| AgentError::NotConnected(node))??;
         Ok(ExecLink { input, output })
     }
 
@@ -122,11 +135,14 @@ impl Execs {
 impl Exec {
     fn new() -> Self {
         let inbox = || Inbox::new(WINDOW_BYTES);
-        let streams = Streams { stdout: inbox(), stderr: inbox(), stdin_credit: 0, end: None };
+        let streams = Streams { stdout: inbox(), stderr: inbox(), stdin_credit: 0, begun: false, end: None };
         Self { streams: Mutex::new(streams), told: Notify::new(), room: Notify::new() }
     }
 
     fn on_news(&self, news: ExecNews) {
+        if !matches!(news, ExecNews::Refused(_)) {
+            self.lock().begun = true;
+        }
         match news {
             ExecNews::Output(output) => {
                 let mut streams = self.lock();
@@ -147,6 +163,7 @@ impl Exec {
                 streams.stdin_credit = streams.stdin_credit.saturating_add(bytes);
                 drop(streams);
                 self.room.notify_one();
+                self.told.notify_one();
             }
             ExecNews::Exited(exited) => self.on_end(Ok(exited.exit_code)),
             ExecNews::Refused(refusal) => self.on_end(Err(refusal.into())),
@@ -168,6 +185,15 @@ impl Exec {
             return Some(Ok(ExecOutput::Stderr(bytes)));
         }
         streams.end.clone().map(|end| end.map(ExecOutput::Exited))
+    }
+
+    /// Whether it has begun, or why it never will; nothing while it is not known.
+    fn has_begun(&self) -> Option<Result<(), AgentError>> {
+        let streams = self.lock();
+        match &streams.end {
+            Some(Err(error)) if !streams.begun => Some(Err(error.clone())),
+            _ => streams.begun.then_some(Ok(())),
+        }
     }
 
     /// How much of a piece of input may be sent now.
@@ -210,15 +236,37 @@ impl Carrier {
 
     async fn carry(
         self,
+        begun: oneshot::Sender<Result<(), AgentError>>,
         inputs: mpsc::Receiver<ExecInput>,
         outputs: mpsc::Sender<Result<ExecOutput, AgentError>>,
     ) {
+        tokio::select! {
+            begins = self.begins() => {
+                let never = begins.is_err();
+                // Whoever has given up meanwhile has closed the other channels, too.
+                let _ = begun.send(begins);
+                if never {
+                    return;
+                }
+            }
+            () = outputs.closed() => {}
+        }
         let ended = tokio::select! {
             ended = self.carry_output(&outputs) => ended,
             () = self.carry_input(inputs) => false,
         };
         if !ended {
             let _ = self.tell(ExecOrder::Cancel(ExecCancel {})).await;
+        }
+    }
+
+    /// Until the command has begun, or never will.
+    async fn begins(&self) -> Result<(), AgentError> {
+        loop {
+            if let Some(begins) = self.exec.has_begun() {
+                return begins;
+            }
+            self.exec.told.notified().await;
         }
     }
 

@@ -24,6 +24,12 @@ impl HostState {
     /// All, by their names.
     pub const NAMES: [(&'static str, Self); 3] =
         [("incremental", Self::Incremental), ("cached", Self::Cached), ("reread", Self::Reread)];
+
+    /// Whether each planner knows what the others have claimed. Where it does not, it is a scheduler of its own: its plans may
+    /// rest on what is no longer so, and evaluations are dealt out in turn instead of going to whoever is free.
+    pub(super) fn is_shared(self) -> bool {
+        self != Self::Cached
+    }
 }
 
 impl FromStr for HostState {
@@ -77,11 +83,6 @@ impl Renewal {
                 Renew::Changes
             }
         }
-    }
-
-    /// Whether plans may rest on what is no longer so.
-    pub fn may_be_stale(&self) -> bool {
-        self.host_state == HostState::Cached
     }
 }
 

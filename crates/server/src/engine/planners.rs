@@ -48,7 +48,9 @@ impl PlannersConfig {
 
 /// The running threads; they end when the pool is dropped.
 pub(crate) struct PlannerPool {
-    evals: Sender<Arc<Eval>>,
+    /// One for each planner; where they share one, so many ways into it.
+    queues: Vec<Sender<Arc<Eval>>>,
+    next: usize,
 }
 
 impl PlannerPool {
@@ -57,27 +59,33 @@ impl PlannerPool {
         shared: &Arc<Shared>,
         inputs: &Sender<Input>,
     ) -> std::io::Result<Self> {
-        let (evals, todo) = crossbeam_channel::bounded(EVALS_MAX);
+        let all = crossbeam_channel::bounded(EVALS_MAX);
+        let mut queues = Vec::new();
         for number in 0..config.threads() {
+            let own = || crossbeam_channel::bounded(EVALS_MAX);
+            let (evals, todo) = if config.host_state.is_shared() { all.clone() } else { own() };
+            queues.push(evals);
             let renewal = Renewal::new(config.host_state, config.host_state_refresh);
             let thread = PlannerThread {
                 number: u16::try_from(number).unwrap_or(u16::MAX),
                 shared: shared.clone(),
                 planner: Planner::default(),
+                host_state: config.host_state,
                 renewal,
             };
-            let (inputs, todo) = (inputs.clone(), todo.clone());
+            let inputs = inputs.clone();
             std::thread::Builder::new()
                 .name(format!("planner-{number}"))
                 .spawn(move || thread.run(&inputs, &todo))?;
         }
-        Ok(Self { evals })
+        Ok(Self { queues, next: 0 })
     }
 
     /// Has an evaluation planned.
-    pub fn plan(&self, eval: Arc<Eval>) {
+    pub fn plan(&mut self, eval: Arc<Eval>) {
+        self.next = (self.next + 1) % self.queues.len();
         // The controller never hands out as many as there is room for.
-        let _ = self.evals.send(eval);
+        let _ = self.queues[self.next].send(eval);
     }
 }
 
@@ -85,6 +93,7 @@ struct PlannerThread {
     number: u16,
     shared: Arc<Shared>,
     planner: Planner,
+    host_state: HostState,
     renewal: Renewal,
 }
 
@@ -105,7 +114,7 @@ impl PlannerThread {
             let plan = self.planner.plan(&view.store, eval, begun_at, random_u64());
             // Costs as much as planning.
             debug_assert!(
-                self.renewal.may_be_stale() || berth_scheduler::check::check(&view.store, &plan).is_empty()
+                !self.host_state.is_shared() || berth_scheduler::check::check(&view.store, &plan).is_empty()
             );
             match self.claim(&plan, overtaken == OVERTAKEN_MAX) {
                 Some(ticket) => break (plan, ticket),
@@ -124,7 +133,7 @@ impl PlannerThread {
         let wanted: Vec<Claim> = self.planner.claims(plan).collect();
         let mut claims = self.shared.claims.lock().unwrap_or_else(PoisonError::into_inner);
         let ticket = claims.add(wanted);
-        let may_be_overtaken = !last && !self.renewal.may_be_stale();
+        let may_be_overtaken = !last && self.host_state.is_shared();
         if may_be_overtaken && claims.overdraw(ticket, &self.shared.view.load().store) {
             claims.remove(ticket);
             return None;

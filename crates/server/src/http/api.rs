@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::{Limits, counters::Counters, heavy::Heavy, shared::Shared};
+use super::{Limits, counters::Counters, events::Lines, heavy::Heavy, shared::Shared};
 use crate::state::State;
 
 /// What all requests share. Cheap to clone.
@@ -21,10 +21,14 @@ pub(super) struct Api {
     pub stopping: CancellationToken,
     /// Bytes that further bodies may take.
     pub body_room: Arc<Semaphore>,
+    /// Commands within tasks that may still begin.
+    pub exec_room: Arc<Semaphore>,
     /// Whose turn it is to restore a snapshot.
     pub restoring: Arc<Semaphore>,
     /// Answers that many readers wait for together.
     pub shared: Arc<Shared>,
+    /// Lines that followers of the event stream are told alike.
+    pub lines: Arc<Lines>,
     /// Threads for work that would hold up others.
     pub heavy: Heavy,
     /// Whether only programs on this machine can connect; nobody may pretend from a web page to be one of them.
@@ -37,7 +41,9 @@ impl Api {
         Self {
             state,
             shared: Arc::default(),
+            lines: Arc::default(),
             heavy: Heavy::new(limits.heavy_threads_max),
+            exec_room: Arc::new(Semaphore::new(limits.execs_max)),
             limits: Arc::new(limits),
             counters: Arc::default(),
             stopping: CancellationToken::new(),

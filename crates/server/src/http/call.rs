@@ -6,7 +6,7 @@ use axum::{body::Body, response::Response};
 use hyper::HeaderMap;
 use serde::de::DeserializeOwned;
 
-use super::{api::Api, body, depth, failure::Failure, query::Query, routes::Carried};
+use super::{api::Api, body, caller::Caller, depth, failure::Failure, query::Query, routes::Carried};
 
 /// What a handler answers.
 pub(super) type Reply = Result<Response, Failure>;
@@ -21,6 +21,7 @@ pub(super) struct Call {
     path: String,
     params: Vec<(String, String)>,
     headers: HeaderMap,
+    caller: Option<Caller>,
     /// Never locked: a body is not `Sync`, and what handlers hold while they wait must be.
     body: Mutex<Body>,
 }
@@ -32,9 +33,20 @@ impl Call {
         path: String,
         params: Vec<(String, String)>,
         headers: HeaderMap,
+        caller: Option<Caller>,
         body: Body,
     ) -> Self {
-        Self { api, query, path, params, headers, body: Mutex::new(body) }
+        Self { api, query, path, params, headers, caller, body: Mutex::new(body) }
+    }
+
+    /// The request's headers.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// The connection by which it came; none when it did not come over one.
+    pub fn caller(&self) -> Option<&Caller> {
+        self.caller.as_ref()
     }
 
     /// What is asked for, apart from how long to wait for it: path and parameters.

@@ -1,21 +1,20 @@
 //! One connection: its limits, its end when the server stops, and the drop of peers that are gone.
 
-use std::{io, time::Duration};
+use std::{convert::Infallible, io, net::SocketAddr, time::Duration};
 
-use axum::Router;
-use hyper::server::conn::http1;
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
-};
+use axum::{Router, response::Response};
+use bytes::Bytes;
+use hyper::{Request, body::Incoming, server::conn::http1, service::Service};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
 use tokio_util::sync::CancellationToken;
+use tower::{ServiceExt, util::Oneshot};
 
-use super::{Limits, api::Api};
+use super::{Limits, api::Api, caller::Caller};
 
 /// A peer that is silent for this long is asked whether it is still there.
 const KEEPALIVE_IDLE_MS: u64 = 30_000;
@@ -28,16 +27,37 @@ const LINGER_MS: u64 = 1_000;
 /// Read at once of what nobody reads.
 const LINGER_BUFFER_BYTES: usize = 16 << 10;
 
-type Connection = http1::Connection<TokioIo<TcpStream>, TowerToHyperService<Router>>;
+type Connection = http1::Connection<TokioIo<TcpStream>, Serving>;
+
+/// The router, which is told by which connection requests come.
+struct Serving {
+    router: Router,
+    caller: Caller,
+}
+
+impl Service<Request<Incoming>> for Serving {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Oneshot<Router, Request<Incoming>>;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        request.extensions_mut().insert(self.caller.clone());
+        self.router.clone().oneshot(request)
+    }
+}
 
 /// Serves one connection to its end.
-pub(super) async fn serve(stream: TcpStream, api: &Api, router: Router) {
+pub(super) async fn serve(stream: TcpStream, peer: SocketAddr, api: &Api, router: Router) {
     if let Err(error) = prepare(&stream) {
         tracing::debug!(%error, "set options of an http connection");
     }
-    let connection = open(stream, &api.limits, router);
+    let caller = Caller::new(peer);
+    let connection = open(stream, &api.limits, Serving { router, caller: caller.clone() });
     let ended = match until_done(connection, &api.stopping).await {
-        Ok(stream) => linger(stream).await.map_err(|error| error.to_string()),
+        Ok((stream, read)) => match caller.takeover() {
+            Some(take_over) => Ok(take_over(stream, read).await),
+            None => linger(stream).await.map_err(|error| error.to_string()),
+        },
         Err(error) => Err(error.to_string()),
     };
     if let Err(error) = ended {
@@ -55,22 +75,29 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
     SockRef::from(stream).set_tcp_keepalive(&keepalive)
 }
 
-fn open(stream: TcpStream, limits: &Limits, router: Router) -> Connection {
+fn open(stream: TcpStream, limits: &Limits, serving: Serving) -> Connection {
     http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(Duration::from_millis(limits.header_timeout_ms))
         .max_buf_size(limits.header_bytes_max)
         .max_headers(limits.headers_max)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .serve_connection(TokioIo::new(stream), serving)
 }
 
-/// Answers requests until the client or the server has had enough, and gives the open stream back.
-async fn until_done(mut connection: Connection, stopping: &CancellationToken) -> hyper::Result<TcpStream> {
+/// Answers requests until the client or the server has had enough, and gives the open stream back, with what was read of
+/// it beyond the last request.
+async fn until_done(
+    mut connection: Connection,
+    stopping: &CancellationToken,
+) -> hyper::Result<(TcpStream, Bytes)> {
     let mut told = false;
     loop {
         tokio::select! {
             done = std::future::poll_fn(|context| connection.poll_without_shutdown(context)) => {
-                return done.map(|()| connection.into_parts().io.into_inner());
+                return done.map(|()| {
+                    let parts = connection.into_parts();
+                    (parts.io.into_inner(), parts.read_buf)
+                });
             }
             () = stopping.cancelled(), if !told => {
                 std::pin::Pin::new(&mut connection).graceful_shutdown();

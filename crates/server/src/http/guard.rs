@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use hyper::{
     HeaderMap, Method, StatusCode,
-    header::{HOST, HeaderName, ORIGIN},
+    header::{HOST, HeaderName, ORIGIN, UPGRADE},
 };
 
 use super::failure::Failure;
@@ -19,8 +19,9 @@ pub(super) fn check(method: &Method, headers: &HeaderMap, local_only: bool) -> R
         let text = format!("this server is for its own machine only, call it localhost, not `{host}`");
         return Err(Failure::new(StatusCode::FORBIDDEN, text));
     }
+    // A WebSocket is opened by a GET, which a browser lets any page do.
     let changes = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-    if changes && is_foreign(headers, host) {
+    if (changes || headers.contains_key(UPGRADE)) && is_foreign(headers, host) {
         let text = "a web page of another site may not change anything here";
         return Err(Failure::new(StatusCode::FORBIDDEN, text));
     }

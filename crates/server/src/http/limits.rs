@@ -26,6 +26,8 @@ pub struct Limits {
     pub json_depth_max: usize,
     /// Threads that may parse bodies and write lists at a time.
     pub heavy_threads_max: usize,
+    /// Commands within tasks at the same time.
+    pub execs_max: usize,
     /// Items on one page of a list.
     pub page_items_max: usize,
     /// Until open requests are cut off when the server stops.
@@ -47,6 +49,7 @@ impl Default for Limits {
             body_timeout_ms: 30_000,
             json_depth_max: 64,
             heavy_threads_max: std::thread::available_parallelism().map_or(2, |threads| threads.get().max(2)),
+            execs_max: 256,
             page_items_max: 10_000,
             shutdown_grace_ms: 10_000,
         }

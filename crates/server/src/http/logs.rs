@@ -48,7 +48,7 @@ fn request(call: &Call) -> Result<(NodeId, LogRequest), Failure> {
 }
 
 /// The task that is asked for, or the only one.
-fn task(parts: &Parts<'_>, asked: Option<&str>) -> Result<String, Failure> {
+pub(super) fn task(parts: &Parts<'_>, asked: Option<&str>) -> Result<String, Failure> {
     let names: Vec<&str> = parts.group.tasks.iter().map(|task| task.name.as_str()).collect();
     match (asked, &names[..]) {
         (None, [only]) => Ok((*only).to_owned()),

@@ -8,6 +8,7 @@ mod array;
 mod block;
 mod body;
 mod call;
+mod caller;
 mod client;
 mod connection;
 mod counters;

@@ -119,6 +119,12 @@ fn responses(route: &Route, schemas: &mut SchemaGenerator) -> Value {
             ("200", json!({ "description": "JSON, one object a line, without an end", "content": content }))
         }
         Answer::Bytes => ("200", json!({ "description": "Bytes", "content": bytes_content() })),
+        Answer::Socket { says, hears } => {
+            let schema = |shape: &Shape, schemas: &mut _| (shape.schema)(schemas);
+            let messages = json!({ "client": schema(says, schemas), "server": schema(hears, schemas) });
+            let description = "A WebSocket, with a JSON object in each message";
+            ("101", json!({ "description": description, "x-messages": messages }))
+        }
         Answer::Text => ("200", json!({ "description": "Text", "content": text })),
         Answer::Empty => ("200", json!({ "description": "Done" })),
         Answer::Unable => ("501", json!({ "description": "Why this cannot be done yet", "content": text })),

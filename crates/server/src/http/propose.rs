@@ -54,9 +54,10 @@ impl From<Refusal> for Failure {
             | Refusal::BadQuota(..)
             | Refusal::NoQuota(_) => Self::bad_request(refusal.to_string()),
             Refusal::BadRestore(_) => Self::bad_request(refusal.to_string()),
-            Refusal::Restored | Refusal::NotDue(..) | Refusal::NamespaceInUse(..) | Refusal::QuotaInUse(..) => {
-                Self::new(StatusCode::CONFLICT, refusal.to_string())
-            }
+            Refusal::Restored
+            | Refusal::NotDue(..)
+            | Refusal::NamespaceInUse(..)
+            | Refusal::QuotaInUse(..) => Self::new(StatusCode::CONFLICT, refusal.to_string()),
         }
     }
 }

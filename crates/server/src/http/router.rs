@@ -22,6 +22,7 @@ use hyper::{
 use super::{
     api::Api,
     call::{Call, Reply},
+    caller::Caller,
     counters::{Gauged, RouteCounters},
     failure::Failure,
     guard, gzip,
@@ -83,11 +84,12 @@ async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> 
 }
 
 fn call(api: &Api, route: &Route, params: &RawPathParams, request: Request) -> Result<Call, Failure> {
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
     guard::check(&head.method, &head.headers, api.local_only)?;
     let query = Query::of(&head.uri, route.contract.clone())?;
     let params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    Ok(Call::new(api.clone(), query, head.uri.path().to_owned(), params, head.headers, body))
+    let caller = head.extensions.remove::<Caller>();
+    Ok(Call::new(api.clone(), query, head.uri.path().to_owned(), params, head.headers, caller, body))
 }
 
 /// Awaits a handler; should it panic, its own request fails and no other.

@@ -70,7 +70,7 @@ async fn accept_all(listener: &TcpListener, api: &Api, router: &Router, connecti
         connections.spawn(async move {
             let (_place, _counted) = (place, counted);
             let _open = Gauged::new(&api.counters.connections);
-            connection::serve(stream, &api, router).await;
+            connection::serve(stream, peer, &api, router).await;
         });
         while connections.try_join_next().is_some() {}
     }

@@ -51,6 +51,11 @@ impl Writer {
 
     /// Sends a value as one line.
     pub async fn line(&self, value: &impl Serialize) -> Result<(), Closed> {
+        self.send(self.text(value)).await
+    }
+
+    /// A value as one line.
+    pub fn text(&self, value: &impl Serialize) -> Bytes {
         // Lines of a stream are much alike: one that grows by doubling copies itself many times.
         let mut line = Vec::with_capacity(self.line_bytes.load(Ordering::Relaxed));
         if let Err(error) = serde_json::to_writer(&mut line, value) {
@@ -59,7 +64,7 @@ impl Writer {
         }
         line.push(b'\n');
         self.line_bytes.store(line.len(), Ordering::Relaxed);
-        self.send(line).await
+        line.into()
     }
 
     /// Whether the server stops: what is there already may still be sent, nothing is waited for.

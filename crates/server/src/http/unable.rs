@@ -18,11 +18,6 @@ pub(super) async fn allocation_stats(_: Call) -> Reply {
     Err(unable("agents do not measure what tasks use yet"))
 }
 
-/// `GET /v1/client/allocation/:id/exec`
-pub(super) async fn exec(_: Call) -> Reply {
-    Err(unable("agents cannot run commands within tasks yet"))
-}
-
 fn unable(reason: &str) -> Failure {
     Failure::new(StatusCode::NOT_IMPLEMENTED, reason)
 }

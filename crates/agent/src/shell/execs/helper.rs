@@ -5,7 +5,7 @@ use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use berth_api::agent::{Refusal, RefusalKind};
@@ -13,7 +13,7 @@ use prost::Message;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::process::{Child, Command};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 use super::terminal::Terminal;
@@ -23,6 +23,9 @@ use crate::shell::socket_dir::SocketDir;
 
 /// How long a command may take to begin: an OCI runtime is given as long.
 const BEGIN_MAX: Duration = Duration::from_secs(60);
+
+/// How much is passed on of what it complains about.
+const COMPLAINT_BYTES_MAX: u64 = 400;
 
 /// The largest report that is read.
 const REPORT_BYTES_MAX: usize = 64 << 10;
@@ -90,8 +93,8 @@ fn receive_fd(stream: &UnixStream) -> io::Result<OwnedFd> {
 /// The process; it ends the command and itself when this is dropped.
 pub(super) struct Helper {
     control: UnixStream,
-    /// Reaped by the runtime whenever it ends. With the command's standard input, output and error.
-    pub(super) child: Child,
+    /// The command's standard input, output and error, unless it has a terminal.
+    pub(super) pipes: Option<(ChildStdin, ChildStdout, ChildStderr)>,
 }
 
 impl Helper {
@@ -111,10 +114,21 @@ impl Helper {
         command.args(args).args(["exec", listener.name()]).env_clear().current_dir(dir);
         let stdio = || if tty { Stdio::null() } else { Stdio::piped() };
         command.stdin(stdio()).stdout(stdio()).stderr(stdio());
-        let child = command.spawn().doing(doing)?;
-        let mut control = listener.accept().await?;
+        let mut child = command.spawn().doing(doing)?;
+        let (stdin, stdout, mut stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let mut control = tokio::select! {
+            control = listener.accept() => control?,
+            // The runtime reaps it in any case, whenever it ends.
+            ended = child.wait() => {
+                let complaint = complaint(ended.doing(doing)?, stderr.as_mut()).await;
+                return Err(Failure::other(doing(), complaint));
+            }
+        };
         control.write_all(&plan.encode_length_delimited_to_vec()).await.doing(doing)?;
-        Ok(Self { control, child })
+        Ok(Self {
+            control,
+            pipes: stdin.zip(stdout).zip(stderr).map(|((stdin, stdout), stderr)| (stdin, stdout, stderr)),
+        })
     }
 
     /// Waits until the command runs.
@@ -148,6 +162,15 @@ impl Helper {
         let report = ExecReport::decode(bytes.as_slice()).map_err(io::Error::other)?;
         report.stage.ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
+}
+
+/// Why the process ended before it said anything.
+async fn complaint(status: ExitStatus, stderr: Option<&mut ChildStderr>) -> String {
+    let mut said = Vec::new();
+    if let Some(stderr) = stderr {
+        let _ = stderr.take(COMPLAINT_BYTES_MAX).read_to_end(&mut said).await;
+    }
+    format!("{status}: {}", String::from_utf8_lossy(&said).trim())
 }
 
 fn lost(why: impl std::fmt::Display) -> Refusal {

@@ -113,6 +113,7 @@ impl Streams {
 
 impl Agent {
     pub(super) fn on_exec(&mut self, exec: ExecDown) {
+        self.execs.running.retain(|_, exec| !exec.future.is_finished());
         match exec.order {
             Some(ExecOrder::Start(start)) if !self.execs.running.contains_key(&exec.request) => {
                 self.start_exec(exec.request, start);
@@ -134,7 +135,6 @@ impl Agent {
     }
 
     fn command(&mut self, start: ExecStart, teller: &Teller) -> Result<Command, Refusal> {
-        self.execs.running.retain(|_, exec| !exec.future.is_finished());
         let invalid = |text| Refusal::new(RefusalKind::Invalid, text);
         let program = start.command.first().filter(|program| !program.is_empty());
         let program = program.ok_or_else(|| invalid("there is no command to run"))?;

@@ -171,15 +171,11 @@ impl Ends {
             let (sink, sources) = (Sink::Terminal(typed), vec![Source::Terminal(shown)]);
             return Ok(Self { sink, sources, terminal: Some(terminal) });
         }
-        let child = &mut helper.child;
-        match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
-            (Some(stdin), Some(stdout), Some(stderr)) => Ok(Self {
-                sink: Sink::Pipe(stdin),
-                sources: vec![Source::Stdout(stdout), Source::Stderr(stderr)],
-                terminal: None,
-            }),
-            _ => Err(Failure::other("connect the command", "its process has no pipes")),
-        }
+        let pipes = helper.pipes.take();
+        let (stdin, stdout, stderr) =
+            pipes.ok_or_else(|| Failure::other("connect the command", "its process has no pipes"))?;
+        let sources = vec![Source::Stdout(stdout), Source::Stderr(stderr)];
+        Ok(Self { sink: Sink::Pipe(stdin), sources, terminal: None })
     }
 }
 

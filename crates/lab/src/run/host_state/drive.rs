@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use hyper::Method;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::{
     decisions::Decisions,
@@ -29,6 +30,8 @@ use crate::run::{
 const AT_ONCE_MAX: u32 = 64;
 /// Between two samples of what processes use.
 const SAMPLE_EVERY: Duration = Duration::from_millis(50);
+/// Until whoever waits must have found the room that others have left.
+const SETTLE_MAX: Duration = Duration::from_secs(5);
 /// After so long without another decision the run has failed.
 const STALLED_AFTER: Duration = Duration::from_secs(60);
 
@@ -57,12 +60,18 @@ pub(super) async fn drive(
     let clock = Clock::start();
     let submission = Submission::start(&target, &jobs, connections, clock);
     let decisions = Decisions::new(ids, scenario.requests);
-    let mut drive = Drive { run, clock, decisions, submission, watch, decided: (0, Instant::now()) };
+    let mut drive = Drive {
+        run,
+        target: target.clone(),
+        clock,
+        decisions,
+        submission,
+        watch,
+        decided: (0, Instant::now()),
+    };
     drive.until_all_are_decided(&mut follower, cluster).await?;
     let asks = Asks { ids, flavors: &flavors, fillers: &fillers };
-    let left = left(scenario.nodes, &holders(&target).await?, &asks);
-    let nothing_ends = scenario.population.is_none();
-    let wrong_refusals = wrong_refusals(drive.decisions.requests(), &flavors, left, nothing_ends);
+    let wrong_refusals = drive.wrong_refusals(&mut follower, scenario, &asks).await?;
     let planning = Planning::of(&plans::read(&target).await?, ids, clock);
     let Drive { decisions, submission, watch, .. } = drive;
     let measured = Measured {
@@ -106,6 +115,7 @@ async fn forget_what_is_cached(target: &Target) -> Result<(), RunError> {
 
 struct Drive<'a> {
     run: &'a Run<'a>,
+    target: Target,
     clock: Clock,
     decisions: Decisions,
     submission: Submission,
@@ -137,6 +147,30 @@ impl Drive<'_> {
         self.sample()?;
         self.run.progress.ends(self.counts());
         Ok(())
+    }
+
+    /// How many refusals were wrong. Where instances end, whoever waits gets some time to find the room that they leave.
+    async fn wrong_refusals(
+        &mut self,
+        follower: &mut Follower,
+        scenario: &Scenario,
+        asks: &Asks<'_>,
+    ) -> Result<usize, RunError> {
+        let first = scenario.first_to_stay();
+        let settled_by = Instant::now() + SETTLE_MAX;
+        loop {
+            let left = left(scenario.nodes, &holders(&self.target).await?, asks);
+            let (requests, flavors) = (&self.decisions.requests()[first..], &asks.flavors[first..]);
+            let wrong = wrong_refusals(requests, flavors, left, scenario.population.is_none());
+            let is_final = wrong == 0 || scenario.population.is_none();
+            if is_final || Instant::now() > settled_by {
+                return Ok(wrong);
+            }
+            let seen = timeout(SAMPLE_EVERY, follower.next()).await;
+            if let Ok(seen) = seen {
+                seen?.into_iter().for_each(|seen| self.saw(&seen));
+            }
+        }
     }
 
     fn saw(&mut self, seen: &Seen) {

@@ -76,6 +76,11 @@ impl Scenario {
         self.requests - 1
     }
 
+    /// The number of the first request whose instance is not deleted.
+    pub fn first_to_stay(&self) -> usize {
+        self.requests.saturating_sub(self.population.unwrap_or(self.requests)) as usize
+    }
+
     /// The cluster that it needs.
     pub fn cluster(&self) -> ClusterAsk {
         let Room { cpu_mhz, memory_mb, disk_mb } = NODE;
@@ -128,7 +133,7 @@ mod tests {
         let given = [("preload", "false"), ("nodes", "300"), ("requests", "12000"), ("flavors", "small")];
         assert_eq!(scenario(&given).unwrap().optimum(), 12_000);
         let six = scenario(&given[..3]).unwrap_err().to_string();
-        assert_eq!(six, "--requests 12000: on 300 nodes 2124 are sure to fit");
+        assert_eq!(six, "--requests 12000: on 300 nodes 2122 are sure to fit");
     }
 
     #[test]
@@ -139,5 +144,8 @@ mod tests {
         assert!(told(&[("churn", "true")]).starts_with("--churn true: not together"));
         let churn = scenario(&[("preload", "false"), ("churn", "true")]).unwrap();
         assert!(churn.population.is_some_and(|population| population > 7_000));
+        assert_eq!((churn.first_to_stay(), scenario(&[]).unwrap().first_to_stay()), (0, 0));
+        let longer = Scenario { population: Some(30), ..churn };
+        assert_eq!(longer.first_to_stay(), 20);
     }
 }

@@ -1,5 +1,6 @@
 //! What only the agent on an allocation's node can do or tell.
 
+mod exec;
 mod orders;
 
 use berth_api::agent::{Outcome, Question};
@@ -11,14 +12,13 @@ use super::{
     failure::Failure,
 };
 
+pub(super) use exec::exec;
 pub(super) use orders::{restart, signal};
 
 /// An allocation, and the node whose agent has it.
 struct Target {
     alloc: AllocId,
     node: NodeId,
-    /// Names, in order of declaration.
-    tasks: Vec<String>,
 }
 
 impl Target {
@@ -28,7 +28,7 @@ impl Target {
         let view = call.api.state.view();
         let (_, parts) = find(&view, alloc)?;
         let node = parts.node.ok_or_else(|| Failure::not_found("the allocation's node is gone"))?.id;
-        Ok(Self { alloc, node, tasks: parts.group.tasks.iter().map(|task| task.name.clone()).collect() })
+        Ok(Self { alloc, node })
     }
 
     fn id(&self) -> Vec<u8> {

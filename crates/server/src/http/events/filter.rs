@@ -24,8 +24,8 @@ const EMPTY_TOPICS: &[&str] = &[
 const FILTERS_MAX: usize = 64;
 
 /// Which changes a follower wants.
-#[derive(Debug)]
-pub(super) struct Filter {
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(in crate::http) struct Filter {
     /// Topic and key; `*` stands for all.
     topics: Vec<(String, String)>,
     /// None for all.

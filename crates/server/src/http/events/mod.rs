@@ -1,11 +1,13 @@
 //! The event stream: what changed, as it changes, one JSON object a line.
 
 mod filter;
+mod lines;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use berth_api::http::{Event, EventFrame};
 use berth_model::{AllocId, Index};
+use bytes::Bytes;
 
 use super::{
     call::{Call, Reply},
@@ -18,6 +20,8 @@ use crate::{
 };
 use filter::Filter;
 
+pub(super) use lines::Lines;
+
 /// How often the stream says that it still lives.
 const HEARTBEAT_MS: u64 = 10_000;
 /// Changes in one line.
@@ -29,15 +33,17 @@ const CATCH_UP_MAX: usize = 256;
 ///
 /// With `index`, the stream begins with the first change after it; without, with the next one.
 pub(super) async fn read(call: Call) -> Reply {
-    let filter = Filter::of(&call.query, call.namespace())?;
+    let filter = Arc::new(Filter::of(&call.query, call.namespace())?);
     let from = call.query.number("index")?.filter(|index| *index > 0);
     let subscription = subscribe(&call.api.state.events, from);
+    let lines = call.api.lines.clone();
     Ok(stream(&call.api, JSON, |writer| async move {
+        let follower = Follower { writer, filter, lines };
         let error = match subscription {
-            Ok(subscription) => follow(&writer, subscription, &filter).await?,
+            Ok(subscription) => follower.follow(subscription).await?,
             Err(error) => error,
         };
-        writer.line(&ended(&error)).await
+        follower.writer.line(&ended(&error)).await
     }))
 }
 
@@ -48,56 +54,86 @@ fn subscribe(hub: &Arc<EventHub>, from: Option<u64>) -> Result<Subscription, Sub
     }
 }
 
-/// Sends changes until they can be followed no more. When the server stops, those that have happened by then are sent.
-async fn follow(
-    writer: &Writer,
-    mut subscription: Subscription,
-    filter: &Filter,
-) -> Result<SubscriptionError, Closed> {
-    let beat = Some(Duration::from_millis(HEARTBEAT_MS));
-    loop {
-        match writer.wait(beat, subscription.next()).await {
-            Ok(Ok(first)) => catch_up(writer, first, &mut subscription, filter).await?,
-            Ok(Err(error)) => return Ok(error),
-            Err(Closed) => break,
-        }
-    }
-    let mut left = if writer.is_stopping() { subscription.waiting() } else { 0 };
-    while left > 0 {
-        match subscription.try_next() {
-            Ok(Some(first)) => catch_up(writer, first, &mut subscription, filter).await?,
-            Ok(None) => break,
-            Err(error) => return Ok(error),
-        }
-        left = subscription.waiting().min(left - 1);
-    }
-    Err(Closed)
+/// Who is told, and of what.
+struct Follower {
+    writer: Writer,
+    filter: Arc<Filter>,
+    /// What others who want the same have been told.
+    lines: Arc<Lines>,
 }
 
-/// Sends a batch and those that have come since. A follower that is behind is told only the latest of what was observed
-/// of an allocation: it catches up however fast agents talk.
-async fn catch_up(
-    writer: &Writer,
-    first: Arc<Batch>,
-    subscription: &mut Subscription,
-    filter: &Filter,
-) -> Result<(), Closed> {
-    let mut batches = vec![first];
-    // Too slow a follower is told so when it asks for the next batch.
-    while batches.len() < CATCH_UP_MAX
-        && let Ok(Some(next)) = subscription.try_next()
-    {
-        batches.push(next);
+impl Follower {
+    /// Sends changes until they can be followed no more. When the server stops, those that have happened by then are
+    /// sent.
+    async fn follow(&self, mut subscription: Subscription) -> Result<SubscriptionError, Closed> {
+        let beat = Some(Duration::from_millis(HEARTBEAT_MS));
+        loop {
+            match self.writer.wait(beat, subscription.next()).await {
+                Ok(Ok(first)) => self.catch_up(first, &mut subscription).await?,
+                Ok(Err(error)) => return Ok(error),
+                Err(Closed) => break,
+            }
+        }
+        let mut left = if self.writer.is_stopping() { subscription.waiting() } else { 0 };
+        while left > 0 {
+            match subscription.try_next() {
+                Ok(Some(first)) => self.catch_up(first, &mut subscription).await?,
+                Ok(None) => break,
+                Err(error) => return Ok(error),
+            }
+            left = subscription.waiting().min(left - 1);
+        }
+        Err(Closed)
     }
-    let latest = if batches.len() > 1 { latest_observed(&batches) } else { HashMap::new() };
-    for batch in &batches {
-        send(writer, batch, &latest, filter).await?;
+
+    /// Sends a batch and those that have come since. A follower that is behind is told only the latest of what was
+    /// observed of an allocation: it catches up however fast agents talk.
+    async fn catch_up(&self, first: Arc<Batch>, subscription: &mut Subscription) -> Result<(), Closed> {
+        let mut batches = vec![first];
+        // Too slow a follower is told so when it asks for the next batch.
+        while batches.len() < CATCH_UP_MAX
+            && let Ok(Some(next)) = subscription.try_next()
+        {
+            batches.push(next);
+        }
+        let latest = if batches.len() > 1 { latest_observed(&batches) } else { Latest::new() };
+        for batch in &batches {
+            self.tell(batch, &latest).await?;
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Sends what is wanted of a batch.
+    async fn tell(&self, batch: &Batch, latest: &Latest) -> Result<(), Closed> {
+        let is_one_line = batch.changes.len() <= LINE_EVENTS_MAX;
+        if !is_one_line || batch.changes.iter().any(|change| is_overtaken(batch, change, latest)) {
+            return self.write(batch, latest).await;
+        }
+        let line = self.lines.find(&self.filter, batch.index).unwrap_or_else(|| {
+            let wanted = wanted(batch, latest, &self.filter);
+            let line =
+                if wanted.is_empty() { Bytes::new() } else { self.writer.text(&frame(batch, wanted, false)) };
+            self.lines.keep(&self.filter, batch.index, &line);
+            line
+        });
+        if line.is_empty() { Ok(()) } else { self.writer.send(line).await }
+    }
+
+    /// Writes what is wanted of a batch for this follower alone, a line at a time: a batch may hold thousands of changes.
+    async fn write(&self, batch: &Batch, latest: &Latest) -> Result<(), Closed> {
+        let mut wanted = wanted(batch, latest, &self.filter).into_iter().peekable();
+        while wanted.peek().is_some() {
+            let line = wanted.by_ref().take(LINE_EVENTS_MAX).collect();
+            self.writer.line(&frame(batch, line, wanted.peek().is_some())).await?;
+        }
+        Ok(())
+    }
 }
 
-/// Where each allocation was observed last.
-fn latest_observed(batches: &[Arc<Batch>]) -> HashMap<AllocId, Index> {
+/// Where allocations were observed last.
+type Latest = HashMap<AllocId, Index>;
+
+fn latest_observed(batches: &[Arc<Batch>]) -> Latest {
     let observed = batches.iter().flat_map(|batch| {
         let ids = batch.changes.iter().filter_map(|change| match change {
             Change::Observed(_, id) => Some(*id),
@@ -108,35 +144,31 @@ fn latest_observed(batches: &[Arc<Batch>]) -> HashMap<AllocId, Index> {
     observed.collect()
 }
 
-/// Sends what the filter lets pass of a batch. Changes become JSON a line at a time: a batch may hold thousands.
-async fn send(
-    writer: &Writer,
-    batch: &Batch,
-    latest: &HashMap<AllocId, Index>,
-    filter: &Filter,
-) -> Result<(), Closed> {
-    let mut wanted = wanted(batch, latest, filter).into_iter().peekable();
-    while wanted.peek().is_some() {
-        let line = wanted.by_ref().take(LINE_EVENTS_MAX);
-        let events = line.map(|(subject, change)| event(batch, subject, change)).collect();
-        let (more, error) = (wanted.peek().is_some(), String::new());
-        writer.line(&EventFrame { index: batch.index.0, events, more, error, resume_index: 0 }).await?;
-    }
-    Ok(())
-}
-
-fn wanted<'b>(
-    batch: &'b Batch,
-    latest: &HashMap<AllocId, Index>,
-    filter: &Filter,
-) -> Vec<(Subject<'b>, &'b Change)> {
-    let overtaken = |change: &Change| match change {
+/// Whether a later batch tells more than this change does.
+fn is_overtaken(batch: &Batch, change: &Change, latest: &Latest) -> bool {
+    match change {
         Change::Observed(_, id) => latest.get(id).is_some_and(|index| *index > batch.index),
         Change::Logged(_) => false,
-    };
-    let changes = batch.changes.iter().filter(|change| !overtaken(change));
+    }
+}
+
+/// What a follower wants of a batch.
+fn wanted<'b>(batch: &'b Batch, latest: &Latest, filter: &Filter) -> Vec<Wanted<'b>> {
+    let changes = batch.changes.iter().filter(|change| !is_overtaken(batch, change, latest));
     let subjects = changes.filter_map(|change| Some((nomad::subject(&batch.view, change)?, change)));
     subjects.filter(|(subject, _)| filter.passes(subject)).collect()
+}
+
+type Wanted<'b> = (Subject<'b>, &'b Change);
+
+/// One line, and whether more of the same batch follow.
+fn frame<'b>(
+    batch: &'b Batch,
+    wanted: Vec<Wanted<'b>>,
+    more: bool,
+) -> EventFrame<Option<Payload<'b>>, Text<'b>> {
+    let events = wanted.into_iter().map(|(subject, change)| event(batch, subject, change)).collect();
+    EventFrame { index: batch.index.0, events, more, error: String::new(), resume_index: 0 }
 }
 
 fn event<'b>(

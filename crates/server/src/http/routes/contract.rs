@@ -41,6 +41,13 @@ pub enum Answer {
     Json(Shape),
     /// Values as JSON, one a line, without an end.
     Lines(Shape),
+    /// Messages in JSON both ways, on a WebSocket.
+    Socket {
+        /// What a client says.
+        says: Shape,
+        /// What it is told.
+        hears: Shape,
+    },
     /// Plain text.
     Text,
     /// Bytes, as many as they are.
@@ -103,6 +110,11 @@ pub(super) fn takes<B: JsonSchema, T: JsonSchema>(parameters: &[&'static str]) -
 /// Answers with lines of values, without an end.
 pub(super) fn streams<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
     Contract::new(Answer::Lines(Shape::of::<T>()), &[parameters])
+}
+
+/// Goes on as a WebSocket.
+pub(super) fn converses<B: JsonSchema, T: JsonSchema>(parameters: &[&'static str]) -> Contract {
+    Contract::new(Answer::Socket { says: Shape::of::<B>(), hears: Shape::of::<T>() }, &[parameters])
 }
 
 /// Answers plain text.

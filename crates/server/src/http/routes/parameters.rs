@@ -36,6 +36,7 @@ const fn parameter(name: &'static str, kind: Kind, summary: &'static str) -> Par
 #[rustfmt::skip] // One line a parameter: this is a table.
 pub const PARAMETERS: &[Parameter] = &[
     parameter("cas", Kind::Number, "Only if it was last changed at this index"),
+    parameter("command", Kind::Text, "The program and its arguments, a list in JSON"),
     parameter("diffs", Kind::Flag, "Tell what differs between versions"),
     parameter("filter", Kind::Text, "Only what this expression holds for, as `Status == \"running\"`"),
     parameter("follow", Kind::Flag, "Go on with what is printed later"),
@@ -63,6 +64,7 @@ pub const PARAMETERS: &[Parameter] = &[
     parameter("task", Kind::Text, "The task's name; needed when there are several"),
     parameter("task_states", Kind::Flag, "Tell how tasks fare too; true if there is none"),
     parameter("topic", Kind::Texts, "Only changes of this, as `Job`, `Job:web` or `*`"),
+    parameter("tty", Kind::Flag, "Give the command a terminal"),
     parameter("type", Kind::Word(&["stdout", "stderr"]), "What is read"),
     parameter("wait", Kind::Duration, "Longest wait for a change, at most and by default 5m"),
 ];

@@ -4,19 +4,22 @@
 
 use berth_api::http::{
     AgentHealth, AgentMembers, AgentSelf, AllocRestart, AllocSignal, AllocStopped, Allocation,
-    AllocationStub, AutopilotHealth, Deployment, Evaluation, EventFrame, Found, FuzzyFound, FuzzySearch, Job,
-    JobDeregistered, JobDispatch, JobDispatched, JobEvaluate, JobExplanation, JobPlan, JobPlanned,
-    JobRegister, JobRegistered, JobRevert, JobScale, JobScaleStatus, JobStub, JobSummary, JobValidated,
-    JobVersions, JobsParse, Measurements, Namespace, Node, NodeEligibility, NodeEligibilityChanged, NodePool,
-    NodePurged, NodeStub, PeriodicForced, PlanTrace, Quota, QuotaUsage, RaftConfiguration, ScalingPolicy,
-    ScalingPolicyStub, SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet, Search,
-    StreamFrame,
+    AllocationStub, AutopilotHealth, Deployment, Evaluation, EventFrame, ExecInputFrame, ExecOutputFrame,
+    Found, FuzzyFound, FuzzySearch, Job, JobDeregistered, JobDispatch, JobDispatched, JobEvaluate,
+    JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert, JobScale, JobScaleStatus,
+    JobStub, JobSummary, JobValidated, JobVersions, JobsParse, Measurements, Namespace, Node,
+    NodeEligibility, NodeEligibilityChanged, NodePool, NodePurged, NodeStub, PeriodicForced, PlanTrace,
+    Quota, QuotaUsage, RaftConfiguration, ScalingPolicy, ScalingPolicyStub, SchedulerConfiguration,
+    SchedulerConfigurationRead, SchedulerConfigurationSet, Search, StreamFrame,
 };
 use serde_json::{Map, Value};
 
 use super::{
     Capability, Route, Verb,
-    contract::{accepts, bytes, empty, lists, pages, reads, streams, takes, takes_bytes, tells, text, unable},
+    contract::{
+        accepts, bytes, converses, empty, lists, pages, reads, streams, takes, takes_bytes, tells, text,
+        unable,
+    },
     route,
 };
 use crate::http::{
@@ -60,7 +63,7 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/client/allocation/{id}/stats", ReadJob, "Read what an allocation uses", unable(), unable::allocation_stats),
         route(Put, "/v1/client/allocation/{id}/restart", AllocLifecycle, "Restart an allocation's tasks", takes::<AllocRestart, Map<String, Value>>(&[]), client::restart),
         route(Put, "/v1/client/allocation/{id}/signal", AllocLifecycle, "Send a signal to an allocation's tasks", takes::<AllocSignal, Map<String, Value>>(&[]), client::signal),
-        route(Get, "/v1/client/allocation/{id}/exec", AllocExec, "Run a command within a task", unable(), unable::exec),
+        route(Get, "/v1/client/allocation/{id}/exec", AllocExec, "Run a command within a task", converses::<ExecInputFrame, ExecOutputFrame>(&["command", "task", "tty"]), client::exec),
         route(Get, "/v1/client/stats", NodeRead, "Read what a node uses", unable(), unable::stats),
         route(Get, "/v1/client/fs/logs/{id}", ReadLogs, "Read what a task prints", streams::<StreamFrame>(&["task", "type", "offset", "origin", "follow", "plain"]), logs::read),
 

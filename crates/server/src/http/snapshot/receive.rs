@@ -23,7 +23,8 @@ const PIECES_WAITING_MAX: usize = 4;
 /// When it does not come whole, or is not what was written.
 pub(super) async fn receive(body: Body, patience: Duration) -> Result<Store, Failure> {
     let (pieces, received) = mpsc::channel(PIECES_WAITING_MAX);
-    let reading = tokio::task::spawn_blocking(move || read(received));
+    let mut received = io::BufReader::new(Pieces { received, piece: Bytes::new() });
+    let reading = tokio::task::spawn_blocking(move || snapshot::read(&mut received));
     let passed_on = pass_on(body, pieces, patience).await;
     let store = reading.await.map_err(|_| Failure::bad_request("the snapshot cannot be read"))?;
     // That the connection broke says more than that the snapshot ends too early.
@@ -45,15 +46,6 @@ async fn pass_on(mut body: Body, pieces: mpsc::Sender<Bytes>, patience: Duration
         }
     }
     Ok(())
-}
-
-fn read(received: mpsc::Receiver<Bytes>) -> Result<Store, String> {
-    let mut pieces = io::BufReader::new(Pieces { received, piece: Bytes::new() });
-    let store = snapshot::read(&mut pieces).map_err(|error| error.to_string())?;
-    match pieces.read(&mut [0]) {
-        Ok(0) => Ok(store),
-        _ => Err("the snapshot goes on where it should end".to_owned()),
-    }
 }
 
 /// The pieces of a body, one after the other.

@@ -75,6 +75,25 @@ async fn a_stream_tells_all_changes_in_order() {
 }
 
 #[tokio::test]
+async fn followers_who_want_the_same_are_told_the_same() {
+    let api = api(&world());
+    let open = async |query: &str| {
+        let response =
+            send(&api, request("GET", &format!("/v1/event/stream?index=3&{query}"), Body::empty())).await;
+        Stream(response.into_body())
+    };
+    let (mut first, mut second) = (open("topic=Allocation").await, open("topic=Allocation").await);
+    let mut other = open("topic=Evaluation").await;
+    for _ in 0..3 {
+        let line = first.line().await;
+        assert!(line.is_some());
+        assert_eq!(second.line().await, line);
+    }
+    expect!["4: Evaluation/EvaluationUpdated/ebebebeb Evaluation/EvaluationUpdated/eeeeeeee\n"]
+        .assert_eq(&other.lines(1).await);
+}
+
+#[tokio::test]
 async fn filters_choose_topics_and_keys() {
     check(
         "index=1&topic=Job",

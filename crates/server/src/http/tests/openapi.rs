@@ -10,7 +10,7 @@ use super::{
 };
 use crate::http::{
     openapi::path_names,
-    routes::{Answer, Route, parameters, routes},
+    routes::{Answer, Carried, Route, parameters, routes},
 };
 
 /// The description as clients get it.
@@ -55,8 +55,13 @@ async fn every_parameter_body_and_answer_is_described() {
         let declared: BTreeSet<&str> =
             route.contract.parameters.iter().copied().chain(path_names(route.path)).collect();
         assert_eq!(described, declared, "{place}");
-        let has_body = operation["requestBody"]["content"]["application/json"]["schema"].is_object();
-        assert_eq!(has_body, route.contract.body.is_some(), "{place}");
+        let carried = &operation["requestBody"]["content"];
+        let is_described = match route.contract.body {
+            Some(Carried::Json(_)) => carried["application/json"]["schema"].is_object(),
+            Some(Carried::Bytes) => carried["application/octet-stream"].is_object(),
+            None => carried.is_null(),
+        };
+        assert!(is_described, "{place}");
         let answer = &operation["responses"]["200"]["content"]["application/json"]["schema"];
         let in_json = matches!(route.contract.answer, Answer::Json(_) | Answer::Lines(_));
         assert_eq!(answer.is_object() || answer.is_boolean(), in_json, "{place}");

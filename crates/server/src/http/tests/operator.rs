@@ -93,6 +93,7 @@ async fn what_nobody_can_do_yet_is_refused_with_the_reason() {
     expect![[r#"
         /v1/client/stats?node_id=x -> 501 agents do not measure what their machines use yet
         /v1/client/allocation/x/stats -> 501 agents do not measure what tasks use yet
-        /v1/client/allocation/x/exec -> 501 agents cannot run commands within tasks yet
-    "#]].assert_eq(&shown);
+        /v1/client/allocation/x/exec -> 400 `x` is no alloc id: expected 32 hexadecimal digits, or at least the first 4
+    "#]]
+    .assert_eq(&shown);
 }

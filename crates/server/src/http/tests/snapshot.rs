@@ -61,11 +61,11 @@ async fn a_damaged_snapshot_changes_nothing() {
         assert_eq!(answer(&api(&world), "PUT", PATH, flipped(at)).await.status, 400, "byte {at}");
     }
     expect_test::expect![[r#"
-        nothing -> 400 read snapshot: failed to fill whole buffer: nothing was chan
+        nothing -> 400 snapshot is cut short: nothing was changed
         no snapshot -> 400 this is not a snapshot of Berth's state: nothing was changed
-        cut -> 400 read snapshot: failed to fill whole buffer: nothing was chan
-        flipped at the end -> 400 snapshot is damaged: its content has hash 89e47473add94d8009
-        too long -> 400 the snapshot goes on where it should end: nothing was change
+        cut -> 400 snapshot is cut short: nothing was changed
+        flipped at the end -> 400 snapshot is damaged: its content has hash 89e47473add94d800983a876ed2191ad, it was written with 89e4
+        too long -> 400 snapshot goes on where it should end: nothing was changed
     "#]].assert_eq(&shown);
     assert_eq!(world.view.load().store.hash(), before);
 }

@@ -1,0 +1,40 @@
+//! The connection by which a request came, for the few that ask who calls, or go on in another protocol than HTTP.
+
+use std::{
+    net::SocketAddr,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use bytes::Bytes;
+use tokio::net::TcpStream;
+
+type Takeover = Box<dyn FnOnce(TcpStream, Bytes) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+
+/// The connection by which a request came.
+#[derive(Clone)]
+pub(super) struct Caller {
+    /// Where it comes from.
+    pub peer: SocketAddr,
+    takeover: Arc<Mutex<Option<Takeover>>>,
+}
+
+impl Caller {
+    pub fn new(peer: SocketAddr) -> Self {
+        Self { peer, takeover: Arc::default() }
+    }
+
+    /// Once the answer is sent, which must be of status 101, `work` gets the connection, and what was read of it already.
+    pub fn take_over<F>(&self, work: impl FnOnce(TcpStream, Bytes) -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let takeover: Takeover = Box::new(move |stream, read| Box::pin(work(stream, read)));
+        *self.takeover.lock().unwrap_or_else(PoisonError::into_inner) = Some(takeover);
+    }
+
+    /// Who goes on with the connection after HTTP.
+    pub fn takeover(&self) -> Option<Takeover> {
+        self.takeover.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
