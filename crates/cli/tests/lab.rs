@@ -89,10 +89,10 @@ fn instances_come_and_go() {
     let dir = scratch();
     let out = dir.path().to_str().expect("a plain path");
     let args = ["lab", "run", "host-state", "--scale", "small", "--out", out, "--preload", "false"];
-    let churn = ["--churn", "--nodes", "4", "--requests", "60"];
+    let churn = ["--churn", "--nodes", "20", "--requests", "300"];
     let output = berth(&[&args[..], &churn].concat()).output().expect("berth runs");
     let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && told.contains("60 created, 60 running"), "{told}");
+    assert!(output.status.success() && told.contains("300 created, 300 running"), "{told}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use berth_api::http::{AllocationStub, Evaluation, PlanTrace};
 
 use super::Remote;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 
 impl Remote {
     /// Evaluations, of one job or one status where they are given.
@@ -24,9 +24,13 @@ impl Remote {
         self.get(&self.target("/v1/evaluation").part(id).param("related", true)).await
     }
 
-    /// How an evaluation was answered.
+    /// How an evaluation was answered; nothing where a server does not tell.
     pub async fn evaluation_plans(&self, id: &str) -> Result<Vec<PlanTrace>, Failure> {
-        self.get(&self.target("/v1/evaluation").part(id).part("plans")).await
+        let plans = self.get(&self.target("/v1/evaluation").part(id).part("plans")).await;
+        match plans {
+            Err(failure) if failure.exit() == Exit::NotFound => Ok(Vec::new()),
+            plans => plans,
+        }
     }
 
     /// What an evaluation placed.

@@ -1,0 +1,2 @@
+name   = "dev"
+wieght = 2
