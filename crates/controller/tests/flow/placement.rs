@@ -46,7 +46,11 @@ fn what_is_pushed_out_is_placed_again_where_there_is_room() {
     assert_eq!(shell.running(), [("high".to_owned(), 1)]);
     assert_eq!(shell.store.allocs().extra(low).unwrap().stop_reason, Some(StopReason::Preempted));
     let high = shell.wanted()[0].0;
-    assert_eq!(shell.store.allocs().extra(high).unwrap().after[0].0, id);
+    let (of_low, of_high) = (shell.store.allocs().extra(low).unwrap(), shell.store.allocs().extra(high).unwrap());
+    assert_eq!((of_high.after[0].0, &of_high.preempted[..]), (id, &[id][..]));
+    assert_eq!(of_low.preempted_by, shell.store.allocs().row(high).map(|row| row.id));
+    let again = shell.store.evals().iter().filter(|(_, eval)| eval.trigger == Trigger::Preemption);
+    assert_eq!(again.map(|(_, eval)| &*eval.job.id).collect::<Vec<_>>(), ["low"]);
     shell.join(2, 2);
     assert_eq!(shell.running(), [("high".to_owned(), 1), ("low".to_owned(), 2)]);
 }

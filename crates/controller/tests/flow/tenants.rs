@@ -1,9 +1,13 @@
 //! Tenants that want more than there is: whose work is next, and what quotas keep back.
 
+use std::collections::BTreeSet;
+
 use berth_model::{
+    command::SetSchedulerConfig,
     eval::Eval,
     namespace::Namespace,
     quota::{Bounds, Quota},
+    scheduling::SchedulerConfig,
     store::NamespaceRow,
 };
 
@@ -17,6 +21,15 @@ impl Shell {
         let quota = quota.map(str::to_owned);
         let namespace = Namespace { weight_milli, quota, ..Namespace::new(name) };
         self.commit(vec![Command::PutNamespace(Box::new(namespace))]);
+    }
+
+    fn let_batch_push_out_batch(&mut self) {
+        let mut config = SchedulerConfig::default();
+        (config.preemption.batch, config.preemption.batch_on_batch) = (true, true);
+        self.commit(vec![Command::SetSchedulerConfig(Box::new(SetSchedulerConfig {
+            config,
+            only_if: None,
+        }))]);
     }
 
     fn quota(&mut self, name: &str, guarantee_mb: Option<u64>, limit_mb: Option<u64>) {
@@ -131,6 +144,30 @@ fn who_holds_less_than_is_guaranteed_goes_first() {
     assert_eq!((shell.held_mb("owner"), shell.held_mb("guest")), (500, 0));
     (0..5).for_each(|_| shell.finish_one("default"));
     assert_eq!((shell.held_mb("owner"), shell.held_mb("guest")), (500, 500), "then shares decide");
+}
+
+#[test]
+fn what_is_guaranteed_comes_back_from_those_who_borrowed_it() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.let_batch_push_out_batch();
+    shell.quota("sure", Some(300), None);
+    shell.tenant("owner", 1000, Some("sure"));
+    shell.tenant("guest", 1000, None);
+    shell.submit("guest", "fill", 10);
+    shell.submit("owner", "own", 5);
+    let waiting = shell.wanted_of("owner");
+    assert_eq!((shell.wanted_of("guest").len(), waiting.len()), (7, 3), "as far as it is guaranteed");
+    let pushed_out: BTreeSet<AllocId> = waiting
+        .iter()
+        .flat_map(|(slot, ..)| &shell.store.allocs().extra(*slot).unwrap().after)
+        .map(|(id, _)| *id)
+        .collect();
+    for id in pushed_out {
+        shell.observe(1, &[(id, ClientStatus::Complete)]);
+    }
+    assert_eq!((shell.held_mb("owner"), shell.held_mb("guest")), (300, 700));
+    assert_eq!(shell.blocked_of("owner")[0].failures[0].count, 2);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{ops::RangeBounds, sync::Arc};
 
-use imbl::OrdMap;
+use imbl::{OrdMap, OrdSet};
 use minicbor::{Decode, Encode};
 
 use super::{
@@ -116,6 +116,12 @@ pub struct AllocExtra {
     /// Ids of its processor cores, in the order in which its group's tasks ask for them.
     #[n(9)]
     pub cores: Vec<u16>,
+    /// Who pushed it out; the first of them, when its room is enough for several.
+    #[n(10)]
+    pub preempted_by: Option<AllocId>,
+    /// Whom it pushed out.
+    #[n(11)]
+    pub preempted: Vec<AllocId>,
 }
 
 /// An allocation as written to a snapshot: slots are told by what they point to.
@@ -151,6 +157,7 @@ pub struct Allocs {
     rows: Slab<AllocSlot, AllocRow>,
     details: PageTree<Option<AllocDetail>>,
     by_id: OrdMap<AllocId, AllocSlot>,
+    by_age: OrdSet<(Index, AllocId)>,
     digest: TableDigest,
     pub(super) modify_index: Index,
 }
@@ -182,6 +189,14 @@ impl Allocs {
         ids: impl RangeBounds<AllocId>,
     ) -> impl DoubleEndedIterator<Item = (AllocId, AllocSlot)> {
         self.by_id.range(ids).map(|(id, slot)| (*id, *slot))
+    }
+
+    /// The allocations that were placed in a range of indexes, oldest first; of one index by id.
+    pub fn by_age(
+        &self,
+        ages: impl RangeBounds<(Index, AllocId)>,
+    ) -> impl DoubleEndedIterator<Item = (Index, AllocId)> {
+        self.by_age.range(ages).copied()
     }
 
     /// What decisions read.
@@ -217,6 +232,7 @@ impl Allocs {
         self.modify_index = self.modify_index.max(row.modify_index);
         let slot = self.rows.insert(row);
         self.by_id.insert(row.id, slot);
+        self.by_age.insert((row.create_index, row.id));
         while self.details.len() <= slot.0 as usize {
             self.details.push(None);
         }
@@ -248,6 +264,7 @@ impl Allocs {
         let detail = self.details.get_mut(slot.0 as usize)?.take()?;
         self.digest.remove(alloc_hash(&row, &detail));
         self.by_id.remove(&row.id);
+        self.by_age.remove(&(row.create_index, row.id));
         self.modify_index = index;
         Some(row)
     }

@@ -312,8 +312,17 @@ impl Store {
         };
         let mut detail = AllocDetail { eval, created_at: self.at, modified_at: self.at, extra: None };
         let Placement { id, ports, previous, reschedules, devices, cores, .. } = placement;
-        let extra =
-            AllocExtra { ports, after, previous, reschedules, devices, cores, ..AllocExtra::default() };
+        let preempted = self.preempted_by(id, &after);
+        let extra = AllocExtra {
+            ports,
+            after,
+            previous,
+            reschedules,
+            devices,
+            cores,
+            preempted,
+            ..AllocExtra::default()
+        };
         let has_devices = extra.has_devices();
         if extra != AllocExtra::default() {
             detail.extra = Some(Arc::new(extra));

@@ -2,7 +2,7 @@
 
 use std::{ops::RangeBounds, sync::Arc};
 
-use imbl::OrdMap;
+use imbl::{OrdMap, OrdSet};
 
 use super::{
     digest::{TableDigest, hash_encoded},
@@ -23,6 +23,7 @@ slot!(
 pub struct Evals {
     rows: Slab<EvalSlot, Arc<Eval>>,
     by_id: OrdMap<EvalId, EvalSlot>,
+    by_age: OrdSet<(Index, EvalId)>,
     /// Those that wait for room, by id.
     blocked: OrdMap<EvalId, EvalSlot>,
     digest: TableDigest,
@@ -60,6 +61,14 @@ impl Evals {
         self.by_id.range(ids).filter_map(|(_, slot)| self.rows.get(*slot))
     }
 
+    /// The evaluations that were made in a range of indexes, oldest first; of one index by id.
+    pub fn by_age(
+        &self,
+        ages: impl RangeBounds<(Index, EvalId)>,
+    ) -> impl DoubleEndedIterator<Item = &Arc<Eval>> {
+        self.by_age.range(ages).filter_map(|(_, id)| self.get(*id))
+    }
+
     /// All evaluations, by slot.
     pub fn iter(&self) -> impl Iterator<Item = (EvalSlot, &Arc<Eval>)> {
         self.rows.iter()
@@ -86,6 +95,7 @@ impl Evals {
         self.digest.add(hash_encoded(b'e', &*eval));
         self.modify_index = self.modify_index.max(eval.modify_index);
         let (id, blocked) = (eval.id, eval.status == EvalStatus::Blocked);
+        self.by_age.insert((eval.create_index, id));
         let slot = self.rows.insert(eval);
         self.by_id.insert(id, slot);
         if blocked {
@@ -112,6 +122,7 @@ impl Evals {
         let eval = self.rows.remove(slot)?;
         self.digest.remove(hash_encoded(b'e', &*eval));
         self.by_id.remove(&eval.id);
+        self.by_age.remove(&(eval.create_index, eval.id));
         self.blocked.remove(&eval.id);
         self.modify_index = index;
         Some(eval)

@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use berth_model::resources::Dimension;
 
-use super::obstacle::{Looked, Obstacle};
+use super::obstacle::{Looked, Obstacle, Scarce};
 
 /// One change of the job or of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,18 +22,18 @@ const SMALL_PERCENT: u64 = 50;
 /// most nodes, then asking for much less.
 pub(super) fn smallest(looked: &Looked<'_>) -> Vec<Change> {
     let mut others: BTreeMap<String, u32> = BTreeMap::new();
-    let mut short: BTreeMap<Dimension, Vec<(u32, u32)>> = BTreeMap::new();
+    let mut short: BTreeMap<Scarce, Vec<(u32, u32)>> = BTreeMap::new();
     for (slot, _) in looked.world.store.nodes().iter() {
         match &looked.on(slot)[..] {
-            [Obstacle::Short { dimension, asked, free }] => {
-                short.entry(*dimension).or_default().push((*asked, *free));
+            [Obstacle::Short { what, asked, free }] => {
+                short.entry(what.clone()).or_default().push((*asked, *free));
             }
             [only] => *others.entry(remedy(only)).or_default() += 1,
             _ => {}
         }
     }
     let mut changes: Vec<(u8, u64, Change)> =
-        short.into_iter().filter_map(|(dimension, short)| ask_for_less(dimension, &short)).collect();
+        short.into_iter().filter_map(|(what, short)| ask_for_less(&what, &short)).collect();
     changes.extend(
         others.into_iter().map(|(what, nodes)| (1, u64::MAX - u64::from(nodes), Change { what, nodes })),
     );
@@ -47,19 +47,26 @@ fn remedy(obstacle: &Obstacle) -> String {
         Obstacle::Filtered(objection) => objection.remedy.clone(),
         Obstacle::Port(port) => format!("use another port than {port}"),
         Obstacle::Distinct(constraint) => format!("drop the constraint {constraint}"),
-        Obstacle::Short { dimension, .. } => format!("ask for less {dimension}"),
-        Obstacle::Devices => "ask for fewer devices or cores".to_owned(),
+        Obstacle::Short { what, .. } => format!("ask for less {what}"),
     }
 }
 
 /// The least that suffices on one node, and how many nodes it suffices on; with how large a part of the ask it is.
-fn ask_for_less(dimension: Dimension, short: &[(u32, u32)]) -> Option<(u8, u64, Change)> {
+fn ask_for_less(what: &Scarce, short: &[(u32, u32)]) -> Option<(u8, u64, Change)> {
     let (asked, free) = *short.iter().min_by_key(|(asked, free)| (asked - free, Reverse(*free)))?;
     let least = asked - free;
     let nodes = short.iter().filter(|(asked, free)| asked - free <= least).count();
     let percent = u64::from(least) * 100 / u64::from(asked).max(1);
-    let unit = if dimension == Dimension::Cpu { "MHz" } else { "MiB" };
-    let what = format!("ask for {least} {unit} less {dimension}: {free} instead of {asked}");
+    let what = match what {
+        Scarce::Room(Dimension::Cpu) => format!("ask for {least} MHz less cpu: {free} instead of {asked}"),
+        Scarce::Room(room) => format!("ask for {least} MiB less {room}: {free} instead of {asked}"),
+        Scarce::Devices(_) | Scarce::Cores => {
+            format!("ask for {least} fewer {what}: {free} instead of {asked}")
+        }
+        Scarce::Share(name) => {
+            format!("ask for a smaller share of {name}: {free} thousandths instead of {asked}")
+        }
+    };
     let rank = if percent <= SMALL_PERCENT { 0 } else { 2 };
     let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
     (free > 0).then_some((rank, percent, Change { what, nodes }))

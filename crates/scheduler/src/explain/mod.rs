@@ -2,12 +2,16 @@
 //! of the job or of the cluster would place it.
 
 mod change;
+mod devices;
 mod obstacle;
+mod preemption;
 
 use std::collections::HashMap;
 
 use berth_model::{
-    EvalId, JobKey, NodeId, Timestamp,
+    AllocId, EvalId, JobKey, NodeId, Timestamp,
+    alloc::StopReason,
+    device::DevicesHeld,
     eval::{Eval, Funnel, Trigger},
     job::Job,
     resources::Resources,
@@ -32,6 +36,8 @@ pub struct GroupExplanation {
     pub group: String,
     /// Allocations that can be placed nowhere.
     pub missing: u32,
+    /// Allocations of other jobs that would be pushed out for the rest.
+    pub preempted: Vec<AllocId>,
     /// How the nodes fell out of consideration for the first of them.
     pub funnel: Funnel,
     /// Single changes after which at least one more could be placed, the smallest first.
@@ -44,22 +50,14 @@ pub struct GroupExplanation {
 /// for a job that is not there.
 pub fn explain(store: &Store, job: &JobKey, node: Option<NodeId>, now: Timestamp) -> Option<Explanation> {
     let row = store.job(job)?;
-    let mut planner = Planner::default();
-    planner.follow(store, &Claims::default());
-    let eval = Eval::pending(
-        EvalId::default(),
-        job.clone(),
-        row.job().job_type,
-        row.job().priority,
-        Trigger::JobRegister,
-    );
-    let plan = planner.plan(store, &eval, now, 0);
+    let plan = planned(store, row.job(), now);
+    let pushing_out = preemption::changes(store, row.job(), &plan, now);
     let there = staying(store, row, &plan.stops);
     let world = World::after(store, row.job(), &plan, there);
     let groups = (0_u16..).zip(&row.job().groups).map(|(position, group)| {
         let failure = plan.failures.iter().find(|failure| failure.group == group.name);
         let missing = failure.map_or(0, |failure| failure.count);
-        let looked = Looked::at(&world, position, missing > 0);
+        let looked = Looked::at(&world, position);
         let here = node.map(|id| match store.nodes().find(id) {
             Some(slot) => looked.on(slot).iter().map(ToString::to_string).collect(),
             None => vec!["there is no such node".to_owned()],
@@ -67,12 +65,34 @@ pub fn explain(store: &Store, job: &JobKey, node: Option<NodeId>, now: Timestamp
         GroupExplanation {
             group: group.name.clone(),
             missing,
+            preempted: preempted(&plan, position),
             funnel: failure.map_or_else(Funnel::default, |failure| failure.funnel.clone()),
-            changes: if missing > 0 { change::smallest(&looked) } else { Vec::new() },
+            changes: if missing > 0 {
+                change::smallest(&looked).into_iter().chain(pushing_out.get(&position).cloned()).collect()
+            } else {
+                Vec::new()
+            },
             here,
         }
     });
     Some(Explanation { groups: groups.collect() })
+}
+
+/// Whom a plan pushes out for a group.
+fn preempted(plan: &Plan, group: u16) -> Vec<AllocId> {
+    let stops = plan.stops.iter().filter(|stop| stop.reason == StopReason::Preempted);
+    let first = |id: &AllocId| plan.placements.iter().find(|placement| placement.after.contains(id));
+    let of_group = |id: &AllocId| first(id).is_some_and(|placement| placement.group == group);
+    stops.map(|stop| stop.alloc).filter(of_group).collect()
+}
+
+/// What planning a job on a state comes to.
+fn planned(store: &Store, job: &Job, now: Timestamp) -> Plan {
+    let mut planner = Planner::default();
+    planner.follow(store, &Claims::default());
+    let Job { key, job_type, priority, .. } = job;
+    let eval = Eval::pending(EvalId::default(), key.clone(), *job_type, *priority, Trigger::JobRegister);
+    planner.plan(store, &eval, now, 0)
 }
 
 /// The cluster once a plan has come true.
@@ -80,26 +100,41 @@ struct World<'a> {
     store: &'a Store,
     job: &'a Job,
     taken: HashMap<NodeSlot, Resources>,
+    /// Of nodes on which something is placed.
+    devices: HashMap<NodeSlot, DevicesHeld>,
     ports: HashMap<NodeSlot, Vec<u16>>,
     there: Vec<There>,
 }
 
 impl<'a> World<'a> {
     fn after(store: &'a Store, job: &'a Job, plan: &Plan, mut there: Vec<There>) -> Self {
-        let (mut taken, mut ports) = (HashMap::new(), HashMap::new());
+        let (mut taken, mut ports, mut devices) = (HashMap::new(), HashMap::new(), HashMap::new());
         for (placement, charge) in plan.placements.iter().zip(&plan.charges) {
             let Some(node) = store.nodes().find(placement.node) else { continue };
             let sum: &mut Resources = taken.entry(node).or_default();
             *sum = sum.plus(*charge);
             let held: &mut Vec<u16> = ports.entry(node).or_default();
             held.extend(&placement.ports);
+            let held: &mut DevicesHeld = devices.entry(node).or_insert_with(|| held_devices(store, node));
+            let mut promised = store.devices_to_promise(node);
+            placement.after.iter().filter_map(|id| promised.remove(id)).for_each(|part| held.remove(part));
+            held.add(&DevicesHeld::of(&placement.devices, &placement.cores));
             there.push(There { node, group: Some(placement.group) });
         }
-        Self { store, job, taken, ports, there }
+        Self { store, job, taken, devices, ports, there }
+    }
+
+    /// What is held of a node's devices and cores.
+    fn devices(&self, slot: NodeSlot) -> DevicesHeld {
+        self.devices.get(&slot).cloned().unwrap_or_else(|| held_devices(self.store, slot))
     }
 
     fn free(&self, slot: NodeSlot) -> Resources {
         let free = self.store.nodes().row(slot).map_or(Resources::ZERO, |row| row.free());
         free.minus(self.taken.get(&slot).copied().unwrap_or_default())
     }
+}
+
+fn held_devices(store: &Store, slot: NodeSlot) -> DevicesHeld {
+    store.nodes().detail(slot).map_or_else(DevicesHeld::default, |detail| (*detail.devices).clone())
 }

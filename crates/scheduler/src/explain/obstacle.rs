@@ -7,13 +7,14 @@ use std::{
 
 use berth_model::{
     constraint::{Constraint, Operator},
+    device::DevicesHeld,
     job::Group,
     node::{Node, NodeStatus},
     resources::{Dimension, Resources},
     store::NodeSlot,
 };
 
-use super::World;
+use super::{World, devices};
 use crate::{
     filters::{Filters, Objection},
     property::{Property, resolve},
@@ -27,13 +28,35 @@ pub(super) enum Obstacle {
     /// A filter.
     Filtered(Objection),
     /// Less is free than asked for.
-    Short { dimension: Dimension, asked: u32, free: u32 },
+    Short { what: Scarce, asked: u32, free: u32 },
     /// A port that the job names is taken.
     Port(u16),
     /// Other allocations of the job are in the way.
     Distinct(String),
-    /// Devices or cores are held by others.
-    Devices,
+}
+
+/// What a node can have too little of.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Scarce {
+    /// MHz or MiB.
+    Room(Dimension),
+    /// Whole devices of a name.
+    Devices(String),
+    /// Thousandths of one device of a name.
+    Share(String),
+    /// Cores for itself alone.
+    Cores,
+}
+
+impl fmt::Display for Scarce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Room(dimension) => dimension.fmt(f),
+            Self::Devices(name) => f.write_str(name),
+            Self::Share(name) => write!(f, "share of {name}"),
+            Self::Cores => f.write_str("cores"),
+        }
+    }
 }
 
 impl fmt::Display for Obstacle {
@@ -41,12 +64,9 @@ impl fmt::Display for Obstacle {
         match self {
             Self::NotReady(why) => write!(f, "the node is {why}"),
             Self::Filtered(objection) => f.write_str(&objection.reason),
-            Self::Short { dimension, asked, free } => {
-                write!(f, "{dimension}: {asked} asked for, {free} free")
-            }
+            Self::Short { what, asked, free } => write!(f, "{what}: {asked} asked for, {free} free"),
             Self::Port(port) => write!(f, "port {port} is taken"),
             Self::Distinct(constraint) => f.write_str(constraint),
-            Self::Devices => f.write_str("devices or cores are held by others"),
         }
     }
 }
@@ -57,8 +77,6 @@ pub(super) struct Looked<'a> {
     group: &'a Group,
     filters: Filters,
     distinct: Vec<Distinct>,
-    /// Whether allocations of the group can be placed nowhere.
-    waits: bool,
 }
 
 /// What a distinct constraint leaves open.
@@ -72,13 +90,13 @@ struct Distinct {
 }
 
 impl<'a> Looked<'a> {
-    pub fn at(world: &'a World<'a>, position: u16, waits: bool) -> Self {
+    pub fn at(world: &'a World<'a>, position: u16) -> Self {
         let group = &world.job.groups[usize::from(position)];
         let own = group.constraints.iter().chain(group.tasks.iter().flat_map(|task| &task.constraints));
         let of_job = world.job.constraints.iter().map(|constraint| (constraint, None));
         let all = of_job.chain(own.map(|constraint| (constraint, Some(position))));
         let distinct = all.filter_map(|(constraint, group)| Distinct::of(world, constraint, group)).collect();
-        Self { world, group, filters: Filters::of(world.job, group), distinct, waits }
+        Self { world, group, filters: Filters::of(world.job, group), distinct }
     }
 
     /// Everything that is in the way on a node.
@@ -102,17 +120,27 @@ impl<'a> Looked<'a> {
         let ports = self.group.ports().filter_map(|port| port.fixed).filter(is_taken).map(Obstacle::Port);
         let mut all: Vec<Obstacle> =
             not_ready.into_iter().chain(filtered).chain(distinct).chain(ports).collect();
-        all.extend(short(self.group.resources_on(&detail.node), self.world.free(slot)));
-        let wants_devices = self.group.cores() > 0 || self.group.devices().next().is_some();
-        if all.is_empty() && self.waits && wants_devices {
-            all.push(Obstacle::Devices);
+        let devices = self.world.devices(slot);
+        all.extend(short(self.asked(&detail.node, &devices), self.world.free(slot)));
+        // A node without such devices was turned away before.
+        if self.filters.check(&detail.node).is_ok() {
+            all.extend(devices::short(self.group, &detail.node, &devices));
         }
         all
+    }
+
+    /// What is asked of a node, with the cpu of as many cores as there are: of the others it is said that they are short.
+    fn asked(&self, node: &Node, held: &DevicesHeld) -> Resources {
+        let cores = self.group.cores().min(devices::free_cores(node, held));
+        let cpu_mhz = cores.saturating_mul(node.core_mhz());
+        self.group.resources().plus(Resources { cpu_mhz, ..Resources::ZERO })
     }
 }
 
 fn short(ask: Resources, free: Resources) -> impl Iterator<Item = Obstacle> {
-    let of = |dimension, asked, free| (asked > free).then_some(Obstacle::Short { dimension, asked, free });
+    let of = |dimension, asked, free| {
+        (asked > free).then_some(Obstacle::Short { what: Scarce::Room(dimension), asked, free })
+    };
     [
         of(Dimension::Cpu, ask.cpu_mhz, free.cpu_mhz),
         of(Dimension::Memory, ask.memory_mb, free.memory_mb),

@@ -113,18 +113,35 @@ impl DeviceFilter {
 
 impl Filter for DeviceFilter {
     fn check(&self, node: &Node) -> Result<(), Refused> {
-        let healthy = |device: &&NodeDevice| device.instances.iter().filter(|i| i.healthy).count();
-        let fitting = node.devices.iter().filter(|device| self.0.accepts(device));
-        if fitting.map(|device| healthy(&device)).any(|healthy| healthy >= self.0.ask.count as usize) {
+        let mut fitting = node.devices.iter().filter(|device| self.0.accepts(device));
+        if fitting.any(|device| healthy(device) >= self.0.ask.count as usize) {
             return Ok(());
         }
         Err(Refused::Filtered(format!("missing devices {:?}", self.0.ask.name)))
+    }
+
+    /// Fewer of what the node has, or another model.
+    fn remedy(&self, node: &Node, reason: &str) -> String {
+        let (name, count) = (&self.0.ask.name, self.0.ask.count as usize);
+        let fewer = node.devices.iter().filter(|device| self.0.accepts(device)).map(healthy).max();
+        let kind = name.split('/').nth(1).unwrap_or(name);
+        let mut others = node.devices.iter().filter(|device| device.kind == kind && healthy(device) >= count);
+        match (fewer, others.next()) {
+            (Some(fewer), _) if fewer > 0 => format!("ask for {fewer} {name} instead of {count}"),
+            (_, Some(other)) if !self.0.ask.names(other) => format!("ask for {other} instead of {name}"),
+            (_, Some(_)) => format!("drop the constraints on {name}"),
+            _ => format!("drop what says: {reason}"),
+        }
     }
 
     fn is_unique(&self) -> bool {
         let is_ids = |side: &Side| matches!(side, Side::Device(name) if name == "ids");
         self.0.conditions.iter().any(|condition| is_ids(&condition.left) || is_ids(&condition.right))
     }
+}
+
+fn healthy(device: &NodeDevice) -> usize {
+    device.instances.iter().filter(|instance| instance.healthy).count()
 }
 
 /// Enough cores that can be had for oneself.

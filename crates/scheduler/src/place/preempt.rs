@@ -59,7 +59,7 @@ pub trait Placing {
     /// What is asked of every node at least.
     fn asked(&self) -> Bulk;
 
-    /// Nodes on which own predecessors leave room.
+    /// Nodes on which own predecessors leave room or devices.
     fn inherits(&self) -> Vec<NodeSlot>;
 
     /// What is free on a node for the plan at work.
@@ -231,18 +231,20 @@ impl<'a> Preemptor<'a> {
             priority.saturating_add(PRIORITY_GAP) <= self.priority
                 || self.reclaim.may_take(store, alloc, &mut gone)
         };
-        others.filter(may_go).filter_map(|(slot, alloc, priority)| {
-            let extra = store.allocs().extra(slot);
-            let (devices, of_use) =
-                extra.map_or((0, Use::None), |extra| (devices_milli(&extra.devices), placing.use_of(extra)));
-            let room = store.room_to_promise(slot);
-            let bulk = Bulk::of(room, devices);
-            let helps = of_use != Use::None || lacking.minus(bulk) != lacking;
-            let waits = extra.is_some_and(|extra| extra.after.iter().any(|(id, _)| lives(store, *id)));
-            let must = of_use == Use::Must;
-            (helps && !waits).then_some(Victim { slot, id: alloc.id, room, bulk, priority, must })
-        })
-        .collect()
+        others
+            .filter(may_go)
+            .filter_map(|(slot, alloc, priority)| {
+                let extra = store.allocs().extra(slot);
+                let (devices, of_use) = extra
+                    .map_or((0, Use::None), |extra| (devices_milli(&extra.devices), placing.use_of(extra)));
+                let room = store.room_to_promise(slot);
+                let bulk = Bulk::of(room, devices);
+                let helps = of_use != Use::None || lacking.minus(bulk) != lacking;
+                let waits = extra.is_some_and(|extra| extra.after.iter().any(|(id, _)| lives(store, *id)));
+                let must = of_use == Use::Must;
+                (helps && !waits).then_some(Victim { slot, id: alloc.id, room, bulk, priority, must })
+            })
+            .collect()
     }
 }
 

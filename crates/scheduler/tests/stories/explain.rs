@@ -169,3 +169,35 @@ fn groups_one_by_one_and_all_at_once() {
         "#]],
     );
 }
+
+/// One node with two devices of one model, of which one is half taken; one with another model and cores.
+const DEVICES: &str = "node g pool=gpu cpu=8000 mem=8000 gpus=T4:t0,t1:16GiB
+    node h pool=gpu cpu=8000 mem=8000 cores=4 gpus=A100:a0:40GiB
+    job half pool=gpu gpu=nvidia/gpu/T4 share=500
+    plan half
+    job busy pool=gpu cores=2 constraint=${node.unique.name}:=:h
+    plan busy";
+
+#[test]
+fn too_many_devices_too_large_a_share_too_many_cores() {
+    explains(
+        &format!(
+            "{DEVICES}
+             job both pool=gpu gpu=nvidia/gpu/T4 gpus=2
+             explain both
+             explain both g
+             job share count=3 pool=gpu gpu=nvidia/gpu/T4 share=700
+             explain share
+             job many pool=gpu gpu=nvidia/gpu/T4 gpus=4
+             explain many
+             job model pool=gpu gpu=nvidia/gpu/V100
+             explain model
+             job large pool=gpu gpu=gpu gpu.constraint=${{device.attr.memory}}:>=:80GiB
+             explain large
+             job cores pool=gpu cores=3
+             explain cores
+             explain cores h"
+        ),
+        expect![[r#""#]],
+    );
+}

@@ -255,6 +255,22 @@ fn what_was_pushed_out_is_placed_again_elsewhere() {
     );
 }
 
+#[test]
+fn it_is_told_who_would_be_pushed_out() {
+    check(
+        "config preempt=service
+         node a cpu=1000 mem=1000
+         job low priority=20 cpu=450 mem=450 count=2
+         plan low
+         job high priority=70 | cpu=500 mem=500 | count=2 cpu=400 mem=400
+         explain high",
+        expect![[r#"
+            plan low: place low[0]@a low[1]@a
+            explain high: placed | placed; pushes out low[0] low[1] | refuse 1 of g3 (1 considered; dc1 1; exhausted cpu 1)
+        "#]],
+    );
+}
+
 fn node() -> impl Strategy<Value = String> {
     let capacity = select(vec!["cpu=1000 mem=2000", "cpu=2000 mem=1000", "cpu=4000 mem=4000 cores=4"]);
     let gpus = select(vec!["", "", "gpus=T4:t0,t1", "gpus=T4:t0,t1! gpus=A100:a0"]);

@@ -1,7 +1,7 @@
 //! What allocations that are to end leave to those that wait for them on the same node.
 
 use super::{AllocSlot, NodeSlot, Store};
-use crate::{ids::AllocId, quota::Usage, resources::Resources};
+use crate::{alloc::StopReason, ids::AllocId, quota::Usage, resources::Resources};
 
 impl Store {
     /// Promises what allocations hold that are to end on the same node to their successor, as much as it can use.
@@ -21,10 +21,23 @@ impl Store {
             }
             let part = self.usage_to_promise(slot).common(&left);
             left.remove(&part);
-            self.allocs.update(slot, self.index, self.at, |_, detail| detail.extra_mut().promised.add(&part));
+            self.allocs.update(slot, self.index, self.at, |_, detail| {
+                let extra = detail.extra_mut();
+                extra.promised.add(&part);
+                if extra.stop_reason == Some(StopReason::Preempted) {
+                    extra.preempted_by.get_or_insert(successor);
+                }
+            });
             promises.push((*id, part));
         }
         promises
+    }
+
+    /// Those among them that an allocation pushed out.
+    pub(super) fn preempted_by(&self, id: AllocId, after: &[(AllocId, Usage)]) -> Vec<AllocId> {
+        let extra = |before: AllocId| self.allocs.extra(self.allocs.find(before)?);
+        let was_pushed = |before: &AllocId| extra(*before).is_some_and(|e| e.preempted_by == Some(id));
+        after.iter().map(|(before, _)| *before).filter(was_pushed).collect()
     }
 
     /// What an allocation holds in its own right and has promised to nobody: not what is still its predecessors'.

@@ -52,8 +52,10 @@ impl Placing for GroupPlacer<'_> {
     }
 
     fn inherits(&self) -> Vec<NodeSlot> {
-        let nodes = self.ending.keys().copied();
-        let mut nodes: Vec<_> = nodes.filter(|node| self.room_left_on(*node) != Resources::ZERO).collect();
+        // Who leaves no room any more may still leave devices.
+        let leaves =
+            |node: &NodeSlot| !self.devices.wishes.is_empty() || self.room_left_on(*node) != Resources::ZERO;
+        let mut nodes: Vec<_> = self.ending.keys().copied().filter(leaves).collect();
         nodes.sort_unstable();
         nodes
     }

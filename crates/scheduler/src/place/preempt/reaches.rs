@@ -53,10 +53,11 @@ impl Reaches {
             let (sum, largest) = &mut reaches[self.band(*priority)];
             (*sum, *largest) = (sum.plus(*bulk), largest.max(*bulk));
         }
-        let up_to_here = reaches.into_iter().scan((Bulk::default(), Bulk::default()), |below, (sum, largest)| {
-            *below = (below.0.plus(sum), below.1.max(largest));
-            Some(*below)
-        });
+        let up_to_here =
+            reaches.into_iter().scan((Bulk::default(), Bulk::default()), |below, (sum, largest)| {
+                *below = (below.0.plus(sum), below.1.max(largest));
+                Some(*below)
+            });
         let (seat, left) = self.seats.sit(slot, capacity);
         self.write(seat, free, up_to_here);
         if let Some(left) = left {

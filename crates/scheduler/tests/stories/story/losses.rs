@@ -134,12 +134,14 @@ impl<'a> Scene<'a> {
         let sets = sets.map(|set| (0..victims.len()).filter(move |at| set >> at & 1 == 1));
         let sets = sets.map(|set| set.map(|at| victims[at]).collect::<Vec<_>>());
         let enough = sets.filter(|set| self.fits(group, slot, node, set));
-        enough.map(|set| (set.iter().map(|(_, id)| self.priority(*id)).max().unwrap_or(0), set.len(), slot)).min()
+        enough
+            .map(|set| (set.iter().map(|(_, id)| self.priority(*id)).max().unwrap_or(0), set.len(), slot))
+            .min()
     }
 
     fn victims(&self, job: &Job, slot: NodeSlot) -> Vec<(AllocSlot, AllocId)> {
-        let all_types = !job.job_type.runs_to_completion()
-            || self.store.scheduler_config().preemption.batch_on_batch;
+        let all_types =
+            !job.job_type.runs_to_completion() || self.store.scheduler_config().preemption.batch_on_batch;
         let (allocs, row) = (self.store.allocs(), self.store.nodes().row(slot).unwrap());
         let live = self.store.nodes().live(row).filter_map(|slot| Some((slot, allocs.row(slot)?)));
         live.filter(|(slot, alloc)| {

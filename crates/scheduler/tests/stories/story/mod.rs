@@ -153,7 +153,7 @@ impl Story {
     fn explain(&mut self, name: &str, settings: &Settings<'_>) {
         let node = settings.any().map(|node| self.nodes[node]);
         let explained = explain::explain(&self.store, &read::key(name), node, self.at()).unwrap();
-        let told = describe::explanation(&explained);
+        let told = describe::explanation(&self.store, &explained);
         writeln!(self.told, "explain {name}: {told}").unwrap();
     }
 
