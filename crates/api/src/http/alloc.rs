@@ -135,6 +135,11 @@ pub struct Allocation<S: Text = String> {
     /// Allocations on its node that must end before it starts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waits_for: Vec<S>,
+    /// Allocations of lower priority that it pushed out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub preempted_allocations: Vec<S>,
+    /// Who pushed it out; empty for nobody.
+    pub preempted_by_allocation: S,
     /// Replacements of failed predecessors.
     pub reschedule_tracker: Option<RescheduleTracker<S>>,
     /// Its placement.

@@ -42,6 +42,8 @@ pub struct GroupExplanation {
     pub name: String,
     /// Allocations that can be placed nowhere.
     pub missing: u32,
+    /// Allocations of other jobs that would be pushed out for the rest.
+    pub preempted_allocations: Vec<String>,
     /// How the nodes fell out of consideration; null when nothing is missing.
     pub failure: Option<PlacementMetric>,
     /// Single changes after which at least one more could be placed, the smallest first.

@@ -15,6 +15,7 @@ mod event;
 mod exec;
 mod explain;
 mod job;
+mod job_status;
 mod log;
 mod measure;
 mod namespace;
@@ -33,6 +34,7 @@ mod search;
 mod task;
 mod text;
 mod time;
+mod usage;
 
 pub use agent::{AgentHealth, AgentMember, AgentMembers, AgentSelf, HealthCheck};
 pub use alloc::{
@@ -40,7 +42,7 @@ pub use alloc::{
 };
 pub use client::{
     Address, AddressError, Answer, ApiError, BLOCKING_MAX, ByteStream, Client, Lines, REQUEST_TIMEOUT_MS,
-    Refused, Target,
+    Refused, SocketReceiver, SocketSender, Target,
 };
 pub use deployment::Deployment;
 pub use device::{AllocatedDevice, DeviceAttribute, NodeDevice, NodeDeviceResource};
@@ -55,6 +57,7 @@ pub use job::{
     JobRegistered, JobStanding, JobStub, JobSummary, JobValidate, JobValidated, JobVersions, JobsParse,
     PeriodicLaunch,
 };
+pub use job_status::{JobName, JobStatus, JobStatusAlloc, JobStatusesAsked};
 pub use log::StreamFrame;
 pub use measure::{Counter, Gauge, Measurements, Sample};
 pub use namespace::{Namespace, NamespaceCapabilities};
@@ -82,6 +85,10 @@ pub use search::{Found, FuzzyFound, FuzzyMatch, FuzzySearch, Search};
 pub use task::{TaskEvent, TaskState};
 pub use text::Text;
 pub use time::Time;
+pub use usage::{
+    AllocResourceUsage, CpuStats, HostCpuStats, HostDiskStats, HostMemoryStats, HostStats, MemoryStats,
+    ResourceUsage, TaskResourceUsage,
+};
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::NodeDeviceResource;
+use super::{NodeDeviceResource, TaskResources};
 
 /// A node in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -74,6 +74,10 @@ pub struct Node {
     pub node_resources: NodeResources,
     /// What allocations may not have.
     pub reserved_resources: ReservedResources,
+    /// All of the machine in the older form, without which older clients break off.
+    pub resources: TaskResources,
+    /// What allocations may not have, in that form.
+    pub reserved: TaskResources,
     /// The operator's own class.
     pub node_class: String,
     /// The node pool's name.

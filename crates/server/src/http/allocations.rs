@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
+    age::{self, Age},
     array::Items,
     block,
     call::{Call, Reply},
@@ -46,19 +47,26 @@ struct Allocs {
 }
 
 impl Listing for Allocs {
-    type Key = AllocId;
+    type Key = Age<AllocId>;
     type Row<'v> = Parts<'v>;
 
-    fn span(&self) -> Span<AllocId> {
-        self.range.span(AllocId)
+    fn span(&self) -> Span<Age<AllocId>> {
+        Age::span(&self.range, AllocId)
     }
 
     fn rows<'v>(
         &self,
         view: &'v View,
-        span: Span<AllocId>,
-    ) -> impl DoubleEndedIterator<Item = (AllocId, Parts<'v>)> {
-        view.store.allocs().range(span).filter_map(|(id, slot)| Some((id, Parts::of(view, slot)?)))
+        span: Span<Age<AllocId>>,
+    ) -> impl DoubleEndedIterator<Item = (Age<AllocId>, Parts<'v>)> {
+        let allocs = view.store.allocs();
+        let places: Box<dyn DoubleEndedIterator<Item = (Index, AllocId)> + 'v> = if self.range == IdRange::ALL
+        {
+            Box::new(allocs.by_age(age::ages(span)))
+        } else {
+            Box::new(allocs.range(age::ids(span)).map(|(id, _)| (Index(0), id)))
+        };
+        places.filter_map(|(created, id)| Some((Age { created, id }, Parts::of(view, allocs.find(id)?)?)))
     }
 
     fn has(&self, parts: &Parts<'_>) -> bool {

@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
+    age::{self, Age},
     allocations::{array_of, stub_parts},
     block,
     call::{Call, Reply},
@@ -46,19 +47,26 @@ struct Evals {
 }
 
 impl Listing for Evals {
-    type Key = EvalId;
+    type Key = Age<EvalId>;
     type Row<'v> = &'v Eval;
 
-    fn span(&self) -> Span<EvalId> {
-        self.range.span(EvalId)
+    fn span(&self) -> Span<Age<EvalId>> {
+        Age::span(&self.range, EvalId)
     }
 
     fn rows<'v>(
         &self,
         view: &'v View,
-        span: Span<EvalId>,
-    ) -> impl DoubleEndedIterator<Item = (EvalId, &'v Eval)> {
-        view.store.evals().range(span).map(|eval| (eval.id, &**eval))
+        span: Span<Age<EvalId>>,
+    ) -> impl DoubleEndedIterator<Item = (Age<EvalId>, &'v Eval)> {
+        let (evals, by_age) = (view.store.evals(), self.range == IdRange::ALL);
+        let rows: Box<dyn DoubleEndedIterator<Item = &'v Arc<Eval>> + 'v> = if by_age {
+            Box::new(evals.by_age(age::ages(span)))
+        } else {
+            Box::new(evals.range(age::ids(span)))
+        };
+        let created = move |eval: &Eval| if by_age { eval.create_index } else { Index(0) };
+        rows.map(move |eval| (Age { created: created(eval), id: eval.id }, &**eval))
     }
 
     fn has(&self, eval: &&Eval) -> bool {

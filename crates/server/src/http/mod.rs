@@ -1,6 +1,7 @@
 //! The HTTP API: Nomad's paths and JSON, one file a resource, all named by one table in [`routes`].
 
 mod addresses;
+mod age;
 mod agent;
 mod allocations;
 mod api;
@@ -49,7 +50,6 @@ mod snapshot;
 mod status;
 mod stream;
 mod system;
-mod unable;
 
 pub use limits::Limits;
 pub use serve::serve;

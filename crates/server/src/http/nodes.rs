@@ -165,10 +165,15 @@ pub(super) async fn purge(call: Call) -> Reply {
 
 /// The node that the path names.
 fn id_of(call: &Call) -> Result<NodeId, Failure> {
+    resolved(call, call.param("id"))
+}
+
+/// The node whose id begins like this; one that is not there for a whole id.
+pub(super) fn resolved(call: &Call, id: &str) -> Result<NodeId, Failure> {
     let view = call.api.state.view();
     let first_two =
         |range: IdRange| view.store.nodes().range(range.span(NodeId)).map(|(id, _)| id.0).take(2).collect();
-    resolve(call.param("id"), "node", first_two).map(NodeId)
+    resolve(id, "node", first_two).map(NodeId)
 }
 
 fn not_found() -> Failure {

@@ -127,7 +127,6 @@ fn responses(route: &Route, schemas: &mut SchemaGenerator) -> Value {
         }
         Answer::Text => ("200", json!({ "description": "Text", "content": text })),
         Answer::Empty => ("200", json!({ "description": "Done" })),
-        Answer::Unable => ("501", json!({ "description": "Why this cannot be done yet", "content": text })),
     };
     json!({ status: answer, "default": mistake })
 }

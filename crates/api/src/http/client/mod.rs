@@ -4,6 +4,7 @@ mod address;
 mod answer;
 mod error;
 mod lines;
+mod socket;
 mod target;
 mod upload;
 
@@ -27,6 +28,7 @@ pub use address::{Address, AddressError};
 pub use answer::Answer;
 pub use error::{ApiError, Refused};
 pub use lines::{ByteStream, Lines};
+pub use socket::{SocketReceiver, SocketSender};
 pub use target::{BLOCKING_MAX, Target};
 use tokio::sync::mpsc;
 use upload::Upload;

@@ -148,7 +148,7 @@ pub fn allocation<'v>(parts: &Parts<'v>) -> Allocation<Text<'v>> {
         job: None,
         job_version: parts.row.job_version,
         task_group: (&parts.group.name).into(),
-        resources: task_resources(parts.row.held),
+        resources: amounts(parts.row.held),
         task_resources: parts.group.tasks.iter().map(|task| ((&task.name).into(), held_by(task))).collect(),
         allocated_resources: allocated(parts),
         metrics: PlacementMetric::default(),
@@ -164,6 +164,8 @@ pub fn allocation<'v>(parts: &Parts<'v>) -> Allocation<Text<'v>> {
         previous_allocation: Text::maybe(extra.and_then(|extra| extra.previous)),
         next_allocation: Text::maybe(extra.and_then(|extra| extra.next)),
         waits_for: extra.iter().flat_map(|extra| &extra.after).map(|(id, _)| (*id).into()).collect(),
+        preempted_allocations: extra.iter().flat_map(|e| &e.preempted).map(|id| (*id).into()).collect(),
+        preempted_by_allocation: Text::maybe(extra.and_then(|extra| extra.preempted_by)),
         reschedule_tracker: reschedule_tracker(parts),
         create_index: parts.row.create_index.0,
         modify_index: parts.index().0,
@@ -173,8 +175,9 @@ pub fn allocation<'v>(parts: &Parts<'v>) -> Allocation<Text<'v>> {
     }
 }
 
-fn task_resources(held: Resources) -> TaskResources {
-    TaskResources { cpu: held.cpu_mhz, memory_mb: held.memory_mb, disk_mb: held.disk_mb }
+/// Amounts in the older form.
+pub(super) fn amounts(of: Resources) -> TaskResources {
+    TaskResources { cpu: of.cpu_mhz, memory_mb: of.memory_mb, disk_mb: of.disk_mb }
 }
 
 fn held_by(task: &Task) -> TaskResources {

@@ -31,10 +31,11 @@ fn queue(standing: Standing) -> QueueStanding {
 }
 
 fn group(explained: explain::GroupExplanation) -> GroupExplanation {
-    let explain::GroupExplanation { group, missing, funnel, changes, here } = explained;
+    let explain::GroupExplanation { group, missing, preempted, funnel, changes, here } = explained;
     let failure =
         (missing > 0).then(|| metric(&GroupFailure { group: group.clone(), count: missing, funnel }));
     let change = |change: explain::Change| SmallestChange { change: change.what, nodes: change.nodes };
     let changes = changes.into_iter().map(change).collect();
-    GroupExplanation { name: group, missing, failure, changes, obstacles: here }
+    let preempted_allocations = preempted.iter().map(ToString::to_string).collect();
+    GroupExplanation { name: group, missing, preempted_allocations, failure, changes, obstacles: here }
 }

@@ -83,21 +83,26 @@ pub fn summary(view: &View, row: &JobRow) -> JobSummary {
         job_id: row.key.id.to_string(),
         namespace: row.key.namespace.to_string(),
         summary: row.counts.iter().map(group).collect(),
-        children: row.job().only_launches().then(|| children(view, row)),
+        children: row.job().only_launches().then(|| children_summary(view, row)),
         create_index: row.create_index.0,
         modify_index: summary_index(view, row).0,
     }
 }
 
-/// How the jobs that a job made fare. Their ids begin with its own.
-fn children(view: &View, row: &JobRow) -> ChildrenSummary {
+/// The jobs that a job made. Their ids begin with its own.
+pub(super) fn children<'v>(view: &'v View, row: &'v JobRow) -> impl Iterator<Item = &'v JobRow> {
     let JobKey { namespace, id } = &row.key;
     let (first, next) =
         (JobKey::new(namespace, &format!("{id}/")), JobKey::new(namespace, &format!("{id}0")));
     let jobs = view.store.jobs();
-    let children = jobs.range(first..next).filter_map(|(_, slot)| jobs.row(slot));
+    let below = jobs.range(first..next).filter_map(|(_, slot)| jobs.row(slot));
+    below.filter(|child| *child.job().parent_id == *row.key.id)
+}
+
+/// How the jobs that a job made fare.
+fn children_summary(view: &View, row: &JobRow) -> ChildrenSummary {
     let mut summary = ChildrenSummary::default();
-    for child in children.filter(|child| *child.job().parent_id == **id) {
+    for child in children(view, row) {
         match child.status() {
             JobStatus::Pending => summary.pending += 1,
             JobStatus::Running => summary.running += 1,

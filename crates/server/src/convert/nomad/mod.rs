@@ -7,6 +7,7 @@ mod eval;
 mod event;
 mod explain;
 mod job;
+mod job_status;
 mod node;
 mod plan;
 mod plan_trace;
@@ -15,6 +16,7 @@ mod scheduling;
 mod task;
 mod tenants;
 mod text;
+mod usage;
 pub mod value;
 
 pub use alloc::{Parts, StubParts as AllocStubParts, allocation, allocation_stub};
@@ -23,6 +25,7 @@ pub use eval::{evaluation, evaluation_stub};
 pub use event::{Payload, Subject, payload, subject};
 pub use explain::explanation;
 pub use job::{job, job_stub, summary, summary_index};
+pub use job_status::job_status;
 pub use node::{StubParts as NodeStubParts, eligibility, node, node_stub};
 pub use plan::planned;
 pub use plan_trace::plan_trace;
@@ -30,6 +33,7 @@ pub use scale::{scale_status, scaling_policies, scaling_policy_stub};
 pub use scheduling::{scheduler_config, scheduler_config_asked};
 pub use tenants::{namespace, namespace_asked, quota, quota_asked, quota_usage};
 pub use text::Text;
+pub use usage::{alloc_usage, host_stats};
 
 /// An id as text; empty for none.
 fn id_text(id: Option<impl std::fmt::Display>) -> String {

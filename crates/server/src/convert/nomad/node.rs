@@ -11,7 +11,7 @@ use berth_model::{
     store::{NodeDetail, NodeRow},
 };
 
-use super::device::devices;
+use super::{alloc::amounts, device::devices};
 
 /// Fingerprints of drivers are named so.
 const DRIVER_PREFIX: &str = "driver.";
@@ -64,6 +64,8 @@ pub fn node(row: &NodeRow, detail: &NodeDetail) -> Node {
         meta: node.meta.clone(),
         node_resources: resources(detail),
         reserved_resources: reserved(node),
+        resources: amounts(node.total),
+        reserved: amounts(node.reserved),
         node_class: node.class.clone(),
         node_pool: node.pool.clone(),
         drain: false,

@@ -2,6 +2,7 @@
 
 mod exec;
 mod orders;
+mod usage;
 
 use berth_api::agent::{Outcome, Question};
 use berth_model::{AllocId, NodeId};
@@ -14,6 +15,7 @@ use super::{
 
 pub(super) use exec::exec;
 pub(super) use orders::{restart, signal};
+pub(super) use usage::{allocation as allocation_usage, node as node_usage};
 
 /// An allocation, and the node whose agent has it.
 struct Target {

@@ -102,6 +102,12 @@ fn after_prefix(prefix: &str) -> Option<String> {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::http) struct Key(JobKey);
 
+impl Key {
+    pub fn of(key: &JobKey) -> Self {
+        Self(key.clone())
+    }
+}
+
 impl std::fmt::Display for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let id = percent_encoding::utf8_percent_encode(&self.0.id, percent_encoding::CONTROLS);

@@ -54,8 +54,6 @@ pub enum Answer {
     Bytes,
     /// Nothing.
     Empty,
-    /// Only that it cannot be done yet.
-    Unable,
 }
 
 /// A type, and how its JSON looks.
@@ -132,6 +130,11 @@ pub(super) fn accepts<B: JsonSchema>() -> Contract {
     Contract { body: Some(Carried::Json(Shape::of::<B>())), ..empty() }
 }
 
+/// Takes a value and answers a list, or a page of it, once it has changed if that is asked for.
+pub(super) fn picks<B: JsonSchema, T: JsonSchema>(parameters: &[&'static str]) -> Contract {
+    Contract { body: Some(Carried::Json(Shape::of::<B>())), ..pages::<T>(parameters) }
+}
+
 /// Answers bytes.
 pub(super) fn bytes() -> Contract {
     Contract::new(Answer::Bytes, &[])
@@ -140,9 +143,4 @@ pub(super) fn bytes() -> Contract {
 /// Takes bytes and answers nothing.
 pub(super) fn takes_bytes() -> Contract {
     Contract { body: Some(Carried::Bytes), ..empty() }
-}
-
-/// Answers that it cannot be done yet.
-pub(super) fn unable() -> Contract {
-    Contract::new(Answer::Unable, &[])
 }

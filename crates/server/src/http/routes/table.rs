@@ -3,28 +3,29 @@
 //! else.
 
 use berth_api::http::{
-    AgentHealth, AgentMembers, AgentSelf, AllocRestart, AllocSignal, AllocStopped, Allocation,
-    AllocationStub, AutopilotHealth, Deployment, Evaluation, EventFrame, ExecInputFrame, ExecOutputFrame,
-    Found, FuzzyFound, FuzzySearch, Job, JobDeregistered, JobDispatch, JobDispatched, JobEvaluate,
-    JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert, JobScale, JobScaleStatus,
-    JobStub, JobSummary, JobValidated, JobVersions, JobsParse, Measurements, Namespace, Node,
-    NodeEligibility, NodeEligibilityChanged, NodePool, NodePurged, NodeStub, PeriodicForced, PlanTrace,
-    Quota, QuotaUsage, RaftConfiguration, ScalingPolicy, ScalingPolicyStub, SchedulerConfiguration,
-    SchedulerConfigurationRead, SchedulerConfigurationSet, Search, StreamFrame,
+    AgentHealth, AgentMembers, AgentSelf, AllocResourceUsage, AllocRestart, AllocSignal, AllocStopped,
+    Allocation, AllocationStub, AutopilotHealth, Deployment, Evaluation, EventFrame, ExecInputFrame,
+    ExecOutputFrame, Found, FuzzyFound, FuzzySearch, HostStats, Job, JobDeregistered, JobDispatch,
+    JobDispatched, JobEvaluate, JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert,
+    JobScale, JobScaleStatus, JobStatus, JobStatusesAsked, JobStub, JobSummary, JobValidated, JobVersions,
+    JobsParse, Measurements, Namespace, Node, NodeEligibility, NodeEligibilityChanged, NodePool, NodePurged,
+    NodeStub, PeriodicForced, PlanTrace, Quota, QuotaUsage, RaftConfiguration, ScalingPolicy,
+    ScalingPolicyStub, SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet, Search,
+    StreamFrame,
 };
 use serde_json::{Map, Value};
 
 use super::{
     Capability, Route, Verb,
     contract::{
-        accepts, bytes, converses, empty, lists, pages, reads, streams, takes, takes_bytes, tells, text,
-        unable,
+        accepts, bytes, converses, empty, lists, pages, picks, reads, streams, takes, takes_bytes, tells,
+        text,
     },
     route,
 };
 use crate::http::{
     agent, allocations, client, deployments, evaluations, events, job, jobs, logs, metrics, namespaces,
-    nodes, openapi, operator, pools, quotas, scaling, scheduling, search, snapshot, status, system, unable,
+    nodes, openapi, operator, pools, quotas, scaling, scheduling, search, snapshot, status, system,
 };
 
 /// All routes.
@@ -35,6 +36,8 @@ pub fn routes() -> Vec<Route> {
     vec![
         route(Get, "/v1/jobs", ReadJob, "List jobs", pages::<JobStub>(&["namespace", "meta"]), jobs::list),
         route(Put, "/v1/jobs", SubmitJob, "Register a job", takes::<JobRegister, JobRegistered>(&["namespace"]), jobs::register),
+        route(Get, "/v1/jobs/statuses", ReadJob, "List how jobs fare", pages::<JobStatus>(&["namespace", "include_children"]), jobs::statuses),
+        route(Put, "/v1/jobs/statuses", ReadJob, "List how some jobs fare", picks::<JobStatusesAsked, JobStatus>(&["namespace"]), jobs::statuses_of),
         route(Put, "/v1/jobs/parse", ParseJob, "Turn a job file in HCL into JSON", takes::<JobsParse, Job>(&[]), jobs::parse),
         route(Put, "/v1/validate/job", ParseJob, "Check a job", takes::<JobRegister, JobValidated>(&[]), jobs::validate),
 
@@ -60,11 +63,11 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/allocation/{id}", ReadJob, "Read an allocation", reads::<Allocation>(&[]), allocations::read),
         route(Put, "/v1/allocation/{id}/stop", AllocLifecycle, "Stop an allocation", tells::<AllocStopped>(&[]), allocations::stop),
         route(Get, "/v1/client/allocation/{id}/checks", ReadJob, "Read an allocation's checks", tells::<Map<String, Value>>(&[]), allocations::checks),
-        route(Get, "/v1/client/allocation/{id}/stats", ReadJob, "Read what an allocation uses", unable(), unable::allocation_stats),
+        route(Get, "/v1/client/allocation/{id}/stats", ReadJob, "Read what an allocation uses", tells::<AllocResourceUsage>(&["task"]), client::allocation_usage),
         route(Put, "/v1/client/allocation/{id}/restart", AllocLifecycle, "Restart an allocation's tasks", takes::<AllocRestart, Map<String, Value>>(&[]), client::restart),
         route(Put, "/v1/client/allocation/{id}/signal", AllocLifecycle, "Send a signal to an allocation's tasks", takes::<AllocSignal, Map<String, Value>>(&[]), client::signal),
         route(Get, "/v1/client/allocation/{id}/exec", AllocExec, "Run a command within a task", converses::<ExecInputFrame, ExecOutputFrame>(&["command", "task", "tty"]), client::exec),
-        route(Get, "/v1/client/stats", NodeRead, "Read what a node uses", unable(), unable::stats),
+        route(Get, "/v1/client/stats", NodeRead, "Read what a node uses", tells::<HostStats>(&["node_id"]), client::node_usage),
         route(Get, "/v1/client/fs/logs/{id}", ReadLogs, "Read what a task prints", streams::<StreamFrame>(&["task", "type", "offset", "origin", "follow", "plain"]), logs::read),
 
         route(Get, "/v1/evaluations", ReadJob, "List evaluations", pages::<Evaluation>(&["namespace", "job", "status"]), evaluations::list),

@@ -1,6 +1,6 @@
 //! What strangers may send: over real connections, as that is where limits hold.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 use expect_test::expect;
 use tokio::{
@@ -10,7 +10,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::world::world;
+use super::{fake_engine::FakeEngine, world::world};
 use crate::http::{
     Limits,
     api::Api,
@@ -27,11 +27,15 @@ pub struct Server {
 
 impl Server {
     pub async fn start(limits: Limits) -> Self {
+        Self::of(&world(), limits).await
+    }
+
+    pub async fn of(engine: &Arc<FakeEngine>, limits: Limits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address = listener.local_addr().expect("it has an address");
         let (stop, stopped) = oneshot::channel::<()>();
         let shutdown = async move { drop(stopped.await) };
-        let served = tokio::spawn(serve(listener, world().state(), limits, shutdown));
+        let served = tokio::spawn(serve(listener, engine.state(), limits, shutdown));
         Self { address, stop, served }
     }
 

@@ -77,23 +77,3 @@ async fn a_node_is_forgotten_once_it_is_down_and_empty() {
     world.apply(vec![Command::EndAllocs(vec![end(RUNNING)])]);
     assert_eq!(answer(&router, "PUT", &target, Body::empty()).await.status, 200);
 }
-
-#[tokio::test]
-async fn what_nobody_can_do_yet_is_refused_with_the_reason() {
-    let router = api(&world());
-    let mut shown = String::new();
-    for (method, target) in [
-        ("GET", "/v1/client/stats?node_id=x"),
-        ("GET", "/v1/client/allocation/x/stats"),
-        ("GET", "/v1/client/allocation/x/exec"),
-    ] {
-        let answer = answer(&router, method, target, Body::empty()).await;
-        shown += &format!("{target} -> {} {}\n", answer.status.as_u16(), answer.body);
-    }
-    expect![[r#"
-        /v1/client/stats?node_id=x -> 501 agents do not measure what their machines use yet
-        /v1/client/allocation/x/stats -> 501 agents do not measure what tasks use yet
-        /v1/client/allocation/x/exec -> 400 `x` is no alloc id: expected 32 hexadecimal digits, or at least the first 4
-    "#]]
-    .assert_eq(&shown);
-}

@@ -70,6 +70,42 @@ async fn a_list_backwards_is_the_list_backwards() {
 }
 
 #[tokio::test]
+async fn what_is_made_is_listed_oldest_first() {
+    let world = world();
+    // The ids say the opposite.
+    for at in 0..5_u128 {
+        world.apply(vec![register(small_job(&format!("job-{at}")), EvalId(9 - at))]);
+    }
+    let router = api(&world);
+    let created = |answer: &Answer| {
+        let list = answer.json();
+        list.as_array().expect("a list").iter().map(|item| item["CreateIndex"].as_u64()).collect::<Vec<_>>()
+    };
+    for list in ["/v1/evaluations", "/v1/allocations"] {
+        let whole = get(&router, list).await;
+        assert!(created(&whole).len() > 1 && created(&whole).is_sorted(), "{list}: {:?}", created(&whole));
+        for (reverse, walked) in
+            [("", ids(&whole)), ("&reverse=true", ids(&whole).into_iter().rev().collect())]
+        {
+            let (mut found, mut token) = (Vec::new(), String::new());
+            loop {
+                let page = get(&router, &format!("{list}?per_page=1{reverse}{token}")).await;
+                found.extend(ids(&page));
+                let Some(next) = next(&page) else { break };
+                token = format!("&next_token={next}");
+            }
+            assert_eq!(found, walked, "{list}{reverse}");
+        }
+    }
+    let by_id = ids(&get(&router, "/v1/evaluations?prefix=0000").await);
+    assert!(by_id.len() >= 5 && by_id.is_sorted(), "{by_id:?}");
+    let page = get(&router, "/v1/evaluations?prefix=0000&per_page=2").await;
+    assert_eq!(next(&page), Some(by_id[2].as_str()));
+    let foreign = get(&router, &format!("/v1/evaluations?next_token={}", by_id[2])).await;
+    assert_eq!(foreign.status, 400, "a place in a list by id is none in this one");
+}
+
+#[tokio::test]
 async fn filters_are_asked_about_the_whole_item() {
     let world = world();
     let router = api(&world);

@@ -1,0 +1,124 @@
+//! A conversation with a server: JSON objects both ways, on a WebSocket.
+
+use std::marker::PhantomData;
+
+use futures_util::{
+    SinkExt, StreamExt,
+    stream::{SplitSink, SplitStream},
+};
+use hyper::header::{HeaderName, HeaderValue};
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::net::TcpStream;
+use tokio_tungstenite::{
+    WebSocketStream, client_async,
+    tungstenite::{
+        Error, Message,
+        client::IntoClientRequest,
+        protocol::{CloseFrame, frame::coding::CloseCode},
+    },
+};
+
+use super::{ApiError, Client, Refused, TOKEN_HEADER, Target};
+
+/// Close codes from here on are a status of HTTP more than this.
+const CLOSE_CODE_BASE: u16 = 4_000;
+
+/// The end into which a client speaks.
+pub struct SocketSender<T> {
+    sink: SplitSink<WebSocketStream<TcpStream>, Message>,
+    objects: PhantomData<fn(T)>,
+}
+
+/// The end on which a client listens.
+pub struct SocketReceiver<T> {
+    stream: SplitStream<WebSocketStream<TcpStream>>,
+    url: String,
+    objects: PhantomData<fn() -> T>,
+}
+
+impl Client {
+    /// Opens a conversation.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub async fn socket<Up: Serialize, Down: DeserializeOwned>(
+        &self,
+        target: &Target,
+    ) -> Result<(SocketSender<Up>, SocketReceiver<Down>), ApiError> {
+        let url = self.url(target);
+        let address = self.address.to_string();
+        let unreachable = |reason: String| ApiError::Unreachable { address: address.clone(), reason };
+        let host = address.trim_start_matches("http://");
+        let stream = TcpStream::connect(host).await.map_err(|error| unreachable(error.to_string()))?;
+        stream.set_nodelay(true).map_err(|error| unreachable(error.to_string()))?;
+        let request = url.replacen("http", "ws", 1).into_client_request();
+        let mut request = request.map_err(|error| ApiError::Encode(error.to_string()))?;
+        if let Some(token) = &self.token {
+            let value = HeaderValue::from_str(token).map_err(|error| ApiError::Encode(error.to_string()))?;
+            let name = HeaderName::from_bytes(TOKEN_HEADER.as_bytes());
+            request.headers_mut().insert(name.map_err(|error| ApiError::Encode(error.to_string()))?, value);
+        }
+        let (socket, _) = client_async(request, stream).await.map_err(|error| failure(&url, error))?;
+        let (sink, stream) = socket.split();
+        Ok((
+            SocketSender { sink, objects: PhantomData },
+            SocketReceiver { stream, url, objects: PhantomData },
+        ))
+    }
+}
+
+impl<T: Serialize> SocketSender<T> {
+    /// Says something; waits until the connection takes it.
+    ///
+    /// # Errors
+    /// When the connection is gone; the receiving end tells why.
+    pub async fn send(&mut self, object: &T) -> Result<(), ApiError> {
+        let text = serde_json::to_string(object).map_err(|error| ApiError::Encode(error.to_string()))?;
+        self.sink.send(Message::text(text)).await.map_err(|error| ApiError::Encode(error.to_string()))
+    }
+}
+
+impl<T: DeserializeOwned> SocketReceiver<T> {
+    /// The next thing said; none at the end.
+    ///
+    /// # Errors
+    /// When the server ends the conversation with a reason, the connection breaks, or what is said is not a `T`.
+    pub async fn next(&mut self) -> Result<Option<T>, ApiError> {
+        while let Some(message) = self.stream.next().await {
+            match message.map_err(|error| failure(&self.url, error))? {
+                Message::Text(text) => {
+                    let decoded = serde_json::from_str(&text);
+                    let decode = |reason| ApiError::Decode { url: self.url.clone(), reason };
+                    return decoded.map(Some).map_err(|error| decode(error.to_string()));
+                }
+                Message::Close(Some(end)) => return self.end(&end),
+                Message::Close(None) => return Ok(None),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    fn end(&self, end: &CloseFrame) -> Result<Option<T>, ApiError> {
+        let (code, text) = (u16::from(end.code), end.reason.to_string());
+        if end.code == CloseCode::Normal {
+            return Ok(None);
+        }
+        match code.checked_sub(CLOSE_CODE_BASE) {
+            Some(status) => Err(ApiError::Refused(Refused { status, text, url: self.url.clone() })),
+            None => Err(ApiError::Broken { url: self.url.clone(), reason: text }),
+        }
+    }
+}
+
+fn failure(url: &str, error: Error) -> ApiError {
+    match error {
+        Error::Http(response) => {
+            let status = response.status();
+            let text = response.into_body().map(|body| String::from_utf8_lossy(&body).into_owned());
+            let text = text.filter(|text| !text.is_empty()).unwrap_or_else(|| status.to_string());
+            ApiError::Refused(Refused { status: status.as_u16(), text, url: url.to_owned() })
+        }
+        error => ApiError::Broken { url: url.to_owned(), reason: error.to_string() },
+    }
+}

@@ -1,0 +1,58 @@
+//! The order of allocations and evaluations in lists, as Nomad has it: oldest first; by id where a prefix says which.
+
+use std::{fmt, ops::Bound, str::FromStr};
+
+use berth_model::Index;
+
+use super::{ids::IdRange, list::Span};
+
+/// A place in such a list. As the token of a page it is `INDEX.ID`, or the id alone in a list by id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Age<I> {
+    /// Where it was made; 0 in a list by id.
+    pub created: Index,
+    pub id: I,
+}
+
+impl<I> Age<I> {
+    /// All places in a list of some ids.
+    pub fn span(ids: &IdRange, id: impl Fn(u128) -> I) -> Span<Self> {
+        if *ids == IdRange::ALL {
+            // Nothing was made at index 0: a place in a list by id is none in this one.
+            return (Bound::Included(Self { created: Index(1), id: id(0) }), Bound::Unbounded);
+        }
+        let (first, last) = ids.span(id);
+        let by_id = |id| Self { created: Index(0), id };
+        (first.map(by_id), last.map(by_id))
+    }
+}
+
+/// The same bounds, as the store has them.
+pub(super) fn ages<I>((first, last): Span<Age<I>>) -> Span<(Index, I)> {
+    let age = |place: Age<I>| (place.created, place.id);
+    (first.map(age), last.map(age))
+}
+
+/// The ids of places in a list by id.
+pub(super) fn ids<I>((first, last): Span<Age<I>>) -> Span<I> {
+    (first.map(|place| place.id), last.map(|place| place.id))
+}
+
+impl<I: fmt::Display> fmt::Display for Age<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.created > Index(0) {
+            write!(f, "{}.", self.created)?;
+        }
+        write!(f, "{}", self.id)
+    }
+}
+
+impl<I: FromStr> FromStr for Age<I> {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (created, id) = text.split_once('.').unwrap_or(("0", text));
+        let created = created.parse().map(Index).map_err(|_| ())?;
+        Ok(Self { created, id: id.parse().map_err(|_| ())? })
+    }
+}
