@@ -38,6 +38,8 @@ enum Noun {
     Ps(short::ps::Ps),
     /// Print what a job or an allocation prints
     Logs(short::logs::Logs),
+    /// Run a command within a task of a job or an allocation
+    Exec(short::exec::Exec),
     /// Run, watch and stop jobs
     #[command(subcommand)]
     Job(job::Verb),
@@ -83,7 +85,10 @@ enum Noun {
 /// The codes that scripts can rely on.
 fn exit_codes() -> String {
     let codes = EXIT_CODES.iter().map(|(code, meaning)| format!("\n  {code:<3}  {meaning}"));
-    format!("Exit codes:{}\n  `run -wait` ends with the task's own.", codes.collect::<String>())
+    format!(
+        "Exit codes:{}\n  `run -wait` ends with the task's own, `exec` with the command's.",
+        codes.collect::<String>()
+    )
 }
 
 impl Cli {
@@ -99,6 +104,7 @@ impl Cli {
             Noun::Run(run) => run.run(&self.global),
             Noun::Ps(ps) => ps.run(&self.global),
             Noun::Logs(logs) => logs.run(&self.global),
+            Noun::Exec(exec) => exec.run(&self.global),
             Noun::Job(verb) => verb.run(&self.global),
             Noun::Alloc(verb) => verb.run(&self.global),
             Noun::Node(verb) => verb.run(&self.global),

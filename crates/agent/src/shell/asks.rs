@@ -65,7 +65,12 @@ impl Agent {
                 let passed = self.pass_signal(&asked);
                 self.asks.answer(ask.request, up, async { all_passed(passed?).await });
             }
-            Some(Question::AllocUsage(_) | Question::NodeUsage(_)) | None => {
+            Some(Question::AllocUsage(asked)) => {
+                let usage = self.alloc_usage(&asked);
+                self.asks.answer(ask.request, up, async { usage?.await });
+            }
+            Some(Question::NodeUsage(_)) => self.asks.answer(ask.request, up, self.node_usage()),
+            None => {
                 let text = "the agent does not know this question: it is older than the server";
                 let refusal = Refusal::new(RefusalKind::Failed, text);
                 self.asks.answer(ask.request, up, async { Err(refusal) });

@@ -50,6 +50,10 @@ impl DataDir {
         Ok(Self { path, _lock: lock })
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(crate) fn image_cache(&self) -> PathBuf {
         self.path.join("images")
     }

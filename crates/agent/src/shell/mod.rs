@@ -16,6 +16,7 @@ mod prepare;
 mod reads;
 mod runner;
 mod socket_dir;
+mod usage;
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use crate::{
     complete,
     failure::Failure,
     global::Global,
-    output::{Layout, View, clean, count, funnels, sections},
+    output::{Layout, View, clean, count, funnels, sections, short_id},
     remote::{Remote, block_on},
     show::Show,
 };
@@ -72,6 +72,10 @@ fn group(group: &GroupExplanation) -> String {
         None => format!("group {}: nothing is missing\n", clean(&group.name)),
         Some(_) => funnels(&failure),
     };
+    if !group.preempted_allocations.is_empty() {
+        let pushed: Vec<String> = group.preempted_allocations.iter().map(|id| short_id(id)).collect();
+        text += &format!("  would push out {}\n", pushed.join(", "));
+    }
     let changes = group.changes.iter().take(CHANGES_MAX);
     for (at, change) in changes.enumerate() {
         let before = if at == 0 { "  would place one more" } else { "  or" };

@@ -1,13 +1,27 @@
 //! Requests about allocations and what their tasks print.
 
 use berth_api::http::{
-    AllocRestart, AllocSignal, AllocStopped, Allocation, AllocationStub, Lines, StreamFrame,
+    AllocResourceUsage, AllocRestart, AllocSignal, AllocStopped, Allocation, AllocationStub, ExecInputFrame,
+    ExecOutputFrame, Lines, SocketReceiver, SocketSender, StreamFrame,
 };
 use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::Remote;
 use crate::failure::Failure;
+
+/// A command to run.
+#[derive(Debug, Clone, Copy)]
+pub struct ExecAsk<'a> {
+    /// In which allocation.
+    pub alloc: &'a str,
+    /// Within which task.
+    pub task: &'a str,
+    /// The program and its arguments.
+    pub command: &'a [String],
+    /// Give it a terminal.
+    pub tty: bool,
+}
 
 /// A part of a log to read.
 #[derive(Debug, Clone)]
@@ -49,6 +63,11 @@ impl Remote {
         self.put(&self.target("/v1/allocation").part(id).part("stop"), &json!({})).await
     }
 
+    /// What an allocation's tasks use.
+    pub async fn allocation_usage(&self, id: &str) -> Result<AllocResourceUsage, Failure> {
+        self.get(&self.target("/v1/client/allocation").part(id).part("stats")).await
+    }
+
     /// Restarts the named task, or all that run, or all there are.
     pub async fn restart_tasks(&self, id: &str, task: &str, all: bool) -> Result<(), Failure> {
         let asked = AllocRestart { task_name: task.to_owned(), all_tasks: all };
@@ -61,6 +80,17 @@ impl Remote {
         let asked = AllocSignal { task: task.to_owned(), signal: signal.to_owned() };
         let target = self.target("/v1/client/allocation").part(id).part("signal");
         self.put::<IgnoredAny>(&target, &asked).await.map(drop)
+    }
+
+    /// Runs a command within a task: what it is told, and what it tells.
+    pub async fn exec(
+        &self,
+        ask: &ExecAsk<'_>,
+    ) -> Result<(SocketSender<ExecInputFrame>, SocketReceiver<ExecOutputFrame>), Failure> {
+        let command = serde_json::to_string(ask.command).unwrap_or_default();
+        let target = self.target("/v1/client/allocation").part(ask.alloc).part("exec");
+        let target = target.param("task", ask.task).param("tty", ask.tty).param("command", command);
+        Ok(self.client.socket(&target).await?)
     }
 
     /// Pieces of a task's log.

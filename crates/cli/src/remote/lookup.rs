@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use super::Remote;
 use crate::{
     failure::{Exit, Failure},
-    output::{Column, Layout, Table, clean},
+    output::{Column, Layout, Table, clean, short_id, tell},
 };
 
 /// Length of a whole id of an allocation or a node.
@@ -69,6 +69,30 @@ impl Remote {
         }
         let describe = |job: &JobStub| (job.id.clone(), vec![job.job_type.clone(), job.status.clone()]);
         only("job", id, found.iter().map(describe).collect())
+    }
+
+    /// The whole id of the allocation that is meant: one whose id begins like this, or the newest of such a job.
+    pub async fn job_or_allocation(&self, id: &str) -> Result<String, Failure> {
+        match self.find_job(id).await {
+            Ok(job) => Ok(self.newest_allocation(&job).await?.id),
+            Err(failure) if failure.exit() == Exit::NotFound => self.find_allocation(id).await,
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Of a job the newest allocation, rather one that runs than one that has ended.
+    pub async fn newest_allocation(&self, job: &str) -> Result<AllocationStub, Failure> {
+        let mut allocs = self.job_allocations(job).await?;
+        allocs.sort_by_key(|alloc| (alloc.client_status == "running", alloc.create_index));
+        let several = allocs.len() > 1;
+        let newest = allocs.pop().ok_or_else(|| {
+            Failure::new(Exit::NotFound, format!("job {} has no allocation yet", clean(job)))
+                .help(format!("berth job status {}", clean(job)))
+        })?;
+        if several {
+            tell(&format!("of {}, allocation {}:", newest.name, short_id(&newest.id)));
+        }
+        Ok(newest)
     }
 
     /// The first things of a list whose ids begin like this.

@@ -21,7 +21,7 @@ use crate::{
 
 use change::Notes;
 
-pub use alloc::{LogRead, LogStart};
+pub use alloc::{ExecAsk, LogRead, LogStart};
 pub use event::EventFilter;
 pub use lookup::only_task;
 

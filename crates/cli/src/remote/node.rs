@@ -1,6 +1,8 @@
 //! Requests about nodes and their pools.
 
-use berth_api::http::{AllocationStub, Node, NodeEligibility, NodeEligibilityChanged, NodePool, NodeStub};
+use berth_api::http::{
+    AllocationStub, HostStats, Node, NodeEligibility, NodeEligibilityChanged, NodePool, NodeStub,
+};
 
 use serde_json::{Value, json};
 
@@ -21,6 +23,11 @@ impl Remote {
     /// The allocations on a node. They come whole; a list needs less.
     pub async fn node_allocations(&self, id: &str) -> Result<Vec<AllocationStub>, Failure> {
         self.get(&self.target("/v1/node").part(id).part("allocations")).await
+    }
+
+    /// What a node's machine uses.
+    pub async fn node_usage(&self, id: &str) -> Result<HostStats, Failure> {
+        self.get(&self.target("/v1/client/stats").param("node_id", id)).await
     }
 
     /// Opens a node to new work, or closes it.

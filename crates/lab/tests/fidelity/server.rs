@@ -12,8 +12,9 @@ use std::{
 };
 
 use berth_api::agent::{
-    Ack, AllocStatus, ClientStatus, Desired, Digest, Down, DownFrame, Hello, Refused, Up, UpFrame, Welcome,
-    WelcomeMode, decode_frame, desired_hash, encode_frame, observed_hash,
+    Ack, AllocStatus, Ask, ClientStatus, Desired, Digest, Down, DownFrame, ExecDown, ExecOrder, ExecStart,
+    Hello, Outcome, Question, Refused, Up, UpFrame, Welcome, WelcomeMode, decode_frame, desired_hash,
+    encode_frame, observed_hash,
 };
 use bytes::{Bytes, BytesMut};
 use prost::Message;
@@ -190,6 +191,51 @@ impl Server {
         }
     }
 
+    /// Asks something, and takes in what the node says until it has answered and told of an allocation that is so. The
+    /// answer and the update may come in either order.
+    pub fn ask(&mut self, question: Question, is_so: impl Fn(&AllocStatus) -> bool) {
+        let place = self.transcript.place();
+        let (mut outcome, mut told) = (None, false);
+        self.say(Down::Ask(Ask { request: 1, question: Some(question) }));
+        while outcome.is_none() || !told {
+            match self.next() {
+                Up::Answer(answer) => outcome = answer.outcome,
+                message => {
+                    if let Up::Update(update) = &message {
+                        let statuses = update.allocs.iter().map(|bytes| AllocStatus::decode(bytes.clone()));
+                        told |= statuses.flatten().any(|status| is_so(&status));
+                    }
+                    self.take(message);
+                }
+            }
+        }
+        self.transcript.note_at(place, &format!("asked: {}", answered(outcome)));
+    }
+
+    /// Asks something that changes nothing.
+    pub fn ask_only(&mut self, question: Question) {
+        self.say(Down::Ask(Ask { request: 1, question: Some(question) }));
+        let outcome = loop {
+            match self.next() {
+                Up::Answer(answer) => break answer.outcome,
+                message => self.take(message),
+            }
+        };
+        self.note(&format!("asked: {}", answered(outcome)));
+    }
+
+    /// Asks to run a command, and waits for what comes of it.
+    pub fn exec(&mut self, start: ExecStart) {
+        self.say(Down::Exec(ExecDown { request: 1, order: Some(ExecOrder::Start(start)) }));
+        let news = loop {
+            match self.next() {
+                Up::Exec(up) => break up.news,
+                message => self.take(message),
+            }
+        };
+        self.note(&format!("a command: {news:?}"));
+    }
+
     /// Takes in what the node says up to the end of a resync.
     pub fn listen_until_resynced(&mut self) {
         loop {
@@ -228,6 +274,17 @@ impl Server {
 
     fn observed_digest(&self) -> Digest {
         sum(self.observed.values().map(|status| observed_hash(status)))
+    }
+}
+
+/// An answer without its time.
+fn answered(outcome: Option<Outcome>) -> String {
+    match outcome {
+        Some(Outcome::AllocUsage(usage)) => {
+            assert!(usage.at_ns > 0);
+            format!("{:?}", usage.tasks)
+        }
+        other => format!("{other:?}"),
     }
 }
 

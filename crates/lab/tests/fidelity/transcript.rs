@@ -19,6 +19,16 @@ impl Transcript {
         self.lines.push(format!("> {what}"));
     }
 
+    /// Where the next line would stand.
+    pub fn place(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// What belongs to an earlier place, whenever it came.
+    pub fn note_at(&mut self, place: usize, what: &str) {
+        self.lines.insert(place, format!("> {what}"));
+    }
+
     pub fn hello(&mut self, hello: &Hello, desired_equal: bool, observed_equal: bool) {
         self.epoch = hello.epoch;
         let digest = |equal| if equal { "equal" } else { "differs" };

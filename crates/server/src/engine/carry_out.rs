@@ -59,7 +59,7 @@ impl CarryOut {
                 Some(Event::Requested(Request { token, commands, bytes }))
             }
             Input::Planned { plan, ticket, trace } => {
-                self.unjudged.insert(ticket, trace);
+                self.unjudged.insert(ticket, *trace);
                 Some(Event::Planned { plan, ticket })
             }
             Input::Open { session, hello, link } => {

@@ -59,7 +59,7 @@ pub(crate) enum Input {
         reply: oneshot::Sender<berth_controller::Answer>,
     },
     /// A planner has answered an evaluation.
-    Planned { plan: Box<Plan>, ticket: Ticket, trace: PlanTrace },
+    Planned { plan: Box<Plan>, ticket: Ticket, trace: Box<PlanTrace> },
     /// An agent opened a session; what it is told goes to `link`.
     Open { session: berth_controller::SessionId, hello: Box<berth_controller::Hello>, link: Link },
     /// No more.

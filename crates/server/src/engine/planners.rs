@@ -124,7 +124,7 @@ impl PlannerThread {
         self.shared.counters.planned(&plan, overtaken);
         self.shared.counters.plan_time.record(begun.elapsed());
         let trace = PlanTrace::new(&plan, self.number, [begun_at, now()], overtaken);
-        Input::Planned { plan: Box::new(plan), ticket, trace }
+        Input::Planned { plan: Box::new(plan), ticket, trace: Box::new(trace) }
     }
 
     /// Claims what a plan takes. None when others have claimed it meanwhile: then it is better made anew here and now than

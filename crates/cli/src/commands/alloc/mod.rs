@@ -1,8 +1,10 @@
 //! `berth alloc`: single allocations of a job, and their logs.
 
+mod exec;
 mod logs;
 mod restart;
 mod signal;
+mod stats;
 mod status;
 mod stop;
 mod tail;
@@ -12,6 +14,7 @@ use clap::Subcommand;
 
 use crate::{failure::Failure, global::Global, remote::block_on};
 
+pub use exec::ExecOptions;
 pub use logs::{LogOptions, print};
 
 /// What can be done with allocations.
@@ -21,12 +24,16 @@ pub enum Verb {
     Status(status::Status),
     /// Print what a task wrote
     Logs(logs::Logs),
+    /// Run a command within a task
+    Exec(exec::Exec),
     /// Stop an allocation; its job gets another one in its place
     Stop(stop::Stop),
     /// Restart tasks where they are; their restart policy does not count it
     Restart(restart::Restart),
     /// Send a signal to tasks
     Signal(signal::Signal),
+    /// Show what the tasks use right now
+    Stats(stats::Stats),
 }
 
 impl Verb {
@@ -36,9 +43,11 @@ impl Verb {
         match self {
             Self::Status(status) => block_on(status.run(&remote)),
             Self::Logs(logs) => block_on(logs.run(&remote)),
+            Self::Exec(exec) => block_on(exec.run(&remote)),
             Self::Stop(stop) => block_on(stop.run(&remote)),
             Self::Restart(restart) => block_on(restart.run(&remote)),
             Self::Signal(signal) => block_on(signal.run(&remote)),
+            Self::Stats(stats) => block_on(stats.run(&remote)),
         }
     }
 }

@@ -54,10 +54,16 @@ fn fields(layout: Layout, alloc: &Allocation) -> String {
         .with_some("Because", &alloc.desired_description)
         .with_some("Replaces", short_id(&alloc.previous_allocation))
         .with_some("Replaced by", short_id(&alloc.next_allocation))
+        .with_some("Pushed out by", short_id(&alloc.preempted_by_allocation))
+        .with_some("Pushed out", pushed_out(alloc))
         .with("Placed", age(alloc.create_time, now))
         .with("Changed", age(alloc.modify_time, now))
         .with("Holds", holds(alloc))
         .render()
+}
+
+fn pushed_out(alloc: &Allocation) -> String {
+    alloc.preempted_allocations.iter().map(|id| short_id(id)).collect::<Vec<_>>().join(", ")
 }
 
 fn holds(alloc: &Allocation) -> String {

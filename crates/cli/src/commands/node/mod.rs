@@ -4,6 +4,7 @@ mod detail;
 mod eligibility;
 mod pool;
 mod purge;
+mod stats;
 mod status;
 
 use clap::Subcommand;
@@ -15,6 +16,8 @@ use crate::{failure::Failure, global::Global, remote::block_on};
 pub enum Verb {
     /// List the nodes, or show one in detail
     Status(status::Status),
+    /// Show what the machine uses right now
+    Stats(stats::Stats),
     /// Open a node to new work, or close it
     Eligibility(eligibility::Eligibility),
     /// Forget a node that is gone for good
@@ -30,6 +33,7 @@ impl Verb {
         let remote = global.remote()?;
         match self {
             Self::Status(status) => block_on(status.run(&remote)),
+            Self::Stats(stats) => block_on(stats.run(&remote)),
             Self::Eligibility(eligibility) => block_on(eligibility.run(&remote)),
             Self::Purge(purge) => block_on(purge.run(&remote)),
             Self::Pool(verb) => block_on(verb.run(&remote)),

@@ -2,14 +2,7 @@
 
 use clap::Args;
 
-use crate::{
-    commands::alloc::LogOptions,
-    complete,
-    failure::{Exit, Failure},
-    global::Global,
-    output::{self, short_id},
-    remote::{Remote, block_on},
-};
+use crate::{commands::alloc::LogOptions, complete, failure::Failure, global::Global, remote::block_on};
 
 /// Arguments of `logs`.
 #[derive(Debug, Args)]
@@ -26,29 +19,8 @@ impl Logs {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         let remote = global.remote()?;
         block_on(async {
-            let alloc = self.allocation(&remote).await?;
+            let alloc = remote.job_or_allocation(&self.id).await?;
             self.options.print(&remote, &alloc).await
         })
-    }
-
-    /// The allocation that is meant: of a job the newest, rather one that runs than one that has ended.
-    async fn allocation(&self, remote: &Remote) -> Result<String, Failure> {
-        let job = match remote.find_job(&self.id).await {
-            Ok(job) => job,
-            Err(failure) if failure.exit() == Exit::NotFound => {
-                return remote.find_allocation(&self.id).await;
-            }
-            Err(failure) => return Err(failure),
-        };
-        let allocs = remote.job_allocations(&job).await?;
-        let newest = allocs.iter().max_by_key(|alloc| (alloc.client_status == "running", alloc.create_index));
-        let newest = newest.ok_or_else(|| {
-            Failure::new(Exit::NotFound, format!("job {job} has no allocation yet"))
-                .help(format!("berth job status {job}"))
-        })?;
-        if allocs.len() > 1 {
-            output::tell(&format!("of {}, allocation {}:", newest.name, short_id(&newest.id)));
-        }
-        Ok(newest.id.clone())
     }
 }

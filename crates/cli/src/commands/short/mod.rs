@@ -1,5 +1,6 @@
-//! Familiar one-liners: `berth run`, `berth ps`, `berth logs`.
+//! Familiar one-liners: `berth run`, `berth ps`, `berth logs`, `berth exec`.
 
+pub mod exec;
 pub mod logs;
 pub mod ps;
 pub mod run;

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use hyper::Method;
-use serde::Deserialize;
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -15,6 +14,7 @@ use super::{
     preload::{fillers, preload},
     room::{Asks, holders, left, wrong_refusals},
     scenario::Scenario,
+    warm_up::warm_up,
 };
 use crate::run::{
     Outcome, Run, RunError, Target,
@@ -46,7 +46,7 @@ pub(super) async fn drive(
     let fillers = if scenario.preload { fillers(scenario, &flavors) } else { Vec::new() };
     configure(&target, scenario.algorithm).await?;
     preload(&target, &fillers).await?;
-    forget_what_is_cached(&target).await?;
+    warm_up(&target, scenario.planners).await?;
     let mut follower = Follower::open(&target, Topics::AllocsAndEvals).await?;
     let watch = Watch::begin(cluster);
     let profiling = Profiling::begin(run, cluster.children.first().map(Child::pid));
@@ -92,25 +92,6 @@ async fn configure(target: &Target, algorithm: &str) -> Result<(), RunError> {
     let body = json!({ "SchedulerAlgorithm": algorithm }).to_string().into();
     let mut connection = Connection::open(target).await?;
     connection.write(Method::PUT, "/v1/operator/scheduler/configuration", body).await
-}
-
-/// Planners that cache look again once a node has changed: what they know is then as old as the first request.
-async fn forget_what_is_cached(target: &Target) -> Result<(), RunError> {
-    #[derive(Deserialize)]
-    struct Node {
-        #[serde(rename = "ID")]
-        id: String,
-    }
-    let mut connection = Connection::open(target).await?;
-    let (nodes, _): (Vec<Node>, _) = connection.get("/v1/nodes?per_page=1").await?;
-    for node in nodes {
-        let path = format!("/v1/node/{}/eligibility", node.id);
-        for eligibility in ["ineligible", "eligible"] {
-            let body = json!({ "Eligibility": eligibility }).to_string().into();
-            connection.write(Method::PUT, &path, body).await?;
-        }
-    }
-    Ok(())
 }
 
 struct Drive<'a> {

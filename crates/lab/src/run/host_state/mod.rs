@@ -9,6 +9,7 @@ mod plans;
 mod preload;
 mod room;
 mod scenario;
+mod warm_up;
 
 use super::{Experiment, Kind, Outcome, Param, Run, RunError, cluster::on_cluster, params::same};
 use scenario::Scenario;

@@ -1,0 +1,119 @@
+//! What processes have used, as /proc tells.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use berth_api::agent::MemoryUsage;
+use rustix::param::clock_ticks_per_second;
+
+/// Seconds of cpu time.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Spent {
+    pub(super) user_s: f64,
+    pub(super) system_s: f64,
+}
+
+/// All processes of the machine, at one time.
+#[derive(Default)]
+pub(super) struct Tree(BTreeMap<i32, Process>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Process {
+    parent: i32,
+    user_ticks: u64,
+    system_ticks: u64,
+}
+
+impl Tree {
+    pub(super) fn read() -> Self {
+        let Ok(entries) = fs::read_dir("/proc") else { return Self::default() };
+        let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let process = |pid| Some((pid, Process::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?));
+        Self(pids.filter_map(process).collect())
+    }
+
+    /// The processes of a task: all below its keeper, for what leaves its parent becomes the keeper's child; without a
+    /// keeper, the main process and all below that.
+    pub(super) fn of_task(&self, keeper: i32, main: i32) -> Vec<i32> {
+        let kept = self.0.get(&main).is_some_and(|process| process.parent == keeper);
+        let mut found: Vec<i32> = if kept { vec![keeper] } else { vec![main] };
+        let mut at = 0;
+        while at < found.len() {
+            let parent = found[at];
+            found.extend(self.0.iter().filter(|(_, process)| process.parent == parent).map(|(pid, _)| *pid));
+            at += 1;
+        }
+        found.retain(|pid| self.0.contains_key(pid) && !(kept && *pid == keeper));
+        found
+    }
+
+    pub(super) fn spent(&self, pids: &[i32]) -> Spent {
+        let per_second = clock_ticks_per_second() as f64;
+        let sum = |ticks: fn(&Process) -> u64| {
+            pids.iter().filter_map(|pid| self.0.get(pid)).map(ticks).sum::<u64>() as f64 / per_second
+        };
+        Spent { user_s: sum(|process| process.user_ticks), system_s: sum(|process| process.system_ticks) }
+    }
+}
+
+impl Process {
+    /// Reads /proc/PID/stat; the command's name may hold anything.
+    fn parse(stat: &str) -> Option<Self> {
+        let (_, fields) = stat.rsplit_once(") ")?;
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        let parent = fields.get(1)?.parse().ok()?;
+        Some(Self { parent, user_ticks: number(11)?, system_ticks: number(12)? })
+    }
+}
+
+/// What processes hold of memory; what they share counts for each of them.
+pub(super) fn memory(pids: &[i32]) -> MemoryUsage {
+    let mut sum = MemoryUsage::default();
+    for status in pids.iter().filter_map(|pid| fs::read_to_string(format!("/proc/{pid}/status")).ok()) {
+        sum.rss += kib(&status, "VmRSS:") << 10;
+        sum.swap += kib(&status, "VmSwap:") << 10;
+    }
+    sum
+}
+
+/// A value of a file of lines as `Name:  12 kB`; 0 when it is not there.
+pub(super) fn kib(text: &str, name: &str) -> u64 {
+    let rest = text.lines().find_map(|line| line.strip_prefix(name));
+    rest.and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(parent: i32) -> Process {
+        Process { parent, user_ticks: 10, system_ticks: 5 }
+    }
+
+    #[test]
+    fn a_task_is_all_that_its_keeper_keeps() {
+        let parents = [(1, 0), (10, 1), (11, 10), (12, 11), (13, 10), (20, 1)];
+        let tree = Tree(parents.into_iter().map(|(pid, parent)| (pid, process(parent))).collect());
+        assert_eq!(tree.of_task(10, 11), [11, 13, 12]);
+        assert_eq!(tree.of_task(99, 11), [11, 12], "adopted: its first keeper is gone");
+        assert_eq!(tree.of_task(10, 77), [0; 0], "ended");
+        let spent = tree.spent(&[11, 12]);
+        assert_eq!(spent.user_s, 2.0 * spent.system_s);
+    }
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        let stat = "7 (a) b (c) S 3 7 7 0 -1 4194560 1 0 0 0 42 17 0 0 20 0 1 0 100 1 1";
+        assert_eq!(Process::parse(stat), Some(Process { parent: 3, user_ticks: 42, system_ticks: 17 }));
+        assert_eq!(Process::parse("7 (x"), None);
+        assert_eq!(kib("VmPeak:\t 9 kB\nVmRSS:\t  120 kB\n", "VmRSS:"), 120);
+    }
+
+    #[test]
+    fn this_process_holds_memory() {
+        let me = std::process::id() as i32;
+        assert!(Tree::read().of_task(0, me).contains(&me));
+        assert!(memory(&[me]).rss > 1 << 16);
+    }
+}

@@ -1,0 +1,85 @@
+//! `berth alloc exec` and `berth exec`: a command within a task, as if it ran here.
+
+mod escape;
+mod raw_mode;
+mod session;
+
+use std::io::{self, IsTerminal};
+
+use clap::Args;
+
+use crate::{
+    complete,
+    failure::{Exit, Failure},
+    remote::{ExecAsk, Remote, only_task},
+};
+use escape::Escape;
+use raw_mode::RawMode;
+
+/// Arguments of `alloc exec`.
+#[derive(Debug, Args)]
+pub struct Exec {
+    #[command(flatten)]
+    options: ExecOptions,
+    /// The id is a job's: the newest of its allocations that runs is meant
+    #[arg(long)]
+    job: bool,
+    /// The allocation's id, or its beginning
+    #[arg(value_name = "ALLOC", add = complete::allocations())]
+    id: String,
+    /// The command and its arguments
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<String>,
+}
+
+impl Exec {
+    /// Runs it, and ends as it ends.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let alloc = if self.job {
+            let job = remote.find_job(&self.id).await?;
+            remote.newest_allocation(&job).await?.id
+        } else {
+            remote.find_allocation(&self.id).await?
+        };
+        self.options.exec(remote, &alloc, &self.command).await
+    }
+}
+
+/// How a command is run.
+#[derive(Debug, Args)]
+pub struct ExecOptions {
+    /// The task; may be left out when there is only one
+    #[arg(long, value_name = "TASK")]
+    task: Option<String>,
+    /// Pass standard input on; without a word about it, if that is a terminal
+    #[arg(short, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    interactive: Option<bool>,
+    /// Give the command a terminal; without a word about it, if standard input and output are one
+    #[arg(short, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    tty: Option<bool>,
+    /// After a new line, this character and a full stop hang up; `none` for no such character
+    #[arg(short, value_name = "CHAR", default_value = "~")]
+    escape: Escape,
+}
+
+impl ExecOptions {
+    /// Runs a command within the allocation with this whole id, and ends as it ends.
+    pub async fn exec(&self, remote: &Remote, alloc: &str, command: &[String]) -> Result<(), Failure> {
+        let typed = io::stdin().is_terminal();
+        let interactive = self.interactive.unwrap_or(typed);
+        let tty = self.tty.unwrap_or(interactive && typed && io::stdout().is_terminal());
+        let tasks = remote.allocation(alloc).await?.task_resources;
+        let tasks: Vec<_> = tasks.keys().map(String::as_str).collect();
+        let task = only_task(&tasks, self.task.as_deref())?;
+        let (sender, receiver) = remote.exec(&ExecAsk { alloc, task, command, tty }).await?;
+        // From here on until the command ends keys go to it, not to this process.
+        let raw = (tty && interactive && typed).then(RawMode::enter).transpose()?;
+        let escape = self.escape.filter(|_| raw.is_some());
+        let ended = session::carry(sender, receiver, &session::Local { interactive, tty, escape }).await;
+        drop(raw);
+        match ended? {
+            0 => Ok(()),
+            code => Err(Failure::silent(Exit::Task(u8::try_from(code).unwrap_or(u8::MAX)))),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Carries what is typed to the command, and what it writes to here.
+
+use std::{
+    io::{self, Read, Write},
+    thread,
+    time::Duration,
+};
+
+use berth_api::http::{
+    ExecInputFrame, ExecOutputFrame, ExecPiece, ExecTerminalSize, SocketReceiver, SocketSender,
+};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+    time::{Instant, interval_at},
+};
+
+use super::escape::Watch;
+use crate::{
+    failure::{Exit, Failure},
+    output,
+};
+
+/// Read at once of what is typed.
+const TYPED_BYTES_MAX: usize = 16 << 10;
+/// Pieces of it that wait to be sent.
+const TYPED_MAX: usize = 4;
+/// How often the server is told that somebody is still there.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// The exit code of whoever hangs up.
+const HUNG_UP: i32 = 130;
+
+/// What there is on this side.
+pub struct Local {
+    /// Standard input is passed on.
+    pub interactive: bool,
+    /// The command has a terminal, which is as large as the one here.
+    pub tty: bool,
+    /// The way out.
+    pub escape: Watch,
+}
+
+/// Carries messages both ways until the command has ended; answers with its exit code.
+pub async fn carry(
+    mut sender: SocketSender<ExecInputFrame>,
+    mut receiver: SocketReceiver<ExecOutputFrame>,
+    local: &Local,
+) -> Result<i32, Failure> {
+    tokio::select! {
+        ended = listen(&mut receiver) => ended,
+        ended = speak(&mut sender, local) => ended,
+        killed = killed() => killed,
+    }
+}
+
+async fn listen(receiver: &mut SocketReceiver<ExecOutputFrame>) -> Result<i32, Failure> {
+    while let Some(frame) = receiver.next().await? {
+        if let Some(piece) = frame.stdout {
+            output::print_bytes(&piece.data)?;
+        }
+        if let Some(piece) = frame.stderr {
+            io::stderr().lock().write_all(&piece.data)?;
+        }
+        if let Some(result) = frame.result.filter(|_| frame.exited) {
+            return Ok(result.exit_code);
+        }
+    }
+    Err(Failure::new(Exit::Failed, "the server hung up before the command ended"))
+}
+
+/// Until somebody hangs up. Should the connection be gone, the other direction says why.
+async fn speak(sender: &mut SocketSender<ExecInputFrame>, local: &Local) -> Result<i32, Failure> {
+    let mut typed = if local.interactive { Some(read_stdin()) } else { None };
+    let mut resized = signal(SignalKind::window_change())?;
+    let mut beat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+    let mut escape = local.escape;
+    let mut frame = if local.tty { size() } else { ExecInputFrame::default() };
+    if !local.interactive {
+        send(sender, &stdin(Vec::new(), true)).await;
+    }
+    loop {
+        send(sender, &frame).await;
+        frame = tokio::select! {
+            Some(()) = resized.recv(), if local.tty => size(),
+            _ = beat.tick() => ExecInputFrame::default(),
+            piece = next(&mut typed) => match piece {
+                Some(piece) => match escape.pass(&piece) {
+                    Some(passed) => stdin(passed, false),
+                    None => {
+                        output::tell("\r\nhung up\r");
+                        return Ok(HUNG_UP);
+                    }
+                },
+                None => {
+                    typed = None;
+                    stdin(Vec::new(), true)
+                }
+            },
+        };
+    }
+}
+
+async fn send(sender: &mut SocketSender<ExecInputFrame>, frame: &ExecInputFrame) {
+    if sender.send(frame).await.is_err() {
+        std::future::pending().await
+    }
+}
+
+async fn next(typed: &mut Option<mpsc::Receiver<Vec<u8>>>) -> Option<Vec<u8>> {
+    match typed {
+        Some(typed) => typed.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn stdin(data: Vec<u8>, close: bool) -> ExecInputFrame {
+    ExecInputFrame { stdin: Some(ExecPiece { data, close }), ..ExecInputFrame::default() }
+}
+
+fn size() -> ExecInputFrame {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
+    let tty_size = size.map(|size| ExecTerminalSize { height: size.ws_row, width: size.ws_col });
+    ExecInputFrame { tty_size, ..ExecInputFrame::default() }
+}
+
+/// On a thread of its own, which ends with the process: nothing can take a read of a terminal back.
+fn read_stdin() -> mpsc::Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel(TYPED_MAX);
+    thread::spawn(move || {
+        let mut buffer = vec![0; TYPED_BYTES_MAX];
+        loop {
+            match io::stdin().lock().read(&mut buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(0) | Err(_) => return,
+                Ok(read) if sender.blocking_send(buffer[..read].to_vec()).is_err() => return,
+                Ok(_) => {}
+            }
+        }
+    });
+    receiver
+}
+
+/// Until this process is asked to end: what it did to the terminal must be undone first.
+async fn killed() -> Result<i32, Failure> {
+    let (mut terminate, mut hang_up) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let number = tokio::select! {
+        _ = terminate.recv() => SignalKind::terminate(),
+        _ = hang_up.recv() => SignalKind::hangup(),
+        _ = interrupt.recv() => SignalKind::interrupt(),
+    };
+    Ok(128 + number.as_raw_value())
+}

@@ -1,0 +1,61 @@
+//! `berth node stats`: what a machine uses right now.
+
+use berth_api::http::HostStats;
+use clap::Args;
+
+use crate::{
+    complete,
+    failure::Failure,
+    output::{Column, Fields, Layout, Table, View, sections},
+    remote::Remote,
+    show::Show,
+};
+
+/// Bytes of a GiB.
+const GIB: f64 = 1_073_741_824.0;
+
+/// Arguments of `node stats`.
+#[derive(Debug, Args)]
+pub struct Stats {
+    /// The node's id, or its beginning, or its name
+    #[arg(value_name = "NODE", add = complete::nodes())]
+    id: String,
+    #[command(flatten)]
+    show: Show,
+}
+
+impl Stats {
+    /// Prints it.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let id = remote.find_node(&self.id).await?;
+        self.show.show(remote, async |remote| remote.node_usage(&id).await).await
+    }
+}
+
+impl View for HostStats {
+    fn text(&self, layout: Layout) -> String {
+        let of = |used: u64, all: u64| format!("{:.1} of {:.1} GiB", used as f64 / GIB, all as f64 / GIB);
+        let (memory, disk) = (&self.memory, &self.alloc_dir_stats);
+        let fields = Fields::new(layout)
+            .with("CPU", format!("{:.0} MHz", self.cpu_ticks_consumed))
+            .with("Memory", of(memory.used, memory.total))
+            .with("Disk", format!("{} ({})", of(disk.used, disk.size), disk.mountpoint))
+            .with(
+                "Up for",
+                humantime::format_duration(std::time::Duration::from_secs(self.uptime)).to_string(),
+            )
+            .render();
+        let columns =
+            [Column::text("core"), Column::number("user"), Column::number("system"), Column::number("idle")];
+        let mut table = Table::new(layout, &columns);
+        for core in &self.cpu {
+            let percent = |value: f64| format!("{value:.0} %").into();
+            table.row([(&core.cpu).into(), percent(core.user), percent(core.system), percent(core.idle)]);
+        }
+        sections([fields, table.render()])
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.cpu.iter().map(|core| core.cpu.clone()).collect()
+    }
+}

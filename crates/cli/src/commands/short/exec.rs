@@ -1,0 +1,29 @@
+//! `berth exec`: a command within a task, without looking for its allocation first.
+
+use clap::Args;
+
+use crate::{commands::alloc::ExecOptions, complete, failure::Failure, global::Global, remote::block_on};
+
+/// Arguments of `exec`.
+#[derive(Debug, Args)]
+pub struct Exec {
+    #[command(flatten)]
+    options: ExecOptions,
+    /// A job's id, or an allocation's, or the beginning of either
+    #[arg(value_name = "JOB|ALLOC", add = complete::jobs_or_allocations())]
+    id: String,
+    /// The command and its arguments
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<String>,
+}
+
+impl Exec {
+    /// Runs it, and ends as it ends.
+    pub fn run(&self, global: &Global) -> Result<(), Failure> {
+        let remote = global.remote()?;
+        block_on(async {
+            let alloc = remote.job_or_allocation(&self.id).await?;
+            self.options.exec(&remote, &alloc, &self.command).await
+        })
+    }
+}
