@@ -192,7 +192,8 @@ impl Controller {
         self.collector = Collector::of(&self.store);
         self.periodic = Periodic::of(&self.store);
         self.tenants = Tenants::of(&self.store);
-        let open = self.store.evals().iter().map(|(_, eval)| eval.clone()).filter(|e| !e.status.is_terminal());
+        let open =
+            self.store.evals().iter().map(|(_, eval)| eval.clone()).filter(|e| !e.status.is_terminal());
         for eval in open.collect::<Vec<_>>() {
             self.take_up(eval);
         }

@@ -46,7 +46,8 @@ fn what_is_pushed_out_is_placed_again_where_there_is_room() {
     assert_eq!(shell.running(), [("high".to_owned(), 1)]);
     assert_eq!(shell.store.allocs().extra(low).unwrap().stop_reason, Some(StopReason::Preempted));
     let high = shell.wanted()[0].0;
-    let (of_low, of_high) = (shell.store.allocs().extra(low).unwrap(), shell.store.allocs().extra(high).unwrap());
+    let (of_low, of_high) =
+        (shell.store.allocs().extra(low).unwrap(), shell.store.allocs().extra(high).unwrap());
     assert_eq!((of_high.after[0].0, &of_high.preempted[..]), (id, &[id][..]));
     assert_eq!(of_low.preempted_by, shell.store.allocs().row(high).map(|row| row.id));
     let again = shell.store.evals().iter().filter(|(_, eval)| eval.trigger == Trigger::Preemption);

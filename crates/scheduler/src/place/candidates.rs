@@ -32,6 +32,8 @@ pub struct Candidates<'a> {
     cells: Vec<Cell>,
     /// The best node of each cell.
     bests: Vec<Best>,
+    /// Cells that may have another best node than the last one found.
+    stale: Vec<usize>,
     by_key: FxHashMap<(u32, u32), usize>,
     /// Allocations of the group, by node.
     collisions: FxHashMap<NodeSlot, u32>,
@@ -91,6 +93,7 @@ impl<'a> Candidates<'a> {
             spreads,
             cells: Vec::new(),
             bests: Vec::new(),
+            stale: Vec::new(),
             by_key: FxHashMap::default(),
             collisions: FxHashMap::default(),
             closed: FxHashSet::default(),
@@ -100,16 +103,16 @@ impl<'a> Candidates<'a> {
     /// An allocation of the group is on a node.
     pub fn add(&mut self, columns: &Columns, slot: NodeSlot) {
         *self.collisions.entry(slot).or_default() += 1;
-        if let Some(zone) = self.sought.wishes.zone(columns, slot) {
-            let zone = &self.sought.wishes.zones()[zone as usize];
-            for (spread, value) in self.spreads.iter_mut().zip(&zone.values) {
+        if !self.spreads.is_empty() {
+            let values = self.sought.wishes.values(columns, slot);
+            for (spread, value) in self.spreads.iter_mut().zip(values) {
                 value.map(|value| spread.add(value));
             }
         }
     }
 
     /// Makes the cells, once all allocations are told.
-    pub fn open(&mut self, columns: &mut Columns, distinct: &Distinct) {
+    pub fn open(&mut self, columns: &mut Columns) {
         self.sought.learn(columns.grid().sizes());
         for zone in (0..).take(self.sought.wishes.zones().len()) {
             let nodes = Search::of_zone(columns.grid_mut(), &self.sought, zone);
@@ -119,11 +122,13 @@ impl<'a> Candidates<'a> {
         for (slot, collisions) in taken {
             self.add_node(columns, slot, collisions);
         }
-        (0..self.cells.len()).for_each(|cell| self.refresh(cell, columns, distinct));
     }
 
     /// The best node; call [`Self::close`] when it turns out that it cannot be used.
-    pub fn best(&self) -> Option<Best> {
+    pub fn best(&mut self, columns: &mut Columns, distinct: &Distinct) -> Option<Best> {
+        while let Some(cell) = self.stale.pop() {
+            self.refresh(cell, columns, distinct);
+        }
         let better = |best: Best, other: &Best| if other.beats(&best) { *other } else { best };
         let best = self.bests.iter().fold(Best::NONE, better);
         (best.total > f64::NEG_INFINITY).then_some(best)
@@ -153,32 +158,31 @@ impl<'a> Candidates<'a> {
     }
 
     /// Nothing more of the group may go to a node.
-    pub fn close(&mut self, slot: NodeSlot, columns: &mut Columns, distinct: &Distinct) {
+    pub fn close(&mut self, slot: NodeSlot, columns: &Columns) {
         if self.closed.insert(slot) {
-            self.refresh_of(slot, columns, distinct);
+            self.stale.extend(self.cell_of(slot, columns));
         }
     }
 
     /// A node that was closed may be used again.
-    pub fn reopen(&mut self, slot: NodeSlot, columns: &mut Columns, distinct: &Distinct) {
+    pub fn reopen(&mut self, slot: NodeSlot, columns: &Columns) {
         if self.closed.remove(&slot) {
             let collisions = self.collisions.get(&slot).copied().unwrap_or(0);
             self.add_node(columns, slot, collisions);
-            self.refresh_of(slot, columns, distinct);
+            self.stale.extend(self.cell_of(slot, columns));
         }
     }
 
     /// An allocation went to a node, and its row has changed.
-    pub fn enter(&mut self, slot: NodeSlot, columns: &mut Columns, distinct: &Distinct) {
-        let left = self.cell_of(slot, columns);
+    pub fn enter(&mut self, slot: NodeSlot, columns: &Columns, distinct: &Distinct) {
+        self.stale.extend(self.cell_of(slot, columns));
         let collisions = self.collisions.entry(slot).or_default();
         *collisions += 1;
         let collisions = *collisions;
         if !distinct.is_by_host() {
             self.add_node(columns, slot, collisions);
         }
-        let changed = [left, self.cell_of(slot, columns)];
-        changed.into_iter().flatten().for_each(|cell| self.refresh(cell, columns, distinct));
+        self.stale.extend(self.cell_of(slot, columns));
         if let Some(zone) = self.sought.wishes.zone(columns, slot) {
             self.count(&self.sought.wishes.zones()[zone as usize], distinct);
         }
@@ -205,12 +209,6 @@ impl<'a> Candidates<'a> {
         let zone = self.sought.wishes.zone(columns, slot)?;
         let collisions = self.collisions.get(&slot).copied().unwrap_or(0);
         self.by_key.get(&(zone, collisions)).copied()
-    }
-
-    fn refresh_of(&mut self, slot: NodeSlot, columns: &mut Columns, distinct: &Distinct) {
-        if let Some(cell) = self.cell_of(slot, columns) {
-            self.refresh(cell, columns, distinct);
-        }
     }
 
     /// Finds a cell's best node that is still in it.
@@ -274,6 +272,7 @@ impl<'a> Candidates<'a> {
         self.by_key.insert((zone, collisions), self.cells.len());
         self.cells.push(Cell { zone, collisions, nodes });
         self.bests.push(Best::NONE);
+        self.stale.push(self.cells.len() - 1);
         self.cells.len() - 1
     }
 }

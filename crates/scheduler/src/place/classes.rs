@@ -24,8 +24,13 @@ impl ClassId {
     }
 
     /// Its number.
+    pub fn number(self) -> u32 {
+        self.0.get() - 1
+    }
+
+    /// Its number, as a position.
     pub fn at(self) -> usize {
-        self.0.get() as usize - 1
+        self.number() as usize
     }
 }
 

@@ -12,7 +12,7 @@ use berth_model::{
 
 use super::{
     classes::{ClassId, Classes},
-    grid::{Grid, Kind, Seat},
+    grid::{Grid, Seat, Seated},
 };
 use crate::{claims::Claims, devices::Catalog};
 
@@ -46,9 +46,9 @@ impl Row {
     }
 
     /// What it is to the grid; nothing when it is not ready.
-    fn kind(&self) -> Option<Kind> {
+    fn seated(&self, slot: NodeSlot) -> Option<Seated> {
         let class = self.class.filter(|_| self.ready)?;
-        Some(Kind { class, capacity: self.capacity, free: self.free })
+        Some(Seated { seat: self.seat(slot), class, capacity: self.capacity, free: self.free })
     }
 }
 
@@ -169,7 +169,7 @@ impl Columns {
     fn set(&mut self, slot: NodeSlot, row: Row) {
         let before = &mut self.rows[slot.0 as usize];
         let is_unsettled = before.is_unsettled;
-        let is_moved = (before.kind(), before.registered) != (row.kind(), row.registered);
+        let is_moved = before.seated(slot) != row.seated(slot);
         *before = Row { is_unsettled, ..row };
         if is_moved {
             self.unsettle(slot);
@@ -188,9 +188,8 @@ impl Columns {
         for slot in self.unsettled.drain(..) {
             let row = &mut self.rows[slot.0 as usize];
             row.is_unsettled = false;
-            self.grid.set(slot, row.kind().map(|kind| (kind, row.seat(slot))));
+            self.grid.set(slot, row.seated(slot));
         }
-        self.grid.arrange();
     }
 
     /// A node's row.

@@ -74,13 +74,13 @@ impl Distinct {
         self.hosts.is_some()
     }
 
-    /// An allocation is on a node of this zone; of the same group, or of another one of the job.
-    pub fn add(&mut self, slot: NodeSlot, zone: &Zone, of_group: bool) {
+    /// An allocation is on a node with these values; of the same group, or of another one of the job.
+    pub fn add(&mut self, slot: NodeSlot, values: &[Option<usize>], of_group: bool) {
         if let Some(hosts) = self.hosts.as_mut().filter(|hosts| hosts.of_job || of_group) {
             hosts.taken.insert(slot);
         }
         for property in self.properties.iter_mut().filter(|property| property.of_job || of_group) {
-            if let Some(value) = zone.values[property.attribute] {
+            if let Some(value) = values[property.attribute] {
                 property.counts[value] += 1;
             }
         }

@@ -1,70 +1,78 @@
 //! Nodes by the room they have left, so that the best for any ask is found while few are looked at.
 //!
-//! Nodes of one class and capacity with exactly the same room left form one **pile**: an idle cluster is a pile a class.
-//! Piles lie on **shelves**, by their share of free cpu and free memory: a shelf for all nodes of about the same
-//! capacity, and once that is of use, a shelf for those that are of the same class too.
+//! Nodes of one capacity with exactly the same room left form one **pile**: an idle cluster is a pile a capacity. Piles
+//! lie on **shelves**, by their share of free cpu and free memory; a shelf is for nodes of about the same capacity. All
+//! nodes lie on wide shelves; once that is of use, those of each class lie on narrow ones too.
 
 mod pile;
 mod shelf;
 mod shelves;
 mod size;
 
-use berth_model::store::NodeSlot;
-use rustc_hash::FxHashMap;
+use berth_model::{resources::Resources, store::NodeSlot};
 
+use self::{pile::Kind, size::Sizes};
 pub use self::{
-    pile::{Kind, Pile, Seat},
+    pile::Seat,
     shelf::{Entry, Shelf, bin},
+    shelves::Shelves,
     size::Size,
 };
-use self::{shelves::Shelves, size::Sizes};
 use super::classes::ClassId;
+
+/// A node on which something may be placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seated {
+    /// Its place among equals.
+    pub seat: Seat,
+    /// Its class.
+    pub class: ClassId,
+    /// What it has.
+    pub capacity: Resources,
+    /// What it has left.
+    pub free: Resources,
+}
 
 /// All nodes on which something may be placed.
 #[derive(Debug, Default)]
 pub struct Grid {
+    /// By slot.
+    nodes: Vec<Node>,
     sizes: Sizes,
-    /// Those of no nodes wait to be used again.
-    piles: Vec<Pile>,
-    unused: Vec<u32>,
-    by_kind: FxHashMap<Kind, u32>,
-    /// The pile of each node and its seat there, by slot.
-    nodes: Vec<Option<(u32, Seat)>>,
-    /// The shelves of all nodes.
     wide: Shelves,
-    /// The shelves of each class.
     narrow: Shelves,
+    /// Nodes of whose last change the narrow shelves do not know, each once.
+    behind: Vec<NodeSlot>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Node {
+    seated: Option<Seated>,
+    is_behind: bool,
 }
 
 impl Grid {
-    /// A node is of this kind now, or of none because nothing may be placed on it.
-    pub fn set(&mut self, slot: NodeSlot, now: Option<(Kind, Seat)>) {
+    /// A node is like this now; none when nothing may be placed on it.
+    pub fn set(&mut self, slot: NodeSlot, now: Option<Seated>) {
         let at = slot.0 as usize;
         if at >= self.nodes.len() {
-            self.nodes.resize(at + 1, None);
+            self.nodes.resize(at + 1, Node::default());
         }
-        if let Some((pile, seat)) = self.nodes[at] {
-            if now == Some((self.piles[pile as usize].kind, seat)) {
-                return;
-            }
-            self.take(pile, seat);
+        let node = &mut self.nodes[at];
+        if node.seated == now {
+            return;
         }
-        self.nodes[at] = now.map(|(kind, seat)| (self.put(kind, seat), seat));
+        node.seated = now;
+        if !std::mem::replace(&mut node.is_behind, true) {
+            self.behind.push(slot);
+        }
+        let kind = now.map(|Seated { capacity, free, .. }| Kind { group: 0, capacity, free });
+        self.wide.set(slot, kind.zip(now), &mut self.sizes);
     }
 
-    /// Brings the shelves of all nodes up to date; those of classes when they are asked for.
-    pub fn arrange(&mut self) {
-        self.wide.arrange(&self.piles, |_| 0);
-    }
-
-    /// The pile of a node and its seat there; none when nothing may be placed on it.
-    pub fn pile_of(&self, slot: NodeSlot) -> Option<(u32, Seat)> {
-        *self.nodes.get(slot.0 as usize)?
-    }
-
-    /// A pile.
-    pub fn pile(&self, pile: u32) -> &Pile {
-        &self.piles[pile as usize]
+    /// A node; none when nothing may be placed on it.
+    pub fn node(&self, slot: NodeSlot) -> Option<Seated> {
+        self.nodes.get(slot.0 as usize)?.seated
     }
 
     /// About which capacities nodes have.
@@ -73,55 +81,24 @@ impl Grid {
     }
 
     /// The shelves of all nodes.
-    pub fn wide(&self) -> &[Shelf] {
-        self.wide.all()
+    pub fn wide(&self) -> &Shelves {
+        &self.wide
     }
 
-    /// The shelves of classes.
-    pub fn narrow(&self) -> &[Shelf] {
-        self.narrow.all()
+    /// The shelves of classes, as they were when [`Self::catch_up`] was called.
+    pub fn narrow(&self) -> &Shelves {
+        &self.narrow
     }
 
-    /// Which shelves of classes those of some classes are.
-    pub fn shelves_of(&mut self, classes: &[ClassId]) -> impl Iterator<Item = u32> {
-        self.narrow.arrange(&self.piles, |kind| kind.class.at());
-        classes.iter().flat_map(|class| self.narrow.of(class.at())).copied()
-    }
-
-    fn put(&mut self, kind: Kind, seat: Seat) -> u32 {
-        if let Some(pile) = self.by_kind.get(&kind) {
-            self.piles[*pile as usize].add(seat);
-            return *pile;
+    /// Brings the shelves of classes up to date.
+    pub fn catch_up(&mut self) {
+        for slot in self.behind.drain(..) {
+            let node = &mut self.nodes[slot.0 as usize];
+            node.is_behind = false;
+            let of_class =
+                |Seated { class, capacity, free, .. }: Seated| Kind { group: class.number(), capacity, free };
+            self.narrow.set(slot, node.seated.map(of_class).zip(node.seated), &mut self.sizes);
         }
-        let size = self.sizes.size_of(kind.capacity);
-        let id = match self.unused.pop() {
-            Some(id) => {
-                self.piles[id as usize].open(kind, size, seat);
-                id
-            }
-            None => {
-                self.piles.push(Pile::new(kind, size, seat));
-                u32::try_from(self.piles.len() - 1).expect("no more piles than nodes")
-            }
-        };
-        self.by_kind.insert(kind, id);
-        self.note(id);
-        id
-    }
-
-    fn take(&mut self, id: u32, seat: Seat) {
-        let pile = &mut self.piles[id as usize];
-        pile.remove(seat);
-        if pile.is_empty() {
-            self.by_kind.remove(&pile.kind);
-            self.unused.push(id);
-            self.note(id);
-        }
-    }
-
-    fn note(&mut self, pile: u32) {
-        self.wide.note(pile);
-        self.narrow.note(pile);
     }
 }
 
@@ -129,27 +106,32 @@ impl Grid {
 mod tests {
     use std::collections::BTreeMap;
 
-    use berth_model::{Index, resources::Resources};
+    use berth_model::Index;
     use proptest::{collection::vec, option, prelude::*};
 
     use super::*;
 
-    fn kind(class: usize, free: u32) -> Kind {
+    fn seated(slot: u32, class: usize, free: u32) -> Seated {
         let resources = |cpu_mhz, memory_mb| Resources { cpu_mhz, memory_mb, disk_mb: 0 };
-        let capacity = resources(if class == 2 { 200 } else { 100 }, 100);
-        Kind { class: ClassId::nth(class), capacity, free: resources(free, 99 - free) }
+        Seated {
+            seat: Seat { registered: Index(1), slot: NodeSlot(slot) },
+            class: ClassId::nth(class),
+            capacity: resources(if class == 2 { 200 } else { 100 }, 100),
+            free: resources(free, 99 - free),
+        }
     }
 
-    /// The nodes of some shelves with their kinds.
-    fn on<'a>(grid: &Grid, shelves: impl IntoIterator<Item = &'a Shelf>) -> BTreeMap<u32, Kind> {
+    /// What lies on some shelves, by slot.
+    fn lying(shelves: &Shelves, numbers: impl Iterator<Item = u32>) -> BTreeMap<u32, (ClassId, Resources)> {
         let mut all = BTreeMap::new();
-        for shelf in shelves {
+        for shelf in numbers.map(|at| &shelves.all()[at as usize]) {
             for (row, column) in (0..shelf.bins()).flat_map(|row| (0..shelf.bins()).map(move |c| (row, c))) {
                 let is_noted = shelf.rows >> row & shelf.columns(row) >> column & 1 == 1;
                 assert_eq!(is_noted, !shelf.cell(row, column).is_empty());
                 for entry in shelf.cell(row, column) {
-                    let nodes = grid.pile(entry.pile).nodes().map(|seat| seat.slot.0);
-                    nodes.for_each(|slot| assert_eq!(all.insert(slot, entry.kind), None));
+                    for (seat, class) in shelves.pile(entry.pile).nodes() {
+                        assert_eq!(all.insert(seat.slot.0, (class, entry.kind.free)), None);
+                    }
                 }
             }
         }
@@ -158,30 +140,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_node_is_on_one_wide_shelf_and_on_one_of_its_class(
-            moves in vec((0..60_u32, option::of((0..3_usize, 0..100_u32)), 0..20_u8), 1..200),
+        fn every_node_lies_on_one_wide_shelf_and_on_one_of_its_class(
+            changes in vec((0..60_u32, option::of((0..3_usize, 0..100_u32)), 0..9_u8), 1..200),
         ) {
             let mut grid = Grid::default();
             let mut expected = BTreeMap::new();
-            for (slot, now, arrange) in moves {
-                let now = now.map(|(class, free)| kind(class, free));
-                let seat = Seat { registered: Index(1), slot: NodeSlot(slot) };
-                grid.set(NodeSlot(slot), now.map(|kind| (kind, seat)));
+            for (slot, now, catch_up) in changes {
+                let now = now.map(|(class, free)| seated(slot, class, free));
+                grid.set(NodeSlot(slot), now);
                 expected.remove(&slot);
-                expected.extend(now.map(|kind| (slot, kind)));
-                match arrange {
-                    0 => grid.arrange(),
-                    1 => drop(grid.shelves_of(&[])),
-                    _ => {}
+                expected.extend(now.map(|now| (slot, (now.class, now.free))));
+                if catch_up == 0 {
+                    grid.catch_up();
                 }
             }
-            grid.arrange();
-            prop_assert_eq!(&on(&grid, grid.wide()), &expected);
+            grid.catch_up();
+            let wide = grid.wide();
+            prop_assert_eq!(lying(wide, wide.of(0).iter().copied()), expected.clone());
             for class in (0..3).map(ClassId::nth) {
-                let shelves: Vec<u32> = grid.shelves_of(&[class]).collect();
-                let found = on(&grid, shelves.iter().map(|shelf| &grid.narrow()[*shelf as usize]));
-                expected.retain(|slot, kind| kind.class != class || found.get(slot) == Some(kind));
-                prop_assert_eq!(found.len(), expected.values().filter(|kind| kind.class == class).count());
+                let found = lying(grid.narrow(), grid.narrow().of(class.number()).iter().copied());
+                let of_class = expected.iter().filter(|(_, (of, _))| *of == class);
+                prop_assert!(found.iter().eq(of_class));
             }
         }
     }

@@ -105,8 +105,8 @@ impl<'a> GroupPlacer<'a> {
         let mut candidates = (!per_node).then(|| Candidates::new(wishes, job, group, ask, algorithm));
         for There { node, group } in there {
             let of_group = *group == Some(position);
-            if let Some(zone) = wishes.zone(columns, *node).filter(|_| !distinct.is_empty()) {
-                distinct.add(*node, &wishes.zones()[zone as usize], of_group);
+            if !distinct.is_empty() {
+                distinct.add(*node, &wishes.values(columns, *node), of_group);
             }
             if let Some(candidates) = candidates.as_mut().filter(|_| of_group) {
                 candidates.add(columns, *node);
@@ -114,7 +114,7 @@ impl<'a> GroupPlacer<'a> {
         }
         if let Some(candidates) = &mut candidates {
             columns.settle();
-            candidates.open(columns, &distinct);
+            candidates.open(columns);
         }
         Self {
             store,
@@ -186,10 +186,10 @@ impl<'a> GroupPlacer<'a> {
         }
         let mut candidates = self.candidates.take()?;
         // Where the predecessor failed the score is another one, for this ask alone.
-        avoid.inspect(|slot| candidates.close(*slot, self.columns, &self.distinct));
+        avoid.inspect(|slot| candidates.close(*slot, self.columns));
         let mut penalized = avoid.and_then(|slot| candidates.penalized(self.columns, slot));
         let placed = loop {
-            let best = match (candidates.best(), penalized) {
+            let best = match (candidates.best(self.columns, &self.distinct), penalized) {
                 (Some(best), Some(other)) if other.beats(&best) => penalized.take(),
                 (None, _) => penalized.take(),
                 (best, _) => best,
@@ -199,9 +199,9 @@ impl<'a> GroupPlacer<'a> {
             if placed.is_some() {
                 break placed;
             }
-            candidates.close(best.node(), self.columns, &self.distinct);
+            candidates.close(best.node(), self.columns);
         };
-        avoid.inspect(|slot| candidates.reopen(*slot, self.columns, &self.distinct));
+        avoid.inspect(|slot| candidates.reopen(*slot, self.columns));
         self.candidates = Some(candidates);
         placed
     }
@@ -312,7 +312,7 @@ impl<'a> GroupPlacer<'a> {
             }
         }
         if let Some(zone) = self.wishes.zone(self.columns, slot).filter(|_| !self.distinct.is_empty()) {
-            self.distinct.add(slot, &self.wishes.zones()[zone as usize], true);
+            self.distinct.add(slot, &self.wishes.zones()[zone as usize].values, true);
         }
         let devices = placed.granted.held();
         let Some(candidates) = &mut self.candidates else {

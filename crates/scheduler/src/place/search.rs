@@ -15,19 +15,20 @@ use std::{
 use berth_model::{Index, store::NodeSlot};
 
 use super::{
-    grid::{Entry, Grid, Seat, Shelf},
+    classes::ClassId,
+    grid::{Entry, Grid, Seat, Shelf, Shelves},
     sought::Sought,
     wishes::Members,
 };
 
-/// Piles that a search passes over for each member of its zone before it looks among these alone.
+/// Nodes that a search passes over for each member of its zone before it looks among these alone.
 const PASSES_PER_MEMBER: usize = 8;
 
 /// A search that can be continued while the grid stays as it is.
 #[derive(Debug, Default)]
 pub struct Search {
     steps: BinaryHeap<Step>,
-    /// Set while it looks among all nodes: whose nodes it shows, and how many more piles of others it may pass over.
+    /// Set while it looks among all nodes: whose nodes it shows, and how many more of others it may pass over.
     wide: Option<Wide>,
 }
 
@@ -103,13 +104,12 @@ impl Search {
     pub fn of_zone(grid: &mut Grid, sought: &Sought<'_>, zone: u32) -> Self {
         let mut search = Self::default();
         let members = sought.wishes.members(zone).len();
-        if members <= grid.wide().len() {
+        let shelves = grid.wide().all();
+        if members <= shelves.len() {
             search.add_members(grid, sought, zone);
         } else {
             search.wide = Some(Wide { zone, passes_left: members * PASSES_PER_MEMBER });
-            search
-                .steps
-                .extend((0..).zip(grid.wide()).filter_map(|(at, shelf)| first_row(sought, at, shelf)));
+            search.steps.extend((0..).zip(shelves).filter_map(|(at, shelf)| first_row(sought, at, shelf)));
         }
         search
     }
@@ -122,18 +122,22 @@ impl Search {
     /// The best node left, and its score. One that was passed over may come once more.
     pub fn best(&mut self, grid: &mut Grid, sought: &Sought<'_>) -> Option<(f64, Seat)> {
         loop {
+            if let Some(Wide { zone, passes_left: 0 }) = self.wide {
+                self.narrow_down(grid, sought, zone);
+            }
             let Step { bound, to } = *self.steps.peek()?;
-            let shelves = if self.wide.is_some() { grid.wide() } else { grid.narrow() };
+            let shelves = self.shelves(grid);
             match to {
                 To::Node { registered, slot, .. } => return Some((bound, Seat { registered, slot })),
-                To::Row { shelf, row } => self.enter_row(&shelves[shelf as usize], sought, (shelf, row)),
+                To::Row { shelf, row } => {
+                    self.enter_row(&shelves.all()[shelf as usize], sought, (shelf, row))
+                }
                 To::Cell { shelf, row, column } => {
-                    let on = &shelves[shelf as usize];
+                    let on = &shelves.all()[shelf as usize];
                     let next =
                         sought.after(column.into()).and_then(|start| sought.cell(on, row.into(), start));
                     self.replace_best(next.map(|(column, bound)| Step::cell(bound, (shelf, row), column)));
-                    let passed = self.open(grid, sought, on, on.cell(row.into(), column.into()));
-                    self.pass_over(grid, sought, passed);
+                    self.open(shelves, sought, on.size, on.cell(row.into(), column.into()));
                 }
             }
         }
@@ -144,9 +148,13 @@ impl Search {
         let Some(Step { bound, to: To::Node { registered, slot, pile } }) = self.steps.peek().copied() else {
             return;
         };
-        let zone = self.wide.map(|wide| wide.zone);
-        let next = pile.and_then(|pile| sought.next(grid, pile, Seat { registered, slot }, zone));
+        let seat = Seat { registered, slot };
+        let next = pile.and_then(|pile| self.first_of(self.shelves(grid).pile(pile).after(seat), sought));
         self.replace_best(next.map(|seat| Step::node(bound, seat, pile)));
+    }
+
+    fn shelves<'a>(&self, grid: &'a Grid) -> &'a Shelves {
+        if self.wide.is_some() { grid.wide() } else { grid.narrow() }
     }
 
     /// Puts a step in the place of the best one, or nothing.
@@ -166,27 +174,35 @@ impl Search {
         self.steps.extend(cell.map(|(column, bound)| Step::cell(bound, (shelf, row), column)));
     }
 
-    /// The nodes of a cell. Returns how many piles of other zones it has.
-    fn open(&mut self, grid: &Grid, sought: &Sought<'_>, shelf: &Shelf, cell: &[Entry]) -> usize {
-        let mut passed = 0;
+    /// The nodes of a cell.
+    fn open(&mut self, shelves: &Shelves, sought: &Sought<'_>, size: u32, cell: &[Entry]) {
         for entry in cell {
-            let Some(packing) = sought.packing_of(shelf.size, entry) else { continue };
-            match sought.first(grid, entry, self.wide.map(|wide| wide.zone)) {
-                Some(seat) => self.steps.push(Step::node(packing, seat, Some(entry.pile))),
-                None => passed += 1,
-            }
+            let Some(packing) = sought.packing_of(size, entry) else { continue };
+            let first = self.first_of(shelves.pile(entry.pile).nodes(), sought);
+            self.steps.extend(first.map(|seat| Step::node(packing, seat, Some(entry.pile))));
         }
-        passed
     }
 
-    /// Begins anew where too many piles of other zones were passed over.
-    fn pass_over(&mut self, grid: &mut Grid, sought: &Sought<'_>, piles: usize) {
-        let Some(wide) = &mut self.wide else { return };
-        if let Some(left) = wide.passes_left.checked_sub(piles) {
-            wide.passes_left = left;
-            return;
+    /// The first of some nodes that is in the zone.
+    fn first_of(
+        &mut self,
+        mut nodes: impl Iterator<Item = (Seat, ClassId)>,
+        sought: &Sought<'_>,
+    ) -> Option<Seat> {
+        let Some(Wide { zone, passes_left }) = &mut self.wide else {
+            return nodes.next().map(|(seat, _)| seat);
+        };
+        for (seat, class) in nodes {
+            if sought.wishes.zone_of(class, seat.slot) == Some(*zone) {
+                return Some(seat);
+            }
+            *passes_left = passes_left.checked_sub(1)?;
         }
-        let zone = wide.zone;
+        None
+    }
+
+    /// Begins anew among the members of the zone.
+    fn narrow_down(&mut self, grid: &mut Grid, sought: &Sought<'_>, zone: u32) {
         self.wide = None;
         self.steps.retain(|step| matches!(step.to, To::Node { pile: None, .. }));
         self.add_members(grid, sought, zone);
@@ -195,16 +211,16 @@ impl Search {
     fn add_members(&mut self, grid: &mut Grid, sought: &Sought<'_>, zone: u32) {
         match sought.wishes.members(zone) {
             Members::Classes(classes) => {
-                let shelves: Vec<u32> = grid.shelves_of(classes).collect();
+                grid.catch_up();
                 let narrow = grid.narrow();
-                let rows = shelves.into_iter().filter_map(|at| first_row(sought, at, &narrow[at as usize]));
+                let shelves = classes.iter().flat_map(|class| narrow.of(class.number()));
+                let rows = shelves.filter_map(|at| first_row(sought, *at, &narrow.all()[*at as usize]));
                 self.steps.extend(rows);
             }
             Members::Nodes(nodes) => {
-                for (pile, seat) in nodes.iter().filter_map(|slot| grid.pile_of(*slot)) {
-                    let kind = grid.pile(pile).kind;
-                    if let Some(packing) = sought.packing(kind.capacity, kind.free) {
-                        self.add_node(packing, seat);
+                for node in nodes.iter().filter_map(|slot| grid.node(*slot)) {
+                    if let Some(packing) = sought.packing(node.capacity, node.free) {
+                        self.add_node(packing, node.seat);
                     }
                 }
             }

@@ -3,8 +3,7 @@
 use berth_model::{resources::Resources, scheduling::Algorithm};
 
 use super::{
-    classes::ClassId,
-    grid::{Entry, Grid, Seat, Shelf, Size, bin},
+    grid::{Entry, Shelf, Size, bin},
     wishes::Wishes,
 };
 use crate::scores::{Powers, bin_pack, bin_pack_bound};
@@ -75,24 +74,6 @@ impl<'a> Sought<'a> {
         let on = &self.sizes[size as usize];
         let ask = if on.capacity == kind.capacity { on.ask } else { Powers::of(self.ask, kind.capacity) };
         Some(bin_pack(self.algorithm, *powers, ask))
-    }
-
-    /// The first node of a pile, of a zone if one is given.
-    pub fn first(&self, grid: &Grid, Entry { kind, pile, .. }: &Entry, zone: Option<u32>) -> Option<Seat> {
-        if zone.is_some_and(|zone| !self.wishes.may_be_in(kind.class, zone)) {
-            return None;
-        }
-        grid.pile(*pile).nodes().find(|seat| self.is_in(kind.class, *seat, zone))
-    }
-
-    /// The first one after a seat.
-    pub fn next(&self, grid: &Grid, pile: u32, seat: Seat, zone: Option<u32>) -> Option<Seat> {
-        let pile = grid.pile(pile);
-        pile.after(seat).find(|seat| self.is_in(pile.kind.class, *seat, zone))
-    }
-
-    fn is_in(&self, class: ClassId, seat: Seat, zone: Option<u32>) -> bool {
-        zone.is_none() || self.wishes.zone_of(class, seat.slot) == zone
     }
 
     /// Where the best scores of a shelf are.

@@ -89,11 +89,6 @@ impl Wishes {
         self.answers.members(zone)
     }
 
-    /// Whether a node of this class can be in a zone.
-    pub fn may_be_in(&self, class: ClassId, zone: u32) -> bool {
-        self.answers.may_be_in(class, zone)
-    }
-
     /// The zone of a node of this class; none when it cannot run the group.
     pub fn zone_of(&self, class: ClassId, slot: NodeSlot) -> Option<u32> {
         self.answers.zone(class, slot)
@@ -102,6 +97,20 @@ impl Wishes {
     /// The same of a node by its slot alone.
     pub fn zone(&self, columns: &Columns, slot: NodeSlot) -> Option<u32> {
         self.zone_of(columns.row(slot).class?, slot)
+    }
+
+    /// The values for which an allocation on a node counts, whether or not the node can run the group. None for those
+    /// that no node has which can.
+    pub fn values(&self, columns: &Columns, slot: NodeSlot) -> Vec<Option<usize>> {
+        let node = columns.node(slot);
+        let known = |attribute: &Attribute| {
+            let value = resolve(&attribute.property, node?)?;
+            attribute.positions.get(value.as_ref()).copied()
+        };
+        match self.zone(columns, slot) {
+            Some(zone) => self.zones[zone as usize].values.clone(),
+            None => self.attributes.iter().map(known).collect(),
+        }
     }
 
     fn catch_up(&mut self, columns: &Columns) {

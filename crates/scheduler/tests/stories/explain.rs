@@ -198,6 +198,15 @@ fn too_many_devices_too_large_a_share_too_many_cores() {
              explain cores
              explain cores h"
         ),
-        expect![[r#""#]],
+        expect![[r#"
+            both: refuse 1 (8 considered; dc1 3; missing devices "nvidia/gpu/T4" 2; exhausted nvidia/gpu/T4 1); ask for 1 fewer nvidia/gpu/T4: 1 instead of 2 (1); drop what says: missing devices "nvidia/gpu/T4" (2)
+            both: refuse 1 (8 considered; dc1 3; missing devices "nvidia/gpu/T4" 2; exhausted nvidia/gpu/T4 1); ask for 1 fewer nvidia/gpu/T4: 1 instead of 2 (1); drop what says: missing devices "nvidia/gpu/T4" (2); here: nvidia/gpu/T4: 2 asked for, 1 free
+            share: refuse 2 (8 considered; dc1 3; missing devices "nvidia/gpu/T4" 2; exhausted nvidia/gpu/T4 1); ask for a smaller share of nvidia/gpu/T4: 500 thousandths instead of 700 (1); ask for nvidia/gpu/A100 instead of nvidia/gpu/T4 (1); drop what says: missing devices "nvidia/gpu/T4" (1)
+            many: refuse 1 (8 considered; dc1 3; missing devices "nvidia/gpu/T4" 3); drop what says: missing devices "nvidia/gpu/T4" (2); ask for 2 nvidia/gpu/T4 instead of 4 (1)
+            model: refuse 1 (8 considered; dc1 3; missing devices "nvidia/gpu/V100" 3); ask for nvidia/gpu/A100 instead of nvidia/gpu/V100 (1); ask for nvidia/gpu/T4 instead of nvidia/gpu/V100 (1); drop what says: missing devices "nvidia/gpu/V100" (1)
+            large: refuse 1 (8 considered; dc1 3; missing devices "gpu" 3); drop the constraints on gpu (2); drop what says: missing devices "gpu" (1)
+            cores: refuse 1 (8 considered; dc1 3; fewer than 3 reservable cores 2; exhausted cpu 1); ask for 1 fewer cores: 2 instead of 3 (1); drop what says: fewer than 3 reservable cores (2)
+            cores: refuse 1 (8 considered; dc1 3; fewer than 3 reservable cores 2; exhausted cpu 1); ask for 1 fewer cores: 2 instead of 3 (1); drop what says: fewer than 3 reservable cores (2); here: cores: 3 asked for, 2 free
+        "#]],
     );
 }

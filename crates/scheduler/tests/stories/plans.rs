@@ -137,6 +137,20 @@ fn what_waits_leaves_its_successor_nothing_of_those_it_waits_for() {
 }
 
 #[test]
+fn allocations_count_for_a_value_also_on_nodes_that_can_run_no_more_of_the_group() {
+    check(
+        "node a cores=4 meta.rack=r1
+         node b meta.rack=r1
+         node c meta.rack=r2
+         job far job.constraint=${meta.rack}:distinct_property:1 constraint=${node.unique.name}:=:b | cores=1
+         plan far",
+        expect![[r#"
+            plan far: place far[0]@b refuse 1 of g2 (3 considered; dc1 3; ${meta.rack} distinct_property 1 1; fewer than 1 reservable cores 2) then blocked queued-allocs
+        "#]],
+    );
+}
+
+#[test]
 fn a_smaller_count_ends_the_highest_names() {
     check(
         "node a

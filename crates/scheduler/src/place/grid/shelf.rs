@@ -47,7 +47,7 @@ pub struct Entry {
 }
 
 /// Where a pile lies.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Place {
     /// On which shelf.
     pub shelf: u32,

@@ -1,106 +1,109 @@
-//! Shelves, one for each group of nodes and size, which follow what becomes of piles: only when somebody is about to
-//! look, and then each pile once.
+//! Piles on the shelves of some groups of nodes: for each group, a shelf for each size.
 
+use berth_model::store::NodeSlot;
 use rustc_hash::FxHashMap;
 
 use super::{
-    pile::{Kind, Pile},
+    Seated,
+    pile::{Kind, Pile, Seat},
     shelf::{Entry, Place, Shelf},
+    size::Sizes,
 };
 use crate::scores::Powers;
 
-/// Piles on shelves.
+/// Nodes in piles on shelves.
 #[derive(Debug, Default)]
 pub struct Shelves {
-    all: Vec<Shelf>,
-    /// The shelves of each group.
+    /// Those of no nodes wait to be used again.
+    piles: Vec<Pile>,
+    unused: Vec<u32>,
+    by_kind: FxHashMap<Kind, u32>,
+    /// The pile of each node and its seat there, by slot.
+    nodes: Vec<Option<(u32, Seat)>>,
+    shelves: Vec<Shelf>,
+    by_size: FxHashMap<(u32, u32), u32>,
     groups: Vec<Vec<u32>>,
-    by_size: FxHashMap<(usize, u32), u32>,
-    /// By pile.
-    followed: Vec<Followed>,
-    /// Piles that are no longer what they were, each once.
-    changed: Vec<u32>,
-}
-
-/// What is known of a pile.
-#[derive(Debug, Clone, Copy, Default)]
-struct Followed {
-    /// Where it lies, and its serial when it was put there.
-    lies: Option<(Place, u32)>,
-    is_changed: bool,
 }
 
 impl Shelves {
     /// All shelves, by number.
     pub fn all(&self) -> &[Shelf] {
-        &self.all
+        &self.shelves
     }
 
     /// The numbers of a group's shelves.
-    pub fn of(&self, group: usize) -> &[u32] {
-        self.groups.get(group).map_or(&[], Vec::as_slice)
+    pub fn of(&self, group: u32) -> &[u32] {
+        self.groups.get(group as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// A pile was opened or closed.
-    pub fn note(&mut self, pile: u32) {
-        let at = pile as usize;
-        if at >= self.followed.len() {
-            self.followed.resize(at + 1, Followed::default());
-        }
-        if !std::mem::replace(&mut self.followed[at].is_changed, true) {
-            self.changed.push(pile);
-        }
+    /// A pile.
+    pub fn pile(&self, pile: u32) -> &Pile {
+        &self.piles[pile as usize]
     }
 
-    /// Follows all that was noted; `group` tells where piles belong.
-    pub fn arrange(&mut self, piles: &[Pile], group: impl Fn(&Kind) -> usize) {
-        while let Some(id) = self.changed.pop() {
-            let pile = &piles[id as usize];
-            let Followed { lies, is_changed } = &mut self.followed[id as usize];
-            *is_changed = false;
-            let as_before = !pile.is_empty() && lies.is_some_and(|(_, serial)| serial == pile.serial);
-            if as_before {
-                continue;
-            }
-            if let Some((place, _)) = lies.take() {
-                self.take(place);
-            }
-            if !pile.is_empty() {
-                let shelf = self.shelf(group(&pile.kind), pile.size);
-                self.put(shelf, id, pile);
-            }
+    /// A node is of this kind now, or of none.
+    pub fn set(&mut self, slot: NodeSlot, now: Option<(Kind, Seated)>, sizes: &mut Sizes) {
+        let at = slot.0 as usize;
+        if at >= self.nodes.len() {
+            self.nodes.resize(at + 1, None);
         }
+        if let Some((pile, seat)) = self.nodes[at] {
+            self.take(pile, seat);
+        }
+        self.nodes[at] = now.map(|(kind, node)| (self.put(kind, node, sizes), node.seat));
     }
 
-    fn put(&mut self, shelf: u32, id: u32, pile: &Pile) {
-        let Pile { kind, serial, .. } = pile;
-        let entry = Entry { kind: *kind, pile: id, powers: Powers::of(kind.free, kind.capacity) };
-        let on = &mut self.all[shelf as usize];
+    fn put(&mut self, kind: Kind, Seated { seat, class, .. }: Seated, sizes: &mut Sizes) -> u32 {
+        if let Some(pile) = self.by_kind.get(&kind) {
+            self.piles[*pile as usize].add((seat, class));
+            return *pile;
+        }
+        let id =
+            self.unused.pop().unwrap_or_else(|| u32::try_from(self.piles.len()).expect("no more than nodes"));
+        let size = sizes.size_of(kind.capacity);
+        let powers = Powers::of(kind.free, kind.capacity);
+        let place = self.lay(Entry { kind, pile: id, powers }, size);
+        let pile = Pile::new(kind, place, (seat, class));
+        match self.piles.get_mut(id as usize) {
+            Some(unused) => *unused = pile,
+            None => self.piles.push(pile),
+        }
+        self.by_kind.insert(kind, id);
+        id
+    }
+
+    fn lay(&mut self, entry: Entry, size: u32) -> Place {
+        let shelf = self.shelf(entry.kind.group, size);
+        let on = &mut self.shelves[shelf as usize];
         if on.is_crowded() {
             on.refine();
-            for (pile, place) in on.places(shelf) {
-                let lies = &mut self.followed[pile as usize].lies;
-                *lies = lies.map(|(_, serial)| (place, serial));
+            on.places(shelf).for_each(|(pile, place)| self.piles[pile as usize].place = place);
+        }
+        on.put(shelf, entry)
+    }
+
+    fn take(&mut self, id: u32, seat: Seat) {
+        let pile = &mut self.piles[id as usize];
+        pile.remove(seat);
+        let Pile { kind, place, .. } = *pile;
+        if pile.is_empty() {
+            if let Some(moved) = self.shelves[place.shelf as usize].take(place) {
+                self.piles[moved as usize].place = place;
             }
-        }
-        self.followed[id as usize].lies = Some((on.put(shelf, entry), *serial));
-    }
-
-    fn take(&mut self, place: Place) {
-        if let Some(moved) = self.all[place.shelf as usize].take(place) {
-            let lies = &mut self.followed[moved as usize].lies;
-            *lies = lies.map(|(_, serial)| (place, serial));
+            self.by_kind.remove(&kind);
+            self.unused.push(id);
         }
     }
 
-    fn shelf(&mut self, group: usize, size: u32) -> u32 {
+    fn shelf(&mut self, group: u32, size: u32) -> u32 {
         *self.by_size.entry((group, size)).or_insert_with(|| {
-            let shelf = u32::try_from(self.all.len()).expect("no more shelves than nodes");
-            self.all.push(Shelf::new(size));
-            if group >= self.groups.len() {
-                self.groups.resize(group + 1, Vec::new());
+            let shelf = u32::try_from(self.shelves.len()).expect("no more shelves than nodes");
+            self.shelves.push(Shelf::new(size));
+            let at = group as usize;
+            if at >= self.groups.len() {
+                self.groups.resize(at + 1, Vec::new());
             }
-            self.groups[group].push(shelf);
+            self.groups[at].push(shelf);
             shelf
         })
     }

@@ -27,6 +27,8 @@ pub struct Reaches {
     priorities: Vec<u8>,
     seats: Seats,
     blocks: Vec<Block>,
+    /// The first node in the store of each block.
+    first: Vec<Option<NodeSlot>>,
     /// The most that any node of each block has, by band.
     most: Vec<Vec<Most>>,
     /// Blocks of which a node has changed.
@@ -67,6 +69,8 @@ impl Reaches {
 
     /// Takes together what has changed of the blocks; to be done before anything is asked.
     pub fn settle(&mut self) {
+        self.first.resize(self.blocks.len(), None);
+        self.changed.ones().for_each(|block| self.first[block] = self.seats.first(block));
         for (band, most) in self.most.iter_mut().enumerate() {
             most.resize(self.blocks.len(), Most::default());
             self.changed.ones().for_each(|block| most[block] = self.blocks[block].most(band));
@@ -84,7 +88,7 @@ impl Reaches {
             })
         };
         let open = |block: usize| {
-            let (bound, first) = (bound(block)?, self.seats.first(block)?);
+            let (bound, first) = (bound(block)?, self.first[block]?);
             Some(Reverse(Open { bound, first, block }))
         };
         (0..self.blocks.len()).filter_map(open).collect()

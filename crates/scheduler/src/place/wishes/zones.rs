@@ -94,13 +94,6 @@ impl Answers {
         }
     }
 
-    pub fn may_be_in(&self, class: ClassId, zone: u32) -> bool {
-        match self {
-            Self::ByClass(answered) => answered.zones[class.at()] == Some(zone),
-            Self::ByNode(_) => true,
-        }
-    }
-
     pub fn members(&self, zone: u32) -> Members<'_> {
         match self {
             Self::ByClass(answered) => Members::Classes(&answered.members[zone as usize]),
