@@ -12,7 +12,8 @@ use std::fs;
 use std::process::Command;
 
 use berth_api::agent::{
-    AllocStatus, ClientStatus, Down, FileCredit, FileRead, TaskSpec, TaskState, WelcomeMode,
+    AllocStatus, AskAllocUsage, AskNodeUsage, ClientStatus, Done, Down, FileCredit, FileRead, Outcome,
+    Question, RestartTasks, SignalTasks, TaskSpec, TaskState, WelcomeMode,
 };
 use common::{PATIENCE, agent_program, alloc_id, eventually};
 use prost::Message;
@@ -289,4 +290,38 @@ fn an_agent_killed_while_it_starts_tasks_starts_none_twice() {
             assert_eq!(starts.lines().count(), 1, "allocation {number} in round {round}");
         }
     }
+}
+
+#[test]
+fn a_task_is_restarted_and_signaled_where_it_is() {
+    let mut world = World::new();
+    let script = "trap 'echo hup' HUP; echo up; while :; do sleep 0.01; done";
+    world.server.wish(vec![run(1, vec![shell("t", script)])], &[], &[], &[]);
+    world.server.wait_for_status(1, ClientStatus::Running);
+    while world.server.read_log(1, "t", 0, false).as_deref() != Ok("up\n") {}
+    let (alloc_id, task) = (alloc_id(1).to_vec(), "t".to_owned());
+    let signal = SignalTasks { alloc_id: alloc_id.clone(), task: task.clone(), signal: "SIGHUP".into() };
+    assert_eq!(world.server.ask(Question::Signal(signal)), Outcome::Done(Done {}));
+    while world.server.read_log(1, "t", 0, false).as_deref() != Ok("up\nhup\n") {}
+    let restart = RestartTasks { alloc_id: alloc_id.clone(), task, all: false };
+    assert_eq!(world.server.ask(Question::Restart(restart)), Outcome::Done(Done {}));
+    let status = world
+        .server
+        .wait_for(1, |status| status.tasks[0].restarts == 1 && events(status).last() == Some(&"Started"));
+    // Its policy allows none, and does not count this one.
+    assert_eq!(
+        events(&status)[3..],
+        ["Signaling", "Restart Signaled", "Killing", "Terminated", "Restarting", "Started"]
+    );
+
+    let usage = AskAllocUsage { alloc_id, task: String::new() };
+    let Outcome::AllocUsage(usage) = world.server.ask(Question::AllocUsage(usage)) else {
+        panic!("no usage")
+    };
+    let memory = usage.tasks[0].memory.expect("it is measured");
+    assert!(memory.rss > 0 && usage.tasks[0].cpu.is_some() && usage.tasks[0].name == "t", "{usage:?}");
+    let Outcome::NodeUsage(usage) = world.server.ask(Question::NodeUsage(AskNodeUsage {})) else {
+        panic!("no usage")
+    };
+    assert!(usage.memory.total > 0 && usage.disk.size > 0 && !usage.cores.is_empty(), "{usage:?}");
 }

@@ -29,7 +29,7 @@ use scope::{Frame, Scope};
 const HELPERS: &[&str] = &["variable", "variables", "locals"];
 
 pub(crate) fn parse(source: &str, file: &str, inputs: &Inputs) -> Result<Parsed, Diagnostics> {
-    read(source, file, inputs, |entries, report| decode::hcl(entries, report)).map(Parsed::from)
+    read(source, file, inputs, decode::hcl).map(Parsed::from)
 }
 
 /// Reads a file of which `decode` makes something.

@@ -8,7 +8,7 @@ use crate::{Parsed, decode, diagnostic::Diagnostics, report::Report, tree::Node}
 pub use self::write::to_json;
 
 pub(crate) fn parse(source: &str, file: &str) -> Result<Parsed, Diagnostics> {
-    document(source, file, |document, report| decode::json(document, report)).map(Parsed::from)
+    document(source, file, decode::json).map(Parsed::from)
 }
 
 /// Reads a document of which `decode` makes something.

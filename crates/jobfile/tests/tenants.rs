@@ -31,7 +31,9 @@ fn a_namespace_is_the_same_in_both_syntaxes() {
         "Meta": {"owner": "platform"}, "Capabilities": {"DisabledTaskDrivers": ["raw_exec"]}, "ModifyIndex": 7}"#;
     let read = |source: &str| parse_namespace(source.as_bytes(), "dev").expect("it is sound");
     assert_eq!(read(hcl), read(json));
-    check_namespace(hcl, expect![[r#"
+    check_namespace(
+        hcl,
+        expect![[r#"
         {
           "Capabilities": {
             "DisabledTaskDrivers": [
@@ -48,7 +50,8 @@ fn a_namespace_is_the_same_in_both_syntaxes() {
           "Quota": "small",
           "Weight": 2.5
         }
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -80,10 +83,13 @@ fn mistakes_in_a_namespace_are_shown_in_their_place() {
               |                          ^^^^^^
         "#]],
     );
-    check_namespace(r#"{"Name": 5, "Colour": "red"}"#, expect![[r#"
+    check_namespace(
+        r#"{"Name": 5, "Colour": "red"}"#,
+        expect![[r#"
         error: unknown key `Colour` in namespace
          --> dev.hcl: namespace.Colour
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

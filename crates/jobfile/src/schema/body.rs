@@ -31,11 +31,7 @@ pub(crate) struct Body<'t> {
 
 impl<'t> Body<'t> {
     /// A file in HCL.
-    pub fn of_hcl_file(
-        entries: &'t [Entry<'t>],
-        schema: &'static Schema,
-        report: &'t Report<'t>,
-    ) -> Self {
+    pub fn of_hcl_file(entries: &'t [Entry<'t>], schema: &'static Schema, report: &'t Report<'t>) -> Self {
         Self::new(Syntax::Hcl, schema, report).filled(entries)
     }
 

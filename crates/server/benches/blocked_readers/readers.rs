@@ -1,87 +1,110 @@
-//! The readers' process: each has a connection of its own and waits for the next change of the job.
+//! The readers' process: one thread that waits for all connections at once and looks at no more of an answer than when
+//! the change was made, so that the time until a reader is told is the server's and the kernel's.
 
 use std::{
-    sync::Arc,
+    collections::HashMap,
+    io::{Read, Write},
+    net::TcpStream,
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    sync::{Barrier, mpsc},
+use rustix::{
+    buffer::spare_capacity,
+    event::epoll::{self, CreateFlags, EventData, EventFlags},
 };
 
-use crate::{cluster::JOB, support::Outcome};
+use crate::{
+    cluster::JOB,
+    support::{Cpu, Outcome},
+};
 
-/// Connections that are opened at the same time, so that the server's queue does not overflow.
-const OPENING_MAX: usize = 64;
+/// Connections that are looked after between two questions to the kernel.
+const EVENTS_MAX: usize = 256;
+const ANSWER_BYTES_MAX: usize = 16 << 10;
 
-/// Prints `ready` when all wait, and then p50, p99 and maximum of the microseconds until they were told; each round.
-pub async fn run(address: &str, count: usize, rounds: usize) -> Outcome<()> {
-    let (told, mut times) = mpsc::channel(count);
-    let barrier = Arc::new(Barrier::new(count + 1));
-    for chunk in (0..count).collect::<Vec<_>>().chunks(OPENING_MAX) {
-        for _ in chunk {
-            let stream = TcpStream::connect(address).await?;
-            let (told, barrier) = (told.clone(), barrier.clone());
-            tokio::spawn(async move {
-                if let Err(error) = read(stream, rounds, &barrier, &told).await {
-                    eprintln!("a reader failed: {error}");
-                    std::process::exit(1);
-                }
-            });
-        }
-        tokio::task::yield_now().await;
-    }
-    for _ in 0..rounds {
-        barrier.wait().await;
+/// Prints `ready` when all have asked, and when all have been told p50, p99 and maximum of the microseconds until then,
+/// and the milliseconds that this process took in its own code and in the kernel; each round. Ends with its input.
+pub fn run(address: &str, count: usize, rounds: usize) -> Outcome<()> {
+    let mut readers = Readers::connect(address, count)?;
+    for round in 0..rounds {
+        // The first version is at index 1, and each change adds one.
+        readers.ask(round + 1)?;
         println!("ready");
-        let mut all = Vec::with_capacity(count);
-        while all.len() < count {
-            all.push(times.recv().await.ok_or("the readers ended")?);
-        }
-        all.sort_unstable();
-        let part = |percent: usize| all[(all.len() - 1) * percent / 100];
-        println!("{} {} {}", part(50), part(99), part(100));
+        let before = Cpu::now()?;
+        let mut times_us = readers.told()?;
+        let Cpu { user_ms, sys_ms } = Cpu::now()? - before;
+        times_us.sort_unstable();
+        let part = |percent: usize| times_us[(times_us.len() - 1) * percent / 100];
+        println!("{} {} {} {user_ms} {sys_ms}", part(50), part(99), part(100));
     }
+    std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
 }
 
-async fn read(
-    mut stream: TcpStream,
-    rounds: usize,
-    barrier: &Barrier,
-    told: &mpsc::Sender<u64>,
-) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
-    let mut answer = vec![0; 16 << 10];
-    for round in 0..rounds {
-        // The first version is at index 1, and each change adds one.
-        let index = round + 1;
-        let request = format!("GET /v1/job/{JOB}?index={index}&wait=5m HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        stream.write_all(request.as_bytes()).await?;
-        barrier.wait().await;
-        let made_at_ns = submit_time(&mut stream, &mut answer).await?;
-        let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
-        let _ = told.send(now_ns.saturating_sub(made_at_ns) / 1000).await;
+struct Readers {
+    epoll: std::os::fd::OwnedFd,
+    streams: Vec<TcpStream>,
+}
+
+impl Readers {
+    fn connect(address: &str, count: usize) -> Outcome<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let mut streams = Vec::with_capacity(count);
+        for number in 0..count {
+            let stream = TcpStream::connect(address)?;
+            stream.set_nodelay(true)?;
+            stream.set_nonblocking(true)?;
+            epoll::add(&epoll, &stream, EventData::new_u64(number as u64), EventFlags::IN)?;
+            streams.push(stream);
+        }
+        Ok(Self { epoll, streams })
     }
-    Ok(())
+
+    /// Asks for the version after that index, on each connection.
+    fn ask(&mut self, index: usize) -> Outcome<()> {
+        let request = format!("GET /v1/job/{JOB}?index={index}&wait=5m HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        Ok(self.streams.iter_mut().try_for_each(|stream| stream.write_all(request.as_bytes()))?)
+    }
+
+    /// How many microseconds after the change each of them was told.
+    fn told(&mut self) -> Outcome<Vec<u64>> {
+        let mut times_us = Vec::with_capacity(self.streams.len());
+        let mut begun: HashMap<usize, Vec<u8>> = HashMap::new();
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let mut piece = vec![0; ANSWER_BYTES_MAX];
+        while times_us.len() < self.streams.len() {
+            events.clear();
+            epoll::wait(&self.epoll, spare_capacity(&mut events), None)?;
+            for event in &events {
+                let number = usize::try_from(event.data.u64())?;
+                let bytes = self.streams[number].read(&mut piece)?;
+                if bytes == 0 {
+                    return Err("the server has hung up".into());
+                }
+                // The answer's only text with a brace at its end is its JSON, and most come in one piece.
+                let before = begun.remove(&number).unwrap_or_default();
+                let answer = [&before[..], &piece[..bytes]].concat();
+                if answer.ends_with(b"}") {
+                    times_us.push(now_ns().saturating_sub(submit_time(&answer)?) / 1000);
+                } else {
+                    begun.insert(number, answer);
+                }
+            }
+        }
+        Ok(times_us)
+    }
+}
+
+fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// When the version in the answer was made.
-async fn submit_time(stream: &mut TcpStream, answer: &mut [u8]) -> std::io::Result<u64> {
-    let mut filled = 0;
-    // The answer's only text with a brace at its end is its JSON, which is sent in one piece or a few.
-    while filled == 0 || answer[filled - 1] != b'}' {
-        let bytes = stream.read(&mut answer[filled..]).await?;
-        if bytes == 0 {
-            return Err(std::io::Error::other("the server has hung up"));
-        }
-        filled += bytes;
-    }
+fn submit_time(answer: &[u8]) -> Outcome<u64> {
     let key = b"\"SubmitTime\":";
-    let at = answer[..filled].windows(key.len()).rposition(|window| window == key);
-    let at = at.ok_or_else(|| std::io::Error::other("the answer has no SubmitTime"))? + key.len();
-    let digits = answer[at..filled].iter().take_while(|byte| byte.is_ascii_digit());
+    let at = answer.windows(key.len()).rposition(|window| window == key);
+    let at = at.ok_or("the answer has no SubmitTime")? + key.len();
+    let digits = answer[at..].iter().take_while(|byte| byte.is_ascii_digit());
     Ok(digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
 }

@@ -4,7 +4,7 @@ use berth_api::http::{NodeEligibility, NodeEligibilityChanged, NodePurged};
 use berth_model::{
     Index, NodeId,
     command::{Collect, Command},
-    node::NodeStatus,
+    node::{NODE_POOL_ALL, NodeStatus},
     store::{AllocSlot, NodeDetail, NodeRow},
 };
 use hyper::StatusCode;
@@ -28,14 +28,23 @@ use crate::{
 
 /// `GET /v1/nodes`
 pub(super) async fn list(call: Call) -> Reply {
+    list_in(&call, call.query.text("node_pool")).await
+}
+
+/// `GET /v1/node/pool/:name/nodes`
+pub(super) async fn of_pool(call: Call) -> Reply {
+    list_in(&call, Some(call.param("name"))).await
+}
+
+async fn list_in(call: &Call, pool: Option<&str>) -> Reply {
     let resources = call.query.flag("resources", false)?;
     let listing = Nodes {
         range: IdRange::of_prefix(call.query.text("prefix"))?,
-        pool: call.query.text("node_pool").map(str::to_owned),
+        pool: pool.filter(|pool| *pool != NODE_POOL_ALL).map(str::to_owned),
         with: NodeStubParts { resources, attributes: call.query.flag("os", false)? },
     };
     let index = |view: &View| view.store.nodes().modify_index();
-    listed(&call, &[WatchKey::Nodes], index, listing).await
+    listed(call, &[WatchKey::Nodes], index, listing).await
 }
 
 struct Nodes {

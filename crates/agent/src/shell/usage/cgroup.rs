@@ -22,7 +22,8 @@ fn dir(pid: Pid, controller: &str) -> Option<(PathBuf, bool)> {
             names.split(',').any(|name| name == wanted).then(|| path.trim_start_matches('/').to_owned())
         })
     };
-    let version_1 = own(controller).map(|path| (Path::new("/sys/fs/cgroup").join(controller).join(path), true));
+    let version_1 =
+        own(controller).map(|path| (Path::new("/sys/fs/cgroup").join(controller).join(path), true));
     version_1.or_else(|| own("").map(|path| (Path::new("/sys/fs/cgroup").join(path), false)))
 }
 
@@ -44,7 +45,12 @@ pub(super) fn memory(pid: Pid, own: MemoryUsage) -> MemoryUsage {
     } else {
         ("file", "memory.current", "memory.peak")
     };
-    MemoryUsage { cache: value(&stat, cache), usage: number(&dir, usage), usage_max: number(&dir, most), ..own }
+    MemoryUsage {
+        cache: value(&stat, cache),
+        usage: number(&dir, usage),
+        usage_max: number(&dir, most),
+        ..own
+    }
 }
 
 /// None where nothing counts that.
@@ -66,6 +72,9 @@ mod tests {
     #[test]
     fn values_are_found_by_their_whole_names() {
         let stat = "nr_periods 3\nnr_throttled 2\nthrottled_time 500\n";
-        assert_eq!((value(stat, "nr_throttled"), value(stat, "throttled"), value(stat, "x")), (Some(2), None, None));
+        assert_eq!(
+            (value(stat, "nr_throttled"), value(stat, "throttled"), value(stat, "x")),
+            (Some(2), None, None)
+        );
     }
 }

@@ -124,7 +124,10 @@ mod tests {
     fn the_deepest_mount_holds_a_path() {
         let mounts = "/dev/a / ext4 rw 0 0\n/dev/b /var xfs rw 0 0\n/dev/c /var/lib xfs rw 0 0\n";
         let mount = |path: &str| mount_of(mounts, Path::new(path)).0;
-        assert_eq!([mount("/var/lib/berth"), mount("/var/library"), mount("/home")], ["/dev/c", "/dev/b", "/dev/a"]);
+        assert_eq!(
+            [mount("/var/lib/berth"), mount("/var/library"), mount("/home")],
+            ["/dev/c", "/dev/b", "/dev/a"]
+        );
     }
 
     #[test]

@@ -28,7 +28,8 @@ impl Tree {
     pub(super) fn read() -> Self {
         let Ok(entries) = fs::read_dir("/proc") else { return Self::default() };
         let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        let process = |pid| Some((pid, Process::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?));
+        let process =
+            |pid| Some((pid, Process::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?));
         Self(pids.filter_map(process).collect())
     }
 

@@ -114,7 +114,7 @@ impl Listing for Statuses {
             Bound::Excluded(from) => place <= from,
             Bound::Unbounded => false,
         });
-        let rows = order[first..].to_vec().into_iter().filter(move |(place, _)| span.contains(place));
+        let rows = order[first..].iter().cloned().filter(move |(place, _)| span.contains(place));
         rows.filter_map(|(place, slot)| Some((place, view.store.jobs().row(slot)?)))
     }
 

@@ -83,6 +83,7 @@ pub fn routes() -> Vec<Route> {
         route(Put, "/v1/node/{id}/purge", NodeWrite, "Forget a node that is down", tells::<NodePurged>(&[]), nodes::purge),
         route(Get, "/v1/node/pools", NodeRead, "List node pools", lists::<NodePool>(&["prefix"]), pools::list),
         route(Get, "/v1/node/pool/{name}", NodeRead, "Read a node pool", reads::<NodePool>(&[]), pools::read),
+        route(Get, "/v1/node/pool/{name}/nodes", NodeRead, "List the nodes of a pool", pages::<NodeStub>(&["resources", "os"]), nodes::of_pool),
 
         route(Get, "/v1/deployments", ReadJob, "List deployments", pages::<Deployment>(&["namespace"]), deployments::list),
         route(Get, "/v1/deployment/{id}", ReadJob, "Read a deployment", reads::<Deployment>(&[]), deployments::read),

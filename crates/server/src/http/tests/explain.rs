@@ -44,7 +44,8 @@ async fn a_job_is_explained() {
               "Name": "app",
               "Obstacles": [
                 "port 9000 is taken"
-              ]
+              ],
+              "PreemptedAllocations": []
             }
           ],
           "Index": 6,

@@ -15,6 +15,17 @@ async fn nodes_are_read() {
 }
 
 #[tokio::test]
+async fn a_pools_nodes_are_listed() {
+    let router = api(&world());
+    for (pool, nodes) in [("default", 2), ("all", 2), ("gpu", 0)] {
+        for target in [format!("/v1/node/pool/{pool}/nodes"), format!("/v1/nodes?node_pool={pool}")] {
+            let listed = get(&router, &target).await.json();
+            assert_eq!(listed.as_array().map(Vec::len), Some(nodes), "{target}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_nodes_allocations_come_with_their_jobs() {
     let router = api(&world());
     let allocs = get(&router, &format!("/v1/node/{NODE_1}/allocations")).await.json();

@@ -16,7 +16,7 @@ async fn orders_reach_the_allocations_node() {
     let router = api(&world);
     let told =
         answer(&router, "PUT", "/v1/client/allocation/aaaaaaaa/restart", r#"{"TaskName": "server"}"#).await;
-    assert_eq!(told.body, "{}\n");
+    assert_eq!(told.body, "{}");
     let alloc_id = RUNNING.to_bytes().to_vec();
     let asked = RestartTasks { alloc_id: alloc_id.clone(), task: "server".into(), all: false };
     assert_eq!(held(&world.agents.asked).take(), Some((NODE_1, Question::Restart(asked))));

@@ -54,7 +54,8 @@ async fn a_damaged_snapshot_changes_nothing() {
         ("too long", Bytes::from([&snapshot[..], b"x"].concat())),
     ] {
         let refused = answer(&api(&world), "PUT", PATH, bytes).await;
-        let reason: String = refused.body.chars().take(100).collect();
+        // The hash is another one with every change of the world.
+        let reason = refused.body.split(" has hash").next().unwrap_or_default();
         shown += &format!("{what} -> {} {reason}\n", refused.status.as_u16());
     }
     for at in (10..snapshot.len()).step_by(97) {
@@ -64,8 +65,9 @@ async fn a_damaged_snapshot_changes_nothing() {
         nothing -> 400 snapshot is cut short: nothing was changed
         no snapshot -> 400 this is not a snapshot of Berth's state: nothing was changed
         cut -> 400 snapshot is cut short: nothing was changed
-        flipped at the end -> 400 snapshot is damaged: its content has hash 89e47473add94d800983a876ed2191ad, it was written with 89e4
+        flipped at the end -> 400 snapshot is damaged: its content
         too long -> 400 snapshot goes on where it should end: nothing was changed
-    "#]].assert_eq(&shown);
+    "#]]
+    .assert_eq(&shown);
     assert_eq!(world.view.load().store.hash(), before);
 }

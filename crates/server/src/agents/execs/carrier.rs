@@ -1,0 +1,131 @@
+//! Carries the messages of one command between its agent and whoever waits for it.
+
+use std::sync::Arc;
+
+use berth_api::agent::{
+    Down, EXEC_PIECE_BYTES_MAX, ExecCancel, ExecCredit, ExecDown, ExecInput as Input, ExecOrder, ExecStream,
+    TerminalSize,
+};
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot};
+
+use super::exec::Exec;
+use crate::{
+    agents::outgoing::Outgoing,
+    engine::Link,
+    state::{AgentError, ExecInput, ExecOutput},
+};
+
+/// Carries one command's messages between its agent and whoever waits for it.
+pub(super) struct Carrier {
+    pub(super) link: Link,
+    pub(super) number: u64,
+    pub(super) exec: Arc<Exec>,
+}
+
+/// The agent's connection is gone.
+pub(super) struct Gone;
+
+impl Carrier {
+    pub(super) async fn tell(&self, order: ExecOrder) -> Result<(), Gone> {
+        let exec = ExecDown { request: self.number, order: Some(order) };
+        let message = (self.link.number, Outgoing::Wire(Down::Exec(exec)));
+        self.link.outgoing.send(message).await.map_err(|_| Gone)
+    }
+
+    /// Until the command has ended, or nobody waits for it any more; then it is cancelled.
+    pub(super) async fn carry(
+        self,
+        begun: oneshot::Sender<Result<(), AgentError>>,
+        inputs: mpsc::Receiver<ExecInput>,
+        outputs: mpsc::Sender<Result<ExecOutput, AgentError>>,
+    ) {
+        tokio::select! {
+            begins = self.begins() => {
+                let never = begins.is_err();
+                // Whoever has given up meanwhile has closed the other channels, too.
+                let _ = begun.send(begins);
+                if never {
+                    return;
+                }
+            }
+            () = outputs.closed() => {}
+        }
+        let ended = tokio::select! {
+            ended = self.carry_output(&outputs) => ended,
+            () = self.carry_input(inputs) => false,
+        };
+        if !ended {
+            let _ = self.tell(ExecOrder::Cancel(ExecCancel {})).await;
+        }
+    }
+
+    /// Until the command has begun, or never will.
+    async fn begins(&self) -> Result<(), AgentError> {
+        loop {
+            if let Some(begins) = self.exec.has_begun() {
+                return begins;
+            }
+            self.exec.told.notified().await;
+        }
+    }
+
+    /// Until the command has ended, which is true, or nobody listens.
+    async fn carry_output(&self, outputs: &mpsc::Sender<Result<ExecOutput, AgentError>>) -> bool {
+        loop {
+            let Some(next) = self.exec.next() else {
+                tokio::select! {
+                    () = self.exec.told.notified() => continue,
+                    () = outputs.closed() => return false,
+                }
+            };
+            let taken = match &next {
+                Ok(ExecOutput::Stdout(bytes)) => Some((ExecStream::Stdout, bytes.len())),
+                Ok(ExecOutput::Stderr(bytes)) => Some((ExecStream::Stderr, bytes.len())),
+                Ok(ExecOutput::Exited(_)) | Err(_) => None,
+            };
+            // A command that sent too much has been given up, and its agent has not: it is told to end it.
+            let ended = !matches!(next, Err(AgentError::Failed(_)));
+            if outputs.send(next).await.is_err() {
+                return false;
+            }
+            let Some((stream, bytes)) = taken else { return ended };
+            self.exec.allow(stream, bytes);
+            let credit = ExecCredit { stream: stream as i32, bytes: bytes as u64 };
+            // Should the agent be gone, its end says so.
+            let _ = self.tell(ExecOrder::Credit(credit)).await;
+        }
+    }
+
+    /// Until nobody writes any more. Should the agent be gone, the command's end says so.
+    async fn carry_input(&self, mut inputs: mpsc::Receiver<ExecInput>) {
+        while let Some(input) = inputs.recv().await {
+            if self.carry_one(input).await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    async fn carry_one(&self, input: ExecInput) -> Result<(), Gone> {
+        match input {
+            ExecInput::Data(bytes) => self.carry_bytes(bytes).await,
+            ExecInput::Close => self.tell(ExecOrder::Input(Input { data: Bytes::new(), close: true })).await,
+            ExecInput::Resize { rows, columns } => {
+                let size = TerminalSize { rows: rows.into(), columns: columns.into() };
+                self.tell(ExecOrder::Resize(size)).await
+            }
+        }
+    }
+
+    async fn carry_bytes(&self, mut bytes: Bytes) -> Result<(), Gone> {
+        while !bytes.is_empty() {
+            let room = self.exec.take_room(bytes.len().min(EXEC_PIECE_BYTES_MAX));
+            if room == 0 {
+                self.exec.room.notified().await;
+                continue;
+            }
+            self.tell(ExecOrder::Input(Input { data: bytes.split_to(room), close: false })).await?;
+        }
+        Ok(())
+    }
+}

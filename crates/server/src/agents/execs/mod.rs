@@ -1,0 +1,125 @@
+//! Commands within tasks, as far as the agents' connections carry them: each stream moves as fast as its reader takes it.
+
+mod carrier;
+mod exec;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use berth_api::agent::{ExecOrder, ExecStart, ExecUp, Refusal, RefusalKind};
+use berth_model::NodeId;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
+
+use self::{
+    carrier::Carrier,
+    exec::{Exec, WINDOW_BYTES},
+};
+use crate::{
+    engine::Link,
+    state::{AgentError, ExecLink, ExecRequest},
+};
+
+/// Messages handed over, in either direction, that the other side has not taken.
+const HANDED_MAX: usize = 4;
+/// How long a command may take to begin: agents give an OCI runtime a minute.
+const BEGIN_MAX: Duration = Duration::from_secs(70);
+/// Commands of one agent at a time.
+const EXECS_MAX: usize = 256;
+
+/// The commands of one session.
+#[derive(Clone, Default)]
+pub(crate) struct Execs(Arc<Mutex<Open>>);
+
+#[derive(Default)]
+struct Open {
+    last: u64,
+    ended: bool,
+    execs: HashMap<u64, Arc<Exec>>,
+}
+
+impl Execs {
+    /// Runs a command on the agent at the other end of `link`.
+    pub async fn start(&self, link: Link, request: ExecRequest) -> Result<ExecLink, AgentError> {
+        let (number, exec) = self.open(link.node)?;
+        let start = ExecStart {
+            alloc_id: request.alloc.to_bytes().to_vec(),
+            task: request.task,
+            command: request.command,
+            tty: request.tty,
+            credit_bytes: WINDOW_BYTES as u64,
+        };
+        let carrier = Carrier { link, number, exec };
+        if carrier.tell(ExecOrder::Start(start)).await.is_err() {
+            self.close(number);
+            return Err(AgentError::NotConnected(carrier.link.node));
+        }
+        let node = carrier.link.node;
+        let (input, inputs) = mpsc::channel(HANDED_MAX);
+        let (outputs, output) = mpsc::channel(HANDED_MAX);
+        let (begun, has_begun) = oneshot::channel();
+        let execs = self.clone();
+        tokio::spawn(async move {
+            carrier.carry(begun, inputs, outputs).await;
+            execs.close(number);
+        });
+        // Whoever gives up here drops both channels, and the command with them.
+        let has_begun = timeout(BEGIN_MAX, has_begun).await.map_err(|_| AgentError::Silent(node))?;
+        has_begun.map_err(|_| AgentError::NotConnected(node))??;
+        Ok(ExecLink { input, output })
+    }
+
+    fn open(&self, node: NodeId) -> Result<(u64, Arc<Exec>), AgentError> {
+        let mut open = self.lock();
+        if open.ended {
+            return Err(AgentError::NotConnected(node));
+        }
+        if open.execs.len() >= EXECS_MAX {
+            let text = format!("{EXECS_MAX} commands run on node {node}: try again once one has ended");
+            return Err(AgentError::Busy(text));
+        }
+        open.last += 1;
+        let (number, exec) = (open.last, Arc::new(Exec::new()));
+        open.execs.insert(number, exec.clone());
+        Ok((number, exec))
+    }
+
+    fn close(&self, number: u64) {
+        self.lock().execs.remove(&number);
+    }
+
+    /// The agent tells something.
+    pub fn on_news(&self, up: ExecUp) {
+        let exec = self.lock().execs.get(&up.request).cloned();
+        if let (Some(exec), Some(news)) = (exec, up.news) {
+            exec.on_news(news);
+        }
+    }
+
+    /// The session of this node is over, and the agent ends its commands by itself.
+    pub fn end(&self, node: NodeId) {
+        let mut open = self.lock();
+        open.ended = true;
+        open.execs.drain().for_each(|(_, exec)| exec.on_end(Err(AgentError::NotConnected(node))));
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Open> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl From<Refusal> for AgentError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal.kind() {
+            RefusalKind::Failed => Self::Failed(refusal.text),
+            RefusalKind::NotFound => Self::NotFound(refusal.text),
+            RefusalKind::Invalid => Self::Invalid(refusal.text),
+            RefusalKind::Busy => Self::Busy(refusal.text),
+        }
+    }
+}
