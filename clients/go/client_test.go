@@ -2,6 +2,7 @@
 package clients
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"testing"
@@ -250,4 +251,38 @@ func TestServersAndNodes(t *testing.T) {
 		t.Errorf("pools: %+v", pools)
 	}
 	must(t, client.System().GarbageCollect())
+}
+
+func TestExecSignalRestart(t *testing.T) {
+	client := connect(t)
+	job := register(t, client, 1)
+	stub := running(t, client, job, 1)[0]
+	alloc, _, err := client.Allocations().Info(stub.ID, nil)
+	must(t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	sizes := make(chan api.TerminalSize)
+	command := []string{"/bin/sh", "-c", "cat; echo $NOMAD_TASK_NAME; echo oops >&2; exit 7"}
+	stdin := strings.NewReader("typed\n")
+	code, err := client.Allocations().Exec(ctx, alloc, "greet", false, command, stdin, &stdout, &stderr, sizes, nil)
+	must(t, err)
+	if code != 7 || stdout.String() != "typed\ngreet\n" || stderr.String() != "oops\n" {
+		t.Errorf("exit code %d, output %q and %q", code, stdout.String(), stderr.String())
+	}
+	_, err = client.Allocations().Exec(ctx, alloc, "nope", false, command, stdin, &stdout, &stderr, sizes, nil)
+	if err == nil || !strings.Contains(err.Error(), "nope") {
+		t.Errorf("a task that is not there: %v", err)
+	}
+	must(t, client.Allocations().Signal(alloc, nil, "greet", "SIGCONT"))
+	must(t, client.Allocations().Restart(alloc, "greet", nil))
+	usage, err := client.Allocations().Stats(alloc, nil)
+	if err == nil && usage.Tasks["greet"] == nil {
+		t.Errorf("usage: %+v", usage)
+	}
+	host, err := client.Nodes().Stats(alloc.NodeID, nil)
+	must(t, err)
+	if host.Memory.Total == 0 || len(host.CPU) == 0 {
+		t.Errorf("host: %+v", host)
+	}
 }

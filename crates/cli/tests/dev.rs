@@ -70,6 +70,10 @@ impl Dev {
         detail["Allocations"][0]["ID"].as_str().expect("it has an allocation").to_owned()
     }
 
+    fn node(&self) -> String {
+        self.said(&["node", "status", "-o", "name"]).trim().to_owned()
+    }
+
     /// Asks it to stop, and says whether it did so well.
     fn stop(&mut self) -> bool {
         kill_process(Pid::from_child(&self.process), Signal::TERM).expect("it lives");
@@ -262,4 +266,46 @@ fn a_task_that_is_waited_for_ends_the_command_as_it_ends() {
     assert_eq!(absent.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&absent.stderr).contains("help: berth alloc status"));
     assert!(dev.stop());
+}
+
+#[test]
+fn people_reach_into_a_task_that_runs() {
+    let dev = Dev::start(&[]);
+    let script = "trap 'echo hup' HUP; echo begun; while :; do sleep 0.05; done";
+    let source = service("web", "").replace("echo one; echo two; exec sleep 1000", script);
+    dev.said(&["job", "run", &dev.job_file(&source)]);
+    let alloc = dev.alloc_of("web");
+    assert_eq!(
+        dev.said(&["exec", "web", "sh", "-c", "echo $NOMAD_JOB_NAME; pwd"]).lines().next(),
+        Some("web")
+    );
+    let exited = dev.berth(&["alloc", "exec", "-task", "t", &alloc, "sh", "-c", "echo oops >&2; exit 7"]);
+    assert_eq!((exited.status.code(), exited.stderr.as_slice()), (Some(7), &b"oops\n"[..]));
+    let mut cat = Command::new(BERTH)
+        .args(["exec", "-i", &alloc[..6], "cat"])
+        .env("BERTH_ADDR", &dev.address)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    // More than all windows and pipes hold together.
+    let sent: Vec<u8> = (0..3_000_000_u32).map(|at| (at / 7) as u8).collect();
+    let (mut stdin, typed) = (cat.stdin.take().expect("it is piped"), sent.clone());
+    let typing = std::thread::spawn(move || stdin.write_all(&typed));
+    let read = cat.wait_with_output().expect("it ends");
+    typing.join().expect("no panic").expect("all is taken");
+    assert!(read.status.success() && read.stdout == sent, "{} bytes came back", read.stdout.len());
+
+    dev.said(&["alloc", "signal", "-s", "SIGHUP", &alloc]);
+    eventually("the signal is seen", || dev.said(&["alloc", "logs", &alloc]).contains("hup"));
+    assert!(dev.said(&["alloc", "stats", &alloc]).contains(" MiB"));
+    assert!(dev.said(&["node", "stats", &dev.node()]).contains("cpu0"));
+    dev.said(&["alloc", "restart", &alloc, "t"]);
+    eventually("it has restarted", || {
+        let status = dev.said(&["alloc", "status", &alloc]);
+        status.contains("restarted once") && status.contains("task t is running")
+    });
+    assert_eq!(dev.berth(&["alloc", "restart", &alloc, "nope"]).status.code(), Some(3));
+    let refused = dev.berth(&["alloc", "signal", "-s", "SIGNO", &alloc]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("known are SIGHUP, "), "{refused:?}");
 }

@@ -44,6 +44,44 @@ fn tasks_are_restarted_signaled_and_asked_about() {
             exec(server, 1, "t");
             exec(server, 1, "x");
         },
-        &expect![],
+        &expect![[r#"
+            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            update seq=1
+              1 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=2
+              1 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+            update seq=3
+              2 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=4
+              2 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+            > asked: Some(Done(Done))
+            update seq=5
+              1 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started; Signaling "Task being sent signal SIGHUP"]
+            > asked: Some(Refused(Refusal { kind: Failed, text: "send the signal: got signal" }))
+            update seq=6
+              2 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started; Signaling "Task being sent signal SIGHUP"]
+            > asked: Some(Done(Done))
+            update seq=7
+              1 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started; Signaling "Task being sent signal SIGHUP"; Restart Signaled "User requested task to restart"; Killing "Sent interrupt. Waiting 5s before force killing"]
+            update seq=8
+              1 Running: Tasks are running modified
+                t Pending restarts=1 exit=0/0/false started restarted [Received; Task Setup "Building Task Directory"; Started; Signaling "Task being sent signal SIGHUP"; Restart Signaled "User requested task to restart"; Killing "Sent interrupt. Waiting 5s before force killing"; Terminated 0/0/false; Restarting "Restart asked for"]
+            update seq=9
+              1 Running: Tasks are running modified
+                t Running restarts=1 exit=0/0/false started restarted [Received; Task Setup "Building Task Directory"; Started; Signaling "Task being sent signal SIGHUP"; Restart Signaled "User requested task to restart"; Killing "Sent interrupt. Waiting 5s before force killing"; Terminated 0/0/false; Restarting "Restart asked for"; Started]
+            > asked: [TaskUsage { name: "t", cpu: None, memory: None }]
+            > asked: Some(Refused(Refusal { kind: NotFound, text: "Could not find task \"x\": the allocation has t" }))
+            > asked: Some(Refused(Refusal { kind: NotFound, text: "its node knows nothing of allocation 03030303-0303-0303-0303-030303030303: it has not come there yet, or ended there" }))
+            > asked: Some(Refused(Refusal { kind: Invalid, text: "there is no signal \"SIGNO\": known are SIGHUP, SIGINT, SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGKILL, SIGUSR1, SIGSEGV, SIGUSR2, SIGPIPE, SIGALRM, SIGTERM, SIGSTKFLT, SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF, SIGWINCH, SIGIO, SIGPWR, SIGSYS" }))
+            > a command: Some(Refused(Refusal { kind: Invalid, text: "task t is only pretended by mock_driver: no command can run within it" }))
+            > a command: Some(Refused(Refusal { kind: NotFound, text: "Could not find task \"x\": the allocation has t" }))
+        "#]],
     );
 }
