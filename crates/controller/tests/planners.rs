@@ -176,7 +176,7 @@ impl Server {
 
     fn look(&mut self, number: usize, eval: Arc<Eval>) {
         let seat = &mut self.seats[number];
-        if seat.answered % (self.stale_for + 1) == 0 {
+        if seat.answered.is_multiple_of(self.stale_for + 1) {
             seat.planner.follow(&self.view, &self.claims);
         }
         seat.answered += 1;

@@ -55,7 +55,10 @@ pub(super) async fn serve(stream: TcpStream, peer: SocketAddr, api: &Api, router
     let connection = open(stream, &api.limits, Serving { router, caller: caller.clone() });
     let ended = match until_done(connection, &api.stopping).await {
         Ok((stream, read)) => match caller.takeover() {
-            Some(take_over) => Ok(take_over(stream, read).await),
+            Some(take_over) => {
+                take_over(stream, read).await;
+                Ok(())
+            }
             None => linger(stream).await.map_err(|error| error.to_string()),
         },
         Err(error) => Err(error.to_string()),

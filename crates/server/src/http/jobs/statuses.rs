@@ -114,8 +114,8 @@ impl Listing for Statuses {
             Bound::Excluded(from) => place <= from,
             Bound::Unbounded => false,
         });
-        let rows = order[first..].iter().cloned().filter(move |(place, _)| span.contains(place));
-        rows.filter_map(|(place, slot)| Some((place, view.store.jobs().row(slot)?)))
+        let rows = order[first..].iter().filter(move |(place, _)| span.contains(place));
+        rows.filter_map(|(place, slot)| Some((place.clone(), view.store.jobs().row(*slot)?)))
     }
 
     fn has(&self, row: &&JobRow) -> bool {
