@@ -143,7 +143,7 @@ fn a_quota_limits_and_guarantees() {
              --> small.hcl
               = help: write `name = "..."` at the top of the file
 
-            error: `cpu` is -5, but must be -1 to 9223372036854775807
+            error: `cpu` is -5, but must be -1 to 1000000000000
              --> small.hcl:3:11
               |
             3 |     cpu = -5

@@ -6,7 +6,7 @@ use berth_api::http::{
     AgentMembers, ByteStream, SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet,
     Target,
 };
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use serde_json::{Value, json};
 use tokio::{fs::File, io::AsyncReadExt, sync::mpsc};
 
@@ -59,9 +59,12 @@ impl Remote {
             loop {
                 let mut piece = BytesMut::with_capacity(PIECE_BYTES);
                 let read = file.read_buf(&mut piece).await.map(|_| piece.freeze());
-                let ended = read.as_ref().map_or(true, Bytes::is_empty);
+                if matches!(&read, Ok(piece) if piece.is_empty()) {
+                    return;
+                }
+                let failed = read.is_err();
                 // A server that refuses reads no further; its answer says why.
-                if ended && read.is_ok() || pieces.send(read).await.is_err() || ended {
+                if pieces.send(read).await.is_err() || failed {
                     return;
                 }
             }

@@ -99,7 +99,8 @@ pub fn disconnect() -> impl Strategy<Value = Box<Disconnect>> {
 
 pub fn periodic() -> impl Strategy<Value = Box<Periodic>> {
     let spec = select(vec!["@daily", "*/5 * * * *", "0 0 8-18 * * mon-fri 2026"]).prop_map(str::to_owned);
-    (any::<bool>(), vec(spec, 1..3), any::<bool>(), filled()).prop_map(
+    let zone = select(vec!["UTC", "Europe/Berlin", "America/New_York"]).prop_map(str::to_owned);
+    (any::<bool>(), vec(spec, 1..3), any::<bool>(), zone).prop_map(
         |(enabled, specs, prohibit_overlap, time_zone)| {
             Box::new(Periodic { enabled, specs, prohibit_overlap, time_zone })
         },

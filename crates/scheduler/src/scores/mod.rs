@@ -25,7 +25,10 @@ pub const SCORES: &[(&str, &str)] = &[
         "0 to 1 in place of binpack where devices are asked for: the fewer are lost for others, the higher; an affinity \
          to devices of -1 to 1 counts besides",
     ),
-    ("spared-devices", "-1 for a node with devices where none are asked for, unless the job has an affinity to it"),
+    (
+        "spared-devices",
+        "-1 for a node with devices where none are asked for, unless the job has an affinity to it",
+    ),
     (
         "node-affinity",
         "-1 to 1: the weights of the affinities it meets, of the sum of all without their signs",
