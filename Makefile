@@ -24,7 +24,10 @@ lab: build
 bench: build
 	$(CARGO) bench --locked -p berth-cli --bench slice
 	$(CARGO) bench --locked -p berth-cli --bench commands
+	$(CARGO) bench --locked -p berth-jobfile --bench hostile
 	$(CARGO) bench --locked -p berth-server --bench blocked_readers
+	$(CARGO) bench --locked -p berth-server --bench event_stream
+	$(CARGO) bench --locked -p berth-scheduler --bench engine
 	$(BERTH) lab run density --scale medium --out $(TARGET)/lab/density
 	$(BERTH) lab run updates --scale medium --out $(TARGET)/lab/updates
 
