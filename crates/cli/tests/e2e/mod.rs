@@ -1,6 +1,8 @@
 //! Real processes for tests: started, asked over HTTP, killed by their ids.
 #![allow(dead_code, reason = "every test uses a part of it")]
 
+pub mod cluster;
+
 use std::{
     fs::File,
     io::{BufRead, BufReader},

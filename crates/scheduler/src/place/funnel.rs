@@ -2,16 +2,18 @@
 
 use berth_model::{eval::Funnel, store::NodeSlot};
 
-use super::{columns::Columns, devices::DeviceAsks, distinct::Distinct, wishes::Wishes};
+use super::{columns::Columns, devices::DeviceAsks, distinct::Distinct, ports::PortRefusal, wishes::Wishes};
 use crate::filters::Refused;
 
-/// Counts every ready node among `slots` once, at the first step where it fell out.
+/// Counts every ready node among `slots` once, at the first step where it fell out. `ports` says why a node cannot give
+/// the host ports.
 pub fn funnel(
     slots: impl Iterator<Item = NodeSlot>,
     columns: &Columns,
     wishes: &Wishes,
     distinct: &Distinct,
     asks: &DeviceAsks,
+    ports: impl Fn(NodeSlot) -> Option<PortRefusal>,
 ) -> Funnel {
     let mut funnel = Funnel::default();
     for slot in slots {
@@ -34,8 +36,9 @@ pub fn funnel(
             let short = asks.on(node).exceeds(row.free).map(|dimension| dimension.to_string());
             let short = short
                 .or_else(|| asks.grant((slot, node), &columns.held(slot), columns.catalog()).err())
-                // It has all that and no refusal of a filter: what is left is ports.
-                .unwrap_or_else(|| "network: ports".to_owned());
+                .or_else(|| ports(slot))
+                // Whatever else might run out has no check of its own.
+                .unwrap_or_else(|| "other room".to_owned());
             *funnel.exhausted.entry(short).or_default() += 1;
         }
     }

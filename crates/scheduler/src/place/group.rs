@@ -22,7 +22,7 @@ use super::{
     devices::{DeviceAsks, Granted},
     distinct::Distinct,
     funnel::funnel,
-    ports::{self, TakenPorts},
+    ports::{self, PortRefusal, TakenPorts},
     preempt::Preemptor,
     wishes::{Wishes, WishesCache},
 };
@@ -168,9 +168,10 @@ impl<'a> GroupPlacer<'a> {
 
     fn why_nowhere(&self, ask: &Ask) -> Funnel {
         let (columns, wishes, distinct) = (&*self.columns, self.wishes, &self.distinct);
+        let ports = |slot| self.assign_ports(slot, self.ending_on(slot)).err();
         match ask.only {
-            Some(only) => funnel([only].into_iter(), columns, wishes, distinct, &self.devices),
-            None => funnel(columns.slots(), columns, wishes, distinct, &self.devices),
+            Some(only) => funnel([only].into_iter(), columns, wishes, distinct, &self.devices, ports),
+            None => funnel(columns.slots(), columns, wishes, distinct, &self.devices, ports),
         }
     }
 
@@ -245,7 +246,11 @@ impl<'a> GroupPlacer<'a> {
 
     /// Whether an ask fits a node, its filters, its room, its ports; and at which price.
     fn try_node(&self, slot: NodeSlot) -> Option<Placed> {
-        self.try_node_after(slot, self.ending.get(&slot).map_or(&[][..], Vec::as_slice))
+        self.try_node_after(slot, self.ending_on(slot))
+    }
+
+    fn ending_on(&self, slot: NodeSlot) -> &[(AllocSlot, AllocId, Resources)] {
+        self.ending.get(&slot).map_or(&[], Vec::as_slice)
     }
 
     /// The same once these allocations have ended.
@@ -261,7 +266,7 @@ impl<'a> GroupPlacer<'a> {
         if charge.exceeds(row.free).is_some() {
             return None;
         }
-        let ports = self.assign_ports(slot, ending)?;
+        let ports = self.assign_ports(slot, ending).ok()?;
         let granted = self.grant_devices(slot, ending)?;
         Some(Placed {
             node: slot,
@@ -285,20 +290,26 @@ impl<'a> GroupPlacer<'a> {
         self.devices.grant((slot, node), &held, self.columns.catalog()).ok()
     }
 
-    fn assign_ports(&self, slot: NodeSlot, ending: &[(AllocSlot, AllocId, Resources)]) -> Option<Vec<u16>> {
+    fn assign_ports(
+        &self,
+        slot: NodeSlot,
+        ending: &[(AllocSlot, AllocId, Resources)],
+    ) -> Result<Vec<u16>, PortRefusal> {
         if self.group.ports().next().is_none() {
-            return Some(Vec::new());
+            return Ok(Vec::new());
         }
-        let node = self.columns.node(slot)?;
+        let (Some(node), Some(detail)) = (self.columns.node(slot), self.store.nodes().detail(slot)) else {
+            return Err("network: the node is gone".to_owned());
+        };
         let inherited: Vec<u16> =
             ending.iter().flat_map(|(slot, _, _)| self.store.ports_to_promise(*slot)).collect();
         let taken = TakenPorts {
-            held: &self.store.nodes().detail(slot)?.ports,
+            held: &detail.ports,
             reserved: &node.reserved_ports,
             claimed: self.columns.claimed_ports(slot),
             inherited: &inherited,
         };
-        ports::assign(self.group.ports(), &taken, node.dynamic_ports, self.port_start).ok()
+        ports::assign(self.group.ports(), &taken, node.dynamic_ports, self.port_start)
     }
 
     fn take(&mut self, placed: &Placed) {

@@ -37,13 +37,14 @@ pub fn assign<'a>(
     range: (u16, u16),
     start: u64,
 ) -> Result<Vec<u16>, PortRefusal> {
-    let fixed: Vec<u16> = ports.clone().filter_map(|port| port.fixed).collect();
-    if let Some(port) = fixed.iter().find(|port| !taken.is_free(**port)) {
-        return Err(format!("network: reserved port collision {port}"));
+    let fixed = ports.clone().filter_map(|port| Some((port.fixed?, &port.label)));
+    if let Some((number, label)) = fixed.clone().find(|(number, _)| !taken.is_free(*number)) {
+        return Err(format!("network: port {label}={number} is taken"));
     }
+    let fixed: Vec<u16> = fixed.map(|(number, _)| number).collect();
     let mut dynamic =
         dynamic_ports(range, start).filter(|port| taken.is_free(*port) && !fixed.contains(port));
-    let full = || "network: dynamic ports exhausted".to_owned();
+    let full = || "network: no dynamic port is free".to_owned();
     ports.map(|port| port.fixed.or_else(|| dynamic.next()).ok_or_else(full)).collect()
 }
 
@@ -71,7 +72,8 @@ mod tests {
     fn a_taken_port_is_refused_unless_inherited() {
         let ports = [port("http", Some(80))];
         let taken = TakenPorts { held: &[80], ..TakenPorts::default() };
-        assert!(assign(ports.iter(), &taken, (20_000, 20_001), 0).unwrap_err().contains("80"));
+        let refused = assign(ports.iter(), &taken, (20_000, 20_001), 0);
+        assert_eq!(refused, Err("network: port http=80 is taken".to_owned()));
         let taken = TakenPorts { held: &[80], inherited: &[80], ..TakenPorts::default() };
         assert_eq!(assign(ports.iter(), &taken, (20_000, 20_001), 0), Ok(vec![80]));
     }

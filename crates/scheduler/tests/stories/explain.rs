@@ -106,8 +106,8 @@ fn allocations_in_each_others_way() {
         expect![[r#"
             hosts: refuse 2 (6 considered; dc1 4; dc2 1; distinct_hosts 5); drop the constraint distinct_hosts (5); set node_pool to "gpu" (1)
             racks: refuse 1 (6 considered; dc1 4; dc2 1; ${meta.rack} distinct_property 2 5); drop the constraint ${meta.rack} distinct_property 2 (5)
-            port: refuse 1 (6 considered; dc1 4; dc2 1; exhausted network: ports 5); use another port than 80 (5); set node_pool to "gpu" (1)
-            port: refuse 1 (6 considered; dc1 4; dc2 1; exhausted network: ports 5); use another port than 80 (5); set node_pool to "gpu" (1); here: port 80 is taken
+            port: refuse 1 (6 considered; dc1 4; dc2 1; exhausted network: port p=80 is taken 5); use another port than 80 (5); set node_pool to "gpu" (1)
+            port: refuse 1 (6 considered; dc1 4; dc2 1; exhausted network: port p=80 is taken 5); use another port than 80 (5); set node_pool to "gpu" (1); here: port 80 is taken
         "#]],
     );
 }

@@ -91,7 +91,7 @@ fn a_named_port_is_held_by_one_allocation_a_node() {
          job api count=2 port=0
          plan api",
         expect![[r#"
-            plan web: place web[0]@a:80 web[1]@b:80 refuse 1 (2 considered; dc1 2; exhausted network: ports 2) then blocked queued-allocs
+            plan web: place web[0]@a:80 web[1]@b:80 refuse 1 (2 considered; dc1 2; exhausted network: port p=80 is taken 2) then blocked queued-allocs
             plan api: place api[0]@a:20010 api[1]@b:20017
         "#]],
     );

@@ -95,7 +95,7 @@ fn who_holds_a_port_must_go_however_much_is_free() {
             plan low: place low[0]@a
             plan edge: stop proxy[0] Preempted place edge[0]@a:80 after proxy[0]
             plan large: stop proxy[1] Preempted place large[0]@b:80 after proxy[1]
-            plan equal: refuse 1 (2 considered; dc1 2; exhausted cpu 1; exhausted network: ports 1) then blocked queued-allocs
+            plan equal: refuse 1 (2 considered; dc1 2; exhausted cpu 1; exhausted network: port p=80 is taken 1) then blocked queued-allocs
         "#]],
     );
 }

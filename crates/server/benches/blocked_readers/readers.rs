@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     io::{Read, Write},
     net::TcpStream,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use rustix::{
@@ -21,6 +21,10 @@ use crate::{
 /// Connections that are looked after between two questions to the kernel.
 const EVENTS_MAX: usize = 256;
 const ANSWER_BYTES_MAX: usize = 16 << 10;
+/// Connections that are opened between two pauses.
+const BURST: usize = 64;
+/// Lets the server accept a burst: the kernel leaves who finds its queue full waiting for a second.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Prints `ready` when all have asked, and when all have been told p50, p99 and maximum of the microseconds until then,
 /// and the milliseconds that this process took in its own code and in the kernel; each round. Ends with its input.
@@ -54,6 +58,9 @@ impl Readers {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let mut streams = Vec::with_capacity(count);
         for number in 0..count {
+            if number % BURST == 0 {
+                std::thread::sleep(PAUSE);
+            }
             let mut stream = TcpStream::connect(address)?;
             stream.set_nodelay(true)?;
             stream.write_all(request(1).as_bytes())?;

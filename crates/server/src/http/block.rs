@@ -38,32 +38,31 @@ pub(super) async fn answer(
     index_of: impl Fn(&View) -> Index,
     render: impl AsyncFnOnce(Arc<View>) -> Reply,
 ) -> Reply {
-    let (view, woken) = match known_index(&call.query)? {
-        Some(known) => changed(call, keys, known, &index_of).await?,
-        None => (call.api.state.view(), false),
+    let Some(known) = known_index(&call.query)? else {
+        let view = call.api.state.view();
+        let index = index_of(&view);
+        return stamped(view, index, render).await;
     };
+    // Made before the wait: thousands may be woken at once, and each of them has to be quick then.
+    let target = call.target();
+    let (view, woken) = changed(call, keys, known, &index_of).await?;
     let index = index_of(&view);
-    let mut response = match woken {
-        true => rendered(call, &view, index, render).await?,
-        false => render(view.clone()).await?,
-    };
-    reply::stamp(response.headers_mut(), index, &view);
+    if !woken {
+        return stamped(view, index, render).await;
+    }
+    if let Some(mut response) = call.api.shared.find(&target, index) {
+        reply::stamp_unconfirmed(response.headers_mut(), &view);
+        return Ok(response);
+    }
+    let response = stamped(view, index, render).await?;
+    call.api.shared.keep(target, index, &response);
     Ok(response)
 }
 
-/// The answer that another reader who waited for the same got, or a new one.
-async fn rendered(
-    call: &Call,
-    view: &Arc<View>,
-    index: Index,
-    render: impl AsyncFnOnce(Arc<View>) -> Reply,
-) -> Reply {
-    let target = call.target();
-    if let Some(response) = call.api.shared.find(&target, index) {
-        return Ok(response);
-    }
-    let response = render(view.clone()).await?;
-    call.api.shared.keep(target, index, &response);
+/// A new answer, which says where it stands.
+async fn stamped(view: Arc<View>, index: Index, render: impl AsyncFnOnce(Arc<View>) -> Reply) -> Reply {
+    let mut response = render(view.clone()).await?;
+    reply::stamp(response.headers_mut(), index, &view);
     Ok(response)
 }
 
@@ -92,7 +91,14 @@ async fn changed(
             return Ok((view, woken));
         }
         tokio::select! {
-            () = any(changes) => woken = true,
+            () = any(changes) => {
+                // Most that are woken have what they waited for, and need not register once more.
+                woken = true;
+                let view = state.view();
+                if index_of(&view) > known {
+                    return Ok((view, woken));
+                }
+            }
             () = tokio::time::sleep_until(deadline) => return Ok((state.view(), false)),
             () = call.api.stopping.cancelled() => return Ok((view, false)),
         }

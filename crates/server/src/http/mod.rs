@@ -1,5 +1,6 @@
 //! The HTTP API: Nomad's paths and JSON, one file a resource, all named by one table in [`routes`].
 
+mod absent;
 mod addresses;
 mod age;
 mod agent;

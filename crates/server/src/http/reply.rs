@@ -7,7 +7,7 @@ use berth_model::Index;
 use bytes::Bytes;
 use hyper::{
     HeaderMap,
-    header::{CONTENT_TYPE, HeaderName, HeaderValue},
+    header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue},
 };
 use serde::Serialize;
 
@@ -39,6 +39,7 @@ pub(super) fn json<T: Serialize>(query: &Query, value: &T) -> Reply {
 /// JSON text that is there as a whole.
 pub(super) fn whole(text: Bytes) -> Response {
     let mut response = with_type(Body::from(text.clone()), JSON);
+    response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(text.len()));
     response.extensions_mut().insert(Whole(text));
     response
 }
@@ -69,10 +70,16 @@ pub(super) fn stamp(headers: &mut HeaderMap, index: Index, view: &View) {
     // A client that is told 0 would not wait but ask again at once.
     headers.insert(INDEX, HeaderValue::from(index.0.max(1)));
     headers.insert(KNOWN_LEADER, HeaderValue::from_static("true"));
-    headers.insert(LAST_CONTACT, HeaderValue::from(0));
-    if view.unconfirmed_nodes > 0 {
-        headers.insert(UNCONFIRMED, HeaderValue::from(view.unconfirmed_nodes));
-    }
+    headers.insert(LAST_CONTACT, HeaderValue::from_static("0"));
+    stamp_unconfirmed(headers, view);
+}
+
+/// Says how many nodes are unconfirmed, which changes without what is read.
+pub(super) fn stamp_unconfirmed(headers: &mut HeaderMap, view: &View) {
+    match view.unconfirmed_nodes {
+        0 => headers.remove(UNCONFIRMED),
+        nodes => headers.insert(UNCONFIRMED, HeaderValue::from(nodes)),
+    };
 }
 
 /// Says where the next page begins.

@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use axum::{body::Body, response::Response};
@@ -22,7 +22,7 @@ pub(super) struct Whole(pub Bytes);
 /// The last answers. What an answer says follows from what was asked for and from the index where that last changed, and
 /// from nothing else: what is different for each caller must not be kept here.
 #[derive(Debug, Default)]
-pub(super) struct Shared(Mutex<VecDeque<Kept>>);
+pub(super) struct Shared(Mutex<VecDeque<Arc<Kept>>>);
 
 #[derive(Debug)]
 struct Kept {
@@ -36,8 +36,9 @@ struct Kept {
 impl Shared {
     /// The answer to the same question at the same index.
     pub fn find(&self, target: &str, index: Index) -> Option<Response> {
-        let answers = self.lock();
-        let kept = answers.iter().rev().find(|kept| kept.index == index && kept.target == target)?;
+        let asked = |kept: &&Arc<Kept>| kept.index == index && kept.target == target;
+        // Copied without the lock: all who are woken come here at once.
+        let kept = self.lock().iter().rev().find(asked).cloned()?;
         let mut response = Response::new(Body::from(kept.body.clone()));
         *response.status_mut() = kept.status;
         response.headers_mut().clone_from(&kept.headers);
@@ -52,13 +53,13 @@ impl Shared {
         }
         let (status, headers, body) = (response.status(), response.headers().clone(), body.clone());
         let mut answers = self.lock();
-        answers.push_back(Kept { target, index, status, headers, body });
+        answers.push_back(Arc::new(Kept { target, index, status, headers, body }));
         if answers.len() > ANSWERS_MAX {
             answers.pop_front();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Kept>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Kept>>> {
         self.0.lock().expect("nothing panics while it holds this lock")
     }
 }

@@ -24,8 +24,9 @@ use super::{
     route,
 };
 use crate::http::{
-    agent, allocations, client, deployments, evaluations, events, job, jobs, logs, metrics, namespaces,
-    nodes, openapi, operator, pools, quotas, scaling, scheduling, search, snapshot, status, system,
+    absent, agent, allocations, client, deployments, evaluations, events, job, jobs, logs, metrics,
+    namespaces, nodes, openapi, operator, pools, quotas, scaling, scheduling, search, snapshot, status,
+    system,
 };
 
 /// All routes.
@@ -90,6 +91,11 @@ pub fn routes() -> Vec<Route> {
 
         route(Get, "/v1/scaling/policies", ReadJob, "List scaling policies", lists::<ScalingPolicyStub>(&["namespace", "job"]), scaling::policies),
         route(Get, "/v1/scaling/policy/{id}", ReadJob, "Read a scaling policy", reads::<ScalingPolicy>(&[]), scaling::policy),
+
+        route(Get, "/v1/volumes", ReadJob, "List volumes: there are none yet", lists::<Value>(&[]), absent::none),
+        route(Get, "/v1/plugins", ReadJob, "List volume plugins: there are none yet", lists::<Value>(&[]), absent::none),
+        route(Get, "/v1/services", ReadJob, "List services: there are none yet", lists::<Value>(&[]), absent::none),
+        route(Get, "/v1/vars", ReadJob, "List variables: there are none yet", lists::<Value>(&[]), absent::none),
 
         route(Put, "/v1/search", ReadJob, "Find what begins with a text", takes::<Search, Found>(&["namespace"]), search::prefix),
         route(Put, "/v1/search/fuzzy", ReadJob, "Find what has a text in its name", takes::<FuzzySearch, FuzzyFound>(&["namespace"]), search::fuzzy),

@@ -119,11 +119,14 @@ async fn readers_that_are_woken_together_are_told_what_each_asked_for() {
     rest().await;
     world.apply(vec![register(small_job("new"), EvalId(7))]);
     let mut bodies = Vec::new();
+    let mut headers = Vec::new();
     for read in reads {
         let answer = read.await.expect("it ends well");
         assert_eq!((answer.status.as_u16(), index(&answer)), (200, 7));
         bodies.push(answer.body);
+        headers.push(answer.headers);
     }
+    assert_eq!(headers[0], headers[1], "an answer that was written for another reader says as much");
     assert_eq!(bodies[0], bodies[1], "how long to wait makes no difference");
     assert!(bodies[0].contains("new") && bodies[2].contains("web") && !bodies[2].contains("new"));
     assert!(bodies[3].contains('\n') && !bodies[2].contains('\n'));

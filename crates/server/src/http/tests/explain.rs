@@ -28,7 +28,7 @@ async fn a_job_is_explained() {
                 "CoalescedFailures": 0,
                 "ConstraintFiltered": null,
                 "DimensionExhausted": {
-                  "network: ports": 2
+                  "network: port admin=9000 is taken": 2
                 },
                 "NodesAvailable": {
                   "dc1": 2

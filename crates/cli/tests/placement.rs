@@ -1,0 +1,146 @@
+//! What job files and operators say about placement, from the command line to where allocations run.
+
+mod e2e;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_api::http::{Allocation, Target};
+use e2e::{cluster::Cluster, eventually};
+use serde_json::Value;
+
+/// A service of one group.
+fn service(id: &str, of_job: &str, of_group: &str, task: &str) -> String {
+    format!("job \"{id}\" {{\n{of_job}\ngroup \"g\" {{\n{of_group}\ntask \"t\" {{\n{task}\n}}\n}}\n}}\n")
+}
+
+/// A task that only pretends to run.
+fn mock(memory_mb: u32) -> String {
+    format!(
+        "driver = \"mock_driver\"\nconfig {{ run_for = \"1h\" }}\nresources {{\ncpu = 10\nmemory = {memory_mb}\n}}"
+    )
+}
+
+async fn allocation(cluster: &Cluster, id: &str) -> Allocation {
+    cluster.client.get(&Target::new("/v1/allocation").part(id)).await.expect("it is there").value
+}
+
+/// How many allocations of a job nodes have, by what a JSON pointer finds of a node.
+async fn dealt(cluster: &Cluster, job: &str, pointer: &str) -> BTreeMap<String, u32> {
+    let mut dealt = BTreeMap::new();
+    for alloc in cluster.allocs("default", job).await {
+        let id = alloc["NodeID"].as_str().expect("it is placed");
+        let node: Value = cluster.client.get(&Target::new("/v1/node").part(id)).await.expect("a node").value;
+        let told = node.pointer(pointer).and_then(Value::as_str).expect("it is told");
+        *dealt.entry(told.to_owned()).or_default() += 1;
+    }
+    dealt
+}
+
+fn counts<const N: usize>(of: [(&str, u32); N]) -> BTreeMap<String, u32> {
+    of.map(|(name, count)| (name.to_owned(), count)).into()
+}
+
+#[tokio::test]
+async fn who_is_urgent_pushes_out_who_is_not() {
+    let cluster = Cluster::dev(&["--total-memory", "1000", "--total-cpu", "1000"]);
+    cluster.said(&["job", "run", &cluster.job_file(&service("filler", "priority = 20", "", &mock(700)))]);
+    let urgent = cluster.job_file(&service("urgent", "priority = 80", "", &mock(600)));
+    assert_eq!(cluster.berth(&["job", "run", &urgent]).status.code(), Some(8), "nobody makes room");
+    let why = cluster.said(&["explain", "urgent"]);
+    let would = "turn on preemption for service jobs: 1 allocation of default would be pushed out";
+    assert!(why.contains(would), "{why}");
+
+    cluster.said(&["operator", "scheduler", "set", "-preempt-service-scheduler", "true"]);
+    cluster.until_running("default", "urgent").await;
+    let id = |alloc: &Value| alloc["ID"].as_str().expect("it has one").to_owned();
+    let winner = id(&cluster.allocs("default", "urgent").await[0]);
+    let [loser] = &allocation(&cluster, &winner).await.preempted_allocations[..] else {
+        panic!("one is pushed out")
+    };
+    let lost = allocation(&cluster, loser).await;
+    assert_eq!((&lost.job_id[..], &lost.preempted_by_allocation), ("filler", &winner));
+    assert_eq!((&lost.desired_status[..], &lost.client_status[..]), ("stop", "complete"));
+    let line = |alloc: &str, begins: &str| {
+        let status = cluster.said(&["alloc", "status", alloc]);
+        let found = status.lines().find_map(|line| Some(line.strip_prefix(begins)?.trim().to_owned()));
+        found.unwrap_or_else(|| panic!("no line of {begins} in\n{status}"))
+    };
+    assert_eq!(line(loser, "Pushed out by"), winner[..8]);
+    assert_eq!(line(&winner, "Pushed out"), loser[..8]);
+
+    cluster.blocked("default", "filler").await;
+    let evals = cluster.evaluations("default", "filler").await;
+    assert!(evals.iter().any(|eval| eval.triggered_by == "preemption"), "{evals:?}");
+    cluster.said(&["job", "stop", "-yes", "urgent"]);
+    cluster.until_running("default", "filler").await;
+}
+
+#[tokio::test]
+async fn allocations_go_where_the_job_wishes() {
+    let nodes = ["--rack-size", "4", "--classes", "2", "--shape", "cpu=4000,memory=8192,disk=102400"];
+    let cluster = Cluster::simulated(12, &nodes).await;
+    let run = |id: &str, of_job: &str, of_group: &str, memory_mb: u32| {
+        cluster.berth(&["job", "run", &cluster.job_file(&service(id, of_job, of_group, &mock(memory_mb)))])
+    };
+    let rack = "/Meta/rack";
+
+    let targets = ["r0", "r1", "r2"].into_iter().zip([50, 34, 16]);
+    let targets = targets.map(|(rack, percent)| format!("target \"{rack}\" {{ percent = {percent} }}\n"));
+    let spread =
+        format!("count = 6\nspread {{\nattribute = \"${{meta.rack}}\"\n{}}}", targets.collect::<String>());
+    assert!(run("spread", "", &spread, 10).status.success());
+    assert_eq!(dealt(&cluster, "spread", rack).await, counts([("r0", 3), ("r1", 2), ("r2", 1)]));
+
+    let affinity = "count = 4\naffinity {\nattribute = \"${node.class}\"\nvalue = \"c1\"\n}";
+    assert!(run("affine", "", affinity, 10).status.success());
+    assert_eq!(dealt(&cluster, "affine", "/NodeClass").await, counts([("c1", 4)]));
+
+    let distinct = "count = 4\nconstraint {\ndistinct_property = \"${meta.rack}\"\n}";
+    assert_eq!(run("distinct", "", distinct, 10).status.code(), Some(8), "there are three racks");
+    assert_eq!(dealt(&cluster, "distinct", rack).await, counts([("r0", 1), ("r1", 1), ("r2", 1)]));
+
+    // One for each node, and one too many.
+    let gang = "all_at_once = true";
+    assert_eq!(run("gang", gang, "count = 13", 7_000).status.code(), Some(8));
+    assert_eq!(cluster.allocs("default", "gang").await.len(), 0, "all or nothing");
+    assert!(run("gang", gang, "count = 12", 7_000).status.success());
+    assert_eq!(cluster.running("default", "gang").await, 12);
+}
+
+#[tokio::test]
+async fn nodes_are_filled_until_operators_want_a_pool_evenly_loaded() {
+    let cluster = Cluster::simulated(3, &["--shape", "cpu=4000,memory=8192,disk=102400"]).await;
+    let node = async |job: &str| {
+        cluster.said(&["job", "run", &cluster.job_file(&service(job, "", "", &mock(100)))]);
+        cluster.allocs("default", job).await[0]["NodeID"].as_str().expect("it is placed").to_owned()
+    };
+    let fullest = node("first").await;
+    assert_eq!(node("second").await, fullest);
+    let spread = ["-scheduler-algorithm", "spread", "-pool", "default"];
+    cluster.said(&[&["operator", "scheduler", "set"][..], &spread].concat());
+    let nodes = BTreeSet::from([fullest, node("third").await, node("fourth").await]);
+    assert_eq!(nodes.len(), 3, "each goes where nothing is yet");
+}
+
+#[tokio::test]
+async fn tasks_may_use_more_memory_than_they_hold_once_operators_allow_it() {
+    let cluster = Cluster::dev(&["--total-memory", "1000", "--total-cpu", "1000"]);
+    let script = "echo $NOMAD_MEMORY_LIMIT of $NOMAD_MEMORY_MAX_LIMIT.; exec sleep 1000";
+    let task = format!(
+        "driver = \"raw_exec\"\nconfig {{\ncommand = \"/bin/sh\"\nargs = [\"-c\", \"{script}\"]\n}}\n\
+         resources {{\ncpu = 10\nmemory = 300\nmemory_max = 900\n}}"
+    );
+    let told = async |id: &str| {
+        cluster.said(&["job", "run", &cluster.job_file(&service(id, "", "", &task))]);
+        let alloc = cluster.allocs("default", id).await[0]["ID"].as_str().expect("it has one").to_owned();
+        let logs = async || Some(cluster.said(&["alloc", "logs", &alloc])).filter(|logs| !logs.is_empty());
+        eventually("it tells its limits", logs).await
+    };
+    assert_eq!(told("before").await, "300 of .\n");
+    cluster.said(&["operator", "scheduler", "set", "-memory-oversubscription", "true"]);
+    // Together they may use more than there is.
+    assert_eq!(told("after").await, "300 of 900.\n");
+    for id in ["before", "after"] {
+        cluster.said(&["job", "stop", "-yes", id]);
+    }
+}
