@@ -25,7 +25,7 @@ const READERS: usize = 10_000;
 const ROUNDS: usize = 5;
 /// Between the moment that all readers wait and the change.
 const REST: Duration = Duration::from_millis(500);
-/// What issue and design ask for.
+/// What is aimed at.
 const MEMORY_MIB_MAX: u64 = 300;
 const WOKEN_P99_MS_MAX: u64 = 100;
 
