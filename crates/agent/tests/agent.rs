@@ -324,4 +324,7 @@ fn a_task_is_restarted_and_signaled_where_it_is() {
         panic!("no usage")
     };
     assert!(usage.memory.total > 0 && usage.disk.size > 0 && !usage.cores.is_empty(), "{usage:?}");
+
+    world.server.wish(Vec::new(), &[1], &[], &[]);
+    world.server.wait_for_status(1, ClientStatus::Complete);
 }
