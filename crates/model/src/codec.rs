@@ -113,3 +113,44 @@ pub mod shared_str {
         d.str().map(Arc::from)
     }
 }
+
+/// A 128-bit id as 16 big-endian bytes.
+pub mod id128 {
+    use minicbor::{Decoder, Encoder, decode as de, encode as en};
+
+    /// Writes the bytes.
+    pub fn encode<C, W: en::Write>(
+        id: &u128,
+        e: &mut Encoder<W>,
+        _: &mut C,
+    ) -> Result<(), en::Error<W::Error>> {
+        e.bytes(&id.to_be_bytes())?.ok()
+    }
+
+    /// Reads the bytes.
+    pub fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<u128, de::Error> {
+        let bytes = d.bytes()?.try_into();
+        bytes.map(u128::from_be_bytes).map_err(|_| de::Error::message("an id is not 16 bytes long"))
+    }
+}
+
+/// A list of 128-bit ids.
+pub mod id128_list {
+    use minicbor::{Decoder, Encoder, decode as de, encode as en};
+
+    /// Writes an array of byte strings.
+    pub fn encode<C, W: en::Write>(
+        ids: &[u128],
+        e: &mut Encoder<W>,
+        context: &mut C,
+    ) -> Result<(), en::Error<W::Error>> {
+        e.array(ids.len() as u64)?;
+        ids.iter().try_for_each(|id| super::id128::encode(id, e, context))
+    }
+
+    /// Reads an array of byte strings.
+    pub fn decode<C>(d: &mut Decoder<'_>, context: &mut C) -> Result<Vec<u128>, de::Error> {
+        let len = d.array()?.ok_or_else(|| de::Error::message("a list of ids has no length"))?;
+        (0..len).map(|_| super::id128::decode(d, context)).collect()
+    }
+}

@@ -17,8 +17,8 @@ use crate::{
     time::Timestamp,
 };
 
-/// The encoding that [`Entry::encode`] writes.
-pub const ENTRY_VERSION: u8 = 1;
+/// The encoding that [`Entry::encode`] writes; it counts every change of a command, field or value. All before it are read.
+pub const ENTRY_VERSION: u8 = 2;
 /// Largest encoded entry that may be proposed.
 pub const ENTRY_BYTES_MAX: usize = 1 << 20;
 
@@ -102,6 +102,13 @@ pub enum Command {
     /// No more parts of a snapshot will come.
     #[n(20)]
     AbandonRestore,
+    /// The first leader gives the cluster its identity, once.
+    #[n(21)]
+    FoundCluster(
+        #[n(0)]
+        #[cbor(with = "crate::codec::id128")]
+        u128,
+    ),
 }
 
 impl Command {
@@ -129,6 +136,7 @@ impl Command {
             Self::LaunchJob(..) => "launch_job",
             Self::RestorePart(..) => "restore_part",
             Self::AbandonRestore => "abandon_restore",
+            Self::FoundCluster(..) => "found_cluster",
         }
     }
 
@@ -342,7 +350,7 @@ impl Entry {
     pub fn decode(bytes: &[u8]) -> Result<Self, EntryError> {
         match bytes.split_first() {
             None => Err(EntryError::Empty),
-            Some((&ENTRY_VERSION, body)) => Ok(minicbor::decode(body)?),
+            Some((1..=ENTRY_VERSION, body)) => Ok(minicbor::decode(body)?),
             Some((&version, _)) => Err(EntryError::Version(version)),
         }
     }
@@ -396,6 +404,12 @@ pub enum Refusal {
     /// A snapshot cannot take the place of the state.
     #[error("restore: {0}")]
     BadRestore(String),
+    /// A cluster has one identity for good.
+    #[error("the cluster has the identity {0:032x} already")]
+    ClusterFounded(u128),
+    /// Zero stands for none.
+    #[error("0 cannot be the identity of a cluster")]
+    NoClusterId,
     /// A launch has dealt with that time, or the job is not run by the clock.
     #[error("job {0} is not due at {1}")]
     NotDue(JobKey, Timestamp),

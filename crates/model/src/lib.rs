@@ -4,6 +4,7 @@
 //! them, and the store that applies those commands. Times and ids are inputs, so that every server computes the same.
 
 pub mod alloc;
+pub mod cluster;
 pub mod codec;
 pub mod command;
 pub mod constraint;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use berth_model::{
     EvalId, Index, JobKey, Timestamp,
+    cluster::ClusterIdentity,
     command::{Command, Entry, EvalOutcome, PlanRecord, Refusal, RegisterJob, RestorePart},
     eval::EvalStatus,
     event::{Applied, Event},
@@ -120,4 +121,27 @@ fn what_was_planned_before_is_void() {
     assert_eq!(apply(&mut store, vec![before]).outcomes, [Err(Refusal::Restored)]);
     let after = plan(&store);
     assert_eq!(apply(&mut store, vec![after]).outcomes, [Ok(())]);
+}
+
+#[test]
+fn a_cluster_has_one_identity_and_keeps_it_when_it_is_restored_from_another() {
+    let mut saved = with_jobs(&["a"]);
+    assert_eq!(saved.cluster(), &ClusterIdentity::default());
+    assert_eq!(apply(&mut saved, vec![Command::FoundCluster(0)]).outcomes, [Err(Refusal::NoClusterId)]);
+    let before = saved.hash();
+    assert_eq!(apply(&mut saved, vec![Command::FoundCluster(7)]).outcomes, [Ok(())]);
+    assert_ne!(saved.hash(), before);
+    let again = apply(&mut saved, vec![Command::FoundCluster(8)]).outcomes;
+    assert_eq!(again, [Err(Refusal::ClusterFounded(7))]);
+
+    let mut bytes = Vec::new();
+    snapshot::write(&saved, &mut bytes).expect("memory takes it");
+    let read = snapshot::read(&mut bytes.as_slice()).expect("it was just written");
+    assert_eq!((read.cluster(), read.hash()), (saved.cluster(), saved.hash()), "a start from disk");
+
+    let mut other = with_jobs(&["x"]);
+    apply(&mut other, vec![Command::FoundCluster(9)]);
+    parts(&saved, 1 << 20).into_iter().for_each(|part| drop(apply(&mut other, vec![part])));
+    assert_eq!(other.cluster(), &ClusterIdentity { id: 9, restored_from: vec![7] });
+    assert_eq!(ids(&other), ["a"]);
 }

@@ -62,9 +62,21 @@ impl Store {
             Command::LaunchJob(launch) => self.launch_job(*launch, events)?,
             Command::RestorePart(part) => self.restore_part(&part, events)?,
             Command::AbandonRestore => self.restoring = None,
+            Command::FoundCluster(id) => self.found_cluster(id)?,
             Command::Collect(collect) => self.collect(&collect, events),
         }
         Ok(())
+    }
+
+    fn found_cluster(&mut self, id: u128) -> Outcome {
+        match self.cluster.id {
+            0 if id == 0 => Err(Refusal::NoClusterId),
+            0 => {
+                Arc::make_mut(&mut self.cluster).id = id;
+                Ok(())
+            }
+            founded => Err(Refusal::ClusterFounded(founded)),
+        }
     }
 
     fn register_node(&mut self, node: Node, events: &mut Vec<Event>) {

@@ -28,6 +28,7 @@ pub use slab::Slot;
 use std::sync::Arc;
 
 use crate::{
+    cluster::ClusterIdentity,
     ids::{AllocId, EvalId, Index, JobKey, NodeId},
     job::{Group, Job},
     scheduling::SchedulerConfig,
@@ -47,6 +48,7 @@ pub struct Store {
     namespaces: Namespaces,
     quotas: Quotas,
     scheduler_config: Arc<SchedulerConfig>,
+    cluster: Arc<ClusterIdentity>,
     /// Where a snapshot last took the place of the state; 0 for never.
     restored_at: Index,
     /// A snapshot that is on its way through the log. Not part of snapshots: none is written meanwhile.
@@ -72,6 +74,11 @@ impl Store {
     /// Where a snapshot last took the place of the state; 0 for never. What was planned before is void.
     pub fn restored_at(&self) -> Index {
         self.restored_at
+    }
+
+    /// Which cluster this is, and whose snapshots were restored into it.
+    pub fn cluster(&self) -> &ClusterIdentity {
+        &self.cluster
     }
 
     /// Whether part of a snapshot that is to take the place of the state has come.
@@ -160,6 +167,7 @@ impl Store {
             self.quotas.digest(),
             self.granted.0.into(),
             digest::hash_encoded(b'c', &*self.scheduler_config),
+            digest::hash_encoded(b'i', &*self.cluster),
         ];
         tables.into_iter().fold(u128::from(self.index.0), |sum, table| sum.rotate_left(17) ^ table)
     }

@@ -16,6 +16,7 @@ use super::{
     quotas::QuotaRecord,
 };
 use crate::{
+    cluster::ClusterIdentity,
     eval::Eval,
     ids::{Index, JobKey},
     scheduling::SchedulerConfig,
@@ -26,8 +27,11 @@ use builder::Builder;
 pub(super) use parts::Parts;
 
 const MAGIC: &[u8; 8] = b"BERTHSTO";
-/// The format that [`write`] writes.
-pub const FORMAT_VERSION: u16 = 1;
+/// The format that [`write`] writes; it counts every change of a record. All before it are read.
+pub const FORMAT_VERSION: u16 = 2;
+/// What [`Store::hash`] covers, and how. The hash in a snapshot is compared only when it was made in the same way; the
+/// sum of the file's bytes always is.
+const HASH_VERSION: u8 = 2;
 /// Largest record that is read: a job of 4 MiB in all its versions, and room.
 const RECORD_BYTES_MAX: u32 = 64 << 20;
 
@@ -89,9 +93,9 @@ enum Record {
         Arc<Eval>,
     ),
     /// Where each table last changed (nodes, jobs, allocations, evaluations, namespaces, quotas), and the two halves of
-    /// the hash.
+    /// the hash, with its version: none for the first.
     #[n(5)]
-    End(#[n(0)] [Index; 6], #[n(1)] u64, #[n(2)] u64),
+    End(#[n(0)] [Index; 6], #[n(1)] u64, #[n(2)] u64, #[n(3)] Option<u8>),
     #[n(6)]
     SchedulerConfig(
         #[n(0)]
@@ -102,6 +106,13 @@ enum Record {
     Namespace(#[n(0)] NamespaceRecord),
     #[n(8)]
     Quota(#[n(0)] QuotaRecord),
+    /// Not in snapshots of format 1, whose clusters had no identity.
+    #[n(9)]
+    Cluster(
+        #[n(0)]
+        #[cbor(with = "crate::codec::shared")]
+        Arc<ClusterIdentity>,
+    ),
 }
 
 /// Writes a store. Works on a clone, while the original goes on changing.
@@ -125,6 +136,7 @@ pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
     let mut buffer = Vec::new();
     let mut put = |record: &Record| write_record(record, &mut buffer, out);
     put(&Record::Header(store.index, store.at, store.granted, store.restored_at))?;
+    put(&Record::Cluster(store.cluster.clone()))?;
     put(&Record::SchedulerConfig(store.scheduler_config.clone()))?;
     for record in store.namespaces.records() {
         put(&Record::Namespace(record))?;
@@ -149,7 +161,7 @@ pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
         put(&Record::Eval(eval.clone()))?;
     }
     let hash = store.hash();
-    put(&Record::End(table_indexes(store), (hash >> 64) as u64, hash as u64))
+    put(&Record::End(table_indexes(store), (hash >> 64) as u64, hash as u64, Some(HASH_VERSION)))
 }
 
 /// Reads a store back, identical to the one written, and nothing after it.
@@ -166,7 +178,7 @@ pub fn read(from: &mut impl Read) -> Result<Store, SnapshotError> {
     let mut version = [0; 2];
     from.read_exact(&mut version)?;
     let version = u16::from_be_bytes(version);
-    if version != FORMAT_VERSION {
+    if !(1..=FORMAT_VERSION).contains(&version) {
         return Err(SnapshotError::Version(version));
     }
     let store = read_records(from)?;

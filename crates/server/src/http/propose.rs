@@ -53,9 +53,10 @@ impl From<Refusal> for Failure {
             | Refusal::BadNamespace(..)
             | Refusal::BadQuota(..)
             | Refusal::NoQuota(_) => Self::bad_request(refusal.to_string()),
-            Refusal::BadRestore(_) => Self::bad_request(refusal.to_string()),
+            Refusal::BadRestore(_) | Refusal::NoClusterId => Self::bad_request(refusal.to_string()),
             Refusal::Restored
             | Refusal::NotDue(..)
+            | Refusal::ClusterFounded(_)
             | Refusal::NamespaceInUse(..)
             | Refusal::QuotaInUse(..) => Self::new(StatusCode::CONFLICT, refusal.to_string()),
         }

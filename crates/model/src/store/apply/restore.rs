@@ -32,6 +32,7 @@ impl Store {
     fn replace(&mut self, mut store: Store, events: &mut Vec<Event>) {
         store.at = store.at.max(self.at);
         store.granted = store.granted.max(self.granted);
+        store.cluster = Arc::new(self.cluster.restoring(&store.cluster));
         (store.index, store.restored_at) = (self.index, self.index);
         store.changed_everywhere(self.index);
         *self = store;
