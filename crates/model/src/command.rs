@@ -1,8 +1,12 @@
 //! What is written to the replicated log: entries of commands, versioned from the first one.
 
+mod encoded;
+
 use std::sync::Arc;
 
 use minicbor::{Decode, Encode};
+
+pub use encoded::{ENTRY_HEAD_BYTES_MAX, EncodedCommand, EncodedEntry};
 
 use crate::{
     alloc::{AllocEnd, Placement, Stop},

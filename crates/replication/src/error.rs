@@ -87,28 +87,45 @@ impl OpenError {
     }
 }
 
-/// An entry was not acknowledged.
+/// An entry was not acknowledged. The two kinds must be told apart: what was not written can be proposed again, what is
+/// unknown must not be, because both may be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProposeError {
-    /// Nothing was written: propose less at a time.
-    #[error("propose entry: it has {bytes} bytes, at most {max} are allowed")]
+    /// It is in no server's log, and will never be applied.
+    #[error("propose entry: {0}")]
+    NotWritten(#[from] NotWritten),
+    /// It may be applied one day, or be there after a restart, or never be seen again.
+    #[error("propose entry: {0}")]
+    Unknown(#[from] Unknown),
+}
+
+/// Why an entry is in no server's log.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotWritten {
+    /// Propose less at a time.
+    #[error("it has {bytes} bytes, at most {max} are allowed")]
     TooLarge {
         /// Of the entry, encoded.
         bytes: usize,
         /// What is allowed.
         max: usize,
     },
-    /// Nothing was written: another server leads.
-    #[error("propose entry: this server does not lead{}", leader.map_or(String::new(), |id| format!(", server {id} does")))]
+    /// Another server leads, or none.
+    #[error("this server does not lead{}", leader.map_or(String::new(), |id| format!(", server {id} does")))]
     NotLeader {
         /// Who does, as far as this server knows.
         leader: Option<u64>,
     },
-    /// It may or may not be applied one day: another server has taken over meanwhile.
-    #[error("propose entry: leadership was lost before it was committed, it may still be applied")]
-    Unknown,
-    /// It may or may not be there after a restart: the log can no longer be written.
-    #[error("propose entry: the log has stopped: {0}")]
+}
+
+/// Why nobody knows what becomes of an entry.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unknown {
+    /// Another server has taken over meanwhile; whether it has the entry is not known here.
+    #[error("leadership was lost before it was committed, it may still be applied")]
+    LeadershipLost,
+    /// The log can no longer be written; how much of the entry is on disk is found out at the next start.
+    #[error("the log has stopped: {0}")]
     Stopped(String),
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use berth_model::{
-    command::{ENTRY_BYTES_MAX, Entry},
+    command::{ENTRY_BYTES_MAX, EncodedEntry},
     event::Applied,
 };
 use openraft::{
@@ -20,7 +20,8 @@ use openraft::{
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::{
-    Config, Metrics, Observer, OpenError, ProposeError, ReadError, ShutdownError, SnapshotError,
+    Config, Metrics, NotWritten, Observer, OpenError, ProposeError, ReadError, ShutdownError, SnapshotError,
+    Unknown,
     answer::Answer,
     disk::{RealDisk, Released},
     log::SEGMENT_BYTES,
@@ -69,12 +70,13 @@ impl Pending {
     /// Waits until the entry is durable, applied, and shown to the observer.
     ///
     /// # Errors
-    /// When it was not proposed, or nobody knows whether it will be applied.
+    /// [`ProposeError::NotWritten`] when it certainly never will be, [`ProposeError::Unknown`] when nobody knows.
     pub async fn applied(self) -> Result<Applied, ProposeError> {
         match self.answer.await {
             Ok(Ok(response)) => Ok(response.data.unwrap_or_default()),
-            Ok(Err(error)) => Err(refusal(error)),
-            Err(_) => Err(ProposeError::Stopped(stop_reason(&self.raft))),
+            Ok(Err(error)) => Err(failure(error)),
+            // The engine let go of the entry without a word: it may have written it before.
+            Err(_) => Err(stopped(&self.raft).into()),
         }
     }
 }
@@ -105,7 +107,7 @@ impl Replication {
     ///
     /// # Errors
     /// See [`ProposeError`]; it says which failures leave open whether the entry will be applied.
-    pub async fn propose(&self, entry: Entry) -> Result<Applied, ProposeError> {
+    pub async fn propose(&self, entry: impl Into<EncodedEntry>) -> Result<Applied, ProposeError> {
         self.submit(entry).await?.applied().await
     }
 
@@ -114,18 +116,17 @@ impl Replication {
     ///
     /// # Errors
     /// When the entry is too large, or the log has stopped.
-    pub async fn submit(&self, entry: Entry) -> Result<Pending, ProposeError> {
+    pub async fn submit(&self, entry: impl Into<EncodedEntry>) -> Result<Pending, ProposeError> {
         let Inner { raft, room, .. } = &*self.inner;
-        let proposal = Proposal::new(entry);
+        let proposal = Proposal::new(entry.into());
         let bytes = proposal.bytes().len();
         if bytes > ENTRY_BYTES_MAX {
-            return Err(ProposeError::TooLarge { bytes, max: ENTRY_BYTES_MAX });
+            return Err(NotWritten::TooLarge { bytes, max: ENTRY_BYTES_MAX }.into());
         }
-        let stopped = || ProposeError::Stopped(stop_reason(raft));
         let wanted = bytes.max(PROPOSAL_BYTES_MIN) as u32;
-        let room = Arc::clone(room).acquire_many_owned(wanted).await.map_err(|_| stopped())?;
+        let room = Arc::clone(room).acquire_many_owned(wanted).await.map_err(|_| stopped(raft))?;
         let (to, answer) = Answer::new(room);
-        raft.client_write_ff(proposal, Some(to)).await.map_err(|_| stopped())?;
+        raft.client_write_ff(proposal, Some(to)).await.map_err(|_| stopped(raft))?;
         Ok(Pending { answer, raft: raft.clone() })
     }
 
@@ -204,17 +205,40 @@ impl Replication {
     }
 }
 
-fn refusal(error: ClientWriteError<Types>) -> ProposeError {
+/// What the engine's error says of the entry. Only those that it gives before it appends are certain; an entry that is
+/// discarded here may lie in the log of the server that leads now.
+fn failure(error: ClientWriteError<Types>) -> ProposeError {
     match error {
-        ClientWriteError::ForwardToLeader(to) => ProposeError::NotLeader { leader: to.leader_id },
-        ClientWriteError::LogEntryDiscarded(_) => ProposeError::Unknown,
-        error => ProposeError::Stopped(error.to_string()),
+        ClientWriteError::ForwardToLeader(to) => NotWritten::NotLeader { leader: to.leader_id }.into(),
+        ClientWriteError::LogEntryDiscarded(_) => Unknown::LeadershipLost.into(),
+        error @ (ClientWriteError::ChangeMembershipError(_) | ClientWriteError::PreconditionFailed(_)) => {
+            Unknown::Stopped(error.to_string()).into()
+        }
     }
+}
+
+fn stopped(raft: &Raft) -> Unknown {
+    Unknown::Stopped(stop_reason(raft))
 }
 
 fn stop_reason(raft: &Raft) -> String {
     match &raft.metrics().borrow_watched().running_state {
         Ok(()) => "it was shut down".to_owned(),
         Err(error) => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openraft::errors::ForwardToLeader;
+
+    use super::*;
+
+    #[test]
+    fn only_what_was_never_appended_is_certain_not_to_be_applied() {
+        let forward = || ForwardToLeader::<Types>::new(3, crate::types::Peer::default());
+        let refused = failure(ClientWriteError::ForwardToLeader(forward()));
+        assert_eq!(refused, NotWritten::NotLeader { leader: Some(3) }.into());
+        assert_eq!(failure(ClientWriteError::LogEntryDiscarded(forward())), Unknown::LeadershipLost.into());
     }
 }

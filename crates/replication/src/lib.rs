@@ -33,7 +33,9 @@ mod tests;
 mod types;
 
 pub use config::{Config, SNAPSHOT_ENTRIES_DEFAULT};
-pub use error::{Damage, OpenError, ProposeError, ReadError, ShutdownError, SnapshotError};
+pub use error::{
+    Damage, NotWritten, OpenError, ProposeError, ReadError, ShutdownError, SnapshotError, Unknown,
+};
 pub use handle::{PROPOSALS_BYTES_MAX, Pending, Replication};
 pub use memory_backed::is_memory_backed;
 pub use metrics::Metrics;

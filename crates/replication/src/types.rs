@@ -6,7 +6,7 @@ use std::{
 };
 
 use berth_model::{
-    command::{Entry, EntryError},
+    command::{EncodedEntry, Entry, EntryError},
     event::Applied,
 };
 use bytes::Bytes;
@@ -76,9 +76,10 @@ pub(crate) struct Proposal {
 }
 
 impl Proposal {
-    /// Encodes an entry that was made here.
-    pub fn new(entry: Entry) -> Self {
-        Self { bytes: entry.encode().into(), decoded: Arc::new(Mutex::new(Some(entry))) }
+    /// Takes an entry that was made here.
+    pub fn new(entry: EncodedEntry) -> Self {
+        let (entry, bytes) = entry.into_parts();
+        Self { bytes: bytes.into(), decoded: Arc::new(Mutex::new(Some(entry))) }
     }
 
     /// Takes an entry's bytes as they came from a disk or a peer.

@@ -16,8 +16,8 @@ fn segment() -> (Vec<u8>, Vec<usize>) {
     for index in 0..RECORDS {
         let payload = match index {
             0 => Payload::Blank,
-            1 => Payload::Normal(Proposal::new(support::register(index))),
-            _ => Payload::Normal(Proposal::new(support::grant(index))),
+            1 => Payload::Normal(Proposal::new(support::register(index).into())),
+            _ => Payload::Normal(Proposal::new(support::grant(index).into())),
         };
         starts.push(bytes.len());
         let marks = Marks { durable: index, committed: index };
@@ -68,8 +68,9 @@ fn every_cut_of_the_last_record_is_a_torn_write() {
 
 #[test]
 fn a_lost_sector_is_a_torn_write_only_if_nobody_knows_that_it_was_synced() {
-    let entry =
-        |index| LogEntry::new(log_id(1, index), Payload::Normal(Proposal::new(support::register(index))));
+    let entry = |index| {
+        LogEntry::new(log_id(1, index), Payload::Normal(Proposal::new(support::register(index).into())))
+    };
     let batch = |durable_of_last: u64| {
         let mut bytes = Vec::new();
         for index in 0..10 {

@@ -8,7 +8,7 @@ use berth_model::{
 };
 
 use super::{Server, propose, support};
-use crate::{OpenError, Pending, ProposeError, Replication};
+use crate::{NotWritten, OpenError, Pending, Replication};
 
 #[tokio::test]
 async fn a_restart_keeps_everything() {
@@ -119,7 +119,8 @@ async fn an_entry_that_is_too_large_is_refused_and_one_that_just_fits_is_kept() 
     let many =
         |count: usize| Entry { commands: vec![Command::GrantIndexes(Index(1)); count], ..support::grant(1) };
     let refused = log.propose(many(ENTRY_BYTES_MAX)).await;
-    assert!(matches!(refused, Err(ProposeError::TooLarge { max: ENTRY_BYTES_MAX, .. })), "{refused:?}");
+    let bytes = many(ENTRY_BYTES_MAX).encode().len();
+    assert_eq!(refused, Err(NotWritten::TooLarge { bytes, max: ENTRY_BYTES_MAX }.into()));
     let each = (many(1001).encode().len() - many(1).encode().len()) / 1000;
     let fits = many(ENTRY_BYTES_MAX / each - 10);
     assert!(fits.encode().len() > ENTRY_BYTES_MAX * 9 / 10);

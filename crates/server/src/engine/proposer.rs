@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use berth_controller::Event;
 use berth_model::command::Entry;
-use berth_replication::Replication;
+use berth_replication::{ProposeError, Replication};
 use crossbeam_channel::Sender;
 use tokio::{sync::mpsc, task::JoinSet};
 
@@ -46,9 +46,14 @@ pub(crate) async fn run(
                 Err(error) => Err(error),
             };
             shared.counters.commit_time.record(begun.elapsed());
-            if let Err(error) = outcome {
-                let refused = Event::NotWritten { index, reason: error.to_string() };
-                let _ = tokio::task::spawn_blocking(move || inputs.send(Input::Event(refused))).await;
+            match outcome {
+                Ok(_) => {}
+                Err(ProposeError::NotWritten(reason)) => {
+                    let refused = Event::NotWritten { index, reason: reason.to_string() };
+                    let _ = tokio::task::spawn_blocking(move || inputs.send(Input::Event(refused))).await;
+                }
+                // The log has ended, and the server with it: whoever waits is answered by that.
+                Err(ProposeError::Unknown(reason)) => tracing::error!(%index, %reason, "entry in doubt"),
             }
         });
         while results.try_join_next().is_some() {}
