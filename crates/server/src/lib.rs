@@ -7,6 +7,7 @@ mod engine;
 mod events;
 mod histogram;
 pub mod http;
+pub mod nomad;
 mod server;
 pub mod state;
 mod watch;

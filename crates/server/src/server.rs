@@ -20,7 +20,7 @@ use crate::{
     engine::{
         self, ControllerThread, Counters, EngineHandle, INPUTS_MAX, Input, PlanTraces, PlannersConfig, Shared,
     },
-    http,
+    http, nomad,
     state::{ServerInfo, State, View},
 };
 
@@ -196,7 +196,7 @@ async fn serve_http(listener: TcpListener, state: State, mut stop: watch::Receiv
     let stopped = async move {
         let _ = stop.wait_for(|stop| *stop).await;
     };
-    if let Err(error) = http::serve(listener, state, http::Limits::default(), stopped).await {
+    if let Err(error) = http::serve(listener, nomad::table(), state, http::Limits::default(), stopped).await {
         tracing::error!(%error, "serve HTTP");
     }
 }

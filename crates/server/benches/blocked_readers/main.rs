@@ -14,7 +14,10 @@ use std::{
     time::Duration,
 };
 
-use berth_server::http::{Limits, serve};
+use berth_server::{
+    http::{Limits, serve},
+    nomad::table,
+};
 use tokio::{net::TcpListener, runtime::Runtime, sync::oneshot};
 
 use cluster::Cluster;
@@ -48,7 +51,8 @@ async fn run(readers: usize) -> Outcome<()> {
         ..Limits::default()
     };
     let (stop, stopped) = oneshot::channel::<()>();
-    let served = tokio::spawn(serve(listener, cluster.state(), limits, async move { drop(stopped.await) }));
+    let served =
+        tokio::spawn(serve(listener, table(), cluster.state(), limits, async move { drop(stopped.await) }));
 
     let before_kib = resident_kib()?;
     let mut child = spawn_readers(&address.to_string(), readers)?;

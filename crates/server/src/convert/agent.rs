@@ -18,7 +18,7 @@ use berth_model::{
     resources::Resources,
 };
 
-use super::nomad::value::to_json;
+use super::value::to_json;
 
 /// Events kept of one task, whatever the agent sends.
 const EVENTS_MAX: usize = 10;

@@ -1,4 +1,4 @@
-//! Between the model and the protocols that clients and agents speak: one module for each protocol.
+//! Between the model and the protocol that agents speak. Nomad's API has its own conversions, in [`crate::nomad`].
 
 pub(crate) mod agent;
-pub(crate) mod nomad;
+pub(crate) mod value;

@@ -8,11 +8,11 @@ use std::{
 
 /// Counts connections by address. Addresses without any take no room.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Addresses(Arc<Mutex<HashMap<IpAddr, usize>>>);
+pub(crate) struct Addresses(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
 /// A connection that counts for as long as this lives.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(crate) struct Counted {
     addresses: Addresses,
     address: IpAddr,
 }

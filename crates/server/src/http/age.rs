@@ -8,7 +8,7 @@ use super::{ids::IdRange, list::Span};
 
 /// A place in such a list. As the token of a page it is `INDEX.ID`, or the id alone in a list by id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Age<I> {
+pub(crate) struct Age<I> {
     /// Where it was made; 0 in a list by id.
     pub created: Index,
     pub id: I,
@@ -28,13 +28,13 @@ impl<I> Age<I> {
 }
 
 /// The same bounds, as the store has them.
-pub(super) fn ages<I>((first, last): Span<Age<I>>) -> Span<(Index, I)> {
+pub(crate) fn ages<I>((first, last): Span<Age<I>>) -> Span<(Index, I)> {
     let age = |place: Age<I>| (place.created, place.id);
     (first.map(age), last.map(age))
 }
 
 /// The ids of places in a list by id.
-pub(super) fn ids<I>((first, last): Span<Age<I>>) -> Span<I> {
+pub(crate) fn ids<I>((first, last): Span<Age<I>>) -> Span<I> {
     (first.map(|place| place.id), last.map(|place| place.id))
 }
 

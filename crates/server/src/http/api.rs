@@ -1,16 +1,20 @@
 //! What all requests share.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+};
 
+use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::{Limits, counters::Counters, events::Lines, heavy::Heavy, shared::Shared};
+use super::{Limits, Table, counters::Counters, heavy::Heavy, shared::Shared};
 use crate::state::State;
 
 /// What all requests share. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Api {
+pub(crate) struct Api {
     /// The state to read, and the engine that changes it.
     pub state: State,
     /// What requests may cost.
@@ -23,12 +27,12 @@ pub(super) struct Api {
     pub body_room: Arc<Semaphore>,
     /// Commands within tasks that may still begin.
     pub exec_room: Arc<Semaphore>,
-    /// Whose turn it is to restore a snapshot.
-    pub restoring: Arc<Semaphore>,
     /// Answers that many readers wait for together.
     pub shared: Arc<Shared>,
-    /// Lines that followers of the event stream are told alike.
-    pub lines: Arc<Lines>,
+    /// What is served.
+    pub table: Arc<Table>,
+    /// Its description, made for the first who asks.
+    pub description: Arc<OnceLock<Value>>,
     /// Threads for work that would hold up others.
     pub heavy: Heavy,
     /// Whether only programs on this machine can connect; nobody may pretend from a web page to be one of them.
@@ -36,18 +40,18 @@ pub(super) struct Api {
 }
 
 impl Api {
-    pub fn new(state: State, limits: Limits, local: SocketAddr) -> Self {
+    pub fn new(table: Table, state: State, limits: Limits, local: SocketAddr) -> Self {
         let room = limits.bodies_bytes_max.min(Semaphore::MAX_PERMITS);
         Self {
             state,
             shared: Arc::default(),
-            lines: Arc::default(),
+            table: Arc::new(table),
+            description: Arc::default(),
             heavy: Heavy::new(limits.heavy_threads_max),
             exec_room: Arc::new(Semaphore::new(limits.execs_max)),
             limits: Arc::new(limits),
             counters: Arc::default(),
             stopping: CancellationToken::new(),
-            restoring: Arc::new(Semaphore::new(1)),
             body_room: Arc::new(Semaphore::new(room)),
             local_only: local.ip().is_loopback(),
         }

@@ -17,12 +17,12 @@ use super::{
 };
 
 /// Rows that are looked at here and now: most lists are short, and going to another thread costs more than these.
-pub(super) const ROWS_HERE_MAX: usize = 64;
+pub(crate) const ROWS_HERE_MAX: usize = 64;
 /// Rows that are looked at for one piece.
-pub(super) const ROWS_MAX: usize = 512;
+pub(crate) const ROWS_MAX: usize = 512;
 
 /// Where the items of an array come from.
-pub(super) trait Source: Send + 'static {
+pub(crate) trait Source: Send + 'static {
     /// Writes the items among the next so many rows.
     fn next(&mut self, rows_max: usize, items: &mut Items) -> Result<(), Failure>;
 
@@ -32,7 +32,7 @@ pub(super) trait Source: Send + 'static {
 
 /// The text of an array, as far as it is written.
 #[derive(Debug)]
-pub(super) struct Items {
+pub(crate) struct Items {
     text: Vec<u8>,
     count: usize,
     query: Query,
@@ -86,7 +86,7 @@ impl Items {
 }
 
 /// Answers with an array of all items. A short one is sent whole, with its length.
-pub(super) fn array<S: Source>(call: &Call, mut source: S) -> Reply {
+pub(crate) fn array<S: Source>(call: &Call, mut source: S) -> Reply {
     let mut items = Items::of(call)?;
     source.next(ROWS_HERE_MAX, &mut items)?;
     if source.is_done() {

@@ -22,7 +22,7 @@ const JITTER_PART: u32 = 16;
 ///
 /// `keys` are what to wait for. `index_of` says where the thing last changed; it is called at every wake-up, so it must
 /// be cheap. `render` is called once.
-pub(super) async fn read(
+pub(crate) async fn read(
     call: &Call,
     keys: &[WatchKey],
     index_of: impl Fn(&View) -> Index,
@@ -32,7 +32,7 @@ pub(super) async fn read(
 }
 
 /// The same for an answer that takes its time.
-pub(super) async fn answer(
+pub(crate) async fn answer(
     call: &Call,
     keys: &[WatchKey],
     index_of: impl Fn(&View) -> Index,

@@ -11,13 +11,13 @@ use super::{api::Api, failure::Failure};
 
 /// A body in memory, and its share of the room that all bodies have.
 #[derive(Debug, Default)]
-pub(super) struct Text {
+pub(crate) struct Text {
     pub bytes: Vec<u8>,
     _room: Option<OwnedSemaphorePermit>,
 }
 
 /// Reads a body of at most `max` bytes. One that says that it is longer is refused before its first byte.
-pub(super) async fn read(api: &Api, headers: &HeaderMap, body: Body, max: usize) -> Result<Text, Failure> {
+pub(crate) async fn read(api: &Api, headers: &HeaderMap, body: Body, max: usize) -> Result<Text, Failure> {
     let told = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     let least = told.unwrap_or_default().max(body.size_hint().lower());
     if usize::try_from(least).is_ok_and(|least| least <= max) {

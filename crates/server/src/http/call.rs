@@ -3,19 +3,20 @@
 use std::{any::type_name, sync::Mutex};
 
 use axum::{body::Body, response::Response};
+use berth_model::namespace::NAMESPACE_DEFAULT;
 use hyper::HeaderMap;
 use serde::de::DeserializeOwned;
 
 use super::{api::Api, body, caller::Caller, depth, failure::Failure, query::Query, routes::Carried};
 
 /// What a handler answers.
-pub(super) type Reply = Result<Response, Failure>;
+pub(crate) type Reply = Result<Response, Failure>;
 
 /// A body that is read here and now: going to another thread would cost more.
 const SMALL_BYTES_MAX: usize = 16 << 10;
 
 /// One request.
-pub(super) struct Call {
+pub(crate) struct Call {
     pub api: Api,
     pub query: Query,
     path: String,
@@ -63,7 +64,7 @@ impl Call {
 
     /// The namespace that the request is about, `*` for all.
     pub fn namespace(&self) -> &str {
-        self.query.text("namespace").unwrap_or(super::namespaces::DEFAULT)
+        self.query.text("namespace").unwrap_or(NAMESPACE_DEFAULT)
     }
 
     /// Reads the body and makes something of its JSON text, which is no deeper and holds no more values than the limits
@@ -113,7 +114,7 @@ impl Call {
 }
 
 /// Reads JSON that came in a body.
-pub(super) fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, Failure> {
+pub(crate) fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(text)
         .map_err(|error| Failure::bad_request(format!("decode the request's body: {error}")))
 }

@@ -13,7 +13,7 @@ type Takeover = Box<dyn FnOnce(TcpStream, Bytes) -> Pin<Box<dyn Future<Output = 
 
 /// The connection by which a request came.
 #[derive(Clone)]
-pub(super) struct Caller {
+pub(crate) struct Caller {
     /// Where it comes from.
     pub peer: SocketAddr,
     takeover: Arc<Mutex<Option<Takeover>>>,

@@ -47,7 +47,7 @@ impl Service<Request<Incoming>> for Serving {
 }
 
 /// Serves one connection to its end.
-pub(super) async fn serve(stream: TcpStream, peer: SocketAddr, api: &Api, router: Router) {
+pub(crate) async fn serve(stream: TcpStream, peer: SocketAddr, api: &Api, router: Router) {
     if let Err(error) = prepare(&stream) {
         tracing::debug!(%error, "set options of an http connection");
     }

@@ -14,7 +14,7 @@ use crate::histogram::Histogram;
 
 /// What is measured of requests.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+pub(crate) struct Counters {
     /// In the order of the table of routes.
     routes: Mutex<Vec<Arc<RouteCounters>>>,
     /// Connections that are open.
@@ -27,7 +27,7 @@ pub(super) struct Counters {
 
 /// What is measured of one route's requests.
 #[derive(Debug)]
-pub(super) struct RouteCounters {
+pub(crate) struct RouteCounters {
     /// The route's template.
     pub path: &'static str,
     /// GET, PUT or DELETE; POST counts as PUT.
@@ -76,7 +76,7 @@ impl RouteCounters {
 }
 
 /// Counts one for as long as it lives.
-pub(super) struct Gauged<'c>(&'c AtomicI64);
+pub(crate) struct Gauged<'c>(&'c AtomicI64);
 
 impl<'c> Gauged<'c> {
     pub fn new(gauge: &'c AtomicI64) -> Self {

@@ -6,7 +6,7 @@ use super::failure::Failure;
 const VALUES_MAX: usize = 400_000;
 
 /// Refuses a body that is nested too deep or has too many values.
-pub(super) fn check(json: &[u8], depth_max: usize) -> Result<(), Failure> {
+pub(crate) fn check(json: &[u8], depth_max: usize) -> Result<(), Failure> {
     if exceeds(json, depth_max) {
         return Err(Failure::bad_request(format!(
             "the request's body is nested more than {depth_max} levels deep"

@@ -15,7 +15,7 @@ const UNITS: &[(&str, f64)] = &[
 ];
 
 /// Reads a span of time; none when the text is not one. Spans below zero are not.
-pub(super) fn parse(text: &str) -> Option<Duration> {
+pub(crate) fn parse(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
     }

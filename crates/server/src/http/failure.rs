@@ -13,7 +13,7 @@ use crate::state::{AgentError, ProposeError};
 
 /// Why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Failure {
+pub(crate) struct Failure {
     pub status: StatusCode,
     pub text: String,
 }

@@ -13,7 +13,7 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Refuses a change that a page of another site asks for, and any request to a server that listens on loopback under a
 /// name that is not this machine's: such a name was made to point here.
-pub(super) fn check(method: &Method, headers: &HeaderMap, local_only: bool) -> Result<(), Failure> {
+pub(crate) fn check(method: &Method, headers: &HeaderMap, local_only: bool) -> Result<(), Failure> {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     if local_only && !names_this_machine(host) {
         let text = format!("this server is for its own machine only, call it localhost, not `{host}`");

@@ -23,10 +23,10 @@ const BODY_BYTES_MIN: u64 = 1 << 10;
 
 /// Marks the answer of a stream.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Streaming;
+pub(crate) struct Streaming;
 
 /// Whether a client takes compressed answers.
-pub(super) fn is_accepted(headers: &HeaderMap) -> bool {
+pub(crate) fn is_accepted(headers: &HeaderMap) -> bool {
     let encodings = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     encodings.flat_map(|value| value.split(',')).any(|encoding| {
         let (name, weight) = encoding.split_once(';').unwrap_or((encoding, ""));
@@ -36,7 +36,7 @@ pub(super) fn is_accepted(headers: &HeaderMap) -> bool {
 }
 
 /// Compresses an answer if that is worth it.
-pub(super) fn compress(response: Response) -> Response {
+pub(crate) fn compress(response: Response) -> Response {
     let is_stream = response.extensions().get::<Streaming>().is_some();
     if is_stream || response.body().size_hint().exact().is_some_and(|bytes| bytes < BODY_BYTES_MIN) {
         return response;

@@ -6,7 +6,7 @@ use tokio::sync::Semaphore;
 
 /// The threads that may work at a time.
 #[derive(Debug, Clone)]
-pub(super) struct Heavy(Arc<Semaphore>);
+pub(crate) struct Heavy(Arc<Semaphore>);
 
 impl Heavy {
     /// As many threads as that, at least one.

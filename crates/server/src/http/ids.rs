@@ -11,7 +11,7 @@ const PATH_DIGITS_MIN: u32 = 4;
 
 /// All ids that begin alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct IdRange {
+pub(crate) struct IdRange {
     /// The first.
     pub from: u128,
     /// The last.
@@ -57,7 +57,7 @@ impl IdRange {
 
 /// The id that a path names. `first_two` finds the first two ids of a range; it is not asked for a whole id, which need
 /// not be there.
-pub(super) fn resolve(
+pub(crate) fn resolve(
     text: &str,
     what: &str,
     first_two: impl FnOnce(IdRange) -> Vec<u128>,

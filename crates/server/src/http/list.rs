@@ -22,10 +22,10 @@ use super::{
 use crate::{WatchKey, state::View};
 
 /// The keys between two ends.
-pub(super) type Span<K> = (Bound<K>, Bound<K>);
+pub(crate) type Span<K> = (Bound<K>, Bound<K>);
 
 /// A table, or a part of it, in the order of its keys.
-pub(super) trait Listing: Send + 'static {
+pub(crate) trait Listing: Send + 'static {
     /// What orders the rows; its text is the token of a page.
     type Key: Display + FromStr + Ord + Clone + Send + 'static;
     /// A row, looked up.
@@ -51,7 +51,7 @@ pub(super) trait Listing: Send + 'static {
 }
 
 /// Answers with a list once it has changed after the index that the reader knows: the page that is asked for, or all.
-pub(super) async fn list<L: Listing>(
+pub(crate) async fn list<L: Listing>(
     call: &Call,
     keys: &[WatchKey],
     index_of: impl Fn(&View) -> Index,
@@ -162,7 +162,7 @@ struct Rows<R, F, W> {
 
 /// Answers with an array of some rows. `write` adds a row as it is sent, `whole` gives it with all that is known of it,
 /// for filters.
-pub(super) fn array_of<R: Send + 'static>(
+pub(crate) fn array_of<R: Send + 'static>(
     call: &Call,
     mut rows: Vec<R>,
     write: impl Fn(&R, &mut Items) + Send + 'static,

@@ -1,59 +1,38 @@
-//! The HTTP API: Nomad's paths and JSON, one file a resource, all named by one table in [`routes`].
+//! The plumbing of the HTTP API: connections and their limits, routing, bodies, blocking reads, streams, caching. It
+//! knows no resource: the [`Table`] of routes that it serves is handed to it.
 
-mod absent;
 mod addresses;
-mod age;
-mod agent;
-mod allocations;
-mod api;
-mod array;
-mod block;
+pub(crate) mod age;
+pub(crate) mod api;
+pub(crate) mod array;
+pub(crate) mod block;
 mod body;
-mod call;
+pub(crate) mod call;
 mod caller;
-mod client;
 mod connection;
-mod counters;
-mod deployments;
+pub(crate) mod counters;
 mod depth;
 mod duration;
-mod evaluations;
-mod events;
-mod failure;
+pub(crate) mod failure;
 mod filter;
 mod guard;
 mod gzip;
+pub(crate) mod handshake;
 mod heavy;
-mod ids;
-mod job;
-mod jobs;
+pub(crate) mod ids;
 mod limits;
-mod list;
-mod logs;
-mod metrics;
-mod namespaces;
-mod nodes;
-mod openapi;
-mod operator;
-mod pools;
-mod propose;
-mod query;
-mod quotas;
-mod reply;
-mod router;
+pub(crate) mod list;
+pub(crate) mod openapi;
+pub(crate) mod propose;
+pub(crate) mod query;
+pub(crate) mod reply;
+pub(crate) mod router;
 pub mod routes;
-mod scaling;
-mod scheduling;
-mod search;
 mod serve;
 mod shared;
-mod snapshot;
-mod status;
-mod stream;
-mod system;
+pub(crate) mod stream;
+pub(crate) mod text;
 
 pub use limits::Limits;
+pub use routes::Table;
 pub use serve::serve;
-
-#[cfg(test)]
-mod tests;

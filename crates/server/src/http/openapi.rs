@@ -1,8 +1,6 @@
 //! `GET /v1/openapi.json`: the description of this API, made from the table of routes and the types that cross the wire.
 //! See <https://spec.openapis.org/oas/v3.1.1>.
 
-use std::sync::OnceLock;
-
 use schemars::{Schema, SchemaGenerator, generate::SchemaSettings, transform::RecursiveTransform};
 use serde_json::{Map, Value, json};
 
@@ -10,9 +8,8 @@ use super::{
     call::{Call, Reply},
     reply,
     routes::{
-        Answer, Carried, Route, Shape,
-        parameters::{self, Kind, Parameter},
-        routes,
+        Answer, Carried, Route, Shape, Table,
+        parameters::{Kind, Parameter},
     },
 };
 
@@ -20,18 +17,17 @@ const VERSION: &str = "3.1.1";
 const SCHEMAS: &str = "/components/schemas";
 
 /// `GET /v1/openapi.json`
-pub(super) async fn read(call: Call) -> Reply {
-    static DESCRIPTION: OnceLock<Value> = OnceLock::new();
-    reply::json(&call.query, DESCRIPTION.get_or_init(|| description(&routes())))
+pub(crate) async fn read(call: Call) -> Reply {
+    reply::json(&call.query, call.api.description.get_or_init(|| description(&call.api.table)))
 }
 
-/// Describes some routes.
-pub(super) fn description(routes: &[Route]) -> Value {
+/// Describes what is served.
+fn description(table: &Table) -> Value {
     let mut schemas = generator();
     let mut paths: Map<String, Value> = Map::new();
-    for route in routes {
+    for route in &table.routes {
         let operations = paths.entry(route.path).or_insert_with(|| json!({}));
-        operations[route.verb.as_str().to_lowercase()] = operation(route, &mut schemas);
+        operations[route.verb.as_str().to_lowercase()] = operation(table, route, &mut schemas);
     }
     json!({
         "openapi": VERSION,
@@ -59,8 +55,9 @@ fn without_default(schema: &mut Schema) {
     schema.remove("default");
 }
 
-fn operation(route: &Route, schemas: &mut SchemaGenerator) -> Value {
-    let named = route.contract.parameters.iter().filter_map(|name| parameters::find(name)).map(parameter);
+fn operation(table: &Table, route: &Route, schemas: &mut SchemaGenerator) -> Value {
+    let is_taken = |parameter: &&Parameter| route.contract.parameters.contains(&parameter.name);
+    let named = table.parameters.iter().filter(is_taken).map(parameter);
     let parameters: Vec<Value> = path_parameters(route.path).chain(named).collect();
     let mut operation = json!({
         "operationId": operation_id(route),
@@ -87,7 +84,7 @@ fn operation_id(route: &Route) -> String {
 }
 
 /// The names of the parts of a path that stand for something.
-pub(super) fn path_names(path: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn path_names(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
 }
 

@@ -10,7 +10,7 @@ use hyper::StatusCode;
 use super::{api::Api, failure::Failure};
 
 /// Proposes one command and returns where it was committed.
-pub(super) async fn propose(api: &Api, command: Command) -> Result<Index, Failure> {
+pub(crate) async fn propose(api: &Api, command: Command) -> Result<Index, Failure> {
     let committed = api.state.engine.propose(vec![command]).await?;
     for outcome in committed.outcomes {
         outcome?;
@@ -19,12 +19,12 @@ pub(super) async fn propose(api: &Api, command: Command) -> Result<Index, Failur
 }
 
 /// A new evaluation's id.
-pub(super) fn mint_eval(api: &Api) -> EvalId {
+pub(crate) fn mint_eval(api: &Api) -> EvalId {
     EvalId(api.state.engine.mint_id())
 }
 
 /// The answer to a change of a job.
-pub(super) fn registered(eval: EvalId, eval_index: Index, job_index: Index) -> JobRegistered {
+pub(crate) fn registered(eval: EvalId, eval_index: Index, job_index: Index) -> JobRegistered {
     JobRegistered {
         eval_id: eval.to_string(),
         eval_create_index: eval_index.0,

@@ -10,7 +10,7 @@ use super::{duration, failure::Failure, routes::Contract};
 
 /// A request's parameters, in order.
 #[derive(Debug, Clone)]
-pub(super) struct Query {
+pub(crate) struct Query {
     given: Vec<(String, String)>,
     /// What the route says that it takes and answers.
     contract: Arc<Contract>,

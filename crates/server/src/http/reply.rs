@@ -12,12 +12,12 @@ use hyper::{
 use serde::Serialize;
 
 use super::{call::Reply, failure::Failure, query::Query, routes::Answer, shared::Whole};
-use crate::{convert::nomad::Text, state::View};
+use crate::{http::text::Text, state::View};
 
 /// The type of all JSON answers.
-pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// The type of plain text.
-pub(super) const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+pub(crate) const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 const INDEX: HeaderName = HeaderName::from_static("x-nomad-index");
 const KNOWN_LEADER: HeaderName = HeaderName::from_static("x-nomad-knownleader");
@@ -26,7 +26,7 @@ const NEXT_TOKEN: HeaderName = HeaderName::from_static("x-nomad-nexttoken");
 const UNCONFIRMED: HeaderName = HeaderName::from_static("x-berth-unconfirmed");
 
 /// A value as JSON, indented when `pretty` is asked for.
-pub(super) fn json<T: Serialize>(query: &Query, value: &T) -> Reply {
+pub(crate) fn json<T: Serialize>(query: &Query, value: &T) -> Reply {
     check_answer::<T>(query);
     let pretty = query.flag("pretty", false)?;
     let text = if pretty { serde_json::to_vec_pretty(value) } else { serde_json::to_vec(value) };
@@ -37,7 +37,7 @@ pub(super) fn json<T: Serialize>(query: &Query, value: &T) -> Reply {
 }
 
 /// JSON text that is there as a whole.
-pub(super) fn whole(text: Bytes) -> Response {
+pub(crate) fn whole(text: Bytes) -> Response {
     let mut response = with_type(Body::from(text.clone()), JSON);
     response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(text.len()));
     response.extensions_mut().insert(Whole(text));
@@ -45,7 +45,7 @@ pub(super) fn whole(text: Bytes) -> Response {
 }
 
 /// The table of routes names the type of every answer; the description of the API comes from there.
-pub(super) fn check_answer<T>(query: &Query) {
+pub(crate) fn check_answer<T>(query: &Query) {
     let declared = match &query.contract().answer {
         Answer::Json(shape) => shape.type_name,
         _ => "nothing in JSON",
@@ -59,14 +59,14 @@ fn owned_name<T>() -> String {
 }
 
 /// A body of some type.
-pub(super) fn with_type(body: Body, content_type: HeaderValue) -> Response {
+pub(crate) fn with_type(body: Body, content_type: HeaderValue) -> Response {
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, content_type);
     response
 }
 
 /// Says where an answer stands. Clients read all of these as numbers or words, and fail without them.
-pub(super) fn stamp(headers: &mut HeaderMap, index: Index, view: &View) {
+pub(crate) fn stamp(headers: &mut HeaderMap, index: Index, view: &View) {
     // A client that is told 0 would not wait but ask again at once.
     headers.insert(INDEX, HeaderValue::from(index.0.max(1)));
     headers.insert(KNOWN_LEADER, HeaderValue::from_static("true"));
@@ -75,7 +75,7 @@ pub(super) fn stamp(headers: &mut HeaderMap, index: Index, view: &View) {
 }
 
 /// Says how many nodes are unconfirmed, which changes without what is read.
-pub(super) fn stamp_unconfirmed(headers: &mut HeaderMap, view: &View) {
+pub(crate) fn stamp_unconfirmed(headers: &mut HeaderMap, view: &View) {
     match view.unconfirmed_nodes {
         0 => headers.remove(UNCONFIRMED),
         nodes => headers.insert(UNCONFIRMED, HeaderValue::from(nodes)),
@@ -83,7 +83,7 @@ pub(super) fn stamp_unconfirmed(headers: &mut HeaderMap, view: &View) {
 }
 
 /// Says where the next page begins.
-pub(super) fn stamp_next(headers: &mut HeaderMap, token: &str) -> Result<(), Failure> {
+pub(crate) fn stamp_next(headers: &mut HeaderMap, token: &str) -> Result<(), Failure> {
     let value = HeaderValue::from_str(token)
         .map_err(|_| Failure::bad_request("the next page begins at an id that a header cannot hold"))?;
     headers.insert(NEXT_TOKEN, value);

@@ -27,15 +27,15 @@ use super::{
     failure::Failure,
     guard, gzip,
     query::Query,
-    routes::{Route, Verb, routes},
+    routes::{Route, Verb},
 };
 
 /// The router of all routes.
-pub(super) fn router(api: &Api) -> Router {
-    build(api, routes())
+pub(crate) fn router(api: &Api) -> Router {
+    build(api, api.table.routes.clone())
 }
 
-pub(super) fn build(api: &Api, routes: Vec<Route>) -> Router {
+pub(crate) fn build(api: &Api, routes: Vec<Route>) -> Router {
     let router = routes.into_iter().fold(Router::new(), |router, route| add(router, api.clone(), route));
     router.fallback(unknown_path).method_not_allowed_fallback(wrong_method)
 }

@@ -16,7 +16,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{Limits, addresses::Addresses, api::Api, connection, counters::Gauged, router::router};
+use super::{Limits, Table, addresses::Addresses, api::Api, connection, counters::Gauged, router::router};
 use crate::state::State;
 
 /// Waited after a connection could not be accepted: most such faults pass, and none is mended by haste.
@@ -30,18 +30,19 @@ const TOO_MANY_CONNECTIONS: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\n\
     retry-after: 1\r\n\r\n\
     your address has too many connections open: close some, then retry";
 
-/// Serves the HTTP API until `shutdown` completes; then blocked readers are answered, streams end, and what is not done
+/// Serves an API until `shutdown` completes; then blocked readers are answered, streams end, and what is not done
 /// within [`Limits::shutdown_grace_ms`] is cut off.
 ///
 /// # Errors
 /// When the listener has no address.
 pub async fn serve(
     listener: TcpListener,
+    table: Table,
     state: State,
     limits: Limits,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let api = Api::new(state, limits, listener.local_addr()?);
+    let api = Api::new(table, state, limits, listener.local_addr()?);
     let router = router(&api);
     let mut connections = JoinSet::new();
     tokio::select! {

@@ -17,12 +17,12 @@ const ANSWER_BYTES_MAX: usize = 256 << 10;
 
 /// The body of an answer, if it is there as a whole.
 #[derive(Debug, Clone)]
-pub(super) struct Whole(pub Bytes);
+pub(crate) struct Whole(pub Bytes);
 
 /// The last answers. What an answer says follows from what was asked for and from the index where that last changed, and
 /// from nothing else: what is different for each caller must not be kept here.
 #[derive(Debug, Default)]
-pub(super) struct Shared(Mutex<VecDeque<Arc<Kept>>>);
+pub(crate) struct Shared(Mutex<VecDeque<Arc<Kept>>>);
 
 #[derive(Debug)]
 struct Kept {

@@ -27,7 +27,7 @@ const PIECES_WAITING_MAX: usize = 4;
 const HEARTBEAT: &[u8] = b"{}\n";
 
 /// The writing end of a stream.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     pieces: mpsc::Sender<Bytes>,
     stopping: CancellationToken,
     /// Of the last line.
@@ -36,7 +36,7 @@ pub(super) struct Writer {
 
 /// The client is gone, or the server stops: there is nobody to write for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Closed;
+pub(crate) struct Closed;
 
 impl Writer {
     /// Sends a piece, once there is room for it.
@@ -94,7 +94,7 @@ async fn sleep(span: Option<Duration>) {
 }
 
 /// Answers with what `write` writes. It is dropped as soon as nobody reads.
-pub(super) fn stream<F>(api: &Api, content_type: HeaderValue, write: impl FnOnce(Writer) -> F) -> Response
+pub(crate) fn stream<F>(api: &Api, content_type: HeaderValue, write: impl FnOnce(Writer) -> F) -> Response
 where
     F: Future<Output = Result<(), Closed>> + Send + 'static,
 {

@@ -18,7 +18,7 @@ const TEXT_BYTES_MAX: usize = 4 << 10;
 
 /// A filter and its text, which errors show.
 #[derive(Debug)]
-pub(super) struct Filter {
+pub(crate) struct Filter {
     text: String,
     expression: Expression,
 }

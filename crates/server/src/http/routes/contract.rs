@@ -79,68 +79,68 @@ impl Contract {
 }
 
 /// Answers a value.
-pub(super) fn tells<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
+pub(crate) fn tells<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
     Contract::new(Answer::Json(Shape::of::<T>()), &[parameters, JSON_PARAMETERS])
 }
 
 /// Answers a value, once it has changed if that is asked for.
-pub(super) fn reads<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
+pub(crate) fn reads<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
     Contract::new(Answer::Json(Shape::of::<T>()), &[parameters, WAIT_PARAMETERS, JSON_PARAMETERS])
 }
 
 /// Answers a list, once it has changed if that is asked for.
-pub(super) fn lists<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
+pub(crate) fn lists<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
     let groups = &[parameters, LIST_PARAMETERS, WAIT_PARAMETERS, JSON_PARAMETERS];
     Contract::new(Answer::Json(Shape::of::<Vec<T>>()), groups)
 }
 
 /// Answers a list, or a page of it, once it has changed if that is asked for.
-pub(super) fn pages<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
+pub(crate) fn pages<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
     let groups = &[parameters, PAGE_PARAMETERS, LIST_PARAMETERS, WAIT_PARAMETERS, JSON_PARAMETERS];
     Contract::new(Answer::Json(Shape::of::<Vec<T>>()), groups)
 }
 
 /// Takes a value and answers one.
-pub(super) fn takes<B: JsonSchema, T: JsonSchema>(parameters: &[&'static str]) -> Contract {
+pub(crate) fn takes<B: JsonSchema, T: JsonSchema>(parameters: &[&'static str]) -> Contract {
     Contract { body: Some(Carried::Json(Shape::of::<B>())), ..tells::<T>(parameters) }
 }
 
 /// Answers with lines of values, without an end.
-pub(super) fn streams<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
+pub(crate) fn streams<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
     Contract::new(Answer::Lines(Shape::of::<T>()), &[parameters])
 }
 
 /// Goes on as a WebSocket.
-pub(super) fn converses<B: JsonSchema, T: JsonSchema>(parameters: &[&'static str]) -> Contract {
+pub(crate) fn converses<B: JsonSchema, T: JsonSchema>(parameters: &[&'static str]) -> Contract {
     Contract::new(Answer::Socket { says: Shape::of::<B>(), hears: Shape::of::<T>() }, &[parameters])
 }
 
 /// Answers plain text.
-pub(super) fn text() -> Contract {
+pub(crate) fn text() -> Contract {
     Contract::new(Answer::Text, &[])
 }
 
 /// Answers nothing.
-pub(super) fn empty() -> Contract {
+pub(crate) fn empty() -> Contract {
     Contract::new(Answer::Empty, &[])
 }
 
 /// Takes a value and answers nothing.
-pub(super) fn accepts<B: JsonSchema>() -> Contract {
+pub(crate) fn accepts<B: JsonSchema>() -> Contract {
     Contract { body: Some(Carried::Json(Shape::of::<B>())), ..empty() }
 }
 
 /// Takes a value and answers a list, or a page of it, once it has changed if that is asked for.
-pub(super) fn picks<B: JsonSchema, T: JsonSchema>(parameters: &[&'static str]) -> Contract {
+pub(crate) fn picks<B: JsonSchema, T: JsonSchema>(parameters: &[&'static str]) -> Contract {
     Contract { body: Some(Carried::Json(Shape::of::<B>())), ..pages::<T>(parameters) }
 }
 
 /// Answers bytes.
-pub(super) fn bytes() -> Contract {
+pub(crate) fn bytes() -> Contract {
     Contract::new(Answer::Bytes, &[])
 }
 
 /// Takes bytes and answers nothing.
-pub(super) fn takes_bytes() -> Contract {
+pub(crate) fn takes_bytes() -> Contract {
     Contract { body: Some(Carried::Bytes), ..empty() }
 }

@@ -2,16 +2,24 @@
 
 pub mod contract;
 pub mod parameters;
-mod table;
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
 use hyper::Method;
 
 pub use contract::{Answer, Carried, Contract, Shape};
-pub use table::routes;
+pub use parameters::Parameter;
 
 use super::call::{Call, Reply};
+
+/// All that an API serves: the router and its description are made from this and from nothing else.
+#[derive(Clone)]
+pub struct Table {
+    /// Each path with what it does.
+    pub routes: Vec<Route>,
+    /// What routes take after the question mark, each once.
+    pub parameters: &'static [Parameter],
+}
 
 /// What a caller must be allowed to do. A route cannot be declared without one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -79,7 +87,7 @@ impl Verb {
     }
 }
 
-pub(super) type Handler = Arc<dyn Fn(Call) -> Pin<Box<dyn Future<Output = Reply> + Send>> + Send + Sync>;
+pub(crate) type Handler = Arc<dyn Fn(Call) -> Pin<Box<dyn Future<Output = Reply> + Send>> + Send + Sync>;
 
 /// One route.
 #[derive(Clone)]
@@ -94,10 +102,11 @@ pub struct Route {
     pub summary: &'static str,
     /// What it takes and what it answers.
     pub contract: Arc<Contract>,
-    pub(super) handler: Handler,
+    pub(crate) handler: Handler,
 }
 
-fn route<F, R>(
+/// Makes a row of a table.
+pub(crate) fn route<F, R>(
     verb: Verb,
     path: &'static str,
     capability: Capability,

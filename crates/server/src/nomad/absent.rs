@@ -1,0 +1,21 @@
+//! What there is none of yet: volumes, plugins, services and variables. Clients list them all the same.
+
+use berth_model::Index;
+use serde_json::Value;
+
+use crate::http::{
+    block,
+    call::{Call, Reply},
+    list::array_of,
+};
+
+/// `GET` of a list that nothing can be in: it never changes.
+pub(super) async fn none(call: Call) -> Reply {
+    block::read(
+        &call,
+        &[],
+        |_| Index::default(),
+        |_| array_of(&call, Vec::new(), |none: &Value, items| items.push(none), |none| Some(none.clone())),
+    )
+    .await
+}

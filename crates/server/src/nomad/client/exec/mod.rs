@@ -1,0 +1,53 @@
+//! `GET /v1/client/allocation/:id/exec`: a command within a task, on a WebSocket.
+
+mod session;
+
+use super::Target;
+use crate::{
+    http::{
+        call::{Call, Reply},
+        failure::Failure,
+        handshake,
+    },
+    nomad::{allocations::find, logs},
+    state::ExecRequest,
+};
+
+/// `GET /v1/client/allocation/:id/exec`
+pub async fn exec(call: Call) -> Reply {
+    let target = Target::of(&call)?;
+    let request = request(&call, &target)?;
+    let answer = handshake::answer(call.headers())?;
+    let caller = call.caller().ok_or_else(handshake::not_a_websocket)?.clone();
+    let too_many = || {
+        let most = call.api.limits.execs_max;
+        Failure::busy(format!("{most} commands run by way of this server: try again once one has ended"))
+    };
+    let place = call.api.exec_room.clone().try_acquire_owned().map_err(|_| too_many())?;
+    // Who ran what where: the program alone, for arguments may hold secrets.
+    let (task, program, tty) = (request.task.clone(), request.command[0].clone(), request.tty);
+    let link = call.api.state.agents.exec(target.node, request).await?;
+    let (peer, alloc, node) = (caller.peer, target.alloc, target.node);
+    tracing::info!(%peer, %alloc, task, %node, program, tty, "runs a command within a task");
+    let stopping = call.api.stopping.clone();
+    caller.take_over(move |stream, read| async move {
+        session::serve(stream, read, link, stopping).await;
+        drop(place);
+    });
+    Ok(answer)
+}
+
+fn request(call: &Call, target: &Target) -> Result<ExecRequest, Failure> {
+    let view = call.api.state.view();
+    let (_, parts) = find(&view, target.alloc)?;
+    let task = logs::task(&parts, call.query.text("task").filter(|task| !task.is_empty()))?;
+    let command = command(call.query.text("command").unwrap_or_default())?;
+    Ok(ExecRequest { alloc: target.alloc, task, command, tty: call.query.flag("tty", false)? })
+}
+
+fn command(text: &str) -> Result<Vec<String>, Failure> {
+    let command: Option<Vec<String>> = serde_json::from_str(text).ok();
+    command
+        .filter(|words| words.first().is_some_and(|program| !program.is_empty()))
+        .ok_or_else(|| Failure::value("command", text, r#"a list of words in JSON, as ["ls","-l"]"#))
+}

@@ -1,0 +1,32 @@
+//! What tasks and machines use, measured when it is asked for.
+
+use berth_api::agent::{AskAllocUsage, AskNodeUsage, Outcome, Question};
+
+use super::{Target, odd_answer};
+use crate::{
+    http::{
+        call::{Call, Reply},
+        reply,
+    },
+    nomad::{convert, nodes},
+};
+
+/// `GET /v1/client/allocation/:id/stats`
+pub async fn allocation(call: Call) -> Reply {
+    let target = Target::of(&call)?;
+    let task = call.query.text("task").unwrap_or_default().to_owned();
+    let question = Question::AllocUsage(AskAllocUsage { alloc_id: target.id(), task });
+    match target.ask(&call, question).await? {
+        Outcome::AllocUsage(usage) => reply::json(&call.query, &convert::alloc_usage(&usage)),
+        _ => Err(odd_answer()),
+    }
+}
+
+/// `GET /v1/client/stats`
+pub async fn node(call: Call) -> Reply {
+    let node = nodes::resolved(&call, call.query.text("node_id").unwrap_or_default())?;
+    match call.api.state.agents.ask(node, Question::NodeUsage(AskNodeUsage {})).await? {
+        Outcome::NodeUsage(usage) => reply::json(&call.query, &convert::host_stats(&usage)),
+        _ => Err(odd_answer()),
+    }
+}

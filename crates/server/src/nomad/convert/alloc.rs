@@ -1,0 +1,257 @@
+//! Allocations: what is logged of them, and what is observed.
+
+use std::collections::BTreeMap;
+
+use berth_api::http::{
+    AllocatedCpu, AllocatedMemory, AllocatedPort, AllocatedResources, AllocatedShared, AllocatedTask,
+    Allocation, AllocationStub, DesiredTransition, NetworkResource, PlacementMetric, PortValue,
+    RescheduleEvent, RescheduleTracker, TaskResources,
+};
+use berth_model::{
+    Index,
+    alloc::ClientStatus,
+    job::{Group, Job, Network, Task},
+    node::Node,
+    observed::Observation,
+    resources::Resources,
+    store::{AllocDetail, AllocExtra, AllocRow, AllocSlot, JobRow},
+};
+
+use super::{device, task::task_states};
+use crate::{http::text::Text, state::View};
+
+/// An allocation and all that is told with it, looked up.
+#[derive(Debug, Clone, Copy)]
+pub struct Parts<'v> {
+    /// What decisions read of it.
+    pub row: &'v AllocRow,
+    /// The rest.
+    pub detail: &'v AllocDetail,
+    /// Its job.
+    pub job_row: &'v JobRow,
+    /// The version of its job that it runs.
+    pub job: &'v Job,
+    /// Its group there.
+    pub group: &'v Group,
+    /// Its node; none once that is forgotten.
+    pub node: Option<&'v Node>,
+    /// What its agent saw last.
+    pub observed: Option<&'v Observation>,
+}
+
+impl<'v> Parts<'v> {
+    /// Looks an allocation up; none when the slot is free.
+    pub fn of(view: &'v View, slot: AllocSlot) -> Option<Self> {
+        let row = view.store.allocs().row(slot)?;
+        let (job, group) = view.store.job_of(row)?;
+        Some(Self {
+            row,
+            detail: view.store.allocs().detail(slot)?,
+            job_row: view.store.jobs().row(row.job)?,
+            job,
+            group,
+            node: view.store.nodes().detail(row.node).map(|detail| &*detail.node),
+            observed: view.observed.get(slot, row.id),
+        })
+    }
+
+    /// Its last change, logged or observed.
+    pub fn index(&self) -> Index {
+        self.row.modify_index.max(self.observed.map_or(Index::default(), |observation| observation.index))
+    }
+
+    fn extra(&self) -> Option<&'v AllocExtra> {
+        self.detail.extra.as_deref()
+    }
+
+    fn name(&self) -> Text<'v> {
+        format!("{}.{}[{}]", self.job.key.id, self.group.name, self.row.name_index).into()
+    }
+
+    fn client_description(&self) -> Text<'v> {
+        match self.observed {
+            Some(observation) if !self.row.is_terminal() => (&observation.alloc.description).into(),
+            _ => Text::default(),
+        }
+    }
+
+    fn desired_description(&self) -> Text<'v> {
+        let reason = self.extra().and_then(|extra| extra.stop_reason);
+        Text::maybe(reason.map(|reason| reason.as_str()))
+    }
+
+    fn modified_at(&self) -> u64 {
+        let observed = self.observed.map_or(0, |observation| observation.alloc.modified_at.0);
+        self.detail.modified_at.0.max(observed)
+    }
+}
+
+/// How an allocation fares: its end once that is logged, until then what its agent saw, until then pending.
+pub fn client_status(row: &AllocRow, observed: Option<&Observation>) -> ClientStatus {
+    match observed {
+        Some(observation) if !row.is_terminal() => observation.alloc.status,
+        _ => row.client,
+    }
+}
+
+/// What a list may leave out.
+#[derive(Debug, Clone, Copy)]
+pub struct StubParts {
+    /// What it holds.
+    pub resources: bool,
+    /// How its tasks fare.
+    pub task_states: bool,
+}
+
+/// An allocation in a list.
+pub fn allocation_stub<'v>(parts: &Parts<'v>, with: StubParts) -> AllocationStub<Text<'v>> {
+    AllocationStub {
+        id: parts.row.id.into(),
+        eval_id: parts.detail.eval.into(),
+        name: parts.name(),
+        namespace: (&*parts.job.key.namespace).into(),
+        node_id: Text::maybe(parts.node.map(|node| node.id)),
+        node_name: Text::maybe(parts.node.map(|node| &node.name)),
+        job_id: (&*parts.job.key.id).into(),
+        job_type: parts.job.job_type.as_str().into(),
+        job_version: parts.row.job_version,
+        task_group: (&parts.group.name).into(),
+        allocated_resources: with.resources.then(|| allocated(parts)),
+        desired_status: parts.row.desired.as_str().into(),
+        desired_description: parts.desired_description(),
+        desired_transition: DesiredTransition::default(),
+        client_status: client_status(parts.row, parts.observed).as_str().into(),
+        client_description: parts.client_description(),
+        task_states: with.task_states.then(|| task_states(parts)).flatten(),
+        deployment_status: None,
+        followup_eval_id: Text::default(),
+        next_allocation: Text::maybe(parts.extra().and_then(|extra| extra.next)),
+        reschedule_tracker: reschedule_tracker(parts),
+        create_index: parts.row.create_index.0,
+        modify_index: parts.index().0,
+        create_time: parts.detail.created_at.0,
+        modify_time: parts.modified_at(),
+    }
+}
+
+/// An allocation, without its job.
+pub fn allocation<'v>(parts: &Parts<'v>) -> Allocation<Text<'v>> {
+    let extra = parts.extra();
+    Allocation {
+        id: parts.row.id.into(),
+        namespace: (&*parts.job.key.namespace).into(),
+        eval_id: parts.detail.eval.into(),
+        name: parts.name(),
+        node_id: Text::maybe(parts.node.map(|node| node.id)),
+        node_name: Text::maybe(parts.node.map(|node| &node.name)),
+        job_id: (&*parts.job.key.id).into(),
+        job: None,
+        job_version: parts.row.job_version,
+        task_group: (&parts.group.name).into(),
+        resources: amounts(parts.row.held),
+        task_resources: parts.group.tasks.iter().map(|task| ((&task.name).into(), held_by(task))).collect(),
+        allocated_resources: allocated(parts),
+        metrics: PlacementMetric::default(),
+        desired_status: parts.row.desired.as_str().into(),
+        desired_description: parts.desired_description(),
+        desired_transition: DesiredTransition::default(),
+        client_status: client_status(parts.row, parts.observed).as_str().into(),
+        client_description: parts.client_description(),
+        task_states: task_states(parts),
+        deployment_id: Text::default(),
+        deployment_status: None,
+        followup_eval_id: Text::default(),
+        previous_allocation: Text::maybe(extra.and_then(|extra| extra.previous)),
+        next_allocation: Text::maybe(extra.and_then(|extra| extra.next)),
+        waits_for: extra.iter().flat_map(|extra| &extra.after).map(|(id, _)| (*id).into()).collect(),
+        preempted_allocations: extra.iter().flat_map(|e| &e.preempted).map(|id| (*id).into()).collect(),
+        preempted_by_allocation: Text::maybe(extra.and_then(|extra| extra.preempted_by)),
+        reschedule_tracker: reschedule_tracker(parts),
+        create_index: parts.row.create_index.0,
+        modify_index: parts.index().0,
+        alloc_modify_index: parts.row.modify_index.0,
+        create_time: parts.detail.created_at.0,
+        modify_time: parts.modified_at(),
+    }
+}
+
+/// Amounts in the older form.
+pub(super) fn amounts(of: Resources) -> TaskResources {
+    TaskResources { cpu: of.cpu_mhz, memory_mb: of.memory_mb, disk_mb: of.disk_mb }
+}
+
+fn held_by(task: &Task) -> TaskResources {
+    TaskResources { cpu: task.resources.cpu_mhz, memory_mb: task.resources.memory_mb, disk_mb: 0 }
+}
+
+fn allocated<'v>(parts: &Parts<'v>) -> AllocatedResources<Text<'v>> {
+    let extra = parts.extra();
+    let (devices, cores) = extra.map_or((&[][..], &[][..]), |extra| (&extra.devices, &extra.cores));
+    let core_mhz = parts.node.map_or(0, Node::core_mhz);
+    let tasks = device::by_task(parts.group, devices, cores).map(|(task, devices, reserved_cores)| {
+        let cores_mhz = task.resources.cores.saturating_mul(core_mhz);
+        let cpu_shares = if task.resources.cores == 0 { task.resources.cpu_mhz } else { cores_mhz };
+        let memory = AllocatedMemory {
+            memory_mb: task.resources.memory_mb,
+            memory_max_mb: task.resources.memory_max_mb,
+        };
+        (
+            (&task.name).into(),
+            AllocatedTask { cpu: AllocatedCpu { cpu_shares, reserved_cores }, memory, devices },
+        )
+    });
+    let ports = ports(parts);
+    AllocatedResources {
+        tasks: tasks.collect::<BTreeMap<_, _>>(),
+        shared: AllocatedShared {
+            disk_mb: parts.row.held.disk_mb,
+            networks: parts.group.networks.iter().map(|network| networked(parts, network, &ports)).collect(),
+            ports,
+        },
+    }
+}
+
+/// The group's ports with the numbers that they were given, in order of declaration.
+fn ports<'v>(parts: &Parts<'v>) -> Vec<AllocatedPort<Text<'v>>> {
+    let given = parts.extra().map_or(&[][..], |extra| &extra.ports);
+    let ports = parts.group.ports().zip(given);
+    ports
+        .map(|(port, value)| AllocatedPort {
+            label: (&port.label).into(),
+            value: *value,
+            to: port.to,
+            host_ip: Text::maybe(parts.node.map(|node| &node.host_ip)),
+        })
+        .collect()
+}
+
+fn networked<'v>(
+    parts: &Parts<'v>,
+    network: &'v Network,
+    ports: &[AllocatedPort<Text<'v>>],
+) -> NetworkResource<Text<'v>> {
+    let given = |fixed: bool| {
+        let own = network.ports.iter().filter(move |port| port.fixed.is_some() == fixed);
+        let found = own.filter_map(|port| ports.iter().find(|given| given.label == (&port.label).into()));
+        found
+            .map(|given| PortValue { label: given.label.clone(), value: given.value, to: given.to })
+            .collect()
+    };
+    NetworkResource {
+        mode: if network.mode.is_empty() { "host" } else { &network.mode }.into(),
+        ip: Text::maybe(parts.node.map(|node| &node.host_ip)),
+        dynamic_ports: given(false),
+        reserved_ports: given(true),
+    }
+}
+
+/// Only the last predecessor is known; of those before it there are only the times.
+fn reschedule_tracker<'v>(parts: &Parts<'v>) -> Option<RescheduleTracker<Text<'v>>> {
+    let extra = parts.extra().filter(|extra| !extra.reschedules.is_empty())?;
+    let last = extra.reschedules.len() - 1;
+    let events = extra.reschedules.iter().enumerate().map(|(at, time)| RescheduleEvent {
+        reschedule_time: time.0,
+        prev_alloc_id: Text::maybe(extra.previous.filter(|_| at == last)),
+    });
+    Some(RescheduleTracker { events: events.collect() })
+}

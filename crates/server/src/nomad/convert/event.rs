@@ -1,0 +1,140 @@
+//! Changes, as the event stream tells them.
+
+use berth_api::http::{Allocation, Evaluation, Node};
+use berth_model::{AllocId, EvalId, JobKey, NodeId, event::Event as Logged, store::AllocSlot};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Parts, allocation, evaluation, job, node};
+use crate::{Change, http::text::Text, state::View};
+
+/// What a change is about: enough to decide whether a follower wants it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject<'v> {
+    /// `Job`, `Allocation`, `Evaluation` or `Node`.
+    pub topic: &'static str,
+    /// What happened.
+    pub kind: &'static str,
+    /// The id of what changed.
+    pub key: Text<'v>,
+    /// Its namespace; none for a node, and for what is gone.
+    pub namespace: Option<&'v str>,
+    /// Further ids under which a filter finds it.
+    pub filter_keys: Vec<Text<'v>>,
+    /// Whether it was observed, and is not in the log.
+    pub observed: bool,
+}
+
+/// What changed, written under its topic's name.
+#[derive(Debug, Serialize)]
+pub enum Payload<'v> {
+    /// A node.
+    Node(Box<Node>),
+    /// A job, whole.
+    Job(Value),
+    /// An allocation, without its job.
+    Allocation(Box<Allocation<Text<'v>>>),
+    /// An evaluation.
+    Evaluation(Box<Evaluation>),
+}
+
+/// What a change is about; none when what changed is gone by the end of its batch, which a later change tells.
+pub fn subject<'v>(view: &'v View, change: &'v Change) -> Option<Subject<'v>> {
+    match change {
+        Change::Observed(slot, id) => {
+            let subject = alloc(view, *slot, "AllocationUpdated")?;
+            Some(Subject { observed: true, ..subject }).filter(|subject| subject.key == (*id).into())
+        }
+        Change::Logged(event) => logged(view, event),
+    }
+}
+
+fn logged<'v>(view: &'v View, event: &'v Logged) -> Option<Subject<'v>> {
+    match event {
+        Logged::NodeRegistered(slot) => node_subject(view.store.nodes().row(*slot)?.id, "NodeRegistration"),
+        Logged::NodeChanged(slot) => node_subject(view.store.nodes().row(*slot)?.id, "NodeEvent"),
+        Logged::NodeCollected(_, id) => node_subject(*id, "NodeDeregistration"),
+        Logged::JobRegistered(slot) => job_subject(&view.store.jobs().row(*slot)?.key, "JobRegistered"),
+        Logged::JobDeregistered(slot) => job_subject(&view.store.jobs().row(*slot)?.key, "JobDeregistered"),
+        Logged::JobLaunched(slot) => job_subject(&view.store.jobs().row(*slot)?.key, "JobLaunched"),
+        Logged::JobCollected(_, key) => job_subject(key, "JobCollected"),
+        Logged::AllocPlaced(slot) => alloc(view, *slot, "PlanResult"),
+        Logged::AllocStopped(slot) => alloc(view, *slot, "AllocationUpdateDesiredStatus"),
+        Logged::AllocEnded(slot) => alloc(view, *slot, "AllocationUpdated"),
+        Logged::AllocCollected(_, id, _) => Some(gone("Allocation", "AllocationCollected", (*id).into())),
+        Logged::EvalChanged(id) => eval(view, *id),
+        Logged::EvalCollected(id) => Some(gone("Evaluation", "EvaluationCollected", (*id).into())),
+        // Of no topic that clients know.
+        Logged::SchedulerConfigChanged
+        | Logged::NamespaceChanged(_)
+        | Logged::QuotaChanged(_)
+        | Logged::Restored => None,
+    }
+}
+
+fn gone<'v>(topic: &'static str, kind: &'static str, key: Text<'v>) -> Subject<'v> {
+    Subject { topic, kind, key, namespace: None, filter_keys: Vec::new(), observed: false }
+}
+
+fn node_subject<'v>(id: NodeId, kind: &'static str) -> Option<Subject<'v>> {
+    Some(gone("Node", kind, id.into()))
+}
+
+fn job_subject<'v>(key: &'v JobKey, kind: &'static str) -> Option<Subject<'v>> {
+    Some(Subject { namespace: Some(&key.namespace), ..gone("Job", kind, (&*key.id).into()) })
+}
+
+fn alloc<'v>(view: &'v View, slot: AllocSlot, kind: &'static str) -> Option<Subject<'v>> {
+    let row = view.store.allocs().row(slot)?;
+    let job = &view.store.jobs().row(row.job)?.key;
+    let subject = gone("Allocation", kind, row.id.into());
+    let node = view.store.nodes().row(row.node).map(|node| node.id.into());
+    let filter_keys = [Some((&*job.id).into()), node].into_iter().flatten().collect();
+    Some(Subject { namespace: Some(&job.namespace), filter_keys, ..subject })
+}
+
+fn eval(view: &View, id: EvalId) -> Option<Subject<'_>> {
+    let job = &view.store.eval(id)?.job;
+    let subject = gone("Evaluation", "EvaluationUpdated", id.into());
+    let filter_keys = vec![(&*job.id).into()];
+    Some(Subject { namespace: Some(&job.namespace), filter_keys, ..subject })
+}
+
+/// What changed, as it was after the whole batch of changes; none when it is gone.
+pub fn payload<'v>(view: &'v View, change: &Change) -> Option<Payload<'v>> {
+    match change {
+        Change::Observed(slot, id) => alloc_payload(view, *slot, Some(*id)),
+        Change::Logged(event) => logged_payload(view, event),
+    }
+}
+
+fn logged_payload<'v>(view: &'v View, event: &Logged) -> Option<Payload<'v>> {
+    let store = &view.store;
+    match event {
+        Logged::NodeRegistered(slot) | Logged::NodeChanged(slot) => {
+            let node = node(store.nodes().row(*slot)?, store.nodes().detail(*slot)?);
+            Some(Payload::Node(Box::new(node)))
+        }
+        Logged::JobRegistered(slot) | Logged::JobDeregistered(slot) | Logged::JobLaunched(slot) => {
+            let row = store.jobs().row(*slot)?;
+            Some(Payload::Job(job(row, row.current())))
+        }
+        Logged::AllocPlaced(slot) | Logged::AllocStopped(slot) | Logged::AllocEnded(slot) => {
+            alloc_payload(view, *slot, None)
+        }
+        Logged::EvalChanged(id) => Some(Payload::Evaluation(Box::new(evaluation(store.eval(*id)?)))),
+        Logged::NodeCollected(..)
+        | Logged::JobCollected(..)
+        | Logged::AllocCollected(..)
+        | Logged::EvalCollected(_)
+        | Logged::NamespaceChanged(_)
+        | Logged::QuotaChanged(_)
+        | Logged::SchedulerConfigChanged
+        | Logged::Restored => None,
+    }
+}
+
+fn alloc_payload(view: &View, slot: AllocSlot, id: Option<AllocId>) -> Option<Payload<'_>> {
+    let parts = Parts::of(view, slot).filter(|parts| id.is_none_or(|id| parts.row.id == id))?;
+    Some(Payload::Allocation(Box::new(allocation(&parts))))
+}

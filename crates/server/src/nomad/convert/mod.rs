@@ -1,0 +1,40 @@
+//! From the model to the JSON of Nomad's HTTP API: the only place where ours becomes theirs.
+
+mod alloc;
+mod device;
+mod diff;
+mod eval;
+mod event;
+mod explain;
+mod job;
+mod job_status;
+mod node;
+mod plan;
+mod plan_trace;
+mod scale;
+mod scheduling;
+mod task;
+mod tenants;
+
+mod usage;
+
+pub use alloc::{Parts, StubParts as AllocStubParts, allocation, allocation_stub};
+pub use diff::job_diff;
+pub use eval::{evaluation, evaluation_stub};
+pub use event::{Payload, Subject, payload, subject};
+pub use explain::explanation;
+pub use job::{job, job_stub, summary, summary_index};
+pub use job_status::job_status;
+pub use node::{StubParts as NodeStubParts, eligibility, node, node_stub};
+pub use plan::planned;
+pub use plan_trace::plan_trace;
+pub use scale::{scale_status, scaling_policies, scaling_policy_stub};
+pub use scheduling::{scheduler_config, scheduler_config_asked};
+pub use tenants::{namespace, namespace_asked, quota, quota_asked, quota_usage};
+
+pub use usage::{alloc_usage, host_stats};
+
+/// An id as text; empty for none.
+fn id_text(id: Option<impl std::fmt::Display>) -> String {
+    id.map(|id| id.to_string()).unwrap_or_default()
+}

@@ -1,0 +1,144 @@
+//! Plans: what would happen to how many allocations, and what that means for what differs.
+
+use std::collections::{BTreeMap, HashMap};
+
+use berth_api::http::{
+    AllocationStub, DesiredUpdates, DiffKind, JobDiff, JobPlanned, PlanAnnotations, PlannedPlacement,
+    TaskGroupDiff, Time,
+};
+use berth_model::{
+    AllocId,
+    alloc::StopReason,
+    job::Job,
+    store::{JobRow, Store},
+};
+use berth_scheduler::Plan;
+
+use super::{AllocStubParts, Parts, allocation_stub, eval::failed_groups, id_text};
+use crate::{http::text::Text, state::View};
+
+/// Placements that are told of one plan.
+const PLACEMENTS_MAX: usize = 1000;
+
+/// What a plan would do. `store` is the state with the job registered, on which it was planned; `view` the one before.
+pub fn planned(view: &View, store: &Store, row: &JobRow, plan: &Plan, diff: Option<JobDiff>) -> JobPlanned {
+    let updates = updates(store, row, plan);
+    let diff = diff.map(|diff| annotated(diff, &updates));
+    JobPlanned {
+        failed_tg_allocs: failed_groups(&plan.failures),
+        placements: placements(store, row.job(), plan),
+        annotations: PlanAnnotations { desired_tg_updates: updates, preempted_allocs: preempted(view, plan) },
+        diff,
+        next_periodic_launch: Time(row.due().map_or(0, |due| due.0)),
+        ..JobPlanned::default()
+    }
+}
+
+/// What would happen to how many allocations, by group.
+fn updates(store: &Store, row: &JobRow, plan: &Plan) -> BTreeMap<String, DesiredUpdates> {
+    let mut updates: BTreeMap<String, DesiredUpdates> =
+        row.job().groups.iter().map(|group| (group.name.clone(), DesiredUpdates::default())).collect();
+    let stops: HashMap<AllocId, StopReason> =
+        plan.stops.iter().map(|stop| (stop.alloc, stop.reason)).collect();
+    let allocs = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
+    for alloc in allocs.filter(|alloc| alloc.is_wanted() && !alloc.is_terminal()) {
+        let Some((_, group)) = store.job_of(alloc) else { continue };
+        let updates = updates.entry(group.name.clone()).or_default();
+        match stops.get(&alloc.id) {
+            None => updates.ignore += 1,
+            Some(StopReason::JobUpdated) => updates.destructive_update += 1,
+            Some(_) => updates.stop += 1,
+        }
+    }
+    for (name, placed) in placed(row.job(), plan) {
+        let updates = updates.entry(name).or_default();
+        updates.place = placed.saturating_sub(updates.destructive_update);
+    }
+    for placement in &plan.placements {
+        let Some(group) = row.job().groups.get(usize::from(placement.group)) else { continue };
+        let victims = placement.after.iter().filter(|id| stops.get(id) == Some(&StopReason::Preempted));
+        updates.entry(group.name.clone()).or_default().preemptions += victims.count() as u64;
+    }
+    updates
+}
+
+/// Allocations that would have to make room; none for none.
+fn preempted(view: &View, plan: &Plan) -> Option<Vec<AllocationStub>> {
+    let victims = plan.stops.iter().filter(|stop| stop.reason == StopReason::Preempted);
+    let parts = victims.filter_map(|stop| Parts::of(view, view.store.allocs().find(stop.alloc)?));
+    let with = AllocStubParts { resources: false, task_states: false };
+    let stubs: Vec<AllocationStub> = parts.filter_map(|parts| owned(allocation_stub(&parts, with))).collect();
+    (!stubs.is_empty()).then_some(stubs)
+}
+
+/// The same with text of its own: the answer outlives the state. They are few.
+fn owned(stub: AllocationStub<Text<'_>>) -> Option<AllocationStub> {
+    serde_json::from_value(serde_json::to_value(stub).ok()?).ok()
+}
+
+/// Allocations that the plan places or wants to place, by group.
+fn placed(job: &Job, plan: &Plan) -> BTreeMap<String, u64> {
+    let mut placed: BTreeMap<String, u64> = BTreeMap::new();
+    for group in plan.placements.iter().filter_map(|placement| job.groups.get(usize::from(placement.group))) {
+        *placed.entry(group.name.clone()).or_default() += 1;
+    }
+    for failure in &plan.failures {
+        *placed.entry(failure.group.clone()).or_default() += u64::from(failure.count);
+    }
+    placed
+}
+
+fn placements(store: &Store, job: &Job, plan: &Plan) -> Vec<PlannedPlacement> {
+    let placements = plan.placements.iter().take(PLACEMENTS_MAX);
+    let placements = placements.filter_map(|placement| {
+        let group = job.groups.get(usize::from(placement.group))?;
+        let (slot, _) = store.node(placement.node)?;
+        Some(PlannedPlacement {
+            name: format!("{}.{}[{}]", job.key.id, group.name, placement.name_index),
+            task_group: group.name.clone(),
+            node_id: placement.node.to_string(),
+            node_name: store.nodes().detail(slot)?.node.name.clone(),
+            previous_allocation: id_text(placement.previous),
+        })
+    });
+    placements.collect()
+}
+
+/// Says at each difference what it means.
+fn annotated(mut diff: JobDiff, updates: &BTreeMap<String, DesiredUpdates>) -> JobDiff {
+    for group in &mut diff.task_groups {
+        if let Some(updates) = updates.get(&group.name) {
+            annotate(group, updates);
+        }
+    }
+    diff
+}
+
+/// The words that clients know.
+fn annotate(group: &mut TaskGroupDiff, updates: &DesiredUpdates) {
+    let counts = [
+        ("ignore", updates.ignore),
+        ("create", updates.place),
+        ("destroy", updates.stop),
+        ("migrate", updates.migrate),
+        ("in-place update", updates.in_place_update),
+        ("create/destroy update", updates.destructive_update),
+        ("canary", updates.canary),
+    ];
+    let told = counts.into_iter().filter(|(_, count)| *count > 0);
+    group.updates = Some(told.map(|(what, count)| (what.to_owned(), count)).collect());
+    for count in group.fields.iter_mut().filter(|field| field.name == "Count") {
+        let number = |text: &str| text.parse::<u64>().unwrap_or_default();
+        let grows = number(&count.new) > number(&count.old);
+        count.annotations = Some(vec![if grows { "forces create" } else { "forces destroy" }.to_owned()]);
+    }
+    for task in &mut group.tasks {
+        let means = match task.kind {
+            DiffKind::Added => "forces create",
+            DiffKind::Deleted => "forces destroy",
+            _ if updates.destructive_update > 0 => "forces create/destroy update",
+            _ => continue,
+        };
+        task.annotations = Some(vec![means.to_owned()]);
+    }
+}

@@ -1,0 +1,83 @@
+//! How a job's groups are scaled.
+
+use berth_api::http::{GroupScaleStatus, JobScaleStatus, ScalingEvent, ScalingPolicy, ScalingPolicyStub};
+use berth_model::{EvalId, JobKey, job::Scaling, scaling, store::JobRow};
+use sha2::{Digest, Sha256};
+
+use super::summary;
+use crate::convert::value;
+use crate::state::View;
+
+/// How a job's groups are scaled.
+pub fn scale_status(view: &View, row: &JobRow) -> JobScaleStatus {
+    let counts = summary(view, row).summary;
+    let groups = row.job().groups.iter().map(|group| {
+        let counts = counts.get(&group.name).copied().unwrap_or_default();
+        let events = row.scalings.iter().flat_map(|events| events.iter());
+        let status = GroupScaleStatus {
+            desired: group.count,
+            placed: counts.running + counts.starting,
+            running: counts.running,
+            healthy: 0,
+            unhealthy: 0,
+            events: events.filter(|event| event.group == group.name).map(scaling_event).collect(),
+        };
+        (group.name.clone(), status)
+    });
+    JobScaleStatus {
+        job_id: row.key.id.to_string(),
+        namespace: row.key.namespace.to_string(),
+        job_create_index: row.create_index.0,
+        job_modify_index: row.current().index.0,
+        job_stopped: row.job().stop,
+        task_groups: groups.collect(),
+    }
+}
+
+fn scaling_event(event: &scaling::ScalingEvent) -> ScalingEvent {
+    ScalingEvent {
+        time: event.at.0,
+        count: event.count,
+        previous_count: event.previous_count,
+        error: event.error,
+        message: event.message.clone(),
+        meta: event.meta.iter().map(|(name, value)| (name.clone(), value::to_json(value))).collect(),
+        eval_id: event.eval.map(|eval| eval.to_string()),
+        create_index: event.index.0,
+    }
+}
+
+/// The scaling policies of a job.
+pub fn scaling_policies(row: &JobRow) -> Vec<ScalingPolicy> {
+    let groups = row.job().groups.iter();
+    groups.filter_map(|group| Some(scaling_policy(row, &group.name, group.scaling.as_deref()?))).collect()
+}
+
+fn scaling_policy(row: &JobRow, group: &str, scaling: &Scaling) -> ScalingPolicy {
+    let JobKey { namespace, id } = &row.key;
+    let target = [("Namespace", &**namespace), ("Job", &**id), ("Group", group)];
+    ScalingPolicy {
+        id: policy_id(namespace, id, group),
+        namespace: namespace.to_string(),
+        kind: "horizontal".to_owned(),
+        target: target.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        min: scaling.min,
+        max: scaling.max,
+        policy: scaling.policy.iter().map(|(name, value)| (name.clone(), value::to_json(value))).collect(),
+        enabled: scaling.enabled,
+        create_index: row.create_index.0,
+        modify_index: row.modify_index.0,
+    }
+}
+
+/// Policies stand in their jobs and have no ids of their own: one that is always the same is made from their place.
+fn policy_id(namespace: &str, job: &str, group: &str) -> String {
+    let digest = Sha256::digest(format!("{namespace}\0{job}\0{group}"));
+    EvalId::from_slice(&digest[..16]).unwrap_or_default().to_string()
+}
+
+/// A scaling policy in a list.
+pub fn scaling_policy_stub(policy: ScalingPolicy) -> ScalingPolicyStub {
+    let ScalingPolicy { id, enabled, kind, target, create_index, modify_index, .. } = policy;
+    ScalingPolicyStub { id, enabled, kind, target, create_index, modify_index }
+}

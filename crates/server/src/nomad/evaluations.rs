@@ -1,0 +1,198 @@
+//! Evaluations: listing, reading, and what they placed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use berth_api::http::{Evaluation, EvaluationStub};
+use berth_model::{EvalId, Index, eval::Eval, store::AllocSlot};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{
+    allocations::{array_of, stub_parts},
+    namespaces,
+};
+use crate::{
+    WatchKey,
+    http::{
+        age::{self, Age},
+        block,
+        call::{Call, Reply},
+        failure::Failure,
+        ids::{IdRange, resolve},
+        list::{Listing, Span, list as listed},
+        reply,
+    },
+    nomad::convert,
+    state::View,
+};
+
+/// Relatives told of one evaluation.
+const RELATED_MAX: usize = 256;
+
+/// `GET /v1/evaluations`
+pub(super) async fn list(call: Call) -> Reply {
+    let text = |name| call.query.text(name).map(str::to_owned);
+    let listing = Evals {
+        range: IdRange::of_prefix(call.query.text("prefix"))?,
+        namespace: Some(call.namespace()).filter(|name| *name != namespaces::ALL).map(str::to_owned),
+        job: text("job"),
+        status: text("status"),
+    };
+    let index = |view: &View| view.store.evals().modify_index();
+    listed(&call, &[WatchKey::Evals], index, listing).await
+}
+
+struct Evals {
+    range: IdRange,
+    /// None for all, as all below.
+    namespace: Option<String>,
+    job: Option<String>,
+    status: Option<String>,
+}
+
+impl Listing for Evals {
+    type Key = Age<EvalId>;
+    type Row<'v> = &'v Eval;
+
+    fn span(&self) -> Span<Age<EvalId>> {
+        Age::span(&self.range, EvalId)
+    }
+
+    fn rows<'v>(
+        &self,
+        view: &'v View,
+        span: Span<Age<EvalId>>,
+    ) -> impl DoubleEndedIterator<Item = (Age<EvalId>, &'v Eval)> {
+        let (evals, by_age) = (view.store.evals(), self.range == IdRange::ALL);
+        let rows: Box<dyn DoubleEndedIterator<Item = &'v Arc<Eval>> + 'v> = if by_age {
+            Box::new(evals.by_age(age::ages(span)))
+        } else {
+            Box::new(evals.range(age::ids(span)))
+        };
+        let created = move |eval: &Eval| if by_age { eval.create_index } else { Index(0) };
+        rows.map(move |eval| (Age { created: created(eval), id: eval.id }, &**eval))
+    }
+
+    fn has(&self, eval: &&Eval) -> bool {
+        let is = |wanted: &Option<String>, own: &str| wanted.as_deref().is_none_or(|wanted| wanted == own);
+        is(&self.namespace, &eval.job.namespace)
+            && is(&self.job, &eval.job.id)
+            && is(&self.status, eval.status.as_str())
+    }
+
+    fn whole(&self, view: &View, eval: &&Eval) -> Value {
+        serde_json::to_value(self.item(view, eval)).unwrap_or_default()
+    }
+
+    fn item<'v>(&self, _: &'v View, eval: &&'v Eval) -> impl Serialize {
+        convert::evaluation(eval)
+    }
+}
+
+/// `GET /v1/evaluation/:id`
+pub(super) async fn read(call: Call) -> Reply {
+    let id = id_of(&call)?;
+    let related = call.query.flag("related", false)?;
+    block::read(
+        &call,
+        &[WatchKey::Eval(id)],
+        |view| index(view, id),
+        |view| {
+            let eval = find(view, id)?;
+            let related_evals = related.then(|| relatives(view, eval));
+            reply::json(&call.query, &Evaluation { related_evals, ..convert::evaluation(eval) })
+        },
+    )
+    .await
+}
+
+/// The evaluations that made this one or that it made, and theirs, by id.
+fn relatives(view: &View, eval: &Eval) -> Vec<EvaluationStub> {
+    let links = links(view, eval);
+    let mut found = BTreeSet::from([eval.id]);
+    let mut unvisited = vec![eval.id];
+    while let Some(id) = unvisited.pop() {
+        for next in links.get(&id).into_iter().flatten() {
+            if found.len() <= RELATED_MAX && found.insert(*next) {
+                unvisited.push(*next);
+            }
+        }
+    }
+    found.remove(&eval.id);
+    found
+        .into_iter()
+        .filter_map(|id| view.store.eval(id))
+        .map(|eval| convert::evaluation_stub(eval))
+        .collect()
+}
+
+/// Which evaluation of the same job made which, in both directions.
+fn links(view: &View, eval: &Eval) -> BTreeMap<EvalId, Vec<EvalId>> {
+    let job = view.store.job(&eval.job);
+    let slots = job.iter().flat_map(|row| view.store.jobs().evals(row));
+    let mut links: BTreeMap<EvalId, Vec<EvalId>> = BTreeMap::new();
+    for eval in slots.filter_map(|slot| view.store.evals().row(slot)) {
+        for other in [eval.previous, eval.blocked].into_iter().flatten() {
+            links.entry(eval.id).or_default().push(other);
+            links.entry(other).or_default().push(eval.id);
+        }
+    }
+    links
+}
+
+/// `GET /v1/evaluation/:id/allocations`. An evaluation that is not there has none.
+pub(super) async fn allocations(call: Call) -> Reply {
+    let id = id_of(&call)?;
+    let with = stub_parts(&call)?;
+    block::read(
+        &call,
+        &[WatchKey::EvalAllocs(id)],
+        |view| allocs_index(view, id),
+        |view| {
+            array_of(&call, view, placed_by(view, id), move |parts, items| {
+                items.push(&convert::allocation_stub(parts, with));
+            })
+        },
+    )
+    .await
+}
+
+/// `GET /v1/evaluation/:id/plans`: how it was answered, as far as this server still knows.
+pub(super) async fn plans(call: Call) -> Reply {
+    let plans = call.api.state.engine.plans(Some(id_of(&call)?));
+    reply::json(&call.query, &plans.iter().map(convert::plan_trace).collect::<Vec<_>>())
+}
+
+/// Where any allocation of the evaluation's job last changed: cheap to find, never too low, seldom too high.
+fn allocs_index(view: &View, id: EvalId) -> Index {
+    let eval = view.store.eval(id);
+    let job = eval.and_then(|eval| Some((&eval.job, view.store.job(&eval.job)?)));
+    job.map_or(view.store.allocs().modify_index(), |(key, row)| {
+        row.allocs_index.max(view.observed.job_index(key)).max(row.create_index)
+    })
+}
+
+fn placed_by(view: &View, id: EvalId) -> Vec<AllocSlot> {
+    let job = view.store.eval(id).and_then(|eval| view.store.job(&eval.job));
+    let slots = job.iter().flat_map(|row| view.store.jobs().allocs(row));
+    slots.filter(|slot| view.store.allocs().detail(*slot).is_some_and(|detail| detail.eval == id)).collect()
+}
+
+/// The evaluation that the path names.
+fn id_of(call: &Call) -> Result<EvalId, Failure> {
+    let view = call.api.state.view();
+    let first_two =
+        |range: IdRange| view.store.evals().range(range.span(EvalId)).map(|eval| eval.id.0).take(2).collect();
+    resolve(call.param("id"), "eval", first_two).map(EvalId)
+}
+
+fn find(view: &View, id: EvalId) -> Result<&Arc<Eval>, Failure> {
+    view.store.eval(id).ok_or_else(|| Failure::not_found("eval not found"))
+}
+
+fn index(view: &View, id: EvalId) -> Index {
+    view.store.eval(id).map_or(view.store.evals().modify_index(), |eval| eval.modify_index)
+}

@@ -1,0 +1,195 @@
+//! The event stream: what changed, as it changes, one JSON object a line.
+
+mod filter;
+mod lines;
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use berth_api::http::{Event, EventFrame};
+use berth_model::{AllocId, Index};
+use bytes::Bytes;
+
+use crate::{
+    Batch, Change, EventHub, Subscription, SubscriptionError,
+    http::{
+        call::{Call, Reply},
+        reply::JSON,
+        stream::{Closed, Writer, stream},
+        text::Text,
+    },
+    nomad::convert::{self, Payload, Subject},
+};
+use filter::Filter;
+
+pub(super) use lines::Lines;
+
+/// How often the stream says that it still lives.
+const HEARTBEAT_MS: u64 = 10_000;
+/// Changes in one line.
+const LINE_EVENTS_MAX: usize = 256;
+/// Batches taken together by a follower that is behind.
+const CATCH_UP_MAX: usize = 256;
+
+/// `GET /v1/event/stream`
+///
+/// With `index`, the stream begins with the first change after it; without, with the next one.
+pub(super) async fn read(call: Call, lines: Arc<Lines>) -> Reply {
+    let filter = Arc::new(Filter::of(&call.query, call.namespace())?);
+    let from = call.query.number("index")?.filter(|index| *index > 0);
+    let subscription = subscribe(&call.api.state.events, from);
+    Ok(stream(&call.api, JSON, |writer| async move {
+        let follower = Follower { writer, filter, lines };
+        let error = match subscription {
+            Ok(subscription) => follower.follow(subscription).await?,
+            Err(error) => error,
+        };
+        follower.writer.line(&ended(&error)).await
+    }))
+}
+
+fn subscribe(hub: &Arc<EventHub>, from: Option<u64>) -> Result<Subscription, SubscriptionError> {
+    match from {
+        Some(index) => hub.subscribe_after(berth_model::Index(index)),
+        None => Ok(hub.subscribe()),
+    }
+}
+
+/// Who is told, and of what.
+struct Follower {
+    writer: Writer,
+    filter: Arc<Filter>,
+    /// What others who want the same have been told.
+    lines: Arc<Lines>,
+}
+
+impl Follower {
+    /// Sends changes until they can be followed no more. When the server stops, those that have happened by then are
+    /// sent.
+    async fn follow(&self, mut subscription: Subscription) -> Result<SubscriptionError, Closed> {
+        let beat = Some(Duration::from_millis(HEARTBEAT_MS));
+        loop {
+            match self.writer.wait(beat, subscription.next()).await {
+                Ok(Ok(first)) => self.catch_up(first, &mut subscription).await?,
+                Ok(Err(error)) => return Ok(error),
+                Err(Closed) => break,
+            }
+        }
+        let mut left = if self.writer.is_stopping() { subscription.waiting() } else { 0 };
+        while left > 0 {
+            match subscription.try_next() {
+                Ok(Some(first)) => self.catch_up(first, &mut subscription).await?,
+                Ok(None) => break,
+                Err(error) => return Ok(error),
+            }
+            left = subscription.waiting().min(left - 1);
+        }
+        Err(Closed)
+    }
+
+    /// Sends a batch and those that have come since. A follower that is behind is told only the latest of what was
+    /// observed of an allocation: it catches up however fast agents talk.
+    async fn catch_up(&self, first: Arc<Batch>, subscription: &mut Subscription) -> Result<(), Closed> {
+        let mut batches = vec![first];
+        // Too slow a follower is told so when it asks for the next batch.
+        while batches.len() < CATCH_UP_MAX
+            && let Ok(Some(next)) = subscription.try_next()
+        {
+            batches.push(next);
+        }
+        let latest = if batches.len() > 1 { latest_observed(&batches) } else { Latest::new() };
+        for batch in &batches {
+            self.tell(batch, &latest).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends what is wanted of a batch.
+    async fn tell(&self, batch: &Batch, latest: &Latest) -> Result<(), Closed> {
+        let is_one_line = batch.changes.len() <= LINE_EVENTS_MAX;
+        if !is_one_line || batch.changes.iter().any(|change| is_overtaken(batch, change, latest)) {
+            return self.write(batch, latest).await;
+        }
+        let line = self.lines.find(&self.filter, batch.index).unwrap_or_else(|| {
+            let wanted = wanted(batch, latest, &self.filter);
+            let line =
+                if wanted.is_empty() { Bytes::new() } else { self.writer.text(&frame(batch, wanted, false)) };
+            self.lines.keep(&self.filter, batch.index, &line);
+            line
+        });
+        if line.is_empty() { Ok(()) } else { self.writer.send(line).await }
+    }
+
+    /// Writes what is wanted of a batch for this follower alone, a line at a time: a batch may hold thousands of changes.
+    async fn write(&self, batch: &Batch, latest: &Latest) -> Result<(), Closed> {
+        let mut wanted = wanted(batch, latest, &self.filter).into_iter().peekable();
+        while wanted.peek().is_some() {
+            let line = wanted.by_ref().take(LINE_EVENTS_MAX).collect();
+            self.writer.line(&frame(batch, line, wanted.peek().is_some())).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Where allocations were observed last.
+type Latest = HashMap<AllocId, Index>;
+
+fn latest_observed(batches: &[Arc<Batch>]) -> Latest {
+    let observed = batches.iter().flat_map(|batch| {
+        let ids = batch.changes.iter().filter_map(|change| match change {
+            Change::Observed(_, id) => Some(*id),
+            Change::Logged(_) => None,
+        });
+        ids.map(|id| (id, batch.index))
+    });
+    observed.collect()
+}
+
+/// Whether a later batch tells more than this change does.
+fn is_overtaken(batch: &Batch, change: &Change, latest: &Latest) -> bool {
+    match change {
+        Change::Observed(_, id) => latest.get(id).is_some_and(|index| *index > batch.index),
+        Change::Logged(_) => false,
+    }
+}
+
+/// What a follower wants of a batch.
+fn wanted<'b>(batch: &'b Batch, latest: &Latest, filter: &Filter) -> Vec<Wanted<'b>> {
+    let changes = batch.changes.iter().filter(|change| !is_overtaken(batch, change, latest));
+    let subjects = changes.filter_map(|change| Some((convert::subject(&batch.view, change)?, change)));
+    subjects.filter(|(subject, _)| filter.passes(subject)).collect()
+}
+
+type Wanted<'b> = (Subject<'b>, &'b Change);
+
+/// One line, and whether more of the same batch follow.
+fn frame<'b>(
+    batch: &'b Batch,
+    wanted: Vec<Wanted<'b>>,
+    more: bool,
+) -> EventFrame<Option<Payload<'b>>, Text<'b>> {
+    let events = wanted.into_iter().map(|(subject, change)| event(batch, subject, change)).collect();
+    EventFrame { index: batch.index.0, events, more, error: String::new(), resume_index: 0 }
+}
+
+fn event<'b>(
+    batch: &'b Batch,
+    subject: Subject<'b>,
+    change: &Change,
+) -> Event<Option<Payload<'b>>, Text<'b>> {
+    Event {
+        topic: subject.topic.into(),
+        kind: subject.kind.into(),
+        key: subject.key,
+        namespace: Text::maybe(subject.namespace),
+        filter_keys: subject.filter_keys,
+        index: batch.index.0,
+        observed: subject.observed,
+        payload: convert::payload(&batch.view, change),
+    }
+}
+
+/// The last line of a stream that cannot go on.
+fn ended(error: &SubscriptionError) -> EventFrame {
+    let SubscriptionError::TooOld { oldest, .. } = error;
+    EventFrame { error: error.to_string(), resume_index: oldest.0, ..EventFrame::default() }
+}

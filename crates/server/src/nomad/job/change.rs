@@ -1,0 +1,56 @@
+//! Changing one job.
+
+use berth_api::http::{JobDeregistered, JobEvaluate};
+use berth_model::{
+    command::{Command, DeregisterJob},
+    eval::{Eval, Trigger},
+};
+
+use super::{check_is, key, not_found};
+use crate::{
+    http::{
+        call::{Call, Reply},
+        failure::Failure,
+        propose, reply,
+    },
+    nomad::jobs,
+};
+
+/// `PUT /v1/job/:id`
+pub(in crate::nomad) async fn register(mut call: Call) -> Reply {
+    let id = call.param("id").to_owned();
+    jobs::register_as(&mut call, Some(&id)).await
+}
+
+/// `DELETE /v1/job/:id`
+pub(in crate::nomad) async fn deregister(call: Call) -> Reply {
+    let eval = propose::mint_eval(&call.api);
+    let purge = call.query.flag("purge", false)?;
+    let command = Command::DeregisterJob(DeregisterJob { job: key(&call), purge, eval });
+    let index = propose::propose(&call.api, command).await?.0;
+    let answer = JobDeregistered {
+        eval_id: eval.to_string(),
+        eval_create_index: index,
+        job_modify_index: index,
+        index,
+        last_contact: 0,
+        known_leader: true,
+    };
+    reply::json(&call.query, &answer)
+}
+
+/// `PUT /v1/job/:id/evaluate`
+pub(in crate::nomad) async fn evaluate(mut call: Call) -> Reply {
+    let asked: JobEvaluate = call.json_or_default().await?;
+    let key = key(&call);
+    check_is(&key, &asked.job_id)?;
+    if asked.eval_options.force_reschedule {
+        return Err(Failure::bad_request("ForceReschedule is not supported yet"));
+    }
+    let view = call.api.state.view();
+    let row = view.store.job(&key).ok_or_else(not_found)?;
+    let id = propose::mint_eval(&call.api);
+    let eval = Eval::pending(id, key, row.job().job_type, row.job().priority, Trigger::JobRegister);
+    let index = propose::propose(&call.api, Command::CreateEvals(vec![eval])).await?;
+    reply::json(&call.query, &propose::registered(id, index, row.current().index))
+}

@@ -1,0 +1,34 @@
+//! `GET /v1/job/:id/explain`: why a job waits, and what would place it.
+
+use berth_model::NodeId;
+use berth_scheduler::fairness::Standing;
+
+use super::{key, not_found};
+use crate::{
+    clock,
+    http::{
+        call::{Call, Reply},
+        failure::Failure,
+        reply,
+    },
+    nomad::convert,
+};
+
+/// `GET /v1/job/:id/explain`, with `?node=ID` what stands in the way there. Every node is looked at, away from the threads
+/// that answer.
+pub(in crate::nomad) async fn explain(call: Call) -> Reply {
+    let key = key(&call);
+    let parse = |id: &str| {
+        id.parse::<NodeId>()
+            .map_err(|_| Failure::bad_request("query parameter node is not the whole id of a node"))
+    };
+    let node = call.query.text("node").map(parse).transpose()?;
+    let view = call.api.state.view();
+    let explained = call.api.heavy.run(move || {
+        let now = clock::now().max(view.store.at());
+        let explained = berth_scheduler::explain::explain(&view.store, &key, node, now)?;
+        let standing = Standing::of(&view.store, &key);
+        Some(convert::explanation(&key, explained, standing, view.store.index()))
+    });
+    reply::json(&call.query, &explained.await.ok_or_else(not_found)?)
+}

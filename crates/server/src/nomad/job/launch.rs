@@ -1,0 +1,127 @@
+//! Jobs that make jobs: `PUT /v1/job/:id/dispatch` and `PUT /v1/job/:id/periodic/force`.
+
+use std::collections::BTreeMap;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use berth_api::http::{JobDispatch, JobDispatched, PeriodicForced};
+use berth_model::{
+    EvalId, Index, JobKey,
+    command::{Command, RegisterJob},
+    job::{Job, Parameterized, PayloadRule},
+};
+
+use super::{check_is, key, not_found};
+use crate::{
+    clock,
+    http::{
+        call::{Call, Reply},
+        failure::Failure,
+        propose, reply,
+    },
+};
+
+/// Bytes that a dispatch may carry.
+const PAYLOAD_BYTES_MAX: usize = 16 << 10;
+/// Characters of the caller's own in the id of a dispatch.
+const ID_PREFIX_CHARS_MAX: usize = 64;
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// `PUT /v1/job/:id/dispatch`
+pub(in crate::nomad) async fn dispatch(mut call: Call) -> Reply {
+    let asked: JobDispatch = call.json_or_default().await?;
+    let key = key(&call);
+    check_is(&key, &asked.job_id)?;
+    let view = call.api.state.view();
+    let parent = view.store.job(&key).ok_or_else(not_found)?.job();
+    let Some(rules) = parent.parameterized.as_ref().filter(|_| !parent.dispatched) else {
+        return Err(Failure::bad_request("the job is not parameterized: only such a job can be dispatched"));
+    };
+    let payload = payload(rules, asked.payload.as_deref())?;
+    let given = asked.meta.unwrap_or_default();
+    check_meta(rules, &given)?;
+    let mut meta = parent.meta.clone();
+    meta.extend(given);
+    let eval = propose::mint_eval(&call.api);
+    let id = dispatched_id(&key, &asked.id_prefix_template, eval)?;
+    let child = Job { meta, payload, dispatched: true, ..parent.child(&id) };
+    let Index(index) = register(&call, child, eval).await?;
+    let answer = JobDispatched {
+        dispatched_job_id: id,
+        eval_id: eval.to_string(),
+        eval_create_index: index,
+        job_create_index: index,
+        index,
+    };
+    reply::json(&call.query, &answer)
+}
+
+/// `PUT /v1/job/:id/periodic/force`
+pub(in crate::nomad) async fn force(call: Call) -> Reply {
+    let key = key(&call);
+    let view = call.api.state.view();
+    let parent = view.store.job(&key).ok_or_else(not_found)?.job();
+    if parent.periodic.is_none() {
+        return Err(Failure::bad_request("the job is not periodic: only such a job is run at set times"));
+    }
+    let eval = propose::mint_eval(&call.api);
+    let Index(index) = register(&call, parent.run_at(clock::now()), eval).await?;
+    reply::json(&call.query, &PeriodicForced { eval_id: eval.to_string(), eval_create_index: index, index })
+}
+
+async fn register(call: &Call, job: Job, eval: EvalId) -> Result<Index, Failure> {
+    // Never over a job that is there.
+    let command = RegisterJob { job: job.into(), eval, only_if: Some(Index(0)) };
+    propose::propose(&call.api, Command::RegisterJob(Box::new(command))).await
+}
+
+fn payload(rules: &Parameterized, asked: Option<&str>) -> Result<Vec<u8>, Failure> {
+    let payload = STANDARD.decode(asked.unwrap_or_default());
+    let payload = payload.map_err(|error| Failure::bad_request(format!("Payload is not base64: {error}")))?;
+    let bytes = payload.len();
+    match rules.payload {
+        _ if bytes > PAYLOAD_BYTES_MAX => {
+            let text = format!("Payload has {bytes} bytes, a dispatch carries at most {PAYLOAD_BYTES_MAX}");
+            Err(Failure::bad_request(text))
+        }
+        PayloadRule::Required if bytes == 0 => {
+            Err(Failure::bad_request("the job requires a payload: give one in Payload, as base64"))
+        }
+        PayloadRule::Forbidden if bytes > 0 => Err(Failure::bad_request("the job takes no payload")),
+        _ => Ok(payload),
+    }
+}
+
+fn check_meta(rules: &Parameterized, given: &BTreeMap<String, String>) -> Result<(), Failure> {
+    let missing: Vec<&str> =
+        rules.meta_required.iter().filter(|name| !given.contains_key(*name)).map(String::as_str).collect();
+    if !missing.is_empty() {
+        return Err(Failure::bad_request(format!(
+            "Meta lacks what the job requires: {}",
+            missing.join(", ")
+        )));
+    }
+    let mut known = rules.meta_required.iter().chain(&rules.meta_optional);
+    let unknown = given.keys().find(|name| !known.clone().any(|known| known == *name));
+    match unknown {
+        None => Ok(()),
+        Some(unknown) => {
+            let cut: String = unknown.chars().take(64).collect();
+            let known: Vec<&str> = known.by_ref().map(String::as_str).collect();
+            Err(Failure::bad_request(format!("Meta: the job takes no `{cut}`, only {}", known.join(", "))))
+        }
+    }
+}
+
+/// `<parent>/dispatch-<prefix>-<seconds>-<digits>`
+fn dispatched_id(parent: &JobKey, prefix: &str, eval: EvalId) -> Result<String, Failure> {
+    let fits = prefix.chars().count() <= ID_PREFIX_CHARS_MAX
+        && prefix.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
+    if !fits {
+        return Err(Failure::bad_request(format!(
+            "IdPrefixTemplate: only letters, digits, `-`, `_` and `.` can stand in an id, at most {ID_PREFIX_CHARS_MAX}"
+        )));
+    }
+    let dash = if prefix.is_empty() { "" } else { "-" };
+    let seconds = clock::now().0 / NANOS_PER_SECOND;
+    Ok(format!("{}/dispatch-{prefix}{dash}{seconds}-{}", parent.id, eval.short()))
+}

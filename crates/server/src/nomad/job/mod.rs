@@ -1,0 +1,46 @@
+//! One job: reading it and what belongs to it, changing it, stopping it.
+
+mod change;
+mod explain;
+mod launch;
+mod plan;
+mod read;
+mod revert;
+mod scale;
+
+use berth_model::{Index, JobKey};
+
+pub(super) use change::{deregister, evaluate, register};
+pub(super) use explain::explain;
+pub(super) use launch::{dispatch, force};
+pub(super) use plan::plan;
+pub(super) use read::{allocations, deployment, deployments, evaluations, read, summary, versions};
+pub(super) use revert::revert;
+pub(super) use scale::{read as scale_status, scale};
+
+use crate::{
+    http::{call::Call, failure::Failure},
+    state::View,
+};
+
+fn key(call: &Call) -> JobKey {
+    JobKey::new(call.namespace(), call.param("id"))
+}
+
+fn not_found() -> Failure {
+    Failure::not_found("job not found")
+}
+
+/// Refuses a body that names another job than the path; one that names none is about that of the path.
+fn check_is(key: &JobKey, named: &str) -> Result<(), Failure> {
+    if named.is_empty() || named == &*key.id {
+        return Ok(());
+    }
+    let cut: String = named.chars().take(64).collect();
+    Err(Failure::bad_request(format!("the body is about job `{cut}`, the path about `{}`", key.id)))
+}
+
+/// Where the job last changed. One that is not there may come with any change of the table.
+fn index(view: &View, key: &JobKey) -> Index {
+    view.store.job(key).map_or(view.store.jobs().modify_index(), |row| row.modify_index)
+}

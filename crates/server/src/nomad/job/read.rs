@@ -1,0 +1,135 @@
+//! Reading one job and what belongs to it.
+
+use std::sync::Arc;
+
+use berth_api::http::{Deployment, Job, JobVersions};
+use berth_model::{Index, eval::Eval, store::AllocSlot};
+
+use super::{index, key, not_found};
+use crate::{
+    WatchKey,
+    http::{
+        block,
+        call::{Call, Reply},
+        list::array_of,
+        reply,
+    },
+    nomad::{
+        allocations::{self, stub_parts},
+        convert, deployments,
+    },
+    state::View,
+};
+
+/// `GET /v1/job/:id`
+pub(in crate::nomad) async fn read(call: Call) -> Reply {
+    let key = key(&call);
+    let watch = [WatchKey::Job(key.clone())];
+    block::read(
+        &call,
+        &watch,
+        |view| index(view, &key),
+        |view| {
+            let row = view.store.job(&key).ok_or_else(not_found)?;
+            reply::json(&call.query, &Job(convert::job(row, row.current())))
+        },
+    )
+    .await
+}
+
+/// `GET /v1/job/:id/versions`
+pub(in crate::nomad) async fn versions(call: Call) -> Reply {
+    let key = key(&call);
+    let with_diffs = call.query.flag("diffs", false)?;
+    let watch = [WatchKey::Job(key.clone())];
+    block::read(
+        &call,
+        &watch,
+        |view| index(view, &key),
+        |view| {
+            let row = view.store.job(&key).ok_or_else(not_found)?;
+            let versions = row.versions.iter().map(|version| convert::job(row, version)).collect();
+            let diffs = with_diffs.then(|| {
+                let pairs = row.versions.windows(2);
+                pairs.map(|pair| convert::job_diff(Some(&pair[1].job), &pair[0].job)).collect()
+            });
+            reply::json(&call.query, &JobVersions { versions, diffs })
+        },
+    )
+    .await
+}
+
+/// `GET /v1/job/:id/summary`
+pub(in crate::nomad) async fn summary(call: Call) -> Reply {
+    let key = key(&call);
+    let watch =
+        [WatchKey::Job(key.clone()), WatchKey::JobAllocs(key.clone()), WatchKey::JobEvals(key.clone())];
+    let summary_index = |view: &View| match view.store.job(&key) {
+        Some(row) => convert::summary_index(view, row),
+        None => index(view, &key),
+    };
+    block::read(&call, &watch, summary_index, |view| {
+        let row = view.store.job(&key).ok_or_else(not_found)?;
+        reply::json(&call.query, &convert::summary(view, row))
+    })
+    .await
+}
+
+/// `GET /v1/job/:id/allocations`. A job that is not there has none.
+pub(in crate::nomad) async fn allocations(call: Call) -> Reply {
+    let key = key(&call);
+    let with = stub_parts(&call)?;
+    let watch = [WatchKey::JobAllocs(key.clone()), WatchKey::Job(key.clone())];
+    let allocs_index = |view: &View| match view.store.job(&key) {
+        Some(row) => row.allocs_index.max(view.observed.job_index(&key)).max(row.create_index),
+        None => index(view, &key),
+    };
+    block::read(&call, &watch, allocs_index, |view| {
+        let row = view.store.job(&key);
+        let slots: Vec<AllocSlot> = row.iter().flat_map(|row| view.store.jobs().allocs(row)).collect();
+        allocations::array_of(&call, view, slots, move |parts, items| {
+            items.push(&convert::allocation_stub(parts, with));
+        })
+    })
+    .await
+}
+
+/// `GET /v1/job/:id/evaluations`. A job that is not there has none.
+pub(in crate::nomad) async fn evaluations(call: Call) -> Reply {
+    let key = key(&call);
+    let watch = [WatchKey::JobEvals(key.clone()), WatchKey::Job(key.clone())];
+    let evals_index = |view: &View| match view.store.job(&key) {
+        Some(row) => row.evals_index,
+        None => index(view, &key),
+    };
+    block::read(&call, &watch, evals_index, |view| {
+        let row = view.store.job(&key);
+        let slots = row.iter().flat_map(|row| view.store.jobs().evals(row));
+        let mut evals: Vec<_> = slots.filter_map(|slot| view.store.evals().row(slot)).collect();
+        evals.sort_by_key(|eval| (std::cmp::Reverse(eval.create_index), eval.id));
+        let evals: Vec<Arc<Eval>> = evals.into_iter().cloned().collect();
+        let whole = |eval: &Arc<Eval>| serde_json::to_value(convert::evaluation(eval)).ok();
+        array_of(&call, evals, |eval, items| items.push(&convert::evaluation(eval)), whole)
+    })
+    .await
+}
+
+/// `GET /v1/job/:id/deployment`: none, there are no deployments yet; clients ask all the same.
+pub(in crate::nomad) async fn deployment(call: Call) -> Reply {
+    let key = key(&call);
+    block::read(
+        &call,
+        &[],
+        |_| Index::default(),
+        |view| {
+            view.store.job(&key).ok_or_else(not_found)?;
+            reply::json(&call.query, &None::<Deployment>)
+        },
+    )
+    .await
+}
+
+/// `GET /v1/job/:id/deployments`: none, as [`deployment`].
+pub(in crate::nomad) async fn deployments(call: Call) -> Reply {
+    deployments::none(&call).await
+}

@@ -1,0 +1,127 @@
+//! How many allocations a job's groups want: reading it, changing it.
+
+use berth_api::http::{JobRegistered, JobScale};
+use berth_model::{
+    Index, Timestamp,
+    command::{Command, ScaleJob},
+    job::{GROUP_COUNT_MAX, Group},
+    scaling::ScalingEvent,
+    store::JobRow,
+};
+
+use super::{index, key, not_found};
+use crate::{
+    WatchKey,
+    convert::value,
+    http::{
+        block,
+        call::{Call, Reply},
+        failure::Failure,
+        propose, reply,
+    },
+    nomad::convert,
+    state::View,
+};
+
+/// Bytes of a message that are kept.
+const MESSAGE_BYTES_MAX: usize = 4 << 10;
+
+/// `GET /v1/job/:id/scale`
+pub(in crate::nomad) async fn read(call: Call) -> Reply {
+    let key = key(&call);
+    let watch = [WatchKey::Job(key.clone()), WatchKey::JobAllocs(key.clone())];
+    let scale_index = |view: &View| match view.store.job(&key) {
+        Some(row) => convert::summary_index(view, row),
+        None => index(view, &key),
+    };
+    block::read(&call, &watch, scale_index, |view| {
+        let row = view.store.job(&key).ok_or_else(not_found)?;
+        reply::json(&call.query, &convert::scale_status(view, row))
+    })
+    .await
+}
+
+/// `PUT /v1/job/:id/scale`
+pub(in crate::nomad) async fn scale(mut call: Call) -> Reply {
+    let asked: JobScale = call.json().await?;
+    let key = key(&call);
+    let view = call.api.state.view();
+    let row = view.store.job(&key).ok_or_else(not_found)?;
+    let group = target(row, &asked)?;
+    let count = count(row, &asked)?;
+    let eval = count.map(|_| propose::mint_eval(&call.api));
+    let event = ScalingEvent {
+        group: group.name.clone(),
+        count,
+        previous_count: group.count,
+        error: asked.error,
+        message: message(asked.message)?,
+        meta: asked
+            .meta
+            .iter()
+            .flatten()
+            .map(|(name, json)| (name.clone(), value::from_json(json)))
+            .collect(),
+        eval,
+        at: Timestamp::default(),
+        index: Index::default(),
+    };
+    let Index(at) =
+        propose::propose(&call.api, Command::ScaleJob(Box::new(ScaleJob { job: key, event }))).await?;
+    let answer = JobRegistered {
+        eval_id: eval.map(|eval| eval.to_string()).unwrap_or_default(),
+        eval_create_index: if eval.is_some() { at } else { 0 },
+        job_modify_index: if eval.is_some() { at } else { row.current().index.0 },
+        index: at,
+        known_leader: true,
+        ..JobRegistered::default()
+    };
+    reply::json(&call.query, &answer)
+}
+
+/// The group that is meant; a job with one group need not name it.
+fn target<'r>(row: &'r JobRow, asked: &JobScale) -> Result<&'r Group, Failure> {
+    let groups = &row.job().groups;
+    let names = || groups.iter().map(|group| group.name.as_str()).collect::<Vec<_>>().join(", ");
+    match (asked.target.get("Group"), &groups[..]) {
+        (Some(name), _) => groups.iter().find(|group| group.name == *name).ok_or_else(|| {
+            let cut: String = name.chars().take(64).collect();
+            Failure::bad_request(format!(
+                "Target.Group: the job has no group `{cut}`, its groups are {}",
+                names()
+            ))
+        }),
+        (None, [only]) => Ok(only),
+        (None, _) => {
+            Err(Failure::bad_request(format!("Target.Group must name one of the job's groups: {}", names())))
+        }
+    }
+}
+
+fn count(row: &JobRow, asked: &JobScale) -> Result<Option<u32>, Failure> {
+    let Some(count) = asked.count else { return Ok(None) };
+    if asked.error {
+        return Err(Failure::bad_request("Error tells of a scaling that was not done: leave Count out"));
+    }
+    if row.job().job_type.is_per_node() {
+        let text = format!("a {} job runs on each node: it has no count", row.job().job_type.as_str());
+        return Err(Failure::bad_request(text));
+    }
+    if row.job().stop {
+        return Err(Failure::bad_request("the job is stopped: register it again before scaling it"));
+    }
+    let fits = u32::try_from(count).ok().filter(|count| *count <= GROUP_COUNT_MAX);
+    fits.map(Some).ok_or_else(|| {
+        Failure::bad_request(format!("Count: `{count}` is not between 0 and {GROUP_COUNT_MAX}"))
+    })
+}
+
+fn message(text: String) -> Result<String, Failure> {
+    if text.len() > MESSAGE_BYTES_MAX {
+        let bytes = text.len();
+        return Err(Failure::bad_request(format!(
+            "Message has {bytes} bytes, at most {MESSAGE_BYTES_MAX} are kept"
+        )));
+    }
+    Ok(text)
+}

@@ -1,0 +1,125 @@
+//! `GET /v1/jobs`: all jobs, or those whose ids begin alike.
+
+use std::ops::Bound;
+
+use berth_model::{JobKey, store::JobRow};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    WatchKey,
+    http::{
+        call::{Call, Reply},
+        list::{Listing, Span, list as listed},
+    },
+    nomad::{convert, namespaces},
+    state::View,
+};
+
+/// `GET /v1/jobs`
+///
+/// Counts alone wake no reader of the whole list, or it would wake with every allocation of the cluster.
+pub(in crate::nomad) async fn list(call: Call) -> Reply {
+    let named = Jobs::of(call.namespace(), call.query.text("prefix").unwrap_or_default());
+    let listing = Jobs { meta: call.query.flag("meta", false)?, ..named };
+    let index = |view: &View| view.store.jobs().modify_index();
+    listed(&call, &[WatchKey::Jobs], index, listing).await
+}
+
+/// The jobs of a namespace, or of all, whose ids begin so.
+pub(in crate::nomad) struct Jobs {
+    /// None for all.
+    namespace: Option<String>,
+    prefix: String,
+    meta: bool,
+}
+
+impl Listing for Jobs {
+    type Key = Key;
+    type Row<'v> = &'v JobRow;
+
+    fn span(&self) -> Span<Key> {
+        let Some(namespace) = &self.namespace else { return (Bound::Unbounded, Bound::Unbounded) };
+        let first = Key(JobKey::new(namespace, &self.prefix));
+        let next = match after_prefix(&self.prefix) {
+            Some(id) => JobKey::new(namespace, &id),
+            // The first key of what would be the next namespace.
+            None => JobKey::new(&format!("{namespace}\0"), ""),
+        };
+        (Bound::Included(first), Bound::Excluded(Key(next)))
+    }
+
+    fn rows<'v>(
+        &self,
+        view: &'v View,
+        (from, to): Span<Key>,
+    ) -> impl DoubleEndedIterator<Item = (Key, &'v JobRow)> {
+        let jobs = view.store.jobs();
+        let rows = jobs.range((from.map(|key| key.0), to.map(|key| key.0)));
+        rows.filter_map(|(key, slot)| Some((Key(key.clone()), jobs.row(slot)?)))
+    }
+
+    fn has(&self, row: &&JobRow) -> bool {
+        row.key.id.starts_with(&self.prefix)
+    }
+
+    fn whole(&self, _: &View, row: &&JobRow) -> Value {
+        convert::job(row, row.current())
+    }
+
+    fn item<'v>(&self, view: &'v View, row: &&'v JobRow) -> impl Serialize {
+        convert::job_stub(view, row, self.meta)
+    }
+}
+
+impl Jobs {
+    /// Those of one namespace, or of all when it is `*`.
+    pub fn of(namespace: &str, prefix: &str) -> Self {
+        let namespace = Some(namespace).filter(|name| *name != namespaces::ALL).map(str::to_owned);
+        Self { namespace, prefix: prefix.to_owned(), meta: false }
+    }
+
+    /// All of them, by namespace and id.
+    pub fn all<'v>(&self, view: &'v View) -> impl Iterator<Item = &'v JobRow> {
+        self.rows(view, self.span()).map(|(_, row)| row).filter(|row| self.has(row))
+    }
+}
+
+/// The first text after all that begin with the prefix; none when there is no such text.
+fn after_prefix(prefix: &str) -> Option<String> {
+    let mut text = prefix.to_owned();
+    while let Some(last) = text.pop() {
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            text.push(next);
+            return Some(text);
+        }
+    }
+    None
+}
+
+/// A job's key as the token of a page: `NAMESPACE/ID`, each byte that a header cannot hold encoded.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::nomad) struct Key(JobKey);
+
+impl Key {
+    pub fn of(key: &JobKey) -> Self {
+        Self(key.clone())
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let id = percent_encoding::utf8_percent_encode(&self.0.id, percent_encoding::CONTROLS);
+        write!(f, "{}/{id}", self.0.namespace)
+    }
+}
+
+impl std::str::FromStr for Key {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (namespace, id) = text.split_once('/').ok_or(())?;
+        let id = percent_encoding::percent_decode_str(id).decode_utf8().map_err(|_| ())?;
+        Ok(Self(JobKey::new(namespace, &id)))
+    }
+}

@@ -1,0 +1,70 @@
+//! `PUT /v1/jobs`: wishing for a job, and what all requests that carry a job have in common.
+
+use berth_api::http::JobRegistered;
+use berth_jobfile::Parsed;
+use berth_model::{
+    Index,
+    command::{Command, RegisterJob},
+    job::Job,
+};
+use serde::Deserialize;
+
+use super::BODY_NAME;
+use crate::{
+    http::{
+        call::{self, Call, Reply},
+        failure::Failure,
+        propose, reply,
+    },
+    nomad::namespaces,
+};
+
+/// What a registration may say beside the job, which is read by itself: as a tree of JSON it would take many times as
+/// much memory.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct Conditions {
+    enforce_index: bool,
+    job_modify_index: u64,
+}
+
+/// `PUT /v1/jobs`
+pub(in crate::nomad) async fn register(mut call: Call) -> Reply {
+    register_as(&mut call, None).await
+}
+
+/// Registers the job in the body, whose id must be `id` if that is given.
+pub(in crate::nomad) async fn register_as(call: &mut Call, id: Option<&str>) -> Reply {
+    let read = |text: &[u8]| Ok((call::parse::<Conditions>(text)?, parse_job(text)?));
+    let (conditions, Parsed { job, warnings }) = call.body(call.api.limits.job_body_bytes_max, read).await?;
+    check_place(call, &job, id)?;
+    let eval = propose::mint_eval(&call.api);
+    let only_if = conditions.enforce_index.then_some(Index(conditions.job_modify_index));
+    let command = RegisterJob { job: job.into(), eval, only_if };
+    let index = propose::propose(&call.api, Command::RegisterJob(Box::new(command))).await?;
+    let registered = propose::registered(eval, index, index);
+    reply::json(&call.query, &JobRegistered { warnings: warnings.messages(), ..registered })
+}
+
+/// Reads the job in a body.
+pub(in crate::nomad) fn parse_job(text: &[u8]) -> Result<Parsed, Failure> {
+    berth_jobfile::parse_json(text, BODY_NAME).map_err(|mistakes| Failure::bad_request(mistakes.to_string()))
+}
+
+/// The job's namespace and id must be those that the request speaks of.
+pub(in crate::nomad) fn check_place(call: &Call, job: &Job, id: Option<&str>) -> Result<(), Failure> {
+    namespaces::check_job(&call.api.state.view(), job)?;
+    if let Some(asked) = call.query.text("namespace").filter(|asked| *asked != &*job.key.namespace) {
+        let own = &job.key.namespace;
+        return Err(Failure::bad_request(format!(
+            "the job is of namespace `{own}`, the request of `{asked}`"
+        )));
+    }
+    match id {
+        Some(id) if id != &*job.key.id => {
+            let own = &job.key.id;
+            Err(Failure::bad_request(format!("the job's id is `{own}`, the request is about `{id}`")))
+        }
+        _ => Ok(()),
+    }
+}

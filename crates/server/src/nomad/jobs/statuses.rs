@@ -1,0 +1,131 @@
+//! `/v1/jobs/statuses`: how jobs fare, by their last change, which is how dashboards show them.
+
+use std::{
+    collections::BTreeSet,
+    ops::{Bound, RangeBounds},
+    sync::OnceLock,
+};
+
+use berth_api::http::JobStatusesAsked;
+use berth_model::{
+    JobKey,
+    store::{JobRow, JobSlot},
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::list::{Jobs, Key};
+use crate::{
+    WatchKey,
+    http::{
+        age::Age,
+        call::{Call, Reply},
+        list::{Listing, Span, list as listed},
+    },
+    nomad::{convert, namespaces},
+    state::View,
+};
+
+/// `GET /v1/jobs/statuses`
+pub(in crate::nomad) async fn statuses(call: Call) -> Reply {
+    let include_children = call.query.flag("include_children", false)?;
+    answer(&call, JobStatusesAsked { jobs: None, include_children }).await
+}
+
+/// `PUT /v1/jobs/statuses`: of some jobs.
+pub(in crate::nomad) async fn statuses_of(mut call: Call) -> Reply {
+    let asked: JobStatusesAsked = call.json_or_default().await?;
+    answer(&call, asked).await
+}
+
+/// Allocations wake no reader of all jobs, or it would wake with each one of the cluster; whoever asks for some jobs is
+/// woken by theirs.
+async fn answer(call: &Call, asked: JobStatusesAsked) -> Reply {
+    let prefix = call.query.text("prefix").unwrap_or_default();
+    let named = asked.jobs.filter(|jobs| !jobs.is_empty()).map(|jobs| {
+        let namespace = |name: String| if name.is_empty() { namespaces::DEFAULT.to_owned() } else { name };
+        jobs.into_iter().map(|job| JobKey::new(&namespace(job.namespace), &job.id)).collect::<BTreeSet<_>>()
+    });
+    let mut keys = vec![WatchKey::Jobs];
+    keys.extend(named.iter().flatten().cloned().map(WatchKey::JobAllocs));
+    let watched = named.clone();
+    let index = move |view: &View| {
+        let rows = watched.iter().flatten().filter_map(|key| view.store.job(key));
+        let allocs = rows.map(|row| convert::summary_index(view, row)).max().unwrap_or_default();
+        view.store.jobs().modify_index().max(allocs)
+    };
+    let listing = Statuses {
+        jobs: Jobs::of(call.namespace(), prefix),
+        named,
+        include_children: asked.include_children,
+        order: OnceLock::new(),
+    };
+    listed(call, &keys, index, listing).await
+}
+
+struct Statuses {
+    jobs: Jobs,
+    /// None for all.
+    named: Option<BTreeSet<JobKey>>,
+    include_children: bool,
+    /// Where each of them is, by its last change: made once for an answer.
+    order: OnceLock<Vec<(Place, JobSlot)>>,
+}
+
+/// The last change of a job, and the job.
+type Place = Age<Key>;
+
+impl Statuses {
+    fn ordered(&self, view: &View) -> &[(Place, JobSlot)] {
+        self.order.get_or_init(|| {
+            let jobs = view.store.jobs();
+            let found = |row: &JobRow| Some((place(row), jobs.find(&row.key)?));
+            let mut order: Vec<_> = match &self.named {
+                Some(named) => named.iter().filter_map(|key| found(view.store.job(key)?)).collect(),
+                None => self.jobs.all(view).filter_map(found).collect(),
+            };
+            order.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+            order
+        })
+    }
+}
+
+fn place(row: &JobRow) -> Place {
+    Age { created: row.modify_index, id: Key::of(&row.key) }
+}
+
+impl Listing for Statuses {
+    type Key = Place;
+    type Row<'v> = &'v JobRow;
+
+    fn span(&self) -> Span<Place> {
+        (Bound::Unbounded, Bound::Unbounded)
+    }
+
+    fn rows<'v>(
+        &self,
+        view: &'v View,
+        span: Span<Place>,
+    ) -> impl DoubleEndedIterator<Item = (Place, &'v JobRow)> {
+        let order = self.ordered(view);
+        let first = order.partition_point(|(place, _)| match span.start_bound() {
+            Bound::Included(from) => place < from,
+            Bound::Excluded(from) => place <= from,
+            Bound::Unbounded => false,
+        });
+        let rows = order[first..].iter().filter(move |(place, _)| span.contains(place));
+        rows.filter_map(|(place, slot)| Some((place.clone(), view.store.jobs().row(*slot)?)))
+    }
+
+    fn has(&self, row: &&JobRow) -> bool {
+        self.named.is_some() || self.include_children || row.job().parent_id.is_empty()
+    }
+
+    fn whole(&self, _: &View, row: &&JobRow) -> Value {
+        convert::job(row, row.current())
+    }
+
+    fn item<'v>(&self, view: &'v View, row: &&'v JobRow) -> impl Serialize {
+        convert::job_status(view, row)
+    }
+}

@@ -1,0 +1,33 @@
+//! Nomad's HTTP API: a file or folder for each resource, their conversions in [`convert`], and the one table of routes
+//! that names them all.
+
+mod absent;
+mod agent;
+mod allocations;
+mod client;
+mod convert;
+mod deployments;
+mod evaluations;
+mod events;
+mod job;
+mod jobs;
+mod logs;
+mod metrics;
+mod namespaces;
+mod nodes;
+mod operator;
+mod parameters;
+mod pools;
+mod quotas;
+mod scaling;
+mod scheduling;
+mod search;
+mod snapshot;
+mod status;
+mod system;
+mod table;
+
+pub use table::table;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! Namespaces: the tenants, in a tree.
+
+use axum::{body::Body, response::Response};
+use berth_api::http::Namespace;
+use berth_model::{Index, command::Command, job::Job, namespace::NAMESPACE_DEFAULT};
+
+use crate::{
+    WatchKey,
+    http::{
+        block,
+        call::{Call, Reply},
+        failure::Failure,
+        list::array_of,
+        propose, reply,
+    },
+    nomad::convert,
+    state::View,
+};
+
+/// The namespace of requests that name none.
+pub(super) const DEFAULT: &str = NAMESPACE_DEFAULT;
+/// Stands for all namespaces.
+pub(super) const ALL: &str = "*";
+
+/// `GET /v1/namespaces`
+pub(super) async fn list(call: Call) -> Reply {
+    let prefix = call.query.text("prefix").unwrap_or_default().to_owned();
+    block::read(&call, &[WatchKey::Namespaces], index, |view| {
+        let rows = view.store.namespaces().iter().filter(|row| row.namespace.name.starts_with(&prefix));
+        let rows: Vec<Namespace> = rows.map(convert::namespace).collect();
+        array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok())
+    })
+    .await
+}
+
+/// `GET /v1/namespace/:name`
+pub(super) async fn read(call: Call) -> Reply {
+    block::read(&call, &[WatchKey::Namespaces], index, |view| {
+        let row = view.store.namespaces().get(call.param("name"));
+        let row = row.ok_or_else(|| Failure::not_found("namespace not found"))?;
+        reply::json(&call.query, &convert::namespace(row))
+    })
+    .await
+}
+
+/// `PUT /v1/namespace` and `PUT /v1/namespace/:name`
+pub(super) async fn put(mut call: Call) -> Reply {
+    let mut asked: Namespace = call.json().await?;
+    asked.name = name_asked(call.param("name"), asked.name)?;
+    let namespace = convert::namespace_asked(asked).map_err(Failure::bad_request)?;
+    change(&call, Command::PutNamespace(Box::new(namespace))).await
+}
+
+/// `DELETE /v1/namespace/:name`
+pub(super) async fn delete(call: Call) -> Reply {
+    let name = call.param("name").to_owned();
+    if call.api.state.view().store.namespaces().get(&name).is_none() {
+        return Err(Failure::not_found("namespace not found"));
+    }
+    change(&call, Command::DeleteNamespace(name)).await
+}
+
+/// The name in the path, or that in the body; they must not differ.
+pub(super) fn name_asked(path: &str, body: String) -> Result<String, Failure> {
+    match (path, body.as_str()) {
+        ("", _) => Ok(body),
+        (path, "") => Ok(path.to_owned()),
+        (path, body) if path == body => Ok(body.to_owned()),
+        (path, body) => {
+            let cut = |name: &str| name.chars().take(64).collect::<String>();
+            let text = format!("the body names `{}`, the path `{}`", cut(body), cut(path));
+            Err(Failure::bad_request(text))
+        }
+    }
+}
+
+/// Proposes a change of a tenant and says where it was committed.
+pub(super) async fn change(call: &Call, command: Command) -> Reply {
+    let index = propose::propose(&call.api, command).await?;
+    let mut response = Response::new(Body::empty());
+    reply::stamp(response.headers_mut(), index, &call.api.state.view());
+    Ok(response)
+}
+
+/// Refuses a job whose namespace is not there, or does not allow its drivers.
+pub(super) fn check_job(view: &View, job: &Job) -> Result<(), Failure> {
+    let name = &job.key.namespace;
+    let Some(row) = view.store.namespaces().get(name) else {
+        let cut: String = name.chars().take(64).collect();
+        let text = format!("namespace `{cut}` does not exist: create it with `berth namespace apply {cut}`");
+        return Err(Failure::bad_request(text));
+    };
+    let mut tasks = job.groups.iter().flat_map(|group| &group.tasks);
+    match tasks.find(|task| !row.namespace.allows_driver(&task.driver)) {
+        None => Ok(()),
+        Some(task) => Err(Failure::bad_request(format!(
+            "task `{}` uses driver `{}`, which namespace `{name}` does not allow",
+            task.name, task.driver
+        ))),
+    }
+}
+
+fn index(view: &View) -> Index {
+    view.store.namespaces().modify_index()
+}

@@ -1,0 +1,68 @@
+//! Node pools: those that nodes name, and the two that are always there.
+
+use std::collections::BTreeSet;
+
+use berth_api::http::NodePool;
+use berth_model::{Index, node::NODE_POOL_ALL};
+
+use crate::{
+    WatchKey,
+    http::{
+        block,
+        call::{Call, Reply},
+        failure::Failure,
+        list::array_of,
+        reply,
+    },
+    state::View,
+};
+
+const DEFAULT: &str = "default";
+
+/// `GET /v1/node/pools`
+pub(super) async fn list(call: Call) -> Reply {
+    let prefix = call.query.text("prefix").unwrap_or_default().to_owned();
+    block::read(&call, &[WatchKey::Nodes], index, |view| {
+        let names = names(view).into_iter().filter(|name| name.starts_with(&prefix));
+        let pools: Vec<NodePool> = names.map(|name| pool(&name)).collect();
+        array_of(&call, pools, |pool, items| items.push(pool), |pool| serde_json::to_value(pool).ok())
+    })
+    .await
+}
+
+/// `GET /v1/node/pool/:name`
+pub(super) async fn read(call: Call) -> Reply {
+    block::read(&call, &[WatchKey::Nodes], index, |view| {
+        let name = call.param("name");
+        if !names(view).contains(name) {
+            return Err(Failure::not_found("node pool not found"));
+        }
+        reply::json(&call.query, &pool(name))
+    })
+    .await
+}
+
+fn index(view: &View) -> Index {
+    view.store.nodes().modify_index()
+}
+
+/// The names of all pools.
+pub(super) fn names(view: &View) -> BTreeSet<String> {
+    let nodes = view.store.nodes();
+    let mut names = BTreeSet::from([DEFAULT.to_owned(), NODE_POOL_ALL.to_owned()]);
+    for (slot, _) in nodes.iter() {
+        if let Some(detail) = nodes.detail(slot).filter(|detail| !names.contains(&detail.node.pool)) {
+            names.insert(detail.node.pool.clone());
+        }
+    }
+    names
+}
+
+fn pool(name: &str) -> NodePool {
+    let description = match name {
+        DEFAULT => "The pool of nodes that name none.",
+        NODE_POOL_ALL => "All nodes.",
+        _ => "",
+    };
+    NodePool { name: name.to_owned(), description: description.to_owned(), ..NodePool::default() }
+}

@@ -1,0 +1,88 @@
+//! Quotas, and what counts for them.
+
+use berth_api::http::{Quota, QuotaUsage};
+use berth_model::{Index, command::Command, store::QuotaRow};
+
+use super::namespaces::{change, name_asked};
+use crate::{
+    WatchKey,
+    http::{
+        block,
+        call::{Call, Reply},
+        failure::Failure,
+        list::array_of,
+        reply,
+    },
+    nomad::convert,
+    state::View,
+};
+
+/// `GET /v1/quotas`
+pub(super) async fn list(call: Call) -> Reply {
+    block::read(&call, &[WatchKey::Quotas], index, |view| {
+        let rows: Vec<Quota> = rows(&call, view).map(convert::quota).collect();
+        array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok())
+    })
+    .await
+}
+
+/// `GET /v1/quota/:name`
+pub(super) async fn read(call: Call) -> Reply {
+    block::read(&call, &[WatchKey::Quotas], index, |view| {
+        reply::json(&call.query, &convert::quota(row(&call, view)?))
+    })
+    .await
+}
+
+/// `GET /v1/quota-usages`
+pub(super) async fn usages(call: Call) -> Reply {
+    block::read(&call, &[WatchKey::Quotas, WatchKey::Allocs], usage_index, |view| {
+        let rows: Vec<QuotaUsage> = rows(&call, view).map(convert::quota_usage).collect();
+        array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok())
+    })
+    .await
+}
+
+/// `GET /v1/quota/usage/:name`
+pub(super) async fn usage(call: Call) -> Reply {
+    block::read(&call, &[WatchKey::Quotas, WatchKey::Allocs], usage_index, |view| {
+        reply::json(&call.query, &convert::quota_usage(row(&call, view)?))
+    })
+    .await
+}
+
+/// `PUT /v1/quota` and `PUT /v1/quota/:name`
+pub(super) async fn put(mut call: Call) -> Reply {
+    let mut asked: Quota = call.json().await?;
+    asked.name = name_asked(call.param("name"), asked.name)?;
+    let name = asked.name.clone();
+    let quota = convert::quota_asked(asked);
+    let quota = quota.map_err(|why| Failure::bad_request(format!("quota {name:?}: {why}")))?;
+    change(&call, Command::PutQuota(Box::new(quota))).await
+}
+
+/// `DELETE /v1/quota/:name`
+pub(super) async fn delete(call: Call) -> Reply {
+    row(&call, &call.api.state.view())?;
+    let name = call.param("name").to_owned();
+    change(&call, Command::DeleteQuota(name)).await
+}
+
+fn rows<'v>(call: &Call, view: &'v View) -> impl Iterator<Item = &'v QuotaRow> {
+    let prefix = call.query.text("prefix").unwrap_or_default().to_owned();
+    view.store.quotas().iter().filter(move |row| row.quota.name.starts_with(&prefix))
+}
+
+fn row<'v>(call: &Call, view: &'v View) -> Result<&'v QuotaRow, Failure> {
+    view.store.quotas().get(call.param("name")).ok_or_else(|| Failure::not_found("quota not found"))
+}
+
+fn index(view: &View) -> Index {
+    view.store.quotas().modify_index()
+}
+
+/// What counts for quotas changes with allocations, and with the namespaces that keep to them.
+fn usage_index(view: &View) -> Index {
+    let store = &view.store;
+    index(view).max(store.allocs().modify_index()).max(store.namespaces().modify_index())
+}

@@ -1,0 +1,154 @@
+//! The table of routes: each path with its methods, what a caller must be allowed to do, what it is for, what it takes
+//! and answers, and who answers it. The router and the description of the API are made from this table and from nothing
+//! else.
+
+use std::sync::Arc;
+
+use berth_api::http::{
+    AgentHealth, AgentMembers, AgentSelf, AllocResourceUsage, AllocRestart, AllocSignal, AllocStopped,
+    Allocation, AllocationStub, AutopilotHealth, Deployment, Evaluation, EventFrame, ExecInputFrame,
+    ExecOutputFrame, Found, FuzzyFound, FuzzySearch, HostStats, Job, JobDeregistered, JobDispatch,
+    JobDispatched, JobEvaluate, JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert,
+    JobScale, JobScaleStatus, JobStatus, JobStatusesAsked, JobStub, JobSummary, JobValidated, JobVersions,
+    JobsParse, Measurements, Namespace, Node, NodeEligibility, NodeEligibilityChanged, NodePool, NodePurged,
+    NodeStub, PeriodicForced, PlanTrace, Quota, QuotaUsage, RaftConfiguration, ScalingPolicy,
+    ScalingPolicyStub, SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet, Search,
+    StreamFrame,
+};
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
+
+use super::{
+    absent, agent, allocations, client, deployments, evaluations, events, events::Lines, job, jobs, logs,
+    metrics, namespaces, nodes, operator, parameters::PARAMETERS, pools, quotas, scaling, scheduling, search,
+    snapshot, status, system,
+};
+use crate::http::{
+    openapi,
+    routes::{
+        Capability, Route, Table, Verb,
+        contract::{
+            accepts, bytes, converses, empty, lists, pages, picks, reads, streams, takes, takes_bytes, tells,
+            text,
+        },
+        route,
+    },
+};
+
+/// Nomad's API.
+pub fn table() -> Table {
+    Table { routes: routes(), parameters: PARAMETERS }
+}
+
+/// All routes.
+#[rustfmt::skip] // One line a route: this is a table.
+pub fn routes() -> Vec<Route> {
+    use Capability::*;
+    use Verb::*;
+    let (lines, restoring) = (Arc::<Lines>::default(), Arc::new(Semaphore::new(1)));
+    let stream_events = move |call| events::read(call, lines.clone());
+    let restore_snapshot = move |call| snapshot::restore(call, restoring.clone());
+    vec![
+        route(Get, "/v1/jobs", ReadJob, "List jobs", pages::<JobStub>(&["namespace", "meta"]), jobs::list),
+        route(Put, "/v1/jobs", SubmitJob, "Register a job", takes::<JobRegister, JobRegistered>(&["namespace"]), jobs::register),
+        route(Get, "/v1/jobs/statuses", ReadJob, "List how jobs fare", pages::<JobStatus>(&["namespace", "include_children"]), jobs::statuses),
+        route(Put, "/v1/jobs/statuses", ReadJob, "List how some jobs fare", picks::<JobStatusesAsked, JobStatus>(&["namespace"]), jobs::statuses_of),
+        route(Put, "/v1/jobs/parse", ParseJob, "Turn a job file in HCL into JSON", takes::<JobsParse, Job>(&[]), jobs::parse),
+        route(Put, "/v1/validate/job", ParseJob, "Check a job", takes::<JobRegister, JobValidated>(&[]), jobs::validate),
+
+        route(Get, "/v1/job/{id}", ReadJob, "Read a job", reads::<Job>(&["namespace"]), job::read),
+        route(Put, "/v1/job/{id}", SubmitJob, "Register a job under its id", takes::<JobRegister, JobRegistered>(&["namespace"]), job::register),
+        route(Delete, "/v1/job/{id}", SubmitJob, "Stop a job", tells::<JobDeregistered>(&["namespace", "purge"]), job::deregister),
+        route(Put, "/v1/job/{id}/evaluate", SubmitJob, "Evaluate a job anew", takes::<JobEvaluate, JobRegistered>(&["namespace"]), job::evaluate),
+        route(Get, "/v1/job/{id}/allocations", ReadJob, "List a job's allocations", lists::<AllocationStub>(&["namespace", "resources", "task_states"]), job::allocations),
+        route(Get, "/v1/job/{id}/deployment", ReadJob, "Read a job's last deployment", reads::<Option<Deployment>>(&["namespace"]), job::deployment),
+        route(Get, "/v1/job/{id}/deployments", ReadJob, "List a job's deployments", lists::<Deployment>(&["namespace"]), job::deployments),
+        route(Get, "/v1/job/{id}/evaluations", ReadJob, "List a job's evaluations", lists::<Evaluation>(&["namespace"]), job::evaluations),
+        route(Get, "/v1/job/{id}/explain", ReadJob, "Say why a job waits, and what would place it", tells::<JobExplanation>(&["namespace", "node"]), job::explain),
+        route(Put, "/v1/job/{id}/dispatch", DispatchJob, "Run a parameterized job", takes::<JobDispatch, JobDispatched>(&["namespace"]), job::dispatch),
+        route(Put, "/v1/job/{id}/periodic/force", SubmitJob, "Run a periodic job now", tells::<PeriodicForced>(&["namespace"]), job::force),
+        route(Put, "/v1/job/{id}/plan", ParseJob, "Say what registering a job would do", takes::<JobPlan, JobPlanned>(&["namespace"]), job::plan),
+        route(Put, "/v1/job/{id}/revert", SubmitJob, "Go back to an earlier version of a job", takes::<JobRevert, JobRegistered>(&["namespace"]), job::revert),
+        route(Get, "/v1/job/{id}/scale", ReadJob, "Read how a job's groups are scaled", reads::<JobScaleStatus>(&["namespace"]), job::scale_status),
+        route(Put, "/v1/job/{id}/scale", SubmitJob, "Change how many allocations a group wants", takes::<JobScale, JobRegistered>(&["namespace"]), job::scale),
+        route(Get, "/v1/job/{id}/summary", ReadJob, "Count a job's allocations", reads::<JobSummary>(&["namespace"]), job::summary),
+        route(Get, "/v1/job/{id}/versions", ReadJob, "List a job's versions", reads::<JobVersions>(&["namespace", "diffs"]), job::versions),
+
+        route(Get, "/v1/allocations", ReadJob, "List allocations", pages::<AllocationStub>(&["namespace", "resources", "task_states"]), allocations::list),
+        route(Get, "/v1/allocation/{id}", ReadJob, "Read an allocation", reads::<Allocation>(&[]), allocations::read),
+        route(Put, "/v1/allocation/{id}/stop", AllocLifecycle, "Stop an allocation", tells::<AllocStopped>(&[]), allocations::stop),
+        route(Get, "/v1/client/allocation/{id}/checks", ReadJob, "Read an allocation's checks", tells::<Map<String, Value>>(&[]), allocations::checks),
+        route(Get, "/v1/client/allocation/{id}/stats", ReadJob, "Read what an allocation uses", tells::<AllocResourceUsage>(&["task"]), client::allocation_usage),
+        route(Put, "/v1/client/allocation/{id}/restart", AllocLifecycle, "Restart an allocation's tasks", takes::<AllocRestart, Map<String, Value>>(&[]), client::restart),
+        route(Put, "/v1/client/allocation/{id}/signal", AllocLifecycle, "Send a signal to an allocation's tasks", takes::<AllocSignal, Map<String, Value>>(&[]), client::signal),
+        route(Get, "/v1/client/allocation/{id}/exec", AllocExec, "Run a command within a task", converses::<ExecInputFrame, ExecOutputFrame>(&["command", "task", "tty"]), client::exec),
+        route(Get, "/v1/client/stats", NodeRead, "Read what a node uses", tells::<HostStats>(&["node_id"]), client::node_usage),
+        route(Get, "/v1/client/fs/logs/{id}", ReadLogs, "Read what a task prints", streams::<StreamFrame>(&["task", "type", "offset", "origin", "follow", "plain"]), logs::read),
+
+        route(Get, "/v1/evaluations", ReadJob, "List evaluations", pages::<Evaluation>(&["namespace", "job", "status"]), evaluations::list),
+        route(Get, "/v1/evaluation/{id}", ReadJob, "Read an evaluation", reads::<Evaluation>(&["related"]), evaluations::read),
+        route(Get, "/v1/evaluation/{id}/allocations", ReadJob, "List what an evaluation placed", lists::<AllocationStub>(&["resources", "task_states"]), evaluations::allocations),
+        route(Get, "/v1/evaluation/{id}/plans", ReadJob, "List the plans made for an evaluation", tells::<Vec<PlanTrace>>(&[]), evaluations::plans),
+
+        route(Get, "/v1/nodes", NodeRead, "List nodes", pages::<NodeStub>(&["node_pool", "resources", "os"]), nodes::list),
+        route(Get, "/v1/node/{id}", NodeRead, "Read a node", reads::<Node>(&[]), nodes::read),
+        route(Get, "/v1/node/{id}/allocations", NodeRead, "List a node's allocations", lists::<Allocation>(&[]), nodes::allocations),
+        route(Put, "/v1/node/{id}/eligibility", NodeWrite, "Open or close a node to new work", takes::<NodeEligibility, NodeEligibilityChanged>(&[]), nodes::eligibility),
+
+        route(Put, "/v1/node/{id}/purge", NodeWrite, "Forget a node that is down", tells::<NodePurged>(&[]), nodes::purge),
+        route(Get, "/v1/node/pools", NodeRead, "List node pools", lists::<NodePool>(&["prefix"]), pools::list),
+        route(Get, "/v1/node/pool/{name}", NodeRead, "Read a node pool", reads::<NodePool>(&[]), pools::read),
+        route(Get, "/v1/node/pool/{name}/nodes", NodeRead, "List the nodes of a pool", pages::<NodeStub>(&["resources", "os"]), nodes::of_pool),
+
+        route(Get, "/v1/deployments", ReadJob, "List deployments", pages::<Deployment>(&["namespace"]), deployments::list),
+        route(Get, "/v1/deployment/{id}", ReadJob, "Read a deployment", reads::<Deployment>(&[]), deployments::read),
+
+        route(Get, "/v1/scaling/policies", ReadJob, "List scaling policies", lists::<ScalingPolicyStub>(&["namespace", "job"]), scaling::policies),
+        route(Get, "/v1/scaling/policy/{id}", ReadJob, "Read a scaling policy", reads::<ScalingPolicy>(&[]), scaling::policy),
+
+        route(Get, "/v1/volumes", ReadJob, "List volumes: there are none yet", lists::<Value>(&[]), absent::none),
+        route(Get, "/v1/plugins", ReadJob, "List volume plugins: there are none yet", lists::<Value>(&[]), absent::none),
+        route(Get, "/v1/services", ReadJob, "List services: there are none yet", lists::<Value>(&[]), absent::none),
+        route(Get, "/v1/vars", ReadJob, "List variables: there are none yet", lists::<Value>(&[]), absent::none),
+
+        route(Put, "/v1/search", ReadJob, "Find what begins with a text", takes::<Search, Found>(&["namespace"]), search::prefix),
+        route(Put, "/v1/search/fuzzy", ReadJob, "Find what has a text in its name", takes::<FuzzySearch, FuzzyFound>(&["namespace"]), search::fuzzy),
+
+        route(Get, "/v1/event/stream", ReadEvents, "Follow changes", streams::<EventFrame>(&["namespace", "index", "topic"]), stream_events),
+
+        route(Get, "/v1/namespaces", ListNamespaces, "List namespaces", lists::<Namespace>(&["prefix"]), namespaces::list),
+        route(Get, "/v1/namespace/{name}", ListNamespaces, "Read a namespace", reads::<Namespace>(&[]), namespaces::read),
+        route(Put, "/v1/namespace", OperatorWrite, "Make or change a namespace", accepts::<Namespace>(), namespaces::put),
+        route(Put, "/v1/namespace/{name}", OperatorWrite, "Make or change a namespace", accepts::<Namespace>(), namespaces::put),
+        route(Delete, "/v1/namespace/{name}", OperatorWrite, "Delete an empty namespace", empty(), namespaces::delete),
+        route(Get, "/v1/quotas", OperatorRead, "List quotas", lists::<Quota>(&["prefix"]), quotas::list),
+        route(Get, "/v1/quota/{name}", OperatorRead, "Read a quota", reads::<Quota>(&[]), quotas::read),
+        route(Put, "/v1/quota", OperatorWrite, "Make or change a quota", accepts::<Quota>(), quotas::put),
+        route(Put, "/v1/quota/{name}", OperatorWrite, "Make or change a quota", accepts::<Quota>(), quotas::put),
+        route(Delete, "/v1/quota/{name}", OperatorWrite, "Delete a quota that nobody keeps to", empty(), quotas::delete),
+        route(Get, "/v1/quota-usages", OperatorRead, "List what counts for quotas", lists::<QuotaUsage>(&["prefix"]), quotas::usages),
+        route(Get, "/v1/quota/usage/{name}", OperatorRead, "Read what counts for a quota", reads::<QuotaUsage>(&[]), quotas::usage),
+
+        route(Get, "/v1/agent/self", AgentRead, "Read who answers", tells::<AgentSelf>(&[]), agent::whoami),
+        route(Get, "/v1/agent/members", AgentRead, "List servers", tells::<AgentMembers>(&[]), agent::members),
+        route(Get, "/v1/agent/health", Anonymous, "Ask whether the server is well", tells::<AgentHealth>(&[]), agent::health),
+        route(Get, "/healthz", Anonymous, "Ask whether the server is well", text(), agent::healthz),
+        route(Get, "/v1/status/leader", AgentRead, "Read who leads", tells::<String>(&[]), status::leader),
+        route(Get, "/v1/status/peers", AgentRead, "List servers' addresses", tells::<Vec<String>>(&[]), status::peers),
+        route(Get, "/v1/regions", AgentRead, "List regions", tells::<Vec<String>>(&[]), status::regions),
+
+        route(Get, "/v1/operator/raft/configuration", OperatorRead, "List who takes part in the log", tells::<RaftConfiguration>(&[]), operator::raft_configuration),
+        route(Get, "/v1/operator/autopilot/health", OperatorRead, "Ask whether all servers are well", tells::<AutopilotHealth>(&[]), operator::autopilot_health),
+        route(Get, "/v1/operator/scheduler/configuration", OperatorRead, "Read how the cluster places", tells::<SchedulerConfigurationRead>(&[]), scheduling::read),
+        route(Put, "/v1/operator/scheduler/configuration", OperatorWrite, "Set how the cluster places", takes::<SchedulerConfiguration, SchedulerConfigurationSet>(&["cas"]), scheduling::set),
+        route(Get, "/v1/operator/scheduler/plans", OperatorRead, "List the latest plans", tells::<Vec<PlanTrace>>(&[]), scheduling::plans),
+        route(Get, "/v1/operator/snapshot", OperatorWrite, "Take a copy of the state", bytes(), snapshot::save),
+        route(Put, "/v1/operator/snapshot", OperatorWrite, "Put a copy in the place of the state", takes_bytes(), restore_snapshot),
+        route(Put, "/v1/system/gc", OperatorWrite, "Forget what has ended", empty(), system::collect),
+        route(Put, "/v1/system/reconcile/summaries", OperatorWrite, "Count allocations anew", empty(), system::reconcile_summaries),
+
+        route(Get, "/v1/openapi.json", Anonymous, "Read this description of the API", tells::<Value>(&[]), openapi::read),
+        route(Get, "/v1/metrics", AgentRead, "Read measurements", tells::<Measurements>(&["format"]), metrics::read),
+        route(Get, "/metrics", AgentRead, "Read measurements as Prometheus does", text(), metrics::prometheus),
+    ]
+}

@@ -1,0 +1,107 @@
+//! Requests to the router, and their answers as text that tests compare.
+
+use std::{fmt::Write, sync::Arc};
+
+use axum::{Router, body::Body, extract::Request, response::Response};
+use expect_test::ExpectFile;
+use http_body_util::BodyExt;
+use hyper::StatusCode;
+use serde_json::Value;
+use tower::ServiceExt;
+
+use super::fake_engine::FakeEngine;
+use crate::{
+    http::{Limits, api::Api, router::router},
+    nomad::table,
+};
+
+/// Headers that tests look at.
+const HEADERS_SHOWN: &[&str] = &[
+    "allow",
+    "connection",
+    "content-type",
+    "retry-after",
+    "x-berth-unconfirmed",
+    "x-nomad-index",
+    "x-nomad-knownleader",
+    "x-nomad-lastcontact",
+    "x-nomad-nexttoken",
+];
+
+/// A router over an engine, as if it listened on loopback.
+pub fn api(engine: &Arc<FakeEngine>) -> Router {
+    limited(engine, Limits::default())
+}
+
+pub fn limited(engine: &Arc<FakeEngine>, limits: Limits) -> Router {
+    router(&Api::new(table(), engine.state(), limits, ([127, 0, 0, 1], 4646).into()))
+}
+
+/// Sends a request and returns the answer, its body still to come.
+pub async fn send(router: &Router, request: Request) -> Response {
+    let answer = router.clone().oneshot(request).await;
+    answer.unwrap_or_else(|never| match never {})
+}
+
+pub fn request(method: &str, target: &str, body: impl Into<Body>) -> Request {
+    Request::builder().method(method).uri(target).body(body.into()).expect("it is a request")
+}
+
+/// Status, headers and body of an answer.
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: String,
+    pub body: String,
+}
+
+impl Answer {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {}", self.body))
+    }
+
+    /// As it is compared: JSON indented, with keys in order.
+    pub fn show(&self) -> String {
+        let json = serde_json::from_str(&self.body).map(|json| format!("{:#}", sorted(json)));
+        format!(
+            "{}\n{}\n{}\n",
+            self.status,
+            self.headers,
+            json.unwrap_or_else(|_| self.body.clone()).trim_end()
+        )
+    }
+}
+
+pub async fn answer(router: &Router, method: &str, target: &str, body: impl Into<Body>) -> Answer {
+    let response = send(router, request(method, target, body)).await;
+    let mut headers = String::new();
+    for name in HEADERS_SHOWN {
+        if let Some(value) = response.headers().get(*name) {
+            let _ = writeln!(headers, "{name}: {}", value.to_str().expect("it is text"));
+        }
+    }
+    let status = response.status();
+    let body = response.into_body().collect().await.expect("it ends well").to_bytes();
+    Answer { status, headers, body: String::from_utf8(body.into()).expect("it is text") }
+}
+
+pub async fn get(router: &Router, target: &str) -> Answer {
+    answer(router, "GET", target, Body::empty()).await
+}
+
+/// Compares the answer to a read with a file.
+pub async fn check_get(engine: &Arc<FakeEngine>, target: &str, expected: ExpectFile) {
+    expected.assert_eq(&get(&api(engine), target).await.show());
+}
+
+/// The same value with all keys in order, however its map keeps them.
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Array(items) => items.into_iter().map(sorted).collect(),
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.into_iter().collect();
+            members.sort_by(|a, b| a.0.cmp(&b.0));
+            members.into_iter().map(|(key, value)| (key, sorted(value))).collect()
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,251 @@
+//! What strangers may send: over real connections, as that is where limits hold.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use expect_test::expect;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::oneshot,
+    task::JoinHandle,
+};
+
+use super::{fake_engine::FakeEngine, world::world};
+use crate::{
+    http::{
+        Limits,
+        api::Api,
+        routes::{Capability, Verb},
+        serve,
+    },
+    nomad::table,
+};
+
+/// A server that ends when told to.
+pub struct Server {
+    pub address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<std::io::Result<()>>,
+}
+
+impl Server {
+    pub async fn start(limits: Limits) -> Self {
+        Self::of(&world(), limits).await
+    }
+
+    pub async fn of(engine: &Arc<FakeEngine>, limits: Limits) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let address = listener.local_addr().expect("it has an address");
+        let (stop, stopped) = oneshot::channel::<()>();
+        let shutdown = async move { drop(stopped.await) };
+        let served = tokio::spawn(serve(listener, table(), engine.state(), limits, shutdown));
+        Self { address, stop, served }
+    }
+
+    pub async fn stop(self) {
+        drop(self.stop);
+        self.served.await.expect("it does not panic").expect("it ends well");
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.expect("it listens")
+    }
+
+    /// Sends text and returns the first line of the answer and its body, read until the server hangs up.
+    async fn exchange(&self, text: &str) -> String {
+        let mut stream = self.connect().await;
+        stream.write_all(text.as_bytes()).await.expect("it is taken");
+        until_closed(&mut stream).await
+    }
+}
+
+async fn until_closed(stream: &mut TcpStream) -> String {
+    let mut answer = Vec::new();
+    // A reset after the answer is as good an end as any.
+    let _ = stream.read_to_end(&mut answer).await;
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    format!("{}\n{body}", head.lines().next().unwrap_or_default())
+}
+
+fn put(target: &str, length: u64) -> String {
+    format!("PUT {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n")
+}
+
+#[tokio::test]
+async fn a_body_that_says_that_it_is_huge_is_refused_before_it_comes() {
+    let server = Server::start(Limits::default()).await;
+    let answer = server.exchange(&put("/v1/jobs", 1 << 30)).await;
+    expect![[r#"
+        HTTP/1.1 413 Payload Too Large
+        the request's body is larger than the 4194304 bytes that this path takes"#]]
+    .assert_eq(&answer);
+    let answer = server.exchange(&put("/v1/job/web/evaluate", (1 << 20) + 1)).await;
+    expect![[r#"
+        HTTP/1.1 413 Payload Too Large
+        the request's body is larger than the 1048576 bytes that this path takes"#]]
+    .assert_eq(&answer);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_body_that_grows_is_refused_once_it_is_too_long() {
+    let limits = Limits { job_body_bytes_max: 64 << 10, ..Limits::default() };
+    let server = Server::start(limits).await;
+    let mut stream = server.connect().await;
+    let head = "PUT /v1/jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.expect("it is taken");
+    let chunk = format!("1000\r\n{}\r\n", "x".repeat(0x1000));
+    for _ in 0..17 {
+        if stream.write_all(chunk.as_bytes()).await.is_err() {
+            break;
+        }
+    }
+    let answer = until_closed(&mut stream).await;
+    expect![[r#"
+        HTTP/1.1 413 Payload Too Large
+        the request's body is larger than the 65536 bytes that this path takes"#]]
+    .assert_eq(&answer);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_that_sends_without_listening_still_sees_why_it_was_refused() {
+    let server = Server::start(Limits::default()).await;
+    let mut stream = server.connect().await;
+    stream.write_all(put("/v1/jobs", 16 << 20).as_bytes()).await.expect("it is taken");
+    for _ in 0..16 {
+        stream.write_all(&vec![b'x'; 1 << 20]).await.expect("it is read, though by nobody");
+    }
+    let answer = until_closed(&mut stream).await;
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn all_bodies_together_are_bounded() {
+    let server = Server::start(Limits { bodies_bytes_max: 4, ..Limits::default() }).await;
+    let request = put("/v1/jobs", 5).replace("Host", "Connection: close\r\nHost") + "[1,2]";
+    expect![[r#"
+        HTTP/1.1 429 Too Many Requests
+        the server is reading as many requests as it can hold: try again in a moment"#]]
+    .assert_eq(&server.exchange(&request).await);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_body_that_is_nested_too_deep_is_refused() {
+    let server = Server::start(Limits::default()).await;
+    let body = "[".repeat(100_000);
+    let request = put("/v1/jobs", 100_000).replace("Host", "Connection: close\r\nHost") + &body;
+    expect![[r#"
+        HTTP/1.1 400 Bad Request
+        the request's body is nested more than 64 levels deep"#]]
+    .assert_eq(&server.exchange(&request).await);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_long_is_refused() {
+    let server = Server::start(Limits::default()).await;
+    let request = format!("GET /v1/jobs HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(17 << 10));
+    expect![[r#"
+        HTTP/1.1 431 Request Header Fields Too Large
+    "#]]
+    .assert_eq(&server.exchange(&request).await);
+    let lines: String = (0..101).map(|at| format!("X-{at}: 1\r\n")).collect();
+    let request = format!("GET /v1/jobs HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n");
+    expect![[r#"
+        HTTP/1.1 431 Request Header Fields Too Large
+    "#]]
+    .assert_eq(&server.exchange(&request).await);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn silent_and_slow_clients_are_dropped() {
+    let server =
+        Server::start(Limits { header_timeout_ms: 20, body_timeout_ms: 20, ..Limits::default() }).await;
+    assert_eq!(server.exchange("").await, "\n");
+    assert_eq!(server.exchange("GET /v1/jobs HTTP/1.1\r\nHost:").await, "\n");
+    let slow_body = server.exchange(&(put("/v1/jobs", 10) + "{")).await;
+    expect![[r#"
+        HTTP/1.1 408 Request Timeout
+        the request's body did not arrive within 20ms"#]]
+    .assert_eq(&slow_body);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn connections_over_the_limit_wait_for_a_place() {
+    let server = Server::start(Limits { connections_max: 1, ..Limits::default() }).await;
+    let first = server.connect().await;
+    let request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let mut second = Box::pin(server.exchange(request));
+    tokio::select! {
+        biased;
+        answer = &mut second => panic!("it should wait: {answer}"),
+        () = tokio::time::sleep(std::time::Duration::from_millis(50)) => {}
+    }
+    drop(first);
+    expect![[r#"
+        HTTP/1.1 200 OK
+        ok
+    "#]]
+    .assert_eq(&second.as_mut().await);
+    drop(second);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_address_with_too_many_connections_is_told() {
+    let server = Server::start(Limits { connections_per_address_max: 1, ..Limits::default() }).await;
+    let first = server.connect().await;
+    let refused = until_closed(&mut server.connect().await).await;
+    expect![[r#"
+        HTTP/1.1 429 Too Many Requests
+        your address has too many connections open: close some, then retry"#]]
+    .assert_eq(&refused);
+    drop(first);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn stopping_answers_blocked_readers_and_ends_streams() {
+    let server = Server::start(Limits::default()).await;
+    let mut blocked = server.connect().await;
+    let mut stream = server.connect().await;
+    let get = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    blocked.write_all(get("/v1/jobs?index=99&wait=5m").as_bytes()).await.expect("it is taken");
+    stream
+        .write_all(get("/v1/event/stream?index=5&topic=Job:none&topic=Allocation").as_bytes())
+        .await
+        .expect("it is taken");
+    // The stream's first line is there once both requests have been read.
+    let mut first = [0; 12];
+    stream.read_exact(&mut first).await.expect("it begins");
+    let answered = tokio::spawn(async move { until_closed(&mut blocked).await });
+    let ended = tokio::spawn(async move { until_closed(&mut stream).await });
+    server.stop().await;
+    answered.await.expect("it ends well");
+    assert!(ended.await.expect("it ends well").contains("AllocationUpdated"));
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_fails_its_own_request_only() {
+    let api = Api::new(table(), world().state(), Limits::default(), ([127, 0, 0, 1], 4646).into());
+    let mut table = table().routes;
+    let broken = table.iter_mut().find(|route| route.path == "/v1/regions").expect("it is a route");
+    assert_eq!((broken.verb, broken.capability), (Verb::Get, Capability::AgentRead));
+    broken.handler = std::sync::Arc::new(|_| Box::pin(async { panic!("as this test wants it") }));
+    let router = crate::http::router::build(&api, table);
+    let answer = super::exchange::get(&router, "/v1/regions").await;
+    expect![[r#"
+        500 Internal Server Error
+        content-type: text/plain; charset=utf-8
+
+        the server made a mistake: its log says more
+    "#]]
+    .assert_eq(&answer.show());
+    assert_eq!(super::exchange::get(&router, "/v1/jobs").await.status, 200);
+}

@@ -1,0 +1,142 @@
+//! The description of the API and the table of routes say the same.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{
+    exchange::{api, get, request, send},
+    world::{EVAL, NODE_1, RUNNING, world},
+};
+use crate::{
+    http::{
+        openapi::path_names,
+        routes::{Answer, Carried, Route},
+    },
+    nomad::{parameters, table},
+};
+
+/// The description as clients get it.
+async fn description() -> Value {
+    let answer = get(&api(&world()), "/v1/openapi.json").await;
+    assert_eq!(answer.status, 200);
+    answer.json()
+}
+
+fn operation<'d>(description: &'d Value, route: &Route) -> &'d Value {
+    &description["paths"][route.path][route.verb.as_str().to_lowercase()]
+}
+
+#[tokio::test]
+async fn every_route_is_described_and_nothing_else() {
+    let description = description().await;
+    assert_eq!(description["openapi"], "3.1.1");
+    let paths = description["paths"].as_object().expect("it has paths");
+    let described: BTreeSet<(String, String)> = paths
+        .iter()
+        .flat_map(|(path, operations)| {
+            operations.as_object().into_iter().flatten().map(|(verb, _)| (path.clone(), verb.to_uppercase()))
+        })
+        .collect();
+    let declared: BTreeSet<(String, String)> =
+        table().routes.iter().map(|route| (route.path.to_owned(), route.verb.as_str().to_owned())).collect();
+    assert_eq!(described, declared);
+}
+
+#[tokio::test]
+async fn every_parameter_body_and_answer_is_described() {
+    let description = description().await;
+    for route in table().routes {
+        let operation = operation(&description, &route);
+        let place = format!("{} {}", route.verb.as_str(), route.path);
+        let described: BTreeSet<&str> = operation["parameters"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .filter_map(|p| p["name"].as_str())
+            .collect();
+        let declared: BTreeSet<&str> =
+            route.contract.parameters.iter().copied().chain(path_names(route.path)).collect();
+        assert_eq!(described, declared, "{place}");
+        let carried = &operation["requestBody"]["content"];
+        let is_described = match route.contract.body {
+            Some(Carried::Json(_)) => carried["application/json"]["schema"].is_object(),
+            Some(Carried::Bytes) => carried["application/octet-stream"].is_object(),
+            None => carried.is_null(),
+        };
+        assert!(is_described, "{place}");
+        let answer = &operation["responses"]["200"]["content"]["application/json"]["schema"];
+        let in_json = matches!(route.contract.answer, Answer::Json(_) | Answer::Lines(_));
+        assert_eq!(answer.is_object() || answer.is_boolean(), in_json, "{place}");
+    }
+}
+
+/// Handlers that read or answer what the table does not name panic in tests, which the router turns into status 500.
+#[tokio::test]
+async fn every_handler_keeps_to_the_table() {
+    for route in table().routes {
+        let target = target(&route);
+        let method = route.verb.methods()[0].as_str();
+        for body in ["", "{}"] {
+            let request = request(method, &target, body);
+            let answer = send(&api(&world()), request).await;
+            assert_ne!(answer.status(), 500, "{method} {target} with body {body:?}");
+        }
+    }
+}
+
+/// The route's path with the ids of things that are there.
+fn target(route: &Route) -> String {
+    let kinds = [
+        ("/v1/job/", "web".to_owned()),
+        ("/v1/evaluation/", EVAL.to_string()),
+        ("/v1/node/{id}", NODE_1.to_string()),
+        ("/v1/node/pool/", "default".to_owned()),
+        ("/v1/namespace/", "default".to_owned()),
+    ];
+    let known = kinds.into_iter().find(|(start, _)| route.path.starts_with(start));
+    let id = known.map_or_else(|| RUNNING.to_string(), |(_, id)| id);
+    path_names(route.path).fold(route.path.to_owned(), |path, name| path.replace(&format!("{{{name}}}"), &id))
+}
+
+#[tokio::test]
+async fn operations_have_names_of_their_own() {
+    let description = description().await;
+    let mut seen = BTreeSet::new();
+    for route in table().routes {
+        let id = operation(&description, &route)["operationId"].as_str().expect("it has a name").to_owned();
+        assert!(seen.insert(id.clone()), "{id}");
+    }
+}
+
+#[tokio::test]
+async fn every_reference_leads_somewhere() {
+    let description = description().await;
+    let mut references = Vec::new();
+    collect_references(&description, &mut references);
+    assert!(references.len() > 100, "{} references", references.len());
+    for reference in references {
+        let pointer = reference.strip_prefix('#').expect("it points into the description");
+        assert!(description.pointer(pointer).is_some(), "{reference}");
+    }
+}
+
+fn collect_references<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
+    match value {
+        Value::Object(members) => {
+            found.extend(members.get("$ref").and_then(Value::as_str));
+            members.values().for_each(|member| collect_references(member, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect_references(item, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_parameters_of_the_table_are_known_and_all_are_used() {
+    let used: BTreeSet<&str> =
+        table().routes.iter().flat_map(|route| route.contract.parameters.clone()).collect();
+    let known: BTreeSet<&str> = parameters::PARAMETERS.iter().map(|parameter| parameter.name).collect();
+    assert_eq!(used, known);
+    assert!(parameters::PARAMETERS.is_sorted_by_key(|parameter| parameter.name), "they are listed by name");
+}
