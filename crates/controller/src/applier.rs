@@ -11,10 +11,9 @@ use berth_model::{
     command::{Command, EvalOutcome, NextEval},
     device::DevicesHeld,
     eval::EvalStatus,
-    job::Job,
+    job::{Group, Job},
     quota::Usage,
-    resources::Resources,
-    store::{JobRow, NodeRow, Store},
+    store::{JobRow, NodeDetail, NodeSlot, Store},
 };
 use berth_scheduler::{
     Claim, Claimed, Claims, Plan, Ticket,
@@ -52,39 +51,29 @@ impl Verdict {
 struct Passing {
     placements: Vec<Placement>,
     claims: Vec<Claim>,
-    /// What they add to what their namespace holds.
-    pledge: Usage,
     refused: Refused,
 }
 
-/// The namespace whose job is planned, and what its quotas leave it.
-struct Tenant {
+/// What a plan takes while it is checked: of its nodes with what else is claimed of them, and of the quotas of its
+/// namespace.
+struct Taken {
+    nodes: HashMap<NodeId, Claimed>,
     headroom: Headroom,
-    pledge: Usage,
 }
 
-impl Tenant {
+impl Taken {
     fn of(store: &Store, job: &JobKey, on_the_way: &Claims) -> Self {
-        let pledges =
-            if store.quotas().is_empty() { Pledges::new() } else { on_the_way.pledges(store.index()) };
-        let headroom = Headroom::of(store, &job.namespace, &pledges);
-        Self { headroom, pledge: Usage::default() }
+        let pledges = if store.quotas().is_empty() { Pledges::default() } else { on_the_way.pledges(store) };
+        Self { nodes: HashMap::new(), headroom: Headroom::of(store, &job.namespace, &pledges) }
     }
 
-    /// What a placement adds to what the namespace holds; none when a quota does not allow it.
-    fn admit(&self, store: &Store, job: &Job, placement: &Placement) -> Option<Charge> {
+    /// What a placement adds to what its namespace holds; none when a quota does not allow it.
+    fn charge(&self, store: &Store, group: &Group, node: NodeSlot, placement: &Placement) -> Option<Charge> {
         if self.headroom.is_unlimited() {
             return Some(Charge::default());
         }
-        let group = job.groups.get(usize::from(placement.group))?;
-        let node = store.nodes().find(placement.node)?;
         let charge = self.headroom.charge_of(store, group, node, &placement.after);
         self.headroom.check(&charge.usage).is_ok().then_some(charge)
-    }
-
-    fn take(&mut self, charge: Charge) {
-        self.pledge.add(&charge.usage);
-        self.headroom.take(charge);
     }
 }
 
@@ -94,8 +83,6 @@ pub(crate) struct Applier {
     /// What has passed and the store does not show yet.
     on_the_way: Claims,
     by_index: HashMap<Index, Vec<Ticket>>,
-    /// Allocations whose room was left to successors that the store does not show yet.
-    left: HashMap<AllocId, Ticket>,
 }
 
 impl Applier {
@@ -105,16 +92,12 @@ impl Applier {
             let refused = Refused { count: plan.placements.len().max(1), nodes: Vec::new() };
             return Verdict::nothing(refused);
         }
-        let Passing { placements: passing, claims, pledge, refused } = self.passing(store, &plan);
+        let Passing { placements: passing, claims, refused } = self.passing(store, &plan);
         if plan.all_at_once && refused.count > 0 {
             return Verdict::nothing(refused);
         }
         let passed = passing.len();
-        let ticket = (!claims.is_empty()).then(|| self.on_the_way.add(claims));
-        if let Some(ticket) = ticket {
-            self.on_the_way.pledge(ticket, &plan.job.namespace, pledge);
-            self.left.extend(passing.iter().flat_map(|placement| &placement.after).map(|id| (*id, ticket)));
-        }
+        let ticket = (!claims.is_empty()).then(|| self.on_the_way.add(&plan.job.namespace, claims));
         // What nobody takes the room of need not be pushed out.
         let needed: HashSet<AllocId> =
             passing.iter().flat_map(|placement| &placement.after).copied().collect();
@@ -137,16 +120,13 @@ impl Applier {
     /// The store shows everything up to this index.
     pub fn applied(&mut self, index: Index) {
         self.on_the_way.settle(index);
-        let settled: Vec<Ticket> =
-            self.by_index.extract_if(|at, _| *at <= index).flat_map(|(_, tickets)| tickets).collect();
-        self.left.retain(|_, ticket| !settled.contains(ticket));
+        self.by_index.retain(|at, _| *at > index);
     }
 
     /// The entry is not in the log.
     pub fn not_written(&mut self, index: Index) {
         for ticket in self.by_index.remove(&index).unwrap_or_default() {
             self.on_the_way.remove(ticket);
-            self.left.retain(|_, of| *of != ticket);
         }
     }
 
@@ -154,96 +134,73 @@ impl Applier {
     fn passing(&self, store: &Store, plan: &Plan) -> Passing {
         let mut passing = Passing::default();
         let Some(job) = store.job(&plan.job).map(JobRow::job) else { return passing };
-        let mut taken: HashMap<NodeId, Claimed> = HashMap::new();
-        let mut promised: HashMap<AllocId, Resources> = HashMap::new();
-        let mut tenant = Tenant::of(store, &plan.job, &self.on_the_way);
+        let mut taken = Taken::of(store, &plan.job, &self.on_the_way);
         for placement in &plan.placements {
-            let admitted = tenant.admit(store, job, placement).and_then(|charge| {
-                Some((charge, self.fits(store, job, placement, &mut taken, &mut promised)?))
-            });
-            let Some((charge, claim)) = admitted else {
-                passing.refused.add(placement.node);
-                continue;
-            };
-            tenant.take(charge);
-            passing.placements.push(placement.clone());
-            passing.claims.push(claim);
+            match self.fits(store, job, placement, &mut taken) {
+                Some(claim) => {
+                    passing.placements.push(placement.clone());
+                    passing.claims.push(claim);
+                }
+                None => passing.refused.add(placement.node),
+            }
         }
-        passing.pledge = tenant.pledge;
         passing
     }
 
-    fn fits(
-        &self,
-        store: &Store,
-        job: &Job,
-        placement: &Placement,
-        taken: &mut HashMap<NodeId, Claimed>,
-        promised: &mut HashMap<AllocId, Resources>,
-    ) -> Option<Claim> {
-        if placement.after.iter().any(|before| self.left.contains_key(before)) {
-            return None;
-        }
+    fn fits(&self, store: &Store, job: &Job, placement: &Placement, taken: &mut Taken) -> Option<Claim> {
         let (slot, row) = store.node(placement.node).filter(|(_, row)| row.is_ready())?;
         let group = job.groups.get(usize::from(placement.group))?;
         let detail = store.nodes().detail(slot)?;
-        let charge = charge_of(store, group.resources_on(&detail.node), placement, promised);
-        let claimed = self.on_the_way.of_node(row.id, store.index());
-        let in_plan = taken.entry(row.id).or_default();
-        if charge.exceeds(room(row, claimed.resources.plus(in_plan.resources))).is_some() {
+        let charge = taken.charge(store, group, slot, placement)?;
+        let claimed = taken.nodes.entry(row.id).or_insert_with(|| self.on_the_way.of_node(row.id, store));
+        let holds = group.resources_on(&detail.node);
+        let share = claimed.inherited.share(store, slot, holds, &placement.after);
+        if share.added.exceeds(row.free().minus(claimed.resources)).is_some() {
             return None;
         }
-        let inherited = ports_of(store, &placement.after);
-        let free = |port: &u16| {
-            (detail.ports.binary_search(port).is_err() || inherited.contains(port))
-                && !claimed.ports.contains(port)
-                && !in_plan.ports.contains(port)
-                && detail.node.reserved_ports.binary_search(port).is_err()
-        };
-        if !placement.ports.iter().all(free) {
+        if !ports_are_free(store, (slot, detail), placement, claimed) {
             return None;
         }
         let devices = DevicesHeld::of(&placement.devices, &placement.cores);
         if !devices.is_empty() {
             let mut held = DevicesHeld::clone(&detail.devices);
             held.add(&claimed.devices);
-            held.add(&in_plan.devices);
             held.remove(left_by(store, slot, &placement.after));
             if !are_free(&detail.node, placement, &held) {
                 return None;
             }
         }
-        in_plan.add(charge, &placement.ports, &devices);
-        Some(Claim { node: row.id, resources: charge, ports: placement.ports.clone(), devices })
+        claimed.add(share, &placement.ports, &devices);
+        taken.headroom.take(charge);
+        Some(Claim {
+            node: row.id,
+            holds: Usage::of(holds, group),
+            ports: placement.ports.clone(),
+            devices,
+            after: placement.after.clone(),
+        })
     }
 }
 
-fn room(row: &NodeRow, claimed: Resources) -> Resources {
-    row.free().minus(claimed)
-}
-
-/// What a placement adds to its node: what it holds, less the room its predecessors there leave it.
-fn charge_of(
+/// Whether nobody has the ports of a placement but those that it comes after.
+fn ports_are_free(
     store: &Store,
-    ask: Resources,
+    (slot, node): (NodeSlot, &NodeDetail),
     placement: &Placement,
-    promised: &mut HashMap<AllocId, Resources>,
-) -> Resources {
-    let mut left = ask;
-    for id in &placement.after {
-        let Some((slot, _)) = store.alloc(*id) else { continue };
-        let given = promised.entry(*id).or_default();
-        let part = store.room_to_promise(slot).minus(*given).min(left);
-        *given = given.plus(part);
-        left = left.minus(part);
+    claimed: &Claimed,
+) -> bool {
+    if placement.ports.is_empty() {
+        return true;
     }
-    left
+    let before = placement.after.iter().filter_map(|id| store.alloc(*id));
+    let living = before.filter(|(_, row)| row.node == slot && !row.is_terminal());
+    let inherited: Vec<u16> = living.flat_map(|(slot, _)| store.ports_to_promise(slot)).collect();
+    placement.ports.iter().all(|port| {
+        (node.ports.binary_search(port).is_err() || inherited.contains(port))
+            && !claimed.ports.contains(port)
+            && node.node.reserved_ports.binary_search(port).is_err()
+    })
 }
 
-fn ports_of(store: &Store, allocs: &[AllocId]) -> Vec<u16> {
-    allocs
-        .iter()
-        .filter_map(|id| store.allocs().find(*id))
-        .flat_map(|slot| store.ports_to_promise(slot))
-        .collect()
-}
+#[cfg(test)]
+mod tests;

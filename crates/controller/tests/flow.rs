@@ -120,8 +120,7 @@ impl Shell {
                 self.planner.follow(&self.view, &self.claims);
                 let plan = self.planner.plan(&self.view, &eval, self.at(), self.seeds);
                 assert_eq!(berth_scheduler::check::check(&self.view, &plan), []);
-                let ticket = self.claims.add(self.planner.claims(&plan));
-                self.claims.pledge(ticket, &plan.job.namespace, plan.pledge.clone());
+                let ticket = self.claims.add(&plan.job.namespace, plan.claims());
                 events.push(Event::Planned { plan: Box::new(plan), ticket });
             }
             Action::Publish { store, observed, index, logged, seen, .. } => {

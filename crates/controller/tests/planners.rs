@@ -163,7 +163,7 @@ impl Server {
             Some((eval, state)) => {
                 let (planner, seed) = (&mut self.seats[number].planner, self.random.mint() as u64);
                 let plan = planner.plan(&state, &eval, Timestamp(1), seed);
-                let ticket = self.claims.add(planner.claims(&plan));
+                let ticket = self.claims.add(&plan.job.namespace, plan.claims());
                 if self.stale_for == 0 && self.claims.overdraw(ticket, &self.view) {
                     self.overtaken += 1;
                     self.claims.remove(ticket);

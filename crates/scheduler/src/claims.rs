@@ -1,13 +1,18 @@
 //! Room that plans have taken and the store does not show yet, so that the next plan does not take it again.
 
+mod inherited;
+
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     sync::Arc,
 };
 
-use berth_model::{Index, NodeId, device::DevicesHeld, quota::Usage, resources::Resources, store::Store};
+use berth_model::{
+    AllocId, Index, NodeId, device::DevicesHeld, quota::Usage, resources::Resources, store::Store,
+};
 
 use crate::fairness::Pledges;
+pub use inherited::{Inherited, RoomShare};
 
 /// Names one plan's claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,15 +23,18 @@ pub struct Ticket(pub u64);
 pub struct Claim {
     /// The node.
     pub node: NodeId,
-    /// What it adds to what the node holds.
-    pub resources: Resources,
-    /// The ports it adds.
+    /// All that it holds, also what its predecessors leave it.
+    pub holds: Usage,
+    /// Its ports.
     pub ports: Vec<u16>,
-    /// The devices and cores it holds, also those that it takes over.
+    /// Its devices and cores.
     pub devices: DevicesHeld,
+    /// Allocations of the node that end before it begins. Their room is its own once they have ended; as long as a state
+    /// shows them, it is counted for them.
+    pub after: Vec<AllocId>,
 }
 
-/// What is claimed of one node.
+/// What is claimed of one node, beside what a state shows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Claimed {
     /// Room.
@@ -35,14 +43,64 @@ pub struct Claimed {
     pub ports: Vec<u16>,
     /// Devices and cores.
     pub devices: DevicesHeld,
+    /// Of whose room it already is that nobody adds.
+    pub inherited: Inherited,
 }
 
 impl Claimed {
-    /// Adds what one more placement takes.
-    pub fn add(&mut self, resources: Resources, ports: &[u16], devices: &DevicesHeld) {
-        self.resources = self.resources.plus(resources);
+    /// Adds what one more placement takes, of which `share` is counted.
+    pub fn add(&mut self, share: RoomShare, ports: &[u16], devices: &DevicesHeld) {
+        self.resources = self.resources.plus(share.added);
         self.ports.extend_from_slice(ports);
         self.devices.add(devices);
+        self.inherited.take(share);
+    }
+}
+
+/// What a plan claims of one node.
+#[derive(Debug)]
+struct NodeClaim {
+    ticket: Ticket,
+    /// Room of those without predecessors.
+    resources: Resources,
+    ports: Vec<u16>,
+    devices: DevicesHeld,
+    successors: Vec<Successor>,
+}
+
+/// A placement that comes after others.
+#[derive(Debug)]
+struct Successor {
+    holds: Usage,
+    after: Vec<AllocId>,
+}
+
+impl NodeClaim {
+    fn new(ticket: Ticket) -> Self {
+        let (ports, devices) = (Vec::new(), DevicesHeld::default());
+        Self { ticket, resources: Resources::ZERO, ports, devices, successors: Vec::new() }
+    }
+
+    fn add(&mut self, claim: Claim) {
+        self.ports.extend(claim.ports);
+        self.devices.add(&claim.devices);
+        if claim.after.is_empty() {
+            self.resources = self.resources.plus(claim.holds.room());
+        } else {
+            self.successors.push(Successor { holds: claim.holds, after: claim.after });
+        }
+    }
+
+    fn add_to(&self, sum: &mut Claimed, store: &Store, node: NodeId) {
+        sum.resources = sum.resources.plus(self.resources);
+        sum.ports.extend_from_slice(&self.ports);
+        sum.devices.add(&self.devices);
+        let Some(node) = store.nodes().find(node).filter(|_| !self.successors.is_empty()) else { return };
+        for Successor { holds, after } in &self.successors {
+            let share = sum.inherited.share(store, node, holds.room(), after);
+            sum.resources = sum.resources.plus(share.added);
+            sum.inherited.take(share);
+        }
     }
 }
 
@@ -54,7 +112,7 @@ const CHANGES_MAX: usize = 1 << 16;
 pub struct Claims {
     tickets: BTreeMap<Ticket, Open>,
     /// At most one for each ticket.
-    by_node: HashMap<NodeId, Vec<(Ticket, Claimed)>>,
+    by_node: HashMap<NodeId, Vec<NodeClaim>>,
     next: u64,
     /// The nodes of which claims were added or given back, the latest [`CHANGES_MAX`] of them.
     changes: VecDeque<NodeId>,
@@ -66,31 +124,47 @@ struct Open {
     /// The entry that carries the plan, once it is proposed.
     index: Option<Index>,
     nodes: Vec<NodeId>,
-    /// What it adds to what a namespace holds.
-    pledge: Option<(Arc<str>, Usage)>,
+    namespace: Arc<str>,
+    /// What those without predecessors add to what the namespace holds.
+    usage: Usage,
     /// Part of it was refused: the state will not show all that is claimed.
     partly_refused: bool,
 }
 
+impl Open {
+    /// Whether a state at `index` does not show it yet.
+    fn is_ahead_of(&self, index: Index) -> bool {
+        self.index.is_none_or(|at| at > index)
+    }
+}
+
 impl Claims {
-    /// Takes room for a plan.
-    pub fn add(&mut self, claims: impl IntoIterator<Item = Claim>) -> Ticket {
+    /// Takes room for a plan of a job of a namespace.
+    pub fn add(&mut self, namespace: &Arc<str>, claims: impl IntoIterator<Item = Claim>) -> Ticket {
         self.next += 1;
         let ticket = Ticket(self.next);
-        let mut nodes = Vec::new();
-        for Claim { node, resources, ports, devices } in claims {
+        let (mut nodes, mut usage) = (Vec::new(), Usage::default());
+        for claim in claims {
+            let node = claim.node;
+            if claim.after.is_empty() {
+                usage.add(&claim.holds);
+            }
             let of_node = self.by_node.entry(node).or_default();
             // Best fit puts many placements of a plan on one node: they are one claim there.
-            match of_node.last_mut().filter(|(of, ..)| *of == ticket) {
-                Some((_, claimed)) => claimed.add(resources, &ports, &devices),
-                None => {
-                    of_node.push((ticket, Claimed { resources, ports, devices }));
-                    nodes.push(node);
-                    self.note_change(node);
-                }
+            let is_first = of_node.last().is_none_or(|last| last.ticket != ticket);
+            if is_first {
+                of_node.push(NodeClaim::new(ticket));
+            }
+            if let Some(last) = of_node.last_mut() {
+                last.add(claim);
+            }
+            if is_first {
+                nodes.push(node);
+                self.note_change(node);
             }
         }
-        self.tickets.insert(ticket, Open { index: None, nodes, pledge: None, partly_refused: false });
+        let namespace = namespace.clone();
+        self.tickets.insert(ticket, Open { index: None, nodes, namespace, usage, partly_refused: false });
         ticket
     }
 
@@ -99,27 +173,27 @@ impl Claims {
         let nodes = self.tickets.get(&ticket).into_iter().flat_map(|open| &open.nodes);
         let mut rows = nodes.filter_map(|node| Some(store.node(*node)?.1));
         rows.any(|row| {
-            let Claimed { resources, mut ports, .. } = self.of_node(row.id, store.index());
+            let Claimed { resources, mut ports, .. } = self.of_node(row.id, store);
             ports.sort_unstable();
             resources.exceeds(row.free()).is_some() || ports.windows(2).any(|pair| pair[0] == pair[1])
         })
     }
 
-    /// The plan adds that much to what a namespace holds.
-    pub fn pledge(&mut self, ticket: Ticket, namespace: &Arc<str>, usage: Usage) {
-        if let Some(open) = self.tickets.get_mut(&ticket) {
-            open.pledge = Some((namespace.clone(), usage));
-        }
-    }
-
-    /// What plans add to what namespaces hold that a state at `index` does not show.
-    pub fn pledges(&self, index: Index) -> Pledges {
-        let mut pledges = Pledges::new();
-        let open = self.tickets.values().filter(|open| open.index.is_none_or(|i| i > index));
-        for (namespace, usage) in open.filter_map(|open| open.pledge.as_ref()) {
-            pledges.entry(namespace.clone()).or_default().add(usage);
+    /// What plans add to what namespaces hold that a state does not show.
+    pub fn pledges(&self, store: &Store) -> Pledges {
+        let mut pledges = Pledges::default();
+        for (ticket, open) in self.tickets.iter().filter(|(_, open)| open.is_ahead_of(store.index())) {
+            pledges.add(&open.namespace, &open.usage);
+            for successor in self.successors(*ticket, open) {
+                pledges.add_successor(store, &open.namespace, &successor.holds, &successor.after);
+            }
         }
         pledges
+    }
+
+    fn successors<'a>(&'a self, ticket: Ticket, open: &'a Open) -> impl Iterator<Item = &'a Successor> {
+        let claims = open.nodes.iter().filter_map(|node| self.by_node.get(node)).flatten();
+        claims.filter(move |claim| claim.ticket == ticket).flat_map(|claim| &claim.successors)
     }
 
     /// The plan stands in the entry of this index: a state at or after it shows what was claimed.
@@ -147,7 +221,7 @@ impl Claims {
         let Some(open) = self.tickets.remove(&ticket) else { return Vec::new() };
         for node in &open.nodes {
             if let Some(claims) = self.by_node.get_mut(node) {
-                claims.retain(|(of, _)| *of != ticket);
+                claims.retain(|claim| claim.ticket != ticket);
                 if claims.is_empty() {
                     self.by_node.remove(node);
                 }
@@ -169,12 +243,12 @@ impl Claims {
         }
     }
 
-    /// What is claimed of a node and not shown by a state at `index`.
-    pub fn of_node(&self, node: NodeId, index: Index) -> Claimed {
+    /// What is claimed of a node beside what a state shows.
+    pub fn of_node(&self, node: NodeId, store: &Store) -> Claimed {
         let mut sum = Claimed::default();
-        for (ticket, claimed) in self.by_node.get(&node).into_iter().flatten() {
-            if self.tickets.get(ticket).and_then(|open| open.index).is_none_or(|i| i > index) {
-                sum.add(claimed.resources, &claimed.ports, &claimed.devices);
+        for claim in self.by_node.get(&node).into_iter().flatten() {
+            if self.tickets.get(&claim.ticket).is_none_or(|open| open.is_ahead_of(store.index())) {
+                claim.add_to(&mut sum, store, node);
             }
         }
         sum

@@ -17,7 +17,7 @@ mod property;
 pub mod reconcile;
 pub mod scores;
 
-pub use claims::{Claim, Claimed, Claims, Ticket};
+pub use claims::{Claim, Claimed, Claims, Inherited, RoomShare, Ticket};
 pub use plan::{Plan, PlannedNext, plan_bytes};
 pub use planner::Planner;
 pub use property::{Property, resolve};

@@ -3,10 +3,13 @@
 use berth_model::{
     EvalId, Index, JobKey, Timestamp,
     alloc::{Placement, Stop},
+    device::DevicesHeld,
     eval::{EvalStatus, GroupFailure, Trigger},
     quota::Usage,
     resources::Resources,
 };
+
+use crate::claims::Claim;
 
 /// A proposal; nothing has changed yet.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +24,9 @@ pub struct Plan {
     pub snapshot_index: Index,
     /// Place all or nothing.
     pub all_at_once: bool,
-    /// What each new allocation adds to what its node holds, in the order of `placements`.
+    /// What each new allocation holds, in the order of `placements`.
+    pub holds: Vec<Usage>,
+    /// What each adds to what its node holds: less where predecessors leave it room.
     pub charges: Vec<Resources>,
     /// What the new allocations add to what their namespace holds; counted only where quotas are.
     pub pledge: Usage,
@@ -60,6 +65,17 @@ pub fn plan_bytes(placements: &[Placement], stops: usize, failures: usize) -> us
 }
 
 impl Plan {
+    /// What it takes, for the planners that work on a state that does not show it yet.
+    pub fn claims(&self) -> impl Iterator<Item = Claim> {
+        self.placements.iter().zip(&self.holds).map(|(placement, holds)| Claim {
+            node: placement.node,
+            holds: holds.clone(),
+            ports: placement.ports.clone(),
+            devices: DevicesHeld::of(&placement.devices, &placement.cores),
+            after: placement.after.clone(),
+        })
+    }
+
     /// Whether committing it would change nothing but the evaluation.
     pub fn is_noop(&self) -> bool {
         self.placements.is_empty() && self.stops.is_empty()

@@ -9,15 +9,15 @@ use std::collections::{BTreeMap, HashSet};
 use berth_model::{
     AllocId, Index, Timestamp,
     alloc::{Placement, Stop},
-    device::DevicesHeld,
     eval::{Eval, EvalStatus, GroupFailure, Trigger},
     ids::IdSeed,
+    job::Group,
     quota::Usage,
     store::{JobRow, Store},
 };
 
 use crate::{
-    claims::{Claim, Claims},
+    claims::Claims,
     fairness::{Headroom, Pledges},
     place::{Columns, Evictable, GroupPlacer, Placed, Preemptor, There, WishesCache},
     plan::{Plan, PlannedNext},
@@ -48,7 +48,7 @@ impl Planner {
         if !std::mem::replace(&mut self.follows, true) {
             self.recall(store);
         }
-        self.pledges = if store.quotas().is_empty() { Pledges::new() } else { claims.pledges(store.index()) };
+        self.pledges = if store.quotas().is_empty() { Pledges::default() } else { claims.pledges(store) };
     }
 
     /// Plans one evaluation on the state last followed. `seed` makes the new ids.
@@ -59,6 +59,7 @@ impl Planner {
             job_version: 0,
             snapshot_index: store.index(),
             all_at_once: false,
+            holds: Vec::new(),
             charges: Vec::new(),
             pledge: Usage::default(),
             placements: Vec::new(),
@@ -80,16 +81,6 @@ impl Planner {
         }
         plan.next = next_evals(&plan, retry_at);
         plan
-    }
-
-    /// What a plan takes, for the planners that work on a state that does not show it yet.
-    pub fn claims<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = Claim> + 'a {
-        plan.placements.iter().zip(&plan.charges).map(|(placement, charge)| Claim {
-            node: placement.node,
-            resources: *charge,
-            ports: placement.ports.clone(),
-            devices: DevicesHeld::of(&placement.devices, &placement.cores),
-        })
     }
 
     fn place_missing(
@@ -135,7 +126,7 @@ impl Planner {
                 {
                     Ok((placed, charge)) => {
                         there.push(There { node: placed.node, group: Some(position) });
-                        push(plan, store, AllocId(ids.mint()), position, missing, placed);
+                        push(plan, store, AllocId(ids.mint()), (position, group), missing, placed);
                         plan.pledge.add(&charge.usage);
                         headroom.take(charge);
                     }
@@ -154,13 +145,21 @@ impl Planner {
     }
 }
 
-fn push(plan: &mut Plan, store: &Store, id: AllocId, group: u16, missing: Missing, placed: Placed) {
+fn push(
+    plan: &mut Plan,
+    store: &Store,
+    id: AllocId,
+    (position, group): (u16, &Group),
+    missing: Missing,
+    placed: Placed,
+) {
     let Some(node) = store.nodes().row(placed.node) else { return };
+    plan.holds.push(Usage::of(placed.holds, group));
     plan.charges.push(placed.charge);
     plan.placements.push(Placement {
         id,
         node: node.id,
-        group,
+        group: position,
         name_index: missing.ask.name_index,
         ports: placed.ports,
         after: placed.after,

@@ -94,3 +94,29 @@ fn a_plan_for_all_or_nothing_is_not_committed_by_half() {
     let failures = &shell.store.evals().blocked().next().unwrap().failures;
     assert_eq!(failures[0].count, 2);
 }
+
+#[test]
+fn room_that_is_promised_stays_promised_when_its_holder_ends() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register(1, 600);
+    let (_, first, _) = shell.wanted()[0];
+    shell.observe(1, &[(first, ClientStatus::Running)]);
+    shell.wish("other", |_| {});
+    assert_eq!(shell.store.evals().blocked().count(), 1, "the other job waits for room");
+    shell.slow_log = true;
+    let mut changed = job(1, 600);
+    changed.groups[0].tasks[0].resources.cpu_mhz = 20;
+    shell.register_job(changed);
+    shell.observe(1, &[(first, ClientStatus::Failed)]);
+    assert_eq!(shell.log.len(), 2, "the registration and the end are on their way");
+    while !shell.log.is_empty() {
+        // One at a time: the end is applied before the plan that gives the room to a successor.
+        let entry = shell.log.remove(0);
+        let applied = vec![shell.store.apply(entry)];
+        shell.tell(Event::Applied { store: Box::new(shell.store.clone()), applied });
+        let node = shell.store.node(NodeId(1)).unwrap().1;
+        assert_eq!(node.used.exceeds(node.capacity), None, "{:?} of {:?}", node.used, node.capacity);
+    }
+    assert_eq!(shell.running(), [("web".to_owned(), 1)]);
+}

@@ -31,17 +31,31 @@ fn node(id: NodeId) -> Node {
 fn claim(node: u128, cpu_mhz: u32) -> Claim {
     Claim {
         node: NodeId(node),
-        resources: Resources { cpu_mhz, ..Resources::ZERO },
+        holds: Usage { cpu_mhz: cpu_mhz.into(), ..Usage::default() },
         ports: vec![80],
         devices: DevicesHeld::default(),
+        after: Vec::new(),
     }
+}
+
+fn add(claims: &mut Claims, of: impl IntoIterator<Item = Claim>) -> Ticket {
+    claims.add(&"default".into(), of)
+}
+
+/// A state at an index.
+fn at(index: u64) -> Store {
+    let mut store = Store::default();
+    if index > 0 {
+        store.apply(Entry { index: Index(index), at: Timestamp(1), commands: Vec::new() });
+    }
+    store
 }
 
 #[test]
 fn a_claim_counts_until_the_state_shows_it() {
     let mut claims = Claims::default();
-    let ticket = claims.add([claim(1, 100), claim(2, 50)]);
-    let cpu = |claims: &Claims, index| claims.of_node(NodeId(1), Index(index)).resources.cpu_mhz;
+    let ticket = add(&mut claims, [claim(1, 100), claim(2, 50)]);
+    let cpu = |claims: &Claims, index| claims.of_node(NodeId(1), &at(index)).resources.cpu_mhz;
     assert_eq!(cpu(&claims, 99), 100);
     claims.proposed(ticket, Index(10));
     assert_eq!((cpu(&claims, 9), cpu(&claims, 10)), (100, 0));
@@ -54,9 +68,9 @@ fn a_claim_counts_until_the_state_shows_it() {
 #[test]
 fn what_a_plan_claims_of_a_node_is_summed_up() {
     let mut claims = Claims::default();
-    let ticket = claims.add([claim(1, 100), claim(2, 50), claim(1, 30)]);
+    let ticket = add(&mut claims, [claim(1, 100), claim(2, 50), claim(1, 30)]);
     assert_eq!(claims.changes_end(), 2);
-    let claimed = claims.of_node(NodeId(1), Index(0));
+    let claimed = claims.of_node(NodeId(1), &at(0));
     assert_eq!((claimed.resources.cpu_mhz, claimed.ports), (130, vec![80, 80]));
     assert_eq!(claims.remove(ticket), [NodeId(1), NodeId(2)]);
 }
@@ -68,22 +82,22 @@ fn a_plan_that_others_were_quicker_than_overdraws_its_node() {
     let commands = vec![Command::RegisterNode(Box::new(node))];
     store.apply(Entry { index: Index(1), at: Timestamp(1), commands });
     let mut claims = Claims::default();
-    let first = claims.add([claim(1, 100)]);
+    let first = add(&mut claims, [claim(1, 100)]);
     assert!(!claims.overdraw(first, &store));
-    let too_much = claims.add([Claim { ports: vec![], ..claim(1, 51) }]);
+    let too_much = add(&mut claims, [Claim { ports: vec![], ..claim(1, 51) }]);
     assert!(claims.overdraw(too_much, &store));
     claims.remove(too_much);
-    let same_port = claims.add([claim(1, 10)]);
+    let same_port = add(&mut claims, [claim(1, 10)]);
     assert!(claims.overdraw(same_port, &store));
     claims.remove(same_port);
-    let beside = claims.add([Claim { ports: vec![81], ..claim(1, 50) }]);
+    let beside = add(&mut claims, [Claim { ports: vec![81], ..claim(1, 50) }]);
     assert!(!claims.overdraw(beside, &store));
 }
 
 #[test]
 fn what_was_refused_is_free_once_the_rest_shows() {
     let mut claims = Claims::default();
-    let ticket = claims.add([claim(1, 100), claim(2, 50)]);
+    let ticket = add(&mut claims, [claim(1, 100), claim(2, 50)]);
     let position = claims.changes_end();
     let changed = |claims: &Claims| claims.changes_since(position).unwrap().collect::<Vec<_>>();
     claims.proposed(ticket, Index(10));
@@ -94,28 +108,29 @@ fn what_was_refused_is_free_once_the_rest_shows() {
 }
 
 #[test]
-fn what_is_pledged_counts_until_the_state_shows_it() {
+fn what_a_namespace_is_to_hold_counts_until_the_state_shows_it() {
     let mut claims = Claims::default();
-    let memory = |memory_mb| Usage { memory_mb, ..Usage::default() };
-    let first = claims.add([]);
-    claims.pledge(first, &"a".into(), memory(100));
-    let second = claims.add([claim(1, 7)]);
-    claims.pledge(second, &"a".into(), memory(20));
+    let [first, second] = [100, 20].map(|cpu| claims.add(&"a".into(), [claim(1, cpu)]));
     claims.proposed(first, Index(10));
-    assert_eq!(claims.pledges(Index(9))["a"], memory(120));
-    assert_eq!(claims.pledges(Index(10))["a"], memory(20));
+    let pledged = |cpu_mhz| {
+        let mut pledges = Pledges::default();
+        pledges.add(&"a".into(), &Usage { cpu_mhz, ..Usage::default() });
+        pledges
+    };
+    assert_eq!(claims.pledges(&at(9)), pledged(120));
+    assert_eq!(claims.pledges(&at(10)), pledged(20));
     claims.remove(second);
     claims.settle(Index(10));
-    assert!(claims.pledges(Index(0)).is_empty());
+    assert_eq!(claims.pledges(&at(0)), Pledges::default());
 }
 
 #[test]
 fn a_plan_that_came_to_nothing_frees_its_nodes() {
     let mut claims = Claims::default();
-    let ticket = claims.add([claim(1, 100)]);
-    let other = claims.add([claim(1, 7)]);
+    let ticket = add(&mut claims, [claim(1, 100)]);
+    let other = add(&mut claims, [claim(1, 7)]);
     assert_eq!(claims.remove(ticket), [NodeId(1)]);
-    let claimed = claims.of_node(NodeId(1), Index(0));
+    let claimed = claims.of_node(NodeId(1), &at(0));
     assert_eq!((claimed.resources.cpu_mhz, claimed.ports), (7, vec![80]));
     claims.remove(other);
     assert_eq!(claims.nodes().count(), 0);

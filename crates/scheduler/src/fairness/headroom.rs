@@ -1,9 +1,6 @@
 //! What quotas leave a namespace to take.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use berth_model::{
     AllocId,
@@ -13,16 +10,35 @@ use berth_model::{
     store::{NodeSlot, Store},
 };
 
-/// What plans on their way into the store add to what namespaces hold.
-pub type Pledges = BTreeMap<Arc<str>, Usage>;
+/// What plans on their way into the store add to what namespaces hold, as a state shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pledges {
+    by_namespace: BTreeMap<Arc<str>, Usage>,
+    /// What allocations that are to end have given to successors on their way.
+    inherited: BTreeMap<AllocId, Usage>,
+}
+
+impl Pledges {
+    /// That much more of a namespace.
+    pub fn add(&mut self, namespace: &Arc<str>, usage: &Usage) {
+        self.by_namespace.entry(namespace.clone()).or_default().add(usage);
+    }
+
+    /// An allocation of a namespace that holds so much and comes `after` others.
+    pub fn add_successor(&mut self, store: &Store, namespace: &Arc<str>, holds: &Usage, after: &[AllocId]) {
+        let charge = Charge::of(store, namespace, holds.clone(), after, &self.inherited);
+        self.add(namespace, &charge.usage);
+        charge.inherit(&mut self.inherited);
+    }
+}
 
 /// What a namespace may still take: its quotas, with what counts for each.
 #[derive(Debug, Clone)]
 pub struct Headroom {
     namespace: Arc<str>,
     quotas: Vec<(Arc<Quota>, Usage)>,
-    /// What earlier placements of the plan have had of their predecessors.
-    inherited: HashMap<AllocId, Usage>,
+    /// What placements on their way and earlier ones of the plan have had of their predecessors.
+    inherited: BTreeMap<AllocId, Usage>,
 }
 
 /// What a placement takes of what its namespace may hold.
@@ -43,11 +59,15 @@ impl Headroom {
                 let Some(row) = store.quotas().get(name) else { continue };
                 let mut used = row.used.clone();
                 let counts = |of: &Arc<str>| store.namespaces().quotas(of).contains(name);
-                pledges.iter().filter(|(of, _)| counts(of)).for_each(|(_, usage)| used.add(usage));
+                pledges
+                    .by_namespace
+                    .iter()
+                    .filter(|(of, _)| counts(of))
+                    .for_each(|(_, usage)| used.add(usage));
                 quotas.push((row.quota.clone(), used));
             }
         }
-        Self { namespace: namespace.clone(), quotas, inherited: HashMap::new() }
+        Self { namespace: namespace.clone(), quotas, inherited: pledges.inherited.clone() }
     }
 
     /// Whether nothing limits it.
@@ -80,27 +100,44 @@ impl Headroom {
     /// That much more is held.
     pub fn take(&mut self, charge: Charge) {
         self.quotas.iter_mut().for_each(|(_, used)| used.add(&charge.usage));
-        charge.inherited.iter().for_each(|(id, part)| self.inherited.entry(*id).or_default().add(part));
+        charge.inherit(&mut self.inherited);
     }
 
     /// What an allocation of a group on a node adds to what its namespace holds: not what predecessors of the namespace
     /// leave it there.
     pub fn charge_of(&self, store: &Store, group: &Group, node: NodeSlot, after: &[AllocId]) -> Charge {
         let Some(detail) = store.nodes().detail(node) else { return Charge::default() };
-        let mut left = Usage::of(group.resources_on(&detail.node), group);
-        let mut charge = Charge { usage: left.clone(), inherited: Vec::new() };
+        let holds = Usage::of(group.resources_on(&detail.node), group);
+        Charge::of(store, &self.namespace, holds, after, &self.inherited)
+    }
+}
+
+impl Charge {
+    fn of(
+        store: &Store,
+        namespace: &str,
+        holds: Usage,
+        after: &[AllocId],
+        inherited: &BTreeMap<AllocId, Usage>,
+    ) -> Self {
+        let mut left = holds.clone();
+        let mut charge = Self { usage: holds, inherited: Vec::new() };
         for id in after {
             let Some((slot, row)) = store.alloc(*id) else { continue };
             let mut leaves = store.usage_to_promise(slot);
-            self.inherited.get(id).into_iter().for_each(|given| leaves.remove(given));
+            inherited.get(id).into_iter().for_each(|given| leaves.remove(given));
             let part = leaves.common(&left);
             left.remove(&part);
-            if store.jobs().row(row.job).is_some_and(|job| job.key.namespace == self.namespace) {
+            if store.jobs().row(row.job).is_some_and(|job| &*job.key.namespace == namespace) {
                 charge.usage.remove(&part);
             }
             charge.inherited.push((*id, part));
         }
         charge
+    }
+
+    fn inherit(&self, inherited: &mut BTreeMap<AllocId, Usage>) {
+        self.inherited.iter().for_each(|(id, part)| inherited.entry(*id).or_default().add(part));
     }
 }
 
@@ -142,10 +179,16 @@ mod tests {
         Usage { memory_mb, ..Usage::default() }
     }
 
+    fn pledged(namespace: &str, usage: Usage) -> Pledges {
+        let mut pledges = Pledges::default();
+        pledges.add(&namespace.into(), &usage);
+        pledges
+    }
+
     #[test]
     fn every_quota_on_the_way_up_counts_and_is_named() {
         let store = store();
-        let pledges = Pledges::from([("eng".into(), memory(500))]);
+        let pledges = pledged("eng", memory(500));
         let mut headroom = Headroom::of(&store, &"dev".into(), &pledges);
         assert_eq!(headroom.check(&memory(500)), Ok(()));
         let refused = headroom.check(&memory(601)).unwrap_err();
@@ -161,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_namespace_without_quotas_takes_what_it_likes() {
-        let headroom = Headroom::of(&store(), &"default".into(), &Pledges::new());
+        let headroom = Headroom::of(&store(), &"default".into(), &Pledges::default());
         assert!(headroom.is_unlimited());
         assert_eq!(headroom.check(&memory(u64::MAX / 2)), Ok(()));
     }

@@ -106,7 +106,7 @@ impl Columns {
         if (before.id, before.changed) != (node.id, node.modify_index) {
             self.describe(slot, store.nodes().detail(slot).map(|detail| &detail.node));
         }
-        let claimed = claims.of_node(node.id, store.index());
+        let claimed = claims.of_node(node.id, store);
         let row = Row {
             id: node.id,
             registered: node.create_index,

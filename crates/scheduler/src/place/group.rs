@@ -50,6 +50,8 @@ pub struct Placed {
     pub ports: Vec<u16>,
     /// What must have ended there before.
     pub after: Vec<AllocId>,
+    /// What it holds.
+    pub holds: Resources,
     /// What it adds to what the node holds.
     pub charge: Resources,
     /// Devices and cores.
@@ -272,6 +274,7 @@ impl<'a> GroupPlacer<'a> {
             node: slot,
             ports,
             after: ending.iter().map(|(_, id, _)| *id).collect(),
+            holds: ask,
             charge,
             granted,
         })

@@ -54,6 +54,7 @@ impl Planner {
                 self.columns.give_back(slot, charge, &placement.ports, devices);
             }
         }
+        plan.holds.clear();
         plan.pledge = Usage::default();
         placed
     }

@@ -63,6 +63,7 @@ fn counts_names_and_stops() {
     let twice = |plan: &mut Plan| {
         plan.placements.push(plan.placements[0].clone());
         plan.charges.push(plan.charges[0]);
+        plan.holds.push(plan.holds[0].clone());
     };
     finds("", "web", twice, "is placed twice");
     finds("", "web", twice, "3 allocations of group 0, which wants 2");

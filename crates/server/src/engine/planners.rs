@@ -130,15 +130,14 @@ impl PlannerThread {
     /// Claims what a plan takes. None when others have claimed it meanwhile: then it is better made anew here and now than
     /// refused by the applier, unless it is the `last` one that is made here.
     fn claim(&self, plan: &Plan, last: bool) -> Option<Ticket> {
-        let wanted: Vec<Claim> = self.planner.claims(plan).collect();
+        let wanted: Vec<Claim> = plan.claims().collect();
         let mut claims = self.shared.claims.lock().unwrap_or_else(PoisonError::into_inner);
-        let ticket = claims.add(wanted);
+        let ticket = claims.add(&plan.job.namespace, wanted);
         let may_be_overtaken = !last && self.host_state.is_shared();
         if may_be_overtaken && claims.overdraw(ticket, &self.shared.view.load().store) {
             claims.remove(ticket);
             return None;
         }
-        claims.pledge(ticket, &plan.job.namespace, plan.pledge.clone());
         Some(ticket)
     }
 

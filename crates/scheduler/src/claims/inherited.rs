@@ -1,0 +1,45 @@
+//! What successors are given of the room of allocations that are to end: each part is given once.
+
+use std::collections::HashMap;
+
+use berth_model::{
+    AllocId,
+    resources::Resources,
+    store::{NodeSlot, Store},
+};
+
+/// What predecessors have given of their room to successors that the state does not show yet.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Inherited(HashMap<AllocId, Resources>);
+
+/// What a successor takes of its node, and of its predecessors there.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RoomShare {
+    /// What it adds to what its node holds.
+    pub added: Resources,
+    parts: Vec<(AllocId, Resources)>,
+}
+
+impl Inherited {
+    /// What an allocation adds to its node that holds so much and comes `after` others. As the state commits it: of what
+    /// these hold there now, and have given to nobody else, nothing is added. An end that is applied first leaves nothing.
+    pub fn share(&self, store: &Store, node: NodeSlot, holds: Resources, after: &[AllocId]) -> RoomShare {
+        let mut share = RoomShare { added: holds, parts: Vec::new() };
+        for id in after {
+            let Some((slot, _)) = store.alloc(*id).filter(|(_, row)| row.node == node) else { continue };
+            let given = self.0.get(id).copied().unwrap_or_default();
+            let part = store.room_to_promise(slot).minus(given).min(share.added);
+            share.added = share.added.minus(part);
+            share.parts.push((*id, part));
+        }
+        share
+    }
+
+    /// A successor has its share.
+    pub fn take(&mut self, share: RoomShare) {
+        for (id, part) in share.parts {
+            let given = self.0.entry(id).or_default();
+            *given = given.plus(part);
+        }
+    }
+}
