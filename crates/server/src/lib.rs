@@ -7,6 +7,7 @@ mod engine;
 mod events;
 mod histogram;
 pub mod http;
+mod net;
 pub mod nomad;
 mod server;
 pub mod state;
@@ -14,5 +15,6 @@ mod watch;
 
 pub use engine::{HostState, PlannersConfig};
 pub use events::{Batch, Change, EventHub, Subscription, SubscriptionError};
+pub use net::Share;
 pub use server::{Server, ServerConfig, StartError};
 pub use watch::{WatchKey, Watchers};

@@ -15,6 +15,7 @@ use std::{
 };
 
 use berth_server::{
+    Share,
     http::{Limits, serve},
     nomad::table,
 };
@@ -47,7 +48,9 @@ async fn run(readers: usize) -> Outcome<()> {
     let address = listener.local_addr()?;
     let limits = Limits {
         connections_max: readers + 1,
-        connections_per_address_max: readers + 1,
+        connections_share: Share::equal(readers + 1),
+        waiting_max: readers,
+        waiting_share: Share::equal(readers),
         ..Limits::default()
     };
     let (stop, stopped) = oneshot::channel::<()>();

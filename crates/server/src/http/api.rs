@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::{Limits, Table, counters::Counters, heavy::Heavy, shared::Shared};
+use super::{Limits, Table, counters::Counters, heavy::Heavy, shared::Shared, waiting::Waiting};
 use crate::state::State;
 
 /// What all requests share. Cheap to clone.
@@ -25,6 +25,8 @@ pub(crate) struct Api {
     pub stopping: CancellationToken,
     /// Bytes that further bodies may take.
     pub body_room: Arc<Semaphore>,
+    /// Requests that wait.
+    pub waiting: Waiting,
     /// Commands within tasks that may still begin.
     pub exec_room: Arc<Semaphore>,
     /// Answers that many readers wait for together.
@@ -47,6 +49,7 @@ impl Api {
             shared: Arc::default(),
             table: Arc::new(table),
             description: Arc::default(),
+            waiting: Waiting::new(&limits),
             heavy: Heavy::new(limits.heavy_threads_max),
             exec_room: Arc::new(Semaphore::new(limits.execs_max)),
             limits: Arc::new(limits),

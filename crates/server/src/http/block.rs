@@ -82,6 +82,7 @@ async fn changed(
 ) -> Result<(Arc<View>, bool), Failure> {
     let state = &call.api.state;
     let deadline = Instant::now() + patience(call)?;
+    let mut waiter = None;
     let watches: Vec<Watch<'_>> = keys.iter().map(|key| state.watchers.watch(key.clone())).collect();
     let mut woken = false;
     loop {
@@ -89,6 +90,9 @@ async fn changed(
         let view = state.view();
         if index_of(&view) > known {
             return Ok((view, woken));
+        }
+        if waiter.is_none() {
+            waiter = Some(call.begin_to_wait()?);
         }
         tokio::select! {
             () = any(changes) => {

@@ -7,7 +7,9 @@ use berth_model::namespace::NAMESPACE_DEFAULT;
 use hyper::HeaderMap;
 use serde::de::DeserializeOwned;
 
-use super::{api::Api, body, caller::Caller, depth, failure::Failure, query::Query, routes::Carried};
+use super::{
+    api::Api, body, caller::Caller, depth, failure::Failure, query::Query, routes::Carried, waiting::Waiter,
+};
 
 /// What a handler answers.
 pub(crate) type Reply = Result<Response, Failure>;
@@ -48,6 +50,11 @@ impl Call {
     /// The connection by which it came; none when it did not come over one.
     pub fn caller(&self) -> Option<&Caller> {
         self.caller.as_ref()
+    }
+
+    /// Counts the request among those that wait, for as long as what comes back lives.
+    pub fn begin_to_wait(&self) -> Result<Waiter, Failure> {
+        self.api.waiting.begin(self.caller.as_ref().map(|caller| caller.peer.ip()))
     }
 
     /// What is asked for, apart from how long to wait for it: path and parameters.

@@ -7,25 +7,28 @@ use std::{
 };
 
 use bytes::Bytes;
-use tokio::net::TcpStream;
 
-type Takeover = Box<dyn FnOnce(TcpStream, Bytes) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+use crate::net::Stream;
+
+type Takeover = Box<dyn FnOnce(Stream, Bytes) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
 /// The connection by which a request came.
 #[derive(Clone)]
 pub(crate) struct Caller {
     /// Where it comes from.
     pub peer: SocketAddr,
+    /// There was no other room for it than that which is reserved for those who ask how the server is.
+    pub is_reserved: bool,
     takeover: Arc<Mutex<Option<Takeover>>>,
 }
 
 impl Caller {
-    pub fn new(peer: SocketAddr) -> Self {
-        Self { peer, takeover: Arc::default() }
+    pub fn new(peer: SocketAddr, is_reserved: bool) -> Self {
+        Self { peer, is_reserved, takeover: Arc::default() }
     }
 
     /// Once the answer is sent, which must be of status 101, `work` gets the connection, and what was read of it already.
-    pub fn take_over<F>(&self, work: impl FnOnce(TcpStream, Bytes) -> F + Send + 'static)
+    pub fn take_over<F>(&self, work: impl FnOnce(Stream, Bytes) -> F + Send + 'static)
     where
         F: Future<Output = ()> + Send + 'static,
     {

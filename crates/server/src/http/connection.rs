@@ -1,33 +1,27 @@
 //! One connection: its limits, its end when the server stops, and the drop of peers that are gone.
 
-use std::{convert::Infallible, io, net::SocketAddr, time::Duration};
+use std::{convert::Infallible, io, time::Duration};
 
 use axum::{Router, response::Response};
 use bytes::Bytes;
 use hyper::{Request, body::Incoming, server::conn::http1, service::Service};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use socket2::{SockRef, TcpKeepalive};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 use tower::{ServiceExt, util::Oneshot};
 
 use super::{Limits, api::Api, caller::Caller};
+use crate::net::{KeepAlive, Stream};
 
-/// A peer that is silent for this long is asked whether it is still there.
-const KEEPALIVE_IDLE_MS: u64 = 30_000;
-/// How often it is asked.
-const KEEPALIVE_INTERVAL_MS: u64 = 10_000;
-/// After so many questions without an answer it is gone.
-const KEEPALIVE_RETRIES: u32 = 3;
+/// A blocked reader may be silent for minutes: only the kernel can tell that its machine is gone.
+const KEEP_ALIVE: KeepAlive =
+    KeepAlive { idle: Duration::from_secs(30), interval: Duration::from_secs(10), retries: 3 };
 /// How long a client may go on sending what nobody reads, after its answer was sent.
 const LINGER_MS: u64 = 1_000;
 /// Read at once of what nobody reads.
 const LINGER_BUFFER_BYTES: usize = 16 << 10;
 
-type Connection = http1::Connection<TokioIo<TcpStream>, Serving>;
+type Connection = http1::Connection<TokioIo<Stream>, Serving>;
 
 /// The router, which is told by which connection requests come.
 struct Serving {
@@ -47,11 +41,11 @@ impl Service<Request<Incoming>> for Serving {
 }
 
 /// Serves one connection to its end.
-pub(crate) async fn serve(stream: TcpStream, peer: SocketAddr, api: &Api, router: Router) {
+pub(crate) async fn serve(stream: Stream, is_reserved: bool, api: &Api, router: Router) {
     if let Err(error) = prepare(&stream) {
         tracing::debug!(%error, "set options of an http connection");
     }
-    let caller = Caller::new(peer);
+    let caller = Caller::new(stream.peer(), is_reserved);
     let connection = open(stream, &api.limits, Serving { router, caller: caller.clone() });
     let ended = match until_done(connection, &api.stopping).await {
         Ok((stream, read)) => match caller.takeover() {
@@ -68,17 +62,12 @@ pub(crate) async fn serve(stream: TcpStream, peer: SocketAddr, api: &Api, router
     }
 }
 
-/// A blocked reader may be silent for minutes: only the kernel can tell that its machine is gone.
-fn prepare(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let keepalive = TcpKeepalive::new()
-        .with_time(Duration::from_millis(KEEPALIVE_IDLE_MS))
-        .with_interval(Duration::from_millis(KEEPALIVE_INTERVAL_MS))
-        .with_retries(KEEPALIVE_RETRIES);
-    SockRef::from(stream).set_tcp_keepalive(&keepalive)
+fn prepare(stream: &Stream) -> io::Result<()> {
+    stream.set_nodelay()?;
+    stream.set_keepalive(KEEP_ALIVE)
 }
 
-fn open(stream: TcpStream, limits: &Limits, serving: Serving) -> Connection {
+fn open(stream: Stream, limits: &Limits, serving: Serving) -> Connection {
     http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(Duration::from_millis(limits.header_timeout_ms))
@@ -92,7 +81,7 @@ fn open(stream: TcpStream, limits: &Limits, serving: Serving) -> Connection {
 async fn until_done(
     mut connection: Connection,
     stopping: &CancellationToken,
-) -> hyper::Result<(TcpStream, Bytes)> {
+) -> hyper::Result<(Stream, Bytes)> {
     let mut told = false;
     loop {
         tokio::select! {
@@ -112,7 +101,7 @@ async fn until_done(
 
 /// Closes in a way that lets the last answer arrive: a stream that is closed while there is something to read is reset,
 /// and a client that still sends a body which was refused would never see why.
-async fn linger(mut stream: TcpStream) -> io::Result<()> {
+async fn linger(mut stream: Stream) -> io::Result<()> {
     stream.shutdown().await?;
     let read_all = async {
         let mut unread = vec![0; LINGER_BUFFER_BYTES];

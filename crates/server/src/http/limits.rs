@@ -1,12 +1,20 @@
 //! What one client, and all of them together, may cost.
 
+use crate::net::Share;
+
 /// Bounds of the HTTP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at the same time; further ones wait to be accepted.
+    /// Connections at the same time.
     pub connections_max: usize,
-    /// Connections of one address at the same time; further ones are refused.
-    pub connections_per_address_max: usize,
+    /// Connections of one address at the same time.
+    pub connections_share: Share,
+    /// Connections beyond these, which may only ask how the server is; all further ones are refused.
+    pub reserved_connections_max: usize,
+    /// Requests that wait for a change, or follow a stream, at the same time.
+    pub waiting_max: usize,
+    /// Of one address.
+    pub waiting_share: Share,
     /// The whole head of a request; at least 8 KiB.
     pub header_bytes_max: usize,
     /// Header lines of a request.
@@ -38,8 +46,11 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections_max: 16_384,
-            // Half of them: programs of one machine share its address.
-            connections_per_address_max: 8_192,
+            connections_share: Share { per_address_max: 1_024, loopback_max: 8_192 },
+            reserved_connections_max: 64,
+            // Three quarters, so that there is room for those who want an answer at once.
+            waiting_max: 12_288,
+            waiting_share: Share { per_address_max: 768, loopback_max: 6_144 },
             header_bytes_max: 16 << 10,
             headers_max: 100,
             header_timeout_ms: 10_000,

@@ -1,7 +1,6 @@
 //! The plumbing of the HTTP API: connections and their limits, routing, bodies, blocking reads, streams, caching. It
 //! knows no resource: the [`Table`] of routes that it serves is handed to it.
 
-mod addresses;
 pub(crate) mod age;
 pub(crate) mod api;
 pub(crate) mod array;
@@ -26,12 +25,14 @@ pub(crate) mod openapi;
 pub(crate) mod propose;
 pub(crate) mod query;
 pub(crate) mod reply;
+mod rooms;
 pub(crate) mod router;
 pub mod routes;
 mod serve;
 mod shared;
 pub(crate) mod stream;
 pub(crate) mod text;
+mod waiting;
 
 pub use limits::Limits;
 pub use routes::Table;

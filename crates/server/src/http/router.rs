@@ -16,7 +16,7 @@ use axum::{
 };
 use hyper::{
     StatusCode, Uri,
-    header::{HeaderValue, X_CONTENT_TYPE_OPTIONS},
+    header::{CONNECTION, HeaderValue, X_CONTENT_TYPE_OPTIONS},
 };
 
 use super::{
@@ -29,6 +29,10 @@ use super::{
     query::Query,
     routes::{Route, Verb},
 };
+
+/// What a connection is told for which only reserved room is left.
+const NO_ROOM: &str = "this server, or your address, has too many connections: close some, then retry; \
+    until then only paths that tell how the server is are answered";
 
 /// The router of all routes.
 pub(crate) fn router(api: &Api) -> Router {
@@ -71,19 +75,33 @@ async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> 
     let _open = Gauged::new(&api.counters.requests);
     let begun = Instant::now();
     let takes_gzip = gzip::is_accepted(request.headers());
-    let call = call(api, route, params, request);
+    let is_reserved = request.extensions().get::<Caller>().is_some_and(|caller| caller.is_reserved);
+    let call = call(api, route, params, request, is_reserved);
     let waits = call.as_ref().is_ok_and(|call| call.query.waits());
     let reply = match call {
         Ok(call) => unwound(route, (route.handler)(call)).await,
         Err(failure) => Err(failure),
     };
     let mut response = reply.unwrap_or_else(Failure::into_response);
+    if is_reserved {
+        // The next one who asks how the server is needs the place.
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     counters.answered(response.status(), (!waits).then(|| begun.elapsed()));
     if takes_gzip { gzip::compress(response) } else { response }
 }
 
-fn call(api: &Api, route: &Route, params: &RawPathParams, request: Request) -> Result<Call, Failure> {
+fn call(
+    api: &Api,
+    route: &Route,
+    params: &RawPathParams,
+    request: Request,
+    is_reserved: bool,
+) -> Result<Call, Failure> {
+    if is_reserved && !route.capability.is_upkeep() {
+        return Err(Failure::busy(NO_ROOM));
+    }
     let (mut head, body) = request.into_parts();
     guard::check(&head.method, &head.headers, api.local_only)?;
     let query = Query::of(&head.uri, route.contract.clone())?;

@@ -9,17 +9,18 @@ use std::{
     time::Duration,
 };
 
-use axum::{
-    body::{Body, HttpBody},
-    response::Response,
-};
+use axum::body::{Body, HttpBody};
 use bytes::Bytes;
 use hyper::{body::Frame, header::HeaderValue};
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{api::Api, gzip::Streaming, reply::with_type};
+use super::{
+    call::{Call, Reply},
+    gzip::Streaming,
+    reply::with_type,
+};
 
 /// Pieces that wait for the client to take them.
 const PIECES_WAITING_MAX: usize = 4;
@@ -94,19 +95,21 @@ async fn sleep(span: Option<Duration>) {
 }
 
 /// Answers with what `write` writes. It is dropped as soon as nobody reads.
-pub(crate) fn stream<F>(api: &Api, content_type: HeaderValue, write: impl FnOnce(Writer) -> F) -> Response
+pub(crate) fn stream<F>(call: &Call, content_type: HeaderValue, write: impl FnOnce(Writer) -> F) -> Reply
 where
     F: Future<Output = Result<(), Closed>> + Send + 'static,
 {
+    let waiter = call.begin_to_wait()?;
     let (sender, receiver) = mpsc::channel(PIECES_WAITING_MAX);
-    tokio::spawn(write(Writer {
-        pieces: sender,
-        stopping: api.stopping.clone(),
-        line_bytes: AtomicUsize::new(0),
-    }));
+    let stopping = call.api.stopping.clone();
+    let written = write(Writer { pieces: sender, stopping, line_bytes: AtomicUsize::new(0) });
+    tokio::spawn(async move {
+        let _waiter = waiter;
+        written.await
+    });
     let mut response = with_type(Body::new(Pieces(receiver)), content_type);
     response.extensions_mut().insert(Streaming);
-    response
+    Ok(response)
 }
 
 struct Pieces(mpsc::Receiver<Bytes>);

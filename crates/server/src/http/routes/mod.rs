@@ -56,6 +56,13 @@ pub enum Capability {
     ReadEvents,
 }
 
+impl Capability {
+    /// Whether its routes tell how the server is, or keep it in order: they are answered when there is no room for others.
+    pub fn is_upkeep(self) -> bool {
+        matches!(self, Self::Anonymous | Self::AgentRead | Self::OperatorRead | Self::OperatorWrite)
+    }
+}
+
 /// What a request does; decides its method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verb {

@@ -37,14 +37,14 @@ pub(super) async fn read(call: Call, lines: Arc<Lines>) -> Reply {
     let filter = Arc::new(Filter::of(&call.query, call.namespace())?);
     let from = call.query.number("index")?.filter(|index| *index > 0);
     let subscription = subscribe(&call.api.state.events, from);
-    Ok(stream(&call.api, JSON, |writer| async move {
+    stream(&call, JSON, |writer| async move {
         let follower = Follower { writer, filter, lines };
         let error = match subscription {
             Ok(subscription) => follower.follow(subscription).await?,
             Err(error) => error,
         };
         follower.writer.line(&ended(&error)).await
-    }))
+    })
 }
 
 fn subscribe(hub: &Arc<EventHub>, from: Option<u64>) -> Result<Subscription, SubscriptionError> {

@@ -27,14 +27,14 @@ pub(in crate::nomad) async fn save(call: Call) -> Reply {
     // Written twice, so that its digest can stand before it and nothing of it has to be kept.
     let digest = call.api.heavy.run(move || digest(&store)).await;
     let store = view.store.clone();
-    let mut response = stream::stream(&call.api, BYTES, |writer| async {
+    let mut response = stream::stream(&call, BYTES, |writer| async {
         let write = move || {
             let mut pieces = Pieces { writer, piece: Vec::new() };
             snapshot::write(&store, &mut pieces).and_then(|()| pieces.flush())
         };
         // Whoever stops reading has stopped wanting it.
         tokio::task::spawn_blocking(write).await.map_err(|_| Closed)?.map_err(|_| Closed)
-    });
+    })?;
     let headers = response.headers_mut();
     reply::stamp(headers, view.index, &view);
     headers.insert(DIGEST, digest.map_err(|error| Failure::unwritten(&error))?);

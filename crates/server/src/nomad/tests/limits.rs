@@ -18,6 +18,7 @@ use crate::{
         routes::{Capability, Verb},
         serve,
     },
+    net::Share,
     nomad::table,
 };
 
@@ -176,38 +177,64 @@ async fn silent_and_slow_clients_are_dropped() {
     server.stop().await;
 }
 
+fn get(target: &str) -> String {
+    format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+}
+
 #[tokio::test]
-async fn connections_over_the_limit_wait_for_a_place() {
-    let server = Server::start(Limits { connections_max: 1, ..Limits::default() }).await;
-    let first = server.connect().await;
-    let request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    let mut second = Box::pin(server.exchange(request));
-    tokio::select! {
-        biased;
-        answer = &mut second => panic!("it should wait: {answer}"),
-        () = tokio::time::sleep(std::time::Duration::from_millis(50)) => {}
+async fn whoever_holds_all_connections_keeps_nobody_from_asking_how_the_server_is() {
+    let full = [
+        Limits { connections_max: 1, ..Limits::default() },
+        Limits { connections_share: Share::equal(1), ..Limits::default() },
+    ];
+    for limits in full {
+        let server = Server::start(limits).await;
+        let hoarded = server.connect().await;
+        for path in ["/healthz", "/metrics", "/v1/operator/raft/configuration"] {
+            let answer = server.exchange(&get(path).replace("Connection: close\r\n", "")).await;
+            assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+        }
+        expect![[r#"
+            HTTP/1.1 429 Too Many Requests
+            this server, or your address, has too many connections: close some, then retry; until then only paths that tell how the server is are answered"#]]
+        .assert_eq(&server.exchange(&get("/v1/jobs")).await);
+        drop(hoarded);
+        server.stop().await;
     }
-    drop(first);
+}
+
+#[tokio::test]
+async fn a_connection_without_any_room_is_told() {
+    let none = Limits { connections_max: 0, reserved_connections_max: 0, ..Limits::default() };
+    let server = Server::start(none).await;
     expect![[r#"
-        HTTP/1.1 200 OK
-        ok
-    "#]]
-    .assert_eq(&second.as_mut().await);
-    drop(second);
+        HTTP/1.1 429 Too Many Requests
+        this server, or your address, has too many connections: close some, then retry"#]]
+    .assert_eq(&until_closed(&mut server.connect().await).await);
     server.stop().await;
 }
 
 #[tokio::test]
-async fn an_address_with_too_many_connections_is_told() {
-    let server = Server::start(Limits { connections_per_address_max: 1, ..Limits::default() }).await;
-    let first = server.connect().await;
-    let refused = until_closed(&mut server.connect().await).await;
-    expect![[r#"
-        HTTP/1.1 429 Too Many Requests
-        your address has too many connections open: close some, then retry"#]]
-    .assert_eq(&refused);
-    drop(first);
-    server.stop().await;
+async fn requests_that_wait_are_counted_and_others_are_answered_meanwhile() {
+    let one = [
+        Limits { waiting_max: 1, ..Limits::default() },
+        Limits { waiting_share: Share::equal(1), ..Limits::default() },
+    ];
+    for limits in one {
+        let server = Server::start(limits).await;
+        let mut stream = server.connect().await;
+        stream.write_all(get("/v1/event/stream").as_bytes()).await.expect("it is taken");
+        let mut begun = [0; 12];
+        stream.read_exact(&mut begun).await.expect("it begins");
+        for target in ["/v1/jobs?index=99", "/v1/event/stream"] {
+            let refused = server.exchange(&get(target)).await;
+            assert!(refused.starts_with("HTTP/1.1 429"), "{target}: {refused}");
+            assert!(refused.contains("wait for changes"), "{target}: {refused}");
+        }
+        let answered = server.exchange(&get("/v1/jobs")).await;
+        assert!(answered.starts_with("HTTP/1.1 200"), "{answered}");
+        server.stop().await;
+    }
 }
 
 #[tokio::test]

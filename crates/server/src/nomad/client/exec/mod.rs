@@ -24,6 +24,7 @@ pub async fn exec(call: Call) -> Reply {
         Failure::busy(format!("{most} commands run by way of this server: try again once one has ended"))
     };
     let place = call.api.exec_room.clone().try_acquire_owned().map_err(|_| too_many())?;
+    let waiter = call.begin_to_wait()?;
     // Who ran what where: the program alone, for arguments may hold secrets.
     let (task, program, tty) = (request.task.clone(), request.command[0].clone(), request.tty);
     let link = call.api.state.agents.exec(target.node, request).await?;
@@ -32,7 +33,7 @@ pub async fn exec(call: Call) -> Reply {
     let stopping = call.api.stopping.clone();
     caller.take_over(move |stream, read| async move {
         session::serve(stream, read, link, stopping).await;
-        drop(place);
+        drop((place, waiter));
     });
     Ok(answer)
 }

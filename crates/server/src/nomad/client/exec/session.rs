@@ -8,7 +8,7 @@ use futures_util::{
     SinkExt, StreamExt,
     stream::{SplitSink, SplitStream},
 };
-use tokio::{net::TcpStream, sync::mpsc};
+use tokio::sync::mpsc;
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{
@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     http::failure::Failure,
+    net::Stream,
     state::{AgentError, ExecInput, ExecLink, ExecOutput},
 };
 
@@ -39,11 +40,11 @@ const REASON_BYTES_MAX: usize = 123;
 /// Close codes that are not the protocol's own: this, and a status of HTTP.
 const CLOSE_CODE_BASE: u16 = 4_000;
 
-type Socket = WebSocketStream<TcpStream>;
+type Socket = WebSocketStream<Stream>;
 type Output = mpsc::Receiver<Result<ExecOutput, AgentError>>;
 
 /// Carries messages both ways until the command has ended or the client is gone.
-pub async fn serve(stream: TcpStream, read: Bytes, link: ExecLink, stopping: CancellationToken) {
+pub async fn serve(stream: Stream, read: Bytes, link: ExecLink, stopping: CancellationToken) {
     let config = WebSocketConfig::default()
         .read_buffer_size(BUFFER_BYTES)
         .write_buffer_size(0)

@@ -1,0 +1,123 @@
+//! Connections of clients and agents, whatever carries them, and how many of them one address may have.
+
+mod per_address;
+
+use std::{
+    io::{self, IoSlice},
+    net::SocketAddr,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use socket2::{SockRef, TcpKeepalive};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
+
+pub use per_address::Share;
+pub(crate) use per_address::{Counted, PerAddress};
+
+/// A connection and who is at its other end. Whoever serves it does not know what carries it.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    carrier: Carrier,
+    peer: SocketAddr,
+}
+
+/// What carries a connection.
+#[derive(Debug)]
+enum Carrier {
+    Plain(TcpStream),
+}
+
+/// When a silent peer is taken for gone.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeepAlive {
+    /// A peer that is silent for this long is asked whether it is still there.
+    pub idle: Duration,
+    /// How often it is asked.
+    pub interval: Duration,
+    /// After so many questions without an answer it is gone.
+    pub retries: u32,
+}
+
+impl Stream {
+    /// A connection without encryption.
+    pub fn plain(stream: TcpStream, peer: SocketAddr) -> Self {
+        Self { carrier: Carrier::Plain(stream), peer }
+    }
+
+    /// Who is at its other end.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Sends small messages at once.
+    pub fn set_nodelay(&self) -> io::Result<()> {
+        self.tcp().set_nodelay(true)
+    }
+
+    /// Lets the kernel find out that a silent peer is gone.
+    pub fn set_keepalive(&self, keep_alive: KeepAlive) -> io::Result<()> {
+        let keepalive = TcpKeepalive::new()
+            .with_time(keep_alive.idle)
+            .with_interval(keep_alive.interval)
+            .with_retries(keep_alive.retries);
+        SockRef::from(self.tcp()).set_tcp_keepalive(&keepalive)
+    }
+
+    /// Sends what the kernel takes at once, before anything else was sent.
+    pub fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
+        SockRef::from(self.tcp()).send(bytes)
+    }
+
+    fn tcp(&self) -> &TcpStream {
+        match &self.carrier {
+            Carrier::Plain(stream) => stream,
+        }
+    }
+
+    fn carrier(self: Pin<&mut Self>) -> Pin<&mut TcpStream> {
+        match &mut self.get_mut().carrier {
+            Carrier::Plain(stream) => Pin::new(stream),
+        }
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.carrier().poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.carrier().poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.carrier().poll_write_vectored(context, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.tcp().is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.carrier().poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.carrier().poll_shutdown(context)
+    }
+}

@@ -1,0 +1,117 @@
+//! How many of something each address has.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+/// Bits of an IPv6 address that one host cannot choose by itself: it has all addresses behind them.
+const IPV6_PREFIX_BITS: u32 = 64;
+
+/// Counts by address. Addresses without any take no room.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PerAddress(Arc<Mutex<HashMap<IpAddr, usize>>>);
+
+/// How many one address may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// An address of the network.
+    pub per_address_max: usize,
+    /// All addresses of this machine together: its programs share them.
+    pub loopback_max: usize,
+}
+
+impl Share {
+    /// The same for all addresses.
+    pub fn equal(max: usize) -> Self {
+        Self { per_address_max: max, loopback_max: max }
+    }
+
+    /// How many this address may have.
+    pub fn of(self, address: IpAddr) -> usize {
+        if address.to_canonical().is_loopback() { self.loopback_max } else { self.per_address_max }
+    }
+}
+
+/// One that counts for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    all: PerAddress,
+    address: IpAddr,
+}
+
+impl PerAddress {
+    /// Counts one more, unless the address has its share.
+    pub fn count(&self, address: IpAddr, share: Share) -> Option<Counted> {
+        let max = share.of(address);
+        let address = host(address);
+        let mut counts = self.lock();
+        let count = counts.entry(address).or_default();
+        if *count >= max {
+            return None;
+        }
+        *count += 1;
+        Some(Counted { all: self.clone(), address })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.0.lock().expect("nothing panics while it holds this lock")
+    }
+}
+
+/// One address for all that a single host can take without asking anybody: all of loopback, an IPv4 address in both its
+/// spellings, a network of IPv6.
+fn host(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        address if address.is_loopback() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(address) => {
+            let prefix = address.to_bits() & (u128::MAX << (u128::BITS - IPV6_PREFIX_BITS));
+            Ipv6Addr::from_bits(prefix).into()
+        }
+        address => address,
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut counts = self.all.lock();
+        if let Some(count) = counts.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(address: &str) -> IpAddr {
+        address.parse().expect("an address")
+    }
+
+    #[test]
+    fn each_address_has_its_own_count() {
+        let addresses = PerAddress::default();
+        let count = |address: &str| addresses.count(ip(address), Share::equal(2));
+        let (first, second) = (count("10.0.0.1"), count("::ffff:10.0.0.1"));
+        assert!(first.is_some() && second.is_some() && count("10.0.0.1").is_none());
+        let other = count("10.0.0.2");
+        assert!(other.is_some());
+        drop(first);
+        assert!(count("10.0.0.1").is_some());
+        drop((second, other));
+        assert!(addresses.lock().is_empty());
+    }
+
+    #[test]
+    fn a_host_has_one_count_for_all_its_addresses() {
+        assert_eq!(host(ip("127.9.8.7")), host(ip("::1")));
+        assert_eq!(host(ip("2001:db8::1")), host(ip("2001:db8::ffff:1")));
+        assert_ne!(host(ip("2001:db8:0:1::1")), host(ip("2001:db8:0:2::1")));
+        assert_ne!(host(ip("10.0.0.1")), host(ip("10.0.0.2")));
+    }
+}
