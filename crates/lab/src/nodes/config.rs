@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Behaviour, Shapes};
+use super::{Behaviour, Journal, Shapes};
 
 /// Nodes to simulate, and how they behave.
 #[derive(Debug, Clone)]
@@ -31,6 +31,8 @@ pub struct NodesConfig {
     pub node_pool: String,
     /// How long task events wait for company on their way to the servers.
     pub update_delay: Duration,
+    /// Gets a line for each start and each end of a task.
+    pub journal: Option<Journal>,
 }
 
 impl NodesConfig {
@@ -49,6 +51,7 @@ impl NodesConfig {
             datacenter: "dc1".to_owned(),
             node_pool: "default".to_owned(),
             update_delay: Duration::from_secs(1),
+            journal: None,
         }
     }
 }

@@ -7,6 +7,7 @@ mod common;
 mod config;
 mod fleet;
 mod identity;
+mod journal;
 mod mock;
 mod node;
 mod setting;
@@ -20,6 +21,8 @@ use tokio::task::JoinSet;
 pub use behaviour::{Behaviour, Outages, TaskBehaviour};
 pub use config::NodesConfig;
 use fleet::Fleet;
+pub use journal::Journal;
+pub(crate) use journal::{TaskChange, TaskEntry};
 pub use setting::{SettingError, Span, read_share};
 pub use shape::{Shape, Shapes, Weighted};
 

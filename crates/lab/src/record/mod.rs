@@ -7,7 +7,7 @@ mod trace;
 
 pub use machine::Machine;
 pub(crate) use result::number;
-pub use result::{ProcessSeries, ProgressSeries, RunResult, Series, Summary};
+pub use result::{Plot, PlotLine, ProcessSeries, ProgressSeries, RunResult, Series, Summary};
 pub use statistics::{mean, median, percentile};
 pub use trace::{Clock, Stage, TraceLine, read_trace, write_trace};
 

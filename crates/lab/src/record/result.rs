@@ -23,6 +23,9 @@ pub struct RunResult {
     pub metrics: BTreeMap<String, Summary>,
     /// What must be known to read the figures right, for people.
     pub notes: Vec<String>,
+    /// What should not have been; empty for runs that count.
+    #[serde(default)]
+    pub failures: Vec<String>,
     /// How the last run went.
     pub series: Series,
 }
@@ -49,6 +52,31 @@ pub struct Series {
     pub progress: ProgressSeries,
     /// What each process had used.
     pub processes: Vec<ProcessSeries>,
+    /// What an experiment draws of its own.
+    #[serde(default)]
+    pub plots: Vec<Plot>,
+}
+
+/// A chart of an experiment's own.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Plot {
+    /// What it shows.
+    pub title: String,
+    /// What the horizontal axis means, with its unit.
+    pub x: String,
+    /// What the vertical axis means, with its unit.
+    pub y: String,
+    /// Its lines.
+    pub lines: Vec<PlotLine>,
+}
+
+/// A line of a chart.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct PlotLine {
+    /// Its name in the legend.
+    pub name: String,
+    /// From left to right.
+    pub points: Vec<(f64, f64)>,
 }
 
 /// How far all tasks had come; lists of equal length.
@@ -124,7 +152,8 @@ impl fmt::Display for RunResult {
             let [median, min, max] = [median, min, max].map(|value| number(*value));
             writeln!(f, "{name:<width$} {median:>14} {min:>14} {max:>14}  {unit:>4}")?;
         }
-        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))
+        self.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))?;
+        self.failures.iter().try_for_each(|failure| writeln!(f, "failed: {failure}"))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The charts of a report.
 
-use crate::record::{ProcessSeries, ProgressSeries, Series, Stage, TraceLine};
+use crate::record::{Plot, ProcessSeries, ProgressSeries, Series, Stage, TraceLine};
 
 use super::{
     chart::{Chart, DrawError},
@@ -26,8 +26,16 @@ pub(super) fn of(series: &Series, trace: &[TraceLine]) -> Result<Vec<Figure>, Dr
         per_process(series, "Memory", "MiB resident", |process| against(process, &process.rss_bytes)),
         per_process(series, "Disk", "MiB written", |process| against(process, &process.written_bytes)),
     ];
-    let shown = charts.into_iter().filter(|chart| chart.lines.iter().any(|(_, points)| points.len() > 1));
+    let own = series.plots.iter().map(own);
+    let shown = own.chain(charts).filter(|chart| chart.lines.iter().any(|(_, points)| points.len() > 1));
     shown.map(|chart| Ok(Figure { svg: chart.to_svg()?, chart })).collect()
+}
+
+/// One that an experiment draws of its own.
+fn own(plot: &Plot) -> Chart {
+    let lines = plot.lines.iter().map(|line| (line.name.clone(), line.points.clone()));
+    let Plot { title, x, y, .. } = plot.clone();
+    Chart { title, x, y, lines: lines.collect(), filled: false }
 }
 
 fn progress(progress: &ProgressSeries) -> Chart {

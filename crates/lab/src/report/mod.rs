@@ -25,7 +25,9 @@ pub fn draw(dir: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{ProcessSeries, ProgressSeries, Series, Stage, Summary, TraceLine, write_trace};
+    use crate::record::{
+        Plot, PlotLine, ProcessSeries, ProgressSeries, Series, Stage, Summary, TraceLine, write_trace,
+    };
 
     /// Ten requests of one job, one after the other.
     fn trace() -> Vec<TraceLine> {
@@ -40,6 +42,11 @@ mod tests {
             })
         });
         lines.collect()
+    }
+
+    fn plot() -> Plot {
+        let line = PlotLine { name: "first".to_owned(), points: vec![(1.0, 0.2), (2.0, 0.3)] };
+        Plot { title: "Starts".to_owned(), lines: vec![line], ..Plot::default() }
     }
 
     fn result() -> RunResult {
@@ -60,7 +67,7 @@ mod tests {
             experiment: "density".to_owned(),
             metrics: [("running_per_s".to_owned(), Summary::of("1/s", &[10.0]).unwrap())].into(),
             notes: vec!["<b>full</b>".to_owned()],
-            series: Series { progress, processes: vec![process] },
+            series: Series { progress, processes: vec![process], plots: vec![plot()] },
             ..RunResult::default()
         }
     }
@@ -73,7 +80,7 @@ mod tests {
         fs::write(dir.path().join(PROFILE_FILE), "main;decide 3\n").unwrap();
         draw(dir.path()).unwrap();
         let page = fs::read_to_string(dir.path().join(REPORT_FILE)).unwrap();
-        assert_eq!(page.matches("<svg").count(), 7, "six charts and a profile");
+        assert_eq!(page.matches("<svg").count(), 8, "seven charts and a profile");
         assert!(
             page.contains("running_per_s") && page.contains("&lt;b&gt;full"),
             "figures and escaped notes"

@@ -3,7 +3,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
 use hyper::{
-    HeaderMap, Method, Request, Response,
+    HeaderMap, Method, Request, Response, StatusCode,
     body::Incoming,
     client::conn::http1::{self, SendRequest},
     header::{CONTENT_TYPE, HOST},
@@ -41,6 +41,11 @@ impl Connection {
         Ok(Self { host, token: target.token.clone(), sender })
     }
 
+    /// Whether the server has hung up.
+    pub fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
     /// Reads a JSON value, and the headers that came with it.
     pub async fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<(T, HeaderMap), RunError> {
         let (head, body) = self.send(Method::GET, path, Bytes::new()).await?.into_parts();
@@ -68,6 +73,12 @@ impl Connection {
         Ok(String::from_utf8_lossy(&collect(path, body).await?).into_owned())
     }
 
+    /// Asks, and reads whatever is answered, refusals included.
+    pub async fn exchange(&mut self, method: Method, path: &str, body: Bytes) -> Result<Reply, RunError> {
+        let (head, body) = self.send_any(method, path, body).await?.into_parts();
+        Ok(Reply { status: head.status, headers: head.headers, body: collect(path, body).await? })
+    }
+
     /// Writes, and reads an answer that is of no interest.
     pub async fn write(&mut self, method: Method, path: &str, body: Bytes) -> Result<(), RunError> {
         let mut answer = self.send(method, path, body).await?.into_body();
@@ -89,6 +100,23 @@ impl Connection {
         path: &str,
         body: Bytes,
     ) -> Result<Response<Incoming>, RunError> {
+        let response = self.send_any(method, path, body).await?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let (head, body) = response.into_parts();
+        let body = collect(path, body).await?;
+        let reply = Reply { status, headers: head.headers, body };
+        Err(failed(path, format!("{status}: {}", reply.text())))
+    }
+
+    async fn send_any(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, RunError> {
         let mut request = Request::builder().method(method).uri(path).header(HOST, &self.host);
         if !self.token.is_empty() {
             request = request.header("X-Nomad-Token", &self.token);
@@ -98,14 +126,21 @@ impl Connection {
         }
         let request = request.body(Full::new(body)).map_err(|error| failed(path, error))?;
         self.sender.ready().await.map_err(|error| failed(path, error))?;
-        let response = self.sender.send_request(request).await.map_err(|error| failed(path, error))?;
-        let status = response.status();
-        if status.is_success() {
-            return Ok(response);
-        }
-        let text = collect(path, response.into_body()).await?;
-        let text: String = String::from_utf8_lossy(&text).trim().chars().take(REFUSAL_CHARS_MAX).collect();
-        Err(failed(path, format!("{status}: {text}")))
+        self.sender.send_request(request).await.map_err(|error| failed(path, error))
+    }
+}
+
+/// An answer, whatever it says.
+pub(super) struct Reply {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Reply {
+    /// What it says, for people; cut where it gets long.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).trim().chars().take(REFUSAL_CHARS_MAX).collect()
     }
 }
 

@@ -18,6 +18,7 @@ mod params;
 mod profile;
 mod progress;
 mod repeat;
+mod restart;
 mod updates;
 mod watch;
 
@@ -39,6 +40,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     packing::EXPERIMENT,
     allocation_cycle::EXPERIMENT,
     host_state::EXPERIMENT,
+    restart::EXPERIMENT,
 ];
 
 /// One experiment.
@@ -112,6 +114,8 @@ pub struct Outcome {
     pub variants: BTreeMap<String, BTreeMap<&'static str, f64>>,
     /// What must be known to read the figures right, for people.
     pub notes: Vec<String>,
+    /// What should not have been: with any of these the run has failed, and its figures are written all the same.
+    pub failures: Vec<String>,
     /// Values against time, if there are any.
     pub series: Series,
     /// The stages of requests, if there are any.

@@ -20,7 +20,8 @@ const RUNS_SMALL: u32 = 1;
 
 /// Runs an experiment as often as is asked for, and writes what it has shown to `options.out`.
 ///
-/// `given` holds the values of the experiment's own parameters, by flag.
+/// `given` holds the values of the experiment's own parameters, by flag. What went wrong without ending a run is among the
+/// result's failures.
 ///
 /// # Errors
 /// When a parameter cannot be, when the run fails or is interrupted, or when not every task got where it should.
@@ -41,7 +42,8 @@ pub fn run(
         outcomes.push((experiment.run)(&run)?);
     }
     let metrics = sum_up(experiment, &outcomes);
-    let notes = notes(&outcomes);
+    let notes = each_once(outcomes.iter().flat_map(|outcome| &outcome.notes));
+    let failures = each_once(outcomes.iter().flat_map(|outcome| &outcome.failures));
     let last = outcomes.pop().unwrap_or_default();
     let result = RunResult {
         experiment: experiment.name.to_owned(),
@@ -49,6 +51,7 @@ pub fn run(
         machine: Machine::this(),
         metrics,
         notes,
+        failures,
         series: last.series.clone(),
     };
     write(&options.out, &result, &last).map_err(|source| RunError::io("write to", &options.out, source))?;
@@ -89,15 +92,14 @@ fn sum_up(experiment: &Experiment, outcomes: &[Outcome]) -> BTreeMap<String, Sum
     summaries.collect()
 }
 
-/// Each once.
-fn notes(outcomes: &[Outcome]) -> Vec<String> {
-    let mut notes: Vec<String> = Vec::new();
-    for note in outcomes.iter().flat_map(|outcome| &outcome.notes) {
-        if !notes.contains(note) {
-            notes.push(note.clone());
+fn each_once<'t>(texts: impl Iterator<Item = &'t String>) -> Vec<String> {
+    let mut once: Vec<String> = Vec::new();
+    for text in texts {
+        if !once.contains(text) {
+            once.push(text.clone());
         }
     }
-    notes
+    once
 }
 
 fn write(dir: &Path, result: &RunResult, last: &Outcome) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! Takes samples while a load runs: how far it is, and what each process has used.
 
 use crate::{
-    record::{ProcessSeries, ProgressSeries, Series},
+    record::{ProcessSeries, Series},
     run::{
         cluster::{Cluster, Usage, usage},
         progress::Counts,
@@ -38,7 +38,7 @@ impl Watch {
         let (pids, names): (Vec<_>, Vec<_>) =
             children.chain([(std::process::id(), "lab".to_owned())]).unzip();
         let processes = names.into_iter().map(|name| ProcessSeries { name, ..ProcessSeries::default() });
-        let series = Series { progress: ProgressSeries::default(), processes: processes.collect() };
+        let series = Series { processes: processes.collect(), ..Series::default() };
         let server_before = cluster.children.first().and_then(|server| usage(server.pid()));
         Self { pids, series, server_before, asked: 0, every: 1 }
     }
@@ -49,7 +49,7 @@ impl Watch {
         if !self.asked.is_multiple_of(self.every) {
             return;
         }
-        let Series { progress, processes } = &mut self.series;
+        let Series { progress, processes, .. } = &mut self.series;
         progress.at_s.push(at_s);
         progress.created.push(counts.created);
         progress.placed.push(counts.placed);

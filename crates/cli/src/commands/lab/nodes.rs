@@ -1,9 +1,10 @@
 //! `berth lab nodes`: simulated nodes in a process of their own.
 
-use std::path::PathBuf;
+use std::{io, path::PathBuf};
 
 use berth_lab::nodes::{
-    Behaviour, NodesConfig, Outages, SettingError, Shapes, Span, TaskBehaviour, Weighted, read_share, run,
+    Behaviour, Journal, NodesConfig, Outages, SettingError, Shapes, Span, TaskBehaviour, Weighted,
+    read_share, run,
 };
 use tokio::runtime;
 use tracing::level_filters::LevelFilter;
@@ -36,6 +37,9 @@ pub struct Args {
     troubles: Troubles,
     #[command(flatten)]
     tasks: Tasks,
+    /// Print a line of JSON for each start and each end of a task
+    #[arg(long)]
+    journal: bool,
     /// End when standard input does: the process that holds its other end is gone
     #[arg(long, hide = true)]
     until_stdin_closes: bool,
@@ -130,6 +134,7 @@ impl Args {
             classes,
             datacenter,
             node_pool,
+            journal: self.journal.then(|| Journal::new(io::stdout())),
             ..NodesConfig::new(self.server, self.count)
         })
     }

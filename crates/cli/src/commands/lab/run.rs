@@ -80,7 +80,13 @@ impl Run {
         };
         let result = run(self.experiment, &options, &self.given).map_err(|error| failure(&error))?;
         let page = self.common.out.join("report.html");
-        Ok(output::print(&format!("{result}\nreport: {}\n", page.display()))?)
+        output::print(&format!("{result}\nreport: {}\n", page.display()))?;
+        match result.failures.len() {
+            0 => Ok(()),
+            count => {
+                Err(Failure::new(Exit::Failed, format!("the run has failed in {count} ways, see above")))
+            }
+        }
     }
 }
 

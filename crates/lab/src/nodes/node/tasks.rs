@@ -16,6 +16,7 @@ use berth_api::agent::TaskSpec;
 
 use super::SimNode;
 use crate::nodes::{
+    TaskChange, TaskEntry,
     common::Common,
     identity::{Purpose, node_uuid, seed_of, spec},
     mock::Mock,
@@ -117,6 +118,9 @@ impl SimNode {
             MockStep::StartFailed(failure) => Some(Event::StartFailed(of, failure)),
             MockStep::Exited(exit) => return self.ends(of, Exit { at_ns, ..exit }, now_ns, common),
         };
+        if matches!(event, Some(Event::Started { .. })) {
+            self.note(of, TaskChange::Started, common);
+        }
         self.mocks[at].take(&common.config.behaviour.tasks);
         if matches!(event, Some(Event::StartFailed(..))) {
             self.mocks.swap_remove(at);
@@ -142,7 +146,23 @@ impl SimNode {
     fn ends(&mut self, of: TaskRef, exit: Exit, now_ns: u64, common: &mut Common) {
         let Some(at) = self.mocks.iter().position(|mock| mock.of == of) else { return };
         self.mocks.swap_remove(at);
+        self.note(of, TaskChange::Ended, common);
         self.happens(Event::Exited(of, exit), now_ns, common);
+    }
+
+    /// Writes into the journal, if there is one.
+    pub(super) fn note(&self, of: TaskRef, change: TaskChange, common: &Common) {
+        let (Some(journal), Some(alloc)) = (&common.config.journal, self.life.alloc(of.alloc)) else {
+            return;
+        };
+        let group = &alloc.wish().group;
+        journal.write(&TaskEntry {
+            change,
+            node: self.number,
+            alloc: of.alloc.to_string(),
+            job: group.job_id.clone(),
+            meta: group.meta.clone(),
+        });
     }
 }
 

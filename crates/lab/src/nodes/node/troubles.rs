@@ -5,7 +5,7 @@ use berth_api::agent::{AgentSession, AllocId};
 
 use super::SimNode;
 use crate::nodes::{
-    NodesConfig,
+    NodesConfig, TaskChange,
     behaviour::Recurring,
     clock::nanos,
     common::Common,
@@ -96,6 +96,7 @@ impl SimNode {
         let records: Vec<AllocRecord> =
             self.life.allocs().filter_map(|alloc| self.life.record(alloc.id())).collect();
         let (position, config) = (self.session.position(), common.config.clone());
+        self.mocks.iter().for_each(|mock| self.note(mock.of, TaskChange::Ended, common));
         self.boots += 1;
         self.session = AgentSession::new(self.boots.into(), nanos(config.update_delay));
         self.life = Node::new(seed_of(&config, self.number, Purpose::Restarts));

@@ -21,9 +21,14 @@ impl JobIds {
         Self(since.subsec_nanos() ^ (std::process::id() << 12))
     }
 
+    /// How all of them begin.
+    pub fn prefix(self) -> String {
+        format!("{PREFIX}{:08x}-", self.0)
+    }
+
     /// The id of a job by its number.
     pub fn id(self, number: u32) -> String {
-        format!("{PREFIX}{:08x}-{number}", self.0)
+        format!("{}{number}", self.prefix())
     }
 
     /// The number of a job by its id; none when it is another run's.

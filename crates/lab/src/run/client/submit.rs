@@ -35,6 +35,12 @@ pub(in crate::run) struct Jobs {
 }
 
 impl Jobs {
+    /// So many, all of one kind, that all stay.
+    pub fn alike(ids: JobIds, template: JobTemplate, count: u32) -> Self {
+        let kinds = Arc::from(vec![0; count as usize]);
+        Self { ids, templates: Arc::from([template]), kinds, population: None }
+    }
+
     /// How many.
     pub fn count(&self) -> u32 {
         u32::try_from(self.kinds.len()).expect("jobs are counted in 32 bits")
@@ -60,7 +66,12 @@ pub(in crate::run) struct Submission {
 impl Submission {
     /// Begins. Jobs go out in the order of their numbers, each on the next connection that is free.
     pub fn start(target: &Target, jobs: &Jobs, connections: u32, clock: Clock) -> Self {
-        let (next, acknowledged) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU64::new(0)));
+        Self::start_from(target, jobs, 0, connections, clock)
+    }
+
+    /// As [`Self::start`], with jobs from this number on.
+    pub fn start_from(target: &Target, jobs: &Jobs, first: u32, connections: u32, clock: Clock) -> Self {
+        let (next, acknowledged) = (Arc::new(AtomicU32::new(first)), Arc::new(AtomicU64::new(0)));
         let mut tasks = JoinSet::new();
         for _ in 0..connections.clamp(1, jobs.count()) {
             let (target, jobs) = (target.clone(), jobs.clone());

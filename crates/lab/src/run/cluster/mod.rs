@@ -8,12 +8,17 @@ mod session;
 mod target;
 mod usage;
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{
+    fs,
+    path::PathBuf,
+    process::ChildStdout,
+    time::{Duration, Instant},
+};
 
 use super::{Run, RunError};
 pub(super) use child::Child;
 pub(super) use nodes::NodesAsk;
-use server::Server;
+use server::{Server, ServerSetup};
 pub(super) use session::on_cluster;
 pub use target::Target;
 pub(super) use usage::{Usage, usage};
@@ -38,15 +43,30 @@ pub(super) struct Cluster {
     pub target: Target,
     /// The processes that were started, the server first; none for a target.
     pub children: Vec<Child>,
+    /// What the processes of nodes print, if somebody wants to read it.
+    pub nodes_print: Vec<ChildStdout>,
+    own: Option<Own>,
+}
+
+/// What is known of a cluster that was started here.
+#[derive(Debug)]
+struct Own {
+    server: ServerSetup,
+    /// Where agents connect, as `HOST:PORT`.
+    agents: String,
+    /// Servers started so far, one in the place of another.
+    servers: u32,
     /// Goes away after the processes that write to it.
-    _data: Option<DataDir>,
+    _data: DataDir,
 }
 
 impl Cluster {
     /// Starts a cluster, or finds the target's; all nodes are ready.
     pub async fn start(run: &Run<'_>, ask: &ClusterAsk) -> Result<Self, RunError> {
         let cluster = match &run.options.target {
-            Some(target) => Self { target: target.clone(), children: Vec::new(), _data: None },
+            Some(target) => {
+                Self { target: target.clone(), children: Vec::new(), nodes_print: Vec::new(), own: None }
+            }
             None => Self::start_own(run, ask).await?,
         };
         let count = ask.nodes.count;
@@ -62,11 +82,27 @@ impl Cluster {
         fs::create_dir_all(&told).map_err(|source| RunError::io("create", &told, source))?;
         let data = run.options.data.clone().unwrap_or_else(|| out.join("data"));
         let data = DataDir::create(data.join(format!("run-{}", run.number)))?;
-        let Server { child, http, agents } =
-            Server::start(&run.options.berth, &data.dir, &told, &ask.server).await?;
-        let mut children = vec![child];
-        children.extend(nodes::start(&run.options.berth, &ask.nodes, run.seed, &agents, &told)?);
-        Ok(Self { target: Target { address: http, token: String::new() }, children, _data: Some(data) })
+        let (berth, more) = (run.options.berth.clone(), ask.server.clone());
+        let setup = ServerSetup { berth, data: data.dir.clone(), told: told.clone(), more };
+        let Server { child, http, agents } = setup.start().await?;
+        let nodes = nodes::start(&setup.berth, &ask.nodes, run.seed, &agents, &told)?;
+        let (nodes, nodes_print): (Vec<_>, Vec<_>) = nodes.into_iter().unzip();
+        let children = [child].into_iter().chain(nodes).collect();
+        let own = Some(Own { server: setup, agents, servers: 1, _data: data });
+        Ok(Self { target: Target { address: http, token: String::new() }, children, nodes_print, own })
+    }
+
+    /// Kills the server as a crash would, and starts another one in its place; returns when that was, and waits for
+    /// nothing.
+    pub fn crash_server(&mut self) -> Result<Instant, RunError> {
+        let own = self.own.as_mut().expect("only what was started here is killed");
+        drop(self.children.remove(0));
+        own.servers += 1;
+        let started = Instant::now();
+        let name = format!("server {}", own.servers);
+        let child = own.server.start_again(&name, &self.target.address, &own.agents)?;
+        self.children.insert(0, child);
+        Ok(started)
     }
 
     /// Fails when one of the processes has ended although nobody asked it to.

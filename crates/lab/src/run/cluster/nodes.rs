@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     path::Path,
+    process::ChildStdout,
     time::{Duration, Instant},
 };
 
@@ -38,21 +39,21 @@ pub(in crate::run) struct NodesAsk {
     pub behaviour: Vec<String>,
 }
 
-/// Starts them, in at most three processes.
+/// Starts them, in at most three processes, each with what it prints.
 pub(super) fn start(
     berth: &Path,
     ask: &NodesAsk,
     seed: u64,
     agents: &str,
     told: &Path,
-) -> Result<Vec<Child>, RunError> {
+) -> Result<Vec<(Child, ChildStdout)>, RunError> {
     let processes = ask.count.div_ceil(NODES_PER_PROCESS).clamp(1, PROCESSES_MAX);
     let each = ask.count.div_ceil(processes);
     let firsts = (0..processes).map(|process| process * each);
     let start = |(number, first): (usize, u32)| {
         let count = each.min(ask.count - first);
         let args = args(ask, seed, agents, first, count);
-        Ok(Child::start(berth, &format!("nodes {}", number + 1), &args, told)?.0)
+        Child::start(berth, &format!("nodes {}", number + 1), &args, told)
     };
     firsts.enumerate().map(start).collect()
 }

@@ -1,6 +1,6 @@
 //! A server in a process of its own.
 
-use std::{path::Path, process::ChildStdout, time::Duration};
+use std::{path::PathBuf, process::ChildStdout, time::Duration};
 
 use berth_api::http::Address;
 use tokio::{
@@ -14,6 +14,18 @@ use crate::run::RunError;
 /// Until a server must be ready.
 const READY_MAX: Duration = Duration::from_secs(30);
 
+/// How servers of a cluster are started, the first one and those that take its place.
+#[derive(Debug)]
+pub(super) struct ServerSetup {
+    pub berth: PathBuf,
+    /// Holds the log.
+    pub data: PathBuf,
+    /// Gets what they tell.
+    pub told: PathBuf,
+    /// More flags.
+    pub more: Vec<String>,
+}
+
 /// A server that is ready.
 pub(super) struct Server {
     pub child: Child,
@@ -23,15 +35,10 @@ pub(super) struct Server {
     pub agents: String,
 }
 
-impl Server {
-    /// Starts one on ports that are free, with these flags besides.
-    pub async fn start(berth: &Path, data: &Path, told: &Path, more: &[String]) -> Result<Self, RunError> {
-        let args =
-            ["server", "--http-addr", "127.0.0.1:0", "--agent-addr", "127.0.0.1:0", "--log-level", "warn"];
-        let mut args: Vec<String> = args.map(str::to_owned).into();
-        args.extend(["--data-dir".to_owned(), data.display().to_string()]);
-        args.extend_from_slice(more);
-        let (mut child, stdout) = Child::start(berth, "server", &args, told)?;
+impl ServerSetup {
+    /// Starts one on ports that are free, and waits until it is ready.
+    pub async fn start(&self) -> Result<Server, RunError> {
+        let (mut child, stdout) = self.spawn("server", "127.0.0.1:0", "127.0.0.1:0")?;
         let failed = |reason: String| RunError::Start { what: "the server".to_owned(), reason };
         let line = timeout(READY_MAX, first_line(stdout)).await;
         let line = line.map_err(|_| failed(format!("it is not ready after {READY_MAX:?}")))?;
@@ -39,7 +46,23 @@ impl Server {
             child.check()?;
             return Err(failed(format!("it says what is not expected: {line:?}")));
         };
-        Ok(Self { child, http, agents })
+        Ok(Server { child, http, agents })
+    }
+
+    /// Starts one where another was, on the same ports, and waits for nothing.
+    pub fn start_again(&self, name: &str, http: &Address, agents: &str) -> Result<Child, RunError> {
+        let http = http.to_string();
+        let (child, stdout) = self.spawn(name, http.trim_start_matches("http://"), agents)?;
+        tokio::spawn(first_line(stdout));
+        Ok(child)
+    }
+
+    fn spawn(&self, name: &str, http: &str, agents: &str) -> Result<(Child, ChildStdout), RunError> {
+        let args = ["server", "--http-addr", http, "--agent-addr", agents, "--log-level", "warn"];
+        let mut args: Vec<String> = args.map(str::to_owned).into();
+        args.extend(["--data-dir".to_owned(), self.data.display().to_string()]);
+        args.extend_from_slice(&self.more);
+        Child::start(&self.berth, name, &args, &self.told)
     }
 }
 

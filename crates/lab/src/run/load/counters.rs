@@ -11,7 +11,7 @@ const RECORDS: (&str, &str) = ("berth_log_commands_total{kind=\"", "\"}");
 
 /// What a server says that it has done.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Counters(BTreeMap<String, f64>);
+pub(in crate::run) struct Counters(BTreeMap<String, f64>);
 
 impl Counters {
     /// Asks the server; none when it does not tell.

@@ -6,13 +6,12 @@ mod drive;
 mod figures;
 mod ledger;
 
-use std::sync::Arc;
-
 use super::{
     Outcome, Run, RunError,
     client::{JobIds, JobTemplate, Jobs, clean_up},
     cluster::{ClusterAsk, NodesAsk, on_cluster},
 };
+pub(super) use counters::Counters;
 use drive::drive;
 pub(super) use figures::METRICS;
 pub(super) use ledger::Awaited;
@@ -32,8 +31,7 @@ pub(super) struct Load {
 
 impl Load {
     fn jobs(&self, ids: JobIds) -> Jobs {
-        let kinds = Arc::from(vec![0; self.jobs as usize]);
-        Jobs { ids, templates: Arc::from([self.template.clone()]), kinds, population: None }
+        Jobs::alike(ids, self.template.clone(), self.jobs)
     }
 }
 

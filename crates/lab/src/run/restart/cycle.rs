@@ -1,0 +1,259 @@
+//! The run: jobs are registered in stages, and at each of them the server is killed some times.
+
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use hyper::Method;
+use tokio::time::sleep;
+
+use super::{
+    account::Account,
+    books::{JobSeen, JobState},
+    churn::{Changes, Churn},
+    figures::{self, Restart},
+    job,
+    probe::{self, Asked},
+    settle::settle,
+};
+use crate::{
+    random::Random,
+    run::{
+        Outcome, Run, RunError, Target,
+        client::{Clock, JobIds, JobTemplate, Jobs, Submission},
+        cluster::{Cluster, usage},
+        http::Connection,
+        load::Counters,
+    },
+};
+
+/// The server is left alone for so long between two crashes, in milliseconds, at random.
+const BETWEEN_MS: std::ops::Range<u64> = 300..3_000;
+/// One crash of so many comes as soon as the server has answered right: nodes are still on their way back.
+const SOON_EVERY: u32 = 4;
+/// Until all nodes must have confirmed, and all jobs that were registered must run.
+const CONFIRMED_MAX: Duration = Duration::from_secs(90);
+const RUNNING_MAX: Duration = Duration::from_secs(300);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Says how many nodes have not confirmed yet.
+const UNCONFIRMED: &str = "x-berth-unconfirmed";
+
+/// One run.
+struct Drive<'a> {
+    run: &'a Run<'a>,
+    cluster: &'a mut Cluster,
+    account: Account,
+    random: Random,
+    /// How the ids begin of jobs that change, and of those that never do.
+    changing: String,
+    still: JobIds,
+    restarts: Vec<Restart>,
+    /// What servers have written to the log that were killed.
+    log_bytes: f64,
+    /// Wrong answers after the first right ones.
+    wrong: Vec<String>,
+}
+
+/// Does it on a cluster that is ready.
+pub(super) async fn drive(run: &Run<'_>, ids: JobIds, cluster: &mut Cluster) -> Result<Outcome, RunError> {
+    let account = Account::default();
+    cluster.nodes_print.drain(..).for_each(|printed| account.listen(printed));
+    let changing = format!("changing-{}", ids.id(0));
+    let random = Random::new(run.seed);
+    let mut drive = Drive {
+        run,
+        cluster,
+        account,
+        random,
+        changing,
+        still: ids,
+        restarts: Vec::new(),
+        log_bytes: 0.0,
+        wrong: Vec::new(),
+    };
+    drive.stages().await?;
+    run.progress.says("waiting for everything to be as it should");
+    let stuck = settle(&drive.cluster.target, &drive.account).await?;
+    let mut outcome = figures::outcome(&drive.restarts, &drive.account.lock(), &stuck);
+    outcome.failures.append(&mut drive.wrong);
+    Ok(outcome)
+}
+
+impl Drive<'_> {
+    /// More and more jobs, so that it shows how starts grow with them.
+    async fn stages(&mut self) -> Result<(), RunError> {
+        let (jobs, restarts) = (self.run.params.count_u32("jobs"), self.run.params.count_u32("restarts"));
+        let changes = Changes {
+            prefix: self.changing.clone(),
+            rate: self.run.params.count_u32("churn"),
+            seed: self.run.seed,
+        };
+        let mut churn = None;
+        let mut there = 0;
+        for (jobs, restarts) in stages(jobs, restarts) {
+            self.register(there, jobs).await?;
+            there = jobs;
+            if churn.is_none() {
+                churn = Some(Churn::start(&self.cluster.target, &changes, &self.account));
+            }
+            for number in 0..restarts {
+                self.restart(jobs, number).await?;
+            }
+        }
+        if let Some(churn) = churn {
+            churn.stop().await?;
+        }
+        Ok(())
+    }
+
+    /// Registers jobs until there are so many, and waits until all run.
+    async fn register(&mut self, from: u32, to: u32) -> Result<(), RunError> {
+        self.run.progress.says(&format!("registering {} jobs", to - from));
+        let template = JobTemplate::new(1, job(1));
+        {
+            let mut account = self.account.lock();
+            for number in from..to {
+                account.books.begin(&self.still.id(number), 1, JobState::Live(0));
+            }
+        }
+        let numbers = from..to;
+        let mut submission = Submission::start_from(
+            &self.cluster.target,
+            &Jobs::alike(self.still, template, to),
+            from,
+            self.run.options.connections,
+            Clock::start(),
+        );
+        while !submission.is_done() {
+            submission.next().await?;
+        }
+        {
+            let mut account = self.account.lock();
+            numbers.for_each(|number| account.books.acknowledge(&self.still.id(number)));
+        }
+        self.until_running(to as usize).await
+    }
+
+    async fn until_running(&mut self, count: usize) -> Result<(), RunError> {
+        let begun = Instant::now();
+        loop {
+            self.cluster.check()?;
+            let running = self.account.lock().tasks.count(&self.still.prefix());
+            if running >= count {
+                return Ok(());
+            }
+            if begun.elapsed() > RUNNING_MAX {
+                let told = format!("nodes run {running} of {count} jobs after {RUNNING_MAX:?}");
+                return Err(RunError::Incomplete(told));
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Lets the server work for a while, kills it, and waits until it is back.
+    async fn restart(&mut self, jobs: u32, number: u32) -> Result<(), RunError> {
+        let between = BETWEEN_MS.start + self.random.below(BETWEEN_MS.end - BETWEEN_MS.start);
+        sleep(Duration::from_millis(between)).await;
+        self.cluster.check()?;
+        let asked = self.asked();
+        let counted = Counters::read(&self.cluster.target).await;
+        self.log_bytes += counted.map_or(0.0, |counted| counted.value("berth_log_bytes_total"));
+        let started = self.cluster.crash_server()?;
+        let target = self.cluster.target.clone();
+        let back = probe::until_right(&target, &asked, &self.account, started).await?;
+        let used = usage(self.cluster.children[0].pid()).unwrap_or_default();
+        let soon = number % SOON_EVERY == SOON_EVERY - 1;
+        let mut restart = Restart {
+            jobs,
+            back,
+            cpu_s: used.cpu_s,
+            confirmed_s: None,
+            rss_bytes: used.rss_bytes,
+            log_bytes: self.log_bytes,
+        };
+        self.check_all(&target).await?;
+        if !soon {
+            restart.confirmed_s = self.until_confirmed(&target, started).await?;
+            let used = usage(self.cluster.children[0].pid()).unwrap_or_default();
+            restart.rss_bytes = restart.rss_bytes.max(used.rss_bytes);
+        }
+        self.account.lock().books.release();
+        self.tell(&restart);
+        self.restarts.push(restart);
+        Ok(())
+    }
+
+    fn asked(&mut self) -> Asked {
+        let account = self.account.lock();
+        let still = self.still.prefix();
+        let job = account.tasks.pick_job(&still, self.random.next_u64()).map(str::to_owned);
+        let job = job.unwrap_or_else(|| self.still.id(0));
+        let allocs: HashSet<String> = account.tasks.of_job(&job);
+        Asked { changing: self.changing.clone(), still, job, allocs }
+    }
+
+    /// Reads all jobs, and compares them with what was written.
+    async fn check_all(&mut self, target: &Target) -> Result<(), RunError> {
+        self.account.lock().books.hold();
+        let (jobs, _): (Vec<JobSeen>, _) =
+            Connection::open(target).await?.list("/v1/jobs?meta=true&").await?;
+        let wrong = self.account.lock().books.check("", &jobs);
+        if let Some(first) = wrong.first() {
+            let told =
+                format!("restart {}: {} jobs are wrong: {first}", self.restarts.len() + 1, wrong.len());
+            self.wrong.push(told);
+        }
+        Ok(())
+    }
+
+    /// Until all nodes have told what they run; none when they never do.
+    async fn until_confirmed(&mut self, target: &Target, started: Instant) -> Result<Option<f64>, RunError> {
+        let mut connection = Connection::open(target).await?;
+        while started.elapsed() < CONFIRMED_MAX {
+            let reply = connection.exchange(Method::GET, "/v1/jobs?per_page=1", Bytes::new()).await?;
+            if reply.status.is_success() && !reply.headers.contains_key(UNCONFIRMED) {
+                return Ok(Some(started.elapsed().as_secs_f64()));
+            }
+            self.cluster.check()?;
+            sleep(LOOK_AGAIN).await;
+        }
+        self.wrong.push(format!("nodes have not confirmed what they run after {CONFIRMED_MAX:?}"));
+        Ok(None)
+    }
+
+    fn tell(&self, restart: &Restart) {
+        let Restart { jobs, back, confirmed_s, .. } = restart;
+        let confirmed = confirmed_s.map_or_else(|| "not awaited".to_owned(), |s| format!("{s:.2} s"));
+        self.run.progress.says(&format!(
+            "restart {} with {jobs} jobs: right after {:.3} s, all confirmed: {confirmed}; {} stale, {} empty; {} tasks ended",
+            self.restarts.len() + 1,
+            back.right_s,
+            back.stale,
+            back.empty,
+            self.account.lock().tasks.ended_unasked(),
+        ));
+    }
+}
+
+/// How many jobs there are, and how many restarts with them: half of the restarts are with all jobs.
+fn stages(jobs: u32, restarts: u32) -> Vec<(u32, u32)> {
+    if restarts < SOON_EVERY || jobs < 4 {
+        return vec![(jobs, restarts)];
+    }
+    let part = restarts / 4;
+    vec![(jobs / 4, part), (jobs / 2, part), (jobs, restarts - 2 * part)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn restarts_are_dealt_to_stages() {
+        assert_eq!(stages(20_000, 20), [(5_000, 5), (10_000, 5), (20_000, 10)]);
+        assert_eq!(stages(200, 4), [(50, 1), (100, 1), (200, 2)]);
+        assert_eq!(stages(200, 3), [(200, 3)]);
+    }
+}

@@ -1,0 +1,126 @@
+//! `restart`: a server is killed again and again while clients write and some agents are away. It must come back soon, with
+//! all that was acknowledged, and no task may end of it.
+
+mod account;
+mod books;
+mod churn;
+mod cycle;
+mod figures;
+mod probe;
+mod settle;
+mod tasks;
+
+use serde_json::{Value, json};
+
+use super::{
+    Experiment, Kind, Outcome, Param, Run, RunError,
+    client::JobIds,
+    cluster::{ClusterAsk, NodesAsk, on_cluster},
+    params::same,
+};
+
+/// Its row in the list.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "restart",
+    about: "Kill a server again and again while clients write, and see what it has lost",
+    params: &[
+        Param {
+            name: "jobs",
+            kind: Kind::Count { min: 1, max: 1_000_000 },
+            about: "Jobs of one allocation that never change",
+            defaults: ["200", "5000", "20000"],
+        },
+        Param {
+            name: "nodes",
+            kind: Kind::Count { min: 1, max: 10_000 },
+            about: "Simulated nodes",
+            defaults: ["20", "100", "200"],
+        },
+        Param {
+            name: "churn",
+            kind: Kind::Count { min: 1, max: 10_000 },
+            about: "Changes a second of ten times as many other jobs: registered, updated, stopped, purged",
+            defaults: ["20", "100", "100"],
+        },
+        Param {
+            name: "away",
+            kind: Kind::Count { min: 0, max: 100 },
+            about: "Percent of the nodes whose connection breaks for 1 to 6 s again and again",
+            defaults: same("10"),
+        },
+        Param {
+            name: "restarts",
+            kind: Kind::Count { min: 1, max: 10_000 },
+            about: "How often the server is killed",
+            defaults: ["4", "20", "20"],
+        },
+        Param {
+            name: "servers",
+            kind: Kind::Count { min: 1, max: 1 },
+            about: "Servers of the cluster: there is no more than one yet",
+            defaults: same("1"),
+        },
+    ],
+    metrics: &[figures::METRICS],
+    run,
+};
+
+/// What one task asks for.
+const TASK_CPU_MHZ: u32 = 10;
+const TASK_MEMORY_MB: u32 = 10;
+const TASK_DISK_MB: u32 = 10;
+/// Nodes have this many times the room that all jobs need, as a successor may have to wait for an absent node's word.
+const ROOM: u32 = 3;
+/// How absences come and last: shorter than it takes until an absent node is declared down.
+const ABSENCES: &str = "every=4s..10s,lasts=1s..6s";
+
+fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
+    if run.options.target.is_some() {
+        return Err(RunError::Start {
+            what: "the experiment".to_owned(),
+            reason: "it kills servers, and does so to none but its own: leave --target out".to_owned(),
+        });
+    }
+    let ask = ClusterAsk { nodes: nodes(run), server: Vec::new() };
+    let ids = JobIds::new();
+    on_cluster(run, &ask, async |cluster| cycle::drive(run, ids, cluster).await, async |_| Ok(()))
+}
+
+fn nodes(run: &Run<'_>) -> NodesAsk {
+    let count = run.params.count_u32("nodes");
+    let (_, changing) = churn::size(run.params.count_u32("churn"));
+    let each = (run.params.count_u32("jobs") + changing).div_ceil(count) * ROOM;
+    let away = run.params.count_u32("away");
+    let mut behaviour = vec!["--journal".to_owned()];
+    if away > 0 {
+        let share = f64::from(away) / 100.0;
+        behaviour.extend(["--flap".to_owned(), format!("share={share},{ABSENCES}")]);
+    }
+    NodesAsk {
+        count,
+        cpu_mhz: each * TASK_CPU_MHZ,
+        memory_mb: each * TASK_MEMORY_MB,
+        disk_mb: each * TASK_DISK_MB,
+        behaviour,
+    }
+}
+
+/// A job without its id, whose allocations run until they are told to end.
+fn job(count: u32) -> Value {
+    json!({
+        "Type": "service",
+        "Datacenters": ["*"],
+        "TaskGroups": [{
+            "Name": "group",
+            "Count": count,
+            "EphemeralDisk": {"SizeMB": TASK_DISK_MB},
+            "Tasks": [{
+                "Name": "task",
+                "Driver": "mock_driver",
+                "Config": {"run_for": "24h"},
+                "LogConfig": {"Disabled": true, "MaxFiles": 1, "MaxFileSizeMB": 1},
+                "Resources": {"CPU": TASK_CPU_MHZ, "MemoryMB": TASK_MEMORY_MB},
+            }],
+        }],
+    })
+}
