@@ -27,7 +27,35 @@ struct Content {
 pub(crate) struct MemoryDisk {
     names: Mutex<Names>,
     synced_names: Mutex<Names>,
+    /// What was done to names and not synced since, in order.
+    unsynced: Mutex<Vec<NameChange>>,
     faults: Arc<Faults>,
+}
+
+#[derive(Clone)]
+enum NameChange {
+    Put(PathBuf, Arc<Mutex<Content>>),
+    Rename(PathBuf, PathBuf),
+    Remove(PathBuf),
+}
+
+impl NameChange {
+    fn dir(&self) -> Option<&Path> {
+        let (Self::Put(path, _) | Self::Rename(_, path) | Self::Remove(path)) = self;
+        path.parent()
+    }
+
+    fn apply(&self, names: &mut Names) {
+        match self {
+            Self::Put(path, content) => drop(names.insert(path.clone(), Arc::clone(content))),
+            Self::Remove(path) => drop(names.remove(path)),
+            Self::Rename(from, to) => {
+                if let Some(content) = names.remove(from) {
+                    names.insert(to.clone(), content);
+                }
+            }
+        }
+    }
 }
 
 /// What goes wrong, and what has been done.
@@ -59,10 +87,15 @@ impl MemoryDisk {
         &self.faults
     }
 
-    /// What is found after a power cut. Each sector that was written and not synced is there or not, as `chance` has it.
+    /// What is found after a power cut. Each sector that was written and not synced is there or not, as `chance` has
+    /// it; so are changes of names, but none without those before it.
     pub fn after_power_cut(&self, mut chance: impl FnMut() -> bool) -> Self {
+        let mut found_names = self.synced_names.lock().unwrap().clone();
+        for change in self.unsynced.lock().unwrap().iter().take_while(|_| chance()) {
+            change.apply(&mut found_names);
+        }
         let mut names = Names::new();
-        for (path, content) in &*self.synced_names.lock().unwrap() {
+        for (path, content) in &found_names {
             let content = content.lock().unwrap().clone();
             let mut found = content.synced;
             for (at, sector) in content.now.chunks(SECTOR_BYTES).enumerate() {
@@ -74,7 +107,11 @@ impl MemoryDisk {
             }
             names.insert(path.clone(), Arc::new(Mutex::new(Content { now: found.clone(), synced: found })));
         }
-        Self { names: Mutex::new(names.clone()), synced_names: Mutex::new(names), faults: Arc::default() }
+        Self::of(names)
+    }
+
+    fn of(names: Names) -> Self {
+        Self { names: Mutex::new(names.clone()), synced_names: Mutex::new(names), ..Self::default() }
     }
 
     /// A copy that shares nothing, with all paths moved from one directory to another.
@@ -83,8 +120,7 @@ impl MemoryDisk {
             let path = to.join(path.strip_prefix(from).unwrap());
             (path, Arc::new(Mutex::new(content.lock().unwrap().clone())))
         };
-        let names: Names = self.names().iter().map(moved).collect();
-        Self { names: Mutex::new(names.clone()), synced_names: Mutex::new(names), faults: Arc::default() }
+        Self::of(self.names().iter().map(moved).collect())
     }
 
     /// Changes a file behind everybody's back.
@@ -106,6 +142,11 @@ impl MemoryDisk {
 
     fn content(&self, path: &Path) -> io::Result<Arc<Mutex<Content>>> {
         self.names().get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn change(&self, change: NameChange) {
+        change.apply(&mut self.names());
+        self.unsynced.lock().unwrap().push(change);
     }
 
     fn file(&self, content: Arc<Mutex<Content>>) -> Box<dyn DiskFile> {
@@ -145,7 +186,7 @@ impl Disk for MemoryDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         self.faults.step()?;
         let content = Arc::<Mutex<Content>>::default();
-        self.names().insert(path.to_owned(), Arc::clone(&content));
+        self.change(NameChange::Put(path.to_owned(), Arc::clone(&content)));
         Ok(self.file(content))
     }
 
@@ -155,23 +196,28 @@ impl Disk for MemoryDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.faults.step()?;
-        let content = self.names().remove(from).ok_or(io::ErrorKind::NotFound)?;
-        self.names().insert(to.to_owned(), content);
+        self.content(from)?;
+        self.change(NameChange::Rename(from.to_owned(), to.to_owned()));
         Ok(())
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.faults.step()?;
-        self.names().remove(path).map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.content(path)?;
+        self.change(NameChange::Remove(path.to_owned()));
+        Ok(())
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.faults.step()?;
         let mut synced = self.synced_names.lock().unwrap();
-        synced.retain(|path, _| path.parent() != Some(dir));
-        let names = self.names();
-        let here = names.iter().filter(|(path, _)| path.parent() == Some(dir));
-        synced.extend(here.map(|(path, content)| (path.clone(), Arc::clone(content))));
+        self.unsynced.lock().unwrap().retain(|change| {
+            let here = change.dir() == Some(dir);
+            if here {
+                change.apply(&mut synced);
+            }
+            !here
+        });
         Ok(())
     }
 }

@@ -41,6 +41,20 @@ pub(crate) trait Disk: Send + Sync + 'static {
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 }
 
+/// Written at once where a file is filled with zeros.
+const ZEROS_BYTES: usize = 1 << 20;
+
+/// Fills a part of a file with zeros, from one offset to another.
+pub(crate) fn write_zeros(file: &mut dyn DiskFile, mut from: u64, to: u64) -> io::Result<()> {
+    let zeros = vec![0; ZEROS_BYTES];
+    while from < to {
+        let chunk = &zeros[..usize::try_from(to - from).unwrap_or(ZEROS_BYTES).min(ZEROS_BYTES)];
+        file.write_at(chunk, from)?;
+        from += chunk.len() as u64;
+    }
+    Ok(())
+}
+
 /// A file open for writing.
 pub(crate) trait DiskFile: Send {
     /// Writes all of `bytes`, beyond the end if need be.

@@ -4,6 +4,7 @@
 //! never skipped. A general store, asked to open a log with one bit flipped, may well drop that record and all behind
 //! it as if they had never been written.
 
+mod cut;
 mod jobs;
 mod open;
 mod reader;

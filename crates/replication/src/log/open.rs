@@ -52,8 +52,10 @@ pub(crate) fn open(
     lock: Arc<DirLock>,
 ) -> Result<Opened, OpenError> {
     disk.create_dir(&dir).map_err(OpenError::write(&dir))?;
-    let state = load_or_make(&disk, &dir, known, segment_bytes)?;
+    let mut state = load_or_make(&disk, &dir, known, segment_bytes)?;
+    finish_cut(&*disk, &dir, &mut state).map_err(OpenError::write(&dir))?;
     let found = recover::recover(&*disk, &dir, &state)?;
+    tidy(&*disk, &dir, &mut state, &found).map_err(OpenError::write(&dir))?;
     let tail = Arc::new(Tail::new(found.purged, found.places.clone()));
     let committed = Arc::new(Mutex::new(committed(&tail, &found)));
     let around = Surroundings {
@@ -87,7 +89,7 @@ fn load_or_make(
         return Err(Damage::new(&path, "it is missing").into());
     }
     let state = LogState::default();
-    if recover::list(&**disk, dir)?.is_empty() {
+    if recover::list(&**disk, dir).map_err(OpenError::read(dir))?.is_empty() {
         make_first(disk, dir, segment_bytes).map_err(OpenError::write(dir))?;
     }
     // What an interrupted first start left is empty. A log with records has lost its state file.
@@ -96,6 +98,28 @@ fn load_or_make(
     }
     state.save(&**disk, dir).map_err(OpenError::write(&path))?;
     Ok(state)
+}
+
+/// Removes what a crash left of records whose removal had begun.
+fn finish_cut(disk: &dyn Disk, dir: &Path, state: &mut LogState) -> io::Result<()> {
+    let Some(cut) = state.cut else { return Ok(()) };
+    cut.carry_out(disk, dir)?;
+    state.cut = None;
+    state.save(disk, dir)
+}
+
+/// Ends what a crash may have interrupted: segments from before the log began anew go, and the state file names the
+/// newest one.
+fn tidy(disk: &dyn Disk, dir: &Path, state: &mut LogState, found: &Recovered) -> io::Result<()> {
+    let (oldest, newest) = (found.segments.front().copied(), found.segments.back().copied());
+    for first in recover::list(disk, dir)?.into_iter().filter(|first| Some(*first) < oldest) {
+        disk.remove(&segment::path(dir, first))?;
+    }
+    if Some(state.newest) < newest {
+        state.newest = newest.unwrap_or_default();
+        state.save(disk, dir)?;
+    }
+    Ok(())
 }
 
 fn make_first(disk: &Arc<dyn Disk>, dir: &Path, segment_bytes: u64) -> io::Result<()> {

@@ -3,11 +3,13 @@
 
 use std::{
     collections::VecDeque,
+    io,
     path::{Path, PathBuf},
 };
 
 use super::{
-    record::{ALIGN_BYTES, Header},
+    cut,
+    record::Header,
     scan::{Scanned, scan},
     segment::{self, SEGMENT_HEADER_BYTES, SegmentHeader},
     state::LogState,
@@ -52,7 +54,7 @@ impl Recovered {
 /// When it cannot be read, or is not as it was written.
 pub(crate) fn recover(disk: &dyn Disk, dir: &Path, state: &LogState) -> Result<Recovered, OpenError> {
     let mut found = Recovered::default();
-    let firsts = list(disk, dir)?;
+    let firsts = list(disk, dir).map_err(OpenError::read(dir))?;
     for (at, first) in firsts.iter().enumerate() {
         let newest = at + 1 == firsts.len();
         read_segment(disk, &segment::path(dir, *first), *first, newest, &mut found)?;
@@ -62,8 +64,8 @@ pub(crate) fn recover(disk: &dyn Disk, dir: &Path, state: &LogState) -> Result<R
 }
 
 /// First record of each segment in `dir`, oldest first.
-pub(crate) fn list(disk: &dyn Disk, dir: &Path) -> Result<Vec<u64>, OpenError> {
-    let names = disk.list(dir).map_err(OpenError::read(dir))?;
+pub(crate) fn list(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<u64>> {
+    let names = disk.list(dir)?;
     let mut firsts: Vec<u64> = names.iter().filter_map(|name| segment::first_of(name)).collect();
     firsts.sort_unstable();
     Ok(firsts)
@@ -91,7 +93,7 @@ fn read_segment(
             return Err(Damage::new(path, what).into());
         }
         tracing::warn!(file = %path.display(), record = next, "wiped a log record that a crash had cut short");
-        wipe(disk, path, scanned.end, bytes.len()).map_err(OpenError::write(path))?;
+        cut::wipe(disk, path, scanned.end as u64).map_err(OpenError::write(path))?;
     }
     found.take(first, &scanned);
     Ok(())
@@ -127,13 +129,6 @@ impl Recovered {
         let committed = scanned.records.iter().map(|(header, _)| header.committed).max();
         self.committed = self.committed.max(committed.unwrap_or(0));
     }
-}
-
-/// Makes what lies between two places in a segment as if it had never been written.
-pub(crate) fn wipe(disk: &dyn Disk, path: &Path, from: usize, to: usize) -> std::io::Result<()> {
-    let mut file = disk.open(path)?;
-    file.write_at(&vec![0; to.saturating_sub(from).next_multiple_of(ALIGN_BYTES)], from as u64)?;
-    file.sync()
 }
 
 fn check_state(dir: &Path, state: &LogState, found: &Recovered) -> Result<(), Damage> {

@@ -8,10 +8,7 @@ use std::{
     thread::JoinHandle,
 };
 
-use crate::disk::Disk;
-
-/// Written at once.
-const CHUNK_BYTES: usize = 1 << 20;
+use crate::disk::{self, Disk};
 
 /// Makes one file at a time, on a thread of its own.
 pub(crate) struct Spare {
@@ -55,12 +52,6 @@ impl Drop for Spare {
 
 fn fill(disk: &dyn Disk, path: &Path, bytes: u64) -> io::Result<()> {
     let mut file = disk.create(path)?;
-    let zeros = vec![0; CHUNK_BYTES];
-    let mut at = 0;
-    while at < bytes {
-        let chunk = &zeros[..usize::try_from(bytes - at).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES)];
-        file.write_at(chunk, at)?;
-        at += chunk.len() as u64;
-    }
+    disk::write_zeros(&mut *file, 0, bytes)?;
     file.sync()
 }

@@ -1,10 +1,11 @@
-//! The small durable facts beside the records: the vote, and which segment is the newest.
+//! The small durable facts beside the records: the vote, which segment is the newest, and a removal that has begun.
 
 use std::path::{Path, PathBuf};
 
 use minicbor::{Decode, Encode};
 use openraft::vote::leader_id_std::LeaderId;
 
+use super::cut::Cut;
 use crate::{
     OpenError,
     disk::{Disk, checked},
@@ -20,6 +21,9 @@ pub(crate) struct LogState {
     /// First record of the newest segment; a log without that segment has lost records.
     #[n(1)]
     pub newest: u64,
+    /// The log ends here, whatever lies behind: its removal has begun, and may not have come to its end.
+    #[n(2)]
+    pub cut: Option<Cut>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]

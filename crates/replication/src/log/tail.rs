@@ -87,13 +87,6 @@ impl Tail {
         self.inner().place(index)
     }
 
-    /// Where the last record of a segment ends, in bytes; 0 when none is known.
-    pub fn end_of(&self, segment: u64) -> u64 {
-        let inner = self.inner();
-        let last = inner.places.iter().rfind(|place| place.segment == segment);
-        last.map_or(0, |place| u64::from(place.offset) + u64::from(place.bytes))
-    }
-
     /// Makes entries readable.
     pub fn append(&self, entries: &[LogEntry]) {
         let mut inner = self.inner();

@@ -9,8 +9,9 @@ use std::{
 };
 
 use super::{
+    cut::Cut,
     record::{self, Header, Marks},
-    recover::{self, Recovered},
+    recover::Recovered,
     segment::{self, SEGMENT_HEADER_BYTES, SegmentHeader},
     spare::Spare,
     state::LogState,
@@ -156,7 +157,7 @@ impl Writer {
         disk.rename(spare, &segment::path(dir, header.first))?;
         disk.sync_dir(dir)?;
         self.state.newest = header.first;
-        self.state.save(&**disk, dir)?;
+        self.save_state()?;
         (self.file, self.end) = (file, SEGMENT_HEADER_BYTES as u64);
         self.segments.push_back(header.first);
         self.spare.begin();
@@ -166,37 +167,28 @@ impl Writer {
     /// Durable when it returns.
     pub fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
         self.state.set_vote(vote);
-        self.state.save(&*self.around.disk, &self.around.dir)
+        self.save_state()
     }
 
     /// Removes every record after `keep`.
     pub fn truncate_after(&mut self, keep: Option<LogId>) -> io::Result<()> {
         let next = keep.map_or(0, |id| id.index() + 1);
         let Some(place) = self.around.tail.place(next) else { return Ok(()) };
-        while self.newest() > place.segment {
-            self.drop_newest()?;
-        }
-        let end = self.around.tail.end_of(place.segment);
-        let path = segment::path(&self.around.dir, place.segment);
-        recover::wipe(&*self.around.disk, &path, place.offset as usize, end as usize)?;
-        self.end = place.offset.into();
-        self.last = keep;
-        self.durable = next;
+        let cut = Cut { segment: place.segment, offset: place.offset.into() };
+        (self.state.newest, self.state.cut) = (cut.segment, Some(cut));
+        self.save_state()?;
+        cut.carry_out(&*self.around.disk, &self.around.dir)?;
+        self.state.cut = None;
+        self.save_state()?;
+        self.segments.retain(|first| *first <= cut.segment);
+        self.file = self.around.disk.open(&segment::path(&self.around.dir, cut.segment))?;
+        (self.end, self.last, self.durable) = (cut.offset, keep, next);
         self.around.tail.truncate_after(keep);
         Ok(())
     }
 
-    /// Removes the newest segment. The state file names the one before it first, so that a crash between the two leaves
-    /// a log that is whole.
-    fn drop_newest(&mut self) -> io::Result<()> {
-        let Surroundings { disk, dir, .. } = &self.around;
-        let dropped = self.segments.pop_back().expect("there is always a segment");
-        self.state.newest = self.newest();
-        self.state.save(&**disk, dir)?;
-        disk.remove(&segment::path(dir, dropped))?;
-        disk.sync_dir(dir)?;
-        self.file = disk.open(&segment::path(dir, self.newest()))?;
-        Ok(())
+    fn save_state(&self) -> io::Result<()> {
+        self.state.save(&*self.around.disk, &self.around.dir)
     }
 
     /// Forgets the records up to `upto`, and removes the segments that hold none after `keep_from`.
