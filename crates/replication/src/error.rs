@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::DiskFull;
+
 /// Something on disk is not what was written there, and it may have been acknowledged.
 #[derive(Debug, thiserror::Error)]
 #[error(
@@ -52,6 +54,24 @@ pub enum OpenError {
         found: String,
         /// Who asks.
         wanted: String,
+    },
+    /// A newer version has written it, in a format that this one does not know.
+    #[error(
+        "data directory {} has layout {layout}, written by Berth {version}; this is Berth {ours}, which knows layouts \
+         up to {known}: start Berth {version} or newer, or give this server another directory",
+        dir.display()
+    )]
+    Newer {
+        /// The directory.
+        dir: PathBuf,
+        /// Its layout.
+        layout: u32,
+        /// Who wrote it.
+        version: String,
+        /// This version.
+        ours: &'static str,
+        /// The newest layout that this version knows.
+        known: u32,
     },
     /// What was kept is not there as it was written.
     #[error(transparent)]
@@ -110,6 +130,9 @@ pub enum NotWritten {
         /// What is allowed.
         max: usize,
     },
+    /// Make room; writes go on by themselves then.
+    #[error(transparent)]
+    DiskFull(#[from] DiskFull),
     /// Another server leads, or none.
     #[error("this server does not lead{}", leader.map_or(String::new(), |id| format!(", server {id} does")))]
     NotLeader {
@@ -148,8 +171,14 @@ pub enum ReadError {
 
 /// No snapshot was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("write snapshot: the log has stopped: {0}")]
-pub struct SnapshotError(pub(crate) String);
+pub enum SnapshotError {
+    /// The log can no longer be written.
+    #[error("write snapshot: the log has stopped: {0}")]
+    Stopped(String),
+    /// There is no room for it, or it could not be read back. The log keeps what it would have covered.
+    #[error("write snapshot: {0}")]
+    Failed(String),
+}
 
 /// The log did not end in order; what was acknowledged is safe all the same.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -28,6 +28,7 @@ use crate::{
     machine::Demand,
     metrics::Counters,
     open,
+    space::Space,
     types::{Proposal, Raft, Types},
 };
 
@@ -35,6 +36,10 @@ use crate::{
 pub const PROPOSALS_BYTES_MAX: usize = 64 << 20;
 /// What the smallest entry counts for among them, so that their number is bounded too.
 const PROPOSAL_BYTES_MIN: usize = 1024;
+/// Payload bytes of log, applied since the last snapshot, for which a shutdown writes another one.
+const LAST_SNAPSHOT_BYTES_MIN: u64 = 1 << 20;
+/// How long a shutdown waits for it.
+const LAST_SNAPSHOT_TIME_MAX: Duration = Duration::from_secs(10);
 /// How often a snapshot is asked for again while another one is being written.
 const SNAPSHOT_RETRY: Duration = Duration::from_millis(100);
 
@@ -50,7 +55,15 @@ struct Inner {
     room: Arc<Semaphore>,
     counters: Arc<Counters>,
     demand: Demand,
+    space: Arc<Space>,
     ending: Mutex<Option<Ending>>,
+}
+
+impl Drop for Inner {
+    /// A writer that waits for room would hold the directory for ever.
+    fn drop(&mut self) {
+        self.space.set_waits(false);
+    }
 }
 
 /// What is still to be waited for once consensus has ended.
@@ -95,12 +108,13 @@ impl Replication {
         raft: Raft,
         counters: Arc<Counters>,
         demand: Demand,
+        space: Arc<Space>,
         thread: JoinHandle<()>,
         released: Released,
     ) -> Self {
         let room = Arc::new(Semaphore::new(PROPOSALS_BYTES_MAX));
         let ending = Mutex::new(Some(Ending { thread, released }));
-        Self { inner: Arc::new(Inner { raft, room, counters, demand, ending }) }
+        Self { inner: Arc::new(Inner { raft, room, counters, demand, space, ending }) }
     }
 
     /// Proposes an entry and waits until it is durable, applied, and shown to the observer.
@@ -115,14 +129,15 @@ impl Replication {
     /// that order. Waits for room when more than [`PROPOSALS_BYTES_MAX`] are in flight.
     ///
     /// # Errors
-    /// When the entry is too large, or the log has stopped.
+    /// When the entry is too large, the disk is full, or the log has stopped.
     pub async fn submit(&self, entry: impl Into<EncodedEntry>) -> Result<Pending, ProposeError> {
-        let Inner { raft, room, .. } = &*self.inner;
+        let Inner { raft, room, space, .. } = &*self.inner;
         let proposal = Proposal::new(entry.into());
         let bytes = proposal.bytes().len();
         if bytes > ENTRY_BYTES_MAX {
             return Err(NotWritten::TooLarge { bytes, max: ENTRY_BYTES_MAX }.into());
         }
+        space.admit(bytes as u64, self.bytes_in_flight()).map_err(NotWritten::from)?;
         let wanted = bytes.max(PROPOSAL_BYTES_MIN) as u32;
         let room = Arc::clone(room).acquire_many_owned(wanted).await.map_err(|_| stopped(raft))?;
         let (to, answer) = Answer::new(room);
@@ -145,9 +160,28 @@ impl Replication {
         self.inner.raft.data_metrics().borrow_watched().last_applied.map(|id| id.index())
     }
 
-    /// What has happened since the log was opened.
+    /// Of entries that are proposed and not yet answered.
+    fn bytes_in_flight(&self) -> u64 {
+        (PROPOSALS_BYTES_MAX - self.inner.room.available_permits()) as u64
+    }
+
+    /// Whether an entry proposed now would be written, as far as this server knows. Asks the disk.
+    ///
+    /// # Errors
+    /// When this server does not lead, or its disk is full.
+    pub fn writable(&self) -> Result<(), NotWritten> {
+        if !self.is_leader() {
+            let leader = self.inner.raft.server_metrics().borrow_watched().current_leader;
+            return Err(NotWritten::NotLeader { leader });
+        }
+        Ok(self.inner.space.check(self.bytes_in_flight())?)
+    }
+
+    /// What has happened since the log was opened, and the room that its disk has now.
     pub fn metrics(&self) -> Metrics {
-        self.inner.counters.read()
+        let disk = self.inner.space.free();
+        let (free, total) = disk.map_or((0, 0), |disk| (disk.free, disk.total));
+        Metrics { disk_free_bytes: free, disk_total_bytes: total, ..self.inner.counters.read() }
     }
 
     /// Waits until everything acknowledged before this call, by any server, is applied here. A read of the state that
@@ -170,21 +204,40 @@ impl Replication {
     /// are proposed and applied meanwhile.
     ///
     /// # Errors
-    /// When the log has stopped.
+    /// When the log has stopped, or the snapshot cannot be written.
     pub async fn snapshot_now(&self) -> Result<(), SnapshotError> {
         let raft = &self.inner.raft;
         let wanted = self.last_applied_log();
-        let stopped = || SnapshotError(stop_reason(raft));
+        let stopped = || SnapshotError::Stopped(stop_reason(raft));
+        self.inner.demand.take_failure();
+        // It stays raised until a snapshot is begun, which then covers all that is wanted.
+        self.inner.demand.raise();
         let is_there = |m: &RaftMetrics<Types>| m.snapshot.map(|id| id.index()) >= wanted;
         while !is_there(&raft.metrics().borrow_watched()) {
-            self.inner.demand.raise();
             raft.trigger().snapshot().await.map_err(|_| stopped())?;
             match raft.wait(Some(SNAPSHOT_RETRY)).metrics(is_there, "snapshot").await {
                 Ok(_) | Err(WaitError::Timeout(..)) => {}
                 Err(WaitError::ShuttingDown) => return Err(stopped()),
             }
+            if let Some(reason) = self.inner.demand.take_failure() {
+                return Err(SnapshotError::Failed(reason));
+            }
         }
         Ok(())
+    }
+
+    /// Writes a snapshot if it is cheaper than what the next start would have to apply without it.
+    async fn shorten_next_start(&self) {
+        if self.inner.demand.log_bytes() < LAST_SNAPSHOT_BYTES_MIN.max(self.inner.space.snapshot_bytes()) {
+            return;
+        }
+        match tokio::time::timeout(LAST_SNAPSHOT_TIME_MAX, self.snapshot_now()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the next start applies the log instead"),
+            Err(_) => {
+                tracing::warn!("the last snapshot takes too long, the next start applies the log instead")
+            }
+        }
     }
 
     /// Ends the log in order: nothing is proposed any more, and the directory can be opened again when this returns.
@@ -192,6 +245,8 @@ impl Replication {
     /// # Errors
     /// When a task of the log has failed; what was acknowledged is safe all the same.
     pub async fn shutdown(self) -> Result<(), ShutdownError> {
+        self.inner.space.set_waits(false);
+        self.shorten_next_start().await;
         self.inner.raft.shutdown().await.map_err(|error| ShutdownError(error.to_string()))?;
         let ending = self.inner.ending.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Ending { thread, released }) = ending else { return Ok(()) };

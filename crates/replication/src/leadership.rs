@@ -25,19 +25,20 @@ async fn run(
     observer: Arc<dyn Observer>,
     alarm: Arc<Alarm>,
 ) {
+    let tell = |(term, leader)| alarm.guard("tell who leads", || observer.on_leadership(term, leader));
     let mut told = (0, false);
     loop {
         let now = leadership(&server.borrow_watched());
-        if now != told {
-            observer.on_leadership(now.0, now.1);
-            told = now;
+        if now != told && tell(now).is_err() {
+            return;
         }
+        told = now;
         if server.changed().await.is_err() {
             break;
         }
     }
-    if told.1 {
-        observer.on_leadership(told.0, false);
+    if told.1 && tell((told.0, false)).is_err() {
+        return;
     }
     if let Err(error @ (Fatal::StorageError(_) | Fatal::Panicked)) = &all.borrow_watched().running_state {
         alarm.raise(&error.to_string());

@@ -6,8 +6,8 @@
 //! - `machine` applies what is committed, in order, and `snapshot` keeps the store's images.
 //! - `disk` is the only way to files, so that tests can lose power.
 //!
-//! What lies in a data directory: `lock`; `server` (whose it is); `log/state` (vote and newest segment);
-//! `log/<first index>.log`; `snapshots/<last index>-<term>.snap`.
+//! What lies in a data directory: `lock`; `server` (whose it is, and which version wrote it); `reserve` (room for a full
+//! disk); `log/state` (vote and newest segment); `log/<first index>.log`; `snapshots/<last index>-<term>.snap`.
 
 #[cfg(test)]
 extern crate self as berth_replication;
@@ -28,6 +28,7 @@ mod observer;
 mod open;
 mod server_file;
 mod snapshot;
+mod space;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -40,3 +41,4 @@ pub use handle::{PROPOSALS_BYTES_MAX, Pending, Replication};
 pub use memory_backed::is_memory_backed;
 pub use metrics::Metrics;
 pub use observer::Observer;
+pub use space::DiskFull;

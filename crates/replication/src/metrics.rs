@@ -18,6 +18,10 @@ pub struct Metrics {
     pub fsync_last: Duration,
     /// Snapshots written.
     pub snapshots: u64,
+    /// What can be written to the log's disk, in bytes; 0 when it cannot be asked.
+    pub disk_free_bytes: u64,
+    /// The size of that disk, in bytes.
+    pub disk_total_bytes: u64,
 }
 
 /// The live side of [`Metrics`].
@@ -52,6 +56,7 @@ impl Counters {
             fsyncs: self.fsyncs.load(Relaxed),
             fsync_last: Duration::from_nanos(self.fsync_last_ns.load(Relaxed)),
             snapshots: self.snapshots.load(Relaxed),
+            ..Metrics::default()
         }
     }
 }

@@ -1,8 +1,13 @@
 //! Who is told of what happens to the replicated state.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    any::Any,
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use berth_model::{event::Applied, store::Store};
@@ -42,4 +47,20 @@ impl Alarm {
             self.observer.on_fatal(reason);
         }
     }
+
+    /// Carries out a part of the log's work. A panic in it, the observer's own included, is a fatal failure like any
+    /// other: a log that has lost one of its parts would take in work for ever and finish none.
+    pub fn guard<T>(&self, doing: &str, work: impl FnOnce() -> T) -> io::Result<T> {
+        // What the work was about to change is not used again: the log ends.
+        catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
+            let reason = format!("{doing}: internal error: {}", message(&*panic));
+            self.raise(&reason);
+            io::Error::other(reason)
+        })
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without a message")
 }

@@ -1,12 +1,12 @@
 //! Opens a log: holds the directory, checks whose it is, recovers the log and the snapshot, and starts consensus.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use openraft::SnapshotPolicy;
 
 use crate::{
     Config, Observer, OpenError, Replication,
-    disk::{DirLock, Disk, LockError, Released},
+    disk::{DirLock, Disk, LockError, Released, make_private_dir},
     error::Damage,
     leadership,
     log::{self, Opened},
@@ -16,6 +16,7 @@ use crate::{
     observer::Alarm,
     server_file,
     snapshot::{self, Snapshots},
+    space::Space,
     types::{Peer, Raft},
 };
 
@@ -26,9 +27,8 @@ const ELECTION_MS: std::ops::Range<u64> = 500..1000;
 /// Log records that a snapshot has covered and that are kept for servers that are a little behind.
 const BEHIND_ENTRIES_MAX: u64 = 1000;
 
-/// How often the state machine is asked for a snapshot while one interval goes by, because a log of few large records
-/// is due earlier.
-const SNAPSHOT_ASKS: u64 = 16;
+/// Records after which the state machine is asked for a snapshot again: how many bytes they have, only it knows.
+const SNAPSHOT_ASK_ENTRIES: u64 = 64;
 
 /// See [`Replication::open`].
 pub(crate) async fn open(
@@ -46,15 +46,16 @@ pub(crate) async fn open(
         move || recover(&config, observer, disk, segment_bytes, counters, alarm)
     };
     let recovered = tokio::task::spawn_blocking(blocking).await;
-    let Recovered { log, machine, demand, released } =
+    let Recovered { log, machine, demand, space, released } =
         recovered.map_err(|error| OpenError::Consensus(error.to_string()))??;
     let failed = |error: &dyn std::fmt::Display| OpenError::Consensus(error.to_string());
     let raft = Raft::new(config.server_id, Arc::new(engine_config), NoNetwork, log.store, machine).await;
     let raft = raft.map_err(|error| failed(&error))?;
     leadership::follow(&raft, observer, alarm);
     lead(&raft, config.server_id).await?;
-    let replication = Replication::new(raft, counters, demand, log.thread, released);
+    let replication = Replication::new(raft, counters, demand, Arc::clone(&space), log.thread, released);
     replication.linearize().await.map_err(|error| failed(&error))?;
+    space.set_waits(true);
     Ok(replication)
 }
 
@@ -67,7 +68,7 @@ fn engine_config(config: &Config) -> Result<openraft::Config, OpenError> {
         heartbeat_interval: HEARTBEAT_MS,
         election_timeout_min: ELECTION_MS.start,
         election_timeout_max: ELECTION_MS.end,
-        snapshot_policy: SnapshotPolicy::LogsSinceLast(config.snapshot_entries.div_ceil(SNAPSHOT_ASKS)),
+        snapshot_policy: SnapshotPolicy::LogsSinceLast(config.snapshot_entries.min(SNAPSHOT_ASK_ENTRIES)),
         max_in_snapshot_log_to_keep: config.snapshot_entries.min(BEHIND_ENTRIES_MAX),
         enable_pre_vote: Some(true),
         // A term never outlives the process that led in it: what was planned before a restart is told from what is
@@ -83,6 +84,7 @@ pub(crate) struct Recovered {
     pub log: Opened,
     pub machine: Machine,
     pub demand: Demand,
+    pub space: Arc<Space>,
     pub released: Released,
 }
 
@@ -99,9 +101,11 @@ pub(crate) fn recover(
     let (lock, released) = hold(dir)?;
     let lock = Arc::new(lock);
     disk.create_dir(dir).map_err(OpenError::write(dir))?;
+    let space = Arc::new(Space::new(Arc::clone(&disk), dir, segment_bytes));
     let known = server_file::check(&*disk, config)?;
     let log = log::open(
         Arc::clone(&disk),
+        Arc::clone(&space),
         dir.join("log"),
         known,
         segment_bytes,
@@ -112,21 +116,22 @@ pub(crate) fn recover(
     if !known && log.ends.1.is_some() {
         return Err(Damage::new(&dir.join("server"), "it is missing, and there is a log").into());
     }
-    server_file::claim(&*disk, config)?;
+    space.write(|| server_file::claim(&*disk, config)).map_err(OpenError::write(&dir.join("server")))?;
     let snapshot_dir = dir.join("snapshots");
     let loaded = snapshot::load(&*disk, &snapshot_dir, log.ends)?;
     let keep_from = Arc::clone(&log.keep_from);
-    let snapshots = Snapshots::new(disk, snapshot_dir, &loaded, keep_from, counters, lock);
+    let snapshots =
+        Snapshots::new(disk, snapshot_dir, &loaded, keep_from, counters, Arc::clone(&space), lock);
     let demand = Demand::default();
     let machine =
         Machine::new(loaded, Arc::new(snapshots), config.snapshot_entries, demand.clone(), observer, alarm);
-    Ok(Recovered { log, machine, demand, released })
+    Ok(Recovered { log, machine, demand, space, released })
 }
 
-fn hold(dir: &PathBuf) -> Result<(DirLock, Released), OpenError> {
-    std::fs::create_dir_all(dir).map_err(OpenError::write(dir))?;
+fn hold(dir: &Path) -> Result<(DirLock, Released), OpenError> {
+    make_private_dir(dir).map_err(OpenError::write(dir))?;
     DirLock::acquire(dir).map_err(|error| match error {
-        LockError::Held(pid) => OpenError::InUse { dir: dir.clone(), pid },
+        LockError::Held(pid) => OpenError::InUse { dir: dir.to_owned(), pid },
         LockError::Io(source) => OpenError::Write { path: dir.join("lock"), source },
     })
 }

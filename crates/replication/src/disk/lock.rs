@@ -8,6 +8,9 @@ use std::{
 
 use tokio::sync::oneshot;
 
+use super::real;
+use crate::space::is_full;
+
 /// Holds a directory for as long as it lives. The operating system lets go of it when the process ends in any way.
 #[derive(Debug)]
 pub(crate) struct DirLock {
@@ -42,13 +45,14 @@ impl DirLock {
     pub fn acquire(dir: &Path) -> Result<(Self, Released), LockError> {
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create(true).truncate(false);
-        let mut file = options.open(dir.join("lock")).map_err(LockError::Io)?;
+        let mut file = real::open_file(options, &dir.join("lock")).map_err(LockError::Io)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(LockError::Held(holder(&mut file))),
             Err(TryLockError::Error(error)) => return Err(LockError::Io(error)),
         }
-        sign(&mut file).map_err(LockError::Io)?;
+        // On a full disk the directory is held all the same; the next one learns only that it is.
+        sign(&mut file).or_else(|error| if is_full(&error) { Ok(()) } else { Err(LockError::Io(error)) })?;
         let (sender, receiver) = oneshot::channel();
         Ok((Self { _file: file, _released: sender }, Released(receiver)))
     }

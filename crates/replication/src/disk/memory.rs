@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use super::{Disk, DiskFile};
+use super::{Disk, DiskFile, DiskSpace};
 
 const SECTOR_BYTES: usize = 512;
 
@@ -25,7 +25,7 @@ struct Content {
 /// Files that live as long as the value.
 #[derive(Default)]
 pub(crate) struct MemoryDisk {
-    names: Mutex<Names>,
+    names: Arc<Mutex<Names>>,
     synced_names: Mutex<Names>,
     /// What was done to names and not synced since, in order.
     unsynced: Mutex<Vec<NameChange>>,
@@ -69,6 +69,10 @@ pub(crate) struct Faults {
     pub power_off_after: AtomicUsize,
     /// Writes and syncs so far.
     pub steps: AtomicUsize,
+    /// What is read of a file that has not got its name yet is not what was written.
+    pub garbled: AtomicBool,
+    /// Bytes that all files together may have; 0 for no end.
+    pub capacity: AtomicUsize,
 }
 
 impl Faults {
@@ -111,7 +115,11 @@ impl MemoryDisk {
     }
 
     fn of(names: Names) -> Self {
-        Self { names: Mutex::new(names.clone()), synced_names: Mutex::new(names), ..Self::default() }
+        Self {
+            names: Arc::new(Mutex::new(names.clone())),
+            synced_names: Mutex::new(names),
+            ..Self::default()
+        }
     }
 
     /// A copy that shares nothing, with all paths moved from one directory to another.
@@ -144,13 +152,19 @@ impl MemoryDisk {
         self.names().get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
+    /// Bytes of all files together.
+    pub fn used(&self) -> usize {
+        self.names().values().map(|content| content.lock().unwrap().now.len()).sum()
+    }
+
     fn change(&self, change: NameChange) {
         change.apply(&mut self.names());
         self.unsynced.lock().unwrap().push(change);
     }
 
     fn file(&self, content: Arc<Mutex<Content>>) -> Box<dyn DiskFile> {
-        Box::new(MemoryFile { content, faults: Arc::clone(&self.faults) })
+        let (names, faults) = (Arc::clone(&self.names), Arc::clone(&self.faults));
+        Box::new(MemoryFile { content, names, faults })
     }
 }
 
@@ -180,7 +194,11 @@ impl Disk for MemoryDisk {
     }
 
     fn stream(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
-        Ok(Box::new(Cursor::new(self.read(path)?)))
+        let mut bytes = self.read(path)?;
+        if self.faults.garbled.load(Ordering::SeqCst) && path.extension().is_some_and(|end| end == "next") {
+            bytes[500] ^= 1;
+        }
+        Ok(Box::new(Cursor::new(bytes)))
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -188,6 +206,16 @@ impl Disk for MemoryDisk {
         let content = Arc::<Mutex<Content>>::default();
         self.change(NameChange::Put(path.to_owned(), Arc::clone(&content)));
         Ok(self.file(content))
+    }
+
+    fn allocate(&self, path: &Path, bytes: u64) -> io::Result<()> {
+        self.create(path)?.write_at(&vec![0; bytes as usize], 0)
+    }
+
+    fn truncate(&self, path: &Path, bytes: u64) -> io::Result<()> {
+        self.faults.step()?;
+        self.content(path)?.lock().unwrap().now.truncate(bytes as usize);
+        Ok(())
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -220,18 +248,45 @@ impl Disk for MemoryDisk {
         });
         Ok(())
     }
+
+    fn space(&self, _: &Path) -> io::Result<DiskSpace> {
+        let total = self.faults.capacity.load(Ordering::SeqCst) as u64;
+        Ok(DiskSpace { free: bytes_free(&self.names, &self.faults) as u64, total })
+    }
 }
 
 struct MemoryFile {
     content: Arc<Mutex<Content>>,
+    names: Arc<Mutex<Names>>,
     faults: Arc<Faults>,
+}
+
+impl MemoryFile {
+    /// Whether the file may end at `end`.
+    fn check_room(&self, end: usize) -> io::Result<()> {
+        let more = end.saturating_sub(self.content.lock().unwrap().now.len());
+        if more == 0 || bytes_free(&self.names, &self.faults) >= more {
+            return Ok(());
+        }
+        Err(io::ErrorKind::StorageFull.into())
+    }
+}
+
+fn bytes_free(names: &Mutex<Names>, faults: &Faults) -> usize {
+    let capacity = match faults.capacity.load(Ordering::SeqCst) {
+        0 => return usize::MAX,
+        capacity => capacity,
+    };
+    let used: usize = names.lock().unwrap().values().map(|content| content.lock().unwrap().now.len()).sum();
+    capacity.saturating_sub(used)
 }
 
 impl DiskFile for MemoryFile {
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.faults.step()?;
-        let mut content = self.content.lock().unwrap();
         let (start, end) = (offset as usize, offset as usize + bytes.len());
+        self.check_room(end)?;
+        let mut content = self.content.lock().unwrap();
         let length = content.now.len().max(end);
         content.now.resize(length, 0);
         content.now[start..end].copy_from_slice(bytes);

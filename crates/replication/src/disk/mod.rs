@@ -5,6 +5,7 @@ pub(crate) mod checked;
 mod lock;
 #[cfg(test)]
 pub(crate) mod memory;
+mod patient;
 mod real;
 
 use std::{
@@ -13,11 +14,21 @@ use std::{
 };
 
 pub(crate) use lock::{DirLock, LockError, Released};
-pub(crate) use real::RealDisk;
+pub(crate) use patient::PatientDisk;
+pub(crate) use real::{RealDisk, make_private_dir};
+
+/// What a file system has, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DiskSpace {
+    /// Can be written by an ordinary user.
+    pub free: u64,
+    /// The size of all of it.
+    pub total: u64,
+}
 
 /// Files and directories. Paths are whole, as the owner of the data directory gives them.
 pub(crate) trait Disk: Send + Sync + 'static {
-    /// Makes a directory and those above it; it may be there.
+    /// Makes a directory, private to its owner, and those above it; it may be there.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
     /// The names in a directory, in no order.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
@@ -31,6 +42,10 @@ pub(crate) trait Disk: Send + Sync + 'static {
     fn stream(&self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
     /// A new, empty file in the place of whatever was there.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+    /// A file that takes up `bytes` on the disk, whatever is in it, in the place of whatever was there.
+    fn allocate(&self, path: &Path, bytes: u64) -> io::Result<()>;
+    /// Cuts a file to a length.
+    fn truncate(&self, path: &Path, bytes: u64) -> io::Result<()>;
     /// A file that is there, to be written.
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Takes the place of `to`; durable after [`Self::sync_dir`].
@@ -39,6 +54,8 @@ pub(crate) trait Disk: Send + Sync + 'static {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Of the file system that a directory lies in.
+    fn space(&self, dir: &Path) -> io::Result<DiskSpace>;
 }
 
 /// Written at once where a file is filled with zeros.

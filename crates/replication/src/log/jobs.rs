@@ -41,9 +41,10 @@ pub(crate) fn start(
 ) -> io::Result<(mpsc::Sender<Job>, JoinHandle<()>)> {
     let (sender, receiver) = mpsc::channel(JOBS_MAX);
     let run = move || {
-        let mut jobs = Jobs { receiver, waiting: VecDeque::new(), writer, alarm, failed: None };
-        jobs.run();
-        drop(jobs);
+        let mut jobs =
+            Jobs { receiver, waiting: VecDeque::new(), writer, alarm: Arc::clone(&alarm), failed: None };
+        // Who waits for a job learns of a panic from the end of the channel.
+        alarm.guard("write log", move || jobs.run()).ok();
         drop(lock);
     };
     Ok((sender, std::thread::Builder::new().name("log-writer".to_owned()).spawn(run)?))

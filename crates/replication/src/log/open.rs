@@ -19,10 +19,11 @@ use super::{
 };
 use crate::{
     OpenError,
-    disk::{DirLock, Disk},
+    disk::{DirLock, Disk, PatientDisk},
     error::Damage,
     metrics::Counters,
     observer::Alarm,
+    space::Space,
     types::LogId,
 };
 
@@ -43,7 +44,8 @@ pub(crate) struct Opened {
 /// # Errors
 /// When it is damaged, or cannot be read or written.
 pub(crate) fn open(
-    disk: Arc<dyn Disk>,
+    raw_disk: Arc<dyn Disk>,
+    space: Arc<Space>,
     dir: PathBuf,
     known: bool,
     segment_bytes: u64,
@@ -51,6 +53,7 @@ pub(crate) fn open(
     alarm: Arc<Alarm>,
     lock: Arc<DirLock>,
 ) -> Result<Opened, OpenError> {
+    let disk: Arc<dyn Disk> = Arc::new(PatientDisk::new(Arc::clone(&raw_disk), space));
     disk.create_dir(&dir).map_err(OpenError::write(&dir))?;
     let mut state = load_or_make(&disk, &dir, known, segment_bytes)?;
     finish_cut(&*disk, &dir, &mut state).map_err(OpenError::write(&dir))?;
@@ -60,6 +63,7 @@ pub(crate) fn open(
     let committed = Arc::new(Mutex::new(committed(&tail, &found)));
     let around = Surroundings {
         disk: Arc::clone(&disk),
+        raw_disk,
         dir: dir.clone(),
         segment_bytes,
         tail: Arc::clone(&tail),
@@ -125,7 +129,7 @@ fn tidy(disk: &dyn Disk, dir: &Path, state: &mut LogState, found: &Recovered) ->
 fn make_first(disk: &Arc<dyn Disk>, dir: &Path, segment_bytes: u64) -> io::Result<()> {
     let mut spare = Spare::new(Arc::clone(disk), dir, segment_bytes);
     spare.begin();
-    let spare = spare.take()?;
+    let spare = spare.take(&**disk)?;
     let mut file = disk.open(spare)?;
     file.write_at(&SegmentHeader { first: 0, previous: None, anew: false }.encode(), 0)?;
     file.sync()?;

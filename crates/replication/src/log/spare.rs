@@ -10,7 +10,7 @@ use std::{
 
 use crate::disk::{self, Disk};
 
-/// Makes one file at a time, on a thread of its own.
+/// Makes one file at a time, on a thread of its own. Its disk must not wait for room: without room there is no spare.
 pub(crate) struct Spare {
     disk: Arc<dyn Disk>,
     path: PathBuf,
@@ -32,10 +32,10 @@ impl Spare {
     }
 
     /// The path of a file full of zeros; of one just made and empty when there was no time or room for a full one.
-    pub fn take(&mut self) -> io::Result<&Path> {
+    pub fn take(&mut self, disk: &dyn Disk) -> io::Result<&Path> {
         let made = self.making.take().and_then(|making| making.join().ok());
         if !matches!(made, Some(Ok(()))) {
-            self.disk.create(&self.path)?;
+            disk.create(&self.path)?;
         }
         Ok(&self.path)
     }
@@ -51,7 +51,11 @@ impl Drop for Spare {
 }
 
 fn fill(disk: &dyn Disk, path: &Path, bytes: u64) -> io::Result<()> {
-    let mut file = disk.create(path)?;
-    disk::write_zeros(&mut *file, 0, bytes)?;
+    // One that is there is filled again in place: on a full disk, what it gave up might not come back.
+    let (mut file, written) = match disk.len(path) {
+        Ok(length) => (disk.open(path)?, length),
+        Err(_) => (disk.create(path)?, 0),
+    };
+    disk::write_zeros(&mut *file, 0, bytes.max(written))?;
     file.sync()
 }

@@ -25,7 +25,10 @@ use crate::{
 
 /// What a writer needs to know of the world.
 pub(crate) struct Surroundings {
+    /// Waits for room when it is full.
     pub disk: Arc<dyn Disk>,
+    /// The same one, and fails instead.
+    pub raw_disk: Arc<dyn Disk>,
     pub dir: PathBuf,
     pub segment_bytes: u64,
     pub tail: Arc<Tail>,
@@ -54,7 +57,7 @@ impl Writer {
         let (_, last) = around.tail.ends();
         let newest = *found.segments.back().ok_or_else(|| io::Error::other("the log has no segment"))?;
         let file = around.disk.open(&segment::path(&around.dir, newest))?;
-        let mut spare = Spare::new(Arc::clone(&around.disk), &around.dir, around.segment_bytes);
+        let mut spare = Spare::new(Arc::clone(&around.raw_disk), &around.dir, around.segment_bytes);
         spare.begin();
         Ok(Self {
             state,
@@ -150,7 +153,7 @@ impl Writer {
     /// Makes the spare file the newest segment, and says so in the state file before a record goes there.
     fn begin_segment(&mut self, header: SegmentHeader) -> io::Result<()> {
         let Surroundings { disk, dir, .. } = &self.around;
-        let spare = self.spare.take()?;
+        let spare = self.spare.take(&**disk)?;
         let mut file = disk.open(spare)?;
         file.write_at(&header.encode(), 0)?;
         file.sync()?;

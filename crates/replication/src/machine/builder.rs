@@ -1,6 +1,6 @@
 //! Writes a snapshot from a clone of the store, while the store goes on changing.
 
-use std::{io, sync::Arc};
+use std::{io, path::PathBuf, sync::Arc};
 
 use berth_model::store::Store;
 use openraft::{
@@ -8,24 +8,21 @@ use openraft::{
     type_config::alias::{SnapshotMetaOf, SnapshotOf},
 };
 
+use super::Demand;
 use crate::{
     observer::Alarm,
     snapshot::{Image, Meta, Snapshots},
+    space::is_full,
     types::Types,
 };
 
 /// One snapshot to be.
 pub(crate) struct Builder {
-    store: Store,
-    meta: Option<Meta>,
-    snapshots: Arc<Snapshots>,
-    alarm: Arc<Alarm>,
-}
-
-impl Builder {
-    pub fn new(store: Store, meta: Option<Meta>, snapshots: Arc<Snapshots>, alarm: Arc<Alarm>) -> Self {
-        Self { store, meta, snapshots, alarm }
-    }
+    pub store: Store,
+    pub meta: Option<Meta>,
+    pub snapshots: Arc<Snapshots>,
+    pub demand: Demand,
+    pub alarm: Arc<Alarm>,
 }
 
 impl RaftSnapshotBuilder<Types> for Builder {
@@ -34,12 +31,29 @@ impl RaftSnapshotBuilder<Types> for Builder {
     async fn build_snapshot(&mut self) -> io::Result<SnapshotOf<Types, Image>> {
         let meta =
             self.meta.clone().ok_or_else(|| io::Error::other("write snapshot: nothing was applied yet"))?;
-        let (snapshots, store) = (Arc::clone(&self.snapshots), self.store.clone());
-        let write = move || snapshots.write(meta, &store);
-        let written = tokio::task::spawn_blocking(write).await.map_err(io::Error::other)?;
-        let image = written.inspect_err(|error| self.alarm.raise(&format!("write snapshot: {error}")))?;
-        Ok(into_engine(image))
+        let (snapshots, store, alarm) =
+            (Arc::clone(&self.snapshots), self.store.clone(), Arc::clone(&self.alarm));
+        let of = meta.clone();
+        let write = move || alarm.guard("write snapshot", || snapshots.write(of, &store)).flatten();
+        match tokio::task::spawn_blocking(write).await.map_err(io::Error::other)? {
+            Ok(image) => Ok(into_engine(image)),
+            Err(error) if loses_nothing(&error) => {
+                tracing::error!(%error, "no snapshot was written; the log keeps what it would have covered");
+                self.demand.fail(&error.to_string());
+                Ok(nothing_new(meta))
+            }
+            Err(error) => {
+                self.alarm.raise(&format!("write snapshot: {error}"));
+                Err(error)
+            }
+        }
     }
+}
+
+/// Whether the log may go on after such a failure: without room, or with a snapshot that cannot be read back, it only
+/// grows. A disk that fails in another way is not to be trusted with the log either.
+fn loses_nothing(error: &io::Error) -> bool {
+    is_full(error) || error.kind() == io::ErrorKind::InvalidData
 }
 
 /// A snapshot as the consensus engine knows it.
@@ -49,4 +63,10 @@ pub(super) fn into_engine(image: Image) -> SnapshotOf<Types, Image> {
         meta: SnapshotMetaOf::<Types> { last_log_id: Some(last), last_membership: membership },
         snapshot: image,
     }
+}
+
+/// The answer for a snapshot that was not written: the engine looks only at what it covers, which is nothing.
+fn nothing_new(meta: Meta) -> SnapshotOf<Types, Image> {
+    let nothing = SnapshotMetaOf::<Types> { last_log_id: None, last_membership: meta.membership.clone() };
+    Snapshot { meta: nothing, snapshot: Image { path: PathBuf::new(), meta } }
 }

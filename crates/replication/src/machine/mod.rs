@@ -31,6 +31,7 @@ pub(crate) struct Machine {
     last: Option<LogId>,
     membership: StoredMembership,
     schedule: Schedule,
+    demand: Demand,
     snapshots: Arc<Snapshots>,
     observer: Arc<dyn Observer>,
     alarm: Arc<Alarm>,
@@ -56,7 +57,8 @@ impl Machine {
             store: loaded.store,
             last: meta.as_ref().map(|meta| meta.last),
             membership: meta.map(|meta| meta.membership).unwrap_or_default(),
-            schedule: Schedule::new(snapshot_entries, demand),
+            schedule: Schedule::new(snapshot_entries, demand.clone()),
+            demand,
             snapshots,
             observer,
             alarm,
@@ -109,6 +111,11 @@ impl Machine {
         Ok(self.store.apply(entry))
     }
 
+    /// Whether a snapshot of about the last one's size can be written; whoever waits for one learns it if not.
+    fn has_room_for_snapshot(&self) -> bool {
+        self.snapshots.has_room().inspect_err(|reason| self.demand.fail(&reason.to_string())).is_ok()
+    }
+
     fn meta(&self) -> Option<Meta> {
         Some(Meta { last: self.last?, membership: self.membership.clone() })
     }
@@ -133,8 +140,9 @@ impl RaftStateMachine<Types> for Machine {
         Strm: Stream<Item = io::Result<EntryResponder<Types>>> + Unpin + Send,
     {
         let mut batches = pin!(entries.ready_chunks(APPLY_BATCH_MAX));
+        let alarm = Arc::clone(&self.alarm);
         while let Some(batch) = batches.next().await {
-            self.apply_batch(batch)?;
+            alarm.guard("apply log records", || self.apply_batch(batch))??;
         }
         Ok(())
     }
@@ -142,14 +150,25 @@ impl RaftStateMachine<Types> for Machine {
     async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<Builder> {
         // A snapshot does not hold what of another one is on its way: the log has that whole, until it is in.
         if self.store.is_restoring() {
+            self.demand.fail("another snapshot is being restored");
             return None;
         }
-        let begin = force || self.schedule.begin(self.snapshots.newest_bytes());
-        if begin { Some(self.get_snapshot_builder().await) } else { None }
+        let due = force || self.schedule.is_due(self.snapshots.newest_bytes());
+        if !due || !self.has_room_for_snapshot() {
+            return None;
+        }
+        Some(self.get_snapshot_builder().await)
     }
 
     async fn get_snapshot_builder(&mut self) -> Builder {
-        Builder::new(self.store.clone(), self.meta(), Arc::clone(&self.snapshots), Arc::clone(&self.alarm))
+        self.schedule.on_begun();
+        Builder {
+            store: self.store.clone(),
+            meta: self.meta(),
+            snapshots: Arc::clone(&self.snapshots),
+            demand: self.demand.clone(),
+            alarm: Arc::clone(&self.alarm),
+        }
     }
 
     async fn install_snapshot(&mut self, meta: &SnapshotMetaOf<Types>, image: Image) -> io::Result<()> {
@@ -163,8 +182,7 @@ impl RaftStateMachine<Types> for Machine {
             return Err(io::Error::other("install snapshot: it is not the one that was announced"));
         }
         (self.store, self.last, self.membership) = (store, Some(found.last), found.membership);
-        self.observer.on_restored(&self.store);
-        Ok(())
+        self.alarm.guard("install snapshot", || self.observer.on_restored(&self.store))
     }
 
     async fn get_current_snapshot(&mut self) -> io::Result<Option<SnapshotOf<Types, Image>>> {

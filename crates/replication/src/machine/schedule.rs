@@ -1,25 +1,50 @@
 //! When the next snapshot is due.
 
 use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
-/// Payload bytes in the log after which a snapshot is due, however few the records.
-const LOG_BYTES_MAX: u64 = 256 << 20;
+/// Payload bytes in the log after which a snapshot is due, however few the records; more if the state is larger. A start
+/// reads a snapshot and at most as much log again, so that it takes as long as its state is large.
+const LOG_BYTES_MIN: u64 = 16 << 20;
 
-/// Somebody wants a snapshot now, due or not.
+/// What those outside the apply loop want of it, and learn from it, about snapshots.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Demand(Arc<AtomicBool>);
+pub(crate) struct Demand(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    wanted: AtomicBool,
+    /// Why the last snapshot was not written, since it was asked for.
+    failure: Mutex<Option<String>>,
+    /// Payload bytes applied since the last snapshot was begun.
+    log_bytes: AtomicU64,
+}
 
 impl Demand {
-    /// The next time the consensus engine asks, it gets a snapshot.
+    /// The next time the consensus engine asks and none is being written, it gets a snapshot, due or not.
     pub fn raise(&self) {
-        self.0.store(true, Ordering::Release);
+        self.0.wanted.store(true, Relaxed);
     }
 
-    fn take(&self) -> bool {
-        self.0.swap(false, Ordering::AcqRel)
+    /// A snapshot could not be written.
+    pub fn fail(&self, reason: &str) {
+        *self.failure() = Some(reason.to_owned());
+    }
+
+    /// Why a snapshot could not be written, once.
+    pub fn take_failure(&self) -> Option<String> {
+        self.failure().take()
+    }
+
+    /// Payload bytes applied since the last snapshot was begun: what a start has to apply.
+    pub fn log_bytes(&self) -> u64 {
+        self.0.log_bytes.load(Relaxed)
+    }
+
+    fn failure(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+        self.0.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -29,27 +54,51 @@ pub(super) struct Schedule {
     records_max: u64,
     demand: Demand,
     records: u64,
-    bytes: u64,
 }
 
 impl Schedule {
     pub fn new(records_max: u64, demand: Demand) -> Self {
-        Self { records_max, demand, records: 0, bytes: 0 }
+        Self { records_max, demand, records: 0 }
     }
 
     pub fn on_applied(&mut self, payload_bytes: usize) {
         self.records += 1;
-        self.bytes += payload_bytes as u64;
+        self.demand.0.log_bytes.fetch_add(payload_bytes as u64, Relaxed);
     }
 
-    /// Whether to begin a snapshot now; the last one had `snapshot_bytes`. The log must have grown as much as a
-    /// snapshot writes, so that writing them never costs more than the log itself, however large the state.
-    pub fn begin(&mut self, snapshot_bytes: u64) -> bool {
-        let long = self.records >= self.records_max || self.bytes >= LOG_BYTES_MAX;
-        let due = self.demand.take() || (long && self.bytes >= snapshot_bytes);
-        if due {
-            (self.records, self.bytes) = (0, 0);
-        }
-        due
+    /// Whether a snapshot is due; the last one had `snapshot_bytes`. The log must have grown as much as a snapshot
+    /// writes, so that writing them never costs more than the log itself, however large the state.
+    pub fn is_due(&self, snapshot_bytes: u64) -> bool {
+        let bytes = self.demand.log_bytes();
+        let long = self.records >= self.records_max || bytes >= LOG_BYTES_MIN;
+        self.demand.0.wanted.load(Relaxed) || (long && bytes >= snapshot_bytes)
+    }
+
+    /// A snapshot of all that was applied is begun.
+    pub fn on_begun(&mut self) {
+        self.records = 0;
+        self.demand.0.log_bytes.store(0, Relaxed);
+        self.demand.0.wanted.store(false, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_is_due_after_many_records_or_many_bytes_but_never_costs_more_than_the_log() {
+        let mut schedule = Schedule::new(3, Demand::default());
+        schedule.on_applied(10);
+        assert!(!schedule.is_due(0));
+        schedule.on_applied(10);
+        schedule.on_applied(10);
+        assert!(schedule.is_due(30) && !schedule.is_due(31));
+        schedule.on_begun();
+        assert!(!schedule.is_due(0));
+        schedule.on_applied(LOG_BYTES_MIN as usize);
+        assert!(schedule.is_due(LOG_BYTES_MIN) && !schedule.is_due(LOG_BYTES_MIN + 1));
+        schedule.demand.raise();
+        assert!(schedule.is_due(u64::MAX));
     }
 }

@@ -16,8 +16,10 @@ use std::{
 use berth_model::store::Store;
 
 use crate::{
+    DiskFull, OpenError,
     disk::{DirLock, Disk, checked},
     metrics::Counters,
+    space::Space,
 };
 
 pub(crate) use file::{Meta, read};
@@ -52,6 +54,7 @@ pub(crate) struct Snapshots {
     /// The log's: records from here on are needed by the older snapshot.
     keep_from: Arc<AtomicU64>,
     counters: Arc<Counters>,
+    space: Arc<Space>,
     _lock: Arc<DirLock>,
 }
 
@@ -69,11 +72,14 @@ impl Snapshots {
         loaded: &Loaded,
         keep_from: Arc<AtomicU64>,
         counters: Arc<Counters>,
+        space: Arc<Space>,
         lock: Arc<DirLock>,
     ) -> Self {
         let shelf = Shelf { newest: loaded.image.clone(), kept: loaded.kept.clone() };
         shelf.tell(&keep_from);
-        Self { disk, dir, shelf: Mutex::new(shelf), keep_from, counters, _lock: lock }
+        let snapshots = Self { disk, dir, shelf: Mutex::new(shelf), keep_from, counters, space, _lock: lock };
+        snapshots.space.on_snapshot(snapshots.newest_bytes());
+        snapshots
     }
 
     fn shelf(&self) -> MutexGuard<'_, Shelf> {
@@ -90,12 +96,39 @@ impl Snapshots {
         self.newest().and_then(|image| self.disk.len(&image.path).ok()).unwrap_or(0)
     }
 
-    /// Writes a snapshot, and removes those that are no longer needed. Blocks for as long as the disk takes.
+    /// Whether another one, about as large as the newest, can be written.
+    pub fn has_room(&self) -> Result<(), DiskFull> {
+        self.space.fits(self.newest_bytes())
+    }
+
+    /// Writes a snapshot, reads it back, and removes those that are no longer needed. Blocks for as long as the disk
+    /// takes.
+    ///
+    /// # Errors
+    /// `InvalidData` when what was written cannot be read back as the state that it should be.
     pub fn write(&self, meta: Meta, store: &Store) -> io::Result<Image> {
         let next = checked::with_suffix(&path(&self.dir, &meta), ".next");
-        file::write(&*self.disk, &next, &meta, store)?;
+        let written = file::write(&*self.disk, &next, &meta, store);
+        if let Err(error) = written.and_then(|()| self.read_back(&next, &meta, store)) {
+            // Room that half a snapshot takes up is missing elsewhere.
+            self.disk.remove(&next).ok();
+            return Err(error);
+        }
         self.counters.on_snapshot();
         self.adopt(Image { path: next, meta })
+    }
+
+    /// Checks that a start from this snapshot would give the same state. The log that it covers is removed for it.
+    fn read_back(&self, path: &Path, meta: &Meta, store: &Store) -> io::Result<()> {
+        let bad = |what: String| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("read back {}: {what}", path.display()))
+        };
+        match file::read(&*self.disk, path) {
+            Ok((found, copy)) if found == *meta && copy.hash() == store.hash() => Ok(()),
+            Ok(_) => Err(bad("it is not the state that was written".to_owned())),
+            Err(OpenError::Damaged(damage)) => Err(bad(damage.what)),
+            Err(error) => Err(io::Error::other(error)),
+        }
     }
 
     /// Takes in a complete snapshot, wherever it lies, and removes those that are no longer needed.
@@ -110,6 +143,8 @@ impl Snapshots {
             self.disk.remove(&old.path)?;
         }
         shelf.tell(&self.keep_from);
+        drop(shelf);
+        self.space.on_snapshot(self.newest_bytes());
         Ok(image)
     }
 

@@ -25,7 +25,7 @@ const KEPT: [u64; 4] = [3, 30, 60, RECORDS - 3];
 
 impl Server {
     /// The log without consensus.
-    fn open_log(&self) -> Result<Recovered, OpenError> {
+    pub(super) fn open_log(&self) -> Result<Recovered, OpenError> {
         let observer = Arc::new(support::Recorder::default());
         let alarm = Arc::new(Alarm::new(observer.clone()));
         let disk: Arc<MemoryDisk> = Arc::clone(&self.disk);
@@ -41,13 +41,13 @@ impl Server {
     }
 }
 
-fn records(term: u64, indexes: std::ops::Range<u64>) -> Vec<LogEntry> {
+pub(super) fn records(term: u64, indexes: std::ops::Range<u64>) -> Vec<LogEntry> {
     let payload = |index| Payload::Normal(Proposal::new(support::register(index).into()));
     indexes.map(|index| LogEntry { log_id: log_id(term, index), payload: payload(index) }).collect()
 }
 
 /// Appends one by one, so that each record knows that the one before it is durable.
-async fn append(log: &mut LogStore, term: u64, indexes: std::ops::Range<u64>) {
+pub(super) async fn append(log: &mut LogStore, term: u64, indexes: std::ops::Range<u64>) {
     log.save_vote(&Vote::new_committed(term, 1)).await.unwrap();
     for record in records(term, indexes) {
         log.blocking_append([record]).await.unwrap();

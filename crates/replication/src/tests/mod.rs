@@ -4,7 +4,10 @@ mod bits;
 mod cut;
 mod damage;
 mod faults;
+mod full;
+mod golden;
 mod keep;
+mod parts;
 mod restore;
 mod suite;
 #[path = "../../tests/support/mod.rs"]
