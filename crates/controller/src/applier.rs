@@ -22,19 +22,20 @@ use berth_scheduler::{
 
 use crate::devices::{are_free, left_by};
 
-pub use parts::PLACEMENTS_PER_ENTRY_MAX;
 use parts::parts;
 pub use refused::Refused;
 
 /// A plan after the check.
 #[derive(Debug)]
 pub(crate) struct Verdict {
-    /// What to write, in order; the last one holds the outcome when nothing was refused.
-    pub parts: Vec<(Command, usize)>,
+    /// What to write, in order; the last one holds the outcome when all of the plan is.
+    pub parts: Vec<Command>,
     /// What was refused; what it asked for is to be planned again.
     pub refused: Refused,
     /// How many placements passed.
     pub passed: usize,
+    /// Nothing was refused, and the plan is all that its evaluation needs; else that is to be planned again.
+    pub done: bool,
     /// The claims of what passed.
     pub ticket: Option<Ticket>,
 }
@@ -42,7 +43,7 @@ pub(crate) struct Verdict {
 impl Verdict {
     /// Nothing of the plan is committed.
     fn nothing(refused: Refused) -> Self {
-        Self { parts: Vec::new(), refused, passed: 0, ticket: None }
+        Self { parts: Vec::new(), refused, passed: 0, done: false, ticket: None }
     }
 }
 
@@ -102,13 +103,14 @@ impl Applier {
         let needed: HashSet<AllocId> =
             passing.iter().flat_map(|placement| &placement.after).copied().collect();
         plan.stops.retain(|stop| stop.reason != StopReason::Preempted || needed.contains(&stop.alloc));
-        let outcome = (refused.count == 0).then(|| EvalOutcome {
+        let done = refused.count == 0 && !plan.more;
+        let outcome = done.then(|| EvalOutcome {
             status: EvalStatus::Complete,
             description: String::new(),
             failures: plan.failures.clone(),
             next,
         });
-        Verdict { parts: parts(plan, passing, outcome), refused, passed, ticket }
+        Verdict { parts: parts(plan, passing, outcome), refused, passed, done, ticket }
     }
 
     /// The claims stand in the entry of this index.

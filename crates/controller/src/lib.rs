@@ -20,6 +20,6 @@ mod periodic;
 mod tenants;
 
 pub use action::{Action, Answer, ToNode};
-pub use applier::{PLACEMENTS_PER_ENTRY_MAX, Refused};
+pub use applier::Refused;
 pub use controller::{Config, Controller};
 pub use event::{Event, Hello, Request, SessionId, Token, WelcomeMode};

@@ -1,5 +1,23 @@
 //! Encoding of types that CBOR derives do not cover, for `#[cbor(with = ...)]`.
 
+/// How many bytes a value takes in CBOR.
+pub fn encoded_len<T: minicbor::Encode<()>>(value: &T) -> usize {
+    struct Count(usize);
+
+    impl minicbor::encode::Write for Count {
+        type Error = std::convert::Infallible;
+
+        fn write_all(&mut self, bytes: &[u8]) -> Result<(), Self::Error> {
+            self.0 += bytes.len();
+            Ok(())
+        }
+    }
+
+    let mut count = Count(0);
+    minicbor::encode(value, &mut count).expect("counting does not fail");
+    count.0
+}
+
 /// A [`std::time::Duration`] as whole nanoseconds (u64: up to 584 years).
 pub mod duration {
     use std::time::Duration;

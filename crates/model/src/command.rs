@@ -146,20 +146,7 @@ impl Command {
 
     /// How many bytes it takes in an entry.
     pub fn encoded_len(&self) -> usize {
-        struct Count(usize);
-
-        impl minicbor::encode::Write for Count {
-            type Error = std::convert::Infallible;
-
-            fn write_all(&mut self, bytes: &[u8]) -> Result<(), Self::Error> {
-                self.0 += bytes.len();
-                Ok(())
-            }
-        }
-
-        let mut count = Count(0);
-        minicbor::encode(self, &mut count).expect("counting does not fail");
-        count.0
+        crate::codec::encoded_len(self)
     }
 }
 

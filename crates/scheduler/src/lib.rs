@@ -3,10 +3,12 @@
 //! A [`Planner`] follows the store through snapshots. For one evaluation it [`reconcile`]s wishes with what is there,
 //! places what is missing on the best of all nodes, and returns a [`Plan`] that includes its refusals.
 
+mod budget;
 pub mod check;
 mod claims;
 pub mod devices;
 pub mod explain;
+pub mod failures;
 pub mod fairness;
 pub mod filters;
 pub mod offers;
@@ -17,7 +19,8 @@ mod property;
 pub mod reconcile;
 pub mod scores;
 
+pub use budget::{Budget, Cancelled, PLACEMENTS_PER_PLAN_MAX, STEPS_PER_PLAN_MAX};
 pub use claims::{Claim, Claimed, Claims, Inherited, RoomShare, Ticket};
-pub use plan::{Plan, PlannedNext, plan_bytes};
+pub use plan::{Plan, PlannedNext};
 pub use planner::Planner;
 pub use property::{Property, resolve};

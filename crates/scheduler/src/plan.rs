@@ -38,6 +38,8 @@ pub struct Plan {
     pub failures: Vec<GroupFailure>,
     /// Evaluations to make for what is left to be done.
     pub next: Vec<PlannedNext>,
+    /// The budget did not reach for all of it: once this is committed, the evaluation is to be planned again.
+    pub more: bool,
 }
 
 /// An evaluation to be made; whoever commits the plan gives it an id.
@@ -49,19 +51,6 @@ pub struct PlannedNext {
     pub trigger: Trigger,
     /// Not before this; zero for at once.
     pub wait_until: Timestamp,
-}
-
-/// About how many bytes a plan needs in the log, rather more than less.
-pub fn plan_bytes(placements: &[Placement], stops: usize, failures: usize) -> usize {
-    let extra = |p: &Placement| {
-        let grants = p.devices.iter();
-        let devices: usize = grants
-            .map(|g| 12 + g.device.len() + g.instances.iter().map(|id| 2 + id.len()).sum::<usize>())
-            .sum();
-        3 * p.ports.len() + 17 * p.after.len() + 9 * p.reschedules.len() + 3 * p.cores.len() + devices
-    };
-    let placed: usize = placements.iter().map(|placement| 84 + extra(placement)).sum();
-    256 + placed + 24 * stops + 512 * failures
 }
 
 impl Plan {

@@ -1,29 +1,31 @@
 //! One planner: follows the state, and answers evaluations with plans.
 
+mod at_work;
 mod gang;
 mod learning;
 mod quotas;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use berth_model::{
     AllocId, Index, Timestamp,
-    alloc::{Placement, Stop},
-    eval::{Eval, EvalStatus, GroupFailure, Trigger},
+    alloc::Stop,
+    eval::{Eval, EvalStatus, Trigger},
     ids::IdSeed,
-    job::Group,
     quota::Usage,
     store::{JobRow, Store},
 };
 
 use crate::{
+    budget::{Budget, Cancelled, Meter},
     claims::Claims,
+    failures::bounded,
     fairness::{Headroom, Pledges},
-    place::{Columns, Evictable, GroupPlacer, Placed, Preemptor, There, WishesCache},
+    place::{Columns, Evictable, Preemptor, WishesCache},
     plan::{Plan, PlannedNext},
-    reconcile::{Changes, Missing, reconcile, staying},
+    reconcile::{Changes, Wanted, reconcile, staying},
 };
-use quotas::Quotas;
+use at_work::AtWork;
 
 /// Plans one evaluation after the other. Keeps scored structures between them, which follow what changed.
 #[derive(Debug, Default)]
@@ -51,8 +53,27 @@ impl Planner {
         self.pledges = if store.quotas().is_empty() { Pledges::default() } else { claims.pledges(store) };
     }
 
-    /// Plans one evaluation on the state last followed. `seed` makes the new ids.
+    /// Plans one evaluation on the state last followed, within the usual budget. `seed` makes the new ids.
     pub fn plan(&mut self, store: &Store, eval: &Eval, now: Timestamp, seed: u64) -> Plan {
+        match self.plan_within(store, eval, now, seed, &Budget { cancelled: None, ..Budget::default() }) {
+            Ok(plan) => plan,
+            Err(Cancelled) => unreachable!("there is no flag to cancel it with"),
+        }
+    }
+
+    /// The same within a budget.
+    ///
+    /// # Errors
+    /// When the budget says that nobody waits for the plan any more. The planner is of no use then: it holds what half a
+    /// plan has taken.
+    pub fn plan_within(
+        &mut self,
+        store: &Store,
+        eval: &Eval,
+        now: Timestamp,
+        seed: u64,
+        budget: &Budget<'_>,
+    ) -> Result<Plan, Cancelled> {
         let mut plan = Plan {
             eval: eval.id,
             job: eval.job.clone(),
@@ -66,108 +87,64 @@ impl Planner {
             stops: Vec::new(),
             failures: Vec::new(),
             next: Vec::new(),
+            more: false,
         };
-        let Some(row) = store.job(&eval.job) else { return plan };
+        let Some(row) = store.job(&eval.job) else { return Ok(plan) };
+        let mut meter = Meter::new(*budget);
         plan.job_version = row.current().version;
         plan.all_at_once = row.job().all_at_once;
-        let Changes { stops, missing, retry_at } = reconcile(store, row, now);
-        plan.stops = stops;
+        let Changes { stops, wanted, retry_at, more } = reconcile(store, row, now, &mut meter)?;
+        (plan.stops, plan.more) = (stops, more);
         if eval.trigger == Trigger::JobRegister {
-            self.learn(row, &missing);
+            self.learn(store, row, &wanted);
         }
-        self.place_missing(store, row, missing, seed, &mut plan);
+        match self.too_many_at_once(store, row, &wanted, &meter) {
+            Some(failures) if plan.all_at_once => plan.failures = failures,
+            _ => self.place_wanted(store, row, &wanted, seed, &mut meter, &mut plan)?,
+        }
         if plan.all_at_once {
             self.place_all_or_nothing(store, &mut plan);
         }
-        plan.next = next_evals(&plan, retry_at);
-        plan
+        // Whatever is planned again must find something done.
+        plan.more &= !plan.is_noop();
+        plan.failures = bounded(std::mem::take(&mut plan.failures));
+        plan.next = if plan.more { Vec::new() } else { next_evals(&plan, retry_at) };
+        Ok(plan)
     }
 
-    fn place_missing(
+    fn place_wanted(
         &mut self,
         store: &Store,
         row: &JobRow,
-        missing: Vec<(u16, Missing)>,
+        wanted: &[Wanted],
         seed: u64,
+        meter: &mut Meter<'_>,
         plan: &mut Plan,
-    ) {
-        let mut by_group: BTreeMap<u16, Vec<Missing>> = BTreeMap::new();
-        for (group, missing) in missing {
-            by_group.entry(group).or_default().push(missing);
-        }
-        let mut ids = IdSeed::new(seed);
-        let mut ending = ending(store, row, &plan.stops);
-        let mut there = staying(store, row, &plan.stops);
-        let mut headroom = Headroom::of(store, &row.key.namespace, &self.pledges);
+    ) -> Result<(), Cancelled> {
+        let mut at_work = AtWork {
+            store,
+            row,
+            seed,
+            ids: IdSeed::new(seed),
+            ending: ending(store, row, &plan.stops),
+            there: staying(store, row, &plan.stops),
+            headroom: Headroom::of(store, &row.key.namespace, &self.pledges),
+            fresh_left: fresh_left(wanted, meter),
+        };
         let mut preemptor = Preemptor::of(store, row.job(), &mut self.evictable);
-        for (position, missing) in by_group {
-            let group = &row.job().groups[usize::from(position)];
-            let mut placer = GroupPlacer::new(
-                store,
-                &mut self.columns,
-                &mut self.wishes,
-                (row.job(), position),
-                &there,
-                &mut ending,
-                seed,
-            );
-            let mut failure: Option<GroupFailure> = None;
-            for missing in missing {
-                // Nodes only get fuller while a plan is made: what fitted nowhere will not fit for the next like it.
-                if let Some(failure) = failure.as_mut().filter(|_| missing.ask.only.is_none()) {
-                    failure.count += 1;
-                    continue;
-                }
-                let quotas = Quotas::of(store, &headroom, group);
-                preemptor.iter_mut().for_each(|preemptor| preemptor.set_short(headroom.short()));
-                match quotas
-                    .admit(&missing.ask, &placer)
-                    .and_then(|ask| placer.place(&ask, preemptor.as_mut(), |placed| quotas.check(placed)))
-                {
-                    Ok((placed, charge)) => {
-                        there.push(There { node: placed.node, group: Some(position) });
-                        push(plan, store, AllocId(ids.mint()), (position, group), missing, placed);
-                        plan.pledge.add(&charge.usage);
-                        headroom.take(charge);
-                    }
-                    Err(funnel) => match &mut failure {
-                        Some(failure) => {
-                            failure.count += 1;
-                            failure.funnel.add(funnel);
-                        }
-                        None => failure = Some(GroupFailure { group: group.name.clone(), count: 1, funnel }),
-                    },
-                }
-            }
-            plan.failures.extend(failure);
+        for wanted in wanted {
+            let (columns, wishes) = (&mut self.columns, &mut self.wishes);
+            at_work.place_group(columns, wishes, preemptor.as_mut(), wanted, meter, plan)?;
         }
         plan.stops.extend(preemptor.into_iter().flat_map(|preemptor| preemptor.stops));
+        Ok(())
     }
 }
 
-fn push(
-    plan: &mut Plan,
-    store: &Store,
-    id: AllocId,
-    (position, group): (u16, &Group),
-    missing: Missing,
-    placed: Placed,
-) {
-    let Some(node) = store.nodes().row(placed.node) else { return };
-    plan.holds.push(Usage::of(placed.holds, group));
-    plan.charges.push(placed.charge);
-    plan.placements.push(Placement {
-        id,
-        node: node.id,
-        group: position,
-        name_index: missing.ask.name_index,
-        ports: placed.ports,
-        after: placed.after,
-        previous: missing.previous,
-        reschedules: missing.reschedules,
-        devices: placed.granted.devices,
-        cores: placed.granted.cores,
-    });
+/// Placements that replace nobody: what the budget leaves beside those that do, whose predecessors are being stopped.
+fn fresh_left(wanted: &[Wanted], meter: &Meter<'_>) -> usize {
+    let replacing: usize = wanted.iter().map(|wanted| wanted.replacing.len()).sum();
+    meter.budget().placements.saturating_sub(replacing)
 }
 
 /// The job's allocations that live and are to end, by node.

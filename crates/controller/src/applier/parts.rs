@@ -1,21 +1,21 @@
-//! A plan as the commands that are written: as many as entries are needed, or one where it is all or nothing.
+//! A plan as the commands that are written: as many as its bytes need, or one where it is all or nothing.
 
 use berth_model::{
     alloc::{Placement, Stop},
+    codec::encoded_len,
     command::{Command, EvalOutcome, PlanRecord},
 };
 use berth_scheduler::Plan;
 
-/// Placements in one entry; an entry is at most 1 MiB, and a placement rarely needs more than 100 bytes.
-pub const PLACEMENTS_PER_ENTRY_MAX: usize = 6000;
+/// Bytes of one part of a plan, encoded: half of an entry, so that other commands find room beside it.
+pub const PART_BYTES_MAX: usize = berth_model::command::ENTRY_BYTES_MAX / 2;
 
-/// The commands of a plan of which these placements passed, each with about how many bytes it needs. Ends come first, so
-/// that no part needs room that a later one frees.
-pub(super) fn parts(
-    plan: Plan,
-    passing: Vec<Placement>,
-    outcome: Option<EvalOutcome>,
-) -> Vec<(Command, usize)> {
+/// Bytes that the heads of a part's two lists can grow by.
+const LIST_HEADS_BYTES: usize = 16;
+
+/// The commands of a plan of which these placements passed. Ends come first, so that no part needs room that a later one
+/// frees; the outcome stands in the last.
+pub(super) fn parts(plan: Plan, passing: Vec<Placement>, outcome: Option<EvalOutcome>) -> Vec<Command> {
     let record = |placements, stops, outcome| PlanRecord {
         eval: plan.eval,
         job: plan.job.clone(),
@@ -25,39 +25,112 @@ pub(super) fn parts(
         stops,
         outcome,
     };
-    let mut records = if plan.all_at_once {
-        vec![record(passing, plan.stops.clone(), None)]
+    let mut parts = if plan.all_at_once {
+        vec![Part { bytes: 0, stops: plan.stops, placements: passing }]
     } else {
-        let cut = cut(&plan.stops, &passing).into_iter();
-        cut.map(|(placements, stops)| record(placements.to_vec(), stops.to_vec(), None)).collect()
+        let empty = encoded_len(&record(Vec::new(), Vec::new(), None)) + LIST_HEADS_BYTES;
+        cut(empty, plan.stops, passing)
     };
-    if outcome.is_some() {
-        match records.last_mut() {
-            Some(last) => last.outcome = outcome,
-            None => records.push(record(Vec::new(), Vec::new(), outcome)),
+    if let Some(outcome) = &outcome {
+        let bytes = encoded_len(outcome);
+        if parts.last().is_none_or(|last| last.bytes > 0 && last.bytes + bytes > PART_BYTES_MAX) {
+            parts.push(Part::default());
         }
     }
-    records.into_iter().map(sized).collect()
+    let last = parts.len().saturating_sub(1);
+    let mut outcome = outcome;
+    let records = parts.into_iter().enumerate().map(|(at, part)| {
+        let outcome = if at == last { outcome.take() } else { None };
+        record(part.placements, part.stops, outcome)
+    });
+    records.map(|record| Command::CommitPlan(Box::new(record))).collect()
 }
 
-/// What goes together: stops alone, and placements with the last of them where there is room.
-fn cut<'a>(stops: &'a [Stop], placements: &'a [Placement]) -> Vec<(&'a [Placement], &'a [Stop])> {
-    let mut parts: Vec<(&[Placement], &[Stop])> =
-        stops.chunks(PLACEMENTS_PER_ENTRY_MAX).map(|stops| (&[][..], stops)).collect();
-    for placements in placements.chunks(PLACEMENTS_PER_ENTRY_MAX) {
-        let has_room = |(placed, stops): &&mut (&[Placement], &[Stop])| {
-            placed.is_empty() && stops.len() + placements.len() < PLACEMENTS_PER_ENTRY_MAX
-        };
-        match parts.last_mut().filter(has_room) {
-            Some(last) => last.0 = placements,
-            None => parts.push((placements, &[])),
-        }
+/// What goes together.
+#[derive(Default)]
+struct Part {
+    bytes: usize,
+    stops: Vec<Stop>,
+    placements: Vec<Placement>,
+}
+
+fn cut(empty: usize, stops: Vec<Stop>, placements: Vec<Placement>) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    for stop in stops {
+        room_for(&mut parts, empty, encoded_len(&stop)).stops.push(stop);
+    }
+    for placement in placements {
+        room_for(&mut parts, empty, encoded_len(&placement)).placements.push(placement);
     }
     parts
 }
 
-fn sized(record: PlanRecord) -> (Command, usize) {
-    let failures = record.outcome.as_ref().map_or(0, |outcome| outcome.failures.len());
-    let bytes = berth_scheduler::plan_bytes(&record.placements, record.stops.len(), failures);
-    (Command::CommitPlan(Box::new(record)), bytes)
+/// The last part, or a new one where that is full.
+fn room_for(parts: &mut Vec<Part>, empty: usize, bytes: usize) -> &mut Part {
+    if parts.last().is_none_or(|last| last.bytes + bytes > PART_BYTES_MAX) {
+        parts.push(Part { bytes: empty, ..Part::default() });
+    }
+    let last = parts.last_mut().expect("one was just made");
+    last.bytes += bytes;
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_model::{AllocId, EvalId, JobKey, NodeId, alloc::StopReason, eval::EvalStatus};
+    use berth_scheduler::Planner;
+
+    use super::*;
+
+    fn placement(id: u128, after: usize) -> Placement {
+        Placement {
+            id: AllocId(u128::MAX - id),
+            node: NodeId(u128::MAX),
+            group: 3,
+            name_index: 50_000,
+            ports: vec![65_535; 8],
+            after: (0..after as u128).map(AllocId).collect(),
+            previous: Some(AllocId(u128::MAX)),
+            reschedules: Vec::new(),
+            devices: Vec::new(),
+            cores: vec![1, 2, 3],
+        }
+    }
+
+    #[test]
+    fn parts_are_as_large_as_they_may_be_and_hold_everything_in_order() {
+        let store = berth_model::store::Store::default();
+        let key = JobKey::new("default", "web");
+        let eval = berth_model::eval::Eval::pending(
+            EvalId(1),
+            key,
+            berth_model::job::JobType::Service,
+            50,
+            berth_model::eval::Trigger::JobRegister,
+        );
+        let mut plan = Planner::default().plan(&store, &eval, berth_model::Timestamp(1), 1);
+        plan.stops =
+            (0..30_000).map(|id| Stop { alloc: AllocId(id), reason: StopReason::NotNeeded }).collect();
+        let placements: Vec<Placement> = (0..30_000).map(|id| placement(id, id as usize % 50)).collect();
+        let outcome = EvalOutcome {
+            status: EvalStatus::Complete,
+            description: String::new(),
+            failures: Vec::new(),
+            next: Vec::new(),
+        };
+        let commands = parts(plan.clone(), placements.clone(), Some(outcome.clone()));
+        let sizes: Vec<usize> = commands.iter().map(Command::encoded_len).collect();
+        assert!(sizes.iter().all(|size| *size <= PART_BYTES_MAX), "{sizes:?}");
+        assert!(sizes.iter().rev().skip(1).all(|size| *size > PART_BYTES_MAX - 2000), "{sizes:?}");
+        let records = || {
+            commands.iter().map(|command| match command {
+                Command::CommitPlan(record) => record,
+                other => panic!("{other:?}"),
+            })
+        };
+        assert!(records().flat_map(|record| &record.stops).eq(&plan.stops));
+        assert!(records().flat_map(|record| &record.placements).eq(&placements));
+        let last = commands.len() - 1;
+        assert!(records().enumerate().all(|(at, record)| record.outcome.is_some() == (at == last)));
+    }
 }

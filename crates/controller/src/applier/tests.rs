@@ -169,7 +169,7 @@ impl World {
         }
         let verdict = self.applier.check(&self.store, plan, Vec::new());
         self.placed += verdict.passed;
-        for (command, _) in verdict.parts {
+        for command in verdict.parts {
             if let Command::CommitPlan(record) = &command {
                 let placements = record.placements.iter();
                 self.inherited += placements.filter(|placement| !placement.after.is_empty()).count();

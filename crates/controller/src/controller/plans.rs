@@ -25,18 +25,19 @@ impl Controller {
         self.drop_known_retries(&eval, &mut plan);
         let next = self.next_evals(&plan);
         let superseded = self.blocked.of_job(&eval.job).filter(|blocked| *blocked != eval.id);
-        let Verdict { parts, refused, passed, ticket: passing } = self.applier.check(&self.store, plan, next);
+        let Verdict { parts, refused, passed, done, ticket: passing } =
+            self.applier.check(&self.store, plan, next);
         let written = !parts.is_empty();
-        let all_passed = refused.count == 0;
         actions.push(Action::Judged { ticket, committed: passed, refused });
-        let again = if all_passed { None } else { self.again(&eval, passed, written) };
-        if let Some(old) = superseded.filter(|_| all_passed) {
+        let again = if done { None } else { self.again(&eval, passed, written) };
+        if let Some(old) = superseded.filter(|_| done) {
             let why = format!("superseded by evaluation {}", eval.id);
             self.outbox.push(vec![Command::SetEvalStatus(old, EvalStatus::Canceled, why)], 96);
         }
         let mut tail = Some(PlanTail { planned: ticket, passing, again });
         let last = parts.len().saturating_sub(1);
-        for (at, (command, bytes)) in parts.into_iter().enumerate() {
+        for (at, command) in parts.into_iter().enumerate() {
+            let bytes = command.encoded_len();
             self.outbox.push_plan(command, bytes, if at == last { tail.take() } else { None });
         }
         if !written {

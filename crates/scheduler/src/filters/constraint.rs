@@ -3,6 +3,7 @@
 use berth_model::{constraint::Constraint, node::Node};
 
 use super::{Filter, Refused, condition::Condition};
+use crate::failures::cut;
 
 #[derive(Debug)]
 pub(super) struct ConstraintFilter {
@@ -13,7 +14,7 @@ pub(super) struct ConstraintFilter {
 impl ConstraintFilter {
     pub fn new(constraint: &Constraint) -> Self {
         let condition = Condition::new(&constraint.left, constraint.operator, &constraint.right);
-        Self { condition, reason: constraint.to_string() }
+        Self { condition, reason: cut(&constraint.to_string()) }
     }
 }
 

@@ -4,24 +4,49 @@ use std::collections::BTreeMap;
 
 use berth_model::{
     alloc::StopReason,
+    codec::encoded_len,
     command::ENTRY_BYTES_MAX,
     device::DevicesHeld,
     eval::{Funnel, GroupFailure},
     quota::Usage,
-    store::Store,
+    store::{JobRow, Store},
 };
 
 use super::Planner;
-use crate::plan::{Plan, plan_bytes};
+use crate::{budget::Meter, failures::reason, plan::Plan, reconcile::Wanted};
 
-/// Room that an entry of the log has for a plan.
-const PLAN_BYTES_MAX: usize = ENTRY_BYTES_MAX - 1024;
+/// Room that an entry of the log has for the placements and stops of a plan, beside what else stands with them.
+const PLAN_BYTES_MAX: usize = ENTRY_BYTES_MAX - 4096;
 
 impl Planner {
+    /// Why a job that wants everything at once can have nothing: it wants more than one plan places.
+    pub(super) fn too_many_at_once(
+        &self,
+        store: &Store,
+        row: &JobRow,
+        wanted: &[Wanted],
+        meter: &Meter<'_>,
+    ) -> Option<Vec<GroupFailure>> {
+        let counts: Vec<u32> = wanted.iter().map(|wanted| wanted.count_max(store)).collect();
+        let (all, most) =
+            (counts.iter().map(|count| *count as usize).sum::<usize>(), meter.budget().placements);
+        if all <= most {
+            return None;
+        }
+        let why = format!(
+            "all_at_once: {all} allocations, a plan places {most}: ask for fewer allocations at once"
+        );
+        let failures = wanted.iter().zip(counts).filter(|(_, count)| *count > 0).map(|(wanted, count)| {
+            let group = row.job().groups[usize::from(wanted.group)].name.clone();
+            GroupFailure { group, count, funnel: reason(store, why.clone()) }
+        });
+        Some(failures.collect())
+    }
+
     /// Gives back what was taken, unless the plan is whole and fits one entry of the log: what stands in two entries
     /// could come true by half.
     pub(super) fn place_all_or_nothing(&mut self, store: &Store, plan: &mut Plan) {
-        let bytes = plan_bytes(&plan.placements, plan.stops.len(), 0);
+        let bytes = encoded_len(&plan.placements) + encoded_len(&plan.stops);
         let is_too_large = bytes > PLAN_BYTES_MAX;
         if plan.failures.is_empty() && !is_too_large {
             return;
@@ -36,7 +61,7 @@ impl Planner {
                 None => plan.failures.push(GroupFailure {
                     group: name.clone(),
                     count,
-                    funnel: if is_too_large { too_large(store, bytes) } else { Funnel::default() },
+                    funnel: if is_too_large { reason(store, too_large(bytes)) } else { Funnel::default() },
                 }),
             }
         }
@@ -60,15 +85,11 @@ impl Planner {
     }
 }
 
-/// No node is short of anything, yet none can be used.
-fn too_large(store: &Store, bytes: usize) -> Funnel {
-    let ready = store.nodes().iter().filter(|(_, row)| row.is_ready()).count();
-    let considered = u32::try_from(ready).unwrap_or(u32::MAX);
+fn too_large(bytes: usize) -> String {
     let kib = |bytes: usize| bytes.div_ceil(1024);
-    let reason = format!(
+    format!(
         "all_at_once: the plan needs {} KiB, an entry of the log holds {} KiB: ask for fewer allocations at once",
         kib(bytes),
         kib(PLAN_BYTES_MAX)
-    );
-    Funnel { considered, exhausted: BTreeMap::from([(reason, considered)]), ..Funnel::default() }
+    )
 }

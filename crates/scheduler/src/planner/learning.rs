@@ -6,33 +6,45 @@ use berth_model::{
 };
 
 use super::Planner;
-use crate::{filters::DeviceWish, reconcile::Missing};
+use crate::{filters::DeviceWish, reconcile::Wanted};
+
+/// Asks of one job from which a planner learns; more of the same teach nothing new.
+const ASKS_PER_JOB_MAX: usize = 1 << 16;
 
 impl Planner {
     /// Learns from what is missing of a job that has just come. What waits or is replaced was learned from then.
-    pub(super) fn learn(&mut self, row: &JobRow, missing: &[(u16, Missing)]) {
-        for (position, _) in missing {
-            self.learn_group(&row.job().groups[usize::from(*position)], 1);
-        }
+    pub(super) fn learn(&mut self, store: &Store, row: &JobRow, wanted: &[Wanted]) {
+        let groups = wanted.iter().map(|wanted| (wanted, &row.job().groups[usize::from(wanted.group)]));
+        let with_devices = groups.filter(|(_, group)| has_devices(group));
+        let asks = with_devices.map(|(wanted, group)| (group, wanted.count(store, row.job(), group)));
+        self.learn_asks(asks);
     }
 
     /// Learns from all that came before this planner: what the state remembers of it.
     pub(super) fn recall(&mut self, store: &Store) {
         for (_, row) in store.jobs().iter() {
-            for group in row.job().groups.iter().filter(|group| group.devices().next().is_some()) {
+            let groups = row.job().groups.iter().filter(|group| has_devices(group));
+            self.learn_asks(groups.map(|group| {
                 let counts = row.counts.iter().find(|counts| counts.group == group.name);
-                self.learn_group(group, counts.map_or(0, came));
-            }
+                (group, counts.map_or(0, came) as usize)
+            }));
         }
     }
 
-    fn learn_group(&mut self, group: &Group, times: u32) {
-        for wish in group.devices().map(DeviceWish::new) {
-            for _ in 0..times {
-                self.columns.catalog_mut().learn(&wish, group.resources());
+    fn learn_asks<'a>(&mut self, asks: impl Iterator<Item = (&'a Group, usize)>) {
+        let mut left = ASKS_PER_JOB_MAX;
+        for (group, times) in asks {
+            let times = times.min(left);
+            left -= times;
+            for wish in group.devices().map(DeviceWish::new) {
+                (0..times).for_each(|_| self.columns.catalog_mut().learn(&wish, group.resources()));
             }
         }
     }
+}
+
+fn has_devices(group: &Group) -> bool {
+    group.devices().next().is_some()
 }
 
 /// Allocations of a group that were placed, or wait.

@@ -13,6 +13,7 @@ use super::{
     Changes, Existing, Missing, lose_ending,
     reschedule::{Verdict, verdict},
     stop,
+    wanted::{Fresh, Wanted},
 };
 use crate::place::Ask;
 
@@ -20,11 +21,10 @@ pub(super) fn reconcile(
     store: &Store,
     (job, position, group): (&Job, u16, &Group),
     existing: &[&Existing<'_>],
-    now: Timestamp,
+    (now, room): (Timestamp, usize),
     changes: &mut Changes,
 ) {
-    let mut wanted =
-        Wanted { group: position, left: group.count, taken: BTreeSet::new(), missing: Vec::new() };
+    let mut wanted = Count { left: group.count, room, taken: BTreeSet::new(), replacing: Vec::new() };
     lose_ending(existing.iter().copied(), changes);
     let (live, ended): (Vec<&Existing<'_>>, Vec<_>) = existing
         .iter()
@@ -35,7 +35,10 @@ pub(super) fn reconcile(
         wanted.keep(done);
     }
     for alloc in live {
-        if alloc.node_gone {
+        if wanted.left > 0 && wanted.is_full() && (alloc.node_gone || !alloc.is_current) {
+            changes.more = true;
+            wanted.keep(alloc);
+        } else if alloc.node_gone {
             changes.stops.push(stop(alloc, StopReason::NodeLost));
             wanted.replace(alloc, Missing::default());
         } else if wanted.left == 0 {
@@ -51,7 +54,7 @@ pub(super) fn reconcile(
     for failed in ended.iter().filter(|e| needs_verdict(e)) {
         consider_failed(store, group, failed, now, &mut wanted, changes);
     }
-    wanted.fill(group, &ended, changes);
+    changes.wanted.push(wanted.into_wanted((position, group), &ended));
 }
 
 /// A batch allocation that ended well is done for good, as long as the job wishes the same.
@@ -71,11 +74,15 @@ fn consider_failed(
     group: &Group,
     failed: &Existing<'_>,
     now: Timestamp,
-    wanted: &mut Wanted,
+    wanted: &mut Count,
     changes: &mut Changes,
 ) {
     if wanted.left == 0 || store.allocs().extra(failed.slot).is_some_and(|extra| extra.next.is_some()) {
         return;
+    }
+    if wanted.is_full() {
+        changes.more = true;
+        return wanted.keep(failed);
     }
     match verdict(store, failed.slot, &group.reschedule, now) {
         Verdict::Now(reschedules) => {
@@ -91,14 +98,20 @@ fn consider_failed(
 }
 
 /// How many allocations are still to be accounted for, and which names are taken.
-struct Wanted {
-    group: u16,
+struct Count {
     left: u32,
+    /// Allocations that may be replaced.
+    room: usize,
     taken: BTreeSet<u32>,
-    missing: Vec<Missing>,
+    replacing: Vec<Missing>,
 }
 
-impl Wanted {
+impl Count {
+    /// Whether no more may be replaced for now.
+    fn is_full(&self) -> bool {
+        self.replacing.len() >= self.room
+    }
+
     fn keep(&mut self, alloc: &Existing<'_>) {
         self.left = self.left.saturating_sub(1);
         self.taken.insert(alloc.row.name_index);
@@ -110,19 +123,14 @@ impl Wanted {
         }
         self.keep(alloc);
         let ask = Ask { name_index: alloc.row.name_index, ..missing.ask };
-        self.missing.push(Missing { ask, previous: Some(alloc.row.id), ..missing });
+        self.replacing.push(Missing { ask, previous: Some(alloc.row.id), ..missing });
     }
 
     /// What is left is new, with the lowest names that are free.
-    fn fill(self, group: &Group, ended: &[&Existing<'_>], changes: &mut Changes) {
-        let Self { group: position, left, taken, missing } = self;
-        changes.missing.extend(missing.into_iter().map(|missing| (position, missing)));
-        let names = (0_u32..).filter(|name| !taken.contains(name)).take(left as usize);
-        changes.missing.extend(names.map(|name_index| {
-            let sticky =
-                group.disk.sticky.then(|| ended.iter().rev().find(|e| e.row.name_index == name_index));
-            let prefer = sticky.flatten().map(|e| e.row.node);
-            (position, Missing { ask: Ask { name_index, prefer, ..Ask::default() }, ..Missing::default() })
-        }));
+    fn into_wanted(self, (position, group): (u16, &Group), ended: &[&Existing<'_>]) -> Wanted {
+        let Self { left: count, taken, replacing, .. } = self;
+        let before = ended.iter().filter(|_| group.disk.sticky);
+        let sticky = before.map(|e| (e.row.name_index, e.row.node)).collect();
+        Wanted { group: position, replacing, fresh: Fresh::Named { count, taken, sticky } }
     }
 }

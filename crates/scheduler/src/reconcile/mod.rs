@@ -3,25 +3,32 @@
 mod group;
 mod per_node;
 mod reschedule;
+mod wanted;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use berth_model::{
     AllocId, Timestamp,
     alloc::{Stop, StopReason},
-    job::Job,
+    job::{Group, Job},
     store::{AllocRow, AllocSlot, JobRow, Store},
 };
 
-use crate::place::{Ask, There};
+use crate::{
+    budget::{Cancelled, Meter},
+    place::{Ask, There},
+};
+pub use wanted::Wanted;
 
 /// What a job needs.
 #[derive(Debug, Default)]
 pub struct Changes {
     /// Allocations to end.
     pub stops: Vec<Stop>,
-    /// Allocations to place, by the position of their group in the job's current version.
-    pub missing: Vec<(u16, Missing)>,
+    /// Allocations to place, a group of the job's current version after the other.
+    pub wanted: Vec<Wanted>,
+    /// Allocations that are to be replaced besides, once these are.
+    pub more: bool,
     /// The earliest time at which a failed allocation may be replaced that may not be yet.
     pub retry_at: Option<Timestamp>,
 }
@@ -47,39 +54,68 @@ struct Existing<'a> {
     node_gone: bool,
 }
 
-/// Compares a job's wishes with its allocations.
-pub fn reconcile(store: &Store, row: &JobRow, now: Timestamp) -> Changes {
+impl Changes {
+    /// Allocations that the changes replace.
+    fn replaced(&self) -> usize {
+        self.wanted.iter().map(|wanted| wanted.replacing.len()).sum()
+    }
+}
+
+/// Compares a job's specification with its allocations. What is to be replaced beyond the meter's budget is left as it is
+/// for now.
+///
+/// # Errors
+/// When the plan was cancelled.
+pub(crate) fn reconcile(
+    store: &Store,
+    row: &JobRow,
+    now: Timestamp,
+    meter: &mut Meter<'_>,
+) -> Result<Changes, Cancelled> {
     let job = row.job();
     let mut changes = Changes::default();
     let existing: Vec<Existing<'_>> = existing(store, row, job);
+    meter.take(existing.len() + job.groups.len())?;
     // A job that only makes jobs has no allocations of its own: those of an older version have no use any more.
     if job.stop || job.only_launches() {
         stop_all(&existing, StopReason::JobStopped, &mut changes);
-        return changes;
+        return Ok(changes);
     }
-    let orphans = existing.iter().filter(|e| job.group(e.group).is_none());
-    for orphan in orphans.filter(|e| e.row.is_wanted()) {
-        changes.stops.push(stop(orphan, StopReason::NotNeeded));
+    let mut by_group: BTreeMap<&str, Vec<&Existing<'_>>> =
+        job.groups.iter().map(|group| (group.name.as_str(), Vec::new())).collect();
+    for one in &existing {
+        match by_group.get_mut(one.group) {
+            Some(of_group) => of_group.push(one),
+            None if one.row.is_wanted() => changes.stops.push(stop(one, StopReason::NotNeeded)),
+            None => {}
+        }
     }
     for (position, group) in (0..).zip(&job.groups) {
-        let mut of_group: Vec<&Existing<'_>> = existing.iter().filter(|e| e.group == group.name).collect();
+        let mut of_group = by_group.remove(group.name.as_str()).unwrap_or_default();
         of_group.sort_unstable_by_key(|e| (e.row.name_index, e.row.create_index, e.row.id));
         if job.job_type.is_per_node() {
             per_node::reconcile(store, (job, position, group), &of_group, &mut changes);
         } else {
-            group::reconcile(store, (job, position, group), &of_group, now, &mut changes);
+            let room = meter.budget().placements.saturating_sub(changes.replaced());
+            group::reconcile(store, (job, position, group), &of_group, (now, room), &mut changes);
         }
     }
-    changes
+    Ok(changes)
 }
 
 fn existing<'a>(store: &'a Store, row: &'a JobRow, job: &'a Job) -> Vec<Existing<'a>> {
+    let groups: BTreeMap<&str, &Group> =
+        job.groups.iter().map(|group| (group.name.as_str(), group)).collect();
+    // A job that was changed often has few versions and many allocations of each.
+    let mut same: BTreeMap<(u64, u16), bool> = BTreeMap::new();
     let rows = store.jobs().allocs(row).filter_map(|slot| Some((slot, store.allocs().row(slot)?)));
     rows.filter_map(|(slot, alloc)| {
         let (old_job, old_group) = store.job_of(alloc)?;
-        let newest = job.group(&old_group.name).map(|(_, group)| group);
         let is_current = alloc.job_version == row.current().version
-            || newest.is_some_and(|group| runs_the_same(old_job, old_group, job, group));
+            || *same.entry((alloc.job_version, alloc.group)).or_insert_with(|| {
+                let newest = groups.get(old_group.name.as_str());
+                newest.is_some_and(|group| runs_the_same(old_job, old_group, job, group))
+            });
         let node_gone = store
             .nodes()
             .row(alloc.node)
@@ -91,12 +127,7 @@ fn existing<'a>(store: &'a Store, row: &'a JobRow, job: &'a Job) -> Vec<Existing
 
 /// Whether an allocation of the old wishes can stand for one of the new: only how many are wanted, or how and when they
 /// are replaced, may differ.
-fn runs_the_same(
-    old_job: &Job,
-    old: &berth_model::job::Group,
-    job: &Job,
-    new: &berth_model::job::Group,
-) -> bool {
+fn runs_the_same(old_job: &Job, old: &Group, job: &Job, new: &Group) -> bool {
     let where_and_what = |job: &Job| {
         (
             job.job_type,
@@ -106,7 +137,7 @@ fn runs_the_same(
             job.constraints.clone(),
         )
     };
-    let alike = berth_model::job::Group {
+    let alike = Group {
         count: old.count,
         reschedule: old.reschedule,
         spreads: old.spreads.clone(),

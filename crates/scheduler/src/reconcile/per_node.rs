@@ -1,6 +1,6 @@
 //! A group of a system job: one allocation on each node that can run it.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use berth_model::{
     alloc::{ClientStatus, StopReason},
@@ -8,8 +8,11 @@ use berth_model::{
     store::{NodeSlot, Store},
 };
 
-use super::{Changes, Existing, Missing, lose_ending, stop};
-use crate::{filters::Filters, place::Ask};
+use super::{
+    Changes, Existing, lose_ending, stop,
+    wanted::{Fresh, Wanted},
+};
+use crate::filters::Filters;
 
 pub(super) fn reconcile(
     store: &Store,
@@ -19,7 +22,7 @@ pub(super) fn reconcile(
 ) {
     let filters = Filters::of(job, group);
     let fits = |slot| store.nodes().detail(slot).is_some_and(|detail| filters.check(&detail.node).is_ok());
-    let mut covered: HashSet<NodeSlot> = HashSet::new();
+    let mut covered: BTreeSet<NodeSlot> = BTreeSet::new();
     lose_ending(existing.iter().copied(), changes);
     for alloc in existing {
         let node = alloc.row.node;
@@ -40,15 +43,8 @@ pub(super) fn reconcile(
             changes.stops.push(stop(alloc, StopReason::JobUpdated));
         }
     }
-    if group.count == 0 {
-        return;
-    }
-    let open =
-        store.nodes().iter().filter(|(slot, row)| row.is_ready() && !covered.contains(slot) && fits(*slot));
-    changes.missing.extend(open.map(|(slot, _)| {
-        let ask = Ask { only: Some(slot), ..Ask::default() };
-        (position, Missing { ask, ..Missing::default() })
-    }));
+    let fresh = if group.count == 0 { Fresh::Nothing } else { Fresh::OnNodes { covered } };
+    changes.wanted.push(Wanted { group: position, replacing: Vec::new(), fresh });
 }
 
 fn ended_by_itself(alloc: &Existing<'_>) -> bool {

@@ -436,13 +436,13 @@ fn all_or_nothing_is_about_all_groups_and_keeps_what_runs() {
 fn all_or_nothing_must_fit_one_entry_of_the_log() {
     check(
         "node a cpu=4000000 mem=4000000 disk=40000000
-         job web all_at_once count=13000 cpu=1 mem=10
+         job web all_at_once count=25000 cpu=1 mem=10
          plan web
-         job web all_at_once count=12000 cpu=1 mem=10
+         job web all_at_once count=16000 cpu=1 mem=10
          job next cpu=3999999
          plan next",
         expect![[r#"
-            plan web: refuse 13000 (1 considered; exhausted all_at_once: the plan needs 1067 KiB, an entry of the log holds 1023 KiB: ask for fewer allocations at once 1) then blocked queued-allocs
+            plan web: refuse 25000 (1 considered; exhausted all_at_once: the plan needs 1099 KiB, an entry of the log holds 1020 KiB: ask for fewer allocations at once 1) then blocked queued-allocs
             plan next: place next[0]@a
         "#]],
     );

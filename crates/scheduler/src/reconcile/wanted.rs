@@ -1,0 +1,98 @@
+//! The allocations that a group is missing, one after the other: as many as somebody asks for are made, however many a
+//! job wants.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_model::{
+    job::{Group, Job},
+    store::{NodeSlot, Store},
+};
+
+use super::Missing;
+use crate::{filters::Filters, place::Ask};
+
+/// What is missing of one group.
+#[derive(Debug)]
+pub struct Wanted {
+    /// The position of the group in its job.
+    pub group: u16,
+    /// Those that replace others.
+    pub replacing: Vec<Missing>,
+    pub(super) fresh: Fresh,
+}
+
+/// Allocations that replace none.
+#[derive(Debug)]
+pub(super) enum Fresh {
+    /// So many, with the lowest names that are not `taken`; some rather on the node of who had the name before.
+    Named { count: u32, taken: BTreeSet<u32>, sticky: BTreeMap<u32, NodeSlot> },
+    /// One on each node that can run the group and is not covered.
+    OnNodes { covered: BTreeSet<NodeSlot> },
+    /// None.
+    Nothing,
+}
+
+impl Wanted {
+    /// How many are missing.
+    pub fn count(&self, store: &Store, job: &Job, group: &Group) -> usize {
+        let fresh = match &self.fresh {
+            Fresh::Named { count, .. } => *count as usize,
+            Fresh::OnNodes { covered } => on_nodes(store, Filters::of(job, group), covered).flatten().count(),
+            Fresh::Nothing => 0,
+        };
+        self.replacing.len() + fresh
+    }
+
+    /// The same, or more of a group with one allocation a node: not every node need be able to run it.
+    pub fn count_max(&self, store: &Store) -> u32 {
+        let fresh = match &self.fresh {
+            Fresh::Named { count, .. } => *count,
+            Fresh::OnNodes { covered } => at_most(store.nodes().len().saturating_sub(covered.len())),
+            Fresh::Nothing => 0,
+        };
+        fresh.saturating_add(at_most(self.replacing.len()))
+    }
+
+    /// All of them; none for each step that finds nothing.
+    pub fn steps<'a>(
+        &'a self,
+        store: &'a Store,
+        job: &'a Job,
+        group: &'a Group,
+    ) -> impl Iterator<Item = Option<Missing>> + 'a {
+        let fresh: Box<dyn Iterator<Item = Option<Missing>> + 'a> = match &self.fresh {
+            Fresh::Named { count, taken, sticky } => Box::new(named(*count, taken, sticky)),
+            Fresh::OnNodes { covered } => Box::new(on_nodes(store, Filters::of(job, group), covered)),
+            Fresh::Nothing => Box::new(std::iter::empty()),
+        };
+        self.replacing.iter().cloned().map(Some).chain(fresh)
+    }
+}
+
+fn at_most(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+fn named<'a>(
+    count: u32,
+    taken: &'a BTreeSet<u32>,
+    sticky: &'a BTreeMap<u32, NodeSlot>,
+) -> impl Iterator<Item = Option<Missing>> + 'a {
+    let names = (0_u32..).filter(move |name| !taken.contains(name)).take(count as usize);
+    names.map(move |name_index| {
+        let ask = Ask { name_index, prefer: sticky.get(&name_index).copied(), ..Ask::default() };
+        Some(Missing { ask, ..Missing::default() })
+    })
+}
+
+fn on_nodes<'a>(
+    store: &'a Store,
+    filters: Filters,
+    covered: &'a BTreeSet<NodeSlot>,
+) -> impl Iterator<Item = Option<Missing>> + 'a {
+    store.nodes().iter().map(move |(slot, row)| {
+        let fits = || store.nodes().detail(slot).is_some_and(|detail| filters.check(&detail.node).is_ok());
+        let is_open = row.is_ready() && !covered.contains(&slot) && fits();
+        is_open.then(|| Missing { ask: Ask { only: Some(slot), ..Ask::default() }, ..Missing::default() })
+    })
+}
