@@ -107,15 +107,15 @@ impl Collector {
             let since = store.node(*id).and_then(|(slot, _)| Some(store.nodes().detail(slot)?.status_at));
             since.is_some_and(|since| now.since(since) >= NODE_KEPT)
         });
-        let collect = Collect {
-            jobs,
-            allocs: over(&mut self.allocs, SERVICE_KEPT, now, COLLECTED_MAX),
-            evals,
-            nodes: nodes.collect(),
-        };
+        // One on which something still lives is asked again, further back.
+        let lives = |id: &NodeId| store.node(*id).is_some_and(|(_, row)| !row.live.is_empty());
+        let (later, nodes): (Vec<NodeId>, Vec<NodeId>) = nodes.partition(lives);
+        self.nodes.extend(later.into_iter().map(|id| (now, id)));
+        let allocs = over(&mut self.allocs, SERVICE_KEPT, now, COLLECTED_MAX);
+        let collect = Collect { jobs, allocs, evals, nodes, decided_on: Some(store.index()) };
         let ids = collect.allocs.len() + collect.evals.len() + collect.nodes.len();
         let keys: usize = collect.jobs.iter().map(|key| key.namespace.len() + key.id.len() + 8).sum();
-        (collect != Collect::default()).then(|| (Command::Collect(Box::new(collect)), 32 + 18 * ids + keys))
+        (!collect.is_empty()).then(|| (Command::Collect(Box::new(collect)), 32 + 18 * ids + keys))
     }
 
     fn alloc_ended(&mut self, store: &Store, slot: AllocSlot, at: Timestamp) {

@@ -61,9 +61,10 @@ pub enum Command {
     /// A job is wished to end; carries its evaluation.
     #[n(5)]
     DeregisterJob(#[n(0)] DeregisterJob),
-    /// What a planner decided and the applier let pass.
+    /// [`Self::CommitPlan`] as entries of version 1 have it: an old log is replayed as it was applied, whatever is
+    /// checked today. Never proposed.
     #[n(6)]
-    CommitPlan(#[n(0)] Box<PlanRecord>),
+    CommitPlanUnchecked(#[n(0)] Box<PlanRecord>),
     /// New evaluations.
     #[n(7)]
     CreateEvals(#[n(0)] Vec<Eval>),
@@ -113,6 +114,10 @@ pub enum Command {
         #[cbor(with = "crate::codec::id128")]
         u128,
     ),
+    /// What a planner decided and the applier let pass. A placement whose node is gone, down, closed or full by now is
+    /// left out, and the state gets an evaluation that plans it again.
+    #[n(22)]
+    CommitPlan(#[n(0)] Box<PlanRecord>),
 }
 
 impl Command {
@@ -125,7 +130,7 @@ impl Command {
             Self::SetNodeEligibility(..) => "set_node_eligibility",
             Self::RegisterJob(..) => "register_job",
             Self::DeregisterJob(..) => "deregister_job",
-            Self::CommitPlan(..) => "commit_plan",
+            Self::CommitPlan(..) | Self::CommitPlanUnchecked(..) => "commit_plan",
             Self::CreateEvals(..) => "create_evals",
             Self::EndAllocs(..) => "end_allocs",
             Self::StopAlloc(..) => "stop_alloc",
@@ -293,7 +298,7 @@ pub struct NextEval {
     pub wait_until: Timestamp,
 }
 
-/// What is forgotten. Whatever is in use again by the time it is applied stays.
+/// What is forgotten. Whatever is in use again, or has changed, by the time it is applied stays.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 pub struct Collect {
     /// Jobs that are dead, with their allocations and evaluations.
@@ -305,9 +310,19 @@ pub struct Collect {
     /// Evaluations that are done.
     #[n(2)]
     pub evals: Vec<EvalId>,
-    /// Nodes that are down and have no allocation left.
+    /// Nodes that are down and on which nothing lives.
     #[n(3)]
     pub nodes: Vec<NodeId>,
+    /// The index of the state on which this was decided; none in entries of version 1, which did not say.
+    #[n(4)]
+    pub decided_on: Option<Index>,
+}
+
+impl Collect {
+    /// Whether nothing is to be forgotten.
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.allocs.is_empty() && self.evals.is_empty() && self.nodes.is_empty()
+    }
 }
 
 /// A log entry that cannot be read.
@@ -319,8 +334,13 @@ pub enum EntryError {
     )]
     Version(u8),
     /// Not what [`Entry::encode`] writes.
-    #[error("decode log entry: {0}")]
-    Decode(#[from] minicbor::decode::Error),
+    #[error("decode log entry of version {version}, this server knows up to {ENTRY_VERSION}: {source}")]
+    Decode {
+        /// Under which it was written.
+        version: u8,
+        /// What is wrong with it.
+        source: minicbor::decode::Error,
+    },
     /// Nothing there.
     #[error("log entry is empty")]
     Empty,
@@ -341,7 +361,9 @@ impl Entry {
     pub fn decode(bytes: &[u8]) -> Result<Self, EntryError> {
         match bytes.split_first() {
             None => Err(EntryError::Empty),
-            Some((1..=ENTRY_VERSION, body)) => Ok(minicbor::decode(body)?),
+            Some((&version @ 1..=ENTRY_VERSION, body)) => {
+                minicbor::decode(body).map_err(|source| EntryError::Decode { version, source })
+            }
             Some((&version, _)) => Err(EntryError::Version(version)),
         }
     }

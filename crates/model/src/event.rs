@@ -22,6 +22,8 @@ pub enum Event {
     JobDeregistered(JobSlot),
     /// A periodic job was due: its run was made, or left out.
     JobLaunched(JobSlot),
+    /// A job became pending, running or dead, and no other event of the job itself tells it.
+    JobStatusChanged(JobSlot),
     /// A job was forgotten; its slot may be another's already.
     JobCollected(JobSlot, JobKey),
     /// An allocation was placed.

@@ -35,6 +35,7 @@ impl Controller {
             Change::JobRegistered(_)
             | Change::JobDeregistered(_)
             | Change::JobLaunched(_)
+            | Change::JobStatusChanged(_)
             | Change::Restored
             | Change::EvalCollected(_) => {}
         }

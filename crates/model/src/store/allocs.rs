@@ -15,7 +15,7 @@ use super::{
 use crate::{
     alloc::{ClientStatus, DesiredStatus, StopReason, TaskResult},
     device::DeviceGrant,
-    ids::{AllocId, EvalId, Index},
+    ids::{AllocId, EvalId, Index, NodeId},
     quota::Usage,
     resources::Resources,
     time::Timestamp,
@@ -119,8 +119,9 @@ pub struct AllocExtra {
     /// Who pushed it out; the first of them, when its room is enough for several.
     #[n(10)]
     pub preempted_by: Option<AllocId>,
-    /// Whom it pushed out.
+    /// Whom it preempted. Not in the first snapshots of format 1.
     #[n(11)]
+    #[cbor(default)]
     pub preempted: Vec<AllocId>,
 }
 
@@ -130,7 +131,7 @@ pub(super) struct AllocRecord {
     #[n(0)]
     pub id: AllocId,
     #[n(1)]
-    pub node: crate::ids::NodeId,
+    pub node: NodeId,
     #[n(2)]
     pub group: u16,
     #[n(3)]
@@ -227,7 +228,9 @@ impl Allocs {
         self.rows.copied_bytes() + self.details.copied_bytes()
     }
 
-    pub(super) fn insert(&mut self, row: AllocRow, detail: AllocDetail) -> AllocSlot {
+    /// `owners` is the hash of its job and node, which the row knows by their slots alone.
+    pub(super) fn insert(&mut self, row: AllocRow, detail: AllocDetail, owners: u128) -> AllocSlot {
+        self.digest.add(owners);
         self.digest.add(alloc_hash(&row, &detail));
         self.modify_index = self.modify_index.max(row.modify_index);
         let slot = self.rows.insert(row);
@@ -259,9 +262,10 @@ impl Allocs {
         Some(())
     }
 
-    pub(super) fn remove(&mut self, slot: AllocSlot, index: Index) -> Option<AllocRow> {
+    pub(super) fn remove(&mut self, slot: AllocSlot, index: Index, owners: u128) -> Option<AllocRow> {
         let row = self.rows.remove(slot)?;
         let detail = self.details.get_mut(slot.0 as usize)?.take()?;
+        self.digest.remove(owners);
         self.digest.remove(alloc_hash(&row, &detail));
         self.by_id.remove(&row.id);
         self.by_age.remove(&(row.create_index, row.id));
@@ -284,9 +288,18 @@ impl AllocDetail {
     }
 }
 
+/// The hash of what never changes of an allocation: where it belongs.
+pub(super) fn owners_hash(id: AllocId, job: u128, node: NodeId) -> u128 {
+    let mut bytes = [0; 48];
+    bytes[..16].copy_from_slice(&id.to_bytes());
+    bytes[16..32].copy_from_slice(&job.to_be_bytes());
+    bytes[32..].copy_from_slice(&node.to_bytes());
+    xxhash_rust::xxh3::xxh3_128(&bytes)
+}
+
 /// The hash of an allocation. The hot part is hashed from plain bytes: it changes on every placement and end.
 fn alloc_hash(row: &AllocRow, detail: &AllocDetail) -> u128 {
-    let mut bytes = [0; 64];
+    let mut bytes = [0; 96];
     bytes[..16].copy_from_slice(&row.id.to_bytes());
     bytes[16] = row.desired as u8;
     bytes[17] = row.client as u8;
@@ -298,6 +311,9 @@ fn alloc_hash(row: &AllocRow, detail: &AllocDetail) -> u128 {
     bytes[48..52].copy_from_slice(&row.held.cpu_mhz.to_le_bytes());
     bytes[52..56].copy_from_slice(&row.held.memory_mb.to_le_bytes());
     bytes[56..60].copy_from_slice(&row.held.disk_mb.to_le_bytes());
+    bytes[64..80].copy_from_slice(&detail.eval.to_bytes());
+    bytes[80..88].copy_from_slice(&detail.created_at.0.to_le_bytes());
+    bytes[88..].copy_from_slice(&detail.modified_at.0.to_le_bytes());
     let hot = xxhash_rust::xxh3::xxh3_128(&bytes);
     match &detail.extra {
         None => hot,

@@ -1,23 +1,29 @@
 //! The table of jobs: their wishes, the last versions, and counts that are kept in step with their allocations.
 
-use std::{ops::RangeBounds, sync::Arc};
+mod counting;
+mod record;
+mod table;
 
-use imbl::OrdMap;
+use std::sync::Arc;
+
 use minicbor::{Decode, Encode};
 
 use super::{
-    AllocSlot, EvalSlot, Launch,
+    Launch,
     digest::{TableDigest, hash_encoded},
-    postings::{List, Postings},
-    slab::{Slab, slot},
+    postings::List,
+    slab::slot,
 };
 use crate::{
-    alloc::ClientStatus,
     ids::{Index, JobKey},
-    job::{JOB_VERSIONS_MAX, Job},
-    scaling::{SCALING_EVENTS_MAX, ScalingEvent},
+    job::Job,
+    scaling::ScalingEvent,
     time::Timestamp,
 };
+
+pub(super) use counting::StatusChanged;
+pub(super) use record::JobRecord;
+pub use table::Jobs;
 
 slot!(
     /// Where a job is in the store.
@@ -37,7 +43,7 @@ pub struct JobVersion {
     /// When it was registered.
     #[n(2)]
     pub submitted_at: Timestamp,
-    /// Where it was registered.
+    /// Where it was registered, or stopped after that: whoever changes the job only if nobody else did compares this.
     #[n(3)]
     pub index: Index,
 }
@@ -112,6 +118,10 @@ pub struct JobRow {
     pub allocs_index: Index,
     /// The last change of any of its evaluations.
     pub evals_index: Index,
+    /// The hash of its key, which is part of the hash of whatever belongs to it.
+    pub(super) key_hash: u128,
+    /// The hash of its versions and scaling events.
+    history: TableDigest,
 }
 
 impl JobRow {
@@ -149,119 +159,11 @@ impl JobRow {
     }
 }
 
-/// A job as written to a snapshot; what can be counted from its allocations and evaluations is counted again.
-#[derive(Debug, Clone, Encode, Decode)]
-pub(super) struct JobRecord {
-    #[n(0)]
-    pub key: JobKey,
-    #[n(1)]
-    #[cbor(with = "crate::codec::shared")]
-    pub versions: Arc<Vec<JobVersion>>,
-    #[n(2)]
-    pub purge: bool,
-    #[n(3)]
-    pub create_index: Index,
-    #[n(4)]
-    pub modify_index: Index,
-    #[n(5)]
-    pub allocs_index: Index,
-    #[n(6)]
-    pub evals_index: Index,
-    /// Group, complete, failed, lost, queued: counts outlive the allocations they count.
-    #[n(7)]
-    pub counts: Vec<(String, u32, u32, u32, u32)>,
-    #[n(8)]
-    #[cbor(with = "crate::codec::shared")]
-    pub scalings: Arc<Vec<ScalingEvent>>,
-    #[n(9)]
-    pub launch: Option<Launch>,
-}
-
-/// All jobs.
-#[derive(Debug, Clone, Default)]
-pub struct Jobs {
-    rows: Slab<JobSlot, JobRow>,
-    by_key: OrdMap<JobKey, JobSlot>,
-    lists: Postings,
-    digest: TableDigest,
-    pub(super) modify_index: Index,
-}
-
-impl Jobs {
-    /// How many jobs there are.
-    pub fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
-    /// Where the last change of any job is.
-    pub fn modify_index(&self) -> Index {
-        self.modify_index
-    }
-
-    /// Where a job is.
-    pub fn find(&self, key: &JobKey) -> Option<JobSlot> {
-        self.by_key.get(key).copied()
-    }
-
-    /// A job by its slot.
-    pub fn row(&self, slot: JobSlot) -> Option<&JobRow> {
-        self.rows.get(slot)
-    }
-
-    /// The jobs whose keys are in a range, by namespace and id.
-    pub fn range(
-        &self,
-        keys: impl RangeBounds<JobKey>,
-    ) -> impl DoubleEndedIterator<Item = (&JobKey, JobSlot)> {
-        self.by_key.range(keys).map(|(key, slot)| (key, *slot))
-    }
-
-    /// All jobs, by namespace and id.
-    pub fn iter(&self) -> impl Iterator<Item = (JobSlot, &JobRow)> {
-        self.by_key.values().filter_map(|slot| Some((*slot, self.rows.get(*slot)?)))
-    }
-
-    /// A job's allocations, in no stated order.
-    pub fn allocs(&self, row: &JobRow) -> impl Iterator<Item = AllocSlot> {
-        self.lists.iter(&row.allocs).map(AllocSlot)
-    }
-
-    /// A job's evaluations, in no stated order.
-    pub fn evals(&self, row: &JobRow) -> impl Iterator<Item = EvalSlot> {
-        self.lists.iter(&row.evals).map(EvalSlot)
-    }
-
-    pub(super) fn digest(&self) -> u128 {
-        self.digest.value()
-    }
-
-    pub(super) fn copied_bytes(&self) -> u64 {
-        self.rows.copied_bytes() + self.lists.copied_bytes()
-    }
-
-    pub(super) fn record(&self, slot: JobSlot) -> Option<JobRecord> {
-        let row = self.row(slot)?;
-        let counts = row.counts.iter();
-        Some(JobRecord {
-            key: row.key.clone(),
-            versions: row.versions.clone(),
-            purge: row.purge,
-            create_index: row.create_index,
-            modify_index: row.modify_index,
-            allocs_index: row.allocs_index,
-            evals_index: row.evals_index,
-            scalings: row.scalings.clone().unwrap_or_default(),
-            launch: row.launch,
-            counts: counts.map(|c| (c.group.clone(), c.complete, c.failed, c.lost, c.queued)).collect(),
-        })
-    }
-
-    pub(super) fn insert(&mut self, record: JobRecord) -> JobSlot {
+impl JobRow {
+    fn new(record: JobRecord) -> Self {
+        let mut history = TableDigest::default();
+        record.versions.iter().for_each(|version| history.add(version_hash(version)));
+        record.scalings.iter().for_each(|event| history.add(scaling_hash(event)));
         let counts = record.counts.into_iter().map(|(group, complete, failed, lost, queued)| GroupCounts {
             group,
             live: 0,
@@ -270,8 +172,9 @@ impl Jobs {
             lost,
             queued,
         });
-        let row = JobRow {
-            key: record.key.clone(),
+        Self {
+            key_hash: hash_encoded(b'k', &record.key),
+            key: record.key,
             versions: record.versions,
             purge: record.purge,
             allocs: List::default(),
@@ -285,219 +188,82 @@ impl Jobs {
             modify_index: record.modify_index,
             allocs_index: record.allocs_index,
             evals_index: record.evals_index,
-        };
-        self.digest.add(wishes_hash(&row));
-        self.modify_index = self.modify_index.max(row.modify_index);
-        let slot = self.rows.insert(row);
-        self.by_key.insert(record.key, slot);
-        slot
+            history,
+        }
     }
 
-    /// Registers a new version of a job.
-    pub(super) fn register(&mut self, job: Arc<Job>, index: Index, at: Timestamp) -> JobSlot {
-        let first = JobVersion { version: 0, job, submitted_at: at, index };
-        let Some(slot) = self.find(&first.job.key) else {
-            let record = JobRecord {
-                key: first.job.key.clone(),
-                counts: first.job.groups.iter().map(|g| (g.name.clone(), 0, 0, 0, 0)).collect(),
-                versions: Arc::new(vec![first]),
-                purge: false,
-                scalings: Arc::default(),
-                launch: None,
-                create_index: index,
-                modify_index: index,
-                allocs_index: Index::default(),
-                evals_index: Index::default(),
-            };
-            return self.insert(record);
-        };
-        self.update(slot, index, |row| {
-            row.purge = false;
-            // What says the same as before is the same version: only its evaluation is new.
-            if row.job() == &first.job {
-                return;
+    /// Changes what is desired now.
+    pub(super) fn change_current(&mut self, change: impl FnOnce(&mut JobVersion)) {
+        let current = &mut Arc::make_mut(&mut self.versions)[0];
+        self.history.remove(version_hash(current));
+        change(current);
+        self.history.add(version_hash(current));
+    }
+
+    /// A new version; it becomes the current one.
+    fn push_version(&mut self, version: JobVersion) {
+        self.history.add(version_hash(&version));
+        Arc::make_mut(&mut self.versions).insert(0, version);
+    }
+
+    /// Forgets versions; never the current one.
+    fn retain_versions(&mut self, mut keep: impl FnMut(&JobVersion) -> bool) {
+        let Self { versions, history, .. } = self;
+        Arc::make_mut(versions).retain(|version| {
+            let kept = keep(version);
+            if !kept {
+                history.remove(version_hash(version));
             }
-            let next = JobVersion { version: row.current().version + 1, ..first };
-            let counts = Arc::make_mut(&mut row.counts);
-            for group in &next.job.groups {
-                if !counts.iter().any(|c| c.group == group.name) {
-                    counts.push(GroupCounts { group: group.name.clone(), ..GroupCounts::default() });
-                }
-            }
-            Arc::make_mut(&mut row.versions).insert(0, next);
-        });
-        slot
-    }
-
-    /// Forgets versions over the limit of which nothing lives.
-    pub(super) fn drop_versions(&mut self, slot: JobSlot, lives: impl Fn(u64) -> bool) {
-        let Some(row) = self.rows.get_mut(slot) else { return };
-        if row.versions.len() <= JOB_VERSIONS_MAX {
-            return;
-        }
-        self.digest.remove(wishes_hash(row));
-        let mut position = 0;
-        Arc::make_mut(&mut row.versions).retain(|v| {
-            position += 1;
-            position <= JOB_VERSIONS_MAX || lives(v.version)
-        });
-        self.digest.add(wishes_hash(row));
-    }
-
-    /// Changes the job itself.
-    pub(super) fn update(&mut self, slot: JobSlot, index: Index, change: impl FnOnce(&mut JobRow)) {
-        let Some(row) = self.rows.get_mut(slot) else { return };
-        self.digest.remove(wishes_hash(row));
-        change(row);
-        row.modify_index = index;
-        self.digest.add(wishes_hash(row));
-        self.modify_index = index;
-    }
-
-    /// Keeps a scaling event, and forgets the oldest one of its group when there are too many.
-    pub(super) fn scaled(&mut self, slot: JobSlot, event: ScalingEvent) {
-        let Some(row) = self.rows.get_mut(slot) else { return };
-        self.digest.remove(wishes_hash(row));
-        let kept = Arc::make_mut(row.scalings.get_or_insert_default());
-        kept.insert(0, event);
-        let group = kept[0].group.clone();
-        let oldest = kept.iter().enumerate().filter(|(_, kept)| kept.group == group).nth(SCALING_EVENTS_MAX);
-        if let Some((oldest, _)) = oldest {
-            kept.remove(oldest);
-        }
-        self.digest.add(wishes_hash(row));
-    }
-
-    /// Changes what is counted of a job; a change of its status moves its index.
-    fn count(&mut self, slot: JobSlot, index: Index, change: impl FnOnce(&mut JobRow, &mut Postings)) {
-        let Some(row) = self.rows.get_mut(slot) else { return };
-        let before = row.status();
-        change(row, &mut self.lists);
-        if row.status() != before {
-            let row = &mut *row;
-            self.digest.remove(wishes_hash(row));
-            row.modify_index = index;
-            self.digest.add(wishes_hash(row));
-            self.modify_index = index;
-        }
-    }
-
-    pub(super) fn alloc_placed(&mut self, slot: JobSlot, alloc: AllocSlot, group: &str, index: Index) {
-        self.count(slot, index, |row, lists| {
-            lists.push(&mut row.allocs, alloc.0);
-            row.live += 1;
-            row.allocs_index = index;
-            counts_of(row, group).live += 1;
+            kept
         });
     }
 
-    pub(super) fn alloc_changed(&mut self, slot: JobSlot, index: Index) {
-        self.count(slot, index, |row, _| row.allocs_index = index);
+    /// What the hash of a job covers besides its counts, which have their own.
+    fn hash(&self) -> u128 {
+        let Self { key_hash, purge, launch, create_index, .. } = self;
+        let history = self.history.value().to_be_bytes();
+        let launch = launch.map(|launch| (launch.at, launch.overlapped));
+        hash_encoded(b'j', &(key_hash.to_be_bytes(), history, *purge, launch, *create_index))
     }
 
-    pub(super) fn alloc_ended(&mut self, slot: JobSlot, group: &str, status: ClientStatus, index: Index) {
-        self.count(slot, index, |row, _| {
-            row.live -= 1;
-            row.allocs_index = index;
-            let counts = counts_of(row, group);
-            counts.live -= 1;
-            match status {
-                ClientStatus::Complete => counts.complete += 1,
-                ClientStatus::Failed => counts.failed += 1,
-                _ => counts.lost += 1,
-            }
-        });
+    /// The hash of what most changes of its allocations and evaluations move; from plain bytes for that.
+    fn indexes_hash(&self) -> u128 {
+        let mut bytes = [0; 40];
+        bytes[..16].copy_from_slice(&self.key_hash.to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.modify_index.0.to_be_bytes());
+        bytes[24..32].copy_from_slice(&self.allocs_index.0.to_be_bytes());
+        bytes[32..].copy_from_slice(&self.evals_index.0.to_be_bytes());
+        xxhash_rust::xxh3::xxh3_128(&bytes)
     }
 
-    /// Counts a living allocation that was restored; it changed nothing.
-    pub(super) fn restore_live(&mut self, slot: JobSlot, alloc: AllocSlot, group: &str) {
-        if let Some(row) = self.rows.get_mut(slot) {
-            self.lists.push(&mut row.allocs, alloc.0);
-            row.live += 1;
-            counts_of(row, group).live += 1;
-        }
-    }
-
-    /// Counts an evaluation that was restored; it changed nothing.
-    pub(super) fn restore_eval(&mut self, slot: JobSlot, eval: EvalSlot, open: bool) {
-        if let Some(row) = self.rows.get_mut(slot) {
-            self.lists.push(&mut row.evals, eval.0);
-            row.open_evals += u32::from(open);
-        }
-    }
-
-    /// Lists an allocation that had ended before it was restored; the counts know of it already.
-    pub(super) fn list_ended(&mut self, slot: JobSlot, alloc: AllocSlot) {
-        if let Some(row) = self.rows.get_mut(slot) {
-            self.lists.push(&mut row.allocs, alloc.0);
-        }
-    }
-
-    pub(super) fn forget_allocs(&mut self, slot: JobSlot, gone: impl Fn(u32) -> bool) {
-        if let Some(row) = self.rows.get_mut(slot) {
-            self.lists.retain(&mut row.allocs, |alloc| !gone(alloc));
-        }
-    }
-
-    pub(super) fn set_queued(&mut self, slot: JobSlot, queued: impl Fn(&str) -> u32, index: Index) {
-        self.count(slot, index, |row, _| {
-            if row.counts.iter().any(|c| c.queued != queued(&c.group)) {
-                for counts in Arc::make_mut(&mut row.counts) {
-                    counts.queued = queued(&counts.group);
-                }
-            }
-        });
-    }
-
-    pub(super) fn eval_added(&mut self, slot: JobSlot, eval: EvalSlot, open: bool, index: Index) {
-        self.count(slot, index, |row, lists| {
-            lists.push(&mut row.evals, eval.0);
-            row.evals_index = row.evals_index.max(index);
-            row.open_evals += u32::from(open);
-        });
-    }
-
-    pub(super) fn eval_changed(&mut self, slot: JobSlot, closed: bool, index: Index) {
-        self.count(slot, index, |row, _| {
-            row.evals_index = index;
-            row.open_evals -= u32::from(closed);
-        });
-    }
-
-    pub(super) fn forget_eval(&mut self, slot: JobSlot, eval: EvalSlot) {
-        if let Some(row) = self.rows.get_mut(slot) {
-            self.lists.remove(&mut row.evals, eval.0);
-        }
-    }
-
-    pub(super) fn remove(&mut self, slot: JobSlot, index: Index) -> Option<JobKey> {
-        let mut row = self.rows.remove(slot)?;
-        self.digest.remove(wishes_hash(&row));
-        self.lists.clear(&mut row.allocs);
-        self.lists.clear(&mut row.evals);
-        self.by_key.remove(&row.key);
-        self.modify_index = index;
-        Some(row.key)
+    fn counts_hash(&self) -> u128 {
+        self.counts.iter().fold(0, |sum: u128, counts| sum.wrapping_add(counts.hash(self.key_hash)))
     }
 }
 
-/// What a job's hash covers: its wishes. What is counted follows from allocations and evaluations, which have their own.
-fn wishes_hash(row: &JobRow) -> u128 {
-    let newest = row.current();
-    let kept: Vec<u64> = row.versions.iter().map(|v| v.version).collect();
-    let scaled = row.scalings.as_ref().and_then(|events| events.first()).map(|event| event.index);
-    let launched = row.launch.map(|launch| launch.at);
-    let indexes = (newest.index, row.create_index, row.modify_index, scaled, launched);
-    hash_encoded(b'j', &(&row.key, newest.job.stop, row.purge, kept, indexes))
+impl GroupCounts {
+    fn of(group: &str) -> Self {
+        Self { group: group.to_owned(), ..Self::default() }
+    }
+
+    /// The hash of what snapshots tell of it; those that live are counted again.
+    fn hash(&self, job: u128) -> u128 {
+        let counted = [self.complete, self.failed, self.lost, self.queued];
+        if counted == [0; 4] {
+            return 0;
+        }
+        let mut hash = xxhash_rust::xxh3::Xxh3::with_seed(job as u64);
+        hash.update(&job.to_be_bytes());
+        counted.iter().for_each(|count| hash.update(&count.to_be_bytes()));
+        hash.update(self.group.as_bytes());
+        hash.digest128()
+    }
 }
 
-fn counts_of<'a>(row: &'a mut JobRow, group: &str) -> &'a mut GroupCounts {
-    let counts = Arc::make_mut(&mut row.counts);
-    match counts.iter().position(|c| c.group == group) {
-        Some(at) => &mut counts[at],
-        None => {
-            counts.push(GroupCounts { group: group.to_owned(), ..GroupCounts::default() });
-            counts.last_mut().expect("just pushed")
-        }
-    }
+fn version_hash(version: &JobVersion) -> u128 {
+    hash_encoded(b'v', version)
+}
+
+fn scaling_hash(event: &ScalingEvent) -> u128 {
+    hash_encoded(b'x', event)
 }

@@ -156,30 +156,51 @@ impl Store {
         row.is_terminal() && job.is_none_or(|job| !job.job().job_type.runs_to_completion())
     }
 
-    /// The hash of all content: equal on every server at the same index, and after a restore.
+    /// The hash of all that a snapshot holds: equal on every server at the same index, and after a restore. What is
+    /// counted from that (what nodes and tenants hold, how much lives) follows from it and is left out.
     pub fn hash(&self) -> u128 {
         let tables = [
+            digest::hash_encoded(b'h', &(self.at, self.granted, self.restored_at, self.table_indexes())),
             self.nodes.digest(),
             self.jobs.digest(),
             self.allocs.digest(),
             self.evals.digest(),
             self.namespaces.digest(),
             self.quotas.digest(),
-            self.granted.0.into(),
             digest::hash_encoded(b'c', &*self.scheduler_config),
             digest::hash_encoded(b'i', &*self.cluster),
         ];
         tables.into_iter().fold(u128::from(self.index.0), |sum, table| sum.rotate_left(17) ^ table)
     }
 
-    /// Says of all tables that they changed here.
-    fn changed_everywhere(&mut self, index: Index) {
-        self.nodes.modify_index = index;
-        self.jobs.modify_index = index;
-        self.allocs.modify_index = index;
-        self.evals.modify_index = index;
-        self.namespaces.modify_index = index;
-        self.quotas.modify_index = index;
+    /// The hash of an allocation's job and node.
+    fn owners_hash(&self, row: &AllocRow) -> u128 {
+        let job = self.jobs.row(row.job).map_or(0, |job| job.key_hash);
+        let node = self.nodes.row(row.node).map_or(NodeId::default(), |node| node.id);
+        allocs::owners_hash(row.id, job, node)
+    }
+
+    /// Where each table last changed: nodes, jobs, allocations, evaluations, namespaces, quotas.
+    fn table_indexes(&self) -> [Index; 6] {
+        [
+            self.nodes.modify_index,
+            self.jobs.modify_index,
+            self.allocs.modify_index,
+            self.evals.modify_index,
+            self.namespaces.modify_index,
+            self.quotas.modify_index,
+        ]
+    }
+
+    fn set_table_indexes(&mut self, indexes: [Index; 6]) {
+        [
+            self.nodes.modify_index,
+            self.jobs.modify_index,
+            self.allocs.modify_index,
+            self.evals.modify_index,
+            self.namespaces.modify_index,
+            self.quotas.modify_index,
+        ] = indexes;
     }
 
     /// Bytes copied by writes because a snapshot still shared them.

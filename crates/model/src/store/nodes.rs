@@ -48,6 +48,9 @@ pub struct NodeRow {
     pub modify_index: Index,
     /// Its registration.
     pub create_index: Index,
+    /// Nobody sees it any more but those who ask where an ended allocation ran: work that is done stays done. It has no
+    /// capacity, and goes with the last of them.
+    pub purged: bool,
 }
 
 impl NodeRow {
@@ -91,6 +94,10 @@ pub(super) struct NodeRecord {
     pub modify_index: Index,
     #[n(5)]
     pub status_at: Timestamp,
+    /// Since format 2.
+    #[n(6)]
+    #[cbor(default)]
+    pub purged: bool,
 }
 
 /// All nodes.
@@ -98,7 +105,10 @@ pub(super) struct NodeRecord {
 pub struct Nodes {
     rows: Slab<NodeSlot, NodeRow>,
     details: PageTree<Option<NodeDetail>>,
+    /// Those that can be seen.
     by_id: OrdMap<NodeId, NodeSlot>,
+    /// Those that were purged, and on which something ended that is still kept.
+    purged: OrdMap<NodeId, NodeSlot>,
     lists: Postings,
     /// A ring of the slots that changed, in order; `changes_end` counts all changes ever.
     changes: PageTree<u32>,
@@ -110,12 +120,12 @@ pub struct Nodes {
 impl Nodes {
     /// How many nodes there are.
     pub fn len(&self) -> usize {
-        self.rows.len()
+        self.by_id.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.by_id.is_empty()
     }
 
     /// One more than the highest slot ever used.
@@ -141,7 +151,8 @@ impl Nodes {
         self.by_id.range(ids).map(|(id, slot)| (*id, *slot))
     }
 
-    /// What is asked on every placement.
+    /// What is asked on every placement. Nodes that were purged can be read here as long as an allocation that ended on
+    /// them is kept; nothing else finds them.
     pub fn row(&self, slot: NodeSlot) -> Option<&NodeRow> {
         self.rows.get(slot)
     }
@@ -153,7 +164,7 @@ impl Nodes {
 
     /// All nodes, by slot.
     pub fn iter(&self) -> impl Iterator<Item = (NodeSlot, &NodeRow)> {
-        self.rows.iter()
+        self.rows.iter().filter(|(_, row)| !row.purged)
     }
 
     /// Allocations on the node that have not ended.
@@ -202,24 +213,36 @@ impl Nodes {
             create_index: row.create_index,
             modify_index: row.modify_index,
             status_at: detail.status_at,
+            purged: row.purged,
         })
+    }
+
+    /// As in a snapshot, purged ones too.
+    pub(super) fn records(&self) -> impl Iterator<Item = NodeRecord> {
+        self.rows.iter().filter_map(|(slot, _)| self.record(slot))
+    }
+
+    /// Where a node is that may have been purged.
+    pub(super) fn find_purged(&self, id: NodeId) -> Option<NodeSlot> {
+        self.find(id).or_else(|| self.purged.get(&id).copied())
     }
 
     pub(super) fn insert(&mut self, record: NodeRecord) -> NodeSlot {
         self.digest.add(hash_encoded(b'n', &record));
-        let NodeRecord { node, status, eligible, create_index, modify_index, status_at } = record;
+        let NodeRecord { node, status, eligible, create_index, modify_index, status_at, purged } = record;
         let slot = self.rows.insert(NodeRow {
             id: node.id,
             status,
             eligible,
-            capacity: node.capacity(),
+            capacity: if purged { Resources::ZERO } else { node.capacity() },
             used: Resources::ZERO,
             live: List::default(),
             ended: List::default(),
             modify_index,
             create_index,
+            purged,
         });
-        self.by_id.insert(node.id, slot);
+        if purged { &mut self.purged } else { &mut self.by_id }.insert(node.id, slot);
         while self.details.len() <= slot.0 as usize {
             self.details.push(None);
         }
@@ -248,14 +271,45 @@ impl Nodes {
         Some(())
     }
 
-    pub(super) fn remove(&mut self, slot: NodeSlot, index: Index) {
+    /// Takes a node away on which nothing lives. It stays for those who ask where an allocation ended that is still kept.
+    pub(super) fn purge(&mut self, slot: NodeSlot, index: Index) {
+        let Some((id, in_use)) = self.rows.get(slot).map(|row| (row.id, !row.ended.is_empty())) else {
+            return;
+        };
+        self.by_id.remove(&id);
+        if !in_use {
+            return self.remove(slot, index);
+        }
+        self.purged.insert(id, slot);
+        self.update(slot, index, |row, _| {
+            row.purged = true;
+            row.eligible = false;
+            row.capacity = Resources::ZERO;
+        });
+    }
+
+    /// A node that was purged is there again.
+    pub(super) fn revive(&mut self, slot: NodeSlot, node: Arc<Node>, index: Index, at: Timestamp) {
+        self.purged.remove(&node.id);
+        self.by_id.insert(node.id, slot);
+        self.update(slot, index, |row, detail| {
+            row.purged = false;
+            row.status = NodeStatus::Initializing;
+            row.eligible = true;
+            row.capacity = node.capacity();
+            row.create_index = index;
+            detail.status_at = at;
+            detail.node = node;
+        });
+    }
+
+    fn remove(&mut self, slot: NodeSlot, index: Index) {
         let Some(record) = self.record(slot) else { return };
         self.digest.remove(hash_encoded(b'n', &record));
         let mut row = self.rows.remove(slot).expect("it has a record");
         self.lists.clear(&mut row.live);
         self.lists.clear(&mut row.ended);
         *self.details.get_mut(slot.0 as usize).expect("it has a record") = None;
-        self.by_id.remove(&record.node.id);
         self.modify_index = index;
         self.note_change(slot);
     }
@@ -310,10 +364,14 @@ impl Nodes {
         }
     }
 
-    /// An ended allocation is forgotten.
-    pub(super) fn forget_ended(&mut self, slot: NodeSlot, alloc: super::AllocSlot) {
-        if let Some(row) = self.rows.get_mut(slot) {
-            self.lists.remove(&mut row.ended, alloc.0);
+    /// An ended allocation is forgotten, and with the last one a node that was purged.
+    pub(super) fn forget_ended(&mut self, slot: NodeSlot, alloc: super::AllocSlot, index: Index) {
+        let Some(row) = self.rows.get_mut(slot) else { return };
+        self.lists.remove(&mut row.ended, alloc.0);
+        if row.purged && row.ended.is_empty() {
+            let id = row.id;
+            self.purged.remove(&id);
+            self.remove(slot, index);
         }
     }
 

@@ -12,13 +12,14 @@ use minicbor::{Decode, Encode};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{
-    AllocRow, Store, allocs::AllocRecord, jobs::JobRecord, namespaces::NamespaceRecord, nodes::NodeRecord,
-    quotas::QuotaRecord,
+    AllocRow, JobVersion, Store, allocs::AllocRecord, jobs::JobRecord, namespaces::NamespaceRecord,
+    nodes::NodeRecord, quotas::QuotaRecord,
 };
 use crate::{
     cluster::ClusterIdentity,
     eval::Eval,
     ids::{Index, JobKey},
+    scaling::ScalingEvent,
     scheduling::SchedulerConfig,
     time::Timestamp,
 };
@@ -32,7 +33,8 @@ pub const FORMAT_VERSION: u16 = 2;
 /// What [`Store::hash`] covers, and how. The hash in a snapshot is compared only when it was made in the same way; the
 /// sum of the file's bytes always is.
 const HASH_VERSION: u8 = 2;
-/// Largest record that is read: a job of 4 MiB in all its versions, and room.
+/// Largest record that is written and read. What came in one entry of the log fits, and no record holds more than that
+/// but counts; those of format 1 hold a job with all its versions.
 const RECORD_BYTES_MAX: u32 = 64 << 20;
 
 /// A snapshot that cannot be restored.
@@ -106,6 +108,12 @@ enum Record {
     Namespace(#[n(0)] NamespaceRecord),
     #[n(8)]
     Quota(#[n(0)] QuotaRecord),
+    /// The next version of the job whose record comes after all of them, newest first. Not in format 1.
+    #[n(10)]
+    JobVersion(#[n(0)] Box<JobVersion>),
+    /// The next scaling event of the job whose record comes after all of them, newest first. Not in format 1.
+    #[n(11)]
+    Scaling(#[n(0)] Box<ScalingEvent>),
     /// Not in snapshots of format 1, whose clusters had no identity.
     #[n(9)]
     Cluster(
@@ -113,6 +121,26 @@ enum Record {
         #[cbor(with = "crate::codec::shared")]
         Arc<ClusterIdentity>,
     ),
+}
+
+impl Record {
+    /// What it tells of, for errors.
+    fn kind(&self) -> String {
+        match self {
+            Self::Header(..) => "header".to_owned(),
+            Self::Node(node) => format!("node {}", node.node.id),
+            Self::Job(job) => format!("job {}", job.key),
+            Self::JobVersion(version) => format!("job {}, version {}", version.job.key, version.version),
+            Self::Scaling(event) => format!("scaling event of group {}", event.group),
+            Self::Alloc(_, alloc) => format!("allocation {}", alloc.id),
+            Self::Eval(eval) => format!("evaluation {}", eval.id),
+            Self::End(..) => "end".to_owned(),
+            Self::SchedulerConfig(_) => "scheduler configuration".to_owned(),
+            Self::Namespace(row) => format!("namespace {}", row.namespace.name),
+            Self::Quota(row) => format!("quota {}", row.quota.name),
+            Self::Cluster(_) => "cluster".to_owned(),
+        }
+    }
 }
 
 /// Writes a store. Works on a clone, while the original goes on changing.
@@ -144,11 +172,17 @@ pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
     for record in store.quotas.records() {
         put(&Record::Quota(record))?;
     }
-    for (slot, _) in store.nodes.iter() {
-        put(&Record::Node(Box::new(store.nodes.record(slot).expect("it was listed"))))?;
+    for record in store.nodes.records() {
+        put(&Record::Node(Box::new(record)))?;
     }
-    for (slot, _) in store.jobs.iter() {
-        put(&Record::Job(Box::new(store.jobs.record(slot).expect("it was listed"))))?;
+    for (_, row) in store.jobs.iter() {
+        for version in &*row.versions {
+            put(&Record::JobVersion(Box::new(version.clone())))?;
+        }
+        for event in row.scalings.iter().flat_map(|events| &**events) {
+            put(&Record::Scaling(Box::new(event.clone())))?;
+        }
+        put(&Record::Job(Box::new(JobRecord::of(row))))?;
     }
     for (slot, row) in store.allocs.iter() {
         let record = alloc_record(store, slot, row);
@@ -161,7 +195,7 @@ pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
         put(&Record::Eval(eval.clone()))?;
     }
     let hash = store.hash();
-    put(&Record::End(table_indexes(store), (hash >> 64) as u64, hash as u64, Some(HASH_VERSION)))
+    put(&Record::End(store.table_indexes(), (hash >> 64) as u64, hash as u64, Some(HASH_VERSION)))
 }
 
 /// Reads a store back, identical to the one written, and nothing after it.
@@ -230,8 +264,14 @@ fn read_records(from: &mut impl Read) -> Result<Store, SnapshotError> {
 fn write_record(record: &Record, buffer: &mut Vec<u8>, out: &mut impl Write) -> io::Result<()> {
     buffer.clear();
     minicbor::encode(record, &mut *buffer).expect("encoding to memory does not fail");
-    let len = u32::try_from(buffer.len()).map_err(|_| io::Error::other("a record is over 4 GiB"))?;
-    out.write_all(&len.to_be_bytes())?;
+    let len = buffer.len();
+    let prefix = u32::try_from(len).ok().filter(|len| *len <= RECORD_BYTES_MAX).ok_or_else(|| {
+        let kind = record.kind();
+        io::Error::other(format!(
+            "write snapshot: a record ({kind}) of {len} bytes, at most {RECORD_BYTES_MAX} can be read back"
+        ))
+    })?;
+    out.write_all(&prefix.to_be_bytes())?;
     out.write_all(buffer)
 }
 
@@ -266,15 +306,4 @@ fn alloc_record(store: &Store, slot: super::AllocSlot, row: &AllocRow) -> AllocR
         modify_index: row.modify_index,
         detail: store.allocs.detail(slot).expect("a row has a detail").clone(),
     }
-}
-
-fn table_indexes(store: &Store) -> [Index; 6] {
-    [
-        store.nodes.modify_index,
-        store.jobs.modify_index,
-        store.allocs.modify_index,
-        store.evals.modify_index,
-        store.namespaces.modify_index,
-        store.quotas.modify_index,
-    ]
 }

@@ -14,7 +14,10 @@ pub(super) fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
                 node.into_iter().chain([WatchKey::Nodes]).collect()
             }
             Event::NodeCollected(_, id) => vec![WatchKey::Nodes, WatchKey::Node(*id)],
-            Event::JobRegistered(slot) | Event::JobDeregistered(slot) | Event::JobLaunched(slot) => {
+            Event::JobRegistered(slot)
+            | Event::JobDeregistered(slot)
+            | Event::JobLaunched(slot)
+            | Event::JobStatusChanged(slot) => {
                 let job = view.store.jobs().row(*slot).map(|row| WatchKey::Job(row.key.clone()));
                 job.into_iter().chain([WatchKey::Jobs]).collect()
             }

@@ -162,10 +162,12 @@ pub(super) async fn purge(call: Call) -> Reply {
         let text = format!("{live} allocations have not ended on the node yet: try again in a moment");
         return Err(Failure::new(StatusCode::CONFLICT, text));
     }
-    let ended = view.store.nodes().ended(row).filter_map(|slot| view.store.allocs().row(slot));
-    let collect =
-        Collect { nodes: vec![id], allocs: ended.map(|alloc| alloc.id).collect(), ..Collect::default() };
+    let collect = Collect { nodes: vec![id], decided_on: Some(view.store.index()), ..Collect::default() };
     let Index(index) = propose::propose(&call.api, Command::Collect(Box::new(collect))).await?;
+    let after = call.api.state.view();
+    if after.store.node(id).is_some_and(|(_, now)| now.create_index.0 < index) {
+        return Err(Failure::new(StatusCode::CONFLICT, "the node changed meanwhile, and was not purged"));
+    }
     reply::json(
         &call.query,
         &NodePurged { eval_ids: Vec::new(), eval_create_index: 0, node_modify_index: index, index },

@@ -24,7 +24,7 @@ pub(super) async fn collect(call: Call) -> Reply {
     for _ in 0..COMMANDS_MAX {
         let view = call.api.state.view();
         let found = call.api.heavy.run(move || collectable(&view.store)).await;
-        if found == Collect::default() {
+        if found.is_empty() {
             break;
         }
         propose::propose(&call.api, Command::Collect(Box::new(found))).await?;
@@ -42,14 +42,12 @@ fn collectable(store: &Store) -> Collect {
     let jobs = store.jobs().iter().filter(|(_, row)| row.is_over());
     let evals = store.evals().iter().filter(|(_, eval)| eval.status.is_terminal());
     let allocs = store.allocs().iter().filter(|(_, row)| store.may_forget(row));
-    let nodes = store
-        .nodes()
-        .iter()
-        .filter(|(_, row)| row.status == NodeStatus::Down && row.live.is_empty() && row.ended.is_empty());
+    let nodes = store.nodes().iter().filter(|(_, row)| row.status == NodeStatus::Down && row.live.is_empty());
     Collect {
         jobs: jobs.take(JOBS_COLLECTED_MAX).map(|(_, row)| row.key.clone()).collect(),
         evals: evals.take(COLLECTED_MAX).map(|(_, eval)| eval.id).collect(),
         allocs: allocs.take(COLLECTED_MAX).map(|(_, row)| row.id).collect(),
         nodes: nodes.take(JOBS_COLLECTED_MAX).map(|(_, row)| row.id).collect(),
+        decided_on: Some(store.index()),
     }
 }

@@ -1,36 +1,80 @@
 //! What allocations that are to end leave to those that wait for them on the same node.
 
-use super::{AllocSlot, NodeSlot, Store};
-use crate::{alloc::StopReason, ids::AllocId, quota::Usage, resources::Resources};
+use super::{AllocSlot, NodeSlot, Store, plan::Check};
+use crate::{
+    alloc::{Placement, StopReason},
+    device::DevicesHeld,
+    ids::AllocId,
+    quota::Usage,
+    resources::Resources,
+    store::{AllocExtra, AllocRow},
+};
 
 impl Store {
-    /// Promises what allocations hold that are to end on the same node to their successor, as much as it can use.
-    pub(super) fn promise(
-        &mut self,
+    /// Which of the allocations that are to end on its node a successor waits for, and how much of what they hold it
+    /// takes over. It does not wait for those that leave it nothing: while agents are away, every update adds some, and
+    /// lists of all of them would make the cost of the next one grow.
+    pub(super) fn parts_for(
+        &self,
         node: NodeSlot,
-        successor: AllocId,
-        after: &[AllocId],
+        placement: &Placement,
         needed: &Usage,
+        check: Check,
     ) -> Vec<(AllocId, Usage)> {
         let mut left = needed.clone();
-        let mut promises = Vec::new();
-        for id in after.iter().filter(|id| **id != successor) {
-            let Some(slot) = self.allocs.find(*id) else { continue };
-            if self.allocs.row(slot).is_none_or(|row| row.node != node || row.is_terminal()) {
+        let mut parts: Vec<(AllocId, Usage)> = Vec::new();
+        for id in placement.after.iter().filter(|id| **id != placement.id) {
+            let Some((slot, _)) = self.alloc(*id).filter(|(_, row)| row.node == node && !row.is_terminal())
+            else {
+                continue;
+            };
+            if parts.iter().any(|(known, _)| known == id) {
                 continue;
             }
             let part = self.usage_to_promise(slot).common(&left);
             left.remove(&part);
+            let is_needed = part != Usage::default() || self.leaves_more_than_room(slot, placement);
+            if is_needed || check == Check::Nothing {
+                parts.push((*id, part));
+            }
+        }
+        parts
+    }
+
+    /// Whether a successor is given ports, devices or cores of a predecessor, or preempted it.
+    fn leaves_more_than_room(&self, slot: AllocSlot, successor: &Placement) -> bool {
+        let Some(extra) = self.allocs.extra(slot) else { return false };
+        let mut devices = DevicesHeld::of(&extra.devices, &extra.cores);
+        let before = devices.clone();
+        devices.remove(DevicesHeld::of(&successor.devices, &successor.cores));
+        extra.stop_reason == Some(StopReason::Preempted)
+            || extra.ports.iter().any(|port| successor.ports.contains(port))
+            || devices != before
+    }
+
+    /// Notes with each predecessor what it leaves to a successor.
+    pub(super) fn promise(&mut self, successor: AllocId, parts: &[(AllocId, Usage)]) {
+        for (id, part) in parts {
+            let Some(slot) = self.allocs.find(*id) else { continue };
             self.allocs.update(slot, self.index, self.at, |_, detail| {
                 let extra = detail.extra_mut();
-                extra.promised.add(&part);
+                extra.promised.add(part);
                 if extra.stop_reason == Some(StopReason::Preempted) {
                     extra.preempted_by.get_or_insert(successor);
                 }
             });
-            promises.push((*id, part));
         }
-        promises
+    }
+
+    /// The ports that are free once an allocation has ended: those that a successor was promised are its own already,
+    /// and those of predecessors are still theirs.
+    pub(super) fn ports_left(&self, row: &AllocRow, extra: &AllocExtra) -> Vec<u16> {
+        if extra.ports.is_empty() {
+            return Vec::new();
+        }
+        let mut kept = self.successor_ports(row.node, row.id);
+        kept.extend(self.ports_of(&extra.after));
+        extra.ports.iter().copied().filter(|port| !kept.contains(port)).collect()
     }
 
     /// Those among them that an allocation pushed out.
@@ -100,7 +144,7 @@ impl Store {
         }
     }
 
-    pub(super) fn successor_ports(&self, node: NodeSlot, id: AllocId) -> Vec<u16> {
+    fn successor_ports(&self, node: NodeSlot, id: AllocId) -> Vec<u16> {
         let Some(row) = self.nodes.row(node) else { return Vec::new() };
         let extras = self.nodes.live(row).filter_map(|slot| self.allocs.extra(slot));
         let successors = extras.filter(|extra| extra.after.iter().any(|(before, _)| *before == id));

@@ -34,7 +34,7 @@ impl Store {
         store.granted = store.granted.max(self.granted);
         store.cluster = Arc::new(self.cluster.restoring(&store.cluster));
         (store.index, store.restored_at) = (self.index, self.index);
-        store.changed_everywhere(self.index);
+        store.set_table_indexes([self.index; 6]);
         *self = store;
         events.clear();
         events.push(Event::Restored);

@@ -157,6 +157,10 @@ impl Store {
     /// What is free for its namespace when an allocation ends: not what a successor of the same namespace was promised.
     pub(super) fn tenant_release(&self, slot: AllocSlot) -> Usage {
         let mut usage = self.charge_of(slot);
+        // Most leave nothing to anybody: only those are worth a look at all that lives on the node.
+        if self.allocs.extra(slot).is_none_or(|extra| extra.promised == Usage::default()) {
+            return usage;
+        }
         let Some(row) = self.allocs.row(slot) else { return usage };
         let Some(namespace) = self.jobs.row(row.job).map(|job| &job.key.namespace) else { return usage };
         let live = self.nodes.row(row.node).into_iter().flat_map(|node| self.nodes.live(node));

@@ -6,7 +6,8 @@ use super::{HASH_VERSION, Record, SnapshotError};
 use crate::{
     eval::Eval,
     ids::{Index, JobKey},
-    store::{AllocRow, Store, allocs::AllocRecord},
+    scaling::ScalingEvent,
+    store::{AllocRow, JobVersion, Store, allocs::AllocRecord, jobs::JobRecord},
 };
 
 /// No cluster gets as far as this: indexes go on after it.
@@ -14,7 +15,12 @@ const INDEX_MAX: Index = Index(1 << 62);
 
 /// A store that is not complete yet.
 #[derive(Debug, Clone, Default)]
-pub struct Builder(Store);
+pub struct Builder {
+    store: Store,
+    /// Versions and scaling events of the job whose record comes next, newest first.
+    versions: Vec<JobVersion>,
+    scalings: Vec<ScalingEvent>,
+}
 
 impl Builder {
     /// Takes a record in; the store, once it is complete.
@@ -22,7 +28,7 @@ impl Builder {
     /// # Errors
     /// When the record does not fit the others, or the store is not the one that was written.
     pub fn add(&mut self, record: Record) -> Result<Option<Store>, SnapshotError> {
-        let store = &mut self.0;
+        let store = &mut self.store;
         match record {
             Record::Header(index, at, granted, restored_at) => {
                 if index.max(granted) > INDEX_MAX {
@@ -36,17 +42,19 @@ impl Builder {
             Record::Namespace(record) => store.namespaces.restore(record),
             Record::Quota(record) => store.quotas.restore(record),
             Record::Node(node) => drop(store.nodes.insert(*node)),
-            Record::Job(job) if job.versions.is_empty() => {
-                return Err(SnapshotError::Inconsistent(format!("job {} has no version", job.key)));
+            Record::JobVersion(version) => self.versions.push(*version),
+            Record::Scaling(event) => self.scalings.push(*event),
+            Record::Job(job) => {
+                let job = self.complete(*job)?;
+                self.store.jobs.insert(job);
             }
-            Record::Job(job) => drop(store.jobs.insert(*job)),
             Record::Alloc(job, alloc) => restore_alloc(store, &job, *alloc)?,
             Record::Eval(eval) => restore_eval(store, eval),
             Record::End(indexes, high, low, hash_version) => {
                 share_promised_room(store);
                 store.count_all_devices();
                 charge_tenants(store);
-                set_table_indexes(store, indexes);
+                store.set_table_indexes(indexes);
                 let (found, written) = (store.hash(), u128::from(high) << 64 | u128::from(low));
                 if found != written && hash_version == Some(HASH_VERSION) {
                     return Err(SnapshotError::Hash { found, written });
@@ -56,6 +64,24 @@ impl Builder {
         }
         Ok(None)
     }
+
+    /// A job's record with the versions and scaling events that came before it; those of format 1 have them inside.
+    fn complete(&mut self, mut job: JobRecord) -> Result<JobRecord, SnapshotError> {
+        let inconsistent = |what: &str| Err(SnapshotError::Inconsistent(format!("job {} {what}", job.key)));
+        if !self.versions.is_empty() {
+            job.versions = Arc::new(std::mem::take(&mut self.versions));
+        }
+        if !self.scalings.is_empty() {
+            job.scalings = Arc::new(std::mem::take(&mut self.scalings));
+        }
+        if job.versions.is_empty() {
+            return inconsistent("has no version");
+        }
+        if job.versions.iter().any(|version| version.job.key != job.key) {
+            return inconsistent("comes after a version of another one");
+        }
+        Ok(job)
+    }
 }
 
 fn restore_alloc(store: &mut Store, job: &JobKey, record: AllocRecord) -> Result<(), SnapshotError> {
@@ -64,7 +90,7 @@ fn restore_alloc(store: &mut Store, job: &JobKey, record: AllocRecord) -> Result
     let job_slot = store.jobs.find(job).ok_or_else(|| missing(format!("job {job}, which is not in it")))?;
     let node = store
         .nodes
-        .find(record.node)
+        .find_purged(record.node)
         .ok_or_else(|| missing(format!("node {}, which is not in it", record.node)))?;
     let row = AllocRow {
         id: record.id,
@@ -80,7 +106,8 @@ fn restore_alloc(store: &mut Store, job: &JobKey, record: AllocRecord) -> Result
         modify_index: record.modify_index,
     };
     let extra = record.detail.extra.clone().unwrap_or_default();
-    let slot = store.allocs.insert(row, record.detail);
+    let owners = store.owners_hash(&row);
+    let slot = store.allocs.insert(row, record.detail, owners);
     if row.is_terminal() {
         store.nodes.list_ended(node, slot);
         store.jobs.list_ended(job_slot, slot);
@@ -129,15 +156,4 @@ fn restore_eval(store: &mut Store, eval: Arc<Eval>) {
     if let Some(job) = job {
         store.jobs.restore_eval(job, slot, open);
     }
-}
-
-fn set_table_indexes(store: &mut Store, indexes: [Index; 6]) {
-    [
-        store.nodes.modify_index,
-        store.jobs.modify_index,
-        store.allocs.modify_index,
-        store.evals.modify_index,
-        store.namespaces.modify_index,
-        store.quotas.modify_index,
-    ] = indexes;
 }

@@ -57,6 +57,7 @@ fn logged<'v>(view: &'v View, event: &'v Logged) -> Option<Subject<'v>> {
         Logged::JobRegistered(slot) => job_subject(&view.store.jobs().row(*slot)?.key, "JobRegistered"),
         Logged::JobDeregistered(slot) => job_subject(&view.store.jobs().row(*slot)?.key, "JobDeregistered"),
         Logged::JobLaunched(slot) => job_subject(&view.store.jobs().row(*slot)?.key, "JobLaunched"),
+        Logged::JobStatusChanged(slot) => job_subject(&view.store.jobs().row(*slot)?.key, "JobStatusChanged"),
         Logged::JobCollected(_, key) => job_subject(key, "JobCollected"),
         Logged::AllocPlaced(slot) => alloc(view, *slot, "PlanResult"),
         Logged::AllocStopped(slot) => alloc(view, *slot, "AllocationUpdateDesiredStatus"),
@@ -115,7 +116,10 @@ fn logged_payload<'v>(view: &'v View, event: &Logged) -> Option<Payload<'v>> {
             let node = node(store.nodes().row(*slot)?, store.nodes().detail(*slot)?);
             Some(Payload::Node(Box::new(node)))
         }
-        Logged::JobRegistered(slot) | Logged::JobDeregistered(slot) | Logged::JobLaunched(slot) => {
+        Logged::JobRegistered(slot)
+        | Logged::JobDeregistered(slot)
+        | Logged::JobLaunched(slot)
+        | Logged::JobStatusChanged(slot) => {
             let row = store.jobs().row(*slot)?;
             Some(Payload::Job(job(row, row.current())))
         }

@@ -1,0 +1,78 @@
+//! Applying that allocations are to end, and have ended.
+
+use super::Store;
+use crate::{
+    alloc::{AllocEnd, ClientStatus, DesiredStatus, Stop, StopReason},
+    command::{Outcome, Refusal},
+    eval::Eval,
+    event::Event,
+    ids::AllocId,
+};
+
+impl Store {
+    pub(super) fn stop_alloc(&mut self, stop: &Stop, events: &mut Vec<Event>) {
+        let lost = stop.reason == StopReason::NodeLost;
+        let Some((slot, row)) = self.alloc(stop.alloc) else { return };
+        if row.is_terminal() || !row.is_wanted() && !lost {
+            return;
+        }
+        let job = row.job;
+        self.allocs.update(slot, self.index, self.at, |row, detail| {
+            row.desired = DesiredStatus::Stop;
+            detail.extra_mut().stop_reason = Some(stop.reason);
+        });
+        self.jobs.alloc_changed(job, self.index);
+        events.push(Event::AllocStopped(slot));
+        if lost {
+            self.end_alloc(
+                AllocEnd { alloc: stop.alloc, status: ClientStatus::Lost, tasks: Vec::new() },
+                events,
+            );
+        }
+    }
+
+    pub(super) fn stop_alloc_by_request(
+        &mut self,
+        id: AllocId,
+        eval: Eval,
+        events: &mut Vec<Event>,
+    ) -> Outcome {
+        if self.allocs.find(id).is_none() {
+            return Err(Refusal::NoAlloc(id));
+        }
+        self.stop_alloc(&Stop { alloc: id, reason: StopReason::Requested }, events);
+        self.create_eval(eval, events);
+        Ok(())
+    }
+
+    pub(super) fn end_alloc(&mut self, end: AllocEnd, events: &mut Vec<Event>) {
+        let Some((slot, row)) = self.alloc(end.alloc) else { return };
+        if row.is_terminal() || !end.status.is_terminal() {
+            return;
+        }
+        let row = *row;
+        let freed = self.room_to_promise(slot);
+        let extra = self.allocs.extra(slot).cloned().unwrap_or_default();
+        let ports = self.ports_left(&row, &extra);
+        let released = self.tenant_release(slot);
+        self.discharge_tenant(row.job, &released);
+        self.nodes.release(row.node, slot, freed, &ports);
+        for (id, part) in &extra.after {
+            self.take_promise_back(*id, part);
+        }
+        let status = end.status;
+        self.allocs.update(slot, self.index, self.at, |row, detail| {
+            row.client = status;
+            if !end.tasks.is_empty() {
+                detail.extra_mut().results = end.tasks;
+            }
+        });
+        if extra.has_devices() {
+            self.count_devices(row.node);
+        }
+        let group = self.job_of(&row).map(|(_, group)| group.name.clone()).unwrap_or_default();
+        let changed = self.jobs.alloc_ended(row.job, &group, status, self.index);
+        events.push(Event::AllocEnded(slot));
+        self.job_counted(row.job, changed, events);
+    }
+}

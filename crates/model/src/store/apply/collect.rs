@@ -1,0 +1,102 @@
+//! Applying that what has ended is forgotten. The decision was made on an older state: each thing is looked at once more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{AllocSlot, JobSlot, Store};
+use crate::{
+    command::Collect,
+    event::Event,
+    ids::{EvalId, Index, JobKey, NodeId},
+    node::NodeStatus,
+};
+
+impl Store {
+    pub(super) fn collect(&mut self, collect: &Collect, events: &mut Vec<Event>) {
+        self.collect_allocs(collect, events);
+        for id in &collect.evals {
+            self.collect_eval(*id, events);
+        }
+        for key in &collect.jobs {
+            self.collect_job(key, collect.decided_on, events);
+        }
+        for id in &collect.nodes {
+            self.collect_node(*id, collect.decided_on, events);
+        }
+    }
+
+    fn collect_allocs(&mut self, collect: &Collect, events: &mut Vec<Event>) {
+        let mut by_job: BTreeMap<JobSlot, BTreeSet<u32>> = BTreeMap::new();
+        for id in &collect.allocs {
+            let Some((slot, row)) = self.alloc(*id) else { continue };
+            // Entries of version 1 could forget the results of batch work.
+            let may_go = if collect.decided_on.is_some() { self.may_forget(row) } else { row.is_terminal() };
+            if may_go {
+                by_job.entry(row.job).or_default().insert(slot.0);
+            }
+        }
+        for (job, slots) in by_job {
+            self.jobs.forget_allocs(job, |slot| slots.contains(&slot));
+            for slot in slots {
+                self.collect_alloc(AllocSlot(slot), events);
+            }
+        }
+    }
+
+    fn collect_alloc(&mut self, slot: AllocSlot, events: &mut Vec<Event>) {
+        let Some(owners) = self.allocs.row(slot).map(|row| self.owners_hash(row)) else { return };
+        let Some(row) = self.allocs.remove(slot, self.index, owners) else { return };
+        let node = self.nodes.row(row.node).map_or(NodeId::default(), |node| node.id);
+        self.nodes.forget_ended(row.node, slot, self.index);
+        events.push(Event::AllocCollected(slot, row.id, node));
+    }
+
+    fn collect_eval(&mut self, id: EvalId, events: &mut Vec<Event>) {
+        let Some(slot) = self.evals.find(id) else { return };
+        if self.evals.row(slot).is_none_or(|eval| !eval.status.is_terminal()) {
+            return;
+        }
+        let Some(eval) = self.evals.remove(slot, self.index) else { return };
+        if let Some(job) = self.jobs.find(&eval.job) {
+            self.jobs.forget_eval(job, slot);
+        }
+        events.push(Event::EvalCollected(id));
+    }
+
+    /// A job stays when anything of it lives or is to come, and when it changed, or was registered anew, after it was
+    /// decided that it may go.
+    fn collect_job(&mut self, key: &JobKey, decided_on: Option<Index>, events: &mut Vec<Event>) {
+        let Some(slot) = self.jobs.find(key) else { return };
+        let Some(row) = self.jobs.row(slot).filter(|row| row.live == 0 && row.open_evals == 0) else {
+            return;
+        };
+        let changed = row.modify_index.max(row.allocs_index).max(row.evals_index);
+        if decided_on.is_some_and(|index| changed > index || !row.is_over()) {
+            return;
+        }
+        let allocs: Vec<AllocSlot> = self.jobs.allocs(row).collect();
+        let evals = self.jobs.evals(row).filter_map(|e| Some(self.evals.row(e)?.id)).collect::<Vec<_>>();
+        for alloc in allocs {
+            self.collect_alloc(alloc, events);
+        }
+        for eval in evals {
+            self.collect_eval(eval, events);
+        }
+        if let Some(key) = self.jobs.remove(slot, self.index) {
+            events.push(Event::JobCollected(slot, key));
+        }
+    }
+
+    /// A node stays when something lives on it or its agent is there, and when it changed after it was decided that it
+    /// may go. What ended on it is kept for as long as anything that ended.
+    fn collect_node(&mut self, id: NodeId, decided_on: Option<Index>, events: &mut Vec<Event>) {
+        let Some((slot, row)) = self.node(id) else { return };
+        let may_go = match decided_on {
+            Some(index) => row.modify_index <= index,
+            None => row.ended.is_empty(),
+        };
+        if may_go && row.status == NodeStatus::Down && row.live.is_empty() {
+            self.nodes.purge(slot, self.index);
+            events.push(Event::NodeCollected(slot, id));
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Applying what becomes of jobs.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::{JobSlot, Store, eval_of};
+use crate::{
+    command::{DeregisterJob, Outcome, Refusal, RegisterJob},
+    eval::Trigger,
+    event::Event,
+    ids::Index,
+    job::{JOB_VERSIONS_MAX, Job},
+};
+
+impl Store {
+    pub(super) fn register_job(&mut self, register: RegisterJob, events: &mut Vec<Event>) -> Outcome {
+        let RegisterJob { job, eval, only_if } = register;
+        let current = self.job(&job.key).map_or(Index::default(), |row| row.current().index);
+        if let Some(expected) = only_if.filter(|expected| *expected != current) {
+            return Err(Refusal::JobChanged { job: job.key.clone(), expected, current });
+        }
+        if self.namespaces.find(&job.key.namespace).is_none() {
+            return Err(Refusal::NoNamespace(job.key.namespace.to_string()));
+        }
+        let before = self.job(&job.key).map(|row| row.job().job_type);
+        if let Some(is) = before.filter(|is| *is != job.job_type) {
+            let (is, asked) = (is.as_str(), job.job_type.as_str());
+            return Err(Refusal::JobTypeChanged { job: job.key.clone(), is, asked });
+        }
+        self.register_version(job.clone(), events);
+        self.create_eval(eval_of(eval, &job, Trigger::JobRegister), events);
+        Ok(())
+    }
+
+    pub(super) fn register_version(&mut self, job: Arc<Job>, events: &mut Vec<Event>) {
+        let slot = self.jobs.register(job, self.index, self.at);
+        let used = self.used_versions(slot);
+        self.jobs.drop_versions(slot, |version| used.contains(&version));
+        events.push(Event::JobRegistered(slot));
+    }
+
+    /// The versions that allocations run or ran: they are what tells what an allocation is, and whether finished batch
+    /// work is still the work that is desired. Empty while there are too few versions for any to go.
+    fn used_versions(&self, job: JobSlot) -> BTreeSet<u64> {
+        let Some(row) = self.jobs.row(job).filter(|row| row.versions.len() > JOB_VERSIONS_MAX) else {
+            return BTreeSet::new();
+        };
+        let rows = self.jobs.allocs(row).filter_map(|slot| self.allocs.row(slot));
+        rows.map(|alloc| alloc.job_version).collect()
+    }
+
+    pub(super) fn deregister_job(&mut self, deregister: &DeregisterJob, events: &mut Vec<Event>) -> Outcome {
+        let no_job = || Refusal::NoJob(deregister.job.clone());
+        let slot = self.jobs.find(&deregister.job).ok_or_else(no_job)?;
+        let mut job = Job::clone(self.jobs.row(slot).ok_or_else(no_job)?.job());
+        job.stop = true;
+        let job = Arc::new(job);
+        let index = self.index;
+        self.jobs.update(slot, index, |row| {
+            row.change_current(|current| {
+                current.job = job.clone();
+                // Whoever changes the job knowing only what was before has not seen that it was stopped.
+                current.index = index;
+            });
+            row.purge |= deregister.purge;
+        });
+        events.push(Event::JobDeregistered(slot));
+        self.create_eval(eval_of(deregister.eval, &job, Trigger::JobDeregister), events);
+        Ok(())
+    }
+}

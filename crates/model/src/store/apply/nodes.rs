@@ -1,0 +1,69 @@
+//! Applying what becomes of nodes.
+
+use std::sync::Arc;
+
+use super::Store;
+use crate::{
+    command::{Outcome, Refusal},
+    event::Event,
+    ids::NodeId,
+    node::{Node, NodeStatus},
+    store::nodes::NodeRecord,
+};
+
+impl Store {
+    pub(super) fn register_node(&mut self, node: Node, events: &mut Vec<Event>) {
+        let (index, at) = (self.index, self.at);
+        let slot = match (self.nodes.find(node.id), self.nodes.find_purged(node.id)) {
+            (Some(slot), _) => {
+                self.nodes.update(slot, index, |row, detail| {
+                    row.capacity = node.capacity();
+                    detail.node = Arc::new(node);
+                });
+                slot
+            }
+            (None, Some(purged)) => {
+                self.nodes.revive(purged, Arc::new(node), index, at);
+                purged
+            }
+            (None, None) => self.nodes.insert(NodeRecord {
+                node: Arc::new(node),
+                status: NodeStatus::Initializing,
+                eligible: true,
+                create_index: index,
+                modify_index: index,
+                status_at: at,
+                purged: false,
+            }),
+        };
+        events.push(Event::NodeRegistered(slot));
+    }
+
+    pub(super) fn set_node_status(
+        &mut self,
+        id: NodeId,
+        status: NodeStatus,
+        events: &mut Vec<Event>,
+    ) -> Outcome {
+        let slot = self.nodes.find(id).ok_or(Refusal::NoNode(id))?;
+        let at = self.at;
+        self.nodes.update(slot, self.index, |row, detail| {
+            row.status = status;
+            detail.status_at = at;
+        });
+        events.push(Event::NodeChanged(slot));
+        Ok(())
+    }
+
+    pub(super) fn set_node_eligibility(
+        &mut self,
+        id: NodeId,
+        eligible: bool,
+        events: &mut Vec<Event>,
+    ) -> Outcome {
+        let slot = self.nodes.find(id).ok_or(Refusal::NoNode(id))?;
+        self.nodes.update(slot, self.index, |row, _| row.eligible = eligible);
+        events.push(Event::NodeChanged(slot));
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! Applying what a planner decided and the applier let pass.
+
+use std::sync::Arc;
+
+use super::{AllocSlot, JobSlot, NodeSlot, Store};
+use crate::{
+    alloc::{ClientStatus, DesiredStatus, Placement},
+    command::{Outcome, PlanRecord, Refusal},
+    eval::{Eval, Trigger},
+    event::Event,
+    ids::{AllocId, EvalId, IdSeed, NodeId},
+    job::Job,
+    node::NodeStatus,
+    quota::Usage,
+    resources::Resources,
+    store::{AllocDetail, AllocExtra, AllocRow, NodeRow},
+};
+
+/// What is looked at once more when a plan is applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Check {
+    /// Whether a placement's node is still there, open and has room: what stands before the plan in the log may have
+    /// changed that after the applier looked.
+    Placements,
+    /// Nothing: as plans in entries of version 1 were applied.
+    Nothing,
+}
+
+/// A placement that cannot be: where, and why.
+struct Overtaken(NodeId, String);
+
+/// What is being carried out.
+struct Carried<'a> {
+    eval: EvalId,
+    job: JobSlot,
+    version: (u64, &'a Job),
+    check: Check,
+}
+
+impl Store {
+    pub(super) fn commit_plan(&mut self, plan: PlanRecord, check: Check, events: &mut Vec<Event>) -> Outcome {
+        if plan.snapshot_index < self.restored_at {
+            return Err(Refusal::Restored);
+        }
+        let job = self.jobs.find(&plan.job).ok_or_else(|| Refusal::NoJob(plan.job.clone()))?;
+        if self.evals.get(plan.eval).is_none_or(|eval| eval.status.is_terminal()) {
+            return Err(Refusal::NoEval(plan.eval));
+        }
+        for stop in &plan.stops {
+            self.stop_alloc(stop, events);
+        }
+        let version = self.jobs.row(job).and_then(|row| row.version(plan.job_version)).map(|v| v.job.clone());
+        let mut overtaken = Vec::new();
+        if let Some(version) = version {
+            let carried = Carried { eval: plan.eval, job, version: (plan.job_version, &version), check };
+            for placement in plan.placements {
+                overtaken.extend(self.place(&carried, placement, events).err());
+            }
+        }
+        // Made before the plan's own evaluation ends, so that the job is never seen without an open one.
+        self.plan_again(plan.eval, &overtaken, events);
+        match plan.outcome {
+            Some(outcome) => self.finish_eval(plan.eval, plan.snapshot_index, job, outcome, events),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes an evaluation of placements that could not be. It is part of the state: whatever becomes of the leader,
+    /// what is missing is planned again.
+    fn plan_again(&mut self, previous: EvalId, overtaken: &[Overtaken], events: &mut Vec<Event>) {
+        let Some(Overtaken(node, why)) = overtaken.first() else { return };
+        let Some(before) = self.evals.get(previous).cloned() else { return };
+        let id = EvalId(IdSeed::new(self.index.0 ^ previous.0 as u64).mint());
+        let mut again =
+            Eval::pending(id, before.job.clone(), before.job_type, before.priority, Trigger::NodeUpdate);
+        again.node = Some(*node);
+        again.previous = Some(previous);
+        again.description =
+            format!("{} placements came too late; the first one: node {node} {why}", overtaken.len());
+        self.create_eval(again, events);
+    }
+
+    fn place(
+        &mut self,
+        carried: &Carried<'_>,
+        placement: Placement,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Overtaken> {
+        let (_, version) = carried.version;
+        let Some(group) = version.groups.get(usize::from(placement.group)) else { return Ok(()) };
+        if self.allocs.find(placement.id).is_some() {
+            return Ok(());
+        }
+        let refuse = |why: String| Overtaken(placement.node, why);
+        let node = self.find_open(placement.node, carried.check).map_err(refuse)?;
+        let held = self.nodes.detail(node).map_or(Resources::ZERO, |detail| group.resources_on(&detail.node));
+        let usage = Usage::of(held, group);
+        let after = self.parts_for(node, &placement, &usage, carried.check);
+        let charge = held.minus(after.iter().fold(Resources::ZERO, |sum, (_, part)| sum.plus(part.room())));
+        let inherited = self.ports_of(&after);
+        let fresh: Vec<u16> = placement.ports.iter().copied().filter(|p| !inherited.contains(p)).collect();
+        if carried.check == Check::Placements {
+            self.check_room(node, charge, &fresh).map_err(refuse)?;
+        }
+        let tenant_charge = self.tenant_charge(&version.key, usage, &after);
+        let previous = placement.previous;
+        let (slot, id) = self.insert_placed(carried, (node, held), placement, after);
+        self.nodes.hold(node, slot, charge, &fresh);
+        if self.allocs.extra(slot).is_some_and(AllocExtra::has_devices) {
+            self.count_devices(node);
+        }
+        self.charge_tenant(carried.job, &tenant_charge);
+        let changed = self.jobs.alloc_placed(carried.job, slot, &group.name, self.index);
+        if let Some(replaced) = previous.and_then(|previous| self.allocs.find(previous)) {
+            self.allocs.update(replaced, self.index, self.at, |_, detail| detail.extra_mut().next = Some(id));
+        }
+        events.push(Event::AllocPlaced(slot));
+        self.job_counted(carried.job, changed, events);
+        Ok(())
+    }
+
+    /// Writes down the promises of its predecessors, and the allocation.
+    fn insert_placed(
+        &mut self,
+        carried: &Carried<'_>,
+        (node, held): (NodeSlot, Resources),
+        placement: Placement,
+        after: Vec<(AllocId, Usage)>,
+    ) -> (AllocSlot, AllocId) {
+        let Placement { id, group, name_index, ports, previous, reschedules, devices, cores, .. } = placement;
+        self.promise(id, &after);
+        let preempted = self.preempted_by(id, &after);
+        let extra = AllocExtra {
+            ports,
+            after,
+            previous,
+            reschedules,
+            devices,
+            cores,
+            preempted,
+            ..AllocExtra::default()
+        };
+        let row = AllocRow {
+            id,
+            job: carried.job,
+            node,
+            group,
+            desired: DesiredStatus::Run,
+            client: ClientStatus::Pending,
+            name_index,
+            job_version: carried.version.0,
+            held,
+            create_index: self.index,
+            modify_index: self.index,
+        };
+        let extra = (extra != AllocExtra::default()).then(|| Arc::new(extra));
+        let detail = AllocDetail { eval: carried.eval, created_at: self.at, modified_at: self.at, extra };
+        let owners = self.owners_hash(&row);
+        (self.allocs.insert(row, detail, owners), id)
+    }
+
+    /// The node of a placement, as long as it may have one.
+    fn find_open(&self, id: NodeId, check: Check) -> Result<NodeSlot, String> {
+        let (slot, row) = self.node(id).ok_or("is gone")?;
+        match check {
+            Check::Placements if row.status == NodeStatus::Down => Err("is down".to_owned()),
+            Check::Placements if !row.eligible => Err("is not eligible".to_owned()),
+            _ => Ok(slot),
+        }
+    }
+
+    /// Whether a node has what an allocation adds to what is held there.
+    fn check_room(&self, slot: NodeSlot, charge: Resources, ports: &[u16]) -> Result<(), String> {
+        let free = self.nodes.row(slot).map_or(Resources::ZERO, NodeRow::free);
+        if let Some(short) = charge.exceeds(free) {
+            return Err(format!("has too little {short} left"));
+        }
+        let held = self.nodes.detail(slot).map_or(&[][..], |detail| &detail.ports);
+        match ports.iter().find(|port| held.binary_search(port).is_ok()) {
+            Some(port) => Err(format!("has port {port} in use")),
+            None => Ok(()),
+        }
+    }
+}

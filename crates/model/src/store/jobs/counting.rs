@@ -1,0 +1,174 @@
+//! What is counted of a job, in step with its allocations and evaluations.
+
+use std::sync::Arc;
+
+use super::{GroupCounts, JobRow, JobSlot, Jobs};
+use crate::{
+    alloc::ClientStatus,
+    ids::Index,
+    store::{AllocSlot, EvalSlot, digest::TableDigest, postings::Postings},
+};
+
+/// What a change of counts may touch besides the row.
+struct Books<'a> {
+    lists: &'a mut Postings,
+    digest: &'a mut TableDigest,
+}
+
+/// Whether a change made the job pending, running or dead that was not.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) struct StatusChanged(pub bool);
+
+impl Jobs {
+    /// Changes what is counted of a job; a change of its status moves its index.
+    fn count(
+        &mut self,
+        slot: JobSlot,
+        index: Index,
+        change: impl FnOnce(&mut JobRow, Books<'_>),
+    ) -> StatusChanged {
+        let Self { rows, lists, digest, modify_index, .. } = self;
+        let Some(row) = rows.get_mut(slot) else { return StatusChanged(false) };
+        let before = row.status();
+        digest.remove(row.indexes_hash());
+        change(row, Books { lists, digest });
+        let changed = row.status() != before;
+        if changed {
+            row.modify_index = index;
+            *modify_index = index;
+        }
+        digest.add(row.indexes_hash());
+        StatusChanged(changed)
+    }
+
+    pub(in crate::store) fn alloc_placed(
+        &mut self,
+        slot: JobSlot,
+        alloc: AllocSlot,
+        group: &str,
+        index: Index,
+    ) -> StatusChanged {
+        self.count(slot, index, |row, books| {
+            books.lists.push(&mut row.allocs, alloc.0);
+            row.live += 1;
+            row.allocs_index = index;
+            counts_of(row, group).live += 1;
+        })
+    }
+
+    pub(in crate::store) fn alloc_changed(&mut self, slot: JobSlot, index: Index) {
+        let StatusChanged(changed) = self.count(slot, index, |row, _| row.allocs_index = index);
+        debug_assert!(!changed, "only placements and ends of allocations change a job's status");
+    }
+
+    pub(in crate::store) fn alloc_ended(
+        &mut self,
+        slot: JobSlot,
+        group: &str,
+        status: ClientStatus,
+        index: Index,
+    ) -> StatusChanged {
+        self.count(slot, index, |row, books| {
+            row.live -= 1;
+            row.allocs_index = index;
+            let job = row.key_hash;
+            let counts = counts_of(row, group);
+            books.digest.remove(counts.hash(job));
+            counts.live -= 1;
+            match status {
+                ClientStatus::Complete => counts.complete += 1,
+                ClientStatus::Failed => counts.failed += 1,
+                _ => counts.lost += 1,
+            }
+            books.digest.add(counts.hash(job));
+        })
+    }
+
+    pub(in crate::store) fn set_queued(&mut self, slot: JobSlot, queued: impl Fn(&str) -> u32, index: Index) {
+        let StatusChanged(_) = self.count(slot, index, |row, books| {
+            if row.counts.iter().all(|c| c.queued == queued(&c.group)) {
+                return;
+            }
+            let job = row.key_hash;
+            for counts in Arc::make_mut(&mut row.counts) {
+                books.digest.remove(counts.hash(job));
+                counts.queued = queued(&counts.group);
+                books.digest.add(counts.hash(job));
+            }
+        });
+    }
+
+    pub(in crate::store) fn eval_added(
+        &mut self,
+        slot: JobSlot,
+        eval: EvalSlot,
+        open: bool,
+        index: Index,
+    ) -> StatusChanged {
+        self.count(slot, index, |row, books| {
+            books.lists.push(&mut row.evals, eval.0);
+            row.evals_index = row.evals_index.max(index);
+            row.open_evals += u32::from(open);
+        })
+    }
+
+    pub(in crate::store) fn eval_changed(
+        &mut self,
+        slot: JobSlot,
+        closed: bool,
+        index: Index,
+    ) -> StatusChanged {
+        self.count(slot, index, |row, _| {
+            row.evals_index = index;
+            row.open_evals -= u32::from(closed);
+        })
+    }
+
+    /// Counts a living allocation that was restored; it changed nothing.
+    pub(in crate::store) fn restore_live(&mut self, slot: JobSlot, alloc: AllocSlot, group: &str) {
+        if let Some(row) = self.rows.get_mut(slot) {
+            self.lists.push(&mut row.allocs, alloc.0);
+            row.live += 1;
+            counts_of(row, group).live += 1;
+        }
+    }
+
+    /// Counts an evaluation that was restored; it changed nothing.
+    pub(in crate::store) fn restore_eval(&mut self, slot: JobSlot, eval: EvalSlot, open: bool) {
+        if let Some(row) = self.rows.get_mut(slot) {
+            self.lists.push(&mut row.evals, eval.0);
+            row.open_evals += u32::from(open);
+        }
+    }
+
+    /// Lists an allocation that had ended before it was restored; the counts know of it already.
+    pub(in crate::store) fn list_ended(&mut self, slot: JobSlot, alloc: AllocSlot) {
+        if let Some(row) = self.rows.get_mut(slot) {
+            self.lists.push(&mut row.allocs, alloc.0);
+        }
+    }
+
+    pub(in crate::store) fn forget_allocs(&mut self, slot: JobSlot, gone: impl Fn(u32) -> bool) {
+        if let Some(row) = self.rows.get_mut(slot) {
+            self.lists.retain(&mut row.allocs, |alloc| !gone(alloc));
+        }
+    }
+
+    pub(in crate::store) fn forget_eval(&mut self, slot: JobSlot, eval: EvalSlot) {
+        if let Some(row) = self.rows.get_mut(slot) {
+            self.lists.remove(&mut row.evals, eval.0);
+        }
+    }
+}
+
+fn counts_of<'a>(row: &'a mut JobRow, group: &str) -> &'a mut GroupCounts {
+    let counts = Arc::make_mut(&mut row.counts);
+    match counts.iter().position(|c| c.group == group) {
+        Some(at) => &mut counts[at],
+        None => {
+            counts.push(GroupCounts::of(group));
+            counts.last_mut().expect("just pushed")
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The table itself: finding, registering and changing jobs.
+
+use std::{ops::RangeBounds, sync::Arc};
+
+use imbl::OrdMap;
+
+use super::{GroupCounts, JobRecord, JobRow, JobSlot, JobVersion, scaling_hash};
+use crate::{
+    ids::{Index, JobKey},
+    job::{JOB_VERSIONS_MAX, Job},
+    scaling::{SCALING_EVENTS_MAX, ScalingEvent},
+    store::{AllocSlot, EvalSlot, digest::TableDigest, postings::Postings, slab::Slab},
+    time::Timestamp,
+};
+
+/// All jobs.
+#[derive(Debug, Clone, Default)]
+pub struct Jobs {
+    pub(super) rows: Slab<JobSlot, JobRow>,
+    by_key: OrdMap<JobKey, JobSlot>,
+    pub(super) lists: Postings,
+    pub(super) digest: TableDigest,
+    pub(in crate::store) modify_index: Index,
+}
+
+impl Jobs {
+    /// How many jobs there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Where the last change of any job is.
+    pub fn modify_index(&self) -> Index {
+        self.modify_index
+    }
+
+    /// Where a job is.
+    pub fn find(&self, key: &JobKey) -> Option<JobSlot> {
+        self.by_key.get(key).copied()
+    }
+
+    /// A job by its slot.
+    pub fn row(&self, slot: JobSlot) -> Option<&JobRow> {
+        self.rows.get(slot)
+    }
+
+    /// The jobs whose keys are in a range, by namespace and id.
+    pub fn range(
+        &self,
+        keys: impl RangeBounds<JobKey>,
+    ) -> impl DoubleEndedIterator<Item = (&JobKey, JobSlot)> {
+        self.by_key.range(keys).map(|(key, slot)| (key, *slot))
+    }
+
+    /// All jobs, by namespace and id.
+    pub fn iter(&self) -> impl Iterator<Item = (JobSlot, &JobRow)> {
+        self.by_key.values().filter_map(|slot| Some((*slot, self.rows.get(*slot)?)))
+    }
+
+    /// A job's allocations, in no stated order.
+    pub fn allocs(&self, row: &JobRow) -> impl Iterator<Item = AllocSlot> {
+        self.lists.iter(&row.allocs).map(AllocSlot)
+    }
+
+    /// A job's evaluations, in no stated order.
+    pub fn evals(&self, row: &JobRow) -> impl Iterator<Item = EvalSlot> {
+        self.lists.iter(&row.evals).map(EvalSlot)
+    }
+
+    pub(in crate::store) fn digest(&self) -> u128 {
+        self.digest.value()
+    }
+
+    pub(in crate::store) fn copied_bytes(&self) -> u64 {
+        self.rows.copied_bytes() + self.lists.copied_bytes()
+    }
+
+    pub(in crate::store) fn insert(&mut self, record: JobRecord) -> JobSlot {
+        let row = JobRow::new(record);
+        self.digest.add(row.hash());
+        self.digest.add(row.indexes_hash());
+        self.digest.add(row.counts_hash());
+        self.modify_index = self.modify_index.max(row.modify_index);
+        let key = row.key.clone();
+        let slot = self.rows.insert(row);
+        self.by_key.insert(key, slot);
+        slot
+    }
+
+    /// Registers a new version of a job.
+    pub(in crate::store) fn register(&mut self, job: Arc<Job>, index: Index, at: Timestamp) -> JobSlot {
+        let first = JobVersion { version: 0, job, submitted_at: at, index };
+        let Some(slot) = self.find(&first.job.key) else {
+            let record = JobRecord {
+                key: first.job.key.clone(),
+                counts: first.job.groups.iter().map(|g| (g.name.clone(), 0, 0, 0, 0)).collect(),
+                versions: Arc::new(vec![first]),
+                purge: false,
+                scalings: Arc::default(),
+                launch: None,
+                create_index: index,
+                modify_index: index,
+                allocs_index: Index::default(),
+                evals_index: Index::default(),
+            };
+            return self.insert(record);
+        };
+        self.update(slot, index, |row| {
+            row.purge = false;
+            // What says the same as before is the same version: only its evaluation is new.
+            if row.job() == &first.job {
+                return;
+            }
+            let next = JobVersion { version: row.current().version + 1, ..first };
+            let counts = Arc::make_mut(&mut row.counts);
+            for group in &next.job.groups {
+                if !counts.iter().any(|c| c.group == group.name) {
+                    counts.push(GroupCounts::of(&group.name));
+                }
+            }
+            row.push_version(next);
+        });
+        slot
+    }
+
+    /// Forgets versions over the limit that no allocation runs or ran, and the counts of groups that none of those kept
+    /// has.
+    pub(in crate::store) fn drop_versions(&mut self, slot: JobSlot, is_used: impl Fn(u64) -> bool) {
+        let Some(row) = self.rows.get_mut(slot) else { return };
+        if row.versions.len() <= JOB_VERSIONS_MAX {
+            return;
+        }
+        self.digest.remove(row.hash());
+        self.digest.remove(row.counts_hash());
+        let mut position = 0;
+        row.retain_versions(|version| {
+            position += 1;
+            position <= JOB_VERSIONS_MAX || is_used(version.version)
+        });
+        let versions = row.versions.clone();
+        let has_group = |name: &str| versions.iter().any(|version| version.job.group(name).is_some());
+        Arc::make_mut(&mut row.counts).retain(|counts| counts.live > 0 || has_group(&counts.group));
+        self.digest.add(row.hash());
+        self.digest.add(row.counts_hash());
+    }
+
+    /// Changes the job itself.
+    pub(in crate::store) fn update(&mut self, slot: JobSlot, index: Index, change: impl FnOnce(&mut JobRow)) {
+        let Some(row) = self.rows.get_mut(slot) else { return };
+        self.digest.remove(row.hash());
+        self.digest.remove(row.indexes_hash());
+        change(row);
+        row.modify_index = index;
+        self.digest.add(row.hash());
+        self.digest.add(row.indexes_hash());
+        self.modify_index = index;
+    }
+
+    /// Keeps a scaling event, and forgets the oldest one of its group when there are too many.
+    pub(in crate::store) fn scaled(&mut self, slot: JobSlot, event: ScalingEvent) {
+        let Some(row) = self.rows.get_mut(slot) else { return };
+        self.digest.remove(row.hash());
+        row.history.add(scaling_hash(&event));
+        let kept = Arc::make_mut(row.scalings.get_or_insert_default());
+        kept.insert(0, event);
+        let group = kept[0].group.clone();
+        let oldest = kept.iter().enumerate().filter(|(_, kept)| kept.group == group).nth(SCALING_EVENTS_MAX);
+        if let Some((oldest, _)) = oldest {
+            row.history.remove(scaling_hash(&kept.remove(oldest)));
+        }
+        self.digest.add(row.hash());
+    }
+
+    pub(in crate::store) fn remove(&mut self, slot: JobSlot, index: Index) -> Option<JobKey> {
+        let mut row = self.rows.remove(slot)?;
+        self.digest.remove(row.hash());
+        self.digest.remove(row.indexes_hash());
+        self.digest.remove(row.counts_hash());
+        self.lists.clear(&mut row.allocs);
+        self.lists.clear(&mut row.evals);
+        self.by_key.remove(&row.key);
+        self.modify_index = index;
+        Some(row.key)
+    }
+}

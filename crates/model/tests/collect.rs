@@ -1,0 +1,163 @@
+//! What is forgotten, and what stays although somebody decided on an older state that it may go.
+
+mod support;
+
+use berth_model::{
+    EvalId, NodeId,
+    alloc::ClientStatus,
+    command::{Collect, Command, Refusal},
+    event::Event,
+    job::{JobType, Periodic},
+    node::NodeStatus,
+    store::JobStatus,
+};
+use support::{World, job, key, node, place, restored, service};
+
+fn jobs(world: &World, ids: &[&str]) -> Collect {
+    let decided_on = Some(world.store.index());
+    Collect { jobs: ids.iter().map(|id| key(id)).collect(), decided_on, ..Collect::default() }
+}
+
+#[test]
+fn a_job_that_was_registered_anew_stays() {
+    let mut world = World::with_nodes(1);
+    let mut cron = job("cron", JobType::Batch, 10, None);
+    cron.periodic = Some(Box::new(Periodic { specs: vec!["0 0 * * *".into()], ..Periodic::default() }));
+    let eval = world.register(cron.clone());
+    world.plan(eval, vec![], vec![]).unwrap();
+    let eval = world.stop("cron", false);
+    world.plan(eval, vec![], vec![]).unwrap();
+    assert!(world.store.job(&key("cron")).unwrap().is_over());
+    let decided = jobs(&world, &["cron"]);
+    let eval = world.register(cron);
+    world.plan(eval, vec![], vec![]).unwrap();
+    world.collect(decided);
+    assert_eq!(world.store.job(&key("cron")).map(|row| row.status()), Some(JobStatus::Running));
+}
+
+#[test]
+fn a_job_with_an_evaluation_since_stays_and_goes_once_that_was_seen() {
+    let mut world = World::with_nodes(1);
+    let eval = world.register(service("web", 10, None));
+    world.plan(eval, vec![], vec![]).unwrap();
+    let eval = world.stop("web", false);
+    world.plan(eval, vec![], vec![]).unwrap();
+    let decided = jobs(&world, &["web"]);
+    let eval = world.stop("web", false);
+    world.plan(eval, vec![], vec![]).unwrap();
+    world.collect(decided);
+    assert!(world.store.job(&key("web")).is_some());
+    let decided = jobs(&world, &["web"]);
+    world.collect(decided);
+    assert!(world.store.job(&key("web")).is_none());
+    assert!(world.store.evals().is_empty());
+}
+
+#[test]
+fn a_job_that_is_not_over_stays() {
+    let mut world = World::with_nodes(1);
+    let eval = world.register(service("web", 10, None));
+    world.plan(eval, vec![], vec![]).unwrap();
+    let decided = jobs(&world, &["web"]);
+    world.collect(decided);
+    assert!(world.store.job(&key("web")).is_some(), "it is dead, and nobody stopped it");
+}
+
+#[test]
+fn results_of_batch_work_stay_with_their_job() {
+    let mut world = World::with_nodes(1);
+    let eval = world.register(job("sum", JobType::Batch, 10, None));
+    world.plan(eval, vec![place(1, 1, &[], &[])], vec![]).unwrap();
+    world.end(1, ClientStatus::Complete);
+    let allocs = vec![berth_model::AllocId(1)];
+    let decided_on = Some(world.store.index());
+    world.collect(Collect { allocs, decided_on, ..Collect::default() });
+    assert_eq!(world.store.allocs().len(), 1);
+}
+
+/// A node on which batch work is done, and that is down.
+fn with_results() -> World {
+    let mut world = World::with_nodes(2);
+    let eval = world.register(job("sum", JobType::Batch, 10, None));
+    world.plan(eval, vec![place(1, 1, &[], &[])], vec![]).unwrap();
+    world.end(1, ClientStatus::Complete);
+    world.run(Command::SetNodeStatus(NodeId(1), NodeStatus::Down)).unwrap();
+    world
+}
+
+fn purge(world: &mut World) {
+    let decided_on = Some(world.store.index());
+    world.collect(Collect { nodes: vec![NodeId(1)], decided_on, ..Collect::default() });
+}
+
+#[test]
+fn a_purged_node_is_gone_for_everybody_and_its_results_are_not() {
+    let mut world = with_results();
+    purge(&mut world);
+    assert!(matches!(world.events[..], [Event::NodeCollected(_, NodeId(1))]));
+    for store in [world.store.clone(), restored(&world.store)] {
+        assert_eq!(store.hash(), world.store.hash());
+        assert_eq!(store.nodes().len(), 1);
+        assert!(store.node(NodeId(1)).is_none());
+        assert!(store.nodes().iter().all(|(_, row)| row.id != NodeId(1)));
+        assert!(store.nodes().range(..).all(|(id, _)| id != NodeId(1)));
+        let (_, result) = store.alloc(berth_model::AllocId(1)).expect("it keeps the work from running again");
+        let ran_on = store.nodes().row(result.node).expect("where it ran is known");
+        assert_eq!((ran_on.id, ran_on.is_ready(), ran_on.capacity.memory_mb), (NodeId(1), false, 0));
+    }
+    let refused = world.run(Command::SetNodeStatus(NodeId(1), NodeStatus::Ready));
+    assert_eq!(refused, Err(Refusal::NoNode(NodeId(1))));
+}
+
+#[test]
+fn a_purged_node_goes_for_good_with_its_last_result() {
+    let mut world = with_results();
+    let slot = world.store.alloc(berth_model::AllocId(1)).unwrap().1.node;
+    purge(&mut world);
+    let eval = world.stop("sum", true);
+    world.plan(eval, vec![], vec![]).unwrap();
+    let decided = jobs(&world, &["sum"]);
+    world.collect(decided);
+    assert!(world.store.nodes().row(slot).is_none());
+    assert_eq!(restored(&world.store).hash(), world.store.hash());
+}
+
+#[test]
+fn a_purged_node_that_comes_back_is_a_new_one_that_knows_its_results() {
+    let mut world = with_results();
+    purge(&mut world);
+    world.run(Command::RegisterNode(Box::new(node(1)))).unwrap();
+    let (slot, row) = world.store.node(NodeId(1)).expect("it is there again");
+    assert_eq!(
+        (row.status, row.eligible, row.create_index),
+        (NodeStatus::Initializing, true, world.store.index())
+    );
+    assert_eq!((row.capacity.memory_mb, world.store.nodes().ended(row).count()), (100_000, 1));
+    assert_eq!(world.store.alloc(berth_model::AllocId(1)).unwrap().1.node, slot);
+    assert_eq!(restored(&world.store).hash(), world.store.hash());
+}
+
+#[test]
+fn a_node_that_was_heard_of_meanwhile_stays() {
+    let mut world = with_results();
+    let decided_on = Some(world.store.index());
+    world.run(Command::SetNodeStatus(NodeId(1), NodeStatus::Ready)).unwrap();
+    world.run(Command::SetNodeStatus(NodeId(1), NodeStatus::Down)).unwrap();
+    world.collect(Collect { nodes: vec![NodeId(1)], decided_on, ..Collect::default() });
+    assert!(world.store.node(NodeId(1)).is_some());
+}
+
+#[test]
+fn entries_of_version_1_forget_as_they_did() {
+    let mut world = with_results();
+    world.collect(Collect { nodes: vec![NodeId(1)], ..Collect::default() });
+    assert!(world.store.node(NodeId(1)).is_some(), "something that ended there is kept");
+    world.collect(Collect {
+        nodes: vec![NodeId(1)],
+        allocs: vec![berth_model::AllocId(1)],
+        ..Collect::default()
+    });
+    assert!(world.store.node(NodeId(1)).is_none() && world.store.allocs().is_empty());
+    let eval = world.store.evals().iter().map(|(_, eval)| eval.id).next();
+    assert!(eval.is_some_and(|eval| eval > EvalId(0)));
+}

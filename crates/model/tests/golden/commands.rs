@@ -1,0 +1,252 @@
+//! One of every command, each with everything that it can say, in an order in which they can be applied.
+
+use std::sync::Arc;
+
+use berth_model::{
+    AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
+    alloc::{AllocEnd, ClientStatus, Placement, Stop, StopReason, TaskResult},
+    command::{
+        Collect, Command, DeregisterJob, EvalOutcome, LaunchJob, NextEval, PlanRecord, RegisterJob,
+        RestorePart, ScaleJob, SetSchedulerConfig,
+    },
+    device::{DeviceGrant, DeviceInstance, NodeDevice},
+    eval::{Eval, EvalStatus, Funnel, GroupFailure, Trigger},
+    job::JobType,
+    namespace::Namespace,
+    node::{Node, NodeStatus},
+    quota::{Bounds, Quota},
+    resources::Resources,
+    scaling::ScalingEvent,
+    scheduling::{Algorithm, PoolConfig, Preemption, SchedulerConfig},
+};
+
+use super::job::{job, kept, labels, text};
+
+/// They change a state up to the first part of a restore.
+pub fn commands() -> Vec<Command> {
+    vec![
+        Command::FoundCluster(0x0123_4567_89ab_cdef),
+        Command::GrantIndexes(Index(1 << 20)),
+        Command::PutQuota(Box::new(quota("gpus"))),
+        Command::PutQuota(Box::new(quota("unused"))),
+        Command::DeleteQuota(text("unused")),
+        Command::PutNamespace(Box::new(namespace("team"))),
+        Command::PutNamespace(Box::new(namespace("unused"))),
+        Command::DeleteNamespace(text("unused")),
+        Command::SetSchedulerConfig(Box::new(SetSchedulerConfig {
+            config: scheduler_config(),
+            only_if: Some(Index(0)),
+        })),
+        Command::RegisterNode(Box::new(node())),
+        Command::SetNodeStatus(NodeId(1), NodeStatus::Ready),
+        Command::SetNodeEligibility(NodeId(1), false),
+        Command::SetNodeEligibility(NodeId(1), true),
+        Command::RegisterJob(Box::new(RegisterJob {
+            job: Arc::new(job("web")),
+            eval: EvalId(1),
+            only_if: Some(Index(0)),
+        })),
+        Command::CommitPlanUnchecked(Box::new(plan(EvalId(1), vec![placement(1, None)], None))),
+        Command::ScaleJob(Box::new(ScaleJob { job: key(), event: scaling() })),
+        Command::CommitPlan(Box::new(plan(EvalId(1), vec![placement(2, Some(1))], Some(outcome())))),
+        Command::EndAllocs(vec![end(1)]),
+        Command::CreateEvals(vec![eval()]),
+        Command::SetEvalStatus(EvalId(4), EvalStatus::Canceled, text("a newer one")),
+        Command::StopAlloc(AllocId(2), Box::new(Eval { id: EvalId(5), ..eval() })),
+        Command::LaunchJob(Box::new(LaunchJob {
+            job: key(),
+            due: Timestamp(1),
+            at: Timestamp(900_000_000_000),
+            eval: EvalId(6),
+        })),
+        Command::DeregisterJob(DeregisterJob { job: key(), purge: true, eval: EvalId(7) }),
+        Command::Collect(Box::new(collect())),
+        Command::RestorePart(RestorePart { number: 0, bytes: vec![0, 0, 1], granted: Index(9) }),
+        Command::AbandonRestore,
+    ]
+}
+
+fn key() -> JobKey {
+    JobKey::new("default", "web")
+}
+
+fn bounds(amount: u64) -> Bounds {
+    Bounds {
+        cpu_mhz: Some(amount),
+        memory_mb: Some(amount),
+        disk_mb: Some(amount),
+        devices_milli: [(text("nvidia/gpu"), amount)].into(),
+    }
+}
+
+fn quota(name: &str) -> Quota {
+    Quota { name: text(name), description: text("gpus"), guarantee: bounds(1000), limit: bounds(50_000) }
+}
+
+fn namespace(name: &str) -> Namespace {
+    Namespace {
+        name: text(name),
+        description: text("a team"),
+        parent: Some(text("default")),
+        weight_milli: 2500,
+        quota: Some(text("gpus")),
+        meta: labels("namespace"),
+        enabled_drivers: vec![text("raw_exec")],
+        disabled_drivers: vec![text("docker")],
+    }
+}
+
+fn scheduler_config() -> SchedulerConfig {
+    let pool = PoolConfig { algorithm: Some(Algorithm::Spread), memory_oversubscription: Some(true) };
+    SchedulerConfig {
+        algorithm: Algorithm::Spread,
+        memory_oversubscription: true,
+        preemption: Preemption {
+            system: true,
+            sysbatch: true,
+            service: true,
+            batch: true,
+            batch_on_batch: true,
+        },
+        pools: [(text("pool"), pool)].into(),
+        create_index: Index(0),
+        modify_index: Index(0),
+    }
+}
+
+fn node() -> Node {
+    let gpu = NodeDevice {
+        vendor: text("nvidia"),
+        kind: text("gpu"),
+        model: text("A100"),
+        attributes: labels("memory"),
+        instances: vec![DeviceInstance { id: text("g0"), healthy: true }],
+    };
+    Node {
+        id: NodeId(1),
+        name: text("n1"),
+        datacenter: text("dc1"),
+        pool: text("default"),
+        class: text("fast"),
+        attributes: labels("kernel.name"),
+        meta: labels("node"),
+        total: Resources { cpu_mhz: 8000, memory_mb: 16_000, disk_mb: 100_000 },
+        reserved: Resources { cpu_mhz: 100, memory_mb: 200, disk_mb: 300 },
+        reserved_ports: vec![22],
+        host_ip: text("10.0.0.1"),
+        dynamic_ports: (20_000, 32_000),
+        secret_hash: vec![7; 32],
+        devices: vec![gpu],
+        cores: vec![0, 1, 2, 3],
+    }
+}
+
+fn placement(id: u128, after: Option<u128>) -> Placement {
+    let grant = DeviceGrant { device: text("nvidia/gpu/A100"), instances: vec![text("g0")], milli_each: 250 };
+    Placement {
+        id: AllocId(id),
+        node: NodeId(1),
+        group: 0,
+        name_index: 2,
+        ports: vec![80],
+        after: after.map(AllocId).into_iter().collect(),
+        previous: after.map(AllocId),
+        reschedules: vec![Timestamp(500)],
+        devices: vec![grant],
+        cores: vec![0, 1],
+    }
+}
+
+fn plan(eval: EvalId, placements: Vec<Placement>, outcome: Option<EvalOutcome>) -> PlanRecord {
+    let after = placements.iter().flat_map(|placement| &placement.after);
+    let stops = after.map(|alloc| Stop { alloc: *alloc, reason: StopReason::Preempted }).collect();
+    PlanRecord { eval, job: key(), job_version: 0, snapshot_index: Index(1), placements, stops, outcome }
+}
+
+fn outcome() -> EvalOutcome {
+    let next = NextEval {
+        id: EvalId(3),
+        status: EvalStatus::Blocked,
+        trigger: Trigger::QueuedAllocs,
+        wait_until: Timestamp(700),
+    };
+    EvalOutcome {
+        status: EvalStatus::Complete,
+        description: text("planned"),
+        failures: vec![failure()],
+        next: vec![next],
+    }
+}
+
+fn failure() -> GroupFailure {
+    let counts = |reason: &str| [(text(reason), 2)].into();
+    let funnel = Funnel {
+        considered: 6,
+        available: counts("dc1"),
+        filtered: counts("driver"),
+        exhausted: counts("memory"),
+        quota: labels("gpus"),
+    };
+    GroupFailure { group: text("g"), count: 2, funnel }
+}
+
+fn scaling() -> ScalingEvent {
+    ScalingEvent {
+        group: text("g"),
+        count: Some(5),
+        previous_count: 3,
+        error: true,
+        message: text("more"),
+        meta: kept(),
+        eval: Some(EvalId(2)),
+        at: Timestamp(600),
+        index: Index(1),
+    }
+}
+
+fn eval() -> Eval {
+    Eval {
+        id: EvalId(4),
+        job: key(),
+        job_type: JobType::Batch,
+        priority: 70,
+        trigger: Trigger::MaxPlanAttempts,
+        status: EvalStatus::Pending,
+        description: text("again"),
+        wait_until: Timestamp(800),
+        node: Some(NodeId(1)),
+        previous: Some(EvalId(1)),
+        blocked: Some(EvalId(3)),
+        failures: vec![failure()],
+        queued: [(text("g"), 2)].into(),
+        created_at: Timestamp(1),
+        modified_at: Timestamp(2),
+        create_index: Index(3),
+        modify_index: Index(4),
+        snapshot_index: Index(5),
+    }
+}
+
+fn end(alloc: u128) -> AllocEnd {
+    let result = TaskResult {
+        exit_code: 137,
+        signal: 9,
+        oom_killed: true,
+        failed: true,
+        restarts: 2,
+        started_at: Timestamp(100),
+        finished_at: Timestamp(200),
+        message: text("out of memory"),
+    };
+    AllocEnd { alloc: AllocId(alloc), status: ClientStatus::Failed, tasks: vec![result] }
+}
+
+fn collect() -> Collect {
+    Collect {
+        jobs: vec![JobKey::new("default", "gone")],
+        allocs: vec![AllocId(99)],
+        evals: vec![EvalId(99)],
+        nodes: vec![NodeId(99)],
+        decided_on: Some(Index(20)),
+    }
+}

@@ -1,0 +1,107 @@
+//! Placements whose node is not what it was when they were decided: they are left out, and planned again.
+
+mod support;
+
+use berth_model::{
+    AllocId, NodeId,
+    alloc::{ClientStatus, StopReason},
+    command::{Collect, Command},
+    eval::{Eval, EvalStatus, Trigger},
+    node::{Node, NodeStatus},
+    resources::Resources,
+};
+use support::{World, key, node, place, restored, service, stop, used_memory};
+
+/// The evaluation that plans again what came too late.
+fn again(world: &World) -> Option<&Eval> {
+    let mut evals = world.store.evals().iter().map(|(_, eval)| &**eval);
+    evals.find(|eval| eval.status == EvalStatus::Pending)
+}
+
+/// Commits a placement on node 1 after something else happened there.
+fn overtaken_by(command: Command) -> World {
+    let mut world = World::with_nodes(2);
+    let eval = world.register(service("web", 10, None));
+    let plan = world.plan_of(eval, vec![place(1, 1, &[], &[]), place(2, 2, &[], &[])], vec![]);
+    world.run(command).unwrap();
+    assert_eq!(world.run(plan), Ok(()), "the rest of the plan is carried out");
+    assert!(world.store.alloc(AllocId(2)).is_some());
+    assert_eq!(world.store.eval(eval).unwrap().status, EvalStatus::Complete);
+    world
+}
+
+#[test]
+fn a_placement_on_a_node_that_went_down_is_planned_again() {
+    let world = overtaken_by(Command::SetNodeStatus(NodeId(1), NodeStatus::Down));
+    assert!(world.store.alloc(AllocId(1)).is_none());
+    let eval = again(&world).expect("what is missing is planned again");
+    let why = "1 placements came too late; the first one: node 00000000-0000-0000-0000-000000000001 is down";
+    assert_eq!((eval.trigger, eval.node, &*eval.description), (Trigger::NodeUpdate, Some(NodeId(1)), why));
+    assert_eq!(eval.job, key("web"));
+    assert_eq!(restored(&world.store).hash(), world.store.hash());
+}
+
+#[test]
+fn a_placement_on_a_node_that_was_closed_or_purged_is_planned_again() {
+    let closed = overtaken_by(Command::SetNodeEligibility(NodeId(1), false));
+    assert!(closed.store.alloc(AllocId(1)).is_none() && again(&closed).is_some());
+
+    let mut world = World::with_nodes(1);
+    let eval = world.register(service("web", 10, None));
+    let plan = world.plan_of(eval, vec![place(1, 1, &[], &[])], vec![]);
+    world.run(Command::SetNodeStatus(NodeId(1), NodeStatus::Down)).unwrap();
+    let decided_on = Some(world.store.index());
+    world.collect(Collect { nodes: vec![NodeId(1)], decided_on, ..Collect::default() });
+    world.run(plan).unwrap();
+    assert!(again(&world).is_some_and(|eval| eval.description.ends_with("is gone")));
+}
+
+#[test]
+fn room_that_somebody_else_has_by_now_is_not_given_twice() {
+    let mut world = World::default();
+    let total = Resources { cpu_mhz: 10_000, memory_mb: 1000, disk_mb: 10_000 };
+    world.run(Command::RegisterNode(Box::new(Node { total, ..node(1) }))).unwrap();
+    let old = world.register(service("old", 800, Some(80)));
+    world.plan(old, vec![place(1, 1, &[], &[80])], vec![]).unwrap();
+    let (new, other) =
+        (world.register(service("new", 900, None)), world.register(service("other", 500, Some(80))));
+    // Decided while the first one was there: its successor needs 100 more. Then it ends before that applies.
+    let late = world.plan_of(new, vec![place(2, 1, &[1], &[])], vec![stop(1, StopReason::Preempted)]);
+    world.end(1, ClientStatus::Complete);
+    world.plan(other, vec![place(3, 1, &[], &[80])], vec![]).unwrap();
+    world.run(late).unwrap();
+    assert_eq!((used_memory(&world.store, 1), world.store.alloc(AllocId(2)).is_some()), (500, false));
+    assert!(again(&world).is_some_and(|eval| eval.description.ends_with("has too little memory left")));
+
+    let third = world.register(service("third", 10, Some(80)));
+    world.plan(third, vec![place(4, 1, &[], &[80])], vec![]).unwrap();
+    assert!(world.store.alloc(AllocId(4)).is_none(), "its port is in use");
+}
+
+#[test]
+fn an_old_log_is_replayed_as_it_was_applied() {
+    let mut world = World::with_nodes(1);
+    let eval = world.register(service("web", 10, None));
+    let Command::CommitPlan(plan) = world.plan_of(eval, vec![place(1, 1, &[], &[])], vec![]) else {
+        unreachable!("it is a plan")
+    };
+    world.run(Command::SetNodeStatus(NodeId(1), NodeStatus::Down)).unwrap();
+    world.run(Command::CommitPlanUnchecked(plan)).unwrap();
+    assert!(world.store.alloc(AllocId(1)).is_some() && again(&world).is_none());
+}
+
+#[test]
+fn updates_while_agents_are_away_do_not_make_successors_wait_for_ever_more() {
+    let mut world = World::with_nodes(1);
+    let mut last = 0;
+    for update in 1..=20 {
+        let eval = world.register(service("web", 10 + u32::try_from(update).unwrap(), None));
+        let before: Vec<u128> = (1..=last).collect();
+        let stops = before.last().map(|id| stop(*id, StopReason::JobUpdated)).into_iter().collect();
+        world.plan(eval, vec![place(update, 1, &before, &[])], stops).unwrap();
+        last = update;
+        let (slot, _) = world.store.alloc(AllocId(update)).unwrap();
+        let waits_for = world.store.allocs().extra(slot).map_or(0, |extra| extra.after.len());
+        assert!(waits_for <= 2, "update {update} waits for {waits_for}");
+    }
+}

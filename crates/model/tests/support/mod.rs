@@ -1,0 +1,207 @@
+//! A store that tests change entry by entry, and the things that they put into it.
+#![allow(dead_code, reason = "no test needs all of it")]
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use berth_model::{
+    AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
+    alloc::{AllocEnd, ClientStatus, Placement, Stop, StopReason},
+    command::{
+        Collect, Command, DeregisterJob, Entry, EvalOutcome, Outcome, PlanRecord, RegisterJob, ScaleJob,
+    },
+    eval::EvalStatus,
+    event::{Applied, Event},
+    job::{Group, Job, JobType, Network, Port, Task, TaskResources},
+    node::{Node, NodeStatus},
+    resources::Resources,
+    scaling::ScalingEvent,
+    store::{Store, snapshot},
+};
+
+#[derive(Default)]
+pub struct World {
+    pub store: Store,
+    pub index: u64,
+    ids: u128,
+    /// What the last entry changed.
+    pub events: Vec<Event>,
+}
+
+impl World {
+    /// A world of nodes 1 to `nodes`, all of them ready.
+    pub fn with_nodes(nodes: u128) -> Self {
+        let mut world = Self::default();
+        for id in 1..=nodes {
+            world.apply(vec![
+                Command::RegisterNode(Box::new(node(id))),
+                Command::SetNodeStatus(NodeId(id), NodeStatus::Ready),
+            ]);
+        }
+        world
+    }
+
+    /// Applies an entry as it comes out of the log.
+    pub fn apply(&mut self, commands: Vec<Command>) -> Vec<Outcome> {
+        self.index += 1;
+        let entry = Entry { index: Index(self.index), at: Timestamp(self.index * 1_000), commands };
+        let read = Entry::decode(&entry.encode()).expect("it was just encoded");
+        assert_eq!(read, entry);
+        let Applied { outcomes, events, .. } = self.store.apply(read);
+        self.events = events;
+        outcomes
+    }
+
+    /// Applies one command.
+    pub fn run(&mut self, command: Command) -> Outcome {
+        self.apply(vec![command]).remove(0)
+    }
+
+    /// An id that nothing has yet.
+    pub fn id(&mut self) -> u128 {
+        self.ids += 1;
+        1000 + self.ids
+    }
+
+    pub fn register(&mut self, job: Job) -> EvalId {
+        let eval = EvalId(self.id());
+        self.register_if(job, eval, None).expect("nothing is against it");
+        eval
+    }
+
+    pub fn register_if(&mut self, job: Job, eval: EvalId, only_if: Option<Index>) -> Outcome {
+        self.run(Command::RegisterJob(Box::new(RegisterJob { job: Arc::new(job), eval, only_if })))
+    }
+
+    pub fn stop(&mut self, job: &str, purge: bool) -> EvalId {
+        let eval = EvalId(self.id());
+        let deregister = DeregisterJob { job: key(job), purge, eval };
+        self.run(Command::DeregisterJob(deregister)).expect("the job is there");
+        eval
+    }
+
+    pub fn scale(&mut self, job: &str, count: u32) -> EvalId {
+        let eval = EvalId(self.id());
+        let event = ScalingEvent {
+            group: "g".into(),
+            count: Some(count),
+            previous_count: 0,
+            error: false,
+            message: String::new(),
+            meta: BTreeMap::new(),
+            eval: Some(eval),
+            at: Timestamp(0),
+            index: Index(0),
+        };
+        self.run(Command::ScaleJob(Box::new(ScaleJob { job: key(job), event }))).expect("the job is there");
+        eval
+    }
+
+    /// Commits a plan of the current version of its job; it is complete.
+    pub fn plan(&mut self, eval: EvalId, placements: Vec<Placement>, stops: Vec<Stop>) -> Outcome {
+        let plan = self.plan_of(eval, placements, stops);
+        self.run(plan)
+    }
+
+    /// A plan made on the state as it is.
+    pub fn plan_of(&self, eval: EvalId, placements: Vec<Placement>, stops: Vec<Stop>) -> Command {
+        let job = self.store.eval(eval).expect("the evaluation is there").job.clone();
+        let job_version = self.store.job(&job).expect("its job is there").current().version;
+        let outcome = Some(EvalOutcome {
+            status: EvalStatus::Complete,
+            description: String::new(),
+            failures: vec![],
+            next: vec![],
+        });
+        let snapshot_index = self.store.index();
+        let record = PlanRecord { eval, job, job_version, snapshot_index, placements, stops, outcome };
+        Command::CommitPlan(Box::new(record))
+    }
+
+    pub fn end(&mut self, alloc: u128, status: ClientStatus) {
+        self.apply(vec![end(alloc, status)]);
+    }
+
+    pub fn collect(&mut self, collect: Collect) {
+        self.run(Command::Collect(Box::new(collect))).expect("collecting is never refused");
+    }
+}
+
+pub fn end(alloc: u128, status: ClientStatus) -> Command {
+    Command::EndAllocs(vec![AllocEnd { alloc: AllocId(alloc), status, tasks: vec![] }])
+}
+
+pub fn stop(alloc: u128, reason: StopReason) -> Stop {
+    Stop { alloc: AllocId(alloc), reason }
+}
+
+pub fn key(id: &str) -> JobKey {
+    JobKey::new("default", id)
+}
+
+/// A node of 100,000 of everything.
+pub fn node(id: u128) -> Node {
+    Node {
+        id: NodeId(id),
+        name: format!("n{id}"),
+        datacenter: "dc1".into(),
+        pool: "default".into(),
+        class: String::new(),
+        attributes: BTreeMap::new(),
+        meta: BTreeMap::new(),
+        total: Resources { cpu_mhz: 100_000, memory_mb: 100_000, disk_mb: 100_000 },
+        reserved: Resources::ZERO,
+        reserved_ports: vec![],
+        host_ip: "127.0.0.1".into(),
+        dynamic_ports: (20_000, 32_000),
+        secret_hash: vec![1; 32],
+        devices: vec![],
+        cores: vec![],
+    }
+}
+
+/// A service of one group, `g`.
+pub fn service(id: &str, memory_mb: u32, port: Option<u16>) -> Job {
+    job(id, JobType::Service, memory_mb, port)
+}
+
+pub fn job(id: &str, job_type: JobType, memory_mb: u32, port: Option<u16>) -> Job {
+    let ports = port.map(|fixed| Port { label: "http".into(), fixed: Some(fixed), ..Port::default() });
+    let task = Task {
+        resources: TaskResources { cpu_mhz: 100, memory_mb, ..TaskResources::default() },
+        ..Task::new("t", "mock_driver", job_type)
+    };
+    let group = Group {
+        networks: vec![Network { ports: ports.into_iter().collect(), ..Network::default() }],
+        tasks: vec![task],
+        ..Group::new("g", job_type)
+    };
+    Job { groups: vec![group], ..Job::new(key(id), job_type) }
+}
+
+/// Placed on a node, after others have ended there.
+pub fn place(id: u128, node: u128, after: &[u128], ports: &[u16]) -> Placement {
+    let after: Vec<AllocId> = after.iter().copied().map(AllocId).collect();
+    Placement {
+        id: AllocId(id),
+        node: NodeId(node),
+        group: 0,
+        name_index: 0,
+        ports: ports.to_vec(),
+        previous: after.first().copied(),
+        after,
+        reschedules: vec![],
+        devices: vec![],
+        cores: vec![],
+    }
+}
+
+/// The store after it went to disk and came back.
+pub fn restored(store: &Store) -> Store {
+    let mut bytes = Vec::new();
+    snapshot::write(store, &mut bytes).expect("memory takes it");
+    snapshot::read(&mut bytes.as_slice()).expect("it was just written")
+}
+
+pub fn used_memory(store: &Store, node: u128) -> u32 {
+    store.node(NodeId(node)).expect("the node is there").1.used.memory_mb
+}
