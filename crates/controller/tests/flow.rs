@@ -292,7 +292,10 @@ fn an_unexpected_end_is_logged_with_its_code_and_leads_to_a_replacement() {
     shell.observe(home.0 as u64, &[(id, ClientStatus::Failed)]);
     assert_eq!(shell.store.allocs().extra(slot).unwrap().results[0].exit_code, 7);
     assert!(shell.wanted().is_empty());
-    shell.tick(31);
+    for _ in 0..7 {
+        shell.tick(5);
+        [1, 2].into_iter().for_each(|session| shell.tell(Event::Heartbeat(SessionId(session))));
+    }
     let (_, _, next) = shell.wanted()[0];
     assert_ne!(next, home);
 }
