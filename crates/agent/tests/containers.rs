@@ -19,7 +19,7 @@ use common::{agent_program, alloc_id, eventually};
 use exec::Exec;
 use prost::Message;
 use serde_json::json;
-use server::Server;
+use server::{Run, Server};
 use tempfile::TempDir;
 
 /// An agent with one runtime; none, with the reason printed, where containers cannot run.
@@ -91,8 +91,8 @@ impl World {
             ..TaskSpec::default()
         };
         let group = GroupSpec { job_type: "batch".into(), tasks: vec![task], ..GroupSpec::default() };
-        let group = group.encode_to_vec().into();
-        let run = RunAlloc { alloc_id: alloc_id(number).to_vec(), group, ..RunAlloc::default() };
+        let alloc = RunAlloc { alloc_id: alloc_id(number).to_vec(), ..RunAlloc::default() };
+        let run = Run { alloc, group: group.encode_to_vec().into() };
         self.server.wish(vec![run], &[], &[], &[]);
     }
 

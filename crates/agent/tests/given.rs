@@ -78,7 +78,7 @@ impl World {
         config: serde_json::Value,
     ) -> String {
         let mut run = world::run(number, vec![world::task("t", driver, config)]);
-        run.devices = given.into_iter().collect();
+        run.alloc.devices = given.into_iter().collect();
         self.server.wish(vec![run], &[], &[], &[]);
         let status = self.server.wait_for(number, |status| status.status().is_terminal());
         assert_eq!(status.status(), ClientStatus::Complete, "{:?}", status.tasks[0].events);
@@ -154,7 +154,7 @@ fn a_container_has_its_devices_and_no_others() {
 fn a_device_that_the_node_has_no_more_is_named() {
     let mut world = World::start("");
     let mut run = world::run(30, vec![world::shell("t", "true")]);
-    run.devices = given(&["w9"], &[]).into_iter().collect();
+    run.alloc.devices = given(&["w9"], &[]).into_iter().collect();
     world.server.wish(vec![run], &[], &[], &[]);
     let status = world.server.wait_for_status(30, ClientStatus::Failed);
     let told = format!("{:?}", status.tasks[0].events);

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use berth_agent::lifecycle::{Action, Event, GroupCache, Node, RunWish, TaskRef};
+use berth_agent::lifecycle::{Action, Event, GroupCache, Node, RunSpec, TaskRef};
 use berth_api::agent::{
-    AgentSession, AllocId, Desired, Down, GroupSpec, NodeSpec, RunAlloc, TaskSpec, UPDATE_DELAY_NS,
+    AgentSession, AllocId, Desired, Down, GroupSpec, NodeSpec, RunAlloc, TaskSpec, UPDATE_DELAY_NS, Welcome,
 };
 use prost::Message;
 
@@ -32,10 +32,14 @@ fn two_tasks() -> GroupSpec {
 fn occupy(node: &mut Node, session: &mut AgentSession, number: u32, groups: &mut GroupCache, group: &[u8]) {
     let mut id = [0; 16];
     id[..4].copy_from_slice(&number.to_be_bytes());
-    let run = RunAlloc { alloc_id: id.to_vec(), group: group.to_vec().into(), ..RunAlloc::default() };
-    session.on_down(Down::Desired(Desired { run: vec![run.clone()], ..Desired::default() }), 0);
+    let mut desired = Desired { seq: 1, ..Desired::default() };
+    let group_ref = desired.group_ref(&group.to_vec().into());
+    let run = RunAlloc { alloc_id: id.to_vec(), group_ref, ..RunAlloc::default() };
+    desired.run.push(run.clone());
+    session.on_down(Down::Welcome(Welcome::default()), 0);
+    session.on_down(Down::Desired(desired), 0);
     let mut actions = Vec::new();
-    node.handle(Event::Run(RunWish::from_wire(run, groups).expect("a wish")), 1, &mut actions);
+    node.handle(Event::Run(RunSpec::from_wire(run, group, groups).expect("a wish")), 1, &mut actions);
     for task in 0..2 {
         let of = TaskRef { alloc: AllocId(id), task, attempt: 1 };
         node.handle(Event::Started { of, at_ns: 1 }, 1, &mut actions);
@@ -53,9 +57,13 @@ fn tens_of_thousands_of_nodes_fit_a_process() {
     let before = resident_bytes();
     let mut nodes: Vec<_> =
         (0..NODES).map(|number| (Node::new(number.into()), AgentSession::new(1, UPDATE_DELAY_NS))).collect();
-    let identity =
-        berth_api::agent::Identity { node_id: [0; 16], secret: Vec::new(), boot_id: String::new() };
-    nodes.iter_mut().for_each(|(_, session)| drop(session.hello(&identity, NodeSpec::default())));
+    let identity = berth_api::agent::Identity {
+        node_id: [0; 16],
+        secret: Vec::new(),
+        boot_id: String::new(),
+        instance: [0; 16],
+    };
+    nodes.iter_mut().for_each(|(_, session)| drop(session.hello(&identity, NodeSpec::default(), 0)));
     let idle = (resident_bytes() - before) / u64::from(NODES);
     for ((node, session), number) in nodes.iter_mut().zip(0..) {
         occupy(node, session, number, &mut groups, &group);

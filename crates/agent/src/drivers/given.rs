@@ -6,7 +6,7 @@ use berth_api::agent::{NodeSpec, TaskDevices, TaskSpec};
 
 use crate::devices::{DeviceFiles, files_of};
 use crate::failure::Failure;
-use crate::lifecycle::RunWish;
+use crate::lifecycle::RunSpec;
 
 /// A task's share of its node, as far as drivers and the task itself must know it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -20,17 +20,17 @@ pub struct Given {
 }
 
 impl Given {
-    /// What a wish gives to one of its tasks on this node, which has these `files` of devices.
+    /// What an allocation gives to one of its tasks on this node, which has these `files` of devices.
     ///
     /// # Errors
     /// When the node has not what the servers gave.
     pub(crate) fn of(
-        wish: &RunWish,
+        run: &RunSpec,
         task: &TaskSpec,
         node: &NodeSpec,
         files: &DeviceFiles,
     ) -> Result<Self, Failure> {
-        let devices = wish.devices.iter().find(|devices| devices.task == task.name);
+        let devices = run.devices.iter().find(|devices| devices.task == task.name);
         let Some(TaskDevices { grants, cores, .. }) = devices else {
             return Ok(Self { cpu_mhz: task.cpu_mhz, ..Self::default() });
         };

@@ -18,7 +18,7 @@ use berth_api::agent::TaskSpec;
 use nix::sys::signal::Signal;
 
 use crate::keeper::plan::Run;
-use crate::lifecycle::{RunWish, StartFailure};
+use crate::lifecycle::{RunSpec, StartFailure};
 use crate::place::AllocPlace;
 
 /// A kind of task.
@@ -63,7 +63,7 @@ pub struct TaskContext<'a> {
     /// The task as the job describes it.
     pub spec: &'a TaskSpec,
     /// Whose it is, and with which ports.
-    pub wish: &'a RunWish,
+    pub run: &'a RunSpec,
     /// Which start of it this is.
     pub attempt: u32,
     /// Where its files are.

@@ -10,12 +10,12 @@ use berth_api::agent::{
 use super::history::{event, push};
 use super::restart::{Verdict, decide, mix};
 use super::task::{Kill, Phase, Task};
-use super::{Action, AllocRecord, Exit, Found, RunWish, StartFailure, StartFailureKind, TaskRef};
+use super::{Action, AllocRecord, Exit, Found, RunSpec, StartFailure, StartFailureKind, TaskRef};
 
 /// An allocation on its node.
 #[derive(Debug)]
 pub struct Alloc {
-    run: RunWish,
+    run: RunSpec,
     status: AllocStatus,
     tasks: Box<[Task]>,
     seed: u64,
@@ -40,7 +40,7 @@ pub(super) enum Fate {
 }
 
 impl Alloc {
-    pub(super) fn new(run: RunWish, seed: u64, now_ns: u64) -> Self {
+    pub(super) fn new(run: RunSpec, seed: u64, now_ns: u64) -> Self {
         let tasks = vec![Task::default(); run.group.tasks.len()].into();
         let named = |task: &TaskSpec| TaskStatus { name: task.name.clone(), ..TaskStatus::default() };
         let status = AllocStatus {
@@ -54,13 +54,13 @@ impl Alloc {
         alloc
     }
 
-    fn with(run: RunWish, status: AllocStatus, tasks: Box<[Task]>, seed: u64) -> Self {
+    fn with(run: RunSpec, status: AllocStatus, tasks: Box<[Task]>, seed: u64) -> Self {
         let fate = Fate::Told;
         let (kill_from_ns, stop, lost, changed, dirty) = (None, false, false, false, false);
         Self { run, status, tasks, seed, kill_from_ns, stop, lost, fate, changed, dirty }
     }
 
-    pub(super) fn restore(run: RunWish, record: AllocRecord, seed: u64) -> Self {
+    pub(super) fn restore(run: RunSpec, record: AllocRecord, seed: u64) -> Self {
         let mut tasks: Vec<Task> = record.tasks.iter().map(Task::from).collect();
         tasks.resize(run.group.tasks.len(), Task::default());
         let mut status = record.status.unwrap_or_default();
@@ -78,7 +78,7 @@ impl Alloc {
     pub(super) fn record(&self) -> AllocRecord {
         AllocRecord {
             alloc_id: self.id().0.to_vec(),
-            run: Some(self.run.to_wire()),
+            run: Some(self.run.to_record()),
             stop: self.stop,
             forgotten: self.fate >= Fate::Forgotten,
             purged: self.fate == Fate::Purged,
@@ -87,6 +87,7 @@ impl Alloc {
             lost: self.lost,
             term: 0,
             index: 0,
+            cluster_id: Vec::new(),
         }
     }
 
@@ -96,7 +97,7 @@ impl Alloc {
     }
 
     /// What should run.
-    pub fn wish(&self) -> &RunWish {
+    pub fn spec(&self) -> &RunSpec {
         &self.run
     }
 
@@ -146,7 +147,7 @@ impl Alloc {
     }
 
     /// Takes over what may change while tasks run, as its restart policy. What may not is never sent with the same id.
-    pub(super) fn update(&mut self, run: RunWish) {
+    pub(super) fn update(&mut self, run: RunSpec) {
         if run != self.run && run.group.tasks.len() == self.tasks.len() {
             self.run = run;
             self.dirty = true;

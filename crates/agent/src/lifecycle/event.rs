@@ -2,7 +2,7 @@
 
 use berth_api::agent::AllocId;
 
-use super::RunWish;
+use super::RunSpec;
 
 /// One run of one task. News of any but the latest attempt are stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,7 +19,7 @@ pub struct TaskRef {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// An allocation should run.
-    Run(RunWish),
+    Run(RunSpec),
     /// It should end.
     Stop {
         /// Which.
@@ -31,8 +31,6 @@ pub enum Event {
     Forget(AllocId),
     /// Nobody will ask for its files any more.
     Purge(AllocId),
-    /// All but these are to be stopped and forgotten.
-    KeepOnly(Vec<AllocId>),
     /// Its driver tells how far a start has come.
     Noted {
         /// Which.

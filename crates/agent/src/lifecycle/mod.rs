@@ -4,6 +4,7 @@
 //! one executes the actions in order, feeds back what came of them, and sends [`Event::Tick`] at [`Node::deadline`].
 
 mod alloc;
+mod desired;
 mod event;
 mod history;
 mod node;
@@ -14,12 +15,11 @@ mod restart;
 mod task;
 #[cfg(test)]
 mod tests;
-mod wish;
 
 pub use alloc::Alloc;
+pub use desired::{DesiredError, GroupCache, RunSpec, events_of};
 pub use event::{Action, Event, Exit, Found, StartFailure, StartFailureKind, TaskRef};
 pub use history::{EVENTS_MAX, MESSAGE_BYTES_MAX};
 pub use node::{FORGOTTEN_MAX, Node};
-pub use record::{AllocRecord, TaskRecord};
+pub use record::{AllocRecord, RunRecord, TaskRecord};
 pub use task::KILL_TIMEOUT_MS_MAX;
-pub use wish::{GroupCache, RunWish, WishError, wishes};

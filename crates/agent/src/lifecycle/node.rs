@@ -5,7 +5,7 @@ use berth_api::agent::AllocId;
 use super::alloc::Fate;
 use super::pending::Pending;
 use super::restart::mix;
-use super::{Action, Alloc, AllocRecord, Event, GroupCache, RunWish, TaskRef, WishError};
+use super::{Action, Alloc, AllocRecord, DesiredError, Event, GroupCache, RunSpec, TaskRef};
 
 /// How many forgotten allocations keep their files; the oldest go first.
 pub const FORGOTTEN_MAX: usize = 1_000;
@@ -37,17 +37,17 @@ impl Node {
         record: AllocRecord,
         groups: &mut GroupCache,
         actions: &mut Vec<Action>,
-    ) -> Result<(), WishError> {
+    ) -> Result<(), DesiredError> {
         let Some(run) = record.run.clone() else {
             let id =
-                AllocId::from_slice(&record.alloc_id).ok_or(WishError::AllocId(record.alloc_id.len()))?;
+                AllocId::from_slice(&record.alloc_id).ok_or(DesiredError::AllocId(record.alloc_id.len()))?;
             self.remember(id, actions);
             return Ok(());
         };
-        let run = RunWish::from_wire(run, groups)?;
+        let run = RunSpec::from_record(run, groups)?;
         let seed = self.seed_for(run.alloc);
         let alloc = Alloc::restore(run, record, seed);
-        let begun = (0..alloc.wish().group.tasks.len()).filter(|task| alloc.has_begun(*task));
+        let begun = (0..alloc.spec().group.tasks.len()).filter(|task| alloc.has_begun(*task));
         actions.extend(begun.map(|task| Action::Recover(alloc.task_ref(task))));
         self.insert(alloc);
         Ok(())
@@ -60,7 +60,6 @@ impl Node {
             Event::Stop { alloc, .. } => self.on_stop(alloc, now_ns, actions),
             Event::Forget(id) => self.let_go(id, Fate::Forgotten, now_ns, actions),
             Event::Purge(id) => self.let_go(id, Fate::Purged, now_ns, actions),
-            Event::KeepOnly(kept) => self.on_keep_only(kept, now_ns, actions),
             Event::Noted { of, at_ns, message } => self.on_task(of, now_ns, actions, |alloc, task, _| {
                 alloc.on_noted(task, message, at_ns);
             }),
@@ -131,7 +130,7 @@ impl Node {
         self.pending.note(id, for_others, until_ns);
     }
 
-    fn on_run(&mut self, run: RunWish, now_ns: u64, actions: &mut Vec<Action>) {
+    fn on_run(&mut self, run: RunSpec, now_ns: u64, actions: &mut Vec<Action>) {
         if self.is_forgotten(run.alloc) {
             return;
         }
@@ -151,20 +150,12 @@ impl Node {
             return;
         }
         if self.position(id).is_err() {
-            self.insert(Alloc::new(RunWish::unknown(id), self.seed_for(id), now_ns));
+            self.insert(Alloc::new(RunSpec::unknown(id), self.seed_for(id), now_ns));
         }
         if let Ok(position) = self.position(id) {
             self.allocs[position].stop(Fate::Told);
         }
         self.settle(id, now_ns, actions);
-    }
-
-    fn on_keep_only(&mut self, mut kept: Vec<AllocId>, now_ns: u64, actions: &mut Vec<Action>) {
-        kept.sort_unstable();
-        let gone: Vec<_> = self.allocs.iter().map(|alloc| alloc.id()).collect();
-        for id in gone.into_iter().filter(|id| kept.binary_search(id).is_err()) {
-            self.let_go(id, Fate::Forgotten, now_ns, actions);
-        }
     }
 
     fn let_go(&mut self, id: AllocId, fate: Fate, now_ns: u64, actions: &mut Vec<Action>) {
@@ -247,7 +238,7 @@ impl Node {
 
     fn is_ready(&self, id: AllocId) -> bool {
         let lives = |id: &AllocId| self.alloc(*id).is_some_and(|alloc| !alloc.has_ended());
-        self.alloc(id).is_some_and(|alloc| alloc.is_waiting() && !alloc.wish().after.iter().any(lives))
+        self.alloc(id).is_some_and(|alloc| alloc.is_waiting() && !alloc.spec().after.iter().any(lives))
     }
 
     fn seed_for(&self, id: AllocId) -> u64 {

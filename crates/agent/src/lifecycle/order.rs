@@ -1,4 +1,4 @@
-//! What people ask of single tasks. Nothing of it is a wish of the servers: it is carried out once, or refused with the
+//! What people ask of single tasks. Nothing of it is desired state of the servers: it is carried out once, or refused with the
 //! reason.
 
 use berth_api::agent::{AllocId, Refusal, RefusalKind, RestartTasks, SignalTasks};

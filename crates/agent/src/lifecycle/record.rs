@@ -1,9 +1,12 @@
 //! What of an allocation outlives its agent.
 
-use berth_api::agent::{AllocStatus, RunAlloc};
+use berth_api::agent::{AllocId, AllocStatus, PortBinding, TaskDevices};
+use bytes::Bytes;
+use prost::Message;
 
 use super::restart::Window;
 use super::task::{Kill, Phase, Task};
+use super::{DesiredError, GroupCache, RunSpec};
 
 /// One allocation on disk.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -13,7 +16,7 @@ pub struct AllocRecord {
     pub alloc_id: Vec<u8>,
     /// What should run; absent once forgotten.
     #[prost(message, optional, tag = "2")]
-    pub run: Option<RunAlloc>,
+    pub run: Option<RunRecord>,
     /// It should end.
     #[prost(bool, tag = "3")]
     pub stop: bool,
@@ -32,12 +35,71 @@ pub struct AllocRecord {
     /// The machine restarted while it ran.
     #[prost(bool, tag = "8")]
     pub lost: bool,
-    /// The log position that the node's wishes had come to, for the shell to fill in: term.
+    /// The log position that the node had come to, for the shell to fill in: term.
     #[prost(uint64, tag = "9")]
     pub term: u64,
-    /// The log position that the node's wishes had come to, for the shell to fill in: index.
+    /// The log position that the node had come to, for the shell to fill in: index.
     #[prost(uint64, tag = "10")]
     pub index: u64,
+    /// 16 bytes: the cluster that the position belongs to, for the shell to fill in; empty for none yet.
+    #[prost(bytes = "vec", tag = "11")]
+    pub cluster_id: Vec<u8>,
+}
+
+/// What should run, on disk.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct RunRecord {
+    /// 16 bytes.
+    #[prost(bytes = "vec", tag = "1")]
+    pub alloc_id: Vec<u8>,
+    /// Which of the group's allocations it is, from 0.
+    #[prost(uint32, tag = "2")]
+    pub name_index: u32,
+    /// An encoded [`berth_api::agent::GroupSpec`].
+    #[prost(bytes = "bytes", tag = "3")]
+    pub group: Bytes,
+    /// Its ports.
+    #[prost(message, repeated, tag = "4")]
+    pub ports: Vec<PortBinding>,
+    /// 16 bytes each: must have ended on this node before this one may start.
+    #[prost(bytes = "vec", repeated, tag = "5")]
+    pub after: Vec<Vec<u8>>,
+    /// The job's version.
+    #[prost(uint64, tag = "6")]
+    pub job_version: u64,
+    /// Of tasks that have any.
+    #[prost(message, repeated, tag = "8")]
+    pub devices: Vec<TaskDevices>,
+}
+
+impl RunSpec {
+    pub(super) fn from_record(run: RunRecord, groups: &mut GroupCache) -> Result<Self, DesiredError> {
+        let alloc = AllocId::from_slice(&run.alloc_id).ok_or(DesiredError::AllocId(run.alloc_id.len()))?;
+        let group = groups.decode(&run.group).map_err(|source| DesiredError::Group { alloc, source })?;
+        let after = run.after.iter();
+        let after = after.map(|id| AllocId::from_slice(id).ok_or(DesiredError::AllocId(id.len())));
+        Ok(Self {
+            alloc,
+            name_index: run.name_index,
+            group,
+            ports: run.ports.into(),
+            devices: run.devices.into(),
+            after: after.collect::<Result<_, _>>()?,
+            job_version: run.job_version,
+        })
+    }
+
+    pub(super) fn to_record(&self) -> RunRecord {
+        RunRecord {
+            alloc_id: self.alloc.0.to_vec(),
+            name_index: self.name_index,
+            group: self.group.encode_to_vec().into(),
+            ports: self.ports.to_vec(),
+            after: self.after.iter().map(|id| id.0.to_vec()).collect(),
+            job_version: self.job_version,
+            devices: self.devices.to_vec(),
+        }
+    }
 }
 
 /// One task on disk.

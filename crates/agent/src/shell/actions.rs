@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use berth_api::agent::{AllocId, TaskState};
+use berth_api::agent::{AllocId, Fence, TaskState};
 
 use super::Agent;
 use super::runner::TaskCommand;
@@ -36,7 +36,9 @@ impl Agent {
 
     fn persist(&self, alloc: AllocId) -> Result<(), Failure> {
         let Some(mut record) = self.node.record(alloc) else { return Ok(()) };
-        (record.term, record.index) = self.session.position();
+        let Fence { cluster, term, index } = self.session.fence();
+        (record.term, record.index) = (term, index);
+        record.cluster_id = cluster.map_or(Vec::new(), |cluster| cluster.0.to_vec());
         self.data.write(alloc, &record)
     }
 
@@ -52,19 +54,19 @@ impl Agent {
 
     fn start(&mut self, of: TaskRef) {
         if let Some(alloc) = self.node.alloc(of.alloc) {
-            self.runners.start(of, alloc.wish(), self.data.place(of.alloc));
+            self.runners.start(of, alloc.spec(), self.data.place(of.alloc));
         }
     }
 
     fn recover(&mut self, of: TaskRef) {
         if let Some(alloc) = self.node.alloc(of.alloc) {
-            self.runners.recover(of, alloc.wish(), self.data.place(of.alloc));
+            self.runners.recover(of, alloc.spec(), self.data.place(of.alloc));
         }
     }
 
     fn signal(&self, of: TaskRef) {
         if let Some(alloc) = self.node.alloc(of.alloc) {
-            let signal = self.context.kill_signal(&alloc.wish().group.tasks[usize::from(of.task)]);
+            let signal = self.context.kill_signal(&alloc.spec().group.tasks[usize::from(of.task)]);
             self.runners.command(of, TaskCommand::Signal(signal));
         }
     }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use berth_api::agent::{Down, DownFrame, Up, UpFrame, decode_frame, encode_frame};
+use berth_api::agent::{
+    Down, DownFrame, FRAME_BYTES_MAX, Up, UpFrame, WELCOME_BYTES_MAX, decode_frame, encode_frame,
+};
 use bytes::BytesMut;
 use nix::sys::socket::{setsockopt, sockopt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -110,9 +112,13 @@ async fn talk(stream: TcpStream, links: &mpsc::Sender<Link>) -> Result<bool, mps
 
 async fn receive(mut read: OwnedReadHalf, links: &mpsc::Sender<Link>, heard: &mut bool) {
     let mut buffer = BytesMut::with_capacity(READ_BUFFER_BYTES);
+    let mut frame_bytes_max = WELCOME_BYTES_MAX;
     loop {
-        match decode_frame::<DownFrame>(&mut buffer) {
+        match decode_frame::<DownFrame>(&mut buffer, frame_bytes_max) {
             Ok(Some(frame)) => {
+                if matches!(frame.message, Some(Down::Welcome(_))) {
+                    frame_bytes_max = FRAME_BYTES_MAX;
+                }
                 *heard |= !matches!(frame.message, Some(Down::Refused(_)));
                 if links.send(Link::Message(frame)).await.is_err() {
                     return;

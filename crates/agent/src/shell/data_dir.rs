@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use berth_api::agent::{AllocId, Identity};
+use berth_api::agent::{AllocId, ClusterId, Fence, Identity};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
@@ -20,6 +20,7 @@ use crate::{disk, proc};
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(1);
 
 const NODE_RECORD: &str = "node";
+const FENCE_RECORD: &str = "fence";
 const ALLOC_RECORD: &str = "record";
 
 /// Who the node is.
@@ -31,6 +32,18 @@ struct NodeRecord {
     secret: Vec<u8>,
     #[prost(uint64, tag = "3")]
     epoch: u64,
+}
+
+/// The node's [`Fence`].
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+struct FenceRecord {
+    /// 16 bytes; empty for no cluster yet.
+    #[prost(bytes = "vec", tag = "1")]
+    cluster_id: Vec<u8>,
+    #[prost(uint64, tag = "2")]
+    term: u64,
+    #[prost(uint64, tag = "3")]
+    index: u64,
 }
 
 /// A data directory that nobody else uses.
@@ -73,7 +86,22 @@ impl DataDir {
         disk::write(&self.path, NODE_RECORD, &record)?;
         let doing = || format!("read {}", self.path.join(NODE_RECORD).display());
         let node_id = record.node_id.try_into().map_err(|_| Failure::other(doing(), "damaged node id"))?;
-        Ok((Identity { node_id, secret: record.secret, boot_id: proc::boot_id() }, record.epoch))
+        let instance = *random(16)?.first_chunk().unwrap_or(&[0; 16]);
+        Ok((Identity { node_id, secret: record.secret, boot_id: proc::boot_id(), instance }, record.epoch))
+    }
+
+    /// The cluster that the node belongs to, and the log position that it had come to when that was written.
+    pub(crate) fn fence(&self) -> Result<Fence, Failure> {
+        let record = disk::read::<FenceRecord>(&self.path, FENCE_RECORD)?.unwrap_or_default();
+        let cluster = ClusterId::from_slice(&record.cluster_id);
+        Ok(Fence { cluster, term: record.term, index: record.index })
+    }
+
+    /// Keeps the fence: from here on the node belongs to that cluster.
+    pub(crate) fn keep_fence(&self, fence: Fence) -> Result<(), Failure> {
+        let cluster_id = fence.cluster.map_or(Vec::new(), |cluster| cluster.0.to_vec());
+        let record = FenceRecord { cluster_id, term: fence.term, index: fence.index };
+        disk::write(&self.path, FENCE_RECORD, &record)
     }
 
     pub(crate) fn write(&self, alloc: AllocId, record: &AllocRecord) -> Result<(), Failure> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use berth_api::agent::{DeviceGrantSpec, GroupSpec, NodeSpec, TaskSpec};
 
 use crate::drivers::{Base, Given};
-use crate::lifecycle::RunWish;
+use crate::lifecycle::RunSpec;
 use crate::place::AllocPlace;
 
 /// What a command without isolation takes over from the agent's own environment; all else might be a secret.
@@ -28,23 +28,23 @@ fn dirs(base: Base, place: &AllocPlace, task: &str) -> [String; 3] {
 
 /// All but the job's own variables, which may refer to these.
 pub(crate) fn environment(
-    wish: &RunWish,
+    run: &RunSpec,
     task: &TaskSpec,
     given: &Given,
     place: &AllocPlace,
     base: Base,
     node: &NodeSpec,
 ) -> BTreeMap<String, String> {
-    let group = &*wish.group;
+    let group = &*run.group;
     let mut env = inherited(base);
     let mut set = |name: &str, value: String| {
         env.insert(format!("NOMAD_{name}"), value);
     };
     let [alloc_dir, task_dir, secrets_dir] = dirs(base, place, &task.name);
-    set("ALLOC_ID", wish.alloc.to_string());
-    set("SHORT_ALLOC_ID", wish.alloc.to_string()[..8].into());
-    set("ALLOC_NAME", format!("{}.{}[{}]", group.job_id, group.group, wish.name_index));
-    set("ALLOC_INDEX", wish.name_index.to_string());
+    set("ALLOC_ID", run.alloc.to_string());
+    set("SHORT_ALLOC_ID", run.alloc.to_string()[..8].into());
+    set("ALLOC_NAME", format!("{}.{}[{}]", group.job_id, group.group, run.name_index));
+    set("ALLOC_INDEX", run.name_index.to_string());
     set("ALLOC_DIR", alloc_dir);
     set("TASK_DIR", task_dir);
     set("SECRETS_DIR", secrets_dir);
@@ -61,7 +61,7 @@ pub(crate) fn environment(
         set("MEMORY_MAX_LIMIT", task.memory_max_mb.to_string());
     }
     let host_ip = &node.host_ip;
-    for port in &wish.ports {
+    for port in &run.ports {
         let label = env_name(&port.label);
         set(&format!("IP_{label}"), host_ip.clone());
         set(&format!("HOST_PORT_{label}"), port.host_port.to_string());
@@ -75,7 +75,7 @@ pub(crate) fn environment(
         set(&format!("META_{}", env_name(key)), value.clone());
         set(&format!("META_{}", env_name(key).to_uppercase()), value.clone());
     }
-    let devices = wish.devices.iter().find(|devices| devices.task == task.name);
+    let devices = run.devices.iter().find(|devices| devices.task == task.name);
     env.extend(
         devices.into_iter().flat_map(|devices| device_variables(&devices.grants, &given.device_files)),
     );
@@ -163,7 +163,7 @@ mod tests {
             ],
             cores: vec![2, 3],
         };
-        let wish = RunWish {
+        let run = RunSpec {
             alloc: AllocId([0x11; 16]),
             name_index: 2,
             group: group.into(),
@@ -173,11 +173,11 @@ mod tests {
             job_version: 0,
         };
         let task = TaskSpec { name: "nginx".into(), cpu_mhz: 100, memory_mb: 300, ..TaskSpec::default() };
-        let place = AllocPlace::new(Path::new("/data"), wish.alloc);
+        let place = AllocPlace::new(Path::new("/data"), run.alloc);
         let files = ["/dev/nvidiactl", "/dev/nvidia0"].map(PathBuf::from).into();
         let given = Given { cpu_mhz: 4_000, cores: vec![2, 3], device_files: files };
         let node = NodeSpec { datacenter: "dc1".into(), host_ip: "10.0.0.1".into(), ..NodeSpec::default() };
-        let env = environment(&wish, &task, &given, &place, Base::Container, &node);
+        let env = environment(&run, &task, &given, &place, Base::Container, &node);
         let lines: Vec<_> = env.iter().map(|(name, value)| format!("{name}={value}")).collect();
         expect![[r#"
             BERTH_DEVICE_FILES=/dev/nvidiactl,/dev/nvidia0
@@ -209,7 +209,7 @@ mod tests {
             NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-2,GPU-3
             PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"#]]
         .assert_eq(&lines.join("\n"));
-        let host = environment(&wish, &task, &given, &place, Base::Host, &node);
+        let host = environment(&run, &task, &given, &place, Base::Host, &node);
         assert_eq!(
             host["NOMAD_TASK_DIR"],
             "/data/allocs/11111111-1111-1111-1111-111111111111/tasks/nginx/local"

@@ -49,8 +49,12 @@ struct Keeper<'a> {
     command: &'a [String],
 }
 
-/// Sees to one start of a task until it has ended, or this future is dropped; the task does not mind.
-pub(super) async fn see_to(runner: &Runner, begin: Begin<Plan>, mut commands: mpsc::Receiver<TaskCommand>) {
+/// Supervises one start of a task until it has ended, or this future is dropped; the task does not mind.
+pub(super) async fn supervise(
+    runner: &Runner,
+    begin: Begin<Plan>,
+    mut commands: mpsc::Receiver<TaskCommand>,
+) {
     let keeper = Keeper { dir: runner.keeper_dir.clone(), command: &runner.context.keeper_command };
     let of = runner.of;
     if let Begin::Start(plan) = &begin

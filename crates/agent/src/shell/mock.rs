@@ -13,8 +13,8 @@ use crate::lifecycle::{Event, Exit, Found};
 use crate::logs::{LogPlace, LogWriter};
 use crate::proc;
 
-/// Sees to one start of a mock task until it has ended.
-pub(super) async fn see_to(
+/// Supervises one start of a mock task until it has ended.
+pub(super) async fn supervise(
     runner: &Runner,
     begin: Begin<LogPlan>,
     mock: &MockSettings,

@@ -22,7 +22,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::agent::{AgentSession, AllocId, AllocStatus, DownFrame, Identity, TaskState, Told, Up};
+use berth_api::agent::{
+    AgentSession, AllocId, AllocStatus, ClusterId, DownFrame, Fence, Identity, TaskState, Told, Up,
+};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -38,7 +40,7 @@ use self::runner::{Context, Runners};
 use crate::devices;
 use crate::drivers::{self, ContainerConfig};
 use crate::failure::Failure;
-use crate::lifecycle::{Event, GroupCache, Node, wishes};
+use crate::lifecycle::{AllocRecord, Event, GroupCache, Node, events_of};
 
 /// News of tasks that wait to be taken in.
 const EVENTS_MAX: usize = 256;
@@ -168,14 +170,17 @@ impl Agent {
     /// Takes up what an earlier run of the agent left.
     fn restore(&mut self) -> Result<(), Failure> {
         let mut actions = Vec::new();
+        let mut fence = self.data.fence()?;
         for record in self.data.read_all()? {
-            let (id, position) = (AllocId::from_slice(&record.alloc_id), (record.term, record.index));
+            let id = AllocId::from_slice(&record.alloc_id);
+            raise(&mut fence, &record);
             if let (Some(id), Some(status), false) = (id, &record.status, record.forgotten) {
-                self.session.restore(id, record.stop, status, position);
+                self.session.restore(id, record.stop, status);
             }
             let restored = self.node.restore(record, &mut self.groups, &mut actions);
             restored.map_err(|error| Failure::other("take up an allocation", error))?;
         }
+        self.session.restore_fence(fence);
         self.perform(actions);
         self.handle(Event::Tick);
         Ok(())
@@ -200,7 +205,8 @@ impl Agent {
     fn on_link(&mut self, link: Link) {
         match link {
             Link::Up(up) => {
-                let hello = self.session.hello(&self.identity, self.context.node.clone());
+                let hello =
+                    self.session.hello(&self.identity, self.context.node.clone(), self.clock.now_ns());
                 let _ = up.session.try_send(Up::Hello(hello));
                 self.up = Some(up);
             }
@@ -221,13 +227,18 @@ impl Agent {
         let Some(message) = frame.message else { return };
         match self.session.on_down(message, self.clock.now_ns()) {
             None => {}
-            Some(Told::Wishes(desired)) => match wishes(desired, &mut self.groups) {
+            Some(Told::Joined(fence)) => self.join(fence),
+            Some(Told::Desired(change)) => match events_of(change, &mut self.groups) {
                 Ok(events) => events.into_iter().for_each(|event| self.handle(event)),
                 Err(error) => {
                     tracing::error!(%error, "the server breaks the protocol");
                     self.disconnect();
                 }
             },
+            Some(Told::Broken(error)) => {
+                tracing::error!(%error, "ended the session; tasks run on");
+                self.disconnect();
+            }
             Some(Told::Refused(refused)) => {
                 tracing::error!(reason = refused.reason, "the server refuses this node");
                 self.disconnect();
@@ -245,6 +256,19 @@ impl Agent {
         }
     }
 
+    /// The node belongs to another cluster from now on. That is on disk before any desired state of it is acted on.
+    fn join(&mut self, fence: Fence) {
+        match self.data.keep_fence(fence) {
+            Ok(()) => {
+                tracing::info!(cluster = ?fence.cluster, "the node belongs to this cluster from now on")
+            }
+            Err(failure) => {
+                tracing::error!(%failure, "could not keep which cluster the node belongs to");
+                self.disconnect();
+            }
+        }
+    }
+
     /// Whether a task will write no more: it is dead, or nobody knows it any more.
     fn is_done(&self, alloc: AllocId, task: &str) -> bool {
         let status: Option<&AllocStatus> = self.node.alloc(alloc).map(|alloc| alloc.status());
@@ -254,6 +278,10 @@ impl Agent {
 
     /// Says what there is to say. A connection that takes nothing any more is given up.
     fn speak(&mut self) {
+        if self.session.is_deserted(self.clock.now_ns()) {
+            tracing::warn!("the server takes everything in and answers nothing: dialing again");
+            self.disconnect();
+        }
         while let Some(up) = &self.up {
             let Ok(permit) = up.session.try_reserve() else {
                 let due = self.session.deadline().is_some_and(|at_ns| at_ns <= self.clock.now_ns());
@@ -266,6 +294,13 @@ impl Agent {
                 None => return,
             }
         }
+    }
+}
+
+/// A record knows a later position of the same cluster than the fence itself, which is not written at each change.
+fn raise(fence: &mut Fence, record: &AllocRecord) {
+    if ClusterId::from_slice(&record.cluster_id) == fence.cluster {
+        (fence.term, fence.index) = (fence.term, fence.index).max((record.term, record.index));
     }
 }
 

@@ -14,7 +14,7 @@ use crate::drivers::settings::setup;
 use crate::drivers::{Base, Driver, Given, Launch, TaskContext};
 use crate::failure::{Doing, Failure};
 use crate::keeper::plan::LogPlan;
-use crate::lifecycle::{RunWish, StartFailure, TaskRef};
+use crate::lifecycle::{RunSpec, StartFailure, TaskRef};
 use crate::place::{AllocPlace, is_plain_name};
 use crate::users;
 
@@ -30,13 +30,13 @@ pub(super) struct Prepared {
 /// Makes ready one start of a task. Takes its time: to be called where blocking does no harm.
 pub(super) fn prepare(
     context: &Context,
-    wish: &RunWish,
+    run: &RunSpec,
     of: TaskRef,
     place: &AllocPlace,
 ) -> Result<Prepared, StartFailure> {
-    let spec = &wish.group.tasks[usize::from(of.task)];
+    let spec = &run.group.tasks[usize::from(of.task)];
     let host = context.host();
-    let (driver, task) = host.resolve(wish, of, place)?;
+    let (driver, task) = host.resolve(run, of, place)?;
     let owner = if driver.base() == Base::Host { task.user.as_str() } else { "" };
     make_dirs(place, &spec.name, owner)?;
     let launch = driver.launch(&task)?;
@@ -61,18 +61,18 @@ impl Host<'_> {
     ///
     /// # Errors
     /// When the task's settings are wrong.
-    pub fn launch(&self, wish: &RunWish, of: TaskRef, place: &AllocPlace) -> Result<Launch, StartFailure> {
-        let (driver, task) = self.resolve(wish, of, place)?;
+    pub fn launch(&self, run: &RunSpec, of: TaskRef, place: &AllocPlace) -> Result<Launch, StartFailure> {
+        let (driver, task) = self.resolve(run, of, place)?;
         driver.launch(&task)
     }
 
     fn resolve<'a>(
         &'a self,
-        wish: &'a RunWish,
+        run: &'a RunSpec,
         of: TaskRef,
         place: &'a AllocPlace,
     ) -> Result<(&'a dyn Driver, TaskContext<'a>), StartFailure> {
-        let spec = &wish.group.tasks[usize::from(of.task)];
+        let spec = &run.group.tasks[usize::from(of.task)];
         if !is_plain_name(&spec.name) {
             return Err(setup(format!(
                 "make the directory of task {:?}: its name cannot name one",
@@ -83,8 +83,8 @@ impl Host<'_> {
             setup(format!("find the driver {:?}: this node has none of that name", spec.driver))
         })?;
         let node = self.node;
-        let given = Given::of(wish, spec, node, self.device_files)?;
-        let known = environment(wish, spec, &given, place, driver.base(), node);
+        let given = Given::of(run, spec, node, self.device_files)?;
+        let known = environment(run, spec, &given, place, driver.base(), node);
         let names = Names { node_id: self.node_id, node, env: &known };
         let mut env = known.clone();
         for (name, value) in &spec.env {
@@ -92,7 +92,7 @@ impl Host<'_> {
         }
         let names = Names { env: &env, ..names };
         let (config_json, user) = (names.replace_in_json(&spec.config_json)?, names.replace(&spec.user)?);
-        Ok((&**driver, TaskContext { spec, wish, attempt: of.attempt, place, config_json, user, env, given }))
+        Ok((&**driver, TaskContext { spec, run, attempt: of.attempt, place, config_json, user, env, given }))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::devices::DeviceFiles;
 use crate::drivers::mock::MockSettings;
 use crate::drivers::{Driver, Launch};
 use crate::keeper::plan::{LogPlan, Plan};
-use crate::lifecycle::{Event, RunWish, StartFailure, StartFailureKind, TaskRef};
+use crate::lifecycle::{Event, RunSpec, StartFailure, StartFailureKind, TaskRef};
 use crate::place::AllocPlace;
 
 /// How many tasks are prepared at a time.
@@ -94,7 +94,7 @@ pub(super) struct Runner {
     pub(super) context: Arc<Context>,
     pub(super) of: TaskRef,
     pub(super) keeper_dir: PathBuf,
-    wish: RunWish,
+    run: RunSpec,
     place: AllocPlace,
 }
 
@@ -105,24 +105,23 @@ impl Runner {
     }
 
     fn spec(&self) -> &TaskSpec {
-        &self.wish.group.tasks[usize::from(self.of.task)]
+        &self.run.group.tasks[usize::from(self.of.task)]
     }
 
     async fn start(self, commands: mpsc::Receiver<TaskCommand>) {
-        let (context, wish, of, place) =
-            (self.context.clone(), self.wish.clone(), self.of, self.place.clone());
+        let (context, run, of, place) = (self.context.clone(), self.run.clone(), self.of, self.place.clone());
         let permit = self.context.preparing.acquire().await;
-        let prepared = tokio::task::spawn_blocking(move || prepare(&context, &wish, of, &place)).await;
+        let prepared = tokio::task::spawn_blocking(move || prepare(&context, &run, of, &place)).await;
         drop(permit);
         match prepared {
             Ok(Ok(prepared)) => match prepared.launch {
                 Launch::Mock(settings) => {
-                    mock::see_to(&self, Begin::Start(prepared.logs), &settings, commands).await
+                    mock::supervise(&self, Begin::Start(prepared.logs), &settings, commands).await
                 }
                 Launch::Kept(run) => {
                     let keeper_args = self.context.keeper_command.iter().skip(1).cloned().collect();
                     let plan = Plan { attempt: of.attempt, keeper_args, logs: prepared.logs, run: Some(run) };
-                    kept::see_to(&self, Begin::Start(plan), commands).await;
+                    kept::supervise(&self, Begin::Start(plan), commands).await;
                 }
             },
             Ok(Err(failure)) => self.tell(Event::StartFailed(of, failure)).await,
@@ -136,10 +135,10 @@ impl Runner {
 
     async fn recover(self, commands: mpsc::Receiver<TaskCommand>) {
         if self.spec().driver != "mock_driver" {
-            return kept::see_to(&self, Begin::Recover, commands).await;
+            return kept::supervise(&self, Begin::Recover, commands).await;
         }
         match MockSettings::parse(&self.spec().config_json) {
-            Ok(settings) => mock::see_to(&self, Begin::<LogPlan>::Recover, &settings, commands).await,
+            Ok(settings) => mock::supervise(&self, Begin::<LogPlan>::Recover, &settings, commands).await,
             Err(failure) => self.tell(Event::StartFailed(self.of, failure)).await,
         }
     }
@@ -156,27 +155,27 @@ impl Runners {
         Self { context, tasks: BTreeMap::new() }
     }
 
-    pub(super) fn start(&mut self, of: TaskRef, wish: &RunWish, place: AllocPlace) {
-        let (runner, commands) = self.runner(of, wish, place);
+    pub(super) fn start(&mut self, of: TaskRef, run: &RunSpec, place: AllocPlace) {
+        let (runner, commands) = self.runner(of, run, place);
         tokio::spawn(runner.start(commands));
     }
 
-    pub(super) fn recover(&mut self, of: TaskRef, wish: &RunWish, place: AllocPlace) {
-        let (runner, commands) = self.runner(of, wish, place);
+    pub(super) fn recover(&mut self, of: TaskRef, run: &RunSpec, place: AllocPlace) {
+        let (runner, commands) = self.runner(of, run, place);
         tokio::spawn(runner.recover(commands));
     }
 
     fn runner(
         &mut self,
         of: TaskRef,
-        wish: &RunWish,
+        run: &RunSpec,
         place: AllocPlace,
     ) -> (Runner, mpsc::Receiver<TaskCommand>) {
         let (sender, receiver) = mpsc::channel(COMMANDS_MAX);
         self.tasks.retain(|_, commands| !commands.is_closed());
         self.tasks.insert((of.alloc, of.task), sender);
-        let keeper_dir = place.keeper_dir(&wish.group.tasks[usize::from(of.task)].name);
-        let runner = Runner { context: self.context.clone(), of, keeper_dir, wish: wish.clone(), place };
+        let keeper_dir = place.keeper_dir(&run.group.tasks[usize::from(of.task)].name);
+        let runner = Runner { context: self.context.clone(), of, keeper_dir, run: run.clone(), place };
         (runner, receiver)
     }
 

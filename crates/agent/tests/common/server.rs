@@ -6,20 +6,36 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
 use berth_api::agent::{
-    Ack, AllocStatus, Answer, Ask, ClientStatus, Desired, Digest, Down, DownFrame, ExecUp, FileChunk,
-    FileRead, Hello, Outcome, Question, RunAlloc, StopAlloc, Up, UpFrame, Welcome, WelcomeMode, decode_frame,
-    desired_hash, encode_frame, observed_hash,
+    Ack, AllocStatus, Answer, Ask, ClientStatus, Desired, Digest, Down, DownFrame, ExecUp, FRAME_BYTES_MAX,
+    FileChunk, FileRead, Hello, Outcome, Question, RunAlloc, StopAlloc, Up, UpFrame, Welcome, WelcomeMode,
+    decode_frame, desired_hash, encode_frame, observed_hash,
 };
 use bytes::{Bytes, BytesMut};
 use prost::Message;
 
 use crate::common::{PATIENCE, alloc_id, eventually};
 
+/// An allocation that should run, and its encoded group.
+#[derive(Clone)]
+pub struct Run {
+    pub alloc: RunAlloc,
+    pub group: Bytes,
+}
+
+impl Run {
+    fn put_into(self, desired: &mut Desired) -> RunAlloc {
+        RunAlloc { group_ref: desired.group_ref(&self.group), ..self.alloc }
+    }
+}
+
 /// Speaks with one agent at a time.
 pub struct Server {
     listener: TcpListener,
     link: Option<(TcpStream, Receiver<Up>)>,
     index: u64,
+    desired_seq: u64,
+    /// Each byte of its cluster's id.
+    pub cluster: u8,
     /// What it wants, by allocation: whether to stop.
     pub wishes: BTreeMap<[u8; 16], bool>,
     observed: BTreeMap<[u8; 16], Bytes>,
@@ -35,7 +51,18 @@ impl Server {
         listener.set_nonblocking(true).expect("a port");
         let (wishes, observed) = (BTreeMap::new(), BTreeMap::new());
         let (chunks, answers, execs) = (Vec::new(), Vec::new(), Vec::new());
-        Self { listener, link: None, index: 1, wishes, observed, chunks, answers, execs }
+        Self {
+            listener,
+            link: None,
+            index: 1,
+            desired_seq: 0,
+            cluster: 7,
+            wishes,
+            observed,
+            chunks,
+            answers,
+            execs,
+        }
     }
 
     pub fn address(&self) -> String {
@@ -52,7 +79,9 @@ impl Server {
         std::thread::spawn(move || {
             let (mut buffer, mut chunk) = (BytesMut::new(), [0; 4096]);
             loop {
-                while let Some(frame) = decode_frame::<UpFrame>(&mut buffer).expect("a frame") {
+                while let Some(frame) =
+                    decode_frame::<UpFrame>(&mut buffer, FRAME_BYTES_MAX).expect("a frame")
+                {
                     if sender.send(frame.message.expect("a message")).is_err() {
                         return;
                     }
@@ -67,7 +96,10 @@ impl Server {
         let Up::Hello(hello) = self.next().expect("a message") else { panic!("no hello") };
         let equal = Digest::from_slice(&hello.observed_digest) == Some(self.observed_digest());
         let mode = if equal { WelcomeMode::Equal } else { WelcomeMode::Full };
-        self.say(Down::Welcome(Welcome { mode: mode as i32, observed_seq: 0, heartbeat_ms: 1_000 }));
+        self.desired_seq = 0;
+        let cluster_id = vec![self.cluster; 16];
+        let welcome = Welcome { mode: mode as i32, heartbeat_ms: 1_000, cluster_id, ..Welcome::default() };
+        self.say(Down::Welcome(welcome));
         (hello, mode)
     }
 
@@ -120,8 +152,9 @@ impl Server {
         }
     }
 
-    pub fn wish(&mut self, run: Vec<RunAlloc>, stop: &[u8], forget: &[u8], purge: &[u8]) {
-        self.index += 1;
+    pub fn wish(&mut self, runs: Vec<Run>, stop: &[u8], forget: &[u8], purge: &[u8]) {
+        let mut desired = Desired::default();
+        let run: Vec<_> = runs.into_iter().map(|run| run.put_into(&mut desired)).collect();
         let wires = |numbers: &[u8]| numbers.iter().map(|number| alloc_id(*number).to_vec()).collect();
         let stop_wishes = stop
             .iter()
@@ -133,15 +166,13 @@ impl Server {
             self.observed.remove(&alloc_id(*number));
         }
         let (forget, purge, stop) = (wires(forget), wires(purge), stop_wishes.collect());
-        self.say(Down::Desired(Desired {
-            term: 1,
-            index: self.index,
-            full: false,
-            run,
-            stop,
-            forget,
-            purge,
-        }));
+        self.desire(Desired { run, stop, forget, purge, ..desired });
+    }
+
+    /// Says desired state at the next index, with the number that is due.
+    pub fn desire(&mut self, desired: Desired) {
+        (self.index, self.desired_seq) = (self.index + 1, self.desired_seq + 1);
+        self.say(Down::Desired(Desired { term: 1, index: self.index, seq: self.desired_seq, ..desired }));
     }
 
     pub fn status(&self, number: u8) -> Option<AllocStatus> {

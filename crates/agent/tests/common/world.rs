@@ -7,7 +7,7 @@ use prost::Message;
 use tempfile::TempDir;
 
 use crate::common::{agent_program, alloc_id};
-use crate::server::Server;
+use crate::server::{Run, Server};
 
 /// An agent's process and its data.
 pub struct World {
@@ -79,7 +79,7 @@ pub fn shell(name: &str, script: &str) -> TaskSpec {
     task(name, "raw_exec", serde_json::json!({"command": "/bin/sh", "args": ["-c", script]}))
 }
 
-pub fn run(number: u8, tasks: Vec<TaskSpec>) -> RunAlloc {
+pub fn run(number: u8, tasks: Vec<TaskSpec>) -> Run {
     let group = GroupSpec {
         job_type: "batch".into(),
         job_id: "j".into(),
@@ -87,10 +87,10 @@ pub fn run(number: u8, tasks: Vec<TaskSpec>) -> RunAlloc {
         tasks,
         ..GroupSpec::default()
     };
-    RunAlloc {
+    let alloc = RunAlloc {
         alloc_id: alloc_id(number).to_vec(),
-        group: group.encode_to_vec().into(),
         ports: vec![PortBinding { label: "http".into(), host_port: 20_000, to: 0 }],
         ..RunAlloc::default()
-    }
+    };
+    Run { alloc, group: group.encode_to_vec().into() }
 }

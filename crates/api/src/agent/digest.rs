@@ -31,7 +31,7 @@ impl Digest {
 const DESIRED_KEY: u64 = 0x6265_7274_682d_6465;
 const OBSERVED_KEY: u64 = 0x6265_7274_682d_6f62;
 
-/// The hash of one wish: this allocation should run, or should stop.
+/// The hash of one allocation's desired state: it should run, or should stop.
 pub fn desired_hash(alloc_id: &[u8], stop: bool) -> u128 {
     let mut bytes = [0; 17];
     let len = alloc_id.len().min(16);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wish_to_stop_changes_the_digest() {
+    fn an_allocation_that_should_stop_changes_the_digest() {
         assert_ne!(desired_hash(&[1; 16], false), desired_hash(&[1; 16], true));
     }
 }

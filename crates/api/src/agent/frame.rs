@@ -5,8 +5,16 @@ use prost::Message;
 
 use super::{Answer, Ask, ExecDown, ExecUp, NodeSpec};
 
-/// The largest frame either side accepts, length prefix excluded.
+/// The largest frame either side accepts on a connection with an open session, length prefix excluded.
 pub const FRAME_BYTES_MAX: usize = 4 << 20;
+/// The largest frame that a server accepts before a session is open: a hello, which describes its node.
+pub const HELLO_BYTES_MAX: usize = 256 << 10;
+/// The largest frame that an agent accepts before it is welcomed: a welcome or a refusal.
+pub const WELCOME_BYTES_MAX: usize = 64 << 10;
+/// The most statuses in one [`Update`].
+pub const UPDATE_ALLOCS_MAX: usize = 4096;
+/// The most allocations that the parts of one full list name together.
+pub const DESIRED_ALLOCS_MAX: usize = 100_000;
 
 /// From agent to server.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -108,7 +116,7 @@ pub struct Hello {
     /// Of the last change of observed state.
     #[prost(uint64, tag = "5")]
     pub seq: u64,
-    /// 16 bytes: the digest of the wishes it holds.
+    /// 16 bytes: the digest of the desired state it holds.
     #[prost(bytes = "vec", tag = "6")]
     pub desired_digest: Vec<u8>,
     /// 16 bytes: the digest of the observed state it holds.
@@ -120,6 +128,12 @@ pub struct Hello {
     /// What the node is.
     #[prost(message, required, tag = "9")]
     pub node: NodeSpec,
+    /// 16 bytes: the cluster that the node belongs to; empty while it belongs to none.
+    #[prost(bytes = "vec", tag = "10")]
+    pub cluster_id: Vec<u8>,
+    /// 16 bytes, made anew at each start of the agent: tells two agents with copies of one data directory apart.
+    #[prost(bytes = "vec", tag = "11")]
+    pub instance: Vec<u8>,
 }
 
 /// Which observed state the server wants to be told.
@@ -146,6 +160,13 @@ pub struct Welcome {
     /// Milliseconds between heartbeats.
     #[prost(uint64, tag = "3")]
     pub heartbeat_ms: u64,
+    /// 16 bytes: the server's cluster.
+    #[prost(bytes = "vec", tag = "4")]
+    pub cluster_id: Vec<u8>,
+    /// The server's state was restored from a snapshot of the cluster that the hello named: terms and indexes began
+    /// anew.
+    #[prost(bool, tag = "5")]
+    pub restored: bool,
 }
 
 /// Takes the place of what [`Welcome`] said: the cluster has grown or shrunk.
@@ -167,7 +188,10 @@ pub struct Refused {
     pub retry: bool,
 }
 
-/// Wishes for a node. Applies to what the agent holds; with `full` it replaces that.
+/// Desired state of a node: what changed, or with `full` all of it, which may come in parts.
+///
+/// Of a full list's parts all but the last say `more`. What a part names applies as it comes; what no part named is to
+/// be stopped once the last part is in. It stays known, and is told of, until a later message forgets it.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Desired {
     /// The term of the leader that says so; older ones are refused.
@@ -176,7 +200,7 @@ pub struct Desired {
     /// The index as of which this holds; older ones are refused.
     #[prost(uint64, tag = "2")]
     pub index: u64,
-    /// Whatever the agent holds and `run` or `stop` does not name is to be stopped and forgotten.
+    /// A part of a full list.
     #[prost(bool, tag = "3")]
     pub full: bool,
     /// Should run.
@@ -191,6 +215,41 @@ pub struct Desired {
     /// 16 bytes each. Nobody will ask for their files any more.
     #[prost(bytes = "vec", repeated, tag = "7")]
     pub purge: Vec<Vec<u8>>,
+    /// Counts the session's messages of this kind, parts included, from 1.
+    #[prost(uint64, tag = "8")]
+    pub seq: u64,
+    /// Further parts of the same full list follow.
+    #[prost(bool, tag = "9")]
+    pub more: bool,
+    /// The groups that `run` refers to, each once.
+    #[prost(message, repeated, tag = "10")]
+    pub groups: Vec<GroupEntry>,
+}
+
+impl Desired {
+    /// Adds an encoded [`super::GroupSpec`] unless it is there already; answers with the number to refer to it by.
+    pub fn group_ref(&mut self, spec: &Bytes) -> u32 {
+        let is_same = |entry: &&GroupEntry| {
+            entry.spec.len() == spec.len() && (entry.spec.as_ptr() == spec.as_ptr() || entry.spec == *spec)
+        };
+        if let Some(entry) = self.groups.iter().find(is_same) {
+            return entry.group_ref;
+        }
+        let group_ref = u32::try_from(self.groups.len()).unwrap_or(u32::MAX);
+        self.groups.push(GroupEntry { group_ref, spec: spec.clone() });
+        group_ref
+    }
+}
+
+/// A group's specification, which stands once in a message however many allocations it is for.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct GroupEntry {
+    /// What [`RunAlloc::group_ref`] says; means nothing beyond the message.
+    #[prost(uint32, tag = "1")]
+    pub group_ref: u32,
+    /// An encoded [`super::GroupSpec`].
+    #[prost(bytes = "bytes", tag = "2")]
+    pub spec: Bytes,
 }
 
 /// An allocation that should run.
@@ -202,9 +261,6 @@ pub struct RunAlloc {
     /// Which of the group's allocations it is, from 0.
     #[prost(uint32, tag = "2")]
     pub name_index: u32,
-    /// An encoded [`super::GroupSpec`]: encoded once for all allocations of the group.
-    #[prost(bytes = "bytes", tag = "3")]
-    pub group: Bytes,
     /// Its ports.
     #[prost(message, repeated, tag = "4")]
     pub ports: Vec<super::PortBinding>,
@@ -220,6 +276,9 @@ pub struct RunAlloc {
     /// Of tasks that have any.
     #[prost(message, repeated, tag = "8")]
     pub devices: Vec<super::TaskDevices>,
+    /// Its group: one of the message's `groups`. (Tag 3 held the group itself in version 1.)
+    #[prost(uint32, tag = "9")]
+    pub group_ref: u32,
 }
 
 /// An allocation that should end.
@@ -245,14 +304,27 @@ pub struct Update {
     /// The last part of what a [`Welcome`] asked for.
     #[prost(bool, tag = "3")]
     pub resync_done: bool,
+    /// Of the last [`Desired`] of this session that was taken in; 0 for none.
+    #[prost(uint64, tag = "4")]
+    pub desired_seq: u64,
 }
 
-/// A sign of life.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+/// A sign of life, which goes out every interval whatever else is said. A server that has sent just what
+/// `desired_seq` says and heard just what `seq` says holds the same two states, or a difference was lost.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Heartbeat {
     /// Of the last change of observed state.
     #[prost(uint64, tag = "1")]
     pub seq: u64,
+    /// Of the last [`Desired`] of this session that was taken in; 0 for none.
+    #[prost(uint64, tag = "2")]
+    pub desired_seq: u64,
+    /// 16 bytes: of what the servers want run or stopped.
+    #[prost(bytes = "vec", tag = "3")]
+    pub desired_digest: Vec<u8>,
+    /// 16 bytes: of all that the node tells of, what the servers do not know any more included.
+    #[prost(bytes = "vec", tag = "4")]
+    pub observed_digest: Vec<u8>,
 }
 
 /// An update has been taken in.
@@ -338,9 +410,14 @@ pub struct FileChunk {
 /// A frame that breaks the protocol.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    /// Longer than [`FRAME_BYTES_MAX`].
-    #[error("a frame of {0} bytes is over the limit of {FRAME_BYTES_MAX}")]
-    TooLong(usize),
+    /// Longer than the reader allows at this point of the conversation.
+    #[error("a frame of {len} bytes is over the limit of {max} bytes")]
+    TooLong {
+        /// Bytes that the length prefix announces.
+        len: usize,
+        /// Bytes that are allowed.
+        max: usize,
+    },
     /// Not the protobuf message that was expected.
     #[error("decode frame: {0}")]
     Decode(#[from] prost::DecodeError),
@@ -354,15 +431,18 @@ pub fn encode_frame<M: Message>(message: &M, out: &mut BytesMut) {
     message.encode(out).expect("a growing buffer has room");
 }
 
-/// Takes one frame from the front of `input`; none when it is not complete yet.
+/// Takes one frame of at most `bytes_max` bytes from the front of `input`; none when it is not complete yet.
 ///
 /// # Errors
 /// When the frame is too long or not the message expected; the connection cannot be used any further.
-pub fn decode_frame<M: Message + Default>(input: &mut BytesMut) -> Result<Option<M>, FrameError> {
+pub fn decode_frame<M: Message + Default>(
+    input: &mut BytesMut,
+    bytes_max: usize,
+) -> Result<Option<M>, FrameError> {
     let Some(prefix) = input.first_chunk::<4>() else { return Ok(None) };
     let len = u32::from_be_bytes(*prefix) as usize;
-    if len > FRAME_BYTES_MAX {
-        return Err(FrameError::TooLong(len));
+    if len > bytes_max {
+        return Err(FrameError::TooLong { len, max: bytes_max });
     }
     if input.len() < 4 + len {
         return Ok(None);

@@ -1,8 +1,12 @@
 //! The protocol between an agent and a server: length-delimited protobuf, many node sessions on one connection.
 //!
-//! The agent dials. Each session opens with [`Hello`] and is answered by [`Welcome`] or [`Refused`]; from then on wishes
-//! flow down as [`Desired`] and observations flow up as [`Update`]. Both sides prove with 16-byte digests that they
-//! hold the same two states, so that a reconnect costs nothing when nothing changed.
+//! The agent dials. Each session opens with [`Hello`] and is answered by [`Welcome`] or [`Refused`]; from then on desired
+//! state flows down as [`Desired`] and observed state flows up as [`Update`]. Both sides prove with 16-byte digests that
+//! they hold the same two states, so that a reconnect costs nothing when nothing changed; and each [`Heartbeat`] carries
+//! both, so that a lost difference heals within one.
+//!
+//! A node belongs to one cluster. What its agent keeps as its [`Fence`] (cluster, term, index) keeps servers of another
+//! cluster, and servers that lag behind, from taking back what was decided.
 //!
 //! On the same session people reach tasks by way of the server: logs are read ([`FileRead`]), questions asked and orders
 //! given ([`Ask`]), commands run within tasks ([`ExecStart`]). None of that outlives the connection.
@@ -26,12 +30,16 @@ pub use exec::{
     ExecNews, ExecOrder, ExecOutput, ExecStart, ExecStream, ExecUp, Inbox, Overrun, TerminalSize,
 };
 pub use frame::{
-    Ack, Desired, Down, DownFrame, FRAME_BYTES_MAX, FileCancel, FileChunk, FileCredit, FileRead, FrameError,
-    Heartbeat, HeartbeatEvery, Hello, Refused, RunAlloc, StopAlloc, Up, UpFrame, Update, Welcome,
-    WelcomeMode, decode_frame, encode_frame,
+    Ack, DESIRED_ALLOCS_MAX, Desired, Down, DownFrame, FRAME_BYTES_MAX, FileCancel, FileChunk, FileCredit,
+    FileRead, FrameError, GroupEntry, HELLO_BYTES_MAX, Heartbeat, HeartbeatEvery, Hello, Refused, RunAlloc,
+    StopAlloc, UPDATE_ALLOCS_MAX, Up, UpFrame, Update, WELCOME_BYTES_MAX, Welcome, WelcomeMode, decode_frame,
+    encode_frame,
 };
 pub use observed::{AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskState, TaskStatus};
-pub use session::{AgentSession, AllocId, Identity, Position, Told, UPDATE_BYTES_MAX, UPDATE_DELAY_NS};
+pub use session::{
+    ACK_MAX_NS, AgentSession, AllocId, Change, ClusterId, Fence, Identity, SessionError, Told,
+    UPDATE_BYTES_MAX, UPDATE_DELAY_NS, WELCOME_MAX_NS,
+};
 pub use spec::{
     DeviceGrantSpec, DeviceInstanceSpec, DeviceSpec, GroupSpec, LogSpec, NodeSpec, PortBinding,
     RestartModeSpec, RestartSpec, TaskDevices, TaskSpec,
@@ -41,4 +49,4 @@ pub use usage::{
 };
 
 /// The version of this protocol; a server refuses what it does not know by name.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use berth_agent::Backoff;
-use berth_api::agent::{Down, DownFrame, decode_frame};
+use berth_api::agent::{Down, DownFrame, FRAME_BYTES_MAX, decode_frame};
 use bytes::BytesMut;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -151,13 +151,13 @@ impl Fleet {
     /// No more at a time than can be written: a hello says all there is about a node.
     fn say_hellos(&mut self, greeted: &mut usize) {
         while let Some(node) = self.nodes.get_mut(*greeted).filter(|_| self.common.out.len() < HELLO_BYTES) {
-            node.hello(&mut self.common);
+            node.hello(self.clock.now_ns(), &mut self.common);
             *greeted += 1;
         }
     }
 
     fn on_input(&mut self, input: &mut BytesMut) -> io::Result<()> {
-        while let Some(frame) = decode_frame::<DownFrame>(input).map_err(io::Error::other)? {
+        while let Some(frame) = decode_frame::<DownFrame>(input, FRAME_BYTES_MAX).map_err(io::Error::other)? {
             let (node, now_ns) = (self.nodes.get_mut(frame.session as usize), self.clock.now_ns());
             if let (Some(node), Some(message)) = (node, frame.message) {
                 if !matches!(message, Down::Refused(_)) {

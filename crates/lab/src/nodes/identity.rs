@@ -26,6 +26,7 @@ pub(super) enum Purpose {
     Flapping,
     Silence,
     Reboots,
+    Instance,
 }
 
 fn node_id(config: &NodesConfig, number: u32) -> [u8; 16] {
@@ -34,6 +35,14 @@ fn node_id(config: &NodesConfig, number: u32) -> [u8; 16] {
     id[..8].copy_from_slice(&mix(seed, 0).to_be_bytes());
     id[8..].copy_from_slice(&mix(seed, 1).to_be_bytes());
     id
+}
+
+/// Of each start of a node's machine.
+fn instance(config: &NodesConfig, number: u32, boots: u32) -> [u8; 16] {
+    let mut instance = node_id(config, number);
+    let start = mix(seed_of(config, number, Purpose::Instance), u64::from(boots));
+    instance[8..].copy_from_slice(&start.to_be_bytes());
+    instance
 }
 
 /// The node's id as a UUID.
@@ -48,6 +57,7 @@ pub(super) fn identity(config: &NodesConfig, number: u32, boots: u32) -> Identit
         node_id: node_id(config, number),
         secret: (0..4).flat_map(|part| mix(seed, part).to_be_bytes()).collect(),
         boot_id: format!("simulated-{number}-{boots}"),
+        instance: instance(config, number, boots),
     }
 }
 

@@ -5,7 +5,7 @@ use berth_api::agent::{
 };
 use expect_test::expect;
 
-use crate::{check, server::Server, wishes::id};
+use crate::{check, desired::id, server::Server};
 
 fn restart(task: &str) -> Question {
     Question::Restart(RestartTasks { alloc_id: id(1), task: task.into(), all: false })
@@ -45,7 +45,7 @@ fn tasks_are_restarted_signaled_and_asked_about() {
             exec(server, 1, "x");
         },
         &expect![[r#"
-            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            hello version=2 cluster=none epoch=1 seq=0 desired=equal observed=equal
             update seq=1
               1 Pending: No tasks have started modified
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]

@@ -4,12 +4,12 @@
 //! send: a session lets four go unacknowledged, so that nothing is merged by accident however slow the machine is.
 
 mod asks;
+mod desired;
 mod server;
 mod sessions;
 mod tasks;
 mod transcript;
 mod troubles;
-mod wishes;
 
 use std::{path::Path, time::Duration};
 

@@ -13,20 +13,23 @@ use std::{
 
 use berth_api::agent::{
     Ack, AllocStatus, Ask, ClientStatus, Desired, Digest, Down, DownFrame, ExecDown, ExecOrder, ExecStart,
-    Hello, Outcome, Question, Refused, Up, UpFrame, Welcome, WelcomeMode, decode_frame, desired_hash,
-    encode_frame, observed_hash,
+    FRAME_BYTES_MAX, Hello, Outcome, Question, Refused, Up, UpFrame, Welcome, WelcomeMode, decode_frame,
+    desired_hash, encode_frame, observed_hash,
 };
 use bytes::{Bytes, BytesMut};
 use prost::Message;
 
 use crate::{
     RARE_MS,
+    desired::{id, mock, run},
     transcript::Transcript,
-    wishes::{alloc, id, mock, run},
 };
 
 /// Long enough for the slowest machine; nothing that is right waits that long.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Each byte of the cluster's id.
+const CLUSTER: u8 = 7;
 
 /// One session of a connection.
 #[derive(Clone)]
@@ -50,8 +53,10 @@ pub struct Server {
     heard: Receiver<(Link, Up)>,
     link: Option<Link>,
     index: u64,
+    /// Messages with desired state that the present session was sent.
+    desired_seq: u64,
     /// What should run, by allocation: whether to stop.
-    wishes: BTreeMap<[u8; 16], bool>,
+    wanted: BTreeMap<[u8; 16], bool>,
     observed: BTreeMap<[u8; 16], Bytes>,
     transcript: Transcript,
 }
@@ -67,8 +72,8 @@ impl Server {
                 std::thread::spawn(move || listen(stream, &sender));
             }
         });
-        let (wishes, observed, transcript) = (BTreeMap::new(), BTreeMap::new(), Transcript::default());
-        Self { address, heard, link: None, index: 1, wishes, observed, transcript }
+        let (wanted, observed, transcript) = (BTreeMap::new(), BTreeMap::new(), Transcript::default());
+        Self { address, heard, link: None, index: 1, desired_seq: 0, wanted, observed, transcript }
     }
 
     pub fn address(&self) -> String {
@@ -108,12 +113,24 @@ impl Server {
         }
     }
 
-    pub fn say(&self, message: Down) {
+    /// Messages with desired state are counted here.
+    pub fn say(&mut self, mut message: Down) {
+        if let Down::Desired(desired) = &mut message {
+            self.desired_seq += 1;
+            desired.seq = self.desired_seq;
+        }
         self.link.as_ref().expect("a link").say(message);
     }
 
-    pub fn welcome(&self, mode: WelcomeMode, observed_seq: u64, heartbeat_ms: u64) {
-        self.say(Down::Welcome(Welcome { mode: mode as i32, observed_seq, heartbeat_ms }));
+    pub fn welcome(&mut self, mode: WelcomeMode, observed_seq: u64, heartbeat_ms: u64) {
+        self.welcome_to(CLUSTER, mode, observed_seq, heartbeat_ms);
+    }
+
+    fn welcome_to(&mut self, cluster: u8, mode: WelcomeMode, observed_seq: u64, heartbeat_ms: u64) {
+        self.desired_seq = 0;
+        let (mode, cluster_id) = (mode as i32, vec![cluster; 16]);
+        let restored = false;
+        self.say(Down::Welcome(Welcome { mode, observed_seq, heartbeat_ms, cluster_id, restored }));
     }
 
     /// Opens the node's session; what it holds counts as known.
@@ -124,7 +141,7 @@ impl Server {
 
     /// Lets a service run that has one mock task.
     pub fn start(&mut self, number: u8, config_json: &str) {
-        self.wish(&run(alloc(number, "service", mock(config_json))));
+        self.desire(&run(number, "service", mock(config_json)));
         self.until(number, ClientStatus::Running);
     }
 
@@ -146,6 +163,12 @@ impl Server {
         }
     }
 
+    /// Welcomes the node to a cluster that it does not belong to.
+    pub fn welcome_elsewhere(&mut self) {
+        self.note("a server of another cluster welcomes it");
+        self.welcome_to(CLUSTER + 1, WelcomeMode::Equal, 0, RARE_MS);
+    }
+
     pub fn refuse(&mut self) {
         self.note("the session is refused");
         self.say(Down::Refused(Refused { reason: "just so".into(), retry: true }));
@@ -158,21 +181,21 @@ impl Server {
     }
 
     /// Changes what should be, at the next index, without telling the node.
-    pub fn decide(&mut self, wished: &Desired) -> Desired {
+    pub fn decide(&mut self, change: &Desired) -> Desired {
         self.index += 1;
         let key = |bytes: &Vec<u8>| <[u8; 16]>::try_from(bytes.as_slice()).expect("an id");
-        self.wishes.extend(wished.run.iter().map(|run| (key(&run.alloc_id), false)));
-        self.wishes.extend(wished.stop.iter().map(|stop| (key(&stop.alloc_id), true)));
-        for gone in wished.forget.iter().chain(&wished.purge).map(key) {
-            self.wishes.remove(&gone);
+        self.wanted.extend(change.run.iter().map(|run| (key(&run.alloc_id), false)));
+        self.wanted.extend(change.stop.iter().map(|stop| (key(&stop.alloc_id), true)));
+        for gone in change.forget.iter().chain(&change.purge).map(key) {
+            self.wanted.remove(&gone);
             self.observed.remove(&gone);
         }
-        Desired { term: 1, index: self.index, ..wished.clone() }
+        Desired { term: 1, index: self.index, ..change.clone() }
     }
 
     /// Changes what should be, and tells the node.
-    pub fn wish(&mut self, wished: &Desired) {
-        let desired = self.decide(wished);
+    pub fn desire(&mut self, change: &Desired) {
+        let desired = self.decide(change);
         self.say(Down::Desired(desired));
     }
 
@@ -269,7 +292,7 @@ impl Server {
     }
 
     fn desired_digest(&self) -> Digest {
-        sum(self.wishes.iter().map(|(id, stop)| desired_hash(id, *stop)))
+        sum(self.wanted.iter().map(|(id, stop)| desired_hash(id, *stop)))
     }
 
     fn observed_digest(&self) -> Digest {
@@ -301,7 +324,7 @@ fn listen(stream: TcpStream, heard: &Sender<(Link, Up)>) {
     let stream = Arc::new(Mutex::new(stream));
     let (mut buffer, mut chunk) = (BytesMut::new(), [0; 4096]);
     loop {
-        while let Some(frame) = decode_frame::<UpFrame>(&mut buffer).expect("a frame") {
+        while let Some(frame) = decode_frame::<UpFrame>(&mut buffer, FRAME_BYTES_MAX).expect("a frame") {
             let link = Link { stream: stream.clone(), session: frame.session };
             let message = frame.message.expect("a message");
             if let Up::Update(update) = &message {

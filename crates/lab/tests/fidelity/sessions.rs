@@ -1,11 +1,11 @@
 //! Sessions that break, are refused, and go on.
 
-use berth_api::agent::{ClientStatus, Desired, Down, StopAlloc, WelcomeMode};
+use berth_api::agent::{ClientStatus, Desired, Down, WelcomeMode};
 use expect_test::expect;
 
 use crate::{
     RARE_MS, check,
-    wishes::{alloc, forget, id, mock, run, stop},
+    desired::{both, forget, mock, run, stop},
 };
 
 #[test]
@@ -17,15 +17,15 @@ fn a_reconnect_with_equal_digests_costs_nothing() {
             server.disconnect();
             server.open();
             server.note("what is said next is news");
-            server.wish(&stop(1));
+            server.desire(&stop(1));
             server.until(1, ClientStatus::Complete);
-            server.wish(&forget(1));
+            server.desire(&forget(1));
             server.start(2, r#"{"run_for": "1h"}"#);
             server.disconnect();
             server.open();
         },
         &expect![[r#"
-            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            hello version=2 cluster=none epoch=1 seq=0 desired=equal observed=equal
             update seq=1
               1 Pending: No tasks have started modified
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
@@ -33,7 +33,7 @@ fn a_reconnect_with_equal_digests_costs_nothing() {
               1 Running: Tasks are running modified
                 t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
             > the connection breaks
-            hello version=1 epoch=1 seq=2 desired=equal observed=equal
+            hello version=2 cluster=7 epoch=1 seq=2 desired=equal observed=equal
             > what is said next is news
             update seq=3
               1 Running: Tasks are running modified
@@ -48,7 +48,7 @@ fn a_reconnect_with_equal_digests_costs_nothing() {
               2 Running: Tasks are running modified
                 t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
             > the connection breaks
-            hello version=1 epoch=1 seq=6 desired=equal observed=equal
+            hello version=2 cluster=7 epoch=1 seq=6 desired=equal observed=equal
         "#]],
     );
 }
@@ -59,19 +59,15 @@ fn what_was_missed_while_away_comes_as_a_full_list() {
         |server| {
             server.open();
             let (first, second) = (
-                alloc(1, "service", mock(r#"{"run_for": "1h"}"#)),
-                alloc(2, "service", mock(r#"{"run_for": "1h"}"#)),
+                run(1, "service", mock(r#"{"run_for": "1h"}"#)),
+                run(2, "service", mock(r#"{"run_for": "1h"}"#)),
             );
-            server.wish(&run(first.clone()));
+            server.desire(&first);
             server.until(1, ClientStatus::Running);
             server.disconnect();
-            server.decide(&run(second.clone()));
+            server.decide(&second);
             server.open();
-            let full = server.decide(&Desired {
-                full: true,
-                run: vec![first, second.clone()],
-                ..Desired::default()
-            });
+            let full = server.decide(&Desired { full: true, ..both(first, second.clone()) });
             server.say(Down::Desired(full));
             server.until(2, ClientStatus::Running);
 
@@ -79,13 +75,7 @@ fn what_was_missed_while_away_comes_as_a_full_list() {
             server.disconnect();
             server.decide(&stop(1));
             server.open();
-            let stop = StopAlloc { alloc_id: id(1), reason: String::new() };
-            let full = server.decide(&Desired {
-                full: true,
-                run: vec![second.clone()],
-                stop: vec![stop],
-                ..Desired::default()
-            });
+            let full = server.decide(&Desired { full: true, ..both(second.clone(), stop(1)) });
             server.say(Down::Desired(full));
             server.until(1, ClientStatus::Complete);
 
@@ -93,13 +83,16 @@ fn what_was_missed_while_away_comes_as_a_full_list() {
             server.disconnect();
             server.decide(&forget(1));
             server.open();
-            let full = server.decide(&Desired { full: true, run: vec![second], ..Desired::default() });
+            let full = server.decide(&Desired { full: true, ..second });
             server.say(Down::Desired(full));
+            server.note("what the list leaves out is told until it is forgotten");
+            server.until(1, ClientStatus::Complete);
+            server.desire(&forget(1));
             server.disconnect();
             server.open();
         },
         &expect![[r#"
-            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            hello version=2 cluster=none epoch=1 seq=0 desired=equal observed=equal
             update seq=1
               1 Pending: No tasks have started modified
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
@@ -107,7 +100,7 @@ fn what_was_missed_while_away_comes_as_a_full_list() {
               1 Running: Tasks are running modified
                 t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
             > the connection breaks
-            hello version=1 epoch=1 seq=2 desired=differs observed=equal
+            hello version=2 cluster=7 epoch=1 seq=2 desired=differs observed=equal
             update seq=3
               2 Pending: No tasks have started modified
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
@@ -116,7 +109,7 @@ fn what_was_missed_while_away_comes_as_a_full_list() {
                 t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
             > now the end of one is missed
             > the connection breaks
-            hello version=1 epoch=1 seq=4 desired=differs observed=equal
+            hello version=2 cluster=7 epoch=1 seq=4 desired=differs observed=equal
             update seq=5
               1 Running: Tasks are running modified
                 t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started; Killing "Sent interrupt. Waiting 5s before force killing"]
@@ -125,9 +118,13 @@ fn what_was_missed_while_away_comes_as_a_full_list() {
                 t Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Killing "Sent interrupt. Waiting 5s before force killing"; Terminated 0/0/false; Killed]
             > now it is missed that one is forgotten
             > the connection breaks
-            hello version=1 epoch=1 seq=6 desired=differs observed=differs
+            hello version=2 cluster=7 epoch=1 seq=6 desired=differs observed=differs
+            > what the list leaves out is told until it is forgotten
+            update seq=7
+              1 Complete: All tasks have completed modified
+                t Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Killing "Sent interrupt. Waiting 5s before force killing"; Terminated 0/0/false; Killed]
             > the connection breaks
-            hello version=1 epoch=1 seq=6 desired=equal observed=equal
+            hello version=2 cluster=7 epoch=1 seq=7 desired=equal observed=equal
         "#]],
     );
 }
@@ -149,7 +146,7 @@ fn a_resync_tells_all_or_what_changed_since() {
             server.listen_until_resynced();
         },
         &expect![[r#"
-            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            hello version=2 cluster=none epoch=1 seq=0 desired=equal observed=equal
             update seq=1
               1 Pending: No tasks have started modified
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
@@ -163,14 +160,14 @@ fn a_resync_tells_all_or_what_changed_since() {
               2 Running: Tasks are running modified
                 t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
             > the connection breaks
-            hello version=1 epoch=1 seq=4 desired=equal observed=equal
+            hello version=2 cluster=7 epoch=1 seq=4 desired=equal observed=equal
             update seq=4 resync_done
               1 Running: Tasks are running modified
                 t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
               2 Running: Tasks are running modified
                 t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
             > the connection breaks
-            hello version=1 epoch=1 seq=4 desired=equal observed=equal
+            hello version=2 cluster=7 epoch=1 seq=4 desired=equal observed=equal
             update seq=4 resync_done
               2 Running: Tasks are running modified
                 t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
@@ -183,7 +180,7 @@ fn what_ends_while_away_is_told_afterwards() {
     check(
         |server| {
             server.open();
-            server.wish(&run(alloc(1, "batch", mock(r#"{"run_for": "2s"}"#))));
+            server.desire(&run(1, "batch", mock(r#"{"run_for": "2s"}"#)));
             server.until(1, ClientStatus::Running);
             server.disconnect();
             let seq = server.refuse_until(|hello| hello.seq & 0xff == 3).seq;
@@ -191,7 +188,7 @@ fn what_ends_while_away_is_told_afterwards() {
             server.until(1, ClientStatus::Complete);
         },
         &expect![[r#"
-            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            hello version=2 cluster=none epoch=1 seq=0 desired=equal observed=equal
             update seq=1
               1 Pending: No tasks have started modified
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
@@ -199,7 +196,7 @@ fn what_ends_while_away_is_told_afterwards() {
               1 Running: Tasks are running modified
                 t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
             > the connection breaks
-            hello version=1 epoch=1 seq=3 desired=equal observed=differs
+            hello version=2 cluster=7 epoch=1 seq=3 desired=equal observed=differs
             update seq=3 resync_done
               1 Complete: All tasks have completed modified
                 t Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Terminated 0/0/false]
@@ -219,7 +216,7 @@ fn a_refused_session_is_opened_again() {
             server.start(1, r#"{"run_for": "1h"}"#);
             server.refuse();
             server.open();
-            server.note("wishes that break the protocol end a session too");
+            server.note("desired state that breaks the protocol ends a session too");
             server.say(Down::Desired(Desired {
                 term: 1,
                 index: 1_000,
@@ -229,11 +226,11 @@ fn a_refused_session_is_opened_again() {
             server.open();
         },
         &expect![[r#"
-            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            hello version=2 cluster=none epoch=1 seq=0 desired=equal observed=equal
             > the session is refused
-            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            hello version=2 cluster=none epoch=1 seq=0 desired=equal observed=equal
             > the session is refused
-            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            hello version=2 cluster=none epoch=1 seq=0 desired=equal observed=equal
             update seq=1
               1 Pending: No tasks have started modified
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
@@ -241,9 +238,87 @@ fn a_refused_session_is_opened_again() {
               1 Running: Tasks are running modified
                 t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
             > the session is refused
-            hello version=1 epoch=1 seq=2 desired=equal observed=equal
-            > wishes that break the protocol end a session too
-            hello version=1 epoch=1 seq=2 desired=equal observed=equal
+            hello version=2 cluster=7 epoch=1 seq=2 desired=equal observed=equal
+            > desired state that breaks the protocol ends a session too
+            hello version=2 cluster=7 epoch=1 seq=2 desired=equal observed=equal
+        "#]],
+    );
+}
+
+#[test]
+fn what_a_full_list_leaves_out_is_stopped_once_its_last_part_is_in() {
+    check(
+        |server| {
+            server.open();
+            server.start(1, r#"{"run_for": "1h"}"#);
+            server.start(2, r#"{"run_for": "1h"}"#);
+            let part =
+                |number| Desired { full: true, ..run(number, "service", mock(r#"{"run_for": "1h"}"#)) };
+            server.note("a list of 2 and 3 comes in two parts");
+            let first = server.decide(&Desired { more: true, ..part(3) });
+            server.say(Down::Desired(first));
+            server.until(3, ClientStatus::Running);
+            server.say(Down::Desired(Desired { term: 1, index: 100, ..part(2) }));
+            server.until(1, ClientStatus::Complete);
+            server.disconnect();
+            server.open();
+        },
+        &expect![[r#"
+            hello version=2 cluster=none epoch=1 seq=0 desired=equal observed=equal
+            update seq=1
+              1 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=2
+              1 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+            update seq=3
+              2 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=4
+              2 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+            > a list of 2 and 3 comes in two parts
+            update seq=5
+              3 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=6
+              3 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+            update seq=8
+              1 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started; Killing "Sent interrupt. Waiting 5s before force killing"]
+            update seq=9
+              1 Complete: All tasks have completed modified
+                t Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Killing "Sent interrupt. Waiting 5s before force killing"; Terminated 0/0/false; Killed]
+            > the connection breaks
+            hello version=2 cluster=7 epoch=1 seq=9 desired=differs observed=equal
+        "#]],
+    );
+}
+
+#[test]
+fn a_server_of_another_cluster_is_not_heard() {
+    check(
+        |server| {
+            server.open();
+            server.start(1, r#"{"run_for": "1h"}"#);
+            server.disconnect();
+            server.hello();
+            server.welcome_elsewhere();
+            server.open();
+        },
+        &expect![[r#"
+            hello version=2 cluster=none epoch=1 seq=0 desired=equal observed=equal
+            update seq=1
+              1 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=2
+              1 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+            > the connection breaks
+            hello version=2 cluster=7 epoch=1 seq=2 desired=equal observed=equal
+            > a server of another cluster welcomes it
+            hello version=2 cluster=7 epoch=1 seq=2 desired=equal observed=equal
         "#]],
     );
 }
@@ -260,7 +335,7 @@ fn a_node_that_has_nothing_to_say_gives_signs_of_life() {
             server.listen_for_heartbeats(3);
         },
         &expect![[r#"
-            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            hello version=2 cluster=none epoch=1 seq=0 desired=equal observed=equal
             update seq=1
               1 Pending: No tasks have started modified
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
@@ -268,8 +343,8 @@ fn a_node_that_has_nothing_to_say_gives_signs_of_life() {
               1 Running: Tasks are running modified
                 t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
             > the connection breaks
-            hello version=1 epoch=1 seq=2 desired=equal observed=equal
-            heartbeat seq=2
+            hello version=2 cluster=7 epoch=1 seq=2 desired=equal observed=equal
+            heartbeat seq=2 desired_seq=0
         "#]],
     );
 }

@@ -1,11 +1,11 @@
 //! Tasks that start, fail and stop.
 
-use berth_api::agent::{ClientStatus, Desired, RunAlloc, TaskSpec};
+use berth_api::agent::{ClientStatus, TaskSpec};
 use expect_test::expect;
 
 use crate::{
     check,
-    wishes::{alloc, id, mock, run, stop},
+    desired::{both, id, mock, run, stop},
 };
 
 #[test]
@@ -14,11 +14,11 @@ fn a_task_is_prepared_starts_and_exits_well() {
         |server| {
             server.open();
             let task = mock(r#"{"start_events": 2, "start_event_gap": "20ms", "run_for": "20ms"}"#);
-            server.wish(&run(alloc(1, "batch", task)));
+            server.desire(&run(1, "batch", task));
             server.until(1, ClientStatus::Complete);
         },
         &expect![[r#"
-            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            hello version=2 cluster=none epoch=1 seq=0 desired=equal observed=equal
             update seq=1
               1 Pending: No tasks have started modified
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
@@ -45,11 +45,11 @@ fn a_task_fails_is_started_again_and_fails_for_good() {
             server.open();
             let task =
                 mock(r#"{"run_for": "10ms", "exit_code": 3, "exit_signal": 11, "exit_err_msg": "bad luck"}"#);
-            server.wish(&run(alloc(1, "batch", task)));
+            server.desire(&run(1, "batch", task));
             server.until(1, ClientStatus::Failed);
         },
         &expect![[r#"
-            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            hello version=2 cluster=none epoch=1 seq=0 desired=equal observed=equal
             update seq=1
               1 Pending: No tasks have started modified
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
@@ -85,12 +85,12 @@ fn a_task_that_cannot_start_says_why() {
                 TaskSpec { env: [("A".to_owned(), "${attr.none}".to_owned())].into(), ..mock("{}") },
             ];
             for (task, number) in wrong.into_iter().zip(1..) {
-                server.wish(&run(alloc(number, "service", task)));
+                server.desire(&run(number, "service", task));
                 server.until(number, ClientStatus::Failed);
             }
         },
         &expect![[r#"
-            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            hello version=2 cluster=none epoch=1 seq=0 desired=equal observed=equal
             update seq=1
               1 Pending: No tasks have started modified
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
@@ -146,11 +146,13 @@ fn settings_refer_to_the_node_and_the_allocation() {
         |server| {
             server.open();
             let task = mock(r#"{"run_for": "1h", "start_error": "${node.datacenter} ${NOMAD_ALLOC_NAME}"}"#);
-            server.wish(&run(RunAlloc { name_index: 7, ..alloc(1, "service", task) }));
+            let mut named = run(1, "service", task);
+            named.run[0].name_index = 7;
+            server.desire(&named);
             server.until(1, ClientStatus::Failed);
         },
         &expect![[r#"
-            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            hello version=2 cluster=none epoch=1 seq=0 desired=equal observed=equal
             update seq=1
               1 Pending: No tasks have started modified
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
@@ -167,31 +169,31 @@ fn a_stopped_task_ends_in_time_or_is_killed() {
         |server| {
             server.open();
             server.start(1, r#"{"run_for": "1h", "kill_after": "20ms"}"#);
-            server.wish(&stop(1));
+            server.desire(&stop(1));
             server.until(1, ClientStatus::Complete);
-            server.wish(&run(alloc(
+            server.desire(&run(
                 2,
                 "service",
                 TaskSpec { kill_timeout_ms: 50, ..mock(r#"{"run_for": "1h", "kill_after": "1h"}"#) },
-            )));
+            ));
             server.until(2, ClientStatus::Running);
-            server.wish(&stop(2));
+            server.desire(&stop(2));
             server.until(2, ClientStatus::Complete);
             server.note("now without any time to end");
-            server.wish(&run(alloc(
+            server.desire(&run(
                 4,
                 "service",
                 TaskSpec { kill_timeout_ms: 0, ..mock(r#"{"run_for": "1h"}"#) },
-            )));
+            ));
             server.until(4, ClientStatus::Running);
-            server.wish(&stop(4));
+            server.desire(&stop(4));
             server.until(4, ClientStatus::Complete);
             server.note("a stop of what was never there");
-            server.wish(&stop(3));
+            server.desire(&stop(3));
             server.until(3, ClientStatus::Complete);
         },
         &expect![[r#"
-            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            hello version=2 cluster=none epoch=1 seq=0 desired=equal observed=equal
             update seq=1
               1 Pending: No tasks have started modified
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
@@ -239,13 +241,13 @@ fn a_successor_waits_for_its_room() {
         |server| {
             server.open();
             server.start(1, r#"{"run_for": "1h"}"#);
-            let successor =
-                RunAlloc { after: vec![id(1)], ..alloc(2, "service", mock(r#"{"run_for": "1h"}"#)) };
-            server.wish(&Desired { stop: stop(1).stop, ..run(successor) });
+            let mut successor = run(2, "service", mock(r#"{"run_for": "1h"}"#));
+            successor.run[0].after = vec![id(1)];
+            server.desire(&both(successor, stop(1)));
             server.until(2, ClientStatus::Running);
         },
         &expect![[r#"
-            hello version=1 epoch=1 seq=0 desired=equal observed=equal
+            hello version=2 cluster=none epoch=1 seq=0 desired=equal observed=equal
             update seq=1
               1 Pending: No tasks have started modified
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]

@@ -33,8 +33,9 @@ impl Transcript {
         self.epoch = hello.epoch;
         let digest = |equal| if equal { "equal" } else { "differs" };
         self.lines.push(format!(
-            "hello version={} epoch={} seq={} desired={} observed={}",
+            "hello version={} cluster={} epoch={} seq={} desired={} observed={}",
             hello.protocol_version,
+            hello.cluster_id.first().map_or("none".to_owned(), u8::to_string),
             hello.epoch,
             self.since_start(hello.seq),
             digest(desired_equal),
@@ -46,7 +47,11 @@ impl Transcript {
         match message {
             Up::Update(update) => self.update(update),
             Up::Heartbeat(heartbeat) => {
-                let line = format!("heartbeat seq={}", self.since_start(heartbeat.seq));
+                let line = format!(
+                    "heartbeat seq={} desired_seq={}",
+                    self.since_start(heartbeat.seq),
+                    heartbeat.desired_seq
+                );
                 // How many there are is a matter of time.
                 if self.lines.last() != Some(&line) {
                     self.lines.push(line);

@@ -2,7 +2,9 @@
 
 use std::{collections::HashMap, io, sync::Arc, time::Duration};
 
-use berth_api::agent::{AllocStatus, PROTOCOL_VERSION, Up, UpFrame, Update, decode_frame};
+use berth_api::agent::{
+    AllocStatus, FRAME_BYTES_MAX, HELLO_BYTES_MAX, PROTOCOL_VERSION, Up, UpFrame, Update, decode_frame,
+};
 use berth_controller::{Event, SessionId};
 use berth_model::NodeId;
 use bytes::BytesMut;
@@ -18,7 +20,7 @@ use tokio::{
 
 use super::{
     listen::Context,
-    outgoing::{Outgoing, encode},
+    outgoing::{DesiredSeqs, Outgoing, encode},
     pending::Pending,
 };
 use crate::{
@@ -76,7 +78,9 @@ impl Incoming<'_> {
             if read.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?? == 0 {
                 return Ok(());
             }
-            while let Some(frame) = decode_frame::<UpFrame>(&mut buffer).map_err(io::Error::other)? {
+            while let Some(frame) =
+                decode_frame::<UpFrame>(&mut buffer, self.frame_bytes_max()).map_err(io::Error::other)?
+            {
                 self.frame(frame).await?;
             }
         }
@@ -108,6 +112,11 @@ impl Incoming<'_> {
             // Of a newer protocol: an agent says nothing that must be understood before it was welcomed to say it.
             None => Ok(()),
         }
+    }
+
+    /// Before a session is open, nobody has said who is there.
+    fn frame_bytes_max(&self) -> usize {
+        if self.sessions.is_empty() { HELLO_BYTES_MAX } else { FRAME_BYTES_MAX }
     }
 
     fn with(&self, number: u32, take_in: impl FnOnce(&Pending)) {
@@ -167,12 +176,12 @@ async fn write(
     mut messages: mpsc::Receiver<(u32, Outgoing)>,
     context: Arc<Context>,
 ) -> io::Result<()> {
-    let mut buffer = BytesMut::new();
+    let (mut buffer, mut seqs) = (BytesMut::new(), DesiredSeqs::default());
     while let Some((number, message)) = messages.recv().await {
-        let mut open = encode(number, message, &context, &mut buffer);
+        let mut open = encode(number, message, &context, &mut seqs, &mut buffer);
         while open && buffer.len() < WRITE_BYTES {
             let Ok((number, message)) = messages.try_recv() else { break };
-            open = encode(number, message, &context, &mut buffer);
+            open = encode(number, message, &context, &mut seqs, &mut buffer);
         }
         tokio::time::timeout(WRITE_TIMEOUT, writer.write_all(&buffer))
             .await

@@ -57,8 +57,30 @@ impl GroupSpecs {
     }
 }
 
+/// How many messages with desired state each of a connection's sessions was sent.
+#[derive(Default)]
+pub(super) struct DesiredSeqs(HashMap<u32, u64>);
+
+impl DesiredSeqs {
+    fn begin(&mut self, number: u32) {
+        self.0.insert(number, 0);
+    }
+
+    fn next(&mut self, number: u32) -> u64 {
+        let seq = self.0.entry(number).or_default();
+        *seq += 1;
+        *seq
+    }
+}
+
 /// Appends a message's frames; false when the connection is to end after them.
-pub(super) fn encode(number: u32, message: Outgoing, context: &Context, out: &mut BytesMut) -> bool {
+pub(super) fn encode(
+    number: u32,
+    message: Outgoing,
+    context: &Context,
+    seqs: &mut DesiredSeqs,
+    out: &mut BytesMut,
+) -> bool {
     let mut put = |message| encode_frame(&DownFrame { session: number, message: Some(message) }, out);
     match message {
         Outgoing::Close => {
@@ -74,7 +96,11 @@ pub(super) fn encode(number: u32, message: Outgoing, context: &Context, out: &mu
                 WelcomeMode::FromSeq(seq) => (wire::WelcomeMode::FromSeq, seq),
                 WelcomeMode::Full => (wire::WelcomeMode::Full, 0),
             };
-            put(Down::Welcome(wire::Welcome { mode: mode.into(), observed_seq, heartbeat_ms }));
+            seqs.begin(number);
+            // Until the cluster has an id, the server does not say which it is.
+            let (cluster_id, restored) = (vec![0; 16], false);
+            let mode = mode.into();
+            put(Down::Welcome(wire::Welcome { mode, observed_seq, heartbeat_ms, cluster_id, restored }));
         }
         Outgoing::ToNode(ToNode::Refused { reason, retry }) => {
             put(Down::Refused(wire::Refused { reason, retry }))
@@ -97,25 +123,29 @@ pub(super) fn encode(number: u32, message: Outgoing, context: &Context, out: &mu
                 purge: bytes(purge),
                 ..empty()
             };
-            // A full list stands alone in its frame, as long as a frame can hold it: the rest of it is added.
             let mut frame = first;
             let mut size = 0;
             let store = &context.view.load().store;
-            for run in run.into_iter().filter_map(|slot| run_alloc(store, slot, &context.specs)) {
-                size += run.encoded_len();
+            for (mut run, spec) in run.into_iter().filter_map(|slot| run_alloc(store, slot, &context.specs)) {
+                let groups = frame.groups.len();
+                run.group_ref = frame.group_ref(&spec);
+                size += run.encoded_len() + if frame.groups.len() > groups { spec.len() } else { 0 };
                 frame.run.push(run);
-                if size > DESIRED_BYTES_MAX && !full {
-                    put(Down::Desired(std::mem::replace(&mut frame, empty())));
+                if size > DESIRED_BYTES_MAX {
+                    let next = wire::Desired { full, ..empty() };
+                    let part = std::mem::replace(&mut frame, next);
+                    put(Down::Desired(wire::Desired { seq: seqs.next(number), more: full, ..part }));
                     size = 0;
                 }
             }
-            put(Down::Desired(frame));
+            put(Down::Desired(wire::Desired { seq: seqs.next(number), ..frame }));
         }
     }
     true
 }
 
-fn run_alloc(store: &Store, slot: AllocSlot, specs: &GroupSpecs) -> Option<RunAlloc> {
+/// An allocation that should run, and its encoded group.
+fn run_alloc(store: &Store, slot: AllocSlot, specs: &GroupSpecs) -> Option<(RunAlloc, Bytes)> {
     let row = store.allocs().row(slot).filter(|row| row.is_wanted())?;
     let (_, group) = store.job_of(row)?;
     let extra = store.allocs().extra(slot);
@@ -127,15 +157,16 @@ fn run_alloc(store: &Store, slot: AllocSlot, specs: &GroupSpecs) -> Option<RunAl
     });
     let after = extra.into_iter().flat_map(|extra| &extra.after);
     let after = after.filter(|(id, _)| store.alloc(*id).is_some_and(|(_, before)| !before.is_terminal()));
-    Some(RunAlloc {
+    let run = RunAlloc {
         alloc_id: row.id.to_bytes().to_vec(),
         name_index: row.name_index,
-        group: specs.get(store, row)?,
+        group_ref: 0,
         ports: bindings.collect(),
         after: after.map(|(id, _)| id.to_bytes().to_vec()).collect(),
         job_version: row.job_version,
         devices: extra
             .map_or_else(Vec::new, |extra| convert::task_devices(group, &extra.devices, &extra.cores)),
         previous: extra.and_then(|e| e.previous).map_or(Vec::new(), |id| id.to_bytes().to_vec()),
-    })
+    };
+    Some((run, specs.get(store, row)?))
 }

@@ -34,8 +34,8 @@ const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys",
 
 /// Unique on the host, and for each start.
 pub(super) fn id(task: &TaskContext<'_>) -> String {
-    let index = task.wish.group.tasks.iter().position(|spec| spec.name == task.spec.name).unwrap_or(0);
-    format!("{}-{index}-{}", task.wish.alloc, task.attempt)
+    let index = task.run.group.tasks.iter().position(|spec| spec.name == task.spec.name).unwrap_or(0);
+    format!("{}-{index}-{}", task.run.alloc, task.attempt)
 }
 
 pub(super) fn config_json(task: &TaskContext<'_>, settings: &Settings) -> Result<String, StartFailure> {
@@ -56,7 +56,7 @@ pub(super) fn config_json(task: &TaskContext<'_>, settings: &Settings) -> Result
             "noNewPrivileges": true,
         },
         "root": {"path": "rootfs", "readonly": false},
-        "hostname": &task.wish.alloc.to_string()[..8],
+        "hostname": &task.run.alloc.to_string()[..8],
         "mounts": mounts(task, network),
         "linux": {
             "cgroupsPath": format!("/berth/{}", id(task)),

@@ -180,7 +180,7 @@ fn a_driver_that_may_recover_is_asked_again() {
 }
 
 #[test]
-fn wishes_may_come_twice_and_news_of_old_attempts_are_ignored() {
+fn desired_state_may_come_twice_and_news_of_old_attempts_are_ignored() {
     check(
         "run 1 batch a
          run 1 batch a

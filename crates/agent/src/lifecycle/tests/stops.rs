@@ -194,7 +194,7 @@ fn the_forgotten_are_ended_silently_and_never_run_again() {
          exited 1.0
          started 2.0
          forget 1
-         keep 3
+         forget 2
          exited 2.0
          run 1 batch a
          run 2 batch b
@@ -219,7 +219,7 @@ fn the_forgotten_are_ended_silently_and_never_run_again() {
             > forget 1
                1.0 persist 1
                1.0 persist 1
-            > keep 3
+            > forget 2
                1.0 signal 2.0#1
                1.0 persist 2
             > exited 2.0

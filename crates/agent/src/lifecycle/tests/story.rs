@@ -1,7 +1,7 @@
 //! Tells a node a story and writes down what it does.
 //!
 //! One event a line. `run 1 batch web db:leader after=2`, `noted 1.0 half way`, `started 1.0`, `exited 1.0 code=1
-//! signal=9 oom`, `failed 1.0 setup`, `stop 1`, `forget 1`, `purge 1`, `keep 1 2`, `found 1.0
+//! signal=9 oom`, `failed 1.0 setup`, `stop 1`, `forget 1`, `purge 1`, `found 1.0
 //! running|nothing|rebooted`, `wait 10s` (ticks at each deadline), `restart` (of the agent, from what it wrote last),
 //! `events 1.0`; what people ask: `ask-restart 1 web`, `ask-restart 1 all`, `ask-signal 1 web SIGHUP` (`-` for no task).
 
@@ -66,7 +66,7 @@ fn task(text: &str) -> TaskSpec {
     spec
 }
 
-pub fn run(words: &[&str]) -> RunWish {
+pub fn run(words: &[&str]) -> RunSpec {
     let (job_type, group_delay) = words[1].split_once('+').unwrap_or((words[1], "0"));
     let (after, tasks): (Vec<&str>, Vec<&str>) =
         words[2..].iter().partition(|word| word.starts_with("after="));
@@ -77,7 +77,7 @@ pub fn run(words: &[&str]) -> RunWish {
         ..GroupSpec::default()
     };
     let numbers = after.iter().flat_map(|word| word["after=".len()..].split(','));
-    RunWish {
+    RunSpec {
         alloc: id(number(words[0])),
         name_index: 0,
         group: Arc::new(group),
@@ -113,7 +113,6 @@ impl Story {
             "stop" => Event::Stop { alloc: alloc(), reason: String::new() },
             "forget" => Event::Forget(alloc()),
             "purge" => Event::Purge(alloc()),
-            "keep" => Event::KeepOnly(words.iter().map(|word| id(number(word))).collect()),
             "noted" => Event::Noted {
                 of: self.task_ref(words[0]),
                 at_ns: self.now_ns,

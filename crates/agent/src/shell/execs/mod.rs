@@ -144,13 +144,13 @@ impl Agent {
         }
         let running = self.node.running(&start.alloc_id, &start.task)?;
         let [of] = running[..] else { return Err(invalid("say within which task the command is to run")) };
-        let wish = self.node.alloc(of.alloc).map(|alloc| alloc.wish().clone());
-        let wish = wish.ok_or_else(|| invalid("the allocation has just ended"))?;
+        let run = self.node.alloc(of.alloc).map(|alloc| alloc.spec().clone());
+        let run = run.ok_or_else(|| invalid("the allocation has just ended"))?;
         tracing::info!(alloc = %of.alloc, task = start.task, program, tty = start.tty, "runs a command within a task");
         let streams = Arc::new(Streams::new(start.credit_bytes));
         let (context, place, teller) = (self.context.clone(), self.data.place(of.alloc), teller.clone());
-        let task = wish.group.tasks[usize::from(of.task)].name.clone();
+        let task = run.group.tasks[usize::from(of.task)].name.clone();
         let start = ExecStart { task, ..start };
-        Ok(Command { context, of, wish, place, start, streams, teller })
+        Ok(Command { context, of, run, place, start, streams, teller })
     }
 }

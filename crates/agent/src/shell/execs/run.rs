@@ -17,7 +17,7 @@ use crate::failure::{Doing, Failure};
 use crate::keeper::exec::plan::ExecPlan;
 use crate::keeper::exec::process_json;
 use crate::keeper::plan::Run;
-use crate::lifecycle::{RunWish, TaskRef};
+use crate::lifecycle::{RunSpec, TaskRef};
 use crate::place::AllocPlace;
 use crate::shell::runner::Context;
 
@@ -39,7 +39,7 @@ pub(super) struct Streams {
 pub(super) struct Command {
     pub(super) context: Arc<Context>,
     pub(super) of: TaskRef,
-    pub(super) wish: RunWish,
+    pub(super) run: RunSpec,
     pub(super) place: AllocPlace,
     pub(super) start: ExecStart,
     pub(super) streams: Arc<Streams>,
@@ -130,9 +130,8 @@ impl Command {
 
     /// As the task's own process, but for the command.
     async fn resolve(&self) -> Result<Run, Refusal> {
-        let (context, wish, of, place) =
-            (self.context.clone(), self.wish.clone(), self.of, self.place.clone());
-        let launch = tokio::task::spawn_blocking(move || context.host().launch(&wish, of, &place));
+        let (context, run, of, place) = (self.context.clone(), self.run.clone(), self.of, self.place.clone());
+        let launch = tokio::task::spawn_blocking(move || context.host().launch(&run, of, &place));
         let failed = |reason: String| Refusal::new(RefusalKind::Failed, format!("run the command: {reason}"));
         let launch = launch.await.map_err(|error| failed(error.to_string()))?;
         match launch.map_err(|failure| failed(failure.message))? {

@@ -46,7 +46,7 @@ impl Agent {
     ) -> Result<impl Future<Output = Result<Outcome, Refusal>> + Send + 'static, Refusal> {
         let running = self.node.running(&asked.alloc_id, &asked.task)?;
         let measured = running.into_iter().filter_map(|of| {
-            let spec = &self.node.alloc(of.alloc)?.wish().group.tasks[usize::from(of.task)];
+            let spec = &self.node.alloc(of.alloc)?.spec().group.tasks[usize::from(of.task)];
             let keeper_dir = self.data.place(of.alloc).keeper_dir(&spec.name);
             Some(Measured { name: spec.name.clone(), keeper_dir, pretended: spec.driver == "mock_driver" })
         });

@@ -1,34 +1,52 @@
 //! How far a session has come on its present connection.
 
+use super::incoming::Incoming;
+
 /// Updates sent and not yet acknowledged; further changes wait and overwrite each other meanwhile.
 pub(super) const UPDATES_IN_FLIGHT_MAX: u8 = 4;
 
 /// The longest time between heartbeats, should a server ask for none.
 const HEARTBEAT_MS_DEFAULT: u64 = 10_000;
 
-#[derive(Debug, Clone, Copy)]
+/// How long a hello may go unanswered, in nanoseconds.
+pub const WELCOME_MAX_NS: u64 = 30_000_000_000;
+
+/// How long updates may go unacknowledged, in nanoseconds.
+pub const ACK_MAX_NS: u64 = 30_000_000_000;
+
+#[derive(Debug)]
 pub(super) enum Link {
     /// No connection.
     Down,
     /// Hello is said; what it covers ends at `seq`.
-    Opening { seq: u64 },
+    Opening { seq: u64, since_ns: u64 },
     /// Welcomed.
     Open(Open),
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Open {
+    pub(super) incoming: Incoming,
     sent_seq: u64,
     in_flight: u8,
+    /// Since when the server owes an acknowledgement.
+    owed_since_ns: u64,
     owes_resync: bool,
     heartbeat_ns: u64,
-    spoke_at_ns: u64,
+    beat_at_ns: u64,
 }
 
 impl Link {
     pub(super) fn open(sent_seq: u64, owes_resync: bool, heartbeat_ms: u64, now_ns: u64) -> Self {
-        let heartbeat_ns = heartbeat_ns(heartbeat_ms);
-        Self::Open(Open { sent_seq, in_flight: 0, owes_resync, heartbeat_ns, spoke_at_ns: now_ns })
+        Self::Open(Open {
+            incoming: Incoming::default(),
+            sent_seq,
+            in_flight: 0,
+            owed_since_ns: now_ns,
+            owes_resync,
+            heartbeat_ns: heartbeat_ns(heartbeat_ms),
+            beat_at_ns: now_ns,
+        })
     }
 
     pub(super) fn on_heartbeat_every(&mut self, heartbeat_ms: u64) {
@@ -41,8 +59,21 @@ impl Link {
         if let Self::Open(open) = self { Some(open) } else { None }
     }
 
+    pub(super) fn is_open(&self) -> bool {
+        self.as_open().is_some()
+    }
+
     pub(super) fn heartbeat_at(&self) -> Option<u64> {
-        self.as_open().map(|open| open.spoke_at_ns.saturating_add(open.heartbeat_ns))
+        self.as_open().map(|open| open.beat_at_ns.saturating_add(open.heartbeat_ns))
+    }
+
+    /// When a server that says nothing more counts as deaf or dumb.
+    pub(super) fn silent_at(&self) -> Option<u64> {
+        match self {
+            Self::Down => None,
+            Self::Opening { since_ns, .. } => Some(since_ns.saturating_add(WELCOME_MAX_NS)),
+            Self::Open(open) => (open.in_flight > 0).then(|| open.owed_since_ns.saturating_add(ACK_MAX_NS)),
+        }
     }
 
     pub(super) fn may_update(&self) -> bool {
@@ -58,25 +89,33 @@ impl Link {
         self.as_open().map_or(0, |open| open.sent_seq)
     }
 
-    pub(super) fn on_ack(&mut self, seq: u64) {
+    /// Of the last desired state that came on this connection.
+    pub(super) fn desired_seq(&self) -> u64 {
+        self.as_open().map_or(0, |open| open.incoming.seq())
+    }
+
+    pub(super) fn on_ack(&mut self, seq: u64, now_ns: u64) {
         if let Self::Open(open) = self {
             open.in_flight = if seq >= open.sent_seq { 0 } else { open.in_flight.saturating_sub(1) };
+            open.owed_since_ns = now_ns;
         }
     }
 
-    pub(super) fn on_sent(&mut self, now_ns: u64) {
+    pub(super) fn on_heartbeat(&mut self, now_ns: u64) {
         if let Self::Open(open) = self {
-            open.spoke_at_ns = now_ns;
+            open.beat_at_ns = now_ns;
         }
     }
 
     pub(super) fn on_update(&mut self, seq: u64, complete: bool, now_ns: u64) {
         if let Self::Open(open) = self {
+            if open.in_flight == 0 {
+                open.owed_since_ns = now_ns;
+            }
             open.sent_seq = seq;
             open.in_flight += 1;
             open.owes_resync &= !complete;
         }
-        self.on_sent(now_ns);
     }
 }
 

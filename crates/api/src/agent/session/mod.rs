@@ -4,13 +4,19 @@
 //! message, [`AgentSession::observe`] for each change of an allocation, and [`AgentSession::poll`] until nothing is left
 //! to say; [`AgentSession::deadline`] tells when to poll again. A session outlives its connections.
 
+mod error;
+mod fence;
 mod id;
+mod incoming;
 mod link;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub use id::AllocId;
+pub use error::SessionError;
+pub use fence::Fence;
+pub use id::{AllocId, ClusterId};
+pub use link::{ACK_MAX_NS, WELCOME_MAX_NS};
 
 use bytes::Bytes;
 use link::Link;
@@ -19,7 +25,8 @@ use table::Table;
 
 use super::{
     AllocStatus, Ask, Desired, Digest, Down, ExecDown, FRAME_BYTES_MAX, FileCancel, FileCredit, FileRead,
-    Heartbeat, Hello, NodeSpec, PROTOCOL_VERSION, Refused, Up, Update, Welcome, WelcomeMode,
+    Heartbeat, Hello, NodeSpec, PROTOCOL_VERSION, Refused, UPDATE_ALLOCS_MAX, Up, Update, Welcome,
+    WelcomeMode,
 };
 
 /// The most that the statuses of one [`Update`] add up to; leaves room in a frame for all else.
@@ -37,15 +44,21 @@ pub struct Identity {
     pub secret: Vec<u8>,
     /// Of the running kernel.
     pub boot_id: String,
+    /// Made anew at each start of the agent: tells it from one with a copy of its data directory.
+    pub instance: [u8; 16],
 }
 
 /// What a message of the server asks of the shell; all else the session settles by itself.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Told {
-    /// New wishes.
-    Wishes(Desired),
+    /// The node belongs to another cluster from now on: to be on its disk before anything that follows is acted on.
+    Joined(Fence),
+    /// Desired state has changed.
+    Desired(Change),
     /// The session is not open; dial again when it says so.
     Refused(Refused),
+    /// The connection is to be given up, and another server tried after a pause.
+    Broken(SessionError),
     /// Somebody reads a log.
     FileRead(FileRead),
     /// More of it may be sent.
@@ -58,8 +71,14 @@ pub enum Told {
     Exec(ExecDown),
 }
 
-/// The log position of wishes: (term, index).
-pub type Position = (u64, u64);
+/// A change of desired state.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Change {
+    /// What the server says. Its ids are 16 bytes long, and it holds the groups that it refers to.
+    pub desired: Desired,
+    /// What a full list that is complete now did not name: to be stopped, and told of until it is forgotten.
+    pub left_out: Vec<AllocId>,
+}
 
 /// One node's session with the servers.
 #[derive(Debug)]
@@ -67,7 +86,7 @@ pub struct AgentSession {
     epoch: u64,
     seq: u64,
     delay_ns: u64,
-    position: Position,
+    fence: Fence,
     table: Table,
     link: Link,
     flush_at_ns: Option<u64>,
@@ -82,23 +101,28 @@ impl AgentSession {
             epoch,
             seq: epoch << 32,
             delay_ns,
-            position: (0, 0),
+            fence: Fence::default(),
             table: Table::default(),
             link: Link::Down,
             flush_at_ns: None,
         }
     }
 
+    /// Takes up the fence that an earlier run of the agent kept; to be called before the first [`Self::hello`].
+    pub fn restore_fence(&mut self, fence: Fence) {
+        self.fence = fence;
+    }
+
     /// Takes up what an earlier run of the agent held; to be called before the first [`Self::hello`].
-    pub fn restore(&mut self, alloc: AllocId, stop: bool, status: &AllocStatus, position: Position) {
-        self.position = self.position.max(position);
-        self.table.wish(alloc, stop);
+    pub fn restore(&mut self, alloc: AllocId, stop: bool, status: &AllocStatus) {
+        self.seq += 1;
+        self.table.restore(alloc, stop);
         self.table.observe(alloc, Bytes::from(status.encode_to_vec()), self.seq);
     }
 
     /// Opens the session on a new connection.
-    pub fn hello(&mut self, identity: &Identity, node: NodeSpec) -> Hello {
-        self.link = Link::Opening { seq: self.seq };
+    pub fn hello(&mut self, identity: &Identity, node: NodeSpec, now_ns: u64) -> Hello {
+        self.link = Link::Opening { seq: self.seq, since_ns: now_ns };
         Hello {
             protocol_version: PROTOCOL_VERSION,
             node_id: identity.node_id.to_vec(),
@@ -109,6 +133,8 @@ impl AgentSession {
             observed_digest: self.table.observed().to_bytes(),
             boot_id: identity.boot_id.clone(),
             node,
+            cluster_id: self.fence.cluster.map_or(Vec::new(), |cluster| cluster.0.to_vec()),
+            instance: identity.instance.to_vec(),
         }
     }
 
@@ -120,10 +146,14 @@ impl AgentSession {
     /// Takes in a message; answers with what the shell has to do about it.
     pub fn on_down(&mut self, message: Down, now_ns: u64) -> Option<Told> {
         match message {
-            Down::Welcome(welcome) => self.on_welcome(welcome, now_ns),
-            Down::Ack(ack) => self.link.on_ack(ack.seq),
+            Down::Welcome(welcome) => {
+                return self.on_welcome(&welcome, now_ns).unwrap_or_else(|error| self.broken(error));
+            }
+            Down::Ack(ack) => self.link.on_ack(ack.seq, now_ns),
             Down::HeartbeatEvery(every) => self.link.on_heartbeat_every(every.heartbeat_ms),
-            Down::Desired(desired) => return self.on_desired(desired),
+            Down::Desired(desired) => {
+                return self.on_desired(desired, now_ns).unwrap_or_else(|error| self.broken(error));
+            }
             Down::Refused(refused) => {
                 self.link = Link::Down;
                 return Some(Told::Refused(refused));
@@ -137,8 +167,15 @@ impl AgentSession {
         None
     }
 
-    fn on_welcome(&mut self, welcome: Welcome, now_ns: u64) {
-        let Link::Opening { seq } = self.link else { return };
+    fn broken(&mut self, error: SessionError) -> Option<Told> {
+        self.link = Link::Down;
+        Some(Told::Broken(error))
+    }
+
+    fn on_welcome(&mut self, welcome: &Welcome, now_ns: u64) -> Result<Option<Told>, SessionError> {
+        let Link::Opening { seq, .. } = self.link else { return Ok(None) };
+        let fence = self.fence.after(welcome)?;
+        let joins = std::mem::replace(&mut self.fence, fence) != fence;
         let sent_seq = match welcome.mode() {
             WelcomeMode::Equal => seq,
             WelcomeMode::FromSeq => welcome.observed_seq.min(seq),
@@ -147,17 +184,34 @@ impl AgentSession {
         let owes_resync = welcome.mode() != WelcomeMode::Equal;
         self.link = Link::open(sent_seq, owes_resync, welcome.heartbeat_ms, now_ns);
         self.flush_at_ns = self.table.changed_after(sent_seq).next().map(|_| now_ns);
+        Ok(joins.then_some(Told::Joined(fence)))
     }
 
-    /// Wishes from a server that lags behind what this agent already knows are dropped: it will catch up.
-    fn on_desired(&mut self, desired: Desired) -> Option<Told> {
-        let position = (desired.term, desired.index);
-        if position < self.position {
-            return None;
+    /// Desired state from a server that lags behind what this agent already knows is dropped: it will catch up. The
+    /// parts of a list share the position of the first.
+    fn on_desired(&mut self, desired: Desired, now_ns: u64) -> Result<Option<Told>, SessionError> {
+        let Link::Open(open) = &mut self.link else { return Err(SessionError::BeforeWelcome) };
+        incoming::check(&desired)?;
+        open.incoming.count(desired.seq)?;
+        let goes_on = desired.full && open.incoming.is_amid_list();
+        if !goes_on && !self.fence.allows(desired.term, desired.index) {
+            return Ok(None);
         }
-        self.position = position;
+        let named = open.incoming.list(&desired)?;
+        if !goes_on {
+            (self.fence.term, self.fence.index) = (desired.term, desired.index);
+        }
         self.table.apply(&desired);
-        Some(Told::Wishes(desired))
+        let left_out = named.map_or_else(Vec::new, |named| self.leave_out(&named, now_ns));
+        Ok(Some(Told::Desired(Change { desired, left_out })))
+    }
+
+    fn leave_out(&mut self, named: &[AllocId], now_ns: u64) -> Vec<AllocId> {
+        let left_out = self.table.leave_out(named, &mut self.seq);
+        if !left_out.is_empty() {
+            self.flush_at_ns = Some(now_ns);
+        }
+        left_out
     }
 
     /// Notes how an allocation fares. What the servers no longer want to hear of is dropped.
@@ -170,22 +224,39 @@ impl AgentSession {
         self.flush_at_ns = Some(self.flush_at_ns.map_or(at_ns, |flush_at_ns| flush_at_ns.min(at_ns)));
     }
 
-    /// The next thing to say by now, if any; to be called until there is none.
+    /// The next thing to say by now, if any; to be called until there is none. A heartbeat follows the updates that are
+    /// due, so that its digests can be compared.
     pub fn poll(&mut self, now_ns: u64) -> Option<Up> {
-        let heartbeat_due = self.link.heartbeat_at().is_some_and(|at_ns| at_ns <= now_ns);
         if self.update_due_at().is_some_and(|at_ns| at_ns <= now_ns) {
             return Some(Up::Update(self.next_update(now_ns)));
         }
-        heartbeat_due.then(|| {
-            self.link.on_sent(now_ns);
-            Up::Heartbeat(Heartbeat { seq: self.seq })
+        let due = self.link.heartbeat_at().is_some_and(|at_ns| at_ns <= now_ns);
+        due.then(|| {
+            self.link.on_heartbeat(now_ns);
+            Up::Heartbeat(self.heartbeat())
         })
     }
 
-    /// When [`Self::poll`] will next have something to say, if nothing else happens before.
+    fn heartbeat(&self) -> Heartbeat {
+        Heartbeat {
+            seq: self.seq,
+            desired_seq: self.link.desired_seq(),
+            desired_digest: self.table.desired().to_bytes(),
+            observed_digest: self.table.observed().to_bytes(),
+        }
+    }
+
+    /// When [`Self::poll`] will next have something to say, or [`Self::is_deserted`] may become true, if nothing else
+    /// happens before.
     pub fn deadline(&self) -> Option<u64> {
-        let heartbeat_at = self.link.heartbeat_at()?;
-        Some(self.update_due_at().map_or(heartbeat_at, |at_ns| at_ns.min(heartbeat_at)))
+        let times = [self.link.heartbeat_at(), self.update_due_at(), self.link.silent_at()];
+        times.into_iter().flatten().min()
+    }
+
+    /// Whether the server has owed an answer for too long: a welcome for [`WELCOME_MAX_NS`], or the acknowledgement of
+    /// an update for [`ACK_MAX_NS`]. The connection swallows what is said on it; another one is to be dialed.
+    pub fn is_deserted(&self, now_ns: u64) -> bool {
+        self.link.silent_at().is_some_and(|at_ns| at_ns <= now_ns)
     }
 
     fn update_due_at(&self) -> Option<u64> {
@@ -199,11 +270,13 @@ impl AgentSession {
     fn next_update(&mut self, now_ns: u64) -> Update {
         let mut changed: Vec<_> = self.table.changed_after(self.link.sent_seq()).collect();
         changed.sort_unstable_by_key(|(seq, _)| *seq);
-        let mut update = Update { seq: self.seq, allocs: Vec::new(), resync_done: self.link.owes_resync() };
+        let (resync_done, desired_seq) = (self.link.owes_resync(), self.link.desired_seq());
+        let mut update = Update { seq: self.seq, allocs: Vec::new(), resync_done, desired_seq };
         let mut bytes = 0;
         for (seq, status) in changed {
             bytes += status.len();
-            if bytes > UPDATE_BYTES_MAX && !update.allocs.is_empty() {
+            let is_full = bytes > UPDATE_BYTES_MAX || update.allocs.len() == UPDATE_ALLOCS_MAX;
+            if is_full && !update.allocs.is_empty() {
                 update.resync_done = false;
                 self.link.on_update(update.seq, false, now_ns);
                 return update;
@@ -219,7 +292,7 @@ impl AgentSession {
 
     /// Whether a server has welcomed this session on the present connection.
     pub fn is_open(&self) -> bool {
-        self.link.heartbeat_at().is_some()
+        self.link.is_open()
     }
 
     /// Of the last change of observed state.
@@ -227,9 +300,9 @@ impl AgentSession {
         self.seq
     }
 
-    /// As of which log position the wishes hold.
-    pub fn position(&self) -> Position {
-        self.position
+    /// The node's cluster, and as of which log position its desired state holds.
+    pub fn fence(&self) -> Fence {
+        self.fence
     }
 
     /// The digests of (desired, observed) state.

@@ -5,15 +5,34 @@ use bytes::Bytes;
 use super::AllocId;
 use crate::agent::{Desired, Digest, desired_hash, observed_hash};
 
-/// One allocation that the servers still ask about. Sorted small vectors beat maps here: a node has at most a few
+/// One allocation that the servers are told of. Sorted small vectors beat maps here: a node has at most a few
 /// hundred of them, and a lab process holds tens of thousands of nodes.
 #[derive(Debug)]
 struct Entry {
     id: AllocId,
-    stop: bool,
+    wanted: Wanted,
     seq: u64,
     /// The encoded status as it crosses the wire; empty until the first observation.
     status: Bytes,
+}
+
+/// What the servers want of an allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Run,
+    Stop,
+    /// A full list did not name it: it is to end, and stays known until a server forgets it.
+    Unnamed,
+}
+
+impl Wanted {
+    fn hash(self, id: AllocId) -> u128 {
+        match self {
+            Self::Run => desired_hash(&id.0, false),
+            Self::Stop => desired_hash(&id.0, true),
+            Self::Unnamed => 0,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -36,39 +55,50 @@ impl Table {
         self.entries.binary_search_by_key(&id, |entry| entry.id)
     }
 
-    /// Takes over wishes. Ids of a wrong length are the shell's to refuse; here they change nothing.
+    /// Takes over what a message names.
     pub(super) fn apply(&mut self, desired: &Desired) {
-        if desired.full {
-            self.keep_named(desired);
+        ids(desired.run.iter().map(|run| &run.alloc_id)).for_each(|id| self.want(id, Wanted::Run));
+        ids(desired.stop.iter().map(|stop| &stop.alloc_id)).for_each(|id| self.want(id, Wanted::Stop));
+        ids(desired.forget.iter().chain(&desired.purge)).for_each(|id| self.remove(id));
+    }
+
+    /// Takes over what an earlier run of the agent held.
+    pub(super) fn restore(&mut self, id: AllocId, stop: bool) {
+        self.want(id, if stop { Wanted::Stop } else { Wanted::Run });
+    }
+
+    /// Those that a full list did not name, by id; `named` is sorted. Each counts as changed, after `seq`, so that it is
+    /// told of: the servers may know nothing of it.
+    pub(super) fn leave_out(&mut self, named: &[AllocId], seq: &mut u64) -> Vec<AllocId> {
+        let all = self.entries.iter().map(|entry| entry.id);
+        let left_out: Vec<_> = all.filter(|id| named.binary_search(id).is_err()).collect();
+        for id in &left_out {
+            self.want(*id, Wanted::Unnamed);
+            if let Ok(position) = self.position(*id) {
+                *seq += 1;
+                self.entries[position].seq = *seq;
+            }
         }
-        named(desired.run.iter().map(|run| &run.alloc_id)).for_each(|id| self.wish(id, false));
-        named(desired.stop.iter().map(|stop| &stop.alloc_id)).for_each(|id| self.wish(id, true));
-        named(desired.forget.iter().chain(&desired.purge)).for_each(|id| self.remove(id));
+        left_out
     }
 
-    fn keep_named(&mut self, desired: &Desired) {
-        let runs = desired.run.iter().map(|run| &run.alloc_id);
-        let mut kept: Vec<_> = named(runs.chain(desired.stop.iter().map(|stop| &stop.alloc_id))).collect();
-        kept.sort_unstable();
-        let gone = self.entries.iter().map(|entry| entry.id).filter(|id| kept.binary_search(id).is_err());
-        gone.collect::<Vec<_>>().into_iter().for_each(|id| self.remove(id));
-    }
-
-    pub(super) fn wish(&mut self, id: AllocId, stop: bool) {
+    fn want(&mut self, id: AllocId, wanted: Wanted) {
         match self.position(id) {
             Ok(position) => {
-                self.desired.remove(desired_hash(&id.0, self.entries[position].stop));
-                self.entries[position].stop = stop;
+                self.desired.remove(self.entries[position].wanted.hash(id));
+                self.entries[position].wanted = wanted;
             }
-            Err(position) => self.entries.insert(position, Entry { id, stop, seq: 0, status: Bytes::new() }),
+            Err(position) => {
+                self.entries.insert(position, Entry { id, wanted, seq: 0, status: Bytes::new() });
+            }
         }
-        self.desired.add(desired_hash(&id.0, stop));
+        self.desired.add(wanted.hash(id));
     }
 
     fn remove(&mut self, id: AllocId) {
         let Ok(position) = self.position(id) else { return };
         let entry = self.entries.remove(position);
-        self.desired.remove(desired_hash(&id.0, entry.stop));
+        self.desired.remove(entry.wanted.hash(id));
         if !entry.status.is_empty() {
             self.observed.remove(observed_hash(&entry.status));
         }
@@ -97,6 +127,6 @@ impl Table {
     }
 }
 
-fn named<'a>(ids: impl Iterator<Item = &'a Vec<u8>>) -> impl Iterator<Item = AllocId> {
+fn ids<'a>(ids: impl Iterator<Item = &'a Vec<u8>>) -> impl Iterator<Item = AllocId> {
     ids.filter_map(|id| AllocId::from_slice(id))
 }

@@ -1,11 +1,17 @@
 //! A server's half, reduced to what it remembers, checks that both ends agree.
 
+mod clusters;
+mod parts;
+mod silence;
+
 use std::collections::BTreeMap;
 
 use expect_test::{Expect, expect};
 
 use super::*;
-use crate::agent::{Ack, ClientStatus, HeartbeatEvery, RunAlloc, StopAlloc, desired_hash, observed_hash};
+use crate::agent::{
+    Ack, ClientStatus, GroupEntry, HeartbeatEvery, RunAlloc, StopAlloc, desired_hash, observed_hash,
+};
 
 const MS: u64 = 1_000_000;
 
@@ -32,12 +38,23 @@ fn desired(index: u64, run: &[u8], stop: &[u8], forget: &[u8]) -> Desired {
             .map(|n| StopAlloc { alloc_id: id(*n).0.to_vec(), ..StopAlloc::default() })
             .collect(),
         forget: forget.iter().map(|n| id(*n).0.to_vec()).collect(),
+        groups: vec![GroupEntry::default()],
         ..Desired::default()
     }
 }
 
+/// Says desired state with the number that is due.
+fn tell(session: &mut AgentSession, desired: Desired, now_ns: u64) -> Option<Told> {
+    let seq = session.link.desired_seq() + 1;
+    session.on_down(Down::Desired(Desired { seq, ..desired }), now_ns)
+}
+
+fn cluster(number: u8) -> ClusterId {
+    ClusterId([number; 16])
+}
+
 fn identity() -> Identity {
-    Identity { node_id: [1; 16], secret: vec![2; 16], boot_id: "boot".into() }
+    Identity { node_id: [1; 16], secret: vec![2; 16], boot_id: "boot".into(), instance: [3; 16] }
 }
 
 /// A session that was welcomed at time 0.
@@ -48,9 +65,11 @@ fn open_session(mode: WelcomeMode) -> AgentSession {
 }
 
 fn welcome(session: &mut AgentSession, mode: WelcomeMode, observed_seq: u64, now_ns: u64) {
-    session.hello(&identity(), NodeSpec::default());
-    let welcome = Welcome { mode: mode as i32, observed_seq, heartbeat_ms: 5_000 };
-    assert_eq!(session.on_down(Down::Welcome(welcome), now_ns), None);
+    session.hello(&identity(), NodeSpec::default(), now_ns);
+    let cluster_id = session.fence().cluster.unwrap_or(cluster(7)).0.to_vec();
+    let welcome =
+        Welcome { mode: mode as i32, observed_seq, heartbeat_ms: 5_000, cluster_id, restored: false };
+    session.on_down(Down::Welcome(welcome), now_ns);
 }
 
 /// What the server hears by `now`, a line a message.
@@ -82,7 +101,7 @@ fn check(actual: &str, expected: &Expect) {
 #[test]
 fn newer_overwrites_older_and_urgent_takes_all_along() {
     let mut session = open_session(WelcomeMode::Equal);
-    session.on_down(Down::Desired(desired(1, &[1, 2], &[], &[])), 0);
+    tell(&mut session, desired(1, &[1, 2], &[], &[]), 0);
     session.observe(id(1), &status(1, "a"), false, 0);
     session.observe(id(2), &status(2, "b"), false, 100 * MS);
     session.observe(id(1), &status(1, "c"), false, 200 * MS);
@@ -101,12 +120,13 @@ fn newer_overwrites_older_and_urgent_takes_all_along() {
 }
 
 #[test]
-fn an_update_is_a_heartbeat() {
+fn heartbeats_go_out_every_interval_even_if_updates_flow() {
     let mut session = open_session(WelcomeMode::Equal);
-    session.on_down(Down::Desired(desired(1, &[1], &[], &[])), 0);
+    tell(&mut session, desired(1, &[1], &[], &[]), 0);
     let mut told = hear(&mut session, 5_000 * MS);
     session.observe(id(1), &status(1, "a"), true, 9_000 * MS);
     told += &hear(&mut session, 9_000 * MS);
+    session.observe(id(1), &status(1, "b"), true, 10_000 * MS);
     told += &hear(&mut session, 10_000 * MS);
     told += &hear(&mut session, 14_000 * MS);
     check(
@@ -114,7 +134,8 @@ fn an_update_is_a_heartbeat() {
         &expect![[r#"
             5000ms heartbeat seq=0
             9000ms update seq=1 [1:a]
-            14000ms heartbeat seq=1
+            10000ms update seq=2 [1:b]
+            10000ms heartbeat seq=2
         "#]],
     );
 }
@@ -139,10 +160,10 @@ fn a_server_may_ask_for_fewer_heartbeats() {
 #[test]
 fn nothing_is_said_before_the_welcome_or_after_the_end() {
     let mut session = AgentSession::new(0, UPDATE_DELAY_NS);
-    session.on_down(Down::Desired(desired(1, &[1], &[], &[])), 0);
+    tell(&mut session, desired(1, &[1], &[], &[]), 0);
     session.observe(id(1), &status(1, "a"), true, 0);
-    session.hello(&identity(), NodeSpec::default());
-    assert_eq!((session.poll(u64::MAX), session.deadline()), (None, None));
+    session.hello(&identity(), NodeSpec::default(), 0);
+    assert_eq!((session.poll(u64::MAX), session.is_open()), (None, false));
     welcome(&mut session, WelcomeMode::Full, 0, 0);
     session.disconnected();
     assert_eq!((session.poll(u64::MAX), session.is_open()), (None, false));
@@ -152,15 +173,15 @@ fn nothing_is_said_before_the_welcome_or_after_the_end() {
 fn a_resync_tells_what_is_asked_for() {
     let script = |mode, observed_seq| {
         let mut session = open_session(WelcomeMode::Equal);
-        session.on_down(Down::Desired(desired(1, &[1, 2, 3], &[], &[])), 0);
+        tell(&mut session, desired(1, &[1, 2, 3], &[], &[]), 0);
         for number in 1..=3 {
             session.observe(id(number), &status(number, "x"), true, 0);
         }
         hear(&mut session, 0);
         session.disconnected();
-        session.hello(&identity(), NodeSpec::default());
+        session.hello(&identity(), NodeSpec::default(), 0);
         session.observe(id(1), &status(1, "between hello and welcome"), false, 0);
-        let welcome = Welcome { mode: mode as i32, observed_seq, heartbeat_ms: 5_000 };
+        let welcome = Welcome { mode: mode as i32, observed_seq, heartbeat_ms: 5_000, ..Welcome::default() };
         session.on_down(Down::Welcome(welcome), MS);
         hear(&mut session, 2 * MS)
     };
@@ -184,7 +205,7 @@ fn a_resync_tells_what_is_asked_for() {
 #[test]
 fn what_the_hello_covered_is_not_said_again() {
     let mut session = open_session(WelcomeMode::Equal);
-    session.on_down(Down::Desired(desired(1, &[1], &[], &[])), 0);
+    tell(&mut session, desired(1, &[1], &[], &[]), 0);
     session.disconnected();
     session.observe(id(1), &status(1, "while away"), true, 0);
     welcome(&mut session, WelcomeMode::Equal, 0, MS);
@@ -206,7 +227,7 @@ fn an_empty_resync_is_confirmed_too() {
 fn a_long_resync_comes_in_parts_that_fit_a_frame() {
     let mut session = open_session(WelcomeMode::Equal);
     let numbers: Vec<u8> = (1..=5).collect();
-    session.on_down(Down::Desired(desired(1, &numbers, &[], &[])), 0);
+    tell(&mut session, desired(1, &numbers, &[], &[]), 0);
     let long = "x".repeat(UPDATE_BYTES_MAX / 3);
     numbers.iter().for_each(|number| session.observe(id(*number), &status(*number, &long), true, 0));
     session.disconnected();
@@ -222,7 +243,7 @@ fn a_long_resync_comes_in_parts_that_fit_a_frame() {
 #[test]
 fn unacknowledged_updates_are_bounded_and_what_waits_coalesces() {
     let mut session = open_session(WelcomeMode::Equal);
-    session.on_down(Down::Desired(desired(1, &[1], &[], &[])), 0);
+    tell(&mut session, desired(1, &[1], &[], &[]), 0);
     let mut told = String::new();
     for turn in 0..10 {
         session.observe(id(1), &status(1, &turn.to_string()), true, 0);
@@ -243,38 +264,38 @@ fn unacknowledged_updates_are_bounded_and_what_waits_coalesces() {
 }
 
 #[test]
-fn wishes_older_than_the_last_are_dropped() {
+fn desired_state_older_than_the_last_is_dropped() {
     let mut session = open_session(WelcomeMode::Equal);
-    assert!(session.on_down(Down::Desired(desired(7, &[1], &[], &[])), 0).is_some());
+    assert!(tell(&mut session, desired(7, &[1], &[], &[]), 0).is_some());
     let before = session.digests();
-    assert_eq!(session.on_down(Down::Desired(desired(6, &[2], &[], &[])), 0), None);
-    assert_eq!(session.on_down(Down::Desired(Desired { term: 0, ..desired(9, &[2], &[], &[]) }), 0), None);
+    assert_eq!(tell(&mut session, desired(6, &[2], &[], &[]), 0), None);
+    assert_eq!(tell(&mut session, Desired { term: 0, ..desired(9, &[2], &[], &[]) }, 0), None);
     assert_eq!(session.digests(), before);
-    assert!(session.on_down(Down::Desired(desired(7, &[2], &[], &[])), 0).is_some());
+    assert!(tell(&mut session, desired(7, &[2], &[], &[]), 0).is_some());
 }
 
 #[test]
 fn digests_follow_every_change_and_survive_a_restart() {
     let mut session = open_session(WelcomeMode::Equal);
     let mut observed = BTreeMap::new();
-    session.on_down(Down::Desired(desired(1, &[1, 2, 3, 4], &[], &[])), 0);
+    tell(&mut session, desired(1, &[1, 2, 3, 4], &[], &[]), 0);
     for (number, text) in [(1, "a"), (2, "b"), (1, "c"), (3, "d"), (9, "never asked for")] {
         session.observe(id(number), &status(number, text), false, 0);
         observed.insert(number, status(number, text));
     }
-    session.on_down(Down::Desired(desired(2, &[], &[2], &[3])), 0);
-    session.on_down(Down::Desired(Desired { full: true, ..desired(3, &[1, 5], &[2], &[]) }), 0);
+    tell(&mut session, desired(2, &[], &[2], &[3]), 0);
+    tell(&mut session, Desired { full: true, ..desired(3, &[1, 5], &[2], &[]) }, 0);
 
-    let wishes = [(1, false), (2, true), (5, false)];
+    let wanted = [(1, false), (2, true), (5, false)];
     let mut expected = (Digest::default(), Digest::default());
-    wishes.iter().for_each(|(number, stop)| expected.0.add(desired_hash(&id(*number).0, *stop)));
+    wanted.iter().for_each(|(number, stop)| expected.0.add(desired_hash(&id(*number).0, *stop)));
     [1, 2].iter().for_each(|number| expected.1.add(observed_hash(&observed[number].encode_to_vec())));
     assert_eq!(session.digests(), expected);
 
     let mut restarted = AgentSession::new(7, UPDATE_DELAY_NS);
     for (number, stop) in [(1, false), (2, true)] {
-        restarted.restore(id(number), stop, &observed[&number], (1, 3));
+        restarted.restore(id(number), stop, &observed[&number]);
     }
     assert_eq!(restarted.digests().1, expected.1);
-    assert_eq!((restarted.position(), restarted.seq()), ((1, 3), 7 << 32));
+    assert_eq!(restarted.seq(), (7 << 32) + 2, "each counts as a change: an update may be cut between them");
 }

@@ -54,7 +54,7 @@ impl SimNode {
         let running = self.life.running(&asked.alloc_id, &asked.task)?;
         let name_of = |task: u16| {
             let alloc = running.first().and_then(|of| self.life.alloc(of.alloc));
-            alloc.map_or_else(String::new, |alloc| alloc.wish().group.tasks[usize::from(task)].name.clone())
+            alloc.map_or_else(String::new, |alloc| alloc.spec().group.tasks[usize::from(task)].name.clone())
         };
         let unmeasured = |task| TaskUsage { name: name_of(task), ..TaskUsage::default() };
         let tasks = running.iter().map(|of| unmeasured(of.task)).collect();

@@ -8,9 +8,9 @@ mod troubles;
 
 use berth_agent::{
     Backoff,
-    lifecycle::{Event, Node, WishError, wishes},
+    lifecycle::{DesiredError, Event, Node, events_of},
 };
-use berth_api::agent::{AgentSession, Desired, Down, FileChunk, Told, Up};
+use berth_api::agent::{AgentSession, Change, Down, FileChunk, Told, Up};
 
 use super::{
     NodesConfig,
@@ -69,11 +69,11 @@ impl SimNode {
     }
 
     /// Opens its session on a new connection, or again on the one there is.
-    pub fn hello(&mut self, common: &mut Common) {
+    pub fn hello(&mut self, now_ns: u64, common: &mut Common) {
         self.refused = false;
         let (who, what) =
             (identity(&common.config, self.number, self.boots), spec(&common.config, self.number));
-        let hello = self.session.hello(&who, what);
+        let hello = self.session.hello(&who, what, now_ns);
         common.say(self.place, Up::Hello(hello));
     }
 
@@ -94,12 +94,16 @@ impl SimNode {
                 common.refused(self.number, &refused.reason);
                 return self.hello_later(was_open, now_ns, common);
             }
-            Some(Told::Wishes(desired)) => {
-                if let Err(error) = self.on_wishes(desired, now_ns, common) {
+            Some(Told::Desired(change)) => {
+                if let Err(error) = self.on_desired(change, now_ns, common) {
                     tracing::error!(%error, "the server breaks the protocol");
                     self.session.disconnected();
                     return self.hello_later(was_open, now_ns, common);
                 }
+            }
+            Some(Told::Broken(error)) => {
+                common.refused(self.number, &error.to_string());
+                return self.hello_later(was_open, now_ns, common);
             }
             Some(Told::FileRead(read)) => common.say(
                 self.place,
@@ -112,7 +116,8 @@ impl SimNode {
             ),
             Some(Told::Ask(ask)) => self.on_ask(ask, now_ns, common),
             Some(Told::Exec(exec)) => self.on_exec(exec, common),
-            Some(Told::FileCredit(_) | Told::FileCancel(_)) | None => {}
+            // What a node belongs to is in its session; nothing is on disk.
+            Some(Told::Joined(_) | Told::FileCredit(_) | Told::FileCancel(_)) | None => {}
         }
         self.retry.reset();
         if !was_open && self.session.is_open() {
@@ -132,8 +137,8 @@ impl SimNode {
         common.timers.add(now_ns.saturating_add(pause_ns), self.place, Due::Hello);
     }
 
-    fn on_wishes(&mut self, desired: Desired, now_ns: u64, common: &mut Common) -> Result<(), WishError> {
-        let events = wishes(desired, &mut common.groups)?;
+    fn on_desired(&mut self, change: Change, now_ns: u64, common: &mut Common) -> Result<(), DesiredError> {
+        let events = events_of(change, &mut common.groups)?;
         events.into_iter().for_each(|event| self.happens(event, now_ns, common));
         Ok(())
     }
@@ -148,7 +153,7 @@ impl SimNode {
             Due::Hello if now_ns < self.silent_until_ns => {
                 common.timers.add(self.silent_until_ns, self.place, Due::Hello);
             }
-            Due::Hello if self.refused => self.hello(common),
+            Due::Hello if self.refused => self.hello(now_ns, common),
             Due::Silence { lasts_ns } => self.fall_silent(lasts_ns, now_ns, common),
             // Superseded, or the connection's affair.
             Due::Wake | Due::Hello | Due::Break => {}
@@ -165,6 +170,11 @@ impl SimNode {
 
     /// Says what there is to say, and notes when there will be more.
     fn settle(&mut self, now_ns: u64, common: &mut Common) {
+        if self.session.is_deserted(now_ns) {
+            let was_open = self.session.is_open();
+            self.session.disconnected();
+            self.hello_later(was_open, now_ns, common);
+        }
         let speaks_at_ns = if now_ns < self.silent_until_ns {
             Some(self.silent_until_ns)
         } else {

@@ -9,7 +9,7 @@ use berth_agent::{
         Launch,
         mock::{MockSettings, MockStep},
     },
-    lifecycle::{Action, Event, Exit, Found, RunWish, StartFailure, StartFailureKind, TaskRef},
+    lifecycle::{Action, Event, Exit, Found, RunSpec, StartFailure, StartFailureKind, TaskRef},
     place::{AllocPlace, is_plain_name},
 };
 use berth_api::agent::TaskSpec;
@@ -66,7 +66,7 @@ impl SimNode {
 
     fn start(&mut self, of: TaskRef, now_ns: u64, common: &mut Common) {
         let Some(alloc) = self.life.alloc(of.alloc) else { return };
-        let setup = self.settings(alloc.wish(), of, common).map_err(Box::new);
+        let setup = self.settings(alloc.spec(), of, common).map_err(Box::new);
         let seed = seed_of(&common.config, self.number, Purpose::Tasks);
         let mock = Mock::new(of, setup, common.config.behaviour.tasks.fortune(seed, of), now_ns);
         self.schedule(&mock, common);
@@ -76,11 +76,11 @@ impl SimNode {
     /// As the agent understands them, all its checks and replacements included.
     fn settings(
         &self,
-        wish: &RunWish,
+        run: &RunSpec,
         of: TaskRef,
         common: &mut Common,
     ) -> Result<Arc<MockSettings>, StartFailure> {
-        let task = &wish.group.tasks[usize::from(of.task)];
+        let task = &run.group.tasks[usize::from(of.task)];
         let plain = is_plain(task);
         if let Some(settings) = common.settings(&task.config_json).filter(|_| plain) {
             return Ok(settings);
@@ -89,7 +89,7 @@ impl SimNode {
         let device_files = DeviceFiles::default();
         let host =
             Host { node_id: &uuid, node: &node, drivers: &common.drivers, device_files: &device_files };
-        let settings = match host.launch(wish, of, &AllocPlace::new(Path::new(DATA_DIR), of.alloc))? {
+        let settings = match host.launch(run, of, &AllocPlace::new(Path::new(DATA_DIR), of.alloc))? {
             Launch::Mock(settings) => Arc::new(settings),
             Launch::Kept(_) => {
                 let message = "run a process: a simulated node only pretends to run tasks".to_owned();

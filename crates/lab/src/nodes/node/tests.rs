@@ -3,7 +3,8 @@
 use std::sync::{Arc, atomic::AtomicU32};
 
 use berth_api::agent::{
-    Ack, Desired, GroupSpec, Refused, RunAlloc, TaskSpec, Up, UpFrame, Welcome, WelcomeMode, decode_frame,
+    Ack, Desired, FRAME_BYTES_MAX, GroupSpec, Refused, RunAlloc, TaskSpec, Up, UpFrame, Welcome, WelcomeMode,
+    decode_frame,
 };
 use expect_test::{Expect, expect};
 use prost::Message;
@@ -25,14 +26,15 @@ impl World {
         let mut common = Common::new(config.clone(), Arc::new(AtomicU32::new(0)));
         let mut node = SimNode::new(&config, 0, 0);
         node.plan_troubles(0, &mut common);
-        node.hello(&mut common);
+        node.hello(0, &mut common);
         let mut world = Self { node, common, told: String::new() };
         world.welcome(0);
         world
     }
 
     fn welcome(&mut self, now_ns: u64) {
-        let welcome = Welcome { mode: WelcomeMode::Equal as i32, observed_seq: 0, heartbeat_ms: 2_000 };
+        let mode = WelcomeMode::Equal as i32;
+        let welcome = Welcome { mode, heartbeat_ms: 2_000, ..Welcome::default() };
         self.node.on_down(Down::Welcome(welcome), now_ns, &mut self.common);
         self.hear(now_ns);
     }
@@ -47,7 +49,9 @@ impl World {
 
     /// Notes what is said, and acknowledges updates.
     fn hear(&mut self, now_ns: u64) {
-        while let Some(UpFrame { message: Some(message), .. }) = decode_frame(&mut self.common.out).unwrap() {
+        while let Some(UpFrame { message: Some(message), .. }) =
+            decode_frame(&mut self.common.out, FRAME_BYTES_MAX).unwrap()
+        {
             let what = match message {
                 Up::Hello(_) => "hello".to_owned(),
                 Up::Heartbeat(_) => "heartbeat".to_owned(),
@@ -92,7 +96,7 @@ fn a_refused_node_says_hello_once() {
     world.node.on_down(refused, SECOND, &mut world.common);
     // Before its pause is over the connection breaks, and a new one comes.
     world.node.disconnected(&world.common);
-    world.node.hello(&mut world.common);
+    world.node.hello(SECOND, &mut world.common);
     world.welcome(SECOND);
     world.wait(2 * SECOND);
     world.check(&expect![[r#"
@@ -111,8 +115,10 @@ fn deadlines_that_move_leave_no_timers_behind() {
         ..TaskSpec::default()
     };
     let group = GroupSpec { tasks: vec![task], ..GroupSpec::default() };
-    let run = RunAlloc { alloc_id: vec![1; 16], group: group.encode_to_vec().into(), ..RunAlloc::default() };
-    world.node.on_down(Down::Desired(Desired { run: vec![run], ..Desired::default() }), 0, &mut world.common);
+    let mut desired = Desired { seq: 1, ..Desired::default() };
+    let group_ref = desired.group_ref(&group.encode_to_vec().into());
+    desired.run.push(RunAlloc { alloc_id: vec![1; 16], group_ref, ..RunAlloc::default() });
+    world.node.on_down(Down::Desired(desired), 0, &mut world.common);
     // Each event waits a second for company, and so comes before the heartbeat that was planned.
     (1..300).for_each(|second| world.wait(second * SECOND));
     assert!(world.told.lines().filter(|line| line.ends_with("update")).count() >= 99, "{}", world.told);

@@ -95,10 +95,11 @@ impl SimNode {
     pub fn reboot(&mut self, now_ns: u64, common: &mut Common) {
         let records: Vec<AllocRecord> =
             self.life.allocs().filter_map(|alloc| self.life.record(alloc.id())).collect();
-        let (position, config) = (self.session.position(), common.config.clone());
+        let (fence, config) = (self.session.fence(), common.config.clone());
         self.mocks.iter().for_each(|mock| self.note(mock.of, TaskChange::Ended, common));
         self.boots += 1;
         self.session = AgentSession::new(self.boots.into(), nanos(config.update_delay));
+        self.session.restore_fence(fence);
         self.life = Node::new(seed_of(&config, self.number, Purpose::Restarts));
         self.mocks.clear();
         (self.wake_ns, self.silent_until_ns) = (u64::MAX, 0);
@@ -106,7 +107,7 @@ impl SimNode {
         for record in records {
             let id = AllocId::from_slice(&record.alloc_id);
             if let (Some(id), Some(status), false) = (id, &record.status, record.forgotten) {
-                self.session.restore(id, record.stop, status, position);
+                self.session.restore(id, record.stop, status);
             }
             let restored = self.life.restore(record, &mut common.groups, &mut actions);
             restored.expect("a record that was just made");

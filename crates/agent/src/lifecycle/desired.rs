@@ -1,16 +1,19 @@
-//! Wishes as they come from a server, made into events.
+//! Desired state as it comes from a server, made into events.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 
-use berth_api::agent::{AllocId, Desired, GroupSpec, PortBinding, RunAlloc, TaskDevices};
+use berth_api::agent::{AllocId, Change, GroupSpec, PortBinding, RunAlloc, TaskDevices};
 use prost::Message;
 
 use super::Event;
 
+/// Why an allocation is stopped that a server's full list does not name.
+const LEFT_OUT: &str = "the servers do not know it any more";
+
 /// An allocation that should run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RunWish {
+pub struct RunSpec {
     /// Which.
     pub alloc: AllocId,
     /// Which of the group's allocations it is, from 0.
@@ -27,14 +30,14 @@ pub struct RunWish {
     pub job_version: u64,
 }
 
-impl RunWish {
-    /// Reads the form on the wire.
+impl RunSpec {
+    /// Reads the form on the wire, and the group that it refers to.
     ///
     /// # Errors
     /// When an id is not 16 bytes long or the group does not decode.
-    pub fn from_wire(run: RunAlloc, groups: &mut GroupCache) -> Result<Self, WishError> {
+    pub fn from_wire(run: RunAlloc, group: &[u8], groups: &mut GroupCache) -> Result<Self, DesiredError> {
         let alloc = id(&run.alloc_id)?;
-        let group = groups.decode(&run.group).map_err(|source| WishError::Group { alloc, source })?;
+        let group = groups.decode(group).map_err(|source| DesiredError::Group { alloc, source })?;
         Ok(Self {
             alloc,
             name_index: run.name_index,
@@ -44,20 +47,6 @@ impl RunWish {
             after: ids(&run.after)?.into(),
             job_version: run.job_version,
         })
-    }
-
-    /// The form on the wire.
-    pub fn to_wire(&self) -> RunAlloc {
-        RunAlloc {
-            alloc_id: self.alloc.0.to_vec(),
-            name_index: self.name_index,
-            group: self.group.encode_to_vec().into(),
-            ports: self.ports.to_vec(),
-            devices: self.devices.to_vec(),
-            after: self.after.iter().map(|id| id.0.to_vec()).collect(),
-            job_version: self.job_version,
-            previous: Vec::new(),
-        }
     }
 
     /// A stand-in for an allocation that is to stop and was never known.
@@ -75,14 +64,17 @@ impl RunWish {
     }
 }
 
-/// Wishes that break the protocol.
+/// Desired state that breaks the protocol.
 #[derive(Debug, thiserror::Error)]
-pub enum WishError {
+pub enum DesiredError {
     /// Not 16 bytes.
-    #[error("read wishes: an allocation id has {0} bytes instead of 16")]
+    #[error("read desired state: an allocation id has {0} bytes instead of 16")]
     AllocId(usize),
+    /// The message does not hold it.
+    #[error("read desired state: the message does not hold group {0}")]
+    GroupRef(u32),
     /// Not a group.
-    #[error("read wishes: decode the group of allocation {alloc}: {source}")]
+    #[error("read desired state: decode the group of allocation {alloc}: {source}")]
     Group {
         /// Whose.
         alloc: AllocId,
@@ -91,33 +83,33 @@ pub enum WishError {
     },
 }
 
-/// The events that a server's message stands for, in an order that keeps room promised to a successor.
+/// The events that a change of desired state stands for, in an order that keeps room promised to a successor.
 ///
 /// # Errors
 /// When the message breaks the protocol; nothing of it applies.
-pub fn wishes(desired: Desired, groups: &mut GroupCache) -> Result<Vec<Event>, WishError> {
+pub fn events_of(change: Change, groups: &mut GroupCache) -> Result<Vec<Event>, DesiredError> {
+    let Change { desired, left_out } = change;
     let mut events = Vec::new();
-    if desired.full {
-        let runs = desired.run.iter().map(|run| &run.alloc_id);
-        let named = runs.chain(desired.stop.iter().map(|stop| &stop.alloc_id));
-        events.push(Event::KeepOnly(named.map(|bytes| id(bytes)).collect::<Result<_, _>>()?));
-    }
+    let specs: BTreeMap<u32, &[u8]> =
+        desired.groups.iter().map(|entry| (entry.group_ref, &*entry.spec)).collect();
     for run in desired.run {
-        events.push(Event::Run(RunWish::from_wire(run, groups)?));
+        let spec = specs.get(&run.group_ref).ok_or(DesiredError::GroupRef(run.group_ref))?;
+        events.push(Event::Run(RunSpec::from_wire(run, spec, groups)?));
     }
     for stop in desired.stop {
         events.push(Event::Stop { alloc: id(&stop.alloc_id)?, reason: stop.reason });
     }
+    events.extend(left_out.into_iter().map(|alloc| Event::Stop { alloc, reason: LEFT_OUT.to_owned() }));
     events.extend(ids(&desired.forget)?.into_iter().map(Event::Forget));
     events.extend(ids(&desired.purge)?.into_iter().map(Event::Purge));
     Ok(events)
 }
 
-fn id(bytes: &[u8]) -> Result<AllocId, WishError> {
-    AllocId::from_slice(bytes).ok_or(WishError::AllocId(bytes.len()))
+fn id(bytes: &[u8]) -> Result<AllocId, DesiredError> {
+    AllocId::from_slice(bytes).ok_or(DesiredError::AllocId(bytes.len()))
 }
 
-fn ids(all: &[Vec<u8>]) -> Result<Vec<AllocId>, WishError> {
+fn ids(all: &[Vec<u8>]) -> Result<Vec<AllocId>, DesiredError> {
     all.iter().map(|bytes| id(bytes)).collect()
 }
 

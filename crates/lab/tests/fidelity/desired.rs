@@ -1,6 +1,6 @@
-//! Wishes as scripts write them.
+//! Desired state as scripts write it.
 
-use berth_api::agent::{Desired, GroupSpec, LogSpec, RestartSpec, RunAlloc, StopAlloc, TaskSpec};
+use berth_api::agent::{Desired, GroupEntry, GroupSpec, LogSpec, RestartSpec, RunAlloc, StopAlloc, TaskSpec};
 use prost::Message;
 
 pub fn id(number: u8) -> Vec<u8> {
@@ -20,8 +20,8 @@ pub fn mock(config_json: &str) -> TaskSpec {
     }
 }
 
-/// An allocation with one task.
-pub fn alloc(number: u8, job_type: &str, task: TaskSpec) -> RunAlloc {
+/// An allocation with one task, which should run.
+pub fn run(number: u8, job_type: &str, task: TaskSpec) -> Desired {
     let group = GroupSpec {
         job_id: "j".into(),
         group: "g".into(),
@@ -29,11 +29,17 @@ pub fn alloc(number: u8, job_type: &str, task: TaskSpec) -> RunAlloc {
         tasks: vec![task],
         ..GroupSpec::default()
     };
-    RunAlloc { alloc_id: id(number), group: group.encode_to_vec().into(), ..RunAlloc::default() }
+    let entry = GroupEntry { group_ref: number.into(), spec: group.encode_to_vec().into() };
+    let run = RunAlloc { alloc_id: id(number), group_ref: number.into(), ..RunAlloc::default() };
+    Desired { run: vec![run], groups: vec![entry], ..Desired::default() }
 }
 
-pub fn run(alloc: RunAlloc) -> Desired {
-    Desired { run: vec![alloc], ..Desired::default() }
+/// All that these say, in one message.
+pub fn both(mut one: Desired, other: Desired) -> Desired {
+    one.run.extend(other.run);
+    one.stop.extend(other.stop);
+    one.groups.extend(other.groups);
+    one
 }
 
 pub fn stop(number: u8) -> Desired {

@@ -1,0 +1,142 @@
+//! Desired state in order, whole, and in parts.
+
+use super::*;
+
+fn part(index: u64, run: &[u8], more: bool) -> Desired {
+    Desired { full: true, more, ..desired(index, run, &[], &[]) }
+}
+
+/// What was left out by then.
+fn left_out(told: Option<Told>) -> Vec<u8> {
+    let Some(Told::Desired(change)) = told else { panic!("{told:?}") };
+    change.left_out.iter().map(|id| id.0[0]).collect()
+}
+
+/// A session that runs allocations 1 to 4 and has told so.
+fn busy() -> AgentSession {
+    let mut session = open_session(WelcomeMode::Equal);
+    tell(&mut session, desired(1, &[1, 2, 3, 4], &[], &[]), 0);
+    (1..=4).for_each(|number| session.observe(id(number), &status(number, "x"), true, 0));
+    hear(&mut session, 0);
+    session
+}
+
+#[test]
+fn only_the_last_part_of_a_full_list_stops_what_no_part_named() {
+    let mut session = busy();
+    assert_eq!(left_out(tell(&mut session, part(2, &[1], true), 0)), [0; 0]);
+    assert_eq!(left_out(tell(&mut session, part(2, &[5], true), 0)), [0; 0]);
+    assert_eq!(left_out(tell(&mut session, part(2, &[3], false), 0)), [2, 4]);
+    assert_eq!(
+        left_out(tell(&mut session, part(3, &[1, 3, 5], false), 0)),
+        [2, 4],
+        "until they are forgotten"
+    );
+}
+
+#[test]
+fn a_new_session_begins_a_list_anew() {
+    let mut session = busy();
+    tell(&mut session, part(2, &[1, 2], true), 0);
+    session.disconnected();
+    welcome(&mut session, WelcomeMode::Equal, 0, 0);
+    assert_eq!(left_out(tell(&mut session, part(2, &[3], false), 0)), [1, 2, 4]);
+}
+
+#[test]
+fn a_difference_between_two_parts_is_newer_than_the_list() {
+    let mut session = busy();
+    tell(&mut session, part(2, &[1, 2], true), 0);
+    tell(&mut session, desired(3, &[5], &[4], &[]), 0);
+    assert_eq!(left_out(tell(&mut session, part(2, &[3], false), 0)), [0; 0]);
+}
+
+#[test]
+fn what_a_full_list_leaves_out_is_told_until_it_is_forgotten() {
+    let mut session = busy();
+    tell(&mut session, part(2, &[1], false), 0);
+    let mut told = hear(&mut session, 0);
+    let mut expected = Digest::default();
+    expected.add(desired_hash(&id(1).0, false));
+    assert_eq!(session.digests().0, expected, "it is none of the servers' desired state");
+    session.observe(id(2), &status(2, "ended"), true, 0);
+    told += &hear(&mut session, 0);
+    tell(&mut session, desired(3, &[], &[], &[2]), 0);
+    session.observe(id(2), &status(2, "after that"), true, 0);
+    session.observe(id(3), &status(3, "ended"), true, 0);
+    told += &hear(&mut session, 0);
+    check(
+        &told,
+        &expect![[r#"
+            0ms update seq=7 [2:x 3:x 4:x]
+            0ms update seq=8 [2:ended]
+            0ms update seq=9 [3:ended]
+        "#]],
+    );
+}
+
+#[test]
+fn a_lost_or_doubled_message_ends_the_session() {
+    let mut session = busy();
+    let gap = |session: &mut AgentSession, seq| {
+        session.on_down(Down::Desired(Desired { seq, ..desired(2, &[5], &[], &[]) }), 0)
+    };
+    let expected = Some(Told::Broken(SessionError::Gap { expected: 2, got: 3 }));
+    assert_eq!(gap(&mut session, 3), expected);
+    assert!(!session.is_open());
+    welcome(&mut session, WelcomeMode::Equal, 0, 0);
+    assert!(matches!(gap(&mut session, 1), Some(Told::Desired(_))), "a session counts from 1");
+    assert!(matches!(gap(&mut session, 1), Some(Told::Broken(_))));
+}
+
+#[test]
+fn heartbeats_show_a_lost_difference() {
+    let mut session = busy();
+    // A server that forgets to send a difference believes otherwise, and sees by the digests that it is wrong.
+    let mut server = Digest::default();
+    (1..=5).for_each(|number| server.add(desired_hash(&id(number).0, false)));
+    let beat = |session: &mut AgentSession, at_ns| match session.poll(at_ns) {
+        Some(Up::Heartbeat(beat)) => beat,
+        other => panic!("{other:?}"),
+    };
+    let heard = beat(&mut session, 5_000 * MS);
+    assert_eq!((heard.seq, heard.desired_seq), (4, 1));
+    assert_ne!(heard.desired_digest, server.to_bytes());
+    tell(&mut session, part(2, &[1, 2, 3, 4, 5], false), 5_000 * MS);
+    let heard = beat(&mut session, 10_000 * MS);
+    assert_eq!((heard.desired_seq, heard.desired_digest), (2, server.to_bytes()));
+    assert_eq!(heard.observed_digest, session.digests().1.to_bytes());
+}
+
+#[test]
+fn nothing_of_a_message_that_breaks_the_protocol_applies() {
+    let before = busy().digests();
+    let odd_id = Desired { forget: vec![vec![1; 15]], ..desired(2, &[5], &[], &[]) };
+    let no_group = Desired { groups: Vec::new(), ..desired(2, &[5], &[], &[]) };
+    for (message, reason) in [
+        (odd_id, "read desired state: an allocation id has 15 bytes instead of 16"),
+        (
+            no_group,
+            "read desired state: allocation 05050505-0505-0505-0505-050505050505 refers to group 0, which the \
+             message does not hold",
+        ),
+    ] {
+        let mut session = busy();
+        let told = tell(&mut session, message, 0);
+        let Some(Told::Broken(error)) = told else { panic!("{told:?}") };
+        assert_eq!(
+            (error.to_string().as_str(), session.digests(), session.is_open()),
+            (reason, before, false)
+        );
+    }
+}
+
+#[test]
+fn a_list_without_end_is_cut_off() {
+    let mut session = busy();
+    let run: Vec<_> = desired(2, &[1; 100], &[], &[]).run.iter().cycle().take(40_000).cloned().collect();
+    let part = || Desired { run: run.clone(), ..part(2, &[], true) };
+    assert!(matches!(tell(&mut session, part(), 0), Some(Told::Desired(_))));
+    assert!(matches!(tell(&mut session, part(), 0), Some(Told::Desired(_))));
+    assert_eq!(tell(&mut session, part(), 0), Some(Told::Broken(SessionError::TooManyAllocs)));
+}

@@ -1,0 +1,31 @@
+//! Servers that take everything in and say nothing.
+
+use super::*;
+
+#[test]
+fn a_hello_that_nobody_answers_ends_in_another_connection() {
+    let mut session = AgentSession::new(1, UPDATE_DELAY_NS);
+    session.hello(&identity(), NodeSpec::default(), MS);
+    assert_eq!(session.deadline(), Some(WELCOME_MAX_NS + MS));
+    assert!(!session.is_deserted(WELCOME_MAX_NS));
+    assert!(session.is_deserted(WELCOME_MAX_NS + MS));
+    session.disconnected();
+    assert!(!session.is_deserted(u64::MAX));
+}
+
+#[test]
+fn an_update_that_nobody_acknowledges_ends_in_another_connection() {
+    let mut session = open_session(WelcomeMode::Equal);
+    tell(&mut session, desired(1, &[1], &[], &[]), 0);
+    assert!(!session.is_deserted(u64::MAX), "a server that owes nothing may be silent");
+    session.observe(id(1), &status(1, "a"), true, 1_000 * MS);
+    hear(&mut session, 1_000 * MS);
+    session.observe(id(1), &status(1, "b"), true, 2_000 * MS);
+    hear(&mut session, 2_000 * MS);
+    assert!(session.is_deserted(1_000 * MS + ACK_MAX_NS));
+    session.on_down(Down::Ack(Ack { seq: 1 }), 3_000 * MS);
+    assert!(!session.is_deserted(1_000 * MS + ACK_MAX_NS), "a slow server is not a silent one");
+    assert!(session.is_deserted(3_000 * MS + ACK_MAX_NS));
+    session.on_down(Down::Ack(Ack { seq: 2 }), 4_000 * MS);
+    assert!(!session.is_deserted(u64::MAX));
+}
