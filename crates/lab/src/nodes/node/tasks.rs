@@ -155,7 +155,7 @@ impl SimNode {
         let (Some(journal), Some(alloc)) = (&common.config.journal, self.life.alloc(of.alloc)) else {
             return;
         };
-        let group = &alloc.wish().group;
+        let group = &alloc.spec().group;
         journal.write(&TaskEntry {
             change,
             node: self.number,
