@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use berth_model::{
-    AllocId, Index,
+    AllocId, Index, NodeId,
     alloc::StopReason,
-    command::{Entry, Outcome},
+    command::{EncodedEntry, Outcome},
     eval::Eval,
     event::Event as Change,
     observed::Observed,
@@ -26,26 +26,31 @@ use crate::{
     reason = "actions are moved once, from one vector to whoever carries them out"
 )]
 pub enum Action {
-    /// Write an entry; entries are handed over in the order of their indexes.
+    /// Write an entry; entries are handed over in the order of their indexes. Each ends applied, not written or unknown.
     Propose {
         /// To be written.
-        entry: Entry,
+        entry: EncodedEntry,
         /// Claims of planners that a state at the entry's index shows.
         planned: Vec<Ticket>,
     },
-    /// Claims of a plan that came to nothing.
+    /// Claims of a plan of which nothing was committed.
     Unclaim(Ticket),
-    /// What the applier says of a plan; once for each.
+    /// The applier's verdict on a plan; once for each.
     Judged {
         /// The planner's claims.
         ticket: Ticket,
-        /// Placements that passed.
+        /// Placements that are committed.
         committed: usize,
-        /// Placements that did not.
+        /// Placements that are not.
         refused: Refused,
     },
     /// Have a planner answer this, on a state not older than the one last published.
-    Plan(Arc<Eval>),
+    Plan {
+        /// The leadership that asks.
+        term: u64,
+        /// To be answered.
+        eval: Arc<Eval>,
+    },
     /// Let readers see a new state.
     Publish {
         /// The replicated state.
@@ -58,7 +63,7 @@ pub enum Action {
         logged: Vec<(Index, Vec<Change>)>,
         /// Observed changes, by index.
         seen: Vec<(Index, Vec<(AllocSlot, AllocId)>)>,
-        /// Nodes that are wanted and have not confirmed what runs on them.
+        /// Nodes that are up and have not confirmed what runs on them.
         unconfirmed_nodes: usize,
     },
     /// Tell whoever asked for a change what came of it, once what was published before can be read.
@@ -76,16 +81,26 @@ pub enum Answer {
     Committed(Index, Vec<Outcome>),
     /// Too much waits to be written.
     Busy(usize),
-    /// The log refused it.
+    /// It has this many bytes, more than an entry can hold.
+    TooLarge(usize),
+    /// This server does not lead.
+    NoLeader,
+    /// It is not in the log and never will be; why.
     NotWritten(String),
+    /// It may be in the log; why nobody knows.
+    Unknown(String),
 }
 
 /// What an agent is told.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum ToNode {
     /// The session is open.
     Welcome {
-        /// What to tell.
+        /// The cluster that the node belongs to from now on.
+        cluster: u128,
+        /// The state was restored from the cluster that the agent named.
+        restored: bool,
+        /// What to report.
         mode: WelcomeMode,
         /// Milliseconds between heartbeats.
         heartbeat_ms: u64,
@@ -98,22 +113,7 @@ pub enum ToNode {
         retry: bool,
     },
     /// What the node should do.
-    Desired {
-        /// Of the leader.
-        term: u64,
-        /// As of which state.
-        index: Index,
-        /// Replaces all that was said before.
-        full: bool,
-        /// Should run.
-        run: Vec<AllocSlot>,
-        /// Should end.
-        stop: Vec<(AllocId, StopReason)>,
-        /// Their end is in the log.
-        forget: Vec<AllocId>,
-        /// Nobody will ask for their files any more.
-        purge: Vec<AllocId>,
-    },
+    Desired(Box<Desired>),
     /// How often the agent is to give a sign of life from now on.
     HeartbeatEvery {
         /// Milliseconds.
@@ -124,4 +124,27 @@ pub enum ToNode {
         /// The update's seq.
         seq: u64,
     },
+}
+
+/// Desired state of a node, all of it or what has changed.
+#[derive(Debug, Clone)]
+pub struct Desired {
+    /// Which node.
+    pub node: NodeId,
+    /// Of the leader.
+    pub term: u64,
+    /// The state that it was made from: slots are of this one, and of no other.
+    pub store: Store,
+    /// Counts the session's messages of desired state, from 1.
+    pub seq: u64,
+    /// Replaces all that was said before.
+    pub full: bool,
+    /// Should run.
+    pub run: Vec<AllocSlot>,
+    /// Should end.
+    pub stop: Vec<(AllocId, StopReason)>,
+    /// Their end is in the log.
+    pub forget: Vec<AllocId>,
+    /// Nobody will ask for their files any more.
+    pub purge: Vec<AllocId>,
 }

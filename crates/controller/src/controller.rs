@@ -1,56 +1,22 @@
-//! The controller: one state machine that everything else asks what to do next.
+//! The controller: what a server does, as a [`Replica`] always, and as a [`Leader`] while it leads. Everything that
+//! happens comes in here, and everything that is to be done about it goes out.
 
-mod changes;
-mod plans;
-mod restored;
-mod sessions;
-mod tick;
-
-use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
-
-use berth_model::{
-    AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
-    alloc::{AllocEnd, ClientStatus, DesiredStatus, RESULT_MESSAGE_BYTES_MAX, StopReason, TaskResult},
-    command::{Command, NextEval},
-    eval::{Eval, EvalStatus, Trigger},
-    event::{Applied, Event as Change},
-    ids::IdSeed,
-    node::NodeStatus,
-    observed::{ObservedAlloc, ObservedTask},
-    store::{AllocRow, AllocSlot, JobSlot, NodeSlot, Store},
-};
-use berth_scheduler::{Plan, Ticket};
+use berth_model::{AllocId, event::Applied, ids::IdSeed};
 
 use crate::{
-    action::{Action, Answer, ToNode},
-    applier::{Applier, Refused, Verdict},
-    blocked::{self, Blocked},
-    collect::Collector,
-    eval_queue::EvalQueue,
-    event::{Event, Hello, Request, SessionId, WelcomeMode},
-    index_mint::IndexMint,
-    nodes::{Nodes, Opened},
-    observing::Observing,
-    outbox::{Outbox, PlanTail},
-    periodic::Periodic,
-    tenants::Tenants,
+    action::{Action, Answer},
+    clock::{Clock, Now},
+    event::{Event, Fate, Hello, SessionId},
+    leader::{Leader, Times, discard},
+    replica::{Links, Replica, Report, Update, refuse},
 };
-
-/// How often a plan that was refused is made again before its work waits for room.
-const ATTEMPTS_MAX: u32 = 5;
-/// About what an evaluation needs in the log.
-const EVAL_BYTES: usize = 256;
 
 /// What the controller must be told once.
 #[derive(Debug, Clone, Copy)]
 pub struct Config {
     /// Evaluations handed to planners at a time.
     pub planning_max: usize,
-    /// The hash of one wish, as agents compute it: allocation, and whether it should stop.
+    /// The hash of one allocation's desired state, as agents compute it: allocation, and whether it should stop.
     pub desired_hash: fn(AllocId, bool) -> u128,
     /// Makes ids.
     pub seed: u64,
@@ -60,241 +26,140 @@ pub struct Config {
 #[derive(Debug)]
 pub struct Controller {
     config: Config,
-    leads: bool,
-    term: u64,
-    now: Timestamp,
-    store: Store,
-    observing: Observing,
-    mint: IndexMint,
-    outbox: Outbox,
-    queue: EvalQueue,
-    blocked: Blocked,
-    tenants: Tenants,
-    applier: Applier,
-    nodes: Nodes,
+    clock: Clock,
+    replica: Replica,
+    leader: Option<Leader>,
     ids: IdSeed,
-    attempts: HashMap<EvalId, u32>,
-    /// Ended allocations on their way into the log.
-    ending: HashSet<AllocId>,
-    /// Nodes whose new status is on its way into the log.
-    changing: HashMap<NodeId, NodeStatus>,
-    logged: Vec<(Index, Vec<Change>)>,
+    /// Held until what was published before can be read.
     answers: Vec<Action>,
-    ended: Vec<AllocEnd>,
-    wanting: BTreeMap<JobKey, Trigger>,
-    to_nodes: BTreeMap<NodeSlot, Wishes>,
-    collector: Collector,
-    periodic: Periodic,
-    /// Per-node jobs are to be evaluated: a node has become ready.
-    node_came: bool,
-}
-
-/// What changed for one node since it was last told.
-#[derive(Debug, Default)]
-struct Wishes {
-    run: Vec<AllocSlot>,
-    stop: Vec<AllocSlot>,
-    forget: Vec<AllocId>,
-    purge: Vec<AllocId>,
+    reports: Vec<Report>,
 }
 
 impl Controller {
-    /// A controller that does not lead yet.
+    /// A server that has not read its log yet.
     pub fn new(config: Config) -> Self {
         Self {
             config,
-            leads: false,
-            term: 0,
-            now: Timestamp::default(),
-            store: Store::default(),
-            observing: Observing::default(),
-            mint: IndexMint::default(),
-            outbox: Outbox::default(),
-            queue: EvalQueue::default(),
-            blocked: Blocked::default(),
-            tenants: Tenants::default(),
-            applier: Applier::default(),
-            nodes: Nodes::default(),
+            clock: Clock::default(),
+            replica: Replica::new(config.desired_hash),
+            leader: None,
             ids: IdSeed::new(config.seed),
-            attempts: HashMap::new(),
-            ending: HashSet::new(),
-            changing: HashMap::new(),
-            logged: Vec::new(),
             answers: Vec::new(),
-            ended: Vec::new(),
-            wanting: BTreeMap::new(),
-            to_nodes: BTreeMap::new(),
-            collector: Collector::default(),
-            periodic: Periodic::default(),
-            node_came: false,
+            reports: Vec::new(),
         }
     }
 
     /// Takes in what happened. What comes of it is told by [`Self::flush`], once for as many events as there were.
-    pub fn handle(&mut self, event: Event, now: Timestamp, actions: &mut Vec<Action>) {
-        self.now = self.now.max(now);
-        match event {
-            Event::Leads { term, store } => self.on_leads(term, *store),
-            Event::Requested(request) => self.on_requested(request),
-            Event::Applied { store, applied } => self.on_applied(*store, applied),
-            Event::NotWritten { index, reason } => self.on_not_written(index, &reason),
-            Event::Planned { plan, ticket } => self.on_planned(*plan, ticket, actions),
-            Event::SessionOpened(session, hello) => self.on_session_opened(session, *hello, actions),
-            Event::Observed { session, seq, allocs, resync_done } => {
-                self.on_observed(session, seq, allocs, resync_done, actions);
-            }
-            Event::Heartbeat(session) => self.on_heartbeat(session, actions),
-            Event::SessionClosed(session) => self.nodes.close(session),
-            Event::Tick => self.on_tick(),
+    pub fn handle(&mut self, event: Event, now: Now, actions: &mut Vec<Action>) {
+        self.clock.read(now);
+        let listening = self.clock.listening();
+        if let Some(leader) = &mut self.leader {
+            leader.set_times(Times { time: self.clock.time(), listening });
         }
+        match event {
+            Event::Recovered(store) => {
+                self.clock.not_before(store.at());
+                self.replica.recover(*store);
+            }
+            Event::LeadershipGained { term } => self.lead(term),
+            Event::LeadershipLost => self.resign("this server leads no more"),
+            Event::Requested(request) => match &mut self.leader {
+                Some(leader) => leader.on_requested(request, &mut self.answers),
+                None => self.answers.push(Action::Answer(request.token, Answer::NoLeader)),
+            },
+            Event::Applied { store, applied } => {
+                self.clock.not_before(store.at());
+                self.on_applied(*store, &applied);
+            }
+            Event::NotApplied { index, fate } => self.on_not_applied(index, &fate),
+            Event::Planned { term, plan, ticket } => match &mut self.leader {
+                Some(leader) => leader.on_planned(self.replica.store(), term, *plan, ticket, actions),
+                None => discard(ticket, actions),
+            },
+            Event::PlanFailed { term, eval, reason } => {
+                if let Some(leader) = &mut self.leader {
+                    leader.on_plan_failed(self.replica.store(), term, eval, &reason);
+                }
+            }
+            Event::SessionOpened(session, hello) => self.on_hello(session, &hello, actions),
+            Event::Observed { session, seq, desired_seq, allocs, resync_done } => {
+                let update = Update { session, seq, desired_seq, allocs, resync_done };
+                self.replica.on_observed(update, listening, actions, &mut self.reports);
+            }
+            Event::Heartbeat(session, heartbeat) => {
+                self.replica.on_heartbeat(session, &heartbeat, listening, actions, &mut self.reports);
+            }
+            Event::SessionClosed(session) => self.replica.on_session_closed(session),
+            Event::Tick => {
+                if let Some(leader) = &mut self.leader {
+                    leader.on_tick(&self.replica);
+                }
+            }
+        }
+        self.report();
     }
 
     /// What is to be done about all that was taken in.
-    pub fn flush(&mut self, actions: &mut Vec<Action>) {
-        self.write_ends();
-        if self.leads {
-            if let Some(command) = self.mint.ask() {
-                self.outbox.push(vec![command], 32);
-            }
-            self.tenants.follow(&self.store);
-            self.retry_blocked();
+    pub fn flush(&mut self, links: &dyn Links, actions: &mut Vec<Action>) {
+        let mut plans = Vec::new();
+        if let Some(leader) = &mut self.leader {
+            let observed = leader.flush(&self.replica, self.config.planning_max, actions, &mut plans);
+            observed.into_iter().for_each(|batch| self.replica.on_observed_batch(batch));
         }
-        let Self { mint, observing, outbox, applier, now, .. } = self;
-        observing.mint(|| mint.observed());
-        outbox.flush(mint, *now, |ticket, index| applier.proposed(ticket, index), actions);
-        self.publish(actions);
-        self.tell_nodes(actions);
+        self.replica.publish(actions);
+        self.replica.tell_agents(links, self.clock.listening(), actions);
         actions.append(&mut self.answers);
-        while self.queue.planning() < self.config.planning_max {
-            let Some(eval) = self.queue.pop(&self.store, &mut self.tenants) else { break };
-            actions.push(Action::Plan(eval));
-        }
+        actions.append(&mut plans);
     }
 
-    fn on_leads(&mut self, term: u64, store: Store) {
-        let config = self.config;
-        let observing = std::mem::take(&mut self.observing);
-        *self = Self { now: self.now, observing, ids: self.ids.clone(), ..Self::new(config) };
-        (self.leads, self.term) = (true, term);
-        self.mint.begin(store.granted(), store.index());
-        if store.is_restoring() {
-            // Whoever sent the parts did so through the leader before.
-            self.outbox.push(vec![Command::AbandonRestore], 32);
-        }
-        self.store = store;
-        self.begin();
-        self.logged.push((self.store.index(), Vec::new()));
-    }
-
-    /// Makes all that follows from the state.
-    fn begin(&mut self) {
-        self.nodes.begin(&self.store, self.now);
-        self.collector = Collector::of(&self.store);
-        self.periodic = Periodic::of(&self.store);
-        self.tenants = Tenants::of(&self.store);
-        let open =
-            self.store.evals().iter().map(|(_, eval)| eval.clone()).filter(|e| !e.status.is_terminal());
-        for eval in open.collect::<Vec<_>>() {
-            self.take_up(eval);
-        }
-        self.blocked.room_came();
-    }
-
-    fn on_requested(&mut self, request: Request) {
-        let Request { token, commands, bytes } = request;
-        if let [Command::RestorePart(part)] = &commands[..] {
-            self.mint.go_on_after(part.granted);
-        }
-        if let Err(answer) = self.outbox.request(commands, bytes, token) {
-            self.answers.push(Action::Answer(token, answer));
-        }
-    }
-
-    fn on_applied(&mut self, store: Store, applied: Vec<Applied>) {
-        self.store = store;
-        self.mint.grant(self.store.granted());
-        for Applied { index, outcomes, events, .. } in applied {
-            self.applier.applied(index);
-            let mut outcomes = outcomes.into_iter();
-            let done = self.outbox.applied(index);
-            self.plan_again(done.again);
-            for (token, count) in done.waiting {
-                let outcomes = outcomes.by_ref().take(count).collect();
-                if let Some(token) = token {
-                    self.answers.push(Action::Answer(token, Answer::Committed(index, outcomes)));
-                }
-            }
-            for event in &events {
-                if *event == Change::Restored {
-                    self.on_restored();
-                }
-                self.collector.on_change(&self.store, event, self.now);
-                self.periodic.on_change(&self.store, event);
-                self.on_change(event);
-            }
-            self.logged.push((index, events));
-        }
-    }
-
-    fn on_not_written(&mut self, index: Index, reason: &str) {
-        self.applier.not_written(index);
-        let done = self.outbox.not_written(index);
-        self.plan_again(done.again);
-        for token in done.waiting.into_iter().filter_map(|(token, _)| token) {
-            self.answers.push(Action::Answer(token, Answer::NotWritten(reason.to_owned())));
-        }
-    }
-
-    /// Ends of allocations and the evaluations they ask for go into the same entry.
-    fn write_ends(&mut self) {
-        for ends in std::mem::take(&mut self.ended).chunks(1024) {
-            let bytes = ends.iter().map(|end| 32 + end.tasks.len() * (64 + RESULT_MESSAGE_BYTES_MAX)).sum();
-            self.outbox.push(vec![Command::EndAllocs(ends.to_vec())], bytes);
-        }
-        if std::mem::take(&mut self.node_came) {
-            self.want_per_node_jobs();
-        }
-        for (key, trigger) in std::mem::take(&mut self.wanting) {
-            let Some(row) = self.store.job(&key) else { continue };
-            let job = row.job();
-            let eval = Eval::pending(EvalId(self.ids.mint()), key, job.job_type, job.priority, trigger);
-            self.outbox.push(vec![Command::CreateEvals(vec![eval])], EVAL_BYTES);
-        }
-    }
-
-    fn publish(&mut self, actions: &mut Vec<Action>) {
-        let seen = self.observing.publish(&self.store, self.outbox.first_in_flight());
-        let logged = std::mem::take(&mut self.logged);
-        let last = |index: Option<Index>| index.unwrap_or_default();
-        let index = last(logged.last().map(|(i, _)| *i)).max(last(seen.last().map(|(i, _)| *i)));
-        if logged.is_empty() && seen.is_empty() {
+    fn lead(&mut self, term: u64) {
+        if self.leader.as_ref().is_some_and(|leader| leader.term() == term) {
             return;
         }
-        actions.push(Action::Publish {
-            store: self.store.clone(),
-            observed: self.observing.observed.clone(),
-            index,
-            logged,
-            seen,
-            unconfirmed_nodes: self.nodes.unconfirmed(),
-        });
+        self.resign("this server leads anew");
+        let times = Times { time: self.clock.time(), listening: self.clock.listening() };
+        let leader = Leader::begin(term, &self.replica, times, self.ids.clone());
+        self.replica.leader_began(term, leader.began_at());
+        self.leader = Some(leader);
     }
 
-    fn tell_nodes(&mut self, actions: &mut Vec<Action>) {
-        for (slot, wishes) in std::mem::take(&mut self.to_nodes) {
-            let Some(row) = self.store.nodes().row(slot) else { continue };
-            let Some(session) = self.nodes.session_of(row.id) else { continue };
-            let stop = wishes.stop.iter().filter_map(|alloc| {
-                let row = self.store.allocs().row(*alloc).filter(|row| !row.is_terminal())?;
-                Some((row.id, self.stop_reason(*alloc)))
-            });
-            let stop = stop.collect();
-            let live = |slot: &AllocSlot| self.store.allocs().row(*slot).is_some_and(|row| row.is_wanted());
-            let run = wishes.run.into_iter().filter(live).collect();
-            let Wishes { forget, purge, .. } = wishes;
-            let (term, index) = (self.term, self.store.index());
-            let desired = ToNode::Desired { term, index, full: false, run, stop, forget, purge };
-            actions.push(Action::Send(session, desired));
+    /// Ends the leadership, if there is one, with all that was in flight. Agents have nobody to report to until another
+    /// begins.
+    fn resign(&mut self, why: &str) {
+        let Some(leader) = self.leader.take() else { return };
+        self.ids = leader.ids().clone();
+        leader.end(why, &mut self.answers);
+        self.replica.close_sessions();
+    }
+
+    fn on_applied(&mut self, store: berth_model::store::Store, applied: &[Applied]) {
+        self.replica.on_applied(store, applied);
+        if let Some(leader) = &mut self.leader {
+            leader.on_applied(&self.replica, applied, &mut self.answers);
+        }
+    }
+
+    fn on_not_applied(&mut self, index: berth_model::Index, fate: &Fate) {
+        let Some(leader) = &mut self.leader else { return };
+        match fate {
+            Fate::NotWritten(why) => leader.on_not_written(&mut self.replica, index, why, &mut self.answers),
+            // Whatever was handed over later stands in the log behind something that nobody knows.
+            Fate::Unknown(why) => self.resign(why),
+        }
+    }
+
+    fn on_hello(&mut self, session: SessionId, hello: &Hello, actions: &mut Vec<Action>) {
+        if self.leader.is_none() {
+            return refuse(session, "no server leads yet: try again in a moment".to_owned(), true, actions);
+        }
+        self.replica.on_hello(session, hello, actions, &mut self.reports);
+    }
+
+    fn report(&mut self) {
+        for report in self.reports.drain(..) {
+            if let Some(leader) = &mut self.leader {
+                leader.on_report(&mut self.replica, report);
+            }
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use berth_model::{
-    Index, NodeId, command::Command, event::Applied, node::Node, observed::ObservedAlloc, store::Store,
+    EvalId, Index, NodeId, command::Command, event::Applied, node::Node, observed::ObservedAlloc,
+    store::Store,
 };
 use berth_scheduler::{Plan, Ticket};
 
@@ -18,14 +19,16 @@ pub struct Token(pub u64);
 /// One thing that happened.
 #[derive(Debug)]
 pub enum Event {
-    /// This server leads from now on; `store` holds all that was committed before.
-    Leads {
+    /// The log has been read: this is all that was committed before. Comes first, and once.
+    Recovered(Box<Store>),
+    /// This server leads from now on.
+    LeadershipGained {
         /// Of its leadership.
         term: u64,
-        /// The state to begin with.
-        store: Box<Store>,
     },
-    /// Somebody wishes a change.
+    /// This server leads no more.
+    LeadershipLost,
+    /// Somebody asks for a change.
     Requested(Request),
     /// Entries have been applied.
     Applied {
@@ -34,53 +37,73 @@ pub enum Event {
         /// In order.
         applied: Vec<Applied>,
     },
-    /// An entry was refused by the log, and is not in it.
-    NotWritten {
+    /// An entry was proposed and not applied.
+    NotApplied {
         /// The entry's index.
         index: Index,
-        /// Why.
-        reason: String,
+        /// What is known of it.
+        fate: Fate,
     },
     /// A planner has answered.
     Planned {
+        /// The leadership in which it was asked.
+        term: u64,
         /// Its answer.
         plan: Box<Plan>,
         /// Its claims.
         ticket: Ticket,
     },
+    /// A planner has failed on an evaluation, and would again.
+    PlanFailed {
+        /// The leadership in which it was asked.
+        term: u64,
+        /// The evaluation.
+        eval: EvalId,
+        /// Why.
+        reason: String,
+    },
     /// An agent opened a session.
     SessionOpened(SessionId, Box<Hello>),
-    /// An agent told what it observed.
+    /// An agent reported what it observed.
     Observed {
         /// Which session.
         session: SessionId,
         /// Of the agent's last change.
         seq: u64,
+        /// The last message of desired state that it has taken in.
+        desired_seq: u64,
         /// The latest of each allocation.
         allocs: Vec<Arc<ObservedAlloc>>,
-        /// All that a welcome asked for has been told.
+        /// All that a welcome asked for has been reported.
         resync_done: bool,
     },
     /// An agent lives.
-    Heartbeat(SessionId),
+    Heartbeat(SessionId, Heartbeat),
     /// A session's connection is gone.
     SessionClosed(SessionId),
     /// Time has passed.
     Tick,
 }
 
-/// A wished change.
+/// What became of an entry that was not applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    /// It is not in the log and never will be; why.
+    NotWritten(String),
+    /// It may be in the log and may still be applied; why nobody knows.
+    Unknown(String),
+}
+
+/// A change that somebody asks for.
 #[derive(Debug)]
 pub struct Request {
     /// Who waits for it.
     pub token: Token,
     /// Become part of one entry, in order.
     pub commands: Vec<Command>,
-    /// Their encoded size, at least.
-    pub bytes: usize,
 }
 
-/// Which observed state an agent is to tell.
+/// Which observed state an agent is to report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WelcomeMode {
     /// None: both sides hold the same.
@@ -96,11 +119,15 @@ pub enum WelcomeMode {
 pub struct Hello {
     /// What the node is; holds the hash of its secret.
     pub node: Node,
+    /// The cluster that it belongs to; 0 for none yet.
+    pub cluster: u128,
     /// Grows with each start of the agent.
     pub epoch: u64,
+    /// Drawn at each start of the agent: tells two agents of one node apart. 0 where it is not said.
+    pub instance: u128,
     /// Of its last observed change.
     pub seq: u64,
-    /// Of the wishes it holds.
+    /// Of the desired state it holds.
     pub desired_digest: u128,
     /// Of the observed state it holds.
     pub observed_digest: u128,
@@ -111,4 +138,17 @@ impl Hello {
     pub fn node_id(&self) -> NodeId {
         self.node.id
     }
+}
+
+/// A sign of life, with what the agent holds: a difference that was lost shows here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Heartbeat {
+    /// Of its last observed change.
+    pub seq: u64,
+    /// The last message of desired state that it has taken in.
+    pub desired_seq: u64,
+    /// Of the desired state it holds.
+    pub desired_digest: u128,
+    /// Of the observed state it holds.
+    pub observed_digest: u128,
 }

@@ -6,19 +6,25 @@ use berth_model::{Index, command::Command};
 const BLOCK: u64 = 1 << 24;
 
 /// The leader's source of indexes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct IndexMint {
+    began_at: Index,
     next: u64,
     granted: u64,
     asked: u64,
 }
 
 impl IndexMint {
-    /// Begins after all that any leader was ever granted.
-    pub fn begin(&mut self, granted: Index, applied: Index) {
-        self.next = granted.0.max(applied.0) + 1;
-        self.granted = granted.0;
-        self.asked = granted.0;
+    /// Begins after all that any leader was ever granted. The first index is the beginning's own: nothing is written at
+    /// it, and a leader that writes nothing may begin there again.
+    pub fn begin(granted: Index, applied: Index) -> Self {
+        let began_at = granted.0.max(applied.0) + 1;
+        Self { began_at: Index(began_at), next: began_at + 1, granted: granted.0, asked: granted.0 }
+    }
+
+    /// The index at which this leadership began, above all that were ever published before.
+    pub fn began_at(&self) -> Index {
+        self.began_at
     }
 
     /// Goes on after an index that a restored state has used or granted.
@@ -63,16 +69,16 @@ mod tests {
 
     #[test]
     fn a_new_leader_begins_after_every_grant() {
-        let mut mint = IndexMint::default();
-        mint.begin(Index(0), Index(0));
+        let mut mint = IndexMint::begin(Index(0), Index(0));
+        assert_eq!(mint.began_at(), Index(1));
         assert_eq!(mint.observed(), None);
         let Some(Command::GrantIndexes(until)) = mint.ask() else { panic!("nothing asked") };
         assert_eq!(mint.ask(), None);
-        assert_eq!(mint.entry(), Index(1));
+        assert_eq!(mint.entry(), Index(2));
         mint.grant(until);
-        assert_eq!(mint.observed(), Some(Index(2)));
-        let mut successor = IndexMint::default();
-        successor.begin(until, Index(1));
-        assert_eq!(successor.entry(), Index(until.0 + 1));
+        assert_eq!(mint.observed(), Some(Index(3)));
+        let mut successor = IndexMint::begin(until, Index(1));
+        assert_eq!(successor.began_at(), Index(until.0 + 1));
+        assert_eq!(successor.entry(), Index(until.0 + 2));
     }
 }

@@ -1,25 +1,30 @@
 //! What happens when, pure: events and the time go in, actions come out. The server's IO shell carries them out.
 //!
-//! One [`Controller`] decides what enters the log and in which order, which evaluation is planned next, what of a plan
-//! is let pass, what agents are told, and when what they observe is published.
+//! A [`Controller`] is a replica, which does what every server does, and a leader while this server leads: that one
+//! decides what enters the log and in which order, which evaluation is planned next, what of a plan is committed, and
+//! where observed changes stand in the one order of changes.
 
 mod action;
 mod applier;
 mod blocked;
-mod collect;
+mod clock;
 mod controller;
 mod devices;
 mod eval_queue;
 mod event;
 mod fair_queue;
+mod follow;
 mod index_mint;
-mod nodes;
+mod leader;
+mod liveness;
 mod observing;
 mod outbox;
-mod periodic;
+mod replica;
 mod tenants;
 
-pub use action::{Action, Answer, ToNode};
+pub use action::{Action, Answer, Desired, ToNode};
 pub use applier::Refused;
+pub use clock::Now;
 pub use controller::{Config, Controller};
-pub use event::{Event, Hello, Request, SessionId, Token, WelcomeMode};
+pub use event::{Event, Fate, Heartbeat, Hello, Request, SessionId, Token, WelcomeMode};
+pub use replica::Links;

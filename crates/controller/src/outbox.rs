@@ -1,10 +1,12 @@
-//! What is to be written next: everything that arrives while earlier entries are being written.
+//! What is to be written next: everything that arrives while earlier entries are being written. Each command is encoded
+//! once, entries are cut by their real bytes, and whatever was proposed ends in one of three ways: applied, not written,
+//! or unknown. Each item says what it is for, so that none of the three can be forgotten.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use berth_model::{
-    Index, Timestamp,
-    command::{Command, ENTRY_BYTES_MAX, Entry},
+    Index, JobKey, NodeId, Timestamp,
+    command::{Command, ENTRY_BYTES_MAX, ENTRY_HEAD_BYTES_MAX, EncodedCommand, EncodedEntry, Entry},
     eval::Eval,
 };
 use berth_scheduler::Ticket;
@@ -19,15 +21,22 @@ use crate::{
 const IN_FLIGHT_MAX: usize = 4;
 /// Bytes that may wait; requests over it are turned away.
 const WAITING_BYTES_MAX: usize = 64 << 20;
-/// Room that an entry's own fields need.
-const ENTRY_OVERHEAD_BYTES: usize = 64;
+/// Bytes of the commands of one item: what is left of an entry beside its own fields.
+pub(crate) const ITEM_BYTES_MAX: usize = ENTRY_BYTES_MAX - ENTRY_HEAD_BYTES_MAX;
 
+/// What commands are for, and so what their end leads to.
 #[derive(Debug)]
-struct Item {
-    commands: Vec<Command>,
-    bytes: usize,
-    token: Option<Token>,
-    plan: Option<PlanTail>,
+pub(crate) enum Purpose {
+    /// Somebody waits for the answer.
+    Request(Token),
+    /// A part of a plan for this job; what is not written of it is planned again.
+    Plan(JobKey, Option<PlanTail>),
+    /// A node's status; decided anew when it is not written.
+    NodeStatus(NodeId),
+    /// An agent has introduced its node; it has to do so again when that is not written.
+    Introduction(NodeId),
+    /// The leader's own, right whenever it is applied: proposed again until it is.
+    Own,
 }
 
 /// What goes with the last part of a plan.
@@ -35,27 +44,44 @@ struct Item {
 pub(crate) struct PlanTail {
     /// The planner's claims.
     pub planned: Ticket,
-    /// The applier's claims of what passed.
+    /// The applier's claims of what is committed.
     pub passing: Option<Ticket>,
-    /// To be planned again once this part is applied: some of the plan was refused.
-    pub again: Option<Arc<Eval>>,
+    /// What was planned.
+    pub eval: Arc<Eval>,
+    /// To be planned once more when this part is applied: some of the plan was refused.
+    pub again: bool,
 }
 
+/// Commands that go into one entry together, and what they are for.
 #[derive(Debug)]
-struct InFlight {
-    index: Index,
-    /// Who waits for which number of outcomes, in order.
-    waiting: Vec<(Option<Token>, usize)>,
-    again: Vec<Arc<Eval>>,
+struct Item {
+    commands: Vec<Command>,
+    encoded: Vec<EncodedCommand>,
+    purpose: Purpose,
 }
 
-/// What an entry that was applied leads to.
+/// An item in an entry that is being written. Its bytes are kept, so that it can be proposed again.
+#[derive(Debug)]
+struct Proposed {
+    encoded: Vec<EncodedCommand>,
+    purpose: Purpose,
+}
+
+/// Commands that no entry can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TooLarge {
+    /// Of the commands, encoded.
+    pub bytes: usize,
+}
+
+/// What was proposed or waiting when a leadership ended.
 #[derive(Debug, Default)]
-pub(crate) struct Done {
-    /// Who waits for which number of outcomes, in order.
-    pub waiting: Vec<(Option<Token>, usize)>,
-    /// Evaluations to be planned again.
-    pub again: Vec<Arc<Eval>>,
+#[must_use = "whoever waits has to be told"]
+pub(crate) struct Abandoned {
+    /// May be in the log.
+    pub unknown: Vec<Purpose>,
+    /// Was never handed over.
+    pub not_written: Vec<Purpose>,
 }
 
 /// The queue before the log.
@@ -63,88 +89,151 @@ pub(crate) struct Done {
 pub(crate) struct Outbox {
     items: VecDeque<Item>,
     bytes: usize,
-    in_flight: VecDeque<InFlight>,
-    last_at: Timestamp,
+    in_flight: VecDeque<(Index, Vec<Proposed>)>,
+    /// The log refuses entries: nothing is proposed before [`Self::resume`].
+    paused: bool,
 }
 
 impl Outbox {
-    /// Adds commands of the controller's own, of about `bytes`.
-    pub fn push(&mut self, commands: Vec<Command>, bytes: usize) {
-        self.add(Item { commands, bytes, token: None, plan: None });
+    /// Adds one command of the leader's own.
+    ///
+    /// # Panics
+    /// When it is larger than an entry: whoever made it knows its bounds.
+    pub fn push(&mut self, command: Command) {
+        self.push_for(Purpose::Own, vec![command]).expect("commands of the leader's own are bounded");
     }
 
-    /// Adds a part of a plan.
-    pub fn push_plan(&mut self, part: Command, bytes: usize, tail: Option<PlanTail>) {
-        self.add(Item { commands: vec![part], bytes, token: None, plan: tail });
+    /// Adds commands; they go into one entry together.
+    ///
+    /// # Errors
+    /// When no entry can hold them.
+    pub fn push_for(&mut self, purpose: Purpose, commands: Vec<Command>) -> Result<(), TooLarge> {
+        let encoded: Vec<EncodedCommand> = commands.iter().map(EncodedCommand::new).collect();
+        let bytes = bytes_of(&encoded);
+        if bytes > ITEM_BYTES_MAX {
+            return Err(TooLarge { bytes });
+        }
+        self.bytes += bytes;
+        self.items.push_back(Item { commands, encoded, purpose });
+        Ok(())
+    }
+
+    /// Adds as many commands as it takes to say all of a list, each as long as an entry allows.
+    pub fn push_list<T: Clone>(&mut self, list: &[T], command: &impl Fn(Vec<T>) -> Command) {
+        if list.is_empty() || self.push_for(Purpose::Own, vec![command(list.to_vec())]).is_ok() {
+            return;
+        }
+        assert!(list.len() > 1, "one of a list is smaller than an entry");
+        let (first, second) = list.split_at(list.len() / 2);
+        self.push_list(first, command);
+        self.push_list(second, command);
     }
 
     /// Adds somebody's commands.
     ///
     /// # Errors
-    /// When too much waits already.
-    pub fn request(&mut self, commands: Vec<Command>, bytes: usize, token: Token) -> Result<(), Answer> {
-        if self.bytes + bytes > WAITING_BYTES_MAX {
+    /// The answer, when too much waits already or no entry can hold them.
+    pub fn request(&mut self, commands: Vec<Command>, token: Token) -> Result<(), Answer> {
+        if self.bytes > WAITING_BYTES_MAX {
             return Err(Answer::Busy(self.items.len()));
         }
-        self.add(Item { commands, bytes, token: Some(token), plan: None });
-        Ok(())
+        self.push_for(Purpose::Request(token), commands).map_err(|TooLarge { bytes }| Answer::TooLarge(bytes))
     }
 
-    fn add(&mut self, item: Item) {
-        self.bytes += item.bytes;
-        self.items.push_back(item);
-    }
-
-    /// Proposes what waits, as far as entries may be in flight.
+    /// Proposes what waits, as far as entries may be in flight. `passing` is told in which entry the applier's claims are.
     pub fn flush(
         &mut self,
         mint: &mut IndexMint,
-        now: Timestamp,
+        at: Timestamp,
         mut passing: impl FnMut(Ticket, Index),
         actions: &mut Vec<Action>,
     ) {
-        while !self.items.is_empty() && self.in_flight.len() < IN_FLIGHT_MAX {
-            // Commands carry their time, never before the last.
-            self.last_at = self.last_at.max(now);
-            let mut entry = Entry { index: mint.entry(), at: self.last_at, commands: Vec::new() };
-            let mut flight = InFlight { index: entry.index, waiting: Vec::new(), again: Vec::new() };
+        while !self.paused && !self.items.is_empty() && self.in_flight.len() < IN_FLIGHT_MAX {
+            let index = mint.entry();
+            let (commands, proposed) = self.fill();
             let mut planned = Vec::new();
-            let mut room = ENTRY_BYTES_MAX - ENTRY_OVERHEAD_BYTES;
-            while let Some(item) =
-                self.items.pop_front_if(|item| item.bytes <= room || entry.commands.is_empty())
-            {
-                room = room.saturating_sub(item.bytes);
-                self.bytes -= item.bytes;
-                flight.waiting.push((item.token, item.commands.len()));
-                entry.commands.extend(item.commands);
-                if let Some(tail) = item.plan {
-                    planned.push(tail.planned);
-                    tail.passing.into_iter().for_each(|ticket| passing(ticket, flight.index));
-                    flight.again.extend(tail.again);
-                }
+            for tail in proposed.iter().filter_map(|item| item.purpose.tail()) {
+                planned.push(tail.planned);
+                tail.passing.into_iter().for_each(|ticket| passing(ticket, index));
             }
-            self.in_flight.push_back(flight);
+            let encoded: Vec<&EncodedCommand> = proposed.iter().flat_map(|item| &item.encoded).collect();
+            let entry = EncodedEntry::assemble(Entry { index, at, commands }, encoded.into_iter());
+            self.in_flight.push_back((index, proposed));
             actions.push(Action::Propose { entry, planned });
         }
     }
 
-    /// An entry has been applied.
-    pub fn applied(&mut self, index: Index) -> Done {
-        self.take(index).map_or_else(Done::default, |f| Done { waiting: f.waiting, again: f.again })
+    /// Takes what fits one entry; the first item always does.
+    fn fill(&mut self) -> (Vec<Command>, Vec<Proposed>) {
+        let (mut commands, mut proposed) = (Vec::new(), Vec::new());
+        let mut room = ITEM_BYTES_MAX;
+        while let Some(item) = self.items.pop_front_if(|item| bytes_of(&item.encoded) <= room) {
+            let bytes = bytes_of(&item.encoded);
+            room -= bytes;
+            self.bytes -= bytes;
+            commands.extend(item.commands);
+            proposed.push(Proposed { encoded: item.encoded, purpose: item.purpose });
+        }
+        (commands, proposed)
     }
 
-    /// An entry is not in the log.
-    pub fn not_written(&mut self, index: Index) -> Done {
-        self.applied(index)
+    /// An entry has been applied: what its commands were for, each with how many they are, in order.
+    #[must_use = "whoever waits has to be told"]
+    pub fn applied(&mut self, index: Index) -> Vec<(Purpose, usize)> {
+        let proposed = self.take(index).into_iter();
+        proposed.map(|item| (item.purpose, item.encoded.len())).collect()
     }
 
-    fn take(&mut self, index: Index) -> Option<InFlight> {
-        let at = self.in_flight.iter().position(|flight| flight.index == index)?;
-        self.in_flight.remove(at)
+    /// An entry is not in the log. The leader's own commands are proposed again after a pause; what the others were for
+    /// is returned.
+    #[must_use = "whoever waits has to be told"]
+    pub fn not_written(&mut self, index: Index) -> Vec<Purpose> {
+        self.paused = true;
+        let (own, others): (Vec<_>, Vec<_>) =
+            self.take(index).into_iter().partition(|item| matches!(item.purpose, Purpose::Own));
+        for Proposed { encoded, purpose } in own.into_iter().rev() {
+            let commands = encoded.iter().map(EncodedCommand::decode).collect();
+            self.bytes += bytes_of(&encoded);
+            self.items.push_front(Item { commands, encoded, purpose });
+        }
+        others.into_iter().map(|item| item.purpose).collect()
+    }
+
+    /// The log may take entries again.
+    pub fn resume(&mut self) {
+        self.paused = false;
+    }
+
+    /// The leadership has ended: nothing more is proposed.
+    pub fn abandon(self) -> Abandoned {
+        let in_flight = self.in_flight.into_iter().flat_map(|(_, proposed)| proposed);
+        Abandoned {
+            unknown: in_flight.map(|item| item.purpose).collect(),
+            not_written: self.items.into_iter().map(|item| item.purpose).collect(),
+        }
+    }
+
+    fn take(&mut self, index: Index) -> Vec<Proposed> {
+        let at = self.in_flight.iter().position(|(of, _)| *of == index);
+        at.and_then(|at| self.in_flight.remove(at)).map_or_else(Vec::new, |(_, proposed)| proposed)
     }
 
     /// The first entry that is not applied yet.
     pub fn first_in_flight(&self) -> Option<Index> {
-        self.in_flight.front().map(|flight| flight.index)
+        self.in_flight.front().map(|(index, _)| *index)
     }
+}
+
+impl Purpose {
+    /// Of the last part of a plan.
+    fn tail(&self) -> Option<&PlanTail> {
+        match self {
+            Self::Plan(_, tail) => tail.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+fn bytes_of(encoded: &[EncodedCommand]) -> usize {
+    encoded.iter().map(EncodedCommand::len).sum()
 }

@@ -1,5 +1,9 @@
 //! The controller with a shell of a few lines: a log that applies at once or late, a planner, and agents made of numbers.
 
+#[path = "flow/faults.rs"]
+mod faults;
+#[path = "flow/links.rs"]
+mod links;
 #[path = "flow/periodic.rs"]
 mod periodic;
 #[path = "flow/placement.rs"]
@@ -9,19 +13,20 @@ mod restore;
 #[path = "flow/tenants.rs"]
 mod tenants;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use berth_controller::{
-    Action, Answer, Config, Controller, Event, Hello, Request, SessionId, ToNode, Token, WelcomeMode,
+    Action, Answer, Config, Controller, Event, Heartbeat, Hello, Links, Now, Request, SessionId, ToNode,
+    Token, WelcomeMode,
 };
 use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
     alloc::{ClientStatus, DesiredStatus},
-    command::{Command, DeregisterJob, Entry, RegisterJob},
+    command::{Command, DeregisterJob, ENTRY_BYTES_MAX, Entry, RegisterJob},
     eval::{EvalStatus, Trigger},
     job::{Group, Job, JobType, Task, TaskResources},
     node::{Node, NodeStatus},
-    observed::{ObservedAlloc, ObservedTask, TaskState},
+    observed::{Observed, ObservedAlloc, ObservedTask, TaskState},
     resources::Resources,
     store::{AllocSlot, JobStatus, Store},
 };
@@ -32,7 +37,9 @@ struct Shell {
     store: Store,
     planner: Planner,
     claims: Claims,
+    /// Seconds by the wall clock, and since the machine started.
     now: u64,
+    monotonic: u64,
     /// Entries that were proposed and not written yet.
     log: Vec<Entry>,
     /// Write entries only when told to.
@@ -43,7 +50,19 @@ struct Shell {
     told: Vec<(SessionId, ToNode)>,
     closed: Vec<SessionId>,
     view: Store,
+    observed: Observed,
     seeds: u64,
+    /// The nodes of open sessions.
+    sessions: BTreeMap<u64, u128>,
+}
+
+/// Connections that take whatever comes.
+struct Open;
+
+impl Links for Open {
+    fn has_room(&self, _: SessionId) -> bool {
+        true
+    }
 }
 
 fn desired_hash(alloc: AllocId, stop: bool) -> u128 {
@@ -59,6 +78,7 @@ impl Shell {
             planner: Planner::default(),
             claims: Claims::default(),
             now: 1_000,
+            monotonic: 0,
             log: vec![],
             slow_log: false,
             published: vec![],
@@ -67,14 +87,32 @@ impl Shell {
             told: vec![],
             closed: vec![],
             view: Store::default(),
+            observed: Observed::default(),
             seeds: 0,
+            sessions: BTreeMap::new(),
         };
-        shell.tell(Event::Leads { term: 1, store: Box::default() });
+        shell.lead(1);
         shell
+    }
+
+    /// A server starts with the state that is in the log, and leads.
+    fn lead(&mut self, term: u64) {
+        let config = Config { planning_max: 8, desired_hash, seed: term };
+        self.controller = Controller::new(config);
+        (self.claims, self.planner) = (Claims::default(), Planner::default());
+        self.sessions.clear();
+        self.log.clear();
+        self.published.clear();
+        self.tell(Event::Recovered(Box::new(self.store.clone())));
+        self.tell(Event::LeadershipGained { term });
     }
 
     fn at(&self) -> Timestamp {
         Timestamp(self.now * 1_000_000_000)
+    }
+
+    fn clocks(&self) -> Now {
+        Now { wall: self.at(), monotonic: Duration::from_secs(self.monotonic) }
     }
 
     fn tell(&mut self, event: Event) {
@@ -82,9 +120,9 @@ impl Shell {
         while !events.is_empty() {
             let mut actions = Vec::new();
             for event in events.drain(..) {
-                self.controller.handle(event, self.at(), &mut actions);
+                self.controller.handle(event, self.clocks(), &mut actions);
             }
-            self.controller.flush(&mut actions);
+            self.controller.flush(&Open, &mut actions);
             for action in actions {
                 self.act(action, &mut events);
             }
@@ -108,6 +146,9 @@ impl Shell {
     fn act(&mut self, action: Action, events: &mut Vec<Event>) {
         match action {
             Action::Propose { entry, planned } => {
+                let (entry, bytes) = entry.into_parts();
+                assert_eq!(bytes, entry.encode());
+                assert!(bytes.len() <= ENTRY_BYTES_MAX);
                 assert!(self.log.last().is_none_or(|last| last.index < entry.index));
                 planned.into_iter().for_each(|ticket| self.claims.proposed(ticket, entry.index));
                 self.log.push(entry);
@@ -115,13 +156,13 @@ impl Shell {
             Action::Unclaim(ticket) => drop(self.claims.remove(ticket)),
             Action::Judged { ticket, refused, .. } if refused.count > 0 => self.claims.partly_refused(ticket),
             Action::Judged { .. } => {}
-            Action::Plan(eval) => {
+            Action::Plan { term, eval } => {
                 self.seeds += 1;
                 self.planner.follow(&self.view, &self.claims);
                 let plan = self.planner.plan(&self.view, &eval, self.at(), self.seeds);
                 assert_eq!(berth_scheduler::check::check(&self.view, &plan), []);
                 let ticket = self.claims.add(&plan.job.namespace, plan.claims());
-                events.push(Event::Planned { plan: Box::new(plan), ticket });
+                events.push(Event::Planned { term, plan: Box::new(plan), ticket });
             }
             Action::Publish { store, observed, index, logged, seen, .. } => {
                 let mut indexes: Vec<Index> =
@@ -135,7 +176,7 @@ impl Shell {
                 self.published.extend(indexes);
                 self.claims.settle(store.index());
                 self.running_seen = observed.running(&JobKey::new("default", "web"), 0);
-                self.view = store;
+                (self.view, self.observed) = (store, observed);
             }
             Action::Answer(token, answer) => drop(self.answers.insert(token.0, answer)),
             Action::Send(session, message) => self.told.push((session, message)),
@@ -144,7 +185,7 @@ impl Shell {
     }
 
     fn request(&mut self, token: u64, command: Command) {
-        let request = Request { token: Token(token), commands: vec![command], bytes: 500 };
+        let request = Request { token: Token(token), commands: vec![command] };
         self.tell(Event::Requested(request));
     }
 
@@ -161,7 +202,16 @@ impl Shell {
 
     fn hello(&mut self, session: u64, node: u128, epoch: u64, observed_digest: u128) {
         let desired_digest = self.desired_digest(node);
-        let hello = Hello { node: self::node(node), epoch, seq: 0, desired_digest, observed_digest };
+        self.sessions.insert(session, node);
+        let hello = Hello {
+            node: self::node(node),
+            cluster: self.store.cluster().id,
+            epoch,
+            instance: epoch.into(),
+            seq: 0,
+            desired_digest,
+            observed_digest,
+        };
         self.tell(Event::SessionOpened(SessionId(session), Box::new(hello)));
     }
 
@@ -173,7 +223,9 @@ impl Shell {
 
     fn observe(&mut self, session: u64, allocs: &[(AllocId, ClientStatus)]) {
         let allocs = allocs.iter().map(|(id, status)| Arc::new(observed(*id, *status))).collect();
-        self.tell(Event::Observed { session: SessionId(session), seq: 1, allocs, resync_done: true });
+        let session = SessionId(session);
+        let desired_seq = self.desired_seq(session);
+        self.tell(Event::Observed { session, seq: 1, desired_seq, allocs, resync_done: true });
     }
 
     fn join(&mut self, session: u64, node: u128) {
@@ -186,16 +238,49 @@ impl Shell {
         wanted.map(|(slot, row)| (slot, row.id, self.store.nodes().row(row.node).unwrap().id)).collect()
     }
 
+    /// The last message of desired state that was sent in a session.
+    fn desired_seq(&self, session: SessionId) -> u64 {
+        let sent = self.told.iter().filter(|(of, _)| *of == session);
+        sent.filter_map(|(_, m)| if let ToNode::Desired(d) = m { Some(d.seq) } else { None })
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// A sign of life of an agent that has taken in all that it was told.
+    fn heartbeat(&mut self, session: u64) {
+        let desired_digest = self.sessions.get(&session).map_or(0, |node| self.desired_digest(*node));
+        let session = SessionId(session);
+        let desired_seq = self.desired_seq(session);
+        let heartbeat = Heartbeat { desired_seq, desired_digest, ..Heartbeat::default() };
+        self.tell(Event::Heartbeat(session, heartbeat));
+    }
+
+    /// Time passes, and all agents live.
+    fn pass(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            self.tick(1);
+            for session in self.sessions.keys().copied().collect::<Vec<_>>() {
+                self.heartbeat(session);
+            }
+        }
+    }
+
+    /// Time passes, second by second.
     fn tick(&mut self, seconds: u64) {
-        self.now += seconds;
-        self.tell(Event::Tick);
+        for _ in 0..seconds.max(1) {
+            self.now += seconds.min(1);
+            self.monotonic += seconds.min(1);
+            self.tell(Event::Tick);
+        }
     }
 
     fn run_of(&self, session: u64) -> Vec<AllocSlot> {
         let of = self.told.iter().filter(|(s, _)| *s == SessionId(session));
-        of.filter_map(|(_, m)| if let ToNode::Desired { run, .. } = m { Some(run.clone()) } else { None })
-            .flatten()
-            .collect()
+        of.filter_map(
+            |(_, m)| if let ToNode::Desired(desired) = m { Some(desired.run.clone()) } else { None },
+        )
+        .flatten()
+        .collect()
     }
 }
 
@@ -274,7 +359,7 @@ fn a_job_runs_from_its_registration_to_its_end() {
     let stops = shell
         .told
         .iter()
-        .filter_map(|(_, m)| if let ToNode::Desired { stop, .. } = m { Some(stop.len()) } else { None });
+        .filter_map(|(_, m)| if let ToNode::Desired(desired) = m { Some(desired.stop.len()) } else { None });
     assert_eq!(stops.sum::<usize>(), 2);
     shell.observe(1, &[(placed[0].1, ClientStatus::Complete), (placed[1].1, ClientStatus::Complete)]);
     assert_eq!(shell.running_seen, 0);
@@ -292,10 +377,7 @@ fn an_unexpected_end_is_logged_with_its_code_and_leads_to_a_replacement() {
     shell.observe(home.0 as u64, &[(id, ClientStatus::Failed)]);
     assert_eq!(shell.store.allocs().extra(slot).unwrap().results[0].exit_code, 7);
     assert!(shell.wanted().is_empty());
-    for _ in 0..7 {
-        shell.tick(5);
-        [1, 2].into_iter().for_each(|session| shell.tell(Event::Heartbeat(SessionId(session))));
-    }
+    shell.pass(31);
     let (_, _, next) = shell.wanted()[0];
     assert_ne!(next, home);
 }
@@ -326,7 +408,7 @@ fn a_silent_node_is_given_up_and_comes_back() {
     let other = 3 - home.0 as u64;
     for _ in 0..4 {
         shell.tick(5);
-        shell.tell(Event::Heartbeat(SessionId(other)));
+        shell.heartbeat(other);
     }
     assert_eq!(shell.store.node(home).unwrap().1.status, NodeStatus::Down);
     assert_eq!(shell.wanted()[0].2, NodeId(u128::from(other)));
@@ -336,9 +418,12 @@ fn a_silent_node_is_given_up_and_comes_back() {
     let welcome = |m: &ToNode| matches!(m, ToNode::Welcome { mode: WelcomeMode::Full, .. });
     assert!(shell.told.iter().any(|(s, m)| *s == SessionId(7) && welcome(m)), "{:?}", shell.told);
     shell.observe(7, &[(id, ClientStatus::Running)]);
-    assert_eq!(shell.store.node(home).unwrap().1.status, NodeStatus::Ready);
+    let status = |shell: &Shell| shell.store.node(home).unwrap().1.status;
+    assert_eq!(status(&shell), NodeStatus::Down, "what was declared lost still holds its room");
+    shell.observe(7, &[(id, ClientStatus::Complete)]);
+    assert_eq!(status(&shell), NodeStatus::Ready);
     let forgets =
-        shell.told.iter().any(|(_, m)| matches!(m, ToNode::Desired { forget, .. } if forget.contains(&id)));
+        shell.told.iter().any(|(_, m)| matches!(m, ToNode::Desired(desired) if desired.forget.contains(&id)));
     assert!(forgets, "the agent was not told that its allocation was given up");
 }
 
@@ -353,7 +438,7 @@ fn what_ended_long_ago_is_forgotten_and_what_is_needed_stays() {
     let an_hour = |shell: &mut Shell| {
         for _ in 0..361 {
             shell.tick(10);
-            shell.tell(Event::Heartbeat(SessionId(1)));
+            shell.heartbeat(1);
         }
     };
     an_hour(&mut shell);
@@ -389,7 +474,7 @@ fn a_finished_dispatch_is_forgotten_and_what_it_was_dispatched_from_stays() {
     let (_, id, _) = shell.wanted()[0];
     shell.observe(1, &[(id, ClientStatus::Complete)]);
     shell.now += 5 * 3600;
-    shell.tell(Event::Heartbeat(SessionId(1)));
+    shell.heartbeat(1);
     shell.tick(0);
     let left: Vec<_> = shell.store.jobs().iter().map(|(_, row)| row.key.id.to_string()).collect();
     assert_eq!(left, ["sums"]);
@@ -403,13 +488,11 @@ fn a_new_leader_forgets_what_ended_before_it_led() {
     shell.register(1, 100);
     let (_, failed, _) = shell.wanted()[0];
     shell.observe(1, &[(failed, ClientStatus::Failed)]);
-    let store = Box::new(shell.store.clone());
-    shell.published.clear();
-    shell.tell(Event::Leads { term: 2, store });
+    shell.lead(2);
     shell.join(2, 1);
     assert!(shell.store.alloc(failed).is_some());
     shell.now += 3601;
-    shell.tell(Event::Heartbeat(SessionId(2)));
+    shell.heartbeat(2);
     shell.tick(0);
     assert!(shell.store.alloc(failed).is_none());
 }
@@ -475,9 +558,7 @@ fn a_new_leader_takes_up_what_was_open() {
     let blocked = shell.store.evals().blocked().next().unwrap().clone();
     assert_eq!(blocked.trigger, Trigger::QueuedAllocs);
     let granted = shell.store.granted();
-    let store = Box::new(shell.store.clone());
-    shell.published.clear();
-    shell.tell(Event::Leads { term: 2, store });
+    shell.lead(2);
     shell.join(1, 1);
     assert_eq!(shell.wanted().len(), 1);
     assert!(shell.store.index() > granted, "an index that may have been used was used again");
@@ -497,12 +578,12 @@ fn agents_are_told_when_fewer_heartbeats_will_do() {
         };
         shell.told.iter().filter_map(|(_, message)| every(message)).collect::<Vec<_>>()
     };
-    shell.tell(Event::Heartbeat(SessionId(1)));
+    shell.heartbeat(1);
     assert_eq!(told(&shell), [5_000]);
     let commands = (2..=10_001).map(|id| Command::RegisterNode(Box::new(node(id)))).collect();
-    shell.tell(Event::Requested(Request { token: Token(7), commands, bytes: 500 }));
+    shell.tell(Event::Requested(Request { token: Token(7), commands }));
     assert_eq!(told(&shell), [5_000], "it is told when it is heard");
-    shell.tell(Event::Heartbeat(SessionId(1)));
-    shell.tell(Event::Heartbeat(SessionId(1)));
+    shell.heartbeat(1);
+    shell.heartbeat(1);
     assert_eq!(told(&shell), [5_000, 10_000]);
 }

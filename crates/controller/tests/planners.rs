@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use berth_controller::{Action, Config, Controller, Event, Hello, Request, SessionId, Token};
+use berth_controller::{Action, Config, Controller, Event, Hello, Links, Now, Request, SessionId, Token};
 use berth_model::{
     AllocId, EvalId, JobKey, NodeId, Timestamp,
     command::{Command, Entry, RegisterJob},
@@ -33,6 +33,15 @@ struct Seat {
     answered: u32,
     /// The evaluation in hand, and the state on which it is to be planned.
     busy: Option<(Arc<Eval>, Store)>,
+}
+
+/// Connections that take whatever comes.
+struct Open;
+
+impl Links for Open {
+    fn has_room(&self, _: SessionId) -> bool {
+        true
+    }
 }
 
 /// A server without clocks and threads: what happens next is drawn.
@@ -76,16 +85,26 @@ impl Server {
             overtaken: 0,
             at_once_max: 0,
         };
-        server.tell(Event::Leads { term: 1, store: Box::default() });
+        server.tell(Event::Recovered(Box::default()));
+        server.tell(Event::LeadershipGained { term: 1 });
         (1..=NODES).for_each(|number| server.join(number));
         server
     }
 
     fn join(&mut self, number: u32) {
         let session = SessionId(u64::from(number));
-        let hello = Hello { node: node(number), epoch: 1, seq: 0, desired_digest: 0, observed_digest: 0 };
+        let hello = Hello {
+            node: node(number),
+            cluster: 0,
+            epoch: 1,
+            instance: 0,
+            seq: 0,
+            desired_digest: 0,
+            observed_digest: 0,
+        };
         self.tell(Event::SessionOpened(session, Box::new(hello)));
-        self.tell(Event::Observed { session, seq: 1, allocs: Vec::new(), resync_done: true });
+        let allocs = Vec::new();
+        self.tell(Event::Observed { session, seq: 1, desired_seq: 0, allocs, resync_done: true });
         self.write();
         self.write();
     }
@@ -94,21 +113,21 @@ impl Server {
         let register =
             RegisterJob { job: Arc::new(job(number)), eval: EvalId(self.random.mint()), only_if: None };
         let commands = vec![Command::RegisterJob(Box::new(register))];
-        self.tell(Event::Requested(Request { token: Token(u64::from(number)), commands, bytes: 500 }));
+        self.tell(Event::Requested(Request { token: Token(u64::from(number)), commands }));
     }
 
     fn tell(&mut self, event: Event) {
         let mut actions = Vec::new();
-        self.controller.handle(event, Timestamp(1), &mut actions);
-        self.controller.flush(&mut actions);
+        self.controller.handle(event, Now { wall: Timestamp(1), ..Now::default() }, &mut actions);
+        self.controller.flush(&Open, &mut actions);
         actions.into_iter().for_each(|action| self.act(action));
     }
 
     fn act(&mut self, action: Action) {
         match action {
             Action::Propose { entry, planned } => {
-                planned.into_iter().for_each(|ticket| self.claims.proposed(ticket, entry.index));
-                self.log.push(entry);
+                planned.into_iter().for_each(|ticket| self.claims.proposed(ticket, entry.index()));
+                self.log.push(entry.into_parts().0);
             }
             Action::Unclaim(ticket) => drop(self.claims.remove(ticket)),
             Action::Judged { ticket, committed, refused } => {
@@ -118,7 +137,7 @@ impl Server {
                 self.committed += committed;
                 self.refused += refused.count;
             }
-            Action::Plan(eval) => self.todo.push_back(eval),
+            Action::Plan { eval, .. } => self.todo.push_back(eval),
             Action::Publish { store, .. } => {
                 self.claims.settle(store.index());
                 self.view = store;
@@ -169,7 +188,7 @@ impl Server {
                     self.claims.remove(ticket);
                     return self.look(number, eval);
                 }
-                self.planned.push_back(Event::Planned { plan: Box::new(plan), ticket });
+                self.planned.push_back(Event::Planned { term: 1, plan: Box::new(plan), ticket });
             }
         }
     }

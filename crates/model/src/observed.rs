@@ -108,9 +108,22 @@ pub struct Observed {
     jobs: imbl::OrdMap<JobKey, Index>,
     running: imbl::OrdMap<(JobKey, u16), u32>,
     index: Index,
+    /// Where the leadership began since which agents report.
+    began_at: Index,
 }
 
 impl Observed {
+    /// A leadership begins: what runs is not known until agents report, which is a change of every living allocation.
+    pub fn begin(&mut self, index: Index) {
+        self.began_at = index;
+        self.index = self.index.max(index);
+    }
+
+    /// Where what is observed of a living allocation last changed. Never goes back.
+    pub fn alloc_index(&self, slot: AllocSlot, id: AllocId) -> Index {
+        self.get(slot, id).map_or(self.began_at, |observation| observation.index.max(self.began_at))
+    }
+
     /// Where the last observation was published.
     pub fn index(&self) -> Index {
         self.index
@@ -128,7 +141,7 @@ impl Observed {
 
     /// Where the last observation of any of a job's allocations was published.
     pub fn job_index(&self, job: &JobKey) -> Index {
-        self.jobs.get(job).copied().unwrap_or_default()
+        self.jobs.get(job).copied().unwrap_or_default().max(self.began_at)
     }
 
     /// How many allocations of a job's group run, by the group's position.

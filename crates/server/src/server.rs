@@ -2,27 +2,30 @@
 
 use std::{
     io,
-    net::{SocketAddr, TcpListener as StdListener},
+    net::SocketAddr,
     path::PathBuf,
     sync::{Arc, Mutex},
 };
 
-use arc_swap::ArcSwap;
 use berth_controller::Event;
-use berth_model::{event::Applied, store::Store};
+use berth_model::{Index, event::Applied, store::Store};
 use berth_replication::{Observer, Replication};
 use crossbeam_channel::Sender;
-use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    sync::watch,
+    task::JoinHandle,
+};
 
 use crate::{
-    EventHub, Watchers,
     agents::{self, Context},
-    engine::{
-        self, ControllerThread, Counters, EngineHandle, INPUTS_MAX, Input, PlanTraces, PlannersConfig, Shared,
-    },
+    engine::{self, ControllerThread, EngineHandle, INPUTS_MAX, Input, PlannersConfig, Shared},
     http, nomad,
-    state::{ServerInfo, State, View},
+    state::{ServerInfo, State},
 };
+
+/// Connections that the kernel keeps until they are accepted.
+const BACKLOG: u32 = 1024;
 
 /// How a server runs.
 #[derive(Debug, Clone)]
@@ -71,6 +74,9 @@ pub enum StartError {
     /// The log cannot be opened.
     #[error(transparent)]
     Log(#[from] berth_replication::OpenError),
+    /// The recovered state cannot be used.
+    #[error("begin with the recovered state: {0}")]
+    Failed(String),
     /// A thread cannot be started.
     #[error("start a thread: {0}")]
     Thread(#[source] io::Error),
@@ -88,37 +94,30 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server: once this returns it leads, has applied all that was committed, and answers.
+    /// Starts a server: once this returns it leads, has applied all that was committed, and answers. It accepts no
+    /// connection before that: nobody ever reads a state older than what was acknowledged.
     ///
     /// # Errors
     /// When an address is taken or open to the network, or the log cannot be opened.
     pub async fn start(config: ServerConfig) -> Result<Self, StartError> {
-        let (http_listener, http_addr) = listen("http-addr", config.http_addr)?;
-        let (agent_listener, agent_addr) = listen("agent-addr", config.agent_addr)?;
+        let (http_socket, http_addr) = bind("http-addr", config.http_addr)?;
+        let (agent_socket, agent_addr) = bind("agent-addr", config.agent_addr)?;
         let (inputs, received) = crossbeam_channel::bounded(INPUTS_MAX);
-        let shared = Arc::new(Shared {
-            view: Arc::new(ArcSwap::from_pointee(View::default())),
-            watchers: Arc::new(Watchers::default()),
-            events: Arc::new(EventHub::default()),
-            claims: Mutex::default(),
-            registry: Arc::default(),
-            counters: Counters::default(),
-            plans: PlanTraces::default(),
-        });
         let (failures, failed) = watch::channel(None);
-        let observer = Arc::new(TellController::new(inputs.clone(), failures));
-        let log = berth_replication::Config::new(config.data_dir.join("server"), "berth");
-        let replication = Replication::open(log, observer.clone()).await?;
+        let shared = Arc::new(Shared::new(failures.clone()));
         let (proposals, entries) = engine::Proposals::new();
-        tokio::spawn(engine::propose(shared.clone(), replication.clone(), entries, inputs.clone()));
-        let engine = Arc::new(EngineHandle::new(shared.clone(), inputs.clone(), replication.clone()));
-        let restored = observer.begin(replication.term());
-        shared.events.restart_after(restored);
         let controller =
             engine::start(shared.clone(), (inputs.clone(), received), proposals, config.planners)
                 .map_err(StartError::Thread)?;
+        let observer = Arc::new(TellController::new(inputs.clone(), failures));
+        let log = berth_replication::Config::new(config.data_dir.join("server"), "berth");
+        let replication = Replication::open(log, observer.clone()).await?;
+        tokio::spawn(engine::propose(shared.clone(), replication.clone(), entries, inputs.clone()));
+        let engine = Arc::new(EngineHandle::new(shared.clone(), inputs.clone(), replication.clone()));
+        shared.events.restart_after(observer.begin(replication.term()));
+        published(&shared, failed.clone()).await?;
         let (stop, stopped) = watch::channel(false);
-        let context = Arc::new(Context::new(inputs, shared.view.clone()));
+        let context = Arc::new(Context::new(inputs));
         let state = State {
             view: shared.view.clone(),
             watchers: shared.watchers.clone(),
@@ -127,6 +126,8 @@ impl Server {
             agents: shared.registry.clone(),
             server: Arc::new(info(&config, http_addr, agent_addr)),
         };
+        let agent_listener = listen(agent_socket, "agent-addr", agent_addr)?;
+        let http_listener = listen(http_socket, "http-addr", http_addr)?;
         let listeners = vec![
             tokio::spawn(agents::listen(agent_listener, context, stopped.clone())),
             tokio::spawn(serve_http(http_listener, state, stopped)),
@@ -168,16 +169,37 @@ impl Server {
     }
 }
 
-fn listen(setting: &'static str, addr: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+/// Takes an address without accepting connections yet: whoever comes before the state can be read is refused at once.
+fn bind(setting: &'static str, addr: SocketAddr) -> Result<(TcpSocket, SocketAddr), StartError> {
     if !addr.ip().is_loopback() {
         return Err(StartError::NotLoopback { setting, addr });
     }
-    let bound = StdListener::bind(addr).and_then(|listener| {
-        listener.set_nonblocking(true)?;
-        let bound = listener.local_addr()?;
-        Ok((TcpListener::from_std(listener)?, bound))
-    });
-    bound.map_err(|source| StartError::Listen { setting, addr, source })
+    let bind = || {
+        let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        // A server that is started again takes its address back at once.
+        socket.set_reuseaddr(true)?;
+        socket.bind(addr)?;
+        let bound = socket.local_addr()?;
+        Ok((socket, bound))
+    };
+    bind().map_err(|source| StartError::Listen { setting, addr, source })
+}
+
+/// Accepts connections from now on.
+fn listen(socket: TcpSocket, setting: &'static str, addr: SocketAddr) -> Result<TcpListener, StartError> {
+    socket.listen(BACKLOG).map_err(|source| StartError::Listen { setting, addr, source })
+}
+
+/// Waits until the state that was recovered can be read, and belongs to a cluster.
+async fn published(shared: &Shared, mut failed: watch::Receiver<Option<String>>) -> Result<(), StartError> {
+    let mut published = shared.published.subscribe();
+    tokio::select! {
+        _ = published.wait_for(|(index, cluster)| *index > Index::default() && *cluster != 0) => Ok(()),
+        failed = failed.wait_for(Option::is_some) => {
+            let reason = failed.ok().and_then(|reason| reason.clone()).unwrap_or_default();
+            Err(StartError::Failed(reason))
+        }
+    }
 }
 
 fn info(config: &ServerConfig, http_addr: SocketAddr, agent_addr: SocketAddr) -> ServerInfo {
@@ -214,11 +236,12 @@ impl TellController {
     }
 
     /// The log is open: the controller takes over. Tells the index of the state that it begins with.
-    fn begin(&self, term: u64) -> berth_model::Index {
+    fn begin(&self, term: u64) -> Index {
         let mut opening = self.opening.lock().expect("nothing panics while it holds this lock");
         let store = opening.take().unwrap_or_default();
         let index = store.index();
-        let _ = self.inputs.send(Input::Event(Event::Leads { term, store: Box::new(store) }));
+        let _ = self.inputs.send(Input::event(Event::Recovered(Box::new(store))));
+        let _ = self.inputs.send(Input::event(Event::LeadershipGained { term }));
         index
     }
 }
@@ -231,7 +254,7 @@ impl Observer for TellController {
             return;
         }
         let event = Event::Applied { store: Box::new(store.clone()), applied: applied.to_vec() };
-        let _ = self.inputs.send(Input::Event(event));
+        let _ = self.inputs.send(Input::event(event));
     }
 
     fn on_restored(&self, store: &Store) {
@@ -243,6 +266,11 @@ impl Observer for TellController {
 
     fn on_leadership(&self, term: u64, leader: bool) {
         tracing::debug!(term, leader, "leadership");
+        let opening = self.opening.lock().expect("nothing panics while it holds this lock");
+        if opening.is_none() {
+            let event = if leader { Event::LeadershipGained { term } } else { Event::LeadershipLost };
+            let _ = self.inputs.send(Input::event(event));
+        }
     }
 
     fn on_fatal(&self, reason: &str) {

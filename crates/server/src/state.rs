@@ -59,9 +59,15 @@ pub enum ProposeError {
         /// [`berth_model::command::ENTRY_BYTES_MAX`].
         max: usize,
     },
-    /// The log cannot be written; whether the change was made is unknown.
-    #[error("the log cannot be written: {0}")]
-    Log(String),
+    /// No server leads; nothing was changed.
+    #[error("no server leads at the moment, nothing was changed: try again in a moment")]
+    NoLeader,
+    /// It was not made and never will be.
+    #[error("the change was not made: {0}")]
+    NotWritten(String),
+    /// It may have been made, or be made later.
+    #[error("whether the change was made is not known: {0}; look at the state before you try again")]
+    Unknown(String),
     /// The server is stopping.
     #[error("the server is stopping")]
     Stopping,

@@ -215,10 +215,10 @@ pub struct Desired {
     /// 16 bytes each. Nobody will ask for their files any more.
     #[prost(bytes = "vec", repeated, tag = "7")]
     pub purge: Vec<Vec<u8>>,
-    /// Counts the session's messages of this kind, parts included, from 1.
+    /// Counts the session's messages of this kind from 1; the parts of one message share its number.
     #[prost(uint64, tag = "8")]
     pub seq: u64,
-    /// Further parts of the same full list follow.
+    /// Further parts of the same message follow.
     #[prost(bool, tag = "9")]
     pub more: bool,
     /// The groups that `run` refers to, each once.

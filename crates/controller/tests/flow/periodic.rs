@@ -23,7 +23,7 @@ impl Shell {
     fn tick_until(&mut self, second: u64) {
         while self.now < second {
             self.tick(1);
-            self.tell(Event::Heartbeat(SessionId(1)));
+            self.heartbeat(1);
         }
     }
 
@@ -37,7 +37,7 @@ impl Shell {
     fn fail_over(&mut self) {
         self.log.clear();
         self.published.clear();
-        self.tell(Event::Leads { term: 2, store: Box::new(self.store.clone()) });
+        self.lead(2);
     }
 
     fn end_all(&mut self) {

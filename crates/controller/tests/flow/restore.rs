@@ -84,6 +84,6 @@ fn a_new_leader_gives_up_a_restore_that_nobody_goes_on_with() {
     shell.request(1, Command::RestorePart(first));
     assert!(shell.store.is_restoring());
     shell.published.clear();
-    shell.tell(Event::Leads { term: 2, store: Box::new(shell.store.clone()) });
+    shell.lead(2);
     assert!(!shell.store.is_restoring());
 }

@@ -25,6 +25,11 @@ impl EncodedCommand {
         self.0.len()
     }
 
+    /// The command itself.
+    pub fn decode(&self) -> Command {
+        minicbor::decode(&self.0).expect("what was encoded here can be decoded")
+    }
+
     /// The command in CBOR.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0

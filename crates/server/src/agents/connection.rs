@@ -3,24 +3,20 @@
 use std::{collections::HashMap, io, sync::Arc, time::Duration};
 
 use berth_api::agent::{
-    AllocStatus, FRAME_BYTES_MAX, HELLO_BYTES_MAX, PROTOCOL_VERSION, Up, UpFrame, Update, decode_frame,
+    AllocStatus, Down, Heartbeat, PROTOCOL_VERSION, Refused, UPDATE_ALLOCS_MAX, Up, UpFrame, Update,
 };
 use berth_controller::{Event, SessionId};
 use berth_model::NodeId;
 use bytes::BytesMut;
 use prost::Message;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{
-        TcpStream,
-        tcp::{OwnedReadHalf, OwnedWriteHalf},
-    },
-    sync::mpsc,
-};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio_util::sync::CancellationToken;
 
 use super::{
+    encode::frame,
+    incoming::{FrameReader, Share},
     listen::Context,
-    outgoing::{DesiredSeqs, Outgoing, encode},
+    outbound::{Outbound, OutboundReader},
     pending::Pending,
 };
 use crate::{
@@ -28,34 +24,35 @@ use crate::{
     engine::{Input, Link},
 };
 
-/// Messages to one connection that may wait.
-const OUTGOING_MAX: usize = 1 << 16;
 /// Sessions that one connection may carry.
 const SESSIONS_MAX: usize = 1 << 16;
-/// A connection that says nothing for this long is half open.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// A write that takes longer means that the agent does not read.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes gathered before they are written.
 const WRITE_BYTES: usize = 256 << 10;
 
 /// Serves a connection until it ends.
-pub(super) async fn serve(stream: TcpStream, context: &Arc<Context>) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let (reader, writer) = stream.into_split();
-    let (outgoing, messages) = mpsc::channel(OUTGOING_MAX);
-    let mut writing = tokio::spawn(write(writer, messages, context.clone()));
-    let mut incoming = Incoming { context, outgoing, sessions: HashMap::new() };
-    let ended = tokio::select! {
-        ended = incoming.read(reader) => ended,
-        _ = &mut writing => Ok(()),
+pub(super) async fn serve<R, W>(reader: R, writer: W, context: &Arc<Context>) -> io::Result<()>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let ended = CancellationToken::new();
+    let (outbound, messages) = Outbound::new(&context.in_flight, ended.clone());
+    let mut writing = tokio::spawn(write(writer, messages));
+    let frames = FrameReader::new(reader, context.incoming.clone());
+    let mut connection = Connection { context, outbound, sessions: HashMap::new() };
+    let outcome = tokio::select! {
+        outcome = connection.read(frames) => outcome,
+        written = &mut writing => written.unwrap_or_else(|error| Err(io::Error::other(error))),
+        () = ended.cancelled() => Err(io::Error::other("the agent does not take what it is told")),
     };
-    for session in incoming.sessions.into_values() {
+    for session in connection.sessions.into_values() {
         session.pending.end(session.node);
-        context.tell(Input::Event(Event::SessionClosed(session.id))).await;
+        context.tell(Input::event(Event::SessionClosed(session.id))).await;
     }
     writing.abort();
-    ended
+    outcome
 }
 
 struct Session {
@@ -64,59 +61,38 @@ struct Session {
     pending: Pending,
 }
 
-struct Incoming<'a> {
+struct Connection<'a> {
     context: &'a Arc<Context>,
-    outgoing: mpsc::Sender<(u32, Outgoing)>,
+    outbound: Outbound,
     sessions: HashMap<u32, Session>,
 }
 
-impl Incoming<'_> {
-    async fn read(&mut self, mut reader: OwnedReadHalf) -> io::Result<()> {
-        let mut buffer = BytesMut::with_capacity(64 << 10);
-        loop {
-            let read = tokio::time::timeout(SILENCE_MAX, reader.read_buf(&mut buffer)).await;
-            if read.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?? == 0 {
-                return Ok(());
+impl Connection<'_> {
+    async fn read<R: AsyncRead + Unpin>(&mut self, mut frames: FrameReader<R>) -> io::Result<()> {
+        while let Some((frame, share)) = frames.next().await? {
+            self.on_frame(frame, share).await?;
+            if !self.sessions.is_empty() {
+                frames.welcomed();
             }
-            while let Some(frame) =
-                decode_frame::<UpFrame>(&mut buffer, self.frame_bytes_max()).map_err(io::Error::other)?
-            {
-                self.frame(frame).await?;
-            }
+            // A peer that does not take its answers is not asked for more.
+            self.outbound.room().await;
         }
+        Ok(())
     }
 
-    async fn frame(&mut self, frame: UpFrame) -> io::Result<()> {
+    async fn on_frame(&mut self, frame: UpFrame, share: Share) -> io::Result<()> {
         let number = frame.session;
         match frame.message {
-            Some(Up::Hello(hello)) => self.open(number, hello).await,
-            Some(Up::Update(update)) => self.update(number, update).await,
-            Some(Up::Heartbeat(_)) => {
-                if let Some(session) = self.sessions.get(&number) {
-                    self.context.tell(Input::Event(Event::Heartbeat(session.id))).await;
-                }
-                Ok(())
-            }
-            Some(Up::FileChunk(chunk)) => {
-                self.with(number, |pending| pending.files.on_chunk(&chunk));
-                Ok(())
-            }
-            Some(Up::Answer(answer)) => {
-                self.with(number, |pending| pending.asks.on_answer(answer));
-                Ok(())
-            }
-            Some(Up::Exec(news)) => {
-                self.with(number, |pending| pending.execs.on_news(news));
-                Ok(())
-            }
+            Some(Up::Hello(hello)) => return self.open(number, hello).await,
+            Some(Up::Update(update)) => return self.update(number, update, share).await,
+            Some(Up::Heartbeat(heartbeat)) => self.heartbeat(number, &heartbeat).await,
+            Some(Up::FileChunk(chunk)) => self.with(number, |pending| pending.files.on_chunk(&chunk)),
+            Some(Up::Answer(answer)) => self.with(number, |pending| pending.asks.on_answer(answer)),
+            Some(Up::Exec(reported)) => self.with(number, |pending| pending.execs.on_news(reported)),
             // Of a newer protocol: an agent says nothing that must be understood before it was welcomed to say it.
-            None => Ok(()),
+            None => {}
         }
-    }
-
-    /// Before a session is open, nobody has said who is there.
-    fn frame_bytes_max(&self) -> usize {
-        if self.sessions.is_empty() { HELLO_BYTES_MAX } else { FRAME_BYTES_MAX }
+        Ok(())
     }
 
     fn with(&self, number: u32, take_in: impl FnOnce(&Pending)) {
@@ -142,51 +118,62 @@ impl Incoming<'_> {
         };
         let id = self.context.next_session();
         let (node, pending) = (hello.node_id(), Pending::default());
-        let link = Link { node, number, outgoing: self.outgoing.clone(), pending: pending.clone() };
+        let link = Link { node, number, outbound: self.outbound.clone(), pending: pending.clone() };
         if let Some(old) = self.sessions.insert(number, Session { id, node, pending }) {
             old.pending.end(old.node);
-            self.context.tell(Input::Event(Event::SessionClosed(old.id))).await;
+            self.context.tell(Input::event(Event::SessionClosed(old.id))).await;
         }
         self.context.tell(Input::Open { session: id, hello: Box::new(hello), link }).await;
         Ok(())
     }
 
     async fn refuse(&self, number: u32, reason: String) -> io::Result<()> {
-        let message = berth_controller::ToNode::Refused { reason, retry: false };
-        self.outgoing.send((number, Outgoing::ToNode(message))).await.map_err(io::Error::other)
+        let refused = frame(number, Down::Refused(Refused { reason, retry: false }));
+        self.outbound.send(refused).await.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
-    async fn update(&self, number: u32, update: Update) -> io::Result<()> {
+    async fn heartbeat(&self, number: u32, heartbeat: &Heartbeat) {
+        let Some(session) = self.sessions.get(&number) else { return };
+        let heartbeat = convert::heartbeat(heartbeat);
+        self.context.tell(Input::event(Event::Heartbeat(session.id, heartbeat))).await;
+    }
+
+    async fn update(&self, number: u32, update: Update, share: Share) -> io::Result<()> {
         let Some(session) = self.sessions.get(&number) else { return Ok(()) };
+        if update.allocs.len() > UPDATE_ALLOCS_MAX {
+            let (found, max) = (update.allocs.len(), UPDATE_ALLOCS_MAX);
+            return Err(io::Error::other(format!(
+                "an update of {found} allocations is over the limit of {max}"
+            )));
+        }
         let mut allocs = Vec::with_capacity(update.allocs.len());
         for encoded in &update.allocs {
             let status = AllocStatus::decode(encoded.clone()).map_err(io::Error::other)?;
             allocs.push(Arc::new(convert::observed(status, encoded).map_err(io::Error::other)?));
         }
-        let event =
-            Event::Observed { session: session.id, seq: update.seq, allocs, resync_done: update.resync_done };
-        self.context.tell(Input::Event(event)).await;
+        let Update { seq, desired_seq, resync_done, .. } = update;
+        let event = Event::Observed { session: session.id, seq, desired_seq, allocs, resync_done };
+        self.context.tell(Input::Event(event, share)).await;
         Ok(())
     }
 }
 
 /// Writes what sessions are told; what has gathered meanwhile goes in one write.
-async fn write(
-    mut writer: OwnedWriteHalf,
-    mut messages: mpsc::Receiver<(u32, Outgoing)>,
-    context: Arc<Context>,
-) -> io::Result<()> {
-    let (mut buffer, mut seqs) = (BytesMut::new(), DesiredSeqs::default());
-    while let Some((number, message)) = messages.recv().await {
-        let mut open = encode(number, message, &context, &mut seqs, &mut buffer);
-        while open && buffer.len() < WRITE_BYTES {
-            let Ok((number, message)) = messages.try_recv() else { break };
-            open = encode(number, message, &context, &mut seqs, &mut buffer);
+async fn write<W: AsyncWrite + Unpin>(mut writer: W, mut messages: OutboundReader) -> io::Result<()> {
+    let mut buffer = BytesMut::new();
+    while let Some(message) = messages.next().await {
+        buffer.extend_from_slice(&message);
+        while buffer.len() < WRITE_BYTES {
+            let Some(message) = messages.try_next() else { break };
+            buffer.extend_from_slice(&message);
         }
-        tokio::time::timeout(WRITE_TIMEOUT, writer.write_all(&buffer))
-            .await
-            .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        let written = tokio::time::timeout(WRITE_TIMEOUT, writer.write_all(&buffer)).await;
+        written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        messages.written(buffer.len());
         buffer.clear();
+        if buffer.capacity() > 4 * WRITE_BYTES {
+            buffer = BytesMut::new();
+        }
     }
     Ok(())
 }

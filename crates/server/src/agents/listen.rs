@@ -8,17 +8,17 @@ use std::{
     time::Duration,
 };
 
-use arc_swap::ArcSwap;
 use berth_controller::SessionId;
 use crossbeam_channel::Sender;
+use socket2::SockRef;
 use tokio::{
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     sync::{Semaphore, watch},
     task::JoinSet,
 };
 
-use super::{connection, outgoing::GroupSpecs};
-use crate::{engine::Input, state::View};
+use super::{connection, incoming::Budget, outbound::AllInFlight};
+use crate::engine::Input;
 
 /// Connections at a time; each can carry many sessions.
 const CONNECTIONS_MAX: usize = 16_384;
@@ -27,15 +27,18 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What every connection needs.
 pub(crate) struct Context {
-    pub inputs: Sender<Input>,
-    pub view: Arc<ArcSwap<View>>,
-    pub specs: GroupSpecs,
+    inputs: Sender<Input>,
+    /// Bytes on their way to agents.
+    pub in_flight: AllInFlight,
+    /// Bytes of frames that are being read.
+    pub incoming: Budget,
     sessions: AtomicU64,
 }
 
 impl Context {
-    pub fn new(inputs: Sender<Input>, view: Arc<ArcSwap<View>>) -> Self {
-        Self { inputs, view, specs: GroupSpecs::default(), sessions: AtomicU64::new(0) }
+    pub fn new(inputs: Sender<Input>) -> Self {
+        let (in_flight, incoming) = (AllInFlight::default(), Budget::default());
+        Self { inputs, in_flight, incoming, sessions: AtomicU64::new(0) }
     }
 
     /// A name that no session had before.
@@ -67,7 +70,7 @@ pub(crate) async fn listen(listener: TcpListener, context: Arc<Context>, mut sto
                 Ok(place) => {
                     let context = context.clone();
                     connections.spawn(async move {
-                        if let Err(error) = connection::serve(stream, &context).await {
+                        if let Err(error) = serve(stream, &context).await {
                             tracing::debug!(%peer, %error, "agent connection ended");
                         }
                         drop(place);
@@ -84,4 +87,14 @@ pub(crate) async fn listen(listener: TcpListener, context: Arc<Context>, mut sto
         }
     }
     connections.shutdown().await;
+}
+
+/// How long what was sent may stay unacknowledged by the peer's kernel: a link that swallows one direction shows here.
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(20);
+
+async fn serve(stream: TcpStream, context: &Arc<Context>) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    SockRef::from(&stream).set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))?;
+    let (reader, writer) = stream.into_split();
+    connection::serve(reader, writer, context).await
 }

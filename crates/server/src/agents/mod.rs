@@ -2,14 +2,20 @@
 
 mod asks;
 mod connection;
+mod encode;
 mod execs;
 mod files;
+mod incoming;
 mod listen;
-mod outgoing;
+mod outbound;
 mod pending;
 mod registry;
+mod specs;
 
+pub(crate) use encode::{frame, frames};
+pub(crate) use incoming::Share;
 pub(crate) use listen::{Context, listen};
-pub(crate) use outgoing::Outgoing;
+pub(crate) use outbound::{Gone, Outbound};
 pub(crate) use pending::Pending;
 pub(crate) use registry::Registry;
+pub(crate) use specs::GroupSpecs;

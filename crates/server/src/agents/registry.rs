@@ -12,7 +12,6 @@ use berth_controller::SessionId;
 use berth_model::NodeId;
 use tokio::{sync::mpsc, time::timeout};
 
-use super::outgoing::Outgoing;
 use crate::{
     engine::Link,
     state::{AgentError, Agents, ExecLink, ExecRequest, LogChunk, LogChunks, LogRequest},
@@ -65,7 +64,7 @@ impl Agents for Registry {
             follow: request.follow,
             credit_bytes: CREDIT_BYTES,
         };
-        let sent = link.outgoing.send((link.number, Outgoing::Wire(Down::FileRead(read)))).await;
+        let sent = link.tell(Down::FileRead(read)).await;
         sent.map_err(|_| AgentError::NotConnected(node))?;
         let (reader, handed) = mpsc::channel(HANDED_MAX);
         tokio::spawn(hand_over(link, number, chunks, reader));
@@ -77,8 +76,7 @@ impl Agents for Registry {
         let too_many =
             || AgentError::Busy(format!("too much is asked of node {node}: try again in a moment"));
         let (request, answer) = link.pending.asks.open().ok_or_else(too_many)?;
-        let ask = Outgoing::Wire(Down::Ask(Ask { request, question: Some(question) }));
-        let sent = link.outgoing.send((link.number, ask)).await;
+        let sent = link.tell(Down::Ask(Ask { request, question: Some(question) })).await;
         sent.map_err(|_| AgentError::NotConnected(node))?;
         let answered = timeout(ANSWER_MAX, answer).await;
         link.pending.asks.close(request);
@@ -103,12 +101,11 @@ async fn hand_over(
     mut chunks: LogChunks,
     reader: mpsc::Sender<Result<LogChunk, AgentError>>,
 ) {
-    let tell = |message| link.outgoing.send((link.number, Outgoing::Wire(message)));
     loop {
         let chunk = tokio::select! {
             chunk = chunks.recv() => chunk,
             () = reader.closed() => {
-                let _ = tell(Down::FileCancel(FileCancel { request: number })).await;
+                let _ = link.tell(Down::FileCancel(FileCancel { request: number })).await;
                 break;
             }
         };
@@ -117,7 +114,7 @@ async fn hand_over(
         if reader.send(chunk).await.is_err() {
             continue;
         }
-        if bytes > 0 && tell(Down::FileCredit(FileCredit { request: number, bytes })).await.is_err() {
+        if bytes > 0 && link.tell(Down::FileCredit(FileCredit { request: number, bytes })).await.is_err() {
             let _ = reader.send(Err(AgentError::NotConnected(link.node))).await;
             break;
         }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use berth_api::agent::{
-    AllocStatus, ClientStatus as WireStatus, DeviceGrantSpec, DeviceSpec, GroupSpec, Hello as WireHello,
-    LogSpec, NodeSpec, RestartModeSpec, RestartSpec, TaskDevices, TaskEvent as WireEvent, TaskEventKind,
-    TaskSpec, TaskState as WireState, TaskStatus, observed_hash,
+    AllocStatus, ClientStatus as WireStatus, DeviceGrantSpec, DeviceSpec, GroupSpec,
+    Heartbeat as WireHeartbeat, Hello as WireHello, LogSpec, NodeSpec, RestartModeSpec, RestartSpec,
+    TaskDevices, TaskEvent as WireEvent, TaskEventKind, TaskSpec, TaskState as WireState, TaskStatus,
+    observed_hash,
 };
-use berth_controller::Hello;
+use berth_controller::{Heartbeat, Hello};
 use berth_model::{
     AllocId, NodeId, Timestamp,
     alloc::ClientStatus,
@@ -31,14 +32,37 @@ pub(crate) fn hello(wire: WireHello) -> Result<Hello, String> {
     if wire.secret.len() < 16 {
         return Err("the node's secret is shorter than 16 bytes".to_owned());
     }
-    let digest = |bytes: &[u8]| berth_api::agent::Digest::from_slice(bytes).map_or(0, |digest| digest.0);
+    if !matches!(wire.cluster_id.len(), 0 | 16) || !matches!(wire.instance.len(), 0 | 16) {
+        return Err("the ids of a cluster and of an agent's start are 16 bytes long".to_owned());
+    }
     Ok(Hello {
         desired_digest: digest(&wire.desired_digest),
         observed_digest: digest(&wire.observed_digest),
+        cluster: id128(&wire.cluster_id),
+        instance: id128(&wire.instance),
         epoch: wire.epoch,
         seq: wire.seq,
         node: node(id, &wire.secret, wire.node)?,
     })
+}
+
+/// A sign of life.
+pub(crate) fn heartbeat(wire: &WireHeartbeat) -> Heartbeat {
+    Heartbeat {
+        seq: wire.seq,
+        desired_seq: wire.desired_seq,
+        desired_digest: digest(&wire.desired_digest),
+        observed_digest: digest(&wire.observed_digest),
+    }
+}
+
+fn digest(bytes: &[u8]) -> u128 {
+    berth_api::agent::Digest::from_slice(bytes).map_or(0, |digest| digest.0)
+}
+
+/// An id of 16 bytes; 0 for none.
+fn id128(bytes: &[u8]) -> u128 {
+    bytes.try_into().map_or(0, u128::from_be_bytes)
 }
 
 fn node(id: NodeId, secret: &[u8], spec: NodeSpec) -> Result<Node, String> {

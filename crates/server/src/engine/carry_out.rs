@@ -5,14 +5,17 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
-use berth_controller::{Action, Answer, Event, Refused, Request, SessionId, ToNode, Token};
+use berth_api::agent::{Down, Refused};
+use berth_controller::{
+    Action, Answer, Event, Links, Refused as RefusedPlacements, Request, SessionId, ToNode, Token,
+};
 use berth_model::Index;
 use berth_scheduler::Ticket;
 use tokio::sync::oneshot;
 
 use super::{Input, Link, Shared, planners::PlannerPool, proposer::Proposals, wake};
 use crate::{
-    agents::Outgoing,
+    agents::{GroupSpecs, Share, frame, frames},
     events::{Batch, Change},
     state::{PlanTrace, View},
 };
@@ -27,6 +30,13 @@ pub(crate) struct CarryOut {
     /// Plans that are yet to be judged: fewer than evaluations may be handed out.
     unjudged: HashMap<Ticket, PlanTrace>,
     links: HashMap<SessionId, Link>,
+    specs: GroupSpecs,
+}
+
+impl Links for CarryOut {
+    fn has_room(&self, session: SessionId) -> bool {
+        self.links.get(&session).is_none_or(|link| link.outbound.has_room())
+    }
 }
 
 impl CarryOut {
@@ -39,50 +49,52 @@ impl CarryOut {
             next_token: 0,
             unjudged: HashMap::new(),
             links: HashMap::new(),
+            specs: GroupSpecs::default(),
         }
     }
 
     /// Keeps who is to be answered, and passes on what the controller is told; none at the end.
-    pub fn admit(&mut self, input: Input) -> Option<Event> {
-        match input {
-            Input::Event(event) => {
+    pub fn accept(&mut self, input: Input) -> Option<(Event, Share)> {
+        let event = match input {
+            Input::Event(event, share) => {
                 self.shared.counters.happened(&event);
                 if let Event::SessionClosed(session) = &event {
                     self.close(*session);
                 }
-                Some(event)
+                return Some((event, share));
             }
-            Input::Request { commands, bytes, reply } => {
+            Input::Request { commands, reply } => {
                 self.next_token += 1;
                 let token = Token(self.next_token);
                 self.waiting.insert(token, reply);
-                Some(Event::Requested(Request { token, commands, bytes }))
+                Event::Requested(Request { token, commands })
             }
-            Input::Planned { plan, ticket, trace } => {
+            Input::Planned { term, plan, ticket, trace } => {
                 self.unjudged.insert(ticket, *trace);
-                Some(Event::Planned { plan, ticket })
+                Event::Planned { term, plan, ticket }
             }
             Input::Open { session, hello, link } => {
                 self.links.insert(session, link);
-                Some(Event::SessionOpened(session, hello))
+                Event::SessionOpened(session, hello)
             }
-            Input::Stop => None,
-        }
+            Input::Stop => return None,
+        };
+        Some((event, None))
     }
 
     pub fn action(&mut self, action: Action) {
         match action {
             Action::Propose { entry, planned } => {
                 let mut claims = self.shared.claims.lock().unwrap_or_else(PoisonError::into_inner);
-                planned.into_iter().for_each(|ticket| claims.proposed(ticket, entry.index));
+                planned.into_iter().for_each(|ticket| claims.proposed(ticket, entry.index()));
                 drop(claims);
-                self.shared.counters.proposed(&entry);
+                self.shared.counters.proposed(entry.entry());
                 self.proposals.send(entry);
             }
             Action::Unclaim(ticket) => {
                 self.shared.claims.lock().unwrap_or_else(PoisonError::into_inner).remove(ticket);
             }
-            Action::Plan(eval) => self.planners.plan(eval),
+            Action::Plan { term, eval } => self.planners.plan(term, eval),
             Action::Judged { ticket, committed, refused } => self.judged(ticket, committed, refused),
             Action::Publish { store, observed, index, logged, seen, unconfirmed_nodes } => {
                 let view = Arc::new(View { store, observed, index, unconfirmed_nodes });
@@ -96,15 +108,17 @@ impl CarryOut {
             Action::Send(session, message) => self.send(session, message),
             Action::Close(session) => {
                 if let Some(link) = self.links.get(&session) {
-                    let _ = link.outgoing.try_send((link.number, Outgoing::Close));
+                    let reason = "session was replaced, or its node declared down".to_owned();
+                    let refused = Down::Refused(Refused { reason, retry: true });
+                    link.outbound.send_now(frame(link.number, refused));
                 }
                 self.close(session);
             }
         }
     }
 
-    fn judged(&mut self, ticket: Ticket, committed: usize, refused: Refused) {
-        let Refused { count, nodes } = refused;
+    fn judged(&mut self, ticket: Ticket, committed: usize, refused: RefusedPlacements) {
+        let RefusedPlacements { count, nodes } = refused;
         if count > 0 {
             self.shared.claims.lock().unwrap_or_else(PoisonError::into_inner).partly_refused(ticket);
         }
@@ -123,6 +137,7 @@ impl CarryOut {
     ) {
         let shared = &self.shared;
         shared.view.store(view.clone());
+        shared.published.send_replace((view.index, view.store.cluster().id));
         shared.claims.lock().unwrap_or_else(PoisonError::into_inner).settle(view.store.index());
         let logged = logged
             .into_iter()
@@ -148,10 +163,10 @@ impl CarryOut {
         if matches!(message, ToNode::Welcome { .. }) {
             self.shared.registry.insert(session, link.clone());
         }
-        // An agent that does not take what it is told is as good as gone: it will come back and be told everything.
-        if link.outgoing.try_send((link.number, Outgoing::ToNode(message))).is_err() {
-            self.close(session);
-        }
+        // Encoded here and now: a message that waits must not hold on to the state that it was made from.
+        frames(link.number, message, &mut self.specs)
+            .into_iter()
+            .for_each(|frame| link.outbound.send_now(frame));
     }
 
     fn close(&mut self, session: SessionId) {

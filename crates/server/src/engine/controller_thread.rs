@@ -1,6 +1,11 @@
 //! The thread that runs the controller: takes in all that has come, lets it decide once, and carries it out.
 
-use std::{sync::Arc, thread::JoinHandle, time::Duration};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    thread::JoinHandle,
+    time::Duration,
+};
 
 use berth_controller::{Config, Controller, Event};
 use berth_model::AllocId;
@@ -12,15 +17,12 @@ use super::{
     planners::{PlannerPool, PlannersConfig},
     proposer::Proposals,
 };
-use crate::clock::now;
+use crate::clock::Clocks;
 
 /// Time between two ticks.
 const TICK: Duration = Duration::from_millis(250);
 /// Things taken in before what comes of them is carried out.
 const BATCH_MAX: usize = 4096;
-
-/// Evaluations handed to each planner: while it plans one, others wait for it, so that it need not.
-const PLANNING_PER_THREAD: usize = 64;
 
 /// The running thread.
 pub(crate) struct ControllerThread {
@@ -36,13 +38,18 @@ pub(crate) fn start(
     planners: PlannersConfig,
 ) -> std::io::Result<ControllerThread> {
     let pool = PlannerPool::start(planners, &shared, &inputs.0)?;
-    let planning_max = planners.threads() * PLANNING_PER_THREAD;
+    let planning_max = planners.planning_max();
     let config = Config { planning_max, desired_hash, seed: super::handle::random_u64() };
-    let carry_out = CarryOut::new(shared, pool, proposals);
+    let carry_out = CarryOut::new(shared.clone(), pool, proposals);
     let receiver = inputs.1;
-    let thread = std::thread::Builder::new()
-        .name("controller".to_owned())
-        .spawn(move || run(&receiver, Controller::new(config), carry_out))?;
+    let thread = std::thread::Builder::new().name("controller".to_owned()).spawn(move || {
+        let run = AssertUnwindSafe(|| run(&receiver, Controller::new(config), carry_out));
+        if let Err(panic) = catch_unwind(run) {
+            // Nothing that it decided can be relied on: the server ends, and begins anew from its log.
+            let reason = format!("internal error: the controller panicked: {}", panic_message(&*panic));
+            shared.failure.send_replace(Some(reason));
+        }
+    })?;
     Ok(ControllerThread { inputs: inputs.0, thread: Some(thread) })
 }
 
@@ -60,30 +67,39 @@ fn desired_hash(alloc: AllocId, stop: bool) -> u128 {
     berth_api::agent::desired_hash(&alloc.to_bytes(), stop)
 }
 
+/// What a panic said.
+pub(super) fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
 fn run(inputs: &Receiver<Input>, mut controller: Controller, mut carry_out: CarryOut) {
+    let clocks = Clocks::default();
     let mut actions = Vec::new();
-    let mut last_tick = now();
+    let mut last_tick = clocks.now().monotonic;
     loop {
         let mut next = match inputs.recv_timeout(TICK) {
             Ok(input) => Some(input),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return,
         };
-        let now = now();
+        let now = clocks.now();
         for _ in 0..BATCH_MAX {
             let Some(input) = next.take() else { break };
-            let Some(event) = carry_out.admit(input) else { return };
+            // What the input holds of the budget for incoming frames is given back once it has been dealt with.
+            let Some((event, _share)) = carry_out.accept(input) else { return };
             controller.handle(event, now, &mut actions);
             next = inputs.try_recv().ok();
         }
-        if let Some(Some(event)) = next.map(|input| carry_out.admit(input)) {
+        if let Some(input) = next {
+            let Some((event, _share)) = carry_out.accept(input) else { return };
             controller.handle(event, now, &mut actions);
         }
-        if now.since(last_tick) >= TICK {
-            last_tick = now;
+        if now.monotonic.saturating_sub(last_tick) >= TICK {
+            last_tick = now.monotonic;
             controller.handle(Event::Tick, now, &mut actions);
         }
-        controller.flush(&mut actions);
+        controller.flush(&carry_out, &mut actions);
         actions.drain(..).for_each(|action| carry_out.action(action));
     }
 }

@@ -69,7 +69,7 @@ impl Counters {
     pub fn happened(&self, event: &Event) {
         match event {
             Event::Observed { .. } => add(&self.updates, 1),
-            Event::Heartbeat(_) => add(&self.heartbeats, 1),
+            Event::Heartbeat(..) => add(&self.heartbeats, 1),
             _ => {}
         }
     }

@@ -39,12 +39,8 @@ impl EngineHandle {
 impl Engine for EngineHandle {
     async fn propose(&self, commands: Vec<Command>) -> Result<Committed, ProposeError> {
         let begun = Instant::now();
-        let bytes = commands.iter().map(Command::encoded_len).sum::<usize>() + 64;
-        if bytes > ENTRY_BYTES_MAX {
-            return Err(ProposeError::TooLarge { bytes, max: ENTRY_BYTES_MAX });
-        }
         let (reply, answer) = oneshot::channel();
-        match self.inputs.try_send(Input::Request { commands, bytes, reply }) {
+        match self.inputs.try_send(Input::Request { commands, reply }) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => return Err(ProposeError::Busy(INPUTS_MAX)),
             Err(TrySendError::Disconnected(_)) => return Err(ProposeError::Stopping),
@@ -54,7 +50,10 @@ impl Engine for EngineHandle {
         match answer {
             Ok(Answer::Committed(index, outcomes)) => Ok(Committed { index, outcomes }),
             Ok(Answer::Busy(waiting)) => Err(ProposeError::Busy(waiting)),
-            Ok(Answer::NotWritten(reason)) => Err(ProposeError::Log(reason)),
+            Ok(Answer::TooLarge(bytes)) => Err(ProposeError::TooLarge { bytes, max: ENTRY_BYTES_MAX }),
+            Ok(Answer::NoLeader) => Err(ProposeError::NoLeader),
+            Ok(Answer::NotWritten(reason)) => Err(ProposeError::NotWritten(reason)),
+            Ok(Answer::Unknown(reason)) => Err(ProposeError::Unknown(reason)),
             Err(_) => Err(ProposeError::Stopping),
         }
     }

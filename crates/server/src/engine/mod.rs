@@ -16,13 +16,15 @@ mod wake;
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
-use berth_model::NodeId;
+use berth_api::agent::Down;
+use berth_controller::{Answer, Event, Hello, SessionId};
+use berth_model::{Index, NodeId, command::Command};
 use berth_scheduler::{Claims, Plan, Ticket};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{oneshot, watch};
 
 use crate::{
     EventHub, Watchers,
-    agents::{Outgoing, Pending, Registry},
+    agents::{Gone, Outbound, Pending, Registry, Share, frame},
     state::{PlanTrace, View},
 };
 
@@ -40,30 +42,53 @@ pub(crate) const INPUTS_MAX: usize = 1 << 16;
 /// What the threads share.
 pub(crate) struct Shared {
     pub view: Arc<ArcSwap<View>>,
+    /// The index of the view, and the id of its cluster: 0 until there is one.
+    pub published: watch::Sender<(Index, u128)>,
     pub watchers: Arc<Watchers>,
     pub events: Arc<EventHub>,
     pub claims: Mutex<Claims>,
     pub registry: Arc<Registry>,
     pub counters: Counters,
     pub plans: PlanTraces,
+    /// Why the server cannot go on.
+    pub failure: watch::Sender<Option<String>>,
+}
+
+impl Shared {
+    pub fn new(failure: watch::Sender<Option<String>>) -> Self {
+        Self {
+            view: Arc::new(ArcSwap::from_pointee(View::default())),
+            published: watch::Sender::new((Index::default(), 0)),
+            watchers: Arc::default(),
+            events: Arc::default(),
+            claims: Mutex::default(),
+            registry: Arc::default(),
+            counters: Counters::default(),
+            plans: PlanTraces::default(),
+            failure,
+        }
+    }
 }
 
 /// What the controller thread is told.
 pub(crate) enum Input {
-    /// Something happened.
-    Event(berth_controller::Event),
-    /// Somebody wishes a change.
-    Request {
-        commands: Vec<berth_model::command::Command>,
-        bytes: usize,
-        reply: oneshot::Sender<berth_controller::Answer>,
-    },
+    /// Something happened; with the share of the budget for incoming frames that it holds until it is dealt with.
+    Event(Event, Share),
+    /// Somebody asks for a change.
+    Request { commands: Vec<Command>, reply: oneshot::Sender<Answer> },
     /// A planner has answered an evaluation.
-    Planned { plan: Box<Plan>, ticket: Ticket, trace: Box<PlanTrace> },
+    Planned { term: u64, plan: Box<Plan>, ticket: Ticket, trace: Box<PlanTrace> },
     /// An agent opened a session; what it is told goes to `link`.
-    Open { session: berth_controller::SessionId, hello: Box<berth_controller::Hello>, link: Link },
+    Open { session: SessionId, hello: Box<Hello>, link: Link },
     /// No more.
     Stop,
+}
+
+impl Input {
+    /// Something happened.
+    pub fn event(event: Event) -> Self {
+        Self::Event(event, None)
+    }
 }
 
 /// Where a session's messages go.
@@ -72,6 +97,16 @@ pub(crate) struct Link {
     pub node: NodeId,
     /// The connection's number for the session.
     pub number: u32,
-    pub outgoing: mpsc::Sender<(u32, Outgoing)>,
+    pub outbound: Outbound,
     pub pending: Pending,
+}
+
+impl Link {
+    /// Sends a message once there is a place for it.
+    ///
+    /// # Errors
+    /// When the connection has ended.
+    pub async fn tell(&self, message: Down) -> Result<(), Gone> {
+        self.outbound.send(frame(self.number, message)).await
+    }
 }

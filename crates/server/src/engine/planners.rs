@@ -1,16 +1,19 @@
 //! The planner threads: each answers one evaluation after the other, on the state that readers see.
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, PoisonError},
     time::{Duration, Instant},
 };
 
+use berth_controller::Event;
 use berth_model::eval::Eval;
 use berth_scheduler::{Claim, Plan, Planner, Ticket};
 use crossbeam_channel::{Receiver, Sender};
 
 use super::{
     Input, Shared,
+    controller_thread::panic_message,
     handle::random_u64,
     host_state::{HostState, Renew, Renewal},
 };
@@ -19,8 +22,8 @@ use crate::{
     state::{PlanTrace, View},
 };
 
-/// Evaluations handed out and not answered; the controller hands out fewer.
-const EVALS_MAX: usize = 1 << 12;
+/// Evaluations handed to each planner: while it plans one, others wait for it, so that it need not.
+const PLANNING_PER_THREAD: usize = 64;
 
 /// How often a planner makes a plan anew because others have claimed what it takes.
 const OVERTAKEN_MAX: usize = 3;
@@ -44,12 +47,21 @@ impl PlannersConfig {
             count => count,
         }
     }
+
+    /// Evaluations that planners have in hand at a time. Each queue has a place for every one of them, so that whoever
+    /// hands them out never waits.
+    pub(crate) fn planning_max(&self) -> usize {
+        self.threads() * PLANNING_PER_THREAD
+    }
 }
+
+/// An evaluation, and the leadership in which it is to be planned.
+type Asked = (u64, Arc<Eval>);
 
 /// The running threads; they end when the pool is dropped.
 pub(crate) struct PlannerPool {
     /// One for each planner; where they share one, so many ways into it.
-    queues: Vec<Sender<Arc<Eval>>>,
+    queues: Vec<Sender<Asked>>,
     next: usize,
 }
 
@@ -59,10 +71,10 @@ impl PlannerPool {
         shared: &Arc<Shared>,
         inputs: &Sender<Input>,
     ) -> std::io::Result<Self> {
-        let all = crossbeam_channel::bounded(EVALS_MAX);
+        let all = crossbeam_channel::bounded(config.planning_max());
         let mut queues = Vec::new();
         for number in 0..config.threads() {
-            let own = || crossbeam_channel::bounded(EVALS_MAX);
+            let own = || crossbeam_channel::bounded(config.planning_max());
             let (evals, todo) = if config.host_state.is_shared() { all.clone() } else { own() };
             queues.push(evals);
             let renewal = Renewal::new(config.host_state, config.host_state_refresh);
@@ -71,6 +83,7 @@ impl PlannerPool {
                 shared: shared.clone(),
                 planner: Planner::default(),
                 host_state: config.host_state,
+                refresh: config.host_state_refresh,
                 renewal,
             };
             let inputs = inputs.clone();
@@ -82,10 +95,9 @@ impl PlannerPool {
     }
 
     /// Has an evaluation planned.
-    pub fn plan(&mut self, eval: Arc<Eval>) {
+    pub fn plan(&mut self, term: u64, eval: Arc<Eval>) {
         self.next = (self.next + 1) % self.queues.len();
-        // The controller never hands out as many as there is room for.
-        let _ = self.queues[self.next].send(eval);
+        let _ = self.queues[self.next].send((term, eval));
     }
 }
 
@@ -94,19 +106,29 @@ struct PlannerThread {
     shared: Arc<Shared>,
     planner: Planner,
     host_state: HostState,
+    refresh: Duration,
     renewal: Renewal,
 }
 
 impl PlannerThread {
-    fn run(mut self, inputs: &Sender<Input>, todo: &Receiver<Arc<Eval>>) {
-        while let Ok(eval) = todo.recv() {
-            if inputs.send(self.answer(&eval)).is_err() {
+    fn run(mut self, inputs: &Sender<Input>, todo: &Receiver<Asked>) {
+        while let Ok((term, eval)) = todo.recv() {
+            // A planner that panics knows nothing reliable any more, and its evaluation would make the next one panic.
+            let answered = catch_unwind(AssertUnwindSafe(|| self.answer(term, &eval)));
+            let input = answered.unwrap_or_else(|panic| {
+                self.planner = Planner::default();
+                self.renewal = Renewal::new(self.host_state, self.refresh);
+                let reason = format!("the planner panicked: {}", panic_message(&*panic));
+                tracing::error!(eval = %eval.id, job = %eval.job, reason);
+                Input::event(Event::PlanFailed { term, eval: eval.id, reason })
+            });
+            if inputs.send(input).is_err() {
                 return;
             }
         }
     }
 
-    fn answer(&mut self, eval: &Eval) -> Input {
+    fn answer(&mut self, term: u64, eval: &Eval) -> Input {
         let (begun_at, begun) = (now(), Instant::now());
         let mut overtaken = 0;
         let (plan, ticket) = loop {
@@ -124,7 +146,7 @@ impl PlannerThread {
         self.shared.counters.planned(&plan, overtaken);
         self.shared.counters.plan_time.record(begun.elapsed());
         let trace = PlanTrace::new(&plan, self.number, [begun_at, now()], overtaken);
-        Input::Planned { plan: Box::new(plan), ticket, trace: Box::new(trace) }
+        Input::Planned { term, plan: Box::new(plan), ticket, trace: Box::new(trace) }
     }
 
     /// Claims what a plan takes. None when others have claimed it meanwhile: then it is better made anew here and now than

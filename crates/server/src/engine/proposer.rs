@@ -1,9 +1,9 @@
-//! Hands entries to the log in order, several at a time, and tells the controller of those that it refused.
+//! Hands entries to the log in order, several at a time, and tells the controller of those that are not applied.
 
 use std::{sync::Arc, time::Instant};
 
-use berth_controller::Event;
-use berth_model::command::Entry;
+use berth_controller::{Event, Fate};
+use berth_model::command::EncodedEntry;
 use berth_replication::{ProposeError, Replication};
 use crossbeam_channel::Sender;
 use tokio::{sync::mpsc, task::JoinSet};
@@ -14,15 +14,15 @@ use super::{Input, Shared};
 const ENTRIES_MAX: usize = 64;
 
 /// Where the controller puts entries.
-pub(crate) struct Proposals(mpsc::Sender<Entry>);
+pub(crate) struct Proposals(mpsc::Sender<EncodedEntry>);
 
 impl Proposals {
-    pub fn new() -> (Self, mpsc::Receiver<Entry>) {
+    pub fn new() -> (Self, mpsc::Receiver<EncodedEntry>) {
         let (sender, receiver) = mpsc::channel(ENTRIES_MAX);
         (Self(sender), receiver)
     }
 
-    pub fn send(&self, entry: Entry) {
+    pub fn send(&self, entry: EncodedEntry) {
         // Fails only when the server is stopping.
         let _ = self.0.blocking_send(entry);
     }
@@ -32,12 +32,12 @@ impl Proposals {
 pub(crate) async fn run(
     shared: Arc<Shared>,
     replication: Replication,
-    mut entries: mpsc::Receiver<Entry>,
+    mut entries: mpsc::Receiver<EncodedEntry>,
     inputs: Sender<Input>,
 ) {
     let mut results = JoinSet::new();
     while let Some(entry) = entries.recv().await {
-        let (index, begun) = (entry.index, Instant::now());
+        let (index, begun) = (entry.index(), Instant::now());
         let submitted = replication.submit(entry).await;
         let (shared, inputs) = (shared.clone(), inputs.clone());
         results.spawn(async move {
@@ -46,15 +46,13 @@ pub(crate) async fn run(
                 Err(error) => Err(error),
             };
             shared.counters.commit_time.record(begun.elapsed());
-            match outcome {
-                Ok(_) => {}
-                Err(ProposeError::NotWritten(reason)) => {
-                    let refused = Event::NotWritten { index, reason: reason.to_string() };
-                    let _ = tokio::task::spawn_blocking(move || inputs.send(Input::Event(refused))).await;
-                }
-                // The log has ended, and the server with it: whoever waits is answered by that.
-                Err(ProposeError::Unknown(reason)) => tracing::error!(%index, %reason, "entry in doubt"),
-            }
+            let fate = match outcome {
+                Ok(_) => return,
+                Err(ProposeError::NotWritten(reason)) => Fate::NotWritten(reason.to_string()),
+                Err(ProposeError::Unknown(reason)) => Fate::Unknown(reason.to_string()),
+            };
+            let event = Input::event(Event::NotApplied { index, fate });
+            let _ = tokio::task::spawn_blocking(move || inputs.send(event)).await;
         });
         while results.try_join_next().is_some() {}
     }

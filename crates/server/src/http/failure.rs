@@ -72,9 +72,11 @@ impl From<ProposeError> for Failure {
     fn from(error: ProposeError) -> Self {
         let status = match error {
             ProposeError::Busy(_) => StatusCode::TOO_MANY_REQUESTS,
-            ProposeError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+            ProposeError::Stopping | ProposeError::NoLeader | ProposeError::NotWritten(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             ProposeError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            ProposeError::Log(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            ProposeError::Unknown(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(status, error.to_string())
     }

@@ -10,6 +10,8 @@ use crate::agent::{DESIRED_ALLOCS_MAX, Desired};
 pub(super) struct Incoming {
     /// Of the last message.
     seq: u64,
+    /// Further parts of it are to come.
+    more: bool,
     /// What the parts of a full list have named, while further parts are to come. Boxed: it is rare, and a lab process
     /// holds tens of thousands of sessions.
     #[allow(clippy::box_collection)]
@@ -17,8 +19,9 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
+    /// Of the last message that is in whole.
     pub(super) fn seq(&self) -> u64 {
-        self.seq
+        self.seq - u64::from(self.more)
     }
 
     /// Whether further parts of a full list are due.
@@ -26,13 +29,13 @@ impl Incoming {
         self.named.is_some()
     }
 
-    /// Takes in the next message's number.
-    pub(super) fn count(&mut self, seq: u64) -> Result<(), SessionError> {
-        let expected = self.seq + 1;
-        if seq != expected {
-            return Err(SessionError::Gap { expected, got: seq });
+    /// Takes in the number of the next message, or of the next part of one.
+    pub(super) fn count(&mut self, desired: &Desired) -> Result<(), SessionError> {
+        let expected = self.seq + u64::from(!self.more);
+        if desired.seq != expected {
+            return Err(SessionError::Gap { expected, got: desired.seq });
         }
-        self.seq = seq;
+        (self.seq, self.more) = (expected, desired.more);
         Ok(())
     }
 

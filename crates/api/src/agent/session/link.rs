@@ -11,7 +11,7 @@ const HEARTBEAT_MS_DEFAULT: u64 = 10_000;
 /// How long a hello may go unanswered, in nanoseconds.
 pub const WELCOME_MAX_NS: u64 = 30_000_000_000;
 
-/// How long updates may go unacknowledged, in nanoseconds.
+/// How long updates and heartbeats may go unacknowledged, in nanoseconds.
 pub const ACK_MAX_NS: u64 = 30_000_000_000;
 
 #[derive(Debug)]
@@ -29,8 +29,8 @@ pub(super) struct Open {
     pub(super) incoming: Incoming,
     sent_seq: u64,
     in_flight: u8,
-    /// Since when the server owes an acknowledgement.
-    owed_since_ns: u64,
+    /// Since when the server owes an acknowledgement, of an update or a heartbeat.
+    owed_since_ns: Option<u64>,
     owes_resync: bool,
     heartbeat_ns: u64,
     beat_at_ns: u64,
@@ -42,7 +42,7 @@ impl Link {
             incoming: Incoming::default(),
             sent_seq,
             in_flight: 0,
-            owed_since_ns: now_ns,
+            owed_since_ns: None,
             owes_resync,
             heartbeat_ns: heartbeat_ns(heartbeat_ms),
             beat_at_ns: now_ns,
@@ -72,7 +72,7 @@ impl Link {
         match self {
             Self::Down => None,
             Self::Opening { since_ns, .. } => Some(since_ns.saturating_add(WELCOME_MAX_NS)),
-            Self::Open(open) => (open.in_flight > 0).then(|| open.owed_since_ns.saturating_add(ACK_MAX_NS)),
+            Self::Open(open) => open.owed_since_ns.map(|since_ns| since_ns.saturating_add(ACK_MAX_NS)),
         }
     }
 
@@ -97,21 +97,20 @@ impl Link {
     pub(super) fn on_ack(&mut self, seq: u64, now_ns: u64) {
         if let Self::Open(open) = self {
             open.in_flight = if seq >= open.sent_seq { 0 } else { open.in_flight.saturating_sub(1) };
-            open.owed_since_ns = now_ns;
+            open.owed_since_ns = (open.in_flight > 0).then_some(now_ns);
         }
     }
 
     pub(super) fn on_heartbeat(&mut self, now_ns: u64) {
         if let Self::Open(open) = self {
             open.beat_at_ns = now_ns;
+            open.owed_since_ns.get_or_insert(now_ns);
         }
     }
 
     pub(super) fn on_update(&mut self, seq: u64, complete: bool, now_ns: u64) {
         if let Self::Open(open) = self {
-            if open.in_flight == 0 {
-                open.owed_since_ns = now_ns;
-            }
+            open.owed_since_ns.get_or_insert(now_ns);
             open.sent_seq = seq;
             open.in_flight += 1;
             open.owes_resync &= !complete;

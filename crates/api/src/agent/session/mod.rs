@@ -192,7 +192,7 @@ impl AgentSession {
     fn on_desired(&mut self, desired: Desired, now_ns: u64) -> Result<Option<Told>, SessionError> {
         let Link::Open(open) = &mut self.link else { return Err(SessionError::BeforeWelcome) };
         incoming::check(&desired)?;
-        open.incoming.count(desired.seq)?;
+        open.incoming.count(&desired)?;
         let goes_on = desired.full && open.incoming.is_amid_list();
         if !goes_on && !self.fence.allows(desired.term, desired.index) {
             return Ok(None);
@@ -254,7 +254,7 @@ impl AgentSession {
     }
 
     /// Whether the server has owed an answer for too long: a welcome for [`WELCOME_MAX_NS`], or the acknowledgement of
-    /// an update for [`ACK_MAX_NS`]. The connection swallows what is said on it; another one is to be dialed.
+    /// an update or a heartbeat for [`ACK_MAX_NS`]. The connection swallows what is said on it; another one is to be dialed.
     pub fn is_deserted(&self, now_ns: u64) -> bool {
         self.link.silent_at().is_some_and(|at_ns| at_ns <= now_ns)
     }

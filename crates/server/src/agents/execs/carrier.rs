@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::exec::Exec;
 use crate::{
-    agents::outgoing::Outgoing,
+    agents::Gone,
     engine::Link,
     state::{AgentError, ExecInput, ExecOutput},
 };
@@ -23,14 +23,10 @@ pub(super) struct Carrier {
     pub(super) exec: Arc<Exec>,
 }
 
-/// The agent's connection is gone.
-pub(super) struct Gone;
-
 impl Carrier {
     pub(super) async fn tell(&self, order: ExecOrder) -> Result<(), Gone> {
         let exec = ExecDown { request: self.number, order: Some(order) };
-        let message = (self.link.number, Outgoing::Wire(Down::Exec(exec)));
-        self.link.outgoing.send(message).await.map_err(|_| Gone)
+        self.link.tell(Down::Exec(exec)).await
     }
 
     /// Until the command has ended, or nobody waits for it any more; then it is cancelled.

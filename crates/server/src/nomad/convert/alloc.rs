@@ -37,6 +37,8 @@ pub struct Parts<'v> {
     pub node: Option<&'v Node>,
     /// What its agent saw last.
     pub observed: Option<&'v Observation>,
+    /// Where that last changed; 0 once the log has told of the end.
+    observed_index: Index,
 }
 
 impl<'v> Parts<'v> {
@@ -52,12 +54,18 @@ impl<'v> Parts<'v> {
             group,
             node: view.store.nodes().detail(row.node).map(|detail| &*detail.node),
             observed: view.observed.get(slot, row.id),
+            // The log tells of an end, at an index above all that was observed before.
+            observed_index: if row.is_terminal() {
+                Index::default()
+            } else {
+                view.observed.alloc_index(slot, row.id)
+            },
         })
     }
 
     /// Its last change, logged or observed.
     pub fn index(&self) -> Index {
-        self.row.modify_index.max(self.observed.map_or(Index::default(), |observation| observation.index))
+        self.row.modify_index.max(self.observed_index)
     }
 
     fn extra(&self) -> Option<&'v AllocExtra> {

@@ -68,7 +68,7 @@ async fn a_stream_tells_all_changes_in_order() {
     expect![[r#"
         2: Node/NodeEvent/11111111 Node/NodeEvent/22222222
         3: Job/JobRegistered/web Evaluation/EvaluationUpdated/eeeeeeee
-        4: Allocation/PlanResult/aaaaaaaa Allocation/PlanResult/aaaabbbb Evaluation/EvaluationUpdated/ebebebeb Evaluation/EvaluationUpdated/eeeeeeee
+        4: Allocation/PlanResult/aaaaaaaa Job/JobStatusChanged/web Allocation/PlanResult/aaaabbbb Evaluation/EvaluationUpdated/ebebebeb Evaluation/EvaluationUpdated/eeeeeeee
         5: Allocation/AllocationUpdated/aaaaaaaa observed
         6: Allocation/AllocationUpdated/aaaabbbb
     "#]].assert_eq(&stream.lines(5).await);
@@ -123,7 +123,7 @@ async fn filters_choose_topics_and_keys() {
     .await;
     check("index=1&topic=*:web", 4, expect![[r#"
         3: Job/JobRegistered/web Evaluation/EvaluationUpdated/eeeeeeee
-        4: Allocation/PlanResult/aaaaaaaa Allocation/PlanResult/aaaabbbb Evaluation/EvaluationUpdated/ebebebeb Evaluation/EvaluationUpdated/eeeeeeee
+        4: Allocation/PlanResult/aaaaaaaa Job/JobStatusChanged/web Allocation/PlanResult/aaaabbbb Evaluation/EvaluationUpdated/ebebebeb Evaluation/EvaluationUpdated/eeeeeeee
         5: Allocation/AllocationUpdated/aaaaaaaa observed
         6: Allocation/AllocationUpdated/aaaabbbb
     "#]]).await;

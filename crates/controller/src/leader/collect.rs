@@ -5,12 +5,14 @@ use std::{collections::VecDeque, time::Duration};
 
 use berth_model::{
     AllocId, EvalId, JobKey, NodeId, Timestamp,
-    command::{Collect, Command},
+    command::Collect,
     event::Event as Change,
     job::JobType,
     node::NodeStatus,
     store::{AllocSlot, JobRow, Store},
 };
+
+use crate::follow::Follower;
 
 /// Evaluations and allocations of services are kept this long after their end.
 const SERVICE_KEPT: Duration = Duration::from_secs(3600);
@@ -40,9 +42,8 @@ pub(crate) struct Collector {
 /// Things by the time of their end, oldest first.
 type Waiting<T> = VecDeque<(Timestamp, T)>;
 
-impl Collector {
-    /// Everything that a state has of it.
-    pub fn of(store: &Store) -> Self {
+impl Follower for Collector {
+    fn of(store: &Store) -> Self {
         let mut all = Self::default();
         for (slot, _) in store.allocs().iter() {
             let at = store.allocs().detail(slot).map_or_else(Timestamp::default, |detail| detail.modified_at);
@@ -66,8 +67,7 @@ impl Collector {
         all
     }
 
-    /// Takes in an applied change of the store.
-    pub fn on_change(&mut self, store: &Store, change: &Change, now: Timestamp) {
+    fn on_change(&mut self, store: &Store, change: &Change, now: Timestamp) {
         match change {
             Change::AllocEnded(slot) => {
                 self.alloc_ended(store, *slot, now);
@@ -91,8 +91,22 @@ impl Collector {
         }
     }
 
-    /// What can be forgotten now, and about how many bytes the command takes in the log; none when nothing can.
-    pub fn due(&mut self, store: &Store, now: Timestamp) -> Option<(Command, usize)> {
+    fn due_at(&self) -> Option<Timestamp> {
+        let purged = (!self.purged.is_empty()).then(Timestamp::default);
+        let first = [
+            first_over(&self.allocs, SERVICE_KEPT),
+            first_over(&self.service_evals, SERVICE_KEPT),
+            first_over(&self.batch_evals, BATCH_KEPT),
+            first_over(&self.jobs, JOB_KEPT),
+            first_over(&self.nodes, NODE_KEPT),
+        ];
+        purged.into_iter().chain(first.into_iter().flatten()).min()
+    }
+}
+
+impl Collector {
+    /// What can be forgotten now; none when nothing can.
+    pub fn due(&mut self, store: &Store, now: Timestamp) -> Option<Collect> {
         let mut evals = over(&mut self.service_evals, SERVICE_KEPT, now, COLLECTED_MAX);
         evals.extend(over(&mut self.batch_evals, BATCH_KEPT, now, COLLECTED_MAX));
         let purged = self.purged.len().min(JOBS_COLLECTED_MAX);
@@ -113,9 +127,7 @@ impl Collector {
         self.nodes.extend(later.into_iter().map(|id| (now, id)));
         let allocs = over(&mut self.allocs, SERVICE_KEPT, now, COLLECTED_MAX);
         let collect = Collect { jobs, allocs, evals, nodes, decided_on: Some(store.index()) };
-        let ids = collect.allocs.len() + collect.evals.len() + collect.nodes.len();
-        let keys: usize = collect.jobs.iter().map(|key| key.namespace.len() + key.id.len() + 8).sum();
-        (!collect.is_empty()).then(|| (Command::Collect(Box::new(collect)), 32 + 18 * ids + keys))
+        (!collect.is_empty()).then_some(collect)
     }
 
     fn alloc_ended(&mut self, store: &Store, slot: AllocSlot, at: Timestamp) {
@@ -147,6 +159,11 @@ fn last_change(store: &Store, row: &JobRow) -> Timestamp {
 
 fn sort<T: Clone>(waiting: &mut Waiting<T>) {
     waiting.make_contiguous().sort_by_key(|(at, _)| *at);
+}
+
+/// When the first has waited its time.
+fn first_over<T>(waiting: &Waiting<T>, kept: Duration) -> Option<Timestamp> {
+    waiting.front().map(|(at, _)| at.after(kept))
 }
 
 /// Takes out what has waited its time, at most `max`.

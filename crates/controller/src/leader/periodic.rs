@@ -11,6 +11,8 @@ use berth_model::{
     store::{JobRow, Store},
 };
 
+use crate::follow::Follower;
+
 /// A launch that has not been applied by then is proposed again: the log may have refused its entry.
 const AGAIN: Duration = Duration::from_secs(30);
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -34,16 +36,14 @@ pub(crate) struct Periodic {
     times: HashMap<JobKey, Timestamp>,
 }
 
-impl Periodic {
-    /// All that a state has.
-    pub fn of(store: &Store) -> Self {
+impl Follower for Periodic {
+    fn of(store: &Store) -> Self {
         let mut all = Self::default();
         store.jobs().iter().for_each(|(_, row)| all.wait_for(row));
         all
     }
 
-    /// Takes in an applied change of the store.
-    pub fn on_change(&mut self, store: &Store, change: &Change) {
+    fn on_change(&mut self, store: &Store, change: &Change, _at: Timestamp) {
         match change {
             Change::JobRegistered(slot) | Change::JobDeregistered(slot) | Change::JobLaunched(slot) => {
                 store.jobs().row(*slot).into_iter().for_each(|row| self.wait_for(row));
@@ -53,6 +53,12 @@ impl Periodic {
         }
     }
 
+    fn due_at(&self) -> Option<Timestamp> {
+        self.queue.first().map(|(at, _)| *at)
+    }
+}
+
+impl Periodic {
     /// A job that is due now; none when no other is.
     pub fn due(&mut self, store: &Store, now: Timestamp) -> Option<Due> {
         while let Some((_, job)) = self.queue.first().filter(|(at, _)| *at <= now).cloned() {

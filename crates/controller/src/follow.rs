@@ -1,0 +1,18 @@
+//! What follows the store has one shape: made from any state, kept in step with its changes, so that a new leader can
+//! make it at any moment, and a test can make it anew after any history and compare.
+
+use berth_model::{Timestamp, event::Event as Change, store::Store};
+
+/// Something that the leader keeps about the state.
+pub(crate) trait Follower: Sized {
+    /// All that a state leads to.
+    fn of(store: &Store) -> Self;
+
+    /// Takes in one applied change; `store` is the state after it, `at` the time of its entry.
+    fn on_change(&mut self, store: &Store, change: &Change, at: Timestamp);
+
+    /// When something of it is due next, if anything waits for a time.
+    fn due_at(&self) -> Option<Timestamp> {
+        None
+    }
+}

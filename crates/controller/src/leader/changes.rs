@@ -1,0 +1,163 @@
+//! What an applied change of the store leads to.
+
+use std::sync::Arc;
+
+use berth_model::{
+    EvalId, JobKey,
+    alloc::StopReason,
+    eval::{Eval, EvalStatus, Trigger},
+    event::Event as Change,
+    node::NodeStatus,
+    store::{AllocSlot, NodeSlot, Store},
+};
+
+use super::{Follower, Leader, Liveness, Observing, Replica, Work};
+use crate::replica::stop_reason;
+
+impl Leader {
+    pub(super) fn on_change(&mut self, replica: &Replica, change: &Change) {
+        let (store, at) = (replica.store(), self.time);
+        if *change == Change::Restored {
+            return self.on_restored(replica);
+        }
+        self.work.collector.on_change(store, change, at);
+        self.work.periodic.on_change(store, change, at);
+        match change {
+            Change::EvalChanged(id) => self.on_eval_changed(store, *id),
+            Change::AllocPlaced(slot) => {
+                self.usage_changed(store, *slot);
+                self.want_if_lost(store, *slot);
+            }
+            Change::AllocStopped(slot) => self.on_alloc_stopped(store, *slot),
+            Change::AllocEnded(slot) => self.on_alloc_ended(store, *slot),
+            Change::NodeRegistered(slot) => {
+                self.work.blocked.room_came();
+                self.work.tenants.node_changed(store, *slot);
+            }
+            Change::SchedulerConfigChanged => self.work.blocked.room_came(),
+            Change::NamespaceChanged(_) => self.on_namespace_changed(store),
+            Change::QuotaChanged(quota) => self.work.blocked.quota_eased(quota),
+            Change::NodeChanged(slot) => self.on_node_changed(store, *slot),
+            Change::NodeCollected(slot, id) => {
+                self.liveness.down(*id);
+                self.work.tenants.node_changed(store, *slot);
+            }
+            _ => {}
+        }
+    }
+
+    /// Another state has taken the place of this one: all that follows from it is made anew. What is on its way to the
+    /// log and from it stays.
+    fn on_restored(&mut self, replica: &Replica) {
+        self.work = Work::of(replica.store());
+        self.liveness = Liveness::begin(replica.store(), self.listening);
+        self.observing = Observing::default();
+        self.take_up_state(replica);
+    }
+
+    /// Takes up all that a state leaves to be done: open evaluations, what ended and is not in the log, and what is
+    /// placed on nodes that are down.
+    pub(super) fn take_up_state(&mut self, replica: &Replica) {
+        let store = replica.store();
+        let open = store.evals().iter().map(|(_, eval)| eval.clone()).filter(|e| !e.status.is_terminal());
+        open.for_each(|eval| self.take_up(eval));
+        for (slot, row) in store.allocs().iter().filter(|(_, row)| !row.is_terminal()) {
+            if let Some(seen) = replica.observed().get(slot, row.id).filter(|o| o.alloc.status.is_terminal())
+            {
+                self.on_observed(store, slot, row, seen.alloc.clone());
+            }
+        }
+        for (slot, row) in store.nodes().iter() {
+            if row.status == NodeStatus::Down {
+                self.want_jobs_on(store, slot);
+            } else if replica.is_confirmed(row.id) {
+                self.make_ready(replica, row.id);
+            }
+        }
+        self.work.blocked.room_came();
+    }
+
+    /// What an allocation's namespace holds has changed; less counts for its quotas if the allocation has ended.
+    fn usage_changed(&mut self, store: &Store, slot: AllocSlot) {
+        let Some(row) = store.allocs().row(slot) else { return };
+        let Some(namespace) = store.jobs().row(row.job).map(|job| &job.key.namespace) else { return };
+        self.work.tenants.usage_changed(namespace);
+        if row.is_terminal() && !store.quotas().is_empty() {
+            let quotas = store.namespaces().quotas(namespace);
+            quotas.into_iter().for_each(|quota| self.work.blocked.quota_eased(quota));
+        }
+    }
+
+    /// Namespaces may keep to other quotas now.
+    fn on_namespace_changed(&mut self, store: &Store) {
+        self.work.tenants.namespaces_changed();
+        store.quotas().iter().for_each(|row| self.work.blocked.quota_eased(&row.quota.name));
+    }
+
+    fn on_eval_changed(&mut self, store: &Store, id: EvalId) {
+        let Some(eval) = store.eval(id).cloned() else { return };
+        if eval.status.is_terminal() {
+            self.work.attempts.remove(&id);
+            self.work.blocked.remove(&eval);
+            self.work.queue.done(id, &mut self.work.tenants);
+        } else {
+            self.take_up(eval);
+        }
+    }
+
+    fn take_up(&mut self, eval: Arc<Eval>) {
+        match eval.status {
+            EvalStatus::Blocked => drop(self.work.blocked.insert(&eval)),
+            _ => self.work.queue.push(eval, self.time),
+        }
+    }
+
+    fn on_alloc_stopped(&mut self, store: &Store, slot: AllocSlot) {
+        if stop_reason(store, slot) == StopReason::Preempted {
+            self.want(store, slot, Trigger::Preemption);
+        }
+    }
+
+    fn on_alloc_ended(&mut self, store: &Store, slot: AllocSlot) {
+        let Some(row) = store.allocs().row(slot) else { return };
+        self.work.ending.remove(&row.id);
+        self.work.blocked.room_came();
+        self.usage_changed(store, slot);
+    }
+
+    /// The node of a placement may have gone down while the plan was on its way.
+    fn want_if_lost(&mut self, store: &Store, slot: AllocSlot) {
+        let node = store.allocs().row(slot).and_then(|row| store.nodes().row(row.node));
+        if node.is_some_and(|node| node.status == NodeStatus::Down) {
+            self.want(store, slot, Trigger::NodeUpdate);
+        }
+    }
+
+    fn want(&mut self, store: &Store, slot: AllocSlot, trigger: Trigger) {
+        let job = store.allocs().row(slot).and_then(|row| store.jobs().row(row.job));
+        self.work.wanting.extend(job.map(|job| (job.key.clone(), trigger)));
+    }
+
+    fn on_node_changed(&mut self, store: &Store, slot: NodeSlot) {
+        let Some(row) = store.nodes().row(slot) else { return };
+        if self.work.changing.get(&row.id) == Some(&row.status) {
+            self.work.changing.remove(&row.id);
+        }
+        if row.is_ready() {
+            self.work.blocked.room_came();
+            self.work.node_came = true;
+        } else if row.status == NodeStatus::Down {
+            self.liveness.down(row.id);
+            self.want_jobs_on(store, slot);
+        }
+        self.work.tenants.node_changed(store, slot);
+    }
+
+    fn want_jobs_on(&mut self, store: &Store, slot: NodeSlot) {
+        let Some(row) = store.nodes().row(slot) else { return };
+        let jobs = store.nodes().live(row).filter_map(|alloc| store.allocs().row(alloc));
+        let keys = jobs.filter_map(|alloc| Some(store.jobs().row(alloc.job)?.key.clone()));
+        let keys: Vec<JobKey> = keys.collect();
+        self.work.wanting.extend(keys.into_iter().map(|key| (key, Trigger::NodeUpdate)));
+    }
+}

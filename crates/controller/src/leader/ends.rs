@@ -1,0 +1,83 @@
+//! Ends of allocations: from agents' reports into the log, with the evaluations that they ask for.
+
+use std::sync::Arc;
+
+use berth_model::{
+    alloc::{AllocEnd, ClientStatus, DesiredStatus, RESULT_MESSAGE_BYTES_MAX, TaskResult},
+    command::Command,
+    eval::{Eval, Trigger},
+    observed::{ObservedAlloc, ObservedTask},
+    store::{AllocRow, AllocSlot, JobSlot, Store},
+};
+
+use super::Leader;
+use berth_model::EvalId;
+
+impl Leader {
+    /// What an agent has observed of an allocation of its own that has not ended in the log.
+    pub(super) fn on_observed(
+        &mut self,
+        store: &Store,
+        slot: AllocSlot,
+        row: &AllocRow,
+        alloc: Arc<ObservedAlloc>,
+    ) {
+        if alloc.status.is_terminal() && self.work.ending.insert(alloc.id) {
+            self.work.ended.push(end_of(&alloc));
+            self.want_after_end(store, row.job, row.desired, alloc.status);
+        }
+        self.observing.receive(slot, alloc);
+    }
+
+    /// An end that nobody asked for asks for an evaluation, unless it is the good end of batch work.
+    fn want_after_end(&mut self, store: &Store, job: JobSlot, desired: DesiredStatus, status: ClientStatus) {
+        let Some(row) = store.jobs().row(job) else { return };
+        let good = row.job().job_type.runs_to_completion() && status == ClientStatus::Complete;
+        if desired == DesiredStatus::Run && !good {
+            self.work.wanting.insert(row.key.clone(), Trigger::AllocFailure);
+        }
+    }
+
+    /// Ends of allocations and the evaluations they ask for go into the same entry, where it has room.
+    pub(super) fn write_ends(&mut self) {
+        let ended = std::mem::take(&mut self.work.ended);
+        self.outbox.push_list(&ended, &Command::EndAllocs);
+    }
+
+    /// Makes evaluations of the jobs that ask for one.
+    pub(super) fn evaluate_wanting(&mut self, store: &Store) {
+        if std::mem::take(&mut self.work.node_came) {
+            self.want_per_node_jobs(store);
+        }
+        for (key, trigger) in std::mem::take(&mut self.work.wanting) {
+            let Some(row) = store.job(&key) else { continue };
+            let job = row.job();
+            let eval = Eval::pending(EvalId(self.ids.mint()), key, job.job_type, job.priority, trigger);
+            self.outbox.push(Command::CreateEvals(vec![eval]));
+        }
+    }
+
+    fn want_per_node_jobs(&mut self, store: &Store) {
+        let per_node = store.jobs().iter().filter(|(_, r)| r.job().job_type.is_per_node() && !r.job().stop);
+        self.work.wanting.extend(per_node.map(|(_, row)| (row.key.clone(), Trigger::NodeUpdate)));
+    }
+}
+
+fn end_of(alloc: &ObservedAlloc) -> AllocEnd {
+    AllocEnd { alloc: alloc.id, status: alloc.status, tasks: alloc.tasks.iter().map(result_of).collect() }
+}
+
+fn result_of(task: &ObservedTask) -> TaskResult {
+    let (exit_code, signal, oom_killed) = task.exit;
+    let message = task.events.last().map_or("", |event| &event.message);
+    TaskResult {
+        exit_code,
+        signal,
+        oom_killed,
+        failed: task.failed,
+        restarts: task.restarts,
+        started_at: task.started_at,
+        finished_at: task.finished_at,
+        message: message[..message.floor_char_boundary(RESULT_MESSAGE_BYTES_MAX)].to_owned(),
+    }
+}

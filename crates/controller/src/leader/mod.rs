@@ -1,0 +1,265 @@
+//! What only one server does, while it leads: it queues evaluations, judges plans, gives everything its place in the log
+//! and in the one order of changes, and watches over time. Made from a replica when a leadership begins, dropped with all
+//! that was in flight when it ends; nothing plans or proposes without it.
+
+mod changes;
+mod collect;
+mod ends;
+mod nodes;
+mod periodic;
+mod plans;
+mod tick;
+
+pub(crate) use plans::discard;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    time::Duration,
+};
+
+use berth_model::{
+    AllocId, EvalId, Index, JobKey, NodeId, Timestamp, alloc::AllocEnd, command::Command, eval::Trigger,
+    event::Applied, ids::IdSeed, node::NodeStatus, store::Store,
+};
+
+use crate::{
+    action::{Action, Answer},
+    applier::{Applier, Refused},
+    blocked::Blocked,
+    eval_queue::EvalQueue,
+    event::Request,
+    follow::Follower,
+    index_mint::IndexMint,
+    liveness::Liveness,
+    observing::{Batch, Observing},
+    outbox::{Abandoned, Outbox, PlanTail, Purpose},
+    replica::{Replica, Report},
+    tenants::Tenants,
+};
+use collect::Collector;
+use periodic::Periodic;
+
+/// The leader's state.
+#[derive(Debug)]
+pub(crate) struct Leader {
+    term: u64,
+    /// The time of the entries that are made now; never goes back.
+    time: Timestamp,
+    /// For how long this server has listened to agents.
+    listening: Duration,
+    mint: IndexMint,
+    outbox: Outbox,
+    applier: Applier,
+    observing: Observing,
+    ids: IdSeed,
+    liveness: Liveness,
+    work: Work,
+}
+
+/// What the leader has to do about the state: all of it is made from the state, and made anew when that is replaced.
+#[derive(Debug)]
+struct Work {
+    queue: EvalQueue,
+    blocked: Blocked,
+    tenants: Tenants,
+    collector: Collector,
+    periodic: Periodic,
+    /// How often in a row the plan of an evaluation was refused whole.
+    attempts: HashMap<EvalId, u32>,
+    /// Ended allocations on their way into the log.
+    ending: BTreeSet<AllocId>,
+    ended: Vec<AllocEnd>,
+    /// Nodes whose new status is on its way into the log.
+    changing: BTreeMap<NodeId, NodeStatus>,
+    /// Nodes whose status is to be looked at again: the log refused it.
+    unsettled: BTreeSet<NodeId>,
+    /// Jobs that are to be evaluated.
+    wanting: BTreeMap<JobKey, Trigger>,
+    /// Per-node jobs are to be evaluated: a node has become ready.
+    node_came: bool,
+}
+
+impl Work {
+    /// All that a state leads to.
+    fn of(store: &Store) -> Self {
+        Self {
+            queue: EvalQueue::default(),
+            blocked: Blocked::default(),
+            tenants: Tenants::of(store),
+            collector: Collector::of(store),
+            periodic: Periodic::of(store),
+            attempts: HashMap::new(),
+            ending: BTreeSet::new(),
+            ended: Vec::new(),
+            changing: BTreeMap::new(),
+            unsettled: BTreeSet::new(),
+            wanting: BTreeMap::new(),
+            node_came: false,
+        }
+    }
+}
+
+/// The times at which the leader is asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    /// Of entries.
+    pub time: Timestamp,
+    /// For how long this server has listened to agents.
+    pub listening: Duration,
+}
+
+impl Leader {
+    /// A leadership begins. Everything is made from what the replica has.
+    pub fn begin(term: u64, replica: &Replica, times: Times, mut ids: IdSeed) -> Self {
+        let store = replica.store();
+        let mut outbox = Outbox::default();
+        if store.cluster().id == 0 {
+            outbox.push(Command::FoundCluster(ids.mint().max(1)));
+        }
+        if store.is_restoring() {
+            // Whoever sent the parts did so through the leader before.
+            outbox.push(Command::AbandonRestore);
+        }
+        let mut leader = Self {
+            term,
+            time: times.time,
+            listening: times.listening,
+            mint: IndexMint::begin(store.granted(), store.index()),
+            outbox,
+            applier: Applier::default(),
+            observing: Observing::default(),
+            ids,
+            liveness: Liveness::begin(store, times.listening),
+            work: Work::of(store),
+        };
+        leader.take_up_state(replica);
+        leader
+    }
+
+    /// Of the leadership.
+    pub fn term(&self) -> u64 {
+        self.term
+    }
+
+    /// The index at which this leadership began, above all that were ever published before.
+    pub fn began_at(&self) -> Index {
+        self.mint.began_at()
+    }
+
+    /// The ids that the next leadership of this server goes on with.
+    pub fn ids(&self) -> &IdSeed {
+        &self.ids
+    }
+
+    /// The leadership has ended. Whoever waits is told, as far as that is known, what became of what was proposed.
+    pub fn end(self, why: &str, actions: &mut Vec<Action>) {
+        let Abandoned { unknown, not_written } = self.outbox.abandon();
+        let mut end = |purpose: Purpose, answer: Answer| match purpose {
+            Purpose::Request(token) => actions.push(Action::Answer(token, answer)),
+            Purpose::Plan(_, Some(tail)) => actions.push(Action::Unclaim(tail.planned)),
+            // Whoever leads next decides them from the state.
+            Purpose::Plan(_, None) | Purpose::NodeStatus(_) | Purpose::Introduction(_) | Purpose::Own => {}
+        };
+        unknown.into_iter().for_each(|purpose| end(purpose, Answer::Unknown(why.to_owned())));
+        not_written.into_iter().for_each(|purpose| end(purpose, Answer::NotWritten(why.to_owned())));
+    }
+
+    /// Time has gone on.
+    pub fn set_times(&mut self, times: Times) {
+        (self.time, self.listening) = (times.time, times.listening);
+    }
+
+    /// Somebody asks for a change.
+    pub fn on_requested(&mut self, request: Request, actions: &mut Vec<Action>) {
+        let Request { token, commands } = request;
+        if let [Command::RestorePart(part)] = &commands[..] {
+            self.mint.go_on_after(part.granted);
+        }
+        if let Err(answer) = self.outbox.request(commands, token) {
+            actions.push(Action::Answer(token, answer));
+        }
+    }
+
+    /// Entries have been applied; the replica has taken them in.
+    pub fn on_applied(&mut self, replica: &Replica, applied: &[Applied], actions: &mut Vec<Action>) {
+        self.mint.grant(replica.store().granted());
+        for Applied { index, outcomes, events, .. } in applied {
+            self.applier.applied(*index);
+            let mut outcomes = outcomes.iter().cloned();
+            for (purpose, count) in self.outbox.applied(*index) {
+                let outcomes: Vec<_> = outcomes.by_ref().take(count).collect();
+                self.on_written(purpose, Answer::Committed(*index, outcomes), actions);
+            }
+            events.iter().for_each(|change| self.on_change(replica, change));
+        }
+    }
+
+    fn on_written(&mut self, purpose: Purpose, answer: Answer, actions: &mut Vec<Action>) {
+        match purpose {
+            Purpose::Request(token) => actions.push(Action::Answer(token, answer)),
+            Purpose::Plan(_, Some(tail)) if tail.again => self.plan_again(tail.eval),
+            Purpose::Plan(..) | Purpose::NodeStatus(_) | Purpose::Introduction(_) | Purpose::Own => {}
+        }
+    }
+
+    /// An entry is not in the log.
+    pub fn on_not_written(
+        &mut self,
+        replica: &mut Replica,
+        index: Index,
+        why: &str,
+        actions: &mut Vec<Action>,
+    ) {
+        self.applier.not_written(index);
+        for purpose in self.outbox.not_written(index) {
+            match purpose {
+                Purpose::Request(token) => {
+                    actions.push(Action::Answer(token, Answer::NotWritten(why.to_owned())));
+                }
+                Purpose::Plan(_, Some(tail)) => {
+                    actions.push(Action::Unclaim(tail.planned));
+                    self.plan_again(tail.eval);
+                }
+                // A later part may be written and close the evaluation all the same.
+                Purpose::Plan(job, None) => drop(self.work.wanting.insert(job, Trigger::MaxPlanAttempts)),
+                Purpose::NodeStatus(node) => {
+                    self.work.changing.remove(&node);
+                    self.work.unsettled.insert(node);
+                }
+                Purpose::Introduction(node) => replica.close_session_of(node),
+                Purpose::Own => unreachable!("the outbox proposes them again"),
+            }
+        }
+    }
+
+    /// What is to be done about all that was taken in. Returns what every replica is to publish; `plans` are to be asked
+    /// for once that can be read.
+    pub fn flush(
+        &mut self,
+        replica: &Replica,
+        planning_max: usize,
+        actions: &mut Vec<Action>,
+        plans: &mut Vec<Action>,
+    ) -> Vec<Batch> {
+        self.write_ends();
+        self.evaluate_wanting(replica.store());
+        if let Some(command) = self.mint.ask() {
+            self.outbox.push(command);
+        }
+        self.work.tenants.follow(replica.store());
+        self.retry_blocked(replica.store());
+        let Self { mint, observing, outbox, applier, time, .. } = self;
+        observing.mint(|| mint.observed());
+        outbox.flush(mint, *time, |ticket, index| applier.proposed(ticket, index), actions);
+        let ready = observing.ready(outbox.first_in_flight());
+        self.hand_out_evals(replica.store(), planning_max, plans);
+        ready
+    }
+
+    fn hand_out_evals(&mut self, store: &Store, planning_max: usize, plans: &mut Vec<Action>) {
+        while self.work.queue.planning() < planning_max {
+            let Some(eval) = self.work.queue.pop(store, &mut self.work.tenants) else { break };
+            plans.push(Action::Plan { term: self.term, eval });
+        }
+    }
+}

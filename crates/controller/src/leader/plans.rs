@@ -1,0 +1,166 @@
+//! What becomes of a plan: committed, planned again, or put off.
+
+use std::{sync::Arc, time::Duration};
+
+use berth_model::{
+    EvalId,
+    command::{Command, NextEval},
+    eval::{Eval, EvalStatus, Trigger},
+    store::Store,
+};
+use berth_scheduler::{Plan, Ticket};
+
+use super::{Action, Leader, PlanTail, Purpose, Refused};
+use crate::{applier::Verdict, blocked, outbox::TooLarge};
+
+/// How often a plan that was refused is made again before its work waits for room.
+const ATTEMPTS_MAX: u32 = 5;
+
+impl Leader {
+    /// A planner has answered.
+    pub fn on_planned(
+        &mut self,
+        store: &Store,
+        term: u64,
+        mut plan: Plan,
+        ticket: Ticket,
+        actions: &mut Vec<Action>,
+    ) {
+        if term != self.term || plan.snapshot_index < store.restored_at() {
+            return discard(ticket, actions);
+        }
+        let Some(eval) = store.eval(plan.eval).filter(|e| !e.status.is_terminal()).cloned() else {
+            self.work.queue.done(plan.eval, &mut self.work.tenants);
+            return discard(ticket, actions);
+        };
+        if eval.status == EvalStatus::Blocked {
+            self.work.blocked.tried(eval.id);
+            if plan.is_noop()
+                && !plan.failures.is_empty()
+                && blocked::waits_for_same(&eval.failures, &plan.failures)
+            {
+                // Still no room, nothing changed: nothing to write.
+                self.work.queue.done(eval.id, &mut self.work.tenants);
+                return discard(ticket, actions);
+            }
+        }
+        self.drop_known_retries(store, &eval, &mut plan);
+        let next = self.next_evals(&plan);
+        let verdict = self.applier.check(store, plan, next);
+        let (committed, refused) = (verdict.passed, verdict.refused.clone());
+        actions.push(Action::Judged { ticket, committed, refused });
+        self.write_plan(&eval, ticket, verdict, actions);
+    }
+
+    fn write_plan(&mut self, eval: &Arc<Eval>, ticket: Ticket, verdict: Verdict, actions: &mut Vec<Action>) {
+        let Verdict { parts, passed, done, ticket: passing, .. } = verdict;
+        let again = !done && self.is_tried_again(eval, passed);
+        let superseded = self.work.blocked.of_job(&eval.job).filter(|blocked| *blocked != eval.id);
+        if let Some(old) = superseded.filter(|_| done) {
+            let why = format!("superseded by evaluation {}", eval.id);
+            self.outbox.push(Command::SetEvalStatus(old, EvalStatus::Canceled, why));
+        }
+        if parts.is_empty() {
+            actions.push(Action::Unclaim(ticket));
+            // Others may wait because of what it had claimed.
+            self.work.blocked.room_came();
+            if again {
+                self.work.queue.again(eval.clone(), &mut self.work.tenants);
+            }
+            return;
+        }
+        let mut tail = Some(PlanTail { planned: ticket, passing, eval: eval.clone(), again });
+        let last = parts.len() - 1;
+        for (at, command) in parts.into_iter().enumerate() {
+            let tail = if at == last { tail.take() } else { None };
+            let purpose = Purpose::Plan(eval.job.clone(), tail);
+            if let Err(TooLarge { bytes }) = self.outbox.push_for(purpose, vec![command]) {
+                return self.fail(eval, &format!("internal error: a part of its plan takes {bytes} bytes"));
+            }
+        }
+    }
+
+    /// A planner has failed on an evaluation: trying again would fail again.
+    pub fn on_plan_failed(&mut self, store: &Store, term: u64, id: EvalId, reason: &str) {
+        if let Some(eval) =
+            store.eval(id).filter(|eval| term == self.term && !eval.status.is_terminal()).cloned()
+        {
+            self.fail(&eval, &format!("internal error: {reason}"));
+        }
+    }
+
+    fn fail(&mut self, eval: &Eval, why: &str) {
+        self.outbox.push(Command::SetEvalStatus(eval.id, EvalStatus::Failed, why.to_owned()));
+    }
+
+    /// A retry at the same time or earlier is on its way already.
+    fn drop_known_retries(&self, store: &Store, eval: &Eval, plan: &mut Plan) {
+        let Some(row) = store.job(&eval.job) else { return };
+        let waiting = store.jobs().evals(row).filter_map(|slot| store.evals().row(slot));
+        let earliest = waiting
+            .filter(|e| e.id != eval.id && e.status == EvalStatus::Pending && e.wait_until > self.time)
+            .map(|e| e.wait_until)
+            .min();
+        plan.next.retain(|next| {
+            next.trigger != Trigger::RetryFailedAlloc || earliest.is_none_or(|at| at > next.wait_until)
+        });
+    }
+
+    fn next_evals(&mut self, plan: &Plan) -> Vec<NextEval> {
+        let next = plan.next.iter();
+        next.map(|next| NextEval {
+            id: EvalId(self.ids.mint()),
+            status: next.status,
+            trigger: next.trigger,
+            wait_until: next.wait_until,
+        })
+        .collect()
+    }
+
+    /// Part of a plan was refused: the state that it was made from had been overtaken. Whether it is planned again, which
+    /// must be on a state that shows what was committed of it.
+    fn is_tried_again(&mut self, eval: &Eval, passed: usize) -> bool {
+        let attempts = self.work.attempts.entry(eval.id).or_default();
+        *attempts = if passed > 0 { 0 } else { *attempts + 1 };
+        let again = *attempts <= ATTEMPTS_MAX;
+        if !again {
+            self.put_off(eval);
+        }
+        again
+    }
+
+    /// What was committed of a plan can be seen, or is not in the log after all.
+    pub(super) fn plan_again(&mut self, eval: Arc<Eval>) {
+        // Others may wait because of what was claimed and refused.
+        self.work.blocked.room_came();
+        self.work.queue.again(eval, &mut self.work.tenants);
+    }
+
+    /// Plans of an evaluation are refused time and again: goes on in another one, a little later.
+    fn put_off(&mut self, eval: &Eval) {
+        let id = EvalId(self.ids.mint());
+        let mut later =
+            Eval::pending(id, eval.job.clone(), eval.job_type, eval.priority, Trigger::MaxPlanAttempts);
+        later.wait_until = self.time.after(Duration::from_secs(1));
+        later.previous = Some(eval.id);
+        let why = format!("plan was refused {ATTEMPTS_MAX} times, continued in evaluation {id}");
+        let commands =
+            vec![Command::CreateEvals(vec![later]), Command::SetEvalStatus(eval.id, EvalStatus::Failed, why)];
+        self.outbox.push_for(Purpose::Own, commands).expect("they are short");
+    }
+
+    pub(super) fn retry_blocked(&mut self, store: &Store) {
+        for id in self.work.blocked.next(store, &mut self.work.tenants) {
+            match store.eval(id).filter(|eval| eval.status == EvalStatus::Blocked) {
+                Some(eval) => self.work.queue.push(eval.clone(), self.time),
+                None => self.work.blocked.tried(id),
+            }
+        }
+    }
+}
+
+/// Nobody asks for a plan any more, or it would change nothing.
+pub(crate) fn discard(ticket: Ticket, actions: &mut Vec<Action>) {
+    actions.push(Action::Judged { ticket, committed: 0, refused: Refused::default() });
+    actions.push(Action::Unclaim(ticket));
+}

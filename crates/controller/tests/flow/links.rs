@@ -1,0 +1,164 @@
+//! Links that lose messages in one direction, agents that hold what they should not, and those of other clusters.
+
+use berth_model::alloc::ClientStatus::{Complete, Running};
+
+use super::*;
+
+impl Shell {
+    fn refusals(&self, session: u64) -> Vec<&str> {
+        let of = self.told.iter().filter(|(of, _)| *of == SessionId(session));
+        of.filter_map(
+            |(_, m)| if let ToNode::Refused { reason, .. } = m { Some(reason.as_str()) } else { None },
+        )
+        .collect()
+    }
+
+    fn full_lists(&self, session: u64) -> usize {
+        let of = self.told.iter().filter(|(of, _)| *of == SessionId(session));
+        of.filter(|(_, m)| matches!(m, ToNode::Desired(desired) if desired.full)).count()
+    }
+
+    fn say_hello(&mut self, session: u64, change: impl FnOnce(&mut Hello)) {
+        let mut hello = Hello {
+            node: node(1),
+            cluster: self.store.cluster().id,
+            epoch: 1,
+            instance: 1,
+            seq: 0,
+            desired_digest: self.desired_digest(1),
+            observed_digest: 0,
+        };
+        change(&mut hello);
+        self.sessions.insert(session, 1);
+        self.tell(Event::SessionOpened(SessionId(session), Box::new(hello)));
+    }
+}
+
+#[test]
+fn a_lost_difference_heals_within_a_heartbeat() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register(1, 100);
+    shell.heartbeat(1);
+    assert_eq!(shell.full_lists(1), 0, "all is well");
+    let desired_seq = shell.desired_seq(SessionId(1));
+    let heartbeat = Heartbeat { desired_seq, desired_digest: 12345, ..Heartbeat::default() };
+    shell.tell(Event::Heartbeat(SessionId(1), heartbeat));
+    assert_eq!(shell.full_lists(1), 1, "it holds something else than it should");
+    assert_eq!(shell.run_of(1).len(), 2);
+    shell.heartbeat(1);
+    assert_eq!(shell.full_lists(1), 1);
+}
+
+#[test]
+fn a_link_that_swallows_what_is_sent_is_closed() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register(1, 100);
+    for second in 0..40 {
+        shell.tick(1);
+        shell.tell(Event::Heartbeat(SessionId(1), Heartbeat::default()));
+        if second < 20 {
+            assert_eq!(shell.closed, [], "after {second} s: it may be on its way");
+        }
+    }
+    assert_eq!(shell.closed, [SessionId(1)]);
+    shell.tick(20);
+    assert_eq!(shell.store.node(NodeId(1)).unwrap().1.status, NodeStatus::Down);
+}
+
+#[test]
+fn an_agent_that_holds_what_it_never_reported_reports_all_anew() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    let heartbeat = Heartbeat { seq: 1, observed_digest: 7, ..Heartbeat::default() };
+    shell.tell(Event::Heartbeat(SessionId(1), heartbeat));
+    assert_eq!(shell.closed, [], "an update may be on its way");
+    shell.tell(Event::Heartbeat(SessionId(1), heartbeat));
+    assert_eq!(shell.closed, [SessionId(1)]);
+    shell.hello(2, 1, 1, 7);
+    let full = |m: &ToNode| matches!(m, ToNode::Welcome { mode: WelcomeMode::Full, .. });
+    assert!(shell.told.iter().any(|(session, m)| *session == SessionId(2) && full(m)));
+}
+
+#[test]
+fn messages_wait_for_room_and_the_newer_takes_the_place_of_the_older() {
+    struct Narrow;
+    impl Links for Narrow {
+        fn has_room(&self, _: SessionId) -> bool {
+            false
+        }
+    }
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register(1, 100);
+    let (_, id, _) = shell.wanted()[0];
+    shell.observe(1, &[(id, Running)]);
+    shell.told.clear();
+    // The end comes while the connection takes nothing.
+    let session = SessionId(1);
+    let allocs = vec![Arc::new(observed(id, Complete))];
+    let mut actions = Vec::new();
+    let event = Event::Observed { session, seq: 2, desired_seq: 1, allocs, resync_done: false };
+    shell.controller.handle(event, shell.clocks(), &mut actions);
+    shell.controller.flush(&Narrow, &mut actions);
+    let mut events = Vec::new();
+    actions.into_iter().for_each(|action| shell.act(action, &mut events));
+    let event = shell.write_log().unwrap();
+    let mut actions = Vec::new();
+    shell.controller.handle(event, shell.clocks(), &mut actions);
+    shell.controller.flush(&Narrow, &mut actions);
+    let sends = |actions: &[Action]| {
+        actions.iter().filter(|a| matches!(a, Action::Send(_, ToNode::Desired(_)))).count()
+    };
+    assert_eq!(sends(&actions), 0);
+    actions.into_iter().for_each(|action| shell.act(action, &mut events));
+    let mut actions = Vec::new();
+    shell.controller.flush(&Open, &mut actions);
+    assert_eq!(sends(&actions), 1, "now there is room");
+}
+
+#[test]
+fn an_agent_of_another_cluster_is_turned_away_unless_this_one_was_restored_from_it() {
+    let mut shell = Shell::new();
+    let own = shell.store.cluster().id;
+    assert_ne!(own, 0, "the first leader founds the cluster");
+    shell.say_hello(1, |hello| hello.cluster = own ^ 1);
+    let refusal = shell.refusals(1)[0];
+    assert!(refusal.contains("which was not restored from it"), "{refusal}");
+    assert!(refusal.contains(&format!("{own:032x}")), "{refusal}");
+    shell.say_hello(2, |hello| hello.cluster = 0);
+    assert!(shell.refusals(2).is_empty());
+    let welcome = shell.told.iter().find_map(|(session, m)| match m {
+        ToNode::Welcome { cluster, restored, .. } if *session == SessionId(2) => Some((*cluster, *restored)),
+        _ => None,
+    });
+    assert_eq!(welcome, Some((own, false)));
+}
+
+#[test]
+fn a_copy_of_an_agent_does_not_take_its_place() {
+    let mut shell = Shell::new();
+    shell.say_hello(1, |hello| hello.instance = 1);
+    shell.say_hello(2, |hello| hello.instance = 2);
+    let refusal = shell.refusals(2)[0];
+    assert!(refusal.contains("if this agent's data directory is a copy"), "{refusal}");
+    assert_eq!(shell.closed, [SessionId(2)]);
+    shell.say_hello(3, |hello| hello.instance = 1);
+    assert!(shell.refusals(3).is_empty(), "the same agent redialed");
+    shell.say_hello(4, |hello| (hello.instance, hello.epoch) = (4, 2));
+    assert!(shell.refusals(4).is_empty(), "it was started anew");
+    shell.say_hello(5, |hello| hello.instance = 1);
+    assert!(shell.refusals(5)[0].contains("a newer start"));
+}
+
+#[test]
+fn an_agent_speaks_for_its_own_node_alone() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register(1, 100);
+    shell.join(2, 2);
+    let (_, id, _) = shell.wanted()[0];
+    shell.observe(2, &[(id, Complete)]);
+    assert!(!shell.store.alloc(id).unwrap().1.is_terminal());
+}

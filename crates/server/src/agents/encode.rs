@@ -1,0 +1,166 @@
+//! What sessions are told, as frames. Desired state is encoded at once from the state that it was made from, in parts of
+//! bounded size.
+
+use std::collections::HashMap;
+
+use berth_api::agent::{
+    self as wire, Down, DownFrame, GroupEntry, PortBinding, RunAlloc, StopAlloc, encode_frame,
+};
+use berth_controller::{Desired, ToNode, WelcomeMode};
+use berth_model::{
+    AllocId,
+    job::Group,
+    store::{AllocRow, AllocSlot, Store},
+};
+use bytes::{Bytes, BytesMut};
+use prost::Message;
+
+use super::specs::{GroupSpecs, SpecKey};
+use crate::convert::agent as convert;
+
+/// About how large a part of desired state may be: far below a frame's limit, which one specification comes close to.
+const PART_BYTES_MAX: usize = 1 << 20;
+/// What an id, a reason and their frames take.
+const NAMED_BYTES: usize = 48;
+
+/// One message of any kind as a frame.
+pub(crate) fn frame(session: u32, message: Down) -> Bytes {
+    let mut out = BytesMut::new();
+    encode_frame(&DownFrame { session, message: Some(message) }, &mut out);
+    out.freeze()
+}
+
+/// What the controller tells a session, as frames.
+pub(crate) fn frames(session: u32, message: ToNode, specs: &mut GroupSpecs) -> Vec<Bytes> {
+    let message = match message {
+        ToNode::Desired(desired) => return Parts::of(session, *desired, specs),
+        ToNode::Welcome { cluster, restored, mode, heartbeat_ms } => {
+            let (mode, observed_seq) = match mode {
+                WelcomeMode::Equal => (wire::WelcomeMode::Equal, 0),
+                WelcomeMode::FromSeq(seq) => (wire::WelcomeMode::FromSeq, seq),
+                WelcomeMode::Full => (wire::WelcomeMode::Full, 0),
+            };
+            let cluster_id = cluster.to_be_bytes().to_vec();
+            Down::Welcome(wire::Welcome {
+                mode: mode.into(),
+                observed_seq,
+                heartbeat_ms,
+                cluster_id,
+                restored,
+            })
+        }
+        ToNode::Refused { reason, retry } => Down::Refused(wire::Refused { reason, retry }),
+        ToNode::HeartbeatEvery { heartbeat_ms } => {
+            Down::HeartbeatEvery(wire::HeartbeatEvery { heartbeat_ms })
+        }
+        ToNode::Ack { seq } => Down::Ack(wire::Ack { seq }),
+    };
+    vec![frame(session, message)]
+}
+
+/// Desired state on its way into frames.
+struct Parts {
+    session: u32,
+    term: u64,
+    index: u64,
+    seq: u64,
+    full: bool,
+    part: wire::Desired,
+    part_bytes: usize,
+    refs: HashMap<SpecKey, u32>,
+    frames: Vec<Bytes>,
+}
+
+impl Parts {
+    fn of(session: u32, desired: Desired, specs: &mut GroupSpecs) -> Vec<Bytes> {
+        let Desired { term, store, seq, full, run, stop, forget, purge, .. } = desired;
+        let index = store.index().0;
+        let mut parts = Self {
+            session,
+            term,
+            index,
+            seq,
+            full,
+            part: wire::Desired::default(),
+            part_bytes: 0,
+            refs: HashMap::new(),
+            frames: Vec::new(),
+        };
+        for (id, reason) in stop {
+            let stop = StopAlloc { alloc_id: bytes_of(id), reason: reason.as_str().to_owned() };
+            parts.room_for(NAMED_BYTES).stop.push(stop);
+        }
+        forget.into_iter().for_each(|id| parts.room_for(NAMED_BYTES).forget.push(bytes_of(id)));
+        purge.into_iter().for_each(|id| parts.room_for(NAMED_BYTES).purge.push(bytes_of(id)));
+        run.into_iter().for_each(|slot| parts.run(&store, slot, specs));
+        parts.finish(false);
+        parts.frames
+    }
+
+    fn run(&mut self, store: &Store, slot: AllocSlot, specs: &mut GroupSpecs) {
+        let Some(row) = store.allocs().row(slot) else { return };
+        let (Some((key, spec)), Some((_, group))) = (specs.get(store, row), store.job_of(row)) else {
+            return;
+        };
+        let mut run = run_alloc(store, slot, row, group);
+        let own = run.encoded_len() + NAMED_BYTES;
+        let with_spec = own + spec.len() + NAMED_BYTES;
+        self.room_for(if self.refs.contains_key(&key) { own } else { with_spec });
+        // Making room may have begun a part that has no specifications yet.
+        run.group_ref = match self.refs.get(&key) {
+            Some(group_ref) => *group_ref,
+            None => {
+                let group_ref = u32::try_from(self.refs.len()).expect("a part is of bounded size");
+                self.refs.insert(key, group_ref);
+                self.part.groups.push(GroupEntry { group_ref, spec });
+                group_ref
+            }
+        };
+        self.part.run.push(run);
+    }
+
+    /// The part to add so many bytes to.
+    fn room_for(&mut self, bytes: usize) -> &mut wire::Desired {
+        if self.part_bytes > 0 && self.part_bytes + bytes > PART_BYTES_MAX {
+            self.finish(true);
+        }
+        self.part_bytes += bytes;
+        &mut self.part
+    }
+
+    fn finish(&mut self, more: bool) {
+        let mut part = std::mem::take(&mut self.part);
+        (part.term, part.index, part.seq) = (self.term, self.index, self.seq);
+        (part.full, part.more) = (self.full, more);
+        self.refs.clear();
+        self.part_bytes = 0;
+        self.frames.push(frame(self.session, Down::Desired(part)));
+    }
+}
+
+fn run_alloc(store: &Store, slot: AllocSlot, row: &AllocRow, group: &Group) -> RunAlloc {
+    let extra = store.allocs().extra(slot);
+    let ports = extra.map_or(&[][..], |extra| &extra.ports);
+    let bindings = group.ports().zip(ports).map(|(port, host)| PortBinding {
+        label: port.label.clone(),
+        host_port: u32::from(*host),
+        to: u32::from(port.to),
+    });
+    let after = extra.into_iter().flat_map(|extra| &extra.after);
+    let after = after.filter(|(id, _)| store.alloc(*id).is_some_and(|(_, before)| !before.is_terminal()));
+    RunAlloc {
+        alloc_id: bytes_of(row.id),
+        name_index: row.name_index,
+        group_ref: 0,
+        ports: bindings.collect(),
+        after: after.map(|(id, _)| bytes_of(*id)).collect(),
+        job_version: row.job_version,
+        devices: extra
+            .map_or_else(Vec::new, |extra| convert::task_devices(group, &extra.devices, &extra.cores)),
+        previous: extra.and_then(|extra| extra.previous).map_or(Vec::new(), bytes_of),
+    }
+}
+
+fn bytes_of(id: AllocId) -> Vec<u8> {
+    id.to_bytes().to_vec()
+}

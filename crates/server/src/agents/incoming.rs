@@ -1,0 +1,192 @@
+//! Frames as they come over a connection: bounded one by one, and in all by a budget that every connection shares, so
+//! that no number of peers that begin large frames and never end them costs more than that.
+
+use std::{io, sync::Arc, time::Duration};
+
+use berth_api::agent::{FRAME_BYTES_MAX, HELLO_BYTES_MAX, UpFrame, decode_frame};
+use bytes::BytesMut;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+
+/// A connection that says nothing for this long is half open.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// Until the first hello is complete.
+const HELLO_WITHIN: Duration = Duration::from_secs(10);
+/// Until a frame that has begun is complete.
+const FRAME_WITHIN: Duration = Duration::from_secs(30);
+/// Bytes of a frame that need no share of the budget: what a connection may always hold.
+const SMALL_BYTES: usize = 16 << 10;
+/// Bytes of larger frames that are being read or are not dealt with yet, of all connections.
+const LARGE_BYTES_MAX: usize = 128 << 20;
+/// The budget is counted in KiB: a semaphore's permits are few.
+const KIB: usize = 1 << 10;
+
+/// What all connections share.
+#[derive(Debug, Clone)]
+pub(crate) struct Budget(Arc<Semaphore>);
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(LARGE_BYTES_MAX / KIB)))
+    }
+}
+
+/// A frame's share of the budget; given back when it is dropped, once what the frame says has been dealt with.
+pub(crate) type Share = Option<OwnedSemaphorePermit>;
+
+/// Reads the frames of one connection.
+pub(super) struct FrameReader<R> {
+    reader: R,
+    buffer: BytesMut,
+    budget: Budget,
+    welcomed: bool,
+}
+
+impl<R: AsyncRead + Unpin> FrameReader<R> {
+    pub fn new(reader: R, budget: Budget) -> Self {
+        Self { reader, buffer: BytesMut::new(), budget, welcomed: false }
+    }
+
+    /// A session has been opened: frames may be as large as the protocol allows.
+    pub fn welcomed(&mut self) {
+        self.welcomed = true;
+    }
+
+    /// The next frame; none at the end of the connection.
+    ///
+    /// # Errors
+    /// When the peer is silent for too long, trickles, breaks the protocol, or the connection fails.
+    pub async fn next(&mut self) -> io::Result<Option<(UpFrame, Share)>> {
+        let begins_within = if self.welcomed { SILENCE_MAX } else { HELLO_WITHIN };
+        if !timeout(begins_within, self.fill(4)).await.map_err(|_| silent("it said nothing"))?? {
+            return Ok(None);
+        }
+        let prefix = *self.buffer.first_chunk::<4>().expect("four bytes have been read");
+        let len = u32::from_be_bytes(prefix) as usize;
+        let max = if self.welcomed { FRAME_BYTES_MAX } else { HELLO_BYTES_MAX };
+        let share = if (SMALL_BYTES..=max).contains(&len) { Some(self.share(len).await?) } else { None };
+        if len <= max {
+            let within = if self.welcomed { FRAME_WITHIN } else { HELLO_WITHIN };
+            let whole = timeout(within, self.fill(4 + len)).await;
+            if !whole.map_err(|_| silent("a frame was not complete in time"))?? {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        let frame = decode_frame(&mut self.buffer, max).map_err(|error| {
+            let hint = http_hint(&prefix);
+            io::Error::other(format!("{error}{hint}"))
+        })?;
+        if self.buffer.is_empty() {
+            // What a large frame needed is given back.
+            self.buffer = BytesMut::new();
+        }
+        Ok(frame.map(|frame| (frame, share)))
+    }
+
+    async fn share(&self, bytes: usize) -> io::Result<OwnedSemaphorePermit> {
+        let wanted = u32::try_from(bytes.div_ceil(KIB)).unwrap_or(u32::MAX);
+        let share = timeout(FRAME_WITHIN, self.budget.0.clone().acquire_many_owned(wanted)).await;
+        let busy =
+            || io::Error::other(format!("no room for a frame of {bytes} bytes: other connections hold it"));
+        share.map_err(|_| busy())?.map_err(|_| busy())
+    }
+
+    /// Reads until so many bytes are there; false when the connection ends before the first of them.
+    async fn fill(&mut self, bytes: usize) -> io::Result<bool> {
+        while self.buffer.len() < bytes {
+            // What comes behind a frame is read along with it, within what a connection may always hold.
+            self.buffer.reserve((bytes - self.buffer.len()).max(SMALL_BYTES));
+            if self.reader.read_buf(&mut self.buffer).await? == 0 {
+                return if self.buffer.is_empty() {
+                    Ok(false)
+                } else {
+                    Err(io::ErrorKind::UnexpectedEof.into())
+                };
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn silent(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, what.to_owned())
+}
+
+/// Browsers and probes that come to the wrong port are told so.
+fn http_hint(prefix: &[u8; 4]) -> &'static str {
+    match prefix {
+        b"GET " | b"HEAD" | b"POST" | b"PUT " | b"OPTI" | b"DELE" => {
+            ": this is the port for agents, and that was an HTTP request"
+        }
+        [0x16, 0x03, ..] => ": this is the port for agents without TLS, and that was a TLS handshake",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_api::agent::{Heartbeat, Up, encode_frame};
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    fn heartbeat() -> BytesMut {
+        let mut out = BytesMut::new();
+        let message = Some(Up::Heartbeat(Heartbeat::default()));
+        encode_frame(&UpFrame { session: 7, message }, &mut out);
+        out
+    }
+
+    #[tokio::test]
+    async fn frames_come_whole_however_they_are_cut() {
+        let (mut peer, reader) = tokio::io::duplex(3);
+        let bytes = [heartbeat(), heartbeat()].concat();
+        tokio::spawn(async move { peer.write_all(&bytes).await });
+        let mut frames = FrameReader::new(reader, Budget::default());
+        for _ in 0..2 {
+            assert_eq!(frames.next().await.unwrap().unwrap().0.session, 7);
+        }
+        assert!(frames.next().await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn before_a_hello_only_a_hello_is_large() {
+        let (mut peer, reader) = tokio::io::duplex(64);
+        peer.write_all(&u32::try_from(HELLO_BYTES_MAX + 1).unwrap().to_be_bytes()).await.unwrap();
+        let mut frames = FrameReader::new(reader, Budget::default());
+        let error = frames.next().await.unwrap_err().to_string();
+        assert!(error.contains("over the limit of 262144 bytes"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn unfinished_frames_share_one_budget() {
+        let budget = Budget::default();
+        let begun = u32::try_from(HELLO_BYTES_MAX).unwrap().to_be_bytes();
+        let mut peers = Vec::new();
+        let mut reading = tokio::task::JoinSet::new();
+        for _ in 0..2 * LARGE_BYTES_MAX / HELLO_BYTES_MAX {
+            let (mut peer, reader) = tokio::io::duplex(64);
+            peer.write_all(&begun).await.unwrap();
+            peers.push(peer);
+            let mut frames = FrameReader::new(reader, budget.clone());
+            reading.spawn(async move { frames.next().await.map(|_| ()) });
+        }
+        while budget.0.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(reading.len(), peers.len(), "half of them hold a share, half of them wait for one");
+        reading.shutdown().await;
+        assert_eq!(budget.0.available_permits(), LARGE_BYTES_MAX / KIB, "all is given back");
+    }
+
+    #[tokio::test]
+    async fn a_request_of_another_protocol_is_named() {
+        let (mut peer, reader) = tokio::io::duplex(64);
+        peer.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
+        let error = FrameReader::new(reader, Budget::default()).next().await.unwrap_err().to_string();
+        assert!(error.contains("HTTP request"), "{error}");
+    }
+}

@@ -1,0 +1,172 @@
+//! The way out of one connection. What is on its way is counted in bytes, for the connection and for all of them, so that
+//! a peer that reads slowly costs a bounded amount.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use bytes::Bytes;
+use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
+
+/// Messages to one connection that may wait.
+const MESSAGES_MAX: usize = 1 << 16;
+/// Bytes on their way to one connection, beyond which what can wait does.
+const CONNECTION_BYTES_MAX: usize = 8 << 20;
+/// Bytes on their way to all connections, beyond which only those get more that owe little.
+const ALL_BYTES_MAX: usize = 256 << 20;
+/// What a connection may owe when all of them together owe too much.
+const SMALL_BYTES: usize = 64 << 10;
+
+/// Bytes on their way to all connections.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AllInFlight(Arc<AtomicUsize>);
+
+/// Puts messages on their way. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Outbound {
+    messages: mpsc::Sender<Bytes>,
+    in_flight: Arc<InFlight>,
+    ended: CancellationToken,
+}
+
+/// Takes messages off, to write them.
+pub(crate) struct OutboundReader {
+    messages: mpsc::Receiver<Bytes>,
+    in_flight: Arc<InFlight>,
+}
+
+struct InFlight {
+    bytes: AtomicUsize,
+    all: AllInFlight,
+    written: Notify,
+}
+
+/// The connection has ended, or is about to.
+#[derive(Debug)]
+pub(crate) struct Gone;
+
+impl Outbound {
+    /// The way out of a new connection, and its other end. `ended` ends the connection.
+    pub fn new(all: &AllInFlight, ended: CancellationToken) -> (Self, OutboundReader) {
+        let (sender, messages) = mpsc::channel(MESSAGES_MAX);
+        let in_flight =
+            Arc::new(InFlight { bytes: AtomicUsize::new(0), all: all.clone(), written: Notify::new() });
+        let outbound = Self { messages: sender, in_flight: in_flight.clone(), ended };
+        (outbound, OutboundReader { messages, in_flight })
+    }
+
+    /// Whether a message would soon be written, instead of waiting behind many others.
+    pub fn has_room(&self) -> bool {
+        let own = self.in_flight.bytes.load(Ordering::Relaxed);
+        let all = self.in_flight.all.0.load(Ordering::Relaxed);
+        let rare = self.messages.capacity() > MESSAGES_MAX / 2;
+        rare && own < CONNECTION_BYTES_MAX && (all < ALL_BYTES_MAX || own < SMALL_BYTES)
+    }
+
+    /// Waits until the connection owes less than it may.
+    pub async fn room(&self) {
+        while self.in_flight.bytes.load(Ordering::Relaxed) >= CONNECTION_BYTES_MAX {
+            self.in_flight.written.notified().await;
+        }
+    }
+
+    /// Sends a message without waiting. A peer that is so far behind that there is no place for it loses the connection:
+    /// it comes back and is told everything.
+    pub fn send_now(&self, message: Bytes) {
+        self.in_flight.add(message.len());
+        if let Err(error) = self.messages.try_send(message) {
+            self.in_flight.remove(error.into_inner().len());
+            self.end();
+        }
+    }
+
+    /// Sends a message once there is a place for it.
+    ///
+    /// # Errors
+    /// When the connection has ended.
+    pub async fn send(&self, message: Bytes) -> Result<(), Gone> {
+        let place = self.messages.reserve().await.map_err(|_| Gone)?;
+        self.in_flight.add(message.len());
+        place.send(message);
+        Ok(())
+    }
+
+    /// Ends the connection, with all its sessions.
+    pub fn end(&self) {
+        self.ended.cancel();
+    }
+}
+
+impl OutboundReader {
+    /// The next message; none when nobody can send any more.
+    pub async fn next(&mut self) -> Option<Bytes> {
+        self.messages.recv().await
+    }
+
+    /// The next message if it is there.
+    pub fn try_next(&mut self) -> Option<Bytes> {
+        self.messages.try_recv().ok()
+    }
+
+    /// So many bytes have been written.
+    pub fn written(&self, bytes: usize) {
+        self.in_flight.remove(bytes);
+        self.in_flight.written.notify_one();
+    }
+}
+
+impl InFlight {
+    fn add(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.all.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn remove(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.all.0.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for InFlight {
+    /// What a connection owed when it ended is not on its way any more.
+    fn drop(&mut self) {
+        self.all.0.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_on_its_way_is_counted_until_it_is_written_or_the_connection_ends() {
+        let all = AllInFlight::default();
+        let (outbound, mut reader) = Outbound::new(&all, CancellationToken::new());
+        let (other, _reader) = Outbound::new(&all, CancellationToken::new());
+        outbound.send_now(Bytes::from(vec![0; CONNECTION_BYTES_MAX]));
+        assert!(!outbound.has_room() && other.has_room());
+        let message = reader.next().await.unwrap();
+        reader.written(message.len());
+        assert!(outbound.has_room());
+        other.send_now(Bytes::from(vec![0; SMALL_BYTES]));
+        assert!(other.has_room(), "far from what one may owe");
+        outbound.send_now(Bytes::from(vec![0; ALL_BYTES_MAX]));
+        assert!(!other.has_room(), "all together owe too much");
+        drop((outbound, reader));
+        assert!(other.has_room());
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_never_reads_loses_its_connection() {
+        let ended = CancellationToken::new();
+        let (outbound, _reader) = Outbound::new(&AllInFlight::default(), ended.clone());
+        for _ in 0..MESSAGES_MAX {
+            outbound.send_now(Bytes::from_static(b"x"));
+        }
+        assert!(!ended.is_cancelled());
+        outbound.send_now(Bytes::from_static(b"x"));
+        assert!(ended.is_cancelled());
+    }
+}
