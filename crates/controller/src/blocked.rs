@@ -1,7 +1,7 @@
 //! Work that waits for room: at most one evaluation a job, tried again in rounds when room may have come.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
@@ -19,7 +19,7 @@ const TRIED_AT_ONCE_MAX: usize = 64;
 /// The evaluations that wait for room.
 #[derive(Debug, Default)]
 pub(crate) struct Blocked {
-    by_job: HashMap<JobKey, EvalId>,
+    by_job: BTreeMap<JobKey, EvalId>,
     /// Still to be tried in this round.
     round: FairQueue,
     tried: BTreeSet<EvalId>,

@@ -1,10 +1,6 @@
 //! A queue of evaluations by priority, then by their tenants' shares, then by age.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use berth_model::{EvalId, Index, eval::Eval, store::Store};
 
@@ -16,7 +12,7 @@ type Line = BTreeMap<(Index, EvalId), Arc<Eval>>;
 /// The queue. However long one tenant's line is, it is one line.
 #[derive(Debug, Default)]
 pub(crate) struct FairQueue {
-    lines: BTreeMap<Reverse<u8>, HashMap<Arc<str>, Line>>,
+    lines: BTreeMap<Reverse<u8>, BTreeMap<Arc<str>, Line>>,
     len: usize,
 }
 

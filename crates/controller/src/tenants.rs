@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Ordering,
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -21,7 +21,7 @@ pub(crate) struct Tenants {
     tree: TenantTree,
     /// What each namespace was last charged for.
     held: HashMap<Arc<str>, Amounts>,
-    planning: HashMap<EvalId, (Arc<str>, Amounts)>,
+    planning: BTreeMap<EvalId, (Arc<str>, Amounts)>,
     /// Namespaces whose allocations have changed.
     changed: BTreeSet<Arc<str>>,
     /// Namespaces were made, moved or taken away.

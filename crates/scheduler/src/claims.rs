@@ -274,9 +274,9 @@ impl Claims {
         self.changes_end += 1;
     }
 
-    /// The nodes of which anything is claimed.
-    pub fn nodes(&self) -> impl Iterator<Item = NodeId> {
-        self.by_node.keys().copied()
+    /// Whether nothing is claimed of any node.
+    pub fn is_empty(&self) -> bool {
+        self.by_node.is_empty()
     }
 }
 

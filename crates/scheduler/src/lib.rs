@@ -3,6 +3,8 @@
 //! A [`Planner`] follows the store through snapshots. For one evaluation it [`reconcile`]s wishes with what is there,
 //! places what is missing on the best of all nodes, and returns a [`Plan`] that includes its refusals.
 
+#![warn(clippy::iter_over_hash_type)]
+
 mod budget;
 pub mod check;
 mod claims;

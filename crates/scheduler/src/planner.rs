@@ -13,6 +13,7 @@ use berth_model::{
     eval::{Eval, EvalStatus, Trigger},
     ids::IdSeed,
     quota::Usage,
+    resources::Resources,
     store::{JobRow, Store},
 };
 
@@ -147,7 +148,7 @@ fn fresh_left(wanted: &[Wanted], meter: &Meter<'_>) -> usize {
     meter.budget().placements.saturating_sub(replacing)
 }
 
-/// The job's allocations that live and are to end, by node.
+/// The job's allocations that live, are to end and have something to leave, by node.
 fn ending(store: &Store, row: &JobRow, stops: &[Stop]) -> crate::place::Ending {
     let stopped: HashSet<AllocId> = stops.iter().map(|stop| stop.alloc).collect();
     let mut ending = crate::place::Ending::new();
@@ -156,8 +157,13 @@ fn ending(store: &Store, row: &JobRow, stops: &[Stop]) -> crate::place::Ending {
         if alloc.is_wanted() && !stopped.contains(&alloc.id) {
             continue;
         }
-        let here: &mut Vec<_> = ending.entry(alloc.node).or_default();
-        here.push((slot, alloc.id, store.room_to_promise(slot)));
+        let room = store.room_to_promise(slot);
+        let has_more =
+            || store.allocs().extra(slot).is_some_and(|extra| !extra.ports.is_empty() || extra.has_devices());
+        if room != Resources::ZERO || has_more() {
+            let here: &mut Vec<_> = ending.entry(alloc.node).or_default();
+            here.push((slot, alloc.id, room));
+        }
     }
     ending
 }

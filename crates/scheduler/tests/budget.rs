@@ -184,3 +184,22 @@ fn nobody_plans_for_who_has_gone() {
         plan(&store, &eval, &Budget::default()).unwrap().placements.iter().map(|p| p.id).collect();
     assert_eq!(ids.len(), 27);
 }
+
+/// The allocations of a job are superseded again and again while their agents are away.
+#[test]
+fn what_is_superseded_before_it_ran_makes_no_chain() {
+    const COUNT: u32 = 100;
+    let mut store = Store::default();
+    nodes(&mut store, 5);
+    let (mut promises, mut placed) = (0, 0);
+    for update in 1..=40 {
+        let eval = register(&mut store, job(JobType::Service, 1, COUNT, 100 + update));
+        let plan = plan(&store, &eval, &Budget::default()).unwrap();
+        assert_eq!(berth_scheduler::check::check(&store, &plan), []);
+        placed += plan.placements.len();
+        promises += plan.placements.iter().map(|placement| placement.after.len()).sum::<usize>();
+        commit(&mut store, plan);
+    }
+    assert_eq!(placed, 40 * COUNT as usize);
+    assert!(promises <= 2 * placed, "{promises} promises for {placed} allocations");
+}

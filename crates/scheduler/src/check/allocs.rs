@@ -1,6 +1,6 @@
 //! Which allocations there are to be, and which are to end: as many as wished, each once, where they can run.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use berth_model::{alloc::StopReason, store::NodeSlot};
 
@@ -69,8 +69,8 @@ fn nodes(checked: &Checked<'_>, faults: &mut Faults) {
 }
 
 fn counts(checked: &Checked<'_>, faults: &mut Faults) {
-    let mut by_group: HashMap<u16, u32> = HashMap::new();
-    let mut by_node: HashMap<(u16, NodeSlot), u32> = HashMap::new();
+    let mut by_group: BTreeMap<u16, u32> = BTreeMap::new();
+    let mut by_node: BTreeMap<(u16, NodeSlot), u32> = BTreeMap::new();
     let placed = checked.plan.placements.iter();
     let placed = placed.filter_map(|p| Some((checked.node(p.node)?, p.group)));
     let staying = checked.staying().into_iter().map(|(node, group, _)| (node, group));

@@ -1,6 +1,6 @@
 //! Whether the devices and cores of a plan are there, asked for, and given to nobody else.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use berth_model::{
     AllocId,
@@ -14,7 +14,7 @@ use super::{Checked, Faults};
 use crate::filters::DeviceWish;
 
 /// Who holds each device or core of each node.
-type Holders = HashMap<(NodeSlot, String), Vec<Holder>>;
+type Holders = BTreeMap<(NodeSlot, String), Vec<Holder>>;
 
 /// One who holds some of a device or core, in thousandths; a core is whole.
 struct Holder {

@@ -1,6 +1,6 @@
 //! Whether what a plan places finds room: cpu, memory and disk, ports, and the room that is promised to it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use berth_model::{AllocId, NodeId, alloc::Placement, resources::Resources, store::NodeSlot};
 
@@ -28,7 +28,7 @@ pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
 /// What the plan takes.
 #[derive(Default)]
 struct Room {
-    added: HashMap<NodeId, Resources>,
+    added: BTreeMap<NodeId, Resources>,
     ports: HashSet<(NodeId, u16)>,
     /// Of each predecessor, what has been left to successors.
     left: HashMap<AllocId, Resources>,

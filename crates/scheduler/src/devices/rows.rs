@@ -60,6 +60,7 @@ impl Rows {
         row
     }
 
+    #[expect(clippy::disallowed_methods, reason = "no two were used last at the same time")]
     fn make_room(&mut self, hosts: usize) {
         let rows_max = (PRICES_MAX / hosts.max(1)).max(ROWS_MIN);
         if self.rows.len() < rows_max {

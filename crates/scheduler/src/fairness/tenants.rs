@@ -1,6 +1,10 @@
 //! Namespaces as claimants on the cluster: whose waiting work goes first, and where a waiting job stands.
 
-use std::{cmp::Ordering, collections::HashMap, sync::Arc};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use berth_model::{
     JobKey,
@@ -117,7 +121,7 @@ impl Standing {
         let slots = store.nodes().iter().map(|(slot, _)| slot);
         let total = slots.fold(Amounts::ZERO, |sum, slot| sum.plus(capacity(store, slot)));
         let tenants = TenantTree::of(store, total);
-        let mut ahead: HashMap<&str, bool> = HashMap::new();
+        let mut ahead: BTreeMap<&str, bool> = BTreeMap::new();
         let mut jobs_ahead = 0;
         for other in store.evals().blocked().filter(|other| other.id != mine.id) {
             let namespace = &*other.job.namespace;

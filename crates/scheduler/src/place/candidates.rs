@@ -118,7 +118,9 @@ impl<'a> Candidates<'a> {
             let nodes = Search::of_zone(columns.grid_mut(), &self.sought, zone);
             self.add_cell(zone, 0, nodes);
         }
-        let taken: Vec<(NodeSlot, u32)> = self.collisions.iter().map(|(slot, n)| (*slot, *n)).collect();
+        #[expect(clippy::disallowed_methods, reason = "sorted before it is used")]
+        let mut taken: Vec<(NodeSlot, u32)> = self.collisions.iter().map(|(slot, n)| (*slot, *n)).collect();
+        taken.sort_unstable();
         for (slot, collisions) in taken {
             self.add_node(columns, slot, collisions);
         }

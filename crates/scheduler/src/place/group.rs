@@ -2,10 +2,7 @@
 
 mod preempt;
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use berth_model::{
     AllocId,
@@ -68,7 +65,7 @@ pub struct There {
 }
 
 /// The allocations of a job that are to end, by node, with the room of theirs that is not yet promised.
-pub type Ending = HashMap<NodeSlot, Vec<(AllocSlot, AllocId, Resources)>>;
+pub type Ending = BTreeMap<NodeSlot, Vec<(AllocSlot, AllocId, Resources)>>;
 
 /// Places the allocations of one group.
 pub struct GroupPlacer<'a> {
@@ -164,8 +161,7 @@ impl<'a> GroupPlacer<'a> {
     /// The nodes on which allocations of the job are to end, and which these are; in order of the nodes.
     pub fn ending(&self) -> impl Iterator<Item = (NodeSlot, Vec<AllocId>)> {
         let ids = |ending: &[(AllocSlot, AllocId, Resources)]| ending.iter().map(|(_, id, _)| *id).collect();
-        let nodes: BTreeMap<_, _> = self.ending.iter().map(|(node, ending)| (*node, ids(ending))).collect();
-        nodes.into_iter()
+        self.ending.iter().map(move |(node, ending)| (*node, ids(ending)))
     }
 
     fn why_nowhere(&self, ask: &Ask) -> Funnel {
@@ -241,9 +237,7 @@ impl<'a> GroupPlacer<'a> {
 
     /// A node on which allocations of this job are to end, and leave enough room.
     fn choose_ending(&self) -> Option<Placed> {
-        let mut slots: Vec<NodeSlot> = self.ending.keys().copied().collect();
-        slots.sort_unstable();
-        slots.into_iter().find_map(|slot| self.try_node(slot))
+        self.ending.keys().find_map(|slot| self.try_node(*slot))
     }
 
     /// Whether an ask fits a node, its filters, its room, its ports; and at which price.
@@ -269,28 +263,61 @@ impl<'a> GroupPlacer<'a> {
             return None;
         }
         let ports = self.assign_ports(slot, ending).ok()?;
-        let granted = self.grant_devices(slot, ending)?;
-        Some(Placed {
-            node: slot,
-            ports,
-            after: ending.iter().map(|(_, id, _)| *id).collect(),
-            holds: ask,
-            charge,
-            granted,
-        })
+        let (granted, from) = self.grant_devices(slot, ending)?;
+        let after = self.predecessors(ending, ask, &ports, &from);
+        Some(Placed { node: slot, ports, after, holds: ask, charge, granted })
     }
 
-    fn grant_devices(&self, slot: NodeSlot, ending: &[(AllocSlot, AllocId, Resources)]) -> Option<Granted> {
+    /// Whom an allocation comes after: those who leave it ports or devices, and of the others as many as it takes to have
+    /// all the room that they can leave it. Nobody waits for those who leave it nothing: what is superseded again and
+    /// again, while its agent is away, makes no chain.
+    fn predecessors(
+        &self,
+        ending: &[(AllocSlot, AllocId, Resources)],
+        holds: Resources,
+        ports: &[u16],
+        devices_from: &[AllocId],
+    ) -> Vec<AllocId> {
+        let leaves_port =
+            |slot| !ports.is_empty() && self.store.ports_to_promise(slot).iter().any(|p| ports.contains(p));
+        let (needed, others): (Vec<_>, Vec<_>) =
+            ending.iter().partition(|(slot, id, _)| devices_from.contains(id) || leaves_port(*slot));
+        let mut after = Vec::new();
+        let mut left = holds;
+        for (_, id, room) in needed {
+            left = left.minus(room);
+            after.push(id);
+        }
+        for (_, id, room) in others {
+            if room.min(left) != Resources::ZERO {
+                left = left.minus(room);
+                after.push(id);
+            }
+        }
+        after
+    }
+
+    /// The devices and cores that an ask is given, and who among the ending leave any.
+    fn grant_devices(
+        &self,
+        slot: NodeSlot,
+        ending: &[(AllocSlot, AllocId, Resources)],
+    ) -> Option<(Granted, Vec<AllocId>)> {
+        let mut from = Vec::new();
         if self.devices.is_empty() {
-            return Some(Granted::default());
+            return Some((Granted::default(), from));
         }
         let mut held = self.columns.held(slot);
         if !ending.is_empty() {
             let mut promised = self.store.devices_to_promise(slot);
-            ending.iter().filter_map(|(_, id, _)| promised.remove(id)).for_each(|part| held.remove(part));
+            for (id, part) in ending.iter().filter_map(|(_, id, _)| promised.remove_entry(id)) {
+                from.extend(Some(id).filter(|_| !part.is_empty()));
+                held.remove(part);
+            }
         }
         let node = self.columns.node(slot)?;
-        self.devices.grant((slot, node), &held, self.columns.catalog()).ok()
+        let granted = self.devices.grant((slot, node), &held, self.columns.catalog()).ok()?;
+        Some((granted, from))
     }
 
     fn assign_ports(
@@ -318,8 +345,9 @@ impl<'a> GroupPlacer<'a> {
     fn take(&mut self, placed: &Placed) {
         let slot = placed.node;
         if let Some(ending) = self.ending.get_mut(&slot) {
-            let mut left = self.columns.node(slot).map_or(self.ask, |node| self.devices.on(node));
-            for (_, _, room) in ending {
+            let mut left = placed.holds;
+            for before in &placed.after {
+                let Some((_, _, room)) = ending.iter_mut().find(|(_, id, _)| id == before) else { continue };
                 let part = room.min(left);
                 *room = room.minus(part);
                 left = left.minus(part);

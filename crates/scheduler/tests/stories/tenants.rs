@@ -112,7 +112,7 @@ fn guaranteed_room_is_lent_and_taken_back_as_far_as_it_is_guaranteed() {
         ),
         expect![[r#"
             plan guest/fill: place fill[0]@a fill[1]@a fill[2]@a fill[3]@a fill[4]@a fill[5]@a fill[6]@a fill[7]@a fill[8]@a fill[9]@a
-            plan owner/own: stop fill[0] Preempted fill[1] Preempted fill[2] Preempted fill[3] Preempted fill[4] Preempted fill[5] Preempted place own[0]@a after fill[0] own[1]@a after fill[0] after fill[1] own[2]@a after fill[0] after fill[1] after fill[2] own[3]@a after fill[0] after fill[1] after fill[2] after fill[3] own[4]@a after fill[0] after fill[1] after fill[2] after fill[3] after fill[4] own[5]@a after fill[0] after fill[1] after fill[2] after fill[3] after fill[4] after fill[5] refuse 2 (1 considered; dc1 1; exhausted memory 1) then blocked queued-allocs
+            plan owner/own: stop fill[0] Preempted fill[1] Preempted fill[2] Preempted fill[3] Preempted fill[4] Preempted fill[5] Preempted place own[0]@a after fill[0] own[1]@a after fill[1] own[2]@a after fill[2] own[3]@a after fill[3] own[4]@a after fill[4] own[5]@a after fill[5] refuse 2 (1 considered; dc1 1; exhausted memory 1) then blocked queued-allocs
         "#]],
     );
 }
@@ -153,7 +153,7 @@ fn who_borrows_keeps_what_is_guaranteed_to_itself() {
          plan owner/own",
         expect![[r#"
             plan guest/fill: place fill[0]@a fill[1]@a fill[2]@a fill[3]@a fill[4]@a fill[5]@a fill[6]@a fill[7]@a fill[8]@a
-            plan owner/own: stop fill[0] Preempted fill[1] Preempted place own[0]@a own[1]@a after fill[0] own[2]@a after fill[0] after fill[1] refuse 1 (1 considered; dc1 1; exhausted memory 1) then blocked queued-allocs
+            plan owner/own: stop fill[0] Preempted fill[1] Preempted place own[0]@a own[1]@a after fill[0] own[2]@a after fill[1] refuse 1 (1 considered; dc1 1; exhausted memory 1) then blocked queued-allocs
         "#]],
     );
 }
@@ -173,7 +173,7 @@ fn room_is_taken_back_within_a_tree_from_those_beside() {
          plan dev/own",
         expect![[r#"
             plan eng/fill: place fill[0]@a fill[1]@a fill[2]@a fill[3]@a
-            plan dev/own: stop fill[0] Preempted fill[1] Preempted place own[0]@a after fill[0] own[1]@a after fill[0] after fill[1] refuse 1 (1 considered; dc1 1; exhausted memory 1) then blocked queued-allocs
+            plan dev/own: stop fill[0] Preempted fill[1] Preempted place own[0]@a after fill[0] own[1]@a after fill[1] refuse 1 (1 considered; dc1 1; exhausted memory 1) then blocked queued-allocs
         "#]],
     );
 }

@@ -55,9 +55,7 @@ impl Placing for GroupPlacer<'_> {
         // Who leaves no room any more may still leave devices.
         let leaves =
             |node: &NodeSlot| !self.devices.wishes.is_empty() || self.room_left_on(*node) != Resources::ZERO;
-        let mut nodes: Vec<_> = self.ending.keys().copied().filter(leaves).collect();
-        nodes.sort_unstable();
-        nodes
+        self.ending.keys().copied().filter(leaves).collect()
     }
 
     fn free(&self, slot: NodeSlot) -> Bulk {
