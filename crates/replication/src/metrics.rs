@@ -8,6 +8,8 @@ use std::{
 /// What has happened since the log was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Metrics {
+    /// Entries applied at the start, beyond the snapshot.
+    pub replayed_entries: u64,
     /// Records appended, those of the consensus engine included.
     pub log_entries: u64,
     /// Written to segments, headers and padding included, and without the zeros written ahead.
@@ -27,6 +29,7 @@ pub struct Metrics {
 /// The live side of [`Metrics`].
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
+    replayed_entries: AtomicU64,
     log_entries: AtomicU64,
     appended_bytes: AtomicU64,
     fsyncs: AtomicU64,
@@ -35,6 +38,10 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    pub fn on_replayed(&self, entries: u64) {
+        self.replayed_entries.store(entries, Relaxed);
+    }
+
     pub fn on_entries(&self, entries: u64) {
         self.log_entries.fetch_add(entries, Relaxed);
     }
@@ -51,6 +58,7 @@ impl Counters {
 
     pub fn read(&self) -> Metrics {
         Metrics {
+            replayed_entries: self.replayed_entries.load(Relaxed),
             log_entries: self.log_entries.load(Relaxed),
             appended_bytes: self.appended_bytes.load(Relaxed),
             fsyncs: self.fsyncs.load(Relaxed),

@@ -19,7 +19,7 @@ pub trait Observer: Send + Sync + 'static {
     fn on_applied(&self, store: &Store, applied: &[Applied]);
 
     /// The state was replaced by that of a snapshot; what was known before is void. Also the first call of all, with
-    /// what is there before the log is replayed.
+    /// what is on disk and known to be committed.
     fn on_restored(&self, store: &Store);
 
     /// This server began or ceased to lead, or the term changed.

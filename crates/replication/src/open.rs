@@ -120,11 +120,19 @@ pub(crate) fn recover(
     let snapshot_dir = dir.join("snapshots");
     let loaded = snapshot::load(&*disk, &snapshot_dir, log.ends)?;
     let keep_from = Arc::clone(&log.keep_from);
-    let snapshots =
-        Snapshots::new(disk, snapshot_dir, &loaded, keep_from, counters, Arc::clone(&space), lock);
+    let snapshots = Snapshots::new(
+        disk,
+        snapshot_dir,
+        &loaded,
+        keep_from,
+        Arc::clone(&counters),
+        Arc::clone(&space),
+        lock,
+    );
     let demand = Demand::default();
-    let machine =
+    let mut machine =
         Machine::new(loaded, Arc::new(snapshots), config.snapshot_entries, demand.clone(), observer, alarm);
+    counters.on_replayed(machine.replay(&log.store).map_err(OpenError::read(&dir.join("log")))?);
     Ok(Recovered { log, machine, demand, space, released })
 }
 

@@ -52,6 +52,16 @@ pub(crate) struct LogStore {
 }
 
 impl LogStore {
+    /// Hands out what is known to be committed, from an index on, in order.
+    ///
+    /// # Errors
+    /// When an entry cannot be read, or the first error that `each` returns.
+    pub fn replay(&self, from: u64, each: impl FnMut(LogEntry) -> io::Result<()>) -> io::Result<()> {
+        let committed = *self.committed.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = committed.map_or(0, |id| id.index() + 1);
+        self.reader.replay(from..end.max(from), each)
+    }
+
     async fn send(&self, job: Job) -> io::Result<()> {
         self.jobs.send(job).await.map_err(|_| io::Error::other("the log's writer has ended"))
     }

@@ -20,6 +20,9 @@ use crate::{
     types::{LogEntry, Types, Vote},
 };
 
+/// Entries read at once when the log is replayed; each is at most an entry of the model.
+const REPLAY_ENTRIES: usize = 64;
+
 /// A view of the log that is always current.
 #[derive(Clone)]
 pub(crate) struct Reader {
@@ -47,6 +50,24 @@ impl RaftLogReader<Types> for Reader {
 
     async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
         Ok(*self.vote.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Reader {
+    /// Hands out the durable entries of a range in order, a few at a time in memory.
+    ///
+    /// # Errors
+    /// When one cannot be read, or the first error that `each` returns.
+    pub fn replay(
+        &self,
+        range: Range<u64>,
+        mut each: impl FnMut(LogEntry) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let places = self.tail.find(range).places;
+        for some in places.chunks(REPLAY_ENTRIES) {
+            read_places(&*self.disk, &self.dir, some)?.into_iter().try_for_each(&mut each)?;
+        }
+        Ok(())
     }
 }
 

@@ -17,6 +17,7 @@ pub(crate) use schedule::Demand;
 
 use self::{builder::Builder, schedule::Schedule};
 use crate::{
+    log::LogStore,
     observer::{Alarm, Observer},
     snapshot::{self, Image, Loaded, Meta, Snapshots},
     types::{LogEntry, LogId, Proposal, StoredMembership, Types},
@@ -52,7 +53,6 @@ impl Machine {
         alarm: Arc<Alarm>,
     ) -> Self {
         let meta = loaded.image.map(|image| image.meta);
-        observer.on_restored(&loaded.store);
         Self {
             store: loaded.store,
             last: meta.as_ref().map(|meta| meta.last),
@@ -63,6 +63,19 @@ impl Machine {
             observer,
             alarm,
         }
+    }
+
+    /// Applies what the log has beyond the snapshot and is known to be committed, and shows the observer where that
+    /// ends. Nobody looks at the states between, so that nothing of them is copied. Returns the number of entries.
+    pub fn replay(&mut self, log: &LogStore) -> io::Result<u64> {
+        let from = self.last.map_or(0, |last| last.index() + 1);
+        let mut entries = 0;
+        log.replay(from, |entry| {
+            entries += u64::from(self.apply_entry(entry)?.is_some());
+            Ok(())
+        })?;
+        self.observer.on_restored(&self.store);
+        Ok(entries)
     }
 
     /// Applies a batch, shows it to the observer, and only then answers.

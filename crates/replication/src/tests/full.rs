@@ -13,6 +13,11 @@ impl Server {
         self.disk.faults().capacity.store(self.disk.used() + left as usize, Ordering::SeqCst);
     }
 
+    /// Somebody else takes all room, and what is given up from now on.
+    fn leave_nothing(&self) {
+        self.disk.faults().capacity.store(1, Ordering::SeqCst);
+    }
+
     fn make_room(&self) {
         self.disk.faults().capacity.store(0, Ordering::SeqCst);
     }
@@ -105,14 +110,14 @@ async fn a_snapshot_without_room_is_given_up_and_the_log_goes_on() {
     let server = Server::new();
     let (log, recorder) = server.open().await.unwrap();
     propose(&log, 1..300).await;
-    server.leave_room(1000);
+    server.leave_nothing();
     let failed = log.snapshot_now().await;
     assert!(matches!(&failed, Err(SnapshotError::Failed(_))), "{failed:?}");
     assert_eq!(server.files(".next"), [""; 0].map(std::path::PathBuf::from), "half a snapshot was left");
     server.make_room();
     log.snapshot_now().await.unwrap();
     propose(&log, 300..302).await;
-    server.leave_room(1000);
+    server.leave_nothing();
     let failed = log.snapshot_now().await.unwrap_err().to_string();
     assert!(failed.contains("disk full"), "{failed}");
     server.make_room();

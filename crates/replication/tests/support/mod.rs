@@ -24,9 +24,14 @@ pub fn register(index: u64) -> Entry {
 
 /// An entry that registers several small jobs, as they arrive during one sync.
 pub fn register_many(index: u64, jobs: u64) -> Entry {
+    register_names(index, jobs, u64::MAX)
+}
+
+/// The same with so many different names at most: each is registered again and again.
+pub fn register_names(index: u64, jobs: u64, names: u64) -> Entry {
     let commands = (0..jobs).map(|job| {
         let job = index * jobs + job;
-        let (eval, name) = (EvalId(job.into()), format!("job-{job}"));
+        let (eval, name) = (EvalId(job.into()), format!("job-{}", job % names));
         let register = RegisterJob { job: Arc::new(small_job(&name)), eval, only_if: None };
         Command::RegisterJob(Box::new(register))
     });
