@@ -11,6 +11,7 @@ mod cluster;
 mod density;
 mod error;
 mod host_state;
+mod hostile;
 mod http;
 mod load;
 mod packing;
@@ -41,6 +42,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     allocation_cycle::EXPERIMENT,
     host_state::EXPERIMENT,
     restart::EXPERIMENT,
+    hostile::EXPERIMENT,
 ];
 
 /// One experiment.

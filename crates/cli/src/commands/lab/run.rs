@@ -9,6 +9,7 @@ use clap::{
 };
 
 use crate::{
+    daemon,
     failure::{Exit, Failure},
     output,
 };
@@ -61,6 +62,7 @@ struct Common {
 impl Run {
     /// Runs it, and prints the figures.
     pub fn run(self) -> Result<(), Failure> {
+        daemon::raise_open_files();
         let scale = Scale::NAMES.into_iter().find(|(name, _)| *name == self.common.scale);
         let target = self.common.target.as_deref().map(|url| {
             let address =

@@ -105,6 +105,11 @@ impl Cluster {
         Ok(started)
     }
 
+    /// Where agents connect, as `HOST:PORT`; empty for a target, which does not say.
+    pub fn agents(&self) -> &str {
+        self.own.as_ref().map_or("", |own| &own.agents)
+    }
+
     /// Fails when one of the processes has ended although nobody asked it to.
     pub fn check(&mut self) -> Result<(), RunError> {
         self.children.iter_mut().try_for_each(Child::check)

@@ -1,0 +1,95 @@
+//! Jobs that are too large, or registered too often.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use hyper::Method;
+use serde_json::{Value, json};
+use tokio::{task::JoinSet, time::timeout};
+
+use crate::run::hostile::ground::Ground;
+
+/// How often the large job is registered.
+const TIMES: u32 = 1_300;
+/// Labels of the large job, and bytes of each: 0.9 MB together.
+const LABELS: usize = 900;
+const LABEL_BYTES: usize = 1_000;
+/// Groups of the huge job, and allocations of each.
+const GROUPS: usize = 1_500;
+const ALLOCS: u32 = 50_000;
+/// Clients that ask for plans of it, and until they hang up.
+const CLIENTS: u32 = 4;
+const STAYS: Duration = Duration::from_millis(500);
+
+/// Registers a job of 0.9 MB again and again.
+pub(super) async fn large_again(ground: Ground) -> String {
+    let (times, mut registered, mut refusal) = (ground.part(TIMES), 0, None);
+    for number in 0..times {
+        if ground.is_over() {
+            break;
+        }
+        match ground.register(&large(number)).await {
+            Ok(()) => registered += 1,
+            Err(reason) => {
+                refusal.get_or_insert(reason);
+            }
+        }
+    }
+    ground.over().await;
+    format!("a job of 0.9 MB was registered {registered} times{}", refused(refusal))
+}
+
+fn large(number: u32) -> Value {
+    let label = |at: usize| (format!("label-{at}"), format!("{number:08}").repeat(LABEL_BYTES / 8));
+    let labels: BTreeMap<String, String> = (0..LABELS).map(label).collect();
+    json!({
+        "ID": "large",
+        "Datacenters": ["nowhere"],
+        "Meta": labels,
+        "TaskGroups": [{"Name": "group", "Count": 0, "Tasks": [{"Name": "task", "Driver": "mock_driver"}]}],
+    })
+}
+
+/// Asks for plans of a huge job and hangs up, and registers it.
+pub(super) async fn huge(ground: Ground) -> String {
+    let job = huge_job(ground.part(GROUPS as u32) as usize);
+    let mut clients = JoinSet::new();
+    for _ in 0..CLIENTS {
+        let (ground, job) = (ground.clone(), job.clone());
+        clients.spawn(async move {
+            let (mut asked, mut refusal) = (0_u32, None);
+            let body = json!({ "Job": job, "Diff": true });
+            while !ground.is_over() {
+                asked += 1;
+                match timeout(STAYS, ground.ask(Method::PUT, "/v1/job/huge/plan", &body)).await {
+                    Ok(Ok(reply)) if !reply.status.is_success() => refusal = Some(reply.text()),
+                    _ => {}
+                }
+                tokio::time::sleep(STAYS).await;
+            }
+            (asked, refusal)
+        });
+    }
+    let registered = ground.register(&job).await;
+    let (asked, refusals): (Vec<u32>, Vec<_>) = clients.join_all().await.into_iter().unzip();
+    let refusal = registered.err().or_else(|| refusals.into_iter().flatten().next());
+    format!(
+        "{} plans of a job of {ALLOCS} allocations a group were asked for{}",
+        asked.iter().sum::<u32>(),
+        refused(refusal)
+    )
+}
+
+fn huge_job(groups: usize) -> Value {
+    let group = |number: usize| {
+        let task = json!({"Name": "t", "Driver": "mock_driver"});
+        json!({"Name": format!("g{number}"), "Count": ALLOCS, "Tasks": [task]})
+    };
+    let groups: Vec<Value> = (0..groups).map(group).collect();
+    json!({ "ID": "huge", "Datacenters": ["*"], "TaskGroups": groups })
+}
+
+fn refused(refusal: Option<String>) -> String {
+    refusal.map_or_else(String::new, |reason| {
+        format!("; refused: {}", reason.chars().take(200).collect::<String>())
+    })
+}

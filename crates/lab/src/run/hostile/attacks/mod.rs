@@ -1,0 +1,97 @@
+//! The attacks: to add one, write its file and its row in [`Attack::LIST`].
+
+mod filters;
+mod frames;
+mod jobs;
+mod reports;
+mod unread;
+mod waiting;
+
+use crate::run::RunError;
+
+use super::ground::Ground;
+
+/// All of them, on the command line.
+pub(super) const ALL: &str = "all";
+/// What can be asked for.
+pub(super) const NAMES: &[&str] = &[
+    ALL,
+    "nested-filters",
+    "blocked-reads",
+    "unfinished-frames",
+    "unread-lists",
+    "agent-reports",
+    "large-job-again",
+    "huge-job",
+];
+
+/// Something that a reader or a peer does to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Attack {
+    /// Lists are asked for with filters whose cost grows exponentially with their depth, by clients that hang up.
+    NestedFilters,
+    /// Three addresses open connections without end, each with a read that waits.
+    BlockedReads,
+    /// Connections to the port of agents hold one frame of the largest size without its last byte.
+    UnfinishedFrames,
+    /// Clients ask for large lists and do not read them.
+    UnreadLists,
+    /// An agent reports thousands of made-up tasks with long texts of each of its allocations, again and again.
+    AgentReports,
+    /// A job as large as may be is registered again and again.
+    LargeJobAgain,
+    /// A job of 75 million allocations is registered, and planned for clients that hang up.
+    HugeJob,
+}
+
+impl Attack {
+    /// In the order in which they are carried out.
+    pub const LIST: [Self; 7] = [
+        Self::NestedFilters,
+        Self::BlockedReads,
+        Self::UnfinishedFrames,
+        Self::UnreadLists,
+        Self::AgentReports,
+        Self::LargeJobAgain,
+        Self::HugeJob,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        NAMES[1 + self as usize]
+    }
+
+    /// What must be there before; it does not count as the attack's.
+    pub async fn prepare(self, ground: &Ground) -> Result<(), RunError> {
+        match self {
+            Self::NestedFilters => filters::prepare(ground).await,
+            Self::UnreadLists => unread::prepare(ground).await,
+            Self::AgentReports => reports::prepare(ground).await,
+            Self::BlockedReads | Self::UnfinishedFrames | Self::LargeJobAgain | Self::HugeJob => Ok(()),
+        }
+    }
+
+    /// Attacks until it is over; says what it did, for people.
+    pub async fn carry_out(self, ground: Ground) -> String {
+        match self {
+            Self::NestedFilters => filters::carry_out(ground).await,
+            Self::BlockedReads => waiting::carry_out(ground).await,
+            Self::UnfinishedFrames => frames::carry_out(ground).await,
+            Self::UnreadLists => unread::carry_out(ground).await,
+            Self::AgentReports => reports::carry_out(ground).await,
+            Self::LargeJobAgain => jobs::large_again(ground).await,
+            Self::HugeJob => jobs::huge(ground).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_attack_can_be_asked_for_by_its_name() {
+        assert_eq!(Attack::LIST.map(Attack::name)[..], NAMES[1..]);
+        assert_eq!(Attack::HugeJob.name(), "huge-job");
+    }
+}

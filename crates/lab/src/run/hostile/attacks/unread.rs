@@ -1,0 +1,51 @@
+//! Large lists that nobody reads.
+
+use serde_json::json;
+use tokio::net::TcpStream;
+
+use crate::run::{RunError, hostile::ground::Ground};
+
+/// Jobs, and bytes of the name of each: of the largest that the server takes.
+const JOBS: u32 = 60;
+const NAME_BYTES: [usize; 4] = [900_000, 60_000, 4_000, 200];
+/// Clients that do not read.
+const CLIENTS: u32 = 40;
+
+/// Jobs that make lists large.
+pub(super) async fn prepare(ground: &Ground) -> Result<(), RunError> {
+    let mut sizes = NAME_BYTES.into_iter().peekable();
+    for number in 0..ground.part(JOBS) {
+        while let Some(bytes) = sizes.peek() {
+            match ground.register(&job(number, *bytes)).await {
+                Ok(()) => break,
+                Err(_) => sizes.next(),
+            };
+        }
+    }
+    match sizes.peek() {
+        Some(_) => Ok(()),
+        None => Err(RunError::Http {
+            doing: "register jobs with long names".to_owned(),
+            reason: "none is short enough".to_owned(),
+        }),
+    }
+}
+
+/// Asks and does not read.
+pub(super) async fn carry_out(ground: Ground) -> String {
+    let mut held: Vec<TcpStream> = Vec::new();
+    for number in 0..ground.part(CLIENTS) {
+        held.extend(ground.http(2 + (number % 3) as u8, "GET /v1/jobs").await);
+    }
+    ground.over().await;
+    format!("{} clients asked for a list of {} large jobs and did not read it", held.len(), ground.part(JOBS))
+}
+
+fn job(number: u32, name_bytes: usize) -> serde_json::Value {
+    json!({
+        "ID": format!("long-name-{number}"),
+        "Name": "n".repeat(name_bytes),
+        "Datacenters": ["nowhere"],
+        "TaskGroups": [{"Name": "group", "Count": 0, "Tasks": [{"Name": "task", "Driver": "mock_driver"}]}],
+    })
+}

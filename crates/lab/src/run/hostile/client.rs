@@ -1,0 +1,171 @@
+//! The client that behaves well: it reads and writes a little, all the time, and notes how long it waits.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use hyper::Method;
+use serde_json::{Value, json};
+use tokio::{
+    task::JoinHandle,
+    time::{MissedTickBehavior, interval, timeout},
+};
+
+use super::ground::Ground;
+use crate::run::{Target, http::Connection};
+
+/// Between two requests.
+const EVERY: Duration = Duration::from_millis(10);
+/// After so long it stops waiting for an answer, and counts a failure.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// A request that has waited for so long when the attack ends has failed.
+const OPEN_MAX: Duration = Duration::from_secs(1);
+/// Its jobs.
+const JOBS: u64 = 10;
+/// One request of so many comes on a connection of its own, and asks how the server is.
+const HEALTH_EVERY: u64 = 20;
+/// One of so many writes.
+const WRITE_EVERY: u64 = 5;
+
+/// What it has seen.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seen {
+    /// Of each answer, in milliseconds.
+    pub waited_ms: Vec<f64>,
+    /// Requests without an answer, or with one that is no success; the first of them for people.
+    pub failed: u64,
+    pub first_failure: Option<String>,
+    /// When the request was begun that has no answer yet.
+    open_since: Option<Instant>,
+}
+
+impl Seen {
+    fn answered(&mut self, waited: Duration, told: Result<(), String>) {
+        self.open_since = None;
+        self.waited_ms.push(waited.as_secs_f64() * 1e3);
+        if let Err(why) = told {
+            self.failed += 1;
+            self.first_failure.get_or_insert(why);
+        }
+    }
+
+    /// With the request that has no answer yet.
+    fn with_open(mut self) -> Self {
+        if let Some(waited) = self.open_since.map(|since| since.elapsed()) {
+            let told = if waited < OPEN_MAX { Ok(()) } else { Err(format!("no answer for {waited:.1?}")) };
+            self.answered(waited, told);
+        }
+        self
+    }
+}
+
+/// The client at work.
+pub(super) struct Client {
+    seen: Arc<Mutex<Seen>>,
+    task: JoinHandle<()>,
+}
+
+impl Client {
+    /// Begins.
+    pub async fn start(ground: &Ground) -> Result<Self, crate::run::RunError> {
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let connection = Connection::open(&ground.target).await?;
+        let task = tokio::spawn(work(ground.target.clone(), connection, seen.clone()));
+        Ok(Self { seen, task })
+    }
+
+    /// What was seen so far does not count.
+    pub fn forget(&self) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        *seen = Seen { open_since: seen.open_since.map(|_| Instant::now()), ..Seen::default() };
+    }
+
+    /// What it has seen so far.
+    pub fn seen(&self) -> Seen {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone().with_open()
+    }
+
+    /// Ends.
+    pub async fn stop(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+}
+
+async fn work(target: Target, first: Connection, seen: Arc<Mutex<Seen>>) {
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut connection = Some(first);
+    for number in 0_u64.. {
+        ticks.tick().await;
+        let begun = Instant::now();
+        seen.lock().unwrap_or_else(PoisonError::into_inner).open_since = Some(begun);
+        let asked = timeout(ANSWER_MAX, ask(&target, &mut connection, number)).await;
+        let told = asked.unwrap_or_else(|_| Err(format!("no answer for {ANSWER_MAX:?}")));
+        if told.is_err() {
+            connection = None;
+        }
+        seen.lock().unwrap_or_else(PoisonError::into_inner).answered(begun.elapsed(), told);
+    }
+}
+
+async fn ask(target: &Target, kept: &mut Option<Connection>, number: u64) -> Result<(), String> {
+    let text = |error: crate::run::RunError| error.to_string();
+    let (method, path, body) = request(number);
+    let mut connection = match kept.take() {
+        Some(connection) if !connection.is_closed() && !number.is_multiple_of(HEALTH_EVERY) => connection,
+        _ => Connection::open(target).await.map_err(text)?,
+    };
+    let reply = connection.exchange(method, &path, body).await.map_err(text)?;
+    *kept = Some(connection);
+    if reply.status.is_success() {
+        Ok(())
+    } else {
+        Err(format!("{path}: {}: {}", reply.status, reply.text()))
+    }
+}
+
+fn request(number: u64) -> (Method, String, Bytes) {
+    let id = format!("well-behaved-{}", number / WRITE_EVERY % JOBS);
+    if number.is_multiple_of(HEALTH_EVERY) {
+        (Method::GET, "/healthz".to_owned(), Bytes::new())
+    } else if number % WRITE_EVERY == 1 {
+        (Method::PUT, "/v1/jobs".to_owned(), json!({ "Job": job(&id, number) }).to_string().into())
+    } else {
+        (Method::GET, "/v1/jobs?prefix=well-behaved&per_page=20".to_owned(), Bytes::new())
+    }
+}
+
+fn job(id: &str, number: u64) -> Value {
+    json!({
+        "ID": id,
+        "Datacenters": ["dc1"],
+        "Meta": {"number": number.to_string()},
+        "TaskGroups": [{
+            "Name": "group",
+            "Tasks": [{
+                "Name": "task",
+                "Driver": "mock_driver",
+                "Config": {"run_for": "24h"},
+                "Resources": {"CPU": 10, "MemoryMB": 10},
+            }],
+        }],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_without_an_answer_counts() {
+        let mut seen = Seen::default();
+        seen.answered(Duration::from_millis(3), Ok(()));
+        seen.open_since = Instant::now().checked_sub(Duration::from_secs(2));
+        let seen = seen.with_open();
+        assert_eq!((seen.waited_ms.len(), seen.failed), (2, 1));
+        assert!(seen.first_failure.is_some_and(|why| why.starts_with("no answer for")));
+    }
+}

@@ -1,0 +1,118 @@
+//! What an attack has shown, and whether that may be.
+
+use std::{collections::BTreeMap, fmt};
+
+use super::{client::Seen, memory::Memory};
+use crate::{
+    record::{Plot, PlotLine, percentile},
+    run::{Metric, Outcome},
+};
+
+const fn metric(name: &'static str, unit: &'static str) -> Metric {
+    Metric { name, unit }
+}
+
+/// What is measured, of each attack.
+pub(super) const METRICS: &[Metric] = &[
+    metric("rss_above_idle_bytes", "B"),
+    metric("rss_left_bytes", "B"),
+    metric("given_back_s", "s"),
+    metric("well_behaved_ms_p50", "ms"),
+    metric("well_behaved_ms_p99", "ms"),
+    metric("well_behaved_ms_max", "ms"),
+    metric("well_behaved_requests", "1"),
+    metric("well_behaved_failed", "1"),
+];
+
+/// The most that a server may hold above what it held before.
+const ABOVE_IDLE_BYTES_MAX: u64 = 256 << 20;
+/// The most that one in a hundred requests of a client that behaves well may wait.
+const P99_MS_MAX: f64 = 100.0;
+
+/// What an attack has shown.
+#[derive(Debug)]
+pub(super) struct Shown {
+    /// What was done, for people.
+    pub note: String,
+    pub memory: Memory,
+    /// Seconds from the end of the attack until the memory was given back.
+    pub given_back_s: Option<f64>,
+    pub seen: Seen,
+}
+
+impl Shown {
+    fn waited_ms(&self) -> Vec<f64> {
+        let mut waited_ms = self.seen.waited_ms.clone();
+        waited_ms.sort_by(f64::total_cmp);
+        waited_ms
+    }
+
+    fn metrics(&self) -> BTreeMap<&'static str, f64> {
+        let waited_ms = self.waited_ms();
+        let found = [
+            ("rss_above_idle_bytes", Some(self.memory.above_idle_bytes() as f64)),
+            ("rss_left_bytes", Some(self.memory.left_bytes() as f64)),
+            ("given_back_s", self.given_back_s),
+            ("well_behaved_ms_p50", percentile(&waited_ms, 0.5)),
+            ("well_behaved_ms_p99", percentile(&waited_ms, 0.99)),
+            ("well_behaved_ms_max", percentile(&waited_ms, 1.0)),
+            ("well_behaved_requests", Some(waited_ms.len() as f64)),
+            ("well_behaved_failed", Some(self.seen.failed as f64)),
+        ];
+        found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+
+    /// What may not be; times count only where `timed` says so.
+    fn failures(&self, timed: bool) -> Vec<String> {
+        let mut failures = Vec::new();
+        if self.memory.above_idle_bytes() > ABOVE_IDLE_BYTES_MAX {
+            failures.push(format!("{} MiB above idle", self.memory.above_idle_bytes() >> 20));
+        }
+        if self.given_back_s.is_none() {
+            failures.push(format!("{} MiB are not given back", self.memory.left_bytes() >> 20));
+        }
+        if let (true, Some(p99_ms)) = (timed, percentile(&self.waited_ms(), 0.99))
+            && p99_ms > P99_MS_MAX
+        {
+            failures.push(format!("a client that behaves well waits {p99_ms:.0} ms (99th percentile)"));
+        }
+        if let Some(first) = &self.seen.first_failure {
+            failures.push(format!("{} of its requests failed, the first: {first}", self.seen.failed));
+        }
+        failures
+    }
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let waited_ms = self.waited_ms();
+        let given_back = self.given_back_s.map_or_else(|| "never".to_owned(), |s| format!("after {s:.1} s"));
+        write!(
+            f,
+            "  {}: {} MiB above idle, given back {given_back} ({} MiB left); well-behaved client: p99 {:.1} ms, {} of {} failed",
+            self.note,
+            self.memory.above_idle_bytes() >> 20,
+            self.memory.left_bytes() >> 20,
+            percentile(&waited_ms, 0.99).unwrap_or_default(),
+            self.seen.failed,
+            waited_ms.len(),
+        )
+    }
+}
+
+/// Adds an attack to the outcome.
+pub(super) fn add(outcome: &mut Outcome, name: &str, shown: &Shown, timed: bool) {
+    outcome.variants.insert(name.to_owned(), shown.metrics());
+    outcome.notes.push(format!("{name}: {}", shown.note));
+    outcome.failures.extend(shown.failures(timed).into_iter().map(|failure| format!("{name}: {failure}")));
+    if outcome.series.plots.is_empty() {
+        outcome.series.plots.push(Plot {
+            title: "The server's memory".to_owned(),
+            x: "seconds since the begin of the attack".to_owned(),
+            y: "MiB above idle".to_owned(),
+            lines: Vec::new(),
+        });
+    }
+    let line = PlotLine { name: name.to_owned(), points: shown.memory.points.clone() };
+    outcome.series.plots[0].lines.push(line);
+}

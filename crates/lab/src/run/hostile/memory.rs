@@ -1,0 +1,86 @@
+//! The server's memory during an attack and after it, as the kernel tells it.
+
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use crate::run::{
+    RunError,
+    cluster::{Cluster, usage},
+};
+
+/// Between two looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// More than when it was idle that counts as given back: what allocators keep.
+pub(super) const KEPT_BYTES_MAX: u64 = 64 << 20;
+
+/// What was seen.
+#[derive(Debug)]
+pub(super) struct Memory {
+    pid: u32,
+    begun: Instant,
+    idle_bytes: u64,
+    max_bytes: u64,
+    last_bytes: u64,
+    /// Seconds since the begin of the attack, and MiB above idle.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl Memory {
+    /// The server is idle now.
+    pub fn begin(pid: u32) -> Self {
+        let idle_bytes = resident(pid);
+        let begun = Instant::now();
+        Self { pid, begun, idle_bytes, max_bytes: idle_bytes, last_bytes: idle_bytes, points: Vec::new() }
+    }
+
+    /// Watches for so long.
+    pub async fn watch(&mut self, cluster: &mut Cluster, lasts: Duration) -> Result<(), RunError> {
+        let begun = Instant::now();
+        while begun.elapsed() < lasts {
+            self.look(cluster)?;
+            sleep(LOOK_AGAIN).await;
+        }
+        Ok(())
+    }
+
+    /// Watches until the memory is given back: after how many seconds; none when it is not in time.
+    pub async fn until_given_back(
+        &mut self,
+        cluster: &mut Cluster,
+        at_most: Duration,
+    ) -> Result<Option<f64>, RunError> {
+        let begun = Instant::now();
+        while begun.elapsed() < at_most {
+            self.look(cluster)?;
+            if self.left_bytes() <= KEPT_BYTES_MAX {
+                return Ok(Some(begun.elapsed().as_secs_f64()));
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+        Ok(None)
+    }
+
+    /// The most above idle.
+    pub fn above_idle_bytes(&self) -> u64 {
+        self.max_bytes - self.idle_bytes
+    }
+
+    /// Above idle at the last look.
+    pub fn left_bytes(&self) -> u64 {
+        self.last_bytes.saturating_sub(self.idle_bytes)
+    }
+
+    fn look(&mut self, cluster: &mut Cluster) -> Result<(), RunError> {
+        cluster.check()?;
+        self.last_bytes = resident(self.pid);
+        self.max_bytes = self.max_bytes.max(self.last_bytes);
+        let above = self.last_bytes as f64 - self.idle_bytes as f64;
+        self.points.push((self.begun.elapsed().as_secs_f64(), above.max(0.0) / f64::from(1 << 20)));
+        Ok(())
+    }
+}
+
+fn resident(pid: u32) -> u64 {
+    usage(pid).unwrap_or_default().rss_bytes
+}

@@ -1,0 +1,122 @@
+//! `hostile`: readers and peers that mean harm, one kind after the other, each at a server of its own. What the server
+//! holds for them must stay bounded and be given back, and a client that behaves well must hardly notice.
+
+mod attacks;
+mod client;
+mod figures;
+mod ground;
+mod memory;
+
+use std::time::Duration;
+
+use tokio::{sync::watch, time::sleep};
+
+use super::{
+    Experiment, Kind, Outcome, Param, Run, RunError, Scale,
+    cluster::{Cluster, ClusterAsk, NodesAsk, on_cluster},
+    params::same,
+};
+use attacks::Attack;
+use client::Client;
+use figures::Shown;
+use ground::Ground;
+use memory::Memory;
+
+/// Its row in the list.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "hostile",
+    about: "Hostile readers and peers, and what they do to memory and to a client that behaves well",
+    params: &[
+        Param {
+            name: "attack",
+            kind: Kind::Choice(attacks::NAMES),
+            about: "Which; all of them one after the other",
+            defaults: same(attacks::ALL),
+        },
+        Param {
+            name: "strength",
+            kind: Kind::Count { min: 1, max: 100 },
+            about: "Percent of the connections, bytes and requests of a full attack",
+            defaults: ["5", "50", "100"],
+        },
+        Param {
+            name: "seconds",
+            kind: Kind::Count { min: 1, max: 3_600 },
+            about: "How long each attack lasts",
+            defaults: ["3", "10", "15"],
+        },
+        Param {
+            name: "given-back-seconds",
+            kind: Kind::Count { min: 1, max: 3_600 },
+            about: "Until the server must have given its memory back",
+            defaults: ["30", "60", "60"],
+        },
+    ],
+    metrics: &[figures::METRICS],
+    run,
+};
+
+/// Simulated nodes of each server, and what one of them has.
+const NODES: u32 = 5;
+const NODE_CPU_MHZ: u32 = 4_000;
+const NODE_MEMORY_MB: u32 = 8_192;
+const NODE_DISK_MB: u32 = 102_400;
+/// The client that behaves well is alone with the server for so long, so that both are warm.
+const WARM_UP: Duration = Duration::from_secs(1);
+
+fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
+    if run.options.target.is_some() {
+        return Err(RunError::Start {
+            what: "the experiment".to_owned(),
+            reason: "it attacks no server but its own: leave --target out".to_owned(),
+        });
+    }
+    let asked = run.params.text("attack").unwrap_or(attacks::ALL);
+    let mut outcome = Outcome::default();
+    for attack in Attack::LIST.into_iter().filter(|attack| asked == attacks::ALL || asked == attack.name()) {
+        run.progress.says(&format!("attack: {}", attack.name()));
+        let ask = ClusterAsk { nodes: nodes(), server: Vec::new() };
+        let shown =
+            on_cluster(run, &ask, async |cluster| suffer(run, attack, cluster).await, async |_| Ok(()));
+        match shown {
+            Ok(shown) => {
+                run.progress.says(&shown.to_string());
+                figures::add(&mut outcome, attack.name(), &shown, run.options.scale != Scale::Small);
+            }
+            Err(RunError::Interrupted) => return Err(RunError::Interrupted),
+            Err(error) => outcome.failures.push(format!("{}: {error}", attack.name())),
+        }
+    }
+    Ok(outcome)
+}
+
+fn nodes() -> NodesAsk {
+    NodesAsk {
+        count: NODES,
+        cpu_mhz: NODE_CPU_MHZ,
+        memory_mb: NODE_MEMORY_MB,
+        disk_mb: NODE_DISK_MB,
+        behaviour: Vec::new(),
+    }
+}
+
+/// One attack from its preparation to the time when all should be as before.
+async fn suffer(run: &Run<'_>, attack: Attack, cluster: &mut Cluster) -> Result<Shown, RunError> {
+    let lasts = Duration::from_secs(run.params.count("seconds"));
+    let given_back = Duration::from_secs(run.params.count("given-back-seconds"));
+    let (stop, stopped) = watch::channel(false);
+    let ground = Ground::new(cluster, run.params.count_u32("strength"), stopped)?;
+    attack.prepare(&ground).await?;
+    let client = Client::start(&ground).await?;
+    sleep(WARM_UP).await;
+    let mut memory = Memory::begin(cluster.children[0].pid());
+    client.forget();
+    let attacking = tokio::spawn(attack.carry_out(ground));
+    memory.watch(cluster, lasts).await?;
+    let seen = client.seen();
+    let _ = stop.send(true);
+    let note = attacking.await.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()));
+    let given_back_s = memory.until_given_back(cluster, given_back).await?;
+    client.stop().await;
+    Ok(Shown { note, memory, given_back_s, seen })
+}
