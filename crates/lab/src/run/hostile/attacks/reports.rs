@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use berth_api::agent::{
-    AllocStatus, ClientStatus, Down, DownFrame, Hello, NodeSpec, PROTOCOL_VERSION, TaskStatus, Up, UpFrame,
-    Update, decode_frame, encode_frame,
+    AllocStatus, ClientStatus, Down, DownFrame, FRAME_BYTES_MAX, Hello, NodeSpec, PROTOCOL_VERSION,
+    TaskStatus, Up, UpFrame, Update, decode_frame, encode_frame,
 };
 use bytes::{Bytes, BytesMut};
 use hyper::Method;
@@ -93,7 +93,7 @@ async fn connected(ground: &Ground) -> Result<TcpStream, String> {
     write(&mut stream, Up::Hello(hello())).await?;
     let mut input = BytesMut::new();
     loop {
-        match decode_frame::<DownFrame>(&mut input).map_err(|error| error.to_string())? {
+        match decode_frame::<DownFrame>(&mut input, FRAME_BYTES_MAX).map_err(|error| error.to_string())? {
             Some(DownFrame { message: Some(Down::Welcome(_)), .. }) => break,
             Some(DownFrame { message: Some(Down::Refused(refused)), .. }) => return Err(refused.reason),
             Some(_) => {}
@@ -132,6 +132,7 @@ fn hello() -> Hello {
         secret: vec![8; 32],
         epoch: 1,
         boot_id: "hostile".to_owned(),
+        instance: vec![9; 16],
         node,
         ..Hello::default()
     }
