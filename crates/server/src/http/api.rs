@@ -12,6 +12,9 @@ use tokio_util::sync::CancellationToken;
 use super::{Limits, Table, counters::Counters, heavy::Heavy, shared::Shared, waiting::Waiting};
 use crate::state::State;
 
+/// Pieces of slow work at a time: each may take as much memory as a plan of a whole job.
+const SLOW_THREADS_MAX: usize = 1;
+
 /// What all requests share. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Api {
@@ -35,8 +38,10 @@ pub(crate) struct Api {
     pub table: Arc<Table>,
     /// Its description, made for the first who asks.
     pub description: Arc<OnceLock<Value>>,
-    /// Threads for work that would hold up others.
+    /// Threads for work of some milliseconds, which would hold up others.
     pub heavy: Heavy,
+    /// A thread for work that may take seconds, as planning a large job, so that it never holds up the other.
+    pub slow: Heavy,
     /// Whether only programs on this machine can connect; nobody may pretend from a web page to be one of them.
     pub local_only: bool,
 }
@@ -51,6 +56,7 @@ impl Api {
             description: Arc::default(),
             waiting: Waiting::new(&limits),
             heavy: Heavy::new(limits.heavy_threads_max),
+            slow: Heavy::new(SLOW_THREADS_MAX),
             exec_room: Arc::new(Semaphore::new(limits.execs_max)),
             limits: Arc::new(limits),
             counters: Arc::default(),

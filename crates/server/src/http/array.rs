@@ -20,6 +20,10 @@ use super::{
 pub(crate) const ROWS_HERE_MAX: usize = 64;
 /// Rows that are looked at for one piece.
 pub(crate) const ROWS_MAX: usize = 512;
+/// A piece ends with the item that makes it so long: items may be large.
+pub(crate) const PIECE_BYTES_MAX: usize = 64 << 10;
+/// Written of an answer that takes work before its first byte is sent, so that most mistakes still get their status.
+const HELD_BYTES_MAX: usize = 256 << 10;
 
 /// Where the items of an array come from.
 pub(crate) trait Source: Send + 'static {
@@ -28,6 +32,9 @@ pub(crate) trait Source: Send + 'static {
 
     /// Whether all rows have been looked at.
     fn is_done(&self) -> bool;
+
+    /// Whether even the first rows take work that would hold up others.
+    fn is_heavy(&self) -> bool;
 }
 
 /// The text of an array, as far as it is written.
@@ -67,6 +74,11 @@ impl Items {
         }
     }
 
+    /// Bytes of what has been written and not taken.
+    pub fn bytes(&self) -> usize {
+        self.text.len()
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.count
@@ -80,15 +92,25 @@ impl Items {
 
     /// Takes what is written so far.
     fn take(&mut self) -> Bytes {
-        let room = self.text.capacity();
+        // One large item must not make all further pieces take as much.
+        let room = self.text.capacity().min(2 * PIECE_BYTES_MAX);
         std::mem::replace(&mut self.text, Vec::with_capacity(room)).into()
     }
 }
 
 /// Answers with an array of all items. A short one is sent whole, with its length.
-pub(crate) fn array<S: Source>(call: &Call, mut source: S) -> Reply {
+pub(crate) async fn array<S: Source>(call: &Call, mut source: S) -> Reply {
     let mut items = Items::of(call)?;
-    source.next(ROWS_HERE_MAX, &mut items)?;
+    if source.is_heavy() {
+        while !source.is_done() && items.bytes() < HELD_BYTES_MAX {
+            let next = move || (source.next(ROWS_MAX, &mut items), source, items);
+            let written;
+            (written, source, items) = call.api.heavy.run(next).await;
+            written?;
+        }
+    } else {
+        source.next(ROWS_HERE_MAX, &mut items)?;
+    }
     if source.is_done() {
         return Ok(whole(items.end()));
     }
@@ -115,7 +137,10 @@ fn body<S: Source>(writer: Writer<S>, heavy: Heavy) -> Body {
 impl<S: Source> Writer<S> {
     /// What was written before and the items among the next rows; and itself, unless these were the last.
     fn piece(mut self) -> Result<(Bytes, Option<Self>), Failure> {
-        self.source.next(ROWS_MAX, &mut self.items)?;
+        // What was written before the answer began may be a piece by itself.
+        if self.items.bytes() < PIECE_BYTES_MAX {
+            self.source.next(ROWS_MAX, &mut self.items)?;
+        }
         if self.source.is_done() { Ok((self.items.end(), None)) } else { Ok((self.items.take(), Some(self))) }
     }
 }

@@ -1,4 +1,5 @@
-//! Work that would hold up others if it were done between two awaits: on threads of its own, a few at a time.
+//! Work that would hold up others if it were done between two awaits: on threads of its own, a few at a time. What
+//! waits for its turn ends with its client; what has begun is bounded, a piece of a list or one plan.
 
 use std::sync::Arc;
 

@@ -12,11 +12,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    array::{Items, ROWS_HERE_MAX, ROWS_MAX, Source, array},
+    array::{Items, PIECE_BYTES_MAX, ROWS_HERE_MAX, ROWS_MAX, Source, array},
     block,
     call::{Call, Reply},
     failure::Failure,
-    filter::Filter,
+    filter::{Filter, ITEM_STEPS_MAX},
     reply,
 };
 use crate::{WatchKey, state::View};
@@ -26,6 +26,9 @@ pub(crate) type Span<K> = (Bound<K>, Bound<K>);
 
 /// A table, or a part of it, in the order of its keys.
 pub(crate) trait Listing: Send + 'static {
+    /// Whether the rows have to be put in order first.
+    const IS_SORTED_FIRST: bool = false;
+
     /// What orders the rows; its text is the token of a page.
     type Key: Display + FromStr + Ord + Clone + Send + 'static;
     /// A row, looked up.
@@ -65,7 +68,7 @@ pub(crate) async fn list<L: Listing>(
         let cursor = Cursor { view, listing, filter, reverse, rest };
         match per_page {
             Some(items) => page(call, cursor, items).await,
-            None => array(call, cursor),
+            None => array(call, cursor).await,
         }
     };
     block::answer(call, keys, index_of, render).await
@@ -82,6 +85,11 @@ fn span_of_page<K: FromStr + Ord>(call: &Call, span: Span<K>, reverse: bool) -> 
 fn from_key<K>((first, last): Span<K>, key: K, reverse: bool) -> Span<K> {
     if reverse { (first, Bound::Included(key)) } else { (Bound::Included(key), last) }
 }
+
+/// A page ends with the item that makes it so long.
+const PAGE_BYTES_MAX: usize = 8 << 20;
+/// A piece ends when its rows have taken so many steps to filter, some milliseconds.
+const PIECE_STEPS_MAX: u64 = ITEM_STEPS_MAX;
 
 /// A place in a list.
 struct Cursor<L: Listing> {
@@ -102,25 +110,61 @@ impl<L: Listing> Cursor<L> {
         items_max: usize,
         items: &mut Items,
     ) -> Result<Option<L::Key>, Failure> {
-        let Some(span) = self.rest.take() else { return Ok(None) };
-        let mut rows = self.listing.rows(&self.view, span.clone());
-        let mut next = || if self.reverse { rows.next_back() } else { rows.next() };
+        let Self { view, listing, filter, reverse, rest } = self;
+        let Some(span) = rest.take() else { return Ok(None) };
+        let mut rows = listing.rows(view, span.clone());
+        let mut next = || if *reverse { rows.next_back() } else { rows.next() };
+        let piece = Piece::begin(filter.as_ref(), items);
         for _ in 0..rows_max {
             let Some((key, row)) = next() else { return Ok(None) };
-            if !self.listing.has(&row) || !self.passes(&row)? {
+            if !listing.has(&row) || !passes(filter.as_mut(), || listing.whole(view, &row))? {
+                if piece.is_full(filter.as_ref(), items) {
+                    break;
+                }
                 continue;
             }
             if items.count() == items_max {
                 return Ok(Some(key));
             }
-            items.push(&self.listing.item(&self.view, &row));
+            items.push(&listing.item(view, &row));
+            if piece.is_full(filter.as_ref(), items) {
+                break;
+            }
         }
-        self.rest = next().map(|(key, _)| from_key(span, key, self.reverse));
+        *rest = next().map(|(key, _)| from_key(span, key, *reverse));
         Ok(None)
     }
 
-    fn passes(&self, row: &L::Row<'_>) -> Result<bool, Failure> {
-        self.filter.as_ref().map_or(Ok(true), |filter| filter.passes(&self.listing.whole(&self.view, row)))
+    /// Where the rest begins.
+    fn next_key(&self) -> Option<L::Key> {
+        let (first, last) = self.rest.clone()?;
+        match if self.reverse { last } else { first } {
+            Bound::Included(key) | Bound::Excluded(key) => Some(key),
+            Bound::Unbounded => None,
+        }
+    }
+}
+
+/// Whether a row passes the filter if there is one; `whole` gives all that is known of it.
+fn passes(filter: Option<&mut Filter>, whole: impl FnOnce() -> Value) -> Result<bool, Failure> {
+    filter.map_or(Ok(true), |filter| filter.passes(&whole()))
+}
+
+/// What was there when a piece began.
+struct Piece {
+    bytes: usize,
+    steps: u64,
+}
+
+impl Piece {
+    fn begin(filter: Option<&Filter>, items: &Items) -> Self {
+        Self { bytes: items.bytes(), steps: filter.map_or(0, Filter::taken) }
+    }
+
+    /// Whether it is long enough, or took enough work.
+    fn is_full(&self, filter: Option<&Filter>, items: &Items) -> bool {
+        items.bytes() - self.bytes >= PIECE_BYTES_MAX
+            || filter.map_or(0, Filter::taken) - self.steps >= PIECE_STEPS_MAX
     }
 }
 
@@ -132,14 +176,24 @@ impl<L: Listing> Source for Cursor<L> {
     fn is_done(&self) -> bool {
         self.rest.is_none()
     }
+
+    fn is_heavy(&self) -> bool {
+        self.filter.is_some() || L::IS_SORTED_FIRST
+    }
 }
 
-/// A page, and the token of the next one if any further item passes.
+/// A page, and the token of the next one if any further item passes. It ends early when it has become long, or when its
+/// filter has taken as many steps as it may.
 async fn page<L: Listing>(call: &Call, mut cursor: Cursor<L>, items_max: u64) -> Reply {
     let items_max = usize::try_from(items_max).unwrap_or(usize::MAX).min(call.api.limits.page_items_max);
     let mut items = Items::of(call)?;
-    let mut next = cursor.write(ROWS_HERE_MAX, items_max, &mut items)?;
+    let mut next =
+        if cursor.is_heavy() { None } else { cursor.write(ROWS_HERE_MAX, items_max, &mut items)? };
     while next.is_none() && !cursor.is_done() {
+        if items.bytes() >= PAGE_BYTES_MAX || cursor.filter.as_ref().is_some_and(Filter::is_spent) {
+            next = cursor.next_key();
+            break;
+        }
         let write = move || (cursor.write(ROWS_MAX, items_max, &mut items), cursor, items);
         let written;
         (written, cursor, items) = call.api.heavy.run(write).await;
@@ -162,7 +216,7 @@ struct Rows<R, F, W> {
 
 /// Answers with an array of some rows. `write` adds a row as it is sent, `whole` gives it with all that is known of it,
 /// for filters.
-pub(crate) fn array_of<R: Send + 'static>(
+pub(crate) async fn array_of<R: Send + 'static>(
     call: &Call,
     mut rows: Vec<R>,
     write: impl Fn(&R, &mut Items) + Send + 'static,
@@ -172,7 +226,7 @@ pub(crate) fn array_of<R: Send + 'static>(
     if call.query.flag("reverse", false)? {
         rows.reverse();
     }
-    array(call, Rows { rows: rows.into_iter(), filter, write, whole })
+    array(call, Rows { rows: rows.into_iter(), filter, write, whole }).await
 }
 
 impl<R, F, W> Source for Rows<R, F, W>
@@ -182,13 +236,17 @@ where
     W: Fn(&R) -> Option<Value> + Send + 'static,
 {
     fn next(&mut self, rows_max: usize, items: &mut Items) -> Result<(), Failure> {
+        let piece = Piece::begin(self.filter.as_ref(), items);
         for row in self.rows.by_ref().take(rows_max) {
-            let passes = match &self.filter {
+            let passes = match &mut self.filter {
                 None => true,
                 Some(filter) => (self.whole)(&row).map_or(Ok(false), |whole| filter.passes(&whole))?,
             };
             if passes {
                 (self.write)(&row, items);
+            }
+            if piece.is_full(self.filter.as_ref(), items) {
+                break;
             }
         }
         Ok(())
@@ -196,5 +254,9 @@ where
 
     fn is_done(&self) -> bool {
         self.rows.as_slice().is_empty()
+    }
+
+    fn is_heavy(&self) -> bool {
+        self.filter.is_some()
     }
 }

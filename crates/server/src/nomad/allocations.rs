@@ -91,7 +91,7 @@ pub(super) fn stub_parts(call: &Call) -> Result<AllocStubParts, Failure> {
 }
 
 /// A list of some allocations, newest first.
-pub(super) fn array_of(
+pub(super) async fn array_of(
     call: &Call,
     view: &Arc<View>,
     mut slots: Vec<AllocSlot>,
@@ -106,6 +106,7 @@ pub(super) fn array_of(
         move |slot, items| Parts::of(&rows, *slot).iter().for_each(|parts| write(parts, items)),
         move |slot| serde_json::to_value(convert::allocation(&Parts::of(&wholes, *slot)?)).ok(),
     )
+    .await
 }
 
 /// `GET /v1/allocation/:id`

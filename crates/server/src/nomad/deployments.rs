@@ -22,9 +22,10 @@ pub(super) async fn list(call: Call) -> Reply {
 
 /// A list of no deployments.
 pub(super) async fn none(call: &Call) -> Reply {
-    let nothing =
-        |_: &Arc<View>| array_of(call, Vec::new(), |none: &Deployment, items| items.push(none), |_| None);
-    block::read(call, &[], |_| Index::default(), nothing).await
+    let nothing = async |_: Arc<View>| {
+        array_of(call, Vec::new(), |none: &Deployment, items| items.push(none), |_| None).await
+    };
+    block::answer(call, &[], |_| Index::default(), nothing).await
 }
 
 /// `GET /v1/deployment/:id`

@@ -147,14 +147,15 @@ fn links(view: &View, eval: &Eval) -> BTreeMap<EvalId, Vec<EvalId>> {
 pub(super) async fn allocations(call: Call) -> Reply {
     let id = id_of(&call)?;
     let with = stub_parts(&call)?;
-    block::read(
+    block::answer(
         &call,
         &[WatchKey::EvalAllocs(id)],
         |view| allocs_index(view, id),
-        |view| {
-            array_of(&call, view, placed_by(view, id), move |parts, items| {
+        async |view| {
+            array_of(&call, &view, placed_by(&view, id), move |parts, items| {
                 items.push(&convert::allocation_stub(parts, with));
             })
+            .await
         },
     )
     .await

@@ -25,10 +25,10 @@ pub(super) const ALL: &str = "*";
 /// `GET /v1/namespaces`
 pub(super) async fn list(call: Call) -> Reply {
     let prefix = call.query.text("prefix").unwrap_or_default().to_owned();
-    block::read(&call, &[WatchKey::Namespaces], index, |view| {
+    block::answer(&call, &[WatchKey::Namespaces], index, async |view| {
         let rows = view.store.namespaces().iter().filter(|row| row.namespace.name.starts_with(&prefix));
         let rows: Vec<Namespace> = rows.map(convert::namespace).collect();
-        array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok())
+        array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok()).await
     })
     .await
 }

@@ -104,13 +104,14 @@ pub(super) async fn read(call: Call) -> Reply {
 pub(super) async fn allocations(call: Call) -> Reply {
     let id = id_of(&call)?;
     let watch = [WatchKey::NodeAllocs(id), WatchKey::Node(id)];
-    block::read(
+    block::answer(
         &call,
         &watch,
         |view| allocs_index(view, id),
-        |view| {
+        async |view| {
             let (_, row) = view.store.node(id).ok_or_else(not_found)?;
-            array_of(&call, view, slots_on(view, row).collect(), |parts, items| items.push(&with_job(parts)))
+            let slots = slots_on(&view, row).collect();
+            array_of(&call, &view, slots, |parts, items| items.push(&with_job(parts))).await
         },
     )
     .await

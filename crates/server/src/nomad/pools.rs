@@ -22,10 +22,10 @@ const DEFAULT: &str = "default";
 /// `GET /v1/node/pools`
 pub(super) async fn list(call: Call) -> Reply {
     let prefix = call.query.text("prefix").unwrap_or_default().to_owned();
-    block::read(&call, &[WatchKey::Nodes], index, |view| {
-        let names = names(view).into_iter().filter(|name| name.starts_with(&prefix));
+    block::answer(&call, &[WatchKey::Nodes], index, async |view| {
+        let names = names(&view).into_iter().filter(|name| name.starts_with(&prefix));
         let pools: Vec<NodePool> = names.map(|name| pool(&name)).collect();
-        array_of(&call, pools, |pool, items| items.push(pool), |pool| serde_json::to_value(pool).ok())
+        array_of(&call, pools, |pool, items| items.push(pool), |pool| serde_json::to_value(pool).ok()).await
     })
     .await
 }

@@ -19,9 +19,9 @@ use crate::{
 
 /// `GET /v1/quotas`
 pub(super) async fn list(call: Call) -> Reply {
-    block::read(&call, &[WatchKey::Quotas], index, |view| {
-        let rows: Vec<Quota> = rows(&call, view).map(convert::quota).collect();
-        array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok())
+    block::answer(&call, &[WatchKey::Quotas], index, async |view| {
+        let rows: Vec<Quota> = rows(&call, &view).map(convert::quota).collect();
+        array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok()).await
     })
     .await
 }
@@ -36,9 +36,9 @@ pub(super) async fn read(call: Call) -> Reply {
 
 /// `GET /v1/quota-usages`
 pub(super) async fn usages(call: Call) -> Reply {
-    block::read(&call, &[WatchKey::Quotas, WatchKey::Allocs], usage_index, |view| {
-        let rows: Vec<QuotaUsage> = rows(&call, view).map(convert::quota_usage).collect();
-        array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok())
+    block::answer(&call, &[WatchKey::Quotas, WatchKey::Allocs], usage_index, async |view| {
+        let rows: Vec<QuotaUsage> = rows(&call, &view).map(convert::quota_usage).collect();
+        array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok()).await
     })
     .await
 }

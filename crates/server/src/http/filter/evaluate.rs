@@ -11,25 +11,82 @@ struct Binding<'a> {
     outer: Option<&'a Binding<'a>>,
 }
 
-pub(super) fn passes(expression: &Expression, item: &Value) -> Result<bool, Mistake> {
-    holds(expression, item, None)
+/// Bytes of text that are compared in one step.
+const STEP_BYTES: usize = 64;
+
+/// What an item may still cost, in steps: one for each expression that is looked at, each element of a list or map, and
+/// each [`STEP_BYTES`] of text.
+#[derive(Debug)]
+pub(super) struct Steps {
+    max: u64,
+    taken: u64,
 }
 
-fn holds(expression: &Expression, item: &Value, bound: Option<&Binding<'_>>) -> Result<bool, Mistake> {
+impl Steps {
+    pub fn new(max: u64) -> Self {
+        Self { max, taken: 0 }
+    }
+
+    /// How many were taken.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    fn take(&mut self, steps: usize, at: usize) -> Result<(), Mistake> {
+        self.taken = self.taken.saturating_add(steps as u64);
+        if self.taken <= self.max {
+            return Ok(());
+        }
+        let reason = format!(
+            "one item takes more than {} steps: nest fewer `any` and `all`, or look at less of each item",
+            self.max
+        );
+        Err(Mistake::new(at, reason))
+    }
+}
+
+pub(super) fn passes(expression: &Expression, item: &Value, steps: &mut Steps) -> Result<bool, Mistake> {
+    holds(expression, &Scope { item, bound: None }, steps)
+}
+
+/// What names stand for at a place of an expression.
+#[derive(Clone, Copy)]
+struct Scope<'a> {
+    item: &'a Value,
+    bound: Option<&'a Binding<'a>>,
+}
+
+fn holds(expression: &Expression, scope: &Scope<'_>, steps: &mut Steps) -> Result<bool, Mistake> {
     match expression {
-        Expression::And(left, right) => Ok(holds(left, item, bound)? && holds(right, item, bound)?),
-        Expression::Or(left, right) => Ok(holds(left, item, bound)? || holds(right, item, bound)?),
-        Expression::Not(inner) => Ok(!holds(inner, item, bound)?),
-        Expression::Test { selector, test } => check(test, find(selector, item, bound)?, selector.at),
+        Expression::And(left, right) => Ok(holds(left, scope, steps)? && holds(right, scope, steps)?),
+        Expression::Or(left, right) => Ok(holds(left, scope, steps)? || holds(right, scope, steps)?),
+        Expression::Not(inner) => Ok(!holds(inner, scope, steps)?),
+        Expression::Test { selector, test } => {
+            let value = find(selector, scope)?;
+            steps.take(cost(test, value), selector.at)?;
+            check(test, value, selector.at)
+        }
         Expression::Each { selector, all, names, inner } => {
-            let value = find(selector, item, bound)?;
-            for element in elements(value) {
-                if holds_for(&element, names, inner, item, bound)? != *all {
+            let elements = elements(find(selector, scope)?);
+            steps.take(1, selector.at)?;
+            for element in elements {
+                steps.take(1, selector.at)?;
+                if holds_for(&element, names, inner, scope, steps)? != *all {
                     return Ok(!all);
                 }
             }
             Ok(*all)
         }
+    }
+}
+
+/// The steps of a test: those that look into a text or a list read all of it.
+fn cost(test: &Test, value: &Value) -> usize {
+    let reads_all = !matches!(test, Test::IsEmpty | Test::IsNil);
+    1 + match value {
+        Value::String(text) if reads_all => text.len() / STEP_BYTES,
+        Value::Array(items) if reads_all => items.len(),
+        _ => 0,
     }
 }
 
@@ -41,17 +98,18 @@ struct Element<'v> {
     of_map: bool,
 }
 
-fn elements(value: &Value) -> Vec<Element<'_>> {
+/// Made one by one: an expression may be done with the first.
+fn elements(value: &Value) -> Box<dyn Iterator<Item = Element<'_>> + '_> {
     match value {
         Value::Array(items) => {
             let numbered = items.iter().enumerate();
-            numbered.map(|(at, value)| Element { key: at.into(), value, of_map: false }).collect()
+            Box::new(numbered.map(|(at, value)| Element { key: at.into(), value, of_map: false }))
         }
         Value::Object(members) => {
             let keyed = members.iter();
-            keyed.map(|(key, value)| Element { key: key.as_str().into(), value, of_map: true }).collect()
+            Box::new(keyed.map(|(key, value)| Element { key: key.as_str().into(), value, of_map: true }))
         }
-        _ => Vec::new(),
+        _ => Box::new(std::iter::empty()),
     }
 }
 
@@ -61,28 +119,25 @@ fn holds_for(
     element: &Element<'_>,
     names: &Names,
     inner: &Expression,
-    item: &Value,
-    outer: Option<&Binding<'_>>,
+    scope: &Scope<'_>,
+    steps: &mut Steps,
 ) -> Result<bool, Mistake> {
     let first_is_key = names.second.is_some() || element.of_map;
     let value = if first_is_key { &element.key } else { element.value };
-    let first = Binding { name: &names.first, value, outer };
+    let first = Binding { name: &names.first, value, outer: scope.bound };
     match &names.second {
-        None => holds(inner, item, Some(&first)),
+        None => holds(inner, &Scope { item: scope.item, bound: Some(&first) }, steps),
         Some(name) => {
             let second = Binding { name, value: element.value, outer: Some(&first) };
-            holds(inner, item, Some(&second))
+            holds(inner, &Scope { item: scope.item, bound: Some(&second) }, steps)
         }
     }
 }
 
 /// The value that a selector names. What is missing deeper down is null: maps hold what their owners put there.
-fn find<'v>(
-    selector: &Selector,
-    item: &'v Value,
-    mut bound: Option<&'v Binding<'_>>,
-) -> Result<&'v Value, Mistake> {
+fn find<'v>(selector: &Selector, scope: &Scope<'v>) -> Result<&'v Value, Mistake> {
     let (first, deeper) = (&selector.first, &selector.deeper);
+    let Scope { item, mut bound } = *scope;
     while let Some(binding) = bound {
         if binding.name == first {
             return Ok(descend(binding.value, deeper));

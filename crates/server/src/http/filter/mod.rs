@@ -11,16 +11,23 @@ mod token;
 use regex::Regex;
 use serde_json::Value;
 
+use self::evaluate::Steps;
 use super::failure::Failure;
 
-/// Bytes of an expression. Its depth and the work that it takes are bounded by these too.
+/// Bytes of an expression. Its depth is bounded too; the work that it takes is not, as `any` and `all` multiply.
 const TEXT_BYTES_MAX: usize = 4 << 10;
+/// Steps that one item may take, some milliseconds: others wait for their turn meanwhile.
+pub(crate) const ITEM_STEPS_MAX: u64 = 200_000;
+/// Steps that all items of an answer may take together, about a second.
+pub(crate) const ANSWER_STEPS_MAX: u64 = 20_000_000;
 
 /// A filter and its text, which errors show.
 #[derive(Debug)]
 pub(crate) struct Filter {
     text: String,
     expression: Expression,
+    /// Steps that items have taken so far.
+    taken: u64,
 }
 
 #[derive(Debug)]
@@ -94,12 +101,31 @@ impl Filter {
             )));
         }
         let expression = parse::expression(text).map_err(|mistake| mistake.into_failure(text))?;
-        Ok(Self { text: text.to_owned(), expression })
+        Ok(Self { text: text.to_owned(), expression, taken: 0 })
     }
 
     /// Whether an item passes. Fails when the expression names a member that such items do not have, or compares it with
-    /// what it cannot be.
-    pub fn passes(&self, item: &Value) -> Result<bool, Failure> {
-        evaluate::passes(&self.expression, item).map_err(|mistake| mistake.into_failure(&self.text))
+    /// what it cannot be; and when that takes too many steps, of this item or of all so far.
+    pub fn passes(&mut self, item: &Value) -> Result<bool, Failure> {
+        if self.is_spent() {
+            return Err(Failure::bad_request(format!(
+                "query parameter filter has taken more than {ANSWER_STEPS_MAX} steps: ask for less with `prefix`, \
+                 `namespace` or another path, or for pages with `per_page`"
+            )));
+        }
+        let mut steps = Steps::new(ITEM_STEPS_MAX);
+        let passes = evaluate::passes(&self.expression, item, &mut steps);
+        self.taken += steps.taken();
+        passes.map_err(|mistake| mistake.into_failure(&self.text))
+    }
+
+    /// Steps that items have taken so far.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Whether the answer must end here.
+    pub fn is_spent(&self) -> bool {
+        self.taken > ANSWER_STEPS_MAX
     }
 }

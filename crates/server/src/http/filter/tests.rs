@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use super::Filter;
+use super::{ANSWER_STEPS_MAX, Filter, ITEM_STEPS_MAX};
 
 fn item() -> Value {
     json!({
@@ -14,7 +14,7 @@ fn item() -> Value {
 }
 
 fn shown(text: &str) -> String {
-    match Filter::parse(text).and_then(|filter| filter.passes(&item())) {
+    match Filter::parse(text).and_then(|mut filter| filter.passes(&item())) {
         Ok(passes) => passes.to_string(),
         Err(failure) => failure.text,
     }
@@ -213,4 +213,42 @@ fn hostile_filters_are_refused() {
     assert!(shown(&"x".repeat(5000)).contains("at most 4096 are read"));
     assert!(shown(r#"ID matches "(((a{99}){99}){99})""#).contains("too large"));
     assert_eq!(shown(&format!("{} ID == web", "not ".repeat(1000))), "true");
+}
+
+/// `all X as a { all X as b { ... } }` over a list of so many elements.
+fn nested(depth: usize) -> String {
+    let open: String = (0..depth).map(|level| format!("all List as l{level} {{ ")).collect();
+    format!("{open}l0 != x{}", " }".repeat(depth))
+}
+
+#[test]
+fn what_nested_quantifiers_cost_is_bounded_for_each_item_and_for_all() {
+    let item = json!({ "List": vec!["e"; 100] });
+    // 100, 10,000 and 100,000,000 elements.
+    let passes = |depth| Filter::parse(&nested(depth)).expect("it is a filter").passes(&item);
+    assert_eq!(passes(1), Ok(true));
+    assert_eq!(passes(2), Ok(true));
+    let refused = passes(4).expect_err("it takes too many steps");
+    assert!(refused.text.contains("one item takes more than 200000 steps"), "{}", refused.text);
+
+    let mut filter = Filter::parse(&nested(2)).expect("it is a filter");
+    let mut items = 0_u64;
+    let refused = loop {
+        match filter.passes(&item) {
+            Ok(passes) => assert!(passes),
+            Err(refused) => break refused,
+        }
+        items += 1;
+    };
+    assert!(filter.is_spent() && filter.taken() < ANSWER_STEPS_MAX + ITEM_STEPS_MAX);
+    assert_eq!(items, ANSWER_STEPS_MAX / (filter.taken() / items) + 1);
+    assert!(refused.text.contains("20000000 steps: ask for less"), "{}", refused.text);
+}
+
+#[test]
+fn a_long_text_costs_what_it_takes_to_read_it() {
+    let item = json!({ "Name": "x".repeat(64 << 10) });
+    let mut filter = Filter::parse("Name contains y").expect("it is a filter");
+    assert_eq!(filter.passes(&item), Ok(false));
+    assert_eq!(filter.taken(), 1 + 1024);
 }

@@ -24,7 +24,7 @@ pub(in crate::nomad) async fn explain(call: Call) -> Reply {
     };
     let node = call.query.text("node").map(parse).transpose()?;
     let view = call.api.state.view();
-    let explained = call.api.heavy.run(move || {
+    let explained = call.api.slow.run(move || {
         let now = clock::now().max(view.store.at());
         let explained = berth_scheduler::explain::explain(&view.store, &key, node, now)?;
         let standing = Standing::of(&view.store, &key);

@@ -38,7 +38,7 @@ pub(in crate::nomad) async fn plan(mut call: Call) -> Reply {
     jobs::check_place(&call, &job, Some(&id))?;
     let view = call.api.state.view();
     let seed = call.api.state.engine.mint_id();
-    let planned = call.api.heavy.run(move || dry_run(&view, Arc::new(job), with_diff, seed)).await;
+    let planned = call.api.slow.run(move || dry_run(&view, Arc::new(job), with_diff, seed)).await;
     reply::json(&call.query, &JobPlanned { warnings: warnings.messages(), ..planned })
 }
 

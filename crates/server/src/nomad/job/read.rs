@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_api::http::{Deployment, Job, JobVersions};
-use berth_model::{Index, eval::Eval, store::AllocSlot};
+use berth_model::{Index, JobKey, eval::Eval, store::AllocSlot};
 
 use super::{index, key, not_found};
 use crate::{
@@ -42,21 +42,22 @@ pub(in crate::nomad) async fn versions(call: Call) -> Reply {
     let key = key(&call);
     let with_diffs = call.query.flag("diffs", false)?;
     let watch = [WatchKey::Job(key.clone())];
-    block::read(
-        &call,
-        &watch,
-        |view| index(view, &key),
-        |view| {
-            let row = view.store.job(&key).ok_or_else(not_found)?;
-            let versions = row.versions.iter().map(|version| convert::job(row, version)).collect();
-            let diffs = with_diffs.then(|| {
-                let pairs = row.versions.windows(2);
-                pairs.map(|pair| convert::job_diff(Some(&pair[1].job), &pair[0].job)).collect()
-            });
-            reply::json(&call.query, &JobVersions { versions, diffs })
-        },
-    )
-    .await
+    let render = async |view: Arc<View>| {
+        let job = key.clone();
+        let found = call.api.heavy.run(move || job_versions(&view, &job, with_diffs)).await;
+        reply::json(&call.query, &found.ok_or_else(not_found)?)
+    };
+    block::answer(&call, &watch, |view| index(view, &key), render).await
+}
+
+fn job_versions(view: &View, key: &JobKey, with_diffs: bool) -> Option<JobVersions> {
+    let row = view.store.job(key)?;
+    let versions = row.versions.iter().map(|version| convert::job(row, version)).collect();
+    let diffs = with_diffs.then(|| {
+        let pairs = row.versions.windows(2);
+        pairs.map(|pair| convert::job_diff(Some(&pair[1].job), &pair[0].job)).collect()
+    });
+    Some(JobVersions { versions, diffs })
 }
 
 /// `GET /v1/job/:id/summary`
@@ -84,12 +85,13 @@ pub(in crate::nomad) async fn allocations(call: Call) -> Reply {
         Some(row) => row.allocs_index.max(view.observed.job_index(&key)).max(row.create_index),
         None => index(view, &key),
     };
-    block::read(&call, &watch, allocs_index, |view| {
+    block::answer(&call, &watch, allocs_index, async |view| {
         let row = view.store.job(&key);
         let slots: Vec<AllocSlot> = row.iter().flat_map(|row| view.store.jobs().allocs(row)).collect();
-        allocations::array_of(&call, view, slots, move |parts, items| {
+        allocations::array_of(&call, &view, slots, move |parts, items| {
             items.push(&convert::allocation_stub(parts, with));
         })
+        .await
     })
     .await
 }
@@ -102,14 +104,14 @@ pub(in crate::nomad) async fn evaluations(call: Call) -> Reply {
         Some(row) => row.evals_index,
         None => index(view, &key),
     };
-    block::read(&call, &watch, evals_index, |view| {
+    block::answer(&call, &watch, evals_index, async |view| {
         let row = view.store.job(&key);
         let slots = row.iter().flat_map(|row| view.store.jobs().evals(row));
         let mut evals: Vec<_> = slots.filter_map(|slot| view.store.evals().row(slot)).collect();
         evals.sort_by_key(|eval| (std::cmp::Reverse(eval.create_index), eval.id));
         let evals: Vec<Arc<Eval>> = evals.into_iter().cloned().collect();
         let whole = |eval: &Arc<Eval>| serde_json::to_value(convert::evaluation(eval)).ok();
-        array_of(&call, evals, |eval, items| items.push(&convert::evaluation(eval)), whole)
+        array_of(&call, evals, |eval, items| items.push(&convert::evaluation(eval)), whole).await
     })
     .await
 }

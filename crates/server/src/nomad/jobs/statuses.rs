@@ -95,6 +95,8 @@ fn place(row: &JobRow) -> Place {
 }
 
 impl Listing for Statuses {
+    const IS_SORTED_FIRST: bool = true;
+
     type Key = Place;
     type Row<'v> = &'v JobRow;
 

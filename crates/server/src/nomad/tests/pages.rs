@@ -157,3 +157,57 @@ async fn a_long_list_is_whole() {
         assert_eq!(pretty, jobs);
     }
 }
+
+/// Bytes of a name, so that few jobs make a long list.
+const LONG_NAME_BYTES: usize = 3 << 20;
+
+fn world_of_long_names() -> std::sync::Arc<super::fake_engine::FakeEngine> {
+    let world = world();
+    for id in ["a", "b", "c", "d"] {
+        let job = berth_model::job::Job { name: "x".repeat(LONG_NAME_BYTES), ..small_job(id) };
+        world.apply(vec![register(job, EvalId(id.as_bytes()[0].into()))]);
+    }
+    world
+}
+
+#[tokio::test]
+async fn a_page_ends_early_when_it_has_become_long() {
+    let router = api(&world_of_long_names());
+    let page = get(&router, "/v1/jobs?per_page=100").await;
+    assert_eq!((ids(&page), next(&page)), (vec!["a".into(), "b".into(), "c".into()], Some("default/d")));
+    let rest = get(&router, "/v1/jobs?per_page=100&next_token=default/d").await;
+    assert_eq!((ids(&rest), next(&rest)), (vec!["d".into(), "web".into()], None));
+    let backwards = get(&router, "/v1/jobs?per_page=100&reverse").await;
+    assert_eq!((ids(&backwards).len(), next(&backwards)), (4, Some("default/a")));
+}
+
+#[tokio::test]
+async fn a_list_of_large_items_is_sent_in_pieces_of_one_item() {
+    use http_body_util::BodyExt;
+    let router = api(&world_of_long_names());
+    let response = super::exchange::send(&router, super::exchange::request("GET", "/v1/jobs", "")).await;
+    let mut body = response.into_body();
+    let mut longest = 0;
+    while let Some(frame) = body.frame().await {
+        longest = longest.max(frame.expect("it goes on").into_data().expect("it is data").len());
+    }
+    assert!((LONG_NAME_BYTES..LONG_NAME_BYTES * 3 / 2).contains(&longest), "{longest}");
+}
+
+#[tokio::test]
+async fn a_filter_that_takes_too_many_steps_is_refused_with_its_status() {
+    let world = world();
+    let job = small_job("wide");
+    let group = job.groups[0].clone();
+    let groups = (0..50).map(|at| berth_model::job::Group { name: format!("g{at}"), ..group.clone() });
+    world.apply(vec![register(berth_model::job::Job { groups: groups.collect(), ..job }, EvalId(1))]);
+    let open: String = (0..4).map(|level| format!("all%20TaskGroups%20as%20g{level}%20%7B%20")).collect();
+    let nested = format!("{open}g0.Name%20!=%20x{}", "%20%7D".repeat(4));
+    let router = api(&world);
+    for list in ["jobs", "jobs/statuses", "jobs?per_page=5"] {
+        let target = format!("/v1/{list}{}filter={nested}", if list.contains('?') { "&" } else { "?" });
+        let answer = get(&router, &target).await;
+        assert_eq!(answer.status, 400, "{list}: {}", answer.body);
+        assert!(answer.body.contains("one item takes more than 200000 steps"), "{}", answer.body);
+    }
+}
