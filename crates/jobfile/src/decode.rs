@@ -24,6 +24,7 @@ use crate::{
     tree::{Entry, Node, Tree},
 };
 
+pub use name::is_deceptive;
 pub(crate) use tenant::{namespace, quota};
 
 /// The job of a file in HCL, if there is one.

@@ -2,6 +2,7 @@
 
 mod excerpt;
 
+use crate::decode::is_deceptive;
 use std::fmt;
 
 pub use excerpt::Excerpt;
@@ -158,6 +159,5 @@ pub(crate) fn shown(message: &str) -> String {
 
 /// The character, or a mark in place of one that would steer a terminal or turn the reading direction.
 fn printable(c: char) -> char {
-    let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    if c.is_control() || turns { char::REPLACEMENT_CHARACTER } else { c }
+    if is_deceptive(c) { char::REPLACEMENT_CHARACTER } else { c }
 }

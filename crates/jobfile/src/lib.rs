@@ -7,6 +7,7 @@ mod blocks;
 mod decode;
 mod diagnostic;
 mod duration;
+mod excess;
 mod format;
 mod hcl;
 mod inputs;
@@ -26,11 +27,16 @@ mod tree;
 
 use berth_model::job::Job;
 
+pub use decode::is_deceptive;
 pub use diagnostic::{Diagnostic, Diagnostics, Excerpt, Place, Severity};
+pub use excess::{Excess, excess};
 pub use format::format;
 pub use inputs::Inputs;
 pub use json::to_json;
-pub use limits::{DEPTH_MAX, SOURCE_BYTES_MAX};
+pub use limits::{
+    CONSTRAINT_BYTES_MAX, DEPTH_MAX, GROUP_TASKS_MAX, JOB_ALLOCATIONS_MAX, JOB_BYTES_MAX, JOB_GROUPS_MAX,
+    MAP_BYTES_MAX, NAME_BYTES_MAX, SOURCE_BYTES_MAX,
+};
 pub use schema::unenforced;
 pub use starters::{STARTERS, Starter};
 pub use tenant::{parse_namespace, parse_quota};

@@ -21,4 +21,19 @@ pub(crate) const BLOCKS_MAX: usize = 20_000;
 /// Diagnostics that one reading gives; the others are only counted.
 pub(crate) const DIAGNOSTICS_MAX: usize = 20;
 /// Bytes of an id or a name.
-pub(crate) const NAME_BYTES_MAX: usize = 128;
+pub const NAME_BYTES_MAX: usize = 128;
+
+/// Allocations that all groups of a job may want together: two groups of the largest count. One registration is planned
+/// at once, and each allocation of it takes some hundred bytes until it is placed.
+pub const JOB_ALLOCATIONS_MAX: u64 = 100_000;
+/// Groups of a job.
+pub const JOB_GROUPS_MAX: usize = 1_000;
+/// Tasks of a group.
+pub const GROUP_TASKS_MAX: usize = 100;
+/// Bytes of a job as it is kept: half of what an entry of the log holds, so that what is decided about it fits too.
+pub const JOB_BYTES_MAX: usize = 512 << 10;
+/// Bytes of each side of a constraint: plans repeat them to say why nothing was placed.
+pub const CONSTRAINT_BYTES_MAX: usize = 4 << 10;
+/// Bytes of names and values together that one block of `meta` or `env` may hold: a task gets them as its environment,
+/// of which the kernel takes a few hundred KiB.
+pub const MAP_BYTES_MAX: usize = 128 << 10;

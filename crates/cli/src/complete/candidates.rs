@@ -6,6 +6,7 @@ use std::{ffi::OsStr, time::Duration};
 use berth_api::http::{AllocationStub, Evaluation, JobStub, Namespace, NodeStub};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 
+use super::quote;
 use crate::{
     failure::Failure,
     global::Global,
@@ -97,18 +98,28 @@ fn id(id: &str, begun: &str) -> String {
     if short.starts_with(begun) { short } else { id.to_owned() }
 }
 
+/// What is said of a candidate stands on one line of a terminal.
+fn plain(about: &str) -> String {
+    about.chars().map(|c| if berth_jobfile::is_deceptive(c) { ' ' } else { c }).collect()
+}
+
 fn completer(
     find: impl AsyncFn(Remote, String) -> Result<Vec<Candidate>, Failure> + Send + Sync + 'static,
 ) -> ArgValueCompleter {
     ArgValueCompleter::new(move |begun: &OsStr| {
         let Some(begun) = begun.to_str() else { return Vec::new() };
+        let shell = std::env::var(super::VARIABLE).unwrap_or_default();
+        let begun = quote::unquoted(&shell, begun).into_owned();
         let found = Global::of_words(std::env::args()).remote().and_then(|remote| {
             let patience = Duration::from_millis(PATIENCE_MS);
             block_on(async {
-                tokio::time::timeout(patience, find(remote, begun.to_owned())).await.unwrap_or(Ok(vec![]))
+                tokio::time::timeout(patience, find(remote, begun)).await.unwrap_or(Ok(vec![]))
             })
         });
-        let candidate = |(id, about): Candidate| CompletionCandidate::new(id).help(Some(about.into()));
-        found.unwrap_or_default().into_iter().map(candidate).collect()
+        let candidate = |(id, about): Candidate| {
+            let word = quote::quoted(&shell, &id)?.into_owned();
+            Some(CompletionCandidate::new(word).help(Some(plain(&about).into())))
+        };
+        found.unwrap_or_default().into_iter().filter_map(candidate).collect()
     })
 }

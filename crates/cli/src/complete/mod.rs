@@ -3,6 +3,7 @@
 //! A shell calls `berth` with `COMPLETE` set, as `berth completion SHELL` arranges.
 
 mod candidates;
+mod quote;
 
 use std::ffi::OsString;
 

@@ -13,7 +13,7 @@ use super::{
     group::{self, Inherited},
     name, spread, task,
 };
-use crate::{blocks::with_times, record::COUNT, schema::Body};
+use crate::{blocks::with_times, excess::excess, record::COUNT, schema::Body};
 
 /// Bytes that a dispatch may carry.
 const PAYLOAD_BYTES_MAX: usize = 16 << 10;
@@ -76,7 +76,13 @@ pub(super) fn job(body: &Body<'_>) -> Job {
         reschedule: reschedule.map(Box::new),
         kept: body.kept(&["multiregion", "ui", "consul_namespace", "vault_namespace"]),
     };
+    if body.has("name") {
+        name::check_shown(body, &job.name, body.at("name"));
+    }
     check_launches(body, &job);
+    if let Some(excess) = excess(&job) {
+        body.report.error_with_help(body.at_self(), excess.message, excess.help);
+    }
     job
 }
 

@@ -24,9 +24,37 @@ pub(super) fn check_id(body: &Body<'_>, id: &str, at: At) {
     } else if id.len() > NAME_BYTES_MAX {
         let message = format!("name of {what} has {} bytes, the limit is {NAME_BYTES_MAX}", id.len());
         body.report.error(at, message);
-    } else if id.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        body.report.error(at, format!("name of {what} {} holds space or control characters", quoted(id)));
+    } else if let Some(found) = id.chars().find(|c| c.is_whitespace() || is_deceptive(*c)) {
+        let message = format!(
+            "name of {what} {} holds U+{:04X}, a space or a character that does not show",
+            quoted(id),
+            found as u32
+        );
+        body.report.error(at, message);
+    } else if what == "job" && id.split('/').any(|part| matches!(part, "." | "..")) {
+        let message = format!("name of {what} {} has `.` or `..` between slashes", quoted(id));
+        body.report.error_with_help(at, message, "whoever makes a path of it would end up elsewhere");
     }
+}
+
+/// Reports a name for people that is too long for any list, or shows as something else than it is.
+pub(super) fn check_shown(body: &Body<'_>, name: &str, at: At) {
+    if name.len() > NAME_BYTES_MAX {
+        let message = format!("`name` has {} bytes, the limit is {NAME_BYTES_MAX}", name.len());
+        body.report.error(at, message);
+    } else if let Some(found) = name.chars().find(|c| is_deceptive(*c)) {
+        let message = format!("`name` {} holds U+{:04X}, which does not show", quoted(name), found as u32);
+        body.report.error(at, message);
+    }
+}
+
+/// Whether a character moves the cursor, changes the direction of what follows, or does not show at all: a name with one
+/// reads as another.
+pub fn is_deceptive(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Reports a namespace that cannot be.

@@ -161,6 +161,11 @@ pub struct Job {
 }
 
 impl Job {
+    /// Bytes of its encoding, as the log and snapshots keep it.
+    pub fn encoded_len(&self) -> usize {
+        crate::codec::encoded_len(self)
+    }
+
     /// A job without groups, with the defaults of job files.
     pub fn new(key: JobKey, job_type: JobType) -> Self {
         Self {

@@ -18,6 +18,7 @@ use crate::{
         failure::Failure,
         propose, reply,
     },
+    nomad::jobs,
 };
 
 /// Bytes that a dispatch may carry.
@@ -69,6 +70,7 @@ pub(in crate::nomad) async fn force(call: Call) -> Reply {
 }
 
 async fn register(call: &Call, job: Job, eval: EvalId) -> Result<Index, Failure> {
+    jobs::check_size(&job)?;
     // Never over a job that is there.
     let command = RegisterJob { job: job.into(), eval, only_if: Some(Index(0)) };
     propose::propose(&call.api, Command::RegisterJob(Box::new(command))).await

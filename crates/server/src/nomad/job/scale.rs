@@ -4,7 +4,7 @@ use berth_api::http::{JobRegistered, JobScale};
 use berth_model::{
     Index, Timestamp,
     command::{Command, ScaleJob},
-    job::{GROUP_COUNT_MAX, Group},
+    job::{GROUP_COUNT_MAX, Group, Job},
     scaling::ScalingEvent,
     store::JobRow,
 };
@@ -19,7 +19,7 @@ use crate::{
         failure::Failure,
         propose, reply,
     },
-    nomad::convert,
+    nomad::{convert, jobs},
     state::View,
 };
 
@@ -49,6 +49,9 @@ pub(in crate::nomad) async fn scale(mut call: Call) -> Reply {
     let row = view.store.job(&key).ok_or_else(not_found)?;
     let group = target(row, &asked)?;
     let count = count(row, &asked)?;
+    if let Some(count) = count {
+        jobs::check_size(&scaled(row.job(), &group.name, count))?;
+    }
     let eval = count.map(|_| propose::mint_eval(&call.api));
     let event = ScalingEvent {
         group: group.name.clone(),
@@ -77,6 +80,13 @@ pub(in crate::nomad) async fn scale(mut call: Call) -> Reply {
         ..JobRegistered::default()
     };
     reply::json(&call.query, &answer)
+}
+
+/// The job with another count of a group.
+fn scaled(job: &Job, group: &str, count: u32) -> Job {
+    let mut job = job.clone();
+    job.groups.iter_mut().filter(|own| own.name == group).for_each(|own| own.count = count);
+    job
 }
 
 /// The group that is meant; a job with one group need not name it.

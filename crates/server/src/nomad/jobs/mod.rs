@@ -7,7 +7,7 @@ mod statuses;
 
 pub(super) use check::{parse, validate};
 pub(super) use list::{Jobs, list};
-pub(super) use register::{check_place, parse_job, register, register_as};
+pub(super) use register::{check_place, check_size, parse_job, register, register_as};
 pub(super) use statuses::{statuses, statuses_of};
 
 /// The name that messages give to a job that came in a body.

@@ -7,6 +7,7 @@ use berth_model::{
     command::{Command, RegisterJob},
     job::Job,
 };
+use hyper::StatusCode;
 use serde::Deserialize;
 
 use super::BODY_NAME;
@@ -44,6 +45,15 @@ pub(in crate::nomad) async fn register_as(call: &mut Call, id: Option<&str>) -> 
     let index = propose::propose(&call.api, Command::RegisterJob(Box::new(command))).await?;
     let registered = propose::registered(eval, index, index);
     reply::json(&call.query, &JobRegistered { warnings: warnings.messages(), ..registered })
+}
+
+/// Refuses a job that has become larger than a cluster takes: by another count, or by what a dispatch gave it. Those that
+/// come as text have been asked already.
+pub(in crate::nomad) fn check_size(job: &Job) -> Result<(), Failure> {
+    match berth_jobfile::excess(job) {
+        None => Ok(()),
+        Some(excess) => Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, excess.to_string())),
+    }
 }
 
 /// Reads the job in a body.

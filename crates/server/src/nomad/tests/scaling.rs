@@ -111,3 +111,34 @@ async fn policies_are_read_from_jobs() {
     assert_eq!((&policy["Min"], &policy["Max"]), (&json!(1), &json!(9)));
     assert_eq!(get(&router, "/v1/scaling/policy/nope").await.status, 404);
 }
+
+#[tokio::test]
+async fn no_request_makes_a_job_of_more_allocations_than_are_planned_at_once() {
+    let world = world();
+    let job = small_job("wide");
+    let group = |name: &str| Group { name: name.into(), count: 50_000, ..job.groups[0].clone() };
+    let groups = vec![group("a"), group("b"), Group { name: "c".into(), count: 0, ..job.groups[0].clone() }];
+    let wide = Job { groups, ..job };
+    world.apply(vec![register(wide.clone(), EvalId(1))]);
+    let router = api(&world);
+    let refused = scale(&router, "wide", json!({ "Count": 1, "Target": { "Group": "c" } })).await;
+    expect![[r#"
+        413 Payload Too Large
+        connection: close
+        content-type: text/plain; charset=utf-8
+
+        the groups of the job want 100001 allocations in all, the limit is 100000: spread them over several jobs, or lower `count`
+    "#]]
+    .assert_eq(&refused.show());
+    let mut huge = berth_jobfile::to_json(&wide);
+    huge["TaskGroups"][2]["Count"] = json!(1);
+    for (method, target) in [("PUT", "/v1/jobs"), ("PUT", "/v1/job/wide/plan")] {
+        let refused = answer(&router, method, target, json!({ "Job": huge }).to_string()).await;
+        assert_eq!(refused.status, 400, "{target}");
+        assert!(
+            refused.body.contains("want 100001 allocations in all, the limit is 100000"),
+            "{}",
+            refused.body
+        );
+    }
+}

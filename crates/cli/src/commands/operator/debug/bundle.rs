@@ -1,6 +1,6 @@
 //! The archive: JSON files in a gzipped tar, each of bounded size, without secrets.
 
-use std::{fs::File, path::Path};
+use std::{fs::File, os::unix::fs::OpenOptionsExt, path::Path};
 
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Map, Value, json};
@@ -23,7 +23,8 @@ pub(super) struct Bundle {
 impl Bundle {
     /// A new archive. A file that is there is never written over.
     pub fn create(path: &Path) -> Result<Self, Failure> {
-        let file = File::create_new(path).map_err(|error| {
+        // Secrets are left out as far as they can be told: what is left is for its owner to look at first.
+        let file = File::options().write(true).create_new(true).mode(0o600).open(path).map_err(|error| {
             Failure::new(Exit::Failed, format!("cannot make {}: {error}", path.display()))
         })?;
         let archive = tar::Builder::new(GzEncoder::new(file, Compression::default()));
@@ -72,7 +73,7 @@ impl Bundle {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
+    use std::{io::Read, os::unix::fs::PermissionsExt};
 
     use flate2::read::GzDecoder;
 
@@ -83,6 +84,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("debug.tar.gz");
         let mut bundle = Bundle::create(&path).unwrap();
+        let mode = path.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "nobody else may read it");
         bundle.add_answer("a.json", Ok(json!({ "Token": "t0p" }))).unwrap();
         bundle.add_answer("b.json", Err(Failure::new(Exit::TimedOut, "too slow"))).unwrap();
         bundle.add_answer("c.json", Ok(json!("x".repeat(FILE_BYTES_MAX)))).unwrap();
