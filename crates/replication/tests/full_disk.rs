@@ -4,7 +4,7 @@
 #[path = "support/mod.rs"]
 mod support;
 
-use std::{fs, io::Write, os::unix::fs::PermissionsExt, path::Path, process::Command, sync::Arc};
+use std::{fs, io::Write, path::Path, process::Command, sync::Arc};
 
 use berth_replication::{Config, NotWritten, ProposeError, Replication};
 use support::Recorder;
@@ -116,31 +116,4 @@ async fn a_log_that_fills_its_disk_alone_stops_in_time() {
     let (log, recorder) = open(disk.0.path()).await;
     assert_eq!(recorder.hash(), hash);
     log.shutdown().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn nobody_else_may_read_what_the_server_keeps() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = dir.path().join("server");
-    fs::create_dir_all(server.join("log")).unwrap();
-    for round in 1..3 {
-        let (log, _) = open(dir.path()).await;
-        assert_eq!(propose(&log, round..round + 1).await, None);
-        log.snapshot_now().await.unwrap();
-        log.shutdown().await.unwrap();
-        assert_private(&server);
-        // As an older version left it.
-        let lax =
-            |path: std::path::PathBuf, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
-        lax(server.clone(), 0o755).unwrap();
-        lax(server.join("log/state"), 0o644).unwrap();
-    }
-}
-
-fn assert_private(path: &Path) {
-    let found = fs::metadata(path).unwrap();
-    assert_eq!(found.permissions().mode() & 0o077, 0, "{} is open to others", path.display());
-    if found.is_dir() {
-        fs::read_dir(path).unwrap().for_each(|entry| assert_private(&entry.unwrap().path()));
-    }
 }

@@ -80,12 +80,3 @@ async fn a_killed_server_keeps_what_it_acknowledged() {
         log.shutdown().await.unwrap();
     }
 }
-
-#[test]
-fn memory_is_told_from_a_disk() {
-    if Path::new("/dev/shm").is_dir() {
-        assert!(berth_replication::is_memory_backed(Path::new("/dev/shm")).unwrap());
-    }
-    assert!(!berth_replication::is_memory_backed(Path::new("/proc")).unwrap());
-    assert!(berth_replication::is_memory_backed(Path::new("/not/there")).is_err());
-}

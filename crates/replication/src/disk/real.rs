@@ -110,15 +110,15 @@ impl DiskFile for File {
 /// for: a pipe would block until somebody comes to the other end.
 pub(super) fn open_file(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     if let Ok(found) = fs::metadata(path) {
-        check_is_file(found.file_type())?;
+        check_is_file(path, found.file_type())?;
     }
     let file = options.mode(FILE_MODE).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
     // Again, because it may be another one than a moment ago.
-    check_is_file(file.metadata()?.file_type())?;
+    check_is_file(path, file.metadata()?.file_type())?;
     Ok(file)
 }
 
-fn check_is_file(found: FileType) -> io::Result<()> {
+fn check_is_file(path: &Path, found: FileType) -> io::Result<()> {
     let what = match found {
         found if found.is_file() => return Ok(()),
         found if found.is_dir() => "a directory",
@@ -126,7 +126,7 @@ fn check_is_file(found: FileType) -> io::Result<()> {
         found if found.is_socket() => "a socket",
         _ => "a device",
     };
-    Err(io::Error::other(format!("it is {what} where a file should be: move it away")))
+    Err(io::Error::other(format!("{} is {what} where a file should be: move it away", path.display())))
 }
 
 /// Makes a directory that only its owner may enter, and those above it as usual. If it is there, it and the files in it

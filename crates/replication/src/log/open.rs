@@ -12,7 +12,7 @@ use super::{
     reader::Reader,
     recover::{self, Recovered},
     segment::{self, SegmentHeader},
-    spare::Spare,
+    spare::{self, Spare},
     state::LogState,
     tail::Tail,
     writer::{Surroundings, Writer},
@@ -55,6 +55,7 @@ pub(crate) fn open(
 ) -> Result<Opened, OpenError> {
     let disk: Arc<dyn Disk> = Arc::new(PatientDisk::new(Arc::clone(&raw_disk), space));
     disk.create_dir(&dir).map_err(OpenError::write(&dir))?;
+    spare::check(&*disk, &dir)?;
     let mut state = load_or_make(&disk, &dir, known, segment_bytes)?;
     finish_cut(&*disk, &dir, &mut state).map_err(OpenError::write(&dir))?;
     let found = recover::recover(&*disk, &dir, &state)?;

@@ -8,7 +8,24 @@ use std::{
     thread::JoinHandle,
 };
 
-use crate::disk::{self, Disk};
+use crate::{
+    OpenError,
+    disk::{self, Disk},
+};
+
+/// Where it is made.
+fn path(log_dir: &Path) -> PathBuf {
+    log_dir.join("spare")
+}
+
+/// Checks that nothing stands in its place that cannot be written: found out now rather than when it is needed.
+pub(crate) fn check(disk: &dyn Disk, log_dir: &Path) -> Result<(), OpenError> {
+    let path = path(log_dir);
+    match disk.open(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(OpenError::write(&path)(error)),
+        _ => Ok(()),
+    }
+}
 
 /// Makes one file at a time, on a thread of its own. Its disk must not wait for room: without room there is no spare.
 pub(crate) struct Spare {
@@ -21,7 +38,7 @@ pub(crate) struct Spare {
 impl Spare {
     /// Files of `bytes` for the log in `dir`. Nothing is made yet.
     pub fn new(disk: Arc<dyn Disk>, dir: &Path, bytes: u64) -> Self {
-        Self { disk, path: dir.join("spare"), bytes, making: None }
+        Self { disk, path: path(dir), bytes, making: None }
     }
 
     /// Begins to make the next one.

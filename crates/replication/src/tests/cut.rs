@@ -10,11 +10,12 @@ use openraft::{
 use super::{SEGMENT_BYTES, Server, support};
 use crate::{
     OpenError,
-    disk::memory::MemoryDisk,
-    log::LogStore,
+    disk::{DirLock, memory::MemoryDisk},
+    log::{self, LogStore, Opened},
     metrics::Counters,
     observer::Alarm,
     open::{self, Recovered},
+    space::Space,
     types::{LogEntry, LogId, Payload, Proposal, Vote, log_id},
 };
 
@@ -99,4 +100,47 @@ async fn goes_on(server: &Server, found: &mut Recovered, last: LogId) {
     assert_eq!(names, wanted.collect::<Vec<_>>());
     let again = server.after_power_cut().open_log().unwrap();
     assert_eq!(again.log.ends.1, Some(log_id(2, last.index() + 19)));
+}
+
+impl Server {
+    /// The log alone, without the snapshot that it follows.
+    fn open_only_log(&self) -> Result<Opened, OpenError> {
+        let (lock, _) = DirLock::acquire(self.dir.path()).unwrap();
+        let disk: Arc<MemoryDisk> = Arc::clone(&self.disk);
+        let space = Arc::new(Space::new(disk.clone(), self.dir.path(), SEGMENT_BYTES));
+        let alarm = Arc::new(Alarm::new(Arc::new(support::Recorder::default())));
+        log::open(disk, space, self.path("log"), true, SEGMENT_BYTES, Arc::default(), alarm, Arc::new(lock))
+    }
+}
+
+/// A follower has taken in a snapshot that lies beyond its log: the log begins anew behind it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_power_cut_at_any_step_of_a_new_beginning_is_no_damage() {
+    let upto = log_id(2, RECORDS + 100);
+    for step in 1.. {
+        let server = Server::new();
+        let mut found = server.open_log().unwrap();
+        append(&mut found.log.store, 2, 0..RECORDS).await;
+        let faults = server.disk.faults();
+        faults.power_off_after.store(faults.steps.load(Ordering::SeqCst) + step, Ordering::SeqCst);
+        let done = found.log.store.purge(upto).await.is_ok();
+        for seed in 0..4 {
+            let cut = server.after_random_cut(seed + step as u64 * 7);
+            let found =
+                cut.open_only_log().unwrap_or_else(|error| panic!("step {step}, seed {seed}: {error}"));
+            match found.ends {
+                (Some(purged), Some(last)) => assert_eq!((purged, last), (upto, upto), "step {step}"),
+                ends => {
+                    assert!(!done && ends == (None, Some(log_id(2, RECORDS - 1))), "step {step}: {ends:?}")
+                }
+            }
+            if found.ends.0.is_some() {
+                assert_eq!(cut.segments().len(), 1, "step {step}: segments of the old log are left");
+            }
+        }
+        if done {
+            assert!(step > 5, "a new beginning has only {step} steps");
+            break;
+        }
+    }
 }

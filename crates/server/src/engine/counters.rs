@@ -90,6 +90,9 @@ impl Counters {
             total("berth_log_bytes_total", "bytes appended to the log", log.appended_bytes),
             total("berth_log_fsyncs_total", "syncs of the log", log.fsyncs),
             total("berth_log_snapshots_total", "snapshots written", log.snapshots),
+            total("berth_log_replayed_total", "entries applied at the start", log.replayed_entries),
+            gauge("berth_log_disk_free_bytes", "room on the log's disk", log.disk_free_bytes as usize),
+            gauge("berth_log_disk_bytes", "size of the log's disk", log.disk_total_bytes as usize),
             counter("berth_plans_total", "evaluations planned", &self.plans),
             counter(
                 "berth_plans_overtaken_total",
