@@ -40,15 +40,22 @@ pub(crate) async fn open(
     let counters = Arc::new(Counters::default());
     let alarm = Arc::new(Alarm::new(Arc::clone(&observer)));
     let engine_config = engine_config(&config)?;
+    let (lock, released) = hold(&config.data_dir)?;
     let blocking = {
         let (config, observer, counters) = (config.clone(), Arc::clone(&observer), Arc::clone(&counters));
         let alarm = Arc::clone(&alarm);
-        move || recover(&config, observer, disk, segment_bytes, counters, alarm)
+        move || recover(&config, lock, observer, disk, segment_bytes, counters, alarm)
     };
-    let recovered = tokio::task::spawn_blocking(blocking).await;
-    let Recovered { log, machine, demand, space, released } =
-        recovered.map_err(|error| OpenError::Consensus(error.to_string()))??;
     let failed = |error: &dyn std::fmt::Display| OpenError::Consensus(error.to_string());
+    let recovered = tokio::task::spawn_blocking(blocking).await.map_err(|error| failed(&error)).flatten();
+    let Recovered { log, machine, demand, space } = match recovered {
+        Ok(recovered) => recovered,
+        Err(error) => {
+            // Threads of the log may have begun; whoever tries again finds the directory free.
+            released.wait().await;
+            return Err(error);
+        }
+    };
     let raft = Raft::new(config.server_id, Arc::new(engine_config), NoNetwork, log.store, machine).await;
     let raft = raft.map_err(|error| failed(&error))?;
     leadership::follow(&raft, observer, alarm);
@@ -85,12 +92,12 @@ pub(crate) struct Recovered {
     pub machine: Machine,
     pub demand: Demand,
     pub space: Arc<Space>,
-    pub released: Released,
 }
 
-/// Everything that reads the disk.
+/// Everything that reads the disk; `lock` holds the data directory.
 pub(crate) fn recover(
     config: &Config,
+    lock: DirLock,
     observer: Arc<dyn Observer>,
     disk: Arc<dyn Disk>,
     segment_bytes: u64,
@@ -98,7 +105,6 @@ pub(crate) fn recover(
     alarm: Arc<Alarm>,
 ) -> Result<Recovered, OpenError> {
     let dir = &config.data_dir;
-    let (lock, released) = hold(dir)?;
     let lock = Arc::new(lock);
     disk.create_dir(dir).map_err(OpenError::write(dir))?;
     let space = Arc::new(Space::new(Arc::clone(&disk), dir, segment_bytes));
@@ -133,10 +139,11 @@ pub(crate) fn recover(
     let mut machine =
         Machine::new(loaded, Arc::new(snapshots), config.snapshot_entries, demand.clone(), observer, alarm);
     counters.on_replayed(machine.replay(&log.store).map_err(OpenError::read(&dir.join("log")))?);
-    Ok(Recovered { log, machine, demand, space, released })
+    Ok(Recovered { log, machine, demand, space })
 }
 
-fn hold(dir: &Path) -> Result<(DirLock, Released), OpenError> {
+/// Makes the data directory, and holds it.
+pub(crate) fn hold(dir: &Path) -> Result<(DirLock, Released), OpenError> {
     make_private_dir(dir).map_err(OpenError::write(dir))?;
     DirLock::acquire(dir).map_err(|error| match error {
         LockError::Held(pid) => OpenError::InUse { dir: dir.to_owned(), pid },

@@ -30,7 +30,8 @@ impl Server {
         let observer = Arc::new(support::Recorder::default());
         let alarm = Arc::new(Alarm::new(observer.clone()));
         let disk: Arc<MemoryDisk> = Arc::clone(&self.disk);
-        open::recover(&self.config, observer, disk, SEGMENT_BYTES, Arc::new(Counters::default()), alarm)
+        let (lock, _) = open::hold(self.dir.path())?;
+        open::recover(&self.config, lock, observer, disk, SEGMENT_BYTES, Arc::new(Counters::default()), alarm)
     }
 
     /// Another machine that finds what a power cut left; each sector and name as chance has it.

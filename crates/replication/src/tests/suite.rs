@@ -23,7 +23,8 @@ impl StoreBuilder<Types, LogStore, Machine, tempfile::TempDir> for Build {
         let disk = Arc::new(MemoryDisk::default());
         let config = Config::new(dir.path(), "suite");
         let counters = Arc::new(Counters::default());
-        let found = open::recover(&config, observer, disk, SEGMENT_BYTES, counters, alarm).unwrap();
+        let (lock, _) = open::hold(dir.path()).unwrap();
+        let found = open::recover(&config, lock, observer, disk, SEGMENT_BYTES, counters, alarm).unwrap();
         Ok((dir, found.log.store, found.machine))
     }
 }
