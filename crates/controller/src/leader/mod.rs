@@ -18,7 +18,7 @@ use std::{
 };
 
 use berth_model::{
-    AllocId, EvalId, Index, JobKey, NodeId, Timestamp, alloc::AllocEnd, command::Command, eval::Trigger,
+    AllocId, EvalId, Index, JobKey, NodeId, Timestamp, alloc::AllocEnd, command::{Command, Outcome}, eval::Trigger,
     event::Applied, ids::IdSeed, node::NodeStatus, store::Store,
 };
 
@@ -188,16 +188,26 @@ impl Leader {
             let mut outcomes = outcomes.iter().cloned();
             for (purpose, count) in self.outbox.applied(*index) {
                 let outcomes: Vec<_> = outcomes.by_ref().take(count).collect();
-                self.on_written(purpose, Answer::Committed(*index, outcomes), actions);
+                self.on_written(purpose, *index, outcomes, actions);
             }
             events.iter().for_each(|change| self.on_change(replica, change));
         }
     }
 
-    fn on_written(&mut self, purpose: Purpose, answer: Answer, actions: &mut Vec<Action>) {
+    fn on_written(
+        &mut self,
+        purpose: Purpose,
+        index: Index,
+        outcomes: Vec<Outcome>,
+        actions: &mut Vec<Action>,
+    ) {
         match purpose {
-            Purpose::Request(token) => actions.push(Action::Answer(token, answer)),
+            Purpose::Request(token) => {
+                actions.push(Action::Answer(token, Answer::Committed(index, outcomes)));
+            }
             Purpose::Plan(_, Some(tail)) if tail.again => self.plan_again(tail.eval),
+            // The state has no such node: its introduction was not written, or it was purged.
+            Purpose::NodeStatus(node) if outcomes.iter().any(Result::is_err) => self.unsettle(node),
             Purpose::Plan(..) | Purpose::NodeStatus(_) | Purpose::Introduction(_) | Purpose::Own => {}
         }
     }
@@ -222,10 +232,7 @@ impl Leader {
                 }
                 // A later part may be written and close the evaluation all the same.
                 Purpose::Plan(job, None) => drop(self.work.wanting.insert(job, Trigger::MaxPlanAttempts)),
-                Purpose::NodeStatus(node) => {
-                    self.work.changing.remove(&node);
-                    self.work.unsettled.insert(node);
-                }
+                Purpose::NodeStatus(node) => self.unsettle(node),
                 Purpose::Introduction(node) => replica.close_session_of(node),
                 Purpose::Own => unreachable!("the outbox proposes them again"),
             }

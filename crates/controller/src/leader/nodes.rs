@@ -33,6 +33,12 @@ impl Leader {
         }
     }
 
+    /// A node's new status did not come about: it is decided anew at the next tick.
+    pub(super) fn unsettle(&mut self, id: NodeId) {
+        self.work.changing.remove(&id);
+        self.work.unsettled.insert(id);
+    }
+
     pub(super) fn set_node_status(&mut self, id: NodeId, status: NodeStatus) {
         if self.work.changing.insert(id, status) != Some(status) {
             let command = Command::SetNodeStatus(id, status);

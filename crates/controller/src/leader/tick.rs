@@ -24,7 +24,7 @@ impl Leader {
             self.set_node_status(id, NodeStatus::Down);
         }
         for id in std::mem::take(&mut self.work.unsettled) {
-            if replica.is_confirmed(id) {
+            if replica.is_confirmed(id) && store.node(id).is_some() {
                 self.make_ready(replica, id);
             }
         }

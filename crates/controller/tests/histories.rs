@@ -1,0 +1,85 @@
+//! Random histories: entries refused, delayed, in doubt; servers killed, leaderships changed; links that swallow
+//! messages; and then everything heals. Nothing may be lost, stuck, or held twice.
+//!
+//! `HISTORIES=100000 cargo test --release -p berth-controller --test histories` is the long form. A history that fails
+//! names its seed: `SEED=7 cargo test -p berth-controller --test histories` runs that one alone.
+
+#[path = "histories/agents.rs"]
+mod agents;
+#[path = "histories/cluster.rs"]
+mod cluster;
+
+use berth_model::{eval::EvalStatus, node::NodeStatus, store::Store};
+
+use cluster::{Cluster, node_of};
+
+/// Histories of the short form.
+const HISTORIES: u64 = 250;
+/// Things that happen before faults end.
+const STEPS: u64 = 250;
+/// By then everything is as it should be: two nodes may have to be declared down before.
+const SETTLED_S: u64 = 120;
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+}
+
+#[test]
+fn nothing_is_lost_or_stuck_whatever_happens() {
+    if let Some(seed) = setting("SEED") {
+        return history(seed);
+    }
+    for seed in 0..setting("HISTORIES").unwrap_or(HISTORIES) {
+        let outcome = std::panic::catch_unwind(|| history(seed));
+        assert!(outcome.is_ok(), "seed {seed}: SEED={seed} cargo test -p berth-controller --test histories");
+    }
+}
+
+fn history(seed: u64) {
+    let mut cluster = Cluster::new(seed);
+    (0..STEPS).for_each(|_| cluster.step());
+    cluster.settle(SETTLED_S);
+    assert!(cluster.waiting.is_empty(), "requests without an answer: {:?}", cluster.waiting);
+    let store = cluster.state();
+    nodes_are_ready(store);
+    evaluations_are_done_or_blocked(store);
+    jobs_have_what_they_ask_for(store);
+    agents_hold_what_they_should(&cluster);
+    assert!(!cluster.is_claimed(), "room is claimed for ever");
+}
+
+fn nodes_are_ready(store: &Store) {
+    for (_, node) in store.nodes().iter() {
+        assert_eq!(node.status, NodeStatus::Ready, "node {}", node.id);
+    }
+}
+
+fn evaluations_are_done_or_blocked(store: &Store) {
+    let wedged = store.evals().iter().filter(|(_, eval)| eval.status == EvalStatus::Pending);
+    let wedged: Vec<_> = wedged.filter(|(_, eval)| eval.wait_until <= store.at()).collect();
+    assert!(wedged.is_empty(), "wedged: {wedged:?}");
+}
+
+fn jobs_have_what_they_ask_for(store: &Store) {
+    for (_, row) in store.jobs().iter() {
+        let wanted = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
+        let wanted = wanted.filter(|alloc| alloc.is_wanted()).count();
+        let count = if row.job().stop { 0 } else { row.job().groups[0].count as usize };
+        let waits = store.jobs().evals(row).filter_map(|slot| store.evals().row(slot));
+        let waits = waits.filter(|eval| !eval.status.is_terminal()).count();
+        assert!(wanted <= count, "{}: {wanted} of {count} should run", row.key);
+        assert!(wanted == count || waits > 0, "{}: {wanted} of {count} run, and nothing waits", row.key);
+    }
+}
+
+fn agents_hold_what_they_should(cluster: &Cluster) {
+    let store = cluster.state();
+    for agent in &cluster.agents {
+        let Some((_, row)) = store.node(node_of(agent)) else { continue };
+        let live = store.nodes().live(row).filter_map(|slot| store.allocs().row(slot)).map(|row| row.id);
+        let mut live: Vec<_> = live.collect();
+        live.sort_unstable();
+        let held: Vec<_> = agent.held.keys().copied().collect();
+        assert_eq!(held, live, "what node {} holds is not what it should", agent.node);
+    }
+}
