@@ -18,8 +18,14 @@ use std::{
 };
 
 use berth_model::{
-    AllocId, EvalId, Index, JobKey, NodeId, Timestamp, alloc::AllocEnd, command::{Command, Outcome}, eval::Trigger,
-    event::Applied, ids::IdSeed, node::NodeStatus, store::Store,
+    AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
+    alloc::AllocEnd,
+    command::{Command, Outcome},
+    eval::Trigger,
+    event::Applied,
+    ids::IdSeed,
+    node::NodeStatus,
+    store::Store,
 };
 
 use crate::{

@@ -24,8 +24,12 @@ impl Leader {
             self.set_node_status(id, NodeStatus::Down);
         }
         for id in std::mem::take(&mut self.work.unsettled) {
-            if replica.is_confirmed(id) && store.node(id).is_some() {
-                self.make_ready(replica, id);
+            match store.node(id) {
+                // Whoever is not confirmed yet is made ready once it is.
+                _ if !replica.is_confirmed(id) => {}
+                Some(_) => self.make_ready(replica, id),
+                // Its introduction is on its way.
+                None => drop(self.work.unsettled.insert(id)),
             }
         }
         for id in self.work.queue.due(self.time) {

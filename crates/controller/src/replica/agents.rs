@@ -39,9 +39,10 @@ pub(crate) struct Agent {
 struct Reported {
     /// Of the last change that is in it.
     seq: u64,
-    /// The sum of all `hashes`.
+    /// The sum of the hashes of all `allocs`.
     digest: u128,
-    hashes: HashMap<AllocId, u128>,
+    /// What was observed of each: its hash, and whether it has ended.
+    allocs: HashMap<AllocId, (u128, bool)>,
     /// All that runs there has been reported.
     all: bool,
     /// What still runs there although the state has no use for it, such as tasks of allocations that were declared
@@ -257,16 +258,21 @@ impl Agent {
         self.reported.all |= all;
     }
 
-    /// Takes in the hash of what was observed of an allocation.
-    pub fn observed(&mut self, alloc: AllocId, hash: u128) {
-        let before = self.reported.hashes.insert(alloc, hash).unwrap_or(0);
+    /// Takes in the hash of what was observed of an allocation, and whether it has ended.
+    pub fn observed(&mut self, alloc: AllocId, hash: u128, ended: bool) {
+        let before = self.reported.allocs.insert(alloc, (hash, ended)).map_or(0, |(hash, _)| hash);
         self.reported.digest = self.reported.digest.wrapping_sub(before).wrapping_add(hash);
     }
 
-    /// The end of an allocation is in the log: its agent reports it no more.
-    pub fn forget(&mut self, alloc: AllocId) {
-        let hash = self.reported.hashes.remove(&alloc).unwrap_or(0);
+    /// The end of an allocation is in the log. Whether it is the end that this agent reported; none when it has reported
+    /// nothing of it. What it runs all the same is left over.
+    pub fn ended(&mut self, alloc: AllocId) -> Option<bool> {
+        let (hash, ended) = self.reported.allocs.remove(&alloc)?;
         self.reported.digest = self.reported.digest.wrapping_sub(hash);
+        if !ended {
+            self.reported.leftovers.insert(alloc);
+        }
+        Some(ended)
     }
 
     /// Something runs, or no more, that the state has no use for.

@@ -48,6 +48,8 @@ pub(crate) struct Replica {
     seen: Vec<(Index, Vec<(AllocSlot, AllocId)>)>,
     /// Sessions that are to be closed.
     closing: Vec<SessionId>,
+    /// The index and the number of unconfirmed nodes that were published last.
+    published: (Index, usize),
 }
 
 impl Replica {
@@ -63,6 +65,7 @@ impl Replica {
             logged: Vec::new(),
             seen: Vec::new(),
             closing: Vec::new(),
+            published: (Index::default(), 0),
         }
     }
 
@@ -114,7 +117,6 @@ impl Replica {
             Change::AllocEnded(slot) => self.on_alloc_ended(*slot),
             Change::AllocCollected(slot, id, node) => {
                 self.observed.forget(*slot, *id);
-                self.agent_forgets(*node, *id);
                 if let Some(node) = self.store.nodes().find(*node) {
                     self.changes.purge(node, *id);
                 }
@@ -136,14 +138,17 @@ impl Replica {
         if let Some(job) = self.store.jobs().row(row.job) {
             self.observed.end(slot, row.id, &job.key, row.group);
         }
-        if let Some(node) = self.store.nodes().row(row.node).map(|node| node.id) {
-            self.agent_forgets(node, row.id);
+        let node = self.store.nodes().row(row.node).map(|node| node.id);
+        let agent = node.and_then(|node| self.agents.get_mut(node));
+        match agent.map(|agent| agent.ended(row.id)) {
+            Some(Some(true)) => self.changes.forget(row.node, row.id),
+            // It was declared lost, and may run: what is desired does not name it any more, so that the agent ends it.
+            Some(_) => {
+                self.changes.all(row.node);
+                self.count_node(row.node);
+            }
+            None => {}
         }
-        self.changes.forget(row.node, row.id);
-    }
-
-    fn agent_forgets(&mut self, node: NodeId, alloc: AllocId) {
-        self.agents.get_mut(node).into_iter().for_each(|agent| agent.forget(alloc));
     }
 
     fn on_node_changed(&mut self, slot: NodeSlot) {
@@ -155,6 +160,12 @@ impl Replica {
             self.closing.extend(self.agents.session_of(id));
         }
         self.agents.count(id, up);
+    }
+
+    fn count_node(&mut self, slot: NodeSlot) {
+        if let Some(row) = self.store.nodes().row(slot) {
+            self.agents.count(row.id, row.status != NodeStatus::Down);
+        }
     }
 
     /// Another state has taken the place of this one: agents come again and report what they have.
@@ -172,9 +183,8 @@ impl Replica {
     }
 
     fn count_nodes(&mut self) {
-        for (_, row) in self.store.nodes().iter() {
-            self.agents.count(row.id, row.status != NodeStatus::Down);
-        }
+        let nodes: Vec<NodeSlot> = self.store.nodes().iter().map(|(slot, _)| slot).collect();
+        nodes.into_iter().for_each(|slot| self.count_node(slot));
     }
 
     /// Takes in what the leader has given a place in the one order of changes.
@@ -183,10 +193,16 @@ impl Replica {
         let Self { store, observed, .. } = self;
         let recorded = seen.into_iter().filter_map(|(slot, alloc)| {
             let id = alloc.id;
-            // What has ended is told by the log, at an index that does not grow any more.
-            let row = store.allocs().row(slot).filter(|row| row.id == id && !row.is_terminal())?;
+            let row = store.allocs().row(slot).filter(|row| row.id == id)?;
+            if row.is_terminal() && index > row.modify_index {
+                // The log has told of its end: nothing that comes later has an index any more.
+                return None;
+            }
             let job = store.jobs().row(row.job)?;
             observed.record(slot, &job.key, row.group, alloc, index);
+            if row.is_terminal() {
+                observed.end(slot, id, &job.key, row.group);
+            }
             Some((slot, id))
         });
         let recorded: Vec<_> = recorded.collect();
@@ -199,18 +215,15 @@ impl Replica {
     pub fn publish(&mut self, actions: &mut Vec<Action>) {
         let (logged, seen) = (std::mem::take(&mut self.logged), std::mem::take(&mut self.seen));
         let last = |index: Option<Index>| index.unwrap_or_default();
-        let index = last(logged.last().map(|(i, _)| *i)).max(last(seen.last().map(|(i, _)| *i)));
-        if logged.is_empty() && seen.is_empty() {
+        let last = last(logged.last().map(|(i, _)| *i)).max(last(seen.last().map(|(i, _)| *i)));
+        let (index, unconfirmed_nodes) = (self.published.0.max(last), self.agents.unconfirmed());
+        // Before the first leader begins, nobody knows which index a recovered state may be read at.
+        if self.published == (index, unconfirmed_nodes) || index == Index::default() {
             return;
         }
-        actions.push(Action::Publish {
-            store: self.store.clone(),
-            observed: self.observed.clone(),
-            index,
-            logged,
-            seen,
-            unconfirmed_nodes: self.agents.unconfirmed(),
-        });
+        self.published = (index, unconfirmed_nodes);
+        let (store, observed) = (self.store.clone(), self.observed.clone());
+        actions.push(Action::Publish { store, observed, index, logged, seen, unconfirmed_nodes });
     }
 
     /// Closes the session of a node, whose agent then introduces itself again.

@@ -184,7 +184,9 @@ impl Replica {
             self.agents.get_mut(id).into_iter().for_each(|agent| agent.leftover(alloc.id, runs));
         }
         if let Some(agent) = self.agents.get_mut(id) {
-            found.iter().for_each(|(_, _, alloc)| agent.observed(alloc.id, alloc.hash));
+            found
+                .iter()
+                .for_each(|(.., alloc)| agent.observed(alloc.id, alloc.hash, alloc.status.is_terminal()));
             agent.reported(seq, resync_done);
         }
         if let Some(node) = self.store.nodes().find(id) {

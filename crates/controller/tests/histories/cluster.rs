@@ -330,7 +330,7 @@ impl Cluster {
 
     /// Whether a planner or the log still has something of it.
     pub fn is_claimed(&self) -> bool {
-        self.claims.nodes().next().is_some()
+        !self.claims.is_empty()
     }
 }
 
