@@ -3,6 +3,8 @@
 //! Everything that is replicated is here: what a job, node, allocation and evaluation are, the commands that change
 //! them, and the store that applies those commands. Times and ids are inputs, so that every server computes the same.
 
+#![deny(clippy::iter_over_hash_type)]
+
 pub mod alloc;
 pub mod cluster;
 pub mod codec;

@@ -1,4 +1,4 @@
-//! The store under random commands: what it counts is what is there, and a snapshot restores it exactly.
+//! What the store does with one command after another, and what a snapshot restores.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,12 +11,11 @@ use berth_model::{
     device::{DeviceGrant, NodeDevice},
     eval::{EvalStatus, Trigger},
     job::{Group, Job, JobType, Network, Port, Task, TaskResources},
-    node::{Node, NodeStatus},
+    node::Node,
     resources::Resources,
     scaling::ScalingEvent,
     store::{JobStatus, Store, snapshot},
 };
-use proptest::prelude::*;
 
 fn job(id: &str, memory_mb: u32, port: Option<u16>) -> Job {
     let ports = port.map(|fixed| Port { label: "http".into(), fixed: Some(fixed), ..Port::default() });
@@ -271,133 +270,10 @@ fn a_purged_job_is_forgotten_once_nothing_of_it_lives() {
     assert!(world.store.allocs().is_empty() && world.store.evals().is_empty());
 }
 
-#[derive(Debug, Clone)]
-enum Op {
-    Register(u8, u32),
-    Deregister(u8),
-    Place { job: u8, node: u8, after: Option<u8> },
-    Stop(u8, bool),
-    End(u8, u8),
-    NodeStatus(u8, bool),
-    Collect,
-    Snapshot,
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    prop_oneof![
-        (0..4_u8, 1..500_u32).prop_map(|(job, memory)| Op::Register(job, memory)),
-        (0..4_u8).prop_map(Op::Deregister),
-        (0..4_u8, 0..3_u8, prop::option::of(any::<u8>())).prop_map(|(job, node, after)| Op::Place {
-            job,
-            node,
-            after
-        }),
-        (0..4_u8, 0..3_u8, prop::option::of(any::<u8>())).prop_map(|(job, node, after)| Op::Place {
-            job,
-            node,
-            after
-        }),
-        (any::<u8>(), any::<bool>()).prop_map(|(alloc, lost)| Op::Stop(alloc, lost)),
-        (any::<u8>(), 0..3_u8).prop_map(|(alloc, how)| Op::End(alloc, how)),
-        (0..3_u8, any::<bool>()).prop_map(|(node, up)| Op::NodeStatus(node, up)),
-        Just(Op::Collect),
-        Just(Op::Snapshot),
-    ]
-}
-
-fn perform(world: &mut World, op: &Op, allocs: &mut Vec<AllocId>, evals: &mut BTreeMap<u8, EvalId>) {
-    let pick = |allocs: &[AllocId], at: u8| allocs.get(usize::from(at) % allocs.len().max(1)).copied();
-    match op {
-        Op::Register(number, memory) => {
-            let eval = world.register(job(&format!("j{number}"), *memory, None));
-            evals.insert(*number, eval);
-        }
-        Op::Deregister(number) => {
-            world.evals += 1;
-            let key = JobKey::new("default", &format!("j{number}"));
-            let deregister = DeregisterJob { job: key, purge: true, eval: EvalId(world.evals) };
-            world.apply(vec![Command::DeregisterJob(deregister)]);
-        }
-        Op::Place { job, node, after } => {
-            let Some(eval) = evals.get(job) else { return };
-            let id = allocs.len() as u128 + 1;
-            let node = u128::from(*node) + 1;
-            let after = after.and_then(|at| pick(allocs, at)).into_iter().collect();
-            world.plan(*eval, vec![place(id, node, after, vec![])], vec![], false);
-            allocs.push(AllocId(id));
-        }
-        Op::Stop(at, lost) => {
-            let Some(alloc) = pick(allocs, *at) else { return };
-            let Some(eval) = evals.values().next().copied() else { return };
-            let reason = if *lost { StopReason::NodeLost } else { StopReason::Requested };
-            world.plan(eval, vec![], vec![Stop { alloc, reason }], false);
-        }
-        Op::End(at, how) => {
-            let Some(alloc) = pick(allocs, *at) else { return };
-            let status =
-                [ClientStatus::Complete, ClientStatus::Failed, ClientStatus::Lost][usize::from(*how)];
-            world.apply(vec![end(alloc.0, status)]);
-        }
-        Op::NodeStatus(number, up) => {
-            let status = if *up { NodeStatus::Ready } else { NodeStatus::Down };
-            world.apply(vec![Command::SetNodeStatus(NodeId(u128::from(*number) + 1), status)]);
-        }
-        Op::Collect => {
-            let keys = evals.keys().map(|n| JobKey::new("default", &format!("j{n}"))).collect();
-            let collect = Collect { jobs: keys, allocs: allocs.clone(), ..Collect::default() };
-            world.apply(vec![Command::Collect(Box::new(collect))]);
-        }
-        Op::Snapshot => world.store = restored(&world.store),
-    }
-}
-
 fn restored(store: &Store) -> Store {
     let mut bytes = Vec::new();
     snapshot::write(store, &mut bytes).unwrap();
     snapshot::read(&mut bytes.as_slice()).unwrap()
-}
-
-/// What each node holds, added up from its allocations.
-fn check_counts(store: &Store) {
-    for (_, node) in store.nodes().iter() {
-        let mut sum = Resources::ZERO;
-        for slot in store.nodes().live(node) {
-            let row = store.allocs().row(slot).unwrap();
-            assert!(!row.is_terminal());
-            let own = store.room_to_promise(slot);
-            let promised = store.allocs().extra(slot).map_or(Resources::ZERO, |extra| extra.promised.room());
-            sum = sum.plus(own).plus(promised);
-        }
-        assert_eq!(node.used, sum, "node {}", node.id);
-    }
-    for (_, job) in store.jobs().iter() {
-        let rows: Vec<_> = store.jobs().allocs(job).filter_map(|slot| store.allocs().row(slot)).collect();
-        assert_eq!(job.live as usize, rows.iter().filter(|row| !row.is_terminal()).count());
-        let counted: u32 = job.counts.iter().map(|c| c.live).sum();
-        assert_eq!(job.live, counted);
-        let evals = store.jobs().evals(job).filter_map(|slot| store.evals().row(slot));
-        assert_eq!(job.open_evals as usize, evals.filter(|eval| !eval.status.is_terminal()).count());
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
-    #[test]
-    fn counts_follow_content_and_snapshots_restore_it(ops in prop::collection::vec(op(), 1..120)) {
-        let mut world = World::default();
-        world.apply((1..=3).map(|id| Command::RegisterNode(Box::new(node(id)))).collect());
-        let (mut allocs, mut evals) = (Vec::new(), BTreeMap::new());
-        for op in &ops {
-            let before = world.store.clone();
-            let (hash, len) = (before.hash(), before.allocs().len());
-            perform(&mut world, op, &mut allocs, &mut evals);
-            prop_assert_eq!((before.hash(), before.allocs().len()), (hash, len), "a snapshot changed");
-            check_counts(&world.store);
-        }
-        let again = restored(&world.store);
-        prop_assert_eq!(again.hash(), world.store.hash());
-        check_counts(&again);
-    }
 }
 
 #[test]
