@@ -120,3 +120,20 @@ fn room_that_is_promised_stays_promised_when_its_holder_ends() {
     }
     assert_eq!(shell.running(), [("web".to_owned(), 1)]);
 }
+
+/// While its agents are away nothing ends, and every update leaves another generation behind that is still to end.
+#[test]
+fn updates_while_agents_are_away_cost_what_they_change() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register(20, 2);
+    let waits = |shell: &Shell| -> usize {
+        let extras = shell.store.allocs().iter().filter_map(|(slot, _)| shell.store.allocs().extra(slot));
+        extras.map(|extra| extra.after.len()).sum()
+    };
+    for update in 1..=10 {
+        shell.register(20, 2 + update % 2);
+    }
+    assert_eq!((shell.wanted().len(), shell.store.allocs().len()), (20, 20 * 11));
+    assert!(waits(&shell) <= 2 * 20 * 11, "{} waits of 220 allocations", waits(&shell));
+}
