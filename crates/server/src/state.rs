@@ -82,6 +82,11 @@ pub trait Engine: Send + Sync + 'static {
     /// A new random id.
     fn mint_id(&self) -> u128;
 
+    /// Whether changes can be written at the moment; if not, why, for people.
+    fn writable(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// How far the log has come.
     fn log_position(&self) -> LogPosition;
 

@@ -174,7 +174,7 @@ impl Replica {
         // Each is looked up once: at millions of allocations that is the dearest thing done here.
         for alloc in allocs {
             if let Some((slot, row)) = self.live_on(id, alloc.id) {
-                found.push((slot, row, alloc));
+                found.push((slot, row, self.of_its_group(&row, alloc)));
                 continue;
             }
             let runs = !alloc.status.is_terminal();
@@ -210,6 +210,19 @@ impl Replica {
     /// Closes all sessions: there is nobody to report to.
     pub fn close_sessions(&mut self) {
         self.closing.extend(self.agents.sessions());
+    }
+
+    /// An observation of the tasks that the allocation's group has: an agent cannot make up others.
+    fn of_its_group(&self, row: &AllocRow, mut alloc: Arc<ObservedAlloc>) -> Arc<ObservedAlloc> {
+        let Some((_, group)) = self.store.job_of(row) else { return alloc };
+        let is_known = |name: &str| group.tasks.iter().any(|task| task.name == name);
+        let made_up = alloc.tasks.len() > group.tasks.len() || !alloc.tasks.iter().all(|t| is_known(&t.name));
+        if made_up {
+            let tasks = &mut Arc::make_mut(&mut alloc).tasks;
+            tasks.retain(|task| is_known(&task.name));
+            tasks.truncate(group.tasks.len());
+        }
+        alloc
     }
 
     /// An allocation that is in the state, on this node, and has not ended. An agent speaks for its own node alone.

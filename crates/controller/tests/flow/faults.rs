@@ -189,14 +189,23 @@ fn a_request_that_no_entry_can_hold_is_answered_so() {
 fn ends_of_many_allocations_fit_their_entries() {
     let mut shell = Shell::new();
     shell.join(1, 1);
-    shell.register(9, 10);
+    let mut many = job(9, 1);
+    let task = many.groups[0].tasks[0].clone();
+    many.groups[0].tasks =
+        (0..400).map(|number| Task { name: format!("t{number}"), ..task.clone() }).collect();
+    many.groups[0].tasks.iter_mut().for_each(|task| {
+        (task.resources.cpu_mhz, task.resources.memory_mb) = (1, 0);
+    });
+    shell.register_job(many);
     let wanted = shell.wanted();
+    assert_eq!(wanted.len(), 9);
     shell.slow_log = true;
     let end = |id: AllocId| {
         let mut status = observed(id, Failed);
         let mut task = status.tasks[0].clone();
         task.events = vec![TaskEvent { message: "m".repeat(1000), ..TaskEvent::default() }];
-        status.tasks = vec![task; 400];
+        let name = |number| format!("t{number}");
+        status.tasks = (0..400).map(|number| ObservedTask { name: name(number), ..task.clone() }).collect();
         Arc::new(status)
     };
     let allocs = wanted.iter().map(|(_, id, _)| end(*id)).collect();

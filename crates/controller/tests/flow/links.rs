@@ -162,3 +162,21 @@ fn an_agent_speaks_for_its_own_node_alone() {
     shell.observe(2, &[(id, Complete)]);
     assert!(!shell.store.alloc(id).unwrap().1.is_terminal());
 }
+
+#[test]
+fn an_agent_cannot_make_up_tasks() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register(1, 100);
+    let (slot, id, _) = shell.wanted()[0];
+    let mut status = observed(id, Running);
+    let task = status.tasks[0].clone();
+    status.tasks =
+        (0..4000).map(|number| ObservedTask { name: format!("x{number}"), ..task.clone() }).collect();
+    status.tasks.push(task);
+    let session = SessionId(1);
+    let allocs = vec![Arc::new(status)];
+    shell.tell(Event::Observed { session, seq: 2, desired_seq: 1, allocs, resync_done: false });
+    let tasks = &shell.observed.get(slot, id).unwrap().alloc.tasks;
+    assert_eq!(tasks.iter().map(|task| task.name.as_str()).collect::<Vec<_>>(), ["t"]);
+}

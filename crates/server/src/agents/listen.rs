@@ -10,18 +10,24 @@ use std::{
 
 use berth_controller::SessionId;
 use crossbeam_channel::Sender;
-use socket2::SockRef;
 use tokio::{
-    net::{TcpListener, TcpStream},
+    net::TcpListener,
     sync::{Semaphore, watch},
     task::JoinSet,
 };
 
 use super::{connection, incoming::Budget, outbound::AllInFlight};
-use crate::engine::Input;
+use crate::{
+    engine::Input,
+    net::{PerAddress, Share, Stream},
+};
 
 /// Connections at a time; each can carry many sessions.
 const CONNECTIONS_MAX: usize = 16_384;
+/// Of these, how many one address may have: a host with simulated nodes, or a network behind one address, has many.
+const ADDRESS_SHARE: Share = Share { per_address_max: 2_048, loopback_max: 8_192 };
+/// How long what was sent may stay unacknowledged by the peer's kernel: a link that swallows one direction shows here.
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(20);
 /// Waited after a failed accept: file descriptors may have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -57,44 +63,65 @@ impl Context {
 
 /// Serves agents until `stop` says so.
 pub(crate) async fn listen(listener: TcpListener, context: Arc<Context>, mut stop: watch::Receiver<bool>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let mut connections = JoinSet::new();
+    let mut doors = Doors::default();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = stop.changed() => break,
         };
-        while connections.try_join_next().is_some() {}
+        while doors.connections.try_join_next().is_some() {}
         match accepted {
-            Ok((stream, peer)) => match places.clone().try_acquire_owned() {
-                Ok(place) => {
-                    let context = context.clone();
-                    connections.spawn(async move {
-                        if let Err(error) = serve(stream, &context).await {
-                            tracing::debug!(%peer, %error, "agent connection ended");
-                        }
-                        drop(place);
-                    });
-                }
-                Err(_) => {
-                    tracing::warn!(%peer, "turned an agent away: {CONNECTIONS_MAX} connections are open")
-                }
-            },
+            Ok((stream, peer)) => doors.open(Stream::plain(stream, peer), &context),
             Err(error) => {
                 tracing::warn!(%error, "accept an agent's connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
-    connections.shutdown().await;
+    doors.connections.shutdown().await;
 }
 
-/// How long what was sent may stay unacknowledged by the peer's kernel: a link that swallows one direction shows here.
-const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(20);
+/// The open connections, and how many there may be.
+struct Doors {
+    places: Arc<Semaphore>,
+    addresses: PerAddress,
+    connections: JoinSet<()>,
+}
 
-async fn serve(stream: TcpStream, context: &Arc<Context>) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
-    SockRef::from(&stream).set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))?;
-    let (reader, writer) = stream.into_split();
+impl Default for Doors {
+    fn default() -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            addresses: PerAddress::default(),
+            connections: JoinSet::new(),
+        }
+    }
+}
+
+impl Doors {
+    /// Serves a connection, unless there are too many, in all or of its address.
+    fn open(&mut self, stream: Stream, context: &Arc<Context>) {
+        let peer = stream.peer();
+        let Ok(place) = self.places.clone().try_acquire_owned() else {
+            return tracing::warn!(%peer, "turned an agent away: {CONNECTIONS_MAX} connections are open");
+        };
+        let Some(counted) = self.addresses.count(peer.ip(), ADDRESS_SHARE) else {
+            let max = ADDRESS_SHARE.of(peer.ip());
+            return tracing::warn!(%peer, "turned an agent away: its address has {max} connections already");
+        };
+        let context = context.clone();
+        self.connections.spawn(async move {
+            if let Err(error) = serve(stream, &context).await {
+                tracing::debug!(%peer, %error, "agent connection ended");
+            }
+            drop((place, counted));
+        });
+    }
+}
+
+async fn serve(stream: Stream, context: &Arc<Context>) -> std::io::Result<()> {
+    stream.set_nodelay()?;
+    stream.set_unacknowledged_max(UNACKNOWLEDGED_MAX)?;
+    let (reader, writer) = tokio::io::split(stream);
     connection::serve(reader, writer, context).await
 }

@@ -62,6 +62,10 @@ impl Engine for EngineHandle {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner).mint()
     }
 
+    fn writable(&self) -> Result<(), String> {
+        self.replication.writable().map_err(|reason| reason.to_string())
+    }
+
     fn log_position(&self) -> LogPosition {
         let index = self.replication.last_applied_log().unwrap_or_default();
         LogPosition { term: self.replication.term(), index }

@@ -68,6 +68,11 @@ impl Stream {
         SockRef::from(self.tcp()).set_tcp_keepalive(&keepalive)
     }
 
+    /// Ends the connection when the peer's kernel has not acknowledged what was sent for this long.
+    pub fn set_unacknowledged_max(&self, max: Duration) -> io::Result<()> {
+        SockRef::from(self.tcp()).set_tcp_user_timeout(Some(max))
+    }
+
     /// Sends what the kernel takes at once, before anything else was sent.
     pub fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
         SockRef::from(self.tcp()).send(bytes)

@@ -84,7 +84,12 @@ pub(super) async fn health(call: Call) -> Reply {
     reply::json(&call.query, &AgentHealth { server })
 }
 
-/// `GET /healthz`: that this is answered says all.
-pub(super) async fn healthz(_: Call) -> Reply {
-    Ok(reply::with_type(Body::from("ok\n"), reply::TEXT))
+/// `GET /healthz`: a server that answers has published its recovered state and serves reads. What does not go as it should
+/// is told in further lines.
+pub(super) async fn healthz(call: Call) -> Reply {
+    let mut text = "ok\n".to_owned();
+    if let Err(reason) = call.api.state.engine.writable() {
+        text += &format!("writes are refused: {reason}\n");
+    }
+    Ok(reply::with_type(Body::from(text), reply::TEXT))
 }
