@@ -20,6 +20,7 @@ const STEPS: u64 = 250;
 /// By then everything is as it should be: two nodes may have to be declared down before.
 const SETTLED_S: u64 = 120;
 
+#[expect(clippy::disallowed_methods, reason = "the length of a test is no input of what it tests")]
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
 }

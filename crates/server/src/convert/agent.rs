@@ -23,6 +23,8 @@ use super::value::to_json;
 
 /// Events kept of one task, whatever the agent sends.
 const EVENTS_MAX: usize = 10;
+/// Longest name of a node, a datacenter, a pool or a class.
+const NAME_BYTES_MAX: usize = 255;
 /// Longest text kept of what an agent says.
 const TEXT_BYTES_MAX: usize = 1024;
 
@@ -66,6 +68,19 @@ fn id128(bytes: &[u8]) -> u128 {
 }
 
 fn node(id: NodeId, secret: &[u8], spec: NodeSpec) -> Result<Node, String> {
+    for (what, name) in [
+        ("name", &spec.name),
+        ("datacenter", &spec.datacenter),
+        ("node pool", &spec.node_pool),
+        ("class", &spec.node_class),
+    ] {
+        if name.len() > NAME_BYTES_MAX || name.contains(char::is_control) {
+            return Err(format!(
+                "the node's {what} has {} bytes; it may have {NAME_BYTES_MAX}, and no control characters",
+                name.len()
+            ));
+        }
+    }
     if spec.node_pool == NODE_POOL_ALL {
         return Err(format!("node pool {NODE_POOL_ALL:?} stands for every pool: give the node another one"));
     }
@@ -263,4 +278,35 @@ fn restart_spec(policy: &RestartPolicy) -> RestartSpec {
 
 fn millis(span: std::time::Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn introduce(change: impl FnOnce(&mut WireHello)) -> Result<Hello, String> {
+        let mut wire = WireHello { node_id: vec![1; 16], secret: vec![2; 16], ..WireHello::default() };
+        change(&mut wire);
+        hello(wire)
+    }
+
+    #[test]
+    fn names_of_nodes_are_short_and_printable() {
+        assert!(introduce(|hello| hello.node.name = "n".repeat(NAME_BYTES_MAX)).is_ok());
+        let reason = introduce(|hello| hello.node.name = "n".repeat(NAME_BYTES_MAX + 1)).unwrap_err();
+        assert_eq!(reason, "the node's name has 256 bytes; it may have 255, and no control characters");
+        assert!(
+            introduce(|hello| hello.node.node_class = "a\u{1b}[2J".into()).unwrap_err().contains("class")
+        );
+    }
+
+    #[test]
+    fn ids_have_sixteen_bytes() {
+        assert!(introduce(|hello| hello.cluster_id = vec![0; 15]).unwrap_err().contains("16 bytes"));
+        assert_eq!(
+            introduce(|hello| hello.instance = vec![1; 16]).unwrap().instance,
+            u128::from_be_bytes([1; 16])
+        );
+        assert_eq!(introduce(|_| {}).unwrap().cluster, 0);
+    }
 }
