@@ -84,6 +84,7 @@ fn parts_out_of_turn_and_damaged_ones_change_nothing() {
     assert_eq!(refused(apply(&mut store, vec![parts[1].clone()])), "part 1 comes out of its turn");
     apply(&mut store, vec![parts[0].clone()]);
     assert_eq!(refused(apply(&mut store, vec![parts[2].clone()])), "part 2 comes out of its turn");
+    assert!(!store.is_restoring(), "snapshots of the state as it is may be written again");
     let damaged = RestorePart { number: 1, bytes: vec![0xff; 64], granted: Index(0) };
     apply(&mut store, vec![parts[0].clone()]);
     refused(apply(&mut store, vec![Command::RestorePart(damaged)]));

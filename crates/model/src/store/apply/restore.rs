@@ -14,16 +14,14 @@ impl Store {
         if part.number == 0 {
             self.restoring = Some(Arc::default());
         }
-        let refused = |what: String| Refusal::BadRestore(what);
-        let parts = self.restoring.as_mut().filter(|parts| parts.next() == part.number);
-        let parts = parts.ok_or_else(|| refused(format!("part {} comes out of its turn", part.number)))?;
-        match Arc::make_mut(parts).add(&part.bytes) {
-            Ok(None) => {}
-            Ok(Some(store)) => self.replace(store, events),
-            Err(error) => {
-                self.restoring = None;
-                return Err(refused(error.to_string()));
-            }
+        // Taken out: a part that is refused ends the restore, which would keep snapshots from being written for ever.
+        let parts = self.restoring.take().filter(|parts| parts.next() == part.number);
+        let out_of_turn = || Refusal::BadRestore(format!("part {} comes out of its turn", part.number));
+        let mut parts = parts.ok_or_else(out_of_turn)?;
+        let complete = Arc::make_mut(&mut parts).add(&part.bytes);
+        match complete.map_err(|error| Refusal::BadRestore(error.to_string()))? {
+            None => self.restoring = Some(parts),
+            Some(store) => self.replace(store, events),
         }
         Ok(())
     }
