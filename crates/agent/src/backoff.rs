@@ -4,7 +4,8 @@ use std::time::Duration;
 
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const RETRY_MIN: Duration = Duration::from_millis(200);
-const RETRY_MAX: Duration = Duration::from_secs(30);
+/// Well below the time that a new leader gives agents to come back, 30 s, before it declares their nodes lost.
+const RETRY_MAX: Duration = Duration::from_secs(14);
 
 /// Random pauses that grow, so that a dead server's agents do not come back all at once.
 #[derive(Debug, Clone, Copy, Default)]
@@ -30,6 +31,12 @@ impl Backoff {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_longest_pause_leaves_a_server_time_to_hear_of_the_node() {
+        let mut backoff = Backoff { tries: u8::MAX };
+        assert!(backoff.next(u64::MAX) <= Duration::from_secs(15));
+    }
 
     #[test]
     fn pauses_grow_and_stay_bounded() {

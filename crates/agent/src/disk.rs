@@ -1,7 +1,7 @@
 //! Records on disk: a header with version, length and checksum, then a protobuf message. Written whole or not at all.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -12,6 +12,7 @@ use crate::failure::{Doing, Failure};
 const MAGIC: [u8; 4] = *b"BRTH";
 const VERSION: u16 = 1;
 const HEADER_BYTES: usize = 16;
+const SHORT: &str = "shorter than its header";
 
 /// The largest record that is read.
 const RECORD_BYTES_MAX: u64 = 16 << 20;
@@ -28,8 +29,23 @@ fn encode(message: &impl Message) -> Vec<u8> {
     out
 }
 
-fn decode<M: Message + Default>(bytes: &[u8]) -> Result<M, &'static str> {
-    let (header, body) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or("shorter than its header")?;
+/// Why a record cannot be read.
+enum Unreadable {
+    Damaged(&'static str),
+    Newer(u16),
+}
+
+fn decode<M: Message + Default>(bytes: &[u8]) -> Result<M, Unreadable> {
+    let (header, _) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(Unreadable::Damaged(SHORT))?;
+    let version = u16::from_be_bytes([header[4], header[5]]);
+    if header[..4] == MAGIC && version > VERSION {
+        return Err(Unreadable::Newer(version));
+    }
+    decode_known(bytes).map_err(Unreadable::Damaged)
+}
+
+fn decode_known<M: Message + Default>(bytes: &[u8]) -> Result<M, &'static str> {
+    let (header, body) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(SHORT)?;
     let number = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
     if header[..4] != MAGIC {
         return Err("not a record of berth");
@@ -66,15 +82,28 @@ pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
 pub(crate) fn read<M: Message + Default>(dir: &Path, name: &str) -> Result<Option<M>, Failure> {
     let path = dir.join(name);
     let doing = || format!("read {}", path.display());
-    match fs::metadata(&path) {
-        Ok(found) if found.len() > RECORD_BYTES_MAX => {
-            return Err(Failure::other(doing(), "too long for a record"));
-        }
+    // Opening a pipe would wait for somebody to write to it.
+    let flags = nix::libc::O_NONBLOCK | nix::libc::O_NOFOLLOW;
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        other => other.doing(doing)?,
+        opened => opened.doing(doing)?,
     };
-    let bytes = fs::read(&path).doing(doing)?;
-    decode(&bytes).map(Some).map_err(|cause| Failure::other(doing(), cause))
+    let found = file.metadata().doing(doing)?;
+    if !found.is_file() {
+        return Err(Failure::other(doing(), "it is not a file"));
+    }
+    if found.len() > RECORD_BYTES_MAX {
+        return Err(Failure::other(doing(), "too long for a record"));
+    }
+    let mut bytes = Vec::new();
+    file.take(RECORD_BYTES_MAX).read_to_end(&mut bytes).doing(doing)?;
+    decode(&bytes).map(Some).map_err(|cause| match cause {
+        Unreadable::Damaged(cause) => Failure::other(doing(), cause),
+        Unreadable::Newer(version) => Failure::newer(
+            doing(),
+            format!("it is of version {version}, and this berth knows {VERSION}: start a newer berth"),
+        ),
+    })
 }
 
 #[cfg(test)]
@@ -82,6 +111,22 @@ mod tests {
     use berth_api::agent::PortBinding;
 
     use super::*;
+
+    #[test]
+    fn what_is_no_file_or_of_a_newer_version_is_refused_by_name() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("port");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        let refusal = read::<PortBinding>(dir.path(), "port").expect_err("refused");
+        assert!(refusal.to_string().ends_with("/port: it is not a file") && !refusal.is_newer(), "{refusal}");
+        fs::remove_file(&path).expect("removed");
+        let mut bytes = encode(&PortBinding::default());
+        bytes[4..6].copy_from_slice(&7_u16.to_be_bytes());
+        fs::write(&path, bytes).expect("written");
+        let refusal = read::<PortBinding>(dir.path(), "port").expect_err("refused");
+        let reason = "it is of version 7, and this berth knows 1: start a newer berth";
+        assert!(refusal.to_string().ends_with(reason) && refusal.is_newer(), "{refusal}");
+    }
 
     #[test]
     fn a_record_is_read_as_written_and_damage_is_found() {

@@ -15,6 +15,15 @@ impl Failure {
         Self { doing: doing.into(), source: source.into() }
     }
 
+    /// A record that a newer version wrote: nothing must be done about it by this one.
+    pub(crate) fn newer(doing: impl Into<String>, cause: impl ToString) -> Self {
+        Self::new(doing, io::Error::new(io::ErrorKind::Unsupported, cause.to_string()))
+    }
+
+    pub(crate) fn is_newer(&self) -> bool {
+        self.source.kind() == io::ErrorKind::Unsupported
+    }
+
     pub(crate) fn other(doing: impl Into<String>, cause: impl ToString) -> Self {
         Self::new(doing, io::Error::other(cause.to_string()))
     }

@@ -3,6 +3,7 @@
 
 mod backoff;
 pub mod devices;
+mod dirs;
 mod disk;
 pub mod drivers;
 mod failure;

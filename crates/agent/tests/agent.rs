@@ -328,3 +328,59 @@ fn a_task_is_restarted_and_signaled_where_it_is() {
     world.server.wish(Vec::new(), &[1], &[], &[]);
     world.server.wait_for_status(1, ClientStatus::Complete);
 }
+
+#[test]
+fn an_allocation_whose_record_is_damaged_is_ended_and_others_go_on() {
+    let mut world = World::new();
+    let script = "echo $$ > ../pid; exec sleep 1000";
+    world.server.wish(
+        vec![run(1, vec![shell("t", script)]), run(2, vec![shell("t", script)])],
+        &[],
+        &[],
+        &[],
+    );
+    let mut pid = |number| {
+        world.server.wait_for_status(number, ClientStatus::Running);
+        let path = world.path(number, "tasks/pid");
+        eventually("the pid", || fs::read_to_string(&path).ok()?.trim().parse::<u32>().ok())
+    };
+    let (first, second) = (pid(1), pid(2));
+    let lives = |pid: u32| std::path::Path::new(&format!("/proc/{pid}")).exists();
+    world.kill_agent();
+    let record = world.path(1, "record");
+    let mut bytes = fs::read(&record).expect("a record");
+    *bytes.last_mut().expect("bytes") ^= 1;
+    fs::write(&record, bytes).expect("written");
+
+    world.respawn_agent();
+    assert!(!lives(first) && lives(second));
+    let id = berth_api::agent::AllocId(alloc_id(1));
+    assert!(world.data.path().join(format!("damaged/{id}.0/record")).exists());
+    world.server.wish(vec![run(1, vec![shell("t", script)])], &[], &[], &[]);
+    let again = eventually("another pid", || {
+        fs::read_to_string(world.path(1, "tasks/pid")).ok()?.trim().parse::<u32>().ok()
+    });
+    assert!(lives(again) && lives(second));
+    world.server.wish(Vec::new(), &[1, 2], &[], &[]);
+    world.server.wait_for_status(1, ClientStatus::Complete);
+    world.server.wait_for_status(2, ClientStatus::Complete);
+}
+
+#[test]
+fn a_state_of_a_newer_version_is_refused_and_left_alone() {
+    let mut world = World::new();
+    let config = serde_json::json!({"run_for": "1h"});
+    world.server.wish(vec![run(1, vec![task("m", "mock_driver", config)])], &[], &[], &[]);
+    world.server.wait_for_status(1, ClientStatus::Running);
+    world.kill_agent();
+    let record = world.path(1, "record");
+    let mut bytes = fs::read(&record).expect("a record");
+    bytes[5] = 9;
+    fs::write(&record, &bytes).expect("written");
+    let mut command = Command::new(agent_program());
+    let output =
+        command.arg("run").arg(world.data.path()).arg(world.server.address()).output().expect("an end");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(message.contains("it is of version 9, and this berth knows 1"), "{message}");
+    assert_eq!(fs::read(&record).expect("a record"), bytes);
+}

@@ -26,6 +26,8 @@ use tempfile::TempDir;
 struct World {
     /// The number of its first allocation.
     first: u8,
+    /// Of each task.
+    restarts: u32,
     data: TempDir,
     image: TempDir,
     server: Server,
@@ -58,7 +60,7 @@ impl World {
         let agent = command.stdin(Stdio::null()).spawn().expect("an agent");
         server.accept();
         static NEXT: AtomicU8 = AtomicU8::new(1);
-        Self { first: NEXT.fetch_add(8, Ordering::Relaxed), data, image, server, agent }
+        Self { first: NEXT.fetch_add(8, Ordering::Relaxed), restarts: 0, data, image, server, agent }
     }
 
     fn archive(&self) -> String {
@@ -86,7 +88,7 @@ impl World {
             memory_mb: 32,
             cpu_mhz: 100,
             kill_timeout_ms: 500,
-            restart: RestartSpec { attempts: 0, interval_ms: 1_000, delay_ms: 10, mode: 0 },
+            restart: RestartSpec { attempts: self.restarts, interval_ms: 60_000, delay_ms: 10, mode: 0 },
             logs: LogSpec { max_files: 2, max_file_size_mb: 1, disabled: false },
             ..TaskSpec::default()
         };
@@ -152,12 +154,14 @@ fn a_container_is_a_cage() {
     let expected = expect_test::expect![[r#"
         0 1 2 3 /dev/null
         pid 1
-        CapEff: 0000000000000000 CapBnd: 0000000000000000 NoNewPrivs: 1 
+        CapEff: 0000000000000000 CapBnd: 0000000000000000 NoNewPrivs: 1 Seccomp: 2 
         alloc bin dev local proc secrets sys tmp 
         lo 
         no mount
         read-only
         no device
+        no namespace
+        0
         local
         shared
     "#]];
@@ -165,11 +169,13 @@ fn a_container_is_a_cage() {
         let Some(mut world) = World::new(runtime) else { return };
         let root = world.root();
         let probe = "sh -c 'exec busybox ls /proc/self/fd' > /tmp/fds; tr '\\n' ' ' < /tmp/fds; readlink /proc/$$/fd/0; echo pid $$; \
-                     grep -E 'Cap(Eff|Bnd)|NoNewPrivs' /proc/self/status | tr '\\n\\t' '  '; echo; \
+                     grep -E 'Cap(Eff|Bnd)|NoNewPrivs|Seccomp:' /proc/self/status | tr '\\n\\t' '  '; echo; \
                      ls / | tr '\\n' ' '; echo; ls /sys/class/net | tr '\\n' ' '; echo; \
                      mount -t tmpfs x /tmp 2>/dev/null || echo no mount; \
                      echo 1 > /proc/sys/kernel/panic 2>/dev/null || echo read-only; \
                      mknod /tmp/null c 1 3 2>/dev/null || echo no device; \
+                     unshare -U true 2>/dev/null || echo no namespace; \
+                     cat /proc/slabinfo /proc/vmallocinfo /proc/interrupts /proc/kpagecount 2>/dev/null | wc -c; \
                      wc -c < /proc/kcore; echo x > /local/x && echo local; echo x > /alloc/x && echo shared";
         let number = world.first;
         world.shell(number, &root, probe);
@@ -232,6 +238,24 @@ fn a_container_without_a_keeper_is_cleaned_up() {
     assert_eq!(status.tasks[0].exit_code, -1);
     let id = record.container.expect("a container").id;
     assert!(!Path::new("/sys/fs/cgroup/memory/berth").join(id).exists(), "a cgroup is left");
+}
+
+/// What a task may replace is not what its agent changes.
+#[test]
+fn a_symlink_in_place_of_a_directory_leads_the_agent_nowhere() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(mut world) = World::new("/usr/bin/crun") else { return };
+    let victim = tempfile::tempdir().expect("a directory");
+    fs::set_permissions(victim.path(), fs::Permissions::from_mode(0o700)).expect("set");
+    let (root, number) = (world.root(), world.first);
+    let script = format!("rmdir /alloc/data && ln -s {} /alloc/data; exit 1", victim.path().display());
+    world.restarts = 1;
+    world.shell(number, &root, &script);
+    let status = world.server.wait_for_status(number, ClientStatus::Failed);
+    let told = format!("{:?}", status.tasks[0].events);
+    assert!(told.contains("a task put a link or a file where this directory was"), "{told}");
+    let mode = victim.path().metadata().expect("a directory").permissions().mode();
+    assert_eq!(mode & 0o7777, 0o700);
 }
 
 #[test]

@@ -23,6 +23,8 @@ pub struct Alloc {
     kill_from_ns: Option<u64>,
     stop: bool,
     lost: bool,
+    /// It ended in an earlier life, of which only this is known.
+    ended_as: Option<ClientStatus>,
     pub(super) fate: Fate,
     changed: bool,
     dirty: bool,
@@ -54,10 +56,22 @@ impl Alloc {
         alloc
     }
 
+    /// One that ended here before; how its tasks fared is no longer known.
+    pub(super) fn ended(run: RunSpec, status: ClientStatus, seed: u64, now_ns: u64) -> Self {
+        let mut alloc = Self::new(run, seed, now_ns);
+        (alloc.stop, alloc.ended_as) = (true, Some(status));
+        for task in 0..alloc.tasks.len() {
+            alloc.status.tasks[task].failed = status == ClientStatus::Failed;
+            alloc.die(task, now_ns);
+        }
+        alloc
+    }
+
     fn with(run: RunSpec, status: AllocStatus, tasks: Box<[Task]>, seed: u64) -> Self {
         let fate = Fate::Told;
         let (kill_from_ns, stop, lost, changed, dirty) = (None, false, false, false, false);
-        Self { run, status, tasks, seed, kill_from_ns, stop, lost, fate, changed, dirty }
+        let ended_as = None;
+        Self { run, status, tasks, seed, kill_from_ns, stop, lost, ended_as, fate, changed, dirty }
     }
 
     pub(super) fn restore(run: RunSpec, record: AllocRecord, seed: u64) -> Self {
@@ -317,7 +331,9 @@ impl Alloc {
     /// Ended only when all tasks have: until then the allocation holds its resources. A pause between two starts does
     /// not count as pending, so that a task which restarts often does not cost an urgent update each time.
     fn client_status(&self) -> ClientStatus {
-        if !self.has_ended() {
+        if let Some(status) = self.ended_as {
+            status
+        } else if !self.has_ended() {
             let started = self.status.tasks.iter().any(|task| task.started_ns != 0);
             if started { ClientStatus::Running } else { ClientStatus::Pending }
         } else if self.lost {
@@ -330,6 +346,9 @@ impl Alloc {
     }
 
     fn description(&self, status: ClientStatus) -> &'static str {
+        if self.ended_as.is_some() {
+            return "It ended here before; how is no longer known in detail";
+        }
         match status {
             ClientStatus::Pending => "No tasks have started",
             ClientStatus::Running => "Tasks are running",

@@ -50,7 +50,7 @@ impl RunSpec {
     }
 
     /// A stand-in for an allocation that is to stop and was never known.
-    pub(super) fn unknown(alloc: AllocId) -> Self {
+    pub(crate) fn unknown(alloc: AllocId) -> Self {
         let group = Arc::new(GroupSpec::default());
         Self {
             alloc,

@@ -133,6 +133,16 @@ pub enum Action {
         /// The client status changed, not only what people like to read.
         urgent: bool,
     },
-    /// Remove its directory and record.
+    /// Remove its directory and record, before anything that follows.
     RemoveDir(AllocId),
+}
+
+impl Action {
+    /// Whose it is. Actions of different allocations may be executed in any order.
+    pub fn alloc(&self) -> AllocId {
+        match self {
+            Self::Persist(alloc) | Self::RemoveDir(alloc) | Self::Report { alloc, .. } => *alloc,
+            Self::StartTask(of) | Self::Recover(of) | Self::SignalTask(of) | Self::KillTask(of) => of.alloc,
+        }
+    }
 }

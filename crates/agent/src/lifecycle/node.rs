@@ -1,6 +1,6 @@
 //! One node's allocations.
 
-use berth_api::agent::AllocId;
+use berth_api::agent::{AllocId, AllocStatus, ClientStatus};
 
 use super::alloc::Fate;
 use super::pending::Pending;
@@ -9,6 +9,14 @@ use super::{Action, Alloc, AllocRecord, DesiredError, Event, GroupCache, RunSpec
 
 /// How many forgotten allocations keep their files; the oldest go first.
 pub const FORGOTTEN_MAX: usize = 1_000;
+
+/// An allocation whose end is in the servers' log. A server that was restored from an older snapshot may want it again:
+/// then it is told how it ended.
+#[derive(Debug, Clone, Copy)]
+struct Tombstone {
+    id: AllocId,
+    status: ClientStatus,
+}
 
 /// All that a node runs.
 #[derive(Debug)]
@@ -19,7 +27,7 @@ pub struct Node {
     allocs: Vec<Box<Alloc>>,
     pending: Pending,
     /// Oldest first. They never run again.
-    forgotten: Vec<AllocId>,
+    forgotten: Vec<Tombstone>,
 }
 
 impl Node {
@@ -41,7 +49,9 @@ impl Node {
         let Some(run) = record.run.clone() else {
             let id =
                 AllocId::from_slice(&record.alloc_id).ok_or(DesiredError::AllocId(record.alloc_id.len()))?;
-            self.remember(id, actions);
+            // Records of older versions do not say how it ended.
+            let status = record.status.map_or(ClientStatus::Lost, |status| status.status());
+            self.remember(Tombstone { id, status }, actions);
             return Ok(());
         };
         let run = RunSpec::from_record(run, groups)?;
@@ -97,13 +107,36 @@ impl Node {
 
     /// Whether its end is in the servers' log.
     pub fn is_forgotten(&self, id: AllocId) -> bool {
-        self.forgotten.contains(&id)
+        self.tombstone(id).is_some()
     }
 
     /// What [`Action::Persist`] asks to write; none when its directory is to be removed anyway.
     pub fn record(&self, id: AllocId) -> Option<AllocRecord> {
-        let tombstone = || AllocRecord { alloc_id: id.0.to_vec(), forgotten: true, ..AllocRecord::default() };
-        self.alloc(id).map(Alloc::record).or_else(|| self.is_forgotten(id).then(tombstone))
+        let alloc_id = || id.0.to_vec();
+        let known = |status: ClientStatus| AllocStatus {
+            alloc_id: alloc_id(),
+            status: status.into(),
+            ..AllocStatus::default()
+        };
+        let record = |tombstone: Tombstone| AllocRecord {
+            alloc_id: alloc_id(),
+            forgotten: true,
+            status: Some(known(tombstone.status)),
+            ..AllocRecord::default()
+        };
+        self.alloc(id).map(Alloc::record).or_else(|| self.tombstone(id).map(record))
+    }
+
+    fn tombstone(&self, id: AllocId) -> Option<Tombstone> {
+        self.forgotten.iter().find(|tombstone| tombstone.id == id).copied()
+    }
+
+    /// A server wants what it has forgotten, or never knew the end of: it is told that end.
+    fn recall(&mut self, tombstone: Tombstone, run: RunSpec, now_ns: u64, actions: &mut Vec<Action>) {
+        self.forgotten.retain(|other| other.id != tombstone.id);
+        let seed = self.seed_for(tombstone.id);
+        self.insert(Alloc::ended(run, tombstone.status, seed, now_ns));
+        self.settle(tombstone.id, now_ns, actions);
     }
 
     pub(super) fn alloc_mut(&mut self, id: AllocId) -> Option<&mut Alloc> {
@@ -131,10 +164,10 @@ impl Node {
     }
 
     fn on_run(&mut self, run: RunSpec, now_ns: u64, actions: &mut Vec<Action>) {
-        if self.is_forgotten(run.alloc) {
-            return;
-        }
         let id = run.alloc;
+        if let Some(tombstone) = self.tombstone(id) {
+            return self.recall(tombstone, run, now_ns, actions);
+        }
         match self.position(id) {
             Ok(position) => self.allocs[position].update(run),
             Err(_) => self.insert(Alloc::new(run, self.seed_for(id), now_ns)),
@@ -146,8 +179,8 @@ impl Node {
     }
 
     fn on_stop(&mut self, id: AllocId, now_ns: u64, actions: &mut Vec<Action>) {
-        if self.is_forgotten(id) {
-            return;
+        if let Some(tombstone) = self.tombstone(id) {
+            return self.recall(tombstone, RunSpec::unknown(id), now_ns, actions);
         }
         if self.position(id).is_err() {
             self.insert(Alloc::new(RunSpec::unknown(id), self.seed_for(id), now_ns));
@@ -163,7 +196,7 @@ impl Node {
             self.allocs[position].stop(fate);
             self.settle(id, now_ns, actions);
         } else if fate == Fate::Purged {
-            self.forgotten.retain(|forgotten| *forgotten != id);
+            self.forgotten.retain(|tombstone| tombstone.id != id);
             actions.push(Action::RemoveDir(id));
         }
     }
@@ -204,11 +237,12 @@ impl Node {
     /// An allocation has ended: nothing is kept that nobody cares for.
     fn let_rest(&mut self, position: usize, actions: &mut Vec<Action>) {
         let (id, fate) = (self.allocs[position].id(), self.allocs[position].fate);
+        let status = self.allocs[position].status().status();
         match fate {
             Fate::Told => {}
             Fate::Forgotten => {
                 self.allocs.remove(position);
-                self.remember(id, actions);
+                self.remember(Tombstone { id, status }, actions);
                 actions.push(Action::Persist(id));
             }
             Fate::Purged => {
@@ -218,10 +252,10 @@ impl Node {
         }
     }
 
-    fn remember(&mut self, id: AllocId, actions: &mut Vec<Action>) {
-        self.forgotten.push(id);
+    fn remember(&mut self, tombstone: Tombstone, actions: &mut Vec<Action>) {
+        self.forgotten.push(tombstone);
         if self.forgotten.len() > FORGOTTEN_MAX {
-            actions.push(Action::RemoveDir(self.forgotten.remove(0)));
+            actions.push(Action::RemoveDir(self.forgotten.remove(0).id));
         }
     }
 

@@ -1,54 +1,59 @@
 //! Carries out what the lifecycle decides.
 
-use std::collections::VecDeque;
-
 use berth_api::agent::{AllocId, Fence, TaskState};
 
 use super::Agent;
+use super::disk_work::Done;
 use super::runner::TaskCommand;
 use crate::failure::Failure;
 use crate::lifecycle::{Action, Event, StartFailure, StartFailureKind, TaskRef};
 
 impl Agent {
-    /// Executes actions in order. What fails is news in turn.
-    pub(super) fn perform(&mut self, actions: Vec<Action>) {
-        let mut queue = VecDeque::from(actions);
-        while let Some(action) = queue.pop_front() {
+    /// Executes actions, those of each allocation in order: what follows something on disk waits until that is there.
+    pub(super) fn perform(&mut self, actions: impl IntoIterator<Item = Action>) {
+        for action in actions {
+            if self.disk_work.queue(action.alloc(), action) {
+                continue;
+            }
             match action {
-                Action::Persist(alloc) => {
-                    if let Err(failure) = self.persist(alloc) {
-                        tracing::error!(%alloc, %failure, "could not write down an allocation");
-                        // What is not on disk may not be started: an agent that comes after would not know of it.
-                        let (starts, rest) = queue.into_iter().partition(|action| is_start(action, alloc));
-                        queue = rest;
-                        self.fail_starts(starts, &failure, &mut queue);
-                    }
-                }
+                Action::Persist(alloc) => self.persist(alloc),
                 Action::StartTask(of) => self.start(of),
                 Action::Recover(of) => self.recover(of),
                 Action::SignalTask(of) => self.signal(of),
                 Action::KillTask(of) => self.runners.command(of, TaskCommand::Kill),
                 Action::Report { alloc, urgent } => self.report(alloc, urgent),
-                Action::RemoveDir(alloc) => self.data.remove(alloc),
+                Action::RemoveDir(alloc) => self.disk_work.remove(alloc),
             }
         }
     }
 
-    fn persist(&self, alloc: AllocId) -> Result<(), Failure> {
-        let Some(mut record) = self.node.record(alloc) else { return Ok(()) };
+    /// The disk has done what was asked of it for an allocation, or could not.
+    pub(super) fn on_disk_done(&mut self, (alloc, result): Done) {
+        let mut waiting = self.disk_work.take(alloc);
+        let Err(failure) = result else { return self.perform(waiting) };
+        tracing::error!(%alloc, %failure, "could not write down or remove an allocation");
+        // What is not on disk may not be started: an agent that comes after would not know of it.
+        let covered = waiting.iter().take_while(|action| !matches!(action, Action::Persist(_))).count();
+        let after = waiting.split_off(covered);
+        let (starts, others): (Vec<_>, Vec<_>) =
+            waiting.into_iter().partition(|action| matches!(action, Action::StartTask(_)));
+        self.perform(others.into_iter().chain(after));
+        self.fail_starts(starts, &failure);
+    }
+
+    fn persist(&mut self, alloc: AllocId) {
+        let Some(mut record) = self.node.record(alloc) else { return };
         let Fence { cluster, term, index } = self.session.fence();
         (record.term, record.index) = (term, index);
         record.cluster_id = cluster.map_or(Vec::new(), |cluster| cluster.0.to_vec());
-        self.data.write(alloc, &record)
+        self.disk_work.write(alloc, record);
     }
 
-    fn fail_starts(&mut self, starts: VecDeque<Action>, failure: &Failure, queue: &mut VecDeque<Action>) {
+    fn fail_starts(&mut self, starts: Vec<Action>, failure: &Failure) {
         for action in starts {
             let Action::StartTask(of) = action else { continue };
             let failure = StartFailure { kind: StartFailureKind::Recoverable, message: failure.to_string() };
-            let mut more = Vec::new();
-            self.node.handle(Event::StartFailed(of, failure), self.clock.now_ns(), &mut more);
-            queue.extend(more);
+            self.handle(Event::StartFailed(of, failure));
         }
     }
 
@@ -77,8 +82,4 @@ impl Agent {
         let done = status.tasks.iter().filter(|task| task.state() == TaskState::Dead);
         done.for_each(|task| self.reads.on_task_done(alloc, &task.name));
     }
-}
-
-fn is_start(action: &Action, alloc: AllocId) -> bool {
-    matches!(action, Action::StartTask(of) if of.alloc == alloc)
 }

@@ -11,6 +11,7 @@ use berth_api::agent::{AllocId, ClusterId, Fence, Identity};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
+use crate::dirs::remove_tree;
 use crate::failure::{Doing, Failure};
 use crate::lifecycle::AllocRecord;
 use crate::place::AllocPlace;
@@ -22,6 +23,11 @@ const LOCK_WAIT_MAX: Duration = Duration::from_secs(1);
 const NODE_RECORD: &str = "node";
 const FENCE_RECORD: &str = "fence";
 const ALLOC_RECORD: &str = "record";
+
+/// Holds directories that are being removed.
+const REMOVED_DIR: &str = "removed";
+/// Holds directories of allocations whose records could not be read.
+const DAMAGED_DIR: &str = "damaged";
 
 /// Who the node is.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
@@ -46,6 +52,13 @@ struct FenceRecord {
     index: u64,
 }
 
+/// An allocation's directory whose record cannot be read.
+#[derive(Debug)]
+pub(crate) struct Damaged {
+    pub(crate) dir: PathBuf,
+    pub(crate) failure: Failure,
+}
+
 /// A data directory that nobody else uses.
 #[derive(Debug)]
 pub(crate) struct DataDir {
@@ -57,7 +70,7 @@ impl DataDir {
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         // Passable for tasks with users of their own, but not to be listed.
         [path, &path.join("allocs")].into_iter().try_for_each(|dir| make_dir(dir, 0o711))?;
-        make_dir(&path.join("images"), 0o700)?;
+        [path.join("images"), path.join(REMOVED_DIR)].iter().try_for_each(|dir| make_dir(dir, 0o700))?;
         let path = path.canonicalize().doing(|| format!("open {}", path.display()))?;
         let lock = lock(&path)?;
         Ok(Self { path, _lock: lock })
@@ -113,21 +126,60 @@ impl DataDir {
         disk::write(place.root(), ALLOC_RECORD, record)
     }
 
-    /// All records there are. One that cannot be read is an error: what it told of might still run.
-    pub(crate) fn read_all(&self) -> Result<Vec<AllocRecord>, Failure> {
+    /// All records there are, and the directories of those that cannot be read: what they told of might still run.
+    ///
+    /// # Errors
+    /// When one was written by a newer version, which nothing must be done about.
+    pub(crate) fn read_all(&self) -> Result<(Vec<AllocRecord>, Vec<Damaged>), Failure> {
         let allocs = self.path.join("allocs");
         let entries = fs::read_dir(&allocs).doing(|| format!("list {}", allocs.display()))?;
-        let records = entries.flatten().map(|entry| disk::read(&entry.path(), ALLOC_RECORD));
-        records.filter_map(Result::transpose).collect()
+        let (mut records, mut damaged) = (Vec::new(), Vec::new());
+        for dir in entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()) {
+            match disk::read(&dir, ALLOC_RECORD) {
+                Ok(record) => records.extend(record),
+                Err(failure) if failure.is_newer() => return Err(failure),
+                Err(failure) => damaged.push(Damaged { dir, failure }),
+            }
+        }
+        Ok((records, damaged))
     }
 
-    pub(crate) fn remove(&self, alloc: AllocId) {
+    /// Puts an allocation's directory where everything is removed, sooner or later, by [`Self::remove_set_out`]. A crash
+    /// leaves it in one of the two places.
+    pub(crate) fn set_out(&self, alloc: AllocId) -> Result<(), Failure> {
         let place = self.place(alloc);
-        if let Err(error) = fs::remove_dir_all(place.root())
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            tracing::warn!(%alloc, %error, "could not remove the allocation's directory");
+        let doing = || format!("remove {}", place.root().display());
+        let target = (0..).map(|number: u64| self.path.join(REMOVED_DIR).join(format!("{alloc}.{number}")));
+        let target = target.into_iter().find(|target| !target.exists());
+        let target = target.ok_or_else(|| Failure::other(doing(), "there is no name left"))?;
+        match fs::rename(place.root(), &target) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Failure::new(doing(), error)),
+            _ => Ok(()),
         }
+    }
+
+    /// Removes what was set out for that, which may take long.
+    pub(crate) fn remove_set_out(&self) {
+        let entries = self.path.join(REMOVED_DIR).read_dir().into_iter().flatten().flatten();
+        for entry in entries {
+            if let Err(failure) = remove_tree(&entry.path()) {
+                tracing::warn!(%failure, "could not remove an allocation's directory: it is tried again later");
+            }
+        }
+    }
+
+    /// Keeps the directory of an allocation whose record cannot be read, for people to look into.
+    pub(crate) fn set_aside(&self, dir: &Path) -> Result<PathBuf, Failure> {
+        let doing = || format!("set {} aside", dir.display());
+        let name = dir.file_name().ok_or_else(|| Failure::other(doing(), "it has no name"))?;
+        make_dir(&self.path.join(DAMAGED_DIR), 0o700)?;
+        let target = (0..).map(|number: u64| {
+            self.path.join(DAMAGED_DIR).join(format!("{}.{number}", name.to_string_lossy()))
+        });
+        let target = target.into_iter().find(|target| !target.exists());
+        let target = target.ok_or_else(|| Failure::other(doing(), "there is no name left"))?;
+        fs::rename(dir, &target).doing(doing)?;
+        Ok(target)
     }
 }
 
@@ -178,7 +230,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let open = || DataDir::open(dir.path()).expect("open").identify().expect("an identity");
         let (first, second) = (open(), open());
-        assert_eq!((first.0, first.1 + 1), second);
+        assert_ne!(first.0.instance, second.0.instance, "each start is another agent");
+        assert_eq!((Identity { instance: second.0.instance, ..first.0 }, first.1 + 1), second);
         let mode = dir.path().join("node").metadata().expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }

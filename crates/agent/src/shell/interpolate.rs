@@ -1,5 +1,6 @@
 //! Replaces `${...}` in what a job says of a task.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use berth_api::agent::NodeSpec;
@@ -8,11 +9,19 @@ use serde_json::Value;
 use crate::drivers::settings::setup;
 use crate::lifecycle::StartFailure;
 
-/// What a task may refer to.
+/// Bytes that one value may have once its names are replaced.
+pub(crate) const VALUE_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes that all values of a task may have together once their names are replaced. A process that starts is given its
+/// environment and arguments in 2 MiB by most kernels.
+pub(crate) const TASK_BYTES_MAX: usize = 4 << 20;
+
+/// What a task may refer to, and how many bytes its values may still come to.
 pub(crate) struct Names<'a> {
     pub(crate) node_id: &'a str,
     pub(crate) node: &'a NodeSpec,
     pub(crate) env: &'a BTreeMap<String, String>,
+    pub(crate) room: &'a Cell<usize>,
 }
 
 impl Names<'_> {
@@ -22,26 +31,29 @@ impl Names<'_> {
     /// writes `${` itself.
     ///
     /// # Errors
-    /// When a name is unknown; the message says which.
+    /// When a name is unknown; the message says which. When the value, or all the task's values together, would be
+    /// longer than allowed.
     pub(crate) fn replace(&self, text: &str) -> Result<String, StartFailure> {
-        let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+        let (mut out, mut rest) = (Bounded { text: String::new(), room: self.room }, text);
         while let Some(start) = rest.find("${") {
             if let Some(before) = rest[..start].strip_suffix('$') {
-                out = out + before + "${";
+                out.push(before)?;
+                out.push("${")?;
                 rest = &rest[start + 2..];
                 continue;
             }
             let Some(len) = rest[start..].find('}') else { break };
             let name = rest[start + 2..start + len].trim();
-            out += &rest[..start];
+            out.push(&rest[..start])?;
             match self.value(name) {
-                Some(value) => out += &value,
-                None if is_shell_name(name) => out += &rest[start..=start + len],
+                Some(value) => out.push(value)?,
+                None if is_shell_name(name) => out.push(&rest[start..=start + len])?,
                 None => return Err(setup(format!("replace ${{{name}}}: there is no such name"))),
             }
             rest = &rest[start + len + 1..];
         }
-        Ok(out + rest)
+        out.push(rest)?;
+        Ok(out.text)
     }
 
     /// Replaces in each string of a JSON text, whatever those strings hold afterwards.
@@ -68,17 +80,17 @@ impl Names<'_> {
         })
     }
 
-    fn value(&self, name: &str) -> Option<String> {
+    fn value(&self, name: &str) -> Option<&str> {
         let node = self.node;
         let fixed = match name {
             "node.unique.id" => self.node_id,
-            "node.unique.name" => &node.name,
+            "node.unique.name" => node.name.as_str(),
             "node.datacenter" => &node.datacenter,
             "node.pool" => &node.node_pool,
             "node.class" => &node.node_class,
-            _ => return self.listed(name).cloned(),
+            _ => return self.listed(name).map(String::as_str),
         };
-        Some(fixed.to_owned())
+        Some(fixed)
     }
 
     fn listed(&self, name: &str) -> Option<&String> {
@@ -90,6 +102,30 @@ impl Names<'_> {
         }
         let quoted = name.strip_prefix("env[\"").and_then(|rest| rest.strip_suffix("\"]"));
         self.env.get(quoted.unwrap_or(name))
+    }
+}
+
+/// A value that grows within its limits.
+struct Bounded<'a> {
+    text: String,
+    room: &'a Cell<usize>,
+}
+
+impl Bounded<'_> {
+    fn push(&mut self, part: &str) -> Result<(), StartFailure> {
+        if self.text.len() + part.len() > VALUE_BYTES_MAX {
+            return Err(setup(format!(
+                "replace names in the task's settings: a value would have more than {VALUE_BYTES_MAX} bytes"
+            )));
+        }
+        let left = self.room.get().checked_sub(part.len()).ok_or_else(|| {
+            setup(format!(
+                "replace names in the task's settings: all values together would have more than {TASK_BYTES_MAX} bytes"
+            ))
+        })?;
+        self.room.set(left);
+        self.text.push_str(part);
+        Ok(())
     }
 }
 
@@ -111,7 +147,8 @@ mod tests {
             ..NodeSpec::default()
         };
         let env = [("NOMAD_PORT_http".to_owned(), "20000".to_owned())].into();
-        let names = Names { node_id: "id", node: &node, env: &env };
+        let room = Cell::new(TASK_BYTES_MAX);
+        let names = Names { node_id: "id", node: &node, env: &env, room: &room };
         let replace = |text| names.replace(text).map_err(|failure| failure.message);
         let good = replace("${node.unique.id}/${node.unique.name}/${attr.arch}:${NOMAD_PORT_http}");
         assert_eq!(good.as_deref(), Ok("id/n1/amd64:20000"));
@@ -124,5 +161,20 @@ mod tests {
         }
         let json = names.replace_in_json(r#"{"a": ["${meta.rack}"], "b": 1}"#).expect("good");
         assert_eq!(json, r#"{"a":["r\"7"],"b":1}"#);
+    }
+
+    #[test]
+    fn what_names_stand_for_does_not_multiply_without_bounds() {
+        let node = NodeSpec { name: "n".repeat(1 << 10), ..NodeSpec::default() };
+        let (env, room) = (BTreeMap::new(), Cell::new(TASK_BYTES_MAX));
+        let names = Names { node_id: "id", node: &node, env: &env, room: &room };
+        let full = "${node.unique.name}".repeat(1 << 10);
+        assert_eq!(names.replace(&full).map(|value| value.len()), Ok(VALUE_BYTES_MAX));
+        let refusal = names.replace(&format!("{full}x")).expect_err("too long").message;
+        assert!(refusal.ends_with("a value would have more than 1048576 bytes"), "{refusal}");
+        room.set(VALUE_BYTES_MAX + 1);
+        assert!(names.replace(&full).is_ok());
+        let refusal = names.replace("xy").expect_err("too much").message;
+        assert!(refusal.ends_with("all values together would have more than 4194304 bytes"), "{refusal}");
     }
 }

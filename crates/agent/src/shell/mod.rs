@@ -5,7 +5,9 @@ mod asks;
 mod clock;
 mod config;
 mod connection;
+mod damaged;
 mod data_dir;
+mod disk_work;
 mod environment;
 mod execs;
 mod fingerprint;
@@ -33,6 +35,7 @@ use self::clock::Clock;
 pub use self::config::AgentConfig;
 use self::connection::{Lines, Link};
 use self::data_dir::DataDir;
+use self::disk_work::{DiskWork, Done};
 use self::execs::Execs;
 pub use self::prepare::Host;
 use self::reads::Reads;
@@ -60,9 +63,13 @@ pub enum ShutdownMode {
     StopTasks,
 }
 
+/// An agent, the news of its tasks, and what its disk has done.
+type Opened = (Agent, mpsc::Receiver<Event>, mpsc::UnboundedReceiver<Done>);
+
 /// The agent of a node.
 pub struct Agent {
-    data: DataDir,
+    data: Arc<DataDir>,
+    disk_work: DiskWork,
     identity: Identity,
     clock: Clock,
     node: Node,
@@ -87,9 +94,9 @@ impl Agent {
         mode: ShutdownMode,
     ) -> Result<(), Failure> {
         let (links_sender, links) = connection::channel();
-        let (agent, events) = Self::open(&config)?;
+        let (agent, events, done) = Self::open(&config)?;
         let dialing = tokio::spawn(connection::keep_connected(config.servers, links_sender));
-        agent.work(links, events, shutdown, mode).await?;
+        agent.work(links, events, done, shutdown, mode).await?;
         // The agent's end of the connection is closed; what it said last may still be on its way.
         let abort = dialing.abort_handle();
         let _ = timeout(FLUSH_MAX, dialing).await;
@@ -97,8 +104,8 @@ impl Agent {
         Ok(())
     }
 
-    fn open(config: &AgentConfig) -> Result<(Self, mpsc::Receiver<Event>), Failure> {
-        let data = DataDir::open(&config.data_dir)?;
+    fn open(config: &AgentConfig) -> Result<Opened, Failure> {
+        let data = Arc::new(DataDir::open(&config.data_dir)?);
         let (identity, epoch) = data.identify()?;
         let clock = Clock::start();
         let drivers = drivers::all(config.drivers, &containers(config, &data));
@@ -111,8 +118,10 @@ impl Agent {
             Context::new(clock, node_id, node, drivers, files, config.keeper_command.clone(), sender);
         let context = Arc::new(context);
         let delay_ns = u64::try_from(config.update_delay.as_nanos()).unwrap_or(u64::MAX);
+        let (disk_work, done) = DiskWork::start(data.clone())?;
         let agent = Self {
             data,
+            disk_work,
             clock,
             node: Node::new(u64::from_le_bytes(*identity.node_id.first_chunk().unwrap_or(&[0; 8]))),
             identity,
@@ -125,24 +134,27 @@ impl Agent {
             execs: Execs::default(),
             up: None,
         };
-        Ok((agent, events))
+        Ok((agent, events, done))
     }
 
     async fn work(
         mut self,
         mut links: mpsc::Receiver<Link>,
         mut events: mpsc::Receiver<Event>,
+        mut done: mpsc::UnboundedReceiver<Done>,
         shutdown: impl Future<Output = ()>,
         mode: ShutdownMode,
     ) -> Result<(), Failure> {
-        self.restore()?;
+        self.restore().await?;
         let mut shutdown = pin!(shutdown);
         let mut stop_by_ns = None;
         loop {
             self.speak();
-            if stop_by_ns.is_some() && self.node.allocs().all(|alloc| alloc.has_ended()) {
+            let ended = self.node.allocs().all(|alloc| alloc.has_ended()) && self.disk_work.is_idle();
+            if stop_by_ns.is_some() && ended {
                 return Ok(());
             }
+            let has_room = self.disk_work.has_room();
             tokio::select! {
                 () = &mut shutdown, if stop_by_ns.is_none() => {
                     if mode == ShutdownMode::LeaveTasks {
@@ -152,8 +164,9 @@ impl Agent {
                     self.stop_all();
                 }
                 // A stopping agent takes no more orders: for each task that ends the server would send another one.
-                Some(link) = links.recv(), if stop_by_ns.is_none() => self.on_link(link),
-                Some(event) = events.recv() => self.handle(event),
+                Some(link) = links.recv(), if stop_by_ns.is_none() && has_room => self.on_link(link),
+                Some(event) = events.recv(), if has_room => self.handle(event),
+                Some(done) = done.recv() => self.on_disk_done(done),
                 () = self.clock.sleep_until(self.deadline()) => self.handle(Event::Tick),
                 () = self.clock.sleep_until(stop_by_ns) => {
                     tracing::warn!("some tasks did not end in time");
@@ -168,10 +181,12 @@ impl Agent {
     }
 
     /// Takes up what an earlier run of the agent left.
-    fn restore(&mut self) -> Result<(), Failure> {
+    async fn restore(&mut self) -> Result<(), Failure> {
         let mut actions = Vec::new();
         let mut fence = self.data.fence()?;
-        for record in self.data.read_all()? {
+        let (records, damaged) = self.data.read_all()?;
+        self.end_damaged(damaged).await;
+        for record in records {
             let id = AllocId::from_slice(&record.alloc_id);
             raise(&mut fence, &record);
             if let (Some(id), Some(status), false) = (id, &record.status, record.forgotten) {

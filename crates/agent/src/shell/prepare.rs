@@ -1,18 +1,18 @@
 //! All that has to be there before a task can be launched: directories, environment, settings.
 
-use std::os::unix::fs::lchown;
-use std::path::Path;
+use std::cell::Cell;
 
 use berth_api::agent::{LogSpec, NodeSpec, TaskSpec};
 
 use super::data_dir::make_dir;
 use super::environment::environment;
-use super::interpolate::Names;
+use super::interpolate::{Names, TASK_BYTES_MAX};
 use super::runner::Context;
 use crate::devices::DeviceFiles;
+use crate::dirs::Dir;
 use crate::drivers::settings::setup;
 use crate::drivers::{Base, Driver, Given, Launch, TaskContext};
-use crate::failure::{Doing, Failure};
+use crate::failure::Failure;
 use crate::keeper::plan::LogPlan;
 use crate::lifecycle::{RunSpec, StartFailure, TaskRef};
 use crate::place::{AllocPlace, is_plain_name};
@@ -85,7 +85,8 @@ impl Host<'_> {
         let node = self.node;
         let given = Given::of(run, spec, node, self.device_files)?;
         let known = environment(run, spec, &given, place, driver.base(), node);
-        let names = Names { node_id: self.node_id, node, env: &known };
+        let room = Cell::new(TASK_BYTES_MAX);
+        let names = Names { node_id: self.node_id, node, env: &known, room: &room };
         let mut env = known.clone();
         for (name, value) in &spec.env {
             env.insert(name.clone(), names.replace(value)?);
@@ -110,21 +111,18 @@ fn log_plan(place: &AllocPlace, spec: &TaskSpec) -> LogPlan {
 
 /// The allocation's root is private to the agent's user, unless a task has a user of its own: that one has to pass.
 fn make_dirs(place: &AllocPlace, task: &str, user: &str) -> Result<(), Failure> {
-    let (shared, own) = (place.shared_dir(), place.task_dir(task));
-    let passable = [place.root().to_owned(), place.root().join("tasks"), shared.clone()];
-    let private = [place.logs_dir(), place.root().join("keepers"), place.keeper_dir(task)];
-    let mode = if user.is_empty() { 0o700 } else { 0o711 };
-    passable.iter().try_for_each(|dir| make_dir(dir, mode))?;
-    private.iter().try_for_each(|dir| make_dir(dir, 0o700))?;
-    [shared.join("data"), shared.join("tmp")].iter().try_for_each(|dir| make_dir(dir, 0o1777))?;
-    let own =
-        [(own.join("local"), 0o755), (own.join("tmp"), 0o755), (own.join("secrets"), 0o700), (own, 0o755)];
-    own.iter().try_for_each(|(dir, mode)| make_dir(dir, *mode))?;
-    if user.is_empty() { Ok(()) } else { give(user, own.iter().map(|(dir, _)| dir.as_path())) }
-}
-
-fn give<'a>(user: &str, mut dirs: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
-    let user = users::find(user)?;
-    let give = |dir: &Path| lchown(dir, Some(user.uid.as_raw()), Some(user.gid.as_raw()));
-    dirs.try_for_each(|dir| give(dir).doing(|| format!("give {} to {}", dir.display(), user.name)))
+    let user = if user.is_empty() { None } else { Some(users::find(user)?) };
+    let mode = if user.is_none() { 0o700 } else { 0o711 };
+    make_dir(place.root(), mode)?;
+    let root = Dir::open(place.root())?;
+    let shared = root.make("alloc", mode)?;
+    ["data", "tmp"].iter().try_for_each(|name| shared.make(name, 0o1777).map(drop))?;
+    root.make("logs", 0o700)?;
+    root.make("keepers", 0o700)?.make(task, 0o700)?;
+    let own = root.make("tasks", mode)?.make(task, 0o755)?;
+    for (name, mode) in [("local", 0o755), ("tmp", 0o755), ("secrets", 0o700)] {
+        let dir = own.make(name, mode)?;
+        user.as_ref().map_or(Ok(()), |user| dir.give(user))?;
+    }
+    user.map_or(Ok(()), |user| own.give(&user))
 }

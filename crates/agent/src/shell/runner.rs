@@ -94,6 +94,7 @@ pub(super) struct Runner {
     pub(super) context: Arc<Context>,
     pub(super) of: TaskRef,
     pub(super) keeper_dir: PathBuf,
+    events: mpsc::Sender<Event>,
     run: RunSpec,
     place: AllocPlace,
 }
@@ -101,7 +102,7 @@ pub(super) struct Runner {
 impl Runner {
     pub(super) async fn tell(&self, event: Event) {
         // The other end is gone when the agent stops; then nobody needs to know.
-        let _ = self.context.events.send(event).await;
+        let _ = self.events.send(event).await;
     }
 
     fn spec(&self) -> &TaskSpec {
@@ -175,8 +176,26 @@ impl Runners {
         self.tasks.retain(|_, commands| !commands.is_closed());
         self.tasks.insert((of.alloc, of.task), sender);
         let keeper_dir = place.keeper_dir(&run.group.tasks[usize::from(of.task)].name);
-        let runner = Runner { context: self.context.clone(), of, keeper_dir, run: run.clone(), place };
+        let runner = Runner {
+            context: self.context.clone(),
+            events: self.context.events.clone(),
+            of,
+            keeper_dir,
+            run: run.clone(),
+            place,
+        };
         (runner, receiver)
+    }
+
+    /// Ends one start of a task of which nothing is known but its keeper.
+    pub(super) async fn end_unknown(&self, of: TaskRef, keeper_dir: PathBuf) {
+        let (sender, commands) = mpsc::channel(COMMANDS_MAX);
+        let _ = sender.try_send(TaskCommand::Kill);
+        // Nobody waits for its events.
+        let (events, _) = mpsc::channel(1);
+        let (run, place) = (RunSpec::unknown(of.alloc), AllocPlace::new(&keeper_dir, of.alloc));
+        let runner = Runner { context: self.context.clone(), events, of, keeper_dir, run, place };
+        kept::supervise(&runner, Begin::Recover, commands).await;
     }
 
     pub(super) fn command(&self, of: TaskRef, command: TaskCommand) {

@@ -5,28 +5,40 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::device_files::{self, DeviceFile};
+use super::seccomp;
 use super::settings::{Network, Settings};
 use crate::drivers::TaskContext;
 use crate::drivers::settings::setup;
 use crate::lifecycle::StartFailure;
 
-/// Processes and threads of a container that asks for no other limit.
-const PIDS_MAX: i64 = 4_096;
-
 /// The fewest cpu shares the kernel knows.
 const CPU_SHARES_MIN: u32 = 2;
 
 /// Parts of /proc and /sys that tell too much of the host.
-const MASKED: [&str; 10] = [
+const MASKED: [&str; 24] = [
     "/proc/acpi",
     "/proc/asound",
+    "/proc/buddyinfo",
+    "/proc/interrupts",
+    "/proc/iomem",
+    "/proc/ioports",
     "/proc/kcore",
+    "/proc/key-users",
     "/proc/keys",
+    "/proc/kmsg",
+    "/proc/kpagecgroup",
+    "/proc/kpagecount",
+    "/proc/kpageflags",
     "/proc/latency_stats",
+    "/proc/pagetypeinfo",
     "/proc/timer_list",
     "/proc/timer_stats",
     "/proc/sched_debug",
     "/proc/scsi",
+    "/proc/slabinfo",
+    "/proc/vmallocinfo",
+    "/proc/zoneinfo",
+    "/sys/devices/virtual/powercap",
     "/sys/firmware",
 ];
 
@@ -38,7 +50,12 @@ pub(super) fn id(task: &TaskContext<'_>) -> String {
     format!("{}-{index}-{}", task.run.alloc, task.attempt)
 }
 
-pub(super) fn config_json(task: &TaskContext<'_>, settings: &Settings) -> Result<String, StartFailure> {
+/// What the OCI runtime is told. `limits_swap` says whether this host's kernel can.
+pub(super) fn config_json(
+    task: &TaskContext<'_>,
+    settings: &Settings,
+    limits_swap: bool,
+) -> Result<String, StartFailure> {
     let network = settings.network()?;
     let devices = device_files::all(&task.given.device_files)?;
     let cwd = if settings.work_dir.is_empty() { "/" } else { &settings.work_dir };
@@ -62,9 +79,10 @@ pub(super) fn config_json(task: &TaskContext<'_>, settings: &Settings) -> Result
             "cgroupsPath": format!("/berth/{}", id(task)),
             "namespaces": namespaces(network),
             "devices": devices.iter().map(DeviceFile::made).collect::<Vec<_>>(),
-            "resources": resources(task, settings, &devices),
+            "resources": resources(task, settings, &devices, limits_swap)?,
             "maskedPaths": MASKED,
             "readonlyPaths": READ_ONLY,
+            "seccomp": seccomp::profile(),
         },
     });
     Ok(config.to_string())
@@ -90,7 +108,12 @@ fn namespaces(network: Network) -> Vec<Value> {
     all.map(|kind| json!({"type": kind})).collect()
 }
 
-fn resources(task: &TaskContext<'_>, settings: &Settings, devices: &[DeviceFile]) -> Value {
+fn resources(
+    task: &TaskContext<'_>,
+    settings: &Settings,
+    devices: &[DeviceFile],
+    limits_swap: bool,
+) -> Result<Value, StartFailure> {
     let bytes = |mb: u32| u64::from(mb) << 20;
     let nothing = json!({"allow": false, "access": "rwm"});
     let allowed = std::iter::once(nothing).chain(devices.iter().map(DeviceFile::allowed));
@@ -98,7 +121,7 @@ fn resources(task: &TaskContext<'_>, settings: &Settings, devices: &[DeviceFile]
     let mut resources = json!({
         "devices": allowed.collect::<Vec<_>>(),
         "cpu": {"shares": task.given.cpu_mhz.max(CPU_SHARES_MIN)},
-        "pids": {"limit": settings.pids_limit.unwrap_or(PIDS_MAX)},
+        "pids": {"limit": settings.pids_limit()?},
     });
     if !task.given.cores.is_empty() {
         let cores: Vec<String> = task.given.cores.iter().map(u32::to_string).collect();
@@ -110,7 +133,11 @@ fn resources(task: &TaskContext<'_>, settings: &Settings, devices: &[DeviceFile]
     } else if own > 0 {
         resources["memory"] = json!({"limit": own});
     }
-    resources
+    if limits_swap && most > 0 {
+        // Of memory and swap together: none of it is swap.
+        resources["memory"]["swap"] = most.into();
+    }
+    Ok(resources)
 }
 
 fn mounts(task: &TaskContext<'_>, network: Network) -> Vec<Value> {

@@ -5,12 +5,14 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
 use super::ContainerConfig;
 use super::unpack::unpack;
+use crate::dirs::remove_tree;
 use crate::disk;
 use crate::drivers::settings::setup;
 use crate::failure::{Doing, Failure};
@@ -24,8 +26,9 @@ const HASHES_MAX: usize = 1_024;
 pub(super) struct Images {
     allowed: Vec<PathBuf>,
     cache: PathBuf,
-    /// Also keeps two tasks from unpacking the same archive at a time.
-    hashes: Mutex<HashMap<Stamp, String>>,
+    /// Each archive's hash, once it is known. Its own lock keeps two tasks from reading the same archive at a time, and
+    /// none from reading another one.
+    hashes: Mutex<HashMap<Stamp, Arc<Mutex<Option<String>>>>>,
 }
 
 /// Tells whether a file is still the one that was hashed.
@@ -66,8 +69,9 @@ impl Images {
     fn unpacked(&self, archive: &Path) -> Result<PathBuf, Failure> {
         let doing = || format!("read the image {}", archive.display());
         let stamp = Stamp::from(&archive.metadata().doing(doing)?);
-        let mut hashes = self.hashes.lock().unwrap_or_else(PoisonError::into_inner);
-        let hash = match hashes.get(&stamp) {
+        let known = self.known(stamp);
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        let hash = match &*known {
             Some(hash) => hash.clone(),
             None => hash_of(archive).doing(doing)?,
         };
@@ -75,18 +79,25 @@ impl Images {
         if !root.is_dir() {
             self.unpack(archive, &hash, &root)?;
         }
+        *known = Some(hash);
+        Ok(root)
+    }
+
+    fn known(&self, stamp: Stamp) -> Arc<Mutex<Option<String>>> {
+        let mut hashes = self.hashes.lock().unwrap_or_else(PoisonError::into_inner);
         if hashes.len() >= HASHES_MAX {
             hashes.clear();
         }
-        hashes.insert(stamp, hash);
-        Ok(root)
+        hashes.entry(stamp).or_default().clone()
     }
 
     /// The directory has its final name only when all of it is there, on disk.
     fn unpack(&self, archive: &Path, hash: &str, root: &Path) -> Result<(), Failure> {
         let doing = || format!("unpack the image {}", archive.display());
-        let temp = self.cache.join(format!("{hash}.new"));
-        let _ = fs::remove_dir_all(&temp);
+        // Two archives may hold the same, and be unpacked at the same time: each at its own place.
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let temp = self.cache.join(format!("{hash}.new.{}", NUMBER.fetch_add(1, Ordering::Relaxed)));
+        remove_tree(&temp)?;
         fs::create_dir_all(&temp).doing(doing)?;
         let mut file = Hashed { file: File::open(archive).doing(doing)?, hash: Sha256::new() };
         let unpacked = unpack(&mut file, &temp).and_then(|()| {
@@ -94,11 +105,17 @@ impl Images {
             if hex(file.hash) == hash { Ok(()) } else { Err(io::Error::other("it changed meanwhile")) }
         });
         if let Err(error) = unpacked {
-            let _ = fs::remove_dir_all(&temp);
+            let _ = remove_tree(&temp);
             return Err(Failure::new(doing(), error));
         }
         nix::unistd::syncfs(File::open(&temp).doing(doing)?).doing(doing)?;
-        fs::rename(&temp, root).doing(doing)?;
+        if let Err(error) = fs::rename(&temp, root) {
+            let _ = remove_tree(&temp);
+            // Another one was faster.
+            if !root.is_dir() {
+                return Err(Failure::new(doing(), error));
+            }
+        }
         disk::sync_dir(&self.cache).doing(doing)
     }
 }

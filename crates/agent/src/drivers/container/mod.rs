@@ -2,7 +2,9 @@
 
 mod bundle;
 mod device_files;
+mod extension;
 mod image;
+mod seccomp;
 mod settings;
 mod unpack;
 
@@ -40,9 +42,14 @@ pub struct ContainerConfig {
 pub(super) fn drivers(config: &ContainerConfig) -> Vec<Box<dyn Driver>> {
     let Some(runtime) = find_runtime(&config.runtime) else { return Vec::new() };
     let images = Arc::new(Images::new(config));
-    let version = version(&runtime);
-    let driver =
-        |name| Container { name, runtime: runtime.clone(), version: version.clone(), images: images.clone() };
+    let (version, limits_swap) = (version(&runtime), limits_swap());
+    let driver = |name| Container {
+        name,
+        runtime: runtime.clone(),
+        version: version.clone(),
+        images: images.clone(),
+        limits_swap,
+    };
     ["docker", "container"].map(|name| Box::new(driver(name)) as Box<dyn Driver>).into()
 }
 
@@ -59,6 +66,13 @@ fn find_runtime(configured: &str) -> Option<String> {
     found.map(|path| path.to_string_lossy().into_owned())
 }
 
+/// Whether the kernel keeps account of swap by cgroup: a runtime that is asked for what it does not do starts nothing.
+fn limits_swap() -> bool {
+    let first = Path::new("/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes").exists();
+    let second = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
+    first || (second && Path::new("/proc/swaps").exists())
+}
+
 /// As `crun version 1.8.1`.
 fn version(runtime: &str) -> String {
     let output = Command::new(runtime).arg("--version").output();
@@ -72,6 +86,7 @@ struct Container {
     runtime: String,
     version: String,
     images: Arc<Images>,
+    limits_swap: bool,
 }
 
 impl Driver for Container {
@@ -93,7 +108,7 @@ impl Driver for Container {
 
     fn launch(&self, task: &TaskContext<'_>) -> Result<Launch, StartFailure> {
         let settings: Settings = parse(self.name, &task.config_json)?;
-        let config_json = bundle::config_json(task, &settings)?;
+        let config_json = bundle::config_json(task, &settings, self.limits_swap)?;
         Ok(Launch::Kept(Run::Container(ContainerRun {
             runtime: self.runtime.clone(),
             id: bundle::id(task),

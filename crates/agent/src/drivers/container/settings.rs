@@ -19,8 +19,14 @@ pub(super) struct Settings {
     /// Labels of the group's ports; with the host's network there is nothing to map.
     ports: Vec<String>,
     /// Processes and threads at a time.
-    pub(super) pids_limit: Option<i64>,
+    pids_limit: Option<i64>,
 }
+
+/// Processes and threads of a container that asks for no other limit.
+const PIDS_LIMIT: i64 = 4_096;
+
+/// The most that one may ask for.
+const PIDS_LIMIT_MAX: i64 = 65_536;
 
 /// Which network a container sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +47,18 @@ impl Settings {
             Err(setup("read the container's settings: there is no command"))
         } else {
             Ok(line)
+        }
+    }
+
+    /// How many processes and threads it may have at a time.
+    pub(super) fn pids_limit(&self) -> Result<i64, StartFailure> {
+        match self.pids_limit {
+            None => Ok(PIDS_LIMIT),
+            Some(limit) if (1..=PIDS_LIMIT_MAX).contains(&limit) => Ok(limit),
+            Some(limit) => Err(setup(format!(
+                "read the container's settings: pids_limit {limit} is none of 1 to {PIDS_LIMIT_MAX}; without it the \
+                 limit is {PIDS_LIMIT}"
+            ))),
         }
     }
 

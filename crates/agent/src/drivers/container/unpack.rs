@@ -16,7 +16,9 @@ use nix::sys::stat::{Mode, fchmod, mkdirat};
 use nix::unistd::{Gid, LinkatFlags, Uid, UnlinkatFlags, fchown, fchownat, linkat, symlinkat, unlinkat};
 use tar::{Archive, Entry, EntryType};
 
-/// All files of an image together.
+use super::extension::Extension;
+
+/// All files of an image together, and all of its archive: headers, and what no file is made of.
 const BYTES_MAX: u64 = 16 << 30;
 const ENTRIES_MAX: u64 = 1_000_000;
 
@@ -26,41 +28,62 @@ pub(super) fn unpack(archive: impl Read, target: &Path) -> io::Result<()> {
     let gzipped = io::BufRead::fill_buf(&mut archive)?.starts_with(&[0x1f, 0x8b]);
     let plain: Box<dyn Read + '_> =
         if gzipped { Box::new(MultiGzDecoder::new(archive)) } else { Box::new(archive) };
-    let mut unpacker =
-        Unpacker { root: File::open(target)?, bytes_left: BYTES_MAX, entries_left: ENTRIES_MAX };
-    for entry in Archive::new(plain).entries()? {
+    let unpacker = Unpacker { root: File::open(target)? };
+    let mut extension = Extension::default();
+    // Raw: what extends a header is read here, within limits, and not by the library, without any.
+    for (entry, number) in Archive::new(Limited { plain, left: BYTES_MAX }).entries()?.raw(true).zip(1..) {
         let mut entry = entry?;
-        let path = entry.path()?.into_owned();
+        if number > ENTRIES_MAX {
+            return Err(refused("the archive has too many entries"));
+        }
+        if extension.read(&mut entry)? {
+            continue;
+        }
+        let extended = std::mem::take(&mut extension);
+        let path = extended.path.map_or_else(|| Ok(entry.path()?.into_owned()), Ok::<_, io::Error>)?;
         unpacker
-            .entry(&mut entry, &path)
-            .map_err(|error| io::Error::other(format!("{}: {error}", path.display())))?;
+            .entry(&mut entry, &path, extended.link)
+            .map_err(|error| io::Error::other(format!("{}: {error}", short(&path))))?;
     }
     Ok(())
 }
 
+/// A path in a message.
+fn short(path: &Path) -> String {
+    path.to_string_lossy().chars().take(256).collect()
+}
+
+/// Ends with an error where an archive is longer than allowed: whatever it is made of has to be read.
+struct Limited<R> {
+    plain: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.plain.read(buffer)?;
+        self.left = self.left.checked_sub(read as u64).ok_or_else(|| refused("the archive is too large"))?;
+        Ok(read)
+    }
+}
+
 struct Unpacker {
     root: File,
-    bytes_left: u64,
-    entries_left: u64,
 }
 
 /// An opened directory and a name in it.
 type At = (OwnedFd, PathBuf);
 
 impl Unpacker {
-    fn entry<R: Read>(&mut self, entry: &mut Entry<'_, R>, path: &Path) -> io::Result<()> {
-        let take =
-            |left: u64, used: u64| left.checked_sub(used).ok_or_else(|| refused("the archive is too large"));
-        self.entries_left = take(self.entries_left, 1)?;
-        self.bytes_left = take(self.bytes_left, entry.size())?;
+    fn entry<R: Read>(&self, entry: &mut Entry<'_, R>, path: &Path, link: Option<PathBuf>) -> io::Result<()> {
         let path = plain(path)?;
         match entry.header().entry_type() {
-            EntryType::XGlobalHeader => Ok(()),
             _ if path.as_os_str().is_empty() => Ok(()),
             EntryType::Directory => self.directory(entry, &path),
-            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => self.file(entry, &path),
-            EntryType::Symlink => self.symlink(entry, &path),
-            EntryType::Link => self.link(entry, &path),
+            EntryType::Regular | EntryType::Continuous => self.file(entry, &path),
+            EntryType::Symlink => self.symlink(entry, &path, &target_of(entry, link)?),
+            EntryType::Link => self.link(&path, &target_of(entry, link)?),
+            EntryType::GNUSparse => Err(refused("sparse files are not unpacked: make the archive without")),
             _ => Err(refused("only files, directories and links are unpacked")),
         }
     }
@@ -113,17 +136,16 @@ impl Unpacker {
         finish(file, entry)
     }
 
-    fn symlink<R: Read>(&self, entry: &Entry<'_, R>, path: &Path) -> io::Result<()> {
+    fn symlink<R: Read>(&self, entry: &Entry<'_, R>, path: &Path, target: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         clear(&parent, &name)?;
-        let target = entry.link_name()?.ok_or_else(|| refused("a link to nowhere"))?;
-        symlinkat(&*target, &parent, &name)?;
+        symlinkat(target, &parent, &name)?;
         let (uid, gid) = owner(entry)?;
         Ok(fchownat(&parent, &name, Some(uid), Some(gid), AtFlags::AT_SYMLINK_NOFOLLOW)?)
     }
 
-    fn link<R: Read>(&self, entry: &Entry<'_, R>, path: &Path) -> io::Result<()> {
-        let target = plain(&entry.link_name()?.ok_or_else(|| refused("a link to nowhere"))?)?;
+    fn link(&self, path: &Path, target: &Path) -> io::Result<()> {
+        let target = plain(target)?;
         let (from, from_name) = self.parent(&target)?;
         let (parent, name) = self.parent(path)?;
         clear(&parent, &name)?;
@@ -131,8 +153,16 @@ impl Unpacker {
     }
 }
 
-fn refused(why: &str) -> io::Error {
+pub(super) fn refused(why: &str) -> io::Error {
     io::Error::other(why)
+}
+
+/// What an entry links to; `extended` stands for what its header says.
+fn target_of<R: Read>(entry: &Entry<'_, R>, extended: Option<PathBuf>) -> io::Result<PathBuf> {
+    match extended {
+        Some(link) => Ok(link),
+        None => Ok(entry.link_name()?.ok_or_else(|| refused("a link to nowhere"))?.into_owned()),
+    }
 }
 
 /// The path without `.`; absolute ones and those with `..` are refused.
@@ -239,6 +269,32 @@ mod tests {
             let error = unpacked.expect_err("refused");
             assert!(error.ends_with(why), "{error}");
         }
+    }
+
+    #[test]
+    fn what_extends_a_header_is_small() {
+        let long = "d/".repeat(100) + "file";
+        let pax = |record: &str| format!("{} {record}\n", record.len() + 4);
+        let (dir, unpacked) = Tar::new()
+            .add("././@LongLink", EntryType::GNULongName, "", &format!("{long}\0"))
+            .add("d/cut", EntryType::Regular, "", "x")
+            .add("pax", EntryType::XHeader, "", &pax("path=by-pax"))
+            .add("cut", EntryType::Regular, "", "x")
+            .unpack();
+        assert_eq!(unpacked, Ok(()));
+        assert!(dir.path().join(&long).is_file() && dir.path().join("by-pax").is_file());
+        let bomb = "x".repeat(2 << 20);
+        for kind in [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader] {
+            let (_dir, unpacked) = Tar::new().add("bomb", kind, "", &bomb).unpack();
+            assert_eq!(unpacked, Err("a header of 2097152 bytes is over the limit of 1048576".to_owned()));
+        }
+    }
+
+    #[test]
+    fn an_archive_is_not_read_for_ever() {
+        let mut endless = Limited { plain: io::repeat(0), left: 1 << 20 };
+        let error = io::copy(&mut endless, &mut io::sink()).expect_err("refused");
+        assert_eq!(error.to_string(), "the archive is too large");
     }
 
     #[test]

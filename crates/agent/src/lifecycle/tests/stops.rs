@@ -186,6 +186,53 @@ fn a_stop_between_two_starts_is_immediate() {
 }
 
 #[test]
+fn a_restored_server_is_told_how_what_it_wants_again_has_ended() {
+    check(
+        "run 1 batch a:once
+         started 1.0
+         exited 1.0 code=1
+         forget 1
+         restart
+         run 1 batch a:once
+         forget 1
+         stop 1
+         purge 1
+         run 1 batch a:once",
+        &expect![[r#"
+            > run 1 batch a:once
+               1.0 persist 1
+               1.0 start 1.0#1
+               1.0 report 1 Pending [a Pending (Task Setup)]
+            > started 1.0
+               1.0 report 1 Running! [a Running (Started)]
+            > exited 1.0 code=1
+               1.0 persist 1
+               1.0 report 1 Failed! [a Failed (Not Restarting)]
+            > forget 1
+               1.0 persist 1
+               1.0 persist 1
+            > restart
+            > run 1 batch a:once
+               1.0 persist 1
+               1.0 report 1 Failed! [a Failed (Received)]
+            > forget 1
+               1.0 persist 1
+               1.0 persist 1
+            > stop 1
+               1.0 persist 1
+               1.0 report 1 Failed! []
+            > purge 1
+               1.0 persist 1
+               1.0 remove 1
+            > run 1 batch a:once
+               1.0 persist 1
+               1.0 start 1.0#1
+               1.0 report 1 Pending [a Pending (Task Setup)]
+        "#]],
+    );
+}
+
+#[test]
 fn the_forgotten_are_ended_silently_and_never_run_again() {
     check(
         "run 1 batch a
@@ -226,9 +273,14 @@ fn the_forgotten_are_ended_silently_and_never_run_again() {
                1.0 persist 2
                1.0 persist 2
             > run 1 batch a
+               1.0 persist 1
+               1.0 report 1 Complete! [a Dead (Received)]
             > run 2 batch b
+               1.0 persist 2
+               1.0 report 2 Complete! [b Dead (Received)]
             > stop 2
             > purge 1
+               1.0 persist 1
                1.0 remove 1
         "#]],
     );

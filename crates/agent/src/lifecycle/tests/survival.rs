@@ -155,6 +155,8 @@ fn an_end_that_was_written_is_final() {
                1.0 persist 1
             > restart
             > run 1 batch a
+               1.0 persist 1
+               1.0 report 1 Complete! [a Dead (Received)]
         "#]],
     );
 }

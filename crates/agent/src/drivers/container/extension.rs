@@ -1,0 +1,74 @@
+//! Entries of an archive that extend the header of the one that follows: long names, and those of pax.
+
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+use tar::{Entry, EntryType, PaxExtensions};
+
+use super::unpack::refused;
+
+/// Bytes of one such entry; it is held in memory.
+const EXTENSION_BYTES_MAX: u64 = 1 << 20;
+
+/// What is known of the entry that follows.
+#[derive(Debug, Default)]
+pub(super) struct Extension {
+    /// Its path, in place of its header's.
+    pub(super) path: Option<PathBuf>,
+    /// What it links to, in place of its header's.
+    pub(super) link: Option<PathBuf>,
+}
+
+impl Extension {
+    /// Takes in an entry that extends the next; false when it is none of those.
+    pub(super) fn read<R: Read>(&mut self, entry: &mut Entry<'_, R>) -> io::Result<bool> {
+        match entry.header().entry_type() {
+            EntryType::GNULongName => self.path = Some(path(name(bytes(entry)?))),
+            EntryType::GNULongLink => self.link = Some(path(name(bytes(entry)?))),
+            EntryType::XHeader => self.read_pax(&bytes(entry)?)?,
+            // Comments and defaults, which no tool relies on.
+            EntryType::XGlobalHeader => drop(bytes(entry)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn read_pax(&mut self, bytes: &[u8]) -> io::Result<()> {
+        for record in PaxExtensions::new(bytes) {
+            let record = record?;
+            match record.key_bytes() {
+                b"path" => self.path = Some(path(record.value_bytes().to_vec())),
+                b"linkpath" => self.link = Some(path(record.value_bytes().to_vec())),
+                b"size" => return Err(refused("a file of 8 GiB or more")),
+                key if key.starts_with(b"GNU.sparse") => {
+                    return Err(refused("sparse files are not unpacked: make the archive without"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn bytes<R: Read>(entry: &mut Entry<'_, R>) -> io::Result<Vec<u8>> {
+    let len = entry.size();
+    if len > EXTENSION_BYTES_MAX {
+        return Err(refused(&format!("a header of {len} bytes is over the limit of {EXTENSION_BYTES_MAX}")));
+    }
+    let mut bytes = Vec::new();
+    entry.take(EXTENSION_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Names end at the first zero byte.
+fn name(mut bytes: Vec<u8>) -> Vec<u8> {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    bytes.truncate(end);
+    bytes
+}
+
+fn path(bytes: Vec<u8>) -> PathBuf {
+    OsString::from_vec(bytes).into()
+}

@@ -1,0 +1,128 @@
+//! What is written and removed, away from the agent's loop: a slow disk holds up what waits for it, and no heartbeat.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread;
+
+use berth_api::agent::AllocId;
+use tokio::sync::mpsc;
+
+use super::data_dir::DataDir;
+use crate::failure::{Doing, Failure};
+use crate::lifecycle::{Action, AllocRecord};
+
+/// Actions that wait for the disk before the agent takes in nothing more.
+const WAITING_MAX: usize = 10_000;
+
+/// What is to be done on the disk for one allocation.
+enum Work {
+    Write(Box<AllocRecord>),
+    Remove,
+}
+
+/// What came of it.
+pub(super) type Done = (AllocId, Result<(), Failure>);
+
+/// The disk's worker, and the actions of each allocation that wait for it. An allocation has at most one piece of work
+/// under way, so that what is queued is bounded by the node's allocations.
+pub(super) struct DiskWork {
+    work: Sender<(AllocId, Work)>,
+    waiting: BTreeMap<AllocId, VecDeque<Action>>,
+    waiting_actions: usize,
+}
+
+impl DiskWork {
+    /// Starts the workers. They end, and let go of the directory, once this is dropped and all is written.
+    pub(super) fn start(data: Arc<DataDir>) -> Result<(Self, mpsc::UnboundedReceiver<Done>), Failure> {
+        let (work, todo) = channel();
+        let (done, news) = mpsc::unbounded_channel();
+        let (poke, pokes) = sync_channel(1);
+        let remover = data.clone();
+        let doing = || "start the disk's workers".to_owned();
+        thread::Builder::new()
+            .name("disk-remove".into())
+            .spawn(move || remove_all(&remover, &pokes))
+            .doing(doing)?;
+        thread::Builder::new()
+            .name("disk-write".into())
+            .spawn(move || work_off(&data, &todo, &done, &poke))
+            .doing(doing)?;
+        Ok((Self { work, waiting: BTreeMap::new(), waiting_actions: 0 }, news))
+    }
+
+    /// Whether more may be taken in.
+    pub(super) fn has_room(&self) -> bool {
+        self.waiting_actions < WAITING_MAX
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Queues an action behind the work of its allocation; false when there is none to wait for.
+    pub(super) fn queue(&mut self, alloc: AllocId, action: Action) -> bool {
+        let Some(waiting) = self.waiting.get_mut(&alloc) else { return false };
+        match (waiting.back_mut(), action) {
+            // The later report tells what the earlier one would have.
+            (Some(Action::Report { urgent: before, .. }), Action::Report { urgent, .. }) => *before |= urgent,
+            (_, action) => {
+                waiting.push_back(action);
+                self.waiting_actions += 1;
+            }
+        }
+        true
+    }
+
+    pub(super) fn write(&mut self, alloc: AllocId, record: AllocRecord) {
+        self.begin(alloc, Work::Write(Box::new(record)));
+    }
+
+    pub(super) fn remove(&mut self, alloc: AllocId) {
+        self.begin(alloc, Work::Remove);
+    }
+
+    fn begin(&mut self, alloc: AllocId, work: Work) {
+        self.waiting.entry(alloc).or_default();
+        // The worker lives as long as this does.
+        let _ = self.work.send((alloc, work));
+    }
+
+    /// An allocation's work is done: what waited for it.
+    pub(super) fn take(&mut self, alloc: AllocId) -> VecDeque<Action> {
+        let waiting = self.waiting.remove(&alloc).unwrap_or_default();
+        self.waiting_actions -= waiting.len();
+        waiting
+    }
+}
+
+fn work_off(
+    data: &DataDir,
+    todo: &Receiver<(AllocId, Work)>,
+    done: &mpsc::UnboundedSender<Done>,
+    poke: &SyncSender<()>,
+) {
+    // A poke that is there already will do: it makes the remover look at all there is.
+    let tell_remover = || {
+        let _ = poke.try_send(());
+    };
+    tell_remover();
+    for (alloc, work) in todo {
+        let result = match work {
+            Work::Write(record) => data.write(alloc, &record),
+            Work::Remove => {
+                let set_out = data.set_out(alloc);
+                tell_remover();
+                set_out
+            }
+        };
+        let _ = done.send((alloc, result));
+    }
+}
+
+/// Removes what was set out, which may take long, until there is nobody to set out more.
+fn remove_all(data: &DataDir, pokes: &Receiver<()>) {
+    for () in pokes {
+        data.remove_set_out();
+    }
+}
