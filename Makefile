@@ -20,6 +20,7 @@ demo:
 lab: build
 	$(BERTH) lab run density --scale small --out $(TARGET)/lab/density-small
 	$(BERTH) lab run updates --scale small --out $(TARGET)/lab/updates-small
+	$(BERTH) lab run restart --scale small --out $(TARGET)/lab/restart-small
 
 bench: build
 	$(CARGO) bench --locked -p berth-cli --bench slice

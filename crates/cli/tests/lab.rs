@@ -85,6 +85,37 @@ fn of_fifty_requests_forty_nine_find_the_room_that_is_left() {
 }
 
 #[test]
+fn a_server_that_is_killed_comes_back_with_all_that_was_acknowledged() {
+    let dir = scratch();
+    let out = dir.path().to_str().expect("a plain path");
+    let args = ["lab", "run", "restart", "--scale", "small", "--out", out, "--jobs", "40", "--nodes", "8"];
+    let output = berth(&[&args[..], &["--restarts", "3"]].concat()).output().expect("berth runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    let figures = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{told}{figures}");
+    let result: Value =
+        serde_json::from_str(&fs::read_to_string(dir.path().join("result.json")).unwrap()).unwrap();
+    let metric = |name: &str| result["metrics"][name]["median"].as_f64().unwrap();
+    let wrong = ["stale_answers", "empty_lists", "tasks_ended", "allocations_stuck", "evaluations_stuck"];
+    assert_eq!(wrong.map(metric), [0.0; 5], "{told}{figures}");
+    assert!(metric("first_right_answer_s_max") > 0.0 && metric("writes_acknowledged") > 0.0);
+    assert!(fs::read_to_string(dir.path().join("report.html")).unwrap().contains("Starts after a crash"));
+}
+
+#[test]
+fn a_hostile_peer_is_let_go_and_what_it_took_is_told() {
+    let dir = scratch();
+    let out = dir.path().to_str().expect("a plain path");
+    let args = ["lab", "run", "hostile", "--scale", "small", "--out", out, "--attack", "unfinished-frames"];
+    let output = berth(&[&args[..], &["--seconds", "1"]].concat()).output().expect("berth runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    let figures = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{told}{figures}");
+    assert!(figures.contains("rss_above_idle_bytes[unfinished-frames]"), "{figures}");
+    assert!(told.contains("15 connections sent"), "{told}");
+}
+
+#[test]
 fn instances_come_and_go() {
     let dir = scratch();
     let out = dir.path().to_str().expect("a plain path");

@@ -10,9 +10,9 @@ use crate::run::hostile::ground::Ground;
 
 /// How often the large job is registered.
 const TIMES: u32 = 1_300;
-/// Labels of the large job, and bytes of each: 0.9 MB together.
-const LABELS: usize = 900;
-const LABEL_BYTES: usize = 1_000;
+/// Texts of the large job, and bytes of each: 0.9 MB together.
+const TEXTS: usize = 9;
+const TEXT_BYTES: usize = 100_000;
 /// Groups of the huge job, and allocations of each.
 const GROUPS: usize = 1_500;
 const ALLOCS: u32 = 50_000;
@@ -20,10 +20,12 @@ const ALLOCS: u32 = 50_000;
 const CLIENTS: u32 = 4;
 const STAYS: Duration = Duration::from_millis(500);
 
-/// Registers a job of 0.9 MB again and again.
+/// Registers a job of 0.9 MB again and again: of labels where the server takes that, else of templates.
 pub(super) async fn large_again(ground: Ground) -> String {
     let (times, mut registered, mut refusal) = (ground.part(TIMES), 0, None);
-    for number in 0..times {
+    let labels_taken = ground.register(&of_labels(0)).await.is_ok();
+    let large = if labels_taken { of_labels } else { of_templates };
+    for number in 1..=times {
         if ground.is_over() {
             break;
         }
@@ -38,15 +40,31 @@ pub(super) async fn large_again(ground: Ground) -> String {
     format!("a job of 0.9 MB was registered {registered} times{}", refused(refusal))
 }
 
-fn large(number: u32) -> Value {
-    let label = |at: usize| (format!("label-{at}"), format!("{number:08}").repeat(LABEL_BYTES / 8));
-    let labels: BTreeMap<String, String> = (0..LABELS).map(label).collect();
-    json!({
-        "ID": "large",
-        "Datacenters": ["nowhere"],
-        "Meta": labels,
-        "TaskGroups": [{"Name": "group", "Count": 0, "Tasks": [{"Name": "task", "Driver": "mock_driver"}]}],
-    })
+fn of_labels(number: u32) -> Value {
+    let labels: BTreeMap<String, String> =
+        (0..TEXTS).map(|at| (format!("label-{at}"), text(number))).collect();
+    large(json!({"Meta": labels}), json!({}))
+}
+
+fn of_templates(number: u32) -> Value {
+    let template = |at: usize| json!({"EmbeddedTmpl": text(number), "DestPath": format!("local/{at}")});
+    let templates: Vec<Value> = (0..TEXTS).map(template).collect();
+    large(json!({}), json!({"Templates": templates}))
+}
+
+/// Another one in each registration.
+fn text(number: u32) -> String {
+    format!("{number:08}").repeat(TEXT_BYTES / 8)
+}
+
+/// A job with these settings of its own and of its task.
+fn large(mut job: Value, mut task: Value) -> Value {
+    task["Name"] = "task".into();
+    task["Driver"] = "mock_driver".into();
+    job["ID"] = "large".into();
+    job["Datacenters"] = json!(["nowhere"]);
+    job["TaskGroups"] = json!([{"Name": "group", "Count": 0, "Tasks": [task]}]);
+    job
 }
 
 /// Asks for plans of a huge job and hangs up, and registers it.

@@ -5,15 +5,15 @@ use tokio::net::TcpStream;
 
 use crate::run::{RunError, hostile::ground::Ground};
 
-/// Jobs, and bytes of the name of each: of the largest that the server takes.
+/// Jobs, and bytes of the label of each: the largest that the server takes.
 const JOBS: u32 = 60;
-const NAME_BYTES: [usize; 4] = [900_000, 60_000, 4_000, 200];
+const LABEL_BYTES: [usize; 4] = [900_000, 120_000, 30_000, 4_000];
 /// Clients that do not read.
 const CLIENTS: u32 = 40;
 
 /// Jobs that make lists large.
 pub(super) async fn prepare(ground: &Ground) -> Result<(), RunError> {
-    let mut sizes = NAME_BYTES.into_iter().peekable();
+    let mut sizes = LABEL_BYTES.into_iter().peekable();
     for number in 0..ground.part(JOBS) {
         while let Some(bytes) = sizes.peek() {
             match ground.register(&job(number, *bytes)).await {
@@ -25,7 +25,7 @@ pub(super) async fn prepare(ground: &Ground) -> Result<(), RunError> {
     match sizes.peek() {
         Some(_) => Ok(()),
         None => Err(RunError::Http {
-            doing: "register jobs with long names".to_owned(),
+            doing: "register jobs with long labels".to_owned(),
             reason: "none is short enough".to_owned(),
         }),
     }
@@ -35,16 +35,16 @@ pub(super) async fn prepare(ground: &Ground) -> Result<(), RunError> {
 pub(super) async fn carry_out(ground: Ground) -> String {
     let mut held: Vec<TcpStream> = Vec::new();
     for number in 0..ground.part(CLIENTS) {
-        held.extend(ground.http(2 + (number % 3) as u8, "GET /v1/jobs").await);
+        held.extend(ground.http(2 + (number % 3) as u8, "GET /v1/jobs?meta=true").await);
     }
     ground.over().await;
     format!("{} clients asked for a list of {} large jobs and did not read it", held.len(), ground.part(JOBS))
 }
 
-fn job(number: u32, name_bytes: usize) -> serde_json::Value {
+fn job(number: u32, label_bytes: usize) -> serde_json::Value {
     json!({
-        "ID": format!("long-name-{number}"),
-        "Name": "n".repeat(name_bytes),
+        "ID": format!("long-label-{number}"),
+        "Meta": {"label": "n".repeat(label_bytes)},
         "Datacenters": ["nowhere"],
         "TaskGroups": [{"Name": "group", "Count": 0, "Tasks": [{"Name": "task", "Driver": "mock_driver"}]}],
     })
