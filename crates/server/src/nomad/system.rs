@@ -16,20 +16,41 @@ use crate::http::{
 const COLLECTED_MAX: usize = 4096;
 /// Jobs and nodes forgotten in one command: a job takes its allocations along.
 const JOBS_COLLECTED_MAX: usize = 256;
-/// Commands of one request; what is left after these goes when it has been kept for long enough.
-const COMMANDS_MAX: usize = 256;
+/// Things of one kind that one request forgets; what is left after these goes when it has been kept for long enough.
+const REQUEST_MAX: usize = 1 << 20;
+/// How often a request looks for what has ended: the second time finds what the first made free to go, as nodes whose
+/// allocations are forgotten. What ends meanwhile is not chased.
+const ROUNDS: usize = 2;
 
-/// `PUT /v1/system/gc`
+/// `PUT /v1/system/gc`: forgets what had ended when it was asked.
 pub(super) async fn collect(call: Call) -> Reply {
-    for _ in 0..COMMANDS_MAX {
+    for _ in 0..ROUNDS {
         let view = call.api.state.view();
         let found = call.api.heavy.run(move || collectable(&view.store)).await;
-        if found.is_empty() {
-            break;
+        for part in parts(found) {
+            propose::propose(&call.api, Command::Collect(Box::new(part))).await?;
         }
-        propose::propose(&call.api, Command::Collect(Box::new(found))).await?;
     }
     Ok(reply::with_type(Body::empty(), reply::JSON))
+}
+
+/// As many commands as it takes for each to fit an entry of the log.
+fn parts(mut all: Collect) -> impl Iterator<Item = Collect> {
+    std::iter::from_fn(move || {
+        let part = Collect {
+            jobs: first(&mut all.jobs, JOBS_COLLECTED_MAX),
+            evals: first(&mut all.evals, COLLECTED_MAX),
+            allocs: first(&mut all.allocs, COLLECTED_MAX),
+            nodes: first(&mut all.nodes, JOBS_COLLECTED_MAX),
+            decided_on: all.decided_on,
+        };
+        (!part.is_empty()).then_some(part)
+    })
+}
+
+fn first<T>(all: &mut Vec<T>, most: usize) -> Vec<T> {
+    let rest = all.split_off(most.min(all.len()));
+    std::mem::replace(all, rest)
 }
 
 /// `PUT /v1/system/reconcile/summaries`: there is nothing to do, counts are kept in step with what they count.
@@ -44,10 +65,27 @@ fn collectable(store: &Store) -> Collect {
     let allocs = store.allocs().iter().filter(|(_, row)| store.may_forget(row));
     let nodes = store.nodes().iter().filter(|(_, row)| row.status == NodeStatus::Down && row.live.is_empty());
     Collect {
-        jobs: jobs.take(JOBS_COLLECTED_MAX).map(|(_, row)| row.key.clone()).collect(),
-        evals: evals.take(COLLECTED_MAX).map(|(_, eval)| eval.id).collect(),
-        allocs: allocs.take(COLLECTED_MAX).map(|(_, row)| row.id).collect(),
-        nodes: nodes.take(JOBS_COLLECTED_MAX).map(|(_, row)| row.id).collect(),
+        jobs: jobs.take(REQUEST_MAX).map(|(_, row)| row.key.clone()).collect(),
+        evals: evals.take(REQUEST_MAX).map(|(_, eval)| eval.id).collect(),
+        allocs: allocs.take(REQUEST_MAX).map(|(_, row)| row.id).collect(),
+        nodes: nodes.take(REQUEST_MAX).map(|(_, row)| row.id).collect(),
         decided_on: Some(store.index()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_model::AllocId;
+
+    use super::*;
+
+    #[test]
+    fn what_is_forgotten_is_proposed_in_parts_and_nothing_twice() {
+        let ids = || (0..10_000).map(AllocId).collect::<Vec<_>>();
+        let all: Vec<Collect> = parts(Collect { allocs: ids(), ..Collect::default() }).collect();
+        let sizes: Vec<usize> = all.iter().map(|part| part.allocs.len()).collect();
+        assert_eq!(sizes, [4096, 4096, 1808]);
+        assert_eq!(all.into_iter().flat_map(|part| part.allocs).collect::<Vec<_>>(), ids());
+        assert_eq!(parts(Collect::default()).count(), 0);
     }
 }
