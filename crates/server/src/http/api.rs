@@ -9,7 +9,14 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::{Limits, Table, counters::Counters, heavy::Heavy, shared::Shared, waiting::Waiting};
+use super::{
+    Limits, Table,
+    access::{Open, Policy},
+    counters::Counters,
+    heavy::Heavy,
+    shared::Shared,
+    waiting::Waiting,
+};
 use crate::state::State;
 
 /// Pieces of slow work at a time: each may take as much memory as a plan of a whole job.
@@ -28,6 +35,8 @@ pub(crate) struct Api {
     pub stopping: CancellationToken,
     /// Bytes that further bodies may take.
     pub body_room: Arc<Semaphore>,
+    /// Who may do what.
+    pub policy: Arc<dyn Policy>,
     /// Requests that wait.
     pub waiting: Waiting,
     /// Commands within tasks that may still begin.
@@ -54,6 +63,7 @@ impl Api {
             shared: Arc::default(),
             table: Arc::new(table),
             description: Arc::default(),
+            policy: Arc::new(Open),
             waiting: Waiting::new(&limits),
             heavy: Heavy::new(limits.heavy_threads_max),
             slow: Heavy::new(SLOW_THREADS_MAX),

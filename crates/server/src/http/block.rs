@@ -50,12 +50,12 @@ pub(crate) async fn answer(
     if !woken {
         return stamped(view, index, render).await;
     }
-    if let Some(mut response) = call.api.shared.find(&target, index) {
+    if let Some(mut response) = call.api.shared.find(call.identity(), &target, index) {
         reply::stamp_unconfirmed(response.headers_mut(), &view);
         return Ok(response);
     }
     let response = stamped(view, index, render).await?;
-    call.api.shared.keep(target, index, &response);
+    call.api.shared.keep(call.identity(), target, index, &response);
     Ok(response)
 }
 

@@ -8,7 +8,15 @@ use hyper::HeaderMap;
 use serde::de::DeserializeOwned;
 
 use super::{
-    api::Api, body, caller::Caller, depth, failure::Failure, query::Query, routes::Carried, waiting::Waiter,
+    access::{self, Identity, Realm},
+    api::Api,
+    body,
+    caller::Caller,
+    depth,
+    failure::Failure,
+    query::Query,
+    routes::{Capability, Carried},
+    waiting::Waiter,
 };
 
 /// What a handler answers.
@@ -17,6 +25,15 @@ pub(crate) type Reply = Result<Response, Failure>;
 /// A body that is read here and now: going to another thread would cost more.
 const SMALL_BYTES_MAX: usize = 16 << 10;
 
+/// Who asks, for what, and by which connection.
+pub(crate) struct Asker {
+    pub identity: Identity,
+    /// What the route is for.
+    pub capability: Capability,
+    /// None when the request did not come over a connection.
+    pub caller: Option<Caller>,
+}
+
 /// One request.
 pub(crate) struct Call {
     pub api: Api,
@@ -24,7 +41,7 @@ pub(crate) struct Call {
     path: String,
     params: Vec<(String, String)>,
     headers: HeaderMap,
-    caller: Option<Caller>,
+    asker: Asker,
     /// Never locked: a body is not `Sync`, and what handlers hold while they wait must be.
     body: Mutex<Body>,
 }
@@ -36,10 +53,10 @@ impl Call {
         path: String,
         params: Vec<(String, String)>,
         headers: HeaderMap,
-        caller: Option<Caller>,
+        asker: Asker,
         body: Body,
     ) -> Self {
-        Self { api, query, path, params, headers, caller, body: Mutex::new(body) }
+        Self { api, query, path, params, headers, asker, body: Mutex::new(body) }
     }
 
     /// The request's headers.
@@ -49,12 +66,24 @@ impl Call {
 
     /// The connection by which it came; none when it did not come over one.
     pub fn caller(&self) -> Option<&Caller> {
-        self.caller.as_ref()
+        self.asker.caller.as_ref()
     }
 
     /// Counts the request among those that wait, for as long as what comes back lives.
     pub fn begin_to_wait(&self) -> Result<Waiter, Failure> {
-        self.api.waiting.begin(self.caller.as_ref().map(|caller| caller.peer.ip()))
+        self.api.waiting.begin(self.asker.caller.as_ref().map(|caller| caller.peer.ip()))
+    }
+
+    /// Refuses a caller who may not do what the route is for in this namespace, which stands in the body or in the object
+    /// that the path names.
+    pub fn check_namespace(&self, namespace: &str) -> Result<(), Failure> {
+        let policy = &*self.api.policy;
+        access::require(policy, &self.asker.identity, self.asker.capability, Realm::Namespace(namespace))
+    }
+
+    /// Who asks.
+    pub fn identity(&self) -> &Identity {
+        &self.asker.identity
     }
 
     /// What is asked for, apart from how long to wait for it: path and parameters.

@@ -19,9 +19,12 @@ use hyper::{
     header::{CONNECTION, HeaderValue, X_CONTENT_TYPE_OPTIONS},
 };
 
+use berth_model::namespace::NAMESPACE_DEFAULT;
+
 use super::{
+    access::{self, Identity},
     api::Api,
-    call::{Call, Reply},
+    call::{Asker, Call, Reply},
     caller::Caller,
     counters::{Gauged, RouteCounters},
     failure::Failure,
@@ -105,9 +108,19 @@ fn call(
     let (mut head, body) = request.into_parts();
     guard::check(&head.method, &head.headers, api.local_only)?;
     let query = Query::of(&head.uri, route.contract.clone())?;
+    let identity = Identity::default();
+    access::check(&*api.policy, &identity, route, &query, NAMESPACE_DEFAULT)?;
     let params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let caller = head.extensions.remove::<Caller>();
-    Ok(Call::new(api.clone(), query, head.uri.path().to_owned(), params, head.headers, caller, body))
+    Ok(Call::new(
+        api.clone(),
+        query,
+        head.uri.path().to_owned(),
+        params,
+        head.headers,
+        Asker { identity, capability: route.capability, caller },
+        body,
+    ))
 }
 
 /// Awaits a handler; should it panic, its own request fails and no other.

@@ -148,12 +148,16 @@ pub(super) async fn checks(call: Call) -> Reply {
     reply::json(&call.query, &serde_json::Map::<String, Value>::new())
 }
 
-/// The allocation that the path names.
+/// The allocation that the path names, if the caller may do there what the route is for.
 pub(super) fn id_of(call: &Call) -> Result<AllocId, Failure> {
     let view = call.api.state.view();
     let first_two =
         |range: IdRange| view.store.allocs().range(range.span(AllocId)).map(|(id, _)| id.0).take(2).collect();
-    resolve(call.param("id"), "alloc", first_two).map(AllocId)
+    let id = resolve(call.param("id"), "alloc", first_two).map(AllocId)?;
+    if let Ok((_, parts)) = find(&view, id) {
+        call.check_namespace(&parts.job_row.key.namespace)?;
+    }
+    Ok(id)
 }
 
 /// An allocation that must be there.

@@ -182,12 +182,16 @@ fn placed_by(view: &View, id: EvalId) -> Vec<AllocSlot> {
     slots.filter(|slot| view.store.allocs().detail(*slot).is_some_and(|detail| detail.eval == id)).collect()
 }
 
-/// The evaluation that the path names.
+/// The evaluation that the path names, if the caller may do there what the route is for.
 fn id_of(call: &Call) -> Result<EvalId, Failure> {
     let view = call.api.state.view();
     let first_two =
         |range: IdRange| view.store.evals().range(range.span(EvalId)).map(|eval| eval.id.0).take(2).collect();
-    resolve(call.param("id"), "eval", first_two).map(EvalId)
+    let id = resolve(call.param("id"), "eval", first_two).map(EvalId)?;
+    if let Some(eval) = view.store.eval(id) {
+        call.check_namespace(&eval.job.namespace)?;
+    }
+    Ok(id)
 }
 
 fn find(view: &View, id: EvalId) -> Result<&Arc<Eval>, Failure> {

@@ -45,7 +45,9 @@ pub(super) async fn policy(call: Call) -> Reply {
             jobs.all(&view).flat_map(convert::scaling_policies).find(|policy| policy.id == id)
         };
         let policy = call.api.heavy.run(find).await;
-        reply::json(&call.query, &policy.ok_or_else(|| Failure::not_found("scaling policy not found"))?)
+        let policy = policy.ok_or_else(|| Failure::not_found("scaling policy not found"))?;
+        call.check_namespace(policy.target.get("Namespace").map_or("", String::as_str))?;
+        reply::json(&call.query, &policy)
     })
     .await
 }

@@ -10,6 +10,7 @@ use hyper::Method;
 pub use contract::{Answer, Carried, Contract, Shape};
 pub use parameters::Parameter;
 
+pub use super::access::NamespaceFrom;
 use super::call::{Call, Reply};
 
 /// All that an API serves: the router and its description are made from this and from nothing else.
@@ -105,6 +106,8 @@ pub struct Route {
     pub path: &'static str,
     /// What a caller must be allowed to do.
     pub capability: Capability,
+    /// Where the namespace stands in which it must be allowed.
+    pub namespace_from: NamespaceFrom,
     /// What it is for, in a few words.
     pub summary: &'static str,
     /// What it takes and what it answers.
@@ -116,7 +119,7 @@ pub struct Route {
 pub(crate) fn route<F, R>(
     verb: Verb,
     path: &'static str,
-    capability: Capability,
+    (capability, namespace_from): (Capability, NamespaceFrom),
     summary: &'static str,
     contract: Contract,
     handler: F,
@@ -130,6 +133,7 @@ where
         verb,
         path,
         capability,
+        namespace_from,
         summary,
         contract,
         handler: Arc::new(move |call| Box::pin(handler(call))),

@@ -63,6 +63,7 @@ pub(in crate::nomad) fn parse_job(text: &[u8]) -> Result<Parsed, Failure> {
 
 /// The job's namespace and id must be those that the request speaks of.
 pub(in crate::nomad) fn check_place(call: &Call, job: &Job, id: Option<&str>) -> Result<(), Failure> {
+    call.check_namespace(&job.key.namespace)?;
     namespaces::check_job(&call.api.state.view(), job)?;
     if let Some(asked) = call.query.text("namespace").filter(|asked| *asked != &*job.key.namespace) {
         let own = &job.key.namespace;

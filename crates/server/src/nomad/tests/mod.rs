@@ -1,5 +1,6 @@
 //! The API as clients see it: a small cluster in memory, an engine that applies at once, and requests to the router.
 
+mod access;
 mod agent;
 mod allocations;
 mod blocking;
