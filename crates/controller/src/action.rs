@@ -27,14 +27,7 @@ use crate::{
 )]
 pub enum Action {
     /// Write an entry; entries are handed over in the order of their indexes. Each ends applied, not written or unknown.
-    Propose {
-        /// To be written.
-        entry: EncodedEntry,
-        /// Claims of planners that a state at the entry's index shows.
-        planned: Vec<Ticket>,
-    },
-    /// Claims of a plan of which nothing was committed.
-    Unclaim(Ticket),
+    Propose(EncodedEntry),
     /// The applier's verdict on a plan; once for each.
     Judged {
         /// The planner's claims.

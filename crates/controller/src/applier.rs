@@ -3,7 +3,10 @@
 mod parts;
 mod refused;
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use berth_model::{
     AllocId, Index, JobKey, NodeId,
@@ -16,7 +19,7 @@ use berth_model::{
     store::{JobRow, NodeDetail, NodeSlot, Store},
 };
 use berth_scheduler::{
-    Claim, Claimed, Claims, Plan, Ticket,
+    Claim, Claimed, Claims, Counted, Ledger, Plan, Ticket,
     fairness::{Charge, Headroom, Pledges},
 };
 
@@ -28,22 +31,20 @@ pub use refused::Refused;
 /// A plan after the check.
 #[derive(Debug)]
 pub(crate) struct Verdict {
-    /// What to write, in order; the last one holds the outcome when all of the plan is.
-    pub parts: Vec<Command>,
+    /// What to write, in order, each with its claims; the last one holds the outcome when all of the plan is.
+    pub parts: Vec<(Command, Option<Ticket>)>,
     /// What was refused; what it asked for is to be planned again.
     pub refused: Refused,
     /// How many placements passed.
     pub passed: usize,
     /// Nothing was refused, and the plan is all that its evaluation needs; else that is to be planned again.
     pub done: bool,
-    /// The claims of what passed.
-    pub ticket: Option<Ticket>,
 }
 
 impl Verdict {
     /// Nothing of the plan is committed.
     fn nothing(refused: Refused) -> Self {
-        Self { parts: Vec::new(), refused, passed: 0, done: false, ticket: None }
+        Self { parts: Vec::new(), refused, passed: 0, done: false }
     }
 }
 
@@ -51,7 +52,10 @@ impl Verdict {
 #[derive(Debug, Default)]
 struct Passing {
     placements: Vec<Placement>,
-    claims: Vec<Claim>,
+    /// What each holds.
+    holds: Vec<Usage>,
+    /// All of it holds what its planner claimed.
+    is_as_claimed: bool,
     refused: Refused,
 }
 
@@ -63,8 +67,11 @@ struct Taken {
 }
 
 impl Taken {
-    fn of(store: &Store, job: &JobKey, on_the_way: &Claims) -> Self {
-        let pledges = if store.quotas().is_empty() { Pledges::default() } else { on_the_way.pledges(store) };
+    fn of(store: &Store, job: &JobKey, claims: &Claims) -> Self {
+        let pledges = match store.quotas().is_empty() {
+            true => Pledges::default(),
+            false => claims.pledges(store, Counted::Passed),
+        };
         Self { nodes: HashMap::new(), headroom: Headroom::of(store, &job.namespace, &pledges) }
     }
 
@@ -78,30 +85,34 @@ impl Taken {
     }
 }
 
-/// Checks plans.
+/// Checks plans. What has passed is the applier's in the ledger, then an entry's, until the state shows it.
 #[derive(Debug, Default)]
 pub(crate) struct Applier {
-    /// What has passed and the store does not show yet.
-    on_the_way: Claims,
-    by_index: HashMap<Index, Vec<Ticket>>,
+    ledger: Ledger,
 }
 
 impl Applier {
-    /// Decides what of a plan is committed.
-    pub fn check(&mut self, store: &Store, mut plan: Plan, next: Vec<NextEval>) -> Verdict {
+    /// One that decides on what is claimed in this ledger.
+    pub fn new(ledger: Ledger) -> Self {
+        Self { ledger }
+    }
+
+    /// Decides what of a plan is committed. Of its claims only what passed is left.
+    pub fn check(&mut self, store: &Store, mut plan: Plan, ticket: Ticket, next: Vec<NextEval>) -> Verdict {
+        let mut claims = self.ledger.lock();
         if store.job(&plan.job).is_none_or(|row| row.current().version != plan.job_version) {
-            let refused = Refused { count: plan.placements.len().max(1), nodes: Vec::new() };
-            return Verdict::nothing(refused);
+            claims.discard(ticket);
+            return Verdict::nothing(Refused { count: plan.placements.len().max(1), nodes: Vec::new() });
         }
-        let Passing { placements: passing, claims, refused } = self.passing(store, &plan);
+        let Passing { placements, holds, is_as_claimed, refused } = passing(&claims, store, &plan);
         if plan.all_at_once && refused.count > 0 {
+            claims.discard(ticket);
             return Verdict::nothing(refused);
         }
-        let passed = passing.len();
-        let ticket = (!claims.is_empty()).then(|| self.on_the_way.add(&plan.job.namespace, claims));
-        // What nobody takes the room of need not be pushed out.
+        let passed = placements.len();
+        // What nobody takes the room of need not be preempted.
         let needed: HashSet<AllocId> =
-            passing.iter().flat_map(|placement| &placement.after).copied().collect();
+            placements.iter().flat_map(|placement| &placement.after).copied().collect();
         plan.stops.retain(|stop| stop.reason != StopReason::Preempted || needed.contains(&stop.alloc));
         let done = refused.count == 0 && !plan.more;
         let outcome = done.then(|| EvalOutcome {
@@ -110,78 +121,116 @@ impl Applier {
             failures: plan.failures.clone(),
             next,
         });
-        Verdict { parts: parts(plan, passing, outcome), refused, passed, done, ticket }
+        let namespace = plan.job.namespace.clone();
+        let parts = parts(plan, placements, outcome);
+        let parts = match is_as_claimed && passed > 0 && parts.len() == 1 && claims.pass(ticket) {
+            true => parts.into_iter().map(|part| (part, Some(ticket))).collect(),
+            false => claimed_parts(&mut claims, ticket, &namespace, parts, holds),
+        };
+        Verdict { parts, refused, passed, done }
     }
 
-    /// The claims stand in the entry of this index.
+    /// The entry of this index carries a part.
     pub fn proposed(&mut self, ticket: Ticket, index: Index) {
-        self.on_the_way.proposed(ticket, index);
-        self.by_index.entry(index).or_default().push(ticket);
+        self.ledger.lock().proposed(ticket, index);
     }
 
-    /// The store shows everything up to this index.
-    pub fn applied(&mut self, index: Index) {
-        self.on_the_way.settle(index);
-        self.by_index.retain(|at, _| *at > index);
+    /// The entry is applied; `refused` when the state turned something in it away.
+    pub fn applied(&mut self, index: Index, refused: bool) {
+        if refused {
+            self.ledger.lock().refused(index);
+        }
     }
 
     /// The entry is not in the log.
     pub fn not_written(&mut self, index: Index) {
-        for ticket in self.by_index.remove(&index).unwrap_or_default() {
-            self.on_the_way.remove(ticket);
-        }
+        self.ledger.lock().not_written(index);
     }
 
-    /// The placements that fit, with what they claim.
-    fn passing(&self, store: &Store, plan: &Plan) -> Passing {
-        let mut passing = Passing::default();
-        let Some(job) = store.job(&plan.job).map(JobRow::job) else { return passing };
-        let mut taken = Taken::of(store, &plan.job, &self.on_the_way);
-        for placement in &plan.placements {
-            match self.fits(store, job, placement, &mut taken) {
-                Some(claim) => {
-                    passing.placements.push(placement.clone());
-                    passing.claims.push(claim);
-                }
-                None => passing.refused.add(placement.node),
-            }
-        }
-        passing
+    /// Nothing of a plan, or of a part of it, is committed.
+    pub fn release(&mut self, ticket: Ticket) {
+        self.ledger.lock().release(ticket);
     }
 
-    fn fits(&self, store: &Store, job: &Job, placement: &Placement, taken: &mut Taken) -> Option<Claim> {
-        let (slot, row) = store.node(placement.node).filter(|(_, row)| row.is_ready())?;
-        let group = job.groups.get(usize::from(placement.group))?;
-        let detail = store.nodes().detail(slot)?;
-        let charge = taken.charge(store, group, slot, placement)?;
-        let claimed = taken.nodes.entry(row.id).or_insert_with(|| self.on_the_way.of_node(row.id, store));
-        let holds = group.resources_on(&detail.node);
-        let share = claimed.inherited.share(store, slot, holds, &placement.after);
-        if share.added.exceeds(row.free().minus(claimed.resources)).is_some() {
-            return None;
-        }
-        if !ports_are_free(store, (slot, detail), placement, claimed) {
-            return None;
-        }
-        let devices = DevicesHeld::of(&placement.devices, &placement.cores);
-        if !devices.is_empty() {
-            let mut held = DevicesHeld::clone(&detail.devices);
-            held.add(&claimed.devices);
-            held.remove(left_by(store, slot, &placement.after));
-            if !are_free(&detail.node, placement, &held) {
-                return None;
-            }
-        }
-        claimed.add(share, &placement.ports, &devices);
-        taken.headroom.take(charge);
-        Some(Claim {
-            node: row.id,
-            holds: Usage::of(holds, group),
-            ports: placement.ports.clone(),
-            devices,
-            after: placement.after.clone(),
-        })
+    /// The leadership has ended.
+    pub fn end(self) {
+        self.ledger.lock().end_term();
     }
+}
+
+/// Each part with claims of its own, in place of the plan's.
+fn claimed_parts(
+    claims: &mut Claims,
+    ticket: Ticket,
+    namespace: &Arc<str>,
+    parts: Vec<Command>,
+    holds: Vec<Usage>,
+) -> Vec<(Command, Option<Ticket>)> {
+    let mut holds = holds.into_iter();
+    let of_parts: Vec<Vec<Claim>> = parts
+        .iter()
+        .map(|part| placements_of(part).iter().zip(holds.by_ref()).map(|(p, h)| Claim::of(p, h)).collect())
+        .collect();
+    let tickets = claims.pass_parts(ticket, namespace, of_parts);
+    parts.into_iter().zip(tickets.into_iter().map(Some)).collect()
+}
+
+fn placements_of(part: &Command) -> &[Placement] {
+    if let Command::CommitPlan(record) = part { &record.placements } else { &[] }
+}
+
+/// The placements that fit, with what they hold.
+fn passing(claims: &Claims, store: &Store, plan: &Plan) -> Passing {
+    let mut passing = Passing { is_as_claimed: true, ..Passing::default() };
+    let Some(job) = store.job(&plan.job).map(JobRow::job) else { return passing };
+    let mut taken = Taken::of(store, &plan.job, claims);
+    for (at, placement) in plan.placements.iter().enumerate() {
+        match fits(claims, store, job, placement, &mut taken) {
+            Some(holds) => {
+                passing.is_as_claimed &= plan.holds.get(at) == Some(&holds);
+                passing.placements.push(placement.clone());
+                passing.holds.push(holds);
+            }
+            None => passing.refused.add(placement.node),
+        }
+    }
+    passing.is_as_claimed &= passing.refused.count == 0;
+    passing
+}
+
+/// What a placement holds; none when it does not fit.
+fn fits(
+    claims: &Claims,
+    store: &Store,
+    job: &Job,
+    placement: &Placement,
+    taken: &mut Taken,
+) -> Option<Usage> {
+    let (slot, row) = store.node(placement.node).filter(|(_, row)| row.is_ready())?;
+    let group = job.groups.get(usize::from(placement.group))?;
+    let detail = store.nodes().detail(slot)?;
+    let charge = taken.charge(store, group, slot, placement)?;
+    let claimed = taken.nodes.entry(row.id).or_insert_with(|| claims.of_node(row.id, store, Counted::Passed));
+    let holds = group.resources_on(&detail.node);
+    let share = claimed.inherited.share(store, slot, holds, &placement.after);
+    if share.added.exceeds(row.free().minus(claimed.resources)).is_some() {
+        return None;
+    }
+    if !ports_are_free(store, (slot, detail), placement, claimed) {
+        return None;
+    }
+    let devices = DevicesHeld::of(&placement.devices, &placement.cores);
+    if !devices.is_empty() {
+        let mut held = DevicesHeld::clone(&detail.devices);
+        held.add(&claimed.devices);
+        held.remove(left_by(store, slot, &placement.after));
+        if !are_free(&detail.node, placement, &held) {
+            return None;
+        }
+    }
+    claimed.add(share, &placement.ports, &devices);
+    taken.headroom.take(charge);
+    Some(Usage::of(holds, group))
 }
 
 /// Whether nobody has the ports of a placement but those that it comes after.

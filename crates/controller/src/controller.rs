@@ -2,6 +2,7 @@
 //! happens comes in here, and everything that is to be done about it goes out.
 
 use berth_model::{AllocId, event::Applied, ids::IdSeed};
+use berth_scheduler::Ledger;
 
 use crate::{
     action::{Action, Answer},
@@ -26,6 +27,8 @@ pub struct Config {
 #[derive(Debug)]
 pub struct Controller {
     config: Config,
+    /// What planners and the applier claim.
+    ledger: Ledger,
     clock: Clock,
     replica: Replica,
     leader: Option<Leader>,
@@ -36,10 +39,12 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A server that has not read its log yet.
-    pub fn new(config: Config) -> Self {
+    /// A server that has not read its log yet. Planners claim in the ledger what they plan; whoever publishes a state settles
+    /// it there, once the state can be read.
+    pub fn new(config: Config, ledger: Ledger) -> Self {
         Self {
             config,
+            ledger,
             clock: Clock::default(),
             replica: Replica::new(config.desired_hash),
             leader: None,
@@ -74,7 +79,7 @@ impl Controller {
             Event::NotApplied { index, fate } => self.on_not_applied(index, &fate),
             Event::Planned { term, plan, ticket } => match &mut self.leader {
                 Some(leader) => leader.on_planned(self.replica.store(), term, *plan, ticket, actions),
-                None => discard(ticket, actions),
+                None => discard(&self.ledger, ticket, actions),
             },
             Event::PlanFailed { term, eval, reason } => {
                 if let Some(leader) = &mut self.leader {
@@ -118,7 +123,7 @@ impl Controller {
         }
         self.resign("this server leads anew");
         let times = Times { time: self.clock.time(), listening: self.clock.listening() };
-        let leader = Leader::begin(term, &self.replica, times, self.ids.clone());
+        let leader = Leader::begin(term, &self.replica, times, self.ids.clone(), self.ledger.clone());
         self.replica.leader_began(term, leader.began_at());
         self.leader = Some(leader);
     }

@@ -29,8 +29,8 @@ pub(crate) const ITEM_BYTES_MAX: usize = ENTRY_BYTES_MAX - ENTRY_HEAD_BYTES_MAX;
 pub(crate) enum Purpose {
     /// Somebody waits for the answer.
     Request(Token),
-    /// A part of a plan for this job; what is not written of it is planned again.
-    Plan(JobKey, Option<PlanTail>),
+    /// A part of a plan; what is not written of it is planned again.
+    Plan(PlanPart),
     /// A node's status; decided anew when it is not written.
     NodeStatus(NodeId),
     /// An agent has introduced its node; it has to do so again when that is not written.
@@ -39,13 +39,20 @@ pub(crate) enum Purpose {
     Own,
 }
 
+/// A part of a plan.
+#[derive(Debug)]
+pub(crate) struct PlanPart {
+    /// The job that was planned.
+    pub job: JobKey,
+    /// What the part claims.
+    pub claims: Option<Ticket>,
+    /// With the last part.
+    pub tail: Option<PlanTail>,
+}
+
 /// What goes with the last part of a plan.
 #[derive(Debug)]
 pub(crate) struct PlanTail {
-    /// The planner's claims.
-    pub planned: Ticket,
-    /// The applier's claims of what is committed.
-    pub passing: Option<Ticket>,
     /// What was planned.
     pub eval: Arc<Eval>,
     /// To be planned once more when this part is applied: some of the plan was refused.
@@ -140,7 +147,7 @@ impl Outbox {
         self.push_for(Purpose::Request(token), commands).map_err(|TooLarge { bytes }| Answer::TooLarge(bytes))
     }
 
-    /// Proposes what waits, as far as entries may be in flight. `passing` is told in which entry the applier's claims are.
+    /// Proposes what waits, as far as entries may be in flight. `passing` is told in which entry claims are.
     pub fn flush(
         &mut self,
         mint: &mut IndexMint,
@@ -151,15 +158,12 @@ impl Outbox {
         while !self.paused && !self.items.is_empty() && self.in_flight.len() < IN_FLIGHT_MAX {
             let index = mint.entry();
             let (commands, proposed) = self.fill();
-            let mut planned = Vec::new();
-            for tail in proposed.iter().filter_map(|item| item.purpose.tail()) {
-                planned.push(tail.planned);
-                tail.passing.into_iter().for_each(|ticket| passing(ticket, index));
-            }
+            let claims = proposed.iter().filter_map(|item| item.purpose.claims());
+            claims.for_each(|ticket| passing(ticket, index));
             let encoded: Vec<&EncodedCommand> = proposed.iter().flat_map(|item| &item.encoded).collect();
             let entry = EncodedEntry::assemble(Entry { index, at, commands }, encoded.into_iter());
             self.in_flight.push_back((index, proposed));
-            actions.push(Action::Propose { entry, planned });
+            actions.push(Action::Propose(entry));
         }
     }
 
@@ -225,12 +229,9 @@ impl Outbox {
 }
 
 impl Purpose {
-    /// Of the last part of a plan.
-    fn tail(&self) -> Option<&PlanTail> {
-        match self {
-            Self::Plan(_, tail) => tail.as_ref(),
-            _ => None,
-        }
+    /// What the commands claim.
+    fn claims(&self) -> Option<Ticket> {
+        if let Self::Plan(part) = self { part.claims } else { None }
     }
 }
 

@@ -30,13 +30,15 @@ use berth_model::{
     resources::Resources,
     store::{AllocSlot, JobStatus, Store},
 };
-use berth_scheduler::{Claims, Planner};
+use berth_scheduler::{Claims, Ledger, Planner};
 
 struct Shell {
     controller: Controller,
     store: Store,
     planner: Planner,
-    claims: Claims,
+    claims: Ledger,
+    /// Planners do not see what others claim.
+    is_blind: bool,
     /// Seconds by the wall clock, and since the machine started.
     now: u64,
     monotonic: u64,
@@ -72,11 +74,13 @@ fn desired_hash(alloc: AllocId, stop: bool) -> u128 {
 impl Shell {
     fn new() -> Self {
         let config = Config { planning_max: 8, desired_hash, seed: 1 };
+        let claims = Ledger::default();
         let mut shell = Self {
-            controller: Controller::new(config),
+            controller: Controller::new(config, claims.clone()),
             store: Store::default(),
             planner: Planner::default(),
-            claims: Claims::default(),
+            claims,
+            is_blind: false,
             now: 1_000,
             monotonic: 0,
             log: vec![],
@@ -98,8 +102,8 @@ impl Shell {
     /// A server starts with the state that is in the log, and leads.
     fn lead(&mut self, term: u64) {
         let config = Config { planning_max: 8, desired_hash, seed: term };
-        self.controller = Controller::new(config);
-        (self.claims, self.planner) = (Claims::default(), Planner::default());
+        (self.claims, self.planner) = (Ledger::default(), Planner::default());
+        self.controller = Controller::new(config, self.claims.clone());
         self.sessions.clear();
         self.log.clear();
         self.published.clear();
@@ -145,23 +149,23 @@ impl Shell {
 
     fn act(&mut self, action: Action, events: &mut Vec<Event>) {
         match action {
-            Action::Propose { entry, planned } => {
+            Action::Propose(entry) => {
                 let (entry, bytes) = entry.into_parts();
                 assert_eq!(bytes, entry.encode());
                 assert!(bytes.len() <= ENTRY_BYTES_MAX);
                 assert!(self.log.last().is_none_or(|last| last.index < entry.index));
-                planned.into_iter().for_each(|ticket| self.claims.proposed(ticket, entry.index));
                 self.log.push(entry);
             }
-            Action::Unclaim(ticket) => drop(self.claims.remove(ticket)),
-            Action::Judged { ticket, refused, .. } if refused.count > 0 => self.claims.partly_refused(ticket),
             Action::Judged { .. } => {}
             Action::Plan { term, eval } => {
                 self.seeds += 1;
-                self.planner.follow(&self.view, &self.claims);
+                match self.is_blind {
+                    true => self.planner.follow(&self.view, &Claims::default()),
+                    false => self.planner.follow(&self.view, &self.claims.lock()),
+                }
                 let plan = self.planner.plan(&self.view, &eval, self.at(), self.seeds);
                 assert_eq!(berth_scheduler::check::check(&self.view, &plan), []);
-                let ticket = self.claims.add(&plan.job.namespace, plan.claims());
+                let ticket = self.claims.lock().add(&plan.job.namespace, plan.claims());
                 events.push(Event::Planned { term, plan: Box::new(plan), ticket });
             }
             Action::Publish { store, observed, index, logged, seen, .. } => {
@@ -171,7 +175,7 @@ impl Shell {
                 assert!(indexes.is_empty() || self.published.last() < indexes.first(), "index went back");
                 assert!(indexes.last().is_none_or(|last| *last == index));
                 self.published.extend(indexes);
-                self.claims.settle(store.index());
+                self.claims.lock().settle(store.index());
                 self.running_seen = observed.running(&JobKey::new("default", "web"), 0);
                 (self.view, self.observed) = (store, observed);
             }

@@ -17,7 +17,7 @@ use berth_model::{
     resources::Resources,
     store::Store,
 };
-use berth_scheduler::{Claims, Planner};
+use berth_scheduler::{Ledger, Planner};
 
 const NODES: u32 = 50;
 const NODE: Resources = Resources { cpu_mhz: 32_000, memory_mb: 64_000, disk_mb: 1 << 20 };
@@ -49,7 +49,7 @@ struct Server {
     controller: Controller,
     store: Store,
     view: Store,
-    claims: Claims,
+    claims: Ledger,
     seats: Vec<Seat>,
     todo: VecDeque<Arc<Eval>>,
     planned: VecDeque<Event>,
@@ -69,11 +69,12 @@ impl Server {
     fn new(planners: usize, stale_for: u32, seed: u64) -> Self {
         let config = Config { planning_max: planners * 64, desired_hash: |id: AllocId, _| id.0, seed };
         let seat = || Seat { planner: Planner::default(), answered: 0, busy: None };
+        let claims = Ledger::default();
         let mut server = Self {
-            controller: Controller::new(config),
+            controller: Controller::new(config, claims.clone()),
             store: Store::default(),
             view: Store::default(),
-            claims: Claims::default(),
+            claims,
             seats: (0..planners).map(|_| seat()).collect(),
             todo: VecDeque::new(),
             planned: VecDeque::new(),
@@ -125,21 +126,16 @@ impl Server {
 
     fn act(&mut self, action: Action) {
         match action {
-            Action::Propose { entry, planned } => {
-                planned.into_iter().for_each(|ticket| self.claims.proposed(ticket, entry.index()));
+            Action::Propose(entry) => {
                 self.log.push(entry.into_parts().0);
             }
-            Action::Unclaim(ticket) => drop(self.claims.remove(ticket)),
-            Action::Judged { ticket, committed, refused } => {
-                if refused.count > 0 {
-                    self.claims.partly_refused(ticket);
-                }
+            Action::Judged { committed, refused, .. } => {
                 self.committed += committed;
                 self.refused += refused.count;
             }
             Action::Plan { eval, .. } => self.todo.push_back(eval),
             Action::Publish { store, .. } => {
-                self.claims.settle(store.index());
+                self.claims.lock().settle(store.index());
                 self.view = store;
             }
             Action::Answer(..) | Action::Send(..) | Action::Close(_) => {}
@@ -182,10 +178,10 @@ impl Server {
             Some((eval, state)) => {
                 let (planner, seed) = (&mut self.seats[number].planner, self.random.mint() as u64);
                 let plan = planner.plan(&state, &eval, Timestamp(1), seed);
-                let ticket = self.claims.add(&plan.job.namespace, plan.claims());
-                if self.stale_for == 0 && self.claims.overdraw(ticket, &self.view) {
+                let ticket = self.claims.lock().add(&plan.job.namespace, plan.claims());
+                if self.stale_for == 0 && self.claims.lock().overdraw(ticket, &self.view) {
                     self.overtaken += 1;
-                    self.claims.remove(ticket);
+                    self.claims.lock().release(ticket);
                     return self.look(number, eval);
                 }
                 self.planned.push_back(Event::Planned { term: 1, plan: Box::new(plan), ticket });
@@ -196,7 +192,7 @@ impl Server {
     fn look(&mut self, number: usize, eval: Arc<Eval>) {
         let seat = &mut self.seats[number];
         if seat.answered.is_multiple_of(self.stale_for + 1) {
-            seat.planner.follow(&self.view, &self.claims);
+            seat.planner.follow(&self.view, &self.claims.lock());
         }
         seat.answered += 1;
         seat.busy = Some((eval, self.view.clone()));

@@ -1,6 +1,11 @@
 //! Room that plans have taken and the store does not show yet, so that the next plan does not take it again.
+//!
+//! One ledger for all who take room: a claim is a planner's until the applier has decided on its plan, then the applier's
+//! until an entry of the log carries it, then that entry's until the state shows it. It changes hands in one step, and is
+//! never with nobody nor with two.
 
 mod inherited;
+mod ledger;
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -8,13 +13,35 @@ use std::{
 };
 
 use berth_model::{
-    AllocId, Index, NodeId, device::DevicesHeld, quota::Usage, resources::Resources, store::Store,
+    AllocId, Index, NodeId, alloc::Placement, device::DevicesHeld, quota::Usage, resources::Resources,
+    store::Store,
 };
 
 use crate::fairness::Pledges;
 pub use inherited::{Inherited, RoomShare};
+pub use ledger::Ledger;
 
-/// Names one plan's claims.
+/// Who holds a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// A planner: nobody has decided on its plan yet.
+    Planner,
+    /// The applier: it has passed, and waits for an entry of the log.
+    Applier,
+    /// The entry of this index, until the state shows it.
+    Entry(Index),
+}
+
+/// Whose claims count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    /// Everybody's: for planners, which keep out of each other's way.
+    All,
+    /// What has passed: for the applier, which decides on one plan after the other.
+    Passed,
+}
+
+/// Names one plan's claims, or those of a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
@@ -32,6 +59,19 @@ pub struct Claim {
     /// Allocations of the node that end before it begins. Their room is its own once they have ended; as long as a state
     /// shows them, it is counted for them.
     pub after: Vec<AllocId>,
+}
+
+impl Claim {
+    /// What a placement takes that holds so much.
+    pub fn of(placement: &Placement, holds: Usage) -> Self {
+        Self {
+            node: placement.node,
+            holds,
+            ports: placement.ports.clone(),
+            devices: DevicesHeld::of(&placement.devices, &placement.cores),
+            after: placement.after.clone(),
+        }
+    }
 }
 
 /// What is claimed of one node, beside what a state shows.
@@ -114,6 +154,7 @@ pub struct Claims {
     /// At most one for each ticket.
     by_node: HashMap<NodeId, Vec<NodeClaim>>,
     next: u64,
+    passed: u64,
     /// The nodes of which claims were added or given back, the latest [`CHANGES_MAX`] of them.
     changes: VecDeque<NodeId>,
     changes_end: u64,
@@ -121,20 +162,30 @@ pub struct Claims {
 
 #[derive(Debug)]
 struct Open {
-    /// The entry that carries the plan, once it is proposed.
-    index: Option<Index>,
+    holder: Holder,
+    /// Among those that have passed; entries are applied in this order.
+    order: Option<u64>,
     nodes: Vec<NodeId>,
     namespace: Arc<str>,
     /// What those without predecessors add to what the namespace holds.
     usage: Usage,
-    /// Part of it was refused: the state will not show all that is claimed.
-    partly_refused: bool,
+    /// The state at its index does not show all that is claimed: it refused the plan.
+    is_refused: bool,
 }
 
 impl Open {
-    /// Whether a state at `index` does not show it yet.
-    fn is_ahead_of(&self, index: Index) -> bool {
-        self.index.is_none_or(|at| at > index)
+    /// Whether it counts beside a state at `index`.
+    fn counts(&self, index: Index, counted: Counted) -> bool {
+        match self.holder {
+            Holder::Planner => counted == Counted::All,
+            Holder::Applier => true,
+            Holder::Entry(at) => at > index,
+        }
+    }
+
+    /// Predecessors leave their room in this order.
+    fn rank(&self) -> u64 {
+        self.order.unwrap_or(u64::MAX)
     }
 }
 
@@ -163,8 +214,9 @@ impl Claims {
                 self.note_change(node);
             }
         }
-        let namespace = namespace.clone();
-        self.tickets.insert(ticket, Open { index: None, nodes, namespace, usage, partly_refused: false });
+        let (holder, namespace) = (Holder::Planner, namespace.clone());
+        let open = Open { holder, order: None, nodes, namespace, usage, is_refused: false };
+        self.tickets.insert(ticket, open);
         ticket
     }
 
@@ -173,16 +225,19 @@ impl Claims {
         let nodes = self.tickets.get(&ticket).into_iter().flat_map(|open| &open.nodes);
         let mut rows = nodes.filter_map(|node| Some(store.node(*node)?.1));
         rows.any(|row| {
-            let Claimed { resources, mut ports, .. } = self.of_node(row.id, store);
+            let Claimed { resources, mut ports, .. } = self.of_node(row.id, store, Counted::All);
             ports.sort_unstable();
             resources.exceeds(row.free()).is_some() || ports.windows(2).any(|pair| pair[0] == pair[1])
         })
     }
 
     /// What plans add to what namespaces hold that a state does not show.
-    pub fn pledges(&self, store: &Store) -> Pledges {
+    pub fn pledges(&self, store: &Store, counted: Counted) -> Pledges {
         let mut pledges = Pledges::default();
-        for (ticket, open) in self.tickets.iter().filter(|(_, open)| open.is_ahead_of(store.index())) {
+        let open = self.tickets.iter().filter(|(_, open)| open.counts(store.index(), counted));
+        let mut open: Vec<(&Ticket, &Open)> = open.collect();
+        open.sort_by_key(|(_, open)| open.rank());
+        for (ticket, open) in open {
             pledges.add(&open.namespace, &open.usage);
             for successor in self.successors(*ticket, open) {
                 pledges.add_successor(store, &open.namespace, &successor.holds, &successor.after);
@@ -196,22 +251,76 @@ impl Claims {
         claims.filter(move |claim| claim.ticket == ticket).flat_map(|claim| &claim.successors)
     }
 
-    /// The plan stands in the entry of this index: a state at or after it shows what was claimed.
+    /// Who holds a claim; none once it is settled or released.
+    pub fn holder(&self, ticket: Ticket) -> Option<Holder> {
+        self.tickets.get(&ticket).map(|open| open.holder)
+    }
+
+    /// All that a planner claimed has passed: it is the applier's. Whether the ledger knows of it.
+    pub fn pass(&mut self, ticket: Ticket) -> bool {
+        let Some(open) = self.tickets.get_mut(&ticket).filter(|open| open.holder == Holder::Planner) else {
+            return false;
+        };
+        self.passed += 1;
+        (open.holder, open.order) = (Holder::Applier, Some(self.passed));
+        true
+    }
+
+    /// What a planner claimed has passed in part, or goes into several entries: these claims take the place of its own,
+    /// and are the applier's. What was refused is free at once.
+    pub fn pass_parts<C: IntoIterator<Item = Claim>>(
+        &mut self,
+        ticket: Ticket,
+        namespace: &Arc<str>,
+        parts: impl IntoIterator<Item = C>,
+    ) -> Vec<Ticket> {
+        self.discard(ticket);
+        let parts = parts.into_iter().map(|claims| {
+            let ticket = self.add(namespace, claims);
+            self.pass(ticket);
+            ticket
+        });
+        parts.collect()
+    }
+
+    /// The entry of this index carries it: a state at or after it shows what was claimed.
     pub fn proposed(&mut self, ticket: Ticket, index: Index) {
         if let Some(open) = self.tickets.get_mut(&ticket) {
-            open.index = Some(index);
+            open.holder = Holder::Entry(index);
         }
     }
 
-    /// Part of the plan was refused: what that claimed is free once the rest shows.
-    pub fn partly_refused(&mut self, ticket: Ticket) {
-        if let Some(open) = self.tickets.get_mut(&ticket) {
-            open.partly_refused = true;
+    /// The state refused a plan of this entry: what it claimed is free once the entry shows.
+    pub fn refused(&mut self, index: Index) {
+        let of_entry = self.tickets.values_mut().filter(|open| open.holder == Holder::Entry(index));
+        of_entry.for_each(|open| open.is_refused = true);
+    }
+
+    /// The entry is not in the log: nobody holds what it carried.
+    pub fn not_written(&mut self, index: Index) {
+        self.release_all(|holder| holder == Holder::Entry(index));
+    }
+
+    /// A leadership has ended, and with it all that it passed. Planners' claims stay until their plans come.
+    pub fn end_term(&mut self) {
+        self.release_all(|holder| holder != Holder::Planner);
+    }
+
+    fn release_all(&mut self, which: impl Fn(Holder) -> bool) {
+        let tickets = self.tickets.iter().filter(|(_, open)| which(open.holder));
+        let tickets: Vec<Ticket> = tickets.map(|(ticket, _)| *ticket).collect();
+        tickets.into_iter().for_each(|ticket| drop(self.release(ticket)));
+    }
+
+    /// Nothing of a planner's plan is committed; claims that it holds no more are left alone.
+    pub fn discard(&mut self, ticket: Ticket) {
+        if self.holder(ticket) == Some(Holder::Planner) {
+            self.release(ticket);
         }
     }
 
-    /// The plan came to nothing. Returns the nodes on which room is free again.
-    pub fn remove(&mut self, ticket: Ticket) -> Vec<NodeId> {
+    /// Nothing of it is committed, whoever holds it. Returns the nodes on which room is free again.
+    pub fn release(&mut self, ticket: Ticket) -> Vec<NodeId> {
         let nodes = self.forget(ticket);
         nodes.iter().for_each(|node| self.note_change(*node));
         nodes
@@ -232,25 +341,30 @@ impl Claims {
 
     /// Drops claims that every state at or after `index` shows.
     pub fn settle(&mut self, index: Index) {
-        let settled = self.tickets.iter().filter(|(_, open)| open.index.is_some_and(|i| i <= index));
-        let settled: Vec<(Ticket, bool)> =
-            settled.map(|(ticket, open)| (*ticket, open.partly_refused)).collect();
-        for (ticket, partly_refused) in settled {
+        let is_shown = |open: &Open| matches!(open.holder, Holder::Entry(at) if at <= index);
+        let settled = self.tickets.iter().filter(|(_, open)| is_shown(open));
+        let settled: Vec<(Ticket, bool)> = settled.map(|(ticket, open)| (*ticket, open.is_refused)).collect();
+        for (ticket, is_refused) in settled {
             let nodes = self.forget(ticket);
-            if partly_refused {
+            if is_refused {
                 nodes.into_iter().for_each(|node| self.note_change(node));
             }
         }
     }
 
     /// What is claimed of a node beside what a state shows.
-    pub fn of_node(&self, node: NodeId, store: &Store) -> Claimed {
+    pub fn of_node(&self, node: NodeId, store: &Store, counted: Counted) -> Claimed {
         let mut sum = Claimed::default();
-        for claim in self.by_node.get(&node).into_iter().flatten() {
-            if self.tickets.get(&claim.ticket).is_none_or(|open| open.is_ahead_of(store.index())) {
-                claim.add_to(&mut sum, store, node);
-            }
+        let claims = self.by_node.get(&node).map_or(&[][..], Vec::as_slice);
+        let open = |claim: &NodeClaim| self.tickets.get(&claim.ticket);
+        let counts = |claim: &&NodeClaim| open(claim).is_some_and(|o| o.counts(store.index(), counted));
+        if claims.iter().filter(|claim| !claim.successors.is_empty()).count() < 2 {
+            claims.iter().filter(counts).for_each(|claim| claim.add_to(&mut sum, store, node));
+            return sum;
         }
+        let mut in_order: Vec<&NodeClaim> = claims.iter().filter(counts).collect();
+        in_order.sort_by_key(|claim| open(claim).map(Open::rank));
+        in_order.into_iter().for_each(|claim| claim.add_to(&mut sum, store, node));
         sum
     }
 

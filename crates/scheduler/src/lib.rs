@@ -22,7 +22,7 @@ pub mod reconcile;
 pub mod scores;
 
 pub use budget::{Budget, Cancelled, PLACEMENTS_PER_PLAN_MAX, STEPS_PER_PLAN_MAX};
-pub use claims::{Claim, Claimed, Claims, Inherited, RoomShare, Ticket};
+pub use claims::{Claim, Claimed, Claims, Counted, Holder, Inherited, Ledger, RoomShare, Ticket};
 pub use plan::{Plan, PlannedNext};
 pub use planner::Planner;
 pub use property::{Property, resolve};

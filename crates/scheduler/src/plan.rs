@@ -3,7 +3,6 @@
 use berth_model::{
     EvalId, Index, JobKey, Timestamp,
     alloc::{Placement, Stop},
-    device::DevicesHeld,
     eval::{EvalStatus, GroupFailure, Trigger},
     quota::Usage,
     resources::Resources,
@@ -56,13 +55,7 @@ pub struct PlannedNext {
 impl Plan {
     /// What it takes, for the planners that work on a state that does not show it yet.
     pub fn claims(&self) -> impl Iterator<Item = Claim> {
-        self.placements.iter().zip(&self.holds).map(|(placement, holds)| Claim {
-            node: placement.node,
-            holds: holds.clone(),
-            ports: placement.ports.clone(),
-            devices: DevicesHeld::of(&placement.devices, &placement.cores),
-            after: placement.after.clone(),
-        })
+        self.placements.iter().zip(&self.holds).map(|(placement, holds)| Claim::of(placement, holds.clone()))
     }
 
     /// Whether committing it would change nothing but the evaluation.

@@ -19,7 +19,7 @@ use berth_model::{
 
 use crate::{
     budget::{Budget, Cancelled, Meter},
-    claims::Claims,
+    claims::{Claims, Counted},
     failures::bounded,
     fairness::{Headroom, Pledges},
     place::{Columns, Evictable, Preemptor, WishesCache},
@@ -51,7 +51,8 @@ impl Planner {
         if !std::mem::replace(&mut self.follows, true) {
             self.recall(store);
         }
-        self.pledges = if store.quotas().is_empty() { Pledges::default() } else { claims.pledges(store) };
+        self.pledges =
+            if store.quotas().is_empty() { Pledges::default() } else { claims.pledges(store, Counted::All) };
     }
 
     /// Plans one evaluation on the state last followed, within the usual budget. `seed` makes the new ids.

@@ -29,10 +29,11 @@ struct World {
     store: Store,
     /// Older and older states that planners may still see.
     views: VecDeque<Store>,
+    ledger: Ledger,
     applier: Applier,
     /// Proposed and not applied.
     log: VecDeque<Entry>,
-    plans: VecDeque<Plan>,
+    plans: VecDeque<(Plan, Ticket)>,
     index: Index,
     random: IdSeed,
     placed: usize,
@@ -41,10 +42,12 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
+        let ledger = Ledger::default();
         let mut world = Self {
             store: Store::default(),
             views: VecDeque::new(),
-            applier: Applier::default(),
+            applier: Applier::new(ledger.clone()),
+            ledger,
             log: VecDeque::new(),
             plans: VecDeque::new(),
             index: Index(0),
@@ -157,27 +160,30 @@ impl World {
             return;
         };
         let mut planner = Planner::default();
-        planner.follow(&view, &Claims::default());
+        // Some planners do not know what others claim.
+        match self.draw(2) {
+            0 => planner.follow(&view, &Claims::default()),
+            _ => planner.follow(&view, &self.ledger.lock()),
+        }
         let plan = planner.plan(&view, &eval, Timestamp(self.index.0), self.random.mint() as u64);
-        self.plans.push_back(plan);
+        let ticket = self.ledger.lock().add(&plan.job.namespace, plan.claims());
+        self.plans.push_back((plan, ticket));
     }
 
     fn judge(&mut self) {
-        let Some(plan) = self.plans.pop_front() else { return };
+        let Some((plan, ticket)) = self.plans.pop_front() else { return };
         if self.store.eval(plan.eval).is_none_or(|eval| eval.status.is_terminal()) {
-            return;
+            return self.ledger.lock().discard(ticket);
         }
-        let verdict = self.applier.check(&self.store, plan, Vec::new());
+        let verdict = self.applier.check(&self.store, plan, ticket, Vec::new());
         self.placed += verdict.passed;
-        for command in verdict.parts {
+        for (command, claims) in verdict.parts {
             if let Command::CommitPlan(record) = &command {
                 let placements = record.placements.iter();
                 self.inherited += placements.filter(|placement| !placement.after.is_empty()).count();
             }
-            self.propose(vec![command]);
-        }
-        if let Some(ticket) = verdict.ticket {
-            self.applier.proposed(ticket, self.index);
+            let index = self.propose(vec![command]);
+            claims.into_iter().for_each(|ticket| self.applier.proposed(ticket, index));
         }
     }
 
@@ -206,8 +212,9 @@ impl World {
     fn apply(&mut self) {
         let Some(entry) = self.log.pop_front() else { return };
         let index = entry.index;
-        self.store.apply(entry);
-        self.applier.applied(index);
+        let applied = self.store.apply(entry);
+        self.applier.applied(index, applied.outcomes.iter().any(Result::is_err));
+        self.ledger.lock().settle(index);
         self.views.push_front(self.store.clone());
         self.views.truncate(6);
         self.check();
@@ -291,7 +298,11 @@ fn nothing_is_given_twice_whatever_the_order() {
         for _ in 0..400 {
             world.step();
         }
+        while !world.plans.is_empty() {
+            world.judge();
+        }
         world.apply_all();
+        assert!(world.ledger.lock().is_empty(), "seed {seed}: nobody holds what is claimed");
         placed += world.placed;
         inherited += world.inherited;
     }

@@ -27,6 +27,7 @@ use berth_model::{
     node::NodeStatus,
     store::Store,
 };
+use berth_scheduler::Ledger;
 
 use crate::{
     action::{Action, Answer},
@@ -38,7 +39,7 @@ use crate::{
     index_mint::IndexMint,
     liveness::Liveness,
     observing::{Batch, Observing},
-    outbox::{Abandoned, Outbox, PlanTail, Purpose},
+    outbox::{Abandoned, Outbox, PlanPart, PlanTail, Purpose},
     replica::{Replica, Report},
     tenants::Tenants,
 };
@@ -55,6 +56,8 @@ pub(crate) struct Leader {
     listening: Duration,
     mint: IndexMint,
     outbox: Outbox,
+    /// Shared with planners.
+    ledger: Ledger,
     applier: Applier,
     observing: Observing,
     ids: IdSeed,
@@ -116,7 +119,7 @@ pub(crate) struct Times {
 
 impl Leader {
     /// A leadership begins. Everything is made from what the replica has.
-    pub fn begin(term: u64, replica: &Replica, times: Times, mut ids: IdSeed) -> Self {
+    pub fn begin(term: u64, replica: &Replica, times: Times, mut ids: IdSeed, ledger: Ledger) -> Self {
         let store = replica.store();
         let mut outbox = Outbox::default();
         if store.cluster().id == 0 {
@@ -132,7 +135,8 @@ impl Leader {
             listening: times.listening,
             mint: IndexMint::begin(store.granted(), store.index()),
             outbox,
-            applier: Applier::default(),
+            applier: Applier::new(ledger.clone()),
+            ledger,
             observing: Observing::default(),
             ids,
             liveness: Liveness::begin(store, times.listening),
@@ -159,12 +163,12 @@ impl Leader {
 
     /// The leadership has ended. Whoever waits is told, as far as that is known, what became of what was proposed.
     pub fn end(self, why: &str, actions: &mut Vec<Action>) {
+        self.applier.end();
         let Abandoned { unknown, not_written } = self.outbox.abandon();
         let mut end = |purpose: Purpose, answer: Answer| match purpose {
             Purpose::Request(token) => actions.push(Action::Answer(token, answer)),
-            Purpose::Plan(_, Some(tail)) => actions.push(Action::Unclaim(tail.planned)),
             // Whoever leads next decides them from the state.
-            Purpose::Plan(_, None) | Purpose::NodeStatus(_) | Purpose::Introduction(_) | Purpose::Own => {}
+            Purpose::Plan(_) | Purpose::NodeStatus(_) | Purpose::Introduction(_) | Purpose::Own => {}
         };
         unknown.into_iter().for_each(|purpose| end(purpose, Answer::Unknown(why.to_owned())));
         not_written.into_iter().for_each(|purpose| end(purpose, Answer::NotWritten(why.to_owned())));
@@ -190,7 +194,7 @@ impl Leader {
     pub fn on_applied(&mut self, replica: &Replica, applied: &[Applied], actions: &mut Vec<Action>) {
         self.mint.grant(replica.store().granted());
         for Applied { index, outcomes, events, .. } in applied {
-            self.applier.applied(*index);
+            self.applier.applied(*index, outcomes.iter().any(Result::is_err));
             let mut outcomes = outcomes.iter().cloned();
             for (purpose, count) in self.outbox.applied(*index) {
                 let outcomes: Vec<_> = outcomes.by_ref().take(count).collect();
@@ -211,10 +215,10 @@ impl Leader {
             Purpose::Request(token) => {
                 actions.push(Action::Answer(token, Answer::Committed(index, outcomes)));
             }
-            Purpose::Plan(_, Some(tail)) if tail.again => self.plan_again(tail.eval),
+            Purpose::Plan(PlanPart { tail: Some(tail), .. }) if tail.again => self.plan_again(tail.eval),
             // The state has no such node: its introduction was not written, or it was purged.
             Purpose::NodeStatus(node) if outcomes.iter().any(Result::is_err) => self.unsettle(node),
-            Purpose::Plan(..) | Purpose::NodeStatus(_) | Purpose::Introduction(_) | Purpose::Own => {}
+            Purpose::Plan(_) | Purpose::NodeStatus(_) | Purpose::Introduction(_) | Purpose::Own => {}
         }
     }
 
@@ -232,12 +236,11 @@ impl Leader {
                 Purpose::Request(token) => {
                     actions.push(Action::Answer(token, Answer::NotWritten(why.to_owned())));
                 }
-                Purpose::Plan(_, Some(tail)) => {
-                    actions.push(Action::Unclaim(tail.planned));
-                    self.plan_again(tail.eval);
-                }
+                Purpose::Plan(PlanPart { tail: Some(tail), .. }) => self.plan_again(tail.eval),
                 // A later part may be written and close the evaluation all the same.
-                Purpose::Plan(job, None) => drop(self.work.wanting.insert(job, Trigger::MaxPlanAttempts)),
+                Purpose::Plan(PlanPart { job, .. }) => {
+                    self.work.wanting.insert(job, Trigger::MaxPlanAttempts);
+                }
                 Purpose::NodeStatus(node) => self.unsettle(node),
                 Purpose::Introduction(node) => replica.close_session_of(node),
                 Purpose::Own => unreachable!("the outbox proposes them again"),

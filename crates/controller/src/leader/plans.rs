@@ -8,9 +8,9 @@ use berth_model::{
     eval::{Eval, EvalStatus, Trigger},
     store::Store,
 };
-use berth_scheduler::{Plan, Ticket};
+use berth_scheduler::{Ledger, Plan, Ticket};
 
-use super::{Action, Leader, PlanTail, Purpose, Refused};
+use super::{Action, Leader, PlanPart, PlanTail, Purpose, Refused};
 use crate::{applier::Verdict, blocked, outbox::TooLarge};
 
 /// How often a plan that was refused is made again before its work waits for room.
@@ -27,11 +27,11 @@ impl Leader {
         actions: &mut Vec<Action>,
     ) {
         if term != self.term || plan.snapshot_index < store.restored_at() {
-            return discard(ticket, actions);
+            return discard(&self.ledger, ticket, actions);
         }
         let Some(eval) = store.eval(plan.eval).filter(|e| !e.status.is_terminal()).cloned() else {
             self.work.queue.done(plan.eval, &mut self.work.tenants);
-            return discard(ticket, actions);
+            return discard(&self.ledger, ticket, actions);
         };
         if eval.status == EvalStatus::Blocked {
             self.work.blocked.tried(eval.id);
@@ -41,19 +41,19 @@ impl Leader {
             {
                 // Still no room, nothing changed: nothing to write.
                 self.work.queue.done(eval.id, &mut self.work.tenants);
-                return discard(ticket, actions);
+                return discard(&self.ledger, ticket, actions);
             }
         }
         self.drop_known_retries(store, &eval, &mut plan);
         let next = self.next_evals(&plan);
-        let verdict = self.applier.check(store, plan, next);
+        let verdict = self.applier.check(store, plan, ticket, next);
         let (committed, refused) = (verdict.passed, verdict.refused.clone());
         actions.push(Action::Judged { ticket, committed, refused });
-        self.write_plan(&eval, ticket, verdict, actions);
+        self.write_plan(&eval, verdict);
     }
 
-    fn write_plan(&mut self, eval: &Arc<Eval>, ticket: Ticket, verdict: Verdict, actions: &mut Vec<Action>) {
-        let Verdict { parts, passed, done, ticket: passing, .. } = verdict;
+    fn write_plan(&mut self, eval: &Arc<Eval>, verdict: Verdict) {
+        let Verdict { parts, passed, done, .. } = verdict;
         let again = !done && self.is_tried_again(eval, passed);
         let superseded = self.work.blocked.of_job(&eval.job).filter(|blocked| *blocked != eval.id);
         if let Some(old) = superseded.filter(|_| done) {
@@ -61,7 +61,6 @@ impl Leader {
             self.outbox.push(Command::SetEvalStatus(old, EvalStatus::Canceled, why));
         }
         if parts.is_empty() {
-            actions.push(Action::Unclaim(ticket));
             // Others may wait because of what it had claimed.
             self.work.blocked.room_came();
             if again {
@@ -69,14 +68,20 @@ impl Leader {
             }
             return;
         }
-        let mut tail = Some(PlanTail { planned: ticket, passing, eval: eval.clone(), again });
         let last = parts.len() - 1;
-        for (at, command) in parts.into_iter().enumerate() {
-            let tail = if at == last { tail.take() } else { None };
-            let purpose = Purpose::Plan(eval.job.clone(), tail);
-            if let Err(TooLarge { bytes }) = self.outbox.push_for(purpose, vec![command]) {
-                return self.fail(eval, &format!("internal error: a part of its plan takes {bytes} bytes"));
+        let mut too_large = None;
+        for (at, (command, claims)) in parts.into_iter().enumerate() {
+            let tail = (at == last).then(|| PlanTail { eval: eval.clone(), again });
+            let purpose = Purpose::Plan(PlanPart { job: eval.job.clone(), claims, tail });
+            if too_large.is_none() {
+                too_large = self.outbox.push_for(purpose, vec![command]).err();
             }
+            if too_large.is_some() {
+                claims.into_iter().for_each(|ticket| self.applier.release(ticket));
+            }
+        }
+        if let Some(TooLarge { bytes }) = too_large {
+            self.fail(eval, &format!("internal error: a part of its plan takes {bytes} bytes"));
         }
     }
 
@@ -160,7 +165,7 @@ impl Leader {
 }
 
 /// Nobody asks for a plan any more, or it would change nothing.
-pub(crate) fn discard(ticket: Ticket, actions: &mut Vec<Action>) {
+pub(crate) fn discard(ledger: &Ledger, ticket: Ticket, actions: &mut Vec<Action>) {
+    ledger.lock().discard(ticket);
     actions.push(Action::Judged { ticket, committed: 0, refused: Refused::default() });
-    actions.push(Action::Unclaim(ticket));
 }

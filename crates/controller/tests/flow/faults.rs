@@ -153,7 +153,7 @@ fn an_entry_in_doubt_ends_the_leadership() {
 
 fn largest(actions: &[Action]) -> usize {
     let sizes = actions.iter().map(|action| match action {
-        Action::Propose { entry, .. } => entry.as_bytes().len(),
+        Action::Propose(entry) => entry.as_bytes().len(),
         _ => 0,
     });
     sizes.max().unwrap_or(0)

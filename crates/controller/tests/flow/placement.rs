@@ -81,7 +81,7 @@ fn a_plan_for_all_or_nothing_is_not_committed_by_half() {
     shell.slow_log = true;
     shell.wish("first", |_| ());
     // A planner that has not heard of the first plan.
-    (shell.claims, shell.planner) = (Claims::default(), Planner::default());
+    (shell.is_blind, shell.planner) = (true, Planner::default());
     shell.wish("gang", |job| {
         job.all_at_once = true;
         job.groups[0].count = 2;

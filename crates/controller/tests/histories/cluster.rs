@@ -17,7 +17,7 @@ use berth_model::{
     job::{Group, Job, JobType, Task, TaskResources},
     store::Store,
 };
-use berth_scheduler::{Claims, Planner};
+use berth_scheduler::{Ledger, Planner};
 
 use super::agents::{Agent, desired_hash};
 
@@ -45,7 +45,7 @@ pub struct Cluster {
     view: Store,
     published: Index,
     planner: Planner,
-    claims: Claims,
+    claims: Ledger,
     asked: VecDeque<(u64, Arc<Eval>)>,
     planned: VecDeque<Event>,
     pub agents: Vec<Agent>,
@@ -59,9 +59,10 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn new(seed: u64) -> Self {
+        let claims = Ledger::default();
         let mut cluster = Self {
             random: IdSeed::new(seed),
-            controller: Controller::new(config(seed)),
+            controller: Controller::new(config(seed), claims.clone()),
             term: 0,
             seconds: 1_000,
             store: Store::default(),
@@ -69,7 +70,7 @@ impl Cluster {
             view: Store::default(),
             published: Index::default(),
             planner: Planner::default(),
-            claims: Claims::default(),
+            claims,
             asked: VecDeque::new(),
             planned: VecDeque::new(),
             agents: (1..=NODES).map(Agent::new).collect(),
@@ -90,8 +91,8 @@ impl Cluster {
     fn start(&mut self) {
         self.term += 1;
         let seed = self.random.mint() as u64;
-        self.controller = Controller::new(config(seed));
-        (self.planner, self.claims) = (Planner::default(), Claims::default());
+        (self.planner, self.claims) = (Planner::default(), Ledger::default());
+        self.controller = Controller::new(config(seed), self.claims.clone());
         self.asked.clear();
         self.planned.clear();
         // Whoever waited sees the connection end.
@@ -120,18 +121,13 @@ impl Cluster {
 
     fn act(&mut self, action: Action) {
         match action {
-            Action::Propose { entry, planned } => {
-                planned.into_iter().for_each(|ticket| self.claims.proposed(ticket, entry.index()));
-                self.log.push_back(entry.into_parts().0);
-            }
-            Action::Unclaim(ticket) => drop(self.claims.remove(ticket)),
-            Action::Judged { ticket, refused, .. } if refused.count > 0 => self.claims.partly_refused(ticket),
+            Action::Propose(entry) => self.log.push_back(entry.into_parts().0),
             Action::Judged { .. } => {}
             Action::Plan { term, eval } => self.asked.push_back((term, eval)),
             Action::Publish { store, index, .. } => {
                 assert!(index >= self.published, "{index} was published after {}", self.published);
                 self.published = index;
-                self.claims.settle(store.index());
+                self.claims.lock().settle(store.index());
                 self.view = store;
             }
             Action::Answer(Token(token), _) => {
@@ -250,11 +246,11 @@ impl Cluster {
 
     fn plan(&mut self) {
         let Some((term, eval)) = self.asked.pop_front() else { return };
-        self.planner.follow(&self.view, &self.claims);
+        self.planner.follow(&self.view, &self.claims.lock());
         let seed = self.random.mint() as u64;
         let now = Timestamp(self.seconds * 1_000_000_000);
         let plan = self.planner.plan(&self.view, &eval, now, seed);
-        let ticket = self.claims.add(&plan.job.namespace, plan.claims());
+        let ticket = self.claims.lock().add(&plan.job.namespace, plan.claims());
         self.planned.push_back(Event::Planned { term, plan: Box::new(plan), ticket });
     }
 
@@ -330,7 +326,7 @@ impl Cluster {
 
     /// Whether a planner or the log still has something of it.
     pub fn is_claimed(&self) -> bool {
-        !self.claims.is_empty()
+        !self.claims.lock().is_empty()
     }
 }
 

@@ -55,7 +55,7 @@ fn at(index: u64) -> Store {
 fn a_claim_counts_until_the_state_shows_it() {
     let mut claims = Claims::default();
     let ticket = add(&mut claims, [claim(1, 100), claim(2, 50)]);
-    let cpu = |claims: &Claims, index| claims.of_node(NodeId(1), &at(index)).resources.cpu_mhz;
+    let cpu = |claims: &Claims, index| claims.of_node(NodeId(1), &at(index), Counted::All).resources.cpu_mhz;
     assert_eq!(cpu(&claims, 99), 100);
     claims.proposed(ticket, Index(10));
     assert_eq!((cpu(&claims, 9), cpu(&claims, 10)), (100, 0));
@@ -70,9 +70,9 @@ fn what_a_plan_claims_of_a_node_is_summed_up() {
     let mut claims = Claims::default();
     let ticket = add(&mut claims, [claim(1, 100), claim(2, 50), claim(1, 30)]);
     assert_eq!(claims.changes_end(), 2);
-    let claimed = claims.of_node(NodeId(1), &at(0));
+    let claimed = claims.of_node(NodeId(1), &at(0), Counted::All);
     assert_eq!((claimed.resources.cpu_mhz, claimed.ports), (130, vec![80, 80]));
-    assert_eq!(claims.remove(ticket), [NodeId(1), NodeId(2)]);
+    assert_eq!(claims.release(ticket), [NodeId(1), NodeId(2)]);
 }
 
 #[test]
@@ -86,22 +86,22 @@ fn a_plan_that_others_were_quicker_than_overdraws_its_node() {
     assert!(!claims.overdraw(first, &store));
     let too_much = add(&mut claims, [Claim { ports: vec![], ..claim(1, 51) }]);
     assert!(claims.overdraw(too_much, &store));
-    claims.remove(too_much);
+    claims.release(too_much);
     let same_port = add(&mut claims, [claim(1, 10)]);
     assert!(claims.overdraw(same_port, &store));
-    claims.remove(same_port);
+    claims.release(same_port);
     let beside = add(&mut claims, [Claim { ports: vec![81], ..claim(1, 50) }]);
     assert!(!claims.overdraw(beside, &store));
 }
 
 #[test]
-fn what_was_refused_is_free_once_the_rest_shows() {
+fn what_the_state_refused_is_free_once_its_entry_shows() {
     let mut claims = Claims::default();
     let ticket = add(&mut claims, [claim(1, 100), claim(2, 50)]);
     let position = claims.changes_end();
     let changed = |claims: &Claims| claims.changes_since(position).unwrap().collect::<Vec<_>>();
     claims.proposed(ticket, Index(10));
-    claims.partly_refused(ticket);
+    claims.refused(Index(10));
     assert_eq!(changed(&claims), []);
     claims.settle(Index(10));
     assert_eq!(changed(&claims), [NodeId(1), NodeId(2)]);
@@ -117,11 +117,11 @@ fn what_a_namespace_is_to_hold_counts_until_the_state_shows_it() {
         pledges.add(&"a".into(), &Usage { cpu_mhz, ..Usage::default() });
         pledges
     };
-    assert_eq!(claims.pledges(&at(9)), pledged(120));
-    assert_eq!(claims.pledges(&at(10)), pledged(20));
-    claims.remove(second);
+    assert_eq!(claims.pledges(&at(9), Counted::All), pledged(120));
+    assert_eq!(claims.pledges(&at(10), Counted::All), pledged(20));
+    claims.release(second);
     claims.settle(Index(10));
-    assert_eq!(claims.pledges(&at(0)), Pledges::default());
+    assert_eq!(claims.pledges(&at(0), Counted::All), Pledges::default());
 }
 
 #[test]
@@ -129,9 +129,45 @@ fn a_plan_that_came_to_nothing_frees_its_nodes() {
     let mut claims = Claims::default();
     let ticket = add(&mut claims, [claim(1, 100)]);
     let other = add(&mut claims, [claim(1, 7)]);
-    assert_eq!(claims.remove(ticket), [NodeId(1)]);
-    let claimed = claims.of_node(NodeId(1), &at(0));
+    assert_eq!(claims.release(ticket), [NodeId(1)]);
+    let claimed = claims.of_node(NodeId(1), &at(0), Counted::All);
     assert_eq!((claimed.resources.cpu_mhz, claimed.ports), (7, vec![80]));
-    claims.remove(other);
+    claims.release(other);
+    assert!(claims.is_empty());
+}
+
+#[test]
+fn a_claim_changes_hands_and_is_never_with_nobody_or_with_two() {
+    let mut claims = Claims::default();
+    let ticket = add(&mut claims, [claim(1, 100), claim(2, 50)]);
+    let cpu = |claims: &Claims, counted| {
+        [1, 2].map(|node| claims.of_node(NodeId(node), &at(9), counted).resources.cpu_mhz)
+    };
+    assert_eq!(claims.holder(ticket), Some(Holder::Planner));
+    assert_eq!((cpu(&claims, Counted::All), cpu(&claims, Counted::Passed)), ([100, 50], [0, 0]));
+    assert!(claims.pass(ticket) && !claims.pass(ticket));
+    assert_eq!(claims.holder(ticket), Some(Holder::Applier));
+    assert_eq!((cpu(&claims, Counted::All), cpu(&claims, Counted::Passed)), ([100, 50], [100, 50]));
+    claims.proposed(ticket, Index(10));
+    assert_eq!(claims.holder(ticket), Some(Holder::Entry(Index(10))));
+    assert_eq!(cpu(&claims, Counted::Passed), [100, 50]);
+    claims.not_written(Index(10));
+    assert_eq!(claims.holder(ticket), None);
+    assert!(claims.is_empty());
+}
+
+#[test]
+fn parts_of_a_plan_settle_one_by_one_and_what_is_refused_is_free_at_once() {
+    let mut claims = Claims::default();
+    let planned = add(&mut claims, [claim(1, 100), claim(2, 50), claim(3, 7)]);
+    let position = claims.changes_end();
+    let parts = claims.pass_parts(planned, &"default".into(), [[claim(1, 100)], [claim(2, 50)]]);
+    assert_eq!(claims.holder(planned), None);
+    assert!(claims.changes_since(position).unwrap().any(|node| node == NodeId(3)));
+    (10..).zip(&parts).for_each(|(index, part)| claims.proposed(*part, Index(index)));
+    claims.not_written(Index(11));
+    let cpu = |claims: &Claims, node| claims.of_node(NodeId(node), &at(9), Counted::Passed).resources.cpu_mhz;
+    assert_eq!([1, 2, 3].map(|node| cpu(&claims, node)), [100, 0, 0]);
+    claims.end_term();
     assert!(claims.is_empty());
 }

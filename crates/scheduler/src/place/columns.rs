@@ -14,7 +14,10 @@ use super::{
     classes::{ClassId, Classes},
     grid::{Grid, Seat, Seated},
 };
-use crate::{claims::Claims, devices::Catalog};
+use crate::{
+    claims::{Claims, Counted},
+    devices::Catalog,
+};
 
 /// One node; what a decision looks at is in one cache line.
 #[derive(Debug, Clone, Copy, Default)]
@@ -106,7 +109,7 @@ impl Columns {
         if (before.id, before.changed) != (node.id, node.modify_index) {
             self.describe(slot, store.nodes().detail(slot).map(|detail| &detail.node));
         }
-        let claimed = claims.of_node(node.id, store);
+        let claimed = claims.of_node(node.id, store, Counted::All);
         let row = Row {
             id: node.id,
             registered: node.create_index,

@@ -1,9 +1,6 @@
 //! Carries out the controller's actions, in order.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use berth_api::agent::{Down, Refused};
 use berth_controller::{
@@ -84,15 +81,9 @@ impl CarryOut {
 
     pub fn action(&mut self, action: Action) {
         match action {
-            Action::Propose { entry, planned } => {
-                let mut claims = self.shared.claims.lock().unwrap_or_else(PoisonError::into_inner);
-                planned.into_iter().for_each(|ticket| claims.proposed(ticket, entry.index()));
-                drop(claims);
+            Action::Propose(entry) => {
                 self.shared.counters.proposed(entry.entry());
                 self.proposals.send(entry);
-            }
-            Action::Unclaim(ticket) => {
-                self.shared.claims.lock().unwrap_or_else(PoisonError::into_inner).remove(ticket);
             }
             Action::Plan { term, eval } => self.planners.plan(term, eval),
             Action::Judged { ticket, committed, refused } => self.judged(ticket, committed, refused),
@@ -119,9 +110,6 @@ impl CarryOut {
 
     fn judged(&mut self, ticket: Ticket, committed: usize, refused: RefusedPlacements) {
         let RefusedPlacements { count, nodes } = refused;
-        if count > 0 {
-            self.shared.claims.lock().unwrap_or_else(PoisonError::into_inner).partly_refused(ticket);
-        }
         if let Some(trace) = self.unjudged.remove(&ticket) {
             let trace = PlanTrace { committed, refused: count, refused_nodes: nodes, ..trace };
             self.shared.counters.judged(&trace);
@@ -138,7 +126,7 @@ impl CarryOut {
         let shared = &self.shared;
         shared.view.store(view.clone());
         shared.published.send_replace((view.index, view.store.cluster().id));
-        shared.claims.lock().unwrap_or_else(PoisonError::into_inner).settle(view.store.index());
+        shared.claims.lock().settle(view.store.index());
         let logged = logged
             .into_iter()
             .map(|(index, changes)| (index, changes.into_iter().map(Change::Logged).collect::<Vec<_>>()));

@@ -42,8 +42,9 @@ pub(crate) fn start(
     let config = Config { planning_max, desired_hash, seed: super::handle::random_u64() };
     let carry_out = CarryOut::new(shared.clone(), pool, proposals);
     let receiver = inputs.1;
+    let controller = Controller::new(config, shared.claims.clone());
     let thread = std::thread::Builder::new().name("controller".to_owned()).spawn(move || {
-        let run = AssertUnwindSafe(|| run(&receiver, Controller::new(config), carry_out));
+        let run = AssertUnwindSafe(|| run(&receiver, controller, carry_out));
         if let Err(panic) = catch_unwind(run) {
             // Nothing that it decided can be relied on: the server ends, and begins anew from its log.
             let reason = format!("internal error: the controller panicked: {}", panic_message(&*panic));

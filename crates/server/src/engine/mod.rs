@@ -13,13 +13,13 @@ mod planners;
 mod proposer;
 mod wake;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use berth_api::agent::Down;
 use berth_controller::{Answer, Event, Hello, SessionId};
 use berth_model::{Index, NodeId, command::Command};
-use berth_scheduler::{Claims, Plan, Ticket};
+use berth_scheduler::{Ledger, Plan, Ticket};
 use tokio::sync::{oneshot, watch};
 
 use crate::{
@@ -46,7 +46,8 @@ pub(crate) struct Shared {
     pub published: watch::Sender<(Index, u128)>,
     pub watchers: Arc<Watchers>,
     pub events: Arc<EventHub>,
-    pub claims: Mutex<Claims>,
+    /// What planners and the controller claim of nodes.
+    pub claims: Ledger,
     pub registry: Arc<Registry>,
     pub counters: Counters,
     pub plans: PlanTraces,
@@ -61,7 +62,7 @@ impl Shared {
             published: watch::Sender::new((Index::default(), 0)),
             watchers: Arc::default(),
             events: Arc::default(),
-            claims: Mutex::default(),
+            claims: Ledger::default(),
             registry: Arc::default(),
             counters: Counters::default(),
             plans: PlanTraces::default(),

@@ -2,7 +2,7 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -153,11 +153,11 @@ impl PlannerThread {
     /// refused by the applier, unless it is the `last` one that is made here.
     fn claim(&self, plan: &Plan, last: bool) -> Option<Ticket> {
         let wanted: Vec<Claim> = plan.claims().collect();
-        let mut claims = self.shared.claims.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut claims = self.shared.claims.lock();
         let ticket = claims.add(&plan.job.namespace, wanted);
         let may_be_overtaken = !last && self.host_state.is_shared();
         if may_be_overtaken && claims.overdraw(ticket, &self.shared.view.load().store) {
-            claims.remove(ticket);
+            claims.release(ticket);
             return None;
         }
         Some(ticket)
@@ -166,7 +166,7 @@ impl PlannerThread {
     /// Learns what is to be known before an evaluation is planned. State and claims are taken together: a plan is either in
     /// the state or among the claims, never in neither.
     fn renew(&mut self, at: Instant) -> Arc<View> {
-        let claims = self.shared.claims.lock().unwrap_or_else(PoisonError::into_inner);
+        let claims = self.shared.claims.lock();
         let view = self.shared.view.load_full();
         match self.renewal.decide(view.store.nodes().modify_index(), at) {
             Renew::Nothing => {}
