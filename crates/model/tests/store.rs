@@ -203,6 +203,20 @@ fn devices_and_cores_are_held_until_their_holder_has_ended_also_after_a_restore(
 }
 
 #[test]
+fn a_port_that_several_hold_in_turn_is_held_once_after_a_restore() {
+    let mut world = World::default();
+    world.apply(vec![Command::RegisterNode(Box::new(node(1)))]);
+    let eval = world.register(job("web", 10, Some(80)));
+    let placements =
+        [vec![], vec![1], vec![1, 2]].map(|after: Vec<u128>| after.into_iter().map(AllocId).collect());
+    for (id, after) in (1..).zip(placements) {
+        world.plan(eval, vec![place(id, 1, after, vec![80])], vec![], false);
+    }
+    assert_eq!(ports(&world.store), [80]);
+    assert_eq!(ports(&restored(&world.store)), [80]);
+}
+
+#[test]
 fn a_job_is_registered_only_at_the_index_that_was_expected() {
     let mut world = World::default();
     world.register(job("web", 100, None));

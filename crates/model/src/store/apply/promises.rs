@@ -126,7 +126,7 @@ impl Store {
     }
 
     /// The ports of those that have not ended among predecessors.
-    pub(super) fn ports_of(&self, after: &[(AllocId, Usage)]) -> Vec<u16> {
+    pub(in crate::store) fn ports_of(&self, after: &[(AllocId, Usage)]) -> Vec<u16> {
         let living = after.iter().filter(|(id, _)| self.still_holds(*id));
         let extras = living.filter_map(|(id, _)| self.allocs.extra(self.allocs.find(*id)?));
         extras.flat_map(|extra| extra.ports.iter().copied()).collect()

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::{HASH_VERSION, Record, SnapshotError};
 use crate::{
     eval::Eval,
-    ids::{Index, JobKey},
+    ids::{AllocId, Index, JobKey},
+    resources::Resources,
     scaling::ScalingEvent,
     store::{AllocRow, JobVersion, Store, allocs::AllocRecord, jobs::JobRecord},
 };
@@ -128,15 +129,13 @@ fn share_promised_room(store: &mut Store) {
         .filter_map(|(slot, row)| Some((row.node, store.allocs.extra(slot)?.clone())))
         .collect();
     for (node, extra) in successors {
-        for (id, part) in &extra.after {
-            let Some((before, row)) = store.alloc(*id) else { continue };
-            if row.is_terminal() {
-                continue;
-            }
-            let held = store.allocs.extra(before).map(|e| e.ports.clone()).unwrap_or_default();
-            let shared: Vec<u16> = extra.ports.iter().copied().filter(|p| held.contains(p)).collect();
-            store.nodes.share(node, part.room(), &shared);
-        }
+        let living = |id: AllocId| store.alloc(id).is_some_and(|(_, row)| !row.is_terminal());
+        let parts = extra.after.iter().filter(|(id, _)| living(*id)).map(|(_, part)| part.room());
+        let room = parts.fold(Resources::ZERO, Resources::plus);
+        // A port that several of them hold in turn is still one that was counted too often.
+        let inherited = store.ports_of(&extra.after);
+        let shared: Vec<u16> = extra.ports.iter().copied().filter(|port| inherited.contains(port)).collect();
+        store.nodes.share(node, room, &shared);
     }
 }
 
