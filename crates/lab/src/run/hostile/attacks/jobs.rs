@@ -10,8 +10,8 @@ use crate::run::hostile::ground::Ground;
 
 /// How often the large job is registered.
 const TIMES: u32 = 1_300;
-/// Texts of the large job, and bytes of each: 0.9 MB together.
-const TEXTS: usize = 9;
+/// Texts of the large job, and bytes of each: 0.5 MB together, just below the limit.
+const TEXTS: usize = 5;
 const TEXT_BYTES: usize = 100_000;
 /// Groups of the huge job, and allocations of each.
 const GROUPS: usize = 1_500;
@@ -20,7 +20,7 @@ const ALLOCS: u32 = 50_000;
 const CLIENTS: u32 = 4;
 const STAYS: Duration = Duration::from_millis(500);
 
-/// Registers a job of 0.9 MB again and again: of labels where the server takes that, else of templates.
+/// Registers a job of 0.5 MB again and again: of labels where the server takes that, else of templates.
 pub(super) async fn large_again(ground: Ground) -> String {
     let (times, mut registered, mut refusal) = (ground.part(TIMES), 0, None);
     let labels_taken = ground.register(&of_labels(0)).await.is_ok();
@@ -37,7 +37,7 @@ pub(super) async fn large_again(ground: Ground) -> String {
         }
     }
     ground.over().await;
-    format!("a job of 0.9 MB was registered {registered} times{}", refused(refusal))
+    format!("a job of 0.5 MB was registered {registered} times{}", refused(refusal))
 }
 
 fn of_labels(number: u32) -> Value {
