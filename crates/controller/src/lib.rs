@@ -4,6 +4,8 @@
 //! decides what enters the log and in which order, which evaluation is planned next, what of a plan is committed, and
 //! where observed changes stand in the one order of changes.
 
+#![warn(clippy::iter_over_hash_type)]
+
 mod action;
 mod applier;
 mod blocked;
