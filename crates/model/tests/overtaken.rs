@@ -79,6 +79,22 @@ fn room_that_somebody_else_has_by_now_is_not_given_twice() {
 }
 
 #[test]
+fn a_port_goes_to_one_successor() {
+    let mut world = World::with_nodes(1);
+    let eval = world.register(service("web", 10, Some(80)));
+    let placements = vec![
+        place(1, 1, &[], &[80]),
+        place(2, 1, &[1], &[80]),
+        place(3, 1, &[1], &[80]),
+        place(4, 1, &[2], &[80]),
+    ];
+    world.plan(eval, placements, vec![]).unwrap();
+    let placed = [2, 3, 4].map(|id| world.store.alloc(AllocId(id)).is_some());
+    assert_eq!(placed, [true, false, false]);
+    assert!(again(&world).is_some_and(|eval| eval.description.ends_with("has port 80 in use")));
+}
+
+#[test]
 fn an_old_log_is_replayed_as_it_was_applied() {
     let mut world = World::with_nodes(1);
     let eval = world.register(service("web", 10, None));

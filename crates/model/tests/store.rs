@@ -210,7 +210,13 @@ fn a_port_that_several_hold_in_turn_is_held_once_after_a_restore() {
     let placements =
         [vec![], vec![1], vec![1, 2]].map(|after: Vec<u128>| after.into_iter().map(AllocId).collect());
     for (id, after) in (1..).zip(placements) {
-        world.plan(eval, vec![place(id, 1, after, vec![80])], vec![], false);
+        // As entries of version 1 could place it.
+        let placements = vec![place(id, 1, after, vec![80])];
+        let job = JobKey::new("default", "web");
+        let snapshot_index = world.store.index();
+        let (job_version, stops, outcome) = (0, vec![], None);
+        let record = PlanRecord { eval, job, job_version, snapshot_index, placements, stops, outcome };
+        world.apply(vec![Command::CommitPlanUnchecked(Box::new(record))]);
     }
     assert_eq!(ports(&world.store), [80]);
     assert_eq!(ports(&restored(&world.store)), [80]);

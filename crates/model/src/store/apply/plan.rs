@@ -100,7 +100,8 @@ impl Store {
         let inherited = self.ports_of(&after);
         let fresh: Vec<u16> = placement.ports.iter().copied().filter(|p| !inherited.contains(p)).collect();
         if carried.check == Check::Placements {
-            self.check_room(node, charge, &fresh).map_err(refuse)?;
+            self.check_room(node, charge).map_err(refuse)?;
+            self.check_ports(node, &placement.ports, &after).map_err(refuse)?;
         }
         let tenant_charge = self.tenant_charge(&version.key, usage, &after);
         let previous = placement.previous;
@@ -170,13 +171,23 @@ impl Store {
     }
 
     /// Whether a node has what an allocation adds to what is held there.
-    fn check_room(&self, slot: NodeSlot, charge: Resources, ports: &[u16]) -> Result<(), String> {
+    fn check_room(&self, slot: NodeSlot, charge: Resources) -> Result<(), String> {
         let free = self.nodes.row(slot).map_or(Resources::ZERO, NodeRow::free);
-        if let Some(short) = charge.exceeds(free) {
-            return Err(format!("has too little {short} left"));
+        match charge.exceeds(free) {
+            Some(short) => Err(format!("has too little {short} left")),
+            None => Ok(()),
         }
+    }
+
+    /// Whether each port is free, or left by a predecessor that has not given it to somebody else.
+    fn check_ports(&self, slot: NodeSlot, ports: &[u16], after: &[(AllocId, Usage)]) -> Result<(), String> {
+        if ports.is_empty() {
+            return Ok(());
+        }
+        let left = after.iter().filter_map(|(id, _)| self.allocs.find(*id));
+        let left: Vec<u16> = left.flat_map(|slot| self.ports_to_promise(slot)).collect();
         let held = self.nodes.detail(slot).map_or(&[][..], |detail| &detail.ports);
-        match ports.iter().find(|port| held.binary_search(port).is_ok()) {
+        match ports.iter().find(|port| held.binary_search(port).is_ok() && !left.contains(port)) {
             Some(port) => Err(format!("has port {port} in use")),
             None => Ok(()),
         }
