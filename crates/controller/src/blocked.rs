@@ -6,12 +6,13 @@ use std::{
 };
 
 use berth_model::{
-    EvalId, JobKey,
-    eval::{Eval, GroupFailure},
-    store::Store,
+    EvalId, JobKey, Timestamp,
+    eval::{Eval, EvalStatus, GroupFailure},
+    event::Event as Change,
+    store::{AllocSlot, NodeRow, Store},
 };
 
-use crate::{fair_queue::FairQueue, tenants::Tenants};
+use crate::{fair_queue::FairQueue, follow::Follower, tenants::Tenants};
 
 /// Evaluations of one round that are tried at the same time, so that a deep queue does not hold up fresh work.
 const TRIED_AT_ONCE_MAX: usize = 64;
@@ -31,11 +32,64 @@ pub(crate) struct Blocked {
     quotas: BTreeSet<String>,
 }
 
+impl Follower for Blocked {
+    fn of(store: &Store) -> Self {
+        let mut all = Self { room_came: true, ..Self::default() };
+        store.evals().blocked().for_each(|eval| all.insert(eval));
+        all
+    }
+
+    fn on_change(&mut self, store: &Store, change: &Change, _at: Timestamp) {
+        match change {
+            Change::EvalChanged(id) => self.on_eval_changed(store, *id),
+            Change::AllocEnded(slot) => {
+                self.room_came();
+                self.on_usage_eased(store, *slot);
+            }
+            Change::NodeRegistered(_) | Change::SchedulerConfigChanged => self.room_came(),
+            Change::NodeChanged(slot) if store.nodes().row(*slot).is_some_and(NodeRow::is_ready) => {
+                self.room_came();
+            }
+            // Namespaces may keep to other quotas now.
+            Change::NamespaceChanged(_) => {
+                store.quotas().iter().for_each(|row| self.quota_eased(&row.quota.name));
+            }
+            Change::QuotaChanged(quota) => self.quota_eased(quota),
+            _ => {}
+        }
+    }
+}
+
 impl Blocked {
-    /// A job waits; tells the evaluation that this one replaces.
-    pub fn insert(&mut self, eval: &Eval) -> Option<EvalId> {
+    fn on_eval_changed(&mut self, store: &Store, id: EvalId) {
+        let Some(eval) = store.eval(id) else { return };
+        if eval.status.is_terminal() {
+            self.remove(eval);
+        } else if eval.status == EvalStatus::Blocked {
+            self.insert(eval);
+        }
+    }
+
+    /// An allocation that has ended counts no more for the quotas of its namespace.
+    fn on_usage_eased(&mut self, store: &Store, slot: AllocSlot) {
+        if store.quotas().is_empty() {
+            return;
+        }
+        let job = store.allocs().row(slot).and_then(|row| store.jobs().row(row.job));
+        let quotas = job.map(|job| store.namespaces().quotas(&job.key.namespace));
+        quotas.into_iter().flatten().for_each(|quota| self.quota_eased(quota));
+    }
+
+    /// The jobs that wait, and in which evaluations.
+    #[cfg(test)]
+    pub fn waiting(&self) -> &BTreeMap<JobKey, EvalId> {
+        &self.by_job
+    }
+
+    /// A job waits.
+    fn insert(&mut self, eval: &Eval) {
         self.fresh.insert(eval.id);
-        self.by_job.insert(eval.job.clone(), eval.id).filter(|before| *before != eval.id)
+        self.by_job.insert(eval.job.clone(), eval.id);
     }
 
     /// The evaluation in which a job waits.
@@ -44,7 +98,7 @@ impl Blocked {
     }
 
     /// A job's evaluation waits no more.
-    pub fn remove(&mut self, eval: &Eval) {
+    fn remove(&mut self, eval: &Eval) {
         if self.by_job.get(&eval.job) == Some(&eval.id) {
             self.by_job.remove(&eval.job);
         }
@@ -58,7 +112,7 @@ impl Blocked {
     }
 
     /// Namespaces that keep to a quota hold less, or may hold more.
-    pub fn quota_eased(&mut self, quota: &str) {
+    fn quota_eased(&mut self, quota: &str) {
         if !self.quotas.contains(quota) {
             self.quotas.insert(quota.to_owned());
         }

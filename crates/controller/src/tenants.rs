@@ -7,12 +7,15 @@ use std::{
 };
 
 use berth_model::{
-    EvalId, JobKey,
+    EvalId, JobKey, Timestamp,
+    event::Event as Change,
     quota::Usage,
     resources::Resources,
     store::{NodeSlot, Store},
 };
 use berth_scheduler::fairness::{Amounts, TenantTree, capacity};
+
+use crate::follow::Follower;
 
 /// Shares of namespaces. What an evaluation will probably take counts while it is being planned, so that tenants of equal
 /// shares take turns.
@@ -20,7 +23,7 @@ use berth_scheduler::fairness::{Amounts, TenantTree, capacity};
 pub(crate) struct Tenants {
     tree: TenantTree,
     /// What each namespace was last charged for.
-    held: HashMap<Arc<str>, Amounts>,
+    held: BTreeMap<Arc<str>, Amounts>,
     planning: BTreeMap<EvalId, (Arc<str>, Amounts)>,
     /// Namespaces whose allocations have changed.
     changed: BTreeSet<Arc<str>>,
@@ -30,17 +33,31 @@ pub(crate) struct Tenants {
     total: Amounts,
 }
 
-impl Tenants {
-    /// Those of a state.
-    pub fn of(store: &Store) -> Self {
+impl Follower for Tenants {
+    fn of(store: &Store) -> Self {
         let mut tenants = Self { moved: true, ..Self::default() };
         store.nodes().iter().for_each(|(slot, _)| tenants.node_changed(store, slot));
         tenants.follow(store);
         tenants
     }
 
-    /// A node came, changed or went.
-    pub fn node_changed(&mut self, store: &Store, slot: NodeSlot) {
+    fn on_change(&mut self, store: &Store, change: &Change, _at: Timestamp) {
+        match change {
+            Change::AllocPlaced(slot) | Change::AllocEnded(slot) => {
+                let job = store.allocs().row(*slot).and_then(|row| store.jobs().row(row.job));
+                self.changed.extend(job.map(|job| job.key.namespace.clone()));
+            }
+            Change::NodeRegistered(slot) | Change::NodeChanged(slot) | Change::NodeCollected(slot, _) => {
+                self.node_changed(store, *slot);
+            }
+            Change::NamespaceChanged(_) => self.moved = true,
+            _ => {}
+        }
+    }
+}
+
+impl Tenants {
+    fn node_changed(&mut self, store: &Store, slot: NodeSlot) {
         let now = capacity(store, slot);
         let before = match now {
             Amounts::ZERO => self.nodes.remove(&slot),
@@ -49,14 +66,11 @@ impl Tenants {
         self.total = self.total.minus(before.unwrap_or_default()).plus(now);
     }
 
-    /// What the allocations of a namespace hold has changed.
-    pub fn usage_changed(&mut self, namespace: &Arc<str>) {
-        self.changed.insert(namespace.clone());
-    }
-
-    /// Namespaces were made, moved or taken away.
-    pub fn namespaces_changed(&mut self) {
-        self.moved = true;
+    /// What each namespace is charged for, and what there is.
+    #[cfg(test)]
+    pub fn shares(&self) -> (BTreeMap<Arc<str>, Amounts>, Amounts) {
+        let held = self.held.iter().map(|(name, amounts)| (name.clone(), *amounts));
+        (held.filter(|(_, amounts)| *amounts != Amounts::ZERO).collect(), self.total)
     }
 
     /// Catches up with what has changed.

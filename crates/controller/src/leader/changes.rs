@@ -11,7 +11,7 @@ use berth_model::{
     store::{AllocSlot, NodeSlot, Store},
 };
 
-use super::{Follower, Leader, Liveness, Observing, Replica, Work};
+use super::{Leader, Liveness, Observing, Replica, Work};
 use crate::replica::stop_reason;
 
 impl Leader {
@@ -20,28 +20,19 @@ impl Leader {
         if *change == Change::Restored {
             return self.on_restored(replica);
         }
-        self.work.collector.on_change(store, change, at);
-        self.work.periodic.on_change(store, change, at);
+        self.work.follow(store, change, at);
         match change {
             Change::EvalChanged(id) => self.on_eval_changed(store, *id),
-            Change::AllocPlaced(slot) => {
-                self.usage_changed(store, *slot);
-                self.want_if_lost(store, *slot);
-            }
+            Change::AllocPlaced(slot) => self.want_if_lost(store, *slot),
             Change::AllocStopped(slot) => self.on_alloc_stopped(store, *slot),
-            Change::AllocEnded(slot) => self.on_alloc_ended(store, *slot),
-            Change::NodeRegistered(slot) => {
-                self.work.blocked.room_came();
-                self.work.tenants.node_changed(store, *slot);
+            Change::AllocEnded(slot) => {
+                let ended = store.allocs().row(*slot).map(|row| row.id);
+                if let Some(id) = ended {
+                    self.work.ending.remove(&id);
+                }
             }
-            Change::SchedulerConfigChanged => self.work.blocked.room_came(),
-            Change::NamespaceChanged(_) => self.on_namespace_changed(store),
-            Change::QuotaChanged(quota) => self.work.blocked.quota_eased(quota),
             Change::NodeChanged(slot) => self.on_node_changed(store, *slot),
-            Change::NodeCollected(slot, id) => {
-                self.liveness.down(*id);
-                self.work.tenants.node_changed(store, *slot);
-            }
+            Change::NodeCollected(_, id) => self.liveness.down(*id),
             _ => {}
         }
     }
@@ -74,31 +65,12 @@ impl Leader {
                 self.make_ready(replica, row.id);
             }
         }
-        self.work.blocked.room_came();
-    }
-
-    /// What an allocation's namespace holds has changed; less counts for its quotas if the allocation has ended.
-    fn usage_changed(&mut self, store: &Store, slot: AllocSlot) {
-        let Some(row) = store.allocs().row(slot) else { return };
-        let Some(namespace) = store.jobs().row(row.job).map(|job| &job.key.namespace) else { return };
-        self.work.tenants.usage_changed(namespace);
-        if row.is_terminal() && !store.quotas().is_empty() {
-            let quotas = store.namespaces().quotas(namespace);
-            quotas.into_iter().for_each(|quota| self.work.blocked.quota_eased(quota));
-        }
-    }
-
-    /// Namespaces may keep to other quotas now.
-    fn on_namespace_changed(&mut self, store: &Store) {
-        self.work.tenants.namespaces_changed();
-        store.quotas().iter().for_each(|row| self.work.blocked.quota_eased(&row.quota.name));
     }
 
     fn on_eval_changed(&mut self, store: &Store, id: EvalId) {
         let Some(eval) = store.eval(id).cloned() else { return };
         if eval.status.is_terminal() {
             self.work.attempts.remove(&id);
-            self.work.blocked.remove(&eval);
             self.work.queue.done(id, &mut self.work.tenants);
         } else {
             self.take_up(eval);
@@ -106,9 +78,9 @@ impl Leader {
     }
 
     fn take_up(&mut self, eval: Arc<Eval>) {
-        match eval.status {
-            EvalStatus::Blocked => drop(self.work.blocked.insert(&eval)),
-            _ => self.work.queue.push(eval, self.time),
+        // What waits for room is another follower's.
+        if eval.status != EvalStatus::Blocked {
+            self.work.queue.push(eval, self.time);
         }
     }
 
@@ -116,13 +88,6 @@ impl Leader {
         if stop_reason(store, slot) == StopReason::Preempted {
             self.want(store, slot, Trigger::Preemption);
         }
-    }
-
-    fn on_alloc_ended(&mut self, store: &Store, slot: AllocSlot) {
-        let Some(row) = store.allocs().row(slot) else { return };
-        self.work.ending.remove(&row.id);
-        self.work.blocked.room_came();
-        self.usage_changed(store, slot);
     }
 
     /// The node of a placement may have gone down while the plan was on its way.
@@ -144,13 +109,11 @@ impl Leader {
             self.work.changing.remove(&row.id);
         }
         if row.is_ready() {
-            self.work.blocked.room_came();
             self.work.node_came = true;
         } else if row.status == NodeStatus::Down {
             self.liveness.down(row.id);
             self.want_jobs_on(store, slot);
         }
-        self.work.tenants.node_changed(store, slot);
     }
 
     fn want_jobs_on(&mut self, store: &Store, slot: NodeSlot) {

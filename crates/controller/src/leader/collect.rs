@@ -28,7 +28,7 @@ const COLLECTED_MAX: usize = 4096;
 const JOBS_COLLECTED_MAX: usize = 256;
 
 /// What has ended and is kept for a while.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Collector {
     allocs: Waiting<AllocId>,
     service_evals: Waiting<EvalId>,

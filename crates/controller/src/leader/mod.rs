@@ -8,6 +8,8 @@ mod ends;
 mod nodes;
 mod periodic;
 mod plans;
+#[cfg(test)]
+mod tests;
 mod tick;
 
 pub(crate) use plans::discard;
@@ -22,7 +24,7 @@ use berth_model::{
     alloc::AllocEnd,
     command::{Command, Outcome},
     eval::Trigger,
-    event::Applied,
+    event::{Applied, Event as Change},
     ids::IdSeed,
     node::NodeStatus,
     store::Store,
@@ -93,7 +95,7 @@ impl Work {
     fn of(store: &Store) -> Self {
         Self {
             queue: EvalQueue::default(),
-            blocked: Blocked::default(),
+            blocked: Blocked::of(store),
             tenants: Tenants::of(store),
             collector: Collector::of(store),
             periodic: Periodic::of(store),
@@ -105,6 +107,15 @@ impl Work {
             wanting: BTreeMap::new(),
             node_came: false,
         }
+    }
+
+    /// Keeps everything that follows the state in step with it.
+    fn follow(&mut self, store: &Store, change: &Change, at: Timestamp) {
+        let Self { blocked, tenants, collector, periodic, .. } = self;
+        blocked.on_change(store, change, at);
+        tenants.on_change(store, change, at);
+        collector.on_change(store, change, at);
+        periodic.on_change(store, change, at);
     }
 }
 

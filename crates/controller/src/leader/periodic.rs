@@ -29,7 +29,7 @@ pub(crate) struct Due {
 }
 
 /// Which periodic job is to be looked at when.
-#[derive(Debug, Default)]
+#[derive(Debug, PartialEq, Eq, Default)]
 pub(crate) struct Periodic {
     queue: BTreeSet<(Timestamp, JobKey)>,
     /// Where each stands in the queue.

@@ -1,0 +1,237 @@
+//! Whatever follows the state is the same, made anew from a state or followed there through any history.
+
+use std::sync::Arc;
+
+use berth_model::{
+    AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
+    alloc::{AllocEnd, ClientStatus, Placement, Stop, StopReason},
+    command::{Collect, Command, DeregisterJob, Entry, EvalOutcome, NextEval, PlanRecord, RegisterJob},
+    eval::{EvalStatus, Trigger},
+    ids::IdSeed,
+    job::{Group, Job, JobType, Task},
+    namespace::Namespace,
+    node::{Node, NodeStatus},
+    resources::Resources,
+    store::Store,
+};
+
+use super::*;
+
+/// What follows the state, and nothing else.
+struct Followers {
+    blocked: Blocked,
+    tenants: Tenants,
+    collector: Collector,
+    periodic: Periodic,
+}
+
+impl Followers {
+    fn of(store: &Store) -> Self {
+        Self {
+            blocked: Blocked::of(store),
+            tenants: Tenants::of(store),
+            collector: Collector::of(store),
+            periodic: Periodic::of(store),
+        }
+    }
+}
+
+/// A state that changes as it is drawn.
+struct History {
+    random: IdSeed,
+    store: Store,
+    followed: Followers,
+}
+
+impl History {
+    fn new(seed: u64) -> Self {
+        let store = Store::default();
+        Self { random: IdSeed::new(seed), followed: Followers::of(&store), store }
+    }
+
+    fn draw(&mut self, below: u128) -> u128 {
+        self.random.mint() % below
+    }
+
+    fn apply(&mut self, command: Command) {
+        let index = Index(self.store.index().0 + 1);
+        let at = Timestamp(index.0 * 60_000_000_000);
+        let applied = self.store.apply(Entry { index, at, commands: vec![command] });
+        for change in &applied.events {
+            self.followed.blocked.on_change(&self.store, change, at);
+            self.followed.tenants.on_change(&self.store, change, at);
+            self.followed.collector.on_change(&self.store, change, at);
+            self.followed.periodic.on_change(&self.store, change, at);
+        }
+        self.followed.tenants.follow(&self.store);
+    }
+
+    fn step(&mut self) {
+        let id = self.random.mint();
+        let command = match self.draw(12) {
+            0 | 1 => Command::RegisterNode(Box::new(node(1 + self.draw(3)))),
+            2 => {
+                let status = [NodeStatus::Ready, NodeStatus::Down][self.draw(2) as usize];
+                Command::SetNodeStatus(NodeId(1 + self.draw(3)), status)
+            }
+            3 | 4 => {
+                let job = Arc::new(job(self.draw(4), self.draw(2) == 0));
+                Command::RegisterJob(Box::new(RegisterJob { job, eval: EvalId(id), only_if: None }))
+            }
+            5 => {
+                let (job, purge) = (key(self.draw(4)), self.draw(2) == 0);
+                Command::DeregisterJob(DeregisterJob { job, purge, eval: EvalId(id) })
+            }
+            6..=8 => return self.plan(),
+            9 => return self.end(),
+            10 => Command::PutNamespace(Box::new(Namespace {
+                description: format!("{id}"),
+                ..Namespace::new("default")
+            })),
+            _ => return self.collect(),
+        };
+        self.apply(command);
+    }
+
+    /// An open evaluation is planned, whatever it asks for.
+    fn plan(&mut self) {
+        let open = self.store.evals().iter().find(|(_, eval)| !eval.status.is_terminal());
+        let Some(eval) = open.map(|(_, eval)| eval.clone()) else { return };
+        let Some(version) = self.store.job(&eval.job).map(|row| row.current().version) else { return };
+        let placement = Placement {
+            id: AllocId(self.random.mint()),
+            node: NodeId(1 + self.draw(3)),
+            group: 0,
+            name_index: 0,
+            ports: vec![],
+            after: vec![],
+            previous: None,
+            reschedules: vec![],
+            devices: vec![],
+            cores: vec![],
+        };
+        let waits = self.draw(2) == 0;
+        // As the leader does: a job waits in one evaluation.
+        let others =
+            self.store.evals().blocked().filter(|other| other.job == eval.job && other.id != eval.id);
+        for other in others.map(|other| other.id).collect::<Vec<_>>() {
+            self.apply(Command::SetEvalStatus(other, EvalStatus::Canceled, String::new()));
+        }
+        let next = waits.then(|| NextEval {
+            id: EvalId(self.random.mint()),
+            status: EvalStatus::Blocked,
+            trigger: Trigger::QueuedAllocs,
+            wait_until: Timestamp(0),
+        });
+        let stops = self.store.allocs().iter().filter(|(_, row)| row.is_wanted()).take(1);
+        let stops = stops.map(|(_, row)| Stop { alloc: row.id, reason: StopReason::NotNeeded }).collect();
+        self.apply(Command::CommitPlan(Box::new(PlanRecord {
+            eval: eval.id,
+            job: eval.job.clone(),
+            job_version: version,
+            snapshot_index: self.store.index(),
+            placements: vec![placement],
+            stops,
+            outcome: Some(EvalOutcome {
+                status: EvalStatus::Complete,
+                description: String::new(),
+                failures: vec![],
+                next: next.into_iter().collect(),
+            }),
+        })));
+    }
+
+    fn end(&mut self) {
+        let live = self.store.allocs().iter().find(|(_, row)| !row.is_terminal()).map(|(_, row)| row.id);
+        if let Some(alloc) = live {
+            let status = [ClientStatus::Complete, ClientStatus::Failed][self.draw(2) as usize];
+            self.apply(Command::EndAllocs(vec![AllocEnd { alloc, status, tasks: vec![] }]));
+        }
+    }
+
+    fn collect(&mut self) {
+        let ended = self.store.allocs().iter().filter(|(_, row)| row.is_terminal());
+        let collect = Collect {
+            allocs: ended.map(|(_, row)| row.id).take(2).collect(),
+            jobs: vec![key(self.draw(4))],
+            nodes: vec![NodeId(1 + self.draw(3))],
+            decided_on: Some(self.store.index()),
+            ..Collect::default()
+        };
+        self.apply(Command::Collect(Box::new(collect)));
+    }
+
+    fn compare(&self) {
+        let anew = Followers::of(&self.store);
+        assert_eq!(self.followed.blocked.waiting(), anew.blocked.waiting());
+        assert_eq!(self.followed.periodic, anew.periodic);
+        assert_eq!(self.followed.tenants.shares(), anew.tenants.shares());
+        // In the end the same is forgotten, in whatever order it became due.
+        let forgotten = |mut collector: Collector| {
+            let mut sum = Collect::default();
+            while let Some(mut due) = collector.due(&self.store, Timestamp::NEVER) {
+                sum.jobs.append(&mut due.jobs);
+                sum.allocs.append(&mut due.allocs);
+                sum.evals.append(&mut due.evals);
+                sum.nodes.append(&mut due.nodes);
+                if collector.due_at().is_none() {
+                    break;
+                }
+            }
+            let mut store = self.store.clone();
+            sum.decided_on = Some(store.index());
+            let (index, at) = (Index(store.index().0 + 1), store.at());
+            store.apply(Entry { index, at, commands: vec![Command::Collect(Box::new(sum))] });
+            store.hash()
+        };
+        let followed = forgotten(self.followed.collector.clone());
+        assert_eq!(followed, forgotten(anew.collector), "other things are forgotten");
+    }
+}
+
+fn key(number: u128) -> JobKey {
+    JobKey::new("default", &format!("job-{number}"))
+}
+
+fn job(number: u128, periodic: bool) -> Job {
+    let kind = if number < 2 { JobType::Service } else { JobType::Batch };
+    let group = Group { tasks: vec![Task::new("t", "mock_driver", kind)], ..Group::new("g", kind) };
+    let mut job = Job { groups: vec![group], ..Job::new(key(number), kind) };
+    if periodic && kind == JobType::Batch {
+        let specs = vec!["*/5 * * * *".to_owned()];
+        job.periodic =
+            Some(Box::new(berth_model::job::Periodic { enabled: true, specs, ..Default::default() }));
+    }
+    job
+}
+
+fn node(id: u128) -> Node {
+    Node {
+        id: NodeId(id),
+        name: format!("n{id}"),
+        datacenter: "dc1".into(),
+        pool: "default".into(),
+        class: String::new(),
+        attributes: Default::default(),
+        meta: Default::default(),
+        total: Resources { cpu_mhz: 40_000, memory_mb: 100_000, disk_mb: 100_000 },
+        reserved: Resources::ZERO,
+        reserved_ports: vec![],
+        host_ip: String::new(),
+        dynamic_ports: (20_000, 32_000),
+        secret_hash: vec![],
+        devices: vec![],
+        cores: vec![],
+    }
+}
+
+#[test]
+fn followed_through_any_history_or_made_anew_they_are_the_same() {
+    for seed in 0..60 {
+        let mut history = History::new(seed);
+        for _ in 0..120 {
+            history.step();
+            history.compare();
+        }
+    }
+}
