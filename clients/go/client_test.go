@@ -184,8 +184,8 @@ func TestEventStream(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	topics := map[api.Topic][]string{api.TopicJob: {*job.ID}, api.TopicAllocation: {*job.ID}}
-	// From just before the job's registration on.
-	events, err := client.EventStream().Stream(ctx, topics, *info.CreateIndex-1, nil)
+	// From the job's registration on.
+	events, err := client.EventStream().Stream(ctx, topics, *info.CreateIndex, nil)
 	must(t, err)
 	var sawJob, sawRunning bool
 	for batch := range events {

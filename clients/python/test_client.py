@@ -126,7 +126,8 @@ class Clients(unittest.TestCase):
             # Until the stream is open, registering again is all that can be done about it.
             self.nomad.job.register_job(self.id, job(self.id))
             try:
-                return events.get(timeout=0.2)
+                # The first line is a heartbeat.
+                return events.get(timeout=0.2) or None
             except queue.Empty:
                 return None
 

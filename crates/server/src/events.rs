@@ -61,15 +61,13 @@ struct Ring {
 /// Why a follower cannot go on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubscriptionError {
-    /// The batches after its index are gone.
-    #[error(
-        "events after index {from} are no longer kept, the oldest is after {oldest}: read the state and resume from its index"
-    )]
+    /// Batches that it wanted are gone.
+    #[error("events at index {from} are no longer kept: read the state, then follow from index={resume} on")]
     TooOld {
-        /// Where it wanted to go on.
+        /// The first index that it wanted.
         from: Index,
-        /// After which index events are still kept.
-        oldest: Index,
+        /// From which index on all events are still kept. A state that is read now holds all that came before.
+        resume: Index,
     },
 }
 
@@ -98,17 +96,18 @@ impl EventHub {
         Subscription { hub: self.clone(), next: ring.dropped + ring.batches.len() as u64, last_index }
     }
 
-    /// Follows from the first batch after `index` on.
+    /// Follows from the batch at `index` on, or the first after it.
     ///
     /// # Errors
-    /// When such batches have been dropped.
-    pub fn subscribe_after(self: &Arc<Self>, index: Index) -> Result<Subscription, SubscriptionError> {
+    /// When batches from there on have been dropped.
+    pub fn subscribe_from(self: &Arc<Self>, index: Index) -> Result<Subscription, SubscriptionError> {
         let ring = self.lock();
-        if index < ring.dropped_index {
-            return Err(SubscriptionError::TooOld { from: index, oldest: ring.dropped_index });
+        if index <= ring.dropped_index {
+            return Err(SubscriptionError::TooOld { from: index, resume: ring.resume() });
         }
-        let skip = ring.batches.partition_point(|(batch, _)| batch.index <= index) as u64;
-        Ok(Subscription { hub: self.clone(), next: ring.dropped + skip, last_index: index })
+        let skip = ring.batches.partition_point(|(batch, _)| batch.index < index) as u64;
+        let last_index = Index(index.0.saturating_sub(1));
+        Ok(Subscription { hub: self.clone(), next: ring.dropped + skip, last_index })
     }
 
     /// Nothing before this index is known: the state was restored. Whoever followed until now has missed that.
@@ -126,6 +125,11 @@ impl EventHub {
 }
 
 impl Ring {
+    /// From which index on all batches are still kept.
+    fn resume(&self) -> Index {
+        Index(self.dropped_index.0.saturating_add(1))
+    }
+
     fn push(&mut self, batch: Batch) {
         let copied_bytes = batch.view.store.copied_bytes() + batch.view.observed.copied_bytes();
         let observed =
@@ -172,7 +176,8 @@ impl Subscription {
     pub fn try_next(&mut self) -> Result<Option<Arc<Batch>>, SubscriptionError> {
         let ring = self.hub.lock();
         let Some(at) = self.next.checked_sub(ring.dropped) else {
-            return Err(SubscriptionError::TooOld { from: self.last_index, oldest: ring.dropped_index });
+            let from = Index(self.last_index.0.saturating_add(1));
+            return Err(SubscriptionError::TooOld { from, resume: ring.resume() });
         };
         let batch = usize::try_from(at).ok().and_then(|at| ring.batches.get(at));
         let Some((batch, _)) = batch else { return Ok(None) };

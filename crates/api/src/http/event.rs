@@ -11,19 +11,19 @@ use super::Text;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct EventFrame<P: Default = Value, S: Text = String> {
-    /// Where the changes stand; a stream resumed at this index goes on after them.
+    /// Where the changes stand; a stream that is resumed goes on with the index after this one.
     #[serde(skip_serializing_if = "is_zero")]
     pub index: u64,
     /// In order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event<P, S>>,
-    /// Whether more changes of the same index follow: resume at the index before it until they are there.
+    /// Whether more changes of the same index follow: until they are there, resume at this index again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
     /// Why the stream ends here; empty while it goes on.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error: String,
-    /// With an error: after which index events are still kept.
+    /// With an error: the index to resume at, once the state has been read again.
     #[serde(skip_serializing_if = "is_zero")]
     pub resume_index: u64,
 }

@@ -50,6 +50,11 @@ impl Writer {
         self.pieces.blocking_send(piece.into()).map_err(|_| Closed)
     }
 
+    /// Sends a heartbeat.
+    pub async fn beat(&self) -> Result<(), Closed> {
+        self.send(HEARTBEAT).await
+    }
+
     /// Sends a value as one line.
     pub async fn line(&self, value: &impl Serialize) -> Result<(), Closed> {
         self.send(self.text(value)).await
@@ -81,7 +86,7 @@ impl Writer {
                 found = &mut next => return Ok(found),
                 () = self.pieces.closed() => return Err(Closed),
                 () = self.stopping.cancelled() => return Err(Closed),
-                () = sleep(beat) => self.send(HEARTBEAT).await?,
+                () = sleep(beat) => self.beat().await?,
             }
         }
     }

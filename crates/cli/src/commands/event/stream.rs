@@ -16,7 +16,7 @@ pub struct Stream {
     /// Only this topic, or only what has this id: TOPIC or TOPIC:ID; may be given several times
     #[arg(long, value_name = "TOPIC[:ID]")]
     topic: Vec<String>,
-    /// Begin after this index, as far as events are still kept; else with what happens from now on
+    /// Begin at this index, if its events are still kept; else with what happens from now on
     #[arg(long, value_name = "INDEX")]
     index: Option<u64>,
     /// In which form
@@ -41,12 +41,12 @@ impl Stream {
     /// Follows until interrupted, or until the server ends the stream.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let template = self.template.as_deref().map(Template::new).transpose()?;
-        let filter = EventFilter { topics: self.topic.clone(), after: self.index };
+        let filter = EventFilter { topics: self.topic.clone(), from: self.index };
         let mut frames = remote.events(&filter).await?;
         while let Some(frame) = frames.next().await? {
             if !frame.error.is_empty() {
                 return Err(Failure::new(Exit::Failed, clean(&frame.error))
-                    .help(format!("begin anew with -index {}", frame.resume_index)));
+                    .help(format!("read the state, then begin anew with -index {}", frame.resume_index)));
             }
             for event in frame.events {
                 output::print(&self.render(&event, template.as_ref())?)?;

@@ -17,6 +17,9 @@ pub(super) struct Line {
     /// Why the stream ends here; empty while it goes on.
     #[serde(default)]
     pub error: String,
+    /// With an error: where to go on once the state has been read.
+    #[serde(default)]
+    pub resume_index: u64,
 }
 
 #[derive(Debug, Deserialize)]

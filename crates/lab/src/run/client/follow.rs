@@ -30,6 +30,8 @@ pub(in crate::run) struct Follower {
     target: Target,
     topics: Topics,
     lines: Lines,
+    /// Where to go on once the state has been read; of no meaning before the client was too slow.
+    resume_index: u64,
     /// How often it was too slow.
     fell_behind: u32,
 }
@@ -38,7 +40,7 @@ impl Follower {
     /// Follows from now on.
     pub async fn open(target: &Target, topics: Topics) -> Result<Self, RunError> {
         let lines = Connection::open(target).await?.lines(topics.stream()).await?;
-        Ok(Self { target: target.clone(), topics, lines, fell_behind: 0 })
+        Ok(Self { target: target.clone(), topics, lines, resume_index: 0, fell_behind: 0 })
     }
 
     /// What changed next; none when the client was too slow, and has to catch up. It may be called off without a loss.
@@ -48,19 +50,24 @@ impl Follower {
             doing: "follow the event stream".to_owned(),
             reason: error.to_string(),
         })?;
-        Ok(line.error.is_empty().then(|| line.seen()))
+        if line.error.is_empty() {
+            return Ok(Some(line.seen()));
+        }
+        self.resume_index = line.resume_index;
+        Ok(None)
     }
 
-    /// Reads the state, and goes on after it.
+    /// Reads the state, which holds all that is no longer kept, and goes on from the first change that is.
     pub async fn catch_up(&mut self) -> Result<Seen, RunError> {
         self.fell_behind += 1;
         let mut connection = Connection::open(&self.target).await?;
-        let (allocs, index) = connection.list("/v1/allocations?task_states=true&").await?;
+        let allocs = connection.list("/v1/allocations?task_states=true&").await?.0;
         let evals = match self.topics {
             Topics::Allocs => Vec::new(),
             Topics::AllocsAndEvals => connection.list("/v1/evaluations?").await?.0,
         };
-        self.lines = connection.lines(&format!("{}&index={index}", self.topics.stream())).await?;
+        let resumed = format!("{}&index={}", self.topics.stream(), self.resume_index);
+        self.lines = connection.lines(&resumed).await?;
         Ok(Seen { allocs, evals })
     }
 

@@ -32,7 +32,7 @@ const CATCH_UP_MAX: usize = 256;
 
 /// `GET /v1/event/stream`
 ///
-/// With `index`, the stream begins with the first change after it; without, with the next one.
+/// With `index`, the stream begins with the changes at that index, or the first after it; without, with the next one.
 pub(super) async fn read(call: Call, lines: Arc<Lines>) -> Reply {
     let filter = Arc::new(Filter::of(&call.query, call.namespace())?);
     let from = call.query.number("index")?.filter(|index| *index > 0);
@@ -49,7 +49,7 @@ pub(super) async fn read(call: Call, lines: Arc<Lines>) -> Reply {
 
 fn subscribe(hub: &Arc<EventHub>, from: Option<u64>) -> Result<Subscription, SubscriptionError> {
     match from {
-        Some(index) => hub.subscribe_after(berth_model::Index(index)),
+        Some(index) => hub.subscribe_from(Index(index)),
         None => Ok(hub.subscribe()),
     }
 }
@@ -67,6 +67,8 @@ impl Follower {
     /// sent.
     async fn follow(&self, mut subscription: Subscription) -> Result<SubscriptionError, Closed> {
         let beat = Some(Duration::from_millis(HEARTBEAT_MS));
+        // A client knows from the first line on that it misses nothing.
+        self.writer.beat().await?;
         loop {
             match self.writer.wait(beat, subscription.next()).await {
                 Ok(Ok(first)) => self.catch_up(first, &mut subscription).await?,
@@ -190,6 +192,6 @@ fn event<'b>(
 
 /// The last line of a stream that cannot go on.
 fn ended(error: &SubscriptionError) -> EventFrame {
-    let SubscriptionError::TooOld { oldest, .. } = error;
-    EventFrame { error: error.to_string(), resume_index: oldest.0, ..EventFrame::default() }
+    let SubscriptionError::TooOld { resume, .. } = error;
+    EventFrame { error: error.to_string(), resume_index: resume.0, ..EventFrame::default() }
 }

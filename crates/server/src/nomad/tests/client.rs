@@ -62,7 +62,7 @@ async fn a_client_registers_a_job_and_stops_it() {
 async fn a_client_follows_events_and_logs() {
     let (server, client) = start().await;
     let mut events = client
-        .lines::<EventFrame>(&Target::new("/v1/event/stream").param("index", 4))
+        .lines::<EventFrame>(&Target::new("/v1/event/stream").param("index", 5))
         .await
         .expect("it is open");
     let frame = events.next().await.expect("it lives").expect("a frame");

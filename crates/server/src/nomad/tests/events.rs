@@ -22,7 +22,14 @@ impl Stream {
         let response =
             send(&api(engine), request("GET", &format!("/v1/event/stream?{query}"), Body::empty())).await;
         assert_eq!(response.status(), 200);
-        Self(response.into_body())
+        Self::begun(response.into_body()).await
+    }
+
+    /// Past the line that every stream begins with, unless it ends at once.
+    async fn begun(body: Body) -> Self {
+        let mut stream = Self(body);
+        assert_eq!(stream.line().await.as_deref(), Some("{}\n"));
+        stream
     }
 
     /// The next line; each is sent as one piece. None at the end.
@@ -66,12 +73,13 @@ async fn check(query: &str, lines: usize, expected: Expect) {
 async fn a_stream_tells_all_changes_in_order() {
     let mut stream = Stream::open(&world(), "index=1").await;
     expect![[r#"
+        1: Node/NodeRegistration/11111111 Node/NodeRegistration/22222222
         2: Node/NodeEvent/11111111 Node/NodeEvent/22222222
         3: Job/JobRegistered/web Evaluation/EvaluationUpdated/eeeeeeee
         4: Allocation/PlanResult/aaaaaaaa Job/JobStatusChanged/web Allocation/PlanResult/aaaabbbb Evaluation/EvaluationUpdated/ebebebeb Evaluation/EvaluationUpdated/eeeeeeee
         5: Allocation/AllocationUpdated/aaaaaaaa observed
         6: Allocation/AllocationUpdated/aaaabbbb
-    "#]].assert_eq(&stream.lines(5).await);
+    "#]].assert_eq(&stream.lines(6).await);
 }
 
 #[tokio::test]
@@ -79,8 +87,8 @@ async fn followers_who_want_the_same_are_told_the_same() {
     let api = api(&world());
     let open = async |query: &str| {
         let response =
-            send(&api, request("GET", &format!("/v1/event/stream?index=3&{query}"), Body::empty())).await;
-        Stream(response.into_body())
+            send(&api, request("GET", &format!("/v1/event/stream?index=4&{query}"), Body::empty())).await;
+        Stream::begun(response.into_body()).await
     };
     let (mut first, mut second) = (open("topic=Allocation").await, open("topic=Allocation").await);
     let mut other = open("topic=Evaluation").await;
@@ -105,11 +113,12 @@ async fn filters_choose_topics_and_keys() {
     .await;
     check(
         "index=1&topic=Job:web&topic=Node",
-        2,
+        3,
         expect![[r#"
-        2: Node/NodeEvent/11111111 Node/NodeEvent/22222222
-        3: Job/JobRegistered/web
-    "#]],
+            1: Node/NodeRegistration/11111111 Node/NodeRegistration/22222222
+            2: Node/NodeEvent/11111111 Node/NodeEvent/22222222
+            3: Job/JobRegistered/web
+        "#]],
     )
     .await;
     check(
@@ -135,7 +144,7 @@ async fn a_stream_that_is_behind_tells_the_latest_of_what_was_observed() {
     for status in [ClientStatus::Pending, ClientStatus::Running, ClientStatus::Complete] {
         world.observe(observed(RUNNING, status));
     }
-    let mut stream = Stream::open(&world, "index=4").await;
+    let mut stream = Stream::open(&world, "index=5").await;
     expect![[r#"
         6: Allocation/AllocationUpdated/aaaabbbb
     "#]]
@@ -146,9 +155,9 @@ async fn a_stream_that_is_behind_tells_the_latest_of_what_was_observed() {
 }
 
 #[tokio::test]
-async fn a_resumed_stream_goes_on_after_its_index() {
+async fn a_resumed_stream_goes_on_at_its_index() {
     let world = world();
-    let mut stream = Stream::open(&world, "index=5").await;
+    let mut stream = Stream::open(&world, "index=6").await;
     expect![[r#"
         6: Allocation/AllocationUpdated/aaaabbbb
     "#]]
@@ -170,7 +179,7 @@ async fn a_resumed_stream_goes_on_after_its_index() {
 
 #[tokio::test]
 async fn payloads_are_what_reads_give() {
-    let mut stream = Stream::open(&world(), "index=4").await;
+    let mut stream = Stream::open(&world(), "index=5").await;
     let line = stream.line().await.expect("a line");
     let json: serde_json::Value = serde_json::from_str(&line).expect("an object");
     expect_file!["golden/event.txt"].assert_eq(&format!("{json:#}\n"));
@@ -180,11 +189,22 @@ async fn payloads_are_what_reads_give() {
 async fn a_stream_that_is_too_old_ends_with_the_index_to_resume_from() {
     let world = world();
     world.events.restart_after(Index(6));
-    let mut stream = Stream::open(&world, "index=3").await;
-    expect![[r#"
-        {"Error":"events after index 3 are no longer kept, the oldest is after 6: read the state and resume from its index","ResumeIndex":6}
-    "#]].assert_eq(&stream.line().await.expect("a line"));
-    assert_eq!(stream.line().await, None);
+    let body = |query: &'static str| {
+        let request = request("GET", &format!("/v1/event/stream?{query}"), Body::empty());
+        let api = api(&world);
+        async move { send(&api, request).await.into_body() }
+    };
+    for (query, from) in [("index=3", 3), ("index=6", 6)] {
+        let mut stream = Stream(body(query).await);
+        let error =
+            format!("events at index {from} are no longer kept: read the state, then follow from index=7 on");
+        let expected = format!("{{\"Error\":\"{error}\",\"ResumeIndex\":7}}\n");
+        assert_eq!(stream.line().await, Some(expected));
+        assert_eq!(stream.line().await, None);
+    }
+    let mut resumed = Stream::begun(body("index=7").await).await;
+    world.apply(vec![register(small_job("next"), EvalId(7))]);
+    assert_eq!(resumed.frame().await.index, 7, "nothing is missed");
 }
 
 #[tokio::test]

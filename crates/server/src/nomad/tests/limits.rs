@@ -245,7 +245,7 @@ async fn stopping_answers_blocked_readers_and_ends_streams() {
     let get = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     blocked.write_all(get("/v1/jobs?index=99&wait=5m").as_bytes()).await.expect("it is taken");
     stream
-        .write_all(get("/v1/event/stream?index=5&topic=Job:none&topic=Allocation").as_bytes())
+        .write_all(get("/v1/event/stream?index=6&topic=Job:none&topic=Allocation").as_bytes())
         .await
         .expect("it is taken");
     // The stream's first line is there once both requests have been read.
