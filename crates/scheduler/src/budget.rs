@@ -33,6 +33,17 @@ impl<'a> Budget<'a> {
     pub fn until(cancelled: &'a AtomicBool) -> Self {
         Self { cancelled: Some(cancelled), ..Self::default() }
     }
+
+    /// Ends what is to end.
+    ///
+    /// # Errors
+    /// When nobody waits for the plan any more.
+    pub fn check(&self) -> Result<(), Cancelled> {
+        match self.cancelled {
+            Some(flag) if flag.load(Ordering::Relaxed) => Err(Cancelled),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Nobody waits for the plan any more.
@@ -63,10 +74,7 @@ impl<'a> Meter<'a> {
             return Ok(());
         }
         self.look_at = self.taken + STEPS_PER_LOOK;
-        match self.budget.cancelled {
-            Some(flag) if flag.load(Ordering::Relaxed) => Err(Cancelled),
-            _ => Ok(()),
-        }
+        self.budget.check()
     }
 
     /// Whether all steps are taken.

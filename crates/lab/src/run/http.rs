@@ -54,17 +54,16 @@ impl Connection {
         Ok((value, head.headers))
     }
 
-    /// Reads all pages of a list, and the index at which the first of them stands. `path` ends where parameters may follow.
-    pub async fn list<T: DeserializeOwned>(&mut self, path: &str) -> Result<(Vec<T>, String), RunError> {
+    /// Reads all pages of a list. `path` ends where parameters may follow.
+    pub async fn list<T: DeserializeOwned>(&mut self, path: &str) -> Result<Vec<T>, RunError> {
         let first = format!("{path}per_page={PAGE}");
         let (mut items, mut headers): (Vec<T>, _) = self.get(&first).await?;
-        let index = text(&headers, "x-nomad-index").unwrap_or("0").to_owned();
         while let Some(token) = text(&headers, "x-nomad-nexttoken") {
             let (page, next): (Vec<T>, _) = self.get(&format!("{first}&next_token={token}")).await?;
             items.extend(page);
             headers = next;
         }
-        Ok((items, index))
+        Ok(items)
     }
 
     /// Reads text.

@@ -18,7 +18,14 @@ use berth_model::{
     store::{NodeSlot, Store},
 };
 
-use crate::{claims::Claims, place::There, plan::Plan, planner::Planner, reconcile::staying};
+use crate::{
+    budget::{Budget, Cancelled},
+    claims::Claims,
+    place::There,
+    plan::Plan,
+    planner::Planner,
+    reconcile::staying,
+};
 pub use change::Change;
 use obstacle::Looked;
 
@@ -48,13 +55,23 @@ pub struct GroupExplanation {
 
 /// Explains a job on a state: plans it anew, and looks at every node on which what is left over cannot be placed. None
 /// for a job that is not there.
-pub fn explain(store: &Store, job: &JobKey, node: Option<NodeId>, now: Timestamp) -> Option<Explanation> {
-    let row = store.job(job)?;
-    let plan = planned(store, row.job(), now);
-    let pushing_out = preemption::changes(store, row.job(), &plan, now);
+///
+/// # Errors
+/// When the budget says that nobody waits for it any more.
+pub fn explain(
+    store: &Store,
+    job: &JobKey,
+    node: Option<NodeId>,
+    now: Timestamp,
+    budget: &Budget<'_>,
+) -> Result<Option<Explanation>, Cancelled> {
+    let Some(row) = store.job(job) else { return Ok(None) };
+    let plan = planned(store, row.job(), now, budget)?;
+    let pushing_out = preemption::changes(store, row.job(), &plan, now, budget)?;
     let there = staying(store, row, &plan.stops);
     let world = World::after(store, row.job(), &plan, there);
     let groups = (0_u16..).zip(&row.job().groups).map(|(position, group)| {
+        budget.check()?;
         let failure = plan.failures.iter().find(|failure| failure.group == group.name);
         let missing = failure.map_or(0, |failure| failure.count);
         let looked = Looked::at(&world, position);
@@ -62,7 +79,7 @@ pub fn explain(store: &Store, job: &JobKey, node: Option<NodeId>, now: Timestamp
             Some(slot) => looked.on(slot).iter().map(ToString::to_string).collect(),
             None => vec!["there is no such node".to_owned()],
         });
-        GroupExplanation {
+        Ok(GroupExplanation {
             group: group.name.clone(),
             missing,
             preempted: preempted(&plan, position),
@@ -73,9 +90,9 @@ pub fn explain(store: &Store, job: &JobKey, node: Option<NodeId>, now: Timestamp
                 Vec::new()
             },
             here,
-        }
+        })
     });
-    Some(Explanation { groups: groups.collect() })
+    Ok(Some(Explanation { groups: groups.collect::<Result<_, _>>()? }))
 }
 
 /// Whom a plan pushes out for a group.
@@ -87,12 +104,12 @@ fn preempted(plan: &Plan, group: u16) -> Vec<AllocId> {
 }
 
 /// What planning a job on a state comes to.
-fn planned(store: &Store, job: &Job, now: Timestamp) -> Plan {
+fn planned(store: &Store, job: &Job, now: Timestamp, budget: &Budget<'_>) -> Result<Plan, Cancelled> {
     let mut planner = Planner::default();
     planner.follow(store, &Claims::default());
     let Job { key, job_type, priority, .. } = job;
     let eval = Eval::pending(EvalId::default(), key.clone(), *job_type, *priority, Trigger::JobRegister);
-    planner.plan(store, &eval, now, 0)
+    planner.plan_within(store, &eval, now, 0, budget)
 }
 
 /// The cluster once a plan has come true.

@@ -12,17 +12,26 @@ use berth_model::{
 };
 
 use super::{Change, planned};
-use crate::plan::Plan;
+use crate::{
+    budget::{Budget, Cancelled},
+    plan::Plan,
+};
 
 /// By group, the change that lets allocations be placed which `plan` had no place for.
-pub(super) fn changes(store: &Store, job: &Job, plan: &Plan, now: Timestamp) -> BTreeMap<u16, Change> {
+pub(super) fn changes(
+    store: &Store,
+    job: &Job,
+    plan: &Plan,
+    now: Timestamp,
+    budget: &Budget<'_>,
+) -> Result<BTreeMap<u16, Change>, Cancelled> {
     let config = store.scheduler_config();
     if plan.failures.is_empty() || config.preemption.is_on_for(job.job_type) {
-        return BTreeMap::new();
+        return Ok(BTreeMap::new());
     }
     let store = with_preemption(store, config, job.job_type);
-    let bold = planned(&store, job, now);
-    let Some(ended) = ended(&store, &bold) else { return BTreeMap::new() };
+    let bold = planned(&store, job, now, budget)?;
+    let Some(ended) = ended(&store, &bold) else { return Ok(BTreeMap::new()) };
     let what = format!("turn on preemption for {} jobs: {ended} would be pushed out", job.job_type.as_str());
     let nodes = |plan: &Plan, group: u16| {
         let placed = plan.placements.iter().filter(|placement| placement.group == group);
@@ -34,7 +43,7 @@ pub(super) fn changes(store: &Store, job: &Job, plan: &Plan, now: Timestamp) -> 
         let nodes = u32::try_from(nodes(&bold, group)).unwrap_or(u32::MAX);
         (group, Change { what: what.clone(), nodes })
     };
-    groups.map(change).collect()
+    Ok(groups.map(change).collect())
 }
 
 /// The state as it would be.

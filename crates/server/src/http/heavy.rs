@@ -1,9 +1,15 @@
 //! Work that would hold up others if it were done between two awaits: on threads of its own, a few at a time. What
-//! waits for its turn ends with its client; what has begun is bounded, a piece of a list or one plan.
+//! waits for its turn ends with its client; what has begun is bounded, a piece of a list, or looks now and then whether its client is still there.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
+use berth_scheduler::Cancelled;
 use tokio::sync::Semaphore;
+
+use super::failure::Failure;
 
 /// The threads that may work at a time.
 #[derive(Debug, Clone)]
@@ -26,5 +32,56 @@ impl Heavy {
             Ok(value) => value,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
+    }
+
+    /// Does work that is told by a flag when its client has left, and may end then.
+    pub async fn run_for_client<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&AtomicBool) -> Result<T, Cancelled> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let client = Client::default();
+        let left = client.0.clone();
+        // Only a client that is not there any more would read of it.
+        self.run(move || work(&left)).await.map_err(|error| Failure::busy(error.to_string()))
+    }
+}
+
+/// Whoever waits for the work; the flag is set once that is dropped.
+#[derive(Debug, Default)]
+struct Client(Arc<AtomicBool>);
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_is_told_that_its_client_has_left() {
+        let (heavy, (began, begun), (told, ended)) = (Heavy::new(1), mpsc::channel(), mpsc::channel());
+        let work = heavy.run_for_client(move |left| {
+            began.send(()).expect("the test waits");
+            while !left.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            told.send(()).expect("the test waits");
+            Err::<(), _>(Cancelled)
+        });
+        let client = async {
+            while begun.try_recv().is_err() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            answer = work => panic!("it ended by itself: {answer:?}"),
+            () = client => {}
+        }
+        ended.recv().expect("it has ended");
     }
 }

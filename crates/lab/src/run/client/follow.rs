@@ -61,10 +61,10 @@ impl Follower {
     pub async fn catch_up(&mut self) -> Result<Seen, RunError> {
         self.fell_behind += 1;
         let mut connection = Connection::open(&self.target).await?;
-        let allocs = connection.list("/v1/allocations?task_states=true&").await?.0;
+        let allocs = connection.list("/v1/allocations?task_states=true&").await?;
         let evals = match self.topics {
             Topics::Allocs => Vec::new(),
-            Topics::AllocsAndEvals => connection.list("/v1/evaluations?").await?.0,
+            Topics::AllocsAndEvals => connection.list("/v1/evaluations?").await?,
         };
         let resumed = format!("{}&index={}", self.topics.stream(), self.resume_index);
         self.lines = connection.lines(&resumed).await?;

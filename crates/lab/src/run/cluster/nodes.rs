@@ -115,7 +115,7 @@ pub(super) async fn wait_until_ready(target: &Target, count: u32, at_most: Durat
 }
 
 async fn ready(target: &Target) -> Result<u32, RunError> {
-    let (nodes, _): (Vec<NodeSeen>, _) = Connection::open(target).await?.list("/v1/nodes?").await?;
+    let nodes: Vec<NodeSeen> = Connection::open(target).await?.list("/v1/nodes?").await?;
     let ready = nodes.iter().filter(|node| node.is_usable()).count();
     Ok(u32::try_from(ready).unwrap_or(u32::MAX))
 }

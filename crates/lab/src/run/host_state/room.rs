@@ -24,7 +24,7 @@ pub(super) struct Holder {
 
 /// All allocations that there are now.
 pub(super) async fn holders(target: &Target) -> Result<Vec<Holder>, RunError> {
-    Ok(Connection::open(target).await?.list("/v1/allocations?").await?.0)
+    Connection::open(target).await?.list("/v1/allocations?").await
 }
 
 /// What jobs ask for, by their ids.

@@ -197,8 +197,7 @@ impl Drive<'_> {
     /// Reads all jobs, and compares them with what was written.
     async fn check_all(&mut self, target: &Target) -> Result<(), RunError> {
         self.account.lock().books.hold();
-        let (jobs, _): (Vec<JobSeen>, _) =
-            Connection::open(target).await?.list("/v1/jobs?meta=true&").await?;
+        let jobs: Vec<JobSeen> = Connection::open(target).await?.list("/v1/jobs?meta=true&").await?;
         let wrong = self.account.lock().books.check("", &jobs);
         if let Some(first) = wrong.first() {
             let told =

@@ -58,8 +58,8 @@ pub(super) async fn settle(target: &Target, account: &Account) -> Result<Stuck, 
 
 async fn look(target: &Target, account: &Account) -> Result<Stuck, RunError> {
     let mut connection = Connection::open(target).await?;
-    let (evals, _): (Vec<EvalListed>, _) = connection.list("/v1/evaluations?").await?;
-    let (listed, _): (Vec<AllocListed>, _) = connection.list("/v1/allocations?task_states=false&").await?;
+    let evals: Vec<EvalListed> = connection.list("/v1/evaluations?").await?;
+    let listed: Vec<AllocListed> = connection.list("/v1/allocations?task_states=false&").await?;
     let entries = account.lock();
     let mut allocs = unlike_wanted(&entries);
     allocs.extend(unlike_listed(&entries, &listed));

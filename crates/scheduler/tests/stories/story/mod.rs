@@ -16,7 +16,7 @@ use berth_model::{
     node::NodeStatus,
     store::{AllocRow, Store},
 };
-use berth_scheduler::{Claims, Plan, Planner, explain};
+use berth_scheduler::{Budget, Claims, Plan, Planner, explain};
 use settings::Settings;
 
 /// Performs a script and tells what was planned. Every plan is held against one made by looking at all nodes.
@@ -152,7 +152,9 @@ impl Story {
     /// `explain JOB`, or `explain JOB NODE`.
     fn explain(&mut self, name: &str, settings: &Settings<'_>) {
         let node = settings.any().map(|node| self.nodes[node]);
-        let explained = explain::explain(&self.store, &read::key(name), node, self.at()).unwrap();
+        let explained = explain::explain(&self.store, &read::key(name), node, self.at(), &Budget::default())
+            .unwrap()
+            .unwrap();
         let told = describe::explanation(&self.store, &explained);
         writeln!(self.told, "explain {name}: {told}").unwrap();
     }

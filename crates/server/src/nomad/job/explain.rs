@@ -1,7 +1,7 @@
 //! `GET /v1/job/:id/explain`: why a job waits, and what would place it.
 
 use berth_model::NodeId;
-use berth_scheduler::fairness::Standing;
+use berth_scheduler::{Budget, fairness::Standing};
 
 use super::{key, not_found};
 use crate::{
@@ -24,11 +24,14 @@ pub(in crate::nomad) async fn explain(call: Call) -> Reply {
     };
     let node = call.query.text("node").map(parse).transpose()?;
     let view = call.api.state.view();
-    let explained = call.api.slow.run(move || {
+    let explained = call.api.slow.run_for_client(move |left| {
         let now = clock::now().max(view.store.at());
-        let explained = berth_scheduler::explain::explain(&view.store, &key, node, now)?;
-        let standing = Standing::of(&view.store, &key);
-        Some(convert::explanation(&key, explained, standing, view.store.index()))
+        let explained =
+            berth_scheduler::explain::explain(&view.store, &key, node, now, &Budget::until(left))?;
+        Ok(explained.map(|explained| {
+            let standing = Standing::of(&view.store, &key);
+            convert::explanation(&key, explained, standing, view.store.index())
+        }))
     });
-    reply::json(&call.query, &explained.await.ok_or_else(not_found)?)
+    reply::json(&call.query, &explained.await?.ok_or_else(not_found)?)
 }

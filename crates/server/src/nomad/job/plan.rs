@@ -1,7 +1,7 @@
 //! `PUT /v1/job/:id/plan`: what registering a job would do. The planner runs on the latest state with the job registered
 //! in it; nothing of that is kept.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicBool};
 
 use berth_api::http::JobPlanned;
 use berth_jobfile::Parsed;
@@ -10,7 +10,7 @@ use berth_model::{
     command::{Command, Entry, RegisterJob},
     job::Job,
 };
-use berth_scheduler::{Claims, Planner};
+use berth_scheduler::{Budget, Cancelled, Claims, Plan, Planner};
 use serde::Deserialize;
 
 use crate::{
@@ -38,12 +38,24 @@ pub(in crate::nomad) async fn plan(mut call: Call) -> Reply {
     jobs::check_place(&call, &job, Some(&id))?;
     let view = call.api.state.view();
     let seed = call.api.state.engine.mint_id();
-    let planned = call.api.slow.run(move || dry_run(&view, Arc::new(job), with_diff, seed)).await;
-    reply::json(&call.query, &JobPlanned { warnings: warnings.messages(), ..planned })
+    let dry_run = move |left: &AtomicBool| dry_run(&view, Arc::new(job), with_diff, seed, left);
+    let mut planned = call.api.slow.run_for_client(dry_run).await?;
+    let warnings = [warnings.messages(), planned.warnings];
+    planned.warnings = warnings.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n");
+    reply::json(&call.query, &planned)
 }
 
 /// What registering the job would do. Plans that are on their way into the log are not seen: they are milliseconds old.
-fn dry_run(view: &View, job: Arc<Job>, with_diff: bool, seed: u128) -> JobPlanned {
+///
+/// # Errors
+/// When nobody waits for it any more.
+fn dry_run(
+    view: &View,
+    job: Arc<Job>,
+    with_diff: bool,
+    seed: u128,
+    left: &AtomicBool,
+) -> Result<JobPlanned, Cancelled> {
     let before = view.store.job(&job.key);
     let diff = with_diff.then(|| convert::job_diff(before.map(|row| &**row.job()), &job));
     let job_modify_index = before.map_or(0, |row| row.current().index.0);
@@ -54,9 +66,41 @@ fn dry_run(view: &View, job: Arc<Job>, with_diff: bool, seed: u128) -> JobPlanne
     store.apply(Entry { index: Index(store.index().0 + 1), at: now, commands });
     let mut planner = Planner::default();
     planner.follow(&store, &Claims::default());
-    let planned = store.eval(eval).zip(store.job(&job.key)).map(|(eval, row)| {
-        let plan = planner.plan(&store, eval, now, seed as u64);
-        convert::planned(view, &store, row, &plan, diff)
-    });
-    JobPlanned { job_modify_index, ..planned.unwrap_or_default() }
+    let Some((eval, row)) = store.eval(eval).zip(store.job(&job.key)) else {
+        return Ok(JobPlanned { job_modify_index, ..JobPlanned::default() });
+    };
+    let plan = planner.plan_within(&store, eval, now, seed as u64, &Budget::until(left))?;
+    let planned = convert::planned(view, &store, row, &plan, diff);
+    Ok(JobPlanned { job_modify_index, warnings: partial(&plan), ..planned })
+}
+
+/// Says that a plan is a part only; empty when it is whole.
+fn partial(plan: &Plan) -> String {
+    if !plan.more {
+        return String::new();
+    }
+    format!(
+        "this shows the first {} allocations only: the job is so large that it is placed in several steps",
+        plan.placements.len()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+    use crate::nomad::tests::world::{small_job, world};
+
+    #[test]
+    fn a_dry_run_ends_when_nobody_waits_for_it() {
+        let (world, left) = (world(), AtomicBool::new(false));
+        let mut job = small_job("new");
+        job.groups[0].tasks[0].driver = "raw_exec".into();
+        let job = Arc::new(job);
+        let run = || dry_run(&world.view.load(), job.clone(), false, 7, &left);
+        assert_eq!(run().map(|planned| planned.placements.len()), Ok(1));
+        left.store(true, Ordering::Relaxed);
+        assert_eq!(run(), Err(Cancelled));
+    }
 }
