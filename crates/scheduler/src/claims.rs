@@ -135,7 +135,10 @@ impl NodeClaim {
         sum.resources = sum.resources.plus(self.resources);
         sum.ports.extend_from_slice(&self.ports);
         sum.devices.add(&self.devices);
-        let Some(node) = store.nodes().find(node).filter(|_| !self.successors.is_empty()) else { return };
+        if self.successors.is_empty() {
+            return;
+        }
+        let Some(node) = store.nodes().find(node) else { return };
         for Successor { holds, after } in &self.successors {
             let share = sum.inherited.share(store, node, holds.room(), after);
             sum.resources = sum.resources.plus(share.added);
