@@ -1,9 +1,9 @@
 //! Carries out what the lifecycle decides.
 
-use berth_api::agent::{AllocId, Fence, TaskState};
+use berth_api::agent::{AllocId, AllocStatus, Fence, TaskState};
 
 use super::Agent;
-use super::disk_work::Done;
+use super::disk_work::{Done, Queued};
 use super::runner::TaskCommand;
 use crate::failure::Failure;
 use crate::lifecycle::{Action, Event, StartFailure, StartFailureKind, TaskRef};
@@ -11,8 +11,17 @@ use crate::lifecycle::{Action, Event, StartFailure, StartFailureKind, TaskRef};
 impl Agent {
     /// Executes actions, those of each allocation in order: what follows something on disk waits until that is there.
     pub(super) fn perform(&mut self, actions: impl IntoIterator<Item = Action>) {
-        for action in actions {
-            if self.disk_work.queue(action.alloc(), action) {
+        self.perform_queued(actions.into_iter().map(|action| (action, None)));
+    }
+
+    fn perform_queued(&mut self, actions: impl IntoIterator<Item = Queued>) {
+        for (action, status) in actions {
+            let alloc = action.alloc();
+            let now = || self.node.alloc(alloc).map(|alloc| alloc.status().clone());
+            let is_report = matches!(action, Action::Report { .. });
+            let status = if is_report { status.or_else(now) } else { None };
+            if self.disk_work.is_busy(alloc) {
+                self.disk_work.queue(alloc, (action, status));
                 continue;
             }
             match action {
@@ -21,7 +30,7 @@ impl Agent {
                 Action::Recover(of) => self.recover(of),
                 Action::SignalTask(of) => self.signal(of),
                 Action::KillTask(of) => self.runners.command(of, TaskCommand::Kill),
-                Action::Report { alloc, urgent } => self.report(alloc, urgent),
+                Action::Report { alloc, urgent } => self.report(alloc, status.as_ref(), urgent),
                 Action::RemoveDir(alloc) => self.disk_work.remove(alloc),
             }
         }
@@ -30,14 +39,14 @@ impl Agent {
     /// The disk has done what was asked of it for an allocation, or could not.
     pub(super) fn on_disk_done(&mut self, (alloc, result): Done) {
         let mut waiting = self.disk_work.take(alloc);
-        let Err(failure) = result else { return self.perform(waiting) };
+        let Err(failure) = result else { return self.perform_queued(waiting) };
         tracing::error!(%alloc, %failure, "could not write down or remove an allocation");
         // What is not on disk may not be started: an agent that comes after would not know of it.
-        let covered = waiting.iter().take_while(|action| !matches!(action, Action::Persist(_))).count();
+        let covered = waiting.iter().take_while(|(action, _)| !matches!(action, Action::Persist(_))).count();
         let after = waiting.split_off(covered);
         let (starts, others): (Vec<_>, Vec<_>) =
-            waiting.into_iter().partition(|action| matches!(action, Action::StartTask(_)));
-        self.perform(others.into_iter().chain(after));
+            waiting.into_iter().partition(|(action, _)| matches!(action, Action::StartTask(_)));
+        self.perform_queued(others.into_iter().chain(after));
         self.fail_starts(starts, &failure);
     }
 
@@ -49,8 +58,8 @@ impl Agent {
         self.disk_work.write(alloc, record);
     }
 
-    fn fail_starts(&mut self, starts: Vec<Action>, failure: &Failure) {
-        for action in starts {
+    fn fail_starts(&mut self, starts: Vec<Queued>, failure: &Failure) {
+        for (action, _) in starts {
             let Action::StartTask(of) = action else { continue };
             let failure = StartFailure { kind: StartFailureKind::Recoverable, message: failure.to_string() };
             self.handle(Event::StartFailed(of, failure));
@@ -76,8 +85,8 @@ impl Agent {
         }
     }
 
-    fn report(&mut self, alloc: AllocId, urgent: bool) {
-        let Some(status) = self.node.alloc(alloc).map(|alloc| alloc.status()) else { return };
+    fn report(&mut self, alloc: AllocId, status: Option<&AllocStatus>, urgent: bool) {
+        let Some(status) = status else { return };
         self.session.observe(alloc, status, urgent, self.clock.now_ns());
         let done = status.tasks.iter().filter(|task| task.state() == TaskState::Dead);
         done.for_each(|task| self.reads.on_task_done(alloc, &task.name));

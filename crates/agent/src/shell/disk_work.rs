@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
-use berth_api::agent::AllocId;
+use berth_api::agent::{AllocId, AllocStatus};
 use tokio::sync::mpsc;
 
 use super::data_dir::DataDir;
@@ -21,6 +21,9 @@ enum Work {
     Remove,
 }
 
+/// An action that waits, and the status that a report tells: the one of the moment when it was decided on.
+pub(super) type Queued = (Action, Option<AllocStatus>);
+
 /// What came of it.
 pub(super) type Done = (AllocId, Result<(), Failure>);
 
@@ -28,7 +31,7 @@ pub(super) type Done = (AllocId, Result<(), Failure>);
 /// under way, so that what is queued is bounded by the node's allocations.
 pub(super) struct DiskWork {
     work: Sender<(AllocId, Work)>,
-    waiting: BTreeMap<AllocId, VecDeque<Action>>,
+    waiting: BTreeMap<AllocId, VecDeque<Queued>>,
     waiting_actions: usize,
 }
 
@@ -60,18 +63,28 @@ impl DiskWork {
         self.waiting.is_empty()
     }
 
-    /// Queues an action behind the work of its allocation; false when there is none to wait for.
-    pub(super) fn queue(&mut self, alloc: AllocId, action: Action) -> bool {
-        let Some(waiting) = self.waiting.get_mut(&alloc) else { return false };
-        match (waiting.back_mut(), action) {
+    /// Whether an allocation's work is under way, so that its actions have to wait.
+    pub(super) fn is_busy(&self, alloc: AllocId) -> bool {
+        self.waiting.contains_key(&alloc)
+    }
+
+    /// Queues an action behind the work of its allocation.
+    pub(super) fn queue(&mut self, alloc: AllocId, queued: Queued) {
+        let waiting = self.waiting.entry(alloc).or_default();
+        match (waiting.back_mut(), queued) {
             // The later report tells what the earlier one would have.
-            (Some(Action::Report { urgent: before, .. }), Action::Report { urgent, .. }) => *before |= urgent,
-            (_, action) => {
-                waiting.push_back(action);
+            (
+                Some((Action::Report { urgent: before, .. }, known)),
+                (Action::Report { urgent, .. }, status),
+            ) => {
+                *before |= urgent;
+                *known = status;
+            }
+            (_, queued) => {
+                waiting.push_back(queued);
                 self.waiting_actions += 1;
             }
         }
-        true
     }
 
     pub(super) fn write(&mut self, alloc: AllocId, record: AllocRecord) {
@@ -89,7 +102,7 @@ impl DiskWork {
     }
 
     /// An allocation's work is done: what waited for it.
-    pub(super) fn take(&mut self, alloc: AllocId) -> VecDeque<Action> {
+    pub(super) fn take(&mut self, alloc: AllocId) -> VecDeque<Queued> {
         let waiting = self.waiting.remove(&alloc).unwrap_or_default();
         self.waiting_actions -= waiting.len();
         waiting

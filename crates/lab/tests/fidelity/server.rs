@@ -55,6 +55,8 @@ pub struct Server {
     index: u64,
     /// Messages with desired state that the present session was sent.
     desired_seq: u64,
+    /// Further parts of the last one are to come.
+    amid_list: bool,
     /// What should run, by allocation: whether to stop.
     wanted: BTreeMap<[u8; 16], bool>,
     observed: BTreeMap<[u8; 16], Bytes>,
@@ -73,7 +75,17 @@ impl Server {
             }
         });
         let (wanted, observed, transcript) = (BTreeMap::new(), BTreeMap::new(), Transcript::default());
-        Self { address, heard, link: None, index: 1, desired_seq: 0, wanted, observed, transcript }
+        Self {
+            address,
+            heard,
+            link: None,
+            index: 1,
+            desired_seq: 0,
+            amid_list: false,
+            wanted,
+            observed,
+            transcript,
+        }
     }
 
     pub fn address(&self) -> String {
@@ -83,6 +95,11 @@ impl Server {
     /// All that the node has said, without what differs from run to run.
     pub fn said(self) -> String {
         self.transcript.text()
+    }
+
+    /// What the node has said so far, by allocation.
+    pub fn sort_by_alloc(&mut self) {
+        self.transcript.by_alloc();
     }
 
     /// What the script does goes into the transcript too.
@@ -116,8 +133,9 @@ impl Server {
     /// Messages with desired state are counted here.
     pub fn say(&mut self, mut message: Down) {
         if let Down::Desired(desired) = &mut message {
-            self.desired_seq += 1;
-            desired.seq = self.desired_seq;
+            // The parts of one message share its number.
+            self.desired_seq += u64::from(!self.amid_list);
+            (desired.seq, self.amid_list) = (self.desired_seq, desired.more);
         }
         self.link.as_ref().expect("a link").say(message);
     }
@@ -127,7 +145,7 @@ impl Server {
     }
 
     fn welcome_to(&mut self, cluster: u8, mode: WelcomeMode, observed_seq: u64, heartbeat_ms: u64) {
-        self.desired_seq = 0;
+        (self.desired_seq, self.amid_list) = (0, false);
         let (mode, cluster_id) = (mode as i32, vec![cluster; 16]);
         let restored = false;
         self.say(Down::Welcome(Welcome { mode, observed_seq, heartbeat_ms, cluster_id, restored }));
@@ -148,6 +166,19 @@ impl Server {
     /// Listens until an allocation is so.
     pub fn until(&mut self, number: u8, wanted: ClientStatus) {
         self.listen_until(|status| status.alloc_id == id(number) && status.status() == wanted);
+    }
+
+    /// Listens until each of these is so, in whatever order they come to be.
+    pub fn until_each(&mut self, wanted: &[(u8, ClientStatus)]) {
+        let is_so = |server: &Self, number: u8, status: ClientStatus| {
+            let key: [u8; 16] = id(number).try_into().expect("an id");
+            let known = server.observed.get(&key).map(|bytes| AllocStatus::decode(bytes.clone()));
+            known.is_some_and(|known| known.expect("a status").status() == status)
+        };
+        while !wanted.iter().all(|(number, status)| is_so(self, *number, *status)) {
+            let message = self.next();
+            self.take(message);
+        }
     }
 
     /// Refuses the node until it says hello so; what it says before does not count.

@@ -244,27 +244,23 @@ fn a_successor_waits_for_its_room() {
             let mut successor = run(2, "service", mock(r#"{"run_for": "1h"}"#));
             successor.run[0].after = vec![id(1)];
             server.desire(&both(successor, stop(1)));
-            server.until(2, ClientStatus::Running);
+            server.until_each(&[(1, ClientStatus::Complete), (2, ClientStatus::Running)]);
+            server.sort_by_alloc();
         },
         &expect![[r#"
             hello version=2 cluster=none epoch=1 seq=0 desired=equal observed=equal
-            update seq=1
               1 Pending: No tasks have started modified
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
-            update seq=2
               1 Running: Tasks are running modified
                 t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
-            update seq=4
-              2 Pending: No tasks have started modified
-                t Pending restarts=0 exit=0/0/false [Received]
               1 Running: Tasks are running modified
                 t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started; Killing "Sent interrupt. Waiting 5s before force killing"]
-            update seq=6
               1 Complete: All tasks have completed modified
                 t Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Killing "Sent interrupt. Waiting 5s before force killing"; Terminated 0/0/false; Killed]
               2 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received]
+              2 Pending: No tasks have started modified
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
-            update seq=7
               2 Running: Tasks are running modified
                 t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
         "#]],

@@ -1,5 +1,7 @@
 //! What a node says, a line a message, without what differs from run to run: times, ids, jitter.
 
+use std::collections::BTreeMap;
+
 use berth_api::agent::{AllocStatus, Hello, TaskEvent, TaskEventKind, TaskStatus, Up, Update};
 use prost::Message;
 
@@ -13,6 +15,27 @@ pub struct Transcript {
 impl Transcript {
     pub fn text(self) -> String {
         self.lines.join("\n") + "\n"
+    }
+
+    /// What was told of each allocation, without which of it came in one update, and without what was told again as it
+    /// was: an agent writes allocations down at the same time, and tells of each when its own is on disk.
+    pub fn by_alloc(&mut self) {
+        let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut alloc = String::new();
+        for line in self.lines.drain(..).filter(|line| !line.starts_with("update ")) {
+            let is_task = line.starts_with("    ");
+            if !is_task {
+                let status = line.strip_prefix("  ").and_then(|status| status.split_whitespace().next());
+                alloc = status.unwrap_or_default().to_owned();
+            }
+            let blocks = told.entry(alloc.clone()).or_default();
+            match blocks.last_mut().filter(|_| is_task) {
+                Some(block) => *block += &format!("\n{line}"),
+                None => blocks.push(line),
+            }
+        }
+        told.values_mut().for_each(Vec::dedup);
+        self.lines = told.into_values().flatten().collect();
     }
 
     pub fn note(&mut self, what: &str) {

@@ -1,0 +1,110 @@
+//! The agent protocol's bytes, as files: what a version writes, every later one that says so must read.
+//!
+//! A file changes only together with the protocol's version, or where a new field is added with a new tag. A file whose
+//! name ends in `v1` was written by version 1: its hello is still read, so that it is refused by name.
+
+use std::fmt::Write;
+
+use berth_api::agent::{
+    Ack, AllocStatus, ClientStatus, Desired, Down, DownFrame, FRAME_BYTES_MAX, GroupSpec, Heartbeat,
+    HeartbeatEvery, Hello, NodeSpec, PROTOCOL_VERSION, PortBinding, Refused, RunAlloc, StopAlloc, Up,
+    UpFrame, Update, Welcome, WelcomeMode, decode_frame, encode_frame,
+};
+use bytes::BytesMut;
+use expect_test::{ExpectFile, expect_file};
+use prost::Message;
+
+/// The frame has these bytes, and they are read as this frame.
+fn check<M: Message + Default + PartialEq + std::fmt::Debug>(frame: &M, expected: &ExpectFile) {
+    let mut bytes = BytesMut::new();
+    encode_frame(frame, &mut bytes);
+    let mut hex = String::new();
+    for line in bytes.chunks(32) {
+        line.iter().for_each(|byte| write!(hex, "{byte:02x}").expect("written"));
+        hex.push('\n');
+    }
+    expected.assert_eq(&hex);
+    assert_eq!(decode_frame::<M>(&mut bytes, FRAME_BYTES_MAX).expect("a frame").as_ref(), Some(frame));
+}
+
+fn up(message: Up, expected: &ExpectFile) {
+    check(&UpFrame { session: 1, message: Some(message) }, expected);
+}
+
+fn down(message: Down, expected: &ExpectFile) {
+    check(&DownFrame { session: 1, message: Some(message) }, expected);
+}
+
+fn hello() -> Hello {
+    Hello {
+        protocol_version: PROTOCOL_VERSION,
+        node_id: vec![1; 16],
+        secret: vec![2; 32],
+        epoch: 3,
+        seq: 3 << 32,
+        desired_digest: vec![4; 16],
+        observed_digest: vec![5; 16],
+        boot_id: "boot".into(),
+        node: NodeSpec { name: "n1".into(), cpu_mhz: 8_000, memory_mb: 16_384, ..NodeSpec::default() },
+        cluster_id: vec![6; 16],
+        instance: vec![7; 16],
+    }
+}
+
+#[test]
+fn what_an_agent_says() {
+    up(Up::Hello(hello()), &expect_file!["golden/wire/hello.hex"]);
+    let status = AllocStatus {
+        alloc_id: vec![8; 16],
+        status: ClientStatus::Running.into(),
+        description: "Tasks are running".into(),
+        ..AllocStatus::default()
+    };
+    let allocs = vec![status.encode_to_vec().into()];
+    let update = Update { seq: 9, allocs, resync_done: true, desired_seq: 2 };
+    up(Up::Update(update), &expect_file!["golden/wire/update.hex"]);
+    let heartbeat =
+        Heartbeat { seq: 9, desired_seq: 2, desired_digest: vec![4; 16], observed_digest: vec![5; 16] };
+    up(Up::Heartbeat(heartbeat), &expect_file!["golden/wire/heartbeat.hex"]);
+}
+
+#[test]
+fn what_a_server_says() {
+    let welcome = Welcome {
+        mode: WelcomeMode::FromSeq.into(),
+        observed_seq: 9,
+        heartbeat_ms: 5_000,
+        cluster_id: vec![6; 16],
+        restored: true,
+    };
+    down(Down::Welcome(welcome), &expect_file!["golden/wire/welcome.hex"]);
+    let refused = Refused { reason: "not now".into(), retry: true };
+    down(Down::Refused(refused), &expect_file!["golden/wire/refused.hex"]);
+    let mut desired = Desired { term: 1, index: 2, full: true, seq: 3, more: true, ..Desired::default() };
+    let spec = GroupSpec { job_id: "j".into(), group: "g".into(), ..GroupSpec::default() };
+    let group_ref = desired.group_ref(&spec.encode_to_vec().into());
+    let ports = vec![PortBinding { label: "http".into(), host_port: 20_000, to: 80 }];
+    desired.run.push(RunAlloc {
+        alloc_id: vec![8; 16],
+        name_index: 1,
+        ports,
+        after: vec![vec![9; 16]],
+        job_version: 4,
+        previous: vec![9; 16],
+        devices: Vec::new(),
+        group_ref,
+    });
+    desired.stop.push(StopAlloc { alloc_id: vec![9; 16], reason: "replaced".into() });
+    desired.forget.push(vec![10; 16]);
+    desired.purge.push(vec![11; 16]);
+    down(Down::Desired(desired), &expect_file!["golden/wire/desired.hex"]);
+    down(Down::Ack(Ack { seq: 9 }), &expect_file!["golden/wire/ack.hex"]);
+    let every = HeartbeatEvery { heartbeat_ms: 10_000 };
+    down(Down::HeartbeatEvery(every), &expect_file!["golden/wire/heartbeat_every.hex"]);
+}
+
+#[test]
+fn a_hello_of_version_1_is_still_read() {
+    let old = Hello { protocol_version: 1, cluster_id: Vec::new(), instance: Vec::new(), ..hello() };
+    up(Up::Hello(old), &expect_file!["golden/wire/hello.v1.hex"]);
+}
