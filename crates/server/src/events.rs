@@ -14,7 +14,9 @@ use crate::state::View;
 /// Batches kept for followers that join late or are slow.
 const BATCHES_MAX: usize = 4096;
 /// Bytes of old state that kept batches may hold on to.
-const PINNED_BYTES_MAX: u64 = 256 << 20;
+const PINNED_BYTES_MAX: u64 = 64 << 20;
+/// A job in memory takes about so many times the bytes of its encoding.
+const JOB_BYTES_FACTOR: u64 = 2;
 /// About what an observation that has been replaced takes.
 const OBSERVATION_BYTES: u64 = 2 << 10;
 
@@ -83,9 +85,10 @@ pub struct Subscription {
 impl EventHub {
     /// Adds a batch; batches come in order of their index.
     pub fn publish(&self, batch: Batch) {
-        let mut ring = self.lock();
-        ring.push(batch);
-        drop(ring);
+        // Large jobs take a while to count, and nobody else publishes.
+        let before = self.lock().before(&batch);
+        let job_bytes = job_bytes(before.as_deref(), &batch);
+        self.lock().push(batch, job_bytes);
         self.published.notify_waiters();
     }
 
@@ -130,11 +133,17 @@ impl Ring {
         Index(self.dropped_index.0.saturating_add(1))
     }
 
-    fn push(&mut self, batch: Batch) {
+    /// The last batch of another state.
+    fn before(&self, batch: &Batch) -> Option<Arc<Batch>> {
+        let mut newest_first = self.batches.iter().rev().map(|(kept, _)| kept);
+        newest_first.find(|kept| !Arc::ptr_eq(&kept.view, &batch.view)).cloned()
+    }
+
+    fn push(&mut self, batch: Batch, job_bytes: u64) {
         let copied_bytes = batch.view.store.copied_bytes() + batch.view.observed.copied_bytes();
         let observed =
             batch.changes.iter().filter(|change| matches!(change, Change::Observed(..))).count() as u64;
-        let bytes = copied_bytes.saturating_sub(self.copied_bytes) + observed * OBSERVATION_BYTES;
+        let bytes = copied_bytes.saturating_sub(self.copied_bytes) + observed * OBSERVATION_BYTES + job_bytes;
         self.copied_bytes = copied_bytes;
         self.pinned_bytes += bytes;
         self.batches.push_back((Arc::new(batch), bytes));
@@ -145,6 +154,21 @@ impl Ring {
             self.dropped_index = oldest.index;
         }
     }
+}
+
+/// What jobs take that a batch brought, and those that it let go: kept states hold on to them once newer ones do not.
+fn job_bytes(before: Option<&Batch>, batch: &Batch) -> u64 {
+    let bytes = batch.changes.iter().map(|change| match change {
+        Change::Logged(
+            Event::JobRegistered(slot) | Event::JobDeregistered(slot) | Event::JobLaunched(slot),
+        ) => batch.view.store.jobs().row(*slot).map_or(0, |row| row.job().encoded_len()),
+        Change::Logged(Event::JobCollected(slot, _)) => {
+            let row = before.and_then(|before| before.view.store.jobs().row(*slot));
+            row.map_or(0, |row| row.versions.iter().map(|version| version.job.encoded_len()).sum())
+        }
+        Change::Logged(_) | Change::Observed(..) => 0,
+    });
+    bytes.sum::<usize>() as u64 * JOB_BYTES_FACTOR
 }
 
 impl Subscription {
@@ -184,5 +208,65 @@ impl Subscription {
         self.next += 1;
         self.last_index = batch.index;
         Ok(Some(batch.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Weak;
+
+    use berth_model::{
+        EvalId, JobKey,
+        command::{Collect, Command, DeregisterJob},
+        eval::EvalStatus,
+        job::Job,
+    };
+
+    use super::*;
+    use crate::nomad::tests::{
+        fake_engine::FakeEngine,
+        world::{register, small_job},
+    };
+
+    /// About what one job of these tests takes.
+    const JOB_BYTES: usize = 900_000;
+
+    /// Registers a large job, and gives it as the state has it.
+    fn register_large(engine: &FakeEngine, id: &str, eval: u128) -> Weak<Job> {
+        let mut job = small_job(id);
+        job.meta.insert("large".into(), "x".repeat(JOB_BYTES));
+        job.meta.insert("number".into(), eval.to_string());
+        engine.apply(vec![register(job, EvalId(eval))]);
+        let view = engine.view.load();
+        Arc::downgrade(view.store.job(&JobKey::new("default", id)).expect("it is registered").job())
+    }
+
+    fn held_bytes(jobs: &[Weak<Job>]) -> u64 {
+        (jobs.iter().filter(|job| job.strong_count() > 0).count() * JOB_BYTES) as u64
+    }
+
+    #[test]
+    fn kept_batches_hold_few_old_versions_of_a_large_job() {
+        let engine = FakeEngine::default();
+        let jobs: Vec<_> = (1..=150).map(|eval| register_large(&engine, "large", eval)).collect();
+        assert!(held_bytes(&jobs) <= PINNED_BYTES_MAX, "{}", held_bytes(&jobs));
+        assert!(held_bytes(&jobs) > PINNED_BYTES_MAX / 4, "some are there to be followed");
+    }
+
+    #[test]
+    fn kept_batches_hold_few_jobs_that_are_gone() {
+        let engine = FakeEngine::default();
+        let jobs: Vec<_> = (1..=150).map(|eval| register_large(&engine, &format!("j{eval}"), eval)).collect();
+        for eval in 1..=150 {
+            let job = JobKey::new("default", &format!("j{eval}"));
+            let stopping = EvalId(eval + 1000);
+            let done = |eval| Command::SetEvalStatus(eval, EvalStatus::Complete, String::new());
+            let stop = DeregisterJob { job: job.clone(), purge: true, eval: stopping };
+            engine.apply(vec![Command::DeregisterJob(stop), done(EvalId(eval)), done(stopping)]);
+            let collect = Collect { jobs: vec![job], ..Collect::default() };
+            engine.apply(vec![Command::Collect(Box::new(collect))]);
+        }
+        assert_eq!(engine.view.load().store.jobs().len(), 0);
+        assert!(held_bytes(&jobs) <= PINNED_BYTES_MAX, "{}", held_bytes(&jobs));
     }
 }

@@ -30,4 +30,4 @@ mod table;
 pub use table::table;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
