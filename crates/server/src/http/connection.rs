@@ -41,15 +41,18 @@ impl Service<Request<Incoming>> for Serving {
 }
 
 /// Serves one connection to its end.
-pub(crate) async fn serve(stream: Stream, is_reserved: bool, api: &Api, router: Router) {
+pub(crate) async fn serve(mut stream: Stream, is_reserved: bool, api: &Api, router: Router) {
     if let Err(error) = prepare(&stream) {
         tracing::debug!(%error, "set options of an http connection");
     }
+    stream.set_write_stall_max(Some(Duration::from_millis(api.limits.write_stall_ms)));
     let caller = Caller::new(stream.peer(), is_reserved);
     let connection = open(stream, &api.limits, Serving { router, caller: caller.clone() });
     let ended = match until_done(connection, &api.stopping).await {
-        Ok((stream, read)) => match caller.takeover() {
+        Ok((mut stream, read)) => match caller.takeover() {
             Some(take_over) => {
+                // Whoever looks at what a command has printed may take as long as he likes.
+                stream.set_write_stall_max(None);
                 take_over(stream, read).await;
                 Ok(())
             }

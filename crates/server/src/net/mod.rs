@@ -1,6 +1,7 @@
 //! Connections of clients and agents, whatever carries them, and how many of them one address may have.
 
 mod per_address;
+mod stall;
 
 use std::{
     io::{self, IoSlice},
@@ -18,12 +19,15 @@ use tokio::{
 
 pub use per_address::Share;
 pub(crate) use per_address::{Counted, PerAddress};
+use stall::Patience;
 
 /// A connection and who is at its other end. Whoever serves it does not know what carries it.
 #[derive(Debug)]
 pub(crate) struct Stream {
     carrier: Carrier,
     peer: SocketAddr,
+    /// None where the peer may take as long as it likes.
+    patience: Option<Patience>,
 }
 
 /// What carries a connection.
@@ -46,7 +50,7 @@ pub(crate) struct KeepAlive {
 impl Stream {
     /// A connection without encryption.
     pub fn plain(stream: TcpStream, peer: SocketAddr) -> Self {
-        Self { carrier: Carrier::Plain(stream), peer }
+        Self { carrier: Carrier::Plain(stream), peer, patience: None }
     }
 
     /// Who is at its other end.
@@ -71,6 +75,23 @@ impl Stream {
     /// Ends the connection when the peer's kernel has not acknowledged what was sent for this long.
     pub fn set_unacknowledged_max(&self, max: Duration) -> io::Result<()> {
         SockRef::from(self.tcp()).set_tcp_user_timeout(Some(max))
+    }
+
+    /// Fails a write once it has made no progress for this long; with none, never.
+    pub fn set_write_stall_max(&mut self, max: Option<Duration>) {
+        self.patience = max.map(Patience::new);
+    }
+
+    /// Fails a write that has waited for too long.
+    fn judge(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.patience {
+            Some(patience) => patience.judge(context, written),
+            None => written,
+        }
     }
 
     /// Sends what the kernel takes at once, before anything else was sent.
@@ -102,16 +123,22 @@ impl AsyncRead for Stream {
 }
 
 impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.carrier().poll_write(context, bytes)
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = self.as_mut().carrier().poll_write(context, bytes);
+        self.judge(context, written)
     }
 
     fn poll_write_vectored(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.carrier().poll_write_vectored(context, pieces)
+        let written = self.as_mut().carrier().poll_write_vectored(context, pieces);
+        self.judge(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {

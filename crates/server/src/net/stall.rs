@@ -1,0 +1,84 @@
+//! Writes that a peer does not take: whoever asks and never reads must not hold an answer in memory for ever.
+
+use std::{
+    future::Future,
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::time::{Sleep, sleep};
+
+/// How long writes may make no progress.
+#[derive(Debug)]
+pub(super) struct Patience {
+    max: Duration,
+    /// Ends the patience; none while writes go on.
+    ends: Option<Pin<Box<Sleep>>>,
+}
+
+impl Patience {
+    pub fn new(max: Duration) -> Self {
+        Self { max, ends: None }
+    }
+
+    /// What came of a write: one that has waited for too long fails.
+    pub fn judge(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            self.ends = None;
+            return written;
+        }
+        let ends = self.ends.get_or_insert_with(|| Box::pin(sleep(self.max)));
+        std::task::ready!(ends.as_mut().poll(context));
+        let text = format!("the peer has read nothing for {:?}", self.max);
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, text)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::{TcpListener, TcpStream},
+    };
+
+    use super::super::Stream;
+    use super::*;
+
+    /// More than kernels keep for a peer that does not read.
+    const BYTES: usize = 64 << 20;
+
+    async fn pair(stall_max: Duration) -> (Stream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let client =
+            TcpStream::connect(listener.local_addr().expect("it listens")).await.expect("it listens");
+        let (accepted, peer) = listener.accept().await.expect("it was connected");
+        let mut stream = Stream::plain(accepted, peer);
+        stream.set_write_stall_max(Some(stall_max));
+        (stream, client)
+    }
+
+    #[tokio::test]
+    async fn a_write_that_nobody_reads_ends() {
+        let (mut stream, _client) = pair(Duration::from_millis(20)).await;
+        let error = stream.write_all(&vec![0; BYTES]).await.expect_err("nobody reads");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn a_write_that_is_read_goes_on() {
+        let (mut stream, mut client) = pair(Duration::from_secs(3600)).await;
+        let read = tokio::spawn(async move {
+            let mut bytes = Vec::new();
+            client.read_to_end(&mut bytes).await.map(|_| bytes.len())
+        });
+        stream.write_all(&vec![0; BYTES]).await.expect("it is read");
+        drop(stream);
+        assert_eq!(read.await.expect("it ends well").expect("it is read"), BYTES);
+    }
+}
