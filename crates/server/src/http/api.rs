@@ -35,6 +35,8 @@ pub(crate) struct Api {
     pub stopping: CancellationToken,
     /// Bytes that further bodies may take.
     pub body_room: Arc<Semaphore>,
+    /// Bytes that further answers may take which clients have not read.
+    pub answer_room: Arc<Semaphore>,
     /// Who may do what.
     pub policy: Arc<dyn Policy>,
     /// Requests that wait.
@@ -58,6 +60,7 @@ pub(crate) struct Api {
 impl Api {
     pub fn new(table: Table, state: State, limits: Limits, local: SocketAddr) -> Self {
         let room = limits.bodies_bytes_max.min(Semaphore::MAX_PERMITS);
+        let answer_room = limits.answers_bytes_max.min(Semaphore::MAX_PERMITS);
         Self {
             state,
             shared: Arc::default(),
@@ -72,6 +75,7 @@ impl Api {
             counters: Arc::default(),
             stopping: CancellationToken::new(),
             body_room: Arc::new(Semaphore::new(room)),
+            answer_room: Arc::new(Semaphore::new(answer_room)),
             local_only: local.ip().is_loopback(),
         }
     }

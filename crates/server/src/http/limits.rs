@@ -30,6 +30,8 @@ pub struct Limits {
     pub bodies_bytes_max: usize,
     /// Until a request's body is complete.
     pub body_timeout_ms: u64,
+    /// All answers that are sent as a whole and that clients have not read yet.
+    pub answers_bytes_max: usize,
     /// Until a connection ends whose client takes nothing of its answer, streams included.
     pub write_stall_ms: u64,
     /// Objects and lists of a JSON body that may stand inside one another.
@@ -60,6 +62,7 @@ impl Default for Limits {
             job_body_bytes_max: 4 << 20,
             bodies_bytes_max: 256 << 20,
             body_timeout_ms: 30_000,
+            answers_bytes_max: 256 << 20,
             write_stall_ms: 30_000,
             json_depth_max: 64,
             heavy_threads_max: std::thread::available_parallelism().map_or(2, |threads| threads.get().max(2)),

@@ -19,6 +19,7 @@ mod guard;
 mod gzip;
 pub(crate) mod handshake;
 mod heavy;
+mod held;
 pub(crate) mod ids;
 mod limits;
 pub(crate) mod list;

@@ -28,7 +28,7 @@ use super::{
     caller::Caller,
     counters::{Gauged, RouteCounters},
     failure::Failure,
-    guard, gzip,
+    guard, gzip, held,
     query::Query,
     routes::{Route, Verb},
 };
@@ -85,7 +85,8 @@ async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> 
         Ok(call) => unwound(route, (route.handler)(call)).await,
         Err(failure) => Err(failure),
     };
-    let mut response = reply.unwrap_or_else(Failure::into_response);
+    let held = reply.and_then(|response| held::hold(&api.answer_room, response));
+    let mut response = held.unwrap_or_else(Failure::into_response);
     if is_reserved {
         // The next one who asks how the server is needs the place.
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
