@@ -82,5 +82,7 @@ fn agents_hold_what_they_should(cluster: &Cluster) {
         live.sort_unstable();
         let held: Vec<_> = agent.held.keys().copied().collect();
         assert_eq!(held, live, "what node {} holds is not what it should", agent.node);
+        let ended = agent.held.iter().find(|(_, held)| held.status.is_terminal());
+        assert!(ended.is_none(), "an end that node {} reported is not in the log: {ended:?}", agent.node);
     }
 }

@@ -215,6 +215,16 @@ impl Agents {
         }
     }
 
+    /// What agents reported is not known any more: when they come back they report everything anew.
+    pub fn lost_all(&mut self) {
+        for (id, agent) in &mut self.by_node {
+            if agent.is_confirmed() {
+                self.unconfirmed.insert(*id);
+            }
+            agent.reported.all = false;
+        }
+    }
+
     /// A node is garbage-collected.
     pub fn remove(&mut self, id: NodeId) {
         if let Some(Agent { session: Some(session), .. }) = self.by_node.remove(&id) {

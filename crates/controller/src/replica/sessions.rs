@@ -207,9 +207,11 @@ impl Replica {
         self.agents.close(session);
     }
 
-    /// Closes all sessions: there is nobody to report to.
+    /// Closes all sessions: there is nobody to report to. What agents reported may have been lost with the leader before it
+    /// was given its place, so that they are to report it again.
     pub fn close_sessions(&mut self) {
         self.closing.extend(self.agents.sessions());
+        self.agents.lost_all();
     }
 
     /// An observation of the tasks that the allocation's group has: an agent cannot make up others.
