@@ -69,6 +69,11 @@ impl Call {
         self.asker.caller.as_ref()
     }
 
+    /// The client follows something, and may look at it for as long as it likes: what waits for it is little.
+    pub fn give_leisure(&self) {
+        self.caller().into_iter().for_each(|caller| caller.leisure.set(true));
+    }
+
     /// Counts the request among those that wait, for as long as what comes back lives.
     pub fn begin_to_wait(&self) -> Result<Waiter, Failure> {
         self.api.waiting.begin(self.asker.caller.as_ref().map(|caller| caller.peer.ip()))

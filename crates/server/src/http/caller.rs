@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 
-use crate::net::Stream;
+use crate::net::{Leisure, Stream};
 
 type Takeover = Box<dyn FnOnce(Stream, Bytes) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
@@ -19,12 +19,14 @@ pub(crate) struct Caller {
     pub peer: SocketAddr,
     /// There was no other room for it than that which is reserved for those who ask how the server is.
     pub is_reserved: bool,
+    /// Whether it may take as long as it likes to read the present answer.
+    pub leisure: Leisure,
     takeover: Arc<Mutex<Option<Takeover>>>,
 }
 
 impl Caller {
     pub fn new(peer: SocketAddr, is_reserved: bool) -> Self {
-        Self { peer, is_reserved, takeover: Arc::default() }
+        Self { peer, is_reserved, leisure: Leisure::default(), takeover: Arc::default() }
     }
 
     /// Once the answer is sent, which must be of status 101, `work` gets the connection, and what was read of it already.

@@ -35,6 +35,7 @@ impl Service<Request<Incoming>> for Serving {
     type Future = Oneshot<Router, Request<Incoming>>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        self.caller.leisure.set(false);
         request.extensions_mut().insert(self.caller.clone());
         self.router.clone().oneshot(request)
     }
@@ -45,14 +46,14 @@ pub(crate) async fn serve(mut stream: Stream, is_reserved: bool, api: &Api, rout
     if let Err(error) = prepare(&stream) {
         tracing::debug!(%error, "set options of an http connection");
     }
-    stream.set_write_stall_max(Some(Duration::from_millis(api.limits.write_stall_ms)));
     let caller = Caller::new(stream.peer(), is_reserved);
+    stream.set_write_stall_max(Duration::from_millis(api.limits.write_stall_ms), caller.leisure.clone());
     let connection = open(stream, &api.limits, Serving { router, caller: caller.clone() });
     let ended = match until_done(connection, &api.stopping).await {
-        Ok((mut stream, read)) => match caller.takeover() {
+        Ok((stream, read)) => match caller.takeover() {
             Some(take_over) => {
                 // Whoever looks at what a command has printed may take as long as he likes.
-                stream.set_write_stall_max(None);
+                caller.leisure.set(true);
                 take_over(stream, read).await;
                 Ok(())
             }

@@ -19,6 +19,7 @@ use tokio::{
 
 pub use per_address::Share;
 pub(crate) use per_address::{Counted, PerAddress};
+pub(crate) use stall::Leisure;
 use stall::Patience;
 
 /// A connection and who is at its other end. Whoever serves it does not know what carries it.
@@ -77,9 +78,9 @@ impl Stream {
         SockRef::from(self.tcp()).set_tcp_user_timeout(Some(max))
     }
 
-    /// Fails a write once it has made no progress for this long; with none, never.
-    pub fn set_write_stall_max(&mut self, max: Option<Duration>) {
-        self.patience = max.map(Patience::new);
+    /// Fails a write once it has made no progress for this long, unless there is leisure.
+    pub fn set_write_stall_max(&mut self, max: Duration, leisure: Leisure) {
+        self.patience = Some(Patience::new(max, leisure));
     }
 
     /// Fails a write that has waited for too long.

@@ -4,23 +4,44 @@ use std::{
     future::Future,
     io,
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
 
 use tokio::time::{Sleep, sleep};
 
+/// Whether whoever reads from a connection may take as long as he likes at the moment: somebody who follows a stream looks
+/// at it, and the stream holds little meanwhile.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Leisure(Arc<AtomicBool>);
+
+impl Leisure {
+    /// Gives or takes it.
+    pub fn set(&self, given: bool) {
+        self.0.store(given, Ordering::Relaxed);
+    }
+
+    fn is_given(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// How long writes may make no progress.
 #[derive(Debug)]
 pub(super) struct Patience {
     max: Duration,
+    leisure: Leisure,
     /// Ends the patience; none while writes go on.
     ends: Option<Pin<Box<Sleep>>>,
 }
 
 impl Patience {
-    pub fn new(max: Duration) -> Self {
-        Self { max, ends: None }
+    pub fn new(max: Duration, leisure: Leisure) -> Self {
+        Self { max, leisure, ends: None }
     }
 
     /// What came of a write: one that has waited for too long fails.
@@ -29,7 +50,7 @@ impl Patience {
         context: &mut Context<'_>,
         written: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        if written.is_ready() {
+        if written.is_ready() || self.leisure.is_given() {
             self.ends = None;
             return written;
         }
@@ -59,8 +80,26 @@ mod tests {
             TcpStream::connect(listener.local_addr().expect("it listens")).await.expect("it listens");
         let (accepted, peer) = listener.accept().await.expect("it was connected");
         let mut stream = Stream::plain(accepted, peer);
-        stream.set_write_stall_max(Some(stall_max));
+        stream.set_write_stall_max(stall_max, Leisure::default());
         (stream, client)
+    }
+
+    #[tokio::test]
+    async fn who_follows_a_stream_may_look_at_it_for_as_long_as_he_likes() {
+        let (mut stream, mut client) = pair(Duration::from_millis(1)).await;
+        let leisure = Leisure::default();
+        stream.set_write_stall_max(Duration::from_millis(1), leisure.clone());
+        leisure.set(true);
+        let bytes = vec![0; BYTES];
+        let mut writing = tokio::spawn(async move {
+            let written = stream.write_all(&bytes).await;
+            (stream, written)
+        });
+        let waited = tokio::time::timeout(Duration::from_millis(200), &mut writing).await;
+        assert!(waited.is_err(), "nobody reads, and it waits");
+        let mut read = vec![0; BYTES];
+        client.read_exact(&mut read).await.expect("it goes on");
+        writing.await.expect("it ends well").1.expect("it is read");
     }
 
     #[tokio::test]

@@ -26,6 +26,7 @@ pub(super) async fn read(call: Call) -> Reply {
     let (node, request) = request(&call)?;
     let chunks = call.api.state.agents.read_log(node, request).await?;
     let content_type = if plain { TEXT } else { JSON };
+    call.give_leisure();
     stream(&call, content_type, |writer| async move {
         if plain { write_plain(writer, chunks).await } else { write_frames(writer, chunks).await }
     })
