@@ -9,6 +9,9 @@ use crate::{ids::Index, time::Timestamp};
 /// Most bytes of an entry besides its commands: the version, and the heads of its fields.
 pub const ENTRY_HEAD_BYTES_MAX: usize = 1 + 1 + 9 + 9 + 9;
 
+/// What most commands are smaller than: those need no second allocation while they are encoded.
+const USUAL_BYTES: usize = 512;
+
 /// The bytes of one command as they stand in an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodedCommand(Vec<u8>);
@@ -16,7 +19,9 @@ pub struct EncodedCommand(Vec<u8>);
 impl EncodedCommand {
     /// Encodes a command.
     pub fn new(command: &Command) -> Self {
-        Self(minicbor::to_vec(command).expect("encoding to memory does not fail"))
+        let mut bytes = Vec::with_capacity(USUAL_BYTES);
+        minicbor::encode(command, &mut bytes).expect("encoding to memory does not fail");
+        Self(bytes)
     }
 
     /// What the command adds to an entry's size, in bytes.
