@@ -1,13 +1,10 @@
 //! Hands entries to the log in order, several at a time, and tells the controller of those that are not applied.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use berth_controller::{Event, Fate};
 use berth_model::command::EncodedEntry;
-use berth_replication::{NotWritten, ProposeError, Replication};
+use berth_replication::{ProposeError, Replication};
 use crossbeam_channel::Sender;
 use tokio::{sync::mpsc, task::JoinSet};
 
@@ -15,8 +12,6 @@ use super::{Input, Shared};
 
 /// Entries handed over and not taken; the controller has only a few in flight.
 const ENTRIES_MAX: usize = 64;
-/// How long the controller waits to hear that the disk is full: what it proposes again then is not proposed in a loop.
-const DISK_FULL_PAUSE: Duration = Duration::from_millis(250);
 
 /// Where the controller puts entries.
 pub(crate) struct Proposals(mpsc::Sender<EncodedEntry>);
@@ -53,12 +48,7 @@ pub(crate) async fn run(
             shared.counters.commit_time.record(begun.elapsed());
             let fate = match outcome {
                 Ok(_) => return,
-                Err(ProposeError::NotWritten(reason)) => {
-                    if matches!(reason, NotWritten::DiskFull(_)) {
-                        tokio::time::sleep(DISK_FULL_PAUSE).await;
-                    }
-                    Fate::NotWritten(reason.to_string())
-                }
+                Err(ProposeError::NotWritten(reason)) => Fate::NotWritten(reason.to_string()),
                 Err(ProposeError::Unknown(reason)) => Fate::Unknown(reason.to_string()),
             };
             let event = Input::event(Event::NotApplied { index, fate });
