@@ -51,6 +51,36 @@ async fn a_saved_state_takes_the_place_of_another_one_and_of_none() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_stopped_after_the_snapshot_runs_again_and_can_be_stopped() {
+    let cluster = Cluster::start().await;
+    cluster.run("back").await;
+    let (before, pid) = (cluster.alloc("back").await, cluster.pid("back"));
+    let file = cluster.path("state.snap");
+    let file = file.to_str().expect("plain");
+    cluster.said(&["operator", "snapshot", "save", file]);
+    cluster.said(&["job", "stop", "-yes", "back"]);
+    eventually("its process ends", async || (!is_alive(&pid)).then_some(())).await;
+
+    cluster.said(&["operator", "snapshot", "restore", "-yes", file]);
+    // The allocation of the snapshot has ended on its node: another one takes its place.
+    let after = eventually("it runs again", async || {
+        let allocs = cluster.allocs("back").await?;
+        allocs.iter().find(|alloc| alloc.client_status == "running" && alloc.id != before).cloned()
+    })
+    .await;
+    let status = async |id: &str| {
+        let allocs = cluster.allocs("back").await?;
+        Some(allocs.into_iter().find(|alloc| alloc.id == id)?.client_status)
+    };
+    assert!(matches!(status(&before).await.as_deref(), Some("complete" | "failed" | "lost")));
+    cluster.said(&["job", "stop", "-yes", "back"]);
+    eventually("it has ended", async || {
+        (status(&after.id).await.as_deref() == Some("complete")).then_some(())
+    })
+    .await;
+}
+
 fn is_alive(pid: &str) -> bool {
     Path::new("/proc").join(pid).exists()
 }
@@ -68,9 +98,7 @@ struct Cluster {
 impl Cluster {
     async fn start() -> Self {
         let http = format!("127.0.0.1:{}", free_port());
-        let taken = std::net::TcpListener::bind(&http).expect("was free");
         let agents = format!("127.0.0.1:{}", free_port());
-        drop(taken);
         let dir = tempfile::tempdir().expect("a directory");
         let (server, agent) = (start_server(&dir, &http, &agents), start_agent(&dir, &agents));
         let cluster = Self { server, agent, client: e2e::client(&http), http, agents, dir };

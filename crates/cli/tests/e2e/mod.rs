@@ -9,7 +9,10 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
-    sync::mpsc,
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
     time::{Duration, Instant},
 };
 
@@ -125,12 +128,15 @@ pub fn client(address: &str) -> Client {
 }
 
 /// A port on which nobody listens. It lies below those that the kernel gives to callers: whoever dials a dead server
-/// there would, now and then, be given that very port, and connect to itself.
+/// there would, now and then, be given that very port, and connect to itself. Each call gives another one.
 pub fn free_port() -> u16 {
+    static GIVEN: AtomicUsize = AtomicUsize::new(0);
     let ports = || 20_000..30_000_u16;
-    let skipped = std::process::id() as usize * 7 % ports().len();
+    let first = std::process::id() as usize * 7;
+    let next = || first + GIVEN.fetch_add(1, Ordering::Relaxed);
     let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    ports().cycle().skip(skipped).take(ports().len()).find(free).expect("a free port")
+    let mut tried = ports().map(|_| ports().start + (next() % ports().len()) as u16);
+    tried.find(free).expect("a free port")
 }
 
 /// Looks until there is an answer, and fails after a minute.
