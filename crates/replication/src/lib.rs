@@ -4,6 +4,7 @@
 //! - [`Replication`] is the handle: open it, propose entries, read behind a barrier.
 //! - `log` keeps the records in segment files of our own format, and one thread writes and syncs them.
 //! - `machine` applies what is committed, in order, and `snapshot` keeps the store's images.
+//! - `peer` is the way to other servers, through a port that knows no sockets.
 //! - `disk` is the only way to files, so that tests can lose power.
 //!
 //! What lies in a data directory: `lock`; `server` (whose it is, and which version wrote it); `reserve` (room for a full
@@ -26,6 +27,7 @@ mod metrics;
 mod network;
 mod observer;
 mod open;
+pub mod peer;
 mod server_file;
 mod snapshot;
 mod space;
