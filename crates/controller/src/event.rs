@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_model::{
-    EvalId, Index, NodeId, command::Command, event::Applied, node::Node, observed::ObservedAlloc,
+    EvalId, Index, NodeId, command::EncodedCommands, event::Applied, node::Node, observed::ObservedAlloc,
     store::Store,
 };
 use berth_scheduler::{Plan, Ticket};
@@ -100,7 +100,7 @@ pub struct Request {
     /// Who waits for it.
     pub token: Token,
     /// Become part of one entry, in order.
-    pub commands: Vec<Command>,
+    pub commands: EncodedCommands,
 }
 
 /// Which observed state an agent is to report.

@@ -6,7 +6,9 @@ use std::{collections::VecDeque, sync::Arc};
 
 use berth_model::{
     Index, JobKey, NodeId, Timestamp,
-    command::{Command, ENTRY_BYTES_MAX, ENTRY_HEAD_BYTES_MAX, EncodedCommand, EncodedEntry, Entry},
+    command::{
+        Command, CommandBytes, ENTRY_BYTES_MAX, ENTRY_HEAD_BYTES_MAX, EncodedCommands, EncodedEntry, Entry,
+    },
     eval::Eval,
 };
 use berth_scheduler::Ticket;
@@ -62,15 +64,14 @@ pub(crate) struct PlanTail {
 /// Commands that go into one entry together, and what they are for.
 #[derive(Debug)]
 struct Item {
-    commands: Vec<Command>,
-    encoded: Vec<EncodedCommand>,
+    commands: EncodedCommands,
     purpose: Purpose,
 }
 
 /// An item in an entry that is being written. Its bytes are kept, so that it can be proposed again.
 #[derive(Debug)]
 struct Proposed {
-    encoded: Vec<EncodedCommand>,
+    bytes: CommandBytes,
     purpose: Purpose,
 }
 
@@ -114,14 +115,18 @@ impl Outbox {
     ///
     /// # Errors
     /// When no entry can hold them.
-    pub fn push_for(&mut self, purpose: Purpose, commands: Vec<Command>) -> Result<(), TooLarge> {
-        let encoded: Vec<EncodedCommand> = commands.iter().map(EncodedCommand::new).collect();
-        let bytes = bytes_of(&encoded);
+    pub fn push_for(
+        &mut self,
+        purpose: Purpose,
+        commands: impl Into<EncodedCommands>,
+    ) -> Result<(), TooLarge> {
+        let commands = commands.into();
+        let bytes = commands.bytes_len();
         if bytes > ITEM_BYTES_MAX {
             return Err(TooLarge { bytes });
         }
         self.bytes += bytes;
-        self.items.push_back(Item { commands, encoded, purpose });
+        self.items.push_back(Item { commands, purpose });
         Ok(())
     }
 
@@ -140,7 +145,7 @@ impl Outbox {
     ///
     /// # Errors
     /// The answer, when too much waits already or no entry can hold them.
-    pub fn request(&mut self, commands: Vec<Command>, token: Token) -> Result<(), Answer> {
+    pub fn request(&mut self, commands: EncodedCommands, token: Token) -> Result<(), Answer> {
         if self.bytes > WAITING_BYTES_MAX {
             return Err(Answer::Busy(self.items.len()));
         }
@@ -160,8 +165,8 @@ impl Outbox {
             let (commands, proposed) = self.fill();
             let claims = proposed.iter().filter_map(|item| item.purpose.claims());
             claims.for_each(|ticket| passing(ticket, index));
-            let encoded: Vec<&EncodedCommand> = proposed.iter().flat_map(|item| &item.encoded).collect();
-            let entry = EncodedEntry::assemble(Entry { index, at, commands }, encoded.into_iter());
+            let encoded = proposed.iter().map(|item| &item.bytes);
+            let entry = EncodedEntry::assemble(Entry { index, at, commands }, encoded);
             self.in_flight.push_back((index, proposed));
             actions.push(Action::Propose(entry));
         }
@@ -171,12 +176,12 @@ impl Outbox {
     fn fill(&mut self) -> (Vec<Command>, Vec<Proposed>) {
         let (mut commands, mut proposed) = (Vec::new(), Vec::new());
         let mut room = ITEM_BYTES_MAX;
-        while let Some(item) = self.items.pop_front_if(|item| bytes_of(&item.encoded) <= room) {
-            let bytes = bytes_of(&item.encoded);
-            room -= bytes;
-            self.bytes -= bytes;
-            commands.extend(item.commands);
-            proposed.push(Proposed { encoded: item.encoded, purpose: item.purpose });
+        while let Some(item) = self.items.pop_front_if(|item| item.commands.bytes_len() <= room) {
+            room -= item.commands.bytes_len();
+            self.bytes -= item.commands.bytes_len();
+            let (of_item, bytes) = item.commands.into_parts();
+            commands.extend(of_item);
+            proposed.push(Proposed { bytes, purpose: item.purpose });
         }
         (commands, proposed)
     }
@@ -185,7 +190,7 @@ impl Outbox {
     #[must_use = "whoever waits has to be told"]
     pub fn applied(&mut self, index: Index) -> Vec<(Purpose, usize)> {
         let proposed = self.take(index).into_iter();
-        proposed.map(|item| (item.purpose, item.encoded.len())).collect()
+        proposed.map(|item| (item.purpose, item.bytes.commands())).collect()
     }
 
     /// An entry is not in the log. The leader's own commands are proposed again after a pause; what the others were for
@@ -195,10 +200,10 @@ impl Outbox {
         self.paused = true;
         let (own, others): (Vec<_>, Vec<_>) =
             self.take(index).into_iter().partition(|item| matches!(item.purpose, Purpose::Own));
-        for Proposed { encoded, purpose } in own.into_iter().rev() {
-            let commands = encoded.iter().map(EncodedCommand::decode).collect();
-            self.bytes += bytes_of(&encoded);
-            self.items.push_front(Item { commands, encoded, purpose });
+        for Proposed { bytes, purpose } in own.into_iter().rev() {
+            let commands = bytes.decode();
+            self.bytes += commands.bytes_len();
+            self.items.push_front(Item { commands, purpose });
         }
         others.into_iter().map(|item| item.purpose).collect()
     }
@@ -233,8 +238,4 @@ impl Purpose {
     fn claims(&self) -> Option<Ticket> {
         if let Self::Plan(part) = self { part.claims } else { None }
     }
-}
-
-fn bytes_of(encoded: &[EncodedCommand]) -> usize {
-    encoded.iter().map(EncodedCommand::len).sum()
 }

@@ -186,7 +186,7 @@ impl Shell {
     }
 
     fn request(&mut self, token: u64, command: Command) {
-        let request = Request { token: Token(token), commands: vec![command] };
+        let request = Request { token: Token(token), commands: vec![command].into() };
         self.tell(Event::Requested(request));
     }
 
@@ -581,8 +581,8 @@ fn agents_are_told_when_fewer_heartbeats_will_do() {
     };
     shell.heartbeat(1);
     assert_eq!(told(&shell), [5_000]);
-    let commands = (2..=10_001).map(|id| Command::RegisterNode(Box::new(node(id)))).collect();
-    shell.tell(Event::Requested(Request { token: Token(7), commands }));
+    let commands: Vec<Command> = (2..=10_001).map(|id| Command::RegisterNode(Box::new(node(id)))).collect();
+    shell.tell(Event::Requested(Request { token: Token(7), commands: commands.into() }));
     assert_eq!(told(&shell), [5_000], "it is told when it is heard");
     shell.heartbeat(1);
     shell.heartbeat(1);

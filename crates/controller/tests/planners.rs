@@ -114,7 +114,7 @@ impl Server {
         let register =
             RegisterJob { job: Arc::new(job(number)), eval: EvalId(self.random.mint()), only_if: None };
         let commands = vec![Command::RegisterJob(Box::new(register))];
-        self.tell(Event::Requested(Request { token: Token(u64::from(number)), commands }));
+        self.tell(Event::Requested(Request { token: Token(u64::from(number)), commands: commands.into() }));
     }
 
     fn tell(&mut self, event: Event) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use minicbor::{Decode, Encode};
 
-pub use encoded::{ENTRY_HEAD_BYTES_MAX, EncodedCommand, EncodedEntry};
+pub use encoded::{CommandBytes, ENTRY_HEAD_BYTES_MAX, EncodedCommands, EncodedEntry};
 
 use crate::{
     alloc::{AllocEnd, Placement, Stop},

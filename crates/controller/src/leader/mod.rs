@@ -193,7 +193,7 @@ impl Leader {
     /// Somebody asks for a change.
     pub fn on_requested(&mut self, request: Request, actions: &mut Vec<Action>) {
         let Request { token, commands } = request;
-        if let [Command::RestorePart(part)] = &commands[..] {
+        if let [Command::RestorePart(part)] = commands.commands() {
             self.mint.go_on_after(part.granted);
         }
         if let Err(answer) = self.outbox.request(commands, token) {

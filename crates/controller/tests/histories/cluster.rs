@@ -181,7 +181,7 @@ impl Cluster {
     fn request(&mut self, command: Command) {
         self.tokens += 1;
         self.waiting.insert(self.tokens, ());
-        self.tell(Event::Requested(Request { token: Token(self.tokens), commands: vec![command] }));
+        self.tell(Event::Requested(Request { token: Token(self.tokens), commands: vec![command].into() }));
     }
 
     fn register(&mut self) {

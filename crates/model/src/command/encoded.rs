@@ -1,7 +1,7 @@
 //! Commands and entries that are encoded once: whoever cuts entries by their size knows it to the byte, and what it
 //! measured is what is written.
 
-use minicbor::Encoder;
+use minicbor::{Decoder, Encoder};
 
 use super::{Command, ENTRY_VERSION, Entry};
 use crate::{ids::Index, time::Timestamp};
@@ -9,35 +9,68 @@ use crate::{ids::Index, time::Timestamp};
 /// Most bytes of an entry besides its commands: the version, and the heads of its fields.
 pub const ENTRY_HEAD_BYTES_MAX: usize = 1 + 1 + 9 + 9 + 9;
 
-/// What most commands are smaller than: those need no second allocation while they are encoded.
+/// What the commands of most items are smaller than: those need no second allocation while they are encoded.
 const USUAL_BYTES: usize = 512;
 
-/// The bytes of one command as they stand in an entry.
+/// Commands of one entry beside their bytes. They are encoded where they are made, on whatever thread that is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EncodedCommands {
+    commands: Vec<Command>,
+    bytes: CommandBytes,
+}
+
+/// The bytes of commands as they stand in an entry, one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EncodedCommand(Vec<u8>);
+pub struct CommandBytes {
+    bytes: Vec<u8>,
+    commands: usize,
+}
 
-impl EncodedCommand {
-    /// Encodes a command.
-    pub fn new(command: &Command) -> Self {
+impl EncodedCommands {
+    /// The commands.
+    pub fn commands(&self) -> &[Command] {
+        &self.commands
+    }
+
+    /// What they add to an entry's size, in bytes.
+    pub fn bytes_len(&self) -> usize {
+        self.bytes.bytes.len()
+    }
+
+    /// The commands and their bytes.
+    pub fn into_parts(self) -> (Vec<Command>, CommandBytes) {
+        (self.commands, self.bytes)
+    }
+}
+
+impl From<Vec<Command>> for EncodedCommands {
+    fn from(commands: Vec<Command>) -> Self {
         let mut bytes = Vec::with_capacity(USUAL_BYTES);
-        minicbor::encode(command, &mut bytes).expect("encoding to memory does not fail");
-        Self(bytes)
+        for command in &commands {
+            minicbor::encode(command, &mut bytes).expect("encoding to memory does not fail");
+        }
+        let bytes = CommandBytes { bytes, commands: commands.len() };
+        Self { commands, bytes }
+    }
+}
+
+impl CommandBytes {
+    /// How many commands they are.
+    pub fn commands(&self) -> usize {
+        self.commands
     }
 
-    /// What the command adds to an entry's size, in bytes.
-    #[expect(clippy::len_without_is_empty, reason = "no command is encoded as nothing")]
-    pub fn len(&self) -> usize {
-        self.0.len()
+    /// The commands themselves.
+    pub fn decode(self) -> EncodedCommands {
+        let mut decoder = Decoder::new(&self.bytes);
+        let decoded = (0..self.commands).map(|_| decoder.decode());
+        let commands = decoded.collect::<Result<_, _>>().expect("what was encoded here can be decoded");
+        EncodedCommands { commands, bytes: self }
     }
 
-    /// The command itself.
-    pub fn decode(&self) -> Command {
-        minicbor::decode(&self.0).expect("what was encoded here can be decoded")
-    }
-
-    /// The command in CBOR.
+    /// One after the other, in CBOR.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        &self.bytes
     }
 }
 
@@ -49,13 +82,14 @@ pub struct EncodedEntry {
 }
 
 impl EncodedEntry {
-    /// Puts together an entry whose commands have been encoded one by one; `encoded` are those of `entry`, in order.
+    /// Puts together an entry whose commands have been encoded before; `encoded` are those of `entry`, in order.
     ///
     /// # Panics
     /// When there are more or fewer than the entry has.
-    pub fn assemble<'a>(entry: Entry, encoded: impl ExactSizeIterator<Item = &'a EncodedCommand>) -> Self {
-        assert_eq!(entry.commands.len(), encoded.len(), "each command of an entry is encoded once");
-        let bytes = Entry::assemble(entry.index, entry.at, encoded);
+    pub fn assemble<'a>(entry: Entry, encoded: impl Iterator<Item = &'a CommandBytes> + Clone) -> Self {
+        let bytes = Entry::assemble(entry.index, entry.at, encoded.clone());
+        let count: usize = encoded.map(CommandBytes::commands).sum();
+        assert_eq!(entry.commands.len(), count, "each command of an entry is encoded once");
         debug_assert_eq!(bytes, entry.encode(), "an entry is made of its own commands");
         Self { entry, bytes }
     }
@@ -93,11 +127,15 @@ impl Entry {
     pub fn assemble<'a>(
         index: Index,
         at: Timestamp,
-        commands: impl ExactSizeIterator<Item = &'a EncodedCommand>,
+        encoded: impl Iterator<Item = &'a CommandBytes> + Clone,
     ) -> Vec<u8> {
-        let mut out = vec![ENTRY_VERSION];
-        write_head(&mut out, index, at, commands.len()).expect("encoding to memory does not fail");
-        commands.for_each(|command| out.extend_from_slice(&command.0));
+        let parts = encoded.clone();
+        let (commands, len) =
+            parts.fold((0, 0), |(commands, len), part| (commands + part.commands, len + part.bytes.len()));
+        let mut out = Vec::with_capacity(ENTRY_HEAD_BYTES_MAX + len);
+        out.push(ENTRY_VERSION);
+        write_head(&mut out, index, at, commands).expect("encoding to memory does not fail");
+        encoded.for_each(|part| out.extend_from_slice(&part.bytes));
         out
     }
 }
@@ -128,15 +166,20 @@ mod tests {
         Entry { index: Index(index), at: Timestamp(index), commands: (0..commands).map(command).collect() }
     }
 
+    fn encoded(commands: &[Command], each: usize) -> Vec<CommandBytes> {
+        let parts = commands.chunks(each).map(|part| EncodedCommands::from(part.to_vec()).into_parts().1);
+        parts.collect()
+    }
+
     #[test]
     fn an_assembled_entry_is_the_encoded_one() {
         for index in [0, 23, 24, 255, 256, 65_536, u64::from(u32::MAX) + 1, u64::MAX] {
-            for commands in [0, 1, 23, 24, 255, 256, 300] {
+            for (commands, each) in [(0, 1), (1, 1), (23, 2), (24, 5), (255, 1), (256, 100), (300, 300)] {
                 let entry = entry(index, commands);
-                let encoded: Vec<_> = entry.commands.iter().map(EncodedCommand::new).collect();
+                let encoded = encoded(&entry.commands, each);
                 let assembled = EncodedEntry::assemble(entry.clone(), encoded.iter());
                 assert_eq!(assembled.as_bytes(), entry.encode(), "index {index}, {commands} commands");
-                let of_commands: usize = encoded.iter().map(EncodedCommand::len).sum();
+                let of_commands: usize = encoded.iter().map(|part| part.as_bytes().len()).sum();
                 assert!(assembled.as_bytes().len() <= of_commands + ENTRY_HEAD_BYTES_MAX);
                 assert_eq!(assembled, EncodedEntry::from(entry));
             }
@@ -144,10 +187,12 @@ mod tests {
     }
 
     #[test]
-    fn an_encoded_command_is_as_long_as_it_was_counted() {
-        for command in entry(1, 50).commands {
-            assert_eq!(EncodedCommand::new(&command).len(), command.encoded_len());
-        }
+    fn encoded_commands_are_as_long_as_they_were_counted_and_say_the_same() {
+        let commands = entry(1, 50).commands;
+        let encoded = EncodedCommands::from(commands.clone());
+        assert_eq!(encoded.bytes_len(), commands.iter().map(Command::encoded_len).sum::<usize>());
+        let (_, bytes) = encoded.clone().into_parts();
+        assert_eq!((bytes.commands(), bytes.decode()), (50, encoded));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use berth_model::{
     EvalId, Index, JobKey, Timestamp,
-    command::{Command, ENTRY_VERSION, EncodedCommand, Entry, EntryError},
+    command::{Command, ENTRY_VERSION, EncodedCommands, Entry, EntryError},
     store::{AllocExtra, Store, snapshot, snapshot::FORMAT_VERSION},
 };
 use expect_test::expect_file;
@@ -111,8 +111,8 @@ fn every_command_that_is_known_has_a_sample() {
         !matches!(minicbor::decode::<Command>(&bytes), Err(error) if error.is_unknown_variant())
     });
     let number = |command: &Command| {
-        let bytes = EncodedCommand::new(command).as_bytes().to_vec();
-        minicbor::Decoder::new(&bytes[1..]).u8().expect("a command begins with its number")
+        let (_, bytes) = EncodedCommands::from(vec![command.clone()]).into_parts();
+        minicbor::Decoder::new(&bytes.as_bytes()[1..]).u8().expect("a command begins with its number")
     };
     let samples: BTreeSet<u8> = commands::commands().iter().map(number).collect();
     assert_eq!(samples, known.collect());

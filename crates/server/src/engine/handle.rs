@@ -40,6 +40,8 @@ impl Engine for EngineHandle {
     async fn propose(&self, commands: Vec<Command>) -> Result<Committed, ProposeError> {
         let begun = Instant::now();
         let (reply, answer) = oneshot::channel();
+        // Encoded here, so that the one thread through which all changes pass need not.
+        let commands = commands.into();
         match self.inputs.try_send(Input::Request { commands, reply }) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => return Err(ProposeError::Busy(INPUTS_MAX)),
