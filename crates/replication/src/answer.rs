@@ -1,9 +1,12 @@
 //! The way back from the apply loop to whoever proposed an entry.
 
-use openraft::{raft::responder::Responder, type_config::alias::LogIdOf};
+use openraft::raft::responder::Responder;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::types::Types;
+use crate::{
+    runtime::Runtime,
+    types::{LogId, Types},
+};
 
 /// Carries one answer, and gives back the room that its entry took among those in flight.
 pub(crate) struct Answer<T> {
@@ -19,8 +22,8 @@ impl<T> Answer<T> {
     }
 }
 
-impl<T: Send + 'static> Responder<Types, T> for Answer<T> {
-    fn on_commit(&mut self, _: LogIdOf<Types>) {}
+impl<R: Runtime, T: Send + 'static> Responder<Types<R>, T> for Answer<T> {
+    fn on_commit(&mut self, _: LogId) {}
 
     fn on_complete(self, result: T) {
         // Whoever proposed may have stopped waiting.

@@ -2,7 +2,6 @@
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
-    thread::JoinHandle,
     time::Duration,
 };
 
@@ -23,11 +22,12 @@ use crate::{
     Config, Metrics, NotWritten, Observer, OpenError, ProposeError, ReadError, ShutdownError, SnapshotError,
     Unknown,
     answer::Answer,
-    disk::{RealDisk, Released},
-    log::SEGMENT_BYTES,
+    disk::{Disk, RealDisk, Released},
+    log::{SEGMENT_BYTES, WriterEnded},
     machine::Demand,
     metrics::Counters,
     open,
+    runtime::{Runtime, Tokio, engine::AsyncRuntime},
     space::Space,
     types::{Proposal, Raft, Types},
 };
@@ -45,13 +45,18 @@ const SNAPSHOT_RETRY: Duration = Duration::from_millis(100);
 
 /// A server's part of the replicated log. A clone is another handle to the same log; the log ends when the last one is
 /// dropped.
-#[derive(Clone)]
-pub struct Replication {
-    inner: Arc<Inner>,
+pub struct Replication<R: Runtime = Tokio> {
+    inner: Arc<Inner<R>>,
 }
 
-struct Inner {
-    raft: Raft,
+impl<R: Runtime> Clone for Replication<R> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+struct Inner<R: Runtime> {
+    raft: Raft<R>,
     room: Arc<Semaphore>,
     counters: Arc<Counters>,
     demand: Demand,
@@ -59,7 +64,7 @@ struct Inner {
     ending: Mutex<Option<Ending>>,
 }
 
-impl Drop for Inner {
+impl<R: Runtime> Drop for Inner<R> {
     /// A writer that waits for room would hold the directory for ever.
     fn drop(&mut self) {
         self.space.set_waits(false);
@@ -68,18 +73,18 @@ impl Drop for Inner {
 
 /// What is still to be waited for once consensus has ended.
 struct Ending {
-    thread: JoinHandle<()>,
+    writer: WriterEnded,
     released: Released,
 }
 
 /// An entry that has its place among the proposed ones.
 #[must_use = "whether the entry was applied is known only to who waits for it"]
-pub struct Pending {
-    answer: oneshot::Receiver<ClientWriteResult<Types>>,
-    raft: Raft,
+pub struct Pending<R: Runtime = Tokio> {
+    answer: oneshot::Receiver<ClientWriteResult<Types<R>>>,
+    raft: Raft<R>,
 }
 
-impl Pending {
+impl<R: Runtime> Pending<R> {
     /// Waits until the entry is durable, applied, and shown to the observer.
     ///
     /// # Errors
@@ -95,25 +100,41 @@ impl Pending {
 }
 
 impl Replication {
-    /// Opens the log and becomes its leader if this server is alone; the first time, it founds a cluster of one. When
-    /// this returns, everything that was ever acknowledged is applied, and the observer has seen it.
+    /// Opens the log on the disk that is there, see [`Self::open_on`].
     ///
     /// # Errors
     /// When the directory is in use, belongs to another server, is damaged, or cannot be read or written.
     pub async fn open(config: Config, observer: Arc<dyn Observer>) -> Result<Self, OpenError> {
-        open::open(config, observer, Arc::new(RealDisk), SEGMENT_BYTES).await
+        Self::open_on(Arc::new(RealDisk), SEGMENT_BYTES, config, observer).await
+    }
+}
+
+impl<R: Runtime> Replication<R> {
+    /// Opens the log on `disk`, in segments of about `segment_bytes`, and becomes its leader if this server is alone; the
+    /// first time, it founds a cluster of one. When this returns, everything that was ever acknowledged is applied, and
+    /// the observer has seen it.
+    ///
+    /// # Errors
+    /// When the directory is in use, belongs to another server, is damaged, or cannot be read or written.
+    pub async fn open_on(
+        disk: Arc<dyn Disk>,
+        segment_bytes: u64,
+        config: Config,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Self, OpenError> {
+        open::open(config, observer, disk, segment_bytes).await
     }
 
     pub(crate) fn new(
-        raft: Raft,
+        raft: Raft<R>,
         counters: Arc<Counters>,
         demand: Demand,
         space: Arc<Space>,
-        thread: JoinHandle<()>,
+        writer: WriterEnded,
         released: Released,
     ) -> Self {
         let room = Arc::new(Semaphore::new(PROPOSALS_BYTES_MAX));
-        let ending = Mutex::new(Some(Ending { thread, released }));
+        let ending = Mutex::new(Some(Ending { writer, released }));
         Self { inner: Arc::new(Inner { raft, room, counters, demand, space, ending }) }
     }
 
@@ -130,7 +151,7 @@ impl Replication {
     ///
     /// # Errors
     /// When the entry is too large, the disk is full, or the log has stopped.
-    pub async fn submit(&self, entry: impl Into<EncodedEntry>) -> Result<Pending, ProposeError> {
+    pub async fn submit(&self, entry: impl Into<EncodedEntry>) -> Result<Pending<R>, ProposeError> {
         let Inner { raft, room, space, .. } = &*self.inner;
         let proposal = Proposal::new(entry.into());
         let bytes = proposal.bytes().len();
@@ -212,7 +233,7 @@ impl Replication {
         self.inner.demand.take_failure();
         // It stays raised until a snapshot is begun, which then covers all that is wanted.
         self.inner.demand.raise();
-        let is_there = |m: &RaftMetrics<Types>| m.snapshot.map(|id| id.index()) >= wanted;
+        let is_there = |m: &RaftMetrics<Types<R>>| m.snapshot.map(|id| id.index()) >= wanted;
         while !is_there(&raft.metrics().borrow_watched()) {
             raft.trigger().snapshot().await.map_err(|_| stopped())?;
             match raft.wait(Some(SNAPSHOT_RETRY)).metrics(is_there, "snapshot").await {
@@ -231,7 +252,7 @@ impl Replication {
         if self.inner.demand.log_bytes() < LAST_SNAPSHOT_BYTES_MIN.max(self.inner.space.snapshot_bytes()) {
             return;
         }
-        match tokio::time::timeout(LAST_SNAPSHOT_TIME_MAX, self.snapshot_now()).await {
+        match R::Async::timeout(LAST_SNAPSHOT_TIME_MAX, self.snapshot_now()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "the next start applies the log instead"),
             Err(_) => {
@@ -249,11 +270,11 @@ impl Replication {
         self.shorten_next_start().await;
         self.inner.raft.shutdown().await.map_err(|error| ShutdownError(error.to_string()))?;
         let ending = self.inner.ending.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Ending { thread, released }) = ending else { return Ok(()) };
-        let joined = tokio::task::spawn_blocking(move || thread.join()).await;
+        let Some(Ending { writer, released }) = ending else { return Ok(()) };
+        let ended = writer.await;
         // A snapshot that is being written holds the directory until it is done.
         released.wait().await;
-        match joined {
+        match ended {
             Ok(Ok(())) => Ok(()),
             _ => Err(ShutdownError("the log's writer has panicked".to_owned())),
         }
@@ -262,7 +283,7 @@ impl Replication {
 
 /// What the engine's error says of the entry. Only those that it gives before it appends are certain; an entry that is
 /// discarded here may lie in the log of the server that leads now.
-fn failure(error: ClientWriteError<Types>) -> ProposeError {
+fn failure<R: Runtime>(error: ClientWriteError<Types<R>>) -> ProposeError {
     match error {
         ClientWriteError::ForwardToLeader(to) => NotWritten::NotLeader { leader: to.leader_id }.into(),
         ClientWriteError::LogEntryDiscarded(_) => Unknown::LeadershipLost.into(),
@@ -272,11 +293,11 @@ fn failure(error: ClientWriteError<Types>) -> ProposeError {
     }
 }
 
-fn stopped(raft: &Raft) -> Unknown {
+fn stopped<R: Runtime>(raft: &Raft<R>) -> Unknown {
     Unknown::Stopped(stop_reason(raft))
 }
 
-fn stop_reason(raft: &Raft) -> String {
+fn stop_reason<R: Runtime>(raft: &Raft<R>) -> String {
     match &raft.metrics().borrow_watched().running_state {
         Ok(()) => "it was shut down".to_owned(),
         Err(error) => error.to_string(),
@@ -291,7 +312,7 @@ mod tests {
 
     #[test]
     fn only_what_was_never_appended_is_certain_not_to_be_applied() {
-        let forward = || ForwardToLeader::<Types>::new(3, crate::types::Peer::default());
+        let forward = || ForwardToLeader::<Types<Tokio>>::new(3, crate::types::Peer::default());
         let refused = failure(ClientWriteError::ForwardToLeader(forward()));
         assert_eq!(refused, NotWritten::NotLeader { leader: Some(3) }.into());
         assert_eq!(failure(ClientWriteError::LogEntryDiscarded(forward())), Unknown::LeadershipLost.into());

@@ -11,17 +11,18 @@ use openraft::{
 
 use crate::{
     observer::{Alarm, Observer},
+    runtime::{Runtime, engine::AsyncRuntime},
     types::{Raft, Types},
 };
 
 /// Follows `raft` until it ends.
-pub(crate) fn follow(raft: &Raft, observer: Arc<dyn Observer>, alarm: Arc<Alarm>) {
-    tokio::spawn(run(raft.server_metrics(), raft.metrics(), observer, alarm));
+pub(crate) fn follow<R: Runtime>(raft: &Raft<R>, observer: Arc<dyn Observer>, alarm: Arc<Alarm>) {
+    drop(R::Async::spawn(run::<R>(raft.server_metrics(), raft.metrics(), observer, alarm)));
 }
 
-async fn run(
-    mut server: WatchReceiverOf<Types, RaftServerMetrics<Types>>,
-    all: WatchReceiverOf<Types, RaftMetrics<Types>>,
+async fn run<R: Runtime>(
+    mut server: WatchReceiverOf<Types<R>, RaftServerMetrics<Types<R>>>,
+    all: WatchReceiverOf<Types<R>, RaftMetrics<Types<R>>>,
     observer: Arc<dyn Observer>,
     alarm: Arc<Alarm>,
 ) {
@@ -45,6 +46,6 @@ async fn run(
     }
 }
 
-fn leadership(metrics: &RaftServerMetrics<Types>) -> (u64, bool) {
+fn leadership<R: Runtime>(metrics: &RaftServerMetrics<Types<R>>) -> (u64, bool) {
     (metrics.vote.leader_id.term, metrics.state.is_leader())
 }

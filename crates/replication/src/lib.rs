@@ -2,10 +2,10 @@
 //! error. The only user of the consensus engine, and nothing of that engine shows through.
 //!
 //! - [`Replication`] is the handle: open it, propose entries, read behind a barrier.
-//! - `log` keeps the records in segment files of our own format, and one thread writes and syncs them.
+//! - `log` keeps the records in segment files of our own format, and one writer syncs them.
 //! - `machine` applies what is committed, in order, and `snapshot` keeps the store's images.
-//! - `peer` is the way to other servers, through a port that knows no sockets.
-//! - `disk` is the only way to files, so that tests can lose power.
+//! - [`peer`] is the way to other servers, through a port that knows no sockets.
+//! - [`disk`] is the only way to files, so that tests can lose power; [`runtime`] the only one to threads and clocks.
 //!
 //! What lies in a data directory: `lock`; `server` (whose it is, and which version wrote it); `reserve` (room for a full
 //! disk); `log/state` (vote and newest segment); `log/<first index>.log`; `snapshots/<last index>-<term>.snap`.
@@ -15,7 +15,7 @@ extern crate self as berth_replication;
 
 mod answer;
 mod config;
-mod disk;
+pub mod disk;
 mod error;
 mod handle;
 mod leadership;
@@ -28,6 +28,7 @@ mod network;
 mod observer;
 mod open;
 pub mod peer;
+pub mod runtime;
 mod server_file;
 mod snapshot;
 mod space;

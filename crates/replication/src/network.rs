@@ -7,12 +7,12 @@ use openraft::{
     errors::{RPCError, ReplicationClosed, StreamingError, Unreachable},
     network::RPCOption,
     raft::{AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, VoteRequest, VoteResponse},
-    type_config::alias::{SnapshotOf, VoteOf},
 };
 
 use crate::{
+    runtime::Runtime,
     snapshot::Image,
-    types::{Peer, Types},
+    types::{Peer, Snapshot, Types, Vote},
 };
 
 /// Makes roads that lead nowhere.
@@ -24,12 +24,12 @@ pub(crate) struct NoRoad {
 }
 
 impl NoRoad {
-    fn unreachable(&self) -> Unreachable<Types> {
+    fn unreachable<R: Runtime>(&self) -> Unreachable<Types<R>> {
         Unreachable::from_string(format!("reach server {}: servers cannot be connected yet", self.target))
     }
 }
 
-impl RaftNetworkFactory<Types> for NoNetwork {
+impl<R: Runtime> RaftNetworkFactory<Types<R>> for NoNetwork {
     type Network = NoRoad;
 
     async fn new_client(&mut self, target: u64, _node: &Peer) -> NoRoad {
@@ -37,40 +37,40 @@ impl RaftNetworkFactory<Types> for NoNetwork {
     }
 }
 
-impl RaftNetworkV2<Types> for NoRoad {
+impl<R: Runtime> RaftNetworkV2<Types<R>> for NoRoad {
     type SnapshotData = Image;
 
     async fn append_entries(
         &mut self,
-        _: AppendEntriesRequest<Types>,
+        _: AppendEntriesRequest<Types<R>>,
         _: RPCOption,
-    ) -> Result<AppendEntriesResponse<Types>, RPCError<Types>> {
+    ) -> Result<AppendEntriesResponse<Types<R>>, RPCError<Types<R>>> {
         Err(self.unreachable().into())
     }
 
     async fn vote(
         &mut self,
-        _: VoteRequest<Types>,
+        _: VoteRequest<Types<R>>,
         _: RPCOption,
-    ) -> Result<VoteResponse<Types>, RPCError<Types>> {
+    ) -> Result<VoteResponse<Types<R>>, RPCError<Types<R>>> {
         Err(self.unreachable().into())
     }
 
     async fn pre_vote(
         &mut self,
-        _: VoteRequest<Types>,
+        _: VoteRequest<Types<R>>,
         _: RPCOption,
-    ) -> Result<VoteResponse<Types>, RPCError<Types>> {
+    ) -> Result<VoteResponse<Types<R>>, RPCError<Types<R>>> {
         Err(self.unreachable().into())
     }
 
     async fn full_snapshot(
         &mut self,
-        _: VoteOf<Types>,
-        _: SnapshotOf<Types, Image>,
+        _: Vote,
+        _: Snapshot,
         _: impl Future<Output = ReplicationClosed> + Send + 'static,
         _: RPCOption,
-    ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
+    ) -> Result<SnapshotResponse<Types<R>>, StreamingError<Types<R>>> {
         Err(self.unreachable().into())
     }
 }

@@ -6,7 +6,7 @@ use openraft::SnapshotPolicy;
 
 use crate::{
     Config, Observer, OpenError, Replication,
-    disk::{DirLock, Disk, LockError, Released, make_private_dir},
+    disk::{DirLock, Disk, Released},
     error::Damage,
     leadership,
     log::{self, Opened},
@@ -14,6 +14,7 @@ use crate::{
     metrics::Counters,
     network::NoNetwork,
     observer::Alarm,
+    runtime::Runtime,
     server_file,
     snapshot::{self, Snapshots},
     space::Space,
@@ -30,37 +31,37 @@ const BEHIND_ENTRIES_MAX: u64 = 1000;
 /// Records after which the state machine is asked for a snapshot again: how many bytes they have, only it knows.
 const SNAPSHOT_ASK_ENTRIES: u64 = 64;
 
-/// See [`Replication::open`].
-pub(crate) async fn open(
+/// See [`Replication::open_on`].
+pub(crate) async fn open<R: Runtime>(
     config: Config,
     observer: Arc<dyn Observer>,
     disk: Arc<dyn Disk>,
     segment_bytes: u64,
-) -> Result<Replication, OpenError> {
+) -> Result<Replication<R>, OpenError> {
     let counters = Arc::new(Counters::default());
     let alarm = Arc::new(Alarm::new(Arc::clone(&observer)));
     let engine_config = engine_config(&config)?;
-    let (lock, released) = hold(&config.data_dir)?;
+    let (lock, released) = hold(&*disk, &config.data_dir)?;
     let blocking = {
         let (config, observer, counters) = (config.clone(), Arc::clone(&observer), Arc::clone(&counters));
         let alarm = Arc::clone(&alarm);
-        move || recover(&config, lock, observer, disk, segment_bytes, counters, alarm)
+        move || recover::<R>(&config, lock, observer, disk, segment_bytes, counters, alarm)
     };
     let failed = |error: &dyn std::fmt::Display| OpenError::Consensus(error.to_string());
-    let recovered = tokio::task::spawn_blocking(blocking).await.map_err(|error| failed(&error)).flatten();
+    let recovered = R::blocking(blocking).await.map_err(|error| failed(&error)).flatten();
     let Recovered { log, machine, demand, space } = match recovered {
         Ok(recovered) => recovered,
         Err(error) => {
-            // Threads of the log may have begun; whoever tries again finds the directory free.
+            // The log's writer may have begun; whoever tries again finds the directory free.
             released.wait().await;
             return Err(error);
         }
     };
-    let raft = Raft::new(config.server_id, Arc::new(engine_config), NoNetwork, log.store, machine).await;
+    let raft = Raft::<R>::new(config.server_id, Arc::new(engine_config), NoNetwork, log.store, machine).await;
     let raft = raft.map_err(|error| failed(&error))?;
     leadership::follow(&raft, observer, alarm);
     lead(&raft, config.server_id).await?;
-    let replication = Replication::new(raft, counters, demand, Arc::clone(&space), log.thread, released);
+    let replication = Replication::new(raft, counters, demand, Arc::clone(&space), log.writer, released);
     replication.linearize().await.map_err(|error| failed(&error))?;
     space.set_waits(true);
     Ok(replication)
@@ -87,15 +88,15 @@ fn engine_config(config: &Config) -> Result<openraft::Config, OpenError> {
 }
 
 /// A server's past, read from its disk.
-pub(crate) struct Recovered {
-    pub log: Opened,
+pub(crate) struct Recovered<R: Runtime> {
+    pub log: Opened<R>,
     pub machine: Machine,
     pub demand: Demand,
     pub space: Arc<Space>,
 }
 
 /// Everything that reads the disk; `lock` holds the data directory.
-pub(crate) fn recover(
+pub(crate) fn recover<R: Runtime>(
     config: &Config,
     lock: DirLock,
     observer: Arc<dyn Observer>,
@@ -103,7 +104,7 @@ pub(crate) fn recover(
     segment_bytes: u64,
     counters: Arc<Counters>,
     alarm: Arc<Alarm>,
-) -> Result<Recovered, OpenError> {
+) -> Result<Recovered<R>, OpenError> {
     let dir = &config.data_dir;
     let lock = Arc::new(lock);
     disk.create_dir(dir).map_err(OpenError::write(dir))?;
@@ -143,16 +144,14 @@ pub(crate) fn recover(
 }
 
 /// Makes the data directory, and holds it.
-pub(crate) fn hold(dir: &Path) -> Result<(DirLock, Released), OpenError> {
-    make_private_dir(dir).map_err(OpenError::write(dir))?;
-    DirLock::acquire(dir).map_err(|error| match error {
-        LockError::Held(pid) => OpenError::InUse { dir: dir.to_owned(), pid },
-        LockError::Io(source) => OpenError::Write { path: dir.join("lock"), source },
-    })
+pub(crate) fn hold(disk: &dyn Disk, dir: &Path) -> Result<(DirLock, Released), OpenError> {
+    disk.create_dir(dir).map_err(OpenError::write(dir))?;
+    let held = disk.hold(dir).map_err(OpenError::write(&dir.join("lock")))?;
+    held.map(DirLock::new).map_err(|held| OpenError::InUse { dir: dir.to_owned(), pid: held.by })
 }
 
 /// Founds a cluster of one, or stands for election in it, and waits for the outcome.
-async fn lead(raft: &Raft, id: u64) -> Result<(), OpenError> {
+async fn lead<R: Runtime>(raft: &Raft<R>, id: u64) -> Result<(), OpenError> {
     let failed = |error: &dyn std::fmt::Display| OpenError::Consensus(error.to_string());
     if raft.is_initialized().await.map_err(|error| failed(&error))? {
         raft.trigger().elect(false).await.map_err(|error| failed(&error))?;

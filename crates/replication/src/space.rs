@@ -8,7 +8,6 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
-    time::Duration,
 };
 
 use crate::disk::{Disk, DiskSpace};
@@ -17,8 +16,6 @@ use crate::disk::{Disk, DiskSpace};
 const CHECKS_PER_SEGMENT: u64 = 16;
 /// In how many parts the reserve is given up.
 const RESERVE_PARTS: u64 = 16;
-/// How often a write that finds no room is tried again.
-const RETRY: Duration = Duration::from_millis(200);
 
 /// Too little room on the disk to write more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -213,7 +210,7 @@ impl Space {
             return Err(error);
         }
         self.blocked.store(true, Relaxed);
-        std::thread::sleep(RETRY);
+        self.disk.wait_for_room();
         Ok(())
     }
 }

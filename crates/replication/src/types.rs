@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    marker::PhantomData,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -11,25 +12,27 @@ use berth_model::{
 };
 use bytes::Bytes;
 use openraft::{
-    impls::{BoxedErrorSource, InlineBatch, TokioRuntime},
+    impls::{BoxedErrorSource, InlineBatch},
     vote::leader_id_std,
 };
 
+use crate::runtime::Runtime;
+
 /// Standard Raft: at most one leader a term, so that a term and an index name a record.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Types;
+pub(crate) struct Types<R>(PhantomData<R>);
 
-impl openraft::RaftTypeConfig for Types {
+impl<R: Runtime> openraft::RaftTypeConfig for Types<R> {
     type D = Proposal;
     type R = Option<Applied>;
     type NodeId = u64;
     type Node = Peer;
     type Term = u64;
     type LeaderId = leader_id_std::LeaderId<u64, u64>;
-    type Vote = openraft::Vote<Self::LeaderId>;
+    type Vote = Vote;
     type Payload = Payload;
-    type Entry = openraft::Entry<leader_id_std::CommittedLeaderId<u64>, Payload>;
-    type AsyncRuntime = TokioRuntime;
+    type Entry = LogEntry;
+    type AsyncRuntime = R::Async;
     type Responder<T>
         = crate::answer::Answer<T>
     where
@@ -41,18 +44,23 @@ impl openraft::RaftTypeConfig for Types {
     type ErrorSource = BoxedErrorSource;
 }
 
-pub(crate) type LogId = openraft::type_config::alias::LogIdOf<Types>;
-pub(crate) type LogEntry = openraft::type_config::alias::EntryOf<Types>;
+/// Who led when a record was made.
+type Leader = leader_id_std::CommittedLeaderId<u64>;
+
+pub(crate) type LogId = openraft::LogId<Leader>;
+pub(crate) type LogEntry = openraft::Entry<Leader, Payload>;
 pub(crate) type Payload = openraft::EntryPayload<Proposal, u64, Peer>;
-pub(crate) type Vote = openraft::type_config::alias::VoteOf<Types>;
+pub(crate) type Vote = openraft::Vote<leader_id_std::LeaderId<u64, u64>>;
 pub(crate) type Membership = openraft::Membership<u64, Peer>;
-pub(crate) type StoredMembership = openraft::type_config::alias::StoredMembershipOf<Types>;
-pub(crate) type Flushed = openraft::storage::IOFlushed<Types>;
-pub(crate) type Raft = openraft::Raft<Types, crate::machine::Machine>;
+pub(crate) type StoredMembership = openraft::StoredMembership<Leader, u64, Peer>;
+pub(crate) type SnapshotMeta = openraft::storage::SnapshotMeta<Leader, u64, Peer>;
+pub(crate) type Snapshot = openraft::storage::Snapshot<Leader, u64, Peer, crate::snapshot::Image>;
+pub(crate) type Flushed<R> = openraft::storage::IOFlushed<Types<R>>;
+pub(crate) type Raft<R> = openraft::Raft<Types<R>, crate::machine::Machine>;
 
 /// Names a record.
 pub(crate) fn log_id(term: u64, index: u64) -> LogId {
-    LogId::new(leader_id_std::CommittedLeaderId::new(term), index)
+    LogId::new(Leader::new(term), index)
 }
 
 /// The term in a record's name.

@@ -11,11 +11,20 @@ use tokio::sync::oneshot;
 use super::real;
 use crate::space::is_full;
 
-/// Holds a directory for as long as it lives. The operating system lets go of it when the process ends in any way.
+/// Keeps others from a directory until it is dropped.
+pub type Hold = Box<dyn Send + Sync>;
+
+/// Somebody else holds a directory.
 #[derive(Debug)]
+pub struct InUse {
+    /// The process with this id, if it said so.
+    pub by: Option<u32>,
+}
+
+/// Holds a directory for as long as it lives.
 pub(crate) struct DirLock {
-    _file: File,
-    /// Dropped after the file, as the order of fields says.
+    _hold: Hold,
+    /// Dropped after the hold, as the order of fields says.
     _released: oneshot::Sender<()>,
 }
 
@@ -31,31 +40,28 @@ impl Released {
     }
 }
 
-/// Why a directory is not held.
-#[derive(Debug)]
-pub(crate) enum LockError {
-    /// Somebody else holds it: the process with this id, if it said so.
-    Held(Option<u32>),
-    /// It cannot be asked.
-    Io(io::Error),
+impl DirLock {
+    /// Tells of the end of a hold.
+    pub fn new(hold: Hold) -> (Self, Released) {
+        let (sender, receiver) = oneshot::channel();
+        (Self { _hold: hold, _released: sender }, Released(receiver))
+    }
 }
 
-impl DirLock {
-    /// Holds `dir` and writes this process's id where the next one will look for it.
-    pub fn acquire(dir: &Path) -> Result<(Self, Released), LockError> {
-        let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).create(true).truncate(false);
-        let mut file = real::open_file(options, &dir.join("lock")).map_err(LockError::Io)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(LockError::Held(holder(&mut file))),
-            Err(TryLockError::Error(error)) => return Err(LockError::Io(error)),
-        }
-        // On a full disk the directory is held all the same; the next one learns only that it is.
-        sign(&mut file).or_else(|error| if is_full(&error) { Ok(()) } else { Err(LockError::Io(error)) })?;
-        let (sender, receiver) = oneshot::channel();
-        Ok((Self { _file: file, _released: sender }, Released(receiver)))
+/// Holds `dir` and writes this process's id where the next one will look for it. The operating system lets go of it when
+/// the process ends in any way.
+pub(super) fn hold(dir: &Path) -> io::Result<Result<Hold, InUse>> {
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create(true).truncate(false);
+    let mut file = real::open_file(options, &dir.join("lock"))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(Err(InUse { by: holder(&mut file) })),
+        Err(TryLockError::Error(error)) => return Err(error),
     }
+    // On a full disk the directory is held all the same; the next one learns only that it is.
+    sign(&mut file).or_else(|error| if is_full(&error) { Ok(()) } else { Err(error) })?;
+    Ok(Ok(Box::new(file)))
 }
 
 fn holder(file: &mut File) -> Option<u32> {

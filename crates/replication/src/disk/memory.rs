@@ -8,11 +8,14 @@ use std::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
-use super::{Disk, DiskFile, DiskSpace};
+use super::{Begun, Disk, DiskFile, DiskSpace, Hold, InUse};
 
 const SECTOR_BYTES: usize = 512;
+/// How often a write that finds no room is tried again.
+const ROOM_RETRY: Duration = Duration::from_millis(5);
 
 type Names = BTreeMap<PathBuf, Arc<Mutex<Content>>>;
 
@@ -24,12 +27,13 @@ struct Content {
 
 /// Files that live as long as the value.
 #[derive(Default)]
-pub(crate) struct MemoryDisk {
+pub struct MemoryDisk {
     names: Arc<Mutex<Names>>,
     synced_names: Mutex<Names>,
     /// What was done to names and not synced since, in order.
     unsynced: Mutex<Vec<NameChange>>,
     faults: Arc<Faults>,
+    held: Arc<AtomicBool>,
 }
 
 #[derive(Clone)]
@@ -60,7 +64,7 @@ impl NameChange {
 
 /// What goes wrong, and what has been done.
 #[derive(Default)]
-pub(crate) struct Faults {
+pub struct Faults {
     /// Syncs fail from now on.
     pub no_sync: AtomicBool,
     /// The power is off: nothing is written any more.
@@ -252,6 +256,31 @@ impl Disk for MemoryDisk {
     fn space(&self, _: &Path) -> io::Result<DiskSpace> {
         let total = self.faults.capacity.load(Ordering::SeqCst) as u64;
         Ok(DiskSpace { free: bytes_free(&self.names, &self.faults) as u64, total })
+    }
+
+    fn hold(&self, _: &Path) -> io::Result<Result<Hold, InUse>> {
+        if self.held.swap(true, Ordering::SeqCst) {
+            return Ok(Err(InUse { by: Some(std::process::id()) }));
+        }
+        Ok(Ok(Box::new(Held(Arc::clone(&self.held)))))
+    }
+
+    fn begin(&self, work: Begun) -> Option<Begun> {
+        let done = work();
+        Some(Box::new(|| done))
+    }
+
+    fn wait_for_room(&self) {
+        std::thread::sleep(ROOM_RETRY);
+    }
+}
+
+/// That somebody uses the disk, until it is dropped.
+struct Held(Arc<AtomicBool>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
     }
 }
 

@@ -1,10 +1,9 @@
-//! The narrow port to files: everything that this crate reads and writes goes through it, so that a test can refuse a
-//! sync or lose the power.
+//! The narrow port to files: everything that this crate reads and writes goes through it, so that a test or a simulation
+//! can refuse a sync or lose the power.
 
 pub(crate) mod checked;
 mod lock;
-#[cfg(test)]
-pub(crate) mod memory;
+pub mod memory;
 mod patient;
 mod real;
 
@@ -13,13 +12,14 @@ use std::{
     path::Path,
 };
 
-pub(crate) use lock::{DirLock, LockError, Released};
+pub(crate) use lock::{DirLock, Released};
+pub use lock::{Hold, InUse};
 pub(crate) use patient::PatientDisk;
-pub(crate) use real::{RealDisk, make_private_dir};
+pub use real::RealDisk;
 
 /// What a file system has, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct DiskSpace {
+pub struct DiskSpace {
     /// Can be written by an ordinary user.
     pub free: u64,
     /// The size of all of it.
@@ -27,7 +27,7 @@ pub(crate) struct DiskSpace {
 }
 
 /// Files and directories. Paths are whole, as the owner of the data directory gives them.
-pub(crate) trait Disk: Send + Sync + 'static {
+pub trait Disk: Send + Sync + 'static {
     /// Makes a directory, private to its owner, and those above it; it may be there.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
     /// The names in a directory, in no order.
@@ -56,7 +56,16 @@ pub(crate) trait Disk: Send + Sync + 'static {
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Of the file system that a directory lies in.
     fn space(&self, dir: &Path) -> io::Result<DiskSpace>;
+    /// Takes a directory for this process until the hold is dropped; it is let go of when the process ends in any way.
+    fn hold(&self, dir: &Path) -> io::Result<Result<Hold, InUse>>;
+    /// Begins work on this disk that nobody waits for yet; none when it cannot be begun.
+    fn begin(&self, work: Begun) -> Option<Begun>;
+    /// Waits a little, because a write has found no room and somebody may make some.
+    fn wait_for_room(&self);
 }
+
+/// Work on a disk: calling it carries it out, or waits for the end of what was begun elsewhere.
+pub type Begun = Box<dyn FnOnce() -> io::Result<()> + Send>;
 
 /// Written at once where a file is filled with zeros.
 const ZEROS_BYTES: usize = 1 << 20;
@@ -73,7 +82,7 @@ pub(crate) fn write_zeros(file: &mut dyn DiskFile, mut from: u64, to: u64) -> io
 }
 
 /// A file open for writing.
-pub(crate) trait DiskFile: Send {
+pub trait DiskFile: Send {
     /// Writes all of `bytes`, beyond the end if need be.
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Makes everything written durable, and the length with it.

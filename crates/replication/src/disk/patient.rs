@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Disk, DiskFile, DiskSpace};
+use super::{Begun, Disk, DiskFile, DiskSpace, Hold, InUse};
 use crate::space::Space;
 
 /// The log's disk.
@@ -82,6 +82,18 @@ impl Disk for PatientDisk {
 
     fn space(&self, dir: &Path) -> io::Result<DiskSpace> {
         self.disk.space(dir)
+    }
+
+    fn hold(&self, dir: &Path) -> io::Result<Result<Hold, InUse>> {
+        self.disk.hold(dir)
+    }
+
+    fn begin(&self, work: Begun) -> Option<Begun> {
+        self.disk.begin(work)
+    }
+
+    fn wait_for_room(&self) {
+        self.disk.wait_for_room();
     }
 }
 

@@ -5,6 +5,7 @@ use std::{
     io::{self, Read},
     os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::Path,
+    time::Duration,
 };
 
 use nix::{
@@ -13,15 +14,18 @@ use nix::{
     sys::statvfs::statvfs,
 };
 
-use super::{Disk, DiskFile, DiskSpace};
+use super::{Begun, Disk, DiskFile, DiskSpace, Hold, InUse, lock};
 
 /// Of a directory: nobody else may enter it.
 const DIR_MODE: u32 = 0o700;
 /// Of a file: nobody else may read it.
 const FILE_MODE: u32 = 0o600;
+/// How often a write that finds no room is tried again.
+const RETRY: Duration = Duration::from_millis(200);
 
 /// The disk that is there.
-pub(crate) struct RealDisk;
+#[derive(Debug)]
+pub struct RealDisk;
 
 impl Disk for RealDisk {
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
@@ -94,6 +98,19 @@ impl Disk for RealDisk {
         let bytes = |blocks: u64| blocks.saturating_mul(found.fragment_size());
         Ok(DiskSpace { free: bytes(found.blocks_available()), total: bytes(found.blocks()) })
     }
+
+    fn hold(&self, dir: &Path) -> io::Result<Result<Hold, InUse>> {
+        lock::hold(dir)
+    }
+
+    fn begin(&self, work: Begun) -> Option<Begun> {
+        let thread = std::thread::Builder::new().name("log-spare".to_owned()).spawn(work).ok()?;
+        Some(Box::new(|| thread.join().unwrap_or_else(|_| Err(io::Error::other("it has panicked")))))
+    }
+
+    fn wait_for_room(&self) {
+        std::thread::sleep(RETRY);
+    }
 }
 
 impl DiskFile for File {
@@ -131,7 +148,7 @@ fn check_is_file(path: &Path, found: FileType) -> io::Result<()> {
 
 /// Makes a directory that only its owner may enter, and those above it as usual. If it is there, it and the files in it
 /// are closed to others.
-pub(crate) fn make_private_dir(dir: &Path) -> io::Result<()> {
+fn make_private_dir(dir: &Path) -> io::Result<()> {
     if let Some(parent) = dir.parent() {
         fs::create_dir_all(parent)?;
     }

@@ -1,7 +1,7 @@
-//! The thread that syncs: it takes everything that arrived during the last sync as one batch. After a failed write or
+//! What drives the writer: it takes everything that arrived during the last sync as one batch. After a failed write or
 //! sync it refuses all that comes, because nobody knows what is on the disk.
 
-use std::{collections::VecDeque, io, sync::Arc, thread::JoinHandle};
+use std::{collections::VecDeque, io, sync::Arc};
 
 use openraft::EntryPayload;
 use tokio::sync::{mpsc, oneshot};
@@ -10,10 +10,11 @@ use super::writer::Writer;
 use crate::{
     disk::DirLock,
     observer::Alarm,
+    runtime::Runtime,
     types::{Flushed, LogEntry, LogId, Vote},
 };
 
-/// Jobs that wait for the thread.
+/// Jobs that wait for the writer.
 pub(crate) const JOBS_MAX: usize = 1024;
 /// Payload bytes after which a batch takes no further append.
 const BATCH_BYTES_MAX: usize = 8 << 20;
@@ -21,10 +22,13 @@ const BATCH_BYTES_MAX: usize = 8 << 20;
 /// Answered once the job is durable.
 pub(crate) type Done = oneshot::Sender<io::Result<()>>;
 
-/// What the thread is asked to do.
-pub(crate) enum Job {
+/// Answered once the writer has ended and let go of the directory: whether that was in order.
+pub(crate) type Ended = oneshot::Receiver<io::Result<()>>;
+
+/// What the writer is asked to do.
+pub(crate) enum Job<R: Runtime> {
     /// Append entries.
-    Append(Vec<LogEntry>, Flushed),
+    Append(Vec<LogEntry>, Flushed<R>),
     /// Save a vote.
     Vote(Vote, Done),
     /// Remove every record after this one.
@@ -33,47 +37,64 @@ pub(crate) enum Job {
     Purge(LogId, u64, Done),
 }
 
-/// Starts the thread; it ends when all senders are gone, and lets go of the directory then.
-pub(crate) fn start(
+/// Starts the writer; it ends when all senders are gone, and lets go of the directory then.
+pub(crate) fn start<R: Runtime>(
     writer: Writer,
     alarm: Arc<Alarm>,
     lock: Arc<DirLock>,
-) -> io::Result<(mpsc::Sender<Job>, JoinHandle<()>)> {
+) -> io::Result<(mpsc::Sender<Job<R>>, Ended)> {
     let (sender, receiver) = mpsc::channel(JOBS_MAX);
-    let run = move || {
-        let mut jobs =
-            Jobs { receiver, waiting: VecDeque::new(), writer, alarm: Arc::clone(&alarm), failed: None };
+    let (end, ended) = oneshot::channel();
+    let mut jobs = Jobs { receiver, waiting: VecDeque::new(), writer, alarm, failed: None };
+    R::drive("log-writer", async move {
+        let result = jobs.run().await;
         // Who waits for a job learns of a panic from the end of the channel.
-        alarm.guard("write log", move || jobs.run()).ok();
+        drop(jobs);
         drop(lock);
-    };
-    Ok((sender, std::thread::Builder::new().name("log-writer".to_owned()).spawn(run)?))
+        end.send(result).ok();
+    })?;
+    Ok((sender, ended))
 }
 
-struct Jobs {
-    receiver: mpsc::Receiver<Job>,
+struct Jobs<R: Runtime> {
+    receiver: mpsc::Receiver<Job<R>>,
     /// Taken from the channel, not yet done; at most one.
-    waiting: VecDeque<Job>,
+    waiting: VecDeque<Job<R>>,
     writer: Writer,
     alarm: Arc<Alarm>,
     failed: Option<String>,
 }
 
-impl Jobs {
-    fn run(&mut self) {
-        while let Some(job) = self.waiting.pop_front().or_else(|| self.receiver.blocking_recv()) {
-            match job {
-                Job::Append(entries, flushed) => self.append(entries, flushed),
-                Job::Vote(vote, done) => self.answer(done, |writer| writer.save_vote(&vote)),
-                Job::TruncateAfter(keep, done) => self.answer(done, |writer| writer.truncate_after(keep)),
-                Job::Purge(upto, keep_from, done) => {
-                    self.answer(done, |writer| writer.purge(upto, keep_from))
-                }
-            }
+impl<R: Runtime> Jobs<R> {
+    /// Carries out jobs until there will be no more.
+    ///
+    /// # Errors
+    /// When one has panicked.
+    async fn run(&mut self) -> io::Result<()> {
+        let alarm = Arc::clone(&self.alarm);
+        while let Some(job) = self.next().await {
+            alarm.guard("write log", || self.carry_out(job))?;
+        }
+        Ok(())
+    }
+
+    async fn next(&mut self) -> Option<Job<R>> {
+        match self.waiting.pop_front() {
+            Some(job) => Some(job),
+            None => self.receiver.recv().await,
         }
     }
 
-    fn append(&mut self, entries: Vec<LogEntry>, flushed: Flushed) {
+    fn carry_out(&mut self, job: Job<R>) {
+        match job {
+            Job::Append(entries, flushed) => self.append(entries, flushed),
+            Job::Vote(vote, done) => self.answer(done, |writer| writer.save_vote(&vote)),
+            Job::TruncateAfter(keep, done) => self.answer(done, |writer| writer.truncate_after(keep)),
+            Job::Purge(upto, keep_from, done) => self.answer(done, |writer| writer.purge(upto, keep_from)),
+        }
+    }
+
+    fn append(&mut self, entries: Vec<LogEntry>, flushed: Flushed<R>) {
         let batch = self.batch(entries, flushed);
         let result = self.attempt(|writer| writer.append(batch.iter().flat_map(|(entries, _)| entries)));
         for (_, flushed) in batch {
@@ -82,7 +103,7 @@ impl Jobs {
     }
 
     /// An append and those that wait behind it.
-    fn batch(&mut self, entries: Vec<LogEntry>, flushed: Flushed) -> Vec<(Vec<LogEntry>, Flushed)> {
+    fn batch(&mut self, entries: Vec<LogEntry>, flushed: Flushed<R>) -> Vec<(Vec<LogEntry>, Flushed<R>)> {
         let mut bytes = payload_bytes(&entries);
         let mut batch = vec![(entries, flushed)];
         while bytes < BATCH_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! The log on disk: records in segment files, synced in batches by one thread, verified when they are read.
+//! The log on disk: records in segment files, synced in batches by one writer, verified when they are read.
 //!
 //! The format is our own because of what it must tell apart: a write torn by a crash is wiped, a damaged record is
 //! never skipped. A general store, asked to open a log with one bit flipped, may well drop that record and all behind
@@ -34,8 +34,12 @@ use self::{
     jobs::{Done, Job},
     reader::Reader,
 };
-use crate::types::{Flushed, LogEntry, LogId, Types, Vote};
+use crate::{
+    runtime::Runtime,
+    types::{Flushed, LogEntry, LogId, Types, Vote},
+};
 
+pub(crate) use jobs::Ended as WriterEnded;
 pub(crate) use open::{Opened, open};
 
 /// Bytes of a segment. One that is filled in a second at full speed, and written full of zeros in a few dozen
@@ -43,15 +47,15 @@ pub(crate) use open::{Opened, open};
 pub(crate) const SEGMENT_BYTES: u64 = 16 << 20;
 
 /// The log as the consensus engine sees it.
-pub(crate) struct LogStore {
+pub(crate) struct LogStore<R: Runtime> {
     reader: Reader,
     committed: Arc<Mutex<Option<LogId>>>,
     /// Segments with records from here on are kept whatever is purged: the older snapshot needs them.
     keep_from: Arc<AtomicU64>,
-    jobs: mpsc::Sender<Job>,
+    jobs: mpsc::Sender<Job<R>>,
 }
 
-impl LogStore {
+impl<R: Runtime> LogStore<R> {
     /// Hands out what is known to be committed, from an index on, in order.
     ///
     /// # Errors
@@ -62,35 +66,35 @@ impl LogStore {
         self.reader.replay(from..end.max(from), each)
     }
 
-    async fn send(&self, job: Job) -> io::Result<()> {
+    async fn send(&self, job: Job<R>) -> io::Result<()> {
         self.jobs.send(job).await.map_err(|_| io::Error::other("the log's writer has ended"))
     }
 
-    /// Gives the thread a job and waits until it is durable.
-    async fn wait_for(&self, job: impl FnOnce(Done) -> Job) -> io::Result<()> {
+    /// Gives the writer a job and waits until it is durable.
+    async fn wait_for(&self, job: impl FnOnce(Done) -> Job<R>) -> io::Result<()> {
         let (done, answer) = oneshot::channel();
         self.send(job(done)).await?;
         answer.await.map_err(|_| io::Error::other("the log's writer has ended"))?
     }
 }
 
-impl RaftLogReader<Types> for LogStore {
+impl<R: Runtime> RaftLogReader<Types<R>> for LogStore<R> {
     async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + Send>(
         &mut self,
         range: RB,
     ) -> io::Result<Vec<LogEntry>> {
-        self.reader.try_get_log_entries(range).await
+        self.reader.read::<R>(range).await
     }
 
     async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
-        self.reader.read_vote().await
+        Ok(self.reader.vote())
     }
 }
 
-impl RaftLogStorage<Types> for LogStore {
+impl<R: Runtime> RaftLogStorage<Types<R>> for LogStore<R> {
     type LogReader = Reader;
 
-    async fn get_log_state(&mut self) -> io::Result<LogState<Types>> {
+    async fn get_log_state(&mut self) -> io::Result<LogState<Types<R>>> {
         let (last_purged_log_id, last_log_id) = self.reader.tail.ends();
         Ok(LogState { last_purged_log_id, last_log_id })
     }
@@ -116,7 +120,7 @@ impl RaftLogStorage<Types> for LogStore {
         Ok(*self.committed.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    async fn append<I>(&mut self, entries: I, callback: Flushed) -> io::Result<()>
+    async fn append<I>(&mut self, entries: I, callback: Flushed<R>) -> io::Result<()>
     where
         I: IntoIterator<Item = LogEntry> + Send,
         I::IntoIter: Send,

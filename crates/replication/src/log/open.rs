@@ -1,10 +1,9 @@
-//! Brings the log to life: makes or recovers it, and starts its thread.
+//! Brings the log to life: makes or recovers it, and starts its writer.
 
 use std::{
     io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, atomic::AtomicU64},
-    thread::JoinHandle,
 };
 
 use super::{
@@ -23,27 +22,28 @@ use crate::{
     error::Damage,
     metrics::Counters,
     observer::Alarm,
+    runtime::Runtime,
     space::Space,
     types::LogId,
 };
 
 /// A log that runs.
-pub(crate) struct Opened {
+pub(crate) struct Opened<R: Runtime> {
     /// For the consensus engine.
-    pub store: LogStore,
+    pub store: LogStore<R>,
     /// The last record that is gone, and the last one that is there.
     pub ends: (Option<LogId>, Option<LogId>),
     /// See [`LogStore`]; 0 keeps every segment.
     pub keep_from: Arc<AtomicU64>,
-    /// Ends when the store is gone.
-    pub thread: JoinHandle<()>,
+    /// Ends when the store is gone, and the writer with it.
+    pub writer: jobs::Ended,
 }
 
 /// Opens the log in `dir`, and makes it if the directory is not `known` to have one.
 ///
 /// # Errors
 /// When it is damaged, or cannot be read or written.
-pub(crate) fn open(
+pub(crate) fn open<R: Runtime>(
     raw_disk: Arc<dyn Disk>,
     space: Arc<Space>,
     dir: PathBuf,
@@ -52,7 +52,7 @@ pub(crate) fn open(
     counters: Arc<Counters>,
     alarm: Arc<Alarm>,
     lock: Arc<DirLock>,
-) -> Result<Opened, OpenError> {
+) -> Result<Opened<R>, OpenError> {
     let disk: Arc<dyn Disk> = Arc::new(PatientDisk::new(Arc::clone(&raw_disk), space));
     disk.create_dir(&dir).map_err(OpenError::write(&dir))?;
     spare::check(&*disk, &dir)?;
@@ -70,14 +70,15 @@ pub(crate) fn open(
         tail: Arc::clone(&tail),
         committed: Arc::clone(&committed),
         counters,
+        clock: R::now,
     };
     let writer = Writer::new(around, state, &found).map_err(OpenError::write(&dir))?;
-    let (jobs, thread) = jobs::start(writer, alarm, lock).map_err(OpenError::write(&dir))?;
+    let (jobs, ended) = jobs::start(writer, alarm, lock).map_err(OpenError::write(&dir))?;
     let keep_from = Arc::new(AtomicU64::new(0));
     let ends = tail.ends();
     let reader = Reader { disk, dir, tail, vote: Arc::new(Mutex::new(state.vote())) };
     let store = LogStore { reader, committed, keep_from: Arc::clone(&keep_from), jobs };
-    Ok(Opened { store, ends, keep_from, thread })
+    Ok(Opened { store, ends, keep_from, writer: ended })
 }
 
 fn load_or_make(

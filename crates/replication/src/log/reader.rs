@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     disk::Disk,
+    runtime::Runtime,
     types::{LogEntry, Types, Vote},
 };
 
@@ -32,28 +33,40 @@ pub(crate) struct Reader {
     pub vote: Arc<Mutex<Option<Vote>>>,
 }
 
-impl RaftLogReader<Types> for Reader {
+impl<R: Runtime> RaftLogReader<Types<R>> for Reader {
     async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + Send>(
         &mut self,
         range: RB,
     ) -> io::Result<Vec<LogEntry>> {
+        self.read::<R>(range).await
+    }
+
+    async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
+        Ok(self.vote())
+    }
+}
+
+impl Reader {
+    /// The entries of a range, as many as there are.
+    ///
+    /// # Errors
+    /// When one cannot be read.
+    pub async fn read<R: Runtime>(&self, range: impl RangeBounds<u64>) -> io::Result<Vec<LogEntry>> {
         let found = self.tail.find(bounds(&range));
         if found.places.is_empty() {
             return Ok(found.entries);
         }
         let (disk, dir) = (Arc::clone(&self.disk), self.dir.clone());
-        let read = move || read_places(&*disk, &dir, &found.places);
-        let mut entries = tokio::task::spawn_blocking(read).await.map_err(io::Error::other)??;
+        let mut entries = R::blocking(move || read_places(&*disk, &dir, &found.places)).await??;
         entries.extend(found.entries);
         Ok(entries)
     }
 
-    async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
-        Ok(*self.vote.lock().unwrap_or_else(PoisonError::into_inner))
+    /// For whom this server voted last.
+    pub fn vote(&self) -> Option<Vote> {
+        *self.vote.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl Reader {
     /// Hands out the durable entries of a range in order, a few at a time in memory.
     ///
     /// # Errors

@@ -5,12 +5,11 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::Arc,
-    thread::JoinHandle,
 };
 
 use crate::{
     OpenError,
-    disk::{self, Disk},
+    disk::{self, Begun, Disk},
 };
 
 /// Where it is made.
@@ -27,12 +26,12 @@ pub(crate) fn check(disk: &dyn Disk, log_dir: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Makes one file at a time, on a thread of its own. Its disk must not wait for room: without room there is no spare.
+/// Makes one file at a time, beside everything else. Its disk must not wait for room: without room there is no spare.
 pub(crate) struct Spare {
     disk: Arc<dyn Disk>,
     path: PathBuf,
     bytes: u64,
-    making: Option<JoinHandle<io::Result<()>>>,
+    making: Option<Begun>,
 }
 
 impl Spare {
@@ -44,14 +43,13 @@ impl Spare {
     /// Begins to make the next one.
     pub fn begin(&mut self) {
         let (disk, path, bytes) = (Arc::clone(&self.disk), self.path.clone(), self.bytes);
-        let make = move || fill(&*disk, &path, bytes);
-        self.making = std::thread::Builder::new().name("log-spare".to_owned()).spawn(make).ok();
+        self.making = self.disk.begin(Box::new(move || fill(&*disk, &path, bytes)));
     }
 
     /// The path of a file full of zeros; of one just made and empty when there was no time or room for a full one.
     pub fn take(&mut self, disk: &dyn Disk) -> io::Result<&Path> {
-        let made = self.making.take().and_then(|making| making.join().ok());
-        if !matches!(made, Some(Ok(()))) {
+        let made = self.making.take().is_some_and(|making| making().is_ok());
+        if !made {
             disk.create(&self.path)?;
         }
         Ok(&self.path)
@@ -59,10 +57,10 @@ impl Spare {
 }
 
 impl Drop for Spare {
-    /// Waits, lest this thread writes zeros to a file that the next owner of the directory has put to use.
+    /// Waits, lest zeros are written to a file that the next owner of the directory has put to use.
     fn drop(&mut self) {
         if let Some(making) = self.making.take() {
-            making.join().ok();
+            making().ok();
         }
     }
 }

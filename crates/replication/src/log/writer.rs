@@ -5,7 +5,7 @@ use std::{
     io,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
-    time::Instant,
+    time::Duration,
 };
 
 use super::{
@@ -34,6 +34,8 @@ pub(crate) struct Surroundings {
     pub tail: Arc<Tail>,
     pub committed: Arc<Mutex<Option<LogId>>>,
     pub counters: Arc<Counters>,
+    /// See [`crate::runtime::Runtime::now`].
+    pub clock: fn() -> Duration,
 }
 
 /// Owns the segments and the state file.
@@ -130,9 +132,10 @@ impl Writer {
     /// Writes and syncs what is in the buffer.
     fn flush(&mut self) -> io::Result<()> {
         self.file.write_at(&self.buffer, self.end)?;
-        let started = Instant::now();
+        let started = (self.around.clock)();
         self.file.sync()?;
-        self.around.counters.on_sync(self.buffer.len() as u64, started.elapsed());
+        let took = (self.around.clock)() - started;
+        self.around.counters.on_sync(self.buffer.len() as u64, took);
         self.end += self.buffer.len() as u64;
         self.durable = self.last.map_or(0, |id| id.index() + 1);
         self.buffer.clear();

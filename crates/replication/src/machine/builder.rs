@@ -1,41 +1,40 @@
 //! Writes a snapshot from a clone of the store, while the store goes on changing.
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::{io, marker::PhantomData, path::PathBuf, sync::Arc};
 
 use berth_model::store::Store;
-use openraft::{
-    RaftSnapshotBuilder, Snapshot,
-    type_config::alias::{SnapshotMetaOf, SnapshotOf},
-};
+use openraft::RaftSnapshotBuilder;
 
 use super::Demand;
 use crate::{
     observer::Alarm,
+    runtime::Runtime,
     snapshot::{Image, Meta, Snapshots},
     space::is_full,
-    types::Types,
+    types::{Snapshot, SnapshotMeta, Types},
 };
 
 /// One snapshot to be.
-pub(crate) struct Builder {
+pub(crate) struct Builder<R> {
     pub store: Store,
     pub meta: Option<Meta>,
     pub snapshots: Arc<Snapshots>,
     pub demand: Demand,
     pub alarm: Arc<Alarm>,
+    pub runs_on: PhantomData<R>,
 }
 
-impl RaftSnapshotBuilder<Types> for Builder {
+impl<R: Runtime> RaftSnapshotBuilder<Types<R>> for Builder<R> {
     type SnapshotData = Image;
 
-    async fn build_snapshot(&mut self) -> io::Result<SnapshotOf<Types, Image>> {
+    async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
         let meta =
             self.meta.clone().ok_or_else(|| io::Error::other("write snapshot: nothing was applied yet"))?;
         let (snapshots, store, alarm) =
             (Arc::clone(&self.snapshots), self.store.clone(), Arc::clone(&self.alarm));
         let of = meta.clone();
         let write = move || alarm.guard("write snapshot", || snapshots.write(of, &store)).flatten();
-        match tokio::task::spawn_blocking(write).await.map_err(io::Error::other)? {
+        match R::blocking(write).await? {
             Ok(image) => Ok(into_engine(image)),
             Err(error) if loses_nothing(&error) => {
                 tracing::error!(%error, "no snapshot was written; the log keeps what it would have covered");
@@ -57,16 +56,13 @@ fn loses_nothing(error: &io::Error) -> bool {
 }
 
 /// A snapshot as the consensus engine knows it.
-pub(super) fn into_engine(image: Image) -> SnapshotOf<Types, Image> {
+pub(super) fn into_engine(image: Image) -> Snapshot {
     let Meta { last, membership } = image.meta.clone();
-    Snapshot {
-        meta: SnapshotMetaOf::<Types> { last_log_id: Some(last), last_membership: membership },
-        snapshot: image,
-    }
+    Snapshot { meta: SnapshotMeta { last_log_id: Some(last), last_membership: membership }, snapshot: image }
 }
 
 /// The answer for a snapshot that was not written: the engine looks only at what it covers, which is nothing.
-fn nothing_new(meta: Meta) -> SnapshotOf<Types, Image> {
-    let nothing = SnapshotMetaOf::<Types> { last_log_id: None, last_membership: meta.membership.clone() };
+fn nothing_new(meta: Meta) -> Snapshot {
+    let nothing = SnapshotMeta { last_log_id: None, last_membership: meta.membership.clone() };
     Snapshot { meta: nothing, snapshot: Image { path: PathBuf::new(), meta } }
 }

@@ -3,14 +3,13 @@
 mod builder;
 mod schedule;
 
-use std::{io, pin::pin, sync::Arc};
+use std::{io, marker::PhantomData, pin::pin, sync::Arc};
 
 use berth_model::{event::Applied, store::Store};
 use futures_util::{Stream, StreamExt};
 use openraft::{
     EntryPayload,
     storage::{ApplyResponder, EntryResponder, RaftStateMachine},
-    type_config::alias::{SnapshotMetaOf, SnapshotOf},
 };
 
 pub(crate) use schedule::Demand;
@@ -19,8 +18,9 @@ use self::{builder::Builder, schedule::Schedule};
 use crate::{
     log::LogStore,
     observer::{Alarm, Observer},
+    runtime::Runtime,
     snapshot::{self, Image, Loaded, Meta, Snapshots},
-    types::{LogEntry, LogId, Proposal, StoredMembership, Types},
+    types::{LogEntry, LogId, Proposal, Snapshot, SnapshotMeta, StoredMembership, Types},
 };
 
 /// Entries applied between two calls of the observer.
@@ -39,7 +39,7 @@ pub(crate) struct Machine {
 }
 
 /// Whoever proposed an entry here, and is to be answered.
-type Waiting = Option<ApplyResponder<Types>>;
+type Waiting<R> = Option<ApplyResponder<Types<R>>>;
 
 impl Machine {
     /// Begins with a snapshot, or with an empty store. Begins a snapshot every `snapshot_entries` records, or later if
@@ -67,7 +67,7 @@ impl Machine {
 
     /// Applies what the log has beyond the snapshot and is known to be committed, and shows the observer where that
     /// ends. Nobody looks at the states between, so that nothing of them is copied. Returns the number of entries.
-    pub fn replay(&mut self, log: &LogStore) -> io::Result<u64> {
+    pub fn replay<R: Runtime>(&mut self, log: &LogStore<R>) -> io::Result<u64> {
         let from = self.last.map_or(0, |last| last.index() + 1);
         let mut entries = 0;
         log.replay(from, |entry| {
@@ -79,9 +79,12 @@ impl Machine {
     }
 
     /// Applies a batch, shows it to the observer, and only then answers.
-    fn apply_batch(&mut self, batch: Vec<io::Result<EntryResponder<Types>>>) -> io::Result<()> {
+    fn apply_batch<R: Runtime>(
+        &mut self,
+        batch: Vec<io::Result<EntryResponder<Types<R>>>>,
+    ) -> io::Result<()> {
         let mut applied = Vec::with_capacity(batch.len());
-        let mut waiting: Vec<Waiting> = Vec::with_capacity(batch.len());
+        let mut waiting: Vec<Waiting<R>> = Vec::with_capacity(batch.len());
         for item in batch {
             let (entry, responder) = item?;
             match self.apply_entry(entry)? {
@@ -129,20 +132,32 @@ impl Machine {
         self.snapshots.has_room().inspect_err(|reason| self.demand.fail(&reason.to_string())).is_ok()
     }
 
+    fn builder<R>(&mut self) -> Builder<R> {
+        self.schedule.on_begun();
+        Builder {
+            store: self.store.clone(),
+            meta: self.meta(),
+            snapshots: Arc::clone(&self.snapshots),
+            demand: self.demand.clone(),
+            alarm: Arc::clone(&self.alarm),
+            runs_on: PhantomData,
+        }
+    }
+
     fn meta(&self) -> Option<Meta> {
         Some(Meta { last: self.last?, membership: self.membership.clone() })
     }
 }
 
-fn answer(waiting: Waiting, applied: Option<Applied>) {
+fn answer<R: Runtime>(waiting: Waiting<R>, applied: Option<Applied>) {
     if let Some(responder) = waiting {
         responder.send(applied);
     }
 }
 
-impl RaftStateMachine<Types> for Machine {
+impl<R: Runtime> RaftStateMachine<Types<R>> for Machine {
     type SnapshotData = Image;
-    type SnapshotBuilder = Builder;
+    type SnapshotBuilder = Builder<R>;
 
     async fn applied_state(&mut self) -> io::Result<(Option<LogId>, StoredMembership)> {
         Ok((self.last, self.membership.clone()))
@@ -150,7 +165,7 @@ impl RaftStateMachine<Types> for Machine {
 
     async fn apply<Strm>(&mut self, entries: Strm) -> io::Result<()>
     where
-        Strm: Stream<Item = io::Result<EntryResponder<Types>>> + Unpin + Send,
+        Strm: Stream<Item = io::Result<EntryResponder<Types<R>>>> + Unpin + Send,
     {
         let mut batches = pin!(entries.ready_chunks(APPLY_BATCH_MAX));
         let alarm = Arc::clone(&self.alarm);
@@ -160,7 +175,7 @@ impl RaftStateMachine<Types> for Machine {
         Ok(())
     }
 
-    async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<Builder> {
+    async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<Builder<R>> {
         // A snapshot does not hold what of another one is on its way: the log has that whole, until it is in.
         if self.store.is_restoring() {
             self.demand.fail("another snapshot is being restored");
@@ -170,27 +185,20 @@ impl RaftStateMachine<Types> for Machine {
         if !due || !self.has_room_for_snapshot() {
             return None;
         }
-        Some(self.get_snapshot_builder().await)
+        Some(self.builder())
     }
 
-    async fn get_snapshot_builder(&mut self) -> Builder {
-        self.schedule.on_begun();
-        Builder {
-            store: self.store.clone(),
-            meta: self.meta(),
-            snapshots: Arc::clone(&self.snapshots),
-            demand: self.demand.clone(),
-            alarm: Arc::clone(&self.alarm),
-        }
+    async fn get_snapshot_builder(&mut self) -> Builder<R> {
+        self.builder()
     }
 
-    async fn install_snapshot(&mut self, meta: &SnapshotMetaOf<Types>, image: Image) -> io::Result<()> {
+    async fn install_snapshot(&mut self, meta: &SnapshotMeta, image: Image) -> io::Result<()> {
         let snapshots = Arc::clone(&self.snapshots);
         let read = move || {
             let (meta, store) = snapshot::read(&*snapshots.disk, &image.path).map_err(io::Error::other)?;
             snapshots.adopt(image).map(|_| (meta, store))
         };
-        let (found, store) = tokio::task::spawn_blocking(read).await.map_err(io::Error::other)??;
+        let (found, store) = R::blocking(read).await??;
         if Some(found.last) != meta.last_log_id {
             return Err(io::Error::other("install snapshot: it is not the one that was announced"));
         }
@@ -198,7 +206,7 @@ impl RaftStateMachine<Types> for Machine {
         self.alarm.guard("install snapshot", || self.observer.on_restored(&self.store))
     }
 
-    async fn get_current_snapshot(&mut self) -> io::Result<Option<SnapshotOf<Types, Image>>> {
+    async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {
         Ok(self.snapshots.newest().map(builder::into_engine))
     }
 }

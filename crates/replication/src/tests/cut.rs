@@ -10,11 +10,12 @@ use openraft::{
 use super::{SEGMENT_BYTES, Server, support};
 use crate::{
     OpenError,
-    disk::{DirLock, memory::MemoryDisk},
+    disk::memory::MemoryDisk,
     log::{self, LogStore, Opened},
     metrics::Counters,
     observer::Alarm,
     open::{self, Recovered},
+    runtime::Tokio,
     space::Space,
     types::{LogEntry, LogId, Payload, Proposal, Vote, log_id},
 };
@@ -26,11 +27,11 @@ const KEPT: [u64; 4] = [3, 30, 60, RECORDS - 3];
 
 impl Server {
     /// The log without consensus.
-    pub(super) fn open_log(&self) -> Result<Recovered, OpenError> {
+    pub(super) fn open_log(&self) -> Result<Recovered<Tokio>, OpenError> {
         let observer = Arc::new(support::Recorder::default());
         let alarm = Arc::new(Alarm::new(observer.clone()));
         let disk: Arc<MemoryDisk> = Arc::clone(&self.disk);
-        let (lock, _) = open::hold(self.dir.path())?;
+        let (lock, _) = open::hold(&*disk, self.dir.path())?;
         open::recover(&self.config, lock, observer, disk, SEGMENT_BYTES, Arc::new(Counters::default()), alarm)
     }
 
@@ -49,7 +50,7 @@ pub(super) fn records(term: u64, indexes: std::ops::Range<u64>) -> Vec<LogEntry>
 }
 
 /// Appends one by one, so that each record knows that the one before it is durable.
-pub(super) async fn append(log: &mut LogStore, term: u64, indexes: std::ops::Range<u64>) {
+pub(super) async fn append(log: &mut LogStore<Tokio>, term: u64, indexes: std::ops::Range<u64>) {
     log.save_vote(&Vote::new_committed(term, 1)).await.unwrap();
     for record in records(term, indexes) {
         log.blocking_append([record]).await.unwrap();
@@ -92,7 +93,7 @@ async fn a_power_cut_at_any_step_of_a_cut_is_no_damage() {
 }
 
 /// What was kept is there as it was written, and another leader's records follow it.
-async fn goes_on(server: &Server, found: &mut Recovered, last: LogId) {
+async fn goes_on(server: &Server, found: &mut Recovered<Tokio>, last: LogId) {
     append(&mut found.log.store, 2, last.index() + 1..last.index() + 20).await;
     let entries = found.log.store.try_get_log_entries(..).await.unwrap();
     let names: Vec<LogId> = entries.iter().map(|entry| entry.log_id).collect();
@@ -105,9 +106,9 @@ async fn goes_on(server: &Server, found: &mut Recovered, last: LogId) {
 
 impl Server {
     /// The log alone, without the snapshot that it follows.
-    fn open_only_log(&self) -> Result<Opened, OpenError> {
-        let (lock, _) = DirLock::acquire(self.dir.path()).unwrap();
+    fn open_only_log(&self) -> Result<Opened<Tokio>, OpenError> {
         let disk: Arc<MemoryDisk> = Arc::clone(&self.disk);
+        let (lock, _) = open::hold(&*disk, self.dir.path()).unwrap();
         let space = Arc::new(Space::new(disk.clone(), self.dir.path(), SEGMENT_BYTES));
         let alarm = Arc::new(Alarm::new(Arc::new(support::Recorder::default())));
         log::open(disk, space, self.path("log"), true, SEGMENT_BYTES, Arc::default(), alarm, Arc::new(lock))

@@ -16,7 +16,7 @@ mod support;
 use std::{path::PathBuf, sync::Arc};
 
 use self::support::Recorder;
-use crate::{Config, OpenError, Replication, disk::memory::MemoryDisk, open};
+use crate::{Config, OpenError, Replication, disk::memory::MemoryDisk};
 
 /// Small, so that a test fills many.
 const SEGMENT_BYTES: u64 = 16 << 10;
@@ -52,7 +52,7 @@ impl Server {
         let recorder = Arc::new(Recorder::default());
         let observer = Arc::clone(&recorder);
         let disk = Arc::clone(&self.disk);
-        let log = open::open(self.config.clone(), observer, disk, SEGMENT_BYTES).await?;
+        let log = Replication::open_on(disk, SEGMENT_BYTES, self.config.clone(), observer).await?;
         Ok((log, recorder))
     }
 

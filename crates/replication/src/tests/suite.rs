@@ -10,26 +10,29 @@ use openraft::{
 use super::{SEGMENT_BYTES, support::Recorder};
 use crate::{
     Config, disk::memory::MemoryDisk, log::LogStore, machine::Machine, metrics::Counters, observer::Alarm,
-    open, types::Types,
+    open, runtime::Tokio, types,
 };
 
 struct Build;
 
-impl StoreBuilder<Types, LogStore, Machine, tempfile::TempDir> for Build {
-    async fn build(&self) -> Result<(tempfile::TempDir, LogStore, Machine), StorageError<Types>> {
+type Types = types::Types<Tokio>;
+type Log = LogStore<Tokio>;
+
+impl StoreBuilder<Types, Log, Machine, tempfile::TempDir> for Build {
+    async fn build(&self) -> Result<(tempfile::TempDir, Log, Machine), StorageError<Types>> {
         let dir = tempfile::tempdir().unwrap();
         let observer = Arc::new(Recorder::default());
         let alarm = Arc::new(Alarm::new(observer.clone()));
         let disk = Arc::new(MemoryDisk::default());
         let config = Config::new(dir.path(), "suite");
         let counters = Arc::new(Counters::default());
-        let (lock, _) = open::hold(dir.path()).unwrap();
+        let (lock, _) = open::hold(&*disk, dir.path()).unwrap();
         let found = open::recover(&config, lock, observer, disk, SEGMENT_BYTES, counters, alarm).unwrap();
         Ok((dir, found.log.store, found.machine))
     }
 }
 
-type All = Suite<Types, LogStore, Machine, Build, tempfile::TempDir>;
+type All = Suite<Types, Log, Machine, Build, tempfile::TempDir>;
 
 macro_rules! suite {
     ($($test:ident)*) => {$(
