@@ -10,7 +10,8 @@ use prost::Message;
 use crate::failure::{Doing, Failure};
 
 const MAGIC: [u8; 4] = *b"BRTH";
-const VERSION: u16 = 1;
+/// Of what is written. Every version up to this one is read.
+pub(crate) const VERSION: u16 = 2;
 const HEADER_BYTES: usize = 16;
 const SHORT: &str = "shorter than its header";
 
@@ -50,8 +51,8 @@ fn decode_known<M: Message + Default>(bytes: &[u8]) -> Result<M, &'static str> {
     if header[..4] != MAGIC {
         return Err("not a record of berth");
     }
-    if header[4..6] != VERSION.to_be_bytes() {
-        return Err("a version that this berth does not know");
+    if header[4..6] == [0; 2] {
+        return Err("version 0, which no berth has written");
     }
     if number(8) as usize != body.len() || number(12) != crc32c::crc32c(body) {
         return Err("damaged: the checksum does not match");
@@ -124,7 +125,7 @@ mod tests {
         bytes[4..6].copy_from_slice(&7_u16.to_be_bytes());
         fs::write(&path, bytes).expect("written");
         let refusal = read::<PortBinding>(dir.path(), "port").expect_err("refused");
-        let reason = "it is of version 7, and this berth knows 1: start a newer berth";
+        let reason = "it is of version 7, and this berth knows 2: start a newer berth";
         assert!(refusal.to_string().ends_with(reason) && refusal.is_newer(), "{refusal}");
     }
 

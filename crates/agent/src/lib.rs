@@ -2,11 +2,14 @@
 //! agent, and the shell that ties them to a server.
 
 mod backoff;
+mod cgroups;
 pub mod devices;
 mod dirs;
 mod disk;
 pub mod drivers;
 mod failure;
+#[cfg(test)]
+mod golden;
 pub mod keeper;
 pub mod lifecycle;
 mod logs;

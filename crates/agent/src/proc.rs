@@ -26,12 +26,23 @@ pub(crate) fn start_ticks(pid: Pid) -> Option<u64> {
 
 /// Processes whose parent is `parent`.
 pub(crate) fn children(parent: Pid) -> Vec<Pid> {
+    with_field(1, parent)
+}
+
+/// Processes of the session that `leader` leads, or once led.
+pub(crate) fn members(leader: Pid) -> Vec<Pid> {
+    with_field(3, leader)
+}
+
+/// Processes of whose /proc/PID/stat this field, counted from the state, names `value`.
+fn with_field(field: usize, value: Pid) -> Vec<Pid> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids =
         entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw));
-    let is_child =
-        |pid: &Pid| stat_fields(*pid).and_then(|fields| fields.get(1)?.parse().ok()) == Some(parent.as_raw());
-    pids.filter(is_child).collect()
+    let is_so = |pid: &Pid| {
+        stat_fields(*pid).and_then(|fields| fields.get(field)?.parse().ok()) == Some(value.as_raw())
+    };
+    pids.filter(is_so).collect()
 }
 
 #[cfg(test)]
@@ -43,6 +54,7 @@ mod tests {
         let me = Pid::this();
         assert!(start_ticks(me).is_some_and(|ticks| ticks > 0));
         assert!(children(Pid::parent()).contains(&me));
+        assert!(members(nix::unistd::getsid(None).expect("a session")).contains(&me));
         assert_eq!(boot_id().len(), 36);
     }
 }

@@ -11,6 +11,7 @@ mod world;
 use std::fs;
 use std::process::Command;
 
+use berth_agent::keeper::plan::StartRecord;
 use berth_api::agent::{
     AllocStatus, AskAllocUsage, AskNodeUsage, ClientStatus, Done, Down, FileCredit, FileRead, Outcome,
     Question, RestartTasks, SignalTasks, TaskSpec, TaskState, WelcomeMode,
@@ -383,4 +384,66 @@ fn a_state_of_a_newer_version_is_refused_and_left_alone() {
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(message.contains("it is of version 9, and this berth knows 1"), "{message}");
     assert_eq!(fs::read(&record).expect("a record"), bytes);
+}
+
+fn start_record(world: &World, number: u8) -> StartRecord {
+    StartRecord::read(&world.path(number, "keepers/t")).expect("readable").expect("a record")
+}
+
+fn lives(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+/// A daemon of the task has left its parents, its group and its session; whoever kept the task is killed.
+fn daemon_of_a_killed_keeper(world: &mut World, number: u8, and_then: &str) -> (i32, StartRecord) {
+    let script =
+        format!("(setsid sh -c 'echo $$ > ../daemon; exec sleep 1000' &) ; [ -s ../daemon ]; {and_then}");
+    world.server.wish(vec![run(number, vec![shell("t", &script)])], &[], &[], &[]);
+    world.server.wait_for_status(number, ClientStatus::Running);
+    let path = world.path(number, "tasks/daemon");
+    let daemon = eventually("the daemon", || fs::read_to_string(&path).ok()?.trim().parse::<i32>().ok());
+    let start = start_record(world, number);
+    let keeper = nix::unistd::Pid::from_raw(start.keeper_pid);
+    nix::sys::signal::kill(keeper, nix::sys::signal::Signal::SIGKILL).expect("killed");
+    (daemon, start)
+}
+
+#[test]
+fn what_a_task_left_ends_with_it_though_its_keeper_was_killed() {
+    let mut world = World::new();
+    // One is stopped, one ends by itself.
+    let (daemon, start) = daemon_of_a_killed_keeper(&mut world, 1, "exec sleep 1000");
+    if start.cgroup.is_empty() {
+        eprintln!("skipped: this host has no cgroups");
+        return;
+    }
+    assert!(lives(daemon));
+    world.server.wish(Vec::new(), &[1], &[], &[]);
+    world.server.wait_for_status(1, ClientStatus::Complete);
+    assert!(!lives(daemon) && !std::path::Path::new(&start.cgroup).exists());
+    let (daemon, start) =
+        daemon_of_a_killed_keeper(&mut world, 2, "while [ ! -e ../go ]; do sleep 0.01; done");
+    fs::write(world.path(2, "tasks/go"), "").expect("written");
+    let status = world.server.wait_for_status(2, ClientStatus::Failed);
+    assert!(!lives(daemon) && !std::path::Path::new(&start.cgroup).exists(), "{:?}", status.tasks[0].events);
+}
+
+#[test]
+fn no_cgroup_outlives_its_task() {
+    let mut world = World::new();
+    for number in 1..=20 {
+        // Some cannot even be run.
+        let script = ["exit 0", "setsid sleep 1000 & exit 0", "kill -9 $$"][usize::from(number) % 3];
+        let mut spec = shell("t", script);
+        if number % 4 == 0 {
+            spec.config_json = serde_json::json!({"command": "/nowhere"}).to_string();
+        }
+        world.server.wish(vec![run(number, vec![spec])], &[], &[], &[]);
+    }
+    for number in 1..=20 {
+        world.server.wait_for(number, |status| status.status().is_terminal());
+        let cgroup = start_record(&world, number).cgroup;
+        assert!(cgroup.is_empty() || !std::path::Path::new(&cgroup).exists(), "{cgroup} is left");
+    }
 }

@@ -78,6 +78,14 @@ pub struct TaskContext<'a> {
     pub given: Given,
 }
 
+impl TaskContext<'_> {
+    /// Names this start of the task, on the whole host.
+    pub(crate) fn start_name(&self) -> String {
+        let index = self.run.group.tasks.iter().position(|spec| spec.name == self.spec.name).unwrap_or(0);
+        format!("{}-{index}-{}", self.run.alloc, self.attempt)
+    }
+}
+
 /// What has to be launched.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Launch {
@@ -105,7 +113,7 @@ pub fn all(switches: DriverSwitches, containers: &ContainerConfig) -> Vec<Box<dy
         drivers.push(Box::new(mock::Mock));
     }
     if switches.raw_exec {
-        drivers.push(Box::new(raw_exec::RawExec));
+        drivers.push(Box::new(raw_exec::RawExec::new()));
     }
     if switches.containers {
         drivers.extend(container::drivers(containers));

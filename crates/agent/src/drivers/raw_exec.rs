@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::settings::{parse, setup};
 use super::{Driver, Launch, TaskContext};
+use crate::cgroups::Cgroups;
 use crate::keeper::plan::{ProcessRun, Run};
 use crate::lifecycle::StartFailure;
 
@@ -19,11 +20,32 @@ struct Settings {
 }
 
 #[derive(Debug)]
-pub(super) struct RawExec;
+pub(super) struct RawExec {
+    /// None where this host has none: then only what stays in a task's session is sure to end with it.
+    cgroups: Option<Cgroups>,
+}
+
+impl RawExec {
+    /// Says by name what the host lacks.
+    pub(super) fn new() -> Self {
+        let cgroups = Cgroups::find().inspect_err(|failure| {
+            tracing::warn!(
+                %failure,
+                "raw_exec: processes that leave their task's session outlive it if its keeper is killed"
+            );
+        });
+        Self { cgroups: cgroups.ok() }
+    }
+}
 
 impl Driver for RawExec {
     fn name(&self) -> &'static str {
         "raw_exec"
+    }
+
+    fn attributes(&self) -> Vec<(String, String)> {
+        let version = self.cgroups.as_ref().map_or("none".into(), |cgroups| cgroups.version.to_string());
+        vec![("driver.raw_exec.cgroups".into(), version)]
     }
 
     fn launch(&self, task: &TaskContext<'_>) -> Result<Launch, StartFailure> {
@@ -39,6 +61,9 @@ impl Driver for RawExec {
             dir: dir.to_string_lossy().into_owned(),
             user: task.user.clone(),
             cores: task.given.cores.clone(),
+            cgroup: self.cgroups.as_ref().map_or(String::new(), |cgroups| {
+                cgroups.path(&task.start_name()).to_string_lossy().into_owned()
+            }),
             ..ProcessRun::default()
         })))
     }

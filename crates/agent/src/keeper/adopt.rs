@@ -5,7 +5,7 @@ use rustix::process::{PidfdFlags, pidfd_open};
 
 use super::container::Container;
 use super::control::Control;
-use super::keep::{claim, conclude, enter, failed, here};
+use super::keep::{LEFT_OVER, claim, conclude, enter, failed, here};
 use super::output::Outputs;
 use super::plan::{ExitRecord, StartRecord, StartStage};
 use super::watch::{Main, Watch};
@@ -26,10 +26,11 @@ pub(super) fn main(dir: &str) -> Result<i32, Failure> {
     fds::detach_stdio()?;
     let container = start.container.as_ref().map(Container::known);
     let exit = if start.stage() == StartStage::Released {
-        watch_adopted(&start, &mut control)?;
-        unknown_end()
+        let ended = watch_adopted(&start, &mut control)?;
+        unknown_end(&start, ended)
     } else {
         kill_unreleased(&start);
+        end_rest(&start);
         failed(&interrupted_start())
     };
     if let Some(container) = container {
@@ -46,13 +47,22 @@ fn open_main(start: &StartRecord) -> Option<Main> {
     same.then_some(Main::Adopted(pidfd))
 }
 
-fn watch_adopted(start: &StartRecord, control: &mut Control) -> Result<(), Failure> {
-    let Some(main) = open_main(start) else { return Ok(()) };
+/// Whether all of it has ended.
+fn watch_adopted(start: &StartRecord, control: &mut Control) -> Result<bool, Failure> {
+    let Some(main) = open_main(start) else { return Ok(end_rest(start)) };
     let mut watch = Watch::new(main, Outputs::open(&start.logs)?, control);
     watch.until_the_end();
-    reap::end_group(Pid::from_raw(start.pid));
+    let ended = end_rest(start);
+    if start.cgroup.is_empty() {
+        reap::end_session(Pid::from_raw(start.pid));
+    }
     watch.drain();
-    Ok(())
+    Ok(ended)
+}
+
+/// What a process of the host left behind is nobody's child that could be told by its parents.
+fn end_rest(start: &StartRecord) -> bool {
+    start.cgroup().is_none_or(|cgroup| cgroup.end())
 }
 
 fn kill_unreleased(start: &StartRecord) {
@@ -61,13 +71,15 @@ fn kill_unreleased(start: &StartRecord) {
     }
 }
 
-fn unknown_end() -> ExitRecord {
-    ExitRecord {
-        exit_code: -1,
-        finished_ns: now_ns(),
-        message: "how it ended is unknown: its keeper was killed".into(),
-        ..ExitRecord::default()
-    }
+fn unknown_end(start: &StartRecord, ended: bool) -> ExitRecord {
+    let held = start.container.is_some() || !start.cgroup.is_empty();
+    let more = match (ended, held) {
+        (false, _) => format!("; {LEFT_OVER}"),
+        (true, true) => String::new(),
+        (true, false) => "; what left its session may live on, for the node has no cgroups".into(),
+    };
+    let message = format!("how it ended is unknown: its keeper was killed{more}");
+    ExitRecord { exit_code: -1, finished_ns: now_ns(), message, ..ExitRecord::default() }
 }
 
 fn interrupted_start() -> StartFailure {

@@ -12,11 +12,12 @@ use prost::Message;
 
 use super::container::Container;
 use super::control::Control;
-use super::output::Outputs;
-use super::plan::{ExitRecord, LOCK_FILE, Plan, Run, StartRecord, StartStage};
+use super::output::{Outputs, TaskEnds};
+use super::plan::{ExitRecord, LOCK_FILE, Plan, ProcessRun, Run, StartRecord, StartStage};
 use super::process::Process;
 use super::watch::{End, Main, Watch};
 use super::{REFUSED, fds, now_ns, reap};
+use crate::cgroups::Cgroup;
 use crate::failure::{Doing, Failure};
 use crate::lifecycle::{StartFailure, StartFailureKind};
 use crate::proc;
@@ -26,6 +27,9 @@ const LOCK_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// The largest plan that is read.
 const PLAN_BYTES_MAX: u64 = 4 << 20;
+
+/// Said of a task of which something lives on.
+pub(super) const LEFT_OVER: &str = "processes of it could not be ended";
 
 /// Where a keeper works: its working directory, since a socket's path must be short.
 pub(super) fn here() -> &'static Path {
@@ -122,6 +126,7 @@ struct Started {
     pid: Pid,
     outputs: Outputs,
     container: Option<Container>,
+    cgroup: Option<Cgroup>,
 }
 
 impl<'a> Start<'a> {
@@ -141,11 +146,15 @@ impl<'a> Start<'a> {
         match &self.plan.run {
             None => Err(crate::drivers::settings::setup("read the plan: it says not what to run")),
             Some(Run::Process(run)) => {
-                let process = Process::create(run, &self.plan.keeper_args, ends)?;
-                self.created(process.pid())?;
-                let pid = process.release()?;
-                self.released()?;
-                Ok(Started { pid, outputs, container: None })
+                self.record.cgroup = run.cgroup.clone();
+                let cgroup = self.record.cgroup();
+                match self.run_process(run, ends, cgroup.as_ref()) {
+                    Ok(pid) => Ok(Started { pid, outputs, container: None, cgroup }),
+                    Err(failure) => {
+                        cgroup.map(|cgroup| cgroup.end());
+                        Err(failure)
+                    }
+                }
             }
             Some(Run::Container(run)) => {
                 self.record.container = Some(run.into());
@@ -156,9 +165,27 @@ impl<'a> Start<'a> {
                     container.delete();
                     return Err(failure.into());
                 }
-                Ok(Started { pid: container.pid(), outputs, container: Some(container) })
+                Ok(Started { pid: container.pid(), outputs, container: Some(container), cgroup: None })
             }
         }
+    }
+
+    /// The cgroup is on record before it is made, and its process before that runs.
+    fn run_process(
+        &mut self,
+        run: &ProcessRun,
+        ends: TaskEnds,
+        cgroup: Option<&Cgroup>,
+    ) -> Result<Pid, StartFailure> {
+        if let Some(cgroup) = cgroup {
+            self.write(StartStage::Claimed)?;
+            cgroup.make()?;
+        }
+        let process = Process::create(run, &self.plan.keeper_args, ends)?;
+        self.created(process.pid())?;
+        let pid = process.release()?;
+        self.released()?;
+        Ok(pid)
     }
 
     fn created(&mut self, pid: Pid) -> Result<(), Failure> {
@@ -185,14 +212,15 @@ impl Started {
     fn see_to_the_end(self, control: &mut Control) -> ExitRecord {
         let mut watch = Watch::new(Main::Child(self.pid), self.outputs, control);
         let End { exit_code, signal } = watch.until_the_end();
-        let left = reap::end_all_children();
+        let ended = self.cgroup.is_none_or(|cgroup| cgroup.end());
+        let left = reap::end_all_children() || !ended;
         watch.drain();
         let ended_badly = exit_code != 0;
         let oom_killed = ended_badly && self.container.as_ref().is_some_and(Container::was_out_of_memory);
         if let Some(container) = self.container {
             container.delete();
         }
-        let message = if left { "processes of it could not be ended" } else { "" };
+        let message = if left { LEFT_OVER } else { "" };
         ExitRecord {
             exit_code,
             signal,

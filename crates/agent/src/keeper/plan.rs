@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::cgroups::Cgroup;
 use crate::disk;
 use crate::failure::Failure;
 
@@ -91,6 +92,9 @@ pub struct ProcessRun {
     /// That is a terminal: it becomes the process's own, and takes its output too.
     #[prost(bool, tag = "7")]
     pub terminal: bool,
+    /// The path of the cgroup that holds all of the task; empty where there is none.
+    #[prost(string, tag = "9")]
+    pub cgroup: String,
 }
 
 /// A container, as an OCI runtime runs it.
@@ -152,6 +156,9 @@ pub struct StartRecord {
     /// The OCI runtime and the container's id, when it is one.
     #[prost(message, optional, tag = "9")]
     pub container: Option<ContainerRef>,
+    /// The path of the cgroup that holds all of a process of the host and what that starts; empty where there is none.
+    #[prost(string, tag = "10")]
+    pub cgroup: String,
 }
 
 impl StartRecord {
@@ -165,6 +172,10 @@ impl StartRecord {
 
     pub(crate) fn write(&self, dir: &Path) -> Result<(), Failure> {
         disk::write(dir, START_RECORD, self)
+    }
+
+    pub(crate) fn cgroup(&self) -> Option<Cgroup> {
+        (!self.cgroup.is_empty()).then(|| Cgroup::at(&self.cgroup))
     }
 }
 

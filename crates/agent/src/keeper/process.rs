@@ -12,6 +12,7 @@ use prost::Message;
 
 use super::output::TaskEnds;
 use super::plan::ProcessRun;
+use crate::cgroups::Cgroup;
 use crate::failure::{Doing, Failure};
 use crate::lifecycle::{StartFailure, StartFailureKind};
 
@@ -26,7 +27,7 @@ pub(super) struct Process {
 
 impl Process {
     /// This binary again: a process may only change itself between fork and exec with code that is not memory-safe, so
-    /// it is given a main function of its own.
+    /// it is given a main function of its own. It is in its task's cgroup before it runs anything else.
     pub(super) fn create(run: &ProcessRun, keeper_args: &[String], ends: TaskEnds) -> Result<Self, Failure> {
         let doing = || "make the task's process".to_owned();
         let (mut ours, theirs) = UnixStream::pair().doing(doing)?;
@@ -36,6 +37,9 @@ impl Process {
         let child = command.spawn().doing(doing)?;
         let pid =
             i32::try_from(child.id()).map(Pid::from_raw).map_err(|error| Failure::other(doing(), error))?;
+        if !run.cgroup.is_empty() {
+            Cgroup::at(&run.cgroup).join(pid)?;
+        }
         ours.write_all(&run.encode_length_delimited_to_vec()).doing(doing)?;
         ours.set_read_timeout(Some(EXEC_WAIT_MAX)).doing(doing)?;
         Ok(Self { pid, starter: ours })

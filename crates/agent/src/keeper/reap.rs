@@ -56,7 +56,10 @@ fn has_children() -> bool {
     }
 }
 
-/// Kills what is left of a process group whose leader has ended.
-pub(super) fn end_group(group: Pid) {
-    let _ = nix::sys::signal::killpg(group, Signal::SIGKILL);
+/// Kills what is left of a session whose leader has ended: what has begun one of its own is not among it.
+pub(super) fn end_session(leader: Pid) {
+    let _ = nix::sys::signal::killpg(leader, Signal::SIGKILL);
+    for member in proc::members(leader) {
+        let _ = kill(member, Signal::SIGKILL);
+    }
 }

@@ -31,25 +31,25 @@ const DAMAGED_DIR: &str = "damaged";
 
 /// Who the node is.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-struct NodeRecord {
+pub(crate) struct NodeRecord {
     #[prost(bytes = "vec", tag = "1")]
-    node_id: Vec<u8>,
+    pub(crate) node_id: Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
-    secret: Vec<u8>,
+    pub(crate) secret: Vec<u8>,
     #[prost(uint64, tag = "3")]
-    epoch: u64,
+    pub(crate) epoch: u64,
 }
 
 /// The node's [`Fence`].
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-struct FenceRecord {
+pub(crate) struct FenceRecord {
     /// 16 bytes; empty for no cluster yet.
     #[prost(bytes = "vec", tag = "1")]
-    cluster_id: Vec<u8>,
+    pub(crate) cluster_id: Vec<u8>,
     #[prost(uint64, tag = "2")]
-    term: u64,
+    pub(crate) term: u64,
     #[prost(uint64, tag = "3")]
-    index: u64,
+    pub(crate) index: u64,
 }
 
 /// An allocation's directory whose record cannot be read.

@@ -35,6 +35,8 @@ use self::clock::Clock;
 pub use self::config::AgentConfig;
 use self::connection::{Lines, Link};
 use self::data_dir::DataDir;
+#[cfg(test)]
+pub(crate) use self::data_dir::{FenceRecord, NodeRecord};
 use self::disk_work::{DiskWork, Done};
 use self::execs::Execs;
 pub use self::prepare::Host;

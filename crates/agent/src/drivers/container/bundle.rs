@@ -44,12 +44,6 @@ const MASKED: [&str; 24] = [
 
 const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// Unique on the host, and for each start.
-pub(super) fn id(task: &TaskContext<'_>) -> String {
-    let index = task.run.group.tasks.iter().position(|spec| spec.name == task.spec.name).unwrap_or(0);
-    format!("{}-{index}-{}", task.run.alloc, task.attempt)
-}
-
 /// What the OCI runtime is told. `limits_swap` says whether this host's kernel can.
 pub(super) fn config_json(
     task: &TaskContext<'_>,
@@ -76,7 +70,7 @@ pub(super) fn config_json(
         "hostname": &task.run.alloc.to_string()[..8],
         "mounts": mounts(task, network),
         "linux": {
-            "cgroupsPath": format!("/berth/{}", id(task)),
+            "cgroupsPath": format!("/berth/{}", task.start_name()),
             "namespaces": namespaces(network),
             "devices": devices.iter().map(DeviceFile::made).collect::<Vec<_>>(),
             "resources": resources(task, settings, &devices, limits_swap)?,

@@ -111,7 +111,7 @@ impl Driver for Container {
         let config_json = bundle::config_json(task, &settings, self.limits_swap)?;
         Ok(Launch::Kept(Run::Container(ContainerRun {
             runtime: self.runtime.clone(),
-            id: bundle::id(task),
+            id: task.start_name(),
             image_root: self.images.root_of(&settings.image)?.to_string_lossy().into_owned(),
             config_json,
         })))
