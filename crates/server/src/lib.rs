@@ -1,5 +1,6 @@
 //! The IO shell of a server: HTTP in front, agents' connections behind, and the engine between them.
 
+mod access;
 mod agents;
 mod clock;
 mod convert;

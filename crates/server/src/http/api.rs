@@ -9,15 +9,11 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Limits, Table,
-    access::{Open, Policy},
-    counters::Counters,
-    heavy::Heavy,
-    shared::Shared,
-    waiting::Waiting,
+use super::{Limits, Table, counters::Counters, heavy::Heavy, shared::Shared, waiting::Waiting};
+use crate::{
+    access::{self, Policy},
+    state::State,
 };
-use crate::state::State;
 
 /// Pieces of slow work at a time: each may take as much memory as a plan of a whole job.
 const SLOW_THREADS_MAX: usize = 1;
@@ -25,8 +21,8 @@ const SLOW_THREADS_MAX: usize = 1;
 /// What all requests share. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Api {
-    /// The state to read, and the engine that changes it.
-    pub state: State,
+    /// The state and the engine that changes it. Handlers have what their requests may reach of it, by their calls.
+    pub(in crate::http) state: State,
     /// What requests may cost.
     pub limits: Arc<Limits>,
     /// What is measured of requests.
@@ -37,7 +33,7 @@ pub(crate) struct Api {
     pub body_room: Arc<Semaphore>,
     /// Bytes that further answers may take which clients have not read.
     pub answer_room: Arc<Semaphore>,
-    /// Who may do what.
+    /// What callers may do.
     pub policy: Arc<dyn Policy>,
     /// Requests that wait.
     pub waiting: Waiting,
@@ -66,7 +62,7 @@ impl Api {
             shared: Arc::default(),
             table: Arc::new(table),
             description: Arc::default(),
-            policy: Arc::new(Open),
+            policy: Arc::new(access::open()),
             waiting: Waiting::new(&limits),
             heavy: Heavy::new(limits.heavy_threads_max),
             slow: Heavy::new(SLOW_THREADS_MAX),

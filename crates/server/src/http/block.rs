@@ -1,6 +1,6 @@
 //! Reads that wait for a change: register, read, compare the index of what was read, wait.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{pin::Pin, time::Duration};
 
 use berth_model::Index;
 use tokio::{sync::futures::Notified, time::Instant};
@@ -11,7 +11,7 @@ use super::{
     query::Query,
     reply,
 };
-use crate::{WatchKey, state::View, watch::Watch};
+use crate::{WatchKey, access::CallerView, watch::Watch};
 
 /// Longest wait, and that of a reader that does not say.
 const WAIT_MAX: Duration = Duration::from_secs(300);
@@ -25,8 +25,8 @@ const JITTER_PART: u32 = 16;
 pub(crate) async fn read(
     call: &Call,
     keys: &[WatchKey],
-    index_of: impl Fn(&View) -> Index,
-    render: impl FnOnce(&Arc<View>) -> Reply,
+    index_of: impl Fn(&CallerView) -> Index,
+    render: impl FnOnce(&CallerView) -> Reply,
 ) -> Reply {
     answer(call, keys, index_of, async |view| render(&view)).await
 }
@@ -35,11 +35,11 @@ pub(crate) async fn read(
 pub(crate) async fn answer(
     call: &Call,
     keys: &[WatchKey],
-    index_of: impl Fn(&View) -> Index,
-    render: impl AsyncFnOnce(Arc<View>) -> Reply,
+    index_of: impl Fn(&CallerView) -> Index,
+    render: impl AsyncFnOnce(CallerView) -> Reply,
 ) -> Reply {
     let Some(known) = known_index(&call.query)? else {
-        let view = call.api.state.view();
+        let view = call.view();
         let index = index_of(&view);
         return stamped(view, index, render).await;
     };
@@ -47,20 +47,22 @@ pub(crate) async fn answer(
     let target = call.target();
     let (view, woken) = changed(call, keys, known, &index_of).await?;
     let index = index_of(&view);
-    if !woken {
+    // What a body asks for is not in the target.
+    if !woken || call.query.contract().body.is_some() {
         return stamped(view, index, render).await;
     }
-    if let Some(mut response) = call.api.shared.find(call.identity(), &target, index) {
+    let rights = call.access().rights();
+    if let Some(mut response) = call.api.shared.find(rights, &target, index) {
         reply::stamp_unconfirmed(response.headers_mut(), &view);
         return Ok(response);
     }
     let response = stamped(view, index, render).await?;
-    call.api.shared.keep(call.identity(), target, index, &response);
+    call.api.shared.keep(rights, target, index, &response);
     Ok(response)
 }
 
 /// A new answer, which says where it stands.
-async fn stamped(view: Arc<View>, index: Index, render: impl AsyncFnOnce(Arc<View>) -> Reply) -> Reply {
+async fn stamped(view: CallerView, index: Index, render: impl AsyncFnOnce(CallerView) -> Reply) -> Reply {
     let mut response = render(view.clone()).await?;
     reply::stamp(response.headers_mut(), index, &view);
     Ok(response)
@@ -78,19 +80,20 @@ async fn changed(
     call: &Call,
     keys: &[WatchKey],
     known: Index,
-    index_of: &impl Fn(&View) -> Index,
-) -> Result<(Arc<View>, bool), Failure> {
-    let state = &call.api.state;
+    index_of: &impl Fn(&CallerView) -> Index,
+) -> Result<(CallerView, bool), Failure> {
     let deadline = Instant::now() + patience(call)?;
     let mut waiter = None;
-    let watches: Vec<Watch<'_>> = keys.iter().map(|key| state.watchers.watch(key.clone())).collect();
+    let watches: Vec<Watch<'_>> = keys.iter().map(|key| call.api.state.watchers.watch(key.clone())).collect();
     let mut woken = false;
     loop {
         let changes: Vec<_> = watches.iter().map(|watch| Box::pin(watch.changed())).collect();
-        let view = state.view();
+        let view = call.view();
         if index_of(&view) > known {
             return Ok((view, woken));
         }
+        // Whoever waits holds on to no state that others have left behind.
+        drop(view);
         if waiter.is_none() {
             waiter = Some(call.begin_to_wait()?);
         }
@@ -98,13 +101,13 @@ async fn changed(
             () = any(changes) => {
                 // Most that are woken have what they waited for, and need not register once more.
                 woken = true;
-                let view = state.view();
+                let view = call.view();
                 if index_of(&view) > known {
                     return Ok((view, woken));
                 }
             }
-            () = tokio::time::sleep_until(deadline) => return Ok((state.view(), false)),
-            () = call.api.stopping.cancelled() => return Ok((view, false)),
+            () = tokio::time::sleep_until(deadline) => return Ok((call.view(), false)),
+            () = call.api.stopping.cancelled() => return Ok((call.view(), false)),
         }
     }
 }
@@ -113,7 +116,7 @@ fn patience(call: &Call) -> Result<Duration, Failure> {
     let asked = call.query.duration("wait")?.filter(|wait| !wait.is_zero()).unwrap_or(WAIT_MAX);
     let wait = asked.min(WAIT_MAX);
     let jitter_max = (wait / JITTER_PART).as_nanos();
-    let jitter = call.api.state.engine.mint_id() % (jitter_max + 1);
+    let jitter = call.mint_id() % (jitter_max + 1);
     Ok(wait + Duration::from_nanos(u64::try_from(jitter).unwrap_or_default()))
 }
 

@@ -1,22 +1,23 @@
 //! One request, as handlers see it.
 
-use std::{any::type_name, sync::Mutex};
+use std::{
+    any::type_name,
+    sync::{Arc, Mutex},
+};
 
 use axum::{body::Body, response::Response};
-use berth_model::namespace::NAMESPACE_DEFAULT;
+use berth_model::{EvalId, Index, command::Command, namespace::NAMESPACE_DEFAULT};
 use hyper::HeaderMap;
 use serde::de::DeserializeOwned;
 
 use super::{
-    access::{self, Identity, Realm},
-    api::Api,
-    body,
-    caller::Caller,
-    depth,
-    failure::Failure,
-    query::Query,
-    routes::{Capability, Carried},
-    waiting::Waiter,
+    api::Api, body, caller::Caller, depth, failure::Failure, propose::Proposer, query::Query,
+    routes::Carried, waiting::Waiter,
+};
+use crate::{
+    SubscriptionError,
+    access::{Access, CallerEvents, CallerView},
+    state::{LogPosition, Metric, PlanTrace, ServerInfo},
 };
 
 /// What a handler answers.
@@ -25,11 +26,10 @@ pub(crate) type Reply = Result<Response, Failure>;
 /// A body that is read here and now: going to another thread would cost more.
 const SMALL_BYTES_MAX: usize = 16 << 10;
 
-/// Who asks, for what, and by which connection.
+/// Who asks, and by which connection.
 pub(crate) struct Asker {
-    pub identity: Identity,
-    /// What the route is for.
-    pub capability: Capability,
+    /// What the request may reach.
+    pub access: Arc<Access>,
     /// None when the request did not come over a connection.
     pub caller: Option<Caller>,
 }
@@ -79,16 +79,77 @@ impl Call {
         self.api.waiting.begin(self.asker.caller.as_ref().map(|caller| caller.peer.ip()))
     }
 
-    /// Refuses a caller who may not do what the route is for in this namespace, which stands in the body or in the object
-    /// that the path names.
-    pub fn check_namespace(&self, namespace: &str) -> Result<(), Failure> {
-        let policy = &*self.api.policy;
-        access::require(policy, &self.asker.identity, self.asker.capability, Realm::Namespace(namespace))
+    /// What the request may reach.
+    pub fn access(&self) -> &Arc<Access> {
+        &self.asker.access
     }
 
-    /// Who asks.
-    pub fn identity(&self) -> &Identity {
-        &self.asker.identity
+    /// The latest state, as the caller sees it.
+    pub fn view(&self) -> CallerView {
+        CallerView::new(self.api.state.view(), self.asker.access.clone())
+    }
+
+    /// Follows changes as the caller sees them: from an index on, or from now on.
+    ///
+    /// # Errors
+    /// When changes from there on are no longer kept.
+    pub fn follow(&self, from: Option<Index>) -> Result<CallerEvents, SubscriptionError> {
+        let hub = &self.api.state.events;
+        let subscription = match from {
+            Some(index) => hub.subscribe_from(index)?,
+            None => hub.subscribe(),
+        };
+        Ok(CallerEvents::new(subscription, self.asker.access.clone()))
+    }
+
+    /// Changes the state, and says where that was committed.
+    ///
+    /// # Errors
+    /// When the request may not, or it cannot be done.
+    pub async fn propose(&self, command: Command) -> Result<Index, Failure> {
+        self.proposer().propose(command).await
+    }
+
+    /// Changes the state for this request, be it after its end.
+    pub fn proposer(&self) -> Proposer {
+        Proposer::new(self.api.state.clone(), self.asker.access.clone())
+    }
+
+    /// A new random id.
+    pub fn mint_id(&self) -> u128 {
+        self.api.state.engine.mint_id()
+    }
+
+    /// A new evaluation's id.
+    pub fn mint_eval(&self) -> EvalId {
+        EvalId(self.mint_id())
+    }
+
+    /// The latest plans, of an evaluation or of all, for jobs that the caller sees.
+    pub fn plans(&self, eval: Option<EvalId>) -> Vec<PlanTrace> {
+        let mut plans = self.api.state.engine.plans(eval);
+        plans.retain(|plan| self.asker.access.reaches(&plan.job.namespace));
+        plans
+    }
+
+    /// Who this server is.
+    pub fn server(&self) -> &ServerInfo {
+        &self.api.state.server
+    }
+
+    /// How far the log has come.
+    pub fn log_position(&self) -> LogPosition {
+        self.api.state.engine.log_position()
+    }
+
+    /// Whether changes can be written at the moment; if not, why, for people.
+    pub fn writable(&self) -> Result<(), String> {
+        self.api.state.engine.writable()
+    }
+
+    /// What the engine measures; none of it names anything of a namespace.
+    pub fn engine_metrics(&self) -> Vec<Metric> {
+        self.api.state.engine.metrics()
     }
 
     /// What is asked for, apart from how long to wait for it: path and parameters.
@@ -105,7 +166,7 @@ impl Call {
 
     /// The namespace that the request is about, `*` for all.
     pub fn namespace(&self) -> &str {
-        self.query.text("namespace").unwrap_or(NAMESPACE_DEFAULT)
+        namespace(&self.query)
     }
 
     /// Reads the body and makes something of its JSON text, which is no deeper and holds no more values than the limits
@@ -152,6 +213,11 @@ impl Call {
         };
         debug_assert_eq!(declared, Some(type_name::<T>()), "the table of routes names another body");
     }
+}
+
+/// The namespace that a query is about, `*` for all.
+pub(crate) fn namespace(query: &Query) -> &str {
+    query.text("namespace").unwrap_or(NAMESPACE_DEFAULT)
 }
 
 /// Reads JSON that came in a body.

@@ -4,7 +4,6 @@ use std::{
     fmt::Display,
     ops::{Bound, RangeBounds},
     str::FromStr,
-    sync::Arc,
 };
 
 use berth_model::Index;
@@ -19,7 +18,7 @@ use super::{
     filter::{Filter, ITEM_STEPS_MAX},
     reply,
 };
-use crate::{WatchKey, state::View};
+use crate::{WatchKey, access::CallerView};
 
 /// The keys between two ends.
 pub(crate) type Span<K> = (Bound<K>, Bound<K>);
@@ -39,25 +38,27 @@ pub(crate) trait Listing: Send + 'static {
     /// The rows of some keys, in their order.
     fn rows<'v>(
         &self,
-        view: &'v View,
+        view: &'v CallerView,
         span: Span<Self::Key>,
     ) -> impl DoubleEndedIterator<Item = (Self::Key, Self::Row<'v>)>;
 
     /// Whether a row is in the list.
-    fn has(&self, row: &Self::Row<'_>) -> bool;
+    fn has(&self, _: &Self::Row<'_>) -> bool {
+        true
+    }
 
     /// A row with all that is known of it, for filters.
-    fn whole(&self, view: &View, row: &Self::Row<'_>) -> Value;
+    fn whole(&self, view: &CallerView, row: &Self::Row<'_>) -> Value;
 
     /// A row as it is sent.
-    fn item<'v>(&self, view: &'v View, row: &Self::Row<'v>) -> impl Serialize;
+    fn item<'v>(&self, view: &'v CallerView, row: &Self::Row<'v>) -> impl Serialize;
 }
 
 /// Answers with a list once it has changed after the index that the reader knows: the page that is asked for, or all.
 pub(crate) async fn list<L: Listing>(
     call: &Call,
     keys: &[WatchKey],
-    index_of: impl Fn(&View) -> Index,
+    index_of: impl Fn(&CallerView) -> Index,
     listing: L,
 ) -> Reply {
     let filter = call.query.text("filter").map(Filter::parse).transpose()?;
@@ -93,7 +94,7 @@ const PIECE_STEPS_MAX: u64 = ITEM_STEPS_MAX;
 
 /// A place in a list.
 struct Cursor<L: Listing> {
-    view: Arc<View>,
+    view: CallerView,
     listing: L,
     filter: Option<Filter>,
     reverse: bool,

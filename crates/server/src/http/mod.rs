@@ -1,8 +1,8 @@
 //! The plumbing of the HTTP API: connections and their limits, routing, bodies, blocking reads, streams, caching. It
 //! knows no resource: the [`Table`] of routes that it serves is handed to it.
 
-pub(crate) mod access;
 pub(crate) mod age;
+pub(crate) mod agents;
 pub(crate) mod api;
 pub(crate) mod array;
 pub(crate) mod block;

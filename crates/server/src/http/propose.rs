@@ -1,5 +1,7 @@
 //! Changes: one command, and what came of it.
 
+use std::sync::Arc;
+
 use berth_api::http::JobRegistered;
 use berth_model::{
     EvalId, Index,
@@ -7,20 +9,36 @@ use berth_model::{
 };
 use hyper::StatusCode;
 
-use super::{api::Api, failure::Failure};
+use super::failure::Failure;
+use crate::{
+    access::{Access, Denied},
+    state::State,
+};
 
-/// Proposes one command and returns where it was committed.
-pub(crate) async fn propose(api: &Api, command: Command) -> Result<Index, Failure> {
-    let committed = api.state.engine.propose(vec![command]).await?;
-    for outcome in committed.outcomes {
-        outcome?;
-    }
-    Ok(committed.index)
+/// Changes the state within what a request may reach.
+#[derive(Clone)]
+pub(crate) struct Proposer {
+    state: State,
+    access: Arc<Access>,
 }
 
-/// A new evaluation's id.
-pub(crate) fn mint_eval(api: &Api) -> EvalId {
-    EvalId(api.state.engine.mint_id())
+impl Proposer {
+    pub fn new(state: State, access: Arc<Access>) -> Self {
+        Self { state, access }
+    }
+
+    /// Proposes one command and returns where it was committed.
+    ///
+    /// # Errors
+    /// When the request may not, or it cannot be done.
+    pub async fn propose(&self, command: Command) -> Result<Index, Failure> {
+        self.access.permit(&command, &self.state.view().store)?;
+        let committed = self.state.engine.propose(vec![command]).await?;
+        for outcome in committed.outcomes {
+            outcome?;
+        }
+        Ok(committed.index)
+    }
 }
 
 /// The answer to a change of a job.
@@ -33,6 +51,12 @@ pub(crate) fn registered(eval: EvalId, eval_index: Index, job_index: Index) -> J
         index: eval_index.0,
         last_contact: 0,
         known_leader: true,
+    }
+}
+
+impl From<Denied> for Failure {
+    fn from(denied: Denied) -> Self {
+        Self::new(StatusCode::FORBIDDEN, denied.to_string())
     }
 }
 

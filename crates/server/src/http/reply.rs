@@ -12,7 +12,7 @@ use hyper::{
 use serde::Serialize;
 
 use super::{call::Reply, failure::Failure, query::Query, routes::Answer, shared::Whole};
-use crate::{http::text::Text, state::View};
+use crate::{access::CallerView, http::text::Text};
 
 /// The type of all JSON answers.
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -66,7 +66,7 @@ pub(crate) fn with_type(body: Body, content_type: HeaderValue) -> Response {
 }
 
 /// Says where an answer stands. Clients read all of these as numbers or words, and fail without them.
-pub(crate) fn stamp(headers: &mut HeaderMap, index: Index, view: &View) {
+pub(crate) fn stamp(headers: &mut HeaderMap, index: Index, view: &CallerView) {
     // A client that is told 0 would not wait but ask again at once.
     headers.insert(INDEX, HeaderValue::from(index.0.max(1)));
     headers.insert(KNOWN_LEADER, HeaderValue::from_static("true"));
@@ -75,8 +75,8 @@ pub(crate) fn stamp(headers: &mut HeaderMap, index: Index, view: &View) {
 }
 
 /// Says how many nodes are unconfirmed, which changes without what is read.
-pub(crate) fn stamp_unconfirmed(headers: &mut HeaderMap, view: &View) {
-    match view.unconfirmed_nodes {
+pub(crate) fn stamp_unconfirmed(headers: &mut HeaderMap, view: &CallerView) {
+    match view.unconfirmed_nodes() {
         0 => headers.remove(UNCONFIRMED),
         nodes => headers.insert(UNCONFIRMED, HeaderValue::from(nodes)),
     };

@@ -19,19 +19,17 @@ use hyper::{
     header::{CONNECTION, HeaderValue, X_CONTENT_TYPE_OPTIONS},
 };
 
-use berth_model::namespace::NAMESPACE_DEFAULT;
-
 use super::{
-    access::{self, Identity},
     api::Api,
-    call::{Asker, Call, Reply},
+    call::{Asker, Call, Reply, namespace},
     caller::Caller,
     counters::{Gauged, RouteCounters},
     failure::Failure,
     guard, gzip, held,
     query::Query,
-    routes::{Route, Verb},
+    routes::{NamespaceFrom, Route, Verb},
 };
+use crate::access::{Access, Identity};
 
 /// What a connection is told for which only reserved room is left.
 const NO_ROOM: &str = "this server, or your address, has too many connections: close some, then retry; \
@@ -109,8 +107,12 @@ fn call(
     let (mut head, body) = request.into_parts();
     guard::check(&head.method, &head.headers, api.local_only)?;
     let query = Query::of(&head.uri, route.contract.clone())?;
-    let identity = Identity::default();
-    access::check(&*api.policy, &identity, route, &query, NAMESPACE_DEFAULT)?;
+    let rights = api.policy.rights(&Identity::default());
+    let named = match route.namespace_from {
+        NamespaceFrom::Query => namespace(&query),
+        _ => "",
+    };
+    let access = Access::check(rights, route.capability, route.namespace_from, named)?.into();
     let params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let caller = head.extensions.remove::<Caller>();
     Ok(Call::new(
@@ -119,7 +121,7 @@ fn call(
         head.uri.path().to_owned(),
         params,
         head.headers,
-        Asker { identity, capability: route.capability, caller },
+        Asker { access, caller },
         body,
     ))
 }

@@ -16,7 +16,7 @@ use crate::{
 
 /// `GET /v1/agent/self`
 pub(super) async fn whoami(call: Call) -> Reply {
-    let server = &call.api.state.server;
+    let server = call.server();
     let answer = AgentSelf { config: config(server), member: member(server), stats: stats(&call) };
     reply::json(&call.query, &answer)
 }
@@ -34,15 +34,15 @@ fn config(server: &ServerInfo) -> BTreeMap<String, Value> {
 }
 
 fn stats(call: &Call) -> BTreeMap<String, BTreeMap<String, String>> {
-    let server = &call.api.state.server;
-    let view = call.api.state.view();
+    let server = call.server();
+    let view = call.view();
     let stats = [
         ("server", "true".to_owned()),
         ("leader", "true".to_owned()),
         ("leader_addr", server.agent_addr.clone()),
         ("known_regions", "1".to_owned()),
-        ("index", view.index.to_string()),
-        ("unconfirmed_nodes", view.unconfirmed_nodes.to_string()),
+        ("index", view.index().to_string()),
+        ("unconfirmed_nodes", view.unconfirmed_nodes().to_string()),
     ];
     let stats = stats.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     BTreeMap::from([("berth".to_owned(), stats)])
@@ -50,7 +50,7 @@ fn stats(call: &Call) -> BTreeMap<String, BTreeMap<String, String>> {
 
 /// `GET /v1/agent/members`
 pub(super) async fn members(call: Call) -> Reply {
-    let server = &call.api.state.server;
+    let server = call.server();
     let answer = AgentMembers {
         server_name: server.name.clone(),
         server_region: server.region.clone(),
@@ -88,7 +88,7 @@ pub(super) async fn health(call: Call) -> Reply {
 /// is told in further lines.
 pub(super) async fn healthz(call: Call) -> Reply {
     let mut text = "ok\n".to_owned();
-    if let Err(reason) = call.api.state.engine.writable() {
+    if let Err(reason) = call.writable() {
         text += &format!("writes are refused: {reason}\n");
     }
     Ok(reply::with_type(Body::from(text), reply::TEXT))

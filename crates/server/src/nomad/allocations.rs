@@ -1,7 +1,5 @@
 //! Allocations: listing, reading, stopping.
 
-use std::sync::Arc;
-
 use berth_api::http::{AllocStopped, Allocation};
 use berth_model::{
     AllocId, Index,
@@ -12,9 +10,9 @@ use berth_model::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::namespaces;
 use crate::{
     WatchKey,
+    access::{CallerView, Parts},
     http::{
         age::{self, Age},
         array::Items,
@@ -23,28 +21,21 @@ use crate::{
         failure::Failure,
         ids::{IdRange, resolve},
         list::{self, Listing, Span, list as listed},
-        propose, reply,
+        reply,
         text::Text,
     },
-    nomad::convert::{self, AllocStubParts, Parts},
-    state::View,
+    nomad::convert::{self, AllocStubParts},
 };
 
 /// `GET /v1/allocations`
 pub(super) async fn list(call: Call) -> Reply {
-    let listing = Allocs {
-        range: IdRange::of_prefix(call.query.text("prefix"))?,
-        namespace: Some(call.namespace()).filter(|name| *name != namespaces::ALL).map(str::to_owned),
-        with: stub_parts(&call)?,
-    };
-    let index = |view: &View| view.store.allocs().modify_index().max(view.observed.index());
+    let listing = Allocs { range: IdRange::of_prefix(call.query.text("prefix"))?, with: stub_parts(&call)? };
+    let index = |view: &CallerView| view.allocs_index();
     listed(&call, &[WatchKey::Allocs], index, listing).await
 }
 
 struct Allocs {
     range: IdRange,
-    /// None for all.
-    namespace: Option<String>,
     with: AllocStubParts,
 }
 
@@ -58,28 +49,24 @@ impl Listing for Allocs {
 
     fn rows<'v>(
         &self,
-        view: &'v View,
+        view: &'v CallerView,
         span: Span<Age<AllocId>>,
     ) -> impl DoubleEndedIterator<Item = (Age<AllocId>, Parts<'v>)> {
-        let allocs = view.store.allocs();
-        let places: Box<dyn DoubleEndedIterator<Item = (Index, AllocId)> + 'v> = if self.range == IdRange::ALL
-        {
-            Box::new(allocs.by_age(age::ages(span)))
+        let by_age = self.range == IdRange::ALL;
+        let rows: Box<dyn DoubleEndedIterator<Item = Parts<'v>> + 'v> = if by_age {
+            Box::new(view.allocs_by_age(age::ages(span)))
         } else {
-            Box::new(allocs.range(age::ids(span)).map(|(id, _)| (Index(0), id)))
+            Box::new(view.allocs_by_id(age::ids(span)))
         };
-        places.filter_map(|(created, id)| Some((Age { created, id }, Parts::of(view, allocs.find(id)?)?)))
+        let created = move |parts: &Parts<'_>| if by_age { parts.row.create_index } else { Index(0) };
+        rows.map(move |parts| (Age { created: created(&parts), id: parts.row.id }, parts))
     }
 
-    fn has(&self, parts: &Parts<'_>) -> bool {
-        self.namespace.as_deref().is_none_or(|name| name == &*parts.job.key.namespace)
-    }
-
-    fn whole(&self, _: &View, parts: &Parts<'_>) -> Value {
+    fn whole(&self, _: &CallerView, parts: &Parts<'_>) -> Value {
         serde_json::to_value(convert::allocation(parts)).unwrap_or_default()
     }
 
-    fn item<'v>(&self, _: &'v View, parts: &Parts<'v>) -> impl Serialize {
+    fn item<'v>(&self, _: &'v CallerView, parts: &Parts<'v>) -> impl Serialize {
         convert::allocation_stub(parts, self.with)
     }
 }
@@ -93,18 +80,18 @@ pub(super) fn stub_parts(call: &Call) -> Result<AllocStubParts, Failure> {
 /// A list of some allocations, newest first.
 pub(super) async fn array_of(
     call: &Call,
-    view: &Arc<View>,
+    view: &CallerView,
     mut slots: Vec<AllocSlot>,
     write: impl Fn(&Parts<'_>, &mut Items) + Send + 'static,
 ) -> Reply {
-    let order = |slot: &AllocSlot| view.store.allocs().row(*slot).map(|row| (row.create_index, row.id));
+    let order = |slot: &AllocSlot| view.alloc_row(*slot).map(|row| (row.create_index, row.id));
     slots.sort_by_cached_key(|slot| std::cmp::Reverse(order(slot)));
     let (rows, wholes) = (view.clone(), view.clone());
     list::array_of(
         call,
         slots,
-        move |slot, items| Parts::of(&rows, *slot).iter().for_each(|parts| write(parts, items)),
-        move |slot| serde_json::to_value(convert::allocation(&Parts::of(&wholes, *slot)?)).ok(),
+        move |slot, items| rows.alloc_in(*slot).iter().for_each(|parts| write(parts, items)),
+        move |slot| serde_json::to_value(convert::allocation(&wholes.alloc_in(*slot)?)).ok(),
     )
     .await
 }
@@ -112,12 +99,12 @@ pub(super) async fn array_of(
 /// `GET /v1/allocation/:id`
 pub(super) async fn read(call: Call) -> Reply {
     let id = id_of(&call)?;
-    let index = |view: &View| match find(view, id) {
-        Ok((_, parts)) => parts.index(),
-        Err(_) => view.store.allocs().modify_index(),
+    let index = |view: &CallerView| match find(view, id) {
+        Ok(parts) => parts.index(),
+        Err(_) => view.logged_allocs_index(),
     };
     block::read(&call, &[WatchKey::Alloc(id)], index, |view| {
-        let (_, parts) = find(view, id)?;
+        let parts = find(view, id)?;
         reply::json(&call.query, &with_job(&parts))
     })
     .await
@@ -133,36 +120,30 @@ pub(super) fn with_job<'v>(parts: &Parts<'v>) -> Allocation<Text<'v>> {
 /// `PUT /v1/allocation/:id/stop`
 pub(super) async fn stop(call: Call) -> Reply {
     let id = id_of(&call)?;
-    let view = call.api.state.view();
-    let (_, parts) = find(&view, id)?;
-    let eval = propose::mint_eval(&call.api);
+    let view = call.view();
+    let parts = find(&view, id)?;
+    let eval = call.mint_eval();
     let job = parts.job;
     let record = Eval::pending(eval, job.key.clone(), job.job_type, job.priority, Trigger::AllocStop);
-    let Index(index) = propose::propose(&call.api, Command::StopAlloc(id, Box::new(record))).await?;
+    let Index(index) = call.propose(Command::StopAlloc(id, Box::new(record))).await?;
     reply::json(&call.query, &AllocStopped { eval_id: eval.to_string(), index })
 }
 
 /// `GET /v1/client/allocation/:id/checks`: none, there are no checks yet; clients ask all the same.
 pub(super) async fn checks(call: Call) -> Reply {
-    find(&call.api.state.view(), id_of(&call)?)?;
+    find(&call.view(), id_of(&call)?)?;
     reply::json(&call.query, &serde_json::Map::<String, Value>::new())
 }
 
-/// The allocation that the path names, if the caller may do there what the route is for.
+/// The allocation that the path names.
 pub(super) fn id_of(call: &Call) -> Result<AllocId, Failure> {
-    let view = call.api.state.view();
+    let view = call.view();
     let first_two =
-        |range: IdRange| view.store.allocs().range(range.span(AllocId)).map(|(id, _)| id.0).take(2).collect();
-    let id = resolve(call.param("id"), "alloc", first_two).map(AllocId)?;
-    if let Ok((_, parts)) = find(&view, id) {
-        call.check_namespace(&parts.job_row.key.namespace)?;
-    }
-    Ok(id)
+        |range: IdRange| view.allocs_by_id(range.span(AllocId)).map(|parts| parts.row.id.0).take(2).collect();
+    resolve(call.param("id"), "alloc", first_two).map(AllocId)
 }
 
 /// An allocation that must be there.
-pub(super) fn find(view: &View, id: AllocId) -> Result<(AllocSlot, Parts<'_>), Failure> {
-    let slot = view.store.allocs().find(id);
-    let found = slot.and_then(|slot| Some((slot, Parts::of(view, slot)?)));
-    found.ok_or_else(|| Failure::not_found("alloc not found"))
+pub(super) fn find(view: &CallerView, id: AllocId) -> Result<Parts<'_>, Failure> {
+    view.alloc(id).ok_or_else(|| Failure::not_found("alloc not found"))
 }

@@ -1,18 +1,16 @@
 //! Deployments: there are none yet; clients ask all the same.
 
-use std::sync::Arc;
-
 use berth_api::http::Deployment;
 use berth_model::Index;
 
 use crate::{
+    access::CallerView,
     http::{
         block,
         call::{Call, Reply},
         failure::Failure,
         list::array_of,
     },
-    state::View,
 };
 
 /// `GET /v1/deployments`
@@ -22,7 +20,7 @@ pub(super) async fn list(call: Call) -> Reply {
 
 /// A list of no deployments.
 pub(super) async fn none(call: &Call) -> Reply {
-    let nothing = async |_: Arc<View>| {
+    let nothing = async |_: CallerView| {
         array_of(call, Vec::new(), |none: &Deployment, items| items.push(none), |_| None).await
     };
     block::answer(call, &[], |_| Index::default(), nothing).await

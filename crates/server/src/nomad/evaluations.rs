@@ -10,12 +10,10 @@ use berth_model::{EvalId, Index, eval::Eval, store::AllocSlot};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{
-    allocations::{array_of, stub_parts},
-    namespaces,
-};
+use super::allocations::{array_of, stub_parts};
 use crate::{
     WatchKey,
+    access::CallerView,
     http::{
         age::{self, Age},
         block,
@@ -26,7 +24,6 @@ use crate::{
         reply,
     },
     nomad::convert,
-    state::View,
 };
 
 /// Relatives told of one evaluation.
@@ -37,18 +34,16 @@ pub(super) async fn list(call: Call) -> Reply {
     let text = |name| call.query.text(name).map(str::to_owned);
     let listing = Evals {
         range: IdRange::of_prefix(call.query.text("prefix"))?,
-        namespace: Some(call.namespace()).filter(|name| *name != namespaces::ALL).map(str::to_owned),
         job: text("job"),
         status: text("status"),
     };
-    let index = |view: &View| view.store.evals().modify_index();
+    let index = |view: &CallerView| view.evals_index();
     listed(&call, &[WatchKey::Evals], index, listing).await
 }
 
 struct Evals {
     range: IdRange,
-    /// None for all, as all below.
-    namespace: Option<String>,
+    /// None for all, as below.
     job: Option<String>,
     status: Option<String>,
 }
@@ -63,14 +58,14 @@ impl Listing for Evals {
 
     fn rows<'v>(
         &self,
-        view: &'v View,
+        view: &'v CallerView,
         span: Span<Age<EvalId>>,
     ) -> impl DoubleEndedIterator<Item = (Age<EvalId>, &'v Eval)> {
-        let (evals, by_age) = (view.store.evals(), self.range == IdRange::ALL);
+        let by_age = self.range == IdRange::ALL;
         let rows: Box<dyn DoubleEndedIterator<Item = &'v Arc<Eval>> + 'v> = if by_age {
-            Box::new(evals.by_age(age::ages(span)))
+            Box::new(view.evals_by_age(age::ages(span)))
         } else {
-            Box::new(evals.range(age::ids(span)))
+            Box::new(view.evals_by_id(age::ids(span)))
         };
         let created = move |eval: &Eval| if by_age { eval.create_index } else { Index(0) };
         rows.map(move |eval| (Age { created: created(eval), id: eval.id }, &**eval))
@@ -78,16 +73,14 @@ impl Listing for Evals {
 
     fn has(&self, eval: &&Eval) -> bool {
         let is = |wanted: &Option<String>, own: &str| wanted.as_deref().is_none_or(|wanted| wanted == own);
-        is(&self.namespace, &eval.job.namespace)
-            && is(&self.job, &eval.job.id)
-            && is(&self.status, eval.status.as_str())
+        is(&self.job, &eval.job.id) && is(&self.status, eval.status.as_str())
     }
 
-    fn whole(&self, view: &View, eval: &&Eval) -> Value {
+    fn whole(&self, view: &CallerView, eval: &&Eval) -> Value {
         serde_json::to_value(self.item(view, eval)).unwrap_or_default()
     }
 
-    fn item<'v>(&self, _: &'v View, eval: &&'v Eval) -> impl Serialize {
+    fn item<'v>(&self, _: &'v CallerView, eval: &&'v Eval) -> impl Serialize {
         convert::evaluation(eval)
     }
 }
@@ -110,7 +103,7 @@ pub(super) async fn read(call: Call) -> Reply {
 }
 
 /// The evaluations that made this one or that it made, and theirs, by id.
-fn relatives(view: &View, eval: &Eval) -> Vec<EvaluationStub> {
+fn relatives(view: &CallerView, eval: &Eval) -> Vec<EvaluationStub> {
     let links = links(view, eval);
     let mut found = BTreeSet::from([eval.id]);
     let mut unvisited = vec![eval.id];
@@ -122,19 +115,15 @@ fn relatives(view: &View, eval: &Eval) -> Vec<EvaluationStub> {
         }
     }
     found.remove(&eval.id);
-    found
-        .into_iter()
-        .filter_map(|id| view.store.eval(id))
-        .map(|eval| convert::evaluation_stub(eval))
-        .collect()
+    found.into_iter().filter_map(|id| view.eval(id)).map(|eval| convert::evaluation_stub(eval)).collect()
 }
 
 /// Which evaluation of the same job made which, in both directions.
-fn links(view: &View, eval: &Eval) -> BTreeMap<EvalId, Vec<EvalId>> {
-    let job = view.store.job(&eval.job);
-    let slots = job.iter().flat_map(|row| view.store.jobs().evals(row));
+fn links(view: &CallerView, eval: &Eval) -> BTreeMap<EvalId, Vec<EvalId>> {
+    let job = view.job(&eval.job);
+    let slots = job.iter().flat_map(|row| view.evals_of(row));
     let mut links: BTreeMap<EvalId, Vec<EvalId>> = BTreeMap::new();
-    for eval in slots.filter_map(|slot| view.store.evals().row(slot)) {
+    for eval in slots.filter_map(|slot| view.eval_in(slot)) {
         for other in [eval.previous, eval.blocked].into_iter().flatten() {
             links.entry(eval.id).or_default().push(other);
             links.entry(other).or_default().push(eval.id);
@@ -163,41 +152,35 @@ pub(super) async fn allocations(call: Call) -> Reply {
 
 /// `GET /v1/evaluation/:id/plans`: how it was answered, as far as this server still knows.
 pub(super) async fn plans(call: Call) -> Reply {
-    let plans = call.api.state.engine.plans(Some(id_of(&call)?));
+    let plans = call.plans(Some(id_of(&call)?));
     reply::json(&call.query, &plans.iter().map(convert::plan_trace).collect::<Vec<_>>())
 }
 
 /// Where any allocation of the evaluation's job last changed: cheap to find, never too low, seldom too high.
-fn allocs_index(view: &View, id: EvalId) -> Index {
-    let eval = view.store.eval(id);
-    let job = eval.and_then(|eval| Some((&eval.job, view.store.job(&eval.job)?)));
-    job.map_or(view.store.allocs().modify_index(), |(key, row)| {
-        row.allocs_index.max(view.observed.job_index(key)).max(row.create_index)
-    })
+fn allocs_index(view: &CallerView, id: EvalId) -> Index {
+    let eval = view.eval(id);
+    let job = eval.and_then(|eval| view.job(&eval.job));
+    job.map_or(view.logged_allocs_index(), |row| view.job_allocs_index(row))
 }
 
-fn placed_by(view: &View, id: EvalId) -> Vec<AllocSlot> {
-    let job = view.store.eval(id).and_then(|eval| view.store.job(&eval.job));
-    let slots = job.iter().flat_map(|row| view.store.jobs().allocs(row));
-    slots.filter(|slot| view.store.allocs().detail(*slot).is_some_and(|detail| detail.eval == id)).collect()
+fn placed_by(view: &CallerView, id: EvalId) -> Vec<AllocSlot> {
+    let job = view.eval(id).and_then(|eval| view.job(&eval.job));
+    let slots = job.iter().flat_map(|row| view.allocs_of(row));
+    slots.filter(|slot| view.alloc_in(*slot).is_some_and(|parts| parts.detail.eval == id)).collect()
 }
 
-/// The evaluation that the path names, if the caller may do there what the route is for.
+/// The evaluation that the path names.
 fn id_of(call: &Call) -> Result<EvalId, Failure> {
-    let view = call.api.state.view();
+    let view = call.view();
     let first_two =
-        |range: IdRange| view.store.evals().range(range.span(EvalId)).map(|eval| eval.id.0).take(2).collect();
-    let id = resolve(call.param("id"), "eval", first_two).map(EvalId)?;
-    if let Some(eval) = view.store.eval(id) {
-        call.check_namespace(&eval.job.namespace)?;
-    }
-    Ok(id)
+        |range: IdRange| view.evals_by_id(range.span(EvalId)).map(|eval| eval.id.0).take(2).collect();
+    resolve(call.param("id"), "eval", first_two).map(EvalId)
 }
 
-fn find(view: &View, id: EvalId) -> Result<&Arc<Eval>, Failure> {
-    view.store.eval(id).ok_or_else(|| Failure::not_found("eval not found"))
+fn find(view: &CallerView, id: EvalId) -> Result<&Arc<Eval>, Failure> {
+    view.eval(id).ok_or_else(|| Failure::not_found("eval not found"))
 }
 
-fn index(view: &View, id: EvalId) -> Index {
-    view.store.eval(id).map_or(view.store.evals().modify_index(), |eval| eval.modify_index)
+fn index(view: &CallerView, id: EvalId) -> Index {
+    view.eval(id).map_or(view.evals_index(), |eval| eval.modify_index)
 }

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use berth_api::http::StreamFrame;
-use berth_model::NodeId;
 
 use super::allocations::{find, id_of};
 use crate::{
+    access::Parts,
     http::{
+        agents::AllocAgent,
         call::{Call, Reply},
         failure::Failure,
         reply::{JSON, TEXT},
         stream::{Closed, Writer, stream},
     },
-    nomad::convert::Parts,
     state::{LogChunk, LogChunks, LogRequest},
 };
 
@@ -23,8 +23,8 @@ const HEARTBEAT_MS: u64 = 1_000;
 /// `GET /v1/client/fs/logs/:id`
 pub(super) async fn read(call: Call) -> Reply {
     let plain = call.query.flag("plain", false)?;
-    let (node, request) = request(&call)?;
-    let chunks = call.api.state.agents.read_log(node, request).await?;
+    let (agent, request) = request(&call)?;
+    let chunks = agent.read_log(request).await?;
     let content_type = if plain { TEXT } else { JSON };
     call.give_leisure();
     stream(&call, content_type, |writer| async move {
@@ -32,20 +32,19 @@ pub(super) async fn read(call: Call) -> Reply {
     })
 }
 
-fn request(call: &Call) -> Result<(NodeId, LogRequest), Failure> {
-    let id = id_of(call)?;
-    let view = call.api.state.view();
-    let (_, parts) = find(&view, id)?;
-    let gone = || Failure::not_found("the allocation's node is gone, and its logs with it");
+fn request(call: &Call) -> Result<(AllocAgent, LogRequest), Failure> {
+    let view = call.view();
+    let parts = find(&view, id_of(call)?)?;
+    let agent = call.agent_of(&parts)?;
     let request = LogRequest {
-        alloc: id,
+        alloc: agent.alloc,
         task: task(&parts, call.query.text("task"))?,
         stream: call.query.word("type", &[("stdout", "stdout"), ("stderr", "stderr")], "stdout")?.to_owned(),
         offset: call.query.number("offset")?.unwrap_or_default(),
         from_end: call.query.word("origin", &[("start", false), ("end", true)], false)?,
         follow: call.query.flag("follow", false)?,
     };
-    Ok((parts.node.ok_or_else(gone)?.id, request))
+    Ok((agent, request))
 }
 
 /// The task that is asked for, or the only one.

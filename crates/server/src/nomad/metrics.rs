@@ -28,16 +28,16 @@ pub(super) async fn read(call: Call) -> Reply {
     if call.query.word("format", &formats, false)? {
         return prometheus(call).await;
     }
-    reply::json(&call.query, &measurements(&families(&call.api)))
+    reply::json(&call.query, &measurements(&families(&call)))
 }
 
 /// `GET /metrics`
 pub(super) async fn prometheus(call: Call) -> Reply {
-    Ok(reply::with_type(Body::from(exposition(&families(&call.api))), EXPOSITION))
+    Ok(reply::with_type(Body::from(exposition(&families(&call))), EXPOSITION))
 }
 
-fn families(api: &Api) -> Vec<Metric> {
-    let mut families = api.state.engine.metrics();
+fn families(call: &Call) -> Vec<Metric> {
+    let (api, mut families) = (&call.api, call.engine_metrics());
     let counters = &api.counters;
     let own = [
         ("berth_http_connections", "Connections that are open.", gauge(&counters.connections)),

@@ -6,15 +6,15 @@ use berth_model::{Index, command::Command, job::Job, namespace::NAMESPACE_DEFAUL
 
 use crate::{
     WatchKey,
+    access::CallerView,
     http::{
         block,
         call::{Call, Reply},
         failure::Failure,
         list::array_of,
-        propose, reply,
+        reply,
     },
     nomad::convert,
-    state::View,
 };
 
 /// The namespace of requests that name none.
@@ -26,7 +26,7 @@ pub(super) const ALL: &str = "*";
 pub(super) async fn list(call: Call) -> Reply {
     let prefix = call.query.text("prefix").unwrap_or_default().to_owned();
     block::answer(&call, &[WatchKey::Namespaces], index, async |view| {
-        let rows = view.store.namespaces().iter().filter(|row| row.namespace.name.starts_with(&prefix));
+        let rows = view.namespaces().filter(|row| row.namespace.name.starts_with(&prefix));
         let rows: Vec<Namespace> = rows.map(convert::namespace).collect();
         array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok()).await
     })
@@ -36,7 +36,7 @@ pub(super) async fn list(call: Call) -> Reply {
 /// `GET /v1/namespace/:name`
 pub(super) async fn read(call: Call) -> Reply {
     block::read(&call, &[WatchKey::Namespaces], index, |view| {
-        let row = view.store.namespaces().get(call.param("name"));
+        let row = view.namespace(call.param("name"));
         let row = row.ok_or_else(|| Failure::not_found("namespace not found"))?;
         reply::json(&call.query, &convert::namespace(row))
     })
@@ -54,7 +54,7 @@ pub(super) async fn put(mut call: Call) -> Reply {
 /// `DELETE /v1/namespace/:name`
 pub(super) async fn delete(call: Call) -> Reply {
     let name = call.param("name").to_owned();
-    if call.api.state.view().store.namespaces().get(&name).is_none() {
+    if call.view().namespace(&name).is_none() {
         return Err(Failure::not_found("namespace not found"));
     }
     change(&call, Command::DeleteNamespace(name)).await
@@ -76,16 +76,16 @@ pub(super) fn name_asked(path: &str, body: String) -> Result<String, Failure> {
 
 /// Proposes a change of a tenant and says where it was committed.
 pub(super) async fn change(call: &Call, command: Command) -> Reply {
-    let index = propose::propose(&call.api, command).await?;
+    let index = call.propose(command).await?;
     let mut response = Response::new(Body::empty());
-    reply::stamp(response.headers_mut(), index, &call.api.state.view());
+    reply::stamp(response.headers_mut(), index, &call.view());
     Ok(response)
 }
 
 /// Refuses a job whose namespace is not there, or does not allow its drivers.
-pub(super) fn check_job(view: &View, job: &Job) -> Result<(), Failure> {
+pub(super) fn check_job(view: &CallerView, job: &Job) -> Result<(), Failure> {
     let name = &job.key.namespace;
-    let Some(row) = view.store.namespaces().get(name) else {
+    let Some(row) = view.namespace_of(&job.key) else {
         let cut: String = name.chars().take(64).collect();
         let text = format!("namespace `{cut}` does not exist: create it with `berth namespace apply {cut}`");
         return Err(Failure::bad_request(text));
@@ -100,6 +100,6 @@ pub(super) fn check_job(view: &View, job: &Job) -> Result<(), Failure> {
     }
 }
 
-fn index(view: &View) -> Index {
-    view.store.namespaces().modify_index()
+fn index(view: &CallerView) -> Index {
+    view.namespaces_index()
 }

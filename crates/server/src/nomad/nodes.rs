@@ -5,7 +5,7 @@ use berth_model::{
     Index, NodeId,
     command::{Collect, Command},
     node::{NODE_POOL_ALL, NodeStatus},
-    store::{AllocSlot, NodeDetail, NodeRow},
+    store::{NodeDetail, NodeRow},
 };
 use hyper::StatusCode;
 use serde::Serialize;
@@ -14,16 +14,16 @@ use serde_json::Value;
 use super::allocations::{array_of, with_job};
 use crate::{
     WatchKey,
+    access::CallerView,
     http::{
         block,
         call::{Call, Reply},
         failure::Failure,
         ids::{IdRange, resolve},
         list::{Listing, Span, list as listed},
-        propose, reply,
+        reply,
     },
-    nomad::convert::{self, NodeStubParts, Parts},
-    state::View,
+    nomad::convert::{self, NodeStubParts},
 };
 
 /// `GET /v1/nodes`
@@ -43,7 +43,7 @@ async fn list_in(call: &Call, pool: Option<&str>) -> Reply {
         pool: pool.filter(|pool| *pool != NODE_POOL_ALL).map(str::to_owned),
         with: NodeStubParts { resources, attributes: call.query.flag("os", false)? },
     };
-    let index = |view: &View| view.store.nodes().modify_index();
+    let index = |view: &CallerView| view.nodes_index();
     listed(call, &[WatchKey::Nodes], index, listing).await
 }
 
@@ -64,22 +64,21 @@ impl Listing for Nodes {
 
     fn rows<'v>(
         &self,
-        view: &'v View,
+        view: &'v CallerView,
         span: Span<NodeId>,
     ) -> impl DoubleEndedIterator<Item = (NodeId, Self::Row<'v>)> {
-        let nodes = view.store.nodes();
-        nodes.range(span).filter_map(|(id, slot)| Some((id, (nodes.row(slot)?, nodes.detail(slot)?))))
+        view.nodes(span).map(|(row, detail)| (row.id, (row, detail)))
     }
 
     fn has(&self, (_, detail): &Self::Row<'_>) -> bool {
         self.pool.as_deref().is_none_or(|pool| pool == detail.node.pool)
     }
 
-    fn whole(&self, _: &View, (row, detail): &Self::Row<'_>) -> Value {
+    fn whole(&self, _: &CallerView, (row, detail): &Self::Row<'_>) -> Value {
         serde_json::to_value(convert::node(row, detail)).unwrap_or_default()
     }
 
-    fn item<'v>(&self, _: &'v View, (row, detail): &Self::Row<'v>) -> impl Serialize {
+    fn item<'v>(&self, _: &'v CallerView, (row, detail): &Self::Row<'v>) -> impl Serialize {
         convert::node_stub(row, detail, self.with)
     }
 }
@@ -92,8 +91,7 @@ pub(super) async fn read(call: Call) -> Reply {
         &[WatchKey::Node(id)],
         |view| index(view, id),
         |view| {
-            let (slot, row) = view.store.node(id).ok_or_else(not_found)?;
-            let detail = view.store.nodes().detail(slot).ok_or_else(not_found)?;
+            let (row, detail) = view.node(id).ok_or_else(not_found)?;
             reply::json(&call.query, &convert::node(row, detail))
         },
     )
@@ -109,22 +107,17 @@ pub(super) async fn allocations(call: Call) -> Reply {
         &watch,
         |view| allocs_index(view, id),
         async |view| {
-            let (_, row) = view.store.node(id).ok_or_else(not_found)?;
-            let slots = slots_on(&view, row).collect();
+            let (row, _) = view.node(id).ok_or_else(not_found)?;
+            let slots = view.allocs_on(row).collect();
             array_of(&call, &view, slots, |parts, items| items.push(&with_job(parts))).await
         },
     )
     .await
 }
 
-fn slots_on<'v>(view: &'v View, row: &'v NodeRow) -> impl Iterator<Item = AllocSlot> + 'v {
-    let nodes = view.store.nodes();
-    nodes.live(row).chain(nodes.ended(row))
-}
-
-fn allocs_index(view: &View, id: NodeId) -> Index {
-    let Some((_, row)) = view.store.node(id) else { return view.store.nodes().modify_index() };
-    let parts = slots_on(view, row).filter_map(|slot| Parts::of(view, slot));
+fn allocs_index(view: &CallerView, id: NodeId) -> Index {
+    let Some((row, _)) = view.node(id) else { return view.nodes_index() };
+    let parts = view.allocs_on(row).filter_map(|slot| view.alloc_in(slot));
     parts.map(|parts| parts.index()).fold(row.modify_index, Index::max)
 }
 
@@ -139,7 +132,7 @@ pub(super) async fn eligibility(mut call: Call) -> Reply {
     if !asked.node_id.is_empty() && asked.node_id.parse() != Ok(id) {
         return Err(Failure::bad_request("NodeID in the body is not the node of the path"));
     }
-    let Index(index) = propose::propose(&call.api, Command::SetNodeEligibility(id, eligible)).await?;
+    let Index(index) = call.propose(Command::SetNodeEligibility(id, eligible)).await?;
     let answer = NodeEligibilityChanged {
         node_modify_index: index,
         eval_ids: Vec::new(),
@@ -152,21 +145,21 @@ pub(super) async fn eligibility(mut call: Call) -> Reply {
 /// `PUT /v1/node/:id/purge`
 pub(super) async fn purge(call: Call) -> Reply {
     let id = id_of(&call)?;
-    let view = call.api.state.view();
-    let (_, row) = view.store.node(id).ok_or_else(not_found)?;
+    let view = call.view();
+    let (row, _) = view.node(id).ok_or_else(not_found)?;
     if row.status != NodeStatus::Down {
         let text = format!("the node is {}: stop its agent first", row.status.as_str());
         return Err(Failure::new(StatusCode::CONFLICT, text));
     }
-    let live = view.store.nodes().live(row).count();
+    let live = view.live_on(row);
     if live > 0 {
         let text = format!("{live} allocations have not ended on the node yet: try again in a moment");
         return Err(Failure::new(StatusCode::CONFLICT, text));
     }
-    let collect = Collect { nodes: vec![id], decided_on: Some(view.store.index()), ..Collect::default() };
-    let Index(index) = propose::propose(&call.api, Command::Collect(Box::new(collect))).await?;
-    let after = call.api.state.view();
-    if after.store.node(id).is_some_and(|(_, now)| now.create_index.0 < index) {
+    let collect = Collect { nodes: vec![id], decided_on: Some(view.log_index()), ..Collect::default() };
+    let Index(index) = call.propose(Command::Collect(Box::new(collect))).await?;
+    let after = call.view();
+    if after.node(id).is_some_and(|(now, _)| now.create_index.0 < index) {
         return Err(Failure::new(StatusCode::CONFLICT, "the node changed meanwhile, and was not purged"));
     }
     reply::json(
@@ -182,9 +175,9 @@ fn id_of(call: &Call) -> Result<NodeId, Failure> {
 
 /// The node whose id begins like this; one that is not there for a whole id.
 pub(super) fn resolved(call: &Call, id: &str) -> Result<NodeId, Failure> {
-    let view = call.api.state.view();
+    let view = call.view();
     let first_two =
-        |range: IdRange| view.store.nodes().range(range.span(NodeId)).map(|(id, _)| id.0).take(2).collect();
+        |range: IdRange| view.nodes(range.span(NodeId)).map(|(row, _)| row.id.0).take(2).collect();
     resolve(id, "node", first_two).map(NodeId)
 }
 
@@ -192,6 +185,6 @@ fn not_found() -> Failure {
     Failure::not_found("node not found")
 }
 
-fn index(view: &View, id: NodeId) -> Index {
-    view.store.node(id).map_or(view.store.nodes().modify_index(), |(_, row)| row.modify_index)
+fn index(view: &CallerView, id: NodeId) -> Index {
+    view.node(id).map_or(view.nodes_index(), |(row, _)| row.modify_index)
 }

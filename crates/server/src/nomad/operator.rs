@@ -12,7 +12,7 @@ const RAFT_PROTOCOL: &str = "3";
 
 /// `GET /v1/operator/raft/configuration`
 pub(super) async fn raft_configuration(call: Call) -> Reply {
-    let server = &call.api.state.server;
+    let server = call.server();
     let only = RaftServer {
         id: server.name.clone(),
         node: format!("{}.{}", server.name, server.region),
@@ -26,7 +26,7 @@ pub(super) async fn raft_configuration(call: Call) -> Reply {
 
 /// `GET /v1/operator/autopilot/health`: that the only server answers says that it is well.
 pub(super) async fn autopilot_health(call: Call) -> Reply {
-    let (server, log) = (&call.api.state.server, call.api.state.engine.log_position());
+    let (server, log) = (call.server(), call.log_position());
     let only = ServerHealth {
         id: server.name.clone(),
         name: format!("{}.{}", server.name, server.region),

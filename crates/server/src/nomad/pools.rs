@@ -7,6 +7,7 @@ use berth_model::{Index, node::NODE_POOL_ALL};
 
 use crate::{
     WatchKey,
+    access::CallerView,
     http::{
         block,
         call::{Call, Reply},
@@ -14,7 +15,6 @@ use crate::{
         list::array_of,
         reply,
     },
-    state::View,
 };
 
 const DEFAULT: &str = "default";
@@ -42,16 +42,15 @@ pub(super) async fn read(call: Call) -> Reply {
     .await
 }
 
-fn index(view: &View) -> Index {
-    view.store.nodes().modify_index()
+fn index(view: &CallerView) -> Index {
+    view.nodes_index()
 }
 
 /// The names of all pools.
-pub(super) fn names(view: &View) -> BTreeSet<String> {
-    let nodes = view.store.nodes();
+pub(super) fn names(view: &CallerView) -> BTreeSet<String> {
     let mut names = BTreeSet::from([DEFAULT.to_owned(), NODE_POOL_ALL.to_owned()]);
-    for (slot, _) in nodes.iter() {
-        if let Some(detail) = nodes.detail(slot).filter(|detail| !names.contains(&detail.node.pool)) {
+    for (_, detail) in view.all_nodes() {
+        if !names.contains(&detail.node.pool) {
             names.insert(detail.node.pool.clone());
         }
     }

@@ -6,6 +6,7 @@ use berth_model::{Index, command::Command, store::QuotaRow};
 use super::namespaces::{change, name_asked};
 use crate::{
     WatchKey,
+    access::CallerView,
     http::{
         block,
         call::{Call, Reply},
@@ -14,7 +15,6 @@ use crate::{
         reply,
     },
     nomad::convert,
-    state::View,
 };
 
 /// `GET /v1/quotas`
@@ -63,26 +63,25 @@ pub(super) async fn put(mut call: Call) -> Reply {
 
 /// `DELETE /v1/quota/:name`
 pub(super) async fn delete(call: Call) -> Reply {
-    row(&call, &call.api.state.view())?;
+    row(&call, &call.view())?;
     let name = call.param("name").to_owned();
     change(&call, Command::DeleteQuota(name)).await
 }
 
-fn rows<'v>(call: &Call, view: &'v View) -> impl Iterator<Item = &'v QuotaRow> {
+fn rows<'v>(call: &Call, view: &'v CallerView) -> impl Iterator<Item = &'v QuotaRow> {
     let prefix = call.query.text("prefix").unwrap_or_default().to_owned();
-    view.store.quotas().iter().filter(move |row| row.quota.name.starts_with(&prefix))
+    view.quotas().filter(move |row| row.quota.name.starts_with(&prefix))
 }
 
-fn row<'v>(call: &Call, view: &'v View) -> Result<&'v QuotaRow, Failure> {
-    view.store.quotas().get(call.param("name")).ok_or_else(|| Failure::not_found("quota not found"))
+fn row<'v>(call: &Call, view: &'v CallerView) -> Result<&'v QuotaRow, Failure> {
+    view.quota(call.param("name")).ok_or_else(|| Failure::not_found("quota not found"))
 }
 
-fn index(view: &View) -> Index {
-    view.store.quotas().modify_index()
+fn index(view: &CallerView) -> Index {
+    view.quotas_index()
 }
 
 /// What counts for quotas changes with allocations, and with the namespaces that keep to them.
-fn usage_index(view: &View) -> Index {
-    let store = &view.store;
-    index(view).max(store.allocs().modify_index()).max(store.namespaces().modify_index())
+fn usage_index(view: &CallerView) -> Index {
+    index(view).max(view.logged_allocs_index()).max(view.namespaces_index())
 }

@@ -6,6 +6,7 @@ use berth_model::Index;
 use super::{jobs::Jobs, namespaces};
 use crate::{
     WatchKey,
+    access::CallerView,
     http::{
         array::Items,
         block,
@@ -15,7 +16,6 @@ use crate::{
         reply,
     },
     nomad::convert,
-    state::View,
 };
 
 /// `GET /v1/scaling/policies`
@@ -46,12 +46,11 @@ pub(super) async fn policy(call: Call) -> Reply {
         };
         let policy = call.api.heavy.run(find).await;
         let policy = policy.ok_or_else(|| Failure::not_found("scaling policy not found"))?;
-        call.check_namespace(policy.target.get("Namespace").map_or("", String::as_str))?;
         reply::json(&call.query, &policy)
     })
     .await
 }
 
-fn index(view: &View) -> Index {
-    view.store.jobs().modify_index()
+fn index(view: &CallerView) -> Index {
+    view.jobs_index()
 }

@@ -10,7 +10,7 @@ use crate::{
     http::{
         call::{Call, Reply},
         failure::Failure,
-        propose, reply,
+        reply,
     },
     nomad::convert,
 };
@@ -20,8 +20,8 @@ const POOLS_MAX: usize = 1024;
 
 /// `GET /v1/operator/scheduler/configuration`
 pub(super) async fn read(call: Call) -> Reply {
-    let view = call.api.state.view();
-    let config = view.store.scheduler_config();
+    let view = call.view();
+    let config = view.scheduler_config();
     let answer = SchedulerConfigurationRead {
         scheduler_config: convert::scheduler_config(config),
         index: config.modify_index.0,
@@ -40,19 +40,19 @@ pub(super) async fn set(mut call: Call) -> Reply {
     }
     let only_if = call.query.number("cas")?.map(Index);
     let config = convert::scheduler_config_asked(asked).map_err(Failure::bad_request)?;
-    let current = call.api.state.view().store.scheduler_config().modify_index;
+    let current = call.view().scheduler_config().modify_index;
     if only_if.is_some_and(|expected| expected != current) {
         let answer = SchedulerConfigurationSet { updated: false, index: current.0 };
         return reply::json(&call.query, &answer);
     }
     let command = Command::SetSchedulerConfig(Box::new(SetSchedulerConfig { config, only_if }));
-    let index = propose::propose(&call.api, command).await?.0;
+    let index = call.propose(command).await?.0;
     reply::json(&call.query, &SchedulerConfigurationSet { updated: true, index })
 }
 
 /// `GET /v1/operator/scheduler/plans`: how the latest evaluations were answered, as far as this server still knows.
 pub(super) async fn plans(call: Call) -> Reply {
-    let engine = call.api.state.engine.clone();
-    let read = move || engine.plans(None).iter().map(convert::plan_trace).collect::<Vec<_>>();
-    reply::json(&call.query, &call.api.heavy.run(read).await)
+    let plans = call.plans(None);
+    let write = move || plans.iter().map(convert::plan_trace).collect::<Vec<_>>();
+    reply::json(&call.query, &call.api.heavy.run(write).await)
 }

@@ -9,7 +9,7 @@ use berth_model::{
 
 use crate::http::{
     call::{Call, Reply},
-    propose, reply,
+    reply,
 };
 
 /// Allocations or evaluations forgotten in one command; all of them together fit an entry of the log.
@@ -25,10 +25,11 @@ const ROUNDS: usize = 2;
 /// `PUT /v1/system/gc`: forgets what had ended when it was asked.
 pub(super) async fn collect(call: Call) -> Reply {
     for _ in 0..ROUNDS {
-        let view = call.api.state.view();
-        let found = call.api.heavy.run(move || collectable(&view.store)).await;
+        let view = call.view();
+        let store = view.everything()?.clone();
+        let found = call.api.heavy.run(move || collectable(&store)).await;
         for part in parts(found) {
-            propose::propose(&call.api, Command::Collect(Box::new(part))).await?;
+            call.propose(Command::Collect(Box::new(part))).await?;
         }
     }
     Ok(reply::with_type(Body::empty(), reply::JSON))

@@ -10,8 +10,8 @@ use hyper::Method;
 pub use contract::{Answer, Carried, Contract, Shape};
 pub use parameters::Parameter;
 
-pub use super::access::NamespaceFrom;
 use super::call::{Call, Reply};
+pub use crate::access::{Capability, NamespaceFrom};
 
 /// All that an API serves: the router and its description are made from this and from nothing else.
 #[derive(Clone)]
@@ -20,48 +20,6 @@ pub struct Table {
     pub routes: Vec<Route>,
     /// What routes take after the question mark, each once.
     pub parameters: &'static [Parameter],
-}
-
-/// What a caller must be allowed to do. A route cannot be declared without one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Capability {
-    /// Nothing: anybody may ask.
-    Anonymous,
-    /// Read namespaces that the caller has any rights in.
-    ListNamespaces,
-    /// Read jobs, their allocations and their evaluations.
-    ReadJob,
-    /// Check or convert a job file without registering it.
-    ParseJob,
-    /// Register, stop and evaluate jobs.
-    SubmitJob,
-    /// Run parameterized jobs.
-    DispatchJob,
-    /// Stop single allocations.
-    AllocLifecycle,
-    /// Run commands within tasks.
-    AllocExec,
-    /// Read what tasks print.
-    ReadLogs,
-    /// Read nodes.
-    NodeRead,
-    /// Open and close nodes.
-    NodeWrite,
-    /// Read about the servers.
-    AgentRead,
-    /// Look at how the servers work together.
-    OperatorRead,
-    /// Keep the servers in order.
-    OperatorWrite,
-    /// Follow all changes of what the caller may read.
-    ReadEvents,
-}
-
-impl Capability {
-    /// Whether its routes tell how the server is, or keep it in order: they are answered when there is no room for others.
-    pub fn is_upkeep(self) -> bool {
-        matches!(self, Self::Anonymous | Self::AgentRead | Self::OperatorRead | Self::OperatorWrite)
-    }
 }
 
 /// What a request does; decides its method.

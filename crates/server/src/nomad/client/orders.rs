@@ -6,8 +6,9 @@ use berth_api::{
 };
 use serde_json::{Map, Value};
 
-use super::{Target, odd_answer};
+use super::{agent_of, odd_answer};
 use crate::http::{
+    agents::AllocAgent,
     call::{Call, Reply},
     reply,
 };
@@ -17,23 +18,21 @@ const SIGNAL_DEFAULT: &str = "SIGKILL";
 
 /// `PUT /v1/client/allocation/:id/restart`
 pub async fn restart(mut call: Call) -> Reply {
-    let target = Target::of(&call)?;
-    let AllocRestart { task_name, all_tasks } = call.json_or_default().await?;
-    let asked = RestartTasks { alloc_id: target.id(), task: task_name, all: all_tasks };
-    order(&call, &target, Question::Restart(asked)).await
+    let agent = agent_of(&call)?;
+    let AllocRestart { task_name: task, all_tasks: all } = call.json_or_default().await?;
+    order(&call, &agent, |alloc_id| Question::Restart(RestartTasks { alloc_id, task, all })).await
 }
 
 /// `PUT /v1/client/allocation/:id/signal`
 pub async fn signal(mut call: Call) -> Reply {
-    let target = Target::of(&call)?;
+    let agent = agent_of(&call)?;
     let AllocSignal { task, signal } = call.json_or_default().await?;
     let signal = if signal.is_empty() { SIGNAL_DEFAULT.to_owned() } else { signal };
-    let asked = SignalTasks { alloc_id: target.id(), task, signal };
-    order(&call, &target, Question::Signal(asked)).await
+    order(&call, &agent, |alloc_id| Question::Signal(SignalTasks { alloc_id, task, signal })).await
 }
 
-async fn order(call: &Call, target: &Target, question: Question) -> Reply {
-    match target.ask(call, question).await? {
+async fn order(call: &Call, agent: &AllocAgent, question: impl FnOnce(Vec<u8>) -> Question) -> Reply {
+    match agent.ask(question).await? {
         Outcome::Done(_) => reply::json(&call.query, &Map::<String, Value>::new()),
         _ => Err(odd_answer()),
     }

@@ -2,7 +2,7 @@
 
 use berth_api::agent::{AskAllocUsage, AskNodeUsage, Outcome, Question};
 
-use super::{Target, odd_answer};
+use super::{agent_of, odd_answer};
 use crate::{
     http::{
         call::{Call, Reply},
@@ -13,10 +13,9 @@ use crate::{
 
 /// `GET /v1/client/allocation/:id/stats`
 pub async fn allocation(call: Call) -> Reply {
-    let target = Target::of(&call)?;
+    let agent = agent_of(&call)?;
     let task = call.query.text("task").unwrap_or_default().to_owned();
-    let question = Question::AllocUsage(AskAllocUsage { alloc_id: target.id(), task });
-    match target.ask(&call, question).await? {
+    match agent.ask(|alloc_id| Question::AllocUsage(AskAllocUsage { alloc_id, task })).await? {
         Outcome::AllocUsage(usage) => reply::json(&call.query, &convert::alloc_usage(&usage)),
         _ => Err(odd_answer()),
     }
@@ -25,7 +24,7 @@ pub async fn allocation(call: Call) -> Reply {
 /// `GET /v1/client/stats`
 pub async fn node(call: Call) -> Reply {
     let node = nodes::resolved(&call, call.query.text("node_id").unwrap_or_default())?;
-    match call.api.state.agents.ask(node, Question::NodeUsage(AskNodeUsage {})).await? {
+    match call.ask_node(&call.view(), node, Question::NodeUsage(AskNodeUsage {})).await? {
         Outcome::NodeUsage(usage) => reply::json(&call.query, &convert::host_stats(&usage)),
         _ => Err(odd_answer()),
     }

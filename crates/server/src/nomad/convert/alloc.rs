@@ -8,66 +8,19 @@ use berth_api::http::{
     RescheduleEvent, RescheduleTracker, TaskResources,
 };
 use berth_model::{
-    Index,
+    AllocId,
     alloc::ClientStatus,
-    job::{Group, Job, Network, Task},
+    job::{Network, Task},
     node::Node,
     observed::Observation,
     resources::Resources,
-    store::{AllocDetail, AllocExtra, AllocRow, AllocSlot, JobRow},
+    store::{AllocExtra, AllocRow},
 };
 
 use super::{device, task::task_states};
-use crate::{http::text::Text, state::View};
-
-/// An allocation and all that is told with it, looked up.
-#[derive(Debug, Clone, Copy)]
-pub struct Parts<'v> {
-    /// What decisions read of it.
-    pub row: &'v AllocRow,
-    /// The rest.
-    pub detail: &'v AllocDetail,
-    /// Its job.
-    pub job_row: &'v JobRow,
-    /// The version of its job that it runs.
-    pub job: &'v Job,
-    /// Its group there.
-    pub group: &'v Group,
-    /// Its node; none once that is forgotten.
-    pub node: Option<&'v Node>,
-    /// What its agent saw last.
-    pub observed: Option<&'v Observation>,
-    /// Where that last changed; 0 once the log has told of the end.
-    observed_index: Index,
-}
+use crate::{access::Parts, http::text::Text};
 
 impl<'v> Parts<'v> {
-    /// Looks an allocation up; none when the slot is free.
-    pub fn of(view: &'v View, slot: AllocSlot) -> Option<Self> {
-        let row = view.store.allocs().row(slot)?;
-        let (job, group) = view.store.job_of(row)?;
-        Some(Self {
-            row,
-            detail: view.store.allocs().detail(slot)?,
-            job_row: view.store.jobs().row(row.job)?,
-            job,
-            group,
-            node: view.store.nodes().detail(row.node).map(|detail| &*detail.node),
-            observed: view.observed.get(slot, row.id),
-            // The log tells of an end, at an index above all that was observed before.
-            observed_index: if row.is_terminal() {
-                Index::default()
-            } else {
-                view.observed.alloc_index(slot, row.id)
-            },
-        })
-    }
-
-    /// Its last change, logged or observed.
-    pub fn index(&self) -> Index {
-        self.row.modify_index.max(self.observed_index)
-    }
-
     fn extra(&self) -> Option<&'v AllocExtra> {
         self.detail.extra.as_deref()
     }
@@ -171,9 +124,11 @@ pub fn allocation<'v>(parts: &Parts<'v>) -> Allocation<Text<'v>> {
         followup_eval_id: Text::default(),
         previous_allocation: Text::maybe(extra.and_then(|extra| extra.previous)),
         next_allocation: Text::maybe(extra.and_then(|extra| extra.next)),
-        waits_for: extra.iter().flat_map(|extra| &extra.after).map(|(id, _)| (*id).into()).collect(),
-        preempted_allocations: extra.iter().flat_map(|e| &e.preempted).map(|id| (*id).into()).collect(),
-        preempted_by_allocation: Text::maybe(extra.and_then(|extra| extra.preempted_by)),
+        waits_for: named(parts, extra.iter().flat_map(|extra| &extra.after).map(|(id, _)| *id)),
+        preempted_allocations: named(parts, extra.iter().flat_map(|extra| &extra.preempted).copied()),
+        preempted_by_allocation: Text::maybe(
+            extra.and_then(|extra| extra.preempted_by).filter(|id| parts.may_name(*id)),
+        ),
         reschedule_tracker: reschedule_tracker(parts),
         create_index: parts.row.create_index.0,
         modify_index: parts.index().0,
@@ -181,6 +136,11 @@ pub fn allocation<'v>(parts: &Parts<'v>) -> Allocation<Text<'v>> {
         create_time: parts.detail.created_at.0,
         modify_time: parts.modified_at(),
     }
+}
+
+/// The ids of other allocations, without those that the caller does not see.
+fn named<'v>(parts: &Parts<'v>, ids: impl Iterator<Item = AllocId>) -> Vec<Text<'v>> {
+    ids.filter(|id| parts.may_name(*id)).map(Text::from).collect()
 }
 
 /// Amounts in the older form.

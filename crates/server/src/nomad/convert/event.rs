@@ -5,8 +5,8 @@ use berth_model::{AllocId, EvalId, JobKey, NodeId, event::Event as Logged, store
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Parts, allocation, evaluation, job, node};
-use crate::{Change, http::text::Text, state::View};
+use super::{allocation, evaluation, job, node, redact::without_secrets};
+use crate::{Change, access::CallerView, http::text::Text};
 
 /// What a change is about: enough to decide whether a follower wants it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Subject<'v> {
 pub enum Payload<'v> {
     /// A node.
     Node(Box<Node>),
-    /// A job, whole.
+    /// A job: whole for those who may read it, without its secrets for others.
     Job(Value),
     /// An allocation, without its job.
     Allocation(Box<Allocation<Text<'v>>>),
@@ -39,7 +39,7 @@ pub enum Payload<'v> {
 }
 
 /// What a change is about; none when what changed is gone by the end of its batch, which a later change tells.
-pub fn subject<'v>(view: &'v View, change: &'v Change) -> Option<Subject<'v>> {
+pub fn subject<'v>(view: &'v CallerView, change: &'v Change) -> Option<Subject<'v>> {
     match change {
         Change::Observed(slot, id) => {
             let subject = alloc(view, *slot, "AllocationUpdated")?;
@@ -49,15 +49,15 @@ pub fn subject<'v>(view: &'v View, change: &'v Change) -> Option<Subject<'v>> {
     }
 }
 
-fn logged<'v>(view: &'v View, event: &'v Logged) -> Option<Subject<'v>> {
+fn logged<'v>(view: &'v CallerView, event: &'v Logged) -> Option<Subject<'v>> {
     match event {
-        Logged::NodeRegistered(slot) => node_subject(view.store.nodes().row(*slot)?.id, "NodeRegistration"),
-        Logged::NodeChanged(slot) => node_subject(view.store.nodes().row(*slot)?.id, "NodeEvent"),
+        Logged::NodeRegistered(slot) => node_subject(view.node_in(*slot)?.0.id, "NodeRegistration"),
+        Logged::NodeChanged(slot) => node_subject(view.node_in(*slot)?.0.id, "NodeEvent"),
         Logged::NodeCollected(_, id) => node_subject(*id, "NodeDeregistration"),
-        Logged::JobRegistered(slot) => job_subject(&view.store.jobs().row(*slot)?.key, "JobRegistered"),
-        Logged::JobDeregistered(slot) => job_subject(&view.store.jobs().row(*slot)?.key, "JobDeregistered"),
-        Logged::JobLaunched(slot) => job_subject(&view.store.jobs().row(*slot)?.key, "JobLaunched"),
-        Logged::JobStatusChanged(slot) => job_subject(&view.store.jobs().row(*slot)?.key, "JobStatusChanged"),
+        Logged::JobRegistered(slot) => job_subject(&view.job_in(*slot)?.key, "JobRegistered"),
+        Logged::JobDeregistered(slot) => job_subject(&view.job_in(*slot)?.key, "JobDeregistered"),
+        Logged::JobLaunched(slot) => job_subject(&view.job_in(*slot)?.key, "JobLaunched"),
+        Logged::JobStatusChanged(slot) => job_subject(&view.job_in(*slot)?.key, "JobStatusChanged"),
         Logged::JobCollected(_, key) => job_subject(key, "JobCollected"),
         Logged::AllocPlaced(slot) => alloc(view, *slot, "PlanResult"),
         Logged::AllocStopped(slot) => alloc(view, *slot, "AllocationUpdateDesiredStatus"),
@@ -85,48 +85,49 @@ fn job_subject<'v>(key: &'v JobKey, kind: &'static str) -> Option<Subject<'v>> {
     Some(Subject { namespace: Some(&key.namespace), ..gone("Job", kind, (&*key.id).into()) })
 }
 
-fn alloc<'v>(view: &'v View, slot: AllocSlot, kind: &'static str) -> Option<Subject<'v>> {
-    let row = view.store.allocs().row(slot)?;
-    let job = &view.store.jobs().row(row.job)?.key;
-    let subject = gone("Allocation", kind, row.id.into());
-    let node = view.store.nodes().row(row.node).map(|node| node.id.into());
+fn alloc<'v>(view: &'v CallerView, slot: AllocSlot, kind: &'static str) -> Option<Subject<'v>> {
+    let parts = view.alloc_in(slot)?;
+    let job = &parts.job_row.key;
+    let subject = gone("Allocation", kind, parts.row.id.into());
+    let node = parts.node.map(|node| node.id.into());
     let filter_keys = [Some((&*job.id).into()), node].into_iter().flatten().collect();
     Some(Subject { namespace: Some(&job.namespace), filter_keys, ..subject })
 }
 
-fn eval(view: &View, id: EvalId) -> Option<Subject<'_>> {
-    let job = &view.store.eval(id)?.job;
+fn eval(view: &CallerView, id: EvalId) -> Option<Subject<'_>> {
+    let job = &view.eval(id)?.job;
     let subject = gone("Evaluation", "EvaluationUpdated", id.into());
     let filter_keys = vec![(&*job.id).into()];
     Some(Subject { namespace: Some(&job.namespace), filter_keys, ..subject })
 }
 
 /// What changed, as it was after the whole batch of changes; none when it is gone.
-pub fn payload<'v>(view: &'v View, change: &Change) -> Option<Payload<'v>> {
+pub fn payload<'v>(view: &'v CallerView, change: &Change) -> Option<Payload<'v>> {
     match change {
         Change::Observed(slot, id) => alloc_payload(view, *slot, Some(*id)),
         Change::Logged(event) => logged_payload(view, event),
     }
 }
 
-fn logged_payload<'v>(view: &'v View, event: &Logged) -> Option<Payload<'v>> {
-    let store = &view.store;
+fn logged_payload<'v>(view: &'v CallerView, event: &Logged) -> Option<Payload<'v>> {
     match event {
         Logged::NodeRegistered(slot) | Logged::NodeChanged(slot) => {
-            let node = node(store.nodes().row(*slot)?, store.nodes().detail(*slot)?);
-            Some(Payload::Node(Box::new(node)))
+            let (row, detail) = view.node_in(*slot)?;
+            Some(Payload::Node(Box::new(node(row, detail))))
         }
         Logged::JobRegistered(slot)
         | Logged::JobDeregistered(slot)
         | Logged::JobLaunched(slot)
         | Logged::JobStatusChanged(slot) => {
-            let row = store.jobs().row(*slot)?;
-            Some(Payload::Job(job(row, row.current())))
+            let row = view.job_in(*slot)?;
+            let whole = job(row, row.current());
+            let reads_it = view.access().reads_jobs_of(&row.key.namespace);
+            Some(Payload::Job(if reads_it { whole } else { without_secrets(whole) }))
         }
         Logged::AllocPlaced(slot) | Logged::AllocStopped(slot) | Logged::AllocEnded(slot) => {
             alloc_payload(view, *slot, None)
         }
-        Logged::EvalChanged(id) => Some(Payload::Evaluation(Box::new(evaluation(store.eval(*id)?)))),
+        Logged::EvalChanged(id) => Some(Payload::Evaluation(Box::new(evaluation(view.eval(*id)?)))),
         Logged::NodeCollected(..)
         | Logged::JobCollected(..)
         | Logged::AllocCollected(..)
@@ -138,7 +139,7 @@ fn logged_payload<'v>(view: &'v View, event: &Logged) -> Option<Payload<'v>> {
     }
 }
 
-fn alloc_payload(view: &View, slot: AllocSlot, id: Option<AllocId>) -> Option<Payload<'_>> {
-    let parts = Parts::of(view, slot).filter(|parts| id.is_none_or(|id| parts.row.id == id))?;
+fn alloc_payload(view: &CallerView, slot: AllocSlot, id: Option<AllocId>) -> Option<Payload<'_>> {
+    let parts = view.alloc_in(slot).filter(|parts| id.is_none_or(|id| parts.row.id == id))?;
     Some(Payload::Allocation(Box::new(allocation(&parts))))
 }

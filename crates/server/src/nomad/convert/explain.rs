@@ -1,27 +1,28 @@
 //! Explanations of why a job waits.
 
 use berth_api::http::{GroupExplanation, JobExplanation, QueueStanding, SmallestChange};
-use berth_model::{Index, JobKey, eval::GroupFailure};
+use berth_model::{JobKey, eval::GroupFailure};
 use berth_scheduler::{
     explain::{self, Explanation},
     fairness::Standing,
 };
 
 use super::eval::metric;
+use crate::access::CallerView;
 
 /// An explanation, made on the state of an index.
 pub fn explanation(
+    view: &CallerView,
     key: &JobKey,
     explained: Explanation,
     standing: Option<Standing>,
-    index: Index,
 ) -> JobExplanation {
     JobExplanation {
         job_id: key.id.to_string(),
         namespace: key.namespace.to_string(),
-        groups: explained.groups.into_iter().map(group).collect(),
+        groups: explained.groups.into_iter().map(|explained| group(view, explained)).collect(),
         queue: standing.map(queue),
-        index: index.0,
+        index: view.log_index().0,
     }
 }
 
@@ -30,12 +31,13 @@ fn queue(standing: Standing) -> QueueStanding {
     QueueStanding { share, namespaces_ahead: tenants_ahead, jobs_ahead }
 }
 
-fn group(explained: explain::GroupExplanation) -> GroupExplanation {
+fn group(view: &CallerView, explained: explain::GroupExplanation) -> GroupExplanation {
     let explain::GroupExplanation { group, missing, preempted, funnel, changes, here } = explained;
     let failure =
         (missing > 0).then(|| metric(&GroupFailure { group: group.clone(), count: missing, funnel }));
     let change = |change: explain::Change| SmallestChange { change: change.what, nodes: change.nodes };
     let changes = changes.into_iter().map(change).collect();
-    let preempted_allocations = preempted.iter().map(ToString::to_string).collect();
+    let seen = preempted.iter().filter(|id| view.alloc(**id).is_some());
+    let preempted_allocations = seen.map(ToString::to_string).collect();
     GroupExplanation { name: group, missing, preempted_allocations, failure, changes, obstacles: here }
 }

@@ -3,13 +3,12 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use berth_api::http::{ChildrenSummary, GroupSummary, JobStanding, JobStub, JobSummary, PeriodicLaunch};
 use berth_model::{
-    Index, JobKey,
-    observed::Observed,
+    JobKey,
     store::{GroupCounts, JobRow, JobStatus, JobVersion},
 };
 use serde_json::Value;
 
-use crate::state::View;
+use crate::access::CallerView;
 
 /// One version of a job, whole.
 pub fn job(row: &JobRow, version: &JobVersion) -> Value {
@@ -49,7 +48,7 @@ fn periodic_launch(row: &JobRow) -> Option<PeriodicLaunch> {
 }
 
 /// A job in a list.
-pub fn job_stub(view: &View, row: &JobRow, with_meta: bool) -> JobStub {
+pub fn job_stub(view: &CallerView, row: &JobRow, with_meta: bool) -> JobStub {
     let version = row.current();
     let job = &version.job;
     JobStub {
@@ -77,30 +76,28 @@ pub fn job_stub(view: &View, row: &JobRow, with_meta: bool) -> JobStub {
 }
 
 /// A job's counts.
-pub fn summary(view: &View, row: &JobRow) -> JobSummary {
-    let group = |counts: &GroupCounts| (counts.group.clone(), group_summary(&view.observed, row, counts));
+pub fn summary(view: &CallerView, row: &JobRow) -> JobSummary {
+    let group = |counts: &GroupCounts| (counts.group.clone(), group_summary(view, row, counts));
     JobSummary {
         job_id: row.key.id.to_string(),
         namespace: row.key.namespace.to_string(),
         summary: row.counts.iter().map(group).collect(),
         children: row.job().only_launches().then(|| children_summary(view, row)),
         create_index: row.create_index.0,
-        modify_index: summary_index(view, row).0,
+        modify_index: view.job_counts_index(row).0,
     }
 }
 
 /// The jobs that a job made. Their ids begin with its own.
-pub(super) fn children<'v>(view: &'v View, row: &'v JobRow) -> impl Iterator<Item = &'v JobRow> {
+pub(super) fn children<'v>(view: &'v CallerView, row: &'v JobRow) -> impl Iterator<Item = &'v JobRow> {
     let JobKey { namespace, id } = &row.key;
     let (first, next) =
         (JobKey::new(namespace, &format!("{id}/")), JobKey::new(namespace, &format!("{id}0")));
-    let jobs = view.store.jobs();
-    let below = jobs.range(first..next).filter_map(|(_, slot)| jobs.row(slot));
-    below.filter(|child| *child.job().parent_id == *row.key.id)
+    view.jobs(first..next).filter(|child| *child.job().parent_id == *row.key.id)
 }
 
 /// How the jobs that a job made fare.
-fn children_summary(view: &View, row: &JobRow) -> ChildrenSummary {
+fn children_summary(view: &CallerView, row: &JobRow) -> ChildrenSummary {
     let mut summary = ChildrenSummary::default();
     for child in children(view, row) {
         match child.status() {
@@ -112,16 +109,10 @@ fn children_summary(view: &View, row: &JobRow) -> ChildrenSummary {
     summary
 }
 
-/// Where a job's counts last changed.
-pub fn summary_index(view: &View, row: &JobRow) -> Index {
-    let logged = row.modify_index.max(row.allocs_index).max(row.evals_index);
-    logged.max(view.observed.job_index(&row.key))
-}
-
-fn group_summary(observed: &Observed, row: &JobRow, counts: &GroupCounts) -> GroupSummary {
+fn group_summary(view: &CallerView, row: &JobRow, counts: &GroupCounts) -> GroupSummary {
     // A group that the newest version has dropped may still run, counted by its position in an older one.
     let position = row.versions.iter().find_map(|version| Some(version.job.group(&counts.group)?.0));
-    let running = position.map_or(0, |at| observed.running(&row.key, at)).min(counts.live);
+    let running = position.map_or(0, |at| view.running(row, at)).min(counts.live);
     GroupSummary {
         queued: counts.queued,
         complete: counts.complete,

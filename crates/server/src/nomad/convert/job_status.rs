@@ -3,18 +3,15 @@
 use berth_api::http::{JobStatus, JobStatusAlloc};
 use berth_model::store::JobRow;
 
-use super::{
-    alloc::{Parts, client_status},
-    job::children,
-};
-use crate::state::View;
+use super::{alloc::client_status, job::children};
+use crate::access::{CallerView, Parts};
 
 /// How a job fares.
-pub fn job_status(view: &View, row: &JobRow) -> JobStatus {
-    let (version, jobs) = (row.current(), view.store.jobs());
+pub fn job_status(view: &CallerView, row: &JobRow) -> JobStatus {
+    let version = row.current();
     let job = &version.job;
     let mut allocs: Vec<JobStatusAlloc> =
-        jobs.allocs(row).filter_map(|slot| Parts::of(view, slot)).map(|parts| alloc(&parts)).collect();
+        view.allocs_of(row).filter_map(|slot| view.alloc_in(slot)).map(|parts| alloc(&parts)).collect();
     allocs.sort_by(|a, b| a.id.cmp(&b.id));
     let statuses = || children(view, row).map(|child| child.status().as_str().to_owned()).collect();
     JobStatus {

@@ -11,6 +11,7 @@ mod job_status;
 mod node;
 mod plan;
 mod plan_trace;
+mod redact;
 mod scale;
 mod scheduling;
 mod task;
@@ -18,12 +19,12 @@ mod tenants;
 
 mod usage;
 
-pub use alloc::{Parts, StubParts as AllocStubParts, allocation, allocation_stub};
+pub use alloc::{StubParts as AllocStubParts, allocation, allocation_stub};
 pub use diff::job_diff;
 pub use eval::{evaluation, evaluation_stub};
 pub use event::{Payload, Subject, payload, subject};
 pub use explain::explanation;
-pub use job::{job, job_stub, summary, summary_index};
+pub use job::{job, job_stub, summary};
 pub use job_status::job_status;
 pub use node::{StubParts as NodeStubParts, eligibility, node, node_stub};
 pub use plan::planned;

@@ -14,14 +14,20 @@ use berth_model::{
 };
 use berth_scheduler::Plan;
 
-use super::{AllocStubParts, Parts, allocation_stub, eval::failed_groups, id_text};
-use crate::{http::text::Text, state::View};
+use super::{AllocStubParts, allocation_stub, eval::failed_groups, id_text};
+use crate::{access::CallerView, http::text::Text};
 
 /// Placements that are told of one plan.
 const PLACEMENTS_MAX: usize = 1000;
 
 /// What a plan would do. `store` is the state with the job registered, on which it was planned; `view` the one before.
-pub fn planned(view: &View, store: &Store, row: &JobRow, plan: &Plan, diff: Option<JobDiff>) -> JobPlanned {
+pub fn planned(
+    view: &CallerView,
+    store: &Store,
+    row: &JobRow,
+    plan: &Plan,
+    diff: Option<JobDiff>,
+) -> JobPlanned {
     let updates = updates(store, row, plan);
     let diff = diff.map(|diff| annotated(diff, &updates));
     JobPlanned {
@@ -63,9 +69,9 @@ fn updates(store: &Store, row: &JobRow, plan: &Plan) -> BTreeMap<String, Desired
 }
 
 /// Allocations that would have to make room; none for none.
-fn preempted(view: &View, plan: &Plan) -> Option<Vec<AllocationStub>> {
+fn preempted(view: &CallerView, plan: &Plan) -> Option<Vec<AllocationStub>> {
     let victims = plan.stops.iter().filter(|stop| stop.reason == StopReason::Preempted);
-    let parts = victims.filter_map(|stop| Parts::of(view, view.store.allocs().find(stop.alloc)?));
+    let parts = victims.filter_map(|stop| view.alloc(stop.alloc));
     let with = AllocStubParts { resources: false, task_states: false };
     let stubs: Vec<AllocationStub> = parts.filter_map(|parts| owned(allocation_stub(&parts, with))).collect();
     (!stubs.is_empty()).then_some(stubs)

@@ -5,11 +5,11 @@ use berth_model::{EvalId, JobKey, job::Scaling, scaling, store::JobRow};
 use sha2::{Digest, Sha256};
 
 use super::summary;
+use crate::access::CallerView;
 use crate::convert::value;
-use crate::state::View;
 
 /// How a job's groups are scaled.
-pub fn scale_status(view: &View, row: &JobRow) -> JobScaleStatus {
+pub fn scale_status(view: &CallerView, row: &JobRow) -> JobScaleStatus {
     let counts = summary(view, row).summary;
     let groups = row.job().groups.iter().map(|group| {
         let counts = counts.get(&group.name).copied().unwrap_or_default();

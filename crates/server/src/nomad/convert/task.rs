@@ -8,8 +8,7 @@ use berth_model::{
     observed::{self, ObservedTask},
 };
 
-use super::Parts;
-use crate::http::text::Text;
+use crate::{access::Parts, http::text::Text};
 
 /// By task name; none while nothing is known.
 pub(super) fn task_states<'v>(parts: &Parts<'v>) -> Option<BTreeMap<Text<'v>, TaskState<Text<'v>>>> {

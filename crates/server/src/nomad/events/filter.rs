@@ -1,8 +1,11 @@
 //! Which changes a follower of the event stream wants.
 
+use std::sync::Arc;
+
 use crate::{
-    http::{failure::Failure, query::Query},
-    nomad::{convert::Subject, namespaces},
+    access::Access,
+    http::{call::Call, failure::Failure},
+    nomad::convert::Subject,
 };
 
 /// Topics that the stream has; `*` stands for all.
@@ -23,38 +26,39 @@ const EMPTY_TOPICS: &[&str] = &[
 /// Filters of one stream.
 const FILTERS_MAX: usize = 64;
 
-/// Which changes a follower wants.
-#[derive(Debug, Default, PartialEq, Eq)]
+/// Which changes a follower wants, of those that its request reaches.
+#[derive(Debug, PartialEq, Eq)]
 pub(in crate::nomad) struct Filter {
     /// Topic and key; `*` stands for all.
     topics: Vec<(String, String)>,
-    /// None for all.
-    namespace: Option<String>,
+    /// What is not reached is never asked about here; followers who reach the same are told the same lines.
+    access: Arc<Access>,
 }
 
 impl Filter {
     /// Reads `topic=TOPIC:KEY`, any number of times; a change passes when it passes one of them.
-    pub fn of(query: &Query, namespace: &str) -> Result<Self, Failure> {
-        let topics: Vec<_> = query.all("topic").map(topic).collect::<Result<_, _>>()?;
+    pub fn of(call: &Call) -> Result<Self, Failure> {
+        let topics: Vec<_> = call.query.all("topic").map(topic).collect::<Result<_, _>>()?;
         if topics.len() > FILTERS_MAX {
             return Err(Failure::bad_request(format!(
                 "query parameter topic is given more than {FILTERS_MAX} times"
             )));
         }
-        let namespace = Some(namespace).filter(|name| *name != namespaces::ALL).map(str::to_owned);
-        Ok(Self { topics, namespace })
+        Ok(Self::new(topics, call.access().clone()))
+    }
+
+    pub fn new(topics: Vec<(String, String)>, access: Arc<Access>) -> Self {
+        Self { topics, access }
     }
 
     /// Whether the follower wants this change.
     pub fn passes(&self, subject: &Subject<'_>) -> bool {
-        let own = self.namespace.as_deref();
-        let namespace_fits = own.is_none() || subject.namespace.is_none() || own == subject.namespace;
         let topic_fits = |(topic, key): &(String, String)| {
             let mut keys = subject.filter_keys.iter().chain([&subject.key]);
             (topic == "*" || topic == subject.topic)
                 && (key == "*" || keys.any(|own| own.read(|own| own == key)))
         };
-        namespace_fits && (self.topics.is_empty() || self.topics.iter().any(topic_fits))
+        self.topics.is_empty() || self.topics.iter().any(topic_fits)
     }
 }
 

@@ -60,10 +60,13 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::{Access, Capability, NamespaceFrom, open};
 
     #[test]
     fn only_the_newest_lines_are_kept() {
-        let (lines, filter) = (Lines::default(), Arc::new(Filter::default()));
+        let access = Access::check(open(), Capability::ReadEvents, NamespaceFrom::Query, "default");
+        let filter = Arc::new(Filter::new(Vec::new(), Arc::new(access.expect("all is granted"))));
+        let lines = Lines::default();
         let text = Bytes::from(vec![b' '; BYTES_MAX / 4]);
         (1..=5).for_each(|index| lines.keep(&filter, Index(index), &text));
         assert_eq!(lines.find(&filter, Index(1)), None);

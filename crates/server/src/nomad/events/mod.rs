@@ -10,7 +10,8 @@ use berth_model::{AllocId, Index};
 use bytes::Bytes;
 
 use crate::{
-    Batch, Change, EventHub, Subscription, SubscriptionError,
+    Change, SubscriptionError,
+    access::{CallerBatch, CallerEvents},
     http::{
         call::{Call, Reply},
         reply::JSON,
@@ -34,24 +35,17 @@ const CATCH_UP_MAX: usize = 256;
 ///
 /// With `index`, the stream begins with the changes at that index, or the first after it; without, with the next one.
 pub(super) async fn read(call: Call, lines: Arc<Lines>) -> Reply {
-    let filter = Arc::new(Filter::of(&call.query, call.namespace())?);
-    let from = call.query.number("index")?.filter(|index| *index > 0);
-    let subscription = subscribe(&call.api.state.events, from);
+    let filter = Arc::new(Filter::of(&call)?);
+    let from = call.query.number("index")?.filter(|index| *index > 0).map(Index);
+    let events = call.follow(from);
     stream(&call, JSON, |writer| async move {
         let follower = Follower { writer, filter, lines };
-        let error = match subscription {
-            Ok(subscription) => follower.follow(subscription).await?,
+        let error = match events {
+            Ok(events) => follower.follow(events).await?,
             Err(error) => error,
         };
         follower.writer.line(&ended(&error)).await
     })
-}
-
-fn subscribe(hub: &Arc<EventHub>, from: Option<u64>) -> Result<Subscription, SubscriptionError> {
-    match from {
-        Some(index) => hub.subscribe_from(Index(index)),
-        None => Ok(hub.subscribe()),
-    }
 }
 
 /// Who is told, and of what.
@@ -65,36 +59,36 @@ struct Follower {
 impl Follower {
     /// Sends changes until they can be followed no more. When the server stops, those that have happened by then are
     /// sent.
-    async fn follow(&self, mut subscription: Subscription) -> Result<SubscriptionError, Closed> {
+    async fn follow(&self, mut events: CallerEvents) -> Result<SubscriptionError, Closed> {
         let beat = Some(Duration::from_millis(HEARTBEAT_MS));
         // A client knows from the first line on that it misses nothing.
         self.writer.beat().await?;
         loop {
-            match self.writer.wait(beat, subscription.next()).await {
-                Ok(Ok(first)) => self.catch_up(first, &mut subscription).await?,
+            match self.writer.wait(beat, events.next()).await {
+                Ok(Ok(first)) => self.catch_up(first, &mut events).await?,
                 Ok(Err(error)) => return Ok(error),
                 Err(Closed) => break,
             }
         }
-        let mut left = if self.writer.is_stopping() { subscription.waiting() } else { 0 };
+        let mut left = if self.writer.is_stopping() { events.waiting() } else { 0 };
         while left > 0 {
-            match subscription.try_next() {
-                Ok(Some(first)) => self.catch_up(first, &mut subscription).await?,
+            match events.try_next() {
+                Ok(Some(first)) => self.catch_up(first, &mut events).await?,
                 Ok(None) => break,
                 Err(error) => return Ok(error),
             }
-            left = subscription.waiting().min(left - 1);
+            left = events.waiting().min(left - 1);
         }
         Err(Closed)
     }
 
     /// Sends a batch and those that have come since. A follower that is behind is told only the latest of what was
     /// observed of an allocation: it catches up however fast agents talk.
-    async fn catch_up(&self, first: Arc<Batch>, subscription: &mut Subscription) -> Result<(), Closed> {
+    async fn catch_up(&self, first: CallerBatch, events: &mut CallerEvents) -> Result<(), Closed> {
         let mut batches = vec![first];
         // Too slow a follower is told so when it asks for the next batch.
         while batches.len() < CATCH_UP_MAX
-            && let Ok(Some(next)) = subscription.try_next()
+            && let Ok(Some(next)) = events.try_next()
         {
             batches.push(next);
         }
@@ -106,23 +100,23 @@ impl Follower {
     }
 
     /// Sends what is wanted of a batch.
-    async fn tell(&self, batch: &Batch, latest: &Latest) -> Result<(), Closed> {
-        let is_one_line = batch.changes.len() <= LINE_EVENTS_MAX;
-        if !is_one_line || batch.changes.iter().any(|change| is_overtaken(batch, change, latest)) {
+    async fn tell(&self, batch: &CallerBatch, latest: &Latest) -> Result<(), Closed> {
+        let is_one_line = batch.len() <= LINE_EVENTS_MAX;
+        if !is_one_line || batch.changes().any(|change| is_overtaken(batch, change, latest)) {
             return self.write(batch, latest).await;
         }
-        let line = self.lines.find(&self.filter, batch.index).unwrap_or_else(|| {
+        let line = self.lines.find(&self.filter, batch.index()).unwrap_or_else(|| {
             let wanted = wanted(batch, latest, &self.filter);
             let line =
                 if wanted.is_empty() { Bytes::new() } else { self.writer.text(&frame(batch, wanted, false)) };
-            self.lines.keep(&self.filter, batch.index, &line);
+            self.lines.keep(&self.filter, batch.index(), &line);
             line
         });
         if line.is_empty() { Ok(()) } else { self.writer.send(line).await }
     }
 
     /// Writes what is wanted of a batch for this follower alone, a line at a time: a batch may hold thousands of changes.
-    async fn write(&self, batch: &Batch, latest: &Latest) -> Result<(), Closed> {
+    async fn write(&self, batch: &CallerBatch, latest: &Latest) -> Result<(), Closed> {
         let mut wanted = wanted(batch, latest, &self.filter).into_iter().peekable();
         while wanted.peek().is_some() {
             let line = wanted.by_ref().take(LINE_EVENTS_MAX).collect();
@@ -135,29 +129,29 @@ impl Follower {
 /// Where allocations were observed last.
 type Latest = HashMap<AllocId, Index>;
 
-fn latest_observed(batches: &[Arc<Batch>]) -> Latest {
+fn latest_observed(batches: &[CallerBatch]) -> Latest {
     let observed = batches.iter().flat_map(|batch| {
-        let ids = batch.changes.iter().filter_map(|change| match change {
+        let ids = batch.changes().filter_map(|change| match change {
             Change::Observed(_, id) => Some(*id),
             Change::Logged(_) => None,
         });
-        ids.map(|id| (id, batch.index))
+        ids.map(|id| (id, batch.index()))
     });
     observed.collect()
 }
 
 /// Whether a later batch tells more than this change does.
-fn is_overtaken(batch: &Batch, change: &Change, latest: &Latest) -> bool {
+fn is_overtaken(batch: &CallerBatch, change: &Change, latest: &Latest) -> bool {
     match change {
-        Change::Observed(_, id) => latest.get(id).is_some_and(|index| *index > batch.index),
+        Change::Observed(_, id) => latest.get(id).is_some_and(|index| *index > batch.index()),
         Change::Logged(_) => false,
     }
 }
 
 /// What a follower wants of a batch.
-fn wanted<'b>(batch: &'b Batch, latest: &Latest, filter: &Filter) -> Vec<Wanted<'b>> {
-    let changes = batch.changes.iter().filter(|change| !is_overtaken(batch, change, latest));
-    let subjects = changes.filter_map(|change| Some((convert::subject(&batch.view, change)?, change)));
+fn wanted<'b>(batch: &'b CallerBatch, latest: &Latest, filter: &Filter) -> Vec<Wanted<'b>> {
+    let changes = batch.changes().filter(|change| !is_overtaken(batch, change, latest));
+    let subjects = changes.filter_map(|change| Some((convert::subject(batch.view(), change)?, change)));
     subjects.filter(|(subject, _)| filter.passes(subject)).collect()
 }
 
@@ -165,16 +159,16 @@ type Wanted<'b> = (Subject<'b>, &'b Change);
 
 /// One line, and whether more of the same batch follow.
 fn frame<'b>(
-    batch: &'b Batch,
+    batch: &'b CallerBatch,
     wanted: Vec<Wanted<'b>>,
     more: bool,
 ) -> EventFrame<Option<Payload<'b>>, Text<'b>> {
     let events = wanted.into_iter().map(|(subject, change)| event(batch, subject, change)).collect();
-    EventFrame { index: batch.index.0, events, more, error: String::new(), resume_index: 0 }
+    EventFrame { index: batch.index().0, events, more, error: String::new(), resume_index: 0 }
 }
 
 fn event<'b>(
-    batch: &'b Batch,
+    batch: &'b CallerBatch,
     subject: Subject<'b>,
     change: &Change,
 ) -> Event<Option<Payload<'b>>, Text<'b>> {
@@ -184,9 +178,9 @@ fn event<'b>(
         key: subject.key,
         namespace: Text::maybe(subject.namespace),
         filter_keys: subject.filter_keys,
-        index: batch.index.0,
+        index: batch.index().0,
         observed: subject.observed,
-        payload: convert::payload(&batch.view, change),
+        payload: convert::payload(batch.view(), change),
     }
 }
 

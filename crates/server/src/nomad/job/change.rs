@@ -24,10 +24,10 @@ pub(in crate::nomad) async fn register(mut call: Call) -> Reply {
 
 /// `DELETE /v1/job/:id`
 pub(in crate::nomad) async fn deregister(call: Call) -> Reply {
-    let eval = propose::mint_eval(&call.api);
+    let eval = call.mint_eval();
     let purge = call.query.flag("purge", false)?;
     let command = Command::DeregisterJob(DeregisterJob { job: key(&call), purge, eval });
-    let index = propose::propose(&call.api, command).await?.0;
+    let index = call.propose(command).await?.0;
     let answer = JobDeregistered {
         eval_id: eval.to_string(),
         eval_create_index: index,
@@ -47,10 +47,10 @@ pub(in crate::nomad) async fn evaluate(mut call: Call) -> Reply {
     if asked.eval_options.force_reschedule {
         return Err(Failure::bad_request("ForceReschedule is not supported yet"));
     }
-    let view = call.api.state.view();
-    let row = view.store.job(&key).ok_or_else(not_found)?;
-    let id = propose::mint_eval(&call.api);
+    let view = call.view();
+    let row = view.job(&key).ok_or_else(not_found)?;
+    let id = call.mint_eval();
     let eval = Eval::pending(id, key, row.job().job_type, row.job().priority, Trigger::JobRegister);
-    let index = propose::propose(&call.api, Command::CreateEvals(vec![eval])).await?;
+    let index = call.propose(Command::CreateEvals(vec![eval])).await?;
     reply::json(&call.query, &propose::registered(id, index, row.current().index))
 }

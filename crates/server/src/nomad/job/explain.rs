@@ -23,15 +23,12 @@ pub(in crate::nomad) async fn explain(call: Call) -> Reply {
             .map_err(|_| Failure::bad_request("query parameter node is not the whole id of a node"))
     };
     let node = call.query.text("node").map(parse).transpose()?;
-    let view = call.api.state.view();
+    let view = call.view();
     let explained = call.api.slow.run_for_client(move |left| {
-        let now = clock::now().max(view.store.at());
-        let explained =
-            berth_scheduler::explain::explain(&view.store, &key, node, now, &Budget::until(left))?;
-        Ok(explained.map(|explained| {
-            let standing = Standing::of(&view.store, &key);
-            convert::explanation(&key, explained, standing, view.store.index())
-        }))
+        let Some(store) = view.to_plan(&key) else { return Ok(None) };
+        let now = clock::now().max(store.at());
+        let explained = berth_scheduler::explain::explain(store, &key, node, now, &Budget::until(left))?;
+        Ok(explained.map(|explained| convert::explanation(&view, &key, explained, Standing::of(store, &key))))
     });
     reply::json(&call.query, &explained.await?.ok_or_else(not_found)?)
 }

@@ -16,7 +16,7 @@ use crate::{
     http::{
         call::{Call, Reply},
         failure::Failure,
-        propose, reply,
+        reply,
     },
     nomad::jobs,
 };
@@ -32,8 +32,8 @@ pub(in crate::nomad) async fn dispatch(mut call: Call) -> Reply {
     let asked: JobDispatch = call.json_or_default().await?;
     let key = key(&call);
     check_is(&key, &asked.job_id)?;
-    let view = call.api.state.view();
-    let parent = view.store.job(&key).ok_or_else(not_found)?.job();
+    let view = call.view();
+    let parent = view.job(&key).ok_or_else(not_found)?.job();
     let Some(rules) = parent.parameterized.as_ref().filter(|_| !parent.dispatched) else {
         return Err(Failure::bad_request("the job is not parameterized: only such a job can be dispatched"));
     };
@@ -42,7 +42,7 @@ pub(in crate::nomad) async fn dispatch(mut call: Call) -> Reply {
     check_meta(rules, &given)?;
     let mut meta = parent.meta.clone();
     meta.extend(given);
-    let eval = propose::mint_eval(&call.api);
+    let eval = call.mint_eval();
     let id = dispatched_id(&key, &asked.id_prefix_template, eval)?;
     let child = Job { meta, payload, dispatched: true, ..parent.child(&id) };
     let Index(index) = register(&call, child, eval).await?;
@@ -59,12 +59,12 @@ pub(in crate::nomad) async fn dispatch(mut call: Call) -> Reply {
 /// `PUT /v1/job/:id/periodic/force`
 pub(in crate::nomad) async fn force(call: Call) -> Reply {
     let key = key(&call);
-    let view = call.api.state.view();
-    let parent = view.store.job(&key).ok_or_else(not_found)?.job();
+    let view = call.view();
+    let parent = view.job(&key).ok_or_else(not_found)?.job();
     if parent.periodic.is_none() {
         return Err(Failure::bad_request("the job is not periodic: only such a job is run at set times"));
     }
-    let eval = propose::mint_eval(&call.api);
+    let eval = call.mint_eval();
     let Index(index) = register(&call, parent.run_at(clock::now()), eval).await?;
     reply::json(&call.query, &PeriodicForced { eval_id: eval.to_string(), eval_create_index: index, index })
 }
@@ -73,7 +73,7 @@ async fn register(call: &Call, job: Job, eval: EvalId) -> Result<Index, Failure>
     jobs::check_size(&job)?;
     // Never over a job that is there.
     let command = RegisterJob { job: job.into(), eval, only_if: Some(Index(0)) };
-    propose::propose(&call.api, Command::RegisterJob(Box::new(command))).await
+    call.propose(Command::RegisterJob(Box::new(command))).await
 }
 
 fn payload(rules: &Parameterized, asked: Option<&str>) -> Result<Vec<u8>, Failure> {

@@ -19,8 +19,8 @@ pub(super) use revert::revert;
 pub(super) use scale::{read as scale_status, scale};
 
 use crate::{
+    access::CallerView,
     http::{call::Call, failure::Failure},
-    state::View,
 };
 
 fn key(call: &Call) -> JobKey {
@@ -41,6 +41,6 @@ fn check_is(key: &JobKey, named: &str) -> Result<(), Failure> {
 }
 
 /// Where the job last changed. One that is not there may come with any change of the table.
-fn index(view: &View, key: &JobKey) -> Index {
-    view.store.job(key).map_or(view.store.jobs().modify_index(), |row| row.modify_index)
+fn index(view: &CallerView, key: &JobKey) -> Index {
+    view.job(key).map_or(view.jobs_index(), |row| row.modify_index)
 }

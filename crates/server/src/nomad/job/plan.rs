@@ -14,13 +14,13 @@ use berth_scheduler::{Budget, Cancelled, Claims, Plan, Planner};
 use serde::Deserialize;
 
 use crate::{
+    access::CallerView,
     clock,
     http::{
         call::{self, Call, Reply},
         reply,
     },
     nomad::{convert, jobs},
-    state::View,
 };
 
 /// What may be said beside the job.
@@ -36,8 +36,8 @@ pub(in crate::nomad) async fn plan(mut call: Call) -> Reply {
     let read = |text: &[u8]| Ok((call::parse::<Asked>(text)?.diff, jobs::parse_job(text)?));
     let (with_diff, Parsed { job, warnings }) = call.body(call.api.limits.job_body_bytes_max, read).await?;
     jobs::check_place(&call, &job, Some(&id))?;
-    let view = call.api.state.view();
-    let seed = call.api.state.engine.mint_id();
+    let view = call.view();
+    let seed = call.mint_id();
     let dry_run = move |left: &AtomicBool| dry_run(&view, Arc::new(job), with_diff, seed, left);
     let mut planned = call.api.slow.run_for_client(dry_run).await?;
     let warnings = [warnings.messages(), planned.warnings];
@@ -50,16 +50,16 @@ pub(in crate::nomad) async fn plan(mut call: Call) -> Reply {
 /// # Errors
 /// When nobody waits for it any more.
 fn dry_run(
-    view: &View,
+    view: &CallerView,
     job: Arc<Job>,
     with_diff: bool,
     seed: u128,
     left: &AtomicBool,
 ) -> Result<JobPlanned, Cancelled> {
-    let before = view.store.job(&job.key);
+    let before = view.job(&job.key);
     let diff = with_diff.then(|| convert::job_diff(before.map(|row| &**row.job()), &job));
     let job_modify_index = before.map_or(0, |row| row.current().index.0);
-    let mut store = view.store.clone();
+    let Some(mut store) = view.to_plan(&job.key).cloned() else { return Ok(JobPlanned::default()) };
     let (eval, now) = (EvalId(seed), clock::now().max(store.at()));
     let register = RegisterJob { job: job.clone(), eval, only_if: None };
     let commands = vec![Command::RegisterJob(Box::new(register))];
@@ -90,7 +90,10 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     use super::*;
-    use crate::nomad::tests::world::{small_job, world};
+    use crate::{
+        access::{Access, Capability, NamespaceFrom, open},
+        nomad::tests::world::{small_job, world},
+    };
 
     #[test]
     fn a_dry_run_ends_when_nobody_waits_for_it() {
@@ -98,7 +101,9 @@ mod tests {
         let mut job = small_job("new");
         job.groups[0].tasks[0].driver = "raw_exec".into();
         let job = Arc::new(job);
-        let run = || dry_run(&world.view.load(), job.clone(), false, 7, &left);
+        let access = Access::check(open(), Capability::SubmitJob, NamespaceFrom::Body, "");
+        let view = CallerView::new(world.view.load_full(), access.expect("all is granted").into());
+        let run = || dry_run(&view, job.clone(), false, 7, &left);
         assert_eq!(run().map(|planned| planned.placements.len()), Ok(1));
         left.store(true, Ordering::Relaxed);
         assert_eq!(run(), Err(Cancelled));

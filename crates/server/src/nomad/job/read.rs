@@ -8,6 +8,7 @@ use berth_model::{Index, JobKey, eval::Eval, store::AllocSlot};
 use super::{index, key, not_found};
 use crate::{
     WatchKey,
+    access::CallerView,
     http::{
         block,
         call::{Call, Reply},
@@ -18,7 +19,6 @@ use crate::{
         allocations::{self, stub_parts},
         convert, deployments,
     },
-    state::View,
 };
 
 /// `GET /v1/job/:id`
@@ -30,7 +30,7 @@ pub(in crate::nomad) async fn read(call: Call) -> Reply {
         &watch,
         |view| index(view, &key),
         |view| {
-            let row = view.store.job(&key).ok_or_else(not_found)?;
+            let row = view.job(&key).ok_or_else(not_found)?;
             reply::json(&call.query, &Job(convert::job(row, row.current())))
         },
     )
@@ -42,7 +42,7 @@ pub(in crate::nomad) async fn versions(call: Call) -> Reply {
     let key = key(&call);
     let with_diffs = call.query.flag("diffs", false)?;
     let watch = [WatchKey::Job(key.clone())];
-    let render = async |view: Arc<View>| {
+    let render = async |view: CallerView| {
         let job = key.clone();
         let found = call.api.heavy.run(move || job_versions(&view, &job, with_diffs)).await;
         reply::json(&call.query, &found.ok_or_else(not_found)?)
@@ -50,8 +50,8 @@ pub(in crate::nomad) async fn versions(call: Call) -> Reply {
     block::answer(&call, &watch, |view| index(view, &key), render).await
 }
 
-fn job_versions(view: &View, key: &JobKey, with_diffs: bool) -> Option<JobVersions> {
-    let row = view.store.job(key)?;
+fn job_versions(view: &CallerView, key: &JobKey, with_diffs: bool) -> Option<JobVersions> {
+    let row = view.job(key)?;
     let versions = row.versions.iter().map(|version| convert::job(row, version)).collect();
     let diffs = with_diffs.then(|| {
         let pairs = row.versions.windows(2);
@@ -65,12 +65,12 @@ pub(in crate::nomad) async fn summary(call: Call) -> Reply {
     let key = key(&call);
     let watch =
         [WatchKey::Job(key.clone()), WatchKey::JobAllocs(key.clone()), WatchKey::JobEvals(key.clone())];
-    let summary_index = |view: &View| match view.store.job(&key) {
-        Some(row) => convert::summary_index(view, row),
+    let summary_index = |view: &CallerView| match view.job(&key) {
+        Some(row) => view.job_counts_index(row),
         None => index(view, &key),
     };
     block::read(&call, &watch, summary_index, |view| {
-        let row = view.store.job(&key).ok_or_else(not_found)?;
+        let row = view.job(&key).ok_or_else(not_found)?;
         reply::json(&call.query, &convert::summary(view, row))
     })
     .await
@@ -81,13 +81,13 @@ pub(in crate::nomad) async fn allocations(call: Call) -> Reply {
     let key = key(&call);
     let with = stub_parts(&call)?;
     let watch = [WatchKey::JobAllocs(key.clone()), WatchKey::Job(key.clone())];
-    let allocs_index = |view: &View| match view.store.job(&key) {
-        Some(row) => row.allocs_index.max(view.observed.job_index(&key)).max(row.create_index),
+    let allocs_index = |view: &CallerView| match view.job(&key) {
+        Some(row) => view.job_allocs_index(row),
         None => index(view, &key),
     };
     block::answer(&call, &watch, allocs_index, async |view| {
-        let row = view.store.job(&key);
-        let slots: Vec<AllocSlot> = row.iter().flat_map(|row| view.store.jobs().allocs(row)).collect();
+        let row = view.job(&key);
+        let slots: Vec<AllocSlot> = row.iter().flat_map(|row| view.allocs_of(row)).collect();
         allocations::array_of(&call, &view, slots, move |parts, items| {
             items.push(&convert::allocation_stub(parts, with));
         })
@@ -100,14 +100,14 @@ pub(in crate::nomad) async fn allocations(call: Call) -> Reply {
 pub(in crate::nomad) async fn evaluations(call: Call) -> Reply {
     let key = key(&call);
     let watch = [WatchKey::JobEvals(key.clone()), WatchKey::Job(key.clone())];
-    let evals_index = |view: &View| match view.store.job(&key) {
+    let evals_index = |view: &CallerView| match view.job(&key) {
         Some(row) => row.evals_index,
         None => index(view, &key),
     };
     block::answer(&call, &watch, evals_index, async |view| {
-        let row = view.store.job(&key);
-        let slots = row.iter().flat_map(|row| view.store.jobs().evals(row));
-        let mut evals: Vec<_> = slots.filter_map(|slot| view.store.evals().row(slot)).collect();
+        let row = view.job(&key);
+        let slots = row.iter().flat_map(|row| view.evals_of(row));
+        let mut evals: Vec<_> = slots.filter_map(|slot| view.eval_in(slot)).collect();
         evals.sort_by_key(|eval| (std::cmp::Reverse(eval.create_index), eval.id));
         let evals: Vec<Arc<Eval>> = evals.into_iter().cloned().collect();
         let whole = |eval: &Arc<Eval>| serde_json::to_value(convert::evaluation(eval)).ok();
@@ -124,7 +124,7 @@ pub(in crate::nomad) async fn deployment(call: Call) -> Reply {
         &[],
         |_| Index::default(),
         |view| {
-            view.store.job(&key).ok_or_else(not_found)?;
+            view.job(&key).ok_or_else(not_found)?;
             reply::json(&call.query, &None::<Deployment>)
         },
     )

@@ -21,8 +21,8 @@ pub(in crate::nomad) async fn revert(mut call: Call) -> Reply {
     let asked: JobRevert = call.json().await?;
     let key = key(&call);
     check_is(&key, &asked.job_id)?;
-    let view = call.api.state.view();
-    let row = view.store.job(&key).ok_or_else(not_found)?;
+    let view = call.view();
+    let row = view.job(&key).ok_or_else(not_found)?;
     let current = row.current();
     if asked.enforce_prior_version.is_some_and(|version| version != current.version) {
         let text = format!("the job has version {}, not the one that is enforced", current.version);
@@ -38,9 +38,9 @@ pub(in crate::nomad) async fn revert(mut call: Call) -> Reply {
         Failure::not_found(text)
     })?;
     let job = Arc::new(Job { stop: false, ..Job::clone(&version.job) });
-    let eval = propose::mint_eval(&call.api);
+    let eval = call.mint_eval();
     // What was looked at here must still be so when it is written.
     let command = RegisterJob { job, eval, only_if: Some(current.index) };
-    let index = propose::propose(&call.api, Command::RegisterJob(Box::new(command))).await?;
+    let index = call.propose(Command::RegisterJob(Box::new(command))).await?;
     reply::json(&call.query, &propose::registered(eval, index, index))
 }

@@ -12,15 +12,15 @@ use berth_model::{
 use super::{index, key, not_found};
 use crate::{
     WatchKey,
+    access::CallerView,
     convert::value,
     http::{
         block,
         call::{Call, Reply},
         failure::Failure,
-        propose, reply,
+        reply,
     },
     nomad::{convert, jobs},
-    state::View,
 };
 
 /// Bytes of a message that are kept.
@@ -30,12 +30,12 @@ const MESSAGE_BYTES_MAX: usize = 4 << 10;
 pub(in crate::nomad) async fn read(call: Call) -> Reply {
     let key = key(&call);
     let watch = [WatchKey::Job(key.clone()), WatchKey::JobAllocs(key.clone())];
-    let scale_index = |view: &View| match view.store.job(&key) {
-        Some(row) => convert::summary_index(view, row),
+    let scale_index = |view: &CallerView| match view.job(&key) {
+        Some(row) => view.job_counts_index(row),
         None => index(view, &key),
     };
     block::read(&call, &watch, scale_index, |view| {
-        let row = view.store.job(&key).ok_or_else(not_found)?;
+        let row = view.job(&key).ok_or_else(not_found)?;
         reply::json(&call.query, &convert::scale_status(view, row))
     })
     .await
@@ -45,14 +45,14 @@ pub(in crate::nomad) async fn read(call: Call) -> Reply {
 pub(in crate::nomad) async fn scale(mut call: Call) -> Reply {
     let asked: JobScale = call.json().await?;
     let key = key(&call);
-    let view = call.api.state.view();
-    let row = view.store.job(&key).ok_or_else(not_found)?;
+    let view = call.view();
+    let row = view.job(&key).ok_or_else(not_found)?;
     let group = target(row, &asked)?;
     let count = count(row, &asked)?;
     if let Some(count) = count {
         jobs::check_size(&scaled(row.job(), &group.name, count))?;
     }
-    let eval = count.map(|_| propose::mint_eval(&call.api));
+    let eval = count.map(|_| call.mint_eval());
     let event = ScalingEvent {
         group: group.name.clone(),
         count,
@@ -69,8 +69,7 @@ pub(in crate::nomad) async fn scale(mut call: Call) -> Reply {
         at: Timestamp::default(),
         index: Index::default(),
     };
-    let Index(at) =
-        propose::propose(&call.api, Command::ScaleJob(Box::new(ScaleJob { job: key, event }))).await?;
+    let Index(at) = call.propose(Command::ScaleJob(Box::new(ScaleJob { job: key, event }))).await?;
     let answer = JobRegistered {
         eval_id: eval.map(|eval| eval.to_string()).unwrap_or_default(),
         eval_create_index: if eval.is_some() { at } else { 0 },

@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use crate::{
     WatchKey,
+    access::CallerView,
     http::{
         call::{Call, Reply},
         list::{Listing, Span, list as listed},
     },
     nomad::{convert, namespaces},
-    state::View,
 };
 
 /// `GET /v1/jobs`
@@ -22,7 +22,7 @@ use crate::{
 pub(in crate::nomad) async fn list(call: Call) -> Reply {
     let named = Jobs::of(call.namespace(), call.query.text("prefix").unwrap_or_default());
     let listing = Jobs { meta: call.query.flag("meta", false)?, ..named };
-    let index = |view: &View| view.store.jobs().modify_index();
+    let index = |view: &CallerView| view.jobs_index();
     listed(&call, &[WatchKey::Jobs], index, listing).await
 }
 
@@ -51,23 +51,22 @@ impl Listing for Jobs {
 
     fn rows<'v>(
         &self,
-        view: &'v View,
+        view: &'v CallerView,
         (from, to): Span<Key>,
     ) -> impl DoubleEndedIterator<Item = (Key, &'v JobRow)> {
-        let jobs = view.store.jobs();
-        let rows = jobs.range((from.map(|key| key.0), to.map(|key| key.0)));
-        rows.filter_map(|(key, slot)| Some((Key(key.clone()), jobs.row(slot)?)))
+        let rows = view.jobs((from.map(|key| key.0), to.map(|key| key.0)));
+        rows.map(|row| (Key(row.key.clone()), row))
     }
 
     fn has(&self, row: &&JobRow) -> bool {
         row.key.id.starts_with(&self.prefix)
     }
 
-    fn whole(&self, _: &View, row: &&JobRow) -> Value {
+    fn whole(&self, _: &CallerView, row: &&JobRow) -> Value {
         convert::job(row, row.current())
     }
 
-    fn item<'v>(&self, view: &'v View, row: &&'v JobRow) -> impl Serialize {
+    fn item<'v>(&self, view: &'v CallerView, row: &&'v JobRow) -> impl Serialize {
         convert::job_stub(view, row, self.meta)
     }
 }
@@ -80,7 +79,7 @@ impl Jobs {
     }
 
     /// All of them, by namespace and id.
-    pub fn all<'v>(&self, view: &'v View) -> impl Iterator<Item = &'v JobRow> {
+    pub fn all<'v>(&self, view: &'v CallerView) -> impl Iterator<Item = &'v JobRow> {
         self.rows(view, self.span()).map(|(_, row)| row).filter(|row| self.has(row))
     }
 }
@@ -104,6 +103,11 @@ pub(in crate::nomad) struct Key(JobKey);
 impl Key {
     pub fn of(key: &JobKey) -> Self {
         Self(key.clone())
+    }
+
+    /// The job's.
+    pub fn job(&self) -> &JobKey {
+        &self.0
     }
 }
 

@@ -39,10 +39,10 @@ pub(in crate::nomad) async fn register_as(call: &mut Call, id: Option<&str>) -> 
     let read = |text: &[u8]| Ok((call::parse::<Conditions>(text)?, parse_job(text)?));
     let (conditions, Parsed { job, warnings }) = call.body(call.api.limits.job_body_bytes_max, read).await?;
     check_place(call, &job, id)?;
-    let eval = propose::mint_eval(&call.api);
+    let eval = call.mint_eval();
     let only_if = conditions.enforce_index.then_some(Index(conditions.job_modify_index));
     let command = RegisterJob { job: job.into(), eval, only_if };
-    let index = propose::propose(&call.api, Command::RegisterJob(Box::new(command))).await?;
+    let index = call.propose(Command::RegisterJob(Box::new(command))).await?;
     let registered = propose::registered(eval, index, index);
     reply::json(&call.query, &JobRegistered { warnings: warnings.messages(), ..registered })
 }
@@ -63,8 +63,8 @@ pub(in crate::nomad) fn parse_job(text: &[u8]) -> Result<Parsed, Failure> {
 
 /// The job's namespace and id must be those that the request speaks of.
 pub(in crate::nomad) fn check_place(call: &Call, job: &Job, id: Option<&str>) -> Result<(), Failure> {
-    call.check_namespace(&job.key.namespace)?;
-    namespaces::check_job(&call.api.state.view(), job)?;
+    call.access().require(&job.key.namespace)?;
+    namespaces::check_job(&call.view(), job)?;
     if let Some(asked) = call.query.text("namespace").filter(|asked| *asked != &*job.key.namespace) {
         let own = &job.key.namespace;
         return Err(Failure::bad_request(format!(

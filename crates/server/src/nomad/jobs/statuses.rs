@@ -7,23 +7,20 @@ use std::{
 };
 
 use berth_api::http::JobStatusesAsked;
-use berth_model::{
-    JobKey,
-    store::{JobRow, JobSlot},
-};
+use berth_model::{JobKey, store::JobRow};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::list::{Jobs, Key};
 use crate::{
     WatchKey,
+    access::CallerView,
     http::{
         age::Age,
         call::{Call, Reply},
         list::{Listing, Span, list as listed},
     },
     nomad::{convert, namespaces},
-    state::View,
 };
 
 /// `GET /v1/jobs/statuses`
@@ -49,10 +46,10 @@ async fn answer(call: &Call, asked: JobStatusesAsked) -> Reply {
     let mut keys = vec![WatchKey::Jobs];
     keys.extend(named.iter().flatten().cloned().map(WatchKey::JobAllocs));
     let watched = named.clone();
-    let index = move |view: &View| {
-        let rows = watched.iter().flatten().filter_map(|key| view.store.job(key));
-        let allocs = rows.map(|row| convert::summary_index(view, row)).max().unwrap_or_default();
-        view.store.jobs().modify_index().max(allocs)
+    let index = move |view: &CallerView| {
+        let rows = watched.iter().flatten().filter_map(|key| view.job(key));
+        let allocs = rows.map(|row| view.job_counts_index(row)).max().unwrap_or_default();
+        view.jobs_index().max(allocs)
     };
     let listing = Statuses {
         jobs: Jobs::of(call.namespace(), prefix),
@@ -69,22 +66,20 @@ struct Statuses {
     named: Option<BTreeSet<JobKey>>,
     include_children: bool,
     /// Where each of them is, by its last change: made once for an answer.
-    order: OnceLock<Vec<(Place, JobSlot)>>,
+    order: OnceLock<Vec<Place>>,
 }
 
 /// The last change of a job, and the job.
 type Place = Age<Key>;
 
 impl Statuses {
-    fn ordered(&self, view: &View) -> &[(Place, JobSlot)] {
+    fn ordered(&self, view: &CallerView) -> &[Place] {
         self.order.get_or_init(|| {
-            let jobs = view.store.jobs();
-            let found = |row: &JobRow| Some((place(row), jobs.find(&row.key)?));
             let mut order: Vec<_> = match &self.named {
-                Some(named) => named.iter().filter_map(|key| found(view.store.job(key)?)).collect(),
-                None => self.jobs.all(view).filter_map(found).collect(),
+                Some(named) => named.iter().filter_map(|key| view.job(key)).map(place).collect(),
+                None => self.jobs.all(view).map(place).collect(),
             };
-            order.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+            order.sort_unstable();
             order
         })
     }
@@ -106,28 +101,28 @@ impl Listing for Statuses {
 
     fn rows<'v>(
         &self,
-        view: &'v View,
+        view: &'v CallerView,
         span: Span<Place>,
     ) -> impl DoubleEndedIterator<Item = (Place, &'v JobRow)> {
         let order = self.ordered(view);
-        let first = order.partition_point(|(place, _)| match span.start_bound() {
+        let first = order.partition_point(|place| match span.start_bound() {
             Bound::Included(from) => place < from,
             Bound::Excluded(from) => place <= from,
             Bound::Unbounded => false,
         });
-        let rows = order[first..].iter().filter(move |(place, _)| span.contains(place));
-        rows.filter_map(|(place, slot)| Some((place.clone(), view.store.jobs().row(*slot)?)))
+        let places = order[first..].iter().filter(move |place| span.contains(*place));
+        places.filter_map(|place| Some((place.clone(), view.job(place.id.job())?)))
     }
 
     fn has(&self, row: &&JobRow) -> bool {
         self.named.is_some() || self.include_children || row.job().parent_id.is_empty()
     }
 
-    fn whole(&self, _: &View, row: &&JobRow) -> Value {
+    fn whole(&self, _: &CallerView, row: &&JobRow) -> Value {
         convert::job(row, row.current())
     }
 
-    fn item<'v>(&self, view: &'v View, row: &&'v JobRow) -> impl Serialize {
+    fn item<'v>(&self, view: &'v CallerView, row: &&'v JobRow) -> impl Serialize {
         convert::job_status(view, row)
     }
 }

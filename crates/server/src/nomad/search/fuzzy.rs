@@ -6,13 +6,13 @@ use berth_api::http::{FuzzyFound, FuzzyMatch, FuzzySearch};
 
 use super::{MATCHES_MAX, asked};
 use crate::{
+    access::CallerView,
     http::{
         call::{Call, Reply},
         failure::Failure,
         reply,
     },
     nomad::{jobs::Jobs, pools},
-    state::View,
 };
 
 /// Where to look.
@@ -28,7 +28,7 @@ pub(in crate::nomad) async fn fuzzy(mut call: Call) -> Reply {
         return Err(Failure::bad_request(format!("Text has less than {TEXT_CHARS_MIN} characters")));
     }
     let (text, namespace) = (search.text.to_lowercase(), call.namespace().to_owned());
-    let view = call.api.state.view();
+    let view = call.view();
     let found = call.api.heavy.run(move || {
         let mut hits = Hits { text, contexts, found: BTreeMap::new() };
         hits.search(&view, &namespace);
@@ -49,7 +49,7 @@ struct Hits {
 }
 
 impl Hits {
-    fn search(&mut self, view: &View, namespace: &str) {
+    fn search(&mut self, view: &CallerView, namespace: &str) {
         for row in Jobs::of(namespace, "").all(view) {
             let (own, id) = (row.key.namespace.to_string(), row.key.id.to_string());
             self.look("jobs", &row.job().name, || vec![own.clone(), id.clone()]);
@@ -60,13 +60,12 @@ impl Hits {
                 }
             }
         }
-        let nodes = view.store.nodes();
-        for node in nodes.iter().filter_map(|(slot, _)| nodes.detail(slot)).map(|detail| &detail.node) {
+        for node in view.all_nodes().map(|(_, detail)| &detail.node) {
             self.look("nodes", &node.name, || vec![node.id.to_string()]);
             self.look("classes", &node.class, Vec::new);
         }
         pools::names(view).iter().for_each(|name| self.look("node_pools", name, Vec::new));
-        let tenants = view.store.namespaces().iter();
+        let tenants = view.namespaces();
         tenants.for_each(|row| self.look("namespaces", &row.namespace.name, Vec::new));
     }
 

@@ -5,13 +5,13 @@ use berth_model::{AllocId, EvalId, NodeId};
 
 use super::{MATCHES_MAX, asked};
 use crate::{
+    access::CallerView,
     http::{
         call::{Call, Reply},
         ids::IdRange,
         reply,
     },
-    nomad::{jobs::Jobs, namespaces, pools},
-    state::View,
+    nomad::{jobs::Jobs, pools},
 };
 
 /// Where to look.
@@ -22,15 +22,15 @@ pub(in crate::nomad) async fn prefix(mut call: Call) -> Reply {
     let search: Search = call.json().await?;
     let contexts = asked(&search.context, CONTEXTS)?;
     let namespace = call.namespace().to_owned();
-    let view = call.api.state.view();
+    let view = call.view();
     let found = call.api.heavy.run(move || found(&view, &contexts, &namespace, &search.prefix)).await;
     let mut response = reply::json(&call.query, &found)?;
-    let view = call.api.state.view();
-    reply::stamp(response.headers_mut(), view.index, &view);
+    let view = call.view();
+    reply::stamp(response.headers_mut(), view.index(), &view);
     Ok(response)
 }
 
-fn found(view: &View, contexts: &[&str], namespace: &str, prefix: &str) -> Found {
+fn found(view: &CallerView, contexts: &[&str], namespace: &str, prefix: &str) -> Found {
     let mut found = Found::default();
     for context in contexts {
         let mut matches = matches(view, context, namespace, prefix);
@@ -42,9 +42,7 @@ fn found(view: &View, contexts: &[&str], namespace: &str, prefix: &str) -> Found
 }
 
 /// One more than are told, if there are so many.
-fn matches(view: &View, context: &str, namespace: &str, prefix: &str) -> Vec<String> {
-    let store = &view.store;
-    let is_of = |own: &str| namespace == namespaces::ALL || namespace == own;
+fn matches(view: &CallerView, context: &str, namespace: &str, prefix: &str) -> Vec<String> {
     // What is not the beginning of an id begins none.
     let ids = IdRange::parse(prefix);
     let span = ids.iter();
@@ -54,27 +52,22 @@ fn matches(view: &View, context: &str, namespace: &str, prefix: &str) -> Vec<Str
             Jobs::of(namespace, prefix).all(view).map(|row| row.key.id.to_string()).take(limit).collect()
         }
         "allocs" => {
-            let ids = span.flat_map(|ids| store.allocs().range(ids.span(AllocId)));
-            let own = ids.filter(|(_, slot)| {
-                let row = store.allocs().row(*slot).and_then(|row| store.jobs().row(row.job));
-                row.is_some_and(|job| is_of(&job.key.namespace))
-            });
-            own.map(|(id, _)| id.to_string()).take(limit).collect()
+            let allocs = span.flat_map(|ids| view.allocs_by_id(ids.span(AllocId)));
+            allocs.map(|parts| parts.row.id.to_string()).take(limit).collect()
         }
         "evals" => {
-            let evals = span.flat_map(|ids| store.evals().range(ids.span(EvalId)));
-            let own = evals.filter(|eval| is_of(&eval.job.namespace));
-            own.map(|eval| eval.id.to_string()).take(limit).collect()
+            let evals = span.flat_map(|ids| view.evals_by_id(ids.span(EvalId)));
+            evals.map(|eval| eval.id.to_string()).take(limit).collect()
         }
         "nodes" => {
-            let by_id = span.flat_map(|ids| store.nodes().range(ids.span(NodeId)));
-            by_id.map(|(id, _)| id.to_string()).take(limit).collect()
+            let nodes = span.flat_map(|ids| view.nodes(ids.span(NodeId)));
+            nodes.map(|(row, _)| row.id.to_string()).take(limit).collect()
         }
         "node_pools" => {
             pools::names(view).into_iter().filter(|name| name.starts_with(prefix)).take(limit).collect()
         }
         _ => {
-            let names = store.namespaces().iter().map(|row| row.namespace.name.clone());
+            let names = view.namespaces().map(|row| row.namespace.name.clone());
             names.filter(|name| name.starts_with(prefix)).take(limit).collect()
         }
     }

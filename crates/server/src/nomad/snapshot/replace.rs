@@ -17,10 +17,10 @@ use tokio::{runtime::Handle, sync::Semaphore};
 
 use super::receive::receive;
 use crate::http::{
-    api::Api,
     call::{Call, Reply},
     failure::Failure,
-    propose, reply,
+    propose::Proposer,
+    reply,
 };
 
 /// Bytes of a part; an entry of the log must have room for one.
@@ -33,23 +33,23 @@ pub(in crate::nomad) async fn restore(mut call: Call, restoring: Arc<Semaphore>)
     })?;
     let patience = Duration::from_millis(call.api.limits.body_timeout_ms);
     let store = receive(call.raw_body(), patience).await?;
-    let api = call.api.clone();
+    let proposer = call.proposer();
     // Goes on when the client goes away: half a snapshot is none.
     let replaced = tokio::task::spawn_blocking(move || {
         let _turn = turn;
-        replace(&api, &store)
+        replace(&proposer, &store)
     });
     let index = replaced.await.map_err(|_| Failure::bad_request("the snapshot cannot be restored"))??;
     tracing::warn!(%index, "the state was restored from a snapshot");
     let mut response = reply::with_type(Body::empty(), reply::JSON);
-    reply::stamp(response.headers_mut(), index, &call.api.state.view());
+    reply::stamp(response.headers_mut(), index, &call.view());
     Ok(response)
 }
 
 /// Proposes a store part by part; where the last one was committed. Blocks.
-fn replace(api: &Api, store: &Store) -> Result<Index, Failure> {
+fn replace(proposer: &Proposer, store: &Store) -> Result<Index, Failure> {
     let granted = store.granted().max(store.index());
-    let mut parts = Parts { api, granted, number: 0, bytes: Vec::new(), last: Ok(Index::default()) };
+    let mut parts = Parts { proposer, granted, number: 0, bytes: Vec::new(), last: Ok(Index::default()) };
     let written = snapshot::write_records(store, &mut parts).and_then(|()| parts.flush());
     let Parts { last, .. } = parts;
     let index = last?;
@@ -59,7 +59,7 @@ fn replace(api: &Api, store: &Store) -> Result<Index, Failure> {
 
 /// Proposes what is written.
 struct Parts<'a> {
-    api: &'a Api,
+    proposer: &'a Proposer,
     granted: Index,
     number: u32,
     bytes: Vec<u8>,
@@ -82,7 +82,7 @@ impl Write for Parts<'_> {
         let bytes = std::mem::take(&mut self.bytes);
         let part = RestorePart { number: self.number, bytes, granted: self.granted };
         self.number += 1;
-        self.last = Handle::current().block_on(propose::propose(self.api, Command::RestorePart(part)));
+        self.last = Handle::current().block_on(self.proposer.propose(Command::RestorePart(part)));
         match &self.last {
             Ok(_) => Ok(()),
             Err(failure) => Err(io::Error::other(failure.text.clone())),

@@ -22,11 +22,11 @@ const PIECE_BYTES: usize = 256 << 10;
 
 /// `GET /v1/operator/snapshot`: as the state is now, while it goes on changing.
 pub(in crate::nomad) async fn save(call: Call) -> Reply {
-    let view = call.api.state.view();
-    let store = view.store.clone();
+    let view = call.view();
+    let store = view.everything()?.clone();
     // Written twice, so that its digest can stand before it and nothing of it has to be kept.
-    let digest = call.api.heavy.run(move || digest(&store)).await;
-    let store = view.store.clone();
+    let summed = store.clone();
+    let digest = call.api.heavy.run(move || digest(&summed)).await;
     let mut response = stream::stream(&call, BYTES, |writer| async {
         let write = move || {
             let mut pieces = Pieces { writer, piece: Vec::new() };
@@ -36,7 +36,7 @@ pub(in crate::nomad) async fn save(call: Call) -> Reply {
         tokio::task::spawn_blocking(write).await.map_err(|_| Closed)?.map_err(|_| Closed)
     })?;
     let headers = response.headers_mut();
-    reply::stamp(headers, view.index, &view);
+    reply::stamp(headers, view.index(), &view);
     headers.insert(DIGEST, digest.map_err(|error| Failure::unwritten(&error))?);
     Ok(response)
 }

@@ -11,6 +11,7 @@ use tower::ServiceExt;
 
 use super::fake_engine::FakeEngine;
 use crate::{
+    access::Policy,
     http::{Limits, api::Api, router::router},
     nomad::table,
 };
@@ -35,6 +36,13 @@ pub fn api(engine: &Arc<FakeEngine>) -> Router {
 
 pub fn limited(engine: &Arc<FakeEngine>, limits: Limits) -> Router {
     router(&Api::new(table(), engine.state(), limits, ([127, 0, 0, 1], 4646).into()))
+}
+
+/// A router over an engine where callers may do what a policy says.
+pub fn governed(engine: &Arc<FakeEngine>, policy: impl Policy + 'static) -> Router {
+    let mut api = Api::new(table(), engine.state(), Limits::default(), ([127, 0, 0, 1], 4646).into());
+    api.policy = Arc::new(policy);
+    router(&api)
 }
 
 /// Sends a request and returns the answer, its body still to come.
@@ -81,7 +89,7 @@ pub async fn answer(router: &Router, method: &str, target: &str, body: impl Into
     }
     let status = response.status();
     let body = response.into_body().collect().await.expect("it ends well").to_bytes();
-    Answer { status, headers, body: String::from_utf8(body.into()).expect("it is text") }
+    Answer { status, headers, body: String::from_utf8_lossy(&body).into_owned() }
 }
 
 pub async fn get(router: &Router, target: &str) -> Answer {

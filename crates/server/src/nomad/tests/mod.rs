@@ -31,6 +31,7 @@ mod scheduling;
 mod search;
 mod snapshot;
 mod statuses;
+mod tenancy;
 mod tenants;
 mod usage;
 pub(crate) mod world;

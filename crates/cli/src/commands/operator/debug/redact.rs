@@ -6,9 +6,27 @@ use serde_json::Value;
 /// In place of a secret.
 const LEFT_OUT: &str = "(left out)";
 /// Members whose texts, at any depth, are what owners pass to their tasks.
-const OWNERS: &[&str] = &["Env", "Config", "Meta", "Data", "EmbeddedTmpl", "Secrets", "Variables"];
-/// Of these the texts that say what runs are kept.
-const KEPT: &[&str] = &["image", "command", "driver"];
+const OWNERS: &[&str] = &[
+    "Body",
+    "CanaryMeta",
+    "CanaryTags",
+    "Config",
+    "Data",
+    "EmbeddedTmpl",
+    "Env",
+    "GetterHeaders",
+    "GetterOptions",
+    "Header",
+    "Meta",
+    "MountOptions",
+    "Payload",
+    "Policy",
+    "Secrets",
+    "Tags",
+    "Variables",
+];
+/// Of these the texts that say what runs, on which servers, are kept.
+const KEPT: &[&str] = &["image", "command", "driver", "build", "dc", "region", "role"];
 /// Parts of names that promise a secret.
 const SECRET: &[&str] =
     &["token", "secret", "password", "passwd", "credential", "apikey", "api_key", "private_key"];
@@ -44,8 +62,11 @@ fn blank(value: &mut Value) {
     }
 }
 
-/// `https://user:password@host` without the part before the host.
+/// `https://user:password@host/path?token=x` without the parts that let one in.
 fn without_login(text: &mut String) {
+    if let Some(question) = text.find("://").and_then(|begin| Some(begin + text[begin..].find('?')?)) {
+        text.replace_range(question + 1.., LEFT_OUT);
+    }
     let Some((scheme, rest)) = text.split_once("://") else { return };
     let authority = rest.find(['/', ' ', '"']).unwrap_or(rest.len());
     if let Some(at) = rest[..authority].rfind('@') {
@@ -73,6 +94,31 @@ mod tests {
         redact(&mut job);
         expect_test::expect![[r#"{"ID":"web","Meta":{"owner":"(left out)"},"TaskGroups":[{"Tasks":[{"Config":{"args":["(left out)","(left out)"],"command":"/bin/web","image":"/images/web","pids_limit":5,"ports":["(left out)"]},"Env":{"DB":"(left out)","EMPTY":""},"Templates":[{"EmbeddedTmpl":"(left out)"}]}]}]}"#]]
             .assert_eq(&job.to_string());
+    }
+
+    #[test]
+    fn whatever_else_may_hold_a_secret_is_left_out() {
+        let secret = "s3cret";
+        let mut job = json!({
+            "Payload": secret,
+            "TaskGroups": [{
+                "Meta": { "k": secret },
+                "Services": [{ "Tags": [secret], "Meta": { "k": secret }, "Checks": [{ "Header": { "k": [secret] }, "Body": secret }] }],
+                "Volumes": { "v": { "MountOptions": { "MountFlags": [secret] } } },
+                "Scaling": { "Policy": { "check": { "query": secret } } },
+                "Tasks": [{
+                    "Artifacts": [{ "GetterSource": "https://s3cret@host/x?token=s3cret#s3cret", "GetterHeaders": { "k": secret }, "GetterOptions": { "k": secret } }],
+                    "Config": { "auth": [{ "username": secret, "password": secret }] },
+                    "Meta": { "k": secret },
+                    "Templates": [{ "EmbeddedTmpl": secret }],
+                }],
+            }],
+            "Members": [{ "Tags": { "role": "berth", "build": "0.1.0" } }],
+        });
+        redact(&mut job);
+        let text = job.to_string();
+        assert!(!text.contains(secret) && text.contains("https://(left out)@host/x?(left out)"), "{text}");
+        assert_eq!(job["Members"][0]["Tags"]["build"], "0.1.0");
     }
 
     #[test]

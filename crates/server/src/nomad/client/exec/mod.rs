@@ -2,21 +2,23 @@
 
 mod session;
 
-use super::Target;
 use crate::{
     http::{
+        agents::AllocAgent,
         call::{Call, Reply},
         failure::Failure,
         handshake,
     },
-    nomad::{allocations::find, logs},
+    nomad::{
+        allocations::{find, id_of},
+        logs,
+    },
     state::ExecRequest,
 };
 
 /// `GET /v1/client/allocation/:id/exec`
 pub async fn exec(call: Call) -> Reply {
-    let target = Target::of(&call)?;
-    let request = request(&call, &target)?;
+    let (agent, request) = request(&call)?;
     let answer = handshake::answer(call.headers())?;
     let caller = call.caller().ok_or_else(handshake::not_a_websocket)?.clone();
     let too_many = || {
@@ -27,8 +29,8 @@ pub async fn exec(call: Call) -> Reply {
     let waiter = call.begin_to_wait()?;
     // Who ran what where: the program alone, for arguments may hold secrets.
     let (task, program, tty) = (request.task.clone(), request.command[0].clone(), request.tty);
-    let link = call.api.state.agents.exec(target.node, request).await?;
-    let (peer, alloc, node) = (caller.peer, target.alloc, target.node);
+    let link = agent.exec(request).await?;
+    let (peer, alloc, node) = (caller.peer, agent.alloc, agent.node);
     tracing::info!(%peer, %alloc, task, %node, program, tty, "runs a command within a task");
     let stopping = call.api.stopping.clone();
     caller.take_over(move |stream, read| async move {
@@ -38,12 +40,14 @@ pub async fn exec(call: Call) -> Reply {
     Ok(answer)
 }
 
-fn request(call: &Call, target: &Target) -> Result<ExecRequest, Failure> {
-    let view = call.api.state.view();
-    let (_, parts) = find(&view, target.alloc)?;
+fn request(call: &Call) -> Result<(AllocAgent, ExecRequest), Failure> {
+    let view = call.view();
+    let parts = find(&view, id_of(call)?)?;
+    let agent = call.agent_of(&parts)?;
     let task = logs::task(&parts, call.query.text("task").filter(|task| !task.is_empty()))?;
     let command = command(call.query.text("command").unwrap_or_default())?;
-    Ok(ExecRequest { alloc: target.alloc, task, command, tty: call.query.flag("tty", false)? })
+    let request = ExecRequest { alloc: agent.alloc, task, command, tty: call.query.flag("tty", false)? };
+    Ok((agent, request))
 }
 
 fn command(text: &str) -> Result<Vec<String>, Failure> {

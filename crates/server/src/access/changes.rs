@@ -1,0 +1,69 @@
+//! Which commands a request may propose.
+
+use berth_model::{
+    JobKey,
+    command::{Collect, Command},
+    store::Store,
+};
+
+use super::{Access, Capability, Denied};
+
+/// What a command changes.
+enum Target<'c> {
+    /// The cluster, for which it takes this.
+    Cluster(Capability),
+    /// Jobs, or what belongs to them.
+    Jobs(Vec<&'c JobKey>),
+    /// What only the engine decides.
+    Engine,
+}
+
+impl Access {
+    /// Whether the request may propose a command; `store` tells of the things that it names.
+    ///
+    /// # Errors
+    /// When it changes something that the request does not reach.
+    pub fn permit(&self, command: &Command, store: &Store) -> Result<(), Denied> {
+        match target(command, store) {
+            Target::Cluster(capability) if self.has(capability) => Ok(()),
+            Target::Cluster(capability) => Err(Denied(capability)),
+            Target::Engine => Err(Denied(Capability::OperatorWrite)),
+            Target::Jobs(jobs) => jobs.into_iter().try_for_each(|job| self.require(&job.namespace)),
+        }
+    }
+}
+
+fn target<'c>(command: &'c Command, store: &'c Store) -> Target<'c> {
+    match command {
+        Command::RegisterJob(register) => Target::Jobs(vec![&register.job.key]),
+        Command::DeregisterJob(deregister) => Target::Jobs(vec![&deregister.job]),
+        Command::ScaleJob(scale) => Target::Jobs(vec![&scale.job]),
+        Command::CreateEvals(evals) => Target::Jobs(evals.iter().map(|eval| &eval.job).collect()),
+        Command::StopAlloc(id, eval) => {
+            let row = store.alloc(*id).and_then(|(_, row)| store.jobs().row(row.job));
+            Target::Jobs(row.map(|row| &row.key).into_iter().chain([&eval.job]).collect())
+        }
+        Command::SetNodeEligibility(..) => Target::Cluster(Capability::NodeWrite),
+        Command::Collect(collect) if is_of_nodes(collect) => Target::Cluster(Capability::NodeWrite),
+        Command::PutQuota(_) | Command::DeleteQuota(_) => Target::Cluster(Capability::QuotaWrite),
+        Command::Collect(_)
+        | Command::SetSchedulerConfig(_)
+        | Command::PutNamespace(_)
+        | Command::DeleteNamespace(_)
+        | Command::RestorePart(_) => Target::Cluster(Capability::OperatorWrite),
+        Command::GrantIndexes(_)
+        | Command::RegisterNode(_)
+        | Command::SetNodeStatus(..)
+        | Command::CommitPlanUnchecked(_)
+        | Command::CommitPlan(_)
+        | Command::EndAllocs(_)
+        | Command::SetEvalStatus(..)
+        | Command::LaunchJob(_)
+        | Command::AbandonRestore
+        | Command::FoundCluster(_) => Target::Engine,
+    }
+}
+
+fn is_of_nodes(collect: &Collect) -> bool {
+    collect.jobs.is_empty() && collect.evals.is_empty() && collect.allocs.is_empty()
+}

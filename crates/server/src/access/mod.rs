@@ -1,0 +1,140 @@
+//! Who may do what, and what of the state a caller sees. A request is checked once, before its handler runs; the
+//! [`Access`] that the check returns is the only way to the state: handlers read it through a [`CallerView`], follow it
+//! through [`CallerEvents`], and change it by commands that are asked whether they stay within. What a caller may not see
+//! is as if it were not there.
+
+mod capability;
+mod changes;
+mod events;
+mod rights;
+mod view;
+
+use std::sync::Arc;
+
+#[cfg(test)]
+pub(crate) use capability::Capabilities;
+pub use capability::Capability;
+pub(crate) use events::{CallerBatch, CallerEvents};
+pub(crate) use rights::{Identity, Policy, Realm, Rights, open};
+pub(crate) use view::{CallerView, Parts};
+
+/// Where the namespace stands that a request is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NamespaceFrom {
+    /// Nowhere: it is about the cluster.
+    Cluster,
+    /// In the query, `default` if it is left out; `*` for all in which the caller has the capability.
+    Query,
+    /// In the body: it is known once that is read.
+    Body,
+    /// In the object that the path names: it is known once that is found.
+    Object,
+    /// In each item of the list.
+    Items,
+}
+
+/// Stands for all namespaces in a query.
+pub(crate) const ALL_NAMESPACES: &str = "*";
+
+/// What a checked request may reach.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Access {
+    rights: Arc<Rights>,
+    /// What it takes to reach the things of a namespace.
+    capability: Capability,
+    scope: Scope,
+}
+
+/// Where a request looks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Scope {
+    /// At the cluster; things of namespaces are come across.
+    Cluster,
+    /// In one namespace, in which the capability is granted.
+    Namespace(Arc<str>),
+    /// Wherever the capability is granted.
+    Granted,
+}
+
+/// The caller has no right to what it asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("permission denied: this needs the capability {0:?}")]
+pub(crate) struct Denied(pub Capability);
+
+impl Access {
+    /// Checks a request of a route; `namespace` is that of its query.
+    ///
+    /// # Errors
+    /// When the capability is not granted where the request is about.
+    pub fn check(
+        rights: Arc<Rights>,
+        capability: Capability,
+        from: NamespaceFrom,
+        namespace: &str,
+    ) -> Result<Self, Denied> {
+        let (scope, realm) = match from {
+            NamespaceFrom::Cluster => (Scope::Cluster, Realm::Cluster),
+            NamespaceFrom::Query if namespace != ALL_NAMESPACES => {
+                (Scope::Namespace(namespace.into()), Realm::Namespace(namespace))
+            }
+            _ => (Scope::Granted, Realm::SomeNamespace),
+        };
+        if capability != Capability::Anonymous && !rights.grant(capability, realm) {
+            return Err(Denied(capability));
+        }
+        // Whoever looks at the cluster comes across things of namespaces, which are told to those who may read them.
+        let capability = if scope == Scope::Cluster { Capability::ReadJob } else { capability };
+        Ok(Self { rights, capability, scope })
+    }
+
+    /// What the caller may do at all. Callers of equal rights are told the same.
+    pub fn rights(&self) -> &Arc<Rights> {
+        &self.rights
+    }
+
+    /// Whether the request reaches what is in this namespace.
+    pub fn reaches(&self, namespace: &str) -> bool {
+        match &self.scope {
+            Scope::Namespace(own) => **own == *namespace,
+            Scope::Cluster | Scope::Granted => {
+                self.rights.grant(self.capability, Realm::Namespace(namespace))
+            }
+        }
+    }
+
+    /// Refuses a request that does not reach a namespace, whether that is there or not.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn require(&self, namespace: &str) -> Result<(), Denied> {
+        if self.reaches(namespace) { Ok(()) } else { Err(Denied(self.capability)) }
+    }
+
+    /// Whether the caller may read the jobs of a namespace in full, secrets included.
+    pub fn reads_jobs_of(&self, namespace: &str) -> bool {
+        self.rights.grant(Capability::ReadJob, Realm::Namespace(namespace))
+    }
+
+    fn has(&self, capability: Capability) -> bool {
+        self.rights.grant(capability, Realm::Cluster)
+    }
+
+    fn sees_nodes(&self) -> bool {
+        self.has(Capability::NodeRead) || self.has(Capability::NodeWrite)
+    }
+
+    fn sees_quotas(&self) -> bool {
+        self.has(Capability::QuotaRead) || self.has(Capability::QuotaWrite)
+    }
+
+    /// Namespaces are administered by operators.
+    fn sees_namespace(&self, name: &str) -> bool {
+        self.has(Capability::OperatorWrite)
+            || self.rights.grant(Capability::ListNamespaces, Realm::Namespace(name))
+    }
+
+    /// Whether the caller is told of what is gone, and with it the namespace in which it was.
+    fn sees_everywhere(&self) -> bool {
+        self.rights.grant(self.capability, Realm::AllNamespaces)
+    }
+}

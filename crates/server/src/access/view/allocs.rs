@@ -1,0 +1,107 @@
+//! Allocations.
+
+use std::ops::RangeBounds;
+
+use berth_model::{
+    AllocId, Index,
+    job::{Group, Job},
+    node::Node,
+    observed::Observation,
+    store::{AllocDetail, AllocRow, AllocSlot, JobRow},
+};
+
+use super::CallerView;
+
+/// An allocation and all that is told with it, looked up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parts<'v> {
+    /// What decisions read of it.
+    pub row: &'v AllocRow,
+    /// The rest.
+    pub detail: &'v AllocDetail,
+    /// Its job.
+    pub job_row: &'v JobRow,
+    /// The version of its job that it runs.
+    pub job: &'v Job,
+    /// Its group there.
+    pub group: &'v Group,
+    /// Its node; none once that is forgotten.
+    pub node: Option<&'v Node>,
+    /// What its agent saw last.
+    pub observed: Option<&'v Observation>,
+    /// Where that last changed; 0 once the log has told of the end.
+    observed_index: Index,
+    view: &'v CallerView,
+}
+
+impl Parts<'_> {
+    /// Its last change, logged or observed.
+    pub fn index(&self) -> Index {
+        self.row.modify_index.max(self.observed_index)
+    }
+
+    /// Whether the caller sees another allocation that this one names, or it is gone.
+    pub fn may_name(&self, other: AllocId) -> bool {
+        let store = &self.view.view.store;
+        store.alloc(other).is_none_or(|(slot, _)| self.view.alloc_row(slot).is_some())
+    }
+}
+
+impl CallerView {
+    /// An allocation, looked up.
+    pub fn alloc(&self, id: AllocId) -> Option<Parts<'_>> {
+        self.alloc_in(self.view.store.allocs().find(id)?)
+    }
+
+    /// The allocation of a slot, looked up.
+    pub fn alloc_in(&self, slot: AllocSlot) -> Option<Parts<'_>> {
+        let (store, observed) = (&self.view.store, &self.view.observed);
+        let row = store.allocs().row(slot)?;
+        let job_row = self.job_in(row.job)?;
+        let (job, group) = store.job_of(row)?;
+        Some(Parts {
+            row,
+            detail: store.allocs().detail(slot)?,
+            job_row,
+            job,
+            group,
+            node: store.nodes().detail(row.node).map(|detail| &*detail.node),
+            observed: observed.get(slot, row.id),
+            // The log tells of an end, at an index above all that was observed before.
+            observed_index: if row.is_terminal() {
+                Index::default()
+            } else {
+                observed.alloc_index(slot, row.id)
+            },
+            view: self,
+        })
+    }
+
+    /// What decisions read of the allocation of a slot.
+    pub fn alloc_row(&self, slot: AllocSlot) -> Option<&AllocRow> {
+        self.view.store.allocs().row(slot).filter(|row| self.job_in(row.job).is_some())
+    }
+
+    /// The allocations whose ids are in a range, by id.
+    pub fn allocs_by_id(&self, ids: impl RangeBounds<AllocId>) -> impl DoubleEndedIterator<Item = Parts<'_>> {
+        self.view.store.allocs().range(ids).filter_map(|(_, slot)| self.alloc_in(slot))
+    }
+
+    /// The allocations that were placed in a range of indexes, oldest first; of one index by id.
+    pub fn allocs_by_age(
+        &self,
+        ages: impl RangeBounds<(Index, AllocId)>,
+    ) -> impl DoubleEndedIterator<Item = Parts<'_>> {
+        self.view.store.allocs().by_age(ages).filter_map(|(_, id)| self.alloc(id))
+    }
+
+    /// Where any allocation last changed, logged or observed.
+    pub fn allocs_index(&self) -> Index {
+        self.logged_allocs_index().max(self.view.observed.index())
+    }
+
+    /// Where any allocation last changed in the log.
+    pub fn logged_allocs_index(&self) -> Index {
+        self.view.store.allocs().modify_index()
+    }
+}

@@ -1,0 +1,41 @@
+//! Evaluations.
+
+use std::{ops::RangeBounds, sync::Arc};
+
+use berth_model::{EvalId, Index, eval::Eval, store::EvalSlot};
+
+use super::CallerView;
+
+impl CallerView {
+    /// An evaluation.
+    pub fn eval(&self, id: EvalId) -> Option<&Arc<Eval>> {
+        self.view.store.eval(id).filter(|eval| self.sees_eval(eval))
+    }
+
+    /// The evaluation of a slot.
+    pub fn eval_in(&self, slot: EvalSlot) -> Option<&Arc<Eval>> {
+        self.view.store.evals().row(slot).filter(|eval| self.sees_eval(eval))
+    }
+
+    /// The evaluations whose ids are in a range, by id.
+    pub fn evals_by_id(&self, ids: impl RangeBounds<EvalId>) -> impl DoubleEndedIterator<Item = &Arc<Eval>> {
+        self.view.store.evals().range(ids).filter(|eval| self.sees_eval(eval))
+    }
+
+    /// The evaluations that were made in a range of indexes, oldest first; of one index by id.
+    pub fn evals_by_age(
+        &self,
+        ages: impl RangeBounds<(Index, EvalId)>,
+    ) -> impl DoubleEndedIterator<Item = &Arc<Eval>> {
+        self.view.store.evals().by_age(ages).filter(|eval| self.sees_eval(eval))
+    }
+
+    /// Where any evaluation last changed.
+    pub fn evals_index(&self) -> Index {
+        self.view.store.evals().modify_index()
+    }
+
+    fn sees_eval(&self, eval: &Eval) -> bool {
+        self.access.reaches(&eval.job.namespace)
+    }
+}

@@ -1,0 +1,63 @@
+//! Jobs.
+
+use std::ops::RangeBounds;
+
+use berth_model::{
+    Index, JobKey,
+    store::{AllocSlot, EvalSlot, JobRow, JobSlot},
+};
+
+use super::CallerView;
+
+impl CallerView {
+    /// A job.
+    pub fn job(&self, key: &JobKey) -> Option<&JobRow> {
+        self.view.store.job(key).filter(|row| self.sees_job(row))
+    }
+
+    /// The jobs whose keys are in a range, by key.
+    pub fn jobs(&self, keys: impl RangeBounds<JobKey>) -> impl DoubleEndedIterator<Item = &JobRow> {
+        let jobs = self.view.store.jobs();
+        jobs.range(keys).filter_map(|(_, slot)| jobs.row(slot)).filter(|row| self.sees_job(row))
+    }
+
+    /// The job of a slot.
+    pub fn job_in(&self, slot: JobSlot) -> Option<&JobRow> {
+        self.view.store.jobs().row(slot).filter(|row| self.sees_job(row))
+    }
+
+    /// Where any job last changed.
+    pub fn jobs_index(&self) -> Index {
+        self.view.store.jobs().modify_index()
+    }
+
+    /// Where a job's allocations last changed, logged or observed.
+    pub fn job_allocs_index(&self, row: &JobRow) -> Index {
+        row.allocs_index.max(self.view.observed.job_index(&row.key)).max(row.create_index)
+    }
+
+    /// Where a job, its allocations or its evaluations last changed.
+    pub fn job_counts_index(&self, row: &JobRow) -> Index {
+        let logged = row.modify_index.max(row.allocs_index).max(row.evals_index);
+        logged.max(self.view.observed.job_index(&row.key))
+    }
+
+    /// How many allocations of a job's group run, as their agents see it.
+    pub fn running(&self, row: &JobRow, group: u16) -> u32 {
+        self.view.observed.running(&row.key, group)
+    }
+
+    /// A job's allocations.
+    pub fn allocs_of<'v>(&'v self, row: &'v JobRow) -> impl Iterator<Item = AllocSlot> + 'v {
+        self.view.store.jobs().allocs(row)
+    }
+
+    /// A job's evaluations.
+    pub fn evals_of<'v>(&'v self, row: &'v JobRow) -> impl Iterator<Item = EvalSlot> + 'v {
+        self.view.store.jobs().evals(row)
+    }
+
+    fn sees_job(&self, row: &JobRow) -> bool {
+        self.access.reaches(&row.key.namespace)
+    }
+}

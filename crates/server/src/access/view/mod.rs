@@ -1,0 +1,65 @@
+//! What one caller sees of the state, at one index. Whatever is of a namespace that the request does not reach is not
+//! there; a row that is had from here leads to what belongs to it.
+
+mod allocs;
+mod evals;
+mod jobs;
+mod nodes;
+mod tenants;
+
+use std::sync::Arc;
+
+use berth_model::{Index, JobKey, store::Store};
+
+use super::{Access, Capability, Denied};
+use crate::state::View;
+
+pub(crate) use allocs::Parts;
+
+/// What one caller sees of the state. Cheap to clone and never changed.
+#[derive(Debug, Clone)]
+pub(crate) struct CallerView {
+    view: Arc<View>,
+    access: Arc<Access>,
+}
+
+impl CallerView {
+    pub fn new(view: Arc<View>, access: Arc<Access>) -> Self {
+        Self { view, access }
+    }
+
+    /// Up to where changes are in it.
+    pub fn index(&self) -> Index {
+        self.view.index
+    }
+
+    /// The index of the last entry that is in it.
+    pub fn log_index(&self) -> Index {
+        self.view.store.index()
+    }
+
+    /// Nodes that are wanted and have not yet confirmed what runs on them.
+    pub fn unconfirmed_nodes(&self) -> usize {
+        self.view.unconfirmed_nodes
+    }
+
+    /// What the request may reach.
+    pub fn access(&self) -> &Access {
+        &self.access
+    }
+
+    /// All there is, for those who keep the servers in order: they copy it and clean it up.
+    ///
+    /// # Errors
+    /// For everybody else.
+    pub fn everything(&self) -> Result<&Store, Denied> {
+        let capability = Capability::OperatorWrite;
+        if self.access.has(capability) { Ok(&self.view.store) } else { Err(Denied(capability)) }
+    }
+
+    /// All there is, for planning a job that the request reaches; none for another. What comes of it names other jobs and
+    /// nodes: they are looked up here before they are told.
+    pub fn to_plan(&self, job: &JobKey) -> Option<&Store> {
+        self.access.reaches(&job.namespace).then_some(&self.view.store)
+    }
+}

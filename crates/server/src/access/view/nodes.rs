@@ -1,0 +1,53 @@
+//! Nodes, and what runs on them.
+
+use std::ops::RangeBounds;
+
+use berth_model::{
+    Index, NodeId,
+    store::{AllocSlot, NodeDetail, NodeRow, NodeSlot},
+};
+
+use super::CallerView;
+
+impl CallerView {
+    /// A node.
+    pub fn node(&self, id: NodeId) -> Option<(&NodeRow, &NodeDetail)> {
+        let (slot, _) = self.view.store.node(id)?;
+        self.node_in(slot)
+    }
+
+    /// The node of a slot.
+    pub fn node_in(&self, slot: NodeSlot) -> Option<(&NodeRow, &NodeDetail)> {
+        let nodes = self.view.store.nodes();
+        Some((nodes.row(slot)?, nodes.detail(slot)?)).filter(|_| self.access.sees_nodes())
+    }
+
+    /// The nodes whose ids are in a range, by id.
+    pub fn nodes(
+        &self,
+        ids: impl RangeBounds<NodeId>,
+    ) -> impl DoubleEndedIterator<Item = (&NodeRow, &NodeDetail)> {
+        self.view.store.nodes().range(ids).filter_map(|(_, slot)| self.node_in(slot))
+    }
+
+    /// All nodes, by id.
+    pub fn all_nodes(&self) -> impl DoubleEndedIterator<Item = (&NodeRow, &NodeDetail)> {
+        self.nodes(..)
+    }
+
+    /// Where any node last changed.
+    pub fn nodes_index(&self) -> Index {
+        self.view.store.nodes().modify_index()
+    }
+
+    /// The allocations on a node that the caller sees, those that have ended last.
+    pub fn allocs_on<'v>(&'v self, row: &'v NodeRow) -> impl Iterator<Item = AllocSlot> + 'v {
+        let nodes = self.view.store.nodes();
+        nodes.live(row).chain(nodes.ended(row)).filter(|slot| self.alloc_row(*slot).is_some())
+    }
+
+    /// How many allocations have not ended on a node, whoever sees them.
+    pub fn live_on(&self, row: &NodeRow) -> usize {
+        self.view.store.nodes().live(row).count()
+    }
+}

@@ -1,0 +1,53 @@
+//! Jobs without their secrets, for those who may follow changes and not read jobs. What is told is named here: whatever a
+//! job may say besides, today or later, is left out.
+
+use serde_json::Value;
+
+/// What is told of a job.
+const JOB: &[&str] = &[
+    "CreateIndex",
+    "Datacenters",
+    "Dispatched",
+    "ID",
+    "JobModifyIndex",
+    "ModifyIndex",
+    "Name",
+    "Namespace",
+    "NodePool",
+    "ParentID",
+    "PeriodicLaunch",
+    "Priority",
+    "Region",
+    "Stable",
+    "Status",
+    "StatusDescription",
+    "Stop",
+    "SubmitTime",
+    "TaskGroups",
+    "Type",
+    "Version",
+];
+/// Of a group.
+const GROUP: &[&str] = &["Count", "Name", "Tasks"];
+/// Of a task.
+const TASK: &[&str] = &["Driver", "Leader", "Name", "Resources"];
+
+/// Takes all out of a job but what says which job it is, how it fares and what it asks for.
+pub(super) fn without_secrets(mut job: Value) -> Value {
+    keep(&mut job, JOB);
+    for group in items(&mut job, "TaskGroups") {
+        keep(group, GROUP);
+        items(group, "Tasks").for_each(|task| keep(task, TASK));
+    }
+    job
+}
+
+fn keep(value: &mut Value, names: &[&str]) {
+    if let Value::Object(members) = value {
+        members.retain(|name, _| names.contains(&name.as_str()));
+    }
+}
+
+fn items<'v>(value: &'v mut Value, name: &str) -> impl Iterator<Item = &'v mut Value> {
+    value.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten()
+}

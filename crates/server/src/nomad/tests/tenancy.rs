@@ -1,0 +1,535 @@
+//! Two tenants: whoever has rights in the namespace of one neither reads nor changes anything of the other's, nor learns
+//! that it is there.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+};
+
+use axum::{Router, body::Body};
+use berth_model::{
+    AllocId, EvalId, Index, JobKey, Timestamp,
+    alloc::{ClientStatus, Placement},
+    command::{Command, EvalOutcome, PlanRecord},
+    eval::EvalStatus,
+    job::{Job, Parameterized, Periodic, Scaling},
+    namespace::Namespace,
+};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+
+use super::{
+    exchange::{Answer, answer, governed, request, send},
+    fake_agents::held,
+    fake_engine::FakeEngine,
+    world::{EVAL, NODE_1, RUNNING, observed, register, small_job, world},
+};
+use crate::{
+    access::{Capabilities, Capability, Identity, NamespaceFrom, Policy, Rights, open},
+    http::routes::{Carried, Route, Verb},
+    nomad::table,
+    state::PlanTrace,
+};
+
+/// Stands in the name of everything of the other tenant.
+const HIDDEN: &str = "hidden";
+const HIDDEN_EVAL: EvalId = EvalId(0xeeee9999_0000_4000_8000_000000000009);
+const HIDDEN_ALLOC: AllocId = AllocId(0xaaaa9999_0000_4000_8000_000000000009);
+/// What a job of the other tenant would be called, were there one of that name.
+const ABSENT: &str = "absent";
+const ABSENT_ID: &str = "abababab-0000-4000-8000-00000000000a";
+
+/// The small cluster with a second tenant, who has a job with an allocation.
+fn two_tenants() -> Arc<FakeEngine> {
+    let world = world();
+    world.apply(vec![Command::PutNamespace(Box::new(Namespace::new(HIDDEN)))]);
+    let mut job = small_job("hidden-job");
+    job.key = JobKey::new(HIDDEN, "hidden-job");
+    job.name = "hidden-name".into();
+    job.meta.insert("hidden-meta".into(), "hidden".into());
+    job.parameterized = Some(Parameterized::default().into());
+    job.periodic = Some(Periodic::default().into());
+    job.groups[0].name = "hidden-group".into();
+    job.groups[0].tasks[0].name = "hidden-task".into();
+    job.groups[0].scaling = Some(Box::new(Scaling { max: 5, enabled: true, ..Scaling::default() }));
+    world.apply(vec![register(job.clone(), HIDDEN_EVAL)]);
+    job.priority = 60;
+    world.apply(vec![register(job.clone(), EvalId(0xeeee9999_0000_4000_8000_000000000010))]);
+    world.apply(vec![Command::CommitPlan(Box::new(plan(&job)))]);
+    world.observe(observed(HIDDEN_ALLOC, ClientStatus::Running));
+    held(&world.plans).push(trace(&job.key));
+    world
+}
+
+fn plan(job: &Job) -> PlanRecord {
+    let placement = Placement {
+        id: HIDDEN_ALLOC,
+        node: NODE_1,
+        group: 0,
+        name_index: 0,
+        ports: Vec::new(),
+        after: Vec::new(),
+        previous: None,
+        reschedules: Vec::new(),
+        devices: vec![],
+        cores: vec![],
+    };
+    PlanRecord {
+        eval: HIDDEN_EVAL,
+        job: job.key.clone(),
+        job_version: 1,
+        snapshot_index: Index(3),
+        placements: vec![placement],
+        stops: Vec::new(),
+        outcome: Some(EvalOutcome {
+            status: EvalStatus::Complete,
+            description: String::new(),
+            failures: Vec::new(),
+            next: Vec::new(),
+        }),
+    }
+}
+
+fn trace(job: &JobKey) -> PlanTrace {
+    PlanTrace {
+        eval: HIDDEN_EVAL,
+        job: job.clone(),
+        planner: 0,
+        snapshot_index: Index(3),
+        begun_at: Timestamp(1),
+        ended_at: Timestamp(2),
+        overtaken: 0,
+        committed: 1,
+        refused: 0,
+        refused_nodes: Vec::new(),
+    }
+}
+
+/// All that can be had in namespace `default`, and these capabilities about the cluster.
+fn tenant(cluster: impl Into<Capabilities>) -> Arc<Rights> {
+    let namespaces = [("default".to_owned(), Capabilities::ALL)].into();
+    Arc::new(Rights { cluster: cluster.into(), namespaces, ..Rights::default() })
+}
+
+/// A tenant, and one who may besides do what operators may that do not see everything by their office.
+fn callers() -> [Arc<Rights>; 2] {
+    use Capability::*;
+    [tenant([]), tenant([NodeRead, NodeWrite, AgentRead, OperatorRead, QuotaRead, QuotaWrite])]
+}
+
+/// Requests of a route for what a name and an id stand for: by each of its methods, in all namespaces it can be asked for.
+fn targets(route: &Route, namespace: &str, name: &str, id: &str) -> Vec<String> {
+    let of_node = route.path.starts_with("/v1/node/{id}");
+    let node = NODE_1.to_string();
+    let id = match route.path {
+        path if path.starts_with("/v1/job/") => name,
+        _ if of_node => &node,
+        _ => id,
+    };
+    let path = route.path.replace("{id}", id).replace("{name}", namespace);
+    let takes = |name: &str| route.contract.parameters.contains(&name);
+    let mut targets = vec![path.clone()];
+    if takes("namespace") {
+        targets.extend([format!("{path}?namespace=*"), format!("{path}?namespace={namespace}")]);
+    }
+    if takes("prefix") {
+        targets.extend([
+            format!("{path}?prefix={}", &id[..8.min(id.len())]),
+            format!("{path}?prefix={}", &name[..4]),
+        ]);
+    }
+    if takes("filter") && takes("namespace") {
+        targets.push(format!("{path}?filter=Namespace+%3D%3D+%22{namespace}%22"));
+    }
+    if takes("job") {
+        targets.push(format!("{path}?namespace=*&job={name}"));
+    }
+    if takes("node_id") {
+        targets.push(format!("{path}?node_id={node}"));
+    }
+    targets
+}
+
+/// What a request of the route says of the same.
+fn body(route: &Route, namespace: &str, name: &str) -> String {
+    let mut job = small_job(name);
+    job.key = JobKey::new(namespace, name);
+    let job = berth_jobfile::to_json(&job);
+    let said = match route.path {
+        "/v1/jobs" | "/v1/job/{id}" | "/v1/job/{id}/plan" => json!({ "Job": job, "Diff": true }),
+        "/v1/jobs/statuses" => json!({ "Jobs": [{ "ID": name, "Namespace": namespace }] }),
+        "/v1/search" => json!({ "Prefix": &name[..4], "Context": "all" }),
+        "/v1/search/fuzzy" => json!({ "Text": &name[..4], "Context": "all" }),
+        "/v1/job/{id}/scale" => json!({ "Count": 2 }),
+        "/v1/job/{id}/revert" => json!({ "JobVersion": 0 }),
+        "/v1/node/{id}/eligibility" => json!({ "Eligibility": "maybe" }),
+        "/v1/namespace" | "/v1/namespace/{name}" => json!({ "Name": namespace, "Description": "mine" }),
+        _ => json!({}),
+    };
+    match route.contract.body {
+        Some(Carried::Json(_)) => said.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// Streams and conversations have no end: they have tests of their own.
+fn ends(route: &Route) -> bool {
+    !matches!(route.path, "/v1/event/stream")
+}
+
+fn assert_silent(said: &Answer, place: &str) {
+    let text = format!("{}\n{}", said.headers, said.body);
+    for canary in [HIDDEN, "eeee9999", "aaaa9999"] {
+        assert!(!text.contains(canary), "{place} tells of {canary}: {text}");
+    }
+}
+
+/// The ids by which the other tenant's things can be asked for.
+async fn hidden_ids(world: &Arc<FakeEngine>) -> [String; 3] {
+    let router = governed(world, open());
+    let policies = answer(&router, "GET", "/v1/scaling/policies?namespace=hidden", Body::empty()).await;
+    let policy = policies.json()[0]["ID"].as_str().expect("there is one").to_owned();
+    [HIDDEN_ALLOC.to_string(), HIDDEN_EVAL.to_string(), policy]
+}
+
+/// All that can be read of the other tenant.
+async fn all_of_hidden(world: &Arc<FakeEngine>) -> Vec<String> {
+    let router = governed(world, open());
+    let mut all = Vec::new();
+    for target in [
+        "/v1/namespace/hidden",
+        "/v1/job/hidden-job/versions?namespace=hidden",
+        "/v1/job/hidden-job/scale?namespace=hidden",
+        "/v1/jobs?namespace=hidden",
+        "/v1/allocations?namespace=hidden",
+        "/v1/evaluations?namespace=hidden",
+    ] {
+        let read = answer(&router, "GET", target, Body::empty()).await;
+        assert_eq!(read.status, 200, "{target}");
+        all.push(read.body);
+    }
+    all
+}
+
+#[tokio::test]
+async fn no_route_tells_anything_of_another_tenant() {
+    for rights in callers() {
+        let world = two_tenants();
+        let router = governed(&world, rights);
+        let [alloc, eval, policy] = hidden_ids(&world).await;
+        let ids = [alloc, eval, policy, "aaaa9999".to_owned(), "eeee9999".to_owned()];
+        let mut told = 0;
+        for route in table().routes.iter().filter(|route| ends(route) && route.path != "/v1/openapi.json") {
+            for id in &ids {
+                for target in targets(route, HIDDEN, "hidden-job", id) {
+                    let method = route.verb.methods()[0].as_str();
+                    let said = answer(&router, method, &target, body(route, HIDDEN, "hidden-job")).await;
+                    assert_silent(&said, &format!("{method} {target}"));
+                    told += usize::from(said.status == 200);
+                }
+            }
+        }
+        assert!(told > 50, "only {told} requests were answered");
+    }
+}
+
+#[tokio::test]
+async fn what_is_of_another_tenant_is_answered_like_what_is_not_there() {
+    for rights in callers() {
+        let world = two_tenants();
+        let reader = governed(&world, rights.clone());
+        let ids = hidden_ids(&world).await;
+        for route in table().routes.iter().filter(|route| ends(route)) {
+            let method = route.verb.methods()[0].as_str();
+            for id in &ids {
+                let there = targets(route, HIDDEN, "hidden-job", id);
+                let not_there = targets(route, ABSENT, "absent-job", ABSENT_ID);
+                for (there, not_there) in there.iter().zip(&not_there) {
+                    // What a write does to what the caller has must not tell the two apart.
+                    let router = || match route.verb {
+                        Verb::Get => reader.clone(),
+                        _ => governed(&two_tenants(), rights.clone()),
+                    };
+                    let is = answer(&router(), method, there, body(route, HIDDEN, "hidden-job")).await;
+                    let is_not =
+                        answer(&router(), method, not_there, body(route, ABSENT, "absent-job")).await;
+                    let place = format!("{method} {there} against {not_there}");
+                    assert_eq!((is.status, is.headers), (is_not.status, is_not.headers), "{place}");
+                    if !route.path.ends_with("/metrics") {
+                        let renamed = is_not
+                            .body
+                            .replace(ABSENT_ID, id)
+                            .replace("absent", "hidden")
+                            .replace("abse", "hidd");
+                        assert_eq!(is.body, renamed, "{place}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_route_changes_anything_of_another_tenant() {
+    for rights in callers() {
+        let world = two_tenants();
+        let router = governed(&world, rights);
+        let (ids, before) = (hidden_ids(&world).await, all_of_hidden(&world).await);
+        for route in table().routes.iter().filter(|route| route.verb != Verb::Get) {
+            for id in &ids {
+                for target in targets(route, HIDDEN, "hidden-job", id) {
+                    let method = route.verb.methods()[0].as_str();
+                    let said = answer(&router, method, &target, body(route, HIDDEN, "hidden-job")).await;
+                    assert_eq!(all_of_hidden(&world).await, before, "{method} {target}: {}", said.body);
+                }
+            }
+        }
+        let asked = held(&world.agents.asked).clone();
+        assert!(asked.is_none(), "no agent was asked: {asked:?}");
+    }
+}
+
+/// That the requests above would do something if they might.
+#[tokio::test]
+async fn whoever_may_reads_and_changes_all_of_it() {
+    let mut silent = BTreeSet::new();
+    for route in table().routes.iter().filter(|route| ends(route)) {
+        let method = route.verb.methods()[0].as_str();
+        let mut heard = false;
+        for id in &hidden_ids(&two_tenants()).await {
+            for target in targets(route, HIDDEN, "hidden-job", id) {
+                let world = two_tenants();
+                let before = all_of_hidden(&world).await;
+                let router = governed(&world, open());
+                let said = answer(&router, method, &target, body(route, HIDDEN, "hidden-job")).await;
+                heard |= said.status == 200 && (said.body.contains(HIDDEN) || said.body.contains("9999"));
+                heard |= held(&world.agents.asked).is_some() || held(&world.agents.log_request).is_some();
+                heard |= all_of_hidden(&world).await != before;
+            }
+        }
+        if !heard && route.namespace_from != NamespaceFrom::Cluster {
+            silent.insert(format!("{method} {}", route.path));
+        }
+    }
+    expect_test::expect![[r#"
+        {
+            "GET /v1/client/allocation/{id}/checks",
+            "GET /v1/client/allocation/{id}/exec",
+            "GET /v1/deployment/{id}",
+            "GET /v1/deployments",
+            "GET /v1/job/{id}/deployment",
+            "GET /v1/job/{id}/deployments",
+            "GET /v1/plugins",
+            "GET /v1/services",
+            "GET /v1/vars",
+            "GET /v1/volumes",
+            "PUT /v1/jobs/parse",
+            "PUT /v1/validate/job",
+        }"#]]
+    .assert_eq(&format!("{silent:#?}"));
+}
+
+/// Rights that a test sets anew between two requests to one server.
+#[derive(Debug, Clone)]
+struct Changing(Arc<Mutex<Arc<Rights>>>);
+
+impl Changing {
+    fn new(rights: Arc<Rights>) -> Self {
+        Self(Arc::new(Mutex::new(rights)))
+    }
+
+    fn set(&self, rights: Arc<Rights>) {
+        *held(&self.0) = rights;
+    }
+}
+
+impl Policy for Changing {
+    fn rights(&self, _: &Identity) -> Arc<Rights> {
+        held(&self.0).clone()
+    }
+}
+
+async fn follow(router: &Router, query: &str) -> Body {
+    let target = format!("/v1/event/stream?{query}");
+    let mut body = send(router, request("GET", &target, Body::empty())).await.into_body();
+    assert_eq!(line(&mut body).await, "{}\n");
+    body
+}
+
+async fn line(body: &mut Body) -> String {
+    let frame = body.frame().await.expect("a line").expect("it does not break");
+    String::from_utf8(frame.into_data().expect("data").into()).expect("text")
+}
+
+/// All that a follower is told up to a change that everybody sees.
+async fn followed(world: &Arc<FakeEngine>, body: &mut Body, end: &str) -> String {
+    world.apply(vec![register(small_job(end), EvalId(0xe0d))]);
+    let mut text = String::new();
+    while !text.contains(end) {
+        text += &line(body).await;
+    }
+    text
+}
+
+#[tokio::test]
+async fn followers_are_told_of_what_they_may_see_and_share_no_lines_with_others() {
+    let world = two_tenants();
+    let policy = Changing::new(open());
+    let router = governed(&world, policy.clone());
+    for query in ["index=1&namespace=*", "index=1", "index=1&namespace=*&topic=Node&topic=Job"] {
+        policy.set(open());
+        let mut all = follow(&router, query).await;
+        let all = followed(&world, &mut all, "end-of-all").await;
+        assert!(all.contains("\"Node\""), "{query}: {all}");
+        assert_eq!(all.contains(HIDDEN), query.contains('*'), "{query}: {all}");
+        policy.set(tenant([]));
+        let mut own = follow(&router, query).await;
+        let own = followed(&world, &mut own, "end-of-own").await;
+        assert!(own.contains("web") && !own.contains(HIDDEN) && !own.contains("9999"), "{query}: {own}");
+        assert!(!own.contains("\"Node\""), "{query}: {own}");
+    }
+    policy.set(tenant([Capability::NodeRead]));
+    let refused = send(&router, request("GET", "/v1/event/stream?namespace=hidden", Body::empty())).await;
+    assert_eq!(refused.status(), 403);
+}
+
+#[tokio::test]
+async fn what_is_gone_is_told_to_those_who_see_everything() {
+    let world = two_tenants();
+    let collected =
+        Command::Collect(Box::new(berth_model::command::Collect { evals: vec![EVAL], ..Default::default() }));
+    world.apply(vec![collected]);
+    for (rights, is_told) in [(tenant([]), false), (open(), true)] {
+        let router = governed(&world, rights);
+        let mut body = follow(&router, "index=1&namespace=*").await;
+        let told = followed(&world, &mut body, "the-end").await;
+        assert_eq!(told.contains("EvaluationCollected"), is_told, "{told}");
+    }
+}
+
+#[tokio::test]
+async fn readers_who_wait_for_the_same_share_answers_only_with_those_who_may_do_the_same() {
+    let world = two_tenants();
+    let policy = Changing::new(open());
+    let router = governed(&world, policy.clone());
+    let index = world.view.load().index.0;
+    let target = format!("/v1/jobs?namespace=*&index={index}&wait=5m");
+    let start = |rights: Arc<Rights>| {
+        policy.set(rights);
+        let (router, target) = (router.clone(), target.clone());
+        tokio::spawn(async move { answer(&router, "GET", &target, Body::empty()).await })
+    };
+    let mut reads = Vec::new();
+    for rights in [open(), tenant([]), open(), tenant([])] {
+        reads.push(start(rights));
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+    }
+    world.apply(vec![register(small_job("new"), EvalId(7))]);
+    let mut told = Vec::new();
+    for read in reads {
+        told.push(read.await.expect("it ends well").body);
+    }
+    assert!(told[0].contains(HIDDEN) && told[0] == told[2]);
+    assert!(!told[1].contains(HIDDEN) && told[1] == told[3], "{}", told[1]);
+}
+
+#[tokio::test]
+async fn readers_who_ask_in_their_bodies_for_different_jobs_are_not_told_the_same() {
+    let world = world();
+    world.apply(vec![register(small_job("other"), EvalId(5))]);
+    let router = governed(&world, open());
+    let index = world.view.load().index.0;
+    let mut reads = Vec::new();
+    for job in ["web", "other"] {
+        let (router, body) = (router.clone(), json!({ "Jobs": [{ "ID": job }] }).to_string());
+        let target = format!("/v1/jobs/statuses?index={index}&wait=5m");
+        reads.push(tokio::spawn(async move { answer(&router, "POST", &target, body).await }));
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+    }
+    world.apply(vec![register(small_job("new"), EvalId(7))]);
+    for (job, read) in ["web", "other"].into_iter().zip(reads) {
+        let told = read.await.expect("it ends well").json();
+        assert_eq!(told[0]["ID"], job);
+    }
+}
+
+/// Where a job may hold a secret, one stands.
+fn full_of_secrets() -> Job {
+    let source = r#"
+job "canary" {
+  meta { key = "s3cret-job-meta" }
+  group "g" {
+    meta { key = "s3cret-group-meta" }
+    service {
+      name     = "svc"
+      provider = "nomad"
+      tags     = ["s3cret-tag"]
+      meta { key = "s3cret-service-meta" }
+    }
+    task "t" {
+      driver = "docker"
+      user   = "s3cret-user"
+      config {
+        image = "s3cret-image"
+        args  = ["s3cret-argument"]
+        auth { password = "s3cret-login" }
+      }
+      env { KEY = "s3cret-env" }
+      meta { key = "s3cret-task-meta" }
+      template {
+        data        = "s3cret-template"
+        destination = "s3cret-destination"
+      }
+      artifact {
+        source = "https://host/x?token=s3cret-source"
+        headers { Authorization = "s3cret-header" }
+        options { sshkey = "s3cret-option" }
+      }
+      constraint {
+        attribute = "${meta.key}"
+        value     = "s3cret-constraint"
+      }
+    }
+  }
+}
+"#;
+    Job { payload: b"s3cret-payload".to_vec(), ..super::world::job(source) }
+}
+
+#[tokio::test]
+async fn who_may_follow_changes_and_not_read_jobs_is_told_no_secrets_of_theirs() {
+    let world = world();
+    let policy = Changing::new(open());
+    let router = governed(&world, policy.clone());
+    let follower = Rights {
+        namespaces: [("default".to_owned(), [Capability::ReadEvents].into())].into(),
+        ..Rights::default()
+    };
+    let mut streams = Vec::new();
+    for rights in [open(), Arc::new(follower), open()] {
+        policy.set(rights);
+        streams.push(follow(&router, "topic=*").await);
+    }
+    world.apply(vec![register(full_of_secrets(), EvalId(5))]);
+    let mut told = Vec::new();
+    for stream in &mut streams {
+        told.push(followed(&world, stream, "the-end").await);
+    }
+    assert!(told[0].matches("s3cret").count() >= 14, "{}", told[0]);
+    assert!(told[1].contains("canary") && !told[1].contains("s3cret"), "{}", told[1]);
+    let [mut first, last] = [told[0].lines(), told[2].lines()].map(|lines| lines.take(1).collect::<Vec<_>>());
+    assert_eq!(first.pop(), last.into_iter().next_back(), "whoever may read the job is told all of it");
+}
+
+#[tokio::test]
+async fn a_nodes_allocations_are_those_that_the_caller_may_read() {
+    let router = governed(&two_tenants(), tenant([Capability::NodeRead]));
+    let target = format!("/v1/node/{NODE_1}/allocations");
+    let told = answer(&router, "GET", &target, Body::empty()).await.json();
+    let ids: Vec<&Value> = told.as_array().expect("a list").iter().map(|alloc| &alloc["ID"]).collect();
+    assert_eq!(ids, [&json!(RUNNING.to_string())]);
+}
