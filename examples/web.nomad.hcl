@@ -17,7 +17,7 @@ job "web" {
       config {
         image   = "/srv/images/busybox"
         command = "/bin/sh"
-        args    = ["-c", "echo \"serving at $NOMAD_ADDR_http\"; exec httpd -f -v -p $NOMAD_ADDR_http -h /www"]
+        args    = ["-c", "echo \"serving at $NOMAD_ADDR_http\"; exec httpd -f -v -p $NOMAD_PORT_http -h /www"]
         ports   = ["http"]
       }
 

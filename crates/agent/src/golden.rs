@@ -12,7 +12,7 @@ use expect_test::expect_file;
 use prost::Message;
 
 use crate::disk;
-use crate::keeper::plan::{ContainerRef, ExitRecord, LogPlan, StartRecord, StartStage};
+use crate::keeper::plan::{ContainerRef, ExitRecord, Forward, LogPlan, StartRecord, StartStage};
 use crate::lifecycle::{AllocRecord, RunRecord, TaskRecord};
 use crate::shell::{FenceRecord, NodeRecord};
 
@@ -87,6 +87,12 @@ fn start() -> StartRecord {
         logs: LogPlan { dir, task, files_max: 2, file_bytes_max: 3, disabled: true },
         container: Some(ContainerRef { runtime: "/usr/bin/crun".into(), id: "c1".into() }),
         cgroup: "/sys/fs/cgroup/berth/c1".into(),
+        forwards: vec![Forward {
+            label: "http".into(),
+            host_ip: "127.0.0.1".into(),
+            host_port: 20_000,
+            port: 80,
+        }],
     }
 }
 
@@ -151,7 +157,7 @@ fn what_is_written_is_what_the_golden_file_says() {
 
 #[test]
 fn what_version_1_wrote_is_read() {
-    let start = StartRecord { cgroup: String::new(), ..start() };
+    let start = StartRecord { cgroup: String::new(), forwards: Vec::new(), ..start() };
     check(include_str!("../tests/golden/state-v1.txt"), &start);
 }
 

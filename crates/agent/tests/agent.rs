@@ -382,7 +382,7 @@ fn a_state_of_a_newer_version_is_refused_and_left_alone() {
     let output =
         command.arg("run").arg(world.data.path()).arg(world.server.address()).output().expect("an end");
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(message.contains("it is of version 9, and this berth knows 1"), "{message}");
+    assert!(message.contains("it is of version 9, and this berth knows 2"), "{message}");
     assert_eq!(fs::read(&record).expect("a record"), bytes);
 }
 

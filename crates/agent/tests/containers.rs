@@ -10,11 +10,14 @@ mod exec;
 mod server;
 
 use std::fs;
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use berth_api::agent::{ClientStatus, GroupSpec, LogSpec, RestartSpec, RunAlloc, TaskSpec};
+use berth_api::agent::{ClientStatus, GroupSpec, LogSpec, PortBinding, RestartSpec, RunAlloc, TaskSpec};
 use common::{agent_program, alloc_id, eventually};
 use exec::Exec;
 use prost::Message;
@@ -60,7 +63,7 @@ impl World {
         let agent = command.stdin(Stdio::null()).spawn().expect("an agent");
         server.accept();
         static NEXT: AtomicU8 = AtomicU8::new(1);
-        Self { first: NEXT.fetch_add(8, Ordering::Relaxed), restarts: 0, data, image, server, agent }
+        Self { first: NEXT.fetch_add(10, Ordering::Relaxed), restarts: 0, data, image, server, agent }
     }
 
     fn archive(&self) -> String {
@@ -81,6 +84,10 @@ impl World {
     }
 
     fn run(&mut self, number: u8, config: serde_json::Value) {
+        self.run_with_ports(number, config, Vec::new());
+    }
+
+    fn run_with_ports(&mut self, number: u8, config: serde_json::Value, ports: Vec<PortBinding>) {
         let task = TaskSpec {
             name: "t".into(),
             driver: "docker".into(),
@@ -93,7 +100,7 @@ impl World {
             ..TaskSpec::default()
         };
         let group = GroupSpec { job_type: "batch".into(), tasks: vec![task], ..GroupSpec::default() };
-        let alloc = RunAlloc { alloc_id: alloc_id(number).to_vec(), ..RunAlloc::default() };
+        let alloc = RunAlloc { alloc_id: alloc_id(number).to_vec(), ports, ..RunAlloc::default() };
         let run = Run { alloc, group: group.encode_to_vec().into() };
         self.server.wish(vec![run], &[], &[], &[]);
     }
@@ -283,6 +290,9 @@ fn what_is_not_supported_is_refused_by_name() {
         json!({"image": "redis:7", "command": "x"}),
         json!({"image": "/etc", "command": "x"}),
         json!({"image": root, "command": "/nowhere"}),
+        json!({"image": root, "command": "x", "network_mode": "host"}),
+        json!({"image": root, "command": "x", "network_mode": "none", "ports": ["http"]}),
+        json!({"image": root, "command": "x", "ports": ["http"]}),
     ];
     let messages = bad.into_iter().zip(world.first..).map(|(config, number)| {
         world.run(number, config);
@@ -292,8 +302,10 @@ fn what_is_not_supported_is_refused_by_name() {
         format!("{}: {message}", event.kind().as_str())
     });
     let told = messages.collect::<Vec<_>>().join("\n");
-    assert!(told.lines().count() == 6 && told.contains("privileged"), "{told}");
-    println!("{told}");
+    let reasons =
+        ["privileged", "--host-network", "leaves no use for `ports`", "the group's network has no ports"];
+    assert_eq!(told.lines().count(), 9, "{told}");
+    assert!(reasons.iter().all(|reason| told.contains(reason)), "{told}");
 }
 
 fn commands_run_within(runtime: &str) {
@@ -350,4 +362,76 @@ fn crun_runs_commands_within_a_container() {
 #[test]
 fn runc_runs_commands_within_a_container() {
     commands_run_within("/usr/sbin/runc");
+}
+
+/// What listens on the host's loopback addresses, and counts who comes.
+fn tempting_service() -> (u16, Arc<AtomicU32>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let (port, met) = (listener.local_addr().expect("an address").port(), Arc::new(AtomicU32::new(0)));
+    let count = met.clone();
+    std::thread::spawn(move || {
+        for _ in listener.incoming() {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    (port, met)
+}
+
+/// A port that is free now.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
+}
+
+fn read_from(port: u16) -> Option<String> {
+    let mut text = String::new();
+    TcpStream::connect(("127.0.0.1", port)).ok()?.read_to_string(&mut text).ok()?;
+    (!text.is_empty()).then_some(text)
+}
+
+fn a_port_leads_in_and_nothing_leads_out(runtime: &str) {
+    let Some(mut world) = World::new(runtime) else { return };
+    let (tempting, met) = tempting_service();
+    let (number, port) = (world.first, free_port());
+    let hosts = "127.0.0.1 $NOMAD_IP_http 0.0.0.0 10.0.0.1 169.254.169.254";
+    // A port below 1024, without any rights; what it was told of its ports goes to who asks.
+    let script = format!(
+        "for host in {hosts}; do echo x | busybox nc -w 2 $host {tempting} && echo reached $host; done; \
+         busybox ip route; echo tried; \
+         while :; do echo $NOMAD_PORT_http $NOMAD_HOST_PORT_http | busybox nc -l -p 80; done"
+    );
+    let config = json!({"image": world.root(), "command": "sh", "args": ["-c", script], "ports": ["http"]});
+    let binding = PortBinding { label: "http".into(), host_port: port.into(), to: 80 };
+    world.run_with_ports(number, config.clone(), vec![binding.clone()]);
+    world.server.wait_for_status(number, ClientStatus::Running);
+    assert_eq!(eventually("an answer", || read_from(port)), format!("80 {port}\n"));
+    assert_eq!(world.server.read_log(number, "t", 0, false).as_deref(), Ok("tried\n"));
+    assert_eq!(met.load(Ordering::SeqCst), 0);
+
+    // Its keeper is killed: another one listens again.
+    let dir =
+        world.data.path().join(format!("allocs/{}/keepers/t", berth_api::agent::AllocId(alloc_id(number))));
+    let record = berth_agent::keeper::plan::StartRecord::read(&dir).expect("readable").expect("a record");
+    let keeper = nix::unistd::Pid::from_raw(record.keeper_pid);
+    nix::sys::signal::kill(keeper, nix::sys::signal::Signal::SIGKILL).expect("killed");
+    eventually("an answer", || read_from(port));
+
+    // The port is taken: that is said, and nothing runs.
+    world.run_with_ports(number + 1, config, vec![binding]);
+    let status = world.server.wait_for_status(number + 1, ClientStatus::Failed);
+    let told = format!("{:?}", status.tasks[0].events);
+    let reason = format!("listen on 127.0.0.1:{port} for the port \\\"http\\\": Address already in use");
+    assert!(told.contains(&reason), "{told}");
+    world.server.wish(Vec::new(), &[number], &[], &[]);
+    world.server.wait_for_status(number, ClientStatus::Complete);
+    assert_eq!(read_from(port), None);
+}
+
+#[test]
+fn a_port_leads_into_a_container_of_crun_and_nothing_leads_out() {
+    a_port_leads_in_and_nothing_leads_out("/usr/bin/crun");
+}
+
+#[test]
+fn a_port_leads_into_a_container_of_runc_and_nothing_leads_out() {
+    a_port_leads_in_and_nothing_leads_out("/usr/sbin/runc");
 }

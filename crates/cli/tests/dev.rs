@@ -309,3 +309,76 @@ fn people_reach_into_a_task_that_runs() {
     let refused = dev.berth(&["alloc", "signal", "-s", "SIGNO", &alloc]);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("known are SIGHUP, "), "{refused:?}");
 }
+
+/// A directory of images with a busybox in it; none, with the reason printed, where containers cannot run.
+fn busybox_images() -> Option<TempDir> {
+    let runtimes = ["/usr/bin/crun", "/usr/sbin/runc", "/usr/bin/runc"];
+    if !rustix::process::geteuid().is_root() || !runtimes.iter().any(|path| Path::new(path).exists()) {
+        eprintln!("skipped: containers need root, and crun or runc");
+        return None;
+    }
+    let images = TempDir::new().expect("a directory");
+    std::fs::create_dir_all(images.path().join("busybox/bin")).expect("a directory");
+    if std::fs::copy("/bin/busybox", images.path().join("busybox/bin/busybox")).is_err() {
+        eprintln!("skipped: /bin/busybox is missing");
+        return None;
+    }
+    std::os::unix::fs::symlink("busybox", images.path().join("busybox/bin/sh")).expect("linked");
+    Some(images)
+}
+
+/// Whoever reaches the API runs commands on the host: no container does, by no mode of its network.
+#[test]
+fn a_container_cannot_run_a_command_on_the_host() {
+    let Some(images) = busybox_images() else { return };
+    let mut dev = Dev::start(&["--image-dirs", &images.path().to_string_lossy()]);
+    let api = dev.address.trim_start_matches("http://").to_owned();
+    let attack = format!(
+        r#"for host in 127.0.0.1 $NOMAD_IP_http; do echo to $host; busybox wget -q -T 5 -O - --post-data '{{\"Job\": {{\"ID\": \"pwned\", \"Type\": \"batch\", \"TaskGroups\": [{{\"Name\": \"g\", \"Tasks\": [{{\"Name\": \"t\", \"Driver\": \"raw_exec\", \"Config\": {{\"command\": \"true\"}}}}]}}]}}}}' http://$host:{port}/v1/jobs && echo done; done; busybox sleep 1000"#,
+        port = api.rsplit(':').next().expect("a port"),
+    );
+    let job = |name: &str, config: &str| {
+        format!(
+            r#"job "{name}" {{
+  group "g" {{
+    reschedule {{ attempts = 0 }}
+    restart {{ attempts = 0 }}
+    network {{ port "http" {{}} }}
+    task "t" {{
+      driver = "container"
+      kill_timeout = "0s"
+      config {{
+        image   = "{}/busybox"
+        command = "sh"
+        args    = ["-c", "{attack}"]
+        {config}
+      }}
+      resources {{ memory = 16 }}
+    }}
+  }}
+}}
+"#,
+            images.path().display()
+        )
+    };
+    for (name, config) in [("alone", ""), ("with-ports", r#"ports = ["http"]"#)] {
+        let file = dev.job_file(&job(name, config));
+        dev.said(&["job", "run", "-detach", &file]);
+        let logs = || {
+            let output = dev.berth(&["logs", name]);
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        eventually("the attack is made", || logs().matches("to ").count() == 2);
+        assert!(!logs().contains("done"), "{}", logs());
+    }
+    let file = dev.job_file(&job("on-the-host", r#"network_mode = "host""#));
+    dev.berth(&["job", "run", "-detach", &file]);
+    eventually("it is refused", || {
+        dev.said(&["job", "status", "-o", "json", "on-the-host"]).contains("\"failed\"")
+    });
+    let told = dev.said(&["alloc", "status", &dev.alloc_of("on-the-host")]);
+    assert!(told.contains("--host-network"), "{told}");
+    let jobs = dev.said(&["job", "status"]);
+    assert!(!jobs.contains("pwned"), "{jobs}");
+    assert!(dev.stop());
+}

@@ -5,6 +5,7 @@ use rustix::process::{PidfdFlags, pidfd_open};
 
 use super::container::Container;
 use super::control::Control;
+use super::forward::Forwarder;
 use super::keep::{LEFT_OVER, claim, conclude, enter, failed, here};
 use super::output::Outputs;
 use super::plan::{ExitRecord, StartRecord, StartStage};
@@ -50,6 +51,9 @@ fn open_main(start: &StartRecord) -> Option<Main> {
 /// Whether all of it has ended.
 fn watch_adopted(start: &StartRecord, control: &mut Control) -> Result<bool, Failure> {
     let Some(main) = open_main(start) else { return Ok(end_rest(start)) };
+    if let Err(failure) = Forwarder::again(&start.forwards).serve(Pid::from_raw(start.pid)) {
+        eprintln!("{failure}");
+    }
     let mut watch = Watch::new(main, Outputs::open(&start.logs)?, control);
     watch.until_the_end();
     let ended = end_rest(start);

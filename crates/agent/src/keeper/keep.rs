@@ -12,6 +12,7 @@ use prost::Message;
 
 use super::container::Container;
 use super::control::Control;
+use super::forward::Forwarder;
 use super::output::{Outputs, TaskEnds};
 use super::plan::{ExitRecord, LOCK_FILE, Plan, ProcessRun, Run, StartRecord, StartStage};
 use super::process::Process;
@@ -157,10 +158,14 @@ impl<'a> Start<'a> {
                 }
             }
             Some(Run::Container(run)) => {
+                let forwarder = Forwarder::listen(&run.forwards)?;
                 self.record.container = Some(run.into());
+                self.record.forwards = run.forwards.clone();
                 self.write(StartStage::Claimed)?;
                 let container = Container::create(run, ends)?;
-                let started = self.created(container.pid()).and_then(|()| container.release());
+                let started = self.created(container.pid());
+                let started = started.and_then(|()| forwarder.serve(container.pid()));
+                let started = started.and_then(|()| container.release());
                 if let Err(failure) = started.and_then(|()| self.released()) {
                     container.delete();
                     return Err(failure.into());

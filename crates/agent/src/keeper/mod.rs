@@ -12,6 +12,7 @@ mod container;
 mod control;
 pub(crate) mod exec;
 mod fds;
+mod forward;
 mod keep;
 mod mounts;
 mod output;

@@ -112,6 +112,26 @@ pub struct ContainerRun {
     /// The bundle's config.json; its root is `rootfs`.
     #[prost(string, tag = "4")]
     pub config_json: String,
+    /// Ports of the host that lead to it; only for one with a network of its own.
+    #[prost(message, repeated, tag = "5")]
+    pub forwards: Vec<Forward>,
+}
+
+/// A port of the host that leads to one of a container.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Forward {
+    /// What the job calls it.
+    #[prost(string, tag = "1")]
+    pub label: String,
+    /// The host's address that is listened on.
+    #[prost(string, tag = "2")]
+    pub host_ip: String,
+    /// The host's port.
+    #[prost(uint32, tag = "3")]
+    pub host_port: u32,
+    /// The port within the container.
+    #[prost(uint32, tag = "4")]
+    pub port: u32,
 }
 
 /// How far a start has come.
@@ -159,6 +179,9 @@ pub struct StartRecord {
     /// The path of the cgroup that holds all of a process of the host and what that starts; empty where there is none.
     #[prost(string, tag = "10")]
     pub cgroup: String,
+    /// Ports of the host that lead to a container.
+    #[prost(message, repeated, tag = "11")]
+    pub forwards: Vec<Forward>,
 }
 
 impl StartRecord {

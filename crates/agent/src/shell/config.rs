@@ -48,6 +48,8 @@ pub struct AgentConfig {
     pub drivers: DriverSwitches,
     /// The OCI runtime's path; empty to look for crun, then runc.
     pub container_runtime: String,
+    /// Whether jobs may give containers the host's network, where they reach all that listens on the host.
+    pub host_network: bool,
     /// Directories whose contents may be images of containers; with none there are no images. Whoever may name any path
     /// may read any file of the host.
     pub image_dirs: Vec<PathBuf>,
@@ -80,6 +82,7 @@ impl AgentConfig {
             dynamic_ports: (20_000, 32_000),
             drivers: DriverSwitches { mock_driver: true, raw_exec: false, containers: true },
             container_runtime: String::new(),
+            host_network: false,
             image_dirs: Vec::new(),
             keeper_command,
             update_delay: Duration::from_secs(1),

@@ -65,7 +65,9 @@ pub(crate) fn environment(
         let label = env_name(&port.label);
         set(&format!("IP_{label}"), host_ip.clone());
         set(&format!("HOST_PORT_{label}"), port.host_port.to_string());
-        set(&format!("PORT_{label}"), port.host_port.to_string());
+        let mapped = base == Base::Container && port.to != 0;
+        let own = if mapped { port.to } else { port.host_port };
+        set(&format!("PORT_{label}"), own.to_string());
         set(&format!("ADDR_{label}"), format!("{host_ip}:{}", port.host_port));
     }
     if !given.cores.is_empty() {
@@ -200,7 +202,7 @@ mod tests {
             NOMAD_META_TEAM_X=a
             NOMAD_META_team_x=a
             NOMAD_NAMESPACE=default
-            NOMAD_PORT_http=20001
+            NOMAD_PORT_http=80
             NOMAD_REGION=global
             NOMAD_SECRETS_DIR=/secrets
             NOMAD_SHORT_ALLOC_ID=11111111

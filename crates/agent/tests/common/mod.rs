@@ -27,9 +27,13 @@ pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// An allocation's id that no other test process uses: on one host, an id names one container.
+/// An allocation's id that no other test uses: on one host, an id names one container, or one cgroup. Each test has a
+/// thread of its own.
 pub fn alloc_id(number: u8) -> [u8; 16] {
     let mut id = [number; 16];
+    let thread = format!("{:?}", std::thread::current().id());
+    let thread: String = thread.chars().filter(char::is_ascii_digit).collect();
+    id[8..12].copy_from_slice(&thread.parse::<u32>().expect("a number").to_be_bytes());
     id[12..].copy_from_slice(&std::process::id().to_be_bytes());
     id
 }

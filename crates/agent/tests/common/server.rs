@@ -122,9 +122,13 @@ impl Server {
     }
 
     pub fn say(&mut self, message: Down) {
+        self.try_say(message).expect("said");
+    }
+
+    fn try_say(&mut self, message: Down) -> std::io::Result<()> {
         let mut out = BytesMut::new();
         encode_frame(&DownFrame { session: 1, message: Some(message) }, &mut out);
-        self.link.as_mut().expect("a link").0.write_all(&out).expect("said");
+        self.link.as_mut().expect("a link").0.write_all(&out)
     }
 
     fn next(&mut self) -> Option<Up> {
@@ -143,7 +147,8 @@ impl Server {
                     let status = AllocStatus::decode(bytes.clone()).expect("a status");
                     self.observed.insert(status.alloc_id.try_into().expect("an id"), bytes);
                 }
-                self.say(Down::Ack(Ack { seq: update.seq }));
+                // An agent that ends may be gone after its last words.
+                let _ = self.try_say(Down::Ack(Ack { seq: update.seq }));
             }
             Up::FileChunk(chunk) => self.chunks.push(chunk),
             Up::Answer(answer) => self.answers.push(answer),

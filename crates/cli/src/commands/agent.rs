@@ -48,6 +48,7 @@ pub(super) fn config(
             containers: node.containers,
         },
         container_runtime: node.container_runtime.clone(),
+        host_network: node.host_network,
         image_dirs: node.image_dirs.clone(),
         ..AgentConfig::new(data_dir.join("agent"), servers, keeper::command()?)
     })

@@ -96,6 +96,8 @@ pub struct NodeSettings {
     pub mock_driver: bool,
     /// Empty to look for one.
     pub container_runtime: String,
+    /// Whether jobs may give containers the host's network.
+    pub host_network: bool,
     /// Where images of containers lie.
     pub image_dirs: Vec<PathBuf>,
 }
@@ -143,6 +145,7 @@ impl NodeSettings {
             containers: false,
             mock_driver: false,
             container_runtime: String::new(),
+            host_network: false,
             image_dirs: Vec::new(),
         }
     }

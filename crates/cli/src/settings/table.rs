@@ -274,6 +274,14 @@ pub const SETTINGS: &[Setting] = &[
         set: |to, given| given.paths().map(|dirs| to.node.image_dirs = dirs),
     },
     Setting {
+        name: "host-network",
+        form: Form::Switch,
+        roles: AGENTS,
+        default: |_| "false",
+        help: "Let jobs give containers the host's network, where they reach all that listens on the host, this API included",
+        set: |to, given| given.switch().map(|on| to.node.host_network = on),
+    },
+    Setting {
         name: "mock-driver",
         form: Form::Switch,
         roles: AGENTS,

@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -40,14 +39,12 @@ pub(super) struct Common {
 impl Common {
     pub fn new(config: Arc<NodesConfig>, open: Arc<AtomicU32>) -> Self {
         let switches = DriverSwitches { mock_driver: true, ..DriverSwitches::default() };
-        let no_containers =
-            ContainerConfig { runtime: String::new(), image_dirs: Vec::new(), cache_dir: PathBuf::new() };
         Self {
             config,
             timers: Timers::default(),
             out: BytesMut::new(),
             groups: GroupCache::default(),
-            drivers: drivers::all(switches, &no_containers),
+            drivers: drivers::all(switches, &ContainerConfig::default()),
             actions: Vec::new(),
             settings: HashMap::new(),
             open,

@@ -48,14 +48,14 @@ const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys",
 pub(super) fn config_json(
     task: &TaskContext<'_>,
     settings: &Settings,
+    network: Network,
     limits_swap: bool,
 ) -> Result<String, StartFailure> {
-    let network = settings.network()?;
     let devices = device_files::all(&task.given.device_files)?;
     let cwd = if settings.work_dir.is_empty() { "/" } else { &settings.work_dir };
     let (uid, gid) = user(&task.user)?;
     let env: Vec<_> = task.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let config = json!({
+    let mut config = json!({
         "ociVersion": "1.0.2",
         "process": {
             "terminal": false,
@@ -79,6 +79,10 @@ pub(super) fn config_json(
             "seccomp": seccomp::profile(),
         },
     });
+    if network == Network::Own {
+        // It has the ports below 1024 to itself, whoever it runs as.
+        config["linux"]["sysctl"] = json!({"net.ipv4.ip_unprivileged_port_start": "0"});
+    }
     Ok(config.to_string())
 }
 
@@ -97,7 +101,7 @@ fn user(user: &str) -> Result<(u32, u32), StartFailure> {
 }
 
 fn namespaces(network: Network) -> Vec<Value> {
-    let own = (network == Network::None).then_some("network");
+    let own = (network == Network::Own).then_some("network");
     let all = ["pid", "mount", "ipc", "uts", "cgroup"].into_iter().chain(own);
     all.map(|kind| json!({"type": kind})).collect()
 }

@@ -16,7 +16,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::Uid;
 
 use self::image::Images;
-use self::settings::Settings;
+use self::settings::{Network, Settings};
 use super::settings::parse;
 use super::{Base, Driver, Launch, TaskContext};
 use crate::keeper::plan::{ContainerRun, Run};
@@ -28,7 +28,7 @@ const RUNTIMES: [&str; 2] = ["crun", "runc"];
 const SEARCHED: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 /// Where containers come from on this node.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ContainerConfig {
     /// The OCI runtime's path; empty to look for crun, then runc.
     pub runtime: String,
@@ -36,6 +36,10 @@ pub struct ContainerConfig {
     pub image_dirs: Vec<PathBuf>,
     /// Where unpacked archives are kept.
     pub cache_dir: PathBuf,
+    /// The address of the host on which ports of containers are reached.
+    pub host_ip: String,
+    /// Whether jobs may give containers the host's network.
+    pub host_network: bool,
 }
 
 /// The driver under both its names; none when this host cannot run containers.
@@ -49,6 +53,8 @@ pub(super) fn drivers(config: &ContainerConfig) -> Vec<Box<dyn Driver>> {
         version: version.clone(),
         images: images.clone(),
         limits_swap,
+        host_ip: config.host_ip.clone(),
+        host_network: config.host_network,
     };
     ["docker", "container"].map(|name| Box::new(driver(name)) as Box<dyn Driver>).into()
 }
@@ -87,6 +93,8 @@ struct Container {
     version: String,
     images: Arc<Images>,
     limits_swap: bool,
+    host_ip: String,
+    host_network: bool,
 }
 
 impl Driver for Container {
@@ -108,12 +116,18 @@ impl Driver for Container {
 
     fn launch(&self, task: &TaskContext<'_>) -> Result<Launch, StartFailure> {
         let settings: Settings = parse(self.name, &task.config_json)?;
-        let config_json = bundle::config_json(task, &settings, self.limits_swap)?;
+        let network = settings.network(self.host_network)?;
+        let config_json = bundle::config_json(task, &settings, network, self.limits_swap)?;
+        let forwards = match network {
+            Network::Own => settings.forwards(&task.run.ports, &self.host_ip)?,
+            Network::Host => Vec::new(),
+        };
         Ok(Launch::Kept(Run::Container(ContainerRun {
             runtime: self.runtime.clone(),
             id: task.start_name(),
             image_root: self.images.root_of(&settings.image)?.to_string_lossy().into_owned(),
             config_json,
+            forwards,
         })))
     }
 }

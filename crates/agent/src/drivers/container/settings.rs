@@ -2,7 +2,10 @@
 
 use serde::Deserialize;
 
+use berth_api::agent::PortBinding;
+
 use crate::drivers::settings::setup;
+use crate::keeper::plan::Forward;
 use crate::lifecycle::StartFailure;
 
 #[derive(Debug, Default, Deserialize)]
@@ -16,7 +19,7 @@ pub(super) struct Settings {
     /// `/` unless said.
     pub(super) work_dir: String,
     network_mode: String,
-    /// Labels of the group's ports; with the host's network there is nothing to map.
+    /// Labels of the group's ports, which lead to it; with the host's network there is nothing to forward.
     ports: Vec<String>,
     /// Processes and threads at a time.
     pids_limit: Option<i64>,
@@ -33,8 +36,8 @@ const PIDS_LIMIT_MAX: i64 = 65_536;
 pub(super) enum Network {
     /// The host's own.
     Host,
-    /// Nothing but itself.
-    None,
+    /// Nothing but itself, and what connects to its ports.
+    Own,
 }
 
 impl Settings {
@@ -62,16 +65,40 @@ impl Settings {
         }
     }
 
-    /// Who needs no port needs no network, unless the job says so.
-    pub(super) fn network(&self) -> Result<Network, StartFailure> {
+    /// Whoever has the host's network reaches every service of the host: only where the operator allows it.
+    pub(super) fn network(&self, host_allowed: bool) -> Result<Network, StartFailure> {
+        let refused = |why: String| Err(setup(format!("read the container's settings: network_mode {why}")));
         match self.network_mode.as_str() {
-            "host" => Ok(Network::Host),
-            "none" => Ok(Network::None),
-            "" if self.ports.is_empty() => Ok(Network::None),
-            "" => Ok(Network::Host),
-            other => Err(setup(format!(
-                "read the container's settings: network_mode {other:?} is neither \"host\" nor \"none\""
-            ))),
+            "host" if host_allowed => Ok(Network::Host),
+            "host" => refused(
+                "\"host\" would let it reach all that listens on this node, Berth's own API included: leave it out \
+                 and name its ports in `ports`, or have the agent started with --host-network"
+                    .into(),
+            ),
+            "none" if !self.ports.is_empty() => refused("\"none\" leaves no use for `ports`".into()),
+            "none" | "" => Ok(Network::Own),
+            other => refused(format!("{other:?} is neither \"host\" nor \"none\"")),
         }
+    }
+
+    /// The ports of an allocation that lead to a container with a network of its own.
+    pub(super) fn forwards(
+        &self,
+        bindings: &[PortBinding],
+        host_ip: &str,
+    ) -> Result<Vec<Forward>, StartFailure> {
+        let forward = |label: &String| {
+            let Some(binding) = bindings.iter().find(|binding| binding.label == *label) else {
+                let known: Vec<_> = bindings.iter().map(|binding| binding.label.as_str()).collect();
+                return Err(setup(format!(
+                    "read the container's settings: `ports` names {label:?}, and the group's network has {}",
+                    if known.is_empty() { "no ports".to_owned() } else { known.join(", ") }
+                )));
+            };
+            let PortBinding { host_port, to, .. } = *binding;
+            let port = if to == 0 { host_port } else { to };
+            Ok(Forward { label: label.clone(), host_ip: host_ip.to_owned(), host_port, port })
+        };
+        self.ports.iter().map(forward).collect()
     }
 }
