@@ -23,6 +23,10 @@ fn main() -> ExitCode {
 }
 
 fn run(data_dir: &str, server: &str, more: &[String]) -> ExitCode {
+    // What it says of itself goes to standard error, for those who ask for it.
+    if std::env::var_os("AGENT_LOG").is_some() {
+        tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).init();
+    }
     let me = std::env::current_exe().expect("a path").to_string_lossy().into_owned();
     let config = AgentConfig {
         drivers: DriverSwitches { mock_driver: true, raw_exec: true, containers: true },

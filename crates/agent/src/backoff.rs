@@ -7,6 +7,10 @@ const RETRY_MIN: Duration = Duration::from_millis(200);
 /// Well below the time that a new leader gives agents to come back, 30 s, before it declares their nodes lost.
 const RETRY_MAX: Duration = Duration::from_secs(14);
 
+/// Far apart: thousands of agents may be refused at once, and each try is an error that somebody reads.
+const REFUSED_MIN: Duration = Duration::from_secs(60);
+const REFUSED_MAX: Duration = Duration::from_secs(120);
+
 /// Random pauses that grow, so that a dead server's agents do not come back all at once.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Backoff {
@@ -20,6 +24,13 @@ impl Backoff {
         self.tries = self.tries.saturating_add(1);
         let part = random as f64 / u64::MAX as f64;
         PAUSE_MIN + most.mul_f64(part)
+    }
+
+    /// The pause after an attempt that will not succeed unless somebody changes something; `random` is any well-mixed
+    /// number.
+    pub fn after_refusal(&mut self, random: u64) -> Duration {
+        self.reset();
+        REFUSED_MIN + (REFUSED_MAX - REFUSED_MIN).mul_f64(random as f64 / u64::MAX as f64)
     }
 
     /// An attempt has succeeded: the next pause is a short one again.
@@ -47,5 +58,7 @@ mod tests {
         assert_eq!(backoff.next(0), PAUSE_MIN);
         backoff.reset();
         assert_eq!(backoff.next(u64::MAX), longest[0]);
+        let refused = [0, u64::MAX].map(|random| backoff.after_refusal(random).as_secs());
+        assert_eq!((refused, backoff.next(u64::MAX)), ([60, 120], longest[0]));
     }
 }

@@ -9,12 +9,13 @@ mod server;
 mod world;
 
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 use berth_agent::keeper::plan::StartRecord;
 use berth_api::agent::{
     AllocStatus, AskAllocUsage, AskNodeUsage, ClientStatus, Done, Down, FileCredit, FileRead, Outcome,
-    Question, RestartTasks, SignalTasks, TaskSpec, TaskState, WelcomeMode,
+    Question, Refused, RestartTasks, SignalTasks, TaskSpec, TaskState, WelcomeMode,
 };
 use common::{PATIENCE, agent_program, alloc_id, eventually};
 use prost::Message;
@@ -446,4 +447,51 @@ fn no_cgroup_outlives_its_task() {
         let cgroup = start_record(&world, number).cgroup;
         assert!(cgroup.is_empty() || !std::path::Path::new(&cgroup).exists(), "{cgroup} is left");
     }
+}
+
+/// Writing down which cluster the node belongs to takes as long as its disk does: the node is not silent meanwhile, and
+/// nothing runs before it is written.
+#[test]
+fn a_disk_that_does_not_answer_holds_up_no_heartbeat() {
+    let data = tempfile::tempdir().expect("a directory");
+    // To open a pipe for writing takes until somebody reads.
+    let slow = data.path().join("fence.new");
+    nix::unistd::mkfifo(&slow, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    let mut world = World::with_data(data);
+    world.server.wish(vec![run(1, vec![shell("t", "exit 0")])], &[], &[], &[]);
+    while world.server.heartbeats < 3 {
+        world.server.listen();
+    }
+    assert_eq!((world.server.status(1), world.path(1, "").exists()), (None, false));
+    let reader = fs::File::open(&slow).expect("read");
+    fs::remove_file(&slow).expect("removed");
+    // A pipe cannot be synced: the agent comes again, for nothing it was told is its own yet.
+    let (hello, _) = world.server.accept();
+    assert_eq!(hello.cluster_id, [0; 0]);
+    drop(reader);
+    world.server.wish(vec![run(1, vec![shell("t", "exit 0")])], &[], &[], &[]);
+    world.server.wait_for_status(1, ClientStatus::Complete);
+}
+
+/// An agent that cannot be helped by trying again says why, and leaves the servers alone for a while.
+#[test]
+fn an_agent_that_is_refused_for_good_says_why_and_does_not_insist() {
+    let (data, mut server) = (tempfile::tempdir().expect("a directory"), Server::new());
+    let refused = |retry| Some(Refused { reason: "too old, go away".into(), retry });
+    server.refuses = refused(true);
+    let mut command = Command::new(agent_program());
+    command.arg("run").arg(data.path()).arg(server.address()).env("AGENT_LOG", "").stderr(Stdio::piped());
+    let mut agent = command.spawn().expect("an agent");
+    // Where trying again may help, it comes again and again.
+    (0..3).for_each(|_| drop(server.accept()));
+    server.refuses = refused(false);
+    server.accept();
+    let mut told = BufReader::new(agent.stderr.take().expect("a pipe")).lines();
+    let why =
+        told.find(|line| line.as_ref().is_ok_and(|line| line.contains("no server is dialed before that")));
+    agent.kill().expect("killed");
+    agent.wait().expect("an end");
+    let why = why.expect("it is said").expect("text");
+    let seconds = why.split("seconds=").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<u32>().ok());
+    assert!(seconds.is_some_and(|seconds| seconds >= 60), "{why}");
 }

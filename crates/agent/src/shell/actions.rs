@@ -37,7 +37,14 @@ impl Agent {
     }
 
     /// The disk has done what was asked of it for an allocation, or could not.
-    pub(super) fn on_disk_done(&mut self, (alloc, result): Done) {
+    pub(super) fn on_disk_done(&mut self, done: Done) {
+        match done {
+            Done::Alloc(alloc, result) => self.on_alloc_done(alloc, result),
+            Done::Fence { before, result } => self.on_joined(before, result),
+        }
+    }
+
+    fn on_alloc_done(&mut self, alloc: AllocId, result: Result<(), Failure>) {
         let mut waiting = self.disk_work.take(alloc);
         let Err(failure) = result else { return self.perform_queued(waiting) };
         tracing::error!(%alloc, %failure, "could not write down or remove an allocation");

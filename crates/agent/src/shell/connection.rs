@@ -53,12 +53,15 @@ pub(super) async fn keep_connected(servers: Vec<String>, links: mpsc::Sender<Lin
     let mut turn = random_below(servers.len());
     while !links.is_closed() && !servers.is_empty() {
         let server = &servers[turn % servers.len()];
+        let mut heard = Heard::default();
         match dial(server).await {
             Ok(stream) => {
                 tracing::info!(%server, "connected");
-                let heard = talk(stream, &links).await;
+                if talk(stream, &links, &mut heard).await.is_err() {
+                    return;
+                }
                 // Only a server that speaks is worth dialing again at once.
-                if heard.is_ok_and(|heard| heard) {
+                if heard.welcome {
                     retry.reset();
                 }
                 tracing::info!(%server, "disconnected");
@@ -69,7 +72,12 @@ pub(super) async fn keep_connected(servers: Vec<String>, links: mpsc::Sender<Lin
         if links.is_closed() {
             return;
         }
-        sleep(retry.next(random_number())).await;
+        let random = random_number();
+        let pause = if heard.refusal_for_good { retry.after_refusal(random) } else { retry.next(random) };
+        if heard.refusal_for_good {
+            tracing::warn!(%server, seconds = pause.as_secs(), "refused: no server is dialed before that");
+        }
+        sleep(pause).await;
     }
 }
 
@@ -95,22 +103,33 @@ async fn dial(server: &str) -> Result<TcpStream, Failure> {
     Ok(stream)
 }
 
-/// Carries messages both ways until one side ends; whether the server has said anything.
-async fn talk(stream: TcpStream, links: &mpsc::Sender<Link>) -> Result<bool, mpsc::error::SendError<Link>> {
+/// What a server has said on a connection.
+#[derive(Debug, Default)]
+struct Heard {
+    /// Anything but a refusal.
+    welcome: bool,
+    /// That trying again cannot help.
+    refusal_for_good: bool,
+}
+
+/// Carries messages both ways until one side ends.
+async fn talk(
+    stream: TcpStream,
+    links: &mpsc::Sender<Link>,
+    heard: &mut Heard,
+) -> Result<(), mpsc::error::SendError<Link>> {
     let (session, session_up) = mpsc::channel(SESSION_MAX);
     let (replies, replies_up) = mpsc::channel(REPLIES_MAX);
     links.send(Link::Up(Lines { session, replies })).await?;
     let (read, write) = stream.into_split();
-    let mut heard = false;
     tokio::select! {
-        () = receive(read, links, &mut heard) => {}
+        () = receive(read, links, heard) => {}
         () = send(write, session_up, replies_up) => {}
     }
-    links.send(Link::Down).await?;
-    Ok(heard)
+    links.send(Link::Down).await
 }
 
-async fn receive(mut read: OwnedReadHalf, links: &mpsc::Sender<Link>, heard: &mut bool) {
+async fn receive(mut read: OwnedReadHalf, links: &mpsc::Sender<Link>, heard: &mut Heard) {
     let mut buffer = BytesMut::with_capacity(READ_BUFFER_BYTES);
     let mut frame_bytes_max = WELCOME_BYTES_MAX;
     loop {
@@ -119,7 +138,10 @@ async fn receive(mut read: OwnedReadHalf, links: &mpsc::Sender<Link>, heard: &mu
                 if matches!(frame.message, Some(Down::Welcome(_))) {
                     frame_bytes_max = FRAME_BYTES_MAX;
                 }
-                *heard |= !matches!(frame.message, Some(Down::Refused(_)));
+                match &frame.message {
+                    Some(Down::Refused(refused)) => heard.refusal_for_good |= !refused.retry,
+                    _ => heard.welcome = true,
+                }
                 if links.send(Link::Message(frame)).await.is_err() {
                     return;
                 }

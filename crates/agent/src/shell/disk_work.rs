@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
-use berth_api::agent::{AllocId, AllocStatus};
+use berth_api::agent::{AllocId, AllocStatus, Fence};
 use tokio::sync::mpsc;
 
 use super::data_dir::DataDir;
@@ -15,24 +15,35 @@ use crate::lifecycle::{Action, AllocRecord};
 /// Actions that wait for the disk before the agent takes in nothing more.
 const WAITING_MAX: usize = 10_000;
 
-/// What is to be done on the disk for one allocation.
+/// What is to be done on the disk.
 enum Work {
-    Write(Box<AllocRecord>),
-    Remove,
+    Write(AllocId, Box<AllocRecord>),
+    Remove(AllocId),
+    /// The node's, which everything else waits for; and what it was before.
+    Fence {
+        fence: Fence,
+        before: Fence,
+    },
 }
 
 /// An action that waits, and the status that a report tells: the one of the moment when it was decided on.
 pub(super) type Queued = (Action, Option<AllocStatus>);
 
 /// What came of it.
-pub(super) type Done = (AllocId, Result<(), Failure>);
+pub(super) enum Done {
+    /// What was to be done for an allocation.
+    Alloc(AllocId, Result<(), Failure>),
+    /// Which cluster the node belongs to is on disk, or is what it was before.
+    Fence { before: Fence, result: Result<(), Failure> },
+}
 
 /// The disk's worker, and the actions of each allocation that wait for it. An allocation has at most one piece of work
 /// under way, so that what is queued is bounded by the node's allocations.
 pub(super) struct DiskWork {
-    work: Sender<(AllocId, Work)>,
+    work: Sender<Work>,
     waiting: BTreeMap<AllocId, VecDeque<Queued>>,
     waiting_actions: usize,
+    keeps_fence: bool,
 }
 
 impl DiskWork {
@@ -51,12 +62,12 @@ impl DiskWork {
             .name("disk-write".into())
             .spawn(move || work_off(&data, &todo, &done, &poke))
             .doing(doing)?;
-        Ok((Self { work, waiting: BTreeMap::new(), waiting_actions: 0 }, news))
+        Ok((Self { work, waiting: BTreeMap::new(), waiting_actions: 0, keeps_fence: false }, news))
     }
 
-    /// Whether more may be taken in.
+    /// Whether more may be taken in: there is room for what it asks of the disk, and it is known for which cluster.
     pub(super) fn has_room(&self) -> bool {
-        self.waiting_actions < WAITING_MAX
+        self.waiting_actions < WAITING_MAX && !self.keeps_fence
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -88,17 +99,26 @@ impl DiskWork {
     }
 
     pub(super) fn write(&mut self, alloc: AllocId, record: AllocRecord) {
-        self.begin(alloc, Work::Write(Box::new(record)));
+        self.begin(alloc, Work::Write(alloc, Box::new(record)));
     }
 
     pub(super) fn remove(&mut self, alloc: AllocId) {
-        self.begin(alloc, Work::Remove);
+        self.begin(alloc, Work::Remove(alloc));
+    }
+
+    pub(super) fn keep_fence(&mut self, fence: Fence, before: Fence) {
+        self.keeps_fence = true;
+        let _ = self.work.send(Work::Fence { fence, before });
+    }
+
+    pub(super) fn fence_is_kept(&mut self) {
+        self.keeps_fence = false;
     }
 
     fn begin(&mut self, alloc: AllocId, work: Work) {
         self.waiting.entry(alloc).or_default();
         // The worker lives as long as this does.
-        let _ = self.work.send((alloc, work));
+        let _ = self.work.send(work);
     }
 
     /// An allocation's work is done: what waited for it.
@@ -111,7 +131,7 @@ impl DiskWork {
 
 fn work_off(
     data: &DataDir,
-    todo: &Receiver<(AllocId, Work)>,
+    todo: &Receiver<Work>,
     done: &mpsc::UnboundedSender<Done>,
     poke: &SyncSender<()>,
 ) {
@@ -120,16 +140,16 @@ fn work_off(
         let _ = poke.try_send(());
     };
     tell_remover();
-    for (alloc, work) in todo {
-        let result = match work {
-            Work::Write(record) => data.write(alloc, &record),
-            Work::Remove => {
+    for work in todo {
+        let _ = done.send(match work {
+            Work::Write(alloc, record) => Done::Alloc(alloc, data.write(alloc, &record)),
+            Work::Remove(alloc) => {
                 let set_out = data.set_out(alloc);
                 tell_remover();
-                set_out
+                Done::Alloc(alloc, set_out)
             }
-        };
-        let _ = done.send((alloc, result));
+            Work::Fence { fence, before } => Done::Fence { before, result: data.keep_fence(fence) },
+        });
     }
 }
 

@@ -242,9 +242,11 @@ impl Agent {
 
     fn on_message(&mut self, frame: DownFrame) {
         let Some(message) = frame.message else { return };
+        let before = self.session.fence();
         match self.session.on_down(message, self.clock.now_ns()) {
             None => {}
-            Some(Told::Joined(fence)) => self.join(fence),
+            // Nothing more is taken in until that is on disk.
+            Some(Told::Joined(fence)) => self.disk_work.keep_fence(fence, before),
             Some(Told::Desired(change)) => match events_of(change, &mut self.groups) {
                 Ok(events) => events.into_iter().for_each(|event| self.handle(event)),
                 Err(error) => {
@@ -257,7 +259,8 @@ impl Agent {
                 self.disconnect();
             }
             Some(Told::Refused(refused)) => {
-                tracing::error!(reason = refused.reason, "the server refuses this node");
+                let again = if refused.retry { "soon" } else { "rarely: trying again cannot help by itself" };
+                tracing::error!(reason = refused.reason, again, "the server refuses this node");
                 self.disconnect();
             }
             Some(Told::FileRead(read)) => {
@@ -273,14 +276,15 @@ impl Agent {
         }
     }
 
-    /// The node belongs to another cluster from now on. That is on disk before any desired state of it is acted on.
-    fn join(&mut self, fence: Fence) {
-        match self.data.keep_fence(fence) {
-            Ok(()) => {
-                tracing::info!(cluster = ?fence.cluster, "the node belongs to this cluster from now on")
-            }
+    /// The node belongs to another cluster from now on, if that can be written down.
+    fn on_joined(&mut self, before: Fence, kept: Result<(), Failure>) {
+        self.disk_work.fence_is_kept();
+        let cluster = self.session.fence().cluster;
+        match kept {
+            Ok(()) => tracing::info!(?cluster, "the node belongs to this cluster from now on"),
             Err(failure) => {
                 tracing::error!(%failure, "could not keep which cluster the node belongs to");
+                self.session.restore_fence(before);
                 self.disconnect();
             }
         }

@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
 use berth_api::agent::{
     Ack, AllocStatus, Answer, Ask, ClientStatus, Desired, Digest, Down, DownFrame, ExecUp, FRAME_BYTES_MAX,
-    FileChunk, FileRead, Hello, Outcome, Question, RunAlloc, StopAlloc, Up, UpFrame, Welcome, WelcomeMode,
-    decode_frame, desired_hash, encode_frame, observed_hash,
+    FileChunk, FileRead, Hello, Outcome, Question, Refused, RunAlloc, StopAlloc, Up, UpFrame, Welcome,
+    WelcomeMode, decode_frame, desired_hash, encode_frame, observed_hash,
 };
 use bytes::{Bytes, BytesMut};
 use prost::Message;
@@ -43,6 +43,10 @@ pub struct Server {
     pub answers: Vec<Answer>,
     /// News of commands that nobody has looked at.
     pub execs: Vec<ExecUp>,
+    /// Heartbeats heard.
+    pub heartbeats: u32,
+    /// What agents are told in place of a welcome.
+    pub refuses: Option<Refused>,
 }
 
 impl Server {
@@ -62,6 +66,8 @@ impl Server {
             chunks,
             answers,
             execs,
+            heartbeats: 0,
+            refuses: None,
         }
     }
 
@@ -94,6 +100,10 @@ impl Server {
         });
         self.link = Some((stream, receiver));
         let Up::Hello(hello) = self.next().expect("a message") else { panic!("no hello") };
+        if let Some(refused) = &self.refuses {
+            self.say(Down::Refused(refused.clone()));
+            return (hello, WelcomeMode::Equal);
+        }
         let equal = Digest::from_slice(&hello.observed_digest) == Some(self.observed_digest());
         let mode = if equal { WelcomeMode::Equal } else { WelcomeMode::Full };
         self.desired_seq = 0;
@@ -153,7 +163,8 @@ impl Server {
             Up::FileChunk(chunk) => self.chunks.push(chunk),
             Up::Answer(answer) => self.answers.push(answer),
             Up::Exec(news) => self.execs.push(news),
-            Up::Heartbeat(_) | Up::Hello(_) => {}
+            Up::Heartbeat(_) => self.heartbeats += 1,
+            Up::Hello(_) => {}
         }
     }
 

@@ -18,7 +18,11 @@ pub struct World {
 
 impl World {
     pub fn new() -> Self {
-        let (data, mut server) = (tempfile::tempdir().expect("a directory"), Server::new());
+        Self::with_data(tempfile::tempdir().expect("a directory"))
+    }
+
+    pub fn with_data(data: TempDir) -> Self {
+        let mut server = Server::new();
         let agent = spawn(&data, &server);
         let (hello, mode) = server.accept();
         assert_eq!((hello.epoch, mode), (1, WelcomeMode::Equal));
