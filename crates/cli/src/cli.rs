@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     commands::{
-        agent, alloc, completion, dev, eval, event, explain, import, job, lab, man, namespace, node,
-        operator, quota, server, short, system, version,
+        agent, alloc, completion, deployment, dev, eval, event, explain, import, job, lab, man, namespace,
+        node, operator, quota, server, short, system, version,
     },
     failure::{EXIT_CODES, Failure},
     global::Global,
@@ -55,6 +55,9 @@ enum Noun {
     /// Guarantee and limit what tenants hold
     #[command(subcommand)]
     Quota(quota::Verb),
+    /// Watch new versions of jobs take the place of the ones before
+    #[command(subcommand)]
+    Deployment(deployment::Verb),
     /// Look at evaluations: why something was placed, or was not
     #[command(subcommand)]
     Eval(eval::Verb),
@@ -110,6 +113,7 @@ impl Cli {
             Noun::Node(verb) => verb.run(&self.global),
             Noun::Namespace(verb) => verb.run(&self.global),
             Noun::Quota(verb) => verb.run(&self.global),
+            Noun::Deployment(verb) => verb.run(&self.global),
             Noun::Eval(verb) => verb.run(&self.global),
             Noun::Explain(explain) => explain.run(&self.global),
             Noun::Event(verb) => verb.run(&self.global),

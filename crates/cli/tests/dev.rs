@@ -382,3 +382,79 @@ fn a_container_cannot_run_a_command_on_the_host() {
     assert!(!jobs.contains("pwned"), "{jobs}");
     assert!(dev.stop());
 }
+
+/// A service of two that is healthy after a moment, and goes back by itself.
+fn rolled(version: &str, canary: u32) -> String {
+    let update = format!(
+        "count = 2\n update {{\n min_healthy_time = \"100ms\"\n healthy_deadline = \"50s\"\n \
+         progress_deadline = \"0s\"\n auto_revert = true\n canary = {canary}\n }}\n \
+         restart {{\n attempts = 0\n }}"
+    );
+    service("web", &update).replace("echo one", &format!("echo {version}"))
+}
+
+/// How many allocations of a job run which version, as those that are desired to.
+fn running(dev: &Dev, job: &str) -> Vec<(u64, String)> {
+    let detail: serde_json::Value =
+        serde_json::from_str(&dev.said(&["job", "status", "-o", "json", job])).unwrap();
+    let allocs = detail["Allocations"].as_array().expect("a list").iter();
+    let desired =
+        allocs.filter(|alloc| alloc["DesiredStatus"] == "run" && alloc["ClientStatus"] == "running");
+    let mut running: Vec<(u64, String)> = desired
+        .map(|alloc| {
+            let version = alloc["JobVersion"].as_u64().expect("a version");
+            (version, alloc["ID"].as_str().expect("an id").to_owned())
+        })
+        .collect();
+    running.sort();
+    running
+}
+
+#[test]
+fn a_version_that_does_not_become_healthy_is_undone_and_what_ran_runs_on() {
+    let mut dev = Dev::start(&[]);
+    let first = dev.berth(&["job", "run", &dev.job_file(&rolled("one", 0))]);
+    let told = String::from_utf8_lossy(&first.stderr);
+    assert!(first.status.success() && told.contains("2 of 2 healthy"), "{told}");
+    dev.said(&["job", "run", &dev.job_file(&rolled("two", 0))]);
+    let good = running(&dev, "web");
+    assert_eq!(good.iter().map(|(version, _)| *version).collect::<Vec<_>>(), [1, 1]);
+
+    let bad = dev.berth(&["job", "run", &dev.job_file(&rolled("three; exit 7", 0))]);
+    let told = String::from_utf8_lossy(&bad.stderr);
+    assert_eq!(bad.status.code(), Some(1), "{told}");
+    assert!(told.contains("is failed") && told.contains("rolling back to job version 1"), "{told}");
+    assert!(told.contains("task t"), "it says what went wrong: {told}");
+    eventually("two run as before", || running(&dev, "web").len() == 2);
+    let left = good.iter().filter(|alloc| running(&dev, "web").contains(alloc)).count();
+    assert_eq!(left, 1, "one was replaced by the bad version, the other was never touched");
+    let listed = dev.said(&["job", "deployments", "web"]);
+    assert!(listed.contains("failed") && listed.contains("successful"), "{listed}");
+    assert!(dev.stop());
+}
+
+#[test]
+fn canaries_wait_for_their_promotion() {
+    let mut dev = Dev::start(&[]);
+    dev.said(&["job", "run", &dev.job_file(&rolled("one", 1))]);
+    let canary = dev.berth(&["job", "run", &dev.job_file(&rolled("two", 1))]);
+    let told = String::from_utf8_lossy(&canary.stderr);
+    assert!(canary.status.success() && told.contains("waits for its promotion"), "{told}");
+    let versions = |dev: &Dev| running(dev, "web").iter().map(|(version, _)| *version).collect::<Vec<_>>();
+    assert_eq!(versions(&dev), [0, 0, 1], "the canary stands beside the old");
+    dev.said(&["job", "promote", "web"]);
+    eventually("the new version takes their place", || versions(&dev) == [1, 1]);
+    eventually("it is successful", || !dev.said(&["job", "deployments", "web"]).contains("running"));
+    assert!(dev.stop());
+}
+
+#[test]
+fn a_job_that_waits_for_its_reschedule_says_so_and_is_stopped_at_once() {
+    let mut dev = Dev::start(&[]);
+    let failing = service("web", "restart {\n attempts = 0\n }").replace("exec sleep 1000", "exit 3");
+    dev.berth(&["job", "run", &dev.job_file(&failing)]);
+    eventually("it says until when it waits", || dev.said(&["explain", "web"]).contains("waits until"));
+    dev.said(&["job", "stop", "-yes", "web"]);
+    eventually("it is dead", || dev.said(&["job", "status", "web"]).contains("dead (stopped)"));
+    assert!(dev.stop());
+}

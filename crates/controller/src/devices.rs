@@ -86,6 +86,7 @@ mod tests {
             reschedules: vec![],
             devices: vec![grant],
             cores: cores.to_vec(),
+            canary: false,
         }
     }
 

@@ -299,6 +299,8 @@ fn observed(id: AllocId, status: ClientStatus) -> ObservedAlloc {
     };
     let hash = id.0.wrapping_add(status as u128);
     ObservedAlloc {
+        healthy: None,
+        health_message: String::new(),
         id,
         status,
         description: String::new(),

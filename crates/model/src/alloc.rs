@@ -102,10 +102,14 @@ pub struct Placement {
     /// Ids of processor cores, in the order in which the group's tasks ask for them.
     #[n(9)]
     pub cores: Vec<u16>,
+    /// It shows what a new version is worth, beside the old ones. Not in entries before version 3.
+    #[n(10)]
+    #[cbor(default)]
+    pub canary: bool,
 }
 
 /// The decision that an allocation shall end.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Stop {
     /// Which.
     #[n(0)]
@@ -143,6 +147,9 @@ pub enum StopReason {
     /// Work of higher priority needs its room, or work of a namespace that holds less than is guaranteed to it.
     #[n(7)]
     Preempted,
+    /// It was a canary of a deployment that came to nothing.
+    #[n(8)]
+    CanaryDiscarded,
 }
 
 impl StopReason {
@@ -156,6 +163,7 @@ impl StopReason {
             Self::Rescheduled => "alloc was rescheduled because it failed",
             Self::Requested => "alloc was stopped by request",
             Self::NodeNotEligible => "alloc not needed because its node is not eligible",
+            Self::CanaryDiscarded => "alloc not needed because its deployment was not promoted",
             Self::Preempted => {
                 "alloc makes room for work of higher priority, or for what is guaranteed to another namespace"
             }

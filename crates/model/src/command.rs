@@ -10,8 +10,9 @@ pub use encoded::{CommandBytes, ENTRY_HEAD_BYTES_MAX, EncodedCommands, EncodedEn
 
 use crate::{
     alloc::{AllocEnd, Placement, Stop},
+    deployment::{AllocHealth, NewDeployment, PromoteDeployment, SetDeployment},
     eval::{Eval, EvalStatus, GroupFailure, Trigger},
-    ids::{AllocId, EvalId, Index, JobKey, NodeId},
+    ids::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId},
     job::Job,
     namespace::Namespace,
     node::{Node, NodeStatus},
@@ -22,7 +23,7 @@ use crate::{
 };
 
 /// The encoding that [`Entry::encode`] writes; it counts every change of a command, field or value. All before it are read.
-pub const ENTRY_VERSION: u8 = 2;
+pub const ENTRY_VERSION: u8 = 3;
 /// Largest encoded entry that may be proposed.
 pub const ENTRY_BYTES_MAX: usize = 1 << 20;
 
@@ -118,6 +119,15 @@ pub enum Command {
     /// left out, and the state gets an evaluation that plans it again.
     #[n(22)]
     CommitPlan(#[n(0)] Box<PlanRecord>),
+    /// What agents found of the health of allocations, as far as active deployments rest on it.
+    #[n(23)]
+    SetAllocHealth(#[n(0)] Vec<AllocHealth>),
+    /// Something becomes of a deployment.
+    #[n(24)]
+    SetDeployment(#[n(0)] Box<SetDeployment>),
+    /// The canaries of a deployment have shown enough.
+    #[n(25)]
+    PromoteDeployment(#[n(0)] Box<PromoteDeployment>),
 }
 
 impl Command {
@@ -146,6 +156,9 @@ impl Command {
             Self::RestorePart(..) => "restore_part",
             Self::AbandonRestore => "abandon_restore",
             Self::FoundCluster(..) => "found_cluster",
+            Self::SetAllocHealth(..) => "set_alloc_health",
+            Self::SetDeployment(..) => "set_deployment",
+            Self::PromoteDeployment(..) => "promote_deployment",
         }
     }
 
@@ -262,6 +275,9 @@ pub struct PlanRecord {
     /// What becomes of the evaluation; none when more of its plan is to come.
     #[n(6)]
     pub outcome: Option<EvalOutcome>,
+    /// The deployment of the job's version, made with the first part of its first plan.
+    #[n(7)]
+    pub deployment: Option<Box<NewDeployment>>,
 }
 
 /// What becomes of an evaluation that has been planned.
@@ -316,12 +332,20 @@ pub struct Collect {
     /// The index of the state on which this was decided; none in entries of version 1, which did not say.
     #[n(4)]
     pub decided_on: Option<Index>,
+    /// Deployments that are over, but for the last one of a job. Not in entries before version 3.
+    #[n(5)]
+    #[cbor(default)]
+    pub deployments: Vec<DeploymentId>,
 }
 
 impl Collect {
     /// Whether nothing is to be forgotten.
     pub fn is_empty(&self) -> bool {
-        self.jobs.is_empty() && self.allocs.is_empty() && self.evals.is_empty() && self.nodes.is_empty()
+        self.jobs.is_empty()
+            && self.allocs.is_empty()
+            && self.evals.is_empty()
+            && self.nodes.is_empty()
+            && self.deployments.is_empty()
     }
 }
 
@@ -435,6 +459,15 @@ pub enum Refusal {
     /// There is no such evaluation, or it is done.
     #[error("evaluation {0} is not open")]
     NoEval(EvalId),
+    /// There is no such deployment.
+    #[error("deployment {0} not found")]
+    NoDeployment(DeploymentId),
+    /// A deployment that is over changes no more.
+    #[error("deployment {0} is {1}, and changes no more")]
+    DeploymentOver(DeploymentId, &'static str),
+    /// A deployment cannot be promoted yet, or has nothing to promote.
+    #[error("deployment {0} cannot be promoted: {1}")]
+    NotPromotable(DeploymentId, String),
     /// There is no such namespace.
     #[error("namespace {0:?} does not exist: create it with `berth namespace apply`")]
     NoNamespace(String),

@@ -86,6 +86,9 @@ pub enum Trigger {
     /// A periodic job was due.
     #[n(10)]
     PeriodicJob,
+    /// A deployment can go on, or is to be undone.
+    #[n(11)]
+    DeploymentWatcher,
 }
 
 impl Trigger {
@@ -103,6 +106,7 @@ impl Trigger {
             Self::JobScaling => "job-scaling",
             Self::Preemption => "preemption",
             Self::PeriodicJob => "periodic-job",
+            Self::DeploymentWatcher => "deployment-watcher",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     command::Outcome,
-    ids::{AllocId, EvalId, Index, JobKey, NodeId},
+    ids::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId},
     store::{AllocSlot, JobSlot, NodeSlot},
     time::Timestamp,
 };
@@ -30,6 +30,8 @@ pub enum Event {
     AllocPlaced(AllocSlot),
     /// An allocation is wished to end.
     AllocStopped(AllocSlot),
+    /// An allocation was found healthy, or not, as evidence of its deployment.
+    AllocHealthChanged(AllocSlot),
     /// An allocation has ended; what it held is free.
     AllocEnded(AllocSlot),
     /// An allocation was forgotten; its slot may be another's already.
@@ -38,6 +40,10 @@ pub enum Event {
     EvalChanged(EvalId),
     /// An evaluation was forgotten.
     EvalCollected(EvalId),
+    /// A deployment was made or changed.
+    DeploymentChanged(DeploymentId),
+    /// A deployment was forgotten.
+    DeploymentCollected(DeploymentId),
     /// A namespace was described, or taken away.
     NamespaceChanged(String),
     /// A quota was described, or taken away.

@@ -114,6 +114,10 @@ uuid_id!(
     EvalId
 );
 uuid_id!(
+    /// A deployment: one version of a job taking the place of another.
+    DeploymentId
+);
+uuid_id!(
     /// A node: one machine.
     NodeId
 );

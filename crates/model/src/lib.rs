@@ -10,6 +10,7 @@ pub mod cluster;
 pub mod codec;
 pub mod command;
 pub mod constraint;
+pub mod deployment;
 pub mod device;
 pub mod eval;
 pub mod event;
@@ -26,5 +27,5 @@ pub mod store;
 pub mod time;
 pub mod value;
 
-pub use ids::{AllocId, EvalId, Index, JobKey, NodeId};
+pub use ids::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId};
 pub use time::Timestamp;

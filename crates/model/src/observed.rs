@@ -88,6 +88,10 @@ pub struct ObservedAlloc {
     pub tasks: Vec<ObservedTask>,
     /// By the node's clock.
     pub modified_at: Timestamp,
+    /// Whether it is well, once that has shown; none where nobody asks.
+    pub healthy: Option<bool>,
+    /// What its agent waited for in vain, when it is not; for people.
+    pub health_message: String,
     /// The hash of what crossed the wire.
     pub hash: u128,
 }

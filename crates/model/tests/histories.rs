@@ -205,6 +205,7 @@ impl History {
     fn everything(&self) -> Collect {
         let store = &self.world.store;
         Collect {
+            deployments: self.world.store.deployments().iter().map(|deployment| deployment.id).collect(),
             jobs: store.jobs().iter().map(|(_, row)| row.key.clone()).collect(),
             allocs: self.allocs.clone(),
             evals: store.evals().iter().map(|(_, eval)| eval.id).collect(),

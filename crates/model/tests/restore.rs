@@ -114,6 +114,7 @@ fn what_was_planned_before_is_void() {
             snapshot_index: store.index(),
             placements: vec![],
             stops: vec![],
+            deployment: None,
             outcome: Some(outcome),
         }))
     };

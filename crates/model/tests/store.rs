@@ -87,7 +87,16 @@ impl World {
         });
         let job_version = row.current().version;
         let snapshot_index = self.store.index();
-        let record = PlanRecord { eval, job, job_version, snapshot_index, placements, stops, outcome };
+        let record = PlanRecord {
+            eval,
+            job,
+            job_version,
+            snapshot_index,
+            placements,
+            stops,
+            outcome,
+            deployment: None,
+        };
         self.apply(vec![Command::CommitPlan(Box::new(record))]);
     }
 }
@@ -104,6 +113,7 @@ fn place(id: u128, node: u128, after: Vec<AllocId>, ports: Vec<u16>) -> Placemen
         reschedules: vec![],
         devices: vec![],
         cores: vec![],
+        canary: false,
     }
 }
 
@@ -215,7 +225,16 @@ fn a_port_that_several_hold_in_turn_is_held_once_after_a_restore() {
         let job = JobKey::new("default", "web");
         let snapshot_index = world.store.index();
         let (job_version, stops, outcome) = (0, vec![], None);
-        let record = PlanRecord { eval, job, job_version, snapshot_index, placements, stops, outcome };
+        let record = PlanRecord {
+            eval,
+            job,
+            job_version,
+            snapshot_index,
+            placements,
+            stops,
+            outcome,
+            deployment: None,
+        };
         world.apply(vec![Command::CommitPlanUnchecked(Box::new(record))]);
     }
     assert_eq!(ports(&world.store), [80]);

@@ -72,6 +72,7 @@ impl World {
             reschedules: vec![],
             devices: vec![],
             cores: vec![],
+            canary: false,
         };
         let job_version = self.store.job(&job).unwrap().current().version;
         self.apply(Command::CommitPlan(Box::new(PlanRecord {
@@ -81,6 +82,7 @@ impl World {
             snapshot_index: Index(0),
             placements: vec![placement],
             stops: vec![],
+            deployment: None,
             outcome: None,
         })));
     }

@@ -3,6 +3,7 @@
 use berth_model::{
     EvalId, Index, JobKey, Timestamp,
     alloc::{Placement, Stop},
+    deployment::NewDeployment,
     eval::{EvalStatus, GroupFailure, Trigger},
     quota::Usage,
     resources::Resources,
@@ -35,6 +36,8 @@ pub struct Plan {
     pub stops: Vec<Stop>,
     /// What could not be placed, and why.
     pub failures: Vec<GroupFailure>,
+    /// The deployment to make for the job's version.
+    pub deployment: Option<Box<NewDeployment>>,
     /// Evaluations to make for what is left to be done.
     pub next: Vec<PlannedNext>,
     /// The budget did not reach for all of it: once this is committed, the evaluation is to be planned again.
@@ -60,6 +63,6 @@ impl Plan {
 
     /// Whether committing it would change nothing but the evaluation.
     pub fn is_noop(&self) -> bool {
-        self.placements.is_empty() && self.stops.is_empty()
+        self.placements.is_empty() && self.stops.is_empty() && self.deployment.is_none()
     }
 }

@@ -8,8 +8,9 @@ mod quotas;
 use std::collections::HashSet;
 
 use berth_model::{
-    AllocId, Index, Timestamp,
+    AllocId, DeploymentId, Index, Timestamp,
     alloc::Stop,
+    deployment::{DeploymentGroup, NewDeployment},
     eval::{Eval, EvalStatus, Trigger},
     ids::IdSeed,
     quota::Usage,
@@ -89,14 +90,16 @@ impl Planner {
             stops: Vec::new(),
             failures: Vec::new(),
             next: Vec::new(),
+            deployment: None,
             more: false,
         };
         let Some(row) = store.job(&eval.job) else { return Ok(plan) };
         let mut meter = Meter::new(*budget);
         plan.job_version = row.current().version;
         plan.all_at_once = row.job().all_at_once;
-        let Changes { stops, wanted, retry_at, more } = reconcile(store, row, now, &mut meter)?;
+        let Changes { stops, wanted, retry_at, more, deployment } = reconcile(store, row, now, &mut meter)?;
         (plan.stops, plan.more) = (stops, more);
+        plan.deployment = (!deployment.is_empty()).then(|| Box::new(new_deployment(deployment, seed)));
         if eval.trigger == Trigger::JobRegister {
             self.learn(store, row, &wanted);
         }
@@ -145,7 +148,7 @@ impl Planner {
 
 /// Placements that replace nobody: what the budget leaves beside those that do, whose predecessors are being stopped.
 fn fresh_left(wanted: &[Wanted], meter: &Meter<'_>) -> usize {
-    let replacing: usize = wanted.iter().map(|wanted| wanted.replacing.len()).sum();
+    let replacing: usize = wanted.iter().map(|wanted| wanted.successors().count()).sum();
     meter.budget().placements.saturating_sub(replacing)
 }
 
@@ -167,6 +170,12 @@ fn ending(store: &Store, row: &JobRow, stops: &[Stop]) -> crate::place::Ending {
         }
     }
     ending
+}
+
+fn new_deployment(groups: Vec<DeploymentGroup>, seed: u64) -> NewDeployment {
+    // Other ids than those of the allocations.
+    let id = DeploymentId(IdSeed::new(!seed).mint());
+    NewDeployment { id, groups }
 }
 
 fn next_evals(plan: &Plan, retry_at: Option<Timestamp>) -> Vec<PlannedNext> {

@@ -78,6 +78,7 @@ fn commit(store: &mut Store, plan: Plan) {
         next: Vec::new(),
     };
     let record = PlanRecord {
+        deployment: None,
         eval: plan.eval,
         job: plan.job,
         job_version: plan.job_version,

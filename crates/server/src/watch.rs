@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use berth_model::{AllocId, EvalId, JobKey, NodeId};
+use berth_model::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
 use tokio::sync::Notify;
 
 /// Something that a reader can wait for.
@@ -29,6 +29,12 @@ pub enum WatchKey {
     Eval(EvalId),
     /// The allocations that one evaluation placed.
     EvalAllocs(EvalId),
+    /// Any deployment.
+    Deployments,
+    /// One deployment.
+    Deployment(DeploymentId),
+    /// The deployments of one job.
+    JobDeployments(JobKey),
     /// Any node.
     Nodes,
     /// One node.

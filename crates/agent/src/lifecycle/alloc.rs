@@ -1,6 +1,7 @@
 //! One allocation: its tasks start together, and end by each other's fate.
 
 mod ending;
+mod health;
 mod order;
 
 use berth_api::agent::{
@@ -26,6 +27,7 @@ pub struct Alloc {
     /// It ended in an earlier life, of which only this is known.
     ended_as: Option<ClientStatus>,
     pub(super) fate: Fate,
+    watch: health::Watch,
     changed: bool,
     dirty: bool,
 }
@@ -70,8 +72,8 @@ impl Alloc {
     fn with(run: RunSpec, status: AllocStatus, tasks: Box<[Task]>, seed: u64) -> Self {
         let fate = Fate::Told;
         let (kill_from_ns, stop, lost, changed, dirty) = (None, false, false, false, false);
-        let ended_as = None;
-        Self { run, status, tasks, seed, kill_from_ns, stop, lost, ended_as, fate, changed, dirty }
+        let (ended_as, watch) = (None, health::Watch::default());
+        Self { run, status, tasks, seed, kill_from_ns, stop, lost, ended_as, fate, watch, changed, dirty }
     }
 
     pub(super) fn restore(run: RunSpec, record: AllocRecord, seed: u64) -> Self {
@@ -145,7 +147,7 @@ impl Alloc {
     }
 
     pub(super) fn deadline(&self) -> Option<u64> {
-        self.tasks.iter().filter_map(Task::deadline).min()
+        self.tasks.iter().filter_map(Task::deadline).chain(self.health_deadline()).min()
     }
 
     /// The task that `of` speaks of, unless that is stale.
@@ -312,8 +314,12 @@ impl Alloc {
     /// Draws the consequences of what has just happened; to be called after each event.
     pub(super) fn settle(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
         self.enforce(now_ns, actions);
+        let found = self.judge_health(now_ns);
         let status = self.client_status();
-        let urgent = self.changed && self.status.status() != status;
+        // A task that restarts often does not cost an urgent report each time.
+        let restarts = status == ClientStatus::Pending
+            || !status.is_terminal() && self.status.tasks.iter().any(|task| task.restarts > 0);
+        let urgent = found || self.changed && self.status.status() != status && !restarts;
         if self.dirty {
             actions.push(Action::Persist(self.id()));
         }
@@ -328,14 +334,14 @@ impl Alloc {
         (self.changed, self.dirty) = (false, false);
     }
 
-    /// Ended only when all tasks have: until then the allocation holds its resources. A pause between two starts does
-    /// not count as pending, so that a task which restarts often does not cost an urgent update each time.
+    /// Ended only when all tasks have: until then the allocation holds its resources. It runs when one of its tasks does,
+    /// and not between two starts.
     fn client_status(&self) -> ClientStatus {
         if let Some(status) = self.ended_as {
             status
         } else if !self.has_ended() {
-            let started = self.status.tasks.iter().any(|task| task.started_ns != 0);
-            if started { ClientStatus::Running } else { ClientStatus::Pending }
+            let runs = self.status.tasks.iter().any(|task| task.state() == TaskState::Running);
+            if runs { ClientStatus::Running } else { ClientStatus::Pending }
         } else if self.lost {
             ClientStatus::Lost
         } else if self.status.tasks.iter().any(|task| task.failed) {
@@ -350,6 +356,9 @@ impl Alloc {
             return "It ended here before; how is no longer known in detail";
         }
         match status {
+            ClientStatus::Pending if self.status.tasks.iter().any(|task| task.started_ns != 0) => {
+                "Tasks are between two starts"
+            }
             ClientStatus::Pending => "No tasks have started",
             ClientStatus::Running => "Tasks are running",
             ClientStatus::Complete => "All tasks have completed",

@@ -35,13 +35,13 @@ pub use frame::{
     StopAlloc, UPDATE_ALLOCS_MAX, Up, UpFrame, Update, WELCOME_BYTES_MAX, Welcome, WelcomeMode, decode_frame,
     encode_frame,
 };
-pub use observed::{AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskState, TaskStatus};
+pub use observed::{AllocHealth, AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskState, TaskStatus};
 pub use session::{
     ACK_MAX_NS, AgentSession, AllocId, Change, ClusterId, Fence, Identity, SessionError, Told,
     UPDATE_BYTES_MAX, UPDATE_DELAY_NS, WELCOME_MAX_NS,
 };
 pub use spec::{
-    DeviceGrantSpec, DeviceInstanceSpec, DeviceSpec, GroupSpec, LogSpec, NodeSpec, PortBinding,
+    DeviceGrantSpec, DeviceInstanceSpec, DeviceSpec, GroupSpec, HealthSpec, LogSpec, NodeSpec, PortBinding,
     RestartModeSpec, RestartSpec, TaskDevices, TaskSpec,
 };
 pub use usage::{

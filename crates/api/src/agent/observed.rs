@@ -23,6 +23,18 @@ impl ClientStatus {
     }
 }
 
+/// Whether an allocation is well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum AllocHealth {
+    /// Not known yet, or nobody asks.
+    Unknown = 0,
+    /// It has shown that it is. Stays so.
+    Healthy = 1,
+    /// It has not shown it in time, or a task of it has failed.
+    Unhealthy = 2,
+}
+
 /// Where a task is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
@@ -179,4 +191,10 @@ pub struct AllocStatus {
     /// Nanoseconds since the Unix epoch, by the node's clock.
     #[prost(uint64, tag = "5")]
     pub modified_ns: u64,
+    /// Whether it is well, where its group says what that means.
+    #[prost(enumeration = "AllocHealth", tag = "6")]
+    pub health: i32,
+    /// Why not; empty when it is well, or nobody knows yet.
+    #[prost(string, tag = "7")]
+    pub health_message: String,
 }

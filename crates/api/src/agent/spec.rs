@@ -156,6 +156,20 @@ pub struct GroupSpec {
     /// Milliseconds waited before any kill signal of this group.
     #[prost(uint64, tag = "10")]
     pub shutdown_delay_ms: u64,
+    /// What an allocation must show to count as healthy; absent where nobody asks.
+    #[prost(message, optional, tag = "11")]
+    pub health: Option<HealthSpec>,
+}
+
+/// What an allocation must show to count as healthy.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct HealthSpec {
+    /// Milliseconds for which all its tasks run without a break.
+    #[prost(uint64, tag = "1")]
+    pub min_healthy_ms: u64,
+    /// Milliseconds from its start, after which it counts as unhealthy.
+    #[prost(uint64, tag = "2")]
+    pub deadline_ms: u64,
 }
 
 /// One task of a group.

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{AllocatedResources, PlacementMetric, TaskResources, TaskState, Text};
+use super::{AllocDeploymentStatus, AllocatedResources, PlacementMetric, TaskResources, TaskState, Text};
 
 /// An allocation in a list.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -52,8 +52,8 @@ pub struct AllocationStub<S: Text = String> {
     pub client_description: S,
     /// By task name; none until its agent has told, or with `task_states=false`.
     pub task_states: Option<BTreeMap<S, TaskState<S>>>,
-    /// Always none: there are no deployments yet.
-    pub deployment_status: Option<Value>,
+    /// What it has shown of its health; none outside of deployments.
+    pub deployment_status: Option<AllocDeploymentStatus>,
     /// Always empty.
     #[serde(rename = "FollowupEvalID")]
     pub followup_eval_id: S,
@@ -120,11 +120,11 @@ pub struct Allocation<S: Text = String> {
     pub client_description: S,
     /// By task name; none until its agent has told.
     pub task_states: Option<BTreeMap<S, TaskState<S>>>,
-    /// Always empty: there are no deployments yet.
+    /// The deployment that it is part of; empty for none.
     #[serde(rename = "DeploymentID")]
     pub deployment_id: S,
     /// Always none.
-    pub deployment_status: Option<Value>,
+    pub deployment_status: Option<AllocDeploymentStatus>,
     /// Always empty.
     #[serde(rename = "FollowupEvalID")]
     pub followup_eval_id: S,

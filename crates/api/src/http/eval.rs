@@ -59,7 +59,7 @@ pub struct EvaluationStub {
     /// The node whose change asked for it; empty for none.
     #[serde(rename = "NodeID")]
     pub node_id: String,
-    /// Always empty: there are no deployments yet.
+    /// Always empty: deployments name their evaluations nowhere.
     #[serde(rename = "DeploymentID")]
     pub deployment_id: String,
     /// `pending`, `blocked`, `complete`, `failed` or `canceled`.

@@ -32,7 +32,7 @@ pub struct EventFrame<P: Default = Value, S: Text = String> {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Event<P: Default = Value, S: Text = String> {
-    /// `Job`, `Allocation`, `Evaluation` or `Node`.
+    /// `Job`, `Allocation`, `Evaluation`, `Deployment` or `Node`.
     pub topic: S,
     /// What happened.
     #[serde(rename = "Type")]

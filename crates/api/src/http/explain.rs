@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::PlacementMetric;
+use super::{PlacementMetric, Time};
 
 /// What planning a job now would come to. Berth's own.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -18,6 +18,9 @@ pub struct JobExplanation {
     pub groups: Vec<GroupExplanation>,
     /// Where it stands among all that wait; null when it does not wait.
     pub queue: Option<QueueStanding>,
+    /// When the first of what has failed is replaced that waits for its reschedule; the beginning of all time when nothing
+    /// does.
+    pub retry_at: Time,
     /// The state that was looked at.
     pub index: u64,
 }

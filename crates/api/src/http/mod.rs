@@ -44,7 +44,10 @@ pub use client::{
     Address, AddressError, Answer, ApiError, BLOCKING_MAX, ByteStream, Client, Lines, REQUEST_TIMEOUT_MS,
     Refused, SocketReceiver, SocketSender, Target,
 };
-pub use deployment::Deployment;
+pub use deployment::{
+    AllocDeploymentStatus, Deployment, DeploymentAllocHealth, DeploymentChanged, DeploymentPause,
+    DeploymentPromote, DeploymentState,
+};
 pub use device::{AllocatedDevice, DeviceAttribute, NodeDevice, NodeDeviceResource};
 pub use diff::{DiffKind, FieldDiff, JobDiff, ObjectDiff, TaskDiff, TaskGroupDiff};
 pub use dispatch::{JobDispatch, JobDispatched, PeriodicForced};

@@ -1,6 +1,6 @@
 //! `berth explain`: why a job waits, and the smallest change that would place it.
 
-use berth_api::http::{GroupExplanation, JobExplanation, QueueStanding};
+use berth_api::http::{GroupExplanation, JobExplanation, QueueStanding, Time};
 use clap::Args;
 
 use crate::{
@@ -48,7 +48,9 @@ impl Explain {
 
 impl View for JobExplanation {
     fn text(&self, _: Layout) -> String {
-        sections(self.groups.iter().map(group).chain(self.queue.as_ref().map(queue)))
+        let retry = (self.retry_at != Time::default())
+            .then(|| format!("waits until {} before what has failed is replaced\n", self.retry_at));
+        sections(self.groups.iter().map(group).chain(retry).chain(self.queue.as_ref().map(queue)))
     }
 
     fn names(&self) -> Vec<String> {

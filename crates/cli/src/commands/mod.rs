@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod alloc;
 pub mod completion;
+pub mod deployment;
 pub mod dev;
 pub mod eval;
 pub mod event;

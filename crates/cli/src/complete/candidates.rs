@@ -3,7 +3,7 @@
 
 use std::{ffi::OsStr, time::Duration};
 
-use berth_api::http::{AllocationStub, Evaluation, JobStub, Namespace, NodeStub};
+use berth_api::http::{AllocationStub, Deployment, Evaluation, JobStub, Namespace, NodeStub};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 
 use super::quote;
@@ -38,6 +38,15 @@ pub fn jobs_or_allocations() -> ArgValueCompleter {
             both.extend(allocations_like(&remote, &begun).await?);
         }
         Ok(both)
+    })
+}
+
+/// Ids of deployments.
+pub fn deployments() -> ArgValueCompleter {
+    completer(async |remote, begun| {
+        let describe = |of: Deployment| (id(&of.id, &begun), format!("{} {}", of.job_id, of.status));
+        let found = remote.beginning::<Deployment>("/v1/deployments", &begun).await?;
+        Ok(found.into_iter().map(describe).collect())
     })
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::http::{Allocation, AllocationStub, Evaluation, Event, PlacementMetric, TaskState};
+use berth_api::http::{
+    Allocation, AllocationStub, Deployment, Evaluation, Event, PlacementMetric, TaskState,
+};
 use serde::de::DeserializeOwned;
 
 /// Kinds of task events that say what went wrong; others say what is done about it.
@@ -38,13 +40,21 @@ pub struct Progress {
     goal: Goal,
     eval_id: String,
     eval: Option<Evaluation>,
+    /// Of the version that was registered.
+    deployment: Option<Deployment>,
     allocs: BTreeMap<String, Followed>,
 }
 
 impl Progress {
     /// Waits until what the evaluation places runs.
     pub fn starting(eval_id: &str) -> Self {
-        Self { goal: Goal::Running, eval_id: eval_id.to_owned(), eval: None, allocs: BTreeMap::new() }
+        Self {
+            goal: Goal::Running,
+            eval_id: eval_id.to_owned(),
+            eval: None,
+            deployment: None,
+            allocs: BTreeMap::new(),
+        }
     }
 
     /// Waits until the evaluation has stopped these allocations and they have ended.
@@ -59,6 +69,7 @@ impl Progress {
         for event in events {
             match event.topic.as_str() {
                 "Evaluation" => self.take_eval(payload(event)),
+                "Deployment" => self.take_deployment(payload(event)),
                 "Allocation" => self.take_alloc(payload(event)),
                 _ => {}
             }
@@ -71,10 +82,20 @@ impl Progress {
         }
     }
 
+    /// The one that begins is followed, and not the one that it puts an end to.
+    fn take_deployment(&mut self, deployment: Option<Deployment>) {
+        let Some(deployment) = deployment.filter(|_| self.goal == Goal::Running) else { return };
+        match &mut self.deployment {
+            Some(known) if known.id == deployment.id => *known = deployment,
+            None if deployment.status == "running" => self.deployment = Some(deployment),
+            _ => {}
+        }
+    }
+
     fn take_alloc(&mut self, alloc: Option<Allocation>) {
         let Some(alloc) = alloc else { return };
         let followed = match self.goal {
-            Goal::Running => alloc.eval_id == self.eval_id,
+            Goal::Running => alloc.eval_id == self.eval_id || self.is_deployed(&alloc),
             Goal::Ended => self.allocs.contains_key(&alloc.id),
         };
         let newer = self.allocs.get(&alloc.id).is_none_or(|known| known.modify_index <= alloc.modify_index);
@@ -83,8 +104,31 @@ impl Progress {
         }
     }
 
+    /// Whether an allocation is part of the deployment that is followed.
+    fn is_deployed(&self, alloc: &Allocation) -> bool {
+        let id = self.deployment.as_ref().map(|deployment| &deployment.id);
+        id.is_some_and(|id| alloc.deployment_id == *id)
+    }
+
+    /// The deployment that is followed.
+    pub fn deployment(&self) -> Option<&Deployment> {
+        self.deployment.as_ref()
+    }
+
+    /// Whether the deployment waits for somebody to promote it.
+    pub fn awaits_promotion(&self) -> bool {
+        let groups = self.deployment.iter().flat_map(|deployment| deployment.task_groups.values());
+        let mut canarying = groups.filter(|group| group.desired_canaries > 0 && !group.promoted).peekable();
+        canarying.peek().is_some()
+            && canarying.all(|group| !group.auto_promote && group.healthy_allocs >= group.desired_canaries)
+    }
+
     /// Whether nothing more is waited for.
     pub fn is_settled(&self) -> bool {
+        if let Some(deployment) = &self.deployment {
+            let stands = self.awaits_promotion() || self.is_planned() && self.unplaced().is_some();
+            return deployment.status != "running" || stands;
+        }
         self.is_planned() && self.allocs.values().all(|alloc| self.is_there(alloc))
     }
 

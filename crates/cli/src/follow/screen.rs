@@ -97,5 +97,13 @@ pub(super) fn counts(progress: &Progress) -> String {
     }
     let states: Vec<_> =
         by_status.iter().map(|(status, number)| format!("{number} {}", clean(status))).collect();
-    format!("{}: {}", count(progress.allocs().len(), "allocation"), states.join(", "))
+    let healthy = progress.deployment().map(|deployment| {
+        let groups = deployment.task_groups.values();
+        let (healthy, desired) = groups.fold((0, 0), |(healthy, desired), group| {
+            (healthy + group.healthy_allocs, desired + group.desired_total)
+        });
+        format!("; {healthy} of {desired} healthy")
+    });
+    let states = states.join(", ") + &healthy.unwrap_or_default();
+    format!("{}: {states}", count(progress.allocs().len(), "allocation"))
 }

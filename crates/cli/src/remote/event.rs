@@ -15,9 +15,10 @@ pub struct EventFilter {
 }
 
 impl Remote {
-    /// What happens to a job's evaluations and allocations from `index` on.
+    /// What happens to a job's evaluations, deployments and allocations from `index` on.
     pub async fn job_events(&self, job: &str, index: u64) -> Result<Lines<EventFrame>, Failure> {
-        let topics = ["Evaluation", "Allocation"].map(|topic| format!("{topic}:{job}")).to_vec();
+        let topics =
+            ["Evaluation", "Deployment", "Allocation"].map(|topic| format!("{topic}:{job}")).to_vec();
         self.events(&EventFilter { topics, from: Some(index) }).await
     }
 

@@ -1,6 +1,6 @@
 //! Whole ids for the beginnings that people type.
 
-use berth_api::http::{AllocationStub, Evaluation, JobStub, NodeStub};
+use berth_api::http::{AllocationStub, Deployment, Evaluation, JobStub, NodeStub};
 
 use serde::de::DeserializeOwned;
 
@@ -59,6 +59,19 @@ impl Remote {
         }
         let describe = |eval: &Evaluation| (eval.id.clone(), vec![eval.job_id.clone(), eval.status.clone()]);
         only("evaluation", id, found.iter().map(describe).collect())
+    }
+
+    /// The whole id of the deployment whose id begins like this.
+    pub async fn find_deployment(&self, id: &str) -> Result<String, Failure> {
+        if id.len() == ID_CHARS {
+            return Ok(id.to_owned());
+        }
+        let mut found: Vec<Deployment> = Vec::new();
+        if begins_an_id(id) {
+            found = self.beginning("/v1/deployments", id).await?;
+        }
+        let describe = |of: &Deployment| (of.id.clone(), vec![of.job_id.clone(), of.status.clone()]);
+        only("deployment", id, found.iter().map(describe).collect())
     }
 
     /// The id of the job that has this id, or of the only one whose id begins like this.
@@ -120,6 +133,7 @@ fn only(what: &str, id: &str, mut candidates: Vec<(String, Vec<String>)>) -> Res
 fn lister(what: &str) -> &'static str {
     match what {
         "allocation" => "ps -a",
+        "deployment" => "deployment list",
         "evaluation" => "eval list",
         "node" => "node status",
         _ => "job status",

@@ -2,6 +2,7 @@
 
 mod alloc;
 mod change;
+mod deployment;
 mod eval;
 mod event;
 mod job;

@@ -16,7 +16,8 @@ const LIST_HEADS_BYTES: usize = 16;
 /// The commands of a plan of which these placements passed. Ends come first, so that no part needs room that a later one
 /// frees; the outcome stands in the last.
 pub(super) fn parts(plan: Plan, passing: Vec<Placement>, outcome: Option<EvalOutcome>) -> Vec<Command> {
-    let record = |placements, stops, outcome| PlanRecord {
+    let mut deployment = plan.deployment;
+    let record = |placements, stops, outcome, deployment| PlanRecord {
         eval: plan.eval,
         job: plan.job.clone(),
         job_version: plan.job_version,
@@ -24,11 +25,12 @@ pub(super) fn parts(plan: Plan, passing: Vec<Placement>, outcome: Option<EvalOut
         placements,
         stops,
         outcome,
+        deployment,
     };
     let mut parts = if plan.all_at_once {
         vec![Part { bytes: 0, stops: plan.stops, placements: passing }]
     } else {
-        let empty = encoded_len(&record(Vec::new(), Vec::new(), None)) + LIST_HEADS_BYTES;
+        let empty = encoded_len(&record(Vec::new(), Vec::new(), None, deployment.clone())) + LIST_HEADS_BYTES;
         cut(empty, plan.stops, passing)
     };
     if let Some(outcome) = &outcome {
@@ -37,11 +39,14 @@ pub(super) fn parts(plan: Plan, passing: Vec<Placement>, outcome: Option<EvalOut
             parts.push(Part::default());
         }
     }
+    if deployment.is_some() && parts.is_empty() {
+        parts.push(Part::default());
+    }
     let last = parts.len().saturating_sub(1);
     let mut outcome = outcome;
     let records = parts.into_iter().enumerate().map(|(at, part)| {
         let outcome = if at == last { outcome.take() } else { None };
-        record(part.placements, part.stops, outcome)
+        record(part.placements, part.stops, outcome, deployment.take())
     });
     records.map(|record| Command::CommitPlan(Box::new(record))).collect()
 }
@@ -94,6 +99,7 @@ mod tests {
             reschedules: Vec::new(),
             devices: Vec::new(),
             cores: vec![1, 2, 3],
+            canary: false,
         }
     }
 

@@ -25,10 +25,21 @@ impl Leader {
             Change::EvalChanged(id) => self.on_eval_changed(store, *id),
             Change::AllocPlaced(slot) => self.want_if_lost(store, *slot),
             Change::AllocStopped(slot) => self.on_alloc_stopped(store, *slot),
+            Change::AllocHealthChanged(slot) => {
+                let judged = store.allocs().row(*slot).map(|row| row.id);
+                judged.map(|id| self.work.judging.remove(&id));
+            }
             Change::AllocEnded(slot) => {
                 let ended = store.allocs().row(*slot).map(|row| row.id);
                 if let Some(id) = ended {
                     self.work.ending.remove(&id);
+                    self.work.judging.remove(&id);
+                }
+            }
+            Change::DeploymentChanged(id) => {
+                let made = store.deployments().get(*id).filter(|d| d.create_index == d.modify_index);
+                if made.is_some_and(|made| made.groups.iter().any(|group| group.placed > 0)) {
+                    self.look_for_evidence(replica, *id);
                 }
             }
             Change::NodeChanged(slot) => self.on_node_changed(store, *slot),
@@ -58,6 +69,8 @@ impl Leader {
                 self.on_observed(store, slot, row, seen.alloc.clone());
             }
         }
+        let active: Vec<_> = store.deployments().active().map(|deployment| deployment.id).collect();
+        active.into_iter().for_each(|id| self.look_for_evidence(replica, id));
         for (slot, row) in store.nodes().iter() {
             if row.status == NodeStatus::Down {
                 self.want_jobs_on(store, slot);

@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use berth_model::{
-    AllocId, EvalId, JobKey, NodeId, Timestamp,
+    AllocId, DeploymentId, EvalId, JobKey, NodeId, Timestamp,
     command::Collect,
     event::Event as Change,
     job::JobType,
@@ -20,6 +20,8 @@ const SERVICE_KEPT: Duration = Duration::from_secs(3600);
 const BATCH_KEPT: Duration = Duration::from_secs(24 * 3600);
 /// Dead jobs are kept this long.
 const JOB_KEPT: Duration = Duration::from_secs(4 * 3600);
+/// Deployments that are over are kept this long; the last one of a job as long as the job.
+const DEPLOYMENT_KEPT: Duration = Duration::from_secs(3600);
 /// Nodes that are down are kept this long.
 const NODE_KEPT: Duration = Duration::from_secs(24 * 3600);
 /// Allocations or evaluations forgotten in one command.
@@ -35,6 +37,7 @@ pub(crate) struct Collector {
     batch_evals: Waiting<EvalId>,
     jobs: Waiting<JobKey>,
     nodes: Waiting<NodeId>,
+    deployments: Waiting<DeploymentId>,
     /// Not to be kept at all.
     purged: VecDeque<JobKey>,
 }
@@ -59,6 +62,10 @@ impl Follower for Collector {
             let at = store.nodes().detail(slot).map_or_else(Timestamp::default, |detail| detail.status_at);
             all.nodes.push_back((at, row.id));
         }
+        for over in store.deployments().iter().filter(|deployment| !deployment.is_active()) {
+            all.deployments.push_back((over.modified_at, over.id));
+        }
+        sort(&mut all.deployments);
         sort(&mut all.allocs);
         sort(&mut all.service_evals);
         sort(&mut all.batch_evals);
@@ -83,6 +90,7 @@ impl Follower for Collector {
             Change::JobDeregistered(slot) => {
                 store.jobs().row(*slot).into_iter().for_each(|row| self.job_changed(row, now));
             }
+            Change::DeploymentChanged(id) => self.deployment_changed(store, *id, now),
             Change::NodeChanged(slot) => {
                 let down = store.nodes().row(*slot).filter(|row| row.status == NodeStatus::Down);
                 self.nodes.extend(down.map(|row| (now, row.id)));
@@ -99,6 +107,7 @@ impl Follower for Collector {
             first_over(&self.batch_evals, BATCH_KEPT),
             first_over(&self.jobs, JOB_KEPT),
             first_over(&self.nodes, NODE_KEPT),
+            first_over(&self.deployments, DEPLOYMENT_KEPT),
         ];
         purged.into_iter().chain(first.into_iter().flatten()).min()
     }
@@ -126,13 +135,25 @@ impl Collector {
         let (later, nodes): (Vec<NodeId>, Vec<NodeId>) = nodes.partition(lives);
         self.nodes.extend(later.into_iter().map(|id| (now, id)));
         let allocs = over(&mut self.allocs, SERVICE_KEPT, now, COLLECTED_MAX);
-        let collect = Collect { jobs, allocs, evals, nodes, decided_on: Some(store.index()) };
+        let deployments = over(&mut self.deployments, DEPLOYMENT_KEPT, now, COLLECTED_MAX);
+        let collect = Collect { jobs, allocs, evals, nodes, decided_on: Some(store.index()), deployments };
         (!collect.is_empty()).then_some(collect)
     }
 
     fn alloc_ended(&mut self, store: &Store, slot: AllocSlot, at: Timestamp) {
         let row = store.allocs().row(slot).filter(|row| store.may_forget(row));
         self.allocs.extend(row.map(|row| (at, row.id)));
+    }
+
+    /// One that is over waits its time. With a new one those before it are the last of their job no more.
+    fn deployment_changed(&mut self, store: &Store, id: DeploymentId, at: Timestamp) {
+        let Some(deployment) = store.deployments().get(id) else { return };
+        if !deployment.is_active() {
+            self.deployments.push_back((at, id));
+        } else if deployment.create_index == deployment.modify_index {
+            let before = store.deployments().of_job(&deployment.job).filter(|other| other.id != id);
+            self.deployments.extend(before.map(|other| (at, other.id)));
+        }
     }
 
     fn evals(&mut self, job_type: JobType) -> &mut Waiting<EvalId> {

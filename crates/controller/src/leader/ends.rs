@@ -26,6 +26,7 @@ impl Leader {
             self.work.ended.push(end_of(&alloc));
             self.want_after_end(store, row.job, row.desired, alloc.status);
         }
+        self.on_health(store, slot, &alloc);
         self.observing.receive(slot, alloc);
     }
 

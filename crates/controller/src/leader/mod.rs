@@ -5,9 +5,11 @@
 mod changes;
 mod collect;
 mod ends;
+mod health;
 mod nodes;
 mod periodic;
 mod plans;
+mod rollouts;
 #[cfg(test)]
 mod tests;
 mod tick;
@@ -23,6 +25,7 @@ use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
     alloc::AllocEnd,
     command::{Command, Outcome},
+    deployment::AllocHealth,
     eval::Trigger,
     event::{Applied, Event as Change},
     ids::IdSeed,
@@ -47,6 +50,7 @@ use crate::{
 };
 use collect::Collector;
 use periodic::Periodic;
+use rollouts::Rollouts;
 
 /// The leader's state.
 #[derive(Debug)]
@@ -75,11 +79,15 @@ struct Work {
     tenants: Tenants,
     collector: Collector,
     periodic: Periodic,
+    rollouts: Rollouts,
     /// How often in a row the plan of an evaluation was refused whole.
     attempts: HashMap<EvalId, u32>,
     /// Ended allocations on their way into the log.
     ending: BTreeSet<AllocId>,
     ended: Vec<AllocEnd>,
+    /// What was found of the health of allocations, on its way into the log.
+    judging: BTreeMap<AllocId, bool>,
+    found: Vec<AllocHealth>,
     /// Nodes whose new status is on its way into the log.
     changing: BTreeMap<NodeId, NodeStatus>,
     /// Nodes whose status is to be looked at again: the log refused it.
@@ -99,9 +107,12 @@ impl Work {
             tenants: Tenants::of(store),
             collector: Collector::of(store),
             periodic: Periodic::of(store),
+            rollouts: Rollouts::of(store),
             attempts: HashMap::new(),
             ending: BTreeSet::new(),
             ended: Vec::new(),
+            judging: BTreeMap::new(),
+            found: Vec::new(),
             changing: BTreeMap::new(),
             unsettled: BTreeSet::new(),
             wanting: BTreeMap::new(),
@@ -111,11 +122,12 @@ impl Work {
 
     /// Keeps everything that follows the state in step with it.
     fn follow(&mut self, store: &Store, change: &Change, at: Timestamp) {
-        let Self { blocked, tenants, collector, periodic, .. } = self;
+        let Self { blocked, tenants, collector, periodic, rollouts, .. } = self;
         blocked.on_change(store, change, at);
         tenants.on_change(store, change, at);
         collector.on_change(store, change, at);
         periodic.on_change(store, change, at);
+        rollouts.on_change(store, change, at);
     }
 }
 
@@ -268,7 +280,9 @@ impl Leader {
         actions: &mut Vec<Action>,
         plans: &mut Vec<Action>,
     ) -> Vec<Batch> {
+        self.write_evidence();
         self.write_ends();
+        self.judge_deployments(replica.store());
         self.evaluate_wanting(replica.store());
         if let Some(command) = self.mint.ask() {
             self.outbox.push(command);

@@ -48,8 +48,12 @@ impl Leader {
         let next = self.next_evals(&plan);
         let verdict = self.applier.check(store, plan, ticket, next);
         let (committed, refused) = (verdict.passed, verdict.refused.clone());
+        let refused_nothing = verdict.done;
         actions.push(Action::Judged { ticket, committed, refused });
         self.write_plan(&eval, verdict);
+        if committed == 0 && refused_nothing {
+            self.cancel_waiting(store, &eval);
+        }
     }
 
     fn write_plan(&mut self, eval: &Arc<Eval>, verdict: Verdict) {
@@ -82,6 +86,18 @@ impl Leader {
         }
         if let Some(TooLarge { bytes }) = too_large {
             self.fail(eval, &format!("internal error: a part of its plan takes {bytes} bytes"));
+        }
+    }
+
+    /// Nothing of a stopped job waits any more, be it for room or for the time of its reschedule.
+    fn cancel_waiting(&mut self, store: &Store, eval: &Eval) {
+        let Some(row) = store.job(&eval.job).filter(|row| row.job().stop) else { return };
+        let others = store.jobs().evals(row).filter_map(|slot| store.evals().row(slot));
+        let waits = |other: &&Arc<Eval>| other.status == EvalStatus::Pending && other.wait_until > self.time;
+        let waiting = others.filter(|other| other.id != eval.id).filter(waits);
+        for id in waiting.map(|other| other.id).collect::<Vec<_>>() {
+            let why = "the job was stopped".to_owned();
+            self.outbox.push(Command::SetEvalStatus(id, EvalStatus::Canceled, why));
         }
     }
 

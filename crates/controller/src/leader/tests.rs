@@ -6,6 +6,7 @@ use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
     alloc::{AllocEnd, ClientStatus, Placement, Stop, StopReason},
     command::{Collect, Command, DeregisterJob, Entry, EvalOutcome, NextEval, PlanRecord, RegisterJob},
+    deployment::{AllocHealth, DeploymentGroup, DeploymentStatus, NewDeployment, SetDeployment},
     eval::{EvalStatus, Trigger},
     ids::IdSeed,
     job::{Group, Job, JobType, Task},
@@ -23,6 +24,7 @@ struct Followers {
     tenants: Tenants,
     collector: Collector,
     periodic: Periodic,
+    rollouts: Rollouts,
 }
 
 impl Followers {
@@ -32,6 +34,7 @@ impl Followers {
             tenants: Tenants::of(store),
             collector: Collector::of(store),
             periodic: Periodic::of(store),
+            rollouts: Rollouts::of(store),
         }
     }
 }
@@ -62,13 +65,14 @@ impl History {
             self.followed.tenants.on_change(&self.store, change, at);
             self.followed.collector.on_change(&self.store, change, at);
             self.followed.periodic.on_change(&self.store, change, at);
+            self.followed.rollouts.on_change(&self.store, change, at);
         }
         self.followed.tenants.follow(&self.store);
     }
 
     fn step(&mut self) {
         let id = self.random.mint();
-        let command = match self.draw(12) {
+        let command = match self.draw(15) {
             0 | 1 => Command::RegisterNode(Box::new(node(1 + self.draw(3)))),
             2 => {
                 let status = [NodeStatus::Ready, NodeStatus::Down][self.draw(2) as usize];
@@ -88,7 +92,9 @@ impl History {
                 description: format!("{id}"),
                 ..Namespace::new("default")
             })),
-            _ => return self.collect(),
+            11 => return self.collect(),
+            12 | 13 => return self.show(),
+            _ => return self.decide(id),
         };
         self.apply(command);
     }
@@ -109,6 +115,7 @@ impl History {
             reschedules: vec![],
             devices: vec![],
             cores: vec![],
+            canary: false,
         };
         let waits = self.draw(2) == 0;
         // As the leader does: a job waits in one evaluation.
@@ -125,6 +132,16 @@ impl History {
         });
         let stops = self.store.allocs().iter().filter(|(_, row)| row.is_wanted()).take(1);
         let stops = stops.map(|(_, row)| Stop { alloc: row.id, reason: StopReason::NotNeeded }).collect();
+        let group = DeploymentGroup {
+            name: "g".to_owned(),
+            desired_total: 2,
+            promoted: true,
+            progress_deadline: Duration::from_secs(600),
+            carried: vec![(version.saturating_sub(1), 0)],
+            ..DeploymentGroup::default()
+        };
+        let id = berth_model::DeploymentId(self.random.mint());
+        let deployment = (self.draw(2) == 0).then(|| Box::new(NewDeployment { id, groups: vec![group] }));
         self.apply(Command::CommitPlan(Box::new(PlanRecord {
             eval: eval.id,
             job: eval.job.clone(),
@@ -132,6 +149,7 @@ impl History {
             snapshot_index: self.store.index(),
             placements: vec![placement],
             stops,
+            deployment,
             outcome: Some(EvalOutcome {
                 status: EvalStatus::Complete,
                 description: String::new(),
@@ -147,6 +165,38 @@ impl History {
             let status = [ClientStatus::Complete, ClientStatus::Failed][self.draw(2) as usize];
             self.apply(Command::EndAllocs(vec![AllocEnd { alloc, status, tasks: vec![] }]));
         }
+    }
+
+    /// An agent finds an allocation well, or not.
+    fn show(&mut self) {
+        let live: Vec<AllocId> =
+            self.store.allocs().iter().filter(|(_, row)| row.is_wanted()).map(|(_, row)| row.id).collect();
+        if !live.is_empty() {
+            let alloc = live[self.draw(live.len() as u128) as usize];
+            let health = AllocHealth { alloc, healthy: self.draw(3) > 0, message: String::new() };
+            self.apply(Command::SetAllocHealth(vec![health]));
+        }
+    }
+
+    /// Something becomes of a deployment.
+    fn decide(&mut self, id: u128) {
+        let Some(deployment) = self.store.deployments().active().next().map(|active| active.id) else {
+            return;
+        };
+        let statuses = [
+            DeploymentStatus::Running,
+            DeploymentStatus::Paused,
+            DeploymentStatus::Successful,
+            DeploymentStatus::Failed,
+        ];
+        let status = statuses[self.draw(4) as usize];
+        self.apply(Command::SetDeployment(Box::new(SetDeployment {
+            id: deployment,
+            status,
+            description: String::new(),
+            revert_to: None,
+            eval: Some(EvalId(id)),
+        })));
     }
 
     fn collect(&mut self) {
@@ -165,6 +215,7 @@ impl History {
         let anew = Followers::of(&self.store);
         assert_eq!(self.followed.blocked.waiting(), anew.blocked.waiting());
         assert_eq!(self.followed.periodic, anew.periodic);
+        assert_eq!(self.followed.rollouts.deadlines(), anew.rollouts.deadlines());
         assert_eq!(self.followed.tenants.shares(), anew.tenants.shares());
         // In the end the same is forgotten, in whatever order it became due.
         let forgotten = |mut collector: Collector| {
@@ -174,6 +225,7 @@ impl History {
                 sum.allocs.append(&mut due.allocs);
                 sum.evals.append(&mut due.evals);
                 sum.nodes.append(&mut due.nodes);
+                sum.deployments.append(&mut due.deployments);
                 if collector.due_at().is_none() {
                     break;
                 }

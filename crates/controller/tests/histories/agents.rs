@@ -193,6 +193,8 @@ fn observed(id: AllocId, status: ClientStatus) -> ObservedAlloc {
         events: vec![],
     };
     ObservedAlloc {
+        healthy: None,
+        health_message: String::new(),
         id,
         status,
         description: String::new(),

@@ -4,11 +4,10 @@ use super::{Schema, tables::*};
 
 /// Settings by the block in which they stand.
 static UNENFORCED: &[(&Schema, &[&str])] = &[
-    (&JOB, &["update", "migrate", "multiregion", "vault", "consul_namespace", "vault_namespace"]),
+    (&JOB, &["migrate", "multiregion", "vault", "consul_namespace", "vault_namespace"]),
     (
         &GROUP,
         &[
-            "update",
             "migrate",
             "disconnect",
             "volume",

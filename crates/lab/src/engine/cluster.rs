@@ -81,6 +81,7 @@ impl Cluster {
             placements: plan.placements,
             stops: plan.stops,
             outcome: Some(outcome),
+            deployment: plan.deployment,
         }))]);
     }
 

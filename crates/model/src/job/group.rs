@@ -109,6 +109,12 @@ impl Group {
         }
     }
 
+    /// How a new version of the group takes the place of the one before, where that is done step by step, in a deployment.
+    pub fn deployed_by(&self, job_type: JobType) -> Option<&Update> {
+        let has_deployments = matches!(job_type, JobType::Service | JobType::System);
+        self.update.as_deref().filter(|update| has_deployments && update.max_parallel > 0)
+    }
+
     /// What one allocation of the group holds on any node; the cpu of whole cores comes on top, see
     /// [`Self::resources_on`].
     pub fn resources(&self) -> Resources {

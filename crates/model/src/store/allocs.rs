@@ -81,6 +81,11 @@ pub struct AllocDetail {
     #[n(3)]
     #[cbor(with = "crate::codec::shared_option")]
     pub extra: Option<Arc<AllocExtra>>,
+    /// What its agent found, as evidence of an active deployment; none as long as it has shown nothing. Not in snapshots
+    /// before format 3.
+    #[n(4)]
+    #[cbor(default)]
+    pub healthy: Option<bool>,
 }
 
 /// What not every allocation has.
@@ -123,6 +128,10 @@ pub struct AllocExtra {
     #[n(11)]
     #[cbor(default)]
     pub preempted: Vec<AllocId>,
+    /// It was placed as a canary. Not in snapshots before format 3.
+    #[n(12)]
+    #[cbor(default)]
+    pub canary: bool,
 }
 
 /// An allocation as written to a snapshot: slots are told by what they point to.
@@ -311,6 +320,7 @@ fn alloc_hash(row: &AllocRow, detail: &AllocDetail) -> u128 {
     bytes[48..52].copy_from_slice(&row.held.cpu_mhz.to_le_bytes());
     bytes[52..56].copy_from_slice(&row.held.memory_mb.to_le_bytes());
     bytes[56..60].copy_from_slice(&row.held.disk_mb.to_le_bytes());
+    bytes[60] = detail.healthy.map_or(0, |healthy| 1 + u8::from(healthy));
     bytes[64..80].copy_from_slice(&detail.eval.to_bytes());
     bytes[80..88].copy_from_slice(&detail.created_at.0.to_le_bytes());
     bytes[88..].copy_from_slice(&detail.modified_at.0.to_le_bytes());

@@ -2,6 +2,7 @@
 
 mod allocs;
 mod collect;
+mod deployments;
 mod evals;
 mod jobs;
 mod launch;
@@ -62,6 +63,9 @@ impl Store {
             Command::LaunchJob(launch) => self.launch_job(*launch, events)?,
             Command::RestorePart(part) => self.restore_part(&part, events)?,
             Command::AbandonRestore => self.restoring = None,
+            Command::SetAllocHealth(found) => self.set_alloc_health(found, events),
+            Command::SetDeployment(set) => self.set_deployment(*set, events)?,
+            Command::PromoteDeployment(promote) => self.promote_deployment(*promote, events)?,
             Command::FoundCluster(id) => self.found_cluster(id)?,
             Command::Collect(collect) => self.collect(&collect, events),
         }

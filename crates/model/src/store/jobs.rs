@@ -46,6 +46,10 @@ pub struct JobVersion {
     /// Where it was registered, or stopped after that: whoever changes the job only if nobody else did compares this.
     #[n(3)]
     pub index: Index,
+    /// Its deployment was successful: what a failed one goes back to. Not in snapshots before format 3.
+    #[n(4)]
+    #[cbor(default)]
+    pub stable: bool,
 }
 
 /// Whether anything of a job lives or is still to come.
@@ -198,6 +202,20 @@ impl JobRow {
         self.history.remove(version_hash(current));
         change(current);
         self.history.add(version_hash(current));
+    }
+
+    /// Changes a version that is still kept.
+    pub(super) fn change_version(&mut self, version: u64, change: impl FnOnce(&mut JobVersion)) {
+        let Some(at) = self.versions.iter().position(|v| v.version == version) else { return };
+        let version = &mut Arc::make_mut(&mut self.versions)[at];
+        self.history.remove(version_hash(version));
+        change(version);
+        self.history.add(version_hash(version));
+    }
+
+    /// The newest version that has proved itself, but for the current one.
+    pub fn last_stable(&self) -> Option<&JobVersion> {
+        self.versions.iter().skip(1).find(|version| version.stable)
     }
 
     /// A new version; it becomes the current one.

@@ -2,6 +2,7 @@
 
 mod allocs;
 mod apply;
+mod deployments;
 mod devices;
 mod digest;
 mod evals;
@@ -16,6 +17,7 @@ mod slab;
 pub mod snapshot;
 
 pub use allocs::{AllocDetail, AllocExtra, AllocRow, AllocSlot, Allocs};
+pub use deployments::Deployments;
 pub use evals::{EvalSlot, Evals};
 pub use jobs::{GroupCounts, JobRow, JobSlot, JobStatus, JobVersion, Jobs};
 pub use launches::Launch;
@@ -45,6 +47,7 @@ pub struct Store {
     jobs: Jobs,
     allocs: Allocs,
     evals: Evals,
+    deployments: Deployments,
     namespaces: Namespaces,
     quotas: Quotas,
     scheduler_config: Arc<SchedulerConfig>,
@@ -106,6 +109,11 @@ impl Store {
         &self.evals
     }
 
+    /// All deployments.
+    pub fn deployments(&self) -> &Deployments {
+        &self.deployments
+    }
+
     /// All namespaces.
     pub fn namespaces(&self) -> &Namespaces {
         &self.namespaces
@@ -159,12 +167,14 @@ impl Store {
     /// The hash of all that a snapshot holds: equal on every server at the same index, and after a restore. What is
     /// counted from that (what nodes and tenants hold, how much lives) follows from it and is left out.
     pub fn hash(&self) -> u128 {
+        let indexes = (self.table_indexes(), self.deployments.modify_index);
         let tables = [
-            digest::hash_encoded(b'h', &(self.at, self.granted, self.restored_at, self.table_indexes())),
+            digest::hash_encoded(b'h', &(self.at, self.granted, self.restored_at, indexes)),
             self.nodes.digest(),
             self.jobs.digest(),
             self.allocs.digest(),
             self.evals.digest(),
+            self.deployments.digest(),
             self.namespaces.digest(),
             self.quotas.digest(),
             digest::hash_encoded(b'c', &*self.scheduler_config),

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     cluster::ClusterIdentity,
+    deployment::Deployment,
     eval::Eval,
     ids::{Index, JobKey},
     scaling::ScalingEvent,
@@ -29,10 +30,10 @@ pub(super) use parts::Parts;
 
 const MAGIC: &[u8; 8] = b"BERTHSTO";
 /// The format that [`write`] writes; it counts every change of a record. All before it are read.
-pub const FORMAT_VERSION: u16 = 2;
+pub const FORMAT_VERSION: u16 = 3;
 /// What [`Store::hash`] covers, and how. The hash in a snapshot is compared only when it was made in the same way; the
 /// sum of the file's bytes always is.
-const HASH_VERSION: u8 = 2;
+const HASH_VERSION: u8 = 3;
 /// Largest record that is written and read. What came in one entry of the log fits, and no record holds more than that
 /// but counts; those of format 1 hold a job with all its versions.
 const RECORD_BYTES_MAX: u32 = 64 << 20;
@@ -95,9 +96,9 @@ enum Record {
         Arc<Eval>,
     ),
     /// Where each table last changed (nodes, jobs, allocations, evaluations, namespaces, quotas), and the two halves of
-    /// the hash, with its version: none for the first.
+    /// the hash, with its version: none for the first. Last where deployments last changed: none before format 3.
     #[n(5)]
-    End(#[n(0)] [Index; 6], #[n(1)] u64, #[n(2)] u64, #[n(3)] Option<u8>),
+    End(#[n(0)] [Index; 6], #[n(1)] u64, #[n(2)] u64, #[n(3)] Option<u8>, #[n(4)] Option<Index>),
     #[n(6)]
     SchedulerConfig(
         #[n(0)]
@@ -114,6 +115,9 @@ enum Record {
     /// The next scaling event of the job whose record comes after all of them, newest first. Not in format 1.
     #[n(11)]
     Scaling(#[n(0)] Box<ScalingEvent>),
+    /// Not in snapshots before format 3.
+    #[n(12)]
+    Deployment(#[n(0)] Box<Deployment>),
     /// Not in snapshots of format 1, whose clusters had no identity.
     #[n(9)]
     Cluster(
@@ -134,6 +138,7 @@ impl Record {
             Self::Scaling(event) => format!("scaling event of group {}", event.group),
             Self::Alloc(_, alloc) => format!("allocation {}", alloc.id),
             Self::Eval(eval) => format!("evaluation {}", eval.id),
+            Self::Deployment(deployment) => format!("deployment {}", deployment.id),
             Self::End(..) => "end".to_owned(),
             Self::SchedulerConfig(_) => "scheduler configuration".to_owned(),
             Self::Namespace(row) => format!("namespace {}", row.namespace.name),
@@ -194,8 +199,17 @@ pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
     for (_, eval) in store.evals.iter() {
         put(&Record::Eval(eval.clone()))?;
     }
-    let hash = store.hash();
-    put(&Record::End(store.table_indexes(), (hash >> 64) as u64, hash as u64, Some(HASH_VERSION)))
+    for deployment in store.deployments.iter() {
+        put(&Record::Deployment(Box::new(Deployment::clone(deployment))))?;
+    }
+    let (hash, deployments) = (store.hash(), Some(store.deployments.modify_index));
+    put(&Record::End(
+        store.table_indexes(),
+        (hash >> 64) as u64,
+        hash as u64,
+        Some(HASH_VERSION),
+        deployments,
+    ))
 }
 
 /// Reads a store back, identical to the one written, and nothing after it.

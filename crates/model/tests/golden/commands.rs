@@ -1,13 +1,16 @@
 //! One of every command, each with everything that it can say, in an order in which they can be applied.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use berth_model::{
-    AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
+    AllocId, DeploymentId, EvalId, Index, JobKey, NodeId, Timestamp,
     alloc::{AllocEnd, ClientStatus, Placement, Stop, StopReason, TaskResult},
     command::{
         Collect, Command, DeregisterJob, EvalOutcome, LaunchJob, NextEval, PlanRecord, RegisterJob,
         RestorePart, ScaleJob, SetSchedulerConfig,
+    },
+    deployment::{
+        AllocHealth, DeploymentGroup, DeploymentStatus, NewDeployment, PromoteDeployment, SetDeployment,
     },
     device::{DeviceGrant, DeviceInstance, NodeDevice},
     eval::{Eval, EvalStatus, Funnel, GroupFailure, Trigger},
@@ -51,6 +54,29 @@ pub fn commands() -> Vec<Command> {
         Command::CommitPlan(Box::new(plan(EvalId(1), vec![placement(2, Some(1))], Some(outcome())))),
         Command::EndAllocs(vec![end(1)]),
         Command::CreateEvals(vec![eval()]),
+        Command::CommitPlan(Box::new(canary_plan())),
+        Command::SetAllocHealth(vec![AllocHealth {
+            alloc: AllocId(3),
+            healthy: false,
+            message: text("task t: Terminated: exit code 1"),
+        }]),
+        Command::SetAllocHealth(vec![AllocHealth {
+            alloc: AllocId(3),
+            healthy: true,
+            message: String::new(),
+        }]),
+        Command::PromoteDeployment(Box::new(PromoteDeployment {
+            id: DeploymentId(1),
+            groups: Some(vec![text("g")]),
+            eval: EvalId(8),
+        })),
+        Command::SetDeployment(Box::new(SetDeployment {
+            id: DeploymentId(1),
+            status: DeploymentStatus::Failed,
+            description: text("Deployment marked as failed"),
+            revert_to: Some(0),
+            eval: Some(EvalId(9)),
+        })),
         Command::SetEvalStatus(EvalId(4), EvalStatus::Canceled, text("a newer one")),
         Command::StopAlloc(AllocId(2), Box::new(Eval { id: EvalId(5), ..eval() })),
         Command::LaunchJob(Box::new(LaunchJob {
@@ -154,13 +180,43 @@ fn placement(id: u128, after: Option<u128>) -> Placement {
         reschedules: vec![Timestamp(500)],
         devices: vec![grant],
         cores: vec![0, 1],
+        canary: false,
     }
 }
 
 fn plan(eval: EvalId, placements: Vec<Placement>, outcome: Option<EvalOutcome>) -> PlanRecord {
     let after = placements.iter().flat_map(|placement| &placement.after);
     let stops = after.map(|alloc| Stop { alloc: *alloc, reason: StopReason::Preempted }).collect();
-    PlanRecord { eval, job: key(), job_version: 0, snapshot_index: Index(1), placements, stops, outcome }
+    PlanRecord {
+        eval,
+        job: key(),
+        job_version: 0,
+        snapshot_index: Index(1),
+        placements,
+        stops,
+        outcome,
+        deployment: None,
+    }
+}
+
+fn canary_plan() -> PlanRecord {
+    let canary = Placement { ports: vec![81], canary: true, ..placement(3, None) };
+    let group = DeploymentGroup {
+        name: text("g"),
+        desired_total: 5,
+        desired_canaries: 1,
+        auto_promote: true,
+        auto_revert: true,
+        progress_deadline: Duration::from_secs(600),
+        carried: vec![(0, 0)],
+        ..DeploymentGroup::default()
+    };
+    let deployment = NewDeployment { id: DeploymentId(1), groups: vec![group] };
+    PlanRecord {
+        job_version: 1,
+        deployment: Some(Box::new(deployment)),
+        ..plan(EvalId(4), vec![canary], None)
+    }
 }
 
 fn outcome() -> EvalOutcome {
@@ -247,6 +303,7 @@ fn collect() -> Collect {
         allocs: vec![AllocId(99)],
         evals: vec![EvalId(99)],
         nodes: vec![NodeId(99)],
+        deployments: vec![DeploymentId(99)],
         decided_on: Some(Index(20)),
     }
 }

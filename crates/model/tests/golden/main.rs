@@ -19,7 +19,10 @@ use berth_model::{
 use expect_test::expect_file;
 
 /// The files of older versions: entries, snapshot.
-const OLDER: &[(&str, &str)] = &[(include_str!("entries-v1.txt"), include_str!("snapshot-v1.txt"))];
+const OLDER: &[(&str, &str)] = &[
+    (include_str!("entries-v1.txt"), include_str!("snapshot-v1.txt")),
+    (include_str!("entries-v2.txt"), include_str!("snapshot-v2.txt")),
+];
 /// Characters in a line of a file.
 const LINE_CHARS: usize = 120;
 
@@ -66,8 +69,16 @@ fn facts(store: &Store) -> String {
         .map(|(slot, row)| format!("{:?} {:?} {:?}", row.status, row.used, store.nodes().detail(slot)));
     let tenants = store.namespaces().iter().map(|row| format!("{row:?}"));
     let quotas = store.quotas().iter().map(|row| format!("{row:?}"));
+    let deployments = store.deployments().iter().map(|deployment| format!("{deployment:?}"));
     let config = [format!("{:?} {:?}", store.scheduler_config(), store.granted())];
-    let all = allocs.chain(jobs).chain(evals).chain(nodes).chain(tenants).chain(quotas).chain(config);
+    let all = allocs
+        .chain(jobs)
+        .chain(evals)
+        .chain(nodes)
+        .chain(tenants)
+        .chain(quotas)
+        .chain(config)
+        .chain(deployments);
     all.map(|fact| fact + "\n").collect()
 }
 
@@ -100,7 +111,8 @@ fn what_older_versions_wrote_is_read_and_replayed() {
         assert_eq!(facts(&replayed(read.collect())), facts(&store), "of version {version}");
         let job = store.job(&JobKey::new("default", "web")).expect("it is in the snapshot");
         assert_eq!((job.versions.len(), store.allocs().len(), store.evals().len()), (2, 2, 7));
-        assert!(store.eval(EvalId(3)).is_some() && store.cluster().id == 0);
+        assert!(store.eval(EvalId(3)).is_some());
+        assert_eq!(store.cluster().id == 0, version == 1, "clusters have an identity since version 2");
     }
 }
 
@@ -142,8 +154,8 @@ fn what_a_newer_version_wrote_is_refused_with_both_versions() {
 fn an_allocation_of_the_first_snapshots_is_read() {
     let extra = AllocExtra { ports: vec![80], ..AllocExtra::default() };
     let mut bytes = minicbor::to_vec(&extra).expect("memory takes it");
-    assert_eq!(bytes[0], 0x80 | 12, "an array of twelve");
+    assert_eq!(bytes[0], 0x80 | 13, "an array of thirteen");
     bytes[0] = 0x80 | 10;
-    bytes.truncate(bytes.len() - 2);
+    bytes.truncate(bytes.len() - 3);
     assert_eq!(minicbor::decode::<AllocExtra>(&bytes).expect("it is read"), extra);
 }

@@ -113,7 +113,16 @@ impl World {
             next: vec![],
         });
         let snapshot_index = self.store.index();
-        let record = PlanRecord { eval, job, job_version, snapshot_index, placements, stops, outcome };
+        let record = PlanRecord {
+            eval,
+            job,
+            job_version,
+            snapshot_index,
+            placements,
+            stops,
+            outcome,
+            deployment: None,
+        };
         Command::CommitPlan(Box::new(record))
     }
 
@@ -192,6 +201,7 @@ pub fn place(id: u128, node: u128, after: &[u128], ports: &[u16]) -> Placement {
         reschedules: vec![],
         devices: vec![],
         cores: vec![],
+        canary: false,
     }
 }
 

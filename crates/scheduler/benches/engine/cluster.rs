@@ -112,6 +112,7 @@ impl Cluster {
             snapshot_index: plan.snapshot_index,
             placements: plan.placements,
             stops: plan.stops,
+            deployment: None,
             outcome: Some(EvalOutcome {
                 status: EvalStatus::Complete,
                 description: String::new(),

@@ -71,7 +71,8 @@ fn nodes(checked: &Checked<'_>, faults: &mut Faults) {
 fn counts(checked: &Checked<'_>, faults: &mut Faults) {
     let mut by_group: BTreeMap<u16, u32> = BTreeMap::new();
     let mut by_node: BTreeMap<(u16, NodeSlot), u32> = BTreeMap::new();
-    let placed = checked.plan.placements.iter();
+    // Canaries stand beside what is desired.
+    let placed = checked.plan.placements.iter().filter(|placement| !placement.canary);
     let placed = placed.filter_map(|p| Some((checked.node(p.node)?, p.group)));
     let staying = checked.staying().into_iter().map(|(node, group, _)| (node, group));
     for (node, group) in staying.chain(placed) {
@@ -99,7 +100,7 @@ fn names(checked: &Checked<'_>, faults: &mut Faults) {
     }
     let staying = checked.staying().into_iter().map(|(_, group, name)| (group, name));
     let mut taken: HashSet<(u16, u32)> = staying.collect();
-    for placement in &checked.plan.placements {
+    for placement in checked.plan.placements.iter().filter(|placement| !placement.canary) {
         if !taken.insert((placement.group, placement.name_index)) {
             faults.add(format!("two allocations [{}] of group {}", placement.name_index, placement.group));
         }

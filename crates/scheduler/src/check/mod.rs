@@ -61,15 +61,21 @@ impl<'a> Checked<'a> {
         self.plan.stops.iter().any(|stop| stop.alloc == alloc)
     }
 
+    fn is_canary(&self, alloc: AllocId) -> bool {
+        let extra = self.store.allocs().find(alloc).and_then(|slot| self.store.allocs().extra(slot));
+        extra.is_some_and(|extra| extra.canary)
+    }
+
     fn node(&self, id: NodeId) -> Option<NodeSlot> {
         self.store.nodes().find(id)
     }
 
-    /// The job's allocations that go on: node, position of their group, and which of the group's they are.
+    /// The job's allocations that go on, without canaries: node, position of their group, and which of the group's they
+    /// are.
     fn staying(&self) -> Vec<(NodeSlot, u16, u32)> {
         let Some(row) = self.store.job(&self.plan.job) else { return Vec::new() };
         let rows = self.store.jobs().allocs(row).filter_map(|slot| self.store.allocs().row(slot));
-        rows.filter(|alloc| alloc.is_wanted() && !self.is_stopped(alloc.id))
+        rows.filter(|alloc| alloc.is_wanted() && !self.is_stopped(alloc.id) && !self.is_canary(alloc.id))
             .filter_map(|alloc| {
                 let (_, group) = self.store.job_of(alloc)?;
                 let (position, _) = self.job.group(&group.name)?;

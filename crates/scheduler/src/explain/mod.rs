@@ -34,6 +34,8 @@ use obstacle::Looked;
 pub struct Explanation {
     /// One for each group.
     pub groups: Vec<GroupExplanation>,
+    /// What has failed is replaced from then on; none when nothing waits for that.
+    pub retry_at: Option<Timestamp>,
 }
 
 /// What planning a group now would come to.
@@ -92,7 +94,9 @@ pub fn explain(
             here,
         })
     });
-    Ok(Some(Explanation { groups: groups.collect::<Result<_, _>>()? }))
+    let retries = plan.next.iter().filter(|next| next.trigger == Trigger::RetryFailedAlloc);
+    let retry_at = retries.map(|next| next.wait_until).min();
+    Ok(Some(Explanation { groups: groups.collect::<Result<_, _>>()?, retry_at }))
 }
 
 /// Whom a plan pushes out for a group.

@@ -1,7 +1,7 @@
 //! Constraints on how allocations lie to each other: `distinct_hosts` and `distinct_property`. Those of a job are about
 //! all of its allocations, those of a group and its tasks about the group's.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use berth_model::{
     constraint::{Constraint, Operator},
@@ -21,7 +21,8 @@ pub struct Distinct {
 #[derive(Debug)]
 struct Hosts {
     of_job: bool,
-    taken: HashSet<NodeSlot>,
+    /// How many are there.
+    taken: HashMap<NodeSlot, u32>,
 }
 
 #[derive(Debug)]
@@ -46,7 +47,7 @@ impl Distinct {
             match constraint.operator {
                 Operator::DistinctHosts if constraint.right != "false" => {
                     let of_job = of_job || distinct.hosts.as_ref().is_some_and(|hosts| hosts.of_job);
-                    distinct.hosts = Some(Hosts { of_job, taken: HashSet::new() });
+                    distinct.hosts = Some(Hosts { of_job, taken: HashMap::new() });
                 }
                 Operator::DistinctProperty => {
                     distinct.properties.push(DistinctProperty {
@@ -77,11 +78,28 @@ impl Distinct {
     /// An allocation is on a node with these values; of the same group, or of another one of the job.
     pub fn add(&mut self, slot: NodeSlot, values: &[Option<usize>], of_group: bool) {
         if let Some(hosts) = self.hosts.as_mut().filter(|hosts| hosts.of_job || of_group) {
-            hosts.taken.insert(slot);
+            *hosts.taken.entry(slot).or_default() += 1;
         }
         for property in self.properties.iter_mut().filter(|property| property.of_job || of_group) {
             if let Some(value) = values[property.attribute] {
                 property.counts[value] += 1;
+            }
+        }
+    }
+
+    /// An allocation of the group that was on a node counts no more.
+    pub fn remove(&mut self, slot: NodeSlot, values: &[Option<usize>]) {
+        if let Some(hosts) = &mut self.hosts
+            && let Some(count) = hosts.taken.get_mut(&slot)
+        {
+            *count -= 1;
+            if *count == 0 {
+                hosts.taken.remove(&slot);
+            }
+        }
+        for property in &mut self.properties {
+            if let Some(value) = values[property.attribute] {
+                property.counts[value] -= 1;
             }
         }
     }
@@ -91,7 +109,7 @@ impl Distinct {
     /// # Errors
     /// The reason as people read it.
     pub fn check(&self, slot: NodeSlot, zone: &Zone) -> Result<(), &str> {
-        if self.hosts.as_ref().is_some_and(|hosts| hosts.taken.contains(&slot)) {
+        if self.hosts.as_ref().is_some_and(|hosts| hosts.taken.contains_key(&slot)) {
             return Err("distinct_hosts");
         }
         self.check_zone(zone)

@@ -23,6 +23,7 @@ use super::{
     preempt::Preemptor,
     wishes::{Wishes, WishesCache},
 };
+use crate::reconcile::Instead;
 use crate::scores::{RESCHEDULE_PENALTY, stranded};
 
 /// One allocation to be placed.
@@ -156,6 +157,31 @@ impl<'a> GroupPlacer<'a> {
         }
         self.take(&placed);
         Ok((placed, admitted))
+    }
+
+    /// An allocation of the group may end in favour of the one that is placed next: its room is that one's to have.
+    pub fn let_go(&mut self, leaving: &Instead) {
+        let Instead { slot, node, stop } = *leaving;
+        let room = self.store.room_to_promise(slot);
+        // First, so that its own room is what its successor takes, as far as that goes.
+        self.ending.entry(node).or_default().insert(0, (slot, stop.alloc, room));
+        if !self.distinct.is_empty() {
+            self.distinct.remove(node, &self.wishes.values(self.columns, node));
+        }
+    }
+
+    /// It has no successor, and stays.
+    pub fn take_back(&mut self, leaving: &Instead) {
+        let Instead { node, stop, .. } = *leaving;
+        if let Some(ending) = self.ending.get_mut(&node) {
+            ending.retain(|(_, id, _)| *id != stop.alloc);
+            if ending.is_empty() {
+                self.ending.remove(&node);
+            }
+        }
+        if !self.distinct.is_empty() {
+            self.distinct.add(node, &self.wishes.values(self.columns, node), true);
+        }
     }
 
     /// The nodes on which allocations of the job are to end, and which these are; in order of the nodes.

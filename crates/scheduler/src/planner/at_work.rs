@@ -1,11 +1,13 @@
 //! A plan at work: the groups of a job, one after the other, each allocation on the best of the nodes left.
 
+use std::sync::Arc;
+
 use berth_model::{
     AllocId,
     alloc::Placement,
     eval::{Funnel, GroupFailure},
     ids::IdSeed,
-    job::Group,
+    job::{Group, Job},
     quota::Usage,
     store::{JobRow, Store},
 };
@@ -17,7 +19,7 @@ use crate::{
     fairness::{Charge, Headroom},
     place::{Columns, Ending, GroupPlacer, Placed, Preemptor, There, WishesCache},
     plan::Plan,
-    reconcile::{Missing, Wanted},
+    reconcile::{Missing, Wanted, staying},
 };
 
 /// What the groups of a plan share.
@@ -44,19 +46,111 @@ impl AtWork<'_> {
         meter: &mut Meter<'_>,
         plan: &mut Plan,
     ) -> Result<(), Cancelled> {
-        let (store, job) = (self.store, self.row.job());
+        let job = self.row.job();
         let group = &job.groups[usize::from(wanted.group)];
         if meter.is_spent() {
             plan.more = true;
             plan.failures.extend(self.not_looked_at(group, wanted, meter));
             return Ok(());
         }
+        let of_group = OfGroup { position: wanted.group, group, job };
+        let mut failure: Option<GroupFailure> = None;
+        if wanted.successors().next().is_some() {
+            self.place_successors(
+                columns,
+                wishes,
+                preemptor.as_deref_mut(),
+                (wanted, of_group),
+                meter,
+                plan,
+                &mut failure,
+            )?;
+        }
+        self.place_new(columns, wishes, preemptor, (wanted, of_group), meter, plan, &mut failure)?;
+        plan.failures.extend(failure);
+        Ok(())
+    }
+
+    /// Those that replace others. Whoever is there stays until its successor has room, which may be its own: who has none
+    /// leaves everything as it is.
+    #[expect(clippy::too_many_arguments, reason = "all that a plan at work has")]
+    fn place_successors(
+        &mut self,
+        columns: &mut Columns,
+        wishes: &mut WishesCache,
+        mut preemptor: Option<&mut Preemptor<'_>>,
+        (wanted, of): (&Wanted, OfGroup<'_>),
+        meter: &mut Meter<'_>,
+        plan: &mut Plan,
+        failure: &mut Option<GroupFailure>,
+    ) -> Result<(), Cancelled> {
         meter.take(self.there.len())?;
         let mut ending = std::mem::take(&mut self.ending);
-        let about = (job, wanted.group);
+        let about = (of.job, of.position);
+        let mut placer =
+            GroupPlacer::new(self.store, columns, wishes, about, &self.there, &mut ending, self.seed);
+        let mut placed_any = false;
+        for missing in wanted.successors() {
+            meter.take(1)?;
+            if meter.is_spent() {
+                plan.more = true;
+                break;
+            }
+            let mut missing = missing.clone();
+            if let Some(failure) = failure.as_mut().filter(|_| missing.ask.only.is_none()) {
+                // What fitted nowhere will not fit for the next like it, but for the room of whom it replaces.
+                let Some(own) = missing.instead.map(|instead| instead.node) else {
+                    failure.count += 1;
+                    continue;
+                };
+                missing.ask.only = Some(own);
+            }
+            match self.place(&mut placer, preemptor.as_deref_mut(), &missing, of.group) {
+                Ok((placed, charge)) => {
+                    placed_any = true;
+                    plan.stops.extend(missing.instead.map(|instead| instead.stop));
+                    self.note(plan, of, missing, placed, charge);
+                }
+                Err(_) if failure.is_some() && missing.instead.is_some() => {
+                    failure.iter_mut().for_each(|failure| failure.count += 1);
+                }
+                Err(funnel) => {
+                    meter.take(funnel.considered as usize)?;
+                    add(failure, of.group, funnel);
+                }
+            }
+        }
+        drop(placer);
+        self.ending = ending;
+        if placed_any {
+            // Without those who now have a successor.
+            self.there = there(self.store, self.row, plan);
+        }
+        Ok(())
+    }
+
+    /// Those that replace nobody.
+    #[expect(clippy::too_many_arguments, reason = "all that a plan at work has")]
+    fn place_new(
+        &mut self,
+        columns: &mut Columns,
+        wishes: &mut WishesCache,
+        mut preemptor: Option<&mut Preemptor<'_>>,
+        (wanted, of): (&Wanted, OfGroup<'_>),
+        meter: &mut Meter<'_>,
+        plan: &mut Plan,
+        failure: &mut Option<GroupFailure>,
+    ) -> Result<(), Cancelled> {
+        let store = self.store;
+        let mut new_ones = wanted.new_ones(store, of.job, of.group).enumerate().peekable();
+        if new_ones.peek().is_none() {
+            return Ok(());
+        }
+        meter.take(self.there.len())?;
+        let mut ending = std::mem::take(&mut self.ending);
+        let about = (of.job, of.position);
         let mut placer = GroupPlacer::new(store, columns, wishes, about, &self.there, &mut ending, self.seed);
-        let mut failure: Option<GroupFailure> = None;
-        for (at, missing) in wanted.steps(store, job, group).enumerate() {
+        for (at, missing) in new_ones {
             meter.take(1)?;
             let Some(missing) = missing else { continue };
             // Nodes only get fuller while a plan is made: what fitted nowhere will not fit for the next like it.
@@ -64,32 +158,49 @@ impl AtWork<'_> {
                 failure.count += left_after(wanted, store, at);
                 break;
             }
-            let is_fresh = missing.previous.is_none();
-            if is_fresh && self.fresh_left == 0 || meter.is_spent() {
+            if self.fresh_left == 0 || meter.is_spent() {
                 plan.more = true;
                 break;
             }
-            match self.place(&mut placer, preemptor.as_deref_mut(), &missing, group) {
+            match self.place(&mut placer, preemptor.as_deref_mut(), &missing, of.group) {
                 Ok((placed, charge)) => {
-                    self.fresh_left -= usize::from(is_fresh);
-                    self.there.push(There { node: placed.node, group: Some(wanted.group) });
-                    plan.pledge.add(&charge.usage);
-                    self.headroom.take(charge);
-                    push(plan, store, AllocId(self.ids.mint()), (wanted.group, group), missing, placed);
+                    self.fresh_left -= 1;
+                    self.there.push(There { node: placed.node, group: Some(of.position) });
+                    self.note(plan, of, missing, placed, charge);
                 }
                 Err(funnel) => {
                     meter.take(funnel.considered as usize)?;
-                    add(&mut failure, group, funnel);
+                    add(failure, of.group, funnel);
                 }
             }
         }
         drop(placer);
         self.ending = ending;
-        plan.failures.extend(failure);
         Ok(())
     }
 
+    fn note(&mut self, plan: &mut Plan, of: OfGroup<'_>, missing: Missing, placed: Placed, charge: Charge) {
+        plan.pledge.add(&charge.usage);
+        self.headroom.take(charge);
+        push(plan, self.store, AllocId(self.ids.mint()), (of.position, of.group), missing, placed);
+    }
+
     fn place(
+        &self,
+        placer: &mut GroupPlacer<'_>,
+        preemptor: Option<&mut Preemptor<'_>>,
+        missing: &Missing,
+        group: &Group,
+    ) -> Result<(Placed, Charge), Funnel> {
+        missing.instead.iter().for_each(|leaving| placer.let_go(leaving));
+        let placed = self.place_now(placer, preemptor, missing, group);
+        if placed.is_err() {
+            missing.instead.iter().for_each(|leaving| placer.take_back(leaving));
+        }
+        placed
+    }
+
+    fn place_now(
         &self,
         placer: &mut GroupPlacer<'_>,
         mut preemptor: Option<&mut Preemptor<'_>>,
@@ -113,8 +224,25 @@ impl AtWork<'_> {
     }
 }
 
-/// How many are missing from the one at this step on; those that may go anywhere.
+/// A group that is being placed.
+#[derive(Clone, Copy)]
+struct OfGroup<'a> {
+    position: u16,
+    group: &'a Group,
+    job: &'a Arc<Job>,
+}
+
+/// The allocations of the job once a plan has come true.
+fn there(store: &Store, row: &JobRow, plan: &Plan) -> Vec<There> {
+    let placed = plan.placements.iter().filter_map(|placement| {
+        Some(There { node: store.nodes().find(placement.node)?, group: Some(placement.group) })
+    });
+    staying(store, row, &plan.stops).into_iter().chain(placed).collect()
+}
+
+/// How many that replace nobody are missing from the one at this step on; those that may go anywhere.
 fn left_after(wanted: &Wanted, store: &Store, at: usize) -> u32 {
+    let at = at.saturating_add(wanted.successors().count());
     wanted.count_max(store).saturating_sub(u32::try_from(at).unwrap_or(u32::MAX))
 }
 
@@ -150,5 +278,6 @@ fn push(
         reschedules: missing.reschedules,
         devices: placed.granted.devices,
         cores: placed.granted.cores,
+        canary: missing.canary,
     });
 }

@@ -1,4 +1,5 @@
-//! A group with a count: keep what runs as wished, end what is too much, replace what is gone.
+//! A group with a count: keep what runs as desired, end what is too much, replace what is gone, and what is of an older
+//! version as fast as its deployment allows.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +7,13 @@ use berth_model::{
     Timestamp,
     alloc::{ClientStatus, DesiredStatus, StopReason},
     job::{Group, Job},
-    store::Store,
+    store::{JobRow, Store},
 };
 
 use super::{
-    Changes, Existing, Missing, lose_ending,
+    Changes, Existing, Instead, Missing, lose_ending,
     reschedule::{Verdict, verdict},
+    rollout::{Canary, Rollout},
     stop,
     wanted::{Fresh, Wanted},
 };
@@ -19,42 +21,53 @@ use crate::place::Ask;
 
 pub(super) fn reconcile(
     store: &Store,
-    (job, position, group): (&Job, u16, &Group),
+    (row, position, group): (&JobRow, u16, &Group),
     existing: &[&Existing<'_>],
     (now, room): (Timestamp, usize),
     changes: &mut Changes,
 ) {
-    let mut wanted = Count { left: group.count, room, taken: BTreeSet::new(), replacing: Vec::new() };
+    let rollout = Rollout::of(store, row, group);
     lose_ending(existing.iter().copied(), changes);
+    let (canaries, existing): (Vec<&Existing<'_>>, Vec<_>) =
+        existing.iter().copied().partition(|e| rollout.canary(e) != Canary::No);
     let (live, ended): (Vec<&Existing<'_>>, Vec<_>) = existing
         .iter()
         .copied()
         .filter(|e| e.row.is_wanted() || e.row.is_terminal())
         .partition(|e| e.row.is_wanted());
-    for done in ended.iter().filter(|e| counts_as_done(job, e)) {
-        wanted.keep(done);
+    let mut step = Step {
+        store,
+        group,
+        now,
+        rollout,
+        wanted: Count { left: group.count, room, taken: BTreeSet::new(), replacing: Vec::new() },
+        unproven: 0,
+        is_unhealthy: false,
+        changes,
+    };
+    for done in ended.iter().filter(|e| counts_as_done(row.job(), e)) {
+        step.wanted.keep(done);
     }
-    for alloc in live {
-        if wanted.left > 0 && wanted.is_full() && (alloc.node_gone || !alloc.is_current) {
-            changes.more = true;
-            wanted.keep(alloc);
-        } else if alloc.node_gone {
-            changes.stops.push(stop(alloc, StopReason::NodeLost));
-            wanted.replace(alloc, Missing::default());
-        } else if wanted.left == 0 {
-            changes.stops.push(stop(alloc, StopReason::NotNeeded));
-        } else if alloc.is_current {
-            wanted.keep(alloc);
-        } else {
-            changes.stops.push(stop(alloc, StopReason::JobUpdated));
-            let ask = Ask { prefer: Some(alloc.row.node), ..Ask::default() };
-            wanted.replace(alloc, Missing { ask, ..Missing::default() });
-        }
+    let (old, current): (Vec<_>, Vec<_>) = live.into_iter().partition(|e| !e.is_current && !e.node_gone);
+    current.into_iter().for_each(|alloc| step.keep_or_replace(alloc));
+    let failed = || ended.iter().filter(|e| needs_verdict(e) && !is_replaced(store, e));
+    step.is_unhealthy |= failed().next().is_some();
+    let wanted_canaries = step.rollout.canaries(!old.is_empty());
+    let names: Vec<u32> = old.iter().map(|alloc| alloc.row.name_index).collect();
+    let awaits_canaries = wanted_canaries > 0;
+    step.update(old, awaits_canaries);
+    failed().for_each(|failed| step.consider_failed(failed, false));
+    let begun = step.rollout.begin(group.count, wanted_canaries, &existing);
+    let canaries = step.place_canaries(&canaries, wanted_canaries, &names);
+    let Step { wanted, changes, .. } = step;
+    changes.deployment.extend(begun);
+    let mut wanted = wanted.into_wanted((position, group), &ended);
+    if awaits_canaries {
+        // Nothing more of a version that has to prove itself.
+        wanted.fresh = Fresh::Nothing;
     }
-    for failed in ended.iter().filter(|e| needs_verdict(e)) {
-        consider_failed(store, group, failed, now, &mut wanted, changes);
-    }
-    changes.wanted.push(wanted.into_wanted((position, group), &ended));
+    wanted.replacing.extend(canaries);
+    changes.wanted.push(wanted);
 }
 
 /// A batch allocation that ended well is done for good, as long as the job wishes the same.
@@ -69,31 +82,154 @@ fn needs_verdict(alloc: &Existing<'_>) -> bool {
     alloc.row.client == ClientStatus::Failed && alloc.is_current && alloc.row.desired == DesiredStatus::Run
 }
 
-fn consider_failed(
-    store: &Store,
-    group: &Group,
-    failed: &Existing<'_>,
+fn is_replaced(store: &Store, alloc: &Existing<'_>) -> bool {
+    store.allocs().extra(alloc.slot).is_some_and(|extra| extra.next.is_some())
+}
+
+/// What is to be done about a group, as far as it is known.
+struct Step<'a, 'c> {
+    store: &'a Store,
+    group: &'a Group,
     now: Timestamp,
-    wanted: &mut Count,
-    changes: &mut Changes,
-) {
-    if wanted.left == 0 || store.allocs().extra(failed.slot).is_some_and(|extra| extra.next.is_some()) {
-        return;
-    }
-    if wanted.is_full() {
-        changes.more = true;
-        return wanted.keep(failed);
-    }
-    match verdict(store, failed.slot, &group.reschedule, now) {
-        Verdict::Now(reschedules) => {
-            let ask = Ask { avoid: Some(failed.row.node), ..Ask::default() };
-            wanted.replace(failed, Missing { ask, reschedules, ..Missing::default() });
+    rollout: Rollout<'a>,
+    wanted: Count,
+    /// Allocations of the newest version that have still to show whether they are well.
+    unproven: u32,
+    /// One of them is not.
+    is_unhealthy: bool,
+    changes: &'c mut Changes,
+}
+
+impl Step<'_, '_> {
+    /// What runs the newest version, or did so on a node that is gone.
+    fn keep_or_replace(&mut self, alloc: &Existing<'_>) {
+        let wanted = &mut self.wanted;
+        if wanted.left > 0 && wanted.is_full() && alloc.node_gone {
+            self.changes.more = true;
+            wanted.keep(alloc);
+        } else if alloc.node_gone {
+            self.changes.stops.push(stop(alloc, StopReason::NodeLost));
+            self.unproven += u32::from(wanted.left > 0);
+            wanted.replace(alloc, Missing::default());
+        } else if wanted.left == 0 {
+            self.changes.stops.push(stop(alloc, StopReason::NotNeeded));
+        } else {
+            match self.healthy(alloc) {
+                Some(true) => self.wanted.keep(alloc),
+                None => {
+                    self.unproven += 1;
+                    self.wanted.keep(alloc);
+                }
+                Some(false) => self.consider_unhealthy(alloc),
+            }
         }
-        Verdict::Later(at) => {
-            wanted.keep(failed);
-            changes.retry_at = Some(changes.retry_at.map_or(at, |earlier| earlier.min(at)));
+    }
+
+    /// What an allocation has shown; those that nobody asks are well.
+    fn healthy(&self, alloc: &Existing<'_>) -> Option<bool> {
+        if self.rollout.limit().is_none() || self.store.is_healthy_if_carried(alloc.slot) {
+            return Some(true);
         }
-        Verdict::Never => wanted.keep(failed),
+        self.store.allocs().detail(alloc.slot).and_then(|detail| detail.healthy)
+    }
+
+    fn consider_unhealthy(&mut self, alloc: &Existing<'_>) {
+        self.is_unhealthy = true;
+        if self.rollout.replaces_unhealthy() {
+            self.consider_failed(alloc, false);
+        } else {
+            self.wanted.keep(alloc);
+        }
+    }
+
+    /// Replaces what is of an older version, as many as may be at once; what is too many goes, and first whoever has a
+    /// name that another has already.
+    fn update(&mut self, mut old: Vec<&Existing<'_>>, awaits_canaries: bool) {
+        // What has not shown that it is well goes before what has.
+        let is_proven = |alloc: &&Existing<'_>| self.store.is_healthy_if_carried(alloc.slot);
+        old.sort_by_key(|alloc| (self.wanted.taken.contains(&alloc.row.name_index), !is_proven(alloc)));
+        let surplus = old.split_off(old.len().min(self.wanted.left as usize));
+        self.changes.stops.extend(surplus.into_iter().map(|alloc| stop(alloc, StopReason::NotNeeded)));
+        old.sort_by_key(is_proven);
+        // What is missing besides comes first.
+        let missing = self.wanted.left.saturating_sub(u32::try_from(old.len()).unwrap_or(u32::MAX));
+        let busy = self.unproven.saturating_add(missing);
+        let limit = self.rollout.limit().map(|limit| limit.saturating_sub(busy));
+        let stands_still = awaits_canaries || limit.is_some() && self.is_unhealthy;
+        let mut left = if stands_still { 0 } else { limit.unwrap_or(u32::MAX) };
+        for alloc in old {
+            if left == 0 {
+                self.wanted.keep(alloc);
+            } else if self.wanted.is_full() {
+                self.changes.more = true;
+                self.wanted.keep(alloc);
+            } else {
+                left -= 1;
+                let ask = Ask { prefer: Some(alloc.row.node), ..Ask::default() };
+                let instead = Some(Instead::of(alloc, StopReason::JobUpdated));
+                self.wanted.replace(alloc, Missing { ask, instead, ..Missing::default() });
+            }
+        }
+    }
+
+    /// Replaces what has failed, or was found unhealthy, when its policy allows it.
+    fn consider_failed(&mut self, failed: &Existing<'_>, canary: bool) {
+        if self.wanted.left == 0 {
+            return;
+        }
+        if self.wanted.is_full() {
+            self.changes.more = true;
+            return self.wanted.keep(failed);
+        }
+        match verdict(self.store, failed.slot, &self.group.reschedule, self.now) {
+            Verdict::Now(reschedules) => {
+                let ask = Ask { avoid: Some(failed.row.node), ..Ask::default() };
+                let instead = failed.row.is_wanted().then(|| Instead::of(failed, StopReason::Rescheduled));
+                let missing = Missing { ask, reschedules, instead, canary, ..Missing::default() };
+                self.wanted.replace(failed, missing);
+            }
+            Verdict::Later(at) => {
+                self.wanted.keep(failed);
+                let earlier = self.changes.retry_at;
+                self.changes.retry_at = Some(earlier.map_or(at, |earlier| earlier.min(at)));
+            }
+            Verdict::Never => self.wanted.keep(failed),
+        }
+    }
+
+    /// The canaries that are missing, with the names of those that they are to replace; ends those that nobody waits for.
+    fn place_canaries(&mut self, canaries: &[&Existing<'_>], wanted: u32, names: &[u32]) -> Vec<Missing> {
+        let room = self.wanted.room.saturating_sub(self.wanted.replacing.len());
+        let count = Count { left: wanted, room, taken: BTreeSet::new(), replacing: Vec::new() };
+        let others = std::mem::replace(&mut self.wanted, count);
+        for alloc in canaries {
+            let is_open = self.rollout.canary(alloc) == Canary::Open;
+            let is_unhealthy =
+                || self.store.allocs().detail(alloc.slot).is_some_and(|d| d.healthy == Some(false));
+            if alloc.row.is_wanted() && alloc.node_gone {
+                self.changes.stops.push(stop(alloc, StopReason::NodeLost));
+                if is_open && self.rollout.may_place_canaries() {
+                    self.wanted.replace(alloc, Missing { canary: true, ..Missing::default() });
+                }
+            } else if alloc.row.is_wanted() && (!is_open || self.wanted.left == 0) {
+                self.changes.stops.push(stop(alloc, StopReason::CanaryDiscarded));
+            } else if alloc.row.is_wanted() && is_unhealthy() && self.rollout.replaces_unhealthy() {
+                self.consider_failed(alloc, true);
+            } else if alloc.row.is_wanted() {
+                self.wanted.keep(alloc);
+            } else if is_open && needs_verdict(alloc) && !is_replaced(self.store, alloc) {
+                self.consider_failed(alloc, true);
+            }
+        }
+        let Count { left, taken, mut replacing, .. } = std::mem::replace(&mut self.wanted, others);
+        let left = if self.rollout.may_place_canaries() { left as usize } else { 0 };
+        let last = names.iter().max().map_or(0, |name| name + 1);
+        let free = names.iter().copied().chain(last..).filter(|name| !taken.contains(name));
+        replacing.extend(free.take(left.min(room)).map(|name_index| {
+            let ask = Ask { name_index, ..Ask::default() };
+            Missing { ask, canary: true, ..Missing::default() }
+        }));
+        replacing
     }
 }
 
@@ -121,9 +257,19 @@ impl Count {
         if self.left == 0 {
             return;
         }
-        self.keep(alloc);
-        let ask = Ask { name_index: alloc.row.name_index, ..missing.ask };
+        let name_index = self.name_for(alloc.row.name_index);
+        self.left -= 1;
+        self.taken.insert(name_index);
+        let ask = Ask { name_index, ..missing.ask };
         self.replacing.push(Missing { ask, previous: Some(alloc.row.id), ..missing });
+    }
+
+    /// The name of whom it replaces, unless another has that already, as a canary that was promoted.
+    fn name_for(&self, name: u32) -> u32 {
+        if !self.taken.contains(&name) {
+            return name;
+        }
+        (0..).find(|name| !self.taken.contains(name)).expect("names do not run out")
     }
 
     /// What is left is new, with the lowest names that are free.

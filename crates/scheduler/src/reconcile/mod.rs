@@ -1,8 +1,9 @@
-//! Wishes against what is there: which allocations to end, and which are missing.
+//! Desired state against what is there: which allocations to end, and which are missing.
 
 mod group;
 mod per_node;
 mod reschedule;
+mod rollout;
 mod wanted;
 
 use std::collections::{BTreeMap, HashSet};
@@ -10,8 +11,9 @@ use std::collections::{BTreeMap, HashSet};
 use berth_model::{
     AllocId, Timestamp,
     alloc::{Stop, StopReason},
+    deployment::DeploymentGroup,
     job::{Group, Job},
-    store::{AllocRow, AllocSlot, JobRow, Store},
+    store::{AllocRow, AllocSlot, JobRow, NodeSlot, Store},
 };
 
 use crate::{
@@ -29,6 +31,8 @@ pub struct Changes {
     pub wanted: Vec<Wanted>,
     /// Allocations that are to be replaced besides, once these are.
     pub more: bool,
+    /// The groups of the deployment that is to be made for the job's version; empty for none.
+    pub deployment: Vec<DeploymentGroup>,
     /// The earliest time at which a failed allocation may be replaced that may not be yet.
     pub retry_at: Option<Timestamp>,
 }
@@ -42,6 +46,27 @@ pub struct Missing {
     pub previous: Option<AllocId>,
     /// When it replaces a failed one: the times of the replacements that count, this one included.
     pub reschedules: Vec<Timestamp>,
+    /// Who ends once this one has room, and stays as long as it has none.
+    pub instead: Option<Instead>,
+    /// It stands beside the old allocations until its group is promoted.
+    pub canary: bool,
+}
+
+/// An allocation that goes on until its successor has room, which may be its own.
+#[derive(Debug, Clone, Copy)]
+pub struct Instead {
+    /// Which.
+    pub slot: AllocSlot,
+    /// Its node.
+    pub node: NodeSlot,
+    /// Its end, once the successor is placed.
+    pub stop: Stop,
+}
+
+impl Instead {
+    fn of(alloc: &Existing<'_>, reason: StopReason) -> Self {
+        Self { slot: alloc.slot, node: alloc.row.node, stop: stop(alloc, reason) }
+    }
 }
 
 /// One allocation of the job, with what its own version of the job says of it.
@@ -93,11 +118,11 @@ pub(crate) fn reconcile(
     for (position, group) in (0..).zip(&job.groups) {
         let mut of_group = by_group.remove(group.name.as_str()).unwrap_or_default();
         of_group.sort_unstable_by_key(|e| (e.row.name_index, e.row.create_index, e.row.id));
+        let room = meter.budget().placements.saturating_sub(changes.replaced());
         if job.job_type.is_per_node() {
-            per_node::reconcile(store, (job, position, group), &of_group, &mut changes);
+            per_node::reconcile(store, (row, position, group), &of_group, room, &mut changes);
         } else {
-            let room = meter.budget().placements.saturating_sub(changes.replaced());
-            group::reconcile(store, (job, position, group), &of_group, (now, room), &mut changes);
+            group::reconcile(store, (row, position, group), &of_group, (now, room), &mut changes);
         }
     }
     Ok(changes)

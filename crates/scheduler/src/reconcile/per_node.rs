@@ -4,25 +4,31 @@ use std::collections::BTreeSet;
 
 use berth_model::{
     alloc::{ClientStatus, StopReason},
-    job::{Group, Job},
-    store::{NodeSlot, Store},
+    job::Group,
+    store::{JobRow, NodeSlot, Store},
 };
 
 use super::{
-    Changes, Existing, lose_ending, stop,
+    Changes, Existing, Instead, Missing, lose_ending,
+    rollout::Rollout,
+    stop,
     wanted::{Fresh, Wanted},
 };
-use crate::filters::Filters;
+use crate::{filters::Filters, place::Ask};
 
 pub(super) fn reconcile(
     store: &Store,
-    (job, position, group): (&Job, u16, &Group),
+    (row, position, group): (&JobRow, u16, &Group),
     existing: &[&Existing<'_>],
+    room: usize,
     changes: &mut Changes,
 ) {
+    let (job, rollout) = (row.job(), Rollout::of(store, row, group));
     let filters = Filters::of(job, group);
     let fits = |slot| store.nodes().detail(slot).is_some_and(|detail| filters.check(&detail.node).is_ok());
     let mut covered: BTreeSet<NodeSlot> = BTreeSet::new();
+    let mut old: Vec<&Existing<'_>> = Vec::new();
+    let (mut live, mut unproven, mut is_unhealthy) = (0, 0, false);
     lose_ending(existing.iter().copied(), changes);
     for alloc in existing {
         let node = alloc.row.node;
@@ -30,6 +36,7 @@ pub(super) fn reconcile(
             // What was lost with its node is wanted again there; what ended by itself is not started anew.
             if alloc.is_current && alloc.row.client != ClientStatus::Lost && ended_by_itself(alloc) {
                 covered.insert(node);
+                is_unhealthy |= alloc.row.client == ClientStatus::Failed;
             }
         } else if !alloc.row.is_wanted() {
             continue;
@@ -37,14 +44,41 @@ pub(super) fn reconcile(
             changes.stops.push(stop(alloc, StopReason::NodeLost));
         } else if !fits(node) || covered.contains(&node) {
             changes.stops.push(stop(alloc, StopReason::NodeNotEligible));
-        } else if alloc.is_current {
-            covered.insert(node);
         } else {
-            changes.stops.push(stop(alloc, StopReason::JobUpdated));
+            covered.insert(node);
+            live += 1;
+            if !alloc.is_current {
+                old.push(alloc);
+            } else if !store.is_healthy_if_carried(alloc.slot) {
+                match store.allocs().detail(alloc.slot).and_then(|detail| detail.healthy) {
+                    Some(_) => is_unhealthy = true,
+                    None => unproven += 1,
+                }
+            }
         }
     }
     let fresh = if group.count == 0 { Fresh::Nothing } else { Fresh::OnNodes { covered } };
-    changes.wanted.push(Wanted { group: position, replacing: Vec::new(), fresh });
+    let mut wanted = Wanted { group: position, replacing: Vec::new(), fresh };
+    let limit = rollout.limit().map(|limit| if is_unhealthy { 0 } else { limit.saturating_sub(unproven) });
+    let limit = limit.map_or(usize::MAX, |limit| limit as usize).min(old.len());
+    changes.more |= limit > room;
+    if rollout.limit().is_some() {
+        // Those that stay old for now are counted too: each of them must be of this version in the end.
+        let desired = u32::try_from(live + wanted.count(store, job, group)).unwrap_or(u32::MAX);
+        changes.deployment.extend(rollout.begin(desired, 0, existing));
+    }
+    wanted.replacing = old.into_iter().take(limit.min(room)).map(updated).collect();
+    changes.wanted.push(wanted);
+}
+
+/// Its successor, on the same node.
+fn updated(alloc: &Existing<'_>) -> Missing {
+    Missing {
+        ask: Ask { name_index: alloc.row.name_index, only: Some(alloc.row.node), ..Ask::default() },
+        previous: Some(alloc.row.id),
+        instead: Some(Instead::of(alloc, StopReason::JobUpdated)),
+        ..Missing::default()
+    }
 }
 
 fn ended_by_itself(alloc: &Existing<'_>) -> bool {

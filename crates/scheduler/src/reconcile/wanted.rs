@@ -16,7 +16,7 @@ use crate::{filters::Filters, place::Ask};
 pub struct Wanted {
     /// The position of the group in its job.
     pub group: u16,
-    /// Those that replace others.
+    /// Those that replace others, and canaries.
     pub replacing: Vec<Missing>,
     pub(super) fresh: Fresh,
 }
@@ -53,8 +53,8 @@ impl Wanted {
         fresh.saturating_add(at_most(self.replacing.len()))
     }
 
-    /// All of them; none for each step that finds nothing.
-    pub fn steps<'a>(
+    /// Those that replace nobody; none for each step that finds nothing.
+    pub fn new_ones<'a>(
         &'a self,
         store: &'a Store,
         job: &'a Job,
@@ -65,7 +65,17 @@ impl Wanted {
             Fresh::OnNodes { covered } => Box::new(on_nodes(store, Filters::of(job, group), covered)),
             Fresh::Nothing => Box::new(std::iter::empty()),
         };
-        self.replacing.iter().cloned().map(Some).chain(fresh)
+        let new = self.replacing.iter().filter(|missing| missing.previous.is_none());
+        new.cloned().map(Some).chain(fresh)
+    }
+
+    /// Those that replace others: whose predecessor is gone, then those whose predecessor stays until they have room.
+    pub fn successors(&self) -> impl Iterator<Item = &Missing> {
+        let with_previous = |instead: bool| {
+            let all = self.replacing.iter().filter(|missing| missing.previous.is_some());
+            all.filter(move |missing| missing.instead.is_some() == instead)
+        };
+        with_previous(false).chain(with_previous(true))
     }
 }
 

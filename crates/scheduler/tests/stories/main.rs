@@ -9,3 +9,4 @@ mod preemption;
 mod random;
 mod story;
 mod tenants;
+mod updates;

@@ -130,7 +130,7 @@ fn what_waits_leaves_its_successor_nothing_of_those_it_waits_for() {
         expect![[r#"
             plan low: place low[0]@a:80:t0
             plan low: stop low[0] JobUpdated place low[0]@a:80:t0 after low[0] for low[0]
-            plan low: stop low[0] JobUpdated refuse 1 (1 considered; dc1 1; exhausted gpu 1) then blocked queued-allocs
+            plan low: refuse 1 (1 considered; dc1 1; exhausted gpu 1) then blocked queued-allocs
             plan low: place low[0]@a:80:t0 after low[0]
         "#]],
     );
@@ -427,7 +427,7 @@ fn all_or_nothing_is_about_all_groups_and_keeps_what_runs() {
         expect![[r#"
             plan web: place web[0]@a web[1]@a web.g2[0]@a
             plan web: refuse 2 (1 considered; dc1 1; exhausted cpu 1) then blocked queued-allocs
-            plan web: stop web[0] JobUpdated web[1] JobUpdated place web[0]@a after web[0] after web[1] for web[0] web[1]@b for web[1]
+            plan web: stop web[0] JobUpdated web[1] JobUpdated place web[0]@a after web[0] for web[0] web[1]@b for web[1]
         "#]],
     );
 }
@@ -442,7 +442,7 @@ fn all_or_nothing_must_fit_one_entry_of_the_log() {
          job next cpu=3999999
          plan next",
         expect![[r#"
-            plan web: refuse 25000 (1 considered; exhausted all_at_once: the plan needs 1099 KiB, an entry of the log holds 1020 KiB: ask for fewer allocations at once 1) then blocked queued-allocs
+            plan web: refuse 25000 (1 considered; exhausted all_at_once: the plan needs 1123 KiB, an entry of the log holds 1020 KiB: ask for fewer allocations at once 1) then blocked queued-allocs
             plan next: place next[0]@a
         "#]],
     );

@@ -55,6 +55,8 @@ fn group() -> impl Strategy<Value = String> {
         "affinity=${meta.rack}:=:r1:-60 spread=${node.datacenter}",
         "spread=${meta.rack}:r1/60",
     ]);
+    let update = maybe(&["parallel=1", "parallel=2", "parallel=1 canary=1", "parallel=3 canary=2"]);
+    let place = (place, update).prop_map(|(place, update)| joined(vec![place, update]));
     (room, devices, maybe(&["cores=1", "cores=3"]), maybe(&["port=80", "port=0", "port=80 port=0"]), place)
         .prop_map(|(room, devices, cores, ports, place)| joined(vec![room, devices, cores, ports, place]))
 }
@@ -88,6 +90,9 @@ fn happening() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => (0..40_u8, select(&["complete", "failed"][..])).prop_map(|(nth, how)| format!("end #{nth} {how}")),
         4 => (0..16_u8).prop_map(|n| format!("plan #{n}")),
+        4 => (0..40_u8, select(&["well", "well", "sick"][..])).prop_map(|(n, how)| format!("{how} #{n}")),
+        2 => (0..16_u8, select(&["promote", "hold", "resume", "fail", "succeed"][..]))
+            .prop_map(|(n, what)| format!("{what} #{n}")),
         1 => (0..16_u8).prop_map(|n| format!("stop #{n}")),
         1 => (0..12_u8).prop_map(|n| format!("down #{n}")),
         1 => (0..12_u8).prop_map(|n| format!("close #{n}")),

@@ -66,7 +66,7 @@ fn what_is_asked_for_by_another_name_counts_besides() {
          plan dev/web",
         expect![[r#"
             plan dev/web: place web[0]@a:t0
-            plan dev/web: stop web[0] JobUpdated refuse 1 (0 considered; quota one device gpu (2/1)) then blocked queued-allocs
+            plan dev/web: refuse 1 (0 considered; quota one device gpu (2/1)) then blocked queued-allocs
         "#]],
     );
 }

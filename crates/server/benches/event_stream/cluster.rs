@@ -122,8 +122,10 @@ fn plan() -> PlanRecord {
         reschedules: Vec::new(),
         devices: Vec::new(),
         cores: Vec::new(),
+        canary: false,
     };
     PlanRecord {
+        deployment: None,
         eval: EVAL,
         job: JobKey::new("default", "updates"),
         job_version: 0,
@@ -153,6 +155,8 @@ fn observed(id: AllocId) -> ObservedAlloc {
         events,
     };
     ObservedAlloc {
+        healthy: None,
+        health_message: String::new(),
         id,
         status: ClientStatus::Running,
         description: "Tasks are running".to_owned(),

@@ -1,7 +1,7 @@
 //! Which commands a request may propose.
 
 use berth_model::{
-    JobKey,
+    DeploymentId, JobKey,
     command::{Collect, Command},
     store::Store,
 };
@@ -43,6 +43,13 @@ fn target<'c>(command: &'c Command, store: &'c Store) -> Target<'c> {
             let row = store.alloc(*id).and_then(|(_, row)| store.jobs().row(row.job));
             Target::Jobs(row.map(|row| &row.key).into_iter().chain([&eval.job]).collect())
         }
+        Command::SetDeployment(set) => Target::Jobs(job_of(store, set.id)),
+        Command::PromoteDeployment(promote) => Target::Jobs(job_of(store, promote.id)),
+        Command::SetAllocHealth(found) => {
+            let rows = found.iter().filter_map(|health| store.alloc(health.alloc));
+            let jobs = rows.filter_map(|(_, row)| store.jobs().row(row.job));
+            Target::Jobs(jobs.map(|row| &row.key).collect())
+        }
         Command::SetNodeEligibility(..) => Target::Cluster(Capability::NodeWrite),
         Command::Collect(collect) if is_of_nodes(collect) => Target::Cluster(Capability::NodeWrite),
         Command::PutQuota(_) | Command::DeleteQuota(_) => Target::Cluster(Capability::QuotaWrite),
@@ -64,6 +71,13 @@ fn target<'c>(command: &'c Command, store: &'c Store) -> Target<'c> {
     }
 }
 
+fn job_of(store: &Store, id: DeploymentId) -> Vec<&JobKey> {
+    store.deployments().get(id).map(|deployment| &deployment.job).into_iter().collect()
+}
+
 fn is_of_nodes(collect: &Collect) -> bool {
-    collect.jobs.is_empty() && collect.evals.is_empty() && collect.allocs.is_empty()
+    collect.jobs.is_empty()
+        && collect.evals.is_empty()
+        && collect.allocs.is_empty()
+        && collect.deployments.is_empty()
 }

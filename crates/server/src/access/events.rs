@@ -91,12 +91,16 @@ impl CallerView {
             | Event::JobLaunched(slot)
             | Event::JobStatusChanged(slot) => self.job_in(*slot).is_some(),
             Event::JobCollected(_, key) => self.access().reaches(&key.namespace),
-            Event::AllocPlaced(slot) | Event::AllocStopped(slot) | Event::AllocEnded(slot) => {
-                self.alloc_row(*slot).is_some()
-            }
+            Event::AllocPlaced(slot)
+            | Event::AllocStopped(slot)
+            | Event::AllocHealthChanged(slot)
+            | Event::AllocEnded(slot) => self.alloc_row(*slot).is_some(),
+            Event::DeploymentChanged(id) => self.deployment(*id).is_some(),
             Event::EvalChanged(id) => self.eval(*id).is_some(),
             // Nothing says any more in which namespace they were.
-            Event::AllocCollected(..) | Event::EvalCollected(_) => self.access().sees_everywhere(),
+            Event::AllocCollected(..) | Event::EvalCollected(_) | Event::DeploymentCollected(_) => {
+                self.access().sees_everywhere()
+            }
             Event::NamespaceChanged(name) => self.access().sees_namespace(name),
             Event::QuotaChanged(_) => self.access().sees_quotas(),
             Event::SchedulerConfigChanged | Event::Restored => true,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_api::agent::{
-    AllocStatus, ClientStatus as WireStatus, DeviceGrantSpec, DeviceSpec, GroupSpec,
+    AllocHealth, AllocStatus, ClientStatus as WireStatus, DeviceGrantSpec, DeviceSpec, GroupSpec, HealthSpec,
     Heartbeat as WireHeartbeat, Hello as WireHello, LogSpec, NodeSpec, RestartModeSpec, RestartSpec,
     TaskDevices, TaskEvent as WireEvent, TaskEventKind, TaskSpec, TaskState as WireState, TaskStatus,
     observed_hash,
@@ -13,7 +13,7 @@ use berth_model::{
     AllocId, NodeId, Timestamp,
     alloc::ClientStatus,
     device::{DeviceGrant, DeviceInstance, NodeDevice},
-    job::{Group, Job, RestartMode, RestartPolicy, Task},
+    job::{Group, HealthCheck, Job, RestartMode, RestartPolicy, Task},
     node::{DYNAMIC_PORT_MAX, DYNAMIC_PORT_MIN, NODE_POOL_ALL, Node},
     observed::{ObservedAlloc, ObservedTask, TaskEvent, TaskState},
     resources::Resources,
@@ -160,9 +160,15 @@ fn secret_hash(secret: &[u8]) -> Vec<u8> {
 /// What an agent observed of an allocation; if it makes no sense, why.
 pub(crate) fn observed(status: AllocStatus, encoded: &[u8]) -> Result<ObservedAlloc, String> {
     let id = AllocId::from_slice(&status.alloc_id).ok_or("an allocation's id is not 16 bytes long")?;
+    let healthy = match status.health() {
+        AllocHealth::Unknown => None,
+        health => Some(health == AllocHealth::Healthy),
+    };
     Ok(ObservedAlloc {
         id,
         status: client_status(status.status()),
+        healthy,
+        health_message: cut(status.health_message),
         description: cut(status.description),
         tasks: status.tasks.into_iter().map(observed_task).collect(),
         modified_at: Timestamp(status.modified_ns),
@@ -234,7 +240,17 @@ pub(crate) fn group_spec(job: &Job, group: &Group, oversubscribed: bool) -> Grou
         meta,
         disk_mb: group.disk.size_mb,
         shutdown_delay_ms: millis(group.shutdown_delay),
+        health: health_spec(job, group),
     }
+}
+
+/// What its deployment asks of an allocation; an operator's word needs no agent.
+fn health_spec(job: &Job, group: &Group) -> Option<HealthSpec> {
+    let update = group.deployed_by(job.job_type)?;
+    (update.health_check != HealthCheck::Manual).then(|| HealthSpec {
+        min_healthy_ms: millis(update.min_healthy_time),
+        deadline_ms: millis(update.healthy_deadline),
+    })
 }
 
 fn task_spec(task: &Task, oversubscribed: bool) -> TaskSpec {

@@ -22,6 +22,13 @@ pub(super) fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
                 job.into_iter().chain([WatchKey::Jobs]).collect()
             }
             Event::JobCollected(_, key) => vec![WatchKey::Jobs, WatchKey::Job(key.clone())],
+            Event::AllocHealthChanged(slot) => alloc_keys(view, *slot),
+            Event::DeploymentChanged(id) => {
+                let job = view.store.deployments().get(*id).map(|deployment| deployment.job.clone());
+                let of_job = job.map(WatchKey::JobDeployments);
+                of_job.into_iter().chain([WatchKey::Deployments, WatchKey::Deployment(*id)]).collect()
+            }
+            Event::DeploymentCollected(id) => vec![WatchKey::Deployments, WatchKey::Deployment(*id)],
             Event::AllocPlaced(slot) | Event::AllocStopped(slot) | Event::AllocEnded(slot) => {
                 let mut keys = alloc_keys(view, *slot);
                 keys.extend(job_keys(view, *slot));

@@ -72,6 +72,10 @@ impl From<Refusal> for Failure {
             Refusal::NoNode(_) => Self::not_found("node not found"),
             Refusal::NoAlloc(_) => Self::not_found("alloc not found"),
             Refusal::NoEval(_) => Self::not_found("eval not found"),
+            Refusal::NoDeployment(_) => Self::not_found("deployment not found"),
+            Refusal::DeploymentOver(..) | Refusal::NotPromotable(..) => {
+                Self::bad_request(refusal.to_string())
+            }
             Refusal::NoNamespace(_)
             | Refusal::JobTypeChanged { .. }
             | Refusal::BadNamespace(..)

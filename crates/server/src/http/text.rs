@@ -1,6 +1,6 @@
 //! Text on its way out: borrowed from the state, and ids as what they are until they are written.
 
-use berth_model::{AllocId, EvalId, NodeId};
+use berth_model::{AllocId, DeploymentId, EvalId, NodeId};
 use serde::{Serialize, Serializer};
 
 /// Text that is copied only where it is written, if that can be.
@@ -62,6 +62,12 @@ impl From<String> for Text<'_> {
 
 impl From<AllocId> for Text<'_> {
     fn from(id: AllocId) -> Self {
+        Self::Id(id.to_bytes())
+    }
+}
+
+impl From<DeploymentId> for Text<'_> {
+    fn from(id: DeploymentId) -> Self {
         Self::Id(id.to_bytes())
     }
 }

@@ -3,6 +3,7 @@
 use axum::body::Body;
 use berth_model::{
     command::{Collect, Command},
+    deployment::Deployment,
     node::NodeStatus,
     store::Store,
 };
@@ -43,6 +44,7 @@ fn parts(mut all: Collect) -> impl Iterator<Item = Collect> {
             evals: first(&mut all.evals, COLLECTED_MAX),
             allocs: first(&mut all.allocs, COLLECTED_MAX),
             nodes: first(&mut all.nodes, JOBS_COLLECTED_MAX),
+            deployments: first(&mut all.deployments, COLLECTED_MAX),
             decided_on: all.decided_on,
         };
         (!part.is_empty()).then_some(part)
@@ -65,11 +67,16 @@ fn collectable(store: &Store) -> Collect {
     let evals = store.evals().iter().filter(|(_, eval)| eval.status.is_terminal());
     let allocs = store.allocs().iter().filter(|(_, row)| store.may_forget(row));
     let nodes = store.nodes().iter().filter(|(_, row)| row.status == NodeStatus::Down && row.live.is_empty());
+    // The last one of a job stays; what can go is known to the state alone, and so is asked for once.
+    let is_last =
+        |d: &Deployment| store.deployments().of_job(&d.job).next_back().is_some_and(|l| l.id == d.id);
+    let deployments = store.deployments().iter().filter(|d| !d.is_active() && !is_last(d));
     Collect {
         jobs: jobs.take(REQUEST_MAX).map(|(_, row)| row.key.clone()).collect(),
         evals: evals.take(REQUEST_MAX).map(|(_, eval)| eval.id).collect(),
         allocs: allocs.take(REQUEST_MAX).map(|(_, row)| row.id).collect(),
         nodes: nodes.take(REQUEST_MAX).map(|(_, row)| row.id).collect(),
+        deployments: deployments.take(REQUEST_MAX).map(|deployment| deployment.id).collect(),
         decided_on: Some(store.index()),
     }
 }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use berth_api::http::{
     AgentHealth, AgentMembers, AgentSelf, AllocResourceUsage, AllocRestart, AllocSignal, AllocStopped,
-    Allocation, AllocationStub, AutopilotHealth, Deployment, Evaluation, EventFrame, ExecInputFrame,
-    ExecOutputFrame, Found, FuzzyFound, FuzzySearch, HostStats, Job, JobDeregistered, JobDispatch,
-    JobDispatched, JobEvaluate, JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert,
-    JobScale, JobScaleStatus, JobStatus, JobStatusesAsked, JobStub, JobSummary, JobValidated, JobVersions,
-    JobsParse, Measurements, Namespace, Node, NodeEligibility, NodeEligibilityChanged, NodePool, NodePurged,
-    NodeStub, PeriodicForced, PlanTrace, Quota, QuotaUsage, RaftConfiguration, ScalingPolicy,
-    ScalingPolicyStub, SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet, Search,
-    StreamFrame,
+    Allocation, AllocationStub, AutopilotHealth, Deployment, DeploymentAllocHealth, DeploymentChanged,
+    DeploymentPause, DeploymentPromote, Evaluation, EventFrame, ExecInputFrame, ExecOutputFrame, Found,
+    FuzzyFound, FuzzySearch, HostStats, Job, JobDeregistered, JobDispatch, JobDispatched, JobEvaluate,
+    JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert, JobScale, JobScaleStatus,
+    JobStatus, JobStatusesAsked, JobStub, JobSummary, JobValidated, JobVersions, JobsParse, Measurements,
+    Namespace, Node, NodeEligibility, NodeEligibilityChanged, NodePool, NodePurged, NodeStub, PeriodicForced,
+    PlanTrace, Quota, QuotaUsage, RaftConfiguration, ScalingPolicy, ScalingPolicyStub,
+    SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet, Search, StreamFrame,
 };
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -103,6 +103,12 @@ pub fn routes() -> Vec<Route> {
 
         route(Get, "/v1/deployments", (ReadJob, Query), "List deployments", pages::<Deployment>(&["namespace"]), deployments::list),
         route(Get, "/v1/deployment/{id}", (ReadJob, Object), "Read a deployment", reads::<Deployment>(&[]), deployments::read),
+        route(Get, "/v1/deployment/allocations/{id}", (ReadJob, Object), "List a deployment's allocations", lists::<AllocationStub>(&["resources", "task_states"]), deployments::allocations),
+        route(Put, "/v1/deployment/promote/{id}", (SubmitJob, Object), "Promote the canaries of a deployment", takes::<DeploymentPromote, DeploymentChanged>(&[]), deployments::promote),
+        route(Put, "/v1/deployment/fail/{id}", (SubmitJob, Object), "Give a deployment up", tells::<DeploymentChanged>(&[]), deployments::fail),
+        route(Put, "/v1/deployment/pause/{id}", (SubmitJob, Object), "Hold a deployment, or let it go on", takes::<DeploymentPause, DeploymentChanged>(&[]), deployments::pause),
+        route(Put, "/v1/deployment/unblock/{id}", (SubmitJob, Object), "Let a deployment go on that waits for other regions: none does", tells::<DeploymentChanged>(&[]), deployments::unblock),
+        route(Put, "/v1/deployment/allocation-health/{id}", (SubmitJob, Object), "Say whether allocations of a deployment are well", takes::<DeploymentAllocHealth, DeploymentChanged>(&[]), deployments::set_health),
 
         route(Get, "/v1/scaling/policies", (ReadJob, Query), "List scaling policies", lists::<ScalingPolicyStub>(&["namespace", "job"]), scaling::policies),
         route(Get, "/v1/scaling/policy/{id}", (ReadJob, Object), "Read a scaling policy", reads::<ScalingPolicy>(&[]), scaling::policy),

@@ -25,14 +25,14 @@ fn a_service_restarts_even_after_success_until_its_attempts_are_used_up() {
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > exited 1.0
-               1.0 report 1 Running [a Pending (Restarting)]
+               1.0 report 1 Pending [a Pending (Restarting)]
             > wait 15s
               13.2 persist 1
               13.2 start 1.0#2
             > started 1.0
               16.0 report 1 Running [a Running (Started)]
             > exited 1.0 code=2
-              16.0 report 1 Running [a Pending (Restarting)]
+              16.0 report 1 Pending [a Pending (Restarting)]
             > wait 15s
               28.3 persist 1
               28.3 start 1.0#3
@@ -78,21 +78,21 @@ fn the_delay_mode_never_gives_up() {
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > exited 1.0 code=1
-               1.0 report 1 Running [a Pending (Restarting)]
+               1.0 report 1 Pending [a Pending (Restarting)]
             > wait 13s
               13.2 persist 1
               13.2 start 1.0#2
             > started 1.0
               14.0 report 1 Running [a Running (Started)]
             > exited 1.0 code=1
-              14.0 report 1 Running [a Pending (Restarting)]
+              14.0 report 1 Pending [a Pending (Restarting)]
             > wait 13s
               26.3 persist 1
               26.3 start 1.0#3
             > started 1.0
               27.0 report 1 Running [a Running (Started)]
             > exited 1.0 code=1
-              27.0 report 1 Running [a Pending (Restarting)]
+              27.0 report 1 Pending [a Pending (Restarting)]
             > wait 40s
               61.0 persist 1
               61.0 start 1.0#4
@@ -166,7 +166,7 @@ fn the_end_of_the_leader_ends_the_others() {
                1.0 report 1 Running [a Running (Started), b Pending (Restarting), c Pending (Task Setup)]
             > exited 1.0
                1.0 persist 1
-               1.0 report 1 Running [a Dead (Terminated), b Dead (Killed), c Pending (Leader Task Dead)]
+               1.0 report 1 Pending [a Dead (Terminated), b Dead (Killed), c Pending (Leader Task Dead)]
             > started 1.2
                1.0 report 1 Running [a Dead (Terminated), b Dead (Killed), c Running (Started)]
             > wait 4s

@@ -1,5 +1,6 @@
 //! `berth job`: run, watch and stop jobs.
 
+mod deployments;
 mod detail;
 mod diff;
 mod dispatch;
@@ -40,6 +41,10 @@ pub enum Verb {
     History(history::History),
     /// Go back to an earlier version of a job
     Revert(revert::Revert),
+    /// List a job's deployments
+    Deployments(deployments::Deployments),
+    /// Let a job's canaries take the place of its old allocations
+    Promote(deployments::Promote),
     /// Change how many allocations a group of a job wants
     Scale(scale::Scale),
     /// Run a parameterized job with values for its parameters
@@ -69,6 +74,8 @@ impl Verb {
             Self::Stop(stop) => block_on(stop.run(&global.remote()?)),
             Self::History(history) => block_on(history.run(&global.remote()?)),
             Self::Revert(revert) => block_on(revert.run(&global.remote()?)),
+            Self::Deployments(deployments) => block_on(deployments.run(&global.remote()?)),
+            Self::Promote(promote) => block_on(promote.run(&global.remote()?)),
             Self::Scale(scale) => block_on(scale.run(&global.remote()?)),
             Self::Dispatch(dispatch) => block_on(dispatch.run(&global.remote()?)),
             Self::Periodic(verb) => block_on(verb.run(&global.remote()?)),

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use berth_api::http::Deployment;
 use clap::Args;
 
 use crate::{
@@ -51,6 +52,31 @@ impl Detach {
     }
 }
 
+/// What came of its deployment.
+fn judge_deployment(job: &str, deployment: &Deployment, awaits_promotion: bool) -> Result<(), Failure> {
+    let id = short_id(&deployment.id);
+    if awaits_promotion {
+        output::tell(&format!("deployment {id} waits for its promotion"));
+        output::tell(&format!("next: berth job promote {job}, or berth deployment fail {id}"));
+        return Ok(());
+    }
+    match deployment.status.as_str() {
+        "successful" => {
+            output::tell(&format!("deployment {id} is successful"));
+            Ok(())
+        }
+        "paused" => {
+            output::tell(&format!("deployment {id} is held; next: berth deployment resume {id}"));
+            Ok(())
+        }
+        status => {
+            let told = format!("deployment {id} is {status}: {}", deployment.status_description);
+            let help = format!("berth deployment status {id}");
+            Err(Failure::new(Exit::Failed, clean(&told)).help(help))
+        }
+    }
+}
+
 /// Tells what the server thinks of a job that it accepted all the same.
 pub fn warn(warnings: &str) {
     for warning in warnings.lines().filter(|line| !line.trim().is_empty()) {
@@ -69,6 +95,9 @@ fn judge(job: &str, progress: &Progress) -> Result<(), Failure> {
         let told =
             format!("evaluation {} is {}: {}", short_id(&eval.id), eval.status, eval.status_description);
         return Err(Failure::new(Exit::Failed, clean(&told)).help(format!("berth job status {job}")));
+    }
+    if let Some(deployment) = progress.deployment() {
+        return judge_deployment(job, deployment, progress.awaits_promotion());
     }
     let failed: Vec<_> = progress.failed().collect();
     if let [(id, alloc), ..] = failed[..] {

@@ -17,6 +17,9 @@ impl Store {
             return;
         }
         let job = row.job;
+        if row.is_wanted() {
+            self.count_left(slot, events);
+        }
         self.allocs.update(slot, self.index, self.at, |row, detail| {
             row.desired = DesiredStatus::Stop;
             detail.extra_mut().stop_reason = Some(stop.reason);
@@ -51,6 +54,9 @@ impl Store {
             return;
         }
         let row = *row;
+        if row.is_wanted() {
+            self.count_left(slot, events);
+        }
         let freed = self.room_to_promise(slot);
         let extra = self.allocs.extra(slot).cloned().unwrap_or_default();
         let ports = self.ports_left(&row, &extra);

@@ -16,6 +16,9 @@ impl Store {
         for id in &collect.evals {
             self.collect_eval(*id, events);
         }
+        for id in &collect.deployments {
+            self.collect_deployment(*id, events);
+        }
         for key in &collect.jobs {
             self.collect_job(key, collect.decided_on, events);
         }
@@ -81,6 +84,7 @@ impl Store {
         for eval in evals {
             self.collect_eval(eval, events);
         }
+        self.collect_deployments_of(slot, events);
         if let Some(key) = self.jobs.remove(slot, self.index) {
             events.push(Event::JobCollected(slot, key));
         }

@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::{JobSlot, Store, eval_of};
+use super::{
+    JobSlot, Store,
+    deployments::{JOB_STOPPED, NEWER_VERSION},
+    eval_of,
+};
 use crate::{
     command::{DeregisterJob, Outcome, Refusal, RegisterJob},
     eval::Trigger,
@@ -32,7 +36,11 @@ impl Store {
     }
 
     pub(super) fn register_version(&mut self, job: Arc<Job>, events: &mut Vec<Event>) {
+        let before = self.job(&job.key).map(|row| row.current().version);
         let slot = self.jobs.register(job, self.index, self.at);
+        if before != self.jobs.row(slot).map(|row| row.current().version) {
+            self.cancel_deployment(slot, NEWER_VERSION, events);
+        }
         let used = self.used_versions(slot);
         self.jobs.drop_versions(slot, |version| used.contains(&version));
         events.push(Event::JobRegistered(slot));
@@ -63,6 +71,7 @@ impl Store {
             });
             row.purge |= deregister.purge;
         });
+        self.cancel_deployment(slot, JOB_STOPPED, events);
         events.push(Event::JobDeregistered(slot));
         self.create_eval(eval_of(deregister.eval, &job, Trigger::JobDeregister), events);
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{AllocSlot, JobSlot, NodeSlot, Store};
+use super::{AllocSlot, JobSlot, NodeSlot, Store, deployments::PlacedByGroup};
 use crate::{
     alloc::{ClientStatus, DesiredStatus, Placement},
     command::{Outcome, PlanRecord, Refusal},
@@ -46,16 +46,32 @@ impl Store {
         if self.evals.get(plan.eval).is_none_or(|eval| eval.status.is_terminal()) {
             return Err(Refusal::NoEval(plan.eval));
         }
+        // Before anything ends that it carries over, so that it is seen to go.
+        if let Some(new) = plan.deployment {
+            self.create_deployment(job, plan.job_version, *new, events);
+        }
         for stop in &plan.stops {
             self.stop_alloc(stop, events);
         }
         let version = self.jobs.row(job).and_then(|row| row.version(plan.job_version)).map(|v| v.job.clone());
         let mut overtaken = Vec::new();
+        let mut placed = PlacedByGroup::new();
         if let Some(version) = version {
             let carried = Carried { eval: plan.eval, job, version: (plan.job_version, &version), check };
             for placement in plan.placements {
-                overtaken.extend(self.place(&carried, placement, events).err());
+                let (id, group, canary) = (placement.id, placement.group, placement.canary);
+                let is_known = self.allocs.find(id).is_some();
+                match self.place(&carried, placement, events) {
+                    Ok(()) if is_known => {}
+                    Ok(()) => {
+                        let (count, canaries) = placed.entry(group).or_default();
+                        *count += 1;
+                        canaries.extend(Some(id).filter(|_| canary));
+                    }
+                    Err(why) => overtaken.push(why),
+                }
             }
+            self.count_placed(job, plan.job_version, placed, events);
         }
         // Made before the plan's own evaluation ends, so that the job is never seen without an open one.
         self.plan_again(plan.eval, &overtaken, events);
@@ -128,7 +144,8 @@ impl Store {
         placement: Placement,
         after: Vec<(AllocId, Usage)>,
     ) -> (AllocSlot, AllocId) {
-        let Placement { id, group, name_index, ports, previous, reschedules, devices, cores, .. } = placement;
+        let Placement { id, group, name_index, ports, previous, reschedules, devices, cores, canary, .. } =
+            placement;
         self.promise(id, &after);
         let preempted = self.preempted_by(id, &after);
         let extra = AllocExtra {
@@ -139,6 +156,7 @@ impl Store {
             devices,
             cores,
             preempted,
+            canary,
             ..AllocExtra::default()
         };
         let row = AllocRow {
@@ -155,7 +173,13 @@ impl Store {
             modify_index: self.index,
         };
         let extra = (extra != AllocExtra::default()).then(|| Arc::new(extra));
-        let detail = AllocDetail { eval: carried.eval, created_at: self.at, modified_at: self.at, extra };
+        let detail = AllocDetail {
+            eval: carried.eval,
+            created_at: self.at,
+            modified_at: self.at,
+            extra,
+            healthy: None,
+        };
         let owners = self.owners_hash(&row);
         (self.allocs.insert(row, detail, owners), id)
     }

@@ -94,7 +94,7 @@ impl Jobs {
 
     /// Registers a new version of a job.
     pub(in crate::store) fn register(&mut self, job: Arc<Job>, index: Index, at: Timestamp) -> JobSlot {
-        let first = JobVersion { version: 0, job, submitted_at: at, index };
+        let first = JobVersion { version: 0, job, submitted_at: at, index, stable: false };
         let Some(slot) = self.find(&first.job.key) else {
             let record = JobRecord {
                 key: first.job.key.clone(),
@@ -138,9 +138,11 @@ impl Jobs {
         self.digest.remove(row.hash());
         self.digest.remove(row.counts_hash());
         let mut position = 0;
+        // What a failed deployment goes back to stays, however many have failed since.
+        let stable = row.last_stable().map(|version| version.version);
         row.retain_versions(|version| {
             position += 1;
-            position <= JOB_VERSIONS_MAX || is_used(version.version)
+            position <= JOB_VERSIONS_MAX || is_used(version.version) || stable == Some(version.version)
         });
         let versions = row.versions.clone();
         let has_group = |name: &str| versions.iter().any(|version| version.job.group(name).is_some());

@@ -51,11 +51,20 @@ impl Builder {
             }
             Record::Alloc(job, alloc) => restore_alloc(store, &job, *alloc)?,
             Record::Eval(eval) => restore_eval(store, eval),
-            Record::End(indexes, high, low, hash_version) => {
+            Record::Deployment(deployment) => {
+                let key = &deployment.job;
+                let job = store.jobs.find(key).ok_or_else(|| {
+                    let what = format!("deployment {} names job {key}, which is not in it", deployment.id);
+                    SnapshotError::Inconsistent(what)
+                })?;
+                store.deployments.insert(job, *deployment);
+            }
+            Record::End(indexes, high, low, hash_version, deployments) => {
                 share_promised_room(store);
                 store.count_all_devices();
                 charge_tenants(store);
                 store.set_table_indexes(indexes);
+                store.deployments.modify_index = deployments.unwrap_or_default();
                 let (found, written) = (store.hash(), u128::from(high) << 64 | u128::from(low));
                 if found != written && hash_version == Some(HASH_VERSION) {
                     return Err(SnapshotError::Hash { found, written });

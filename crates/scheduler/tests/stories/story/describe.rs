@@ -26,13 +26,22 @@ pub fn describe(store: &Store, nodes: &BTreeMap<String, NodeId>, plan: &Plan, at
             let after: String = p.after.iter().map(|id| format!(" after {}", name(store, *id))).collect();
             let previous = p.previous.map_or(String::new(), |id| format!(" for {}", name(store, id)));
             let group = group_suffix(&store.job(&plan.job).unwrap().job().groups[p.group as usize].name);
-            format!("{}{group}[{}]@{node}{ports}{devices}{cores}{after}{previous}", plan.job.id, p.name_index)
+            let canary = if p.canary { "canary " } else { "" };
+            format!(
+                "{canary}{}{group}[{}]@{node}{ports}{devices}{cores}{after}{previous}",
+                plan.job.id, p.name_index
+            )
         })
         .collect();
     if !placed.is_empty() {
         parts.push(format!("place {}", placed.join(" ")));
     }
     parts.extend(plan.failures.iter().map(describe_failure));
+    for group in plan.deployment.iter().flat_map(|new| &new.groups) {
+        let canaries = Some(group.desired_canaries).filter(|count| *count > 0);
+        let canaries = canaries.map_or(String::new(), |count| format!(" with {count} canaries"));
+        parts.push(format!("deploy {}{}{canaries}", group.desired_total, group_suffix(&group.name)));
+    }
     if parts.is_empty() {
         parts.push("nothing".to_owned());
     }

@@ -9,9 +9,10 @@ mod settings;
 use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
 use berth_model::{
-    AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
+    AllocId, DeploymentId, EvalId, Index, JobKey, NodeId, Timestamp,
     alloc::{AllocEnd, ClientStatus},
     command::{Command, DeregisterJob, Entry, EvalOutcome, PlanRecord, RegisterJob, SetSchedulerConfig},
+    deployment::{AllocHealth, DeploymentStatus, PromoteDeployment, SetDeployment},
     eval::{Eval, EvalStatus, Trigger},
     node::NodeStatus,
     store::{AllocRow, Store},
@@ -72,6 +73,13 @@ impl Story {
                 self.apply(Command::DeregisterJob(stop));
             }
             "end" => self.end(name, settings.first()),
+            "well" => self.find(name, |row| row.is_wanted(), |story, alloc| story.show(alloc, true)),
+            "sick" => self.find(name, |row| row.is_wanted(), |story, alloc| story.show(alloc, false)),
+            "promote" => self.promote(name),
+            "hold" => self.set_deployment(name, DeploymentStatus::Paused),
+            "resume" => self.set_deployment(name, DeploymentStatus::Running),
+            "fail" => self.set_deployment(name, DeploymentStatus::Failed),
+            "succeed" => self.set_deployment(name, DeploymentStatus::Successful),
             "wait" => self.now += name.parse::<u64>().unwrap(),
             "plan" => self.plan(name),
             "restart" => self.planner = Planner::default(),
@@ -125,10 +133,45 @@ impl Story {
 
     /// `web[0]#2` is the second allocation of that name; `#2` is the living one in that place, if any lives.
     fn end(&mut self, which: &str, how: &str) {
+        let status = if how == "failed" { ClientStatus::Failed } else { ClientStatus::Complete };
+        let end = |story: &mut Self, alloc| {
+            story.apply(Command::EndAllocs(vec![AllocEnd { alloc, status, tasks: vec![] }]));
+        };
+        self.find(which, |row| !row.is_terminal(), end);
+    }
+
+    fn show(&mut self, alloc: AllocId, healthy: bool) {
+        let health = AllocHealth { alloc, healthy, message: String::new() };
+        self.apply(Command::SetAllocHealth(vec![health]));
+    }
+
+    /// Whatever is refused changes nothing.
+    fn promote(&mut self, job: &str) {
+        let Some(id) = self.deployment(job) else { return };
+        let eval = EvalId(self.id());
+        let promote = PromoteDeployment { id, groups: None, eval };
+        self.index += 1;
+        let commands = vec![Command::PromoteDeployment(Box::new(promote))];
+        self.store.apply(Entry { index: Index(self.index), at: self.at(), commands });
+    }
+
+    fn set_deployment(&mut self, job: &str, status: DeploymentStatus) {
+        let Some(id) = self.deployment(job) else { return };
+        let set = SetDeployment { id, status, description: String::new(), revert_to: None, eval: None };
+        self.apply(Command::SetDeployment(Box::new(set)));
+    }
+
+    /// The active deployment of a job.
+    fn deployment(&self, job: &str) -> Option<DeploymentId> {
+        let slot = self.store.jobs().find(&self.job_key(job))?;
+        Some(self.store.deployments().active_of(slot)?.id)
+    }
+
+    fn find(&mut self, which: &str, any: impl Fn(&AllocRow) -> bool, act: impl FnOnce(&mut Self, AllocId)) {
         let (name, nth) = which.split_once('#').unwrap();
         let nth = nth.parse::<usize>().unwrap();
         let is_meant = |row: &AllocRow| match name {
-            "" => !row.is_terminal(),
+            "" => any(row),
             name => describe::name(&self.store, row.id) == name,
         };
         let mut rows: Vec<_> =
@@ -138,8 +181,7 @@ impl Story {
         let Some(alloc) = rows.get(at).map(|row| row.id) else {
             return assert!(name.is_empty(), "{which} is not there");
         };
-        let status = if how == "failed" { ClientStatus::Failed } else { ClientStatus::Complete };
-        self.apply(Command::EndAllocs(vec![AllocEnd { alloc, status, tasks: vec![] }]));
+        act(self, alloc);
     }
 
     fn plan(&mut self, name: &str) {
@@ -186,6 +228,8 @@ impl Story {
         for placement in &mut placements {
             placement.id = AllocId(self.id());
         }
+        let mut deployment = plan.deployment;
+        deployment.iter_mut().for_each(|new| new.id = DeploymentId(self.id()));
         self.apply(Command::CommitPlan(Box::new(PlanRecord {
             eval: plan.eval,
             job: plan.job,
@@ -193,6 +237,7 @@ impl Story {
             snapshot_index: plan.snapshot_index,
             placements,
             stops: plan.stops,
+            deployment,
             outcome: Some(EvalOutcome {
                 status: EvalStatus::Complete,
                 description: String::new(),

@@ -4,7 +4,7 @@ use berth_model::{
     JobKey, NodeId,
     constraint::{Affinity, Constraint, Operator, Spread, SpreadTarget},
     device::{DeviceAsk, DeviceInstance, NodeDevice},
-    job::{Group, Job, JobType, Network, Port, Task, TaskResources},
+    job::{Group, Job, JobType, Network, Port, Task, TaskResources, Update},
     namespace::Namespace,
     node::Node,
     quota::{Bounds, Quota},
@@ -103,7 +103,8 @@ pub fn job(name: &str, settings: &Settings<'_>) -> Job {
 }
 
 /// `count=1 cpu=100 mem=100 mem_max= driver=mock_driver port=80 constraint=LEFT:OPERATOR:RIGHT
-/// affinity=LEFT:OPERATOR:RIGHT:WEIGHT spread=ATTRIBUTE:VALUE/PERCENT,... distinct_hosts`; a port of 0 is any port.
+/// affinity=LEFT:OPERATOR:RIGHT:WEIGHT spread=ATTRIBUTE:VALUE/PERCENT,... distinct_hosts parallel=1 canary=0`; a port of
+/// 0 is any port, and without `parallel` all allocations are replaced at once.
 fn group(name: &str, settings: &Settings<'_>, job_type: JobType) -> Group {
     let port = |text: &str| text.parse::<u16>().unwrap();
     let port =
@@ -131,7 +132,16 @@ fn group(name: &str, settings: &Settings<'_>, job_type: JobType) -> Group {
         spreads: settings.all("spread").map(spread).collect(),
         networks: vec![Network { ports: settings.all("port").map(port).collect(), ..Network::default() }],
         tasks: vec![task],
+        update: settings.has("parallel").then(|| Box::new(update(settings))),
         ..Group::new(name, job_type)
+    }
+}
+
+fn update(settings: &Settings<'_>) -> Update {
+    Update {
+        max_parallel: settings.number("parallel", 1),
+        canary: settings.number("canary", 0),
+        ..Update::default()
     }
 }
 

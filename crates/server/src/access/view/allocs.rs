@@ -4,6 +4,7 @@ use std::ops::RangeBounds;
 
 use berth_model::{
     AllocId, Index,
+    deployment::Deployment,
     job::{Group, Job},
     node::Node,
     observed::Observation,
@@ -29,6 +30,8 @@ pub(crate) struct Parts<'v> {
     pub node: Option<&'v Node>,
     /// What its agent saw last.
     pub observed: Option<&'v Observation>,
+    /// The deployment that it is part of.
+    pub deployment: Option<&'v Deployment>,
     /// Where that last changed; 0 once the log has told of the end.
     observed_index: Index,
     view: &'v CallerView,
@@ -67,6 +70,7 @@ impl CallerView {
             group,
             node: store.nodes().detail(row.node).map(|detail| &*detail.node),
             observed: observed.get(slot, row.id),
+            deployment: store.deployment_with(row),
             // The log tells of an end, at an index above all that was observed before.
             observed_index: if row.is_terminal() {
                 Index::default()

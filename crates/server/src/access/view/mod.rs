@@ -2,6 +2,7 @@
 //! there; a row that is had from here leads to what belongs to it.
 
 mod allocs;
+mod deployments;
 mod evals;
 mod jobs;
 mod nodes;

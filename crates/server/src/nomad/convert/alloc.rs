@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use berth_api::http::{
-    AllocatedCpu, AllocatedMemory, AllocatedPort, AllocatedResources, AllocatedShared, AllocatedTask,
-    Allocation, AllocationStub, DesiredTransition, NetworkResource, PlacementMetric, PortValue,
-    RescheduleEvent, RescheduleTracker, TaskResources,
+    AllocDeploymentStatus, AllocatedCpu, AllocatedMemory, AllocatedPort, AllocatedResources, AllocatedShared,
+    AllocatedTask, Allocation, AllocationStub, DesiredTransition, NetworkResource, PlacementMetric,
+    PortValue, RescheduleEvent, RescheduleTracker, TaskResources, Time,
 };
 use berth_model::{
     AllocId,
@@ -23,6 +23,18 @@ use crate::{access::Parts, http::text::Text};
 impl<'v> Parts<'v> {
     fn extra(&self) -> Option<&'v AllocExtra> {
         self.detail.extra.as_deref()
+    }
+
+    /// What it has shown, where that was asked.
+    fn deployment_status(&self) -> Option<AllocDeploymentStatus> {
+        let canary = self.extra().is_some_and(|extra| extra.canary);
+        let promoted = || self.deployment?.group(&self.group.name).map(|group| group.promoted);
+        (self.deployment.is_some() || self.detail.healthy.is_some()).then(|| AllocDeploymentStatus {
+            healthy: self.detail.healthy,
+            timestamp: Time(self.detail.modified_at.0),
+            canary: canary && promoted() == Some(false),
+            modify_index: self.row.modify_index.0,
+        })
     }
 
     fn name(&self) -> Text<'v> {
@@ -84,7 +96,7 @@ pub fn allocation_stub<'v>(parts: &Parts<'v>, with: StubParts) -> AllocationStub
         client_status: client_status(parts.row, parts.observed).as_str().into(),
         client_description: parts.client_description(),
         task_states: with.task_states.then(|| task_states(parts)).flatten(),
-        deployment_status: None,
+        deployment_status: parts.deployment_status(),
         followup_eval_id: Text::default(),
         next_allocation: Text::maybe(parts.extra().and_then(|extra| extra.next)),
         reschedule_tracker: reschedule_tracker(parts),
@@ -119,8 +131,8 @@ pub fn allocation<'v>(parts: &Parts<'v>) -> Allocation<Text<'v>> {
         client_status: client_status(parts.row, parts.observed).as_str().into(),
         client_description: parts.client_description(),
         task_states: task_states(parts),
-        deployment_id: Text::default(),
-        deployment_status: None,
+        deployment_id: Text::maybe(parts.deployment.map(|deployment| deployment.id)),
+        deployment_status: parts.deployment_status(),
         followup_eval_id: Text::default(),
         previous_allocation: Text::maybe(extra.and_then(|extra| extra.previous)),
         next_allocation: Text::maybe(extra.and_then(|extra| extra.next)),

@@ -1,17 +1,17 @@
 //! Changes, as the event stream tells them.
 
-use berth_api::http::{Allocation, Evaluation, Node};
-use berth_model::{AllocId, EvalId, JobKey, NodeId, event::Event as Logged, store::AllocSlot};
+use berth_api::http::{Allocation, Deployment, Evaluation, Node};
+use berth_model::{AllocId, DeploymentId, EvalId, JobKey, NodeId, event::Event as Logged, store::AllocSlot};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{allocation, evaluation, job, node, redact::without_secrets};
+use super::{allocation, deployment, evaluation, job, node, redact::without_secrets};
 use crate::{Change, access::CallerView, http::text::Text};
 
 /// What a change is about: enough to decide whether a follower wants it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject<'v> {
-    /// `Job`, `Allocation`, `Evaluation` or `Node`.
+    /// `Job`, `Allocation`, `Evaluation`, `Deployment` or `Node`.
     pub topic: &'static str,
     /// What happened.
     pub kind: &'static str,
@@ -36,6 +36,8 @@ pub enum Payload<'v> {
     Allocation(Box<Allocation<Text<'v>>>),
     /// An evaluation.
     Evaluation(Box<Evaluation>),
+    /// A deployment.
+    Deployment(Box<Deployment>),
 }
 
 /// What a change is about; none when what changed is gone by the end of its batch, which a later change tells.
@@ -61,7 +63,11 @@ fn logged<'v>(view: &'v CallerView, event: &'v Logged) -> Option<Subject<'v>> {
         Logged::JobCollected(_, key) => job_subject(key, "JobCollected"),
         Logged::AllocPlaced(slot) => alloc(view, *slot, "PlanResult"),
         Logged::AllocStopped(slot) => alloc(view, *slot, "AllocationUpdateDesiredStatus"),
-        Logged::AllocEnded(slot) => alloc(view, *slot, "AllocationUpdated"),
+        Logged::AllocEnded(slot) | Logged::AllocHealthChanged(slot) => {
+            alloc(view, *slot, "AllocationUpdated")
+        }
+        Logged::DeploymentChanged(id) => deployment_subject(view, *id),
+        Logged::DeploymentCollected(id) => Some(gone("Deployment", "DeploymentCollected", (*id).into())),
         Logged::AllocCollected(_, id, _) => Some(gone("Allocation", "AllocationCollected", (*id).into())),
         Logged::EvalChanged(id) => eval(view, *id),
         Logged::EvalCollected(id) => Some(gone("Evaluation", "EvaluationCollected", (*id).into())),
@@ -101,6 +107,14 @@ fn eval(view: &CallerView, id: EvalId) -> Option<Subject<'_>> {
     Some(Subject { namespace: Some(&job.namespace), filter_keys, ..subject })
 }
 
+/// What a deployment is, by how it came about: made, or changed since.
+fn deployment_subject(view: &CallerView, id: DeploymentId) -> Option<Subject<'_>> {
+    let deployment = view.deployment(id)?;
+    let subject = gone("Deployment", "DeploymentStatusUpdate", id.into());
+    let filter_keys = vec![(&*deployment.job.id).into()];
+    Some(Subject { namespace: Some(&deployment.job.namespace), filter_keys, ..subject })
+}
+
 /// What changed, as it was after the whole batch of changes; none when it is gone.
 pub fn payload<'v>(view: &'v CallerView, change: &Change) -> Option<Payload<'v>> {
     match change {
@@ -124,11 +138,17 @@ fn logged_payload<'v>(view: &'v CallerView, event: &Logged) -> Option<Payload<'v
             let reads_it = view.access().reads_jobs_of(&row.key.namespace);
             Some(Payload::Job(if reads_it { whole } else { without_secrets(whole) }))
         }
-        Logged::AllocPlaced(slot) | Logged::AllocStopped(slot) | Logged::AllocEnded(slot) => {
-            alloc_payload(view, *slot, None)
-        }
+        Logged::AllocPlaced(slot)
+        | Logged::AllocStopped(slot)
+        | Logged::AllocHealthChanged(slot)
+        | Logged::AllocEnded(slot) => alloc_payload(view, *slot, None),
         Logged::EvalChanged(id) => Some(Payload::Evaluation(Box::new(evaluation(view.eval(*id)?)))),
-        Logged::NodeCollected(..)
+        Logged::DeploymentChanged(id) => {
+            let changed = view.deployment(*id)?;
+            Some(Payload::Deployment(Box::new(deployment(view, changed))))
+        }
+        Logged::DeploymentCollected(_)
+        | Logged::NodeCollected(..)
         | Logged::JobCollected(..)
         | Logged::AllocCollected(..)
         | Logged::EvalCollected(_)

@@ -1,6 +1,6 @@
 //! Explanations of why a job waits.
 
-use berth_api::http::{GroupExplanation, JobExplanation, QueueStanding, SmallestChange};
+use berth_api::http::{GroupExplanation, JobExplanation, QueueStanding, SmallestChange, Time};
 use berth_model::{JobKey, eval::GroupFailure};
 use berth_scheduler::{
     explain::{self, Explanation},
@@ -20,6 +20,7 @@ pub fn explanation(
     JobExplanation {
         job_id: key.id.to_string(),
         namespace: key.namespace.to_string(),
+        retry_at: Time(explained.retry_at.map_or(0, |at| at.0)),
         groups: explained.groups.into_iter().map(|explained| group(view, explained)).collect(),
         queue: standing.map(queue),
         index: view.log_index().0,

@@ -27,7 +27,7 @@ fn standing(row: &JobRow, version: &JobVersion) -> JobStanding {
         payload: (!version.job.payload.is_empty()).then(|| STANDARD.encode(&version.job.payload)),
         status: row.status().as_str().to_owned(),
         status_description: String::new(),
-        stable: false,
+        stable: version.stable,
         version: version.version,
         submit_time: version.submitted_at.0,
         create_index: row.create_index.0,

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Topics that the stream has; `*` stands for all.
-const TOPICS: &[&str] = &["*", "Job", "Allocation", "Evaluation", "Node"];
+const TOPICS: &[&str] = &["*", "Job", "Allocation", "Evaluation", "Deployment", "Node"];
 /// Topics that other servers have: nothing ever changes there.
 const EMPTY_TOPICS: &[&str] = &[
     "ACLPolicy",
@@ -17,7 +17,6 @@ const EMPTY_TOPICS: &[&str] = &[
     "ACLToken",
     "CSIPlugin",
     "CSIVolume",
-    "Deployment",
     "HostVolume",
     "NodePool",
     "Operator",

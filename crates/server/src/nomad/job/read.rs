@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use berth_api::http::{Deployment, Job, JobVersions};
-use berth_model::{Index, JobKey, eval::Eval, store::AllocSlot};
+use berth_api::http::{Job, JobVersions};
+use berth_model::{JobKey, eval::Eval, store::AllocSlot};
 
 use super::{index, key, not_found};
 use crate::{
@@ -116,22 +116,24 @@ pub(in crate::nomad) async fn evaluations(call: Call) -> Reply {
     .await
 }
 
-/// `GET /v1/job/:id/deployment`: none, there are no deployments yet; clients ask all the same.
+/// `GET /v1/job/:id/deployment`: its last one, or none.
 pub(in crate::nomad) async fn deployment(call: Call) -> Reply {
     let key = key(&call);
+    let watch = [WatchKey::JobDeployments(key.clone())];
     block::read(
         &call,
-        &[],
-        |_| Index::default(),
+        &watch,
+        |view| deployments::job_index(view, &key),
         |view| {
             view.job(&key).ok_or_else(not_found)?;
-            reply::json(&call.query, &None::<Deployment>)
+            let last = view.deployments_of(&key).next_back();
+            reply::json(&call.query, &last.map(|of| convert::deployment(view, of)))
         },
     )
     .await
 }
 
-/// `GET /v1/job/:id/deployments`: none, as [`deployment`].
+/// `GET /v1/job/:id/deployments`. A job that is not there has none.
 pub(in crate::nomad) async fn deployments(call: Call) -> Reply {
-    deployments::none(&call).await
+    deployments::of_job(&call, &key(&call)).await
 }

@@ -55,7 +55,8 @@ async fn a_job_is_explained() {
             "JobsAhead": 0,
             "NamespacesAhead": 0,
             "Share": 0.02564102564102564
-          }
+          },
+          "RetryAt": "0001-01-01T00:00:00Z"
         }
     "#]]
     .assert_eq(&explained.show());

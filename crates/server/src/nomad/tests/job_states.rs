@@ -39,6 +39,7 @@ fn start(world: &FakeEngine, id: &str, job_type: JobType, alloc: u128) {
         reschedules: Vec::new(),
         devices: Vec::new(),
         cores: Vec::new(),
+        canary: false,
     };
     let outcome = EvalOutcome {
         status: EvalStatus::Complete,
@@ -47,6 +48,7 @@ fn start(world: &FakeEngine, id: &str, job_type: JobType, alloc: u128) {
         next: Vec::new(),
     };
     let plan = PlanRecord {
+        deployment: None,
         eval,
         job: key,
         job_version: 0,

@@ -73,8 +73,10 @@ fn plan(job: &Job) -> PlanRecord {
         reschedules: Vec::new(),
         devices: vec![],
         cores: vec![],
+        canary: false,
     };
     PlanRecord {
+        deployment: None,
         eval: HIDDEN_EVAL,
         job: job.key.clone(),
         job_version: 1,
@@ -315,6 +317,7 @@ async fn whoever_may_reads_and_changes_all_of_it() {
         {
             "GET /v1/client/allocation/{id}/checks",
             "GET /v1/client/allocation/{id}/exec",
+            "GET /v1/deployment/allocations/{id}",
             "GET /v1/deployment/{id}",
             "GET /v1/deployments",
             "GET /v1/job/{id}/deployment",
@@ -323,6 +326,11 @@ async fn whoever_may_reads_and_changes_all_of_it() {
             "GET /v1/services",
             "GET /v1/vars",
             "GET /v1/volumes",
+            "PUT /v1/deployment/allocation-health/{id}",
+            "PUT /v1/deployment/fail/{id}",
+            "PUT /v1/deployment/pause/{id}",
+            "PUT /v1/deployment/promote/{id}",
+            "PUT /v1/deployment/unblock/{id}",
             "PUT /v1/jobs/parse",
             "PUT /v1/validate/job",
         }"#]]

@@ -112,6 +112,7 @@ fn plan() -> PlanRecord {
         snapshot_index: berth_model::Index(3),
         placements: vec![placement(RUNNING, NODE_1, 0), placement(FAILED, NODE_2, 1)],
         stops: Vec::new(),
+        deployment: None,
         outcome: Some(EvalOutcome {
             status: EvalStatus::Complete,
             description: String::new(),
@@ -138,6 +139,7 @@ fn placement(id: AllocId, node: NodeId, name_index: u32) -> Placement {
         reschedules: Vec::new(),
         devices: vec![],
         cores: vec![],
+        canary: false,
     }
 }
 
@@ -160,6 +162,8 @@ pub fn observed(id: AllocId, status: ClientStatus) -> ObservedAlloc {
         events: vec![started],
     };
     ObservedAlloc {
+        healthy: None,
+        health_message: String::new(),
         id,
         status,
         description: "tasks are running".into(),

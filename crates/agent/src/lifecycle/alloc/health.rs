@@ -1,0 +1,80 @@
+//! Whether an allocation is well, as its deployment asks: all its tasks run, for long enough without a break. Once well
+//! it stays so; what was found unwell can still become well.
+
+use berth_api::agent::{AllocHealth, HealthSpec, TaskState};
+
+use super::Alloc;
+use crate::lifecycle::task::{Kill, Phase};
+
+/// What is known on the way to that.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Watch {
+    /// Unwell after that; none before it starts.
+    deadline_ns: Option<u64>,
+    /// All has been well since then.
+    well_since_ns: Option<u64>,
+}
+
+impl Alloc {
+    /// Judges what has just happened. Whether that changed what is known.
+    pub(super) fn judge_health(&mut self, now_ns: u64) -> bool {
+        let Some(spec) = self.watched() else { return false };
+        let deadline_ns = now_ns.saturating_add(spec.deadline_ms.saturating_mul(1_000_000));
+        let deadline_ns = *self.watch.deadline_ns.get_or_insert(deadline_ns);
+        if self.status.tasks.iter().any(|task| task.failed) {
+            return self.found(AllocHealth::Unhealthy, "a task has failed");
+        }
+        if !self.all_tasks_run() {
+            self.watch.well_since_ns = None;
+        } else if now_ns >= healthy_at(*self.watch.well_since_ns.get_or_insert(now_ns), spec) {
+            return self.found(AllocHealth::Healthy, "");
+        }
+        if now_ns < deadline_ns || self.status.health() == AllocHealth::Unhealthy {
+            return false;
+        }
+        let why = self.why_not_well();
+        self.found(AllocHealth::Unhealthy, &why)
+    }
+
+    /// When time alone changes what is known.
+    pub(super) fn health_deadline(&self) -> Option<u64> {
+        let spec = self.watched()?;
+        let healthy_at = self.watch.well_since_ns.map(|since_ns| healthy_at(since_ns, spec));
+        let unknown = self.status.health() == AllocHealth::Unknown;
+        let deadline_ns = self.watch.deadline_ns.filter(|_| unknown);
+        healthy_at.into_iter().chain(deadline_ns).min()
+    }
+
+    /// What it must show, while somebody waits for it.
+    fn watched(&self) -> Option<HealthSpec> {
+        let begun = self.tasks.iter().any(|task| task.phase != Phase::Waiting);
+        let open = !self.stop && !self.lost && self.status.health() != AllocHealth::Healthy;
+        self.run.group.health.filter(|_| begun && open)
+    }
+
+    fn all_tasks_run(&self) -> bool {
+        self.tasks.iter().all(|task| task.phase == Phase::Running && task.kill == Kill::No)
+    }
+
+    fn why_not_well(&self) -> String {
+        let waits = self.status.tasks.iter().find(|task| task.state() != TaskState::Running);
+        waits.map_or_else(
+            || "its tasks did not run for long enough before its deadline".to_owned(),
+            |task| format!("task {} did not run before its deadline", task.name),
+        )
+    }
+
+    fn found(&mut self, health: AllocHealth, message: &str) -> bool {
+        if self.status.health() == health {
+            return false;
+        }
+        self.status.health = health as i32;
+        message.clone_into(&mut self.status.health_message);
+        self.changed = true;
+        true
+    }
+}
+
+fn healthy_at(since_ns: u64, spec: HealthSpec) -> u64 {
+    since_ns.saturating_add(spec.min_healthy_ms.saturating_mul(1_000_000))
+}

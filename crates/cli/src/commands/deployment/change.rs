@@ -1,0 +1,107 @@
+//! `berth deployment promote`, `fail`, `pause`, `resume` and `unblock`.
+
+use berth_api::http::DeploymentChanged;
+use clap::Args;
+
+use crate::{
+    complete,
+    failure::Failure,
+    output::{self, short_id},
+    remote::Remote,
+};
+
+/// Which deployment.
+#[derive(Debug, Args)]
+struct Which {
+    /// The deployment's id, or its beginning
+    #[arg(value_name = "DEPLOYMENT", add = complete::deployments())]
+    id: String,
+}
+
+/// Arguments of `deployment promote`.
+#[derive(Debug, Args)]
+pub struct Promote {
+    #[command(flatten)]
+    which: Which,
+    /// That group alone; may be given several times
+    #[arg(long, value_name = "GROUP")]
+    group: Vec<String>,
+}
+
+/// Arguments of `deployment fail`.
+#[derive(Debug, Args)]
+pub struct Fail {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Arguments of `deployment pause`.
+#[derive(Debug, Args)]
+pub struct Pause {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Arguments of `deployment resume`.
+#[derive(Debug, Args)]
+pub struct Resume {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Arguments of `deployment unblock`.
+#[derive(Debug, Args)]
+pub struct Unblock {
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Promote {
+    /// Promotes it.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let id = remote.find_deployment(&self.which.id).await?;
+        tell(&id, "promoted", &remote.promote(&id, &self.group).await?);
+        Ok(())
+    }
+}
+
+impl Fail {
+    /// Gives it up.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let id = remote.find_deployment(&self.which.id).await?;
+        tell(&id, "marked as failed", &remote.fail_deployment(&id).await?);
+        Ok(())
+    }
+}
+
+impl Pause {
+    /// Holds it.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let id = remote.find_deployment(&self.which.id).await?;
+        tell(&id, "paused", &remote.pause_deployment(&id, true).await?);
+        Ok(())
+    }
+}
+
+impl Resume {
+    /// Lets it go on.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let id = remote.find_deployment(&self.which.id).await?;
+        tell(&id, "resumed", &remote.pause_deployment(&id, false).await?);
+        Ok(())
+    }
+}
+
+impl Unblock {
+    /// Lets it go on.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let id = remote.find_deployment(&self.which.id).await?;
+        tell(&id, "unblocked", &remote.unblock_deployment(&id).await?);
+        Ok(())
+    }
+}
+
+fn tell(id: &str, deed: &str, changed: &DeploymentChanged) {
+    let back = changed.reverted_job_version.map(|version| format!(", back to version {version} of its job"));
+    output::tell(&format!("deployment {} is {deed}{}", short_id(id), back.unwrap_or_default()));
+}

@@ -1,0 +1,61 @@
+//! `berth deployment list`.
+
+use berth_api::http::Deployment;
+use clap::Args;
+
+use crate::{
+    failure::Failure,
+    output::{Cell, Column, Layout, Table, View, age, now_ns},
+    remote::Remote,
+    show::Show,
+};
+
+/// Arguments of `deployment list`.
+#[derive(Debug, Args)]
+pub struct List {
+    #[command(flatten)]
+    show: Show,
+}
+
+impl List {
+    /// Prints them.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        self.show.show(remote, async |remote| remote.deployments().await).await
+    }
+}
+
+const COLUMNS: &[Column] = &[
+    Column::id("deployment"),
+    Column::text("job"),
+    Column::number("version"),
+    Column::text("status"),
+    Column::text("changed"),
+    Column::text("description"),
+    Column::text("namespace").wide(),
+];
+
+impl View for Vec<Deployment> {
+    fn text(&self, layout: Layout) -> String {
+        if self.is_empty() {
+            return "no deployments\n".into();
+        }
+        let mut table = Table::new(layout, COLUMNS);
+        let now = now_ns();
+        for of in self {
+            table.row([
+                layout.id(&of.id).into(),
+                (&of.job_id).into(),
+                Cell::number(of.job_version),
+                Cell::status(&of.status),
+                age(of.modify_time, now).into(),
+                (&of.status_description).into(),
+                (&of.namespace).into(),
+            ]);
+        }
+        table.render()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.iter().map(|deployment| deployment.id.clone()).collect()
+    }
+}

@@ -1,0 +1,44 @@
+//! `berth deployment`: how new versions of jobs take the place of the ones before.
+
+mod change;
+mod list;
+mod status;
+
+use clap::Subcommand;
+
+use crate::{failure::Failure, global::Global, remote::block_on};
+
+/// What can be done with deployments.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// List deployments
+    List(list::List),
+    /// Show a deployment: how far each group has come
+    Status(status::Status),
+    /// Let the canaries of a deployment take the place of the old allocations
+    Promote(change::Promote),
+    /// Give a deployment up; with `auto_revert`, go back to the last stable version
+    Fail(change::Fail),
+    /// Hold a deployment
+    Pause(change::Pause),
+    /// Let a deployment go on that is held
+    Resume(change::Resume),
+    /// Let a deployment go on that waits for other regions
+    Unblock(change::Unblock),
+}
+
+impl Verb {
+    /// Does it.
+    pub fn run(&self, global: &Global) -> Result<(), Failure> {
+        let remote = global.remote()?;
+        match self {
+            Self::List(list) => block_on(list.run(&remote)),
+            Self::Status(status) => block_on(status.run(&remote)),
+            Self::Promote(promote) => block_on(promote.run(&remote)),
+            Self::Fail(fail) => block_on(fail.run(&remote)),
+            Self::Pause(pause) => block_on(pause.run(&remote)),
+            Self::Resume(resume) => block_on(resume.run(&remote)),
+            Self::Unblock(unblock) => block_on(unblock.run(&remote)),
+        }
+    }
+}

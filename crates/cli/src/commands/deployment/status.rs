@@ -1,0 +1,135 @@
+//! `berth deployment status`: how far each group has come, and its allocations.
+
+use berth_api::http::{AllocationStub, Deployment, Time};
+use clap::Args;
+use serde::Serialize;
+
+use crate::{
+    complete,
+    failure::Failure,
+    output::{Cell, Column, Fields, Layout, Table, View, age, now_ns, sections},
+    remote::Remote,
+    show::Show,
+};
+
+/// Arguments of `deployment status`.
+#[derive(Debug, Args)]
+pub struct Status {
+    /// The deployment's id, or its beginning
+    #[arg(value_name = "DEPLOYMENT", add = complete::deployments())]
+    id: String,
+    #[command(flatten)]
+    show: Show,
+}
+
+/// All that `deployment status` tells.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Detail {
+    deployment: Deployment,
+    allocations: Vec<AllocationStub>,
+}
+
+impl Status {
+    /// Prints it.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let id = remote.find_deployment(&self.id).await?;
+        let read = async |remote: &Remote| {
+            let (deployment, allocations) =
+                tokio::try_join!(remote.deployment(&id), remote.deployment_allocations(&id))?;
+            Ok(Detail { deployment, allocations })
+        };
+        self.show.show(remote, read).await
+    }
+}
+
+impl View for Detail {
+    fn text(&self, layout: Layout) -> String {
+        sections([self.fields(layout), self.groups(layout), self.allocations(layout)])
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![self.deployment.id.clone()]
+    }
+}
+
+impl Detail {
+    fn fields(&self, layout: Layout) -> String {
+        let (of, now) = (&self.deployment, now_ns());
+        Fields::new(layout)
+            .with("ID", &of.id)
+            .with("Job", &of.job_id)
+            .with("Namespace", &of.namespace)
+            .with("Version", of.job_version.to_string())
+            .with_status("Status", &of.status)
+            .with_some("Reason", &of.status_description)
+            .with("Made", age(of.create_time, now))
+            .with("Changed", age(of.modify_time, now))
+            .render()
+    }
+
+    fn groups(&self, layout: Layout) -> String {
+        let columns = [
+            Column::id("group"),
+            Column::text("promoted"),
+            Column::number("canaries"),
+            Column::number("desired"),
+            Column::number("placed"),
+            Column::number("healthy"),
+            Column::number("unhealthy"),
+            Column::text("progress by"),
+            Column::text("auto revert").wide(),
+        ];
+        let mut table = Table::new(layout, &columns);
+        for (name, group) in &self.deployment.task_groups {
+            let yes = |is: bool| if is { "yes" } else { "no" };
+            let promoted = if group.desired_canaries == 0 { "" } else { yes(group.promoted) };
+            let by = group.require_progress_by;
+            let by = if by == Time::default() { String::new() } else { by.to_string() };
+            table.row([
+                name.into(),
+                promoted.into(),
+                Cell::number(group.desired_canaries),
+                Cell::number(group.desired_total),
+                Cell::number(group.placed_allocs),
+                Cell::number(group.healthy_allocs),
+                Cell::number(group.unhealthy_allocs),
+                by.into(),
+                yes(group.auto_revert).into(),
+            ]);
+        }
+        table.render()
+    }
+
+    fn allocations(&self, layout: Layout) -> String {
+        if self.allocations.is_empty() {
+            return "no allocations\n".into();
+        }
+        let columns = ["name", "node", "desired", "status", "health"].map(Column::text).into_iter();
+        let columns: Vec<Column> = [Column::id("alloc")].into_iter().chain(columns).collect();
+        let mut table = Table::new(layout, &columns);
+        for alloc in &self.allocations {
+            table.row([
+                layout.id(&alloc.id).into(),
+                (&alloc.name).into(),
+                (&alloc.node_name).into(),
+                (&alloc.desired_status).into(),
+                Cell::status(&alloc.client_status),
+                health(alloc).into(),
+            ]);
+        }
+        table.render()
+    }
+}
+
+/// What an allocation has shown.
+fn health(alloc: &AllocationStub) -> String {
+    let Some(status) = &alloc.deployment_status else { return String::new() };
+    let shown = match status.healthy {
+        Some(true) => "healthy",
+        Some(false) => "unhealthy",
+        None => "",
+    };
+    let canary = if status.canary { "canary" } else { "" };
+    [shown, canary].into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(", ")
+}

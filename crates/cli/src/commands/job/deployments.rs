@@ -1,0 +1,54 @@
+//! `berth job deployments` and `berth job promote`: a job's deployments, by the job's id.
+
+use clap::Args;
+
+use crate::{
+    complete,
+    failure::{Exit, Failure},
+    output::{clean, short_id, tell},
+    remote::Remote,
+    show::Show,
+};
+
+/// Arguments of `job deployments`.
+#[derive(Debug, Args)]
+pub struct Deployments {
+    /// The job's id
+    #[arg(value_name = "JOB", add = complete::jobs())]
+    id: String,
+    #[command(flatten)]
+    show: Show,
+}
+
+impl Deployments {
+    /// Prints them, newest first.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let id = remote.find_job(&self.id).await?;
+        self.show.show(remote, async |remote| remote.job_deployments(&id).await).await
+    }
+}
+
+/// Arguments of `job promote`.
+#[derive(Debug, Args)]
+pub struct Promote {
+    /// The job's id
+    #[arg(value_name = "JOB", add = complete::jobs())]
+    id: String,
+    /// That group alone; may be given several times
+    #[arg(long, value_name = "GROUP")]
+    group: Vec<String>,
+}
+
+impl Promote {
+    /// Lets the canaries of the job's last deployment take the place of the old allocations.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let job = remote.find_job(&self.id).await?;
+        let deployment = remote.job_deployment(&job).await?.ok_or_else(|| {
+            Failure::new(Exit::NotFound, format!("job {} has no deployment", clean(&job)))
+                .help("only a job with an `update` block has deployments")
+        })?;
+        remote.promote(&deployment.id, &self.group).await?;
+        tell(&format!("deployment {} of job {} is promoted", short_id(&deployment.id), clean(&job)));
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! What becomes of deployments: evidence of the health of their allocations goes into the log, and what follows from it.
+
+use berth_model::{
+    DeploymentId, EvalId,
+    command::Command,
+    deployment::{AllocHealth, DeploymentStatus, HEALTH_MESSAGE_BYTES_MAX, PromoteDeployment, SetDeployment},
+    eval::Trigger,
+    observed::ObservedAlloc,
+    store::{AllocSlot, Store},
+};
+
+use super::{Leader, Replica, rollouts::Verdict};
+
+impl Leader {
+    /// An agent has found how an allocation is. Only what an active deployment rests on is written.
+    pub(super) fn on_health(&mut self, store: &Store, slot: AllocSlot, alloc: &ObservedAlloc) {
+        let Some(healthy) = alloc.healthy else { return };
+        if !store.needs_evidence(slot, healthy) || self.work.judging.get(&alloc.id) == Some(&healthy) {
+            return;
+        }
+        self.work.judging.insert(alloc.id, healthy);
+        let message = if healthy { String::new() } else { why_unhealthy(alloc) };
+        self.work.found.push(AllocHealth { alloc: alloc.id, healthy, message });
+        let job = store.allocs().row(slot).and_then(|row| store.jobs().row(row.job));
+        // One that is well is seen with its deployment, one that is not may have to be replaced.
+        if let Some(job) = job.filter(|_| !healthy) {
+            self.work.wanting.entry(job.key.clone()).or_insert(Trigger::DeploymentWatcher);
+        }
+    }
+
+    /// A deployment rests on allocations that were there before it: what they have shown is evidence now.
+    pub(super) fn look_for_evidence(&mut self, replica: &Replica, id: DeploymentId) {
+        let store = replica.store();
+        let Some(deployment) = store.deployments().get(id).filter(|deployment| deployment.is_active()) else {
+            return;
+        };
+        let Some(row) = store.job(&deployment.job) else { return };
+        for slot in store.jobs().allocs(row) {
+            let seen = store.allocs().row(slot).and_then(|alloc| replica.observed().get(slot, alloc.id));
+            if let Some(seen) = seen {
+                self.on_health(store, slot, &seen.alloc);
+            }
+        }
+    }
+
+    /// Evidence goes into one entry, with what else ended, as far as that has room.
+    pub(super) fn write_evidence(&mut self) {
+        let found = std::mem::take(&mut self.work.found);
+        self.outbox.push_list(&found, &Command::SetAllocHealth);
+    }
+
+    /// Draws the consequences of what deployments have shown, and of the time that they took.
+    pub(super) fn judge_deployments(&mut self, store: &Store) {
+        for (id, job, verdict) in self.work.rollouts.judge(store, self.time) {
+            match verdict {
+                Verdict::GoOn => {
+                    self.work.wanting.entry(job).or_insert(Trigger::DeploymentWatcher);
+                }
+                Verdict::Promote => {
+                    let eval = EvalId(self.ids.mint());
+                    let promote = PromoteDeployment { id, groups: None, eval };
+                    self.outbox.push(Command::PromoteDeployment(Box::new(promote)));
+                }
+                Verdict::Successful => {
+                    let why = "Deployment completed successfully".to_owned();
+                    self.set_deployment(id, DeploymentStatus::Successful, why, None, None);
+                }
+                Verdict::Failed(why, revert_to) => {
+                    let eval = Some(EvalId(self.ids.mint()));
+                    self.set_deployment(id, DeploymentStatus::Failed, why, revert_to, eval);
+                }
+            }
+        }
+    }
+
+    fn set_deployment(
+        &mut self,
+        id: DeploymentId,
+        status: DeploymentStatus,
+        description: String,
+        revert_to: Option<u64>,
+        eval: Option<EvalId>,
+    ) {
+        let set = SetDeployment { id, status, description, revert_to, eval };
+        self.outbox.push(Command::SetDeployment(Box::new(set)));
+    }
+}
+
+/// The last thing that went wrong with a task, or what the agent says of the whole.
+fn why_unhealthy(alloc: &ObservedAlloc) -> String {
+    let troubled = alloc.tasks.iter().filter(|task| task.failed || task.restarts > 0);
+    let last = troubled.filter_map(|task| {
+        let told = |event: &&berth_model::observed::TaskEvent| {
+            event.exit_code != 0 || event.signal != 0 || event.fails_task || event.oom_killed
+        };
+        let event = task.events.iter().rfind(told).or(task.events.last())?;
+        Some((event.at, format!("task {}: {}: {}", task.name, event.kind, said(event))))
+    });
+    let mut why = last.max_by_key(|(at, _)| *at).map_or_else(|| alloc.health_message.clone(), |(_, why)| why);
+    why.truncate(why.floor_char_boundary(HEALTH_MESSAGE_BYTES_MAX));
+    why
+}
+
+fn said(event: &berth_model::observed::TaskEvent) -> String {
+    match event {
+        event if !event.message.is_empty() => event.message.clone(),
+        event if event.oom_killed => "out of memory".to_owned(),
+        event if event.signal != 0 => format!("signal {}", event.signal),
+        event => format!("exit code {}", event.exit_code),
+    }
+}

@@ -1,0 +1,178 @@
+//! Deployments that go on: which of them changed, and when time alone would fail one. What becomes of each is judged from
+//! the state alone, so that any leader comes to the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_model::{
+    DeploymentId, JobKey, Timestamp,
+    deployment::{Deployment, DeploymentGroup, DeploymentStatus},
+    event::Event as Change,
+    job::JobType,
+    store::{JobRow, Store},
+};
+
+use crate::follow::Follower;
+
+/// What is to become of a deployment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// All of it is healthy.
+    Successful,
+    /// Why, and the version to go back to.
+    Failed(String, Option<u64>),
+    /// Its canaries have shown enough, and nobody needs to be asked.
+    Promote,
+    /// More of it may be placed.
+    GoOn,
+}
+
+/// The deployments that are active.
+#[derive(Debug, Default)]
+pub(crate) struct Rollouts {
+    /// To be judged.
+    changed: BTreeSet<DeploymentId>,
+    /// When each is judged for the sake of time.
+    deadlines: BTreeSet<(Timestamp, DeploymentId)>,
+    times: BTreeMap<DeploymentId, Timestamp>,
+    /// What was decided of them is on its way into the log.
+    decided: BTreeSet<DeploymentId>,
+}
+
+impl Follower for Rollouts {
+    fn of(store: &Store) -> Self {
+        let mut all = Self::default();
+        store.deployments().active().for_each(|deployment| all.look_at(deployment));
+        all
+    }
+
+    fn on_change(&mut self, store: &Store, change: &Change, _at: Timestamp) {
+        match change {
+            Change::DeploymentChanged(id) => {
+                self.forget(*id);
+                if let Some(deployment) = store.deployments().get(*id).filter(|d| d.is_active()) {
+                    self.look_at(deployment);
+                }
+            }
+            Change::DeploymentCollected(id) => self.forget(*id),
+            _ => {}
+        }
+    }
+
+    fn due_at(&self) -> Option<Timestamp> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+}
+
+impl Rollouts {
+    fn look_at(&mut self, deployment: &Deployment) {
+        self.changed.insert(deployment.id);
+        if let Some(at) = deadline(deployment) {
+            self.deadlines.insert((at, deployment.id));
+            self.times.insert(deployment.id, at);
+        }
+    }
+
+    fn forget(&mut self, id: DeploymentId) {
+        self.changed.remove(&id);
+        self.decided.remove(&id);
+        if let Some(at) = self.times.remove(&id) {
+            self.deadlines.remove(&(at, id));
+        }
+    }
+
+    /// When each is due next; what follows from the state, for tests.
+    #[cfg(test)]
+    pub fn deadlines(&self) -> &BTreeSet<(Timestamp, DeploymentId)> {
+        &self.deadlines
+    }
+
+    /// What is to be done about those that changed or whose time has come.
+    pub fn judge(&mut self, store: &Store, now: Timestamp) -> Vec<(DeploymentId, JobKey, Verdict)> {
+        let due = self.deadlines.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id);
+        let looked_at: BTreeSet<DeploymentId> =
+            std::mem::take(&mut self.changed).into_iter().chain(due).collect();
+        let mut verdicts = Vec::new();
+        for id in looked_at {
+            let Some(deployment) = store.deployments().get(id).filter(|_| !self.decided.contains(&id)) else {
+                continue;
+            };
+            let Some(verdict) = judge(store, deployment, now) else { continue };
+            if verdict != Verdict::GoOn {
+                self.decided.insert(id);
+            }
+            verdicts.push((id, deployment.job.clone(), verdict));
+        }
+        verdicts
+    }
+}
+
+/// When one that goes on fails unless something becomes healthy; none while it waits for somebody.
+fn deadline(deployment: &Deployment) -> Option<Timestamp> {
+    let running = deployment.status == DeploymentStatus::Running;
+    let groups = deployment.groups.iter().filter(|group| running && is_timed(group));
+    groups.map(|group| group.require_progress_by).min()
+}
+
+/// Whether a group must go on becoming healthy.
+fn is_timed(group: &DeploymentGroup) -> bool {
+    let is_through = group.is_healthy() || group.has_healthy_canaries();
+    !is_through && group.require_progress_by != Timestamp::default()
+}
+
+fn judge(store: &Store, deployment: &Deployment, now: Timestamp) -> Option<Verdict> {
+    let row = store.job(&deployment.job).filter(|_| deployment.status == DeploymentStatus::Running)?;
+    let at_once = |group: &&DeploymentGroup| group.progress_deadline.is_zero() && group.unhealthy > 0;
+    if let Some(group) = deployment.groups.iter().find(at_once) {
+        return Some(failed(row, deployment, "Failed due to unhealthy allocations", group));
+    }
+    let late = |group: &&DeploymentGroup| is_timed(group) && group.require_progress_by <= now;
+    if deployment.groups.iter().all(|group| is_through(store, row, deployment, group)) {
+        return Some(Verdict::Successful);
+    }
+    if let Some(group) = deployment.groups.iter().find(late) {
+        return Some(failed(row, deployment, "Failed due to progress deadline", group));
+    }
+    let mut canarying = deployment.groups.iter().filter(|group| group.is_canarying()).peekable();
+    if canarying.peek().is_some() && canarying.all(|g| g.auto_promote && g.has_healthy_canaries()) {
+        return Some(Verdict::Promote);
+    }
+    deployment.groups.iter().any(|group| can_go_on(row, deployment, group)).then_some(Verdict::GoOn)
+}
+
+/// Whether a group is rolled out. Nodes come and go under a job that runs on all of them: it is through once nothing
+/// of an older version is desired.
+fn is_through(store: &Store, row: &JobRow, deployment: &Deployment, group: &DeploymentGroup) -> bool {
+    if group.is_healthy() || row.job().job_type != JobType::System {
+        return group.is_healthy();
+    }
+    if group.live() == 0 || group.healthy != group.live() {
+        return false;
+    }
+    let rows = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
+    let is_old =
+        |version: u64, position: u16| version != deployment.job_version && !group.carries(version, position);
+    !rows.filter(|alloc| alloc.is_wanted()).any(|alloc| {
+        let of_group = store.job_of(alloc).is_some_and(|(_, of)| of.name == group.name);
+        of_group && is_old(alloc.job_version, alloc.group)
+    })
+}
+
+/// Whether a group may replace more allocations than it has under way.
+fn can_go_on(row: &JobRow, deployment: &Deployment, group: &DeploymentGroup) -> bool {
+    let job = row.version(deployment.job_version).map(|version| &version.job);
+    let update = job.and_then(|job| job.group(&group.name)?.1.update.as_deref());
+    let unproven = group.live().saturating_sub(group.healthy);
+    group.promoted
+        && group.live() < group.desired_total
+        && update.is_none_or(|update| unproven < update.max_parallel)
+}
+
+fn failed(row: &JobRow, deployment: &Deployment, why: &str, group: &DeploymentGroup) -> Verdict {
+    let culprit = group.culprit.as_ref().map(|culprit| {
+        let (id, message) = (culprit.alloc.short(), &culprit.message);
+        format!(" (group {:?}, allocation {id}: {message})", group.name)
+    });
+    let why = why.to_owned() + culprit.as_deref().unwrap_or_default();
+    let (description, revert_to) = deployment.undone_by(row, why);
+    Verdict::Failed(description, revert_to)
+}

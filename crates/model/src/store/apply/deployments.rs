@@ -1,0 +1,356 @@
+//! Applying what becomes of deployments, and what their allocations show.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{AllocSlot, JobSlot, Store, eval_of};
+use crate::{
+    command::{Outcome, Refusal},
+    deployment::{
+        AllocHealth, Culprit, Deployment, DeploymentGroup, DeploymentStatus, NewDeployment,
+        PromoteDeployment, SetDeployment,
+    },
+    eval::Trigger,
+    event::Event,
+    ids::{AllocId, DeploymentId},
+    store::AllocRow,
+    time::Timestamp,
+};
+
+/// What a plan placed for a deployment, by group: how many, and which of them are canaries.
+pub(super) type PlacedByGroup = BTreeMap<u16, (u32, Vec<AllocId>)>;
+
+/// Events among which one that tells the same is looked for.
+const EVENTS_LOOKED_AT: usize = 8;
+/// Of a deployment that a newer version has overtaken.
+pub(super) const NEWER_VERSION: &str = "Cancelled due to newer version of job";
+/// Of a deployment whose job was stopped.
+pub(super) const JOB_STOPPED: &str = "Cancelled because job is stopped";
+
+impl Store {
+    /// A version of a job has one deployment: what is asked for a second time is there.
+    pub(super) fn create_deployment(
+        &mut self,
+        job: JobSlot,
+        version: u64,
+        new: NewDeployment,
+        events: &mut Vec<Event>,
+    ) {
+        let Some(row) = self.jobs.row(job).filter(|row| row.current().version == version) else { return };
+        let (key, job_create_index) = (row.key.clone(), row.create_index);
+        let is_known = self.deployments.of_version(&key, version).or(self.deployments.get(new.id)).is_some();
+        if row.job().stop || is_known {
+            return;
+        }
+        let NewDeployment { id, mut groups } = new;
+        self.count_carried(job, &mut groups);
+        groups.iter_mut().filter(|group| group.placed > 0).for_each(|group| expect_progress(group, self.at));
+        let awaits = groups.iter().any(DeploymentGroup::is_canarying);
+        let deployment = Deployment {
+            id,
+            job: key,
+            job_version: version,
+            status: DeploymentStatus::Running,
+            description: running(awaits).to_owned(),
+            groups,
+            created_at: self.at,
+            modified_at: self.at,
+            create_index: self.index,
+            modify_index: self.index,
+            job_create_index,
+        };
+        self.deployments.insert(job, deployment);
+        events.push(Event::DeploymentChanged(id));
+    }
+
+    /// Counts the allocations that go on unchanged.
+    fn count_carried(&self, job: JobSlot, groups: &mut [DeploymentGroup]) {
+        if groups.iter().all(|group| group.carried.is_empty()) {
+            return;
+        }
+        let Some(row) = self.jobs.row(job) else { return };
+        for slot in self.jobs.allocs(row) {
+            let Some(alloc) = self.allocs.row(slot).filter(|alloc| alloc.is_wanted()) else { continue };
+            let carrier = groups.iter_mut().find(|group| group.carries(alloc.job_version, alloc.group));
+            if let Some(group) = carrier {
+                group.placed += 1;
+                group.healthy += u32::from(self.is_healthy_if_carried(slot));
+            }
+        }
+    }
+
+    /// Counts what a plan has placed.
+    pub(super) fn count_placed(
+        &mut self,
+        job: JobSlot,
+        version: u64,
+        placed: PlacedByGroup,
+        events: &mut Vec<Event>,
+    ) {
+        let Some(id) = self.deployments.active_of(job).filter(|d| d.job_version == version).map(|d| d.id)
+        else {
+            return;
+        };
+        let names =
+            self.jobs.row(job).and_then(|row| row.version(version)).map(|version| version.job.clone());
+        let at = self.at;
+        self.change_deployment(job, id, events, |deployment| {
+            for (group, (count, canaries)) in placed {
+                let name = names.as_ref().and_then(|job| job.groups.get(usize::from(group)));
+                let of = |group: &&mut DeploymentGroup| name.is_some_and(|name| name.name == group.name);
+                let Some(group) = deployment.groups.iter_mut().find(of) else { continue };
+                group.placed += count;
+                group.canaries.extend(canaries);
+                if group.require_progress_by == Timestamp::default() {
+                    expect_progress(group, at);
+                }
+            }
+        });
+    }
+
+    /// An allocation that was desired to run is so no more, or has ended by itself: what it showed counts no longer.
+    pub(super) fn count_left(&mut self, slot: AllocSlot, events: &mut Vec<Event>) {
+        let Some(row) = self.allocs.row(slot).copied() else { return };
+        let Some((id, group)) = self.deployment_of(&row) else { return };
+        let healthy = self.is_proven(slot, id);
+        self.change_deployment(row.job, id, events, |deployment| {
+            if let Some(group) = deployment.groups.get_mut(group) {
+                group.gone += 1;
+                group.healthy = group.healthy.saturating_sub(u32::from(healthy));
+            }
+        });
+    }
+
+    /// Whether an allocation counts as healthy in its deployment.
+    fn is_proven(&self, slot: AllocSlot, id: DeploymentId) -> bool {
+        let version = self.deployments.get(id).map(|deployment| deployment.job_version);
+        let is_own = self.allocs.row(slot).is_some_and(|row| version == Some(row.job_version));
+        match self.allocs.detail(slot).and_then(|detail| detail.healthy) {
+            Some(healthy) => healthy,
+            None => !is_own && self.is_healthy_if_carried(slot),
+        }
+    }
+
+    /// Whether an allocation that a newer deployment carries over counts as healthy there: it has shown that it is, or
+    /// whatever placed it did not ask, or was through with it.
+    pub fn is_healthy_if_carried(&self, slot: AllocSlot) -> bool {
+        let Some(row) = self.allocs.row(slot) else { return false };
+        let healthy = self.allocs.detail(slot).and_then(|detail| detail.healthy);
+        let before =
+            self.jobs.row(row.job).and_then(|job| self.deployments.of_version(&job.key, row.job_version));
+        let over = || before.is_none_or(|before| before.status == DeploymentStatus::Successful);
+        healthy.unwrap_or_else(over)
+    }
+
+    /// The deployment that an allocation is part of: the active one of its job, or the one of its version.
+    pub fn deployment_with(&self, row: &AllocRow) -> Option<&Deployment> {
+        if self.deployments.is_empty() {
+            return None;
+        }
+        if let Some((id, _)) = self.deployment_of(row) {
+            return self.deployments.get(id).map(|deployment| &**deployment);
+        }
+        let key = &self.jobs.row(row.job)?.key;
+        self.deployments.of_version(key, row.job_version).map(|deployment| &**deployment)
+    }
+
+    /// The active deployment that an allocation is part of, and the position of its group there.
+    fn deployment_of(&self, row: &AllocRow) -> Option<(DeploymentId, usize)> {
+        let deployment = self.deployments.active_of(row.job)?;
+        let (_, group) = self.job_of(row)?;
+        let at = deployment.groups.iter().position(|other| other.name == group.name)?;
+        let is_part = row.job_version == deployment.job_version
+            || deployment.groups[at].carries(row.job_version, row.group);
+        is_part.then_some((deployment.id, at))
+    }
+
+    /// Whether an active deployment rests on what was found of an allocation, and the state does not say so yet.
+    pub fn needs_evidence(&self, slot: AllocSlot, healthy: bool) -> bool {
+        let Some(row) = self.allocs.row(slot) else { return false };
+        let known = self.allocs.detail(slot).and_then(|detail| detail.healthy);
+        let changes = known != Some(true) && known != Some(healthy) && !(row.is_terminal() && healthy);
+        changes && self.deployment_of(row).is_some()
+    }
+
+    /// What agents found. Once healthy, an allocation counts as healthy for as long as it is there.
+    pub(super) fn set_alloc_health(&mut self, found: Vec<AllocHealth>, events: &mut Vec<Event>) {
+        for health in found {
+            self.judge_alloc(health, events);
+        }
+    }
+
+    fn judge_alloc(&mut self, health: AllocHealth, events: &mut Vec<Event>) {
+        let AllocHealth { alloc, healthy, message } = health;
+        let Some((slot, row)) = self.alloc(alloc).map(|(slot, row)| (slot, *row)) else { return };
+        let Some((id, group)) = self.deployment_of(&row) else { return };
+        if !self.needs_evidence(slot, healthy) {
+            return;
+        }
+        let counts = healthy && row.is_wanted() && !self.is_proven(slot, id);
+        self.allocs.update(slot, self.index, self.at, |_, detail| detail.healthy = Some(healthy));
+        self.jobs.alloc_changed(row.job, self.index);
+        events.push(Event::AllocHealthChanged(slot));
+        let at = self.at;
+        self.change_deployment(row.job, id, events, |deployment| {
+            let Some(group) = deployment.groups.get_mut(group) else { return };
+            if counts {
+                group.healthy += 1;
+                expect_progress(group, at);
+            } else if !healthy {
+                group.unhealthy += 1;
+                group.culprit = Some(Culprit { alloc, message });
+            }
+        });
+    }
+
+    pub(super) fn set_deployment(&mut self, set: SetDeployment, events: &mut Vec<Event>) -> Outcome {
+        let SetDeployment { id, status, description, revert_to, eval } = set;
+        let job = self.active_job(id)?;
+        let at = self.at;
+        self.change_deployment(job, id, events, |deployment| {
+            if deployment.status == DeploymentStatus::Paused && status == DeploymentStatus::Running {
+                // What was held is given its time anew.
+                let begun = |group: &&mut DeploymentGroup| group.require_progress_by != Timestamp::default();
+                deployment.groups.iter_mut().filter(begun).for_each(|group| expect_progress(group, at));
+            }
+            deployment.status = status;
+            deployment.description = description;
+        });
+        if status == DeploymentStatus::Successful {
+            self.mark_stable(id, job);
+        }
+        let stable =
+            revert_to.and_then(|version| self.jobs.row(job)?.version(version)).map(|v| v.job.clone());
+        if let Some(mut stable) = stable {
+            // It may have been stopped since.
+            if stable.stop {
+                Arc::make_mut(&mut stable).stop = false;
+            }
+            self.register_version(stable, events);
+        }
+        self.go_on(job, eval, events);
+        Ok(())
+    }
+
+    pub(super) fn promote_deployment(
+        &mut self,
+        promote: PromoteDeployment,
+        events: &mut Vec<Event>,
+    ) -> Outcome {
+        let PromoteDeployment { id, groups, eval } = promote;
+        let job = self.active_job(id)?;
+        let deployment = self.deployments.get(id).ok_or(Refusal::NoDeployment(id))?;
+        let refuse = |why: String| Err(Refusal::NotPromotable(id, why));
+        let named = |group: &DeploymentGroup| groups.as_ref().is_none_or(|names| names.contains(&group.name));
+        if let Some(name) = groups.iter().flatten().find(|name| deployment.group(name).is_none()) {
+            return refuse(format!("it has no group {name:?}"));
+        }
+        let canarying = || deployment.groups.iter().filter(|group| named(group) && group.is_canarying());
+        if canarying().next().is_none() {
+            return refuse("it has no canaries to promote".to_owned());
+        }
+        if let Some(group) = canarying().find(|group| !group.has_healthy_canaries()) {
+            let DeploymentGroup { name, healthy, desired_canaries, .. } = group;
+            return refuse(format!("group {name:?} has {healthy} of {desired_canaries} canaries healthy"));
+        }
+        let at = self.at;
+        self.change_deployment(job, id, events, |deployment| {
+            let named = |group: &DeploymentGroup| groups.as_ref().is_none_or(|n| n.contains(&group.name));
+            for group in deployment.groups.iter_mut().filter(|group| named(group) && group.is_canarying()) {
+                group.promoted = true;
+                expect_progress(group, at);
+            }
+            let awaits = deployment.groups.iter().any(DeploymentGroup::is_canarying);
+            if deployment.status == DeploymentStatus::Running {
+                deployment.description = running(awaits).to_owned();
+            }
+        });
+        self.go_on(job, Some(eval), events);
+        Ok(())
+    }
+
+    /// The job's active deployment comes to nothing.
+    pub(super) fn cancel_deployment(&mut self, job: JobSlot, why: &str, events: &mut Vec<Event>) {
+        let Some(id) = self.deployments.active_of(job).map(|deployment| deployment.id) else { return };
+        self.change_deployment(job, id, events, |deployment| {
+            deployment.status = DeploymentStatus::Cancelled;
+            deployment.description = why.to_owned();
+        });
+    }
+
+    /// A deployment that is over may go, unless it is the last one of its job.
+    pub(super) fn collect_deployment(&mut self, id: DeploymentId, events: &mut Vec<Event>) {
+        let Some(deployment) = self.deployments.get(id).filter(|d| !d.is_active()) else { return };
+        let last = self.deployments.of_job(&deployment.job).next_back().map(|last| last.id);
+        if last != Some(id) && self.deployments.remove(id, self.index).is_some() {
+            events.push(Event::DeploymentCollected(id));
+        }
+    }
+
+    /// All of a job's deployments go with it.
+    pub(super) fn collect_deployments_of(&mut self, job: JobSlot, events: &mut Vec<Event>) {
+        let Some(key) = self.jobs.row(job).map(|row| row.key.clone()) else { return };
+        let ids: Vec<DeploymentId> = self.deployments.of_job(&key).map(|deployment| deployment.id).collect();
+        self.deployments.forget_job(job);
+        for id in ids {
+            self.deployments.remove(id, self.index);
+            events.push(Event::DeploymentCollected(id));
+        }
+    }
+
+    fn active_job(&self, id: DeploymentId) -> Result<JobSlot, Refusal> {
+        let deployment = self.deployments.get(id).ok_or(Refusal::NoDeployment(id))?;
+        if !deployment.is_active() {
+            return Err(Refusal::DeploymentOver(id, deployment.status.as_str()));
+        }
+        self.jobs.find(&deployment.job).ok_or_else(|| Refusal::NoJob(deployment.job.clone()))
+    }
+
+    fn change_deployment(
+        &mut self,
+        job: JobSlot,
+        id: DeploymentId,
+        events: &mut Vec<Event>,
+        change: impl FnOnce(&mut Deployment),
+    ) {
+        let at = self.at;
+        self.deployments.update(job, id, self.index, |deployment| {
+            change(deployment);
+            deployment.modified_at = at;
+        });
+        let told = Event::DeploymentChanged(id);
+        // A list of thousands is not searched for it: to be told twice does no harm.
+        if !events.iter().rev().take(EVENTS_LOOKED_AT).any(|event| *event == told) {
+            events.push(told);
+        }
+    }
+
+    fn mark_stable(&mut self, id: DeploymentId, job: JobSlot) {
+        let Some(version) = self.deployments.get(id).map(|deployment| deployment.job_version) else { return };
+        self.jobs.update(job, self.index, |row| {
+            row.change_version(version, |version| version.stable = true);
+        });
+    }
+
+    /// Makes the evaluation that goes on with a job.
+    fn go_on(&mut self, job: JobSlot, eval: Option<crate::ids::EvalId>, events: &mut Vec<Event>) {
+        let Some(current) = self.jobs.row(job).map(|row| Arc::clone(row.job())) else { return };
+        if let Some(eval) = eval {
+            self.create_eval(eval_of(eval, &current, Trigger::DeploymentWatcher), events);
+        }
+    }
+}
+
+/// The next one must become healthy within the group's time.
+fn expect_progress(group: &mut DeploymentGroup, now: Timestamp) {
+    if !group.progress_deadline.is_zero() {
+        group.require_progress_by = now.after(group.progress_deadline);
+    }
+}
+
+fn running(awaits_promotion: bool) -> &'static str {
+    if awaits_promotion {
+        "Deployment is running but requires manual promotion"
+    } else {
+        "Deployment is running"
+    }
+}

@@ -1,0 +1,130 @@
+//! How far a new version of a group may take the place of the one before, for now.
+
+use berth_model::{
+    deployment::{Deployment, DeploymentGroup, DeploymentStatus},
+    job::{Group, Update},
+    store::{JobRow, Store},
+};
+
+use super::Existing;
+
+/// Whether a canary still shows what its version is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Canary {
+    /// It is none, or is one no more: its group was promoted.
+    No,
+    /// It stands beside the old allocations.
+    Open,
+    /// Its deployment came to nothing.
+    Discarded,
+}
+
+/// The rules of one group's update.
+pub(super) struct Rollout<'a> {
+    store: &'a Store,
+    row: &'a JobRow,
+    group: &'a Group,
+    /// None where all are replaced at once, and nothing is watched.
+    policy: Option<&'a Update>,
+    /// Of the job's current version.
+    deployment: Option<&'a Deployment>,
+}
+
+impl<'a> Rollout<'a> {
+    pub(super) fn of(store: &'a Store, row: &'a JobRow, group: &'a Group) -> Self {
+        let policy = group.deployed_by(row.job().job_type);
+        let current = || store.deployments().of_version(&row.key, row.current().version);
+        let deployment = policy.and_then(|_| current()).map(|deployment| &**deployment);
+        Self { store, row, group, policy, deployment }
+    }
+
+    /// Allocations that may be replaced at once beside those that are not known to be healthy yet; none for all of them.
+    pub(super) fn limit(&self) -> Option<u32> {
+        let policy = self.policy?;
+        match self.deployment.map(|deployment| deployment.status) {
+            Some(DeploymentStatus::Paused | DeploymentStatus::Failed) => Some(0),
+            _ if self.is_canarying() => Some(0),
+            _ => Some(policy.max_parallel),
+        }
+    }
+
+    /// Whether what is found unhealthy is replaced: its deployment goes on, and gives it time.
+    pub(super) fn replaces_unhealthy(&self) -> bool {
+        let active = self.deployment.filter(|deployment| deployment.status == DeploymentStatus::Running);
+        active.and_then(|deployment| deployment.group(&self.group.name)).is_some_and(waits_for_progress)
+    }
+
+    /// How many canaries the group wants: of a deployment that is to be made, as `old` says whether there is anything
+    /// that they stand beside.
+    pub(super) fn canaries(&self, old: bool) -> u32 {
+        match (self.group_of_deployment(), self.policy) {
+            (Some(group), _) if group.promoted => 0,
+            (Some(group), _) => group.desired_canaries,
+            (None, Some(policy)) if self.deployment.is_none() && old => policy.canary,
+            _ => 0,
+        }
+    }
+
+    /// Whether canaries may be placed now.
+    pub(super) fn may_place_canaries(&self) -> bool {
+        self.deployment.is_none_or(|deployment| deployment.status == DeploymentStatus::Running)
+    }
+
+    /// Whether the deployment is there and waits for its promotion.
+    fn is_canarying(&self) -> bool {
+        self.group_of_deployment().is_some_and(DeploymentGroup::is_canarying)
+    }
+
+    fn group_of_deployment(&self) -> Option<&'a DeploymentGroup> {
+        self.deployment?.group(&self.group.name)
+    }
+
+    /// What an allocation of any version is, as a canary.
+    pub(super) fn canary(&self, alloc: &Existing<'_>) -> Canary {
+        if !self.store.allocs().extra(alloc.slot).is_some_and(|extra| extra.canary) {
+            return Canary::No;
+        }
+        let version = alloc.row.job_version;
+        let Some(deployment) = self.store.deployments().of_version(&self.row.key, version) else {
+            return Canary::No;
+        };
+        let is_open = deployment.is_active() && version == self.row.current().version;
+        match deployment.group(alloc.group) {
+            Some(group) if !group.promoted && is_open => Canary::Open,
+            Some(group) if !group.promoted => Canary::Discarded,
+            _ => Canary::No,
+        }
+    }
+
+    /// What the deployment of this version begins with for this group; none when it has one, or needs none.
+    pub(super) fn begin(
+        &self,
+        desired: u32,
+        canaries: u32,
+        existing: &[&Existing<'_>],
+    ) -> Option<DeploymentGroup> {
+        let policy = self.policy.filter(|_| self.deployment.is_none() && desired > 0)?;
+        let mut group = DeploymentGroup {
+            name: self.group.name.clone(),
+            desired_total: desired,
+            desired_canaries: canaries,
+            promoted: canaries == 0,
+            auto_promote: policy.auto_promote,
+            auto_revert: policy.auto_revert,
+            progress_deadline: policy.progress_deadline,
+            ..DeploymentGroup::default()
+        };
+        // Who goes on unchanged is counted when it is written.
+        for alloc in existing.iter().filter(|alloc| alloc.row.is_wanted() && alloc.is_current) {
+            let place = (alloc.row.job_version, alloc.row.group);
+            if !group.carried.contains(&place) {
+                group.carried.push(place);
+            }
+        }
+        Some(group)
+    }
+}
+
+fn waits_for_progress(group: &DeploymentGroup) -> bool {
+    !group.progress_deadline.is_zero()
+}

@@ -1,0 +1,208 @@
+//! Updates: how a new version takes the place of the one before.
+
+use expect_test::{Expect, expect};
+
+use super::story::tell;
+
+fn check(script: &str, expected: Expect) {
+    expected.assert_eq(&tell(script));
+}
+
+#[test]
+fn an_update_that_fits_nowhere_stops_nothing() {
+    check(
+        "node a cpu=1000 mem=1000
+         job web count=3 cpu=100 mem=100
+         plan web
+         job web count=3 cpu=100 mem=90000
+         plan web
+         job web count=3 cpu=200 mem=200
+         plan web",
+        expect![[r#"
+            plan web: place web[0]@a web[1]@a web[2]@a
+            plan web: refuse 3 (1 considered; dc1 1; exhausted memory 1) then blocked queued-allocs
+            plan web: stop web[0] JobUpdated web[1] JobUpdated web[2] JobUpdated place web[0]@a after web[0] for web[0] web[1]@a after web[1] for web[1] web[2]@a after web[2] for web[2]
+        "#]],
+    );
+}
+
+#[test]
+fn a_full_node_updates_itself_in_the_room_of_those_who_leave() {
+    check(
+        "node a cpu=1000 mem=1000
+         job web count=2 cpu=500 mem=500
+         plan web
+         job web count=2 cpu=499 mem=500
+         plan web
+         job web count=2 cpu=510 mem=500
+         plan web",
+        expect![[r#"
+            plan web: place web[0]@a web[1]@a
+            plan web: stop web[0] JobUpdated web[1] JobUpdated place web[0]@a after web[0] for web[0] web[1]@a after web[1] for web[1]
+            plan web: refuse 2 (1 considered; dc1 1; exhausted cpu 1) then blocked queued-allocs
+        "#]],
+    );
+}
+
+#[test]
+fn an_update_goes_on_as_fast_as_its_allocations_become_healthy() {
+    check(
+        "node a cpu=1000 mem=1000
+         job web count=3 cpu=100 mem=100 parallel=1
+         plan web
+         well web[0]#1
+         well web[1]#1
+         well web[2]#1
+         succeed web
+         job web count=3 cpu=110 mem=100 parallel=1
+         plan web
+         plan web
+         well web[0]#2
+         plan web
+         hold web
+         well web[1]#2
+         plan web
+         resume web
+         plan web
+         well web[2]#2
+         succeed web
+         plan web",
+        expect![[r#"
+            plan web: place web[0]@a web[1]@a web[2]@a deploy 3
+            plan web: stop web[0] JobUpdated place web[0]@a after web[0] for web[0] deploy 3
+            plan web: nothing
+            plan web: stop web[1] JobUpdated place web[1]@a after web[1] for web[1]
+            plan web: nothing
+            plan web: stop web[2] JobUpdated place web[2]@a after web[2] for web[2]
+            plan web: nothing
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_unhealthy_stops_the_update_and_is_replaced_in_time() {
+    check(
+        "node a cpu=1000 mem=1000
+         job web count=3 cpu=100 mem=100 parallel=1
+         plan web
+         succeed web
+         job web count=3 cpu=110 mem=100 parallel=1
+         plan web
+         sick web[0]#2
+         plan web
+         wait 30
+         plan web
+         well web[0]#3
+         plan web
+         fail web
+         plan web",
+        expect![[r#"
+            plan web: place web[0]@a web[1]@a web[2]@a deploy 3
+            plan web: stop web[0] JobUpdated place web[0]@a after web[0] for web[0] deploy 3
+            plan web: nothing then pending alloc-reschedule in 30s
+            plan web: stop web[0] Rescheduled place web[0]@a after web[0] for web[0]
+            plan web: stop web[1] JobUpdated place web[1]@a after web[1] for web[1]
+            plan web: nothing
+        "#]],
+    );
+}
+
+#[test]
+fn canaries_stand_beside_the_old_until_they_are_promoted() {
+    check(
+        "node a cpu=1000 mem=1000
+         job web count=3 cpu=100 mem=100 parallel=2 canary=1
+         plan web
+         succeed web
+         job web count=3 cpu=110 mem=100 parallel=2 canary=1
+         plan web
+         plan web
+         promote web
+         plan web
+         well web[0]#2
+         promote web
+         plan web
+         well web[1]#2
+         well web[2]#2
+         plan web",
+        expect![[r#"
+            plan web: place web[0]@a web[1]@a web[2]@a deploy 3
+            plan web: place canary web[0]@a deploy 3 with 1 canaries
+            plan web: nothing
+            plan web: nothing
+            plan web: stop web[0] NotNeeded web[1] JobUpdated web[2] JobUpdated place web[1]@a after web[1] after web[0] for web[1] web[2]@a after web[2] after web[0] for web[2]
+            plan web: nothing
+        "#]],
+    );
+}
+
+#[test]
+fn canaries_of_a_failed_deployment_go_and_the_old_stay() {
+    check(
+        "node a cpu=1000 mem=1000
+         job web count=2 cpu=100 mem=100 parallel=1 canary=2
+         plan web
+         succeed web
+         job web count=2 cpu=110 mem=100 parallel=1 canary=2
+         plan web
+         fail web
+         plan web
+         plan web
+         job web count=2 cpu=120 mem=100 parallel=1
+         plan web",
+        expect![[r#"
+            plan web: place web[0]@a web[1]@a deploy 2
+            plan web: place canary web[0]@a canary web[1]@a deploy 2 with 2 canaries
+            plan web: stop web[0] CanaryDiscarded web[1] CanaryDiscarded
+            plan web: nothing
+            plan web: stop web[0] JobUpdated place web[0]@a after web[0] after web[0] for web[0] deploy 2
+        "#]],
+    );
+}
+
+#[test]
+fn what_changes_in_place_restarts_nothing_and_counts_as_shown() {
+    check(
+        "node a cpu=1000 mem=1000
+         job web count=2 cpu=100 mem=100 parallel=1
+         plan web
+         well web[0]#1
+         well web[1]#1
+         succeed web
+         job web count=3 cpu=100 mem=100 parallel=2
+         plan web
+         job web count=1 cpu=100 mem=100 parallel=2
+         plan web",
+        expect![[r#"
+            plan web: place web[0]@a web[1]@a deploy 2
+            plan web: place web[2]@a deploy 3
+            plan web: stop web[1] NotNeeded web[2] NotNeeded deploy 1
+        "#]],
+    );
+}
+
+#[test]
+fn a_system_job_is_updated_node_by_node() {
+    check(
+        "node a cpu=1000 mem=1000
+         node b cpu=1000 mem=1000
+         node c cpu=1000 mem=150
+         job log type=system cpu=100 mem=100 parallel=1
+         plan log
+         succeed log
+         job log type=system cpu=100 mem=120 parallel=1
+         plan log
+         plan log
+         well log[0]#4
+         plan log
+         job log type=system cpu=100 mem=900 parallel=3
+         plan log",
+        expect![[r#"
+            plan log: place log[0]@a log[0]@b log[0]@c deploy 3
+            plan log: stop log[0] JobUpdated place log[0]@a after log[0] for log[0] deploy 3
+            plan log: nothing
+            plan log: stop log[0] JobUpdated place log[0]@b after log[0] for log[0]
+            plan log: stop log[0] JobUpdated log[0] JobUpdated place log[0]@a after log[0] for log[0] log[0]@b after log[0] for log[0] refuse 1 (1 considered; dc1 1; exhausted memory 1) deploy 3 then blocked queued-allocs
+        "#]],
+    );
+}

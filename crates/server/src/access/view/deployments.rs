@@ -1,0 +1,44 @@
+//! Deployments.
+
+use std::{ops::RangeBounds, sync::Arc};
+
+use berth_model::{DeploymentId, Index, JobKey, deployment::Deployment};
+
+use super::CallerView;
+
+impl CallerView {
+    /// A deployment.
+    pub fn deployment(&self, id: DeploymentId) -> Option<&Arc<Deployment>> {
+        self.view.store.deployments().get(id).filter(|of| self.sees_deployment(of))
+    }
+
+    /// The deployments whose ids are in a range, by id.
+    pub fn deployments_by_id(
+        &self,
+        ids: impl RangeBounds<DeploymentId>,
+    ) -> impl DoubleEndedIterator<Item = &Arc<Deployment>> {
+        self.view.store.deployments().range(ids).filter(|of| self.sees_deployment(of))
+    }
+
+    /// The deployments that were made in a range of indexes, oldest first; of one index by id.
+    pub fn deployments_by_age(
+        &self,
+        ages: impl RangeBounds<(Index, DeploymentId)>,
+    ) -> impl DoubleEndedIterator<Item = &Arc<Deployment>> {
+        self.view.store.deployments().by_age(ages).filter(|of| self.sees_deployment(of))
+    }
+
+    /// A job's deployments, oldest first.
+    pub fn deployments_of(&self, job: &JobKey) -> impl DoubleEndedIterator<Item = &Arc<Deployment>> {
+        self.view.store.deployments().of_job(job).filter(|of| self.sees_deployment(of))
+    }
+
+    /// Where any deployment last changed.
+    pub fn deployments_index(&self) -> Index {
+        self.view.store.deployments().modify_index()
+    }
+
+    fn sees_deployment(&self, of: &Deployment) -> bool {
+        self.access.reaches(&of.job.namespace)
+    }
+}
