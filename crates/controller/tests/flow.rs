@@ -430,6 +430,31 @@ fn a_silent_node_is_given_up_and_comes_back() {
     assert!(forgets, "the agent was not told that its allocation was given up");
 }
 
+/// An agent that is told to remove what still runs never tells of its end, and the node would never take work again.
+#[test]
+fn what_still_runs_is_not_removed_before_it_has_ended() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register(1, 100);
+    let (_, id, home) = shell.wanted()[0];
+    shell.tick(20);
+    shell.hello(7, 1, 1, 0);
+    shell.observe(7, &[(id, ClientStatus::Running)]);
+    shell.told.clear();
+    let deregister = DeregisterJob { job: JobKey::new("default", "web"), purge: true, eval: EvalId(5) };
+    shell.request(99, Command::DeregisterJob(deregister));
+    shell.pass(2);
+    assert!(shell.store.alloc(id).is_none(), "a purged job's allocation is still there");
+    let is_removed = |shell: &Shell| {
+        let removes = |m: &ToNode| matches!(m, ToNode::Desired(desired) if desired.purge.contains(&id));
+        shell.told.iter().any(|(_, m)| removes(m))
+    };
+    assert!(!is_removed(&shell), "it still runs");
+    shell.observe(7, &[(id, ClientStatus::Complete)]);
+    assert_eq!(shell.store.node(home).unwrap().1.status, NodeStatus::Ready);
+    assert!(is_removed(&shell), "its files stay for ever");
+}
+
 #[test]
 fn what_ended_long_ago_is_forgotten_and_what_is_needed_stays() {
     let mut shell = Shell::new();

@@ -46,8 +46,8 @@ struct Reported {
     /// All that runs there has been reported.
     all: bool,
     /// What still runs there although the state has no use for it, such as tasks of allocations that were declared
-    /// lost. What they hold is not free.
-    leftovers: BTreeSet<AllocId>,
+    /// lost. What they hold is not free. With whether the state has forgotten them meanwhile.
+    leftovers: BTreeMap<AllocId, bool>,
 }
 
 /// An open session.
@@ -280,17 +280,27 @@ impl Agent {
         let (hash, ended) = self.reported.allocs.remove(&alloc)?;
         self.reported.digest = self.reported.digest.wrapping_sub(hash);
         if !ended {
-            self.reported.leftovers.insert(alloc);
+            self.reported.leftovers.insert(alloc, false);
         }
         Some(ended)
     }
 
-    /// Something runs, or no more, that the state has no use for.
-    pub fn leftover(&mut self, alloc: AllocId, runs: bool) {
-        if runs {
-            self.reported.leftovers.insert(alloc);
-        } else {
-            self.reported.leftovers.remove(&alloc);
-        }
+    /// Something runs that the state has no use for.
+    pub fn leftover_runs(&mut self, alloc: AllocId) {
+        self.reported.leftovers.entry(alloc).or_default();
+    }
+
+    /// Something runs no more that the state has no use for; whether the state has forgotten it meanwhile.
+    pub fn leftover_ended(&mut self, alloc: AllocId) -> bool {
+        self.reported.leftovers.remove(&alloc).unwrap_or(false)
+    }
+
+    /// The state forgets an allocation. Whether it still runs here: an agent that were told now to remove it would never
+    /// say that it has ended.
+    pub fn collected(&mut self, alloc: AllocId) -> bool {
+        self.reported.leftovers.get_mut(&alloc).is_some_and(|collected| {
+            *collected = true;
+            true
+        })
     }
 }

@@ -117,7 +117,8 @@ impl Replica {
             Change::AllocEnded(slot) => self.on_alloc_ended(*slot),
             Change::AllocCollected(slot, id, node) => {
                 self.observed.forget(*slot, *id);
-                if let Some(node) = self.store.nodes().find(*node) {
+                let runs = self.agents.get_mut(*node).is_some_and(|agent| agent.collected(*id));
+                if let Some(node) = self.store.nodes().find(*node).filter(|_| !runs) {
                     self.changes.purge(node, *id);
                 }
             }

@@ -170,18 +170,19 @@ impl Replica {
         reports.push(Report::Heard(id));
         let was_confirmed = self.agents.is_confirmed(id);
         let mut found = Vec::with_capacity(allocs.len());
-        let mut forgets = Vec::new();
+        let mut ended = Vec::new();
         // Each is looked up once: at millions of allocations that is the dearest thing done here.
         for alloc in allocs {
             if let Some((slot, row)) = self.live_on(id, alloc.id) {
                 found.push((slot, row, self.of_its_group(&row, alloc)));
                 continue;
             }
-            let runs = !alloc.status.is_terminal();
-            if !runs {
-                forgets.push(alloc.id);
+            let Some(agent) = self.agents.get_mut(id) else { continue };
+            if alloc.status.is_terminal() {
+                ended.push((alloc.id, agent.leftover_ended(alloc.id)));
+            } else {
+                agent.leftover_runs(alloc.id);
             }
-            self.agents.get_mut(id).into_iter().for_each(|agent| agent.leftover(alloc.id, runs));
         }
         if let Some(agent) = self.agents.get_mut(id) {
             found
@@ -190,7 +191,13 @@ impl Replica {
             agent.reported(seq, resync_done);
         }
         if let Some(node) = self.store.nodes().find(id) {
-            forgets.into_iter().for_each(|alloc| self.changes.forget(node, alloc));
+            for (alloc, collected) in ended {
+                if collected {
+                    self.changes.purge(node, alloc);
+                } else {
+                    self.changes.forget(node, alloc);
+                }
+            }
         }
         reports.push(Report::Observed(found));
         if self.agents.is_confirmed(id) && !was_confirmed {
