@@ -83,7 +83,9 @@ pub enum DesiredError {
     },
 }
 
-/// The events that a change of desired state stands for, in an order that keeps room promised to a successor.
+/// The events that a change of desired state stands for, in an order that keeps room promised to a successor. What a full
+/// list leaves out holds room that the servers do not know of, so that whatever the list names and does not run yet waits
+/// for its end.
 ///
 /// # Errors
 /// When the message breaks the protocol; nothing of it applies.
@@ -94,7 +96,11 @@ pub fn events_of(change: Change, groups: &mut GroupCache) -> Result<Vec<Event>, 
         desired.groups.iter().map(|entry| (entry.group_ref, &*entry.spec)).collect();
     for run in desired.run {
         let spec = specs.get(&run.group_ref).ok_or(DesiredError::GroupRef(run.group_ref))?;
-        events.push(Event::Run(RunSpec::from_wire(run, spec, groups)?));
+        let mut run = RunSpec::from_wire(run, spec, groups)?;
+        if !left_out.is_empty() {
+            run.after = run.after.iter().chain(&left_out).copied().collect();
+        }
+        events.push(Event::Run(run));
     }
     for stop in desired.stop {
         events.push(Event::Stop { alloc: id(&stop.alloc_id)?, reason: stop.reason });
@@ -141,5 +147,25 @@ impl GroupCache {
             self.groups.retain(|_, group| group.strong_count() > 0);
             self.sweep_at = self.groups.len() * 2;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_api::agent::{Desired, GroupEntry};
+
+    use super::*;
+
+    #[test]
+    fn what_a_full_list_names_waits_for_what_it_leaves_out() {
+        let (named, before, left_out) = (AllocId([1; 16]), AllocId([2; 16]), AllocId([3; 16]));
+        let run =
+            RunAlloc { alloc_id: named.0.to_vec(), after: vec![before.0.to_vec()], ..RunAlloc::default() };
+        let groups = vec![GroupEntry::default()];
+        let desired = Desired { full: true, run: vec![run], groups, ..Desired::default() };
+        let change = Change { desired, left_out: vec![left_out] };
+        let events = events_of(change, &mut GroupCache::default()).unwrap();
+        let [Event::Run(run), Event::Stop { alloc, .. }] = &events[..] else { panic!("{events:?}") };
+        assert_eq!((&*run.after, *alloc), (&[before, left_out][..], left_out));
     }
 }
