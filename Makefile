@@ -4,7 +4,7 @@ CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 BERTH := $(TARGET)/release/berth
 
-.PHONY: build test demo lab bench man fmt lint unit clients deny
+.PHONY: test-long build test demo lab bench man fmt lint unit clients deny
 
 build:
 	$(CARGO) build --release --locked -p berth-cli
@@ -31,6 +31,13 @@ bench: build
 	$(CARGO) bench --locked -p berth-scheduler --bench engine
 	$(BERTH) lab run density --scale medium --out $(TARGET)/lab/density
 	$(BERTH) lab run updates --scale medium --out $(TARGET)/lab/updates
+
+# The long form of a part of the tests: `make test-long PART=sim`, half an hour at most each.
+test-long: test-long-$(PART)
+
+test-long-sim:
+	$(CARGO) run --release --locked -p berth-sim -- --seeds 0..1000
+	$(CARGO) run --release --locked -p berth-sim -- --bugs
 
 # Manual pages: `man -l target/man/berth.1`.
 man: build

@@ -10,6 +10,7 @@ mod histogram;
 pub mod http;
 mod net;
 pub mod nomad;
+pub mod protocol;
 mod server;
 pub mod state;
 mod watch;

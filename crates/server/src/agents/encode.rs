@@ -31,7 +31,7 @@ pub(crate) fn frame(session: u32, message: Down) -> Bytes {
 }
 
 /// What the controller tells a session, as frames.
-pub(crate) fn frames(session: u32, message: ToNode, specs: &mut GroupSpecs) -> Vec<Bytes> {
+pub fn frames(session: u32, message: ToNode, specs: &mut GroupSpecs) -> Vec<Bytes> {
     let message = match message {
         ToNode::Desired(desired) => return Parts::of(session, *desired, specs),
         ToNode::Welcome { cluster, restored, mode, heartbeat_ms } => {

@@ -12,10 +12,11 @@ mod pending;
 mod registry;
 mod specs;
 
-pub(crate) use encode::{frame, frames};
+pub(crate) use encode::frame;
+pub use encode::frames;
 pub(crate) use incoming::Share;
 pub(crate) use listen::{Context, listen};
 pub(crate) use outbound::{Gone, Outbound};
 pub(crate) use pending::Pending;
 pub(crate) use registry::Registry;
-pub(crate) use specs::GroupSpecs;
+pub use specs::GroupSpecs;

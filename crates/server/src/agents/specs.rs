@@ -17,7 +17,7 @@ const KEPT_BYTES_MAX: usize = 64 << 20;
 /// Which specification: the job's very version, its group, and whether memory is oversubscribed. A job is told by its
 /// place in memory, which is its own as long as it is kept here: names and versions begin anew after a purge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct SpecKey {
+pub(super) struct SpecKey {
     job: usize,
     group: u16,
     oversubscribed: bool,
@@ -25,14 +25,14 @@ pub(crate) struct SpecKey {
 
 /// Those that were asked for last.
 #[derive(Debug, Default)]
-pub(crate) struct GroupSpecs {
+pub struct GroupSpecs {
     specs: HashMap<SpecKey, (Arc<Job>, Bytes)>,
     bytes: usize,
 }
 
 impl GroupSpecs {
     /// The encoded [`berth_api::agent::GroupSpec`] of an allocation's group; none when the state has no such group.
-    pub fn get(&mut self, store: &Store, row: &AllocRow) -> Option<(SpecKey, Bytes)> {
+    pub(super) fn get(&mut self, store: &Store, row: &AllocRow) -> Option<(SpecKey, Bytes)> {
         let (job, group) = store.job_of(row)?;
         let oversubscribed = store.scheduler_config().memory_oversubscription(&job.node_pool);
         let key = SpecKey { job: Arc::as_ptr(job) as usize, group: row.group, oversubscribed };

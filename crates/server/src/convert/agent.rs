@@ -29,7 +29,10 @@ const NAME_BYTES_MAX: usize = 255;
 const TEXT_BYTES_MAX: usize = 1024;
 
 /// An agent's introduction; if it makes no sense, why.
-pub(crate) fn hello(wire: WireHello) -> Result<Hello, String> {
+///
+/// # Errors
+/// What is wrong with it.
+pub fn hello(wire: WireHello) -> Result<Hello, String> {
     let id = NodeId::from_slice(&wire.node_id).ok_or("the node's id is not 16 bytes long")?;
     if wire.secret.len() < 16 {
         return Err("the node's secret is shorter than 16 bytes".to_owned());
@@ -49,7 +52,7 @@ pub(crate) fn hello(wire: WireHello) -> Result<Hello, String> {
 }
 
 /// A sign of life.
-pub(crate) fn heartbeat(wire: &WireHeartbeat) -> Heartbeat {
+pub fn heartbeat(wire: &WireHeartbeat) -> Heartbeat {
     Heartbeat {
         seq: wire.seq,
         desired_seq: wire.desired_seq,
@@ -158,7 +161,10 @@ fn secret_hash(secret: &[u8]) -> Vec<u8> {
 }
 
 /// What an agent observed of an allocation; if it makes no sense, why.
-pub(crate) fn observed(status: AllocStatus, encoded: &[u8]) -> Result<ObservedAlloc, String> {
+///
+/// # Errors
+/// What is wrong with it.
+pub fn observed(status: AllocStatus, encoded: &[u8]) -> Result<ObservedAlloc, String> {
     let id = AllocId::from_slice(&status.alloc_id).ok_or("an allocation's id is not 16 bytes long")?;
     let healthy = match status.health() {
         AllocHealth::Unknown => None,

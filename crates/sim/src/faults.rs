@@ -1,0 +1,204 @@
+//! What goes wrong, and when: drawn before the simulation begins, so that it can be left out again one by one.
+
+use std::fmt;
+
+use crate::random::Random;
+
+/// One thing that goes wrong. Times are in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// A server is killed; what it wrote is on its disk, synced or not.
+    KillServer { server: usize, down_ns: u64 },
+    /// The power of a server goes off in the middle of what it writes, after so many writes and syncs.
+    CutPower { server: usize, steps: usize, down_ns: u64 },
+    /// A sync fails.
+    FailSync { server: usize, down_ns: u64 },
+    /// A disk is slow.
+    SlowDisk { server: usize, for_ns: u64, pace_ns: u64 },
+    /// A disk has no room.
+    FillDisk { server: usize, for_ns: u64, room: usize },
+    /// A server stands still.
+    PauseServer { server: usize, for_ns: u64 },
+    /// The wall clock of a server is stepped.
+    StepClock { server: usize, by_ns: i64, for_ns: u64 },
+    /// A bit of a file changes while a server is down.
+    FlipBit { server: usize, file: u64, bit: u64, down_ns: u64 },
+    /// An agent dies, at once or in the middle of what it does next.
+    KillAgent { node: usize, steps: Option<u32>, down_ns: u64 },
+    /// An agent stands still.
+    PauseAgent { node: usize, for_ns: u64 },
+    /// A machine restarts.
+    Reboot { node: usize, down_ns: u64 },
+    /// The connections of a node break.
+    CutLinks { node: usize },
+    /// Frames between a node and the servers do not arrive, in one direction or in both.
+    Partition { node: usize, up: bool, down: bool, for_ns: u64 },
+}
+
+/// When faults may begin, in nanoseconds.
+const WHEN_NS: std::ops::Range<u64> = 2_000_000_000..44_000_000_000;
+/// How many there are.
+const COUNT: std::ops::Range<u64> = 12..30;
+
+/// A time between two numbers of milliseconds, in nanoseconds.
+fn ms(random: &mut Random, from: u64, to: u64) -> u64 {
+    random.within(from..to) * 1_000_000
+}
+
+/// Draws all faults of a simulation, in order of time.
+pub fn plan(random: &mut Random, servers: usize, nodes: usize) -> Vec<(u64, Fault)> {
+    let count = random.within(COUNT);
+    let mut plan: Vec<(u64, Fault)> =
+        (0..count).map(|_| (random.within(WHEN_NS), draw(random, servers, nodes))).collect();
+    plan.sort_by_key(|(at_ns, _)| *at_ns);
+    plan
+}
+
+fn draw(random: &mut Random, servers: usize, nodes: usize) -> Fault {
+    let server = random.below(servers as u64) as usize;
+    let node = random.below(nodes as u64) as usize;
+    let down_ns = ms(random, 50, 3_000);
+    match random.below(100) {
+        0..8 => Fault::KillServer { server, down_ns },
+        8..18 => Fault::CutPower { server, steps: 1 + random.below(60) as usize, down_ns },
+        18..22 => Fault::FailSync { server, down_ns },
+        22..28 => {
+            let pace_ns = ms(random, 5, 600);
+            Fault::SlowDisk { server, for_ns: ms(random, 500, 6_000), pace_ns }
+        }
+        28..32 => {
+            Fault::FillDisk { server, for_ns: ms(random, 500, 5_000), room: random.below(60_000) as usize }
+        }
+        32..38 => Fault::PauseServer { server, for_ns: ms(random, 50, 8_000) },
+        38..43 => {
+            let far = random.percent(15);
+            let by_ns = ms(random, 100, if far { 4_000_000 } else { 30_000 }) as i64;
+            let by_ns = if random.percent(50) { by_ns } else { -by_ns };
+            Fault::StepClock { server, by_ns, for_ns: ms(random, 500, 10_000) }
+        }
+        43..46 => Fault::FlipBit { server, file: random.next_u64(), bit: random.next_u64(), down_ns },
+        46..66 => {
+            let steps = random.percent(70).then(|| random.below(12) as u32);
+            let long = random.percent(15);
+            Fault::KillAgent { node, steps, down_ns: ms(random, 50, if long { 50_000 } else { 4_000 }) }
+        }
+        66..74 => {
+            let long = random.percent(30);
+            Fault::PauseAgent { node, for_ns: ms(random, 100, if long { 50_000 } else { 4_000 }) }
+        }
+        74..80 => Fault::Reboot { node, down_ns: ms(random, 500, 8_000) },
+        80..90 => Fault::CutLinks { node },
+        _ => {
+            let (up, down) = *random.pick(&[(true, false), (false, true), (true, true)]);
+            let long = random.percent(40);
+            Fault::Partition { node, up, down, for_ns: ms(random, 500, if long { 50_000 } else { 8_000 }) }
+        }
+    }
+}
+
+impl Fault {
+    /// The word under which it is counted.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::KillServer { .. } => "fault: server killed",
+            Self::CutPower { .. } => "fault: power cut",
+            Self::FailSync { .. } => "fault: sync failed",
+            Self::SlowDisk { .. } => "fault: slow disk",
+            Self::FillDisk { .. } => "fault: full disk",
+            Self::PauseServer { .. } => "fault: server paused",
+            Self::StepClock { .. } => "fault: clock stepped",
+            Self::FlipBit { .. } => "fault: bit flipped",
+            Self::KillAgent { .. } => "fault: agent killed",
+            Self::PauseAgent { .. } => "fault: agent paused",
+            Self::Reboot { .. } => "fault: machine restarted",
+            Self::CutLinks { .. } => "fault: connections broken",
+            Self::Partition { .. } => "fault: partition",
+        }
+    }
+}
+
+/// For people: seconds of a time.
+struct Seconds(u64);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1} s", self.0 as f64 / 1e9)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::KillServer { server, down_ns } => {
+                write!(f, "server {} is killed, for {}", server + 1, Seconds(down_ns))
+            }
+            Self::CutPower { server, steps, down_ns } => {
+                write!(
+                    f,
+                    "the power of server {} will go off after {steps} writes, for {}",
+                    server + 1,
+                    Seconds(down_ns)
+                )
+            }
+            Self::FailSync { server, .. } => write!(f, "the next sync of server {} fails", server + 1),
+            Self::SlowDisk { server, for_ns, pace_ns } => {
+                write!(
+                    f,
+                    "the disk of server {} takes up to {} for {}",
+                    server + 1,
+                    Seconds(pace_ns),
+                    Seconds(for_ns)
+                )
+            }
+            Self::FillDisk { server, for_ns, room } => {
+                write!(f, "the disk of server {} has {room} bytes left for {}", server + 1, Seconds(for_ns))
+            }
+            Self::PauseServer { server, for_ns } => {
+                write!(f, "server {} stands still for {}", server + 1, Seconds(for_ns))
+            }
+            Self::StepClock { server, by_ns, for_ns } => {
+                write!(
+                    f,
+                    "the clock of server {} is off by {:.1} s for {}",
+                    server + 1,
+                    by_ns as f64 / 1e9,
+                    Seconds(for_ns)
+                )
+            }
+            Self::FlipBit { server, down_ns, .. } => {
+                write!(
+                    f,
+                    "server {} is killed and a bit on its disk changes, for {}",
+                    server + 1,
+                    Seconds(down_ns)
+                )
+            }
+            Self::KillAgent { node, steps: None, down_ns } => {
+                write!(f, "the agent of node {} is killed, for {}", node + 1, Seconds(down_ns))
+            }
+            Self::KillAgent { node, steps: Some(steps), down_ns } => {
+                write!(
+                    f,
+                    "the agent of node {} will die after {steps} more actions, for {}",
+                    node + 1,
+                    Seconds(down_ns)
+                )
+            }
+            Self::PauseAgent { node, for_ns } => {
+                write!(f, "the agent of node {} stands still for {}", node + 1, Seconds(for_ns))
+            }
+            Self::Reboot { node, down_ns } => {
+                write!(f, "node {} restarts, in {}", node + 1, Seconds(down_ns))
+            }
+            Self::CutLinks { node } => write!(f, "the connections of node {} break", node + 1),
+            Self::Partition { node, up, down, for_ns } => {
+                let way = match (up, down) {
+                    (true, true) => "to and from",
+                    (true, false) => "from",
+                    _ => "to",
+                };
+                write!(f, "nothing arrives {way} node {} for {}", node + 1, Seconds(for_ns))
+            }
+        }
+    }
+}

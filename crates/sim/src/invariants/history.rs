@@ -1,0 +1,198 @@
+//! The one history: every entry that any server has applied, applied once more here. I1: what was committed never changes.
+//! I4: all servers have the same state at the same index. I17: what is read from a snapshot is the state that was there.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use berth_model::{
+    Index,
+    command::{Command, Entry},
+    event::Applied,
+    store::Store,
+};
+
+use super::Check;
+
+/// Entries of one index that are remembered; more would be a violation by itself.
+const CANDIDATES_MAX: usize = 8;
+
+/// One entry that was applied.
+pub struct Step {
+    /// What was decided.
+    pub entry: Entry,
+    /// What became of it.
+    pub applied: Applied,
+    /// Of the state after it.
+    hash: u128,
+}
+
+/// Whether one entry came to the same twice. Slots are of one store and of no other: they begin anew with a snapshot.
+fn same(one: &Applied, other: &Applied) -> bool {
+    let kinds = |applied: &Applied| applied.events.iter().map(std::mem::discriminant).collect::<Vec<_>>();
+    (one.index, one.at, &one.outcomes) == (other.index, other.at, &other.outcomes)
+        && kinds(one) == kinds(other)
+}
+
+/// All of them, in order.
+pub struct History {
+    store: Store,
+    steps: Vec<Arc<Step>>,
+    positions: BTreeMap<Index, usize>,
+    proposed: BTreeMap<Index, VecDeque<Entry>>,
+    /// How many of them each server has applied.
+    at: Vec<usize>,
+}
+
+impl History {
+    /// Nothing was applied yet.
+    pub fn new(servers: usize) -> Self {
+        Self {
+            store: Store::default(),
+            steps: Vec::new(),
+            positions: BTreeMap::new(),
+            proposed: BTreeMap::new(),
+            at: vec![0; servers],
+        }
+    }
+
+    /// The state after all of it.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// How many entries were applied.
+    pub fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// The commands in it, with the index of their entries and what became of them.
+    pub fn commands(&self) -> impl Iterator<Item = (Index, &Command)> {
+        self.steps
+            .iter()
+            .flat_map(|step| step.entry.commands.iter().map(|command| (step.entry.index, command)))
+    }
+
+    /// The entry at an index.
+    pub fn at(&self, index: Index) -> Option<&Step> {
+        self.positions.get(&index).map(|position| &*self.steps[*position])
+    }
+
+    /// Whether nothing was applied between two entries.
+    pub fn follows(&self, before: Index, after: Index) -> bool {
+        let position = |index| self.positions.get(&index).copied();
+        position(before).map(|before| before + 1) == position(after)
+    }
+
+    pub fn on_proposed(&mut self, entry: &Entry) {
+        let candidates = self.proposed.entry(entry.index).or_default();
+        candidates.push_front(entry.clone());
+        candidates.truncate(CANDIDATES_MAX);
+    }
+
+    pub fn on_not_written(&mut self, index: Index) {
+        if let Some(candidates) = self.proposed.get_mut(&index) {
+            candidates.pop_front();
+        }
+    }
+
+    /// A server has applied its next entry; the step, if it is the first server to do so.
+    pub fn on_applied(
+        &mut self,
+        server: usize,
+        applied: &Applied,
+    ) -> Result<Option<Arc<Step>>, (&'static str, String)> {
+        let position = self.at[server];
+        self.at[server] += 1;
+        if let Some(step) = self.steps.get(position) {
+            if !same(&step.applied, applied) {
+                let (here, there) = (applied.index, step.applied.index);
+                let what = format!("server {} applied {here} where {there} had been applied", server + 1);
+                return Err(("I1 committed entries never change", what));
+            }
+            return Ok(None);
+        }
+        let entry = self.proposed.get(&applied.index).and_then(|candidates| candidates.front()).cloned();
+        let Some(entry) = entry else {
+            let what = format!("server {} applied {}, which nobody had proposed", server + 1, applied.index);
+            return Err(("I2 nothing comes from nowhere", what));
+        };
+        let index = entry.index;
+        let again = self.store.apply(entry.clone());
+        if !same(&again, applied) {
+            let what = format!("{index} came to something else when it was applied again");
+            return Err(("I4 apply gives the same everywhere", what));
+        }
+        if self.positions.insert(index, position).is_some() {
+            return Err(("I5 no index is used twice", format!("{index} was applied twice")));
+        }
+        let step = Step { entry, applied: applied.clone(), hash: self.store.hash() };
+        self.steps.push(Arc::new(step));
+        Ok(self.steps.last().cloned())
+    }
+
+    /// The state of a server after what it has applied is the one that was there.
+    pub fn check_hash(&self, server: usize, store: &Store) -> Check {
+        let Some(step) = self.at[server].checked_sub(1).and_then(|last| self.steps.get(last)) else {
+            return Ok(());
+        };
+        if (store.index(), store.hash()) == (step.entry.index, step.hash) {
+            return Ok(());
+        }
+        let what = format!(
+            "server {} at {}: its hash is not that of {}",
+            server + 1,
+            store.index(),
+            step.entry.index
+        );
+        Err(("I4 all servers have the same state", what))
+    }
+
+    /// A server has read a state, from its own disk or another's.
+    pub fn on_restored(&mut self, server: usize, store: &Store) -> Check {
+        if store.index() == Index::default() {
+            self.at[server] = 0;
+            return Ok(());
+        }
+        let Some(position) = self.positions.get(&store.index()).copied() else {
+            let what = format!(
+                "server {} has read a state at {}, which was never applied",
+                server + 1,
+                store.index()
+            );
+            return Err(("I17 a restored state is one that was", what));
+        };
+        self.at[server] = position + 1;
+        if store.hash() == self.steps[position].hash {
+            return Ok(());
+        }
+        let what =
+            format!("server {} has read another state at {} than was there", server + 1, store.index());
+        Err(("I17 a restored state is one that was", what))
+    }
+
+    /// A server serves: one that is alone has all that was ever applied.
+    pub fn on_open(&self, server: usize) -> Check {
+        if self.at.len() > 1 || self.at[server] == self.steps.len() {
+            return Ok(());
+        }
+        let (has, all) = (self.at[server], self.steps.len());
+        Err((
+            "I2 what was applied is never lost",
+            format!("server {} serves {has} of {all} entries", server + 1),
+        ))
+    }
+
+    /// All servers have all of it.
+    pub fn at_rest(&self) -> Check {
+        match self.at.iter().position(|at| *at != self.steps.len()) {
+            None => Ok(()),
+            Some(server) => {
+                let what =
+                    format!("server {} has {} of {} entries", server + 1, self.at[server], self.steps.len());
+                Err(("R4 all servers catch up", what))
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! I2: what was acknowledged is there; what was said not to be written is not; nothing is done twice.
+
+use std::collections::BTreeMap;
+
+use berth_model::{EvalId, command::Command};
+
+use super::{Check, history::History};
+use crate::operations::{Operation, Outcome};
+
+/// An answer has reached whoever asked.
+pub fn on_answer(history: &History, operation: &Operation, outcome: &Outcome) -> Check {
+    let Outcome::Committed(index) = outcome else { return Ok(()) };
+    if operation.what.is_empty() {
+        // An operator's, which no evaluation names.
+        return Ok(());
+    }
+    let entry = history.at(*index).map(|step| &step.entry);
+    let there =
+        entry.is_some_and(|entry| entry.commands.iter().any(|one| eval_of(one) == Some(operation.eval)));
+    if there {
+        return Ok(());
+    }
+    let what = format!("{operation} was acknowledged at {index}, where it is not");
+    Err(("I2 what is acknowledged is there", what))
+}
+
+/// Everything that was asked for is where it was said to be.
+pub fn at_rest(history: &History, operations: &[Operation]) -> Check {
+    let mut found: BTreeMap<EvalId, u32> = BTreeMap::new();
+    for eval in history.commands().filter_map(|(_, command)| eval_of(command)) {
+        *found.entry(eval).or_default() += 1;
+    }
+    for operation in operations.iter().filter(|operation| !operation.what.is_empty()) {
+        let times = found.get(&operation.eval).copied().unwrap_or(0);
+        let wrong = match operation.outcome {
+            Some(Outcome::Committed(_)) if times == 0 => "was acknowledged and is not there",
+            Some(Outcome::NotWritten) if times > 0 => "was said not to be written and is there",
+            _ if times > 1 => "was done twice",
+            _ => continue,
+        };
+        return Err(("I2 what is acknowledged is there", format!("{operation} {wrong}")));
+    }
+    Ok(())
+}
+
+/// The evaluation that names an operation.
+pub fn eval_of(command: &Command) -> Option<EvalId> {
+    match command {
+        Command::RegisterJob(register) => Some(register.eval),
+        Command::DeregisterJob(deregister) => Some(deregister.eval),
+        Command::ScaleJob(scale) => scale.event.eval,
+        Command::StopAlloc(_, eval) => Some(eval.id),
+        _ => None,
+    }
+}

@@ -1,0 +1,101 @@
+//! I5: the index only grows and is never used twice; each server publishes every entry once, in order.
+
+use std::collections::BTreeMap;
+
+use berth_model::{AllocId, Index, event::Event as Change, store::AllocSlot};
+
+use super::{Check, history::History};
+
+const RULE: &str = "I5 the index only grows, and every entry is published once";
+
+/// What was used.
+pub struct Indexes {
+    /// Who minted the index of an observed change.
+    seen: BTreeMap<Index, Vec<AllocId>>,
+    proposed: BTreeMap<Index, usize>,
+    runs: Vec<Run>,
+}
+
+/// What one run of a server has published.
+#[derive(Default, Clone)]
+struct Run {
+    last: Index,
+    /// The last entry whose changes were published; none before the first.
+    logged: Option<Index>,
+}
+
+impl Indexes {
+    pub fn new(servers: usize) -> Self {
+        Self { seen: BTreeMap::new(), proposed: BTreeMap::new(), runs: vec![Run::default(); servers] }
+    }
+
+    pub fn on_proposed(&mut self, server: usize, index: Index) -> Check {
+        self.proposed.insert(index, server);
+        match self.seen.get(&index) {
+            Some(_) => Err((RULE, format!("{index} is an entry's and an observed change's"))),
+            None => Ok(()),
+        }
+    }
+
+    /// A new run begins; what it publishes is above all before.
+    pub fn on_open(&mut self, server: usize) {
+        let run = &mut self.runs[server];
+        run.logged = None;
+    }
+
+    pub fn on_published(
+        &mut self,
+        server: usize,
+        index: Index,
+        logged: &[(Index, Vec<Change>)],
+        seen: &[(Index, Vec<(AllocSlot, AllocId)>)],
+        history: &History,
+    ) -> Check {
+        let last = self.runs[server].last;
+        if index < last {
+            return Err((RULE, format!("server {} published {index} after {last}", server + 1)));
+        }
+        for (index, _) in logged.iter().filter(|(index, _)| history.at(*index).is_some()) {
+            self.on_logged(server, *index, last, history)?;
+        }
+        for (index, changes) in seen {
+            self.on_seen(server, *index, last, changes)?;
+        }
+        self.runs[server].last = index;
+        Ok(())
+    }
+
+    fn on_logged(&mut self, server: usize, index: Index, last: Index, history: &History) -> Check {
+        let before = self.runs[server].logged.replace(index);
+        if index <= last {
+            return Err((RULE, format!("server {} published entry {index} after {last}", server + 1)));
+        }
+        let follows = before.is_none_or(|before| history.follows(before, index));
+        if follows {
+            return Ok(());
+        }
+        let before = before.unwrap_or_default();
+        Err((
+            RULE,
+            format!("server {} published entry {index} right after {before}: one is missing", server + 1),
+        ))
+    }
+
+    fn on_seen(
+        &mut self,
+        server: usize,
+        index: Index,
+        last: Index,
+        changes: &[(AllocSlot, AllocId)],
+    ) -> Check {
+        if index <= last || self.proposed.contains_key(&index) {
+            let what = format!("server {} published an observed change at {index} after {last}", server + 1);
+            return Err((RULE, what));
+        }
+        let ids: Vec<AllocId> = changes.iter().map(|(_, id)| *id).collect();
+        match self.seen.insert(index, ids.clone()) {
+            Some(other) if other != ids => Err((RULE, format!("{index} is of two observed changes"))),
+            _ => Ok(()),
+        }
+    }
+}

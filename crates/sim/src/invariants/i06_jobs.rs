@@ -1,0 +1,106 @@
+//! I6: no acknowledged job is lost, a stopped or purged one never comes back, and what runs is what was registered.
+
+use std::collections::BTreeMap;
+
+use berth_agent::lifecycle::TaskRef;
+use berth_model::{AllocId, Index, JobKey, command::Command, store::Store};
+
+use super::{Check, history::Step};
+use crate::node::Process;
+
+const RULE: &str = "I6 jobs are what was last asked for";
+
+/// The key of a job's meta that names the operation which registered it.
+pub const MARK: &str = "operation";
+
+/// What was last asked for.
+#[derive(Default)]
+pub struct Jobs(BTreeMap<JobKey, Asked>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Asked {
+    Run { mark: String, at: Index },
+    Stop { purge: bool },
+}
+
+impl Jobs {
+    /// An entry was applied: what it asks for is true, and nothing else of these jobs has changed.
+    pub fn on_entry(&mut self, store: &Store, step: &Step) -> Check {
+        let mut touched = Vec::new();
+        for (command, outcome) in step.entry.commands.iter().zip(&step.applied.outcomes) {
+            if outcome.is_err() {
+                continue;
+            }
+            match command {
+                Command::RegisterJob(register) => {
+                    let mark = register.job.meta.get(MARK).cloned().unwrap_or_default();
+                    let asked = if register.job.stop {
+                        Asked::Stop { purge: false }
+                    } else {
+                        Asked::Run { mark, at: step.entry.index }
+                    };
+                    self.0.insert(register.job.key.clone(), asked);
+                    touched.push(register.job.key.clone());
+                }
+                Command::DeregisterJob(deregister) => {
+                    self.0.insert(deregister.job.clone(), Asked::Stop { purge: deregister.purge });
+                    touched.push(deregister.job.clone());
+                }
+                Command::RestorePart(_) | Command::AbandonRestore => self.0.clear(),
+                _ => {}
+            }
+        }
+        touched.iter().try_for_each(|key| self.check(store, key))
+    }
+
+    fn check(&self, store: &Store, key: &JobKey) -> Check {
+        let Some(asked) = self.0.get(key) else { return Ok(()) };
+        let row = store.job(key);
+        let wrong = match (asked, row) {
+            (Asked::Stop { .. }, None) => return Ok(()),
+            (Asked::Stop { .. }, Some(row)) if row.job().stop => return Ok(()),
+            (Asked::Stop { .. }, Some(_)) => "was stopped and is there",
+            (Asked::Run { mark, .. }, Some(row))
+                if !row.job().stop && row.job().meta.get(MARK) == Some(mark) =>
+            {
+                return Ok(());
+            }
+            (Asked::Run { .. }, Some(_)) => "is not as it was registered",
+            (Asked::Run { .. }, None) => "is lost",
+        };
+        Err((RULE, format!("job {key} {wrong}")))
+    }
+
+    /// Every job is as it was last asked for; one that is done for good may have been collected.
+    pub fn at_rest(&self, store: &Store) -> Check {
+        for (key, asked) in &self.0 {
+            let collected =
+                store.job(key).is_none() && matches!(asked, Asked::Run { .. }) && !is_service(key);
+            if !collected {
+                self.check(store, key)?;
+            }
+            let purged = matches!(asked, Asked::Stop { purge: true });
+            if purged && store.job(key).is_some_and(|row| row.live == 0) {
+                return Err((RULE, format!("job {key} was purged and is there")));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_service(key: &JobKey) -> bool {
+    key.id.starts_with("service")
+}
+
+/// What starts is a version of its job that was registered.
+pub fn on_started(store: &Store, of: TaskRef, process: &Process) -> Check {
+    let Some((_, row)) = store.alloc(AllocId::from_slice(&of.alloc.0).unwrap_or_default()) else {
+        return Ok(());
+    };
+    let Some((job, _)) = store.job_of(row) else { return Ok(()) };
+    if job.meta.get(MARK) == process.group.meta.get(MARK) {
+        return Ok(());
+    }
+    let (asked, runs) = (job.meta.get(MARK), process.group.meta.get(MARK));
+    Err((RULE, format!("{} runs {runs:?} where {asked:?} was placed", job.key)))
+}

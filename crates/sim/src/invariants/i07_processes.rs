@@ -1,0 +1,71 @@
+//! I7: never two live processes of one task of an allocation; what is acknowledged as done never runs again; nothing runs
+//! that nobody wants.
+
+use std::collections::BTreeSet;
+
+use berth_agent::lifecycle::TaskRef;
+use berth_model::{AllocId, NodeId, alloc::ClientStatus, command::Command, store::Store};
+
+use super::{Check, history::Step};
+use crate::node::{Content, Machine, node_id};
+
+const RULE: &str = "I7 an allocation runs once";
+
+/// What is done.
+#[derive(Default)]
+pub struct Processes {
+    done: BTreeSet<AllocId>,
+}
+
+impl Processes {
+    pub fn on_entry(&mut self, store: &Store, step: &Step) -> Check {
+        for command in &step.entry.commands {
+            let Command::EndAllocs(ends) = command else { continue };
+            for end in ends {
+                let complete =
+                    store.alloc(end.alloc).is_some_and(|(_, row)| row.client == ClientStatus::Complete);
+                if complete {
+                    self.done.insert(end.alloc);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub fn on_started(&self, node: usize, of: TaskRef, machine: &Content) -> Check {
+        let twins = machine.processes.iter().filter(|(other, process)| {
+            (other.alloc, other.task) == (of.alloc, of.task) && **other != of && process.is_alive()
+        });
+        if twins.count() > 0 {
+            return Err((RULE, format!("node {} runs task {} of {} twice", node + 1, of.task, of.alloc)));
+        }
+        if self.done.contains(&AllocId(u128::from_be_bytes(of.alloc.0))) {
+            let what =
+                format!("{} starts again on node {}, and was acknowledged as done", of.alloc, node + 1);
+            return Err((RULE, what));
+        }
+        Ok(())
+    }
+}
+
+/// What lives is what the state says, and it lives on the node where it was placed.
+pub fn at_rest(store: &Store, machines: &[Machine]) -> Check {
+    for (number, machine) in machines.iter().enumerate() {
+        let content = machine.content();
+        let node = NodeId(u128::from_be_bytes(node_id(number)));
+        let mut alive = BTreeSet::new();
+        for (of, _) in content.processes.iter().filter(|(_, process)| process.is_alive()) {
+            let id = AllocId(u128::from_be_bytes(of.alloc.0));
+            alive.insert(id);
+            let row = store.alloc(id).map(|(_, row)| row).filter(|row| !row.is_terminal());
+            let here = row.and_then(|row| store.nodes().row(row.node)).is_some_and(|row| row.id == node);
+            if !here {
+                return Err((
+                    "I7 nothing runs that nobody wants",
+                    format!("{id} runs on node {}", number + 1),
+                ));
+            }
+        }
+    }
+    Ok(())
+}

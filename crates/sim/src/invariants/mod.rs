@@ -1,0 +1,129 @@
+//! The rules, a file each. They look at what really happens, never at what a server says of itself, unless that is the rule.
+
+pub mod history;
+mod i01_leaders;
+mod i02_acknowledged;
+mod i05_indexes;
+mod i06_jobs;
+mod i07_processes;
+mod i08_room;
+mod i09_quotas;
+mod i10_counts;
+mod i11_system;
+mod i12_periodic;
+mod i16_untouched;
+
+use berth_agent::lifecycle::TaskRef;
+use berth_model::{
+    AllocId, Index,
+    command::Entry,
+    event::{Applied, Event as Change},
+    store::{AllocSlot, Store},
+};
+
+use crate::{
+    node::{Content, Machine, Process},
+    operations::{Operation, Outcome},
+};
+use history::History;
+pub use i06_jobs::MARK;
+
+/// What a rule says: nothing, or that it is broken and by what.
+pub type Check = Result<(), (&'static str, String)>;
+
+/// What the rules remember.
+pub struct Invariants {
+    /// What all servers agree on.
+    pub history: History,
+    leaders: i01_leaders::Leaders,
+    indexes: i05_indexes::Indexes,
+    jobs: i06_jobs::Jobs,
+    processes: i07_processes::Processes,
+    periodic: i12_periodic::Launches,
+}
+
+impl Invariants {
+    /// Nothing has happened yet.
+    pub fn new(servers: usize) -> Self {
+        Self {
+            history: History::new(servers),
+            leaders: i01_leaders::Leaders::default(),
+            indexes: i05_indexes::Indexes::new(servers),
+            jobs: i06_jobs::Jobs::default(),
+            processes: i07_processes::Processes::default(),
+            periodic: i12_periodic::Launches::default(),
+        }
+    }
+
+    pub fn on_proposed(&mut self, server: usize, entry: &Entry) -> Check {
+        self.history.on_proposed(entry);
+        self.indexes.on_proposed(server, entry.index)
+    }
+
+    pub fn on_not_written(&mut self, index: Index) {
+        self.history.on_not_written(index);
+    }
+
+    pub fn on_applied(&mut self, server: usize, store: &Store, applied: &[Applied]) -> Check {
+        for one in applied {
+            let Some(step) = self.history.on_applied(server, one)? else { continue };
+            let store = self.history.store();
+            let step = &*step;
+            i08_room::check(store, step)?;
+            i09_quotas::check(store, step)?;
+            self.jobs.on_entry(store, step)?;
+            self.processes.on_entry(store, step)?;
+            self.periodic.on_entry(store, step)?;
+        }
+        self.history.check_hash(server, store)
+    }
+
+    pub fn on_restored(&mut self, server: usize, store: &Store) -> Check {
+        self.history.on_restored(server, store)
+    }
+
+    pub fn on_leadership(&mut self, server: usize, term: u64, leader: bool) -> Check {
+        self.leaders.on_leadership(server, term, leader)
+    }
+
+    pub fn on_open(&mut self, server: usize) -> Check {
+        self.indexes.on_open(server);
+        self.history.on_open(server)
+    }
+
+    pub fn on_published(
+        &mut self,
+        server: usize,
+        index: Index,
+        logged: &[(Index, Vec<Change>)],
+        seen: &[(Index, Vec<(AllocSlot, AllocId)>)],
+    ) -> Check {
+        self.indexes.on_published(server, index, logged, seen, &self.history)
+    }
+
+    pub fn on_answer(&mut self, operation: &Operation, outcome: &Outcome) -> Check {
+        i02_acknowledged::on_answer(&self.history, operation, outcome)
+    }
+
+    pub fn on_started(&mut self, node: usize, of: TaskRef, process: &Process, machine: &Content) -> Check {
+        i08_room::on_started(node, of, process, machine)?;
+        i06_jobs::on_started(self.history.store(), of, process)?;
+        self.processes.on_started(node, of, machine)
+    }
+
+    pub fn on_signalled(&mut self, node: usize, of: TaskRef) -> Check {
+        i16_untouched::on_signalled(self.history.store(), node, of)
+    }
+
+    /// Faults have ended a while ago, and nobody asks for anything: everything is as it should be.
+    pub fn at_rest(&self, machines: &[Machine], operations: &[Operation]) -> Check {
+        let store = self.history.store();
+        self.history.at_rest()?;
+        i02_acknowledged::at_rest(&self.history, operations)?;
+        self.jobs.at_rest(store)?;
+        i10_counts::at_rest(store)?;
+        i11_system::at_rest(store)?;
+        self.periodic.at_rest(store)?;
+        i07_processes::at_rest(store, machines)
+    }
+}

@@ -1,0 +1,64 @@
+//! Many simulations, on several threads; each has one thread to itself.
+
+use std::{
+    ops::Range,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    },
+};
+
+use crate::{
+    truth::Counts,
+    world::{self, Settings},
+};
+
+/// What many simulations came to.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// How many were run.
+    pub runs: u64,
+    /// Added up.
+    pub counts: Counts,
+    /// Seeds that broke a rule, in order, and which.
+    pub violations: Vec<(u64, String)>,
+    /// Added up, in nanoseconds.
+    pub simulated_ns: u64,
+}
+
+/// Runs the simulations of some seeds; only until a rule is broken, if `first` says so.
+pub fn run(settings: &Settings, seeds: Range<u64>, threads: usize, first: bool) -> Summary {
+    let (next, broken) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
+    let summary = Mutex::new(Summary::default());
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, SeqCst);
+            if seed >= seeds.end || first && broken.load(SeqCst) {
+                return;
+            }
+            let settings = Settings { seed, ..settings.clone() };
+            let outcome = catch_unwind(AssertUnwindSafe(|| world::run(&settings)));
+            let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
+            summary.runs += 1;
+            let violation = match outcome {
+                Ok(report) => {
+                    summary.simulated_ns += report.simulated_ns;
+                    for (what, count) in report.counts {
+                        *summary.counts.entry(what).or_default() += count;
+                    }
+                    report.violation.map(|violation| violation.to_string())
+                }
+                Err(_) => Some("it panicked".to_owned()),
+            };
+            if let Some(violation) = violation {
+                broken.store(true, SeqCst);
+                summary.violations.push((seed, violation));
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..threads.max(1)).for_each(|_| drop(scope.spawn(work))));
+    let mut summary = summary.into_inner().unwrap_or_else(PoisonError::into_inner);
+    summary.violations.sort();
+    summary
+}

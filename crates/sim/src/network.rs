@@ -1,0 +1,285 @@
+//! The network: ordered connections between hosts, which are slow, stall where a direction is blocked, and break.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt,
+    future::{Future, poll_fn},
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+};
+
+use bytes::Bytes;
+
+use crate::{
+    executor::{now_ns, sleep_until_ns},
+    random::Random,
+};
+
+/// How long a frame is on its way, in nanoseconds.
+const DELAY_NS: std::ops::Range<u64> = 100_000..3_000_000;
+/// Now and then one takes much longer.
+const DELAY_LONG_NS: std::ops::Range<u64> = 10_000_000..400_000_000;
+/// How many in a thousand do.
+const LONG_PER_MILLE: u64 = 8;
+/// Frames of one direction that are on their way; whoever sends more loses the connection.
+const FRAMES_MAX: usize = 4096;
+
+/// A machine of the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Host {
+    /// A server, from 0.
+    Server(usize),
+    /// A node, from 0.
+    Node(usize),
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(number) => write!(f, "server {}", number + 1),
+            Self::Node(number) => write!(f, "node {}", number + 1),
+        }
+    }
+}
+
+/// All connections. A clone is the same network.
+#[derive(Clone)]
+pub struct Network(Arc<Mutex<Inner>>);
+
+struct Inner {
+    random: Random,
+    links: BTreeMap<u64, Link>,
+    opened: u64,
+    /// Frames from the first to the second do not arrive.
+    blocked: BTreeSet<(Host, Host)>,
+    listeners: BTreeMap<Host, VecDeque<End>>,
+    accepting: BTreeMap<Host, Option<Waker>>,
+}
+
+struct Link {
+    hosts: [Host; 2],
+    /// On their way to each side.
+    ways: [Way; 2],
+    broken: bool,
+}
+
+#[derive(Default)]
+struct Way {
+    frames: VecDeque<(u64, Bytes)>,
+    reader: Option<Waker>,
+    /// No more will be sent.
+    closed: bool,
+}
+
+impl Network {
+    /// A network without troubles.
+    pub fn new(random: Random) -> Self {
+        Self(Arc::new(Mutex::new(Inner {
+            random,
+            links: BTreeMap::new(),
+            opened: 0,
+            blocked: BTreeSet::new(),
+            listeners: BTreeMap::new(),
+            accepting: BTreeMap::new(),
+        })))
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets others dial this host from now on.
+    pub fn listen(&self, host: Host) {
+        let mut inner = self.inner();
+        inner.listeners.insert(host, VecDeque::new());
+        inner.accepting.insert(host, None);
+    }
+
+    /// The program of a host is gone: nobody listens, and its connections break.
+    pub fn crash(&self, host: Host) {
+        let (gone, wakers) = {
+            let mut inner = self.inner();
+            (inner.listeners.remove(&host), inner.break_links(|link| link.hosts.contains(&host)))
+        };
+        drop(gone);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Dials a host that listens.
+    pub fn dial(&self, from: Host, to: Host) -> io::Result<End> {
+        let mut inner = self.inner();
+        let cut = inner.blocked.contains(&(from, to)) || inner.blocked.contains(&(to, from));
+        if cut || !inner.listeners.contains_key(&to) {
+            return Err(io::Error::new(io::ErrorKind::ConnectionRefused, format!("{to} does not answer")));
+        }
+        inner.opened += 1;
+        let link = inner.opened;
+        let ways = [Way::default(), Way::default()];
+        inner.links.insert(link, Link { hosts: [from, to], ways, broken: false });
+        let end = |side| End { network: self.clone(), link, side };
+        let (ours, theirs) = (end(0), end(1));
+        inner.listeners.get_mut(&to).expect("it listens").push_back(theirs);
+        let waker = inner.accepting.get_mut(&to).and_then(Option::take);
+        drop(inner);
+        waker.into_iter().for_each(Waker::wake);
+        Ok(ours)
+    }
+
+    /// The next connection that somebody opens to a host.
+    pub async fn accept(&self, host: Host) -> End {
+        poll_fn(|context| {
+            let mut inner = self.inner();
+            if let Some(end) = inner.listeners.get_mut(&host).and_then(VecDeque::pop_front) {
+                return Poll::Ready(end);
+            }
+            inner.accepting.insert(host, Some(context.waker().clone()));
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Frames from one host to another do not arrive any more; they wait.
+    pub fn block(&self, from: Host, to: Host) {
+        self.inner().blocked.insert((from, to));
+    }
+
+    /// All directions are open again; connections that had waited break in some cases, as after a time-out.
+    pub fn heal(&self) {
+        let wakers = {
+            let mut inner = self.inner();
+            let blocked = std::mem::take(&mut inner.blocked);
+            let doomed = inner.random.percent(50);
+            let crosses = |link: &Link| {
+                let [a, b] = link.hosts;
+                blocked.contains(&(a, b)) || blocked.contains(&(b, a))
+            };
+            let mut wakers = Vec::new();
+            if doomed {
+                wakers = inner.break_links(crosses);
+            }
+            let readers = inner.links.values_mut().flat_map(|link| &mut link.ways);
+            wakers.extend(readers.filter_map(|way| way.reader.take()));
+            wakers
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Breaks the connections of a host.
+    pub fn cut(&self, host: Host) {
+        let wakers = self.inner().break_links(|link| link.hosts.contains(&host));
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Inner {
+    fn break_links(&mut self, which: impl Fn(&Link) -> bool) -> Vec<Waker> {
+        let mut wakers = Vec::new();
+        for link in self.links.values_mut().filter(|link| which(link)) {
+            link.broken = true;
+            wakers.extend(link.ways.iter_mut().filter_map(|way| way.reader.take()));
+        }
+        wakers
+    }
+
+    fn delay_ns(&mut self) -> u64 {
+        let long = self.random.below(1000) < LONG_PER_MILLE;
+        self.random.within(if long { DELAY_LONG_NS } else { DELAY_NS })
+    }
+}
+
+/// One side of a connection; the connection ends when it is dropped.
+pub struct End {
+    network: Network,
+    link: u64,
+    side: usize,
+}
+
+impl End {
+    /// Sends a frame: whole, in order and once, unless the connection ends before it has arrived.
+    pub fn send(&self, frame: Bytes) -> io::Result<()> {
+        let mut inner = self.network.inner();
+        let delay_ns = inner.delay_ns();
+        let Some(link) = inner.links.get_mut(&self.link).filter(|link| !link.broken) else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        let way = &mut link.ways[1 - self.side];
+        if way.closed || way.frames.len() >= FRAMES_MAX {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let behind_ns = way.frames.back().map_or(0, |(at_ns, _)| *at_ns);
+        way.frames.push_back((behind_ns.max(now_ns() + delay_ns), frame));
+        let waker = way.reader.take();
+        drop(inner);
+        waker.into_iter().for_each(Waker::wake);
+        Ok(())
+    }
+
+    /// Whether frames that are sent now may be on their way soon.
+    pub fn has_room(&self) -> bool {
+        let inner = self.network.inner();
+        inner.links.get(&self.link).is_none_or(|link| link.ways[1 - self.side].frames.len() < 64)
+    }
+
+    /// The next frame; none at the end of the connection.
+    pub async fn recv(&self) -> Option<Bytes> {
+        let mut sleep = None;
+        poll_fn(|context| {
+            loop {
+                match self.next(context) {
+                    Next::Frame(frame) => return Poll::Ready(Some(frame)),
+                    Next::End => return Poll::Ready(None),
+                    Next::Nothing => return Poll::Pending,
+                    Next::At(at_ns) => {
+                        let mut wait = sleep_until_ns(at_ns);
+                        if Pin::new(&mut wait).poll(context).is_pending() {
+                            sleep = Some(wait);
+                            return Poll::Pending;
+                        }
+                    }
+                }
+            }
+        })
+        .await
+    }
+
+    fn next(&self, context: &Context<'_>) -> Next {
+        let mut inner = self.network.inner();
+        let Inner { links, blocked, .. } = &mut *inner;
+        let Some(link) = links.get_mut(&self.link).filter(|link| !link.broken) else { return Next::End };
+        let cut = blocked.contains(&(link.hosts[1 - self.side], link.hosts[self.side]));
+        let way = &mut link.ways[self.side];
+        way.reader = Some(context.waker().clone());
+        match way.frames.front() {
+            _ if cut => Next::Nothing,
+            Some((at_ns, _)) if *at_ns > now_ns() => Next::At(*at_ns),
+            Some(_) => way.frames.pop_front().map_or(Next::Nothing, |(_, frame)| Next::Frame(frame)),
+            None if way.closed => Next::End,
+            None => Next::Nothing,
+        }
+    }
+}
+
+/// What the receiving side has.
+enum Next {
+    Frame(Bytes),
+    /// A frame that arrives then.
+    At(u64),
+    Nothing,
+    End,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let mut inner = self.network.inner();
+        let Some(link) = inner.links.get_mut(&self.link) else { return };
+        link.ways[1 - self.side].closed = true;
+        let waker = link.ways[1 - self.side].reader.take();
+        if link.ways[self.side].closed {
+            inner.links.remove(&self.link);
+        }
+        drop(inner);
+        waker.into_iter().for_each(Waker::wake);
+    }
+}

@@ -1,0 +1,89 @@
+//! A simulated node: the agent's own life cycle and session, and a shell around them that does what the real one does with
+//! processes, files and a connection.
+
+mod machine;
+mod shell;
+mod story;
+
+use std::collections::BTreeMap;
+
+use berth_api::agent::{Identity, NodeSpec};
+
+use crate::{
+    bugs::Bug,
+    executor::{Owner, spawn_for},
+    network::Network,
+    truth::Truth,
+};
+pub use machine::{Content, Machine, Process};
+
+/// Capacity of a node: MHz, and MiB of memory and disk.
+pub const CPU_MHZ: u32 = 2_000;
+/// See [`CPU_MHZ`].
+pub const MEMORY_MB: u32 = 2_000;
+
+/// What an agent has of the world.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// Which node it is, from 0.
+    pub number: usize,
+    /// All that runs in the agent's name.
+    pub owner: Owner,
+    /// What outlives it.
+    pub machine: Machine,
+    /// Its way to servers.
+    pub network: Network,
+    /// Is told of all that happens.
+    pub truth: Truth,
+    /// How many servers there are.
+    pub servers: usize,
+    /// What is planted.
+    pub bug: Option<Bug>,
+}
+
+/// Starts the agent of a node.
+pub fn start(around: Surroundings) {
+    {
+        let mut content = around.machine.content();
+        content.agent = Some(around.owner);
+        content.epoch += 1;
+    }
+    let owner = around.owner;
+    spawn_for(owner, shell::run(around));
+}
+
+/// The id of a node.
+pub fn node_id(number: usize) -> [u8; 16] {
+    let mut id = [0x5a; 16];
+    id[15] = number as u8;
+    id
+}
+
+fn identity(around: &Surroundings, instance: u64) -> Identity {
+    let boots = around.machine.content().boots;
+    Identity {
+        node_id: node_id(around.number),
+        secret: vec![around.number as u8 + 1; 32],
+        boot_id: format!("boot-{boots}"),
+        instance: u128::from(instance).to_be_bytes(),
+    }
+}
+
+fn spec(number: usize) -> NodeSpec {
+    let attributes = [("driver.mock_driver", "1"), ("kernel.name", "linux")];
+    NodeSpec {
+        name: format!("node-{}", number + 1),
+        datacenter: "dc1".to_owned(),
+        node_pool: "default".to_owned(),
+        attributes: attributes
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect::<BTreeMap<_, _>>(),
+        cpu_mhz: CPU_MHZ,
+        memory_mb: MEMORY_MB,
+        disk_mb: 100_000,
+        host_ip: "127.0.0.1".to_owned(),
+        version: "sim".to_owned(),
+        ..NodeSpec::default()
+    }
+}

@@ -1,0 +1,375 @@
+//! The agent: executes what the life cycle decides, and keeps a server told.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use berth_agent::{
+    Backoff,
+    lifecycle::{Action, AllocRecord, Event, Found, GroupCache, Node, TaskRef, events_of},
+};
+use berth_api::agent::{
+    AgentSession, AllocId, Change, ClusterId, DownFrame, FRAME_BYTES_MAX, Fence, GroupSpec, Identity, Told,
+    UPDATE_DELAY_NS, Up, UpFrame, decode_frame, encode_frame,
+};
+use berth_replication::runtime::{
+    Runtime,
+    engine::{AsyncRuntime, Select2},
+};
+use bytes::{Bytes, BytesMut};
+
+use super::{Surroundings, identity, spec, story};
+use crate::{
+    bugs::Bug,
+    executor::{Simulated, now_ns, random_u64, sleep_until_ns},
+    network::{End, Host},
+};
+
+/// Its clock shows the time since the Unix epoch.
+const BEGINNING_NS: u64 = 1_700_000_000_000_000_000;
+
+/// It has died in the middle of something.
+struct Dead;
+
+struct Agent {
+    around: Surroundings,
+    identity: Identity,
+    life: Node,
+    session: AgentSession,
+    groups: GroupCache,
+    link: Option<End>,
+    retry: Backoff,
+    dial_at_ns: u64,
+    /// Starts that it watches, and whether it has told the life cycle that they run.
+    watched: BTreeMap<TaskRef, bool>,
+    waiting: VecDeque<Event>,
+    /// Of a planted bug.
+    first_versions: BTreeMap<String, Arc<GroupSpec>>,
+}
+
+/// Lives until its owner ends.
+pub async fn run(around: Surroundings) {
+    let machine = around.machine.clone();
+    let epoch = machine.content().epoch;
+    let mut agent = Agent {
+        identity: identity(&around, random_u64()),
+        life: Node::new(around.number as u64),
+        session: AgentSession::new(epoch, UPDATE_DELAY_NS),
+        groups: GroupCache::default(),
+        link: None,
+        retry: Backoff::default(),
+        dial_at_ns: now_ns(),
+        watched: BTreeMap::new(),
+        waiting: VecDeque::new(),
+        first_versions: BTreeMap::new(),
+        around,
+    };
+    if agent.live().await.is_err() {
+        let mut content = machine.content();
+        (content.agent, content.dies_after) = (None, None);
+        drop(content);
+        agent.around.truth.agent_died(agent.around.number);
+    }
+}
+
+fn clock_ns() -> u64 {
+    BEGINNING_NS + now_ns()
+}
+
+impl Agent {
+    async fn live(&mut self) -> Result<(), Dead> {
+        self.restore()?;
+        loop {
+            self.look_at_processes()?;
+            self.dial();
+            self.speak();
+            let deadline = sleep_until_ns(self.deadline_ns());
+            let heard = match &self.link {
+                Some(link) => <Simulated as Runtime>::Async::select2(link.recv(), deadline).await,
+                None => {
+                    deadline.await;
+                    Select2::Second(())
+                }
+            };
+            match heard {
+                Select2::First(Some(frame)) => self.hear(&frame)?,
+                Select2::First(None) => self.hang_up(),
+                Select2::Second(()) => self.handle(Event::Tick)?,
+            }
+        }
+    }
+
+    fn deadline_ns(&self) -> u64 {
+        let content = self.around.machine.content();
+        let news = self.watched.iter().filter_map(|(of, told)| {
+            let process = content.processes.get(of)?;
+            Some(if *told { process.until_ns } else { process.from_ns })
+        });
+        let by_clock = self.life.deadline().into_iter().chain(self.session.deadline());
+        let by_clock = by_clock.map(|at_ns| at_ns.saturating_sub(BEGINNING_NS));
+        let dial = self.link.is_none().then_some(self.dial_at_ns);
+        let at_ns = news.chain(by_clock).chain(dial).min().unwrap_or(u64::MAX);
+        // A deadline that is past and changes nothing must not keep time from passing.
+        at_ns.max(now_ns() + 1_000_000)
+    }
+
+    /// Takes up what an earlier run left.
+    fn restore(&mut self) -> Result<(), Dead> {
+        let (records, mut fence) = {
+            let content = self.around.machine.content();
+            (content.records.values().cloned().collect::<Vec<_>>(), content.fence)
+        };
+        let mut actions = Vec::new();
+        for record in records {
+            raise(&mut fence, &record);
+            if self.around.bug == Some(Bug::LosesRecords) && random_u64().is_multiple_of(3) {
+                continue;
+            }
+            if record.forgotten && self.around.bug == Some(Bug::ForgetsTombstones) {
+                continue;
+            }
+            let id = AllocId::from_slice(&record.alloc_id);
+            if let (Some(id), Some(status), false) = (id, &record.status, record.forgotten) {
+                self.session.restore(id, record.stop, status);
+            }
+            self.life.restore(record, &mut self.groups, &mut actions).expect("what it wrote can be read");
+        }
+        self.session.restore_fence(fence);
+        self.perform(actions)?;
+        self.handle(Event::Tick)
+    }
+
+    fn handle(&mut self, event: Event) -> Result<(), Dead> {
+        self.waiting.push_back(event);
+        while let Some(event) = self.waiting.pop_front() {
+            let mut actions = Vec::new();
+            self.life.handle(event, clock_ns(), &mut actions);
+            self.perform(actions)?;
+        }
+        Ok(())
+    }
+
+    fn perform(&mut self, actions: Vec<Action>) -> Result<(), Dead> {
+        for action in actions {
+            self.live_on()?;
+            match action {
+                Action::Persist(alloc) => self.persist(alloc),
+                Action::StartTask(of) => self.start(of),
+                Action::Recover(of) => self.recover(of),
+                Action::SignalTask(of) => {
+                    self.around.truth.signalled(self.around.number, of);
+                    if self.around.bug != Some(Bug::NeverStopsTasks) {
+                        self.around.machine.stop(of);
+                    }
+                }
+                Action::KillTask(of) => {
+                    if self.around.bug != Some(Bug::NeverStopsTasks) {
+                        self.around.machine.kill(of);
+                    }
+                }
+                Action::Report { alloc, urgent } => self.report(alloc, urgent),
+                Action::RemoveDir(alloc) => self.around.machine.remove(alloc),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it does, at this step.
+    fn live_on(&self) -> Result<(), Dead> {
+        let mut content = self.around.machine.content();
+        match &mut content.dies_after {
+            Some(0) => Err(Dead),
+            Some(steps) => {
+                *steps -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn persist(&mut self, alloc: AllocId) {
+        let Some(mut record) = self.life.record(alloc) else { return };
+        let Fence { cluster, term, index } = self.session.fence();
+        (record.term, record.index) = (term, index);
+        record.cluster_id = cluster.map_or(Vec::new(), |cluster| cluster.0.to_vec());
+        if self.around.bug == Some(Bug::StartsBeforeItWrites) && !record.forgotten {
+            return;
+        }
+        self.around.machine.content().records.insert(alloc, record);
+    }
+
+    fn start(&mut self, of: TaskRef) {
+        let Some(alloc) = self.life.alloc(of.alloc) else { return };
+        match self.around.machine.start(of, alloc.spec()) {
+            Ok(process) => {
+                self.around.truth.started(self.around.number, of, &process, &self.around.machine.content());
+                self.watched.insert(of, false);
+            }
+            Err(failure) => self.waiting.push_back(Event::StartFailed(of, failure)),
+        }
+    }
+
+    fn recover(&mut self, of: TaskRef) {
+        let process = self.around.machine.content().processes.get(&of).cloned();
+        let found = match process {
+            Some(_) if self.around.bug == Some(Bug::StartsTwice) => Found::Nothing,
+            Some(process) if process.from_ns <= now_ns() => {
+                self.watched.insert(of, true);
+                Found::Running { started_ns: BEGINNING_NS + process.from_ns }
+            }
+            // Its keeper is about to start it.
+            Some(_) => {
+                self.watched.insert(of, false);
+                return;
+            }
+            None if self.around.machine.was_started_before_boot(of) => Found::Rebooted,
+            None => Found::Nothing,
+        };
+        self.waiting.push_back(Event::Recovered(of, found));
+    }
+
+    fn report(&mut self, alloc: AllocId, urgent: bool) {
+        let Some(alloc) = self.life.alloc(alloc) else { return };
+        if self.around.bug == Some(Bug::LosesReports) && alloc.has_ended() && random_u64().is_multiple_of(4) {
+            return;
+        }
+        self.session.observe(alloc.id(), alloc.status(), urgent, clock_ns());
+    }
+
+    /// Tells the life cycle what has become of processes.
+    fn look_at_processes(&mut self) -> Result<(), Dead> {
+        for of in self.watched.keys().copied().collect::<Vec<_>>() {
+            let process = self.around.machine.content().processes.get(&of).cloned();
+            let Some(process) = process else {
+                self.watched.remove(&of);
+                continue;
+            };
+            if self.watched.get(&of) == Some(&false) && process.from_ns <= now_ns() {
+                self.watched.insert(of, true);
+                self.handle(Event::Started { of, at_ns: BEGINNING_NS + process.from_ns })?;
+            }
+            if process.until_ns <= now_ns() {
+                self.watched.remove(&of);
+                self.around.truth.ended(self.around.number, of);
+                let exit = berth_agent::lifecycle::Exit {
+                    at_ns: BEGINNING_NS + process.until_ns,
+                    ..process.exit.clone()
+                };
+                self.handle(Event::Exited(of, exit))?;
+            }
+        }
+        self.handle(Event::Tick)
+    }
+
+    fn dial(&mut self) {
+        if self.link.is_some() || now_ns() < self.dial_at_ns {
+            return;
+        }
+        let server = random_u64() as usize % self.around.servers;
+        match self.around.network.dial(Host::Node(self.around.number), Host::Server(server)) {
+            Ok(link) => {
+                self.link = Some(link);
+                let hello = self.session.hello(&self.identity, spec(self.around.number), clock_ns());
+                self.say(Up::Hello(hello));
+            }
+            Err(_) => self.dial_later(),
+        }
+    }
+
+    fn dial_later(&mut self) {
+        self.dial_at_ns = now_ns() + self.retry.next(random_u64()).as_nanos() as u64;
+    }
+
+    fn hang_up(&mut self) {
+        self.around.truth.tell(&format!("node {}: hangs up", self.around.number + 1));
+        self.link = None;
+        self.session.disconnected();
+        self.dial_later();
+        if self.around.bug == Some(Bug::StopsTasksWithoutServer) {
+            let running: Vec<TaskRef> = self.watched.keys().copied().collect();
+            for of in running {
+                self.around.truth.signalled(self.around.number, of);
+                self.around.machine.stop(of);
+            }
+        }
+    }
+
+    fn say(&mut self, message: Up) {
+        if let Some(line) = story::up(&message) {
+            self.around.truth.tell(&format!("node {}: {line}", self.around.number + 1));
+        }
+        let mut out = BytesMut::new();
+        encode_frame(&UpFrame { session: 0, message: Some(message) }, &mut out);
+        if self.link.as_ref().is_some_and(|link| link.send(out.freeze()).is_err()) {
+            self.hang_up();
+        }
+    }
+
+    fn speak(&mut self) {
+        if self.session.is_deserted(clock_ns()) {
+            return self.hang_up();
+        }
+        while self.link.is_some() {
+            let Some(up) = self.session.poll(clock_ns()) else { return };
+            self.say(up);
+        }
+    }
+
+    fn hear(&mut self, frame: &Bytes) -> Result<(), Dead> {
+        let mut bytes = BytesMut::from(&frame[..]);
+        let Ok(Some(DownFrame { message: Some(message), .. })) = decode_frame(&mut bytes, FRAME_BYTES_MAX)
+        else {
+            return Ok(());
+        };
+        match self.session.on_down(message, clock_ns()) {
+            Some(Told::Refused(refused)) => {
+                self.around.truth.tell(&format!(
+                    "node {}: is refused: {}",
+                    self.around.number + 1,
+                    refused.reason
+                ));
+                self.hang_up();
+            }
+            Some(Told::Broken(error)) => {
+                self.around.truth.tell(&format!("node {}: {error}", self.around.number + 1));
+                self.hang_up();
+            }
+            Some(Told::Joined(fence)) => self.around.machine.content().fence = fence,
+            Some(Told::Desired(change)) => return self.on_desired(change),
+            _ => {}
+        }
+        if self.session.is_open() {
+            self.retry.reset();
+        }
+        Ok(())
+    }
+
+    fn on_desired(&mut self, change: Change) -> Result<(), Dead> {
+        let told = story::desired(&change);
+        self.around.truth.tell(&format!("node {}: is to {told}", self.around.number + 1));
+        let Ok(events) = events_of(change, &mut self.groups) else {
+            self.around.truth.violated("protocol", "desired state cannot be read".to_owned());
+            return Ok(());
+        };
+        for mut event in events {
+            match (&mut event, self.around.bug) {
+                (Event::Run(run), Some(Bug::StartsBeforePredecessorsEnd)) => run.after = Box::default(),
+                (Event::Run(run), Some(Bug::RunsOldVersions)) => {
+                    let job = run.group.job_id.clone();
+                    run.group = self.first_versions.entry(job).or_insert_with(|| run.group.clone()).clone();
+                }
+                _ => {}
+            }
+            self.handle(event)?;
+        }
+        Ok(())
+    }
+}
+
+/// A record may be of a later position than what was written down of the cluster.
+fn raise(fence: &mut Fence, record: &AllocRecord) {
+    if ClusterId::from_slice(&record.cluster_id) == fence.cluster {
+        (fence.term, fence.index) = (fence.term, fence.index).max((record.term, record.index));
+    }
+}

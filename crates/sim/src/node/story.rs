@@ -1,0 +1,50 @@
+//! What agents and servers say to each other, for people.
+
+use berth_api::agent::{AllocId, AllocStatus, Change, Up};
+use prost::Message;
+
+/// What an agent says; none for what says nothing new.
+pub fn up(message: &Up) -> Option<String> {
+    match message {
+        Up::Hello(hello) => Some(format!("says hello, start {}", hello.epoch)),
+        Up::Update(update) => {
+            let status = |encoded| AllocStatus::decode(encoded).unwrap_or_default();
+            let told = update.allocs.iter().cloned().map(status);
+            let told: Vec<String> =
+                told.map(|one| format!("{} {:?}", short(&one.alloc_id), one.status())).collect();
+            let all = if update.resync_done { ", which is all" } else { "" };
+            Some(format!("reports {}{all}", list(&told)))
+        }
+        _ => None,
+    }
+}
+
+/// What an agent is told to do.
+pub fn desired(change: &Change) -> String {
+    let Change { desired, left_out } = change;
+    let ids = |ids: &[Vec<u8>]| list(&ids.iter().map(|id| short(id)).collect::<Vec<_>>());
+    let run: Vec<Vec<u8>> = desired.run.iter().map(|run| run.alloc_id.clone()).collect();
+    let stop: Vec<Vec<u8>> = desired.stop.iter().map(|stop| stop.alloc_id.clone()).collect();
+    let left_out: Vec<Vec<u8>> = left_out.iter().map(|id| id.0.to_vec()).collect();
+    let lists = [
+        ("run", &run),
+        ("end", &stop),
+        ("forget", &desired.forget),
+        ("remove", &desired.purge),
+        ("end, because it is not named,", &left_out),
+    ];
+    let said = lists.iter().filter(|(_, list)| !list.is_empty());
+    let said: Vec<String> = said.map(|(what, list)| format!("{what} {}", ids(list))).collect();
+    let full = if desired.full { " and nothing else" } else { "" };
+    format!("{}{full}", if said.is_empty() { "run nothing".to_owned() } else { said.join("; ") })
+}
+
+/// The beginning of an id, which tells it from others.
+pub fn short(id: &[u8]) -> String {
+    let id = AllocId::from_slice(id).map(|id| id.to_string()).unwrap_or_default();
+    id.get(..8).unwrap_or(&id).to_owned()
+}
+
+fn list(all: &[String]) -> String {
+    if all.is_empty() { "nothing".to_owned() } else { all.join(", ") }
+}

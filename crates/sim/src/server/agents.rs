@@ -1,0 +1,64 @@
+//! A connection of an agent: frames in become events.
+
+use std::sync::Arc;
+
+use berth_api::agent::{AllocStatus, FRAME_BYTES_MAX, Up, UpFrame, Update, decode_frame};
+use berth_controller::{Event, SessionId};
+use berth_server::protocol;
+use bytes::BytesMut;
+use prost::Message;
+
+use super::{Input, Server};
+use crate::{bugs::Bug, executor::random_u64, network::End};
+
+/// Serves a connection until it ends.
+pub async fn serve(server: Server, end: End) {
+    let end = Arc::new(end);
+    let mut session = None;
+    while let Some(bytes) = end.recv().await {
+        let mut bytes = BytesMut::from(&bytes[..]);
+        let Ok(Some(UpFrame { message: Some(message), .. })) = decode_frame(&mut bytes, FRAME_BYTES_MAX)
+        else {
+            break;
+        };
+        if take_in(&server, message, &mut session, &end).is_none() {
+            break;
+        }
+    }
+    if let Some(session) = session.filter(|_| server.around().bug != Some(Bug::NeverHangsUp)) {
+        server.tell(Input::Event(Event::SessionClosed(session)));
+    }
+}
+
+/// None when the peer breaks the protocol.
+fn take_in(server: &Server, message: Up, session: &mut Option<SessionId>, end: &Arc<End>) -> Option<()> {
+    match message {
+        Up::Hello(hello) => {
+            let hello = Box::new(protocol::hello(hello).ok()?);
+            // Never used twice: chance does not give the same number again.
+            let id = SessionId(random_u64());
+            if let Some(old) = session.replace(id) {
+                server.tell(Input::Event(Event::SessionClosed(old)));
+            }
+            server.tell(Input::Open { session: id, hello, end: end.clone() });
+        }
+        Up::Heartbeat(heartbeat) => {
+            let heartbeat = protocol::heartbeat(&heartbeat);
+            server.tell(Input::Event(Event::Heartbeat((*session)?, heartbeat)));
+        }
+        Up::Update(update) => update_of(server, update, (*session)?)?,
+        Up::FileChunk(_) | Up::Answer(_) | Up::Exec(_) => {}
+    }
+    Some(())
+}
+
+fn update_of(server: &Server, update: Update, session: SessionId) -> Option<()> {
+    let mut allocs = Vec::with_capacity(update.allocs.len());
+    for encoded in &update.allocs {
+        let status = AllocStatus::decode(encoded.clone()).ok()?;
+        allocs.push(Arc::new(protocol::observed(status, encoded).ok()?));
+    }
+    let Update { seq, desired_seq, resync_done, .. } = update;
+    server.tell(Input::Event(Event::Observed { session, seq, desired_seq, allocs, resync_done }));
+    Some(())
+}

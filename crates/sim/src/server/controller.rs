@@ -1,0 +1,217 @@
+//! The controller of a server: takes in all that has come, lets it decide once, and carries it out.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use berth_controller::{
+    Action, Answer, Config, Controller, Event, Links, Now, Request, SessionId, ToNode, Token,
+};
+use berth_model::{
+    AllocId, Timestamp,
+    alloc::{AllocEnd, ClientStatus},
+    command::{Command, EncodedEntry},
+};
+use berth_replication::runtime::{
+    Runtime,
+    engine::{AsyncRuntime, Select2},
+};
+use berth_server::protocol::{GroupSpecs, frames};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Input, Server, View, lock};
+use crate::{
+    bugs::Bug,
+    executor::{Simulated, now_ns, random_u64, sleep_until_ns},
+    network::End,
+};
+
+/// Time between two ticks, in nanoseconds.
+const TICK_NS: u64 = 250_000_000;
+/// Things taken in before what comes of them is carried out, at most.
+const BATCH_MAX: u64 = 64;
+/// The wall clock when a simulation begins: nanoseconds since the Unix epoch.
+const BEGINNING_NS: u64 = 1_700_000_000_000_000_000;
+
+/// The clock on the wall of a server, which operators and faults may step.
+#[derive(Clone, Default)]
+pub struct WallClock(Arc<AtomicI64>);
+
+impl WallClock {
+    /// Steps it, forward or back.
+    pub fn step(&self, by_ns: i64) {
+        self.0.fetch_add(by_ns, SeqCst);
+    }
+
+    /// Puts it right.
+    pub fn set_right(&self) {
+        self.0.store(0, SeqCst);
+    }
+
+    pub fn now(&self) -> Now {
+        let now_ns = now_ns();
+        let wall = BEGINNING_NS.saturating_add(now_ns).saturating_add_signed(self.0.load(SeqCst));
+        Now { wall: Timestamp(wall), monotonic: Duration::from_nanos(now_ns) }
+    }
+}
+
+struct CarryOut {
+    server: Server,
+    proposals: mpsc::Sender<EncodedEntry>,
+    waiting: BTreeMap<Token, oneshot::Sender<Answer>>,
+    tokens: u64,
+    links: BTreeMap<SessionId, Arc<End>>,
+    specs: GroupSpecs,
+}
+
+impl Links for CarryOut {
+    fn has_room(&self, session: SessionId) -> bool {
+        self.links.get(&session).is_none_or(|end| end.has_room())
+    }
+}
+
+pub async fn run(server: Server, proposals: mpsc::Sender<EncodedEntry>, seed: u64) {
+    let config = Config { planning_max: 128, desired_hash, seed };
+    let mut controller = Controller::new(config, server.0.claims.clone());
+    let mut carry_out = CarryOut {
+        server: server.clone(),
+        proposals,
+        waiting: BTreeMap::new(),
+        tokens: 0,
+        links: BTreeMap::new(),
+        specs: GroupSpecs::default(),
+    };
+    let mut actions = Vec::new();
+    let mut tick_ns = now_ns();
+    loop {
+        if lock(&server.0.inputs).is_empty() {
+            let came = server.0.inputs_came.notified();
+            let tick = sleep_until_ns(tick_ns + TICK_NS);
+            match <Simulated as Runtime>::Async::select2(came, tick).await {
+                Select2::First(()) | Select2::Second(()) => {}
+            }
+        }
+        let now = server.around().clock.now();
+        for _ in 0..=random_u64() % BATCH_MAX {
+            let Some(input) = lock(&server.0.inputs).pop_front() else { break };
+            let event = carry_out.accept(input);
+            controller.handle(event, now, &mut actions);
+        }
+        if now_ns() >= tick_ns + TICK_NS {
+            tick_ns = now_ns();
+            if server.around().bug == Some(Bug::NeverTicks) {
+                continue;
+            }
+            controller.handle(Event::Tick, now, &mut actions);
+        }
+        controller.flush(&carry_out, &mut actions);
+        for action in actions.drain(..) {
+            carry_out.action(action).await;
+        }
+    }
+}
+
+/// As agents compute it.
+pub fn desired_hash(alloc: AllocId, stop: bool) -> u128 {
+    berth_api::agent::desired_hash(&alloc.to_bytes(), stop)
+}
+
+/// What is asked to end is said to have ended.
+fn free_early(entry: EncodedEntry) -> EncodedEntry {
+    let (mut entry, _) = entry.into_parts();
+    let stopped = entry.commands.iter().filter_map(|command| match command {
+        Command::CommitPlan(plan) => Some(plan.stops.iter().map(|stop| stop.alloc)),
+        _ => None,
+    });
+    let end = |alloc| AllocEnd { alloc, status: ClientStatus::Complete, tasks: Vec::new() };
+    let ends: Vec<AllocEnd> = stopped.flatten().map(end).collect();
+    if !ends.is_empty() {
+        entry.commands.push(Command::EndAllocs(ends));
+    }
+    entry.into()
+}
+
+impl CarryOut {
+    fn accept(&mut self, input: Input) -> Event {
+        match input {
+            Input::Event(event) => {
+                if let Event::SessionClosed(session) = &event {
+                    self.links.remove(session);
+                }
+                event
+            }
+            Input::Request { commands, reply } => {
+                self.tokens += 1;
+                let token = Token(self.tokens);
+                self.waiting.insert(token, reply);
+                Event::Requested(Request { token, commands: commands.into() })
+            }
+            Input::Open { session, hello, end } => {
+                self.links.insert(session, end);
+                Event::SessionOpened(session, hello)
+            }
+        }
+    }
+
+    async fn action(&mut self, action: Action) {
+        let around = self.server.around().clone();
+        match action {
+            Action::Propose(entry) => {
+                let entry = if around.bug == Some(Bug::FreesRoomEarly) { free_early(entry) } else { entry };
+                around.truth.proposed(around.number, entry.entry());
+                if around.bug == Some(Bug::AcknowledgesEarly)
+                    && let Some((_, reply)) = self.waiting.pop_first()
+                {
+                    reply.send(Answer::Committed(entry.index(), Vec::new())).ok();
+                }
+                // Fails only when the server is stopping.
+                self.proposals.send(entry).await.ok();
+            }
+            Action::Plan { term, eval } => {
+                lock(&self.server.0.asked).push_back((term, eval));
+                self.server.0.asked_came.notify_one();
+            }
+            Action::Judged { refused, .. } => around.truth.judged(refused.count),
+            Action::Publish { store, observed, index, logged, seen, .. } => {
+                around.truth.published(around.number, index, &logged, &seen);
+                let settled = store.index();
+                *lock(&self.server.0.view) = Arc::new(View { store, observed, index });
+                if around.bug != Some(Bug::KeepsOldClaims) {
+                    self.server.0.claims.lock().settle(settled);
+                }
+            }
+            Action::Answer(token, answer) => {
+                if let Some(reply) = self.waiting.remove(&token) {
+                    reply.send(answer).ok();
+                }
+            }
+            Action::Send(session, message) => self.send(session, message),
+            Action::Close(session) => {
+                if let Some(end) = self.links.remove(&session) {
+                    let reason = "session was replaced, or its node declared down".to_owned();
+                    let refused = ToNode::Refused { reason, retry: true };
+                    frames(0, refused, &mut self.specs).into_iter().for_each(|frame| drop(end.send(frame)));
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, session: SessionId, mut message: ToNode) {
+        let Some(end) = self.links.get(&session) else { return };
+        let is_refused = matches!(message, ToNode::Refused { .. });
+        if let (ToNode::Desired(desired), Some(Bug::LosesStops)) = (&mut message, self.server.around().bug) {
+            desired.stop.clear();
+        }
+        for frame in frames(0, message, &mut self.specs) {
+            end.send(frame).ok();
+        }
+        if is_refused {
+            self.links.remove(&session);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! A planner: answers one evaluation after the other, on the state that readers see.
+
+use berth_controller::Event;
+use berth_model::eval::Eval;
+use berth_scheduler::{Claim, Plan, Planner, Ticket};
+
+use super::{Input, Server, lock};
+use crate::{
+    bugs::Bug,
+    executor::{random_u64, sleep_ns},
+};
+
+/// How often a planner makes a plan anew because others have claimed what it takes.
+const OVERTAKEN_MAX: usize = 3;
+/// How long one takes for an evaluation, in nanoseconds: long enough to be overtaken.
+const PLAN_NS_MAX: u64 = 3_000_000;
+
+pub async fn run(server: Server) {
+    let mut planner = Planner::default();
+    loop {
+        let asked = lock(&server.0.asked).pop_front();
+        let Some((term, eval)) = asked else {
+            server.0.asked_came.notified().await;
+            continue;
+        };
+        if server.around().bug == Some(Bug::LosesEvaluations) && random_u64().is_multiple_of(64) {
+            continue;
+        }
+        let (plan, ticket) = answer(&server, &mut planner, &eval).await;
+        server.around().truth.planned();
+        server.tell(Input::Event(Event::Planned { term, plan: Box::new(plan), ticket }));
+    }
+}
+
+async fn answer(server: &Server, planner: &mut Planner, eval: &Eval) -> (Plan, Ticket) {
+    let clock = &server.around().clock;
+    let begun_at = clock.now().wall;
+    let mut overtaken = 0;
+    loop {
+        // State and claims are taken together: a plan is either in the state or among the claims, never in neither.
+        let view = {
+            let claims = server.0.claims.lock();
+            let view = server.view();
+            planner.follow(&view.store, &claims);
+            view
+        };
+        let plan = planner.plan(&view.store, eval, begun_at, random_u64());
+        sleep_ns(random_u64() % PLAN_NS_MAX).await;
+        let claimed = claim(server, &plan, overtaken == OVERTAKEN_MAX);
+        match claimed {
+            Some(ticket) => return (plan, ticket),
+            None => overtaken += 1,
+        }
+    }
+}
+
+/// Claims what a plan takes; none when others have claimed it meanwhile, unless it is the `last` one that is made.
+fn claim(server: &Server, plan: &Plan, last: bool) -> Option<Ticket> {
+    let mut wanted: Vec<Claim> = plan.claims().collect();
+    if server.around().bug == Some(Bug::PlansWithoutClaims) {
+        wanted.clear();
+    }
+    let mut claims = server.0.claims.lock();
+    let ticket = claims.add(&plan.job.namespace, wanted);
+    if !last && claims.overdraw(ticket, &server.view().store) {
+        claims.release(ticket);
+        return None;
+    }
+    Some(ticket)
+}

@@ -1,0 +1,43 @@
+//! Hands entries to the log in order, several at a time, and tells the controller of those that are not applied.
+
+use berth_controller::{Event, Fate};
+use berth_model::command::EncodedEntry;
+use berth_replication::{ProposeError, Replication};
+use tokio::sync::mpsc;
+
+use super::{Input, Server};
+use crate::{
+    bugs::Bug,
+    executor::{Simulated, spawn},
+};
+
+pub async fn run(
+    server: Server,
+    replication: Replication<Simulated>,
+    mut entries: mpsc::Receiver<EncodedEntry>,
+) {
+    while let Some(entry) = entries.recv().await {
+        let index = entry.index();
+        let submitted = replication.submit(entry).await;
+        let server = server.clone();
+        spawn(async move {
+            let outcome = match submitted {
+                Ok(pending) => pending.applied().await,
+                Err(error) => Err(error),
+            };
+            let fate = match outcome {
+                Ok(_) => return,
+                Err(ProposeError::NotWritten(reason)) => Fate::NotWritten(reason.to_string()),
+                Err(ProposeError::Unknown(reason))
+                    if server.around().bug == Some(Bug::DeniesWhatIsWritten) =>
+                {
+                    Fate::NotWritten(reason.to_string())
+                }
+                Err(ProposeError::Unknown(reason)) => Fate::Unknown(reason.to_string()),
+            };
+            let around = server.around();
+            around.truth.not_applied(around.number, index, &fate);
+            server.tell(Input::Event(Event::NotApplied { index, fate }));
+        });
+    }
+}

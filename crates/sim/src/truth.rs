@@ -1,0 +1,292 @@
+//! What really happens, seen from outside: every part tells it here, and the invariants are checked here.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use berth_agent::lifecycle::TaskRef;
+use berth_controller::Fate;
+use berth_model::{
+    AllocId, Index,
+    command::{Command, Entry},
+    event::{Applied, Event as Change},
+    store::{AllocSlot, Store},
+};
+
+use crate::{
+    executor::now_ns,
+    invariants::Invariants,
+    node::{Content, Process},
+    operations::{Operations, Outcome},
+};
+
+/// Lines of the story that are kept.
+const STORY_MAX: usize = 20_000;
+
+/// A rule that did not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Which.
+    pub invariant: &'static str,
+    /// What was seen.
+    pub what: String,
+    /// When, in nanoseconds.
+    pub at_ns: u64,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} (at {:.3} s)", self.invariant, self.what, self.at_ns as f64 / 1e9)
+    }
+}
+
+/// What has been counted, by name.
+pub type Counts = BTreeMap<&'static str, u64>;
+
+/// Everything known. A clone is the same truth.
+#[derive(Clone)]
+pub struct Truth(Arc<Mutex<Facts>>);
+
+/// What is known.
+pub struct Facts {
+    /// The rules, and what they remember.
+    pub invariants: Invariants,
+    /// What people asked for.
+    pub operations: Operations,
+    /// Counted states and faults.
+    pub counts: Counts,
+    /// The first rule that did not hold.
+    pub violation: Option<Violation>,
+    /// Servers that can go on no more, and why.
+    pub failed: Vec<(usize, String)>,
+    /// Nodes whose agents died by themselves.
+    pub died: Vec<usize>,
+    /// What a person can follow.
+    pub story: Vec<String>,
+    /// Sums up all that happened, in order.
+    pub digest: u64,
+}
+
+impl Truth {
+    /// Nothing has happened yet.
+    pub fn new(servers: usize) -> Self {
+        Self(Arc::new(Mutex::new(Facts {
+            invariants: Invariants::new(servers),
+            operations: Operations::default(),
+            counts: Counts::new(),
+            violation: None,
+            failed: Vec::new(),
+            died: Vec::new(),
+            story: Vec::new(),
+            digest: 0xcbf2_9ce4_8422_2325,
+        })))
+    }
+
+    /// All of it.
+    pub fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something that a person should know.
+    pub fn tell(&self, line: &str) {
+        self.facts().tell(line);
+    }
+
+    /// Something was seen that is counted.
+    pub fn count(&self, what: &'static str) {
+        self.facts().count(what, 1);
+    }
+
+    /// A rule did not hold.
+    pub fn violated(&self, invariant: &'static str, what: String) {
+        self.facts().violated(invariant, what);
+    }
+
+    /// A leader handed an entry to its log.
+    pub fn proposed(&self, server: usize, entry: &Entry) {
+        let facts = &mut *self.facts();
+        for command in &entry.commands {
+            facts.count(command.kind(), 1);
+        }
+        facts.mix(entry.index.0);
+        let result = facts.invariants.on_proposed(server, entry);
+        facts.judge(result);
+    }
+
+    /// An entry was not applied.
+    pub fn not_applied(&self, server: usize, index: Index, fate: &Fate) {
+        let facts = &mut *self.facts();
+        facts.count("entries not applied", 1);
+        facts.tell(&format!("server {}: entry {index} ends as {fate:?}", server + 1));
+        if matches!(fate, Fate::NotWritten(_)) {
+            facts.invariants.on_not_written(index);
+        }
+    }
+
+    /// A server applied entries.
+    pub fn applied(&self, server: usize, store: &Store, applied: &[Applied]) {
+        let facts = &mut *self.facts();
+        facts.count("entries applied", applied.len() as u64);
+        facts.mix(store.index().0);
+        facts.mix(store.hash() as u64);
+        let result = facts.invariants.on_applied(server, store, applied);
+        facts.judge(result);
+    }
+
+    /// A server took up a state from its disk or from another server.
+    pub fn restored(&self, server: usize, store: &Store) {
+        let facts = &mut *self.facts();
+        facts.tell(&format!("server {}: has read the state at index {}", server + 1, store.index()));
+        facts.mix(store.hash() as u64);
+        let result = facts.invariants.on_restored(server, store);
+        facts.judge(result);
+    }
+
+    /// A server learned who leads.
+    pub fn leadership(&self, server: usize, term: u64, leader: bool) {
+        let facts = &mut *self.facts();
+        let what = if leader { "leads" } else { "does not lead" };
+        facts.tell(&format!("server {}: {what} in term {term}", server + 1));
+        let result = facts.invariants.on_leadership(server, term, leader);
+        facts.judge(result);
+    }
+
+    /// A server published a state to readers.
+    pub fn published(
+        &self,
+        server: usize,
+        index: Index,
+        logged: &[(Index, Vec<Change>)],
+        seen: &[(Index, Vec<(AllocSlot, AllocId)>)],
+    ) {
+        let facts = &mut *self.facts();
+        facts.mix(index.0);
+        let result = facts.invariants.on_published(server, index, logged, seen);
+        facts.judge(result);
+    }
+
+    /// Somebody was told what came of a request.
+    pub fn answered(&self, number: u64, outcome: Outcome) {
+        let facts = &mut *self.facts();
+        let operation = &mut facts.operations.0[number as usize];
+        operation.outcome = Some(outcome.clone());
+        let operation = operation.clone();
+        facts.count(
+            match outcome {
+                Outcome::Committed(_) => "requests acknowledged",
+                Outcome::NotWritten => "requests refused",
+                Outcome::Unknown => "requests of unknown fate",
+            },
+            1,
+        );
+        if !operation.what.is_empty() {
+            facts.tell(&format!("{operation} ends as {outcome:?}"));
+        }
+        let result = facts.invariants.on_answer(&operation, &outcome);
+        facts.judge(result);
+    }
+
+    /// A planner has answered.
+    pub fn planned(&self) {
+        self.count("plans");
+    }
+
+    /// A plan was judged.
+    pub fn judged(&self, refused: usize) {
+        self.facts().count("placements refused", refused as u64);
+    }
+
+    /// A server serves.
+    pub fn server_open(&self, server: usize) {
+        let facts = &mut *self.facts();
+        facts.tell(&format!("server {}: serves", server + 1));
+        let result = facts.invariants.on_open(server);
+        facts.judge(result);
+    }
+
+    /// A server can go on no more.
+    pub fn server_failed(&self, server: usize, why: &str) {
+        let facts = &mut *self.facts();
+        facts.tell(&format!("server {}: ends itself: {why}", server + 1));
+        facts.failed.push((server, why.to_owned()));
+    }
+
+    /// An agent died in the middle of something.
+    pub fn agent_died(&self, node: usize) {
+        let facts = &mut *self.facts();
+        facts.tell(&format!("node {}: its agent dies in the middle of something", node + 1));
+        facts.died.push(node);
+    }
+
+    /// A process has started on a machine.
+    pub fn started(&self, node: usize, of: TaskRef, process: &Process, machine: &Content) {
+        let facts = &mut *self.facts();
+        facts.count("processes started", 1);
+        facts.mix(u64::from(of.attempt));
+        facts.tell(&format!("node {}: starts {} of {}", node + 1, name(of), process.group.job_id));
+        let result = facts.invariants.on_started(node, of, process, machine);
+        facts.judge(result);
+    }
+
+    /// A process was seen to have ended.
+    pub fn ended(&self, node: usize, of: TaskRef) {
+        self.facts().tell(&format!("node {}: {} has ended", node + 1, name(of)));
+    }
+
+    /// An agent asks a process to end.
+    pub fn signalled(&self, node: usize, of: TaskRef) {
+        let facts = &mut *self.facts();
+        facts.tell(&format!("node {}: asks {} to end", node + 1, name(of)));
+        let result = facts.invariants.on_signalled(node, of);
+        facts.judge(result);
+    }
+}
+
+impl Facts {
+    /// Adds a line to the story.
+    pub fn tell(&mut self, line: &str) {
+        let seconds = now_ns() as f64 / 1e9;
+        line.bytes().for_each(|byte| self.mix(u64::from(byte)));
+        if self.story.len() < STORY_MAX {
+            self.story.push(format!("{seconds:9.3}  {line}"));
+        }
+    }
+
+    /// Sums up what happened.
+    pub fn mix(&mut self, number: u64) {
+        let mixed = (self.digest ^ number ^ now_ns()).wrapping_mul(0x0100_0000_01b3);
+        self.digest = mixed ^ (mixed >> 29);
+    }
+
+    /// Counts something.
+    pub fn count(&mut self, what: &'static str, more: u64) {
+        *self.counts.entry(what).or_default() += more;
+    }
+
+    /// Notes the first rule that did not hold.
+    pub fn violated(&mut self, invariant: &'static str, what: String) {
+        self.tell(&format!("VIOLATION of {invariant}: {what}"));
+        let at_ns = now_ns();
+        self.violation.get_or_insert(Violation { invariant, what, at_ns });
+    }
+
+    /// Notes what a check has found.
+    pub fn judge(&mut self, result: Result<(), (&'static str, String)>) {
+        if let Err((invariant, what)) = result {
+            self.violated(invariant, what);
+        }
+    }
+
+    /// The commands in the one history, with the index of their entries.
+    pub fn history(&self) -> impl Iterator<Item = (Index, &Command)> {
+        self.invariants.history.commands()
+    }
+}
+
+/// A start of a task, for people.
+fn name(of: TaskRef) -> String {
+    let id = of.alloc.to_string();
+    format!("{}/{}#{}", id.get(..8).unwrap_or(&id), of.task, of.attempt)
+}

@@ -1,0 +1,278 @@
+//! One simulation, from its seed to its end: servers, nodes and people, what goes wrong, and the rest after it.
+
+mod nodes;
+mod servers;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use self::servers::Machines;
+use crate::{
+    bugs::Bug,
+    executor::{self, Owner, WORLD, now_ns, spawn_for},
+    faults::{self, Fault},
+    network::Network,
+    node::Machine,
+    random::Random,
+    servers::Servers,
+    truth::{Counts, Truth, Violation},
+    workload::{self, Client},
+};
+use nodes::Nodes;
+
+/// Faults end then, in nanoseconds.
+const FAULTS_END_NS: u64 = 46_000_000_000;
+/// People ask for nothing more then.
+const WORK_END_NS: u64 = 50_000_000_000;
+/// The earliest end.
+const REST_NS: u64 = 60_000_000_000;
+/// By then everything is as it should be: a node that was declared down, and the longest pauses between tries, are behind.
+const SETTLED_NS: u64 = WORK_END_NS + 70_000_000_000;
+/// Polls of tasks without time passing; more means that something turns in circles.
+const POLLS_MAX: u64 = 3_000_000;
+
+/// Which simulation.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// All follows from it.
+    pub seed: u64,
+    /// How many servers.
+    pub servers: usize,
+    /// Whether an operator puts an older state in the place of the present one in some simulations.
+    pub restores: bool,
+    /// What is planted.
+    pub bug: Option<Bug>,
+    /// Faults, counted from 0, that are left out.
+    pub without: BTreeSet<usize>,
+}
+
+impl Settings {
+    /// The plain simulation of a seed.
+    pub fn new(seed: u64) -> Self {
+        Self { seed, servers: 1, restores: false, bug: None, without: BTreeSet::new() }
+    }
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The rule that did not hold.
+    pub violation: Option<Violation>,
+    /// States and faults, counted.
+    pub counts: Counts,
+    /// What a person can follow.
+    pub story: Vec<String>,
+    /// Sums up all that happened, in order.
+    pub digest: u64,
+    /// How long it was, in simulated nanoseconds.
+    pub simulated_ns: u64,
+    /// How many faults were planned.
+    pub faults: usize,
+}
+
+/// Something that the world does at a time.
+enum Due {
+    Fault(usize),
+    StartServer(usize),
+    StartAgent(usize),
+    Resume(Owner),
+    Calm(usize),
+    Heal,
+    EndFaults,
+    AtRest,
+}
+
+struct World {
+    random: Random,
+    network: Network,
+    truth: Truth,
+    servers: Servers,
+    machines: Machines,
+    nodes: Nodes,
+    plan: Vec<(u64, Fault)>,
+    without: BTreeSet<usize>,
+    restores: bool,
+    due: BTreeMap<(u64, u64), Due>,
+    dues: u64,
+    faults_ended: bool,
+    settled: bool,
+}
+
+/// Runs a simulation to its end.
+pub fn run(settings: &Settings) -> Report {
+    let mut random = Random::new(settings.seed);
+    let _running = executor::begin(random.fork(1));
+    let network = Network::new(random.fork(2));
+    let truth = Truth::new(settings.servers);
+    let nodes = random.within(3..9) as usize;
+    let plan = faults::plan(&mut random.fork(3), settings.servers, nodes);
+    let servers = Servers::new(settings.servers);
+    let mut world = World {
+        machines: Machines::new(settings, &mut random, &network, &truth),
+        nodes: Nodes::new(nodes, settings, &network, &truth),
+        random,
+        network,
+        truth,
+        servers,
+        plan,
+        without: settings.without.clone(),
+        restores: settings.restores,
+        due: BTreeMap::new(),
+        dues: 0,
+        faults_ended: false,
+        settled: false,
+    };
+    world.begin();
+    world.live();
+    world.report()
+}
+
+impl World {
+    fn at(&mut self, at_ns: u64, due: Due) {
+        self.dues += 1;
+        self.due.insert((at_ns, self.dues), due);
+    }
+
+    fn after(&mut self, for_ns: u64, due: Due) {
+        self.at(now_ns() + for_ns, due);
+    }
+
+    fn begin(&mut self) {
+        (0..self.machines.len()).for_each(|server| self.at(0, Due::StartServer(server)));
+        (0..self.nodes.len()).for_each(|node| self.at(0, Due::StartAgent(node)));
+        for number in 0..self.plan.len() {
+            if !self.without.contains(&number) {
+                self.at(self.plan[number].0, Due::Fault(number));
+            }
+        }
+        self.at(FAULTS_END_NS, Due::EndFaults);
+        self.at(REST_NS, Due::AtRest);
+        for number in 0..6 {
+            let client = Client {
+                number,
+                random: self.random.fork(100 + number),
+                servers: self.servers.clone(),
+                truth: self.truth.clone(),
+                until_ns: WORK_END_NS,
+            };
+            spawn_for(WORLD, client.live());
+        }
+        if self.restores && self.random.percent(20) {
+            let save_ns = self.random.within(3_000_000_000..20_000_000_000);
+            let restore_ns = self.random.within(save_ns..40_000_000_000);
+            let random = self.random.fork(200);
+            spawn_for(
+                WORLD,
+                workload::restore(random, self.servers.clone(), self.truth.clone(), save_ns, restore_ns),
+            );
+        }
+    }
+
+    fn live(&mut self) {
+        let mut polled_at = (0, 0);
+        while let Some(((at_ns, _), due)) = self.due.pop_first() {
+            while executor::step(at_ns) {
+                if !self.look() {
+                    return;
+                }
+                if polled_at.0 != now_ns() {
+                    polled_at = (now_ns(), executor::polls());
+                } else if executor::polls() - polled_at.1 > POLLS_MAX {
+                    return self
+                        .truth
+                        .violated("R4 everything comes to rest", "something turns in circles".to_owned());
+                }
+            }
+            self.perform(due);
+            if self.settled || !self.look() {
+                return;
+            }
+        }
+    }
+
+    /// Looks at what happened in a step; false at the end.
+    fn look(&mut self) -> bool {
+        let (violated, failed, died) = {
+            let mut facts = self.truth.facts();
+            let failed = std::mem::take(&mut facts.failed);
+            (facts.violation.is_some(), failed, std::mem::take(&mut facts.died))
+        };
+        for (server, why) in failed {
+            self.server_failed(server, &why);
+        }
+        for node in died {
+            self.agent_died(node);
+        }
+        !violated
+    }
+
+    fn perform(&mut self, due: Due) {
+        match due {
+            Due::Fault(number) => self.fault(self.plan[number].1),
+            Due::StartServer(server) => self.start_server(server),
+            Due::StartAgent(node) => self.start_agent(node),
+            Due::Resume(owner) => executor::resume(owner),
+            Due::Calm(server) => self.calm(server),
+            Due::Heal => self.network.heal(),
+            Due::EndFaults => self.end_faults(),
+            Due::AtRest => self.at_rest(),
+        }
+    }
+
+    fn fault(&mut self, fault: Fault) {
+        self.truth.tell(&format!("FAULT {fault}"));
+        self.truth.count(fault.kind());
+        self.truth.count("faults");
+        match fault {
+            Fault::KillAgent { .. } | Fault::PauseAgent { .. } | Fault::Reboot { .. } => {
+                self.node_fault(fault)
+            }
+            Fault::CutLinks { .. } | Fault::Partition { .. } => self.node_fault(fault),
+            _ => self.server_fault(fault),
+        }
+    }
+
+    /// Everything works from now on.
+    fn end_faults(&mut self) {
+        self.truth.tell("faults end");
+        self.faults_ended = true;
+        (0..self.machines.len()).for_each(|server| self.calm(server));
+        self.end_node_faults();
+        self.network.heal();
+        let random = self.random.fork(300);
+        spawn_for(WORLD, workload::open_nodes(random, self.servers.clone()));
+    }
+
+    fn at_rest(&mut self) {
+        let machines: Vec<Machine> = self.nodes.machines();
+        let result = {
+            let facts = self.truth.facts();
+            facts.invariants.at_rest(&machines, &facts.operations.0)
+        };
+        match result.and_then(|()| self.servers_at_rest()) {
+            Ok(()) => {
+                self.truth.tell("everything is as it should be");
+                self.settled = true;
+            }
+            Err(_) if now_ns() < SETTLED_NS => self.after(1_000_000_000, Due::AtRest),
+            Err((rule, what)) => self.truth.violated(rule, what),
+        }
+    }
+
+    fn report(self) -> Report {
+        let mut facts = self.truth.facts();
+        let operations = facts.operations.0.len() as u64;
+        facts.count("requests", operations);
+        let entries = facts.invariants.history.len() as u64;
+        let commands = facts.history().count() as u64;
+        facts.count("entries in the history", entries);
+        facts.count("commands in the history", commands);
+        Report {
+            violation: facts.violation.clone(),
+            counts: facts.counts.clone(),
+            story: facts.story.clone(),
+            digest: facts.digest,
+            simulated_ns: now_ns(),
+            faults: self.plan.len(),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The nodes, and what goes wrong with them.
+
+use berth_api::agent::AllocId;
+use berth_model::alloc::ClientStatus;
+
+use super::{Due, Settings, World};
+use crate::{
+    bugs::Bug,
+    executor::{self, Owner, now_ns},
+    faults::Fault,
+    invariants::Check,
+    network::{Host, Network},
+    node::{self, Machine, Surroundings},
+    server::View,
+    truth::Truth,
+};
+
+/// How soon an agent that died is started again when nobody has said how soon.
+const RESTART_NS: u64 = 500_000_000;
+/// What happened within this time may not have been told, in nanoseconds.
+const JUST_NS: u64 = 4_000_000_000;
+
+/// All of them.
+pub struct Nodes {
+    machines: Vec<Machine>,
+    /// How long an agent stays away once it has died.
+    down_ns: Vec<u64>,
+    paused: Vec<Owner>,
+    network: Network,
+    truth: Truth,
+    servers: usize,
+    bug: Option<Bug>,
+    owners: u64,
+}
+
+impl Nodes {
+    pub fn new(count: usize, settings: &Settings, network: &Network, truth: &Truth) -> Self {
+        Self {
+            machines: (0..count).map(|_| Machine::default()).collect(),
+            down_ns: vec![RESTART_NS; count],
+            paused: Vec::new(),
+            network: network.clone(),
+            truth: truth.clone(),
+            servers: settings.servers,
+            bug: settings.bug,
+            owners: 1,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.machines.len()
+    }
+
+    pub fn machines(&self) -> Vec<Machine> {
+        self.machines.clone()
+    }
+}
+
+impl World {
+    pub(super) fn start_agent(&mut self, number: usize) {
+        let nodes = &mut self.nodes;
+        if nodes.machines[number].content().agent.is_some() {
+            return;
+        }
+        nodes.owners += 1;
+        let around = Surroundings {
+            number,
+            owner: Owner(nodes.owners),
+            machine: nodes.machines[number].clone(),
+            network: nodes.network.clone(),
+            truth: nodes.truth.clone(),
+            servers: nodes.servers,
+            bug: nodes.bug,
+        };
+        self.truth.tell(&format!("node {}: its agent is started", number + 1));
+        node::start(around);
+    }
+
+    /// An agent has died by itself, as it was meant to.
+    pub(super) fn agent_died(&mut self, number: usize) {
+        self.network.cut(Host::Node(number));
+        self.die_with_agent(number);
+        let down_ns = std::mem::replace(&mut self.nodes.down_ns[number], RESTART_NS);
+        self.after(down_ns, Due::StartAgent(number));
+    }
+
+    fn die_with_agent(&self, number: usize) {
+        if self.nodes.bug == Some(Bug::TasksDieWithAgent) {
+            let machine = &self.nodes.machines[number];
+            let tasks: Vec<_> = machine.content().processes.keys().copied().collect();
+            tasks.into_iter().for_each(|of| machine.kill(of));
+        }
+    }
+
+    /// Ends an agent now; false when there is none.
+    fn end_agent(&mut self, number: usize) -> bool {
+        let owner = {
+            let mut content = self.nodes.machines[number].content();
+            content.dies_after = None;
+            content.agent.take()
+        };
+        let Some(owner) = owner else { return false };
+        executor::end(owner);
+        self.network.cut(Host::Node(number));
+        true
+    }
+
+    pub(super) fn node_fault(&mut self, fault: Fault) {
+        match fault {
+            Fault::KillAgent { node, steps: None, down_ns } => {
+                if self.end_agent(node) {
+                    self.die_with_agent(node);
+                    self.after(down_ns, Due::StartAgent(node));
+                }
+            }
+            Fault::KillAgent { node, steps, down_ns } => {
+                self.nodes.machines[node].content().dies_after = steps;
+                self.nodes.down_ns[node] = down_ns;
+            }
+            Fault::PauseAgent { node, for_ns } => {
+                let owner = self.nodes.machines[node].content().agent;
+                if let Some(owner) = owner {
+                    executor::pause(owner);
+                    self.nodes.paused.push(owner);
+                    self.after(for_ns, Due::Resume(owner));
+                }
+            }
+            Fault::Reboot { node, down_ns } => {
+                self.end_agent(node);
+                self.nodes.machines[node].reboot();
+                self.after(down_ns, Due::StartAgent(node));
+            }
+            Fault::CutLinks { node } => self.network.cut(Host::Node(node)),
+            Fault::Partition { node, up, down, for_ns } => {
+                for server in 0..self.machines.len() {
+                    let (node, server) = (Host::Node(node), Host::Server(server));
+                    if up {
+                        self.network.block(node, server);
+                    }
+                    if down {
+                        self.network.block(server, node);
+                    }
+                }
+                self.after(for_ns, Due::Heal);
+            }
+            _ => unreachable!("a server's"),
+        }
+    }
+
+    pub(super) fn end_node_faults(&mut self) {
+        std::mem::take(&mut self.nodes.paused).into_iter().for_each(executor::resume);
+        for number in 0..self.nodes.len() {
+            let mut content = self.nodes.machines[number].content();
+            content.dies_after = None;
+            let dead = content.agent.is_none();
+            drop(content);
+            if dead {
+                self.after(RESTART_NS, Due::StartAgent(number));
+            }
+        }
+    }
+
+    /// What a server shows of allocations is what their machines do.
+    pub(super) fn observed_at_rest(&self, server: usize, view: &View) -> Check {
+        for (slot, row) in view.store.allocs().iter().filter(|(_, row)| !row.is_terminal()) {
+            let seen = view.observed.get(slot, row.id).map(|observation| observation.alloc.status);
+            let number = view.store.nodes().row(row.node).map(|node| node.id.to_bytes()[15] as usize);
+            let Some(machine) = number.and_then(|number| self.nodes.machines.get(number)) else { continue };
+            let content = machine.content();
+            let id = row.id.to_bytes();
+            let mut processes = content.processes.iter().filter(|(of, _)| of.alloc.0 == id);
+            // Between two starts of a task, an allocation counts as running; and what has just happened is on its way.
+            let known = content.records.contains_key(&AllocId(id));
+            let runs =
+                processes.any(|(_, process)| process.is_alive() && process.from_ns + JUST_NS < now_ns());
+            let fine = if runs { seen == Some(ClientStatus::Running) } else { known || seen.is_none() };
+            if !fine {
+                let what = format!("server {} shows {} as {seen:?}, it runs: {runs}", server + 1, row.id);
+                return Err(("R4 what is observed is so", what));
+            }
+        }
+        Ok(())
+    }
+}

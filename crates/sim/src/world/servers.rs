@@ -1,0 +1,230 @@
+//! The machines of servers, and what goes wrong with them.
+
+use std::sync::{Arc, atomic::Ordering::SeqCst};
+
+use super::{Due, Settings, World};
+use crate::{
+    bugs::Bug,
+    disk::SimDisk,
+    executor::{self, Owner, PACE, Pace},
+    faults::Fault,
+    invariants::Check,
+    network::{Host, Network},
+    random::Random,
+    server::{Server, Surroundings, WallClock},
+    truth::Truth,
+};
+
+/// How soon a server that ended itself is started again.
+const RESTART_NS: u64 = 300_000_000;
+/// By then a power cut that was to come in the middle of a write comes anyway.
+const POWER_NS: u64 = 2_000_000_000;
+
+/// All of them.
+pub struct Machines {
+    all: Vec<Machine>,
+    network: Network,
+    truth: Truth,
+    bug: Option<Bug>,
+    owners: u64,
+}
+
+struct Machine {
+    disk: Arc<SimDisk>,
+    clock: WallClock,
+    snapshot_entries: u64,
+    /// A fault that ends the present run is on its way: why a server that fails is no surprise.
+    doomed: Option<Doom>,
+    /// What was changed on its disk, to be put right when it is found.
+    flipped: Option<(std::path::PathBuf, usize, u8)>,
+}
+
+#[derive(Clone, Copy)]
+struct Doom {
+    down_ns: u64,
+}
+
+impl Machines {
+    pub fn new(settings: &Settings, random: &mut Random, network: &Network, truth: &Truth) -> Self {
+        let machine = |_| Machine {
+            disk: Arc::new(SimDisk::new(settings.bug)),
+            clock: WallClock::default(),
+            snapshot_entries: random.within(20..400),
+            doomed: None,
+            flipped: None,
+        };
+        let all = (0..settings.servers).map(machine).collect();
+        Self { all, network: network.clone(), truth: truth.clone(), bug: settings.bug, owners: 1 }
+    }
+
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+}
+
+impl World {
+    pub(super) fn start_server(&mut self, number: usize) {
+        if self.servers.all()[number].is_some() {
+            return;
+        }
+        let machines = &mut self.machines;
+        machines.owners += 1;
+        let owner = Owner(machines.owners << 16);
+        let machine = &machines.all[number];
+        self.truth.tell(&format!("server {} is started", number + 1));
+        let around = Surroundings {
+            number,
+            owner,
+            disk: machine.disk.clone(),
+            network: machines.network.clone(),
+            truth: machines.truth.clone(),
+            clock: machine.clock.clone(),
+            snapshot_entries: machine.snapshot_entries,
+            bug: machines.bug,
+        };
+        self.servers.all()[number] = Some(Server::start(around));
+    }
+
+    /// Ends the present run of a server; false when it is down.
+    fn end_server(&mut self, number: usize) -> bool {
+        let Some(server) = self.servers.all()[number].take() else { return false };
+        executor::end(server.owner());
+        self.network.crash(Host::Server(number));
+        let machine = &mut self.machines.all[number];
+        machine.doomed = None;
+        machine.disk.end_faults();
+        true
+    }
+
+    fn kill_server(&mut self, number: usize, down_ns: u64) {
+        if self.end_server(number) {
+            let machine = &mut self.machines.all[number];
+            machine.disk = Arc::new(machine.disk.after_kill());
+            self.after(down_ns, Due::StartServer(number));
+        }
+    }
+
+    fn cut_power(&mut self, number: usize, down_ns: u64) {
+        if self.end_server(number) {
+            self.truth.tell(&format!("the power of server {} goes off", number + 1));
+            self.truth.count("power cuts that came");
+            let machine = &mut self.machines.all[number];
+            machine.disk = Arc::new(machine.disk.after_power_cut(&mut self.random));
+            self.after(down_ns, Due::StartServer(number));
+        }
+    }
+
+    /// A server ended itself, which it may only do for a reason.
+    pub(super) fn server_failed(&mut self, number: usize, why: &str) {
+        if let Some(doom) = self.machines.all[number].doomed {
+            return self.cut_power(number, doom.down_ns);
+        }
+        if let Some((path, at, byte)) = self.machines.all[number].flipped.take() {
+            self.truth.tell(&format!("server {}: {} is put right again", number + 1, path.display()));
+            self.truth.count("damage that was found");
+            self.end_server(number);
+            let machine = &mut self.machines.all[number];
+            machine.disk = Arc::new(machine.disk.after_kill());
+            machine.disk.memory().tamper(&path, |bytes| bytes[at] = byte);
+            return self.after(RESTART_NS, Due::StartServer(number));
+        }
+        self.truth.violated("R4 servers serve", format!("server {} ended itself: {why}", number + 1));
+    }
+
+    pub(super) fn server_fault(&mut self, fault: Fault) {
+        match fault {
+            Fault::KillServer { server, down_ns } => self.kill_server(server, down_ns),
+            Fault::CutPower { server, .. } | Fault::FailSync { server, .. }
+                if self.servers.all()[server].is_none() => {}
+            Fault::CutPower { server, steps, down_ns } => {
+                let faults = self.machines.all[server].disk.memory().faults();
+                faults.power_off_after.store(faults.steps.load(SeqCst) + steps, SeqCst);
+                self.doom(server, down_ns);
+            }
+            Fault::FailSync { server, down_ns } => {
+                self.machines.all[server].disk.memory().faults().no_sync.store(true, SeqCst);
+                self.doom(server, down_ns);
+            }
+            Fault::SlowDisk { server, for_ns, pace_ns } => {
+                if let Some(run) = &self.servers.all()[server] {
+                    executor::set_pace(run.owner(), Pace { min_ns: pace_ns / 10, max_ns: pace_ns });
+                }
+                self.after(for_ns, Due::Calm(server));
+            }
+            Fault::FillDisk { server, for_ns, room } => {
+                let memory = self.machines.all[server].disk.memory();
+                memory.faults().capacity.store(memory.used() + room, SeqCst);
+                self.after(for_ns, Due::Calm(server));
+            }
+            Fault::PauseServer { server, for_ns } => {
+                let owner = self.servers.all()[server].as_ref().map(Server::owner);
+                if let Some(owner) = owner {
+                    executor::pause(owner);
+                    self.after(for_ns, Due::Resume(owner));
+                }
+            }
+            Fault::StepClock { server, by_ns, for_ns } => {
+                self.machines.all[server].clock.step(by_ns);
+                self.after(for_ns, Due::Calm(server));
+            }
+            Fault::FlipBit { server, file, bit, down_ns } => self.flip_bit(server, file, bit, down_ns),
+            _ => unreachable!("a node's"),
+        }
+    }
+
+    fn doom(&mut self, server: usize, down_ns: u64) {
+        self.machines.all[server].doomed = Some(Doom { down_ns });
+        self.after(POWER_NS, Due::Calm(server));
+    }
+
+    fn flip_bit(&mut self, server: usize, file: u64, bit: u64, down_ns: u64) {
+        if self.machines.all[server].flipped.is_some() {
+            return;
+        }
+        self.kill_server(server, down_ns);
+        let machine = &mut self.machines.all[server];
+        let paths = machine.disk.memory().paths();
+        if paths.is_empty() || self.servers.all()[server].is_some() {
+            return;
+        }
+        let path = paths[(file % paths.len() as u64) as usize].clone();
+        let mut flipped = None;
+        machine.disk.memory().tamper(&path, |bytes| {
+            if !bytes.is_empty() {
+                let at = (bit / 8 % bytes.len() as u64) as usize;
+                flipped = Some((at, bytes[at]));
+                bytes[at] ^= 1 << (bit % 8);
+            }
+        });
+        machine.flipped = flipped.map(|(at, byte)| (path, at, byte));
+    }
+
+    /// The machine of a server has no troubles any more.
+    pub(super) fn calm(&mut self, server: usize) {
+        if let Some(doom) = self.machines.all[server].doomed {
+            return self.cut_power(server, doom.down_ns);
+        }
+        let machine = &self.machines.all[server];
+        machine.disk.memory().faults().capacity.store(0, SeqCst);
+        machine.clock.set_right();
+        if let Some(run) = &self.servers.all()[server] {
+            executor::set_pace(run.owner(), PACE);
+            if self.faults_ended {
+                executor::resume(run.owner());
+            }
+        }
+    }
+
+    pub(super) fn servers_at_rest(&self) -> Check {
+        for (number, server) in self.servers.all().iter().enumerate() {
+            let Some(server) = server.as_ref().filter(|server| server.is_open()) else {
+                return Err(("R4 servers serve", format!("server {} does not serve", number + 1)));
+            };
+            if server.claims_room() {
+                return Err(("R4 nothing is claimed for ever", format!("on server {}", number + 1)));
+            }
+            self.observed_at_rest(number, &server.view())?;
+        }
+        Ok(())
+    }
+}
