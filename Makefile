@@ -39,6 +39,10 @@ test-long-sim:
 	$(CARGO) run --release --locked -p berth-sim -- --seeds 0..1000
 	$(CARGO) run --release --locked -p berth-sim -- --bugs
 
+# The leader of three real servers is killed fifty times under load.
+test-long-servers:
+	BERTH_TEST_ROUNDS=50 $(CARGO) test --release --locked -p berth-cli --test servers -- --test-threads=1
+
 # Manual pages: `man -l target/man/berth.1`.
 man: build
 	$(BERTH) man $(TARGET)/man

@@ -9,7 +9,7 @@ use crate::{
     },
     failure::{EXIT_CODES, Failure},
     global::Global,
-    settings::{AgentArgs, DevArgs},
+    settings::AgentArgs,
 };
 
 /// Runs jobs of processes and containers, on one machine or on many.
@@ -27,7 +27,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Noun {
     /// Run a server and an agent in one process, for trying things out
-    Dev(DevArgs),
+    Dev(dev::Command),
     /// Run a server, or look at those that run
     Server(server::Command),
     /// Run an agent: it makes this machine a node
@@ -101,7 +101,7 @@ impl Cli {
             self.global.refuse()?;
         }
         match self.noun {
-            Noun::Dev(args) => dev::run(&args.load()?),
+            Noun::Dev(args) => args.run(),
             Noun::Server(command) => command.run(&self.global),
             Noun::Agent(args) => agent::run(&args.load()?),
             Noun::Run(run) => run.run(&self.global),

@@ -13,7 +13,7 @@ use crate::{
     deployment::{AllocHealth, NewDeployment, PromoteDeployment, SetDeployment},
     eval::{Eval, EvalStatus, GroupFailure, Trigger},
     ids::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId},
-    job::Job,
+    job::{Job, JobType},
     namespace::Namespace,
     node::{Node, NodeStatus},
     quota::Quota,
@@ -397,93 +397,125 @@ impl Entry {
 pub type Outcome = Result<(), Refusal>;
 
 /// Why a command changed nothing.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Encode, Decode)]
 pub enum Refusal {
     /// Its job was changed meanwhile.
     #[error("job {job} was last registered at index {current}, not at {expected}")]
+    #[n(0)]
     JobChanged {
         /// The job.
+        #[n(0)]
         job: JobKey,
         /// What the command said.
+        #[n(1)]
         expected: Index,
         /// What is true.
+        #[n(2)]
         current: Index,
     },
     /// How the cluster places was set meanwhile.
     #[error("the scheduler configuration was last set at index {current}, not at {expected}")]
+    #[n(1)]
     SchedulerConfigChanged {
         /// What the command said.
+        #[n(0)]
         expected: Index,
         /// What is true.
+        #[n(1)]
         current: Index,
     },
     /// There is no such job.
     #[error("job {0} not found")]
-    NoJob(JobKey),
+    #[n(2)]
+    NoJob(#[n(0)] JobKey),
     /// A job is of one type for good.
     #[error(
-        "job {job} is a {is} job and cannot become a {asked} job: give it another name, or stop and purge it first"
+        "job {job} is a {is} job and cannot become a {asked} job: give it another name, or stop and purge it first",
+        is = .is.as_str(),
+        asked = .asked.as_str()
     )]
+    #[n(3)]
     JobTypeChanged {
         /// The job.
+        #[n(0)]
         job: JobKey,
         /// Its type.
-        is: &'static str,
+        #[n(1)]
+        is: JobType,
         /// What the command said.
-        asked: &'static str,
+        #[n(2)]
+        asked: JobType,
     },
     /// The job has no such group.
     #[error("job {0} has no group `{1}`")]
-    NoGroup(JobKey, String),
+    #[n(4)]
+    NoGroup(#[n(0)] JobKey, #[n(1)] String),
     /// It was planned on a state that is gone.
     #[error("the state was restored from a snapshot meanwhile")]
+    #[n(5)]
     Restored,
     /// A snapshot cannot take the place of the state.
     #[error("restore: {0}")]
-    BadRestore(String),
+    #[n(6)]
+    BadRestore(#[n(0)] String),
     /// A cluster has one identity for good.
     #[error("the cluster has the identity {0:032x} already")]
-    ClusterFounded(u128),
+    #[n(7)]
+    ClusterFounded(#[cbor(n(0), with = "crate::codec::id128")] u128),
     /// Zero stands for none.
     #[error("0 cannot be the identity of a cluster")]
+    #[n(8)]
     NoClusterId,
     /// A launch has dealt with that time, or the job is not run by the clock.
     #[error("job {0} is not due at {1}")]
-    NotDue(JobKey, Timestamp),
+    #[n(9)]
+    NotDue(#[n(0)] JobKey, #[n(1)] Timestamp),
     /// There is no such node.
     #[error("node {0} not found")]
-    NoNode(NodeId),
+    #[n(10)]
+    NoNode(#[n(0)] NodeId),
     /// There is no such allocation.
     #[error("allocation {0} not found")]
-    NoAlloc(AllocId),
+    #[n(11)]
+    NoAlloc(#[n(0)] AllocId),
     /// There is no such evaluation, or it is done.
     #[error("evaluation {0} is not open")]
-    NoEval(EvalId),
+    #[n(12)]
+    NoEval(#[n(0)] EvalId),
     /// There is no such deployment.
     #[error("deployment {0} not found")]
-    NoDeployment(DeploymentId),
+    #[n(19)]
+    NoDeployment(#[n(0)] DeploymentId),
     /// A deployment that is over changes no more.
     #[error("deployment {0} is {1}, and changes no more")]
-    DeploymentOver(DeploymentId, &'static str),
+    #[n(20)]
+    DeploymentOver(#[n(0)] DeploymentId, #[n(1)] String),
     /// A deployment cannot be promoted yet, or has nothing to promote.
     #[error("deployment {0} cannot be promoted: {1}")]
-    NotPromotable(DeploymentId, String),
+    #[n(21)]
+    NotPromotable(#[n(0)] DeploymentId, #[n(1)] String),
     /// There is no such namespace.
     #[error("namespace {0:?} does not exist: create it with `berth namespace apply`")]
-    NoNamespace(String),
+    #[n(13)]
+    NoNamespace(#[n(0)] String),
     /// A namespace cannot be like that.
     #[error("namespace {0:?}: {1}")]
-    BadNamespace(String, String),
+    #[n(14)]
+    BadNamespace(#[n(0)] String, #[n(1)] String),
     /// A namespace cannot be taken away.
     #[error("namespace {0:?} cannot be deleted: {1}")]
-    NamespaceInUse(String, String),
+    #[n(15)]
+    NamespaceInUse(#[n(0)] String, #[n(1)] String),
     /// There is no such quota.
     #[error("quota {0:?} does not exist: create it with `berth quota apply`")]
-    NoQuota(String),
+    #[n(16)]
+    NoQuota(#[n(0)] String),
     /// A quota cannot be like that.
     #[error("quota {0:?}: {1}")]
-    BadQuota(String, String),
+    #[n(17)]
+    BadQuota(#[n(0)] String, #[n(1)] String),
     /// A quota cannot be taken away: a namespace keeps to it.
     #[error("quota {0:?} cannot be deleted: namespace {1:?} keeps to it")]
-    QuotaInUse(String, String),
+    #[n(18)]
+    QuotaInUse(#[n(0)] String, #[n(1)] String),
 }

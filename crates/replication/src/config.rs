@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::{Peer, peer::Peers, runtime::Runtime};
+
 /// Log records between snapshots when nothing else is said.
 pub const SNAPSHOT_ENTRIES_DEFAULT: u64 = 20_000;
 
@@ -29,4 +31,23 @@ impl Config {
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
         }
     }
+}
+
+/// How a server begins whose directory is empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// It founds a cluster of which it is the only server.
+    Found,
+    /// It waits until a cluster takes it in, or it is told to found one with others.
+    Wait,
+}
+
+/// What makes a server one of several.
+pub struct Cluster<R: Runtime> {
+    /// The ways to the others.
+    pub peers: Peers<R>,
+    /// How the others know this server.
+    pub own: Peer,
+    /// How it begins.
+    pub start: Start,
 }

@@ -19,14 +19,15 @@ use openraft::{
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::{
-    Config, Metrics, NotWritten, Observer, OpenError, ProposeError, ReadError, ShutdownError, SnapshotError,
-    Unknown,
+    Cluster, Config, Metrics, NotWritten, Observer, OpenError, Peer, ProposeError, ReadError, ShutdownError,
+    SnapshotError, Start, Unknown,
     answer::Answer,
     disk::{Disk, RealDisk, Released},
     log::{SEGMENT_BYTES, WriterEnded},
     machine::Demand,
     metrics::Counters,
     open,
+    peer::Peers,
     runtime::{Runtime, Tokio, engine::AsyncRuntime},
     space::Space,
     types::{Proposal, Raft, Types},
@@ -57,6 +58,8 @@ impl<R: Runtime> Clone for Replication<R> {
 
 struct Inner<R: Runtime> {
     raft: Raft<R>,
+    peers: Peers<R>,
+    own: Peer,
     room: Arc<Semaphore>,
     counters: Arc<Counters>,
     demand: Demand,
@@ -65,9 +68,10 @@ struct Inner<R: Runtime> {
 }
 
 impl<R: Runtime> Drop for Inner<R> {
-    /// A writer that waits for room would hold the directory for ever.
+    /// A writer that waits for room would hold the directory for ever, and so would connections of other servers.
     fn drop(&mut self) {
         self.space.set_waits(false);
+        self.peers.close();
     }
 }
 
@@ -122,11 +126,46 @@ impl<R: Runtime> Replication<R> {
         config: Config,
         observer: Arc<dyn Observer>,
     ) -> Result<Self, OpenError> {
-        open::open(config, observer, disk, segment_bytes).await
+        let peers = Peers::alone(config.server_id);
+        let cluster = Cluster { peers, own: Peer::default(), start: Start::Found };
+        open::open(config, observer, disk, segment_bytes, cluster).await
+    }
+
+    /// Opens the log of a server that is one of several, or may become one. Where it is the only one that votes it leads
+    /// when this returns, as with [`Self::open_on`]; otherwise the observer is told once it does, and the state that it has
+    /// seen is that of which this server knew that it was committed.
+    ///
+    /// # Errors
+    /// As [`Self::open_on`].
+    pub async fn open_in(
+        disk: Arc<dyn Disk>,
+        segment_bytes: u64,
+        config: Config,
+        observer: Arc<dyn Observer>,
+        cluster: Cluster<R>,
+    ) -> Result<Self, OpenError> {
+        open::open(config, observer, disk, segment_bytes, cluster).await
+    }
+
+    /// The consensus engine.
+    pub(crate) fn raft(&self) -> &Raft<R> {
+        &self.inner.raft
+    }
+
+    /// The other servers.
+    pub fn peers(&self) -> &Peers<R> {
+        &self.inner.peers
+    }
+
+    /// How the others know this server.
+    pub fn own(&self) -> &Peer {
+        &self.inner.own
     }
 
     pub(crate) fn new(
         raft: Raft<R>,
+        peers: Peers<R>,
+        own: Peer,
         counters: Arc<Counters>,
         demand: Demand,
         space: Arc<Space>,
@@ -135,7 +174,7 @@ impl<R: Runtime> Replication<R> {
     ) -> Self {
         let room = Arc::new(Semaphore::new(PROPOSALS_BYTES_MAX));
         let ending = Mutex::new(Some(Ending { writer, released }));
-        Self { inner: Arc::new(Inner { raft, room, counters, demand, space, ending }) }
+        Self { inner: Arc::new(Inner { raft, peers, own, room, counters, demand, space, ending }) }
     }
 
     /// Proposes an entry and waits until it is durable, applied, and shown to the observer.
@@ -205,6 +244,39 @@ impl<R: Runtime> Replication<R> {
         Metrics { disk_free_bytes: free, disk_total_bytes: total, ..self.inner.counters.read() }
     }
 
+    /// On a leader: a position in the log such that whoever has applied it sees everything that was acknowledged before
+    /// this call, by any server. Rests on the leader's lease, or on a round of heartbeats where that has run out.
+    ///
+    /// # Errors
+    /// When this server does not lead, or cannot reach enough others to be sure.
+    pub async fn read_position(&self) -> Result<u64, ReadError> {
+        let raft = &self.inner.raft;
+        let read = match raft.get_read_linearizer(ReadPolicy::LeaseRead).await {
+            Ok(read) => Ok(read),
+            Err(_) => raft.get_read_linearizer(ReadPolicy::ReadIndex).await,
+        };
+        read.map(|read| read.read_log_id().log_id().index()).map_err(|error| unreadable(raft, error))
+    }
+
+    /// Waits until this server has applied a position in the log.
+    ///
+    /// # Errors
+    /// When that takes longer than `patience`, or the log has stopped.
+    pub async fn wait_applied(&self, position: u64, patience: Duration) -> Result<(), ReadError> {
+        let raft = &self.inner.raft;
+        if self.last_applied_log() >= Some(position) {
+            return Ok(());
+        }
+        match raft.wait(Some(patience)).applied_index_at_least(Some(position), "read").await {
+            Ok(_) => Ok(()),
+            Err(WaitError::Timeout(..)) => Err(ReadError::NoQuorum(format!(
+                "this server is behind: it has not applied record {position} of the log within {} ms",
+                patience.as_millis()
+            ))),
+            Err(WaitError::ShuttingDown) => Err(ReadError::Stopped(stop_reason(raft))),
+        }
+    }
+
     /// Waits until everything acknowledged before this call, by any server, is applied here. A read of the state that
     /// the observer has seen by then is linearizable.
     ///
@@ -213,11 +285,7 @@ impl<R: Runtime> Replication<R> {
     pub async fn linearize(&self) -> Result<(), ReadError> {
         match self.inner.raft.ensure_linearizable(ReadPolicy::ReadIndex).await {
             Ok(_) => Ok(()),
-            Err(RaftError::APIError(LinearizableReadError::ForwardToLeader(to))) => {
-                Err(ReadError::NotLeader { leader: to.leader_id })
-            }
-            Err(RaftError::APIError(error)) => Err(ReadError::NoQuorum(error.to_string())),
-            Err(RaftError::Fatal(_)) => Err(ReadError::Stopped(stop_reason(&self.inner.raft))),
+            Err(error) => Err(unreadable(&self.inner.raft, error)),
         }
     }
 
@@ -268,6 +336,7 @@ impl<R: Runtime> Replication<R> {
     pub async fn shutdown(self) -> Result<(), ShutdownError> {
         self.inner.space.set_waits(false);
         self.shorten_next_start().await;
+        self.inner.peers.close();
         self.inner.raft.shutdown().await.map_err(|error| ShutdownError(error.to_string()))?;
         let ending = self.inner.ending.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Ending { writer, released }) = ending else { return Ok(()) };
@@ -290,6 +359,19 @@ fn failure<R: Runtime>(error: ClientWriteError<Types<R>>) -> ProposeError {
         error @ (ClientWriteError::ChangeMembershipError(_) | ClientWriteError::PreconditionFailed(_)) => {
             Unknown::Stopped(error.to_string()).into()
         }
+    }
+}
+
+fn unreadable<R: Runtime>(
+    raft: &Raft<R>,
+    error: RaftError<Types<R>, LinearizableReadError<Types<R>>>,
+) -> ReadError {
+    match error {
+        RaftError::APIError(LinearizableReadError::ForwardToLeader(to)) => {
+            ReadError::NotLeader { leader: to.leader_id }
+        }
+        RaftError::APIError(error) => ReadError::NoQuorum(error.to_string()),
+        RaftError::Fatal(_) => ReadError::Stopped(stop_reason(raft)),
     }
 }
 

@@ -5,23 +5,57 @@ use std::sync::Arc;
 use openraft::{
     async_runtime::WatchReceiver,
     errors::Fatal,
-    metrics::{RaftMetrics, RaftServerMetrics},
+    metrics::{RaftDataMetrics, RaftMetrics, RaftServerMetrics},
     type_config::alias::WatchReceiverOf,
 };
 
 use crate::{
     observer::{Alarm, Observer},
-    runtime::{Runtime, engine::AsyncRuntime},
-    types::{Raft, Types},
+    runtime::{
+        Runtime,
+        engine::{AsyncRuntime, Select2},
+    },
+    types::{Raft, Types, term_of},
 };
 
 /// Follows `raft` until it ends.
 pub(crate) fn follow<R: Runtime>(raft: &Raft<R>, observer: Arc<dyn Observer>, alarm: Arc<Alarm>) {
-    drop(R::Async::spawn(run::<R>(raft.server_metrics(), raft.metrics(), observer, alarm)));
+    let watched = Watched::<R> { server: raft.server_metrics(), data: raft.data_metrics() };
+    drop(R::Async::spawn(run(watched, raft.metrics(), observer, alarm)));
+}
+
+/// What tells who leads.
+struct Watched<R: Runtime> {
+    server: WatchReceiverOf<Types<R>, RaftServerMetrics<Types<R>>>,
+    data: WatchReceiverOf<Types<R>, RaftDataMetrics<Types<R>>>,
+}
+
+impl<R: Runtime> Watched<R> {
+    /// The newest term, and whether this server leads in it. It does once a majority has answered it, until when its log takes
+    /// nothing, and once it has applied a record of this term: what those before it acknowledged is in its state then, and
+    /// whatever is made from that state, such as the next index, follows it.
+    fn leadership(&self) -> (u64, bool) {
+        let (server, data) = (self.server.borrow_watched(), self.data.borrow_watched());
+        let term = server.vote.leader_id.term;
+        let caught_up = data.last_applied.as_ref().is_some_and(|last| term_of(last) == term);
+        (term, server.state.is_leader() && data.last_quorum_acked.is_some() && caught_up)
+    }
+
+    /// Waits until that may be different; whether there is anything more to come.
+    async fn changed(&mut self) -> bool {
+        let waits = self.server.borrow_watched().state.is_leader() && !self.leadership().1;
+        if !waits {
+            return self.server.changed().await.is_ok();
+        }
+        match R::Async::select2(self.server.changed(), self.data.changed()).await {
+            Select2::First(changed) => changed.is_ok(),
+            Select2::Second(changed) => changed.is_ok(),
+        }
+    }
 }
 
 async fn run<R: Runtime>(
-    mut server: WatchReceiverOf<Types<R>, RaftServerMetrics<Types<R>>>,
+    mut watched: Watched<R>,
     all: WatchReceiverOf<Types<R>, RaftMetrics<Types<R>>>,
     observer: Arc<dyn Observer>,
     alarm: Arc<Alarm>,
@@ -29,12 +63,12 @@ async fn run<R: Runtime>(
     let tell = |(term, leader)| alarm.guard("tell who leads", || observer.on_leadership(term, leader));
     let mut told = (0, false);
     loop {
-        let now = leadership(&server.borrow_watched());
+        let now = watched.leadership();
         if now != told && tell(now).is_err() {
             return;
         }
         told = now;
-        if server.changed().await.is_err() {
+        if !watched.changed().await {
             break;
         }
     }
@@ -44,8 +78,4 @@ async fn run<R: Runtime>(
     if let Err(error @ (Fatal::StorageError(_) | Fatal::Panicked)) = &all.borrow_watched().running_state {
         alarm.raise(&error.to_string());
     }
-}
-
-fn leadership<R: Runtime>(metrics: &RaftServerMetrics<Types<R>>) -> (u64, bool) {
-    (metrics.vote.leader_id.term, metrics.state.is_leader())
 }

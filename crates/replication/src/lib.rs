@@ -14,6 +14,7 @@
 extern crate self as berth_replication;
 
 mod answer;
+mod cluster;
 mod config;
 pub mod disk;
 mod error;
@@ -24,7 +25,6 @@ mod machine;
 mod membership;
 mod memory_backed;
 mod metrics;
-mod network;
 mod observer;
 mod open;
 pub mod peer;
@@ -36,12 +36,16 @@ mod space;
 mod tests;
 mod types;
 
-pub use config::{Config, SNAPSHOT_ENTRIES_DEFAULT};
+pub use cluster::{ChangeError, Member, Members, Progress, recover_alone};
+pub use config::{Cluster, Config, SNAPSHOT_ENTRIES_DEFAULT, Start};
 pub use error::{
     Damage, NotWritten, OpenError, ProposeError, ReadError, ShutdownError, SnapshotError, Unknown,
 };
 pub use handle::{PROPOSALS_BYTES_MAX, Pending, Replication};
+pub use log::SEGMENT_BYTES;
 pub use memory_backed::is_memory_backed;
 pub use metrics::Metrics;
 pub use observer::Observer;
+pub use server_file::server_id;
 pub use space::DiskFull;
+pub use types::Peer;

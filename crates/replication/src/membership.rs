@@ -15,6 +15,9 @@ pub(crate) struct Members {
     /// All servers, voters or not, and their addresses.
     #[n(1)]
     addresses: BTreeMap<u64, String>,
+    /// What else is known of them; none where nothing is.
+    #[n(2)]
+    peers: Option<BTreeMap<u64, Peer>>,
 }
 
 /// A membership and the record that brought it: its term and index.
@@ -28,10 +31,13 @@ pub(crate) struct StoredMembers {
 
 impl Members {
     pub fn of(membership: &Membership) -> Self {
-        Self {
-            configs: membership.get_joint_config().clone(),
-            addresses: membership.nodes().map(|(id, peer)| (*id, peer.address.clone())).collect(),
-        }
+        let addresses: BTreeMap<_, _> =
+            membership.nodes().map(|(id, peer)| (*id, peer.address.clone())).collect();
+        let more = |peer: &Peer| *peer != Peer { address: peer.address.clone(), ..Peer::default() };
+        let known = membership.nodes().filter(|(_, peer)| more(peer));
+        let peers: BTreeMap<_, _> = known.map(|(id, peer)| (*id, peer.clone())).collect();
+        let configs = membership.get_joint_config().clone();
+        Self { configs, addresses, peers: Some(peers).filter(|peers| !peers.is_empty()) }
     }
 
     /// What was written, unless it is no membership at all, as one without voters.
@@ -39,8 +45,10 @@ impl Members {
         if self.configs.is_empty() {
             return Ok(Membership::default());
         }
+        let mut known = self.peers.unwrap_or_default();
+        let mut peer = |id: &u64, address| Peer { address, ..known.remove(id).unwrap_or_default() };
         let peers: BTreeMap<u64, Peer> =
-            self.addresses.into_iter().map(|(id, address)| (id, Peer { address })).collect();
+            self.addresses.into_iter().map(|(id, address)| (id, peer(&id, address))).collect();
         Membership::new(self.configs, peers).map_err(|error| error.to_string())
     }
 }

@@ -12,6 +12,8 @@ use std::{
 
 use berth_model::{event::Applied, store::Store};
 
+use crate::peer::greeting::Cluster;
+
 /// Follows the state. The first two are called by the apply loop, which waits for them: they should only hand over.
 pub trait Observer: Send + Sync + 'static {
     /// Entries were applied, in order; `store` is the state after the last of them. Comes before their proposers are
@@ -28,6 +30,45 @@ pub trait Observer: Send + Sync + 'static {
     /// The log can no longer be written, or the state no longer be trusted: nothing is acknowledged from now on, and
     /// the process should end. Called once.
     fn on_fatal(&self, reason: &str);
+}
+
+/// Learns which cluster this server belongs to from what it applies, and passes everything on.
+pub(crate) struct Learning {
+    observer: Arc<dyn Observer>,
+    cluster: Cluster,
+}
+
+impl Learning {
+    pub fn new(observer: Arc<dyn Observer>, cluster: Cluster) -> Self {
+        Self { observer, cluster }
+    }
+
+    fn learn(&self, store: &Store) {
+        let id = store.cluster().id;
+        if id != 0 && self.cluster.id() != id {
+            self.cluster.learn(id);
+        }
+    }
+}
+
+impl Observer for Learning {
+    fn on_applied(&self, store: &Store, applied: &[Applied]) {
+        self.learn(store);
+        self.observer.on_applied(store, applied);
+    }
+
+    fn on_restored(&self, store: &Store) {
+        self.learn(store);
+        self.observer.on_restored(store);
+    }
+
+    fn on_leadership(&self, term: u64, leader: bool) {
+        self.observer.on_leadership(term, leader);
+    }
+
+    fn on_fatal(&self, reason: &str) {
+        self.observer.on_fatal(reason);
+    }
 }
 
 /// Tells the observer of the first fatal failure, and of no other.

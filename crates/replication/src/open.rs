@@ -2,29 +2,31 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use openraft::SnapshotPolicy;
+use berth_model::{event::Applied, store::Store};
+use openraft::{SnapshotPolicy, storage::RaftLogStorage};
 
 use crate::{
-    Config, Observer, OpenError, Replication,
+    Cluster, Config, Observer, OpenError, Replication, Start,
     disk::{DirLock, Disk, Released},
     error::Damage,
     leadership,
     log::{self, Opened},
     machine::{Demand, Machine},
     metrics::Counters,
-    network::NoNetwork,
-    observer::Alarm,
+    observer::{Alarm, Learning},
+    peer::consensus::{Network, Serve},
     runtime::Runtime,
     server_file,
     snapshot::{self, Snapshots},
     space::Space,
-    types::{Peer, Raft},
+    types::{Peer, Raft, Types},
 };
 
 /// Milliseconds between a leader's signs of life.
 const HEARTBEAT_MS: u64 = 100;
-/// Milliseconds without one after which a server may stand for election.
-const ELECTION_MS: std::ops::Range<u64> = 500..1000;
+/// Milliseconds that are added to the longer of these, drawn at random, until a server that has heard nothing stands for
+/// election. The longer is also the leader's lease: for so long after a majority was heard, no other can be elected.
+const ELECTION_MS: std::ops::Range<u64> = 400..800;
 /// Log records that a snapshot has covered and that are kept for servers that are a little behind.
 const BEHIND_ENTRIES_MAX: u64 = 1000;
 
@@ -37,11 +39,15 @@ pub(crate) async fn open<R: Runtime>(
     observer: Arc<dyn Observer>,
     disk: Arc<dyn Disk>,
     segment_bytes: u64,
+    cluster: Cluster<R>,
 ) -> Result<Replication<R>, OpenError> {
+    let Cluster { peers, own, start } = cluster;
+    let observer: Arc<dyn Observer> = Arc::new(Learning::new(observer, peers.cluster().clone()));
     let counters = Arc::new(Counters::default());
     let alarm = Arc::new(Alarm::new(Arc::clone(&observer)));
     let engine_config = engine_config(&config)?;
     let (lock, released) = hold(&*disk, &config.data_dir)?;
+    let own_disk = Arc::clone(&disk);
     let blocking = {
         let (config, observer, counters) = (config.clone(), Arc::clone(&observer), Arc::clone(&counters));
         let alarm = Arc::clone(&alarm);
@@ -49,7 +55,7 @@ pub(crate) async fn open<R: Runtime>(
     };
     let failed = |error: &dyn std::fmt::Display| OpenError::Consensus(error.to_string());
     let recovered = R::blocking(blocking).await.map_err(|error| failed(&error)).flatten();
-    let Recovered { log, machine, demand, space } = match recovered {
+    let Recovered { log, machine, demand, space, snapshots } = match recovered {
         Ok(recovered) => recovered,
         Err(error) => {
             // The log's writer may have begun; whoever tries again finds the directory free.
@@ -57,14 +63,59 @@ pub(crate) async fn open<R: Runtime>(
             return Err(error);
         }
     };
-    let raft = Raft::<R>::new(config.server_id, Arc::new(engine_config), NoNetwork, log.store, machine).await;
+    let network = Network::new(peers.clone(), own_disk);
+    let raft = Raft::<R>::new(config.server_id, Arc::new(engine_config), network, log.store, machine).await;
     let raft = raft.map_err(|error| failed(&error))?;
     leadership::follow(&raft, observer, alarm);
-    lead(&raft, config.server_id).await?;
-    let replication = Replication::new(raft, counters, demand, Arc::clone(&space), log.writer, released);
-    replication.linearize().await.map_err(|error| failed(&error))?;
+    peers.serve_consensus(Arc::new(Serve::new(raft.clone(), snapshots)));
+    let alone = lead(&raft, config.server_id, &own, start).await?;
+    let replication =
+        Replication::new(raft, peers, own, counters, demand, Arc::clone(&space), log.writer, released);
+    if alone {
+        replication.linearize().await.map_err(|error| failed(&error))?;
+    }
     space.set_waits(true);
     Ok(replication)
+}
+
+/// See [`crate::recover_alone`].
+pub(crate) async fn recover_alone<R: Runtime>(
+    config: Config,
+    disk: Arc<dyn Disk>,
+    segment_bytes: u64,
+) -> Result<Vec<u64>, OpenError> {
+    let failed = |error: &dyn std::fmt::Display| OpenError::Consensus(error.to_string());
+    let (lock, released) = hold(&*disk, &config.data_dir)?;
+    let blocking = {
+        let (config, observer) = (config.clone(), Arc::new(Silent));
+        let alarm = Arc::new(Alarm::new(observer.clone()));
+        move || recover::<R>(&config, lock, observer, disk, segment_bytes, Arc::default(), alarm)
+    };
+    let Recovered { mut log, mut machine, .. } =
+        R::blocking(blocking).await.map_err(|error| failed(&error)).flatten()?;
+    // Whatever this server has was perhaps acknowledged: without the others nobody knows, and it is kept.
+    let all = RaftLogStorage::<Types<R>>::save_committed(&mut log.store, log.ends.1).await;
+    all.map_err(OpenError::write(&config.data_dir))?;
+    let recovered = R::blocking(move || {
+        machine.replay(&log.store).map_err(OpenError::read(&config.data_dir))?;
+        machine.leave_out_others(config.server_id).map_err(OpenError::write(&config.data_dir))
+    });
+    let others = recovered.await.map_err(|error| failed(&error)).flatten();
+    released.wait().await;
+    others
+}
+
+/// Nobody looks.
+struct Silent;
+
+impl Observer for Silent {
+    fn on_applied(&self, _: &Store, _: &[Applied]) {}
+
+    fn on_restored(&self, _: &Store) {}
+
+    fn on_leadership(&self, _: u64, _: bool) {}
+
+    fn on_fatal(&self, _: &str) {}
 }
 
 fn engine_config(config: &Config) -> Result<openraft::Config, OpenError> {
@@ -93,6 +144,7 @@ pub(crate) struct Recovered<R: Runtime> {
     pub machine: Machine,
     pub demand: Demand,
     pub space: Arc<Space>,
+    pub snapshots: Arc<Snapshots>,
 }
 
 /// Everything that reads the disk; `lock` holds the data directory.
@@ -127,7 +179,7 @@ pub(crate) fn recover<R: Runtime>(
     let snapshot_dir = dir.join("snapshots");
     let loaded = snapshot::load(&*disk, &snapshot_dir, log.ends)?;
     let keep_from = Arc::clone(&log.keep_from);
-    let snapshots = Snapshots::new(
+    let snapshots = Arc::new(Snapshots::new(
         disk,
         snapshot_dir,
         &loaded,
@@ -135,12 +187,18 @@ pub(crate) fn recover<R: Runtime>(
         Arc::clone(&counters),
         Arc::clone(&space),
         lock,
-    );
+    ));
     let demand = Demand::default();
-    let mut machine =
-        Machine::new(loaded, Arc::new(snapshots), config.snapshot_entries, demand.clone(), observer, alarm);
+    let mut machine = Machine::new(
+        loaded,
+        Arc::clone(&snapshots),
+        config.snapshot_entries,
+        demand.clone(),
+        observer,
+        alarm,
+    );
     counters.on_replayed(machine.replay(&log.store).map_err(OpenError::read(&dir.join("log")))?);
-    Ok(Recovered { log, machine, demand, space })
+    Ok(Recovered { log, machine, demand, space, snapshots })
 }
 
 /// Makes the data directory, and holds it.
@@ -150,15 +208,23 @@ pub(crate) fn hold(disk: &dyn Disk, dir: &Path) -> Result<(DirLock, Released), O
     held.map(DirLock::new).map_err(|held| OpenError::InUse { dir: dir.to_owned(), pid: held.by })
 }
 
-/// Founds a cluster of one, or stands for election in it, and waits for the outcome.
-async fn lead<R: Runtime>(raft: &Raft<R>, id: u64) -> Result<(), OpenError> {
+/// A server that is the only one that votes becomes the leader, and founds its cluster if need be: whether this is one.
+/// Any other waits for what the others do.
+async fn lead<R: Runtime>(raft: &Raft<R>, id: u64, own: &Peer, start: Start) -> Result<bool, OpenError> {
     let failed = |error: &dyn std::fmt::Display| OpenError::Consensus(error.to_string());
     if raft.is_initialized().await.map_err(|error| failed(&error))? {
+        let voters =
+            raft.with_raft_state(|state| state.membership_state.effective().voter_ids().collect::<Vec<_>>());
+        if voters.await.map_err(|error| failed(&error))? != [id] {
+            return Ok(false);
+        }
         raft.trigger().elect(false).await.map_err(|error| failed(&error))?;
-    } else {
-        let alone = BTreeMap::from([(id, Peer::default())]);
+    } else if start == Start::Found {
+        let alone = BTreeMap::from([(id, own.clone())]);
         raft.initialize(alone).await.map_err(|error| failed(&error))?;
+    } else {
+        return Ok(false);
     }
     let elected = raft.wait(None).current_leader(id, "become leader").await;
-    elected.map(|_| ()).map_err(|error| failed(&error))
+    elected.map(|_| true).map_err(|error| failed(&error))
 }

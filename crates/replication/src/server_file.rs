@@ -62,6 +62,18 @@ fn path(dir: &Path) -> PathBuf {
     dir.join("server")
 }
 
+/// The id of the server whose data directory this is; none for a directory that is nobody's yet.
+///
+/// # Errors
+/// When the file that says so is damaged or cannot be read.
+pub fn server_id(disk: &dyn Disk, data_dir: &Path) -> Result<Option<u64>, OpenError> {
+    let path = path(data_dir);
+    let Some(bytes) = checked::load(disk, &path)? else { return Ok(None) };
+    let found: Result<Server, _> = minicbor::decode(&bytes);
+    // A layout that is too new is refused by name when the directory is opened.
+    Ok(Some(found.map_err(|error| Damage::new(&path, error.to_string()))?.id))
+}
+
 /// Whether the directory has been written before; an error when by somebody else, or by a version that is too new.
 pub(crate) fn check(disk: &dyn Disk, config: &Config) -> Result<bool, OpenError> {
     let path = path(&config.data_dir);

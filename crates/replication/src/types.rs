@@ -11,6 +11,7 @@ use berth_model::{
     event::Applied,
 };
 use bytes::Bytes;
+use minicbor::{Decode, Encode};
 use openraft::{
     impls::{BoxedErrorSource, InlineBatch},
     vote::leader_id_std,
@@ -68,11 +69,21 @@ pub(crate) fn term_of(id: &LogId) -> u64 {
     **id.committed_leader_id()
 }
 
-/// Where another server is.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Peer {
-    /// Host and port; empty for a server that is alone.
+/// A server, as the cluster's membership holds it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct Peer {
+    /// Where it listens to other servers, host and port; empty for a server that is alone and listens to none.
+    #[n(0)]
     pub address: String,
+    /// Its name, for people.
+    #[n(1)]
+    pub name: String,
+    /// Where its HTTP API listens, host and port.
+    #[n(2)]
+    pub http: String,
+    /// Where it listens to agents, host and port.
+    #[n(3)]
+    pub agent: String,
 }
 
 /// An entry on its way: its bytes, and beside them what they say, so that the server that encoded them need not

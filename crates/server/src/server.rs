@@ -3,8 +3,11 @@
 use std::{
     io,
     net::SocketAddr,
-    path::PathBuf,
-    sync::{Arc, Mutex},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use berth_controller::Event;
@@ -19,13 +22,17 @@ use tokio::{
 
 use crate::{
     agents::{self, Context},
+    cluster::{Cluster, Together},
     engine::{self, ControllerThread, EngineHandle, INPUTS_MAX, Input, PlannersConfig, Shared},
-    http, nomad,
+    http, nomad, peers,
     state::{ServerInfo, State},
 };
 
 /// Connections that the kernel keeps until they are accepted.
 const BACKLOG: u32 = 1024;
+
+/// Where servers listen for each other unless it is said.
+const SERVER_PORT: u16 = 4648;
 
 /// How a server runs.
 #[derive(Debug, Clone)]
@@ -36,6 +43,15 @@ pub struct ServerConfig {
     pub http_addr: SocketAddr,
     /// Where agents connect; port 0 for any.
     pub agent_addr: SocketAddr,
+    /// Where other servers connect; port 0 for any, none for the usual port at
+    /// the address for agents, or any where that is taken.
+    pub server_addr: Option<SocketAddr>,
+    /// Where other servers are told to connect, as HOST:PORT, if that is not where this one listens.
+    pub server_advertise: Option<String>,
+    /// Where servers of the cluster listen that this one is to join, as HOST:PORT. None to found a cluster.
+    pub join: Vec<String>,
+    /// How many servers with empty directories found a cluster together.
+    pub bootstrap_expect: u32,
     /// The server's name.
     pub name: String,
     /// The region's name.
@@ -77,6 +93,9 @@ pub enum StartError {
     /// The recovered state cannot be used.
     #[error("begin with the recovered state: {0}")]
     Failed(String),
+    /// A setting that makes no sense.
+    #[error("{0}")]
+    Setting(String),
     /// A thread cannot be started.
     #[error("start a thread: {0}")]
     Thread(#[source] io::Error),
@@ -86,7 +105,9 @@ pub enum StartError {
 pub struct Server {
     http_addr: SocketAddr,
     agent_addr: SocketAddr,
+    server_addr: SocketAddr,
     stop: watch::Sender<bool>,
+    cluster: Arc<Cluster>,
     controller: ControllerThread,
     replication: Replication,
     listeners: Vec<JoinHandle<()>>,
@@ -94,14 +115,16 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server: once this returns it leads, has applied all that was committed, and answers. It accepts no
-    /// connection before that: nobody ever reads a state older than what was acknowledged.
+    /// Starts a server. A server that is alone leads once this returns, has applied all that was committed, and answers; it
+    /// accepts no connection before that: nobody ever reads a state older than what was acknowledged. One of several answers
+    /// at once, and each read waits until it is as fresh.
     ///
     /// # Errors
     /// When an address is taken or open to the network, or the log cannot be opened.
     pub async fn start(config: ServerConfig) -> Result<Self, StartError> {
         let (http_socket, http_addr) = bind("http-addr", config.http_addr)?;
         let (agent_socket, agent_addr) = bind("agent-addr", config.agent_addr)?;
+        let (server_listener, server_addr) = listen_to_servers(&config, agent_addr)?;
         let (inputs, received) = crossbeam_channel::bounded(INPUTS_MAX);
         let (failures, failed) = watch::channel(None);
         let shared = Arc::new(Shared::new(failures.clone()));
@@ -109,14 +132,24 @@ impl Server {
         let controller =
             engine::start(shared.clone(), (inputs.clone(), received), proposals, config.planners)
                 .map_err(StartError::Thread)?;
-        let observer = Arc::new(TellController::new(inputs.clone(), failures));
-        let log = berth_replication::Config::new(config.data_dir.join("server"), "berth");
-        let replication = Replication::open(log, observer.clone()).await?;
-        tokio::spawn(engine::propose(shared.clone(), replication.clone(), entries, inputs.clone()));
-        let engine = Arc::new(EngineHandle::new(shared.clone(), inputs.clone(), replication.clone()));
-        shared.events.restart_after(observer.begin(replication.term()));
-        published(&shared, failed.clone()).await?;
         let (stop, stopped) = watch::channel(false);
+        let applied = Arc::new(AtomicU64::new(0));
+        let observer = Arc::new(TellController::new(inputs.clone(), failures, applied.clone()));
+        let together = Together::new(&config, [http_addr, agent_addr, server_addr])?;
+        let peers = together.peers.clone();
+        let mut listeners = vec![tokio::spawn(peers::listen(server_listener, peers, stopped.clone()))];
+        let replication = together.open(&config, observer.clone()).await?;
+        tokio::spawn(engine::propose(shared.clone(), replication.clone(), entries, inputs.clone()));
+        let cluster = Arc::new(Cluster::new(replication.clone(), shared.published.subscribe(), applied));
+        let engine =
+            Arc::new(EngineHandle::new(shared.clone(), inputs.clone(), replication.clone(), cluster.clone()));
+        cluster.set_engine(engine.clone());
+        shared.events.restart_after(observer.begin());
+        let state_is_there = replication.is_leader() && replication.members().voters().count() == 1;
+        if state_is_there {
+            published(&shared, failed.clone()).await?;
+        }
+        listeners.extend(together.begin(&cluster, &config, &stopped));
         let context = Arc::new(Context::new(inputs));
         let state = State {
             view: shared.view.clone(),
@@ -128,11 +161,19 @@ impl Server {
         };
         let agent_listener = listen(agent_socket, "agent-addr", agent_addr)?;
         let http_listener = listen(http_socket, "http-addr", http_addr)?;
-        let listeners = vec![
-            tokio::spawn(agents::listen(agent_listener, context, stopped.clone())),
-            tokio::spawn(serve_http(http_listener, state, stopped)),
-        ];
-        Ok(Self { http_addr, agent_addr, stop, controller, replication, listeners, failed })
+        listeners.push(tokio::spawn(agents::listen(agent_listener, context, stopped.clone())));
+        listeners.push(tokio::spawn(serve_http(http_listener, state, stopped)));
+        Ok(Self {
+            http_addr,
+            agent_addr,
+            server_addr,
+            stop,
+            cluster,
+            controller,
+            replication,
+            listeners,
+            failed,
+        })
     }
 
     /// Where the HTTP API listens.
@@ -145,6 +186,11 @@ impl Server {
         self.agent_addr
     }
 
+    /// Where other servers connect.
+    pub fn server_addr(&self) -> SocketAddr {
+        self.server_addr
+    }
+
     /// Completes when the server can go on no more, with the reason.
     pub async fn failed(&self) -> String {
         let mut failed = self.failed.clone();
@@ -155,8 +201,10 @@ impl Server {
         }
     }
 
-    /// Stops: no more connections, then no more changes, then the log is closed.
+    /// Stops: another server leads, if there is one; then no more connections, then no more changes, then the log is
+    /// closed.
     pub async fn shutdown(self) {
+        self.cluster.hand_over().await;
         let _ = self.stop.send(true);
         for listener in self.listeners {
             let _ = listener.await;
@@ -166,6 +214,32 @@ impl Server {
         if let Err(error) = self.replication.shutdown().await {
             tracing::warn!(%error, "close the log");
         }
+    }
+}
+
+/// Makes the server of a data directory, which must not run, the only one of its cluster. Returns the ids of those that are
+/// left out.
+///
+/// # Errors
+/// When the directory is in use, is no server's, is damaged, or cannot be written.
+pub async fn recover(data_dir: &Path) -> Result<Vec<u64>, StartError> {
+    Ok(berth_replication::recover_alone(&data_dir.join("server"), "berth").await?)
+}
+
+/// Listens to other servers. Unless it is said where, at the usual port, or at any where that is taken: others are told.
+fn listen_to_servers(
+    config: &ServerConfig,
+    agent_addr: SocketAddr,
+) -> Result<(TcpListener, SocketAddr), StartError> {
+    let at = |address| {
+        let (socket, bound) = bind("server-addr", address)?;
+        Ok((listen(socket, "server-addr", bound)?, bound))
+    };
+    match config.server_addr {
+        Some(address) => at(address),
+        None if config.agent_addr.port() == 0 => at(SocketAddr::new(agent_addr.ip(), 0)),
+        None => at(SocketAddr::new(agent_addr.ip(), SERVER_PORT))
+            .or_else(|_| at(SocketAddr::new(agent_addr.ip(), 0))),
     }
 }
 
@@ -227,30 +301,51 @@ async fn serve_http(listener: TcpListener, state: State, mut stop: watch::Receiv
 struct TellController {
     inputs: Sender<Input>,
     failures: watch::Sender<Option<String>>,
-    opening: Mutex<Option<Store>>,
+    /// The index of the state that was applied last.
+    applied: Arc<AtomicU64>,
+    opening: Mutex<Option<Opening>>,
+}
+
+/// What is known while the log is being opened.
+#[derive(Default)]
+struct Opening {
+    store: Store,
+    /// The term in which this server leads.
+    leads: Option<u64>,
 }
 
 impl TellController {
-    fn new(inputs: Sender<Input>, failures: watch::Sender<Option<String>>) -> Self {
-        Self { inputs, failures, opening: Mutex::new(Some(Store::default())) }
+    fn new(inputs: Sender<Input>, failures: watch::Sender<Option<String>>, applied: Arc<AtomicU64>) -> Self {
+        Self { inputs, failures, applied, opening: Mutex::new(Some(Opening::default())) }
+    }
+
+    fn opening(&self) -> MutexGuard<'_, Option<Opening>> {
+        self.opening.lock().expect("nothing panics while it holds this lock")
     }
 
     /// The log is open: the controller takes over. Tells the index of the state that it begins with.
-    fn begin(&self, term: u64) -> Index {
-        let mut opening = self.opening.lock().expect("nothing panics while it holds this lock");
-        let store = opening.take().unwrap_or_default();
+    fn begin(&self) -> Index {
+        let mut opening = self.opening();
+        let Opening { store, leads } = opening.take().unwrap_or_default();
         let index = store.index();
         let _ = self.inputs.send(Input::event(Event::Recovered(Box::new(store))));
-        let _ = self.inputs.send(Input::event(Event::LeadershipGained { term }));
+        if let Some(term) = leads {
+            let _ = self.inputs.send(Input::event(Event::LeadershipGained { term }));
+        }
         index
+    }
+
+    fn on_store(&self, store: &Store) {
+        self.applied.store(store.index().0, Ordering::Release);
     }
 }
 
 impl Observer for TellController {
     fn on_applied(&self, store: &Store, applied: &[Applied]) {
-        let mut opening = self.opening.lock().expect("nothing panics while it holds this lock");
-        if let Some(latest) = opening.as_mut() {
-            *latest = store.clone();
+        let mut opening = self.opening();
+        self.on_store(store);
+        if let Some(opening) = opening.as_mut() {
+            opening.store = store.clone();
             return;
         }
         let event = Event::Applied { store: Box::new(store.clone()), applied: applied.to_vec() };
@@ -258,19 +353,32 @@ impl Observer for TellController {
     }
 
     fn on_restored(&self, store: &Store) {
-        let mut opening = self.opening.lock().expect("nothing panics while it holds this lock");
-        if let Some(latest) = opening.as_mut() {
-            *latest = store.clone();
+        let mut opening = self.opening();
+        self.on_store(store);
+        if let Some(opening) = opening.as_mut() {
+            opening.store = store.clone();
+            return;
         }
+        // The leader's snapshot takes the place of all that this server had: as if somebody had restored one.
+        let applied = vec![Applied {
+            index: store.index(),
+            at: store.at(),
+            outcomes: Vec::new(),
+            events: vec![berth_model::event::Event::Restored],
+        }];
+        let event = Event::Applied { store: Box::new(store.clone()), applied };
+        let _ = self.inputs.send(Input::event(event));
     }
 
     fn on_leadership(&self, term: u64, leader: bool) {
         tracing::debug!(term, leader, "leadership");
-        let opening = self.opening.lock().expect("nothing panics while it holds this lock");
-        if opening.is_none() {
-            let event = if leader { Event::LeadershipGained { term } } else { Event::LeadershipLost };
-            let _ = self.inputs.send(Input::event(event));
+        let mut opening = self.opening();
+        if let Some(opening) = opening.as_mut() {
+            opening.leads = leader.then_some(term);
+            return;
         }
+        let event = if leader { Event::LeadershipGained { term } } else { Event::LeadershipLost };
+        let _ = self.inputs.send(Input::event(event));
     }
 
     fn on_fatal(&self, reason: &str) {

@@ -2,7 +2,7 @@
 
 mod agents;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
@@ -87,6 +87,37 @@ pub trait Engine: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Waits until what is read from the view from now on holds everything that was acknowledged before, by any server.
+    ///
+    /// # Errors
+    /// Why that cannot be: for people.
+    async fn fresh(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Whether there is anything to be read, however old.
+    fn has_state(&self) -> bool {
+        true
+    }
+
+    /// How old what is read without waiting may be.
+    fn contact(&self) -> Contact {
+        Contact { known_leader: true, last_contact: Duration::ZERO }
+    }
+
+    /// The servers; none of them when this one is alone and knows no ids.
+    fn servers(&self) -> Servers {
+        Servers::default()
+    }
+
+    /// Changes who is there.
+    ///
+    /// # Errors
+    /// Why it was not done, or may have been: for people.
+    async fn change_servers(&self, _: ServerChange) -> Result<(), String> {
+        Err("this server has no others".to_owned())
+    }
+
     /// How far the log has come.
     fn log_position(&self) -> LogPosition;
 
@@ -96,6 +127,62 @@ pub trait Engine: Send + Sync + 'static {
     /// The latest plans of an evaluation, or of all: first the one that was judged first. They are this server's own, and
     /// gone when it ends.
     fn plans(&self, eval: Option<EvalId>) -> Vec<PlanTrace>;
+}
+
+/// How fresh a server's state is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Contact {
+    /// Somebody leads.
+    pub known_leader: bool,
+    /// How long ago the leader was heard; zero on the leader.
+    pub last_contact: Duration,
+}
+
+/// A change of who is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerChange {
+    /// Takes a server out.
+    Remove(u64),
+    /// Lets a server vote that only follows.
+    Promote(u64),
+    /// Hands the leadership over, to this server or to the one that has come farthest.
+    Transfer(Option<u64>),
+}
+
+/// The servers, as one of them knows them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Servers {
+    /// Which one says so.
+    pub own: u64,
+    /// Who leads.
+    pub leader: Option<u64>,
+    /// The record of the log that changed them last.
+    pub config_index: u64,
+    /// All of them, by id.
+    pub all: Vec<ServerStatus>,
+}
+
+/// How a server is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ServerStatus {
+    /// Its id.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+    /// Where it listens to other servers, HOST:PORT.
+    pub server_addr: String,
+    /// Where its HTTP API listens, HOST:PORT.
+    pub http_addr: String,
+    /// Where it listens to agents, HOST:PORT.
+    pub agent_addr: String,
+    /// Whether it votes.
+    pub voter: bool,
+    /// It was heard lately.
+    pub alive: bool,
+    /// How long ago it was heard; none for never.
+    pub last_contact: Option<Duration>,
+    /// The last record of the log that it has, as the leader knows it.
+    pub log_index: u64,
 }
 
 /// One plan: who made it, on what, when, and what came of it.

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use berth_api::http::{
-    AgentMembers, ByteStream, SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet,
-    Target,
+    AgentMembers, AgentSelf, ByteStream, SchedulerConfiguration, SchedulerConfigurationRead,
+    SchedulerConfigurationSet, Target,
 };
 use bytes::BytesMut;
 use serde_json::{Value, json};
@@ -29,6 +29,31 @@ impl Remote {
     /// Where the leader listens, as HOST:PORT.
     pub async fn leader(&self) -> Result<String, Failure> {
         self.get(&self.target("/v1/status/leader")).await
+    }
+
+    /// The id of the server that answers.
+    pub async fn answering_server(&self) -> Result<String, Failure> {
+        let own: AgentSelf = self.get(&self.target("/v1/agent/self")).await?;
+        Ok(own.member.tags.get("id").cloned().unwrap_or(own.member.name))
+    }
+
+    /// Takes a server out.
+    pub async fn remove_server(&self, server: &str) -> Result<(), Failure> {
+        let target = self.target("/v1/operator/raft/peer").param("id", server);
+        self.delete::<Value>(&target).await.map(drop)
+    }
+
+    /// Lets a server vote.
+    pub async fn promote_server(&self, server: &str) -> Result<(), Failure> {
+        let target = self.target("/v1/operator/raft/promote").param("id", server);
+        self.put::<Value>(&target, &json!({})).await.map(drop)
+    }
+
+    /// Lets another server lead.
+    pub async fn transfer_leadership(&self, server: Option<&str>) -> Result<(), Failure> {
+        let target = self.target("/v1/operator/raft/transfer-leadership");
+        let target = server.into_iter().fold(target, |target, server| target.param("id", server));
+        self.put::<Value>(&target, &json!({})).await.map(drop)
     }
 
     /// How the cluster places.

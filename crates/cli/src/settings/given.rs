@@ -83,6 +83,11 @@ impl Given<'_> {
         if address.ip().is_loopback() { Ok(address) } else { Err(beyond_loopback(&text)) }
     }
 
+    /// HOST:PORT, wherever that is.
+    pub fn address(&self) -> Result<String, String> {
+        self.host_and_port()
+    }
+
     /// One or more HOST:PORT. Names are resolved at each attempt to connect, so here only their form is checked.
     pub fn addresses(&self) -> Result<Vec<String>, String> {
         if self.0.is_empty() {

@@ -37,6 +37,14 @@ pub struct Settings {
     pub http_addr: SocketAddr,
     /// Where a server listens for agents; on loopback.
     pub agent_addr: SocketAddr,
+    /// Where a server listens for other servers; none for next to where it listens for agents.
+    pub server_addr: Option<SocketAddr>,
+    /// Where other servers reach this one, as HOST:PORT, if that is elsewhere.
+    pub server_advertise: Option<String>,
+    /// Servers to join, as HOST:PORT.
+    pub join: Vec<String>,
+    /// Servers that found a cluster together.
+    pub bootstrap_expect: u32,
     /// Where an agent finds servers, as HOST:PORT.
     pub servers: Vec<String>,
     /// What is logged.
@@ -111,6 +119,10 @@ impl Settings {
             data_dir: None,
             http_addr: unbound,
             agent_addr: unbound,
+            server_addr: None,
+            server_advertise: None,
+            join: Vec::new(),
+            bootstrap_expect: 1,
             servers: Vec::new(),
             log_level: LevelFilter::INFO,
             server_name: String::new(),

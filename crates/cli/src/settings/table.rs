@@ -45,6 +45,9 @@ const AGENTS: &[Role] = &[Role::Dev, Role::Agent];
 /// Threads that place allocations: more would only wait for each other.
 const PLANNERS_MAX: u32 = 64;
 
+/// Servers that vote: more only make each write slower.
+const BOOTSTRAP_EXPECT_MAX: u32 = 9;
+
 /// The setting of that name.
 pub fn find(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.name == name)
@@ -80,6 +83,38 @@ pub const SETTINGS: &[Setting] = &[
         default: |role| if role == Role::Dev { "127.0.0.1:0" } else { "127.0.0.1:4647" },
         help: "Where the server listens for agents",
         set: |to, given| given.loopback_address().map(|address| to.agent_addr = address),
+    },
+    Setting {
+        name: "server-addr",
+        form: Form::One("HOST:PORT"),
+        roles: SERVERS,
+        default: |_| "",
+        help: "Where the server listens for other servers; port 4648 of agent-addr's host unless given, or any if that is taken",
+        set: |to, given| given.loopback_address().map(|address| to.server_addr = Some(address)),
+    },
+    Setting {
+        name: "server-advertise",
+        form: Form::One("HOST:PORT"),
+        roles: &[Role::Server],
+        default: |_| "",
+        help: "Where other servers reach this one, if that is not server-addr",
+        set: |to, given| given.address().map(|address| to.server_advertise = Some(address)),
+    },
+    Setting {
+        name: "join",
+        form: Form::List("HOST:PORT"),
+        roles: &[Role::Server],
+        default: |_| "",
+        help: "Servers of the cluster to join, by their server-addr; a server without any founds a cluster",
+        set: |to, given| given.addresses().map(|join| to.join = join),
+    },
+    Setting {
+        name: "bootstrap-expect",
+        form: Form::One("COUNT"),
+        roles: &[Role::Server],
+        default: |_| "1",
+        help: "Servers that found a cluster together, once so many are there",
+        set: |to, given| given.number_up_to(BOOTSTRAP_EXPECT_MAX).map(|count| to.bootstrap_expect = count),
     },
     Setting {
         name: "servers",

@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "every test uses a part of it")]
 
 pub mod cluster;
+pub mod proxy;
+pub mod servers;
 
 use std::{
     fs::File,

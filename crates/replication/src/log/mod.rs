@@ -8,7 +8,7 @@ mod cut;
 mod jobs;
 mod open;
 mod reader;
-mod record;
+pub(crate) mod record;
 mod recover;
 mod scan;
 mod segment;
@@ -44,7 +44,7 @@ pub(crate) use open::{Opened, open};
 
 /// Bytes of a segment. One that is filled in a second at full speed, and written full of zeros in a few dozen
 /// milliseconds.
-pub(crate) const SEGMENT_BYTES: u64 = 16 << 20;
+pub const SEGMENT_BYTES: u64 = 16 << 20;
 
 /// The log as the consensus engine sees it.
 pub(crate) struct LogStore<R: Runtime> {

@@ -13,7 +13,7 @@ use openraft::RaftLogReader;
 
 use super::{
     record, segment,
-    tail::{Place, Tail},
+    tail::{Found, Place, Tail},
 };
 use crate::{
     disk::Disk,
@@ -23,6 +23,9 @@ use crate::{
 
 /// Entries read at once when the log is replayed; each is at most an entry of the model.
 const REPLAY_ENTRIES: usize = 64;
+
+/// Payload bytes of the entries that are read at once to be sent to another server; a single one may have more.
+const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 /// A view of the log that is always current.
 #[derive(Clone)]
@@ -41,6 +44,13 @@ impl<R: Runtime> RaftLogReader<Types<R>> for Reader {
         self.read::<R>(range).await
     }
 
+    /// No more than goes into one message to another server.
+    async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<LogEntry>> {
+        let mut found = self.tail.find(start..end);
+        found.limit(MESSAGE_BYTES_MAX);
+        self.read_found::<R>(found).await
+    }
+
     async fn read_vote(&mut self) -> io::Result<Option<Vote>> {
         Ok(self.vote())
     }
@@ -52,7 +62,10 @@ impl Reader {
     /// # Errors
     /// When one cannot be read.
     pub async fn read<R: Runtime>(&self, range: impl RangeBounds<u64>) -> io::Result<Vec<LogEntry>> {
-        let found = self.tail.find(bounds(&range));
+        self.read_found::<R>(self.tail.find(bounds(&range))).await
+    }
+
+    async fn read_found<R: Runtime>(&self, found: Found) -> io::Result<Vec<LogEntry>> {
         if found.places.is_empty() {
             return Ok(found.entries);
         }

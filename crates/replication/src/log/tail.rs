@@ -55,6 +55,24 @@ pub(crate) struct Found {
     pub entries: Vec<LogEntry>,
 }
 
+impl Found {
+    /// Leaves out what comes after so many bytes; the first entry stays, however large it is.
+    pub fn limit(&mut self, bytes_max: usize) {
+        let mut bytes = 0;
+        let mut fits = |more: usize| {
+            let first = bytes == 0;
+            bytes += more.max(1);
+            first || bytes <= bytes_max
+        };
+        let places = self.places.iter().take_while(|place| fits(place.bytes as usize)).count();
+        let all_places = places == self.places.len();
+        let entries =
+            self.entries.iter().take_while(|entry| all_places && fits(payload_bytes(entry))).count();
+        self.places.truncate(places);
+        self.entries.truncate(entries);
+    }
+}
+
 impl Tail {
     /// A log as it was found on disk: `places` follow `purged`.
     pub fn new(purged: Option<LogId>, places: VecDeque<Place>) -> Self {

@@ -3,7 +3,13 @@
 mod builder;
 mod schedule;
 
-use std::{io, marker::PhantomData, pin::pin, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    marker::PhantomData,
+    pin::pin,
+    sync::Arc,
+};
 
 use berth_model::{event::Applied, store::Store};
 use futures_util::{Stream, StreamExt};
@@ -20,7 +26,7 @@ use crate::{
     observer::{Alarm, Observer},
     runtime::Runtime,
     snapshot::{self, Image, Loaded, Meta, Snapshots},
-    types::{LogEntry, LogId, Proposal, Snapshot, SnapshotMeta, StoredMembership, Types},
+    types::{LogEntry, LogId, Membership, Proposal, Snapshot, SnapshotMeta, StoredMembership, Types},
 };
 
 /// Entries applied between two calls of the observer.
@@ -142,6 +148,22 @@ impl Machine {
             alarm: Arc::clone(&self.alarm),
             runs_on: PhantomData,
         }
+    }
+
+    /// Writes a snapshot of all that was applied in which this server is the only one, and returns whom it leaves out.
+    ///
+    /// # Errors
+    /// When there is nothing to keep, or the snapshot cannot be written.
+    pub fn leave_out_others(&self, own: u64) -> io::Result<Vec<u64>> {
+        let last =
+            self.last.ok_or_else(|| io::Error::other("the log is empty: there is nothing to recover"))?;
+        let before = self.membership.membership();
+        let peer = before.get_node(&own).cloned().unwrap_or_default();
+        let others = before.nodes().map(|(id, _)| *id).filter(|id| *id != own).collect();
+        let alone = Membership::new(vec![BTreeSet::from([own])], BTreeMap::from([(own, peer)]));
+        let alone = alone.map_err(|error| io::Error::other(error.to_string()))?;
+        let meta = Meta { last, membership: StoredMembership::new(Some(last), alone) };
+        self.snapshots.write(meta, &self.store).map(|_| others)
     }
 
     fn meta(&self) -> Option<Meta> {

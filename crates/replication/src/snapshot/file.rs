@@ -27,7 +27,8 @@ use crate::{
 
 const MAGIC: [u8; 8] = *b"BERTHIMG";
 const VERSION: u32 = 1;
-const PREAMBLE_BYTES: usize = 32;
+/// Of a file, before everything else; they hold the checksum of all that follows.
+pub(crate) const PREAMBLE_BYTES: usize = 32;
 const CRC_BYTES: usize = 4;
 /// Memberships are small; more than this is damage.
 const HEADER_BYTES_MAX: u32 = 1 << 20;
@@ -87,7 +88,34 @@ pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<(Meta, Store), OpenEr
     read_from(&mut file).map_err(|what| Damage::new(path, what).into())
 }
 
+/// Checks every byte of a snapshot without making a state of it: it takes little memory, however large it is.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn verify(disk: &dyn Disk, path: &Path) -> Result<Meta, OpenError> {
+    let mut file = disk.stream(path).map_err(OpenError::read(path))?;
+    verify_from(&mut file).map_err(|what| Damage::new(path, what).into())
+}
+
 fn read_from(file: &mut dyn Read) -> Result<(Meta, Store), String> {
+    let (preamble, header) = read_head(file)?;
+    let store = read_store(file, &preamble)?;
+    if store.index() != header.index {
+        return Err(format!("it holds the state at index {}, not at {}", store.index(), header.index));
+    }
+    Ok((header.into_meta()?, store))
+}
+
+fn verify_from(file: &mut dyn Read) -> Result<Meta, String> {
+    let (preamble, header) = read_head(file)?;
+    let mut payload = In { file: file.take(preamble.payload_bytes), crc: 0 };
+    let mut buffer = vec![0; BUFFER_BYTES];
+    while payload.read(&mut buffer).map_err(|error| error.to_string())? > 0 {}
+    check_end(payload, &preamble)?;
+    header.into_meta()
+}
+
+fn read_head(file: &mut dyn Read) -> Result<(Preamble, Header), String> {
     let text = |error: io::Error| error.to_string();
     let mut bytes = [0; PREAMBLE_BYTES];
     file.read_exact(&mut bytes).map_err(text)?;
@@ -98,13 +126,15 @@ fn read_from(file: &mut dyn Read) -> Result<(Meta, Store), String> {
     if crc != crc32c::crc32c(header).to_le_bytes() {
         return Err("the checksum of its header does not match".to_owned());
     }
-    let header: Header = minicbor::decode(header).map_err(|error| error.to_string())?;
-    let store = read_store(file, &preamble)?;
-    if store.index() != header.index {
-        return Err(format!("it holds the state at index {}, not at {}", store.index(), header.index));
+    let header = minicbor::decode(header).map_err(|error| error.to_string())?;
+    Ok((preamble, header))
+}
+
+impl Header {
+    fn into_meta(self) -> Result<Meta, String> {
+        let last = log_id(self.term, self.log_index);
+        Ok(Meta { last, membership: self.membership.into_stored()? })
     }
-    let last = log_id(header.term, header.log_index);
-    Ok((Meta { last, membership: header.membership.into_stored()? }, store))
 }
 
 fn read_store(file: &mut dyn Read, preamble: &Preamble) -> Result<Store, String> {
@@ -113,11 +143,20 @@ fn read_store(file: &mut dyn Read, preamble: &Preamble) -> Result<Store, String>
     let store = berth_model::store::snapshot::read(&mut buffered).map_err(|error| error.to_string())?;
     // What follows the store must not be there, and is read so that the checksum and the length say so.
     let more = io::copy(&mut buffered, &mut io::sink()).map_err(|error| error.to_string())?;
-    if more > 0 || payload.file.limit() > 0 || payload.crc != preamble.payload_crc {
+    if more > 0 {
+        return Err("there is more in it than a state".to_owned());
+    }
+    drop(buffered);
+    check_end(payload, preamble).map(|()| store)
+}
+
+/// Checks that a payload was read to its end, was what the preamble says, and that nothing follows it.
+fn check_end(payload: In<io::Take<&mut dyn Read>>, preamble: &Preamble) -> Result<(), String> {
+    if payload.file.limit() > 0 || payload.crc != preamble.payload_crc {
         return Err("the checksum of its payload does not match".to_owned());
     }
     match payload.file.into_inner().read(&mut [0]) {
-        Ok(0) => Ok(store),
+        Ok(0) => Ok(()),
         _ => Err("it goes on where it should end".to_owned()),
     }
 }
@@ -188,7 +227,7 @@ impl Write for Out {
 
 /// Sums up what is read.
 struct In<R> {
-    file: io::Take<R>,
+    file: R,
     crc: u32,
 }
 

@@ -22,7 +22,7 @@ use crate::{
     space::Space,
 };
 
-pub(crate) use file::{Meta, read};
+pub(crate) use file::{Meta, PREAMBLE_BYTES, read, verify};
 pub(crate) use load::{Loaded, load};
 
 /// Snapshots that are kept.
@@ -99,6 +99,16 @@ impl Snapshots {
     /// Whether another one, about as large as the newest, can be written.
     pub fn has_room(&self) -> Result<(), DiskFull> {
         self.space.fits(self.newest_bytes())
+    }
+
+    /// Whether one of so many bytes, which comes from elsewhere, can be written.
+    pub fn fits(&self, bytes: u64) -> Result<(), DiskFull> {
+        self.space.fits(bytes)
+    }
+
+    /// Where they lie.
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// Writes a snapshot, reads it back, and removes those that are no longer needed. Blocks for as long as the disk

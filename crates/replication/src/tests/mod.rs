@@ -1,6 +1,7 @@
 //! Tests of the whole, on a disk in memory that can fail and lose its power.
 
 mod bits;
+mod cluster;
 mod cut;
 mod damage;
 mod faults;

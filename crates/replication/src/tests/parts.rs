@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, atomic::Ordering};
 use berth_model::{event::Applied, store::Store};
 
 use super::{SEGMENT_BYTES, Server, propose, support};
-use crate::{Observer, ProposeError, Replication, SnapshotError, Unknown, open};
+use crate::{Observer, ProposeError, Replication, SnapshotError, Unknown};
 
 /// Panics when it is told of an index, or that the leader has ended.
 #[derive(Default)]
@@ -43,7 +43,7 @@ impl Observer for Fragile {
 
 async fn open_with(server: &Server, observer: &Arc<Fragile>) -> Replication {
     let (observer, disk) = (Arc::clone(observer), Arc::clone(&server.disk));
-    open::open(server.config.clone(), observer, disk, SEGMENT_BYTES).await.unwrap()
+    Replication::open_on(disk, SEGMENT_BYTES, server.config.clone(), observer).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -19,7 +19,12 @@ use crossbeam_channel::{Sender, TrySendError};
 use tokio::sync::oneshot;
 
 use super::{INPUTS_MAX, Input, Shared};
-use crate::state::{Committed, Engine, LogPosition, Metric, PlanTrace, ProposeError};
+use crate::{
+    cluster::{Change, Cluster},
+    state::{
+        Committed, Contact, Engine, LogPosition, Metric, PlanTrace, ProposeError, ServerChange, Servers,
+    },
+};
 
 /// The engine, seen from request handlers.
 pub(crate) struct EngineHandle {
@@ -27,18 +32,21 @@ pub(crate) struct EngineHandle {
     inputs: Sender<Input>,
     ids: Mutex<IdSeed>,
     replication: Replication,
+    cluster: Arc<Cluster>,
 }
 
 impl EngineHandle {
-    pub fn new(shared: Arc<Shared>, inputs: Sender<Input>, replication: Replication) -> Self {
-        Self { shared, inputs, ids: Mutex::new(IdSeed::new(random_u64())), replication }
+    pub fn new(
+        shared: Arc<Shared>,
+        inputs: Sender<Input>,
+        replication: Replication,
+        cluster: Arc<Cluster>,
+    ) -> Self {
+        Self { shared, inputs, ids: Mutex::new(IdSeed::new(random_u64())), replication, cluster }
     }
-}
 
-#[async_trait]
-impl Engine for EngineHandle {
-    async fn propose(&self, commands: Vec<Command>) -> Result<Committed, ProposeError> {
-        let begun = Instant::now();
+    /// Proposes commands to this server's own controller.
+    pub async fn propose_here(&self, commands: Vec<Command>) -> Result<Committed, ProposeError> {
         let (reply, answer) = oneshot::channel();
         // Encoded here, so that the one thread through which all changes pass need not.
         let commands = commands.into();
@@ -47,9 +55,7 @@ impl Engine for EngineHandle {
             Err(TrySendError::Full(_)) => return Err(ProposeError::Busy(INPUTS_MAX)),
             Err(TrySendError::Disconnected(_)) => return Err(ProposeError::Stopping),
         }
-        let answer = answer.await;
-        self.shared.counters.change_time.record(begun.elapsed());
-        match answer {
+        match answer.await {
             Ok(Answer::Committed(index, outcomes)) => Ok(Committed { index, outcomes }),
             Ok(Answer::Busy(waiting)) => Err(ProposeError::Busy(waiting)),
             Ok(Answer::TooLarge(bytes)) => Err(ProposeError::TooLarge { bytes, max: ENTRY_BYTES_MAX }),
@@ -59,13 +65,48 @@ impl Engine for EngineHandle {
             Err(_) => Err(ProposeError::Stopping),
         }
     }
+}
+
+#[async_trait]
+impl Engine for EngineHandle {
+    async fn propose(&self, commands: Vec<Command>) -> Result<Committed, ProposeError> {
+        let begun = Instant::now();
+        let committed = self.cluster.write(commands).await;
+        self.shared.counters.change_time.record(begun.elapsed());
+        committed
+    }
+
+    async fn fresh(&self) -> Result<(), String> {
+        self.cluster.fresh().await
+    }
+
+    fn has_state(&self) -> bool {
+        self.cluster.has_state()
+    }
+
+    fn contact(&self) -> Contact {
+        self.cluster.contact()
+    }
+
+    fn servers(&self) -> Servers {
+        self.cluster.servers()
+    }
+
+    async fn change_servers(&self, change: ServerChange) -> Result<(), String> {
+        let change = match change {
+            ServerChange::Remove(id) => Change::Remove(id),
+            ServerChange::Promote(id) => Change::Promote(id),
+            ServerChange::Transfer(to) => Change::Transfer(to),
+        };
+        self.cluster.change(change).await
+    }
 
     fn mint_id(&self) -> u128 {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner).mint()
     }
 
     fn writable(&self) -> Result<(), String> {
-        self.replication.writable().map_err(|reason| reason.to_string())
+        self.cluster.writable()
     }
 
     fn log_position(&self) -> LogPosition {

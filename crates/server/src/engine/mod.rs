@@ -30,7 +30,7 @@ use crate::{
 
 pub(crate) use controller_thread::{ControllerThread, start};
 pub(crate) use counters::Counters;
-pub(crate) use handle::EngineHandle;
+pub(crate) use handle::{EngineHandle, random_u64};
 pub use host_state::HostState;
 pub(crate) use plan_traces::PlanTraces;
 pub use planners::PlannersConfig;

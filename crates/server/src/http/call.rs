@@ -17,7 +17,7 @@ use super::{
 use crate::{
     SubscriptionError,
     access::{Access, CallerEvents, CallerView},
-    state::{LogPosition, Metric, PlanTrace, ServerInfo},
+    state::{Contact, LogPosition, Metric, PlanTrace, ServerChange, ServerInfo, Servers},
 };
 
 /// What a handler answers.
@@ -145,6 +145,24 @@ impl Call {
     /// Whether changes can be written at the moment; if not, why, for people.
     pub fn writable(&self) -> Result<(), String> {
         self.api.state.engine.writable()
+    }
+
+    /// The servers.
+    pub fn servers(&self) -> Servers {
+        self.api.state.engine.servers()
+    }
+
+    /// How fresh this server's state is.
+    pub fn contact(&self) -> Contact {
+        self.api.state.engine.contact()
+    }
+
+    /// Changes who the servers are.
+    ///
+    /// # Errors
+    /// Why it was not done, or may have been: for people.
+    pub async fn change_servers(&self, change: ServerChange) -> Result<(), String> {
+        self.api.state.engine.change_servers(change).await
     }
 
     /// What the engine measures; none of it names anything of a namespace.

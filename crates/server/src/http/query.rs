@@ -37,6 +37,11 @@ impl Query {
         self.given.iter().any(|(name, value)| name == "index" && !value.is_empty())
     }
 
+    /// Whether any server may answer, with a state that may be old.
+    pub fn is_stale(&self) -> bool {
+        self.contract.parameters.contains(&"stale") && self.flag("stale", false).unwrap_or(false)
+    }
+
     /// The first value of that name; none when there is none or it is empty.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.first(name).filter(|value| !value.is_empty())

@@ -12,7 +12,7 @@ use hyper::{
 use serde::Serialize;
 
 use super::{call::Reply, failure::Failure, query::Query, routes::Answer, shared::Whole};
-use crate::{access::CallerView, http::text::Text};
+use crate::{access::CallerView, http::text::Text, state::Contact};
 
 /// The type of all JSON answers.
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -24,6 +24,9 @@ const KNOWN_LEADER: HeaderName = HeaderName::from_static("x-nomad-knownleader");
 const LAST_CONTACT: HeaderName = HeaderName::from_static("x-nomad-lastcontact");
 const NEXT_TOKEN: HeaderName = HeaderName::from_static("x-nomad-nexttoken");
 const UNCONFIRMED: HeaderName = HeaderName::from_static("x-berth-unconfirmed");
+
+/// A leader that was heard longer ago than this many milliseconds, or never: clients make nanoseconds of them.
+const LAST_CONTACT_MS_MAX: u64 = 86_400_000;
 
 /// A value as JSON, indented when `pretty` is asked for.
 pub(crate) fn json<T: Serialize>(query: &Query, value: &T) -> Reply {
@@ -72,6 +75,18 @@ pub(crate) fn stamp(headers: &mut HeaderMap, index: Index, view: &CallerView) {
     headers.insert(KNOWN_LEADER, HeaderValue::from_static("true"));
     headers.insert(LAST_CONTACT, HeaderValue::from_static("0"));
     stamp_unconfirmed(headers, view);
+}
+
+/// Says whether there is a leader and how long ago it was heard, where an answer says where it stands.
+pub(crate) fn stamp_contact(headers: &mut HeaderMap, contact: Contact) {
+    if !headers.contains_key(KNOWN_LEADER) {
+        return;
+    }
+    let known = if contact.known_leader { "true" } else { "false" };
+    headers.insert(KNOWN_LEADER, HeaderValue::from_static(known));
+    let ago_ms = u64::try_from(contact.last_contact.as_millis()).unwrap_or(u64::MAX);
+    // Clients read it as a signed number of milliseconds.
+    headers.insert(LAST_CONTACT, HeaderValue::from(ago_ms.min(LAST_CONTACT_MS_MAX)));
 }
 
 /// Says how many nodes are unconfirmed, which changes without what is read.

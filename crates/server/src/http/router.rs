@@ -27,6 +27,7 @@ use super::{
     failure::Failure,
     guard, gzip, held,
     query::Query,
+    reply,
     routes::{NamespaceFrom, Route, Verb},
 };
 use crate::access::{Access, Identity};
@@ -80,7 +81,10 @@ async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> 
     let call = call(api, route, params, request, is_reserved);
     let waits = call.as_ref().is_ok_and(|call| call.query.waits());
     let reply = match call {
-        Ok(call) => unwound(route, (route.handler)(call)).await,
+        Ok(call) => match freshen(route, &call).await {
+            Ok(()) => unwound(route, (route.handler)(call)).await,
+            Err(failure) => Err(failure),
+        },
         Err(failure) => Err(failure),
     };
     let held = reply.and_then(|response| held::hold(&api.answer_room, response));
@@ -89,6 +93,7 @@ async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> 
         // The next one who asks how the server is needs the place.
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
+    reply::stamp_contact(response.headers_mut(), api.state.engine.contact());
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     counters.answered(response.status(), (!waits).then(|| begun.elapsed()));
     if takes_gzip { gzip::compress(response) } else { response }
@@ -124,6 +129,23 @@ fn call(
         Asker { access, caller },
         body,
     ))
+}
+
+/// Makes sure that the answer holds everything acknowledged before it was asked for, unless the client takes an old one.
+async fn freshen(route: &Route, call: &Call) -> Result<(), Failure> {
+    if !route.needs_state {
+        return Ok(());
+    }
+    let engine = &call.api.state.engine;
+    let failed = |why| Failure::new(StatusCode::SERVICE_UNAVAILABLE, why);
+    if call.query.is_stale() {
+        return if engine.has_state() {
+            Ok(())
+        } else {
+            Err(failed("this server has no state yet".to_owned()))
+        };
+    }
+    engine.fresh().await.map_err(failed)
 }
 
 /// Awaits a handler; should it panic, its own request fails and no other.

@@ -3,21 +3,29 @@
 use std::collections::BTreeMap;
 
 use axum::body::Body;
-use berth_api::http::{AgentHealth, AgentMember, AgentMembers, AgentSelf, HealthCheck};
+use berth_api::http::{AgentHealth, AgentMembers, AgentSelf, HealthCheck};
 use serde_json::{Value, json};
 
+use super::{operator, servers};
 use crate::{
     http::{
         call::{Call, Reply},
+        failure::Failure,
         reply,
     },
-    state::ServerInfo,
+    state::{ServerChange, ServerInfo, Servers},
 };
 
 /// `GET /v1/agent/self`
 pub(super) async fn whoami(call: Call) -> Reply {
     let server = call.server();
-    let answer = AgentSelf { config: config(server), member: member(server), stats: stats(&call) };
+    let all = servers::all(&call);
+    let own = all.all.iter().find(|server| server.id == all.own).cloned().unwrap_or_default();
+    let answer = AgentSelf {
+        config: config(server),
+        member: servers::member(&own, server),
+        stats: stats(&call, &all),
+    };
     reply::json(&call.query, &answer)
 }
 
@@ -33,13 +41,13 @@ fn config(server: &ServerInfo) -> BTreeMap<String, Value> {
     config.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn stats(call: &Call) -> BTreeMap<String, BTreeMap<String, String>> {
-    let server = call.server();
+fn stats(call: &Call, servers: &Servers) -> BTreeMap<String, BTreeMap<String, String>> {
     let view = call.view();
+    let leader = servers.all.iter().find(|server| Some(server.id) == servers.leader);
     let stats = [
         ("server", "true".to_owned()),
-        ("leader", "true".to_owned()),
-        ("leader_addr", server.agent_addr.clone()),
+        ("leader", (servers.leader == Some(servers.own)).to_string()),
+        ("leader_addr", leader.map_or(String::new(), |server| server.agent_addr.clone())),
         ("known_regions", "1".to_owned()),
         ("index", view.index().to_string()),
         ("unconfirmed_nodes", view.unconfirmed_nodes().to_string()),
@@ -55,27 +63,16 @@ pub(super) async fn members(call: Call) -> Reply {
         server_name: server.name.clone(),
         server_region: server.region.clone(),
         server_dc: server.datacenter.clone(),
-        members: vec![member(server)],
+        members: servers::all(&call).all.iter().map(|found| servers::member(found, server)).collect(),
     };
     reply::json(&call.query, &answer)
 }
 
-fn member(server: &ServerInfo) -> AgentMember {
-    let (host, port) = server.agent_addr.rsplit_once(':').unwrap_or((&server.agent_addr, ""));
-    let tags = [
-        ("role", "berth"),
-        ("region", &server.region),
-        ("dc", &server.datacenter),
-        ("build", &server.version),
-        ("port", port),
-    ];
-    AgentMember {
-        name: format!("{}.{}", server.name, server.region),
-        addr: host.trim_matches(['[', ']']).to_owned(),
-        port: port.parse().unwrap_or_default(),
-        tags: tags.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
-        status: "alive".to_owned(),
-    }
+/// `PUT /v1/agent/force-leave`: takes a server out that is gone for good.
+pub(super) async fn force_leave(call: Call) -> Reply {
+    let name = call.query.text("node").ok_or_else(|| Failure::bad_request("say which server with ?node="))?;
+    let id = servers::named(&servers::all(&call), call.server(), name)?;
+    operator::change(&call, ServerChange::Remove(id)).await
 }
 
 /// `GET /v1/agent/health`

@@ -22,6 +22,7 @@ mod quotas;
 mod scaling;
 mod scheduling;
 mod search;
+mod servers;
 mod snapshot;
 mod status;
 mod system;

@@ -5,19 +5,21 @@ use crate::http::routes::parameters::{Kind, Parameter};
 /// All parameters, by name.
 #[rustfmt::skip] // One line a parameter: this is a table.
 pub(super) const PARAMETERS: &[Parameter] = &[
+    Parameter::new("address", Kind::Text, "The server that has this address"),
     Parameter::new("cas", Kind::Number, "Only if it was last changed at this index"),
     Parameter::new("command", Kind::Text, "The program and its arguments, a list in JSON"),
     Parameter::new("diffs", Kind::Flag, "Tell what differs between versions"),
     Parameter::new("filter", Kind::Text, "Only what this expression holds for, as `Status == \"running\"`"),
     Parameter::new("follow", Kind::Flag, "Go on with what is printed later"),
     Parameter::new("format", Kind::Word(&["json", "prometheus"]), "How measurements are written"),
+    Parameter::new("id", Kind::Text, "The server of this id, name or address"),
     Parameter::new("include_children", Kind::Flag, "Tell of jobs that other jobs made too"),
     Parameter::new("index", Kind::Number, "Answer once there is a change after this index; of a stream, begin after it"),
     Parameter::new("job", Kind::Text, "Only of this job"),
     Parameter::new("meta", Kind::Flag, "Tell the owner's labels too"),
     Parameter::new("namespace", Kind::Text, "The namespace, `default` if there is none; lists take `*` for all"),
     Parameter::new("next_token", Kind::Text, "Begin with this page, as X-Nomad-NextToken told"),
-    Parameter::new("node", Kind::Text, "Also say what stands in the way on the node of this id"),
+    Parameter::new("node", Kind::Text, "The node of this id, or the server of this name"),
     Parameter::new("node_id", Kind::Text, "The node's id, or its beginning"),
     Parameter::new("node_pool", Kind::Text, "Only of this node pool"),
     Parameter::new("offset", Kind::Number, "Bytes from the start or back from the end"),

@@ -1,4 +1,4 @@
-//! `berth dev`: a server and an agent in one process, for trying things out.
+//! `berth dev`: a server, or several, and an agent in one process, for trying things out.
 
 mod scratch;
 mod simulated;
@@ -8,6 +8,8 @@ use std::time::Duration;
 use berth_agent::{Agent, ShutdownMode};
 use berth_api::http::{Address, Client, NodeStub, Target};
 use berth_server::Server;
+use clap::Args;
+use futures_util::future::join_all;
 use tokio::sync::oneshot;
 
 use self::{scratch::Scratch, simulated::SimulatedNodes};
@@ -16,18 +18,31 @@ use crate::{
     daemon::{self, StopSignal},
     failure::{Exit, Failure},
     output,
-    settings::Settings,
+    settings::{DevArgs, Settings},
 };
 
 /// Longest wait for one answer while the node comes up.
 const READY_WAIT: Duration = Duration::from_secs(10);
 
-/// Runs both until they are told to stop.
-pub fn run(settings: &Settings) -> Result<(), Failure> {
-    daemon::run(settings, serve(settings))
+/// Servers and an agent to run.
+#[derive(Debug, Args)]
+pub struct Command {
+    #[command(flatten)]
+    settings: DevArgs,
+    /// Servers, each with a state of its own: three go on when one is lost
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=5))]
+    servers: u8,
 }
 
-async fn serve(settings: &Settings) -> Result<(), Failure> {
+impl Command {
+    /// Runs them until they are told to stop.
+    pub fn run(&self) -> Result<(), Failure> {
+        let settings = self.settings.load()?;
+        daemon::run(&settings, serve(&settings, self.servers))
+    }
+}
+
+async fn serve(settings: &Settings, servers: u8) -> Result<(), Failure> {
     let mut stop = StopSignal::listen()?;
     let scratch = Scratch::open(settings.data_dir.as_deref())?;
     let server = match server::start(settings, scratch.path()).await {
@@ -37,23 +52,54 @@ async fn serve(settings: &Settings) -> Result<(), Failure> {
             return Err(failure);
         }
     };
-    let worked = work(settings, &server, &scratch, &mut stop).await;
-    server.shutdown().await;
-    worked?;
+    let others = start_others(settings, &server, &scratch, servers).await;
+    let worked = match &others {
+        Ok(others) => work(settings, &server, others, &scratch, &mut stop).await,
+        Err(_) => Ok(()),
+    };
+    let others = others.map(|others| join_all(others.into_iter().map(Server::shutdown)));
+    let stopped = match others {
+        Ok(others) => {
+            tokio::join!(others, server.shutdown());
+            Ok(())
+        }
+        Err(failure) => {
+            server.shutdown().await;
+            Err(failure)
+        }
+    };
+    worked.and(stopped)?;
     scratch.remove()
+}
+
+/// Those that join the first server.
+async fn start_others(
+    settings: &Settings,
+    first: &Server,
+    scratch: &Scratch,
+    servers: u8,
+) -> Result<Vec<Server>, Failure> {
+    let mut others = Vec::new();
+    for number in 2..=servers {
+        let data_dir = scratch.path().join(format!("server-{number}"));
+        others.push(server::start_beside(settings, &data_dir, number, first.server_addr()).await?);
+    }
+    Ok(others)
 }
 
 /// The agent and the simulated nodes, from when the server answers until it may stop.
 async fn work(
     settings: &Settings,
     server: &Server,
+    others: &[Server],
     scratch: &Scratch,
     stop: &mut StopSignal,
 ) -> Result<(), Failure> {
     let agents = server.agent_addr();
     let mode = if scratch.is_temporary() { ShutdownMode::StopTasks } else { ShutdownMode::LeaveTasks };
     let (stop_agent, agent_stops) = oneshot::channel::<()>();
-    let config = agent::config(settings, scratch.path(), vec![agents.to_string()])?;
+    let all = [server].into_iter().chain(others).map(|server| server.agent_addr().to_string()).collect();
+    let config = agent::config(settings, scratch.path(), all)?;
     let agent_stops = async move {
         let _ = agent_stops.await;
     };

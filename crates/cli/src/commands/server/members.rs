@@ -31,7 +31,9 @@ impl Members {
     /// Prints them.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let read = async |remote: &Remote| {
-            let (answer, leader) = tokio::try_join!(remote.members(), remote.leader())?;
+            // Without a leader the servers are all the more looked for.
+            let (answer, leader) = tokio::join!(remote.members(), remote.leader());
+            let (answer, leader) = (answer?, leader.unwrap_or_default());
             let leads = |member: &AgentMember| leader == format!("{}:{}", member.addr, member.port);
             let members = answer.members.into_iter();
             Ok(members.map(|member| Member { leader: leads(&member), member }).collect::<Vec<_>>())

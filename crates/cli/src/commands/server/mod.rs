@@ -1,13 +1,15 @@
 //! `berth server`: runs a server, or looks at those that run.
 
+mod change;
 mod members;
+mod recover;
 mod start;
 
 use clap::{Args, Subcommand};
 
 use crate::{failure::Failure, global::Global, remote::block_on, settings::ServerArgs};
 
-pub(super) use start::{broken, start};
+pub(super) use start::{broken, start, start_beside};
 
 /// A server to run, or what to do with servers that run.
 #[derive(Debug, Args)]
@@ -27,6 +29,16 @@ pub struct Command {
 enum Verb {
     /// List the servers
     Members(members::Members),
+    /// Take a server out of the cluster
+    Remove(change::Remove),
+    /// Take the server out that is asked
+    Leave(change::Leave),
+    /// Let a server vote that only follows
+    Promote(change::Promote),
+    /// Let another server lead
+    Transfer(change::Transfer),
+    /// Make a stopped server the only one, when most are lost for good
+    Recover(recover::Recover),
 }
 
 impl Command {
@@ -34,6 +46,14 @@ impl Command {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         match &self.verb {
             Some(Verb::Members(members)) => block_on(members.run(&global.remote()?)),
+            Some(Verb::Remove(remove)) => block_on(remove.run(&global.remote()?)),
+            Some(Verb::Leave(leave)) => block_on(leave.run(&global.remote()?)),
+            Some(Verb::Promote(promote)) => block_on(promote.run(&global.remote()?)),
+            Some(Verb::Transfer(transfer)) => block_on(transfer.run(&global.remote()?)),
+            Some(Verb::Recover(recover)) => {
+                global.refuse()?;
+                block_on(recover.run())
+            }
             None => {
                 global.refuse()?;
                 start::run(&self.settings.load()?, self.until_stdin_closes)

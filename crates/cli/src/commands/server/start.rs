@@ -1,6 +1,6 @@
 //! A server: the API, the log, and the decisions.
 
-use std::path::Path;
+use std::{net::SocketAddr, path::Path};
 
 use berth_server::{PlannersConfig, Server, ServerConfig, StartError};
 
@@ -19,6 +19,7 @@ pub fn run(settings: &Settings, until_stdin_closes: bool) -> Result<(), Failure>
         let server = start(settings, daemon::data_dir(settings)?).await?;
         let (http, agents) = (server.http_addr(), server.agent_addr());
         output::print(&format!("berth server is ready: http://{http}, agents connect to {agents}\n"))?;
+        tracing::info!(server_addr = %server.server_addr(), "other servers can join here");
         let failed = tokio::select! {
             () = stop.wait() => None,
             reason = server.failed() => Some(reason),
@@ -33,12 +34,36 @@ pub async fn start(settings: &Settings, data_dir: &Path) -> Result<Server, Failu
     Server::start(config(settings, data_dir)).await.map_err(|error| failure(&error))
 }
 
+/// Starts one more server in this process, which joins the one that listens there.
+pub async fn start_beside(
+    settings: &Settings,
+    data_dir: &Path,
+    number: u8,
+    first: SocketAddr,
+) -> Result<Server, Failure> {
+    let config = config(settings, data_dir);
+    let any_port = |address: SocketAddr| SocketAddr::new(address.ip(), 0);
+    let config = ServerConfig {
+        http_addr: any_port(config.http_addr),
+        agent_addr: any_port(config.agent_addr),
+        server_addr: None,
+        name: format!("{}-{number}", config.name),
+        join: vec![first.to_string()],
+        ..config
+    };
+    Server::start(config).await.map_err(|error| failure(&error))
+}
+
 /// The server's share of the settings.
 fn config(settings: &Settings, data_dir: &Path) -> ServerConfig {
     ServerConfig {
         data_dir: data_dir.to_owned(),
         http_addr: settings.http_addr,
         agent_addr: settings.agent_addr,
+        server_addr: settings.server_addr,
+        server_advertise: settings.server_advertise.clone(),
+        join: settings.join.clone(),
+        bootstrap_expect: settings.bootstrap_expect,
         name: if settings.server_name.is_empty() {
             daemon::host_name()
         } else {

@@ -300,7 +300,7 @@ impl Store {
     fn active_job(&self, id: DeploymentId) -> Result<JobSlot, Refusal> {
         let deployment = self.deployments.get(id).ok_or(Refusal::NoDeployment(id))?;
         if !deployment.is_active() {
-            return Err(Refusal::DeploymentOver(id, deployment.status.as_str()));
+            return Err(Refusal::DeploymentOver(id, deployment.status.as_str().to_owned()));
         }
         self.jobs.find(&deployment.job).ok_or_else(|| Refusal::NoJob(deployment.job.clone()))
     }

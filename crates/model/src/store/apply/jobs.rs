@@ -27,8 +27,7 @@ impl Store {
         }
         let before = self.job(&job.key).map(|row| row.job().job_type);
         if let Some(is) = before.filter(|is| *is != job.job_type) {
-            let (is, asked) = (is.as_str(), job.job_type.as_str());
-            return Err(Refusal::JobTypeChanged { job: job.key.clone(), is, asked });
+            return Err(Refusal::JobTypeChanged { job: job.key.clone(), is, asked: job.job_type });
         }
         self.register_version(job.clone(), events);
         self.create_eval(eval_of(eval, &job, Trigger::JobRegister), events);

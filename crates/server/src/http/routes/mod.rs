@@ -70,7 +70,16 @@ pub struct Route {
     pub summary: &'static str,
     /// What it takes and what it answers.
     pub contract: Arc<Contract>,
+    /// It is answered from the replicated state, so that a server makes sure first that its own is fresh.
+    pub needs_state: bool,
     pub(crate) handler: Handler,
+}
+
+impl Route {
+    /// It tells of the servers themselves: it is answered whatever has become of the others.
+    pub(crate) fn without_state(self) -> Self {
+        Self { needs_state: false, ..self }
+    }
 }
 
 /// Makes a row of a table.
@@ -94,6 +103,7 @@ where
         namespace_from,
         summary,
         contract,
+        needs_state: !matches!(capability, Capability::Anonymous | Capability::AgentRead),
         handler: Arc::new(move |call| Box::pin(handler(call))),
     }
 }

@@ -1,0 +1,77 @@
+//! `berth server remove|leave|promote|transfer`: who the servers are, and which of them leads.
+
+use clap::Args;
+
+use crate::{ask::Ask, failure::Failure, output, remote::Remote};
+
+/// Arguments of `server remove`.
+#[derive(Debug, Args)]
+pub struct Remove {
+    /// The server's name, its id or one of its addresses
+    #[arg(value_name = "SERVER")]
+    server: String,
+    #[command(flatten)]
+    ask: Ask,
+}
+
+impl Remove {
+    /// Takes it out.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        self.ask.about("take out server", &self.server, &self.server)?;
+        remote.remove_server(&self.server).await?;
+        output::tell(&format!("server {} takes part no more", self.server));
+        Ok(())
+    }
+}
+
+/// Arguments of `server leave`.
+#[derive(Debug, Args)]
+pub struct Leave {
+    #[command(flatten)]
+    ask: Ask,
+}
+
+impl Leave {
+    /// Takes the server out that is asked.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let own = remote.answering_server().await?;
+        self.ask.about("take out server", &own, &own)?;
+        remote.remove_server(&own).await?;
+        output::tell(&format!("server {own} takes part no more: it may be stopped"));
+        Ok(())
+    }
+}
+
+/// Arguments of `server promote`.
+#[derive(Debug, Args)]
+pub struct Promote {
+    /// The server's name, its id or one of its addresses
+    #[arg(value_name = "SERVER")]
+    server: String,
+}
+
+impl Promote {
+    /// Lets it vote.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        remote.promote_server(&self.server).await?;
+        output::tell(&format!("server {} votes", self.server));
+        Ok(())
+    }
+}
+
+/// Arguments of `server transfer`.
+#[derive(Debug, Args)]
+pub struct Transfer {
+    /// The name, the id or an address of the server that is to lead; the one that has come farthest unless given
+    #[arg(value_name = "SERVER")]
+    server: Option<String>,
+}
+
+impl Transfer {
+    /// Lets another server lead.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        remote.transfer_leadership(self.server.as_deref()).await?;
+        output::tell(&format!("the leader is now {}", remote.leader().await?));
+        Ok(())
+    }
+}

@@ -1,0 +1,208 @@
+//! Several servers, each a real process at a loopback address of its own.
+
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
+
+use berth_api::http::{AgentMembers, ApiError, Client, JobRegistered, RaftConfiguration, Target};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{Daemon, client, eventually, free_port, proxy::Links};
+
+/// A cluster of servers, numbered from 1. They end when this is dropped.
+pub struct Servers {
+    pub all: BTreeMap<u8, Server>,
+    /// What lies between them.
+    pub links: Links,
+    home: TempDir,
+}
+
+/// One of them.
+pub struct Server {
+    number: u8,
+    http: SocketAddr,
+    agent: SocketAddr,
+    server: SocketAddr,
+    /// Where others reach it.
+    advertised: SocketAddr,
+    data: PathBuf,
+    told: PathBuf,
+    daemon: Option<Daemon>,
+    pub client: Client,
+}
+
+impl Servers {
+    /// None yet.
+    pub fn none() -> Self {
+        let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        Self { all: BTreeMap::new(), links: Links::default(), home }
+    }
+
+    /// The first founds a cluster, the others join it, until all vote.
+    pub async fn start(count: u8) -> Self {
+        let mut servers = Self::none();
+        for number in 1..=count {
+            servers.add(number).await;
+        }
+        servers.until_all_vote().await;
+        servers
+    }
+
+    /// Adds a server that joins those that are there, or founds a cluster.
+    pub async fn add(&mut self, number: u8) {
+        let join = self.addresses();
+        let server = self.make(number).await;
+        self.all.insert(number, server);
+        self.run(number, &join_flag(&join));
+    }
+
+    /// Where those that are there are reached.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.all.values().map(|server| server.advertised).collect()
+    }
+
+    /// A server that is not started yet.
+    pub async fn make(&self, number: u8) -> Server {
+        let address = |port: u16| SocketAddr::from(([127, 0, 0, number], port));
+        let [http, agent, server] = [(); 3].map(|()| address(free_port()));
+        let advertised = self.links.proxy(number, server).await;
+        Server {
+            number,
+            http,
+            agent,
+            server,
+            advertised,
+            data: self.home.path().join(format!("data-{number}")),
+            told: self.home.path().join(format!("told-{number}")),
+            daemon: None,
+            client: client(&http.to_string()),
+        }
+    }
+
+    /// Starts a server, or starts it again.
+    pub fn run(&mut self, number: u8, more: &[String]) {
+        let server = self.all.get_mut(&number).expect("it was made");
+        server.run(more);
+    }
+
+    /// Kills a server, as a machine that loses its power does.
+    pub fn kill(&mut self, number: u8) {
+        self.all.get_mut(&number).and_then(|server| server.daemon.take()).expect("it runs").kill();
+    }
+
+    /// Asks a server to stop, and waits.
+    pub fn stop(&mut self, number: u8) {
+        self.all.get_mut(&number).and_then(|server| server.daemon.take()).expect("it runs").stop();
+    }
+
+    /// Stops its threads, or lets them go on.
+    pub fn signal(&self, number: u8, signal: Signal) {
+        let daemon = self.all[&number].daemon.as_ref().expect("it runs");
+        let pid = Pid::from_raw(daemon.pid().cast_signed()).expect("a process");
+        kill_process(pid, signal).expect("it is ours");
+    }
+
+    /// The numbers of those that run.
+    pub fn running(&self) -> Vec<u8> {
+        self.all.values().filter(|server| server.daemon.is_some()).map(|server| server.number).collect()
+    }
+
+    /// Waits until all that run vote, and all agree who they are.
+    pub async fn until_all_vote(&self) {
+        let wanted = self.running().len();
+        for number in self.running() {
+            let server = &self.all[&number];
+            eventually(&format!("server {number} sees {wanted} voters"), async || {
+                let found = server.configuration().await?;
+                let voters = found.servers.iter().filter(|server| server.voter).count();
+                (found.servers.len() == wanted && voters == wanted && found.servers.iter().any(|s| s.leader))
+                    .then_some(())
+            })
+            .await;
+        }
+    }
+
+    /// The number of the one that leads, as the others of `among` see it.
+    pub async fn leader(&self, among: &[u8]) -> u8 {
+        eventually("a server leads", async || {
+            let mut named = Vec::new();
+            for number in among {
+                let found: String =
+                    self.all[number].client.get(&Target::new("/v1/status/leader")).await.ok()?.value;
+                named.push(self.all.values().find(|server| server.agent.to_string() == found)?.number);
+            }
+            named.dedup();
+            let leader = *named.first()?;
+            (named.len() == 1 && among.contains(&leader)).then_some(leader)
+        })
+        .await
+    }
+
+    /// Those of `numbers` that do not lead.
+    pub async fn followers(&self, numbers: &[u8]) -> Vec<u8> {
+        let leader = self.leader(numbers).await;
+        numbers.iter().copied().filter(|number| *number != leader).collect()
+    }
+}
+
+/// The flag that names servers to join, if there are any.
+pub fn join_flag(addresses: &[SocketAddr]) -> Vec<String> {
+    let addresses: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
+    if addresses.is_empty() { Vec::new() } else { vec![format!("--join={}", addresses.join(","))] }
+}
+
+impl Server {
+    fn run(&mut self, more: &[String]) {
+        let args = [
+            "server".to_owned(),
+            format!("--http-addr={}", self.http),
+            format!("--agent-addr={}", self.agent),
+            format!("--server-addr={}", self.server),
+            format!("--server-advertise={}", self.advertised),
+            format!("--server-name=s{}", self.number),
+            format!("--data-dir={}", self.data.display()),
+        ];
+        let args: Vec<&str> = args.iter().chain(more).map(String::as_str).collect();
+        let mut daemon = Daemon::start(&args, &self.told);
+        daemon.ready_line();
+        self.daemon = Some(daemon);
+    }
+
+    /// Who takes part, as it knows it.
+    pub async fn configuration(&self) -> Option<RaftConfiguration> {
+        Some(self.client.get(&Target::new("/v1/operator/raft/configuration")).await.ok()?.value)
+    }
+
+    /// The servers, as it knows them.
+    pub async fn members(&self) -> AgentMembers {
+        self.client.get(&Target::new("/v1/agent/members")).await.expect("it answers").value
+    }
+
+    /// Where agents connect.
+    pub fn agent_addr(&self) -> SocketAddr {
+        self.agent
+    }
+
+    /// Registers a job that wants nothing, once.
+    pub async fn register(&self, id: &str) -> Result<JobRegistered, ApiError> {
+        let job = json!({"ID": id, "Name": id, "Type": "service", "TaskGroups": [{
+            "Name": "group", "Count": 0, "Tasks": [{"Name": "task", "Driver": "mock_driver"}],
+        }]});
+        Ok(self.client.put(&Target::new("/v1/jobs"), &json!({ "Job": job })).await?.value)
+    }
+
+    /// Whether it knows a job; default reads are linearizable.
+    pub async fn knows(&self, id: &str) -> Result<bool, ApiError> {
+        match self.client.get::<Value>(&Target::new("/v1/job").part(id)).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.status() == Some(404) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes a server out.
+    pub async fn remove(&self, id: &str) -> Result<(), ApiError> {
+        let target = Target::new("/v1/operator/raft/peer").param("id", id);
+        self.client.delete::<Value>(&target).await.map(drop)
+    }
+}

@@ -1,0 +1,235 @@
+//! Three servers and five, as real processes: what is acknowledged survives each of them, and no read is old.
+
+mod e2e;
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use berth_api::http::Client;
+use e2e::{
+    eventually,
+    servers::{Servers, join_flag},
+};
+use rustix::process::Signal;
+
+/// How often the leader is killed.
+const ROUNDS: usize = 3;
+
+/// How often, if the long run asks for more.
+fn rounds() -> usize {
+    std::env::var("BERTH_TEST_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(ROUNDS)
+}
+
+/// Registers jobs through one server after the other, until it is told to stop.
+struct Writers {
+    stop: Arc<AtomicBool>,
+    acknowledged: Arc<Mutex<Vec<String>>>,
+    failed: Arc<AtomicUsize>,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Writers {
+    fn start(servers: &Servers, numbers: &[u8]) -> Self {
+        let (stop, acknowledged, failed) = (
+            Arc::<AtomicBool>::default(),
+            Arc::<Mutex<Vec<String>>>::default(),
+            Arc::<AtomicUsize>::default(),
+        );
+        let tasks = numbers.iter().map(|number| {
+            let client = servers.all[number].client.clone();
+            let (stop, acknowledged, failed) = (stop.clone(), acknowledged.clone(), failed.clone());
+            let number = *number;
+            tokio::spawn(async move {
+                for job in 0.. {
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let id = format!("job-{number}-{job}");
+                    if register(&client, &id).await {
+                        acknowledged.lock().unwrap().push(id);
+                    } else {
+                        failed.fetch_add(1, Ordering::Relaxed);
+                        tokio::time::sleep(Duration::from_millis(20)).await;
+                    }
+                }
+            })
+        });
+        let tasks = tasks.collect();
+        Self { stop, acknowledged, failed, tasks }
+    }
+
+    fn count(&self) -> usize {
+        self.acknowledged.lock().unwrap().len()
+    }
+
+    /// Waits until so many more are acknowledged.
+    async fn more(&self, more: usize) {
+        let wanted = self.count() + more;
+        eventually("writes go on", async || (self.count() >= wanted).then_some(())).await;
+    }
+
+    /// What was acknowledged, and how often something was not.
+    async fn stop(self) -> (Vec<String>, usize) {
+        self.stop.store(true, Ordering::Relaxed);
+        for task in self.tasks {
+            task.await.expect("writers do not panic");
+        }
+        (std::mem::take(&mut self.acknowledged.lock().unwrap()), self.failed.load(Ordering::Relaxed))
+    }
+}
+
+async fn register(client: &Client, id: &str) -> bool {
+    let job = serde_json::json!({"ID": id, "Name": id, "Type": "service", "TaskGroups": [{
+        "Name": "group", "Count": 0, "Tasks": [{"Name": "task", "Driver": "mock_driver"}],
+    }]});
+    let target = berth_api::http::Target::new("/v1/jobs");
+    client.put::<serde_json::Value>(&target, &serde_json::json!({ "Job": job })).await.is_ok()
+}
+
+async fn check_all_there(servers: &Servers, acknowledged: &[String]) {
+    for number in servers.running() {
+        for id in acknowledged {
+            let known = eventually("a read", async || servers.all[&number].knows(id).await.ok()).await;
+            assert!(known, "{id} was acknowledged, and server {number} does not know it");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_server_answers_any_client_and_what_was_written_is_read_everywhere() {
+    let servers = Servers::start(3).await;
+    for (number, server) in &servers.all {
+        let id = format!("through-{number}");
+        server.register(&id).await.expect("any server takes a write");
+        for (other, reader) in &servers.all {
+            let known = reader.knows(&id).await.expect("any server reads");
+            assert!(known, "written through server {number}, not read through server {other}");
+        }
+        assert_eq!(server.members().await.members.len(), 3);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_acknowledged_is_lost_when_leaders_are_killed() {
+    let mut servers = Servers::start(3).await;
+    let writers = Writers::start(&servers, &[1, 2, 3]);
+    writers.more(20).await;
+    for _ in 0..rounds() {
+        let all = servers.running();
+        let leader = servers.leader(&all).await;
+        servers.kill(leader);
+        writers.more(20).await;
+        servers.run(leader, &[]);
+        servers.until_all_vote().await;
+    }
+    let (acknowledged, _) = writers.stop().await;
+    check_all_there(&servers, &acknowledged).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_stops_hands_over_and_no_request_fails() {
+    let mut servers = Servers::start(3).await;
+    let leader = servers.leader(&[1, 2, 3]).await;
+    let others = servers.followers(&[1, 2, 3]).await;
+    let writers = Writers::start(&servers, &others);
+    writers.more(20).await;
+    servers.stop(leader);
+    writers.more(20).await;
+    let (acknowledged, failed) = writers.stop().await;
+    assert_eq!(failed, 0, "requests failed");
+    check_all_there(&servers, &acknowledged).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_was_paused_never_answers_with_an_old_state() {
+    let servers = Servers::start(3).await;
+    let leader = servers.leader(&[1, 2, 3]).await;
+    let others = servers.followers(&[1, 2, 3]).await;
+    servers.signal(leader, Signal::STOP);
+    servers.leader(&others).await;
+    let written = eventually("the others take a write", async || {
+        servers.all[&others[0]].register("meanwhile").await.ok()
+    });
+    written.await;
+    servers.signal(leader, Signal::CONT);
+    let known =
+        eventually("it answers again", async || servers.all[&leader].knows("meanwhile").await.ok()).await;
+    assert!(known, "a server that led before answers with an old state");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_is_cut_off_in_either_direction_is_replaced() {
+    let servers = Servers::start(3).await;
+    for (round, inwards) in [(0, true), (1, false)] {
+        let leader = servers.leader(&[1, 2, 3]).await;
+        let others = servers.followers(&[1, 2, 3]).await;
+        for other in &others {
+            if inwards { servers.links.cut(*other, leader) } else { servers.links.cut(leader, *other) }
+        }
+        let id = format!("cut-{round}");
+        let written =
+            eventually("the others take a write", async || servers.all[&others[0]].register(&id).await.ok());
+        written.await;
+        servers.links.heal();
+        for number in [1, 2, 3] {
+            let known = eventually("a read", async || servers.all[&number].knows(&id).await.ok()).await;
+            assert!(known, "server {number} does not know what was written while {leader} was cut off");
+        }
+        servers.until_all_vote().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_come_and_go_under_load() {
+    let mut servers = Servers::start(1).await;
+    let writers = Writers::start(&servers, &[1]);
+    for number in 2..=5 {
+        servers.add(number).await;
+        servers.until_all_vote().await;
+        writers.more(5).await;
+    }
+    for number in [4, 5] {
+        servers.all[&1].remove(&format!("s{number}")).await.expect("it is taken out");
+        servers.stop(number);
+        writers.more(5).await;
+    }
+    servers.until_all_vote().await;
+    let (acknowledged, _) = writers.stop().await;
+    check_all_there(&servers, &acknowledged).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_servers_found_a_cluster_together() {
+    let mut servers = Servers::none();
+    for number in 1..=3 {
+        let server = servers.make(number).await;
+        servers.all.insert(number, server);
+    }
+    let more = [join_flag(&servers.addresses()), vec!["--bootstrap-expect=3".to_owned()]].concat();
+    for number in 1..=3 {
+        servers.run(number, &more);
+    }
+    servers.until_all_vote().await;
+    servers.all[&2].register("together").await.expect("it takes a write");
+    assert!(servers.all[&3].knows("together").await.expect("it reads"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_majority_each_server_says_so_and_what_to_do() {
+    let mut servers = Servers::start(3).await;
+    servers.kill(2);
+    servers.kill(3);
+    let refused = eventually("it knows that it is alone", async || {
+        let refused = servers.all[&1].register("alone").await.err()?.to_string();
+        refused.contains("no leader").then_some(refused)
+    })
+    .await;
+    assert!(refused.contains("1 of 3 servers") && refused.contains("berth server recover"), "{refused}");
+    servers.run(2, &[]);
+    eventually("two of three take writes", async || servers.all[&1].register("two").await.ok()).await;
+}

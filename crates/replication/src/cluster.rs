@@ -1,0 +1,273 @@
+//! Who the servers are, how far each has come, and how that is changed. A change of those who vote goes through a joint
+//! membership, so that no two majorities ever decide apart from each other.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use openraft::{
+    ChangeMembers,
+    async_runtime::WatchReceiver,
+    errors::{ClientWriteError, RaftError},
+};
+
+use crate::{
+    Config, OpenError, Peer, Replication, SEGMENT_BYTES,
+    disk::RealDisk,
+    open,
+    runtime::{
+        Runtime, Tokio,
+        engine::{AsyncRuntime, Instant},
+    },
+    types::Types,
+};
+
+/// How long a change of the membership may take.
+const CHANGE_MAX: Duration = Duration::from_secs(10);
+
+/// A server of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Its id.
+    pub id: u64,
+    /// How it is known.
+    pub peer: Peer,
+    /// Whether it votes; a learner only follows.
+    pub voter: bool,
+}
+
+/// The servers of a cluster, as one of them knows them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Members {
+    /// By id.
+    pub all: Vec<Member>,
+    /// The record of the log that brought them.
+    pub log_index: u64,
+    /// They are being changed: no other change is taken until this one is committed.
+    pub changing: bool,
+}
+
+impl Members {
+    /// Of an id.
+    pub fn find(&self, id: u64) -> Option<&Member> {
+        self.all.iter().find(|member| member.id == id)
+    }
+
+    /// Those who vote.
+    pub fn voters(&self) -> impl Iterator<Item = &Member> {
+        self.all.iter().filter(|member| member.voter)
+    }
+}
+
+/// How far a server has come, as the leader knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// The last record of the log that it has.
+    pub log_index: u64,
+    /// How long ago it answered last; none for never.
+    pub last_contact: Option<Duration>,
+}
+
+/// The membership was not changed, or is not known to have been.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// Another server leads, or none.
+    #[error("this server does not lead{}", leader.map_or(String::new(), |id| format!(", server {id} does")))]
+    NotLeader {
+        /// Who does, as far as this server knows.
+        leader: Option<u64>,
+    },
+    /// It cannot be made.
+    #[error("{0}")]
+    Refused(String),
+    /// It may have been made, or be made later.
+    #[error("whether the servers were changed is not known: {0}")]
+    Unknown(String),
+}
+
+/// Makes the server of a data directory the only one of its cluster, with all that it has. A way out when most servers are
+/// lost for good: whatever only they had is lost with them. The server must not run. Returns the ids of those left out.
+///
+/// # Errors
+/// When the directory is in use, is nobody's, is damaged, or cannot be written.
+pub async fn recover_alone(data_dir: &Path, cluster_name: &str) -> Result<Vec<u64>, OpenError> {
+    let nobodys = || OpenError::Config(format!("{} holds no server's log", data_dir.display()));
+    let server_id = crate::server_id(&RealDisk, data_dir)?.ok_or_else(nobodys)?;
+    let config = Config { server_id, ..Config::new(data_dir, cluster_name) };
+    open::recover_alone::<Tokio>(config, Arc::new(RealDisk), SEGMENT_BYTES).await
+}
+
+impl<R: Runtime> Replication<R> {
+    /// This server's id.
+    pub fn server_id(&self) -> u64 {
+        self.peers().server()
+    }
+
+    /// The servers, as this one knows them.
+    pub fn members(&self) -> Members {
+        let metrics = self.raft().metrics();
+        let metrics = metrics.borrow_watched();
+        let stored = &metrics.membership_config;
+        let (membership, log_id) = (stored.membership(), stored.log_id().as_ref());
+        let voters: BTreeSet<u64> = membership.voter_ids().collect();
+        let member =
+            |(id, peer): (&u64, &Peer)| Member { id: *id, peer: peer.clone(), voter: voters.contains(id) };
+        let committed = metrics.local_committed.as_ref() >= log_id;
+        Members {
+            all: membership.nodes().map(member).collect(),
+            log_index: log_id.map_or(0, |id| id.index()),
+            changing: !committed || membership.get_joint_config().len() > 1,
+        }
+    }
+
+    /// Who leads, as far as this server knows.
+    pub fn leader(&self) -> Option<u64> {
+        self.raft().server_metrics().borrow_watched().current_leader
+    }
+
+    /// Waits until another server leads than `not`, or this one; none when none does within `patience`.
+    pub async fn await_leader(&self, not: Option<u64>, patience: Duration) -> Option<u64> {
+        let mut metrics = self.raft().server_metrics();
+        let found = async {
+            loop {
+                let leader = metrics.borrow_watched().current_leader;
+                if leader.is_some() && leader != not {
+                    return leader;
+                }
+                if metrics.changed().await.is_err() {
+                    return None;
+                }
+            }
+        };
+        R::Async::timeout(patience, found).await.ok().flatten()
+    }
+
+    /// On a leader: how far each of the servers has come.
+    pub fn progress(&self) -> BTreeMap<u64, Progress> {
+        let metrics = self.raft().metrics();
+        let metrics = metrics.borrow_watched();
+        let now = <R::Async as AsyncRuntime>::Instant::now();
+        let mut all: BTreeMap<u64, Progress> = BTreeMap::new();
+        for (id, matching) in metrics.replication.iter().flatten() {
+            all.entry(*id).or_default().log_index = matching.as_ref().map_or(0, |id| id.index());
+        }
+        for (id, heard) in metrics.heartbeat.iter().flatten() {
+            let last_contact = heard.map(|at| now.saturating_duration_since(*at));
+            all.entry(*id).or_default().last_contact = last_contact;
+        }
+        all
+    }
+
+    /// The last record of this server's log.
+    pub fn last_log(&self) -> u64 {
+        self.raft().metrics().borrow_watched().last_log_index.unwrap_or_default()
+    }
+
+    /// How long ago a majority was heard; none when this server does not lead, or has not heard one yet.
+    pub fn majority_contact(&self) -> Option<Duration> {
+        let metrics = self.raft().data_metrics();
+        let at = metrics.borrow_watched().last_quorum_acked?;
+        Some(<R::Async as AsyncRuntime>::Instant::now().saturating_duration_since(*at))
+    }
+
+    /// Founds a cluster of these servers, this one among them. Only a server that belongs to none can, and all of them must
+    /// have agreed to these servers and to no others.
+    ///
+    /// # Errors
+    /// When this server belongs to a cluster already.
+    pub async fn found(&self, servers: BTreeMap<u64, Peer>) -> Result<(), ChangeError> {
+        self.raft().initialize(servers).await.map_err(|error| ChangeError::Refused(error.to_string()))
+    }
+
+    /// Takes in a server that only follows, or changes how a server is known. Changes nothing when it is known so.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub async fn set_member(&self, id: u64, peer: Peer) -> Result<(), ChangeError> {
+        match self.members().find(id) {
+            Some(member) if member.peer == peer => Ok(()),
+            Some(_) => self.change(ChangeMembers::SetNodes(BTreeMap::from([(id, peer)]))).await,
+            None => self.change(ChangeMembers::AddNodes(BTreeMap::from([(id, peer)]))).await,
+        }
+    }
+
+    /// Lets a server vote from now on, and takes out others in the same change.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub async fn promote(&self, id: u64, instead_of: BTreeSet<u64>) -> Result<(), ChangeError> {
+        let add = ChangeMembers::AddVoterIds(BTreeSet::from([id]));
+        if instead_of.is_empty() {
+            return self.change(add).await;
+        }
+        self.change(ChangeMembers::Batch(vec![add, ChangeMembers::RemoveVoters(instead_of)])).await
+    }
+
+    /// Takes a server out of the cluster.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub async fn remove(&self, id: u64) -> Result<(), ChangeError> {
+        match self.members().find(id) {
+            None => Ok(()),
+            Some(member) if member.voter => {
+                if self.members().voters().count() == 1 {
+                    let why =
+                        format!("server {id} is the only one that votes: without it there is no cluster");
+                    return Err(ChangeError::Refused(why));
+                }
+                self.change(ChangeMembers::RemoveVoters(BTreeSet::from([id]))).await
+            }
+            Some(_) => self.change(ChangeMembers::RemoveNodes(BTreeSet::from([id]))).await,
+        }
+    }
+
+    /// Hands the leadership over, to the server that has come farthest unless another is named. Returns once another leads.
+    ///
+    /// # Errors
+    /// When nobody takes it over within `patience`.
+    pub async fn transfer(&self, to: Option<u64>, patience: Duration) -> Result<u64, ChangeError> {
+        let own = self.server_id();
+        if !self.is_leader() {
+            return Err(ChangeError::NotLeader { leader: self.leader() });
+        }
+        let progress = self.progress();
+        let come = |id: u64| progress.get(&id).copied().unwrap_or_default();
+        let members = self.members();
+        let others = members.voters().map(|member| member.id).filter(|id| *id != own);
+        let best = others.max_by_key(|id| (come(*id).log_index, std::cmp::Reverse(come(*id).last_contact)));
+        let to = to.or(best).ok_or_else(|| ChangeError::Refused("no other server votes".to_owned()))?;
+        if !members.voters().any(|member| member.id == to) {
+            return Err(ChangeError::Refused(format!("server {to} does not vote")));
+        }
+        let stopped = |error: &dyn std::fmt::Display| ChangeError::Unknown(error.to_string());
+        self.raft().trigger().transfer_leader(to).await.map_err(|error| stopped(&error))?;
+        let took = self.await_leader(Some(own), patience).await;
+        took.ok_or_else(|| ChangeError::Unknown(format!("server {to} has not taken over yet")))
+    }
+
+    async fn change(&self, change: ChangeMembers<u64, Peer>) -> Result<(), ChangeError> {
+        let changed = R::Async::timeout(CHANGE_MAX, self.raft().change_membership(change, false)).await;
+        let late =
+            || ChangeError::Unknown(format!("no majority has agreed within {} s", CHANGE_MAX.as_secs()));
+        changed.map_err(|_| late())?.map(drop).map_err(|error| failure::<R>(&error))
+    }
+}
+
+fn failure<R: Runtime>(error: &RaftError<Types<R>, ClientWriteError<Types<R>>>) -> ChangeError {
+    match error {
+        RaftError::APIError(ClientWriteError::ForwardToLeader(to)) => {
+            ChangeError::NotLeader { leader: to.leader_id }
+        }
+        RaftError::APIError(
+            error @ (ClientWriteError::ChangeMembershipError(_) | ClientWriteError::PreconditionFailed(_)),
+        ) => ChangeError::Refused(error.to_string()),
+        RaftError::APIError(ClientWriteError::LogEntryDiscarded(_)) => {
+            ChangeError::Unknown("another server leads meanwhile".to_owned())
+        }
+        RaftError::Fatal(error) => ChangeError::Unknown(error.to_string()),
+    }
+}

@@ -1,0 +1,189 @@
+//! How servers introduce themselves: the first frame in either direction. A server of another cluster, one that speaks
+//! another version, or one that is not whom the other meant is refused by name before anything else is said.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use minicbor::{Decode, Encode};
+
+/// Before anything else, in every version.
+const MAGIC: &str = "berth-peer";
+/// The version of everything that servers say to each other, this one and the oldest that is understood.
+pub(crate) const WIRE_VERSION: u32 = 1;
+const WIRE_VERSION_MIN: u32 = 1;
+/// Of Berth.
+const OUR_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The cluster that a server belongs to, as it learns it; 0 until then.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cluster(Arc<[AtomicU64; 2]>);
+
+impl Cluster {
+    /// Its id; 0 for none yet.
+    pub fn id(&self) -> u128 {
+        let [high, low] = [0, 1].map(|half: usize| self.0[half].load(Ordering::Acquire));
+        u128::from(high) << 64 | u128::from(low)
+    }
+
+    /// Learns it. It is set once, and is the same ever after.
+    pub fn learn(&self, id: u128) {
+        // The low half says that there is one, and is therefore the last: an id is drawn at random, and never has 0 there
+        // but by a chance of one in 2^64.
+        self.0[0].store((id >> 64) as u64, Ordering::Release);
+        self.0[1].store(id as u64, Ordering::Release);
+    }
+}
+
+/// Who a server is. Fields 0 to 3 are the same in every version.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct Greeting {
+    #[n(0)]
+    magic: String,
+    /// The newest version of the wire that it speaks.
+    #[n(1)]
+    pub wire: u32,
+    /// The oldest.
+    #[n(2)]
+    pub wire_min: u32,
+    /// Its Berth.
+    #[n(3)]
+    pub version: String,
+    /// Its cluster's id, most significant byte first; zeros when it has none yet.
+    #[n(4)]
+    #[cbor(with = "minicbor::bytes")]
+    cluster: [u8; 16],
+    /// Its own id.
+    #[n(5)]
+    pub server: u64,
+    /// Whom it means; 0 for whoever answers.
+    #[n(6)]
+    pub meant: u64,
+    /// The newest entries of the log that it can apply.
+    #[n(7)]
+    pub entries: u8,
+    /// Why the other is not talked to, in an answer.
+    #[n(8)]
+    pub refusal: Option<String>,
+}
+
+impl Greeting {
+    /// This server's own, to `meant`, or to anybody when that is 0.
+    pub fn ours(cluster: &Cluster, server: u64, meant: u64) -> Self {
+        Self {
+            magic: MAGIC.to_owned(),
+            wire: WIRE_VERSION,
+            wire_min: WIRE_VERSION_MIN,
+            version: OUR_VERSION.to_owned(),
+            cluster: cluster.id().to_be_bytes(),
+            server,
+            meant,
+            entries: berth_model::command::ENTRY_VERSION,
+            refusal: None,
+        }
+    }
+
+    /// Its cluster; 0 when it has none yet.
+    pub fn cluster(&self) -> u128 {
+        u128::from_be_bytes(self.cluster)
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        minicbor::to_vec(self).expect("encoding to memory does not fail")
+    }
+
+    /// # Errors
+    /// When it is not a greeting.
+    pub fn decode(bytes: &[u8]) -> Result<Self, String> {
+        let found: Result<Self, _> = minicbor::decode(bytes);
+        found.ok().filter(|greeting| greeting.magic == MAGIC).ok_or_else(|| {
+            "whoever is there does not speak as servers of Berth do with each other: is that the address for servers?"
+                .to_owned()
+        })
+    }
+
+    /// Whether the other may be talked to.
+    ///
+    /// # Errors
+    /// Why not, for the people on both sides.
+    pub fn check(&self, other: &Self) -> Result<(), String> {
+        if let Some(why) = &other.refusal {
+            return Err(format!("{other} refuses: {why}"));
+        }
+        if other.wire < self.wire_min || other.wire_min > self.wire {
+            return Err(format!(
+                "{other} speaks versions {} to {} of the protocol between servers, {self} versions {} to {}: upgrade the older one",
+                other.wire_min, other.wire, self.wire_min, self.wire
+            ));
+        }
+        if self.cluster() != 0 && other.cluster() != 0 && self.cluster() != other.cluster() {
+            return Err(format!(
+                "{other} belongs to cluster {:032x}, {self} to cluster {:032x}",
+                other.cluster(),
+                self.cluster()
+            ));
+        }
+        if other.meant != 0 && other.meant != self.server {
+            return Err(format!("this is {self}, not server {}, which was meant", other.meant));
+        }
+        if self.meant != 0 && self.meant != other.server {
+            return Err(format!("{other} answers where server {} was expected", self.meant));
+        }
+        if self.server == other.server {
+            return Err(format!(
+                "{other} has the same id as this server: one of the two data directories is a copy"
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Greeting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "server {} (Berth {})", self.server, self.version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(id: u64, cluster: u128) -> Greeting {
+        let known = Cluster::default();
+        known.learn(cluster);
+        Greeting { version: "1.2.3".to_owned(), entries: 9, ..Greeting::ours(&known, id, 0) }
+    }
+
+    #[test]
+    fn strangers_are_refused_by_name() {
+        let ours = server(1, 7);
+        let refused = |other: Greeting| ours.check(&other).unwrap_err();
+        assert_eq!(ours.check(&server(2, 7)), Ok(()));
+        assert_eq!(ours.check(&server(2, 0)), Ok(()));
+        assert!(refused(server(2, 8)).contains("server 2 (Berth 1.2.3) belongs to cluster 000"));
+        assert!(refused(server(1, 7)).contains("same id"));
+        assert!(refused(Greeting { meant: 3, ..server(2, 7) }).contains("not server 3"));
+        let newer = Greeting { wire: 9, wire_min: 8, ..server(2, 7) };
+        assert!(refused(newer).contains("versions 8 to 9"), "both versions are named");
+        let refuses = Greeting { refusal: Some("no room".to_owned()), ..server(2, 7) };
+        assert!(refused(refuses).contains("no room"));
+        assert!(Greeting::decode(b"GET / HTTP/1.1").unwrap_err().contains("address for servers"));
+    }
+
+    /// What version 1 says: later versions must still be able to read it, and refuse by these fields.
+    #[test]
+    fn golden_greeting() {
+        let hex: String = server(2, 7).encode().iter().map(|byte| format!("{byte:02x}")).collect();
+        let golden = concat!(
+            "886a62657274682d70656572010165312e322e3350",
+            "00000000000000000000000000000007",
+            "020009"
+        );
+        assert_eq!(hex, golden);
+        assert_eq!(Greeting::decode(&server(2, 7).encode()), Ok(server(2, 7)));
+    }
+}

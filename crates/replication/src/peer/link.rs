@@ -1,0 +1,164 @@
+//! The way to one other server: a connection that is opened when it is needed, and again when it has ended.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::{SinkExt, StreamExt};
+
+use super::{
+    conn::{CallError, Conn},
+    frame::Method,
+    greeting::{Cluster, Greeting},
+    port::{Channel, Dial, PeerAddress},
+};
+use crate::runtime::{Runtime, engine::AsyncRuntime};
+
+/// How long to wait for a connection and a greeting.
+pub(crate) const DIAL_MAX: Duration = Duration::from_secs(1);
+/// After a connection could not be opened, whoever asks within this time is told so at once.
+const DIAL_PAUSE: Duration = Duration::from_millis(50);
+/// A connection on which nothing is heard for this long, while an answer is waited for, has ended: after a partition a
+/// new one works at once, when the old one would wait for its carrier to send again.
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(1);
+
+/// Who this server is, to others.
+#[derive(Clone)]
+pub(crate) struct Own {
+    pub server: u64,
+    pub cluster: Cluster,
+    pub dial: Arc<dyn Dial>,
+}
+
+impl Own {
+    /// Opens a connection to `to`, where `meant` is expected; 0 for anybody.
+    ///
+    /// # Errors
+    /// When nobody answers, or who does refuses or is refused.
+    pub async fn open<R: Runtime>(&self, to: &PeerAddress, meant: u64) -> Result<Arc<Conn>, String> {
+        let opened = R::Async::timeout(DIAL_MAX, self.greet(to, meant)).await;
+        let opened = opened.unwrap_or_else(|_| Err(format!("no answer within {} ms", DIAL_MAX.as_millis())));
+        let (channel, remote) = opened.map_err(|why| format!("reach {to}: {why}"))?;
+        let conn = Conn::new::<R>(remote);
+        let running = Arc::clone(&conn);
+        drop(R::Async::spawn(async move {
+            let why = running.run::<R>(channel, None).await;
+            tracing::debug!(server = running.remote.server, why, "a connection to another server has ended");
+        }));
+        Ok(conn)
+    }
+
+    async fn greet(&self, to: &PeerAddress, meant: u64) -> Result<(Channel, Greeting), String> {
+        let text = |error: std::io::Error| error.to_string();
+        let mut channel = self.dial.dial(to).await.map_err(text)?;
+        let ours = Greeting::ours(&self.cluster, self.server, meant);
+        channel.outgoing.send(ours.encode().into()).await.map_err(text)?;
+        let first = channel.incoming.next().await;
+        let first = first.ok_or("it closed the connection before it said anything")?.map_err(text)?;
+        let remote = Greeting::decode(&first)?;
+        ours.check(&remote)?;
+        Ok((channel, remote))
+    }
+}
+
+/// The way to one server.
+pub(crate) struct Link {
+    own: Own,
+    target: u64,
+    to: PeerAddress,
+    /// Held while a connection is opened: everybody else waits for the outcome.
+    opening: tokio::sync::Mutex<Option<Failed>>,
+    open: Mutex<Option<Arc<Conn>>>,
+}
+
+/// A connection could not be opened.
+struct Failed {
+    at: Duration,
+    why: String,
+}
+
+impl Link {
+    pub fn new(own: Own, target: u64, to: PeerAddress) -> Self {
+        Self { own, target, to, opening: tokio::sync::Mutex::default(), open: Mutex::default() }
+    }
+
+    /// Where it leads.
+    pub fn to(&self) -> &PeerAddress {
+        &self.to
+    }
+
+    /// The connection, if one is open.
+    pub fn is_open(&self) -> Option<Arc<Conn>> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.clone().filter(|conn| conn.ended().is_none())
+    }
+
+    /// The connection; opens it if need be.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn conn<R: Runtime>(&self) -> Result<Arc<Conn>, CallError> {
+        if let Some(conn) = self.is_open() {
+            return Ok(conn);
+        }
+        let mut failed = self.opening.lock().await;
+        if let Some(conn) = self.is_open() {
+            return Ok(conn);
+        }
+        if let Some(failed) = failed.as_ref().filter(|failed| R::now() < failed.at + DIAL_PAUSE) {
+            return Err(CallError::NotSent(failed.why.clone()));
+        }
+        match self.own.open::<R>(&self.to, self.target).await {
+            Ok(conn) => {
+                *failed = None;
+                *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&conn));
+                Ok(conn)
+            }
+            Err(why) => {
+                *failed = Some(Failed { at: R::now(), why: why.clone() });
+                Err(CallError::NotSent(why))
+            }
+        }
+    }
+
+    /// Asks, and waits for the answer no longer than `patience`.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn call<R: Runtime>(
+        &self,
+        method: Method,
+        patience: Duration,
+        body: impl FnOnce(&mut Vec<u8>) + Send,
+    ) -> Result<Bytes, CallError> {
+        let begun = R::now();
+        let opened = R::Async::timeout(patience, self.conn::<R>()).await;
+        let conn = opened
+            .unwrap_or_else(|_| Err(CallError::NotSent(format!("reach {}: no answer yet", self.to))))?;
+        let asked = conn.call(method, body)?;
+        let rest = patience.saturating_sub(R::now().saturating_sub(begun));
+        match R::Async::timeout(rest, asked).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                if conn.silence::<R>() >= SILENCE_MAX {
+                    conn.close("nothing is heard of the other side");
+                }
+                Err(CallError::Unknown(format!(
+                    "{} has not answered within {} ms",
+                    self.to,
+                    patience.as_millis()
+                )))
+            }
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Some(conn) = self.is_open() {
+            conn.close("the server has another address, or is no longer of the cluster");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Linearizable reads from any server. The leader makes sure that it still leads, by its lease or by asking a majority, and
+//! says how far its log was; whoever reads waits until it has come as far. Reads that come while that is asked share the
+//! next question.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use berth_model::Index;
+use berth_replication::{ReadError, peer::RequestError};
+use tokio::{
+    sync::{Mutex, watch},
+    time::Instant,
+};
+
+use super::{
+    Cluster, LEADER_MAX, LOOK,
+    wire::{Answer, Request},
+};
+
+/// Questions to the leader, one after the other.
+#[derive(Default)]
+pub(super) struct Rounds {
+    asking: Mutex<()>,
+    begun: AtomicU64,
+    /// The last one that succeeded.
+    done: watch::Sender<u64>,
+}
+
+impl Cluster {
+    /// Waits until a read of what this server publishes is linearizable.
+    ///
+    /// # Errors
+    /// Why it is not: for people.
+    pub async fn fresh(&self) -> Result<(), String> {
+        if self.is_alone() {
+            return Ok(());
+        }
+        let wanted = self.fresh.begun.load(Ordering::Acquire) + 1;
+        let deadline = Instant::now() + LEADER_MAX;
+        loop {
+            let _asking = self.fresh.asking.lock().await;
+            if *self.fresh.done.borrow() >= wanted {
+                return Ok(());
+            }
+            let round = self.fresh.begun.fetch_add(1, Ordering::AcqRel) + 1;
+            match self.ask_position().await {
+                Ok(()) => {
+                    self.fresh.done.send_replace(round);
+                    return Ok(());
+                }
+                Err(why) if Instant::now() >= deadline => {
+                    return Err(if self.has_leader() { why } else { self.no_leader() });
+                }
+                Err(_) => tokio::time::sleep(LOOK).await,
+            }
+        }
+    }
+
+    /// Asks once, and waits for this server to come as far.
+    async fn ask_position(&self) -> Result<(), String> {
+        let position = if self.replication.is_leader() {
+            self.replication.read_position().await.map_err(|error| error.to_string())?
+        } else {
+            let leader = self.other_leader().ok_or_else(|| self.no_leader())?;
+            match self.ask(&leader, &Request::ReadPosition).await {
+                Ok(Answer::Position(position)) => position,
+                Ok(Answer::Refused(why)) => return Err(why),
+                Ok(_) => return Err(self.no_leader()),
+                Err(RequestError::NotSent(why) | RequestError::Unknown(why) | RequestError::Refused(why)) => {
+                    return Err(format!("the leader is not reached: {why}"));
+                }
+            }
+        };
+        let waited = self.replication.wait_applied(position, LEADER_MAX).await;
+        waited.map_err(|error: ReadError| error.to_string())?;
+        self.shown().await
+    }
+
+    /// Waits until readers see all that is applied by now.
+    async fn shown(&self) -> Result<(), String> {
+        let applied = Index(self.applied.load(Ordering::Acquire));
+        let mut published = self.published.clone();
+        let shown = published.wait_for(|(published, cluster)| *published >= applied && *cluster != 0);
+        match tokio::time::timeout(LEADER_MAX, shown).await {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err("this server has not caught up with the others yet: try again in a moment".to_owned()),
+        }
+    }
+
+    /// Whether there is any state to be read, however old.
+    pub fn has_state(&self) -> bool {
+        let (published, cluster) = *self.published.borrow();
+        published > Index::default() && cluster != 0
+    }
+}

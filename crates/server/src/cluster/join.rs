@@ -1,0 +1,96 @@
+//! How a server becomes part of a cluster, and tells it when it is found elsewhere than before.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use berth_replication::{Peer, peer::PeerAddress};
+use tokio::sync::watch;
+
+use super::{
+    Cluster,
+    wire::{self, Answer, Joining, Request},
+};
+
+/// Time between two rounds.
+const AGAIN: Duration = Duration::from_millis(500);
+/// How long one server may take to answer: it may wait for a majority.
+const ANSWER_MAX: Duration = Duration::from_secs(15);
+/// Servers that are asked in one round, those that others point at included.
+const ASKED_MAX: usize = 16;
+
+/// Asks those that are known, and those at `addresses`, to take this server in, until they have. Ends when `stop` says so.
+pub(crate) async fn join(cluster: Arc<Cluster>, addresses: Vec<String>, mut stop: watch::Receiver<bool>) {
+    let own = Joining {
+        id: cluster.replication.server_id(),
+        peer: cluster.replication.own().clone(),
+        member: false,
+    };
+    let mut told = String::new();
+    loop {
+        if !cluster.is_known(&own.peer) {
+            let member = cluster.replication.members().find(own.id).is_some();
+            let asked = cluster.ask_to_join(&Joining { member, ..own.clone() }, &addresses).await;
+            match asked {
+                Err(why) if why != told => {
+                    tracing::warn!(why, "this server is not taken in yet, it asks again");
+                    told = why;
+                }
+                _ => {}
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(AGAIN) => {}
+            _ = stop.wait_for(|stop| *stop) => return,
+        }
+    }
+}
+
+impl Cluster {
+    /// Whether the cluster knows this server as it is now.
+    fn is_known(&self, own: &Peer) -> bool {
+        self.replication
+            .members()
+            .find(self.replication.server_id())
+            .is_some_and(|member| member.peer == *own)
+    }
+
+    /// Asks one server after the other, and whoever they say leads.
+    async fn ask_to_join(&self, own: &Joining, addresses: &[String]) -> Result<(), String> {
+        if self.replication.is_leader() {
+            let known = self.replication.set_member(own.id, own.peer.clone()).await;
+            return known.map_err(|error| error.to_string());
+        }
+        let members = self.replication.members();
+        let members = members.all.iter().filter(|member| member.id != own.id);
+        let known = members.map(|member| member.peer.address.clone());
+        let mut to_ask: VecDeque<String> =
+            addresses.iter().cloned().chain(known).filter(|address| *address != own.peer.address).collect();
+        let mut last = Err("there is nobody to ask: name a server of the cluster with --join".to_owned());
+        let mut asked = Vec::new();
+        while let Some(address) = to_ask.pop_front() {
+            if asked.contains(&address) || asked.len() >= ASKED_MAX {
+                continue;
+            }
+            asked.push(address.clone());
+            last = match self.ask_address(&address, &Request::Join(own.clone())).await {
+                Ok(Answer::Done) => return Ok(()),
+                Ok(Answer::NotLeader(Some(leader))) => {
+                    to_ask.push_front(leader.peer.address.clone());
+                    Err(format!("{} leads", leader.peer.address))
+                }
+                Ok(Answer::NotLeader(None)) => Err(format!("{address} knows no leader")),
+                Ok(Answer::Refused(why) | Answer::Unknown(why)) => Err(why),
+                Ok(_) => Err(format!("{address} gives an answer that makes no sense")),
+                Err(why) => Err(why),
+            };
+        }
+        last
+    }
+
+    /// Asks whoever listens at an address.
+    pub(super) async fn ask_address(&self, address: &str, request: &Request) -> Result<Answer, String> {
+        let body = wire::encode(request);
+        let to = PeerAddress(address.to_owned());
+        let asked = self.replication.peers().request_of_stranger(&to, &body, ANSWER_MAX).await;
+        wire::decode(&asked.map_err(|error| error.to_string())?)
+    }
+}

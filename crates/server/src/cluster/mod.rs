@@ -1,0 +1,112 @@
+//! This server as one of several: it joins, writes and reads through whoever leads, and, while it leads, takes others in.
+
+mod changes;
+mod found;
+mod fresh;
+mod hand_over;
+mod join;
+mod serve;
+mod status;
+mod together;
+mod upkeep;
+mod wire;
+mod write;
+
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, AtomicUsize},
+    },
+    time::Duration,
+};
+
+use berth_model::Index;
+use berth_replication::{
+    Replication,
+    peer::{PeerAddress, RequestError},
+};
+use tokio::sync::watch;
+
+use crate::engine::EngineHandle;
+use found::Founding;
+use serve::Requests;
+pub(crate) use together::Together;
+pub(crate) use wire::Change;
+use wire::{Answer, Request};
+
+/// How long a request waits for a leader before its client is told that there is none: as long as an election takes, and
+/// some.
+const LEADER_MAX: Duration = Duration::from_secs(5);
+/// How long the leader may take to answer.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// Time between two looks for a leader.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// This server among the others.
+pub(crate) struct Cluster {
+    replication: Replication,
+    /// The engine of this server; set once it runs.
+    engine: OnceLock<Arc<EngineHandle>>,
+    /// The index and the cluster that readers see.
+    published: watch::Receiver<(Index, u128)>,
+    /// The index of the state that was applied last.
+    applied: Arc<AtomicU64>,
+    /// Changes that this server, while it leads, is making.
+    writing: AtomicUsize,
+    /// This server leads no more as soon as another takes over: nothing new is written here.
+    leaving: watch::Sender<bool>,
+    fresh: fresh::Rounds,
+}
+
+impl Cluster {
+    pub fn new(
+        replication: Replication,
+        published: watch::Receiver<(Index, u128)>,
+        applied: Arc<AtomicU64>,
+    ) -> Self {
+        Self {
+            replication,
+            engine: OnceLock::new(),
+            published,
+            applied,
+            writing: AtomicUsize::new(0),
+            leaving: watch::Sender::new(false),
+            fresh: fresh::Rounds::default(),
+        }
+    }
+
+    /// The engine runs.
+    pub fn set_engine(&self, engine: Arc<EngineHandle>) {
+        self.engine.set(engine).ok();
+    }
+
+    fn is_leaving(&self) -> bool {
+        *self.leaving.borrow()
+    }
+
+    /// Whether this server leads and goes on leading.
+    fn leads(&self) -> bool {
+        self.replication.is_leader() && !self.is_leaving()
+    }
+
+    /// Whether there is nobody else: then nobody else can lead either.
+    fn is_alone(&self) -> bool {
+        let members = self.replication.members();
+        members.all.len() == 1 && members.find(self.replication.server_id()).is_some()
+    }
+
+    /// Who leads, and where it listens to other servers; none when that is this server, or nobody is known to.
+    fn other_leader(&self) -> Option<(u64, PeerAddress)> {
+        let leader = self.replication.leader().filter(|leader| *leader != self.replication.server_id())?;
+        let members = self.replication.members();
+        Some((leader, PeerAddress(members.find(leader)?.peer.address.clone())))
+    }
+
+    /// Asks another server.
+    async fn ask(&self, to: &(u64, PeerAddress), request: &Request) -> Result<Answer, RequestError> {
+        let (server, address) = to;
+        let body = wire::encode(request);
+        let answer = self.replication.peers().request(*server, address, &body, ANSWER_MAX).await?;
+        wire::decode(&answer).map_err(RequestError::Unknown)
+    }
+}

@@ -1,0 +1,89 @@
+//! What other servers ask this one.
+
+use std::sync::{Arc, OnceLock};
+
+use berth_replication::peer::{From, Service};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+
+use super::{
+    Cluster,
+    found::Founding,
+    wire::{self, Answer, Request},
+};
+
+/// Answers other servers. There is a moment between the listener and the cluster: until then it answers that it starts.
+#[derive(Default)]
+pub(crate) struct Requests {
+    cluster: OnceLock<Arc<Cluster>>,
+    founding: OnceLock<Arc<Founding>>,
+}
+
+impl Requests {
+    /// From now on requests are answered.
+    pub fn begin(&self, cluster: Arc<Cluster>, founding: Option<Arc<Founding>>) {
+        if let Some(founding) = founding {
+            self.founding.set(founding).ok();
+        }
+        self.cluster.set(cluster).ok();
+    }
+}
+
+impl Service for Requests {
+    fn request(&self, from: From, request: Bytes) -> BoxFuture<'static, Result<Bytes, String>> {
+        let (cluster, founding) = (self.cluster.get().cloned(), self.founding.get().cloned());
+        Box::pin(async move {
+            let request = wire::decode(&request)?;
+            let cluster = cluster.ok_or("this server is starting: try again in a moment")?;
+            let answer = answer(&cluster, founding.as_deref(), from, request).await?;
+            Ok(wire::encode(&answer).into())
+        })
+    }
+
+    fn message(&self, from: From, message: Bytes) {
+        // Nothing is told in this way by any version so far.
+        tracing::debug!(server = from.server, bytes = message.len(), "a message that is not known");
+    }
+}
+
+async fn answer(
+    cluster: &Cluster,
+    founding: Option<&Founding>,
+    from: From,
+    request: Request,
+) -> Result<Answer, String> {
+    let needs_member = matches!(request, Request::Propose(_) | Request::ReadPosition | Request::Change(_));
+    if needs_member && cluster.replication.members().find(from.server).is_none() {
+        return Err(format!("server {} is not of this cluster", from.server));
+    }
+    Ok(match request {
+        Request::Join(joining) if joining.id != from.server => {
+            return Err(format!("server {} asks for server {}", from.server, joining.id));
+        }
+        Request::Join(joining) => cluster.take_in(joining).await,
+        Request::Propose(commands) => {
+            let commands = wire::decode_commands(&commands)?;
+            if cluster.leads() { cluster.write_here(commands).await.into() } else { cluster.not_leader() }
+        }
+        Request::ReadPosition => cluster.position().await,
+        Request::Change(change) if cluster.replication.is_leader() => cluster.change_here(change).await,
+        Request::Change(_) => cluster.not_leader(),
+        Request::Meet(meeting) => {
+            founding.map_or(Answer::Taken, |founding| founding.on_meet(cluster, meeting))
+        }
+        Request::Agree(servers) => {
+            founding.map_or(Answer::Taken, |founding| founding.on_agree(cluster, servers))
+        }
+    })
+}
+
+impl Cluster {
+    /// Where a read has to be.
+    async fn position(&self) -> Answer {
+        match self.replication.read_position().await {
+            Ok(position) => Answer::Position(position),
+            Err(berth_replication::ReadError::NotLeader { .. }) => self.not_leader(),
+            Err(error) => Answer::Refused(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! How the servers are, as this one knows them.
+
+use std::time::Duration;
+
+use berth_replication::NotWritten;
+
+use super::Cluster;
+use crate::state::{Contact, ServerStatus, Servers};
+
+/// A server that was not heard for so long is called failed.
+const ALIVE_MAX: Duration = Duration::from_secs(3);
+/// A leader that has not heard a majority for so long leads nobody.
+const MAJORITY_MAX: Duration = Duration::from_secs(2);
+
+impl Cluster {
+    /// Whether somebody leads, as far as this server can tell.
+    pub(super) fn has_leader(&self) -> bool {
+        if self.replication.is_leader() {
+            return self.is_alone()
+                || self.replication.majority_contact().is_some_and(|ago| ago < MAJORITY_MAX);
+        }
+        let leader = self.replication.leader();
+        leader
+            .is_some_and(|leader| self.replication.peers().silence(leader).is_some_and(|ago| ago < ALIVE_MAX))
+    }
+
+    /// Whether a change would be written now, here or by whoever leads.
+    ///
+    /// # Errors
+    /// Why not, and what to do.
+    pub fn writable(&self) -> Result<(), String> {
+        match self.replication.writable() {
+            Ok(()) | Err(NotWritten::NotLeader { .. }) if self.has_leader() => Ok(()),
+            Err(error @ NotWritten::DiskFull(_)) => Err(error.to_string()),
+            _ => Err(self.no_leader()),
+        }
+    }
+
+    /// How fresh this server's state is.
+    pub fn contact(&self) -> Contact {
+        if self.replication.is_leader() {
+            return Contact { known_leader: true, last_contact: Duration::ZERO };
+        }
+        let silence = self.replication.leader().and_then(|leader| self.replication.peers().silence(leader));
+        Contact { known_leader: self.has_leader(), last_contact: silence.unwrap_or(Duration::MAX) }
+    }
+
+    /// The servers.
+    pub fn servers(&self) -> Servers {
+        let members = self.replication.members();
+        let own = self.replication.server_id();
+        let progress = self.replication.progress();
+        let status = |member: berth_replication::Member| {
+            let come = progress.get(&member.id).copied().unwrap_or_default();
+            let is_own = member.id == own;
+            let last_contact = if is_own { Some(Duration::ZERO) } else { self.silence(member.id) };
+            ServerStatus {
+                id: member.id,
+                name: member.peer.name,
+                server_addr: member.peer.address,
+                http_addr: member.peer.http,
+                agent_addr: member.peer.agent,
+                voter: member.voter,
+                alive: last_contact.is_some_and(|ago| ago < ALIVE_MAX),
+                last_contact,
+                log_index: if is_own { self.replication.last_log() } else { come.log_index },
+            }
+        };
+        let leader = self.replication.leader().filter(|_| self.has_leader());
+        Servers {
+            own,
+            leader,
+            config_index: members.log_index,
+            all: members.all.into_iter().map(status).collect(),
+        }
+    }
+
+    /// Says that there is no leader, and what to do.
+    pub(super) fn no_leader(&self) -> String {
+        let servers = self.servers();
+        let voters: Vec<_> = servers.all.iter().filter(|server| server.voter).collect();
+        if voters.is_empty() {
+            return "this server belongs to no cluster yet: it waits to be taken in".to_owned();
+        }
+        let (alive, silent): (Vec<&ServerStatus>, Vec<&ServerStatus>) =
+            voters.iter().copied().partition(|server| server.alive);
+        let needed = voters.len() / 2 + 1;
+        if alive.len() >= needed {
+            return "the servers have no leader at the moment: they elect one, try again in a moment"
+                .to_owned();
+        }
+        let silent: Vec<&str> = silent.iter().map(|server| server.server_addr.as_str()).collect();
+        format!(
+            "no leader: {} of {} servers are reached, {needed} are needed; start those that are not reached again ({}). \
+             If they are lost for good: stop this server, run `berth server recover` on its data directory, and start it",
+            alive.len(),
+            voters.len(),
+            silent.join(", ")
+        )
+    }
+}

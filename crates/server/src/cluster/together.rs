@@ -1,0 +1,92 @@
+//! Brings a server into its cluster: who it is, how it begins, and what it does for that as long as it runs.
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
+
+use berth_replication::{
+    Config, Observer, Peer, Replication, SEGMENT_BYTES, Start, disk::RealDisk, peer::Peers, server_id,
+};
+use tokio::{sync::watch, task::JoinHandle};
+
+use super::{Cluster, Founding, Requests, found, join, upkeep};
+use crate::{
+    peers::TcpDial,
+    server::{ServerConfig, StartError},
+};
+
+/// The id of a server that founds a cluster alone.
+const FOUNDER: u64 = 1;
+/// Ids are numbers that JSON holds exactly.
+const ID_MAX: u64 = (1 << 53) - 1;
+
+/// A server that is about to begin.
+pub(crate) struct Together {
+    pub peers: Peers,
+    requests: Arc<Requests>,
+    own: Peer,
+    start: Start,
+    data_dir: PathBuf,
+    founding: Option<Arc<Founding>>,
+}
+
+impl Together {
+    /// Finds out who this server is; `addrs` are those of HTTP, of agents and of servers.
+    ///
+    /// # Errors
+    /// When its data directory does not say, or settings contradict each other.
+    pub fn new(config: &ServerConfig, addrs: [SocketAddr; 3]) -> Result<Self, StartError> {
+        let data_dir = config.data_dir.join("server");
+        let known = server_id(&RealDisk, &data_dir)?;
+        let together = config.bootstrap_expect > 1;
+        let start = if together || !config.join.is_empty() { Start::Wait } else { Start::Found };
+        let id = known.unwrap_or_else(|| if start == Start::Found { FOUNDER } else { random_id() });
+        let [http, agent, server] = addrs.map(|address| address.to_string());
+        let address = config.server_advertise.clone().unwrap_or(server);
+        let own = Peer { address, name: config.name.clone(), http, agent };
+        let requests = Arc::<Requests>::default();
+        let peers = Peers::new(id, Arc::new(TcpDial { from: addrs[2].ip() }), requests.clone());
+        let founding = together.then(|| Founding::new(config.bootstrap_expect, id, own.clone()));
+        Ok(Self { peers, requests, own, start, data_dir, founding })
+    }
+
+    /// Opens the log.
+    pub async fn open(
+        &self,
+        _: &ServerConfig,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Replication, StartError> {
+        let config = Config { server_id: self.peers.server(), ..Config::new(&self.data_dir, "berth") };
+        let cluster = berth_replication::Cluster {
+            peers: self.peers.clone(),
+            own: self.own.clone(),
+            start: self.start,
+        };
+        Ok(Replication::open_in(Arc::new(RealDisk), SEGMENT_BYTES, config, observer, cluster).await?)
+    }
+
+    /// Begins to answer other servers, and to do what a server does for its cluster.
+    pub fn begin(
+        self,
+        cluster: &Arc<Cluster>,
+        config: &ServerConfig,
+        stop: &watch::Receiver<bool>,
+    ) -> Vec<JoinHandle<()>> {
+        self.requests.begin(cluster.clone(), self.founding.clone());
+        let mut tasks = vec![tokio::spawn(upkeep::look_after(cluster.clone(), stop.clone()))];
+        if let Some(founding) = self.founding.filter(|_| !cluster.belongs()) {
+            tasks.push(tokio::spawn(found::found(
+                cluster.clone(),
+                founding,
+                config.join.clone(),
+                stop.clone(),
+            )));
+        }
+        tasks.push(tokio::spawn(join::join(cluster.clone(), config.join.clone(), stop.clone())));
+        tasks
+    }
+}
+
+/// An id that no other server has or had.
+fn random_id() -> u64 {
+    // Never that of a founder, or none.
+    (crate::engine::random_u64() & ID_MAX) | 1 << 40
+}

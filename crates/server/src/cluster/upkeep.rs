@@ -1,0 +1,75 @@
+//! What a leader does for the others: it lets those vote that have caught up, and says at once when it hears too few.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::watch;
+
+use super::Cluster;
+
+/// Time between two looks.
+const LOOK: Duration = Duration::from_millis(200);
+/// Records by which a server may be behind that is to vote.
+const BEHIND_MAX: u64 = 64;
+/// How lately it must have been heard.
+const HEARD_MAX: Duration = Duration::from_secs(2);
+/// After so long without a leader, people are told.
+const LEADERLESS_MAX: Duration = Duration::from_secs(3);
+
+/// Looks after the others until `stop` says so.
+pub(crate) async fn look_after(cluster: Arc<Cluster>, mut stop: watch::Receiver<bool>) {
+    let mut leaderless = Leaderless::default();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            _ = stop.wait_for(|stop| *stop) => return,
+        }
+        leaderless.look(&cluster);
+        if cluster.leads()
+            && let Some(id) = cluster.next_voter()
+            && let Err(error) = cluster.promote(id).await
+        {
+            // Most often another change has come first: it is tried again.
+            tracing::debug!(server = id, %error, "let a server vote");
+        }
+    }
+}
+
+impl Cluster {
+    /// A server that follows, has caught up, and may vote.
+    fn next_voter(&self) -> Option<u64> {
+        let members = self.replication.members();
+        if members.changing {
+            return None;
+        }
+        let (progress, last) = (self.replication.progress(), self.replication.last_log());
+        let ready = |id: u64| {
+            let come = progress.get(&id).copied().unwrap_or_default();
+            come.log_index + BEHIND_MAX >= last && self.silence(id).is_some_and(|silence| silence < HEARD_MAX)
+        };
+        members.all.iter().find(|member| !member.voter && ready(member.id)).map(|member| member.id)
+    }
+}
+
+/// For how long nobody has led.
+#[derive(Default)]
+struct Leaderless {
+    since: Option<tokio::time::Instant>,
+    told: bool,
+}
+
+impl Leaderless {
+    fn look(&mut self, cluster: &Cluster) {
+        if !cluster.belongs() || cluster.has_leader() {
+            if self.told {
+                tracing::warn!("the servers have a leader again");
+            }
+            *self = Self::default();
+            return;
+        }
+        let since = *self.since.get_or_insert_with(tokio::time::Instant::now);
+        if !self.told && since.elapsed() > LEADERLESS_MAX {
+            self.told = true;
+            tracing::error!("{}", cluster.no_leader());
+        }
+    }
+}

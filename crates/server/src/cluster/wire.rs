@@ -1,0 +1,198 @@
+//! What servers ask each other, apart from what the log says: to be taken in, to write, to read, to change who is there.
+
+use berth_model::{
+    Index,
+    command::{Command, Entry, Outcome, Refusal},
+};
+use berth_replication::Peer;
+use minicbor::{Decode, Encode};
+
+use crate::state::{Committed, ProposeError};
+
+/// A request of another server.
+#[derive(Debug, Clone, Encode, Decode)]
+pub(super) enum Request {
+    /// To be taken in, or to be known otherwise than before.
+    #[n(0)]
+    Join(#[n(0)] Joining),
+    /// To write commands: an entry of the log without an index and a time. Only who leads does, and passes it on to nobody.
+    #[n(1)]
+    Propose(
+        #[n(0)]
+        #[cbor(with = "minicbor::bytes")]
+        Vec<u8>,
+    ),
+    /// Where a read has to be that sees everything acknowledged.
+    #[n(2)]
+    ReadPosition,
+    /// To change who is there.
+    #[n(3)]
+    Change(#[n(0)] Change),
+    /// To found a cluster together.
+    #[n(4)]
+    Meet(#[n(0)] Meeting),
+    /// To agree to the servers that found a cluster.
+    #[n(5)]
+    Agree(#[n(0)] Vec<u64>),
+}
+
+/// A server that is to be taken in.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub(super) struct Joining {
+    #[n(0)]
+    pub id: u64,
+    #[n(1)]
+    pub peer: Peer,
+    /// It believes that it belongs to the cluster already.
+    #[n(2)]
+    pub member: bool,
+}
+
+/// A change of who is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub(crate) enum Change {
+    /// Takes a server out.
+    #[n(0)]
+    Remove(#[n(0)] u64),
+    /// Lets a server vote.
+    #[n(1)]
+    Promote(#[n(0)] u64),
+    /// Hands the leadership over, to this server or to the best.
+    #[n(2)]
+    Transfer(#[n(0)] Option<u64>),
+}
+
+/// A server without a cluster, and those that it knows.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub(super) struct Meeting {
+    /// How many found a cluster.
+    #[n(0)]
+    pub expect: u32,
+    /// Those that are known, itself among them.
+    #[n(1)]
+    pub known: Vec<Known>,
+}
+
+/// A server that is known.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub(super) struct Known {
+    #[n(0)]
+    pub id: u64,
+    #[n(1)]
+    pub peer: Peer,
+}
+
+/// The answer of a server.
+#[derive(Debug, Clone, Encode, Decode)]
+pub(super) enum Answer {
+    /// It is done.
+    #[n(0)]
+    Done,
+    /// Nothing was done: another server leads, or none.
+    #[n(1)]
+    NotLeader(#[n(0)] Option<Known>),
+    /// Nothing was done, and why.
+    #[n(2)]
+    Refused(#[n(0)] String),
+    /// It is not known whether it was done, and why.
+    #[n(3)]
+    Unknown(#[n(0)] String),
+    /// Commands were committed at an index; what came of each that was refused.
+    #[n(4)]
+    Committed(#[n(0)] Index, #[n(1)] Vec<Option<Refused>>),
+    /// Commands were not committed: too much waits.
+    #[n(5)]
+    Busy(#[n(0)] u64),
+    /// Commands were not committed: they are too large.
+    #[n(6)]
+    TooLarge(#[n(0)] u64, #[n(1)] u64),
+    /// A position in the log.
+    #[n(7)]
+    Position(#[n(0)] u64),
+    /// Those that a server without a cluster knows.
+    #[n(8)]
+    Met(#[n(0)] Vec<Known>),
+    /// It belongs to a cluster already, or has agreed to other servers.
+    #[n(9)]
+    Taken,
+}
+
+/// Why a command changed nothing: so that a server of another version still has the words.
+#[derive(Debug, Clone, Encode, Decode)]
+pub(super) struct Refused {
+    #[n(0)]
+    #[cbor(with = "minicbor::bytes")]
+    refusal: Vec<u8>,
+    #[n(1)]
+    text: String,
+}
+
+/// Commands as bytes.
+pub(super) fn encode_commands(commands: Vec<Command>) -> Vec<u8> {
+    Entry { index: Index::default(), at: Default::default(), commands }.encode()
+}
+
+/// Commands from bytes.
+///
+/// # Errors
+/// When a newer version has written them.
+pub(super) fn decode_commands(bytes: &[u8]) -> Result<Vec<Command>, String> {
+    Entry::decode(bytes).map(|entry| entry.commands).map_err(|error| error.to_string())
+}
+
+/// A message as bytes.
+pub(super) fn encode(message: &impl Encode<()>) -> Vec<u8> {
+    minicbor::to_vec(message).expect("encoding to memory does not fail")
+}
+
+/// A message from bytes.
+///
+/// # Errors
+/// When it is none that this version knows.
+pub(super) fn decode<'b, T: Decode<'b, ()>>(bytes: &'b [u8]) -> Result<T, String> {
+    minicbor::decode(bytes).map_err(|error| format!("read what another server says: {error}"))
+}
+
+impl From<Result<Committed, ProposeError>> for Answer {
+    fn from(proposed: Result<Committed, ProposeError>) -> Self {
+        match proposed {
+            Ok(Committed { index, outcomes }) => {
+                let refused = |outcome: Outcome| {
+                    let refusal = outcome.err()?;
+                    Some(Refused { refusal: encode(&refusal), text: refusal.to_string() })
+                };
+                Self::Committed(index, outcomes.into_iter().map(refused).collect())
+            }
+            Err(ProposeError::Busy(waiting)) => Self::Busy(waiting as u64),
+            Err(ProposeError::TooLarge { bytes, max }) => Self::TooLarge(bytes as u64, max as u64),
+            Err(ProposeError::NoLeader | ProposeError::Stopping) => Self::NotLeader(None),
+            Err(ProposeError::NotWritten(why)) => Self::Refused(why),
+            Err(ProposeError::Unknown(why)) => Self::Unknown(why),
+        }
+    }
+}
+
+/// What another server answered to commands; none when it does not lead.
+pub(super) fn proposed(answer: Answer) -> Option<Result<Committed, ProposeError>> {
+    Some(match answer {
+        Answer::Committed(index, refused) => {
+            let outcomes: Result<Vec<_>, _> = refused.into_iter().map(outcome).collect();
+            outcomes.map(|outcomes| Committed { index, outcomes })
+        }
+        Answer::Busy(waiting) => Err(ProposeError::Busy(waiting as usize)),
+        Answer::TooLarge(bytes, max) => {
+            Err(ProposeError::TooLarge { bytes: bytes as usize, max: max as usize })
+        }
+        Answer::Refused(why) => Err(ProposeError::NotWritten(why)),
+        Answer::Unknown(why) => Err(ProposeError::Unknown(why)),
+        Answer::NotLeader(_) => return None,
+        other => Err(ProposeError::Unknown(format!("the leader's answer makes no sense: {other:?}"))),
+    })
+}
+
+fn outcome(refused: Option<Refused>) -> Result<Outcome, ProposeError> {
+    let Some(Refused { refusal, text }) = refused else { return Ok(Ok(())) };
+    // A newer leader refuses for a reason that this version has no name for.
+    let refusal: Refusal = minicbor::decode(&refusal).map_err(|_| ProposeError::NotWritten(text))?;
+    Ok(Err(refusal))
+}

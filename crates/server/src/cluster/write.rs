@@ -1,0 +1,80 @@
+//! Writes: made here while this server leads, and otherwise handed to whoever does, once.
+
+use std::sync::atomic::Ordering;
+
+use berth_model::command::{Command, ENTRY_BYTES_MAX};
+use berth_replication::{NotWritten, peer::RequestError};
+use tokio::time::Instant;
+
+use super::{
+    Cluster, LEADER_MAX, LOOK,
+    wire::{self, Answer, Request},
+};
+use crate::state::{Committed, ProposeError};
+
+impl Cluster {
+    /// Proposes commands as one change, wherever the leader is. While servers elect one, it waits. Once this returns, the
+    /// change can be read here.
+    pub async fn write(&self, commands: Vec<Command>) -> Result<Committed, ProposeError> {
+        if self.is_alone() {
+            return self.write_here(commands).await;
+        }
+        let deadline = Instant::now() + LEADER_MAX;
+        loop {
+            let written = if self.leads() {
+                match self.write_here(commands.clone()).await {
+                    Err(ProposeError::NoLeader) => None,
+                    // Not because of the disk, so because another leads, or this one is not yet sure that it does.
+                    Err(ProposeError::NotWritten(_)) if !self.is_disk_full() => None,
+                    written => Some(written),
+                }
+            } else {
+                self.write_there(&commands).await
+            };
+            match written {
+                Some(written) => return written,
+                None if Instant::now() >= deadline => return Err(ProposeError::NotWritten(self.no_leader())),
+                None => tokio::time::sleep(LOOK).await,
+            }
+        }
+    }
+
+    fn is_disk_full(&self) -> bool {
+        matches!(self.replication.writable(), Err(NotWritten::DiskFull(_)))
+    }
+
+    /// Proposes commands to this server's own engine.
+    pub(super) async fn write_here(&self, commands: Vec<Command>) -> Result<Committed, ProposeError> {
+        let engine = self.engine.get().ok_or(ProposeError::NoLeader)?;
+        self.writing.fetch_add(1, Ordering::AcqRel);
+        let written = engine.propose_here(commands).await;
+        self.writing.fetch_sub(1, Ordering::AcqRel);
+        written
+    }
+
+    /// Hands commands to whoever leads; none when nobody was reached who does, and nothing was done.
+    async fn write_there(&self, commands: &[Command]) -> Option<Result<Committed, ProposeError>> {
+        let leader = self.other_leader()?;
+        let request = Request::Propose(wire::encode_commands(commands.to_vec()));
+        if let Request::Propose(entry) = &request
+            && entry.len() > ENTRY_BYTES_MAX
+        {
+            let too_large = ProposeError::TooLarge { bytes: entry.len(), max: ENTRY_BYTES_MAX };
+            return Some(Err(too_large));
+        }
+        let committed = match self.ask(&leader, &request).await {
+            Ok(Answer::NotLeader(_)) | Err(RequestError::NotSent(_) | RequestError::Refused(_)) => {
+                return None;
+            }
+            Ok(answer) => wire::proposed(answer)?,
+            Err(RequestError::Unknown(why)) => Err(ProposeError::Unknown(why)),
+        };
+        if let Ok(Committed { index, .. }) = &committed {
+            // Whoever wrote something through this server reads it here.
+            let mut published = self.published.clone();
+            let shown = published.wait_for(|(published, _)| published >= index);
+            let _ = tokio::time::timeout(LEADER_MAX, shown).await;
+        }
+        Some(committed)
+    }
+}

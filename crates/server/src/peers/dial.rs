@@ -1,0 +1,53 @@
+//! Opens connections to other servers.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+};
+
+use berth_replication::peer::{Channel, Dial, PeerAddress};
+use futures_util::future::BoxFuture;
+use tokio::net::{TcpSocket, TcpStream, lookup_host};
+
+use crate::net::Stream;
+
+/// Plain TCP, from the address at which this server listens: whoever guards the network between servers knows them by it.
+#[derive(Debug)]
+pub(crate) struct TcpDial {
+    pub from: IpAddr,
+}
+
+impl Dial for TcpDial {
+    fn dial(&self, to: &PeerAddress) -> BoxFuture<'static, io::Result<Channel>> {
+        let (to, from) = (to.0.clone(), self.from);
+        Box::pin(async move {
+            let (stream, address) = connect(from, &to).await?;
+            super::channel(Stream::plain(stream, address))
+        })
+    }
+}
+
+/// Names are looked up at each attempt. Nothing goes beyond this machine before connections are encrypted.
+async fn connect(from: IpAddr, to: &str) -> io::Result<(TcpStream, SocketAddr)> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, format!("{to} has no address"));
+    for address in lookup_host(to).await? {
+        if !address.ip().is_loopback() {
+            let why = "beyond loopback, connections between servers need TLS, which is not there yet";
+            last = io::Error::new(io::ErrorKind::Unsupported, why);
+            continue;
+        }
+        match connect_to(from, address).await {
+            Ok(stream) => return Ok((stream, address)),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+async fn connect_to(from: IpAddr, to: SocketAddr) -> io::Result<TcpStream> {
+    let socket = if to.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    if from.is_ipv4() == to.is_ipv4() && !from.is_unspecified() {
+        socket.bind(SocketAddr::new(from, 0))?;
+    }
+    socket.connect(to).await
+}
