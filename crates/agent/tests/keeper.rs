@@ -276,3 +276,51 @@ fn an_empty_plan_starts_nothing() {
     assert_ne!(keep.call(&[], &[]).wait().expect("an end").code(), Some(0));
     assert_eq!(StartRecord::read(keep.path()).expect("readable"), None);
 }
+
+/// Archives come from strangers: whoever finds a flaw in how they are read has won nothing.
+#[test]
+fn what_unpacks_an_archive_has_no_rights_but_to_write_files() {
+    if !nix::unistd::Uid::effective().is_root() {
+        eprintln!("skipped: not root");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new(agent_program());
+    command.args(["keeper", "unpack"]).arg(dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("a process");
+    let proc = |name: &str| Path::new("/proc").join(child.id().to_string()).join(name);
+    let status = |field: &str| {
+        let status = fs::read_to_string(proc("status")).expect("a status");
+        let value = status.lines().find_map(|line| line.strip_prefix(field)).map(str::trim);
+        value.unwrap_or_default().to_owned()
+    };
+    eventually("the last right to be given up", || (status("NoNewPrivs:") == "1").then_some(()));
+    let rights = ["CapEff:", "CapPrm:", "CapBnd:", "CapInh:", "CapAmb:"].map(&status);
+    let (kept, none) = ("000000000000000b", "0000000000000000");
+    assert_eq!(rights, [kept, kept, kept, none, none], "CHOWN, DAC_OVERRIDE and FOWNER");
+    assert_eq!(fs::read_link(proc("root")).expect("a root"), dir.path().canonicalize().expect("a path"));
+    let network = |proc: &Path| fs::read_link(proc.join("ns/net")).expect("a network");
+    assert_ne!(network(&proc("")), network(Path::new("/proc/self")));
+
+    let mut header = tar::Header::new_gnu();
+    header.set_uid(1_234);
+    header.set_gid(1_234);
+    header.set_mode(0o4755);
+    header.set_size(2);
+    let mut archive = tar::Builder::new(Vec::new());
+    archive.append_data(&mut header.clone(), "a/b", &b"hi"[..]).expect("appended");
+    header.set_entry_type(tar::EntryType::Char);
+    header.set_size(0);
+    archive.append_data(&mut header, "a/null", &b""[..]).expect("appended");
+    let mut input = child.stdin.take().expect("a pipe");
+    input.write_all(&archive.into_inner().expect("an archive")).expect("written");
+    drop(input);
+    let output = child.wait_with_output().expect("an end");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(
+        (output.status.code(), &*said),
+        (Some(1), "a/null: only files, directories and links are unpacked")
+    );
+    let found = std::os::unix::fs::MetadataExt::uid(&dir.path().join("a/b").metadata().expect("a file"));
+    assert_eq!(found, 1_234);
+}

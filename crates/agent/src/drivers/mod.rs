@@ -12,6 +12,7 @@ pub(crate) mod settings;
 use std::collections::BTreeMap;
 
 pub use container::ContainerConfig;
+pub(crate) use container::unpack_archive;
 pub use given::Given;
 
 use berth_api::agent::TaskSpec;

@@ -21,6 +21,7 @@ mod process;
 mod reap;
 mod signals;
 mod starter;
+mod unpack;
 mod watch;
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -30,7 +31,8 @@ pub const REFUSED: i32 = 75;
 
 /// The keeper's own main function, to be called before anything else of the process happens: with a directory it keeps
 /// the task that standard input describes, with `adopt` and a directory it takes over one whose keeper is gone, with
-/// `exec` and a socket it runs a command within a task, and with `become` it turns into a task or such a command.
+/// `exec` and a socket it runs a command within a task, and with `become` it turns into a task or such a command. With
+/// `unpack` and a directory it unpacks there the archive that standard input gives.
 pub fn main(args: &[String]) -> i32 {
     fds::close_inherited();
     signals::catch_ignored();
@@ -39,6 +41,7 @@ pub fn main(args: &[String]) -> i32 {
         ["become"] => starter::main(),
         ["exec", socket] => exec::main(socket),
         ["adopt", dir] => adopt::main(dir),
+        ["unpack", dir] => unpack::main(dir),
         [dir] => keep::main(dir),
         _ => {
             eprintln!("usage: keeper DIRECTORY | keeper adopt DIRECTORY");

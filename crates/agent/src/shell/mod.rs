@@ -328,5 +328,6 @@ fn raise(fence: &mut Fence, record: &AllocRecord) {
 fn containers(config: &AgentConfig, data: &DataDir) -> ContainerConfig {
     let (runtime, image_dirs) = (config.container_runtime.clone(), config.image_dirs.clone());
     let (host_ip, host_network) = (config.host_ip.clone(), config.host_network);
-    ContainerConfig { runtime, image_dirs, cache_dir: data.image_cache(), host_ip, host_network }
+    let (cache_dir, unpack_command) = (data.image_cache(), config.keeper_command.clone());
+    ContainerConfig { runtime, image_dirs, cache_dir, unpack_command, host_ip, host_network }
 }

@@ -5,18 +5,21 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
 use super::ContainerConfig;
-use super::unpack::unpack;
 use crate::dirs::remove_tree;
 use crate::disk;
 use crate::drivers::settings::setup;
 use crate::failure::{Doing, Failure};
 use crate::lifecycle::StartFailure;
+
+/// How much of the reason why an archive cannot be unpacked is passed on.
+const COMPLAINT_BYTES_MAX: usize = 1_024;
 
 /// Archives whose hash is remembered; beyond that they are hashed again.
 const HASHES_MAX: usize = 1_024;
@@ -26,6 +29,7 @@ const HASHES_MAX: usize = 1_024;
 pub(super) struct Images {
     allowed: Vec<PathBuf>,
     cache: PathBuf,
+    unpack_command: Vec<String>,
     /// Each archive's hash, once it is known. Its own lock keeps two tasks from reading the same archive at a time, and
     /// none from reading another one.
     hashes: Mutex<HashMap<Stamp, Arc<Mutex<Option<String>>>>>,
@@ -50,7 +54,8 @@ impl From<&Metadata> for Stamp {
 impl Images {
     pub(super) fn new(config: &ContainerConfig) -> Self {
         let allowed = config.image_dirs.iter().filter_map(|dir| dir.canonicalize().ok()).collect();
-        Self { allowed, cache: config.cache_dir.clone(), hashes: Mutex::default() }
+        let (cache, unpack_command) = (config.cache_dir.clone(), config.unpack_command.clone());
+        Self { allowed, cache, unpack_command, hashes: Mutex::default() }
     }
 
     /// The root directory of an image.
@@ -100,7 +105,7 @@ impl Images {
         remove_tree(&temp)?;
         fs::create_dir_all(&temp).doing(doing)?;
         let mut file = Hashed { file: File::open(archive).doing(doing)?, hash: Sha256::new() };
-        let unpacked = unpack(&mut file, &temp).and_then(|()| {
+        let unpacked = self.unpack_apart(&mut file, &temp).and_then(|()| {
             io::copy(&mut file, &mut io::sink())?;
             if hex(file.hash) == hash { Ok(()) } else { Err(io::Error::other("it changed meanwhile")) }
         });
@@ -117,6 +122,31 @@ impl Images {
             }
         }
         disk::sync_dir(&self.cache).doing(doing)
+    }
+}
+
+impl Images {
+    /// In a process of its own, which has no rights but to write there.
+    fn unpack_apart(&self, archive: &mut impl Read, target: &Path) -> io::Result<()> {
+        let (program, args) =
+            self.unpack_command.split_first().ok_or_else(|| io::Error::other("no command"))?;
+        let mut command = Command::new(program);
+        command.args(args).arg("unpack").arg(target).env_clear();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let fed = child.stdin.take().map_or(Ok(0), |mut input| io::copy(archive, &mut input));
+        let output = child.wait_with_output()?;
+        if !output.status.success() {
+            let said = [output.stdout, output.stderr].concat();
+            let said =
+                String::from_utf8_lossy(&said[..said.len().min(COMPLAINT_BYTES_MAX)]).trim().to_owned();
+            return Err(io::Error::other(if said.is_empty() { output.status.to_string() } else { said }));
+        }
+        match fed {
+            // It stops reading where the archive says that it ends.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+            _ => Ok(()),
+        }
     }
 }
 

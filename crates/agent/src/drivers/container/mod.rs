@@ -17,6 +17,7 @@ use nix::unistd::Uid;
 
 use self::image::Images;
 use self::settings::{Network, Settings};
+pub(crate) use self::unpack::unpack as unpack_archive;
 use super::settings::parse;
 use super::{Base, Driver, Launch, TaskContext};
 use crate::keeper::plan::{ContainerRun, Run};
@@ -36,6 +37,8 @@ pub struct ContainerConfig {
     pub image_dirs: Vec<PathBuf>,
     /// Where unpacked archives are kept.
     pub cache_dir: PathBuf,
+    /// The command that unpacks an archive when `unpack` and a directory are appended: this binary and its subcommand.
+    pub unpack_command: Vec<String>,
     /// The address of the host on which ports of containers are reached.
     pub host_ip: String,
     /// Whether jobs may give containers the host's network.

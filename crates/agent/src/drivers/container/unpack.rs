@@ -23,7 +23,7 @@ const BYTES_MAX: u64 = 16 << 30;
 const ENTRIES_MAX: u64 = 1_000_000;
 
 /// Unpacks `archive`, gzipped or not, into the empty directory `target`.
-pub(super) fn unpack(archive: impl Read, target: &Path) -> io::Result<()> {
+pub(crate) fn unpack(archive: impl Read, target: &Path) -> io::Result<()> {
     let mut archive = BufReader::new(archive);
     let gzipped = io::BufRead::fill_buf(&mut archive)?.starts_with(&[0x1f, 0x8b]);
     let plain: Box<dyn Read + '_> =

@@ -1,0 +1,55 @@
+//! Unpacks an archive that nobody vouches for, in a process that can do nothing else: its root is the directory that the
+//! files go to, it has no network, and of root's rights only those to make files of other owners.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::resource::{Resource, setrlimit};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+};
+
+use crate::drivers::unpack_archive;
+use crate::failure::{Doing, Failure};
+
+/// To give files to their owners, and to write into directories that belong to others.
+const KEPT: CapabilitySet =
+    CapabilitySet::CHOWN.union(CapabilitySet::DAC_OVERRIDE).union(CapabilitySet::FOWNER);
+
+/// Of its memory: headers are read whole, files are not.
+const MEMORY_BYTES_MAX: u64 = 1 << 30;
+const OPEN_FILES_MAX: u64 = 64;
+
+/// Unpacks what standard input gives into `dir`; why it could not is said on standard output.
+pub(super) fn main(dir: &str) -> Result<i32, Failure> {
+    confine(Path::new(dir))?;
+    match unpack_archive(io::stdin().lock(), Path::new("/")) {
+        Ok(()) => Ok(0),
+        Err(error) => {
+            let _ = io::stdout().write_all(error.to_string().as_bytes());
+            Ok(1)
+        }
+    }
+}
+
+/// Fails closed: nothing is read before all of it has been done.
+fn confine(dir: &Path) -> Result<(), Failure> {
+    let doing = || format!("shut the unpacking into {} in", dir.display());
+    unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWNS).doing(doing)?;
+    setrlimit(Resource::RLIMIT_AS, MEMORY_BYTES_MAX, MEMORY_BYTES_MAX).doing(doing)?;
+    setrlimit(Resource::RLIMIT_NOFILE, OPEN_FILES_MAX, OPEN_FILES_MAX).doing(doing)?;
+    setrlimit(Resource::RLIMIT_CORE, 0, 0).doing(doing)?;
+    nix::unistd::chroot(dir).doing(doing)?;
+    std::env::set_current_dir("/").doing(doing)?;
+    for capability in CapabilitySet::all().difference(KEPT).iter() {
+        // One that this kernel does not know is not there either.
+        match remove_capability_from_bounding_set(capability) {
+            Ok(()) | Err(rustix::io::Errno::INVAL) => {}
+            Err(errno) => return Err(Failure::new(doing(), errno)),
+        }
+    }
+    let sets = CapabilitySets { effective: KEPT, permitted: KEPT, inheritable: CapabilitySet::empty() };
+    set_capabilities(None, sets).doing(doing)?;
+    set_no_new_privs(true).doing(doing)
+}
