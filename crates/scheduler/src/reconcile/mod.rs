@@ -150,6 +150,18 @@ fn existing<'a>(store: &'a Store, row: &'a JobRow, job: &'a Job) -> Vec<Existing
     .collect()
 }
 
+/// Whether the allocations of a version of a job, at this position of their group there, go on unchanged under its newest
+/// version.
+pub fn goes_on(row: &JobRow, version: u64, group: u16) -> bool {
+    let old = row.version(version).map(|version| &version.job);
+    let old = old.and_then(|job| Some((job, job.groups.get(usize::from(group))?)));
+    let newest = old.and_then(|(_, group)| row.job().group(&group.name));
+    match (old, newest) {
+        (Some((old_job, old)), Some((_, new))) => runs_the_same(old_job, old, row.job(), new),
+        _ => false,
+    }
+}
+
 /// Whether an allocation of the old wishes can stand for one of the new: only how many are wanted, or how and when they
 /// are replaced, may differ.
 fn runs_the_same(old_job: &Job, old: &Group, job: &Job, new: &Group) -> bool {

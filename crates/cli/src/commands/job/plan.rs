@@ -81,8 +81,14 @@ impl Planned {
         let columns: Vec<_> = [Column::id("group")].into_iter().chain(counts).collect();
         let mut table = Table::new(layout, &columns);
         for (group, of) in &self.plan.annotations.desired_tg_updates {
-            let counts =
-                [of.place, of.destructive_update, of.migrate, of.stop, of.in_place_update, of.ignore];
+            let counts = [
+                of.place + of.canary,
+                of.destructive_update,
+                of.migrate,
+                of.stop,
+                of.in_place_update,
+                of.ignore,
+            ];
             table.row([group.into()].into_iter().chain(counts.map(Cell::number)));
         }
         if table.is_empty() { String::new() } else { table.render() }

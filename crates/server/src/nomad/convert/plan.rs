@@ -12,7 +12,7 @@ use berth_model::{
     job::Job,
     store::{JobRow, Store},
 };
-use berth_scheduler::Plan;
+use berth_scheduler::{Plan, reconcile};
 
 use super::{AllocStubParts, allocation_stub, eval::failed_groups, id_text};
 use crate::{access::CallerView, http::text::Text};
@@ -28,7 +28,8 @@ pub fn planned(
     plan: &Plan,
     diff: Option<JobDiff>,
 ) -> JobPlanned {
-    let updates = updates(store, row, plan);
+    let is_new = view.job(&row.key).is_some_and(|before| before.current().version != row.current().version);
+    let updates = updates(store, row, plan, is_new);
     let diff = diff.map(|diff| annotated(diff, &updates));
     JobPlanned {
         failed_tg_allocs: failed_groups(&plan.failures),
@@ -40,28 +41,48 @@ pub fn planned(
     }
 }
 
-/// What would happen to how many allocations, by group.
-fn updates(store: &Store, row: &JobRow, plan: &Plan) -> BTreeMap<String, DesiredUpdates> {
+/// What would happen to how many allocations, by group; `is_new` says that the job would have a new version, under which
+/// what goes on changes in place.
+fn updates(store: &Store, row: &JobRow, plan: &Plan, is_new: bool) -> BTreeMap<String, DesiredUpdates> {
     let mut updates: BTreeMap<String, DesiredUpdates> =
         row.job().groups.iter().map(|group| (group.name.clone(), DesiredUpdates::default())).collect();
     let stops: HashMap<AllocId, StopReason> =
         plan.stops.iter().map(|stop| (stop.alloc, stop.reason)).collect();
+    let mut same: BTreeMap<(u64, u16), bool> = BTreeMap::new();
+    let mut old: BTreeMap<String, u64> = BTreeMap::new();
     let allocs = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
     for alloc in allocs.filter(|alloc| alloc.is_wanted() && !alloc.is_terminal()) {
         let Some((_, group)) = store.job_of(alloc) else { continue };
         let updates = updates.entry(group.name.clone()).or_default();
+        let place = (alloc.job_version, alloc.group);
+        let mut goes_on =
+            || *same.entry(place).or_insert_with(|| reconcile::goes_on(row, alloc.job_version, alloc.group));
         match stops.get(&alloc.id) {
-            None => updates.ignore += 1,
+            None if is_new && goes_on() => updates.in_place_update += 1,
+            None => {
+                updates.ignore += 1;
+                *old.entry(group.name.clone()).or_default() += u64::from(!goes_on());
+            }
             Some(StopReason::JobUpdated) => updates.destructive_update += 1,
             Some(_) => updates.stop += 1,
         }
     }
     for (name, placed) in placed(row.job(), plan) {
+        let failed = plan.failures.iter().find(|failure| failure.group == name);
+        // What finds no room takes the place of nobody yet.
+        let put_off = failed.map_or(0, |f| u64::from(f.count)).min(old.get(&name).copied().unwrap_or(0));
         let updates = updates.entry(name).or_default();
+        updates.destructive_update += put_off;
+        updates.ignore = updates.ignore.saturating_sub(put_off);
         updates.place = placed.saturating_sub(updates.destructive_update);
     }
     for placement in &plan.placements {
         let Some(group) = row.job().groups.get(usize::from(placement.group)) else { continue };
+        if placement.canary {
+            let updates = updates.entry(group.name.clone()).or_default();
+            updates.canary += 1;
+            updates.place = updates.place.saturating_sub(1);
+        }
         let victims = placement.after.iter().filter(|id| stops.get(id) == Some(&StopReason::Preempted));
         updates.entry(group.name.clone()).or_default().preemptions += victims.count() as u64;
     }

@@ -5,6 +5,7 @@ mod agent;
 mod allocations;
 mod blocking;
 mod client;
+mod deployments;
 mod errors;
 mod evaluations;
 mod events;

@@ -146,3 +146,20 @@ async fn plans_and_reverts_that_make_no_sense_are_refused() {
     "#]]
     .assert_eq(&shown);
 }
+
+#[tokio::test]
+async fn what_changes_in_place_is_told_apart_from_what_is_replaced() {
+    let world = world();
+    let router = api(&world);
+    let mut job = get(&router, "/v1/job/web").await.json();
+    job["TaskGroups"][0]["ReschedulePolicy"]["Delay"] = json!(90_000_000_000_u64);
+    let planned = put(&router, "/v1/job/web/plan", &json!({ "Job": job })).await.json();
+    let in_place = planned["Annotations"]["DesiredTGUpdates"].clone();
+    job["TaskGroups"][0]["Tasks"][0]["Env"] = json!({ "NEW": "1" });
+    let planned = put(&router, "/v1/job/web/plan", &json!({ "Job": job })).await.json();
+    let replaced = planned["Annotations"]["DesiredTGUpdates"].clone();
+    expect![[r#"
+        {"app":{"Canary":0,"DestructiveUpdate":0,"Ignore":0,"InPlaceUpdate":1,"Migrate":0,"Place":2,"Preemptions":0,"Stop":0}}
+        {"app":{"Canary":0,"DestructiveUpdate":1,"Ignore":0,"InPlaceUpdate":0,"Migrate":0,"Place":2,"Preemptions":0,"Stop":0}}
+    "#]].assert_eq(&format!("{in_place}\n{replaced}\n"));
+}

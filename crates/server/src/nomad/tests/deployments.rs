@@ -1,0 +1,107 @@
+//! Deployments over HTTP: listing, reading, and what operators say of them.
+
+use berth_model::{
+    DeploymentId, EvalId, Index, JobKey,
+    command::{Command, PlanRecord},
+    deployment::{DeploymentGroup, NewDeployment},
+    eval::{Eval, Trigger},
+    job::JobType,
+};
+use serde_json::{Value, json};
+
+use super::{
+    exchange::{Answer, answer, api, get},
+    world::world,
+};
+
+const ID: DeploymentId = DeploymentId(0xdddd_dddd_0000_4000_8000_0000_0000_0001);
+
+async fn put(router: &axum::Router, target: &str, body: &Value) -> Answer {
+    answer(router, "PUT", target, body.to_string()).await
+}
+
+/// A deployment of the job `web`, with this many canaries wanted.
+fn deployed(canaries: u32) -> Vec<Command> {
+    let key = JobKey::new("default", "web");
+    let eval = Eval::pending(EvalId(77), key.clone(), JobType::Service, 50, Trigger::JobRegister);
+    let group = DeploymentGroup {
+        name: "g".into(),
+        desired_total: 2,
+        desired_canaries: canaries,
+        promoted: canaries == 0,
+        ..DeploymentGroup::default()
+    };
+    let plan = PlanRecord {
+        eval: eval.id,
+        job: key,
+        job_version: 0,
+        snapshot_index: Index(3),
+        placements: Vec::new(),
+        stops: Vec::new(),
+        outcome: None,
+        deployment: Some(Box::new(NewDeployment { id: ID, groups: vec![group] })),
+    };
+    vec![Command::CreateEvals(vec![eval]), Command::CommitPlan(Box::new(plan))]
+}
+
+#[tokio::test]
+async fn a_deployment_is_listed_read_held_and_given_up() {
+    let world = world();
+    let router = api(&world);
+    assert_eq!(get(&router, "/v1/job/web/deployment").await.body, "null");
+    world.apply(deployed(0));
+    let listed = get(&router, "/v1/deployments").await.json();
+    assert_eq!((listed[0]["ID"].as_str(), &listed[1]), (Some(&*ID.to_string()), &json!(null)));
+    assert_eq!(listed, get(&router, "/v1/job/web/deployments").await.json());
+    assert_eq!(listed[0], get(&router, "/v1/job/web/deployment").await.json());
+    let read = get(&router, "/v1/deployment/dddddddd").await.json();
+    assert_eq!((&read["JobID"], &read["Status"]), (&json!("web"), &json!("running")));
+    assert_eq!(read["TaskGroups"]["g"]["DesiredTotal"], 2);
+
+    let held = put(&router, &format!("/v1/deployment/pause/{ID}"), &json!({ "Pause": true })).await;
+    assert_eq!(held.status, 200);
+    assert_eq!(get(&router, "/v1/deployment/dddddddd").await.json()["Status"], "paused");
+    let failed = put(&router, &format!("/v1/deployment/fail/{ID}"), &json!({})).await.json();
+    assert_ne!(failed["EvalID"], "");
+    let read = get(&router, "/v1/deployment/dddddddd").await.json();
+    assert_eq!(
+        (&read["Status"], &read["StatusDescription"]),
+        (&json!("failed"), &json!("Deployment marked as failed"))
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_with_a_deployment_is_refused_with_the_reason() {
+    let world = world();
+    let router = api(&world);
+    world.apply(deployed(1));
+    let of = |verb: &str| format!("/v1/deployment/{verb}/{ID}");
+    let other = "eeeeeeee-0000-4000-8000-000000000001";
+    let mut shown = String::new();
+    for (target, body) in [
+        (of("promote"), json!({ "All": true })),
+        (of("promote"), json!({ "Groups": ["nope"] })),
+        (of("promote"), json!({})),
+        (of("promote"), json!({ "DeploymentID": other, "All": true })),
+        (of("unblock"), json!({})),
+        (of("allocation-health"), json!({ "HealthyAllocationIDs": [other] })),
+        (of("fail"), json!({})),
+        (of("pause"), json!({ "Pause": true })),
+        (format!("/v1/deployment/fail/{other}"), json!({})),
+    ] {
+        let answer = put(&router, &target, &body).await;
+        if answer.status != 200 {
+            shown += &format!("{target} -> {} {}\n", answer.status.as_u16(), answer.body);
+        }
+    }
+    expect_test::expect![[r#"
+        /v1/deployment/promote/dddddddd-0000-4000-8000-000000000001 -> 400 deployment dddddddd-0000-4000-8000-000000000001 cannot be promoted: group "g" has 0 of 1 canaries healthy
+        /v1/deployment/promote/dddddddd-0000-4000-8000-000000000001 -> 400 deployment dddddddd-0000-4000-8000-000000000001 cannot be promoted: it has no group "nope"
+        /v1/deployment/promote/dddddddd-0000-4000-8000-000000000001 -> 400 promote either all groups (`All`) or those named in `Groups`
+        /v1/deployment/promote/dddddddd-0000-4000-8000-000000000001 -> 400 the body is about deployment `eeeeeeee-0000-4000-8000-000000000001`, the path about `dddddddd-0000-4000-8000-000000000001`
+        /v1/deployment/unblock/dddddddd-0000-4000-8000-000000000001 -> 400 deployment dddddddd-0000-4000-8000-000000000001 is running, and not blocked
+        /v1/deployment/allocation-health/dddddddd-0000-4000-8000-000000000001 -> 400 allocation eeeeeeee-0000-4000-8000-000000000001 is not part of deployment dddddddd-0000-4000-8000-000000000001
+        /v1/deployment/pause/dddddddd-0000-4000-8000-000000000001 -> 400 deployment dddddddd-0000-4000-8000-000000000001 is failed, and changes no more
+        /v1/deployment/fail/eeeeeeee-0000-4000-8000-000000000001 -> 404 deployment not found
+    "#]].assert_eq(&shown);
+}
