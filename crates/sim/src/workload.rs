@@ -51,6 +51,8 @@ pub struct Client {
     pub truth: Truth,
     /// When it stops asking, in nanoseconds.
     pub until_ns: u64,
+    /// It scales jobs that were stopped, too: one that is purged meanwhile is never collected today.
+    pub unmended: bool,
 }
 
 impl Client {
@@ -111,7 +113,11 @@ impl Client {
                 let what = if purge { "purge" } else { "stop" };
                 return Some((format!("{what} {key}"), vec![Command::DeregisterJob(deregister)]));
             }
-            57..75 if kind == JobType::Service => return Some(self.scale(key, eval)),
+            57..75 if kind == JobType::Service => {
+                let view = server.view();
+                let lives = view.store.job(&key).is_some_and(|row| !row.job().stop);
+                return (lives || self.unmended).then(|| self.scale(key, eval));
+            }
             75..85 => return self.stop_alloc(server, &key, eval),
             85..90 => self.eligibility(server)?,
             _ => return self.dispatch(key, eval, &mark),

@@ -37,8 +37,9 @@ pub struct Settings {
     pub seed: u64,
     /// How many servers.
     pub servers: usize,
-    /// Whether an operator puts an older state in the place of the present one in some simulations.
-    pub restores: bool,
+    /// Whether what is known to break a rule is done too: an operator puts an older state in the place of the present
+    /// one, and stopped jobs are scaled.
+    pub unmended: bool,
     /// What is planted.
     pub bug: Option<Bug>,
     /// Faults, counted from 0, that are left out.
@@ -48,7 +49,7 @@ pub struct Settings {
 impl Settings {
     /// The plain simulation of a seed.
     pub fn new(seed: u64) -> Self {
-        Self { seed, servers: 1, restores: false, bug: None, without: BTreeSet::new() }
+        Self { seed, servers: 1, unmended: false, bug: None, without: BTreeSet::new() }
     }
 }
 
@@ -90,7 +91,7 @@ struct World {
     nodes: Nodes,
     plan: Vec<(u64, Fault)>,
     without: BTreeSet<usize>,
-    restores: bool,
+    unmended: bool,
     due: BTreeMap<(u64, u64), Due>,
     dues: u64,
     faults_ended: bool,
@@ -115,7 +116,7 @@ pub fn run(settings: &Settings) -> Report {
         servers,
         plan,
         without: settings.without.clone(),
-        restores: settings.restores,
+        unmended: settings.unmended,
         due: BTreeMap::new(),
         dues: 0,
         faults_ended: false,
@@ -153,10 +154,11 @@ impl World {
                 servers: self.servers.clone(),
                 truth: self.truth.clone(),
                 until_ns: WORK_END_NS,
+                unmended: self.unmended,
             };
             spawn_for(WORLD, client.live());
         }
-        if self.restores && self.random.percent(20) {
+        if self.unmended && self.random.percent(20) {
             let save_ns = self.random.within(3_000_000_000..20_000_000_000);
             let restore_ns = self.random.within(save_ns..40_000_000_000);
             let random = self.random.fork(200);
