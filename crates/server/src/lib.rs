@@ -9,6 +9,7 @@ mod engine;
 mod events;
 mod histogram;
 pub mod http;
+mod memory;
 mod net;
 pub mod nomad;
 mod peers;

@@ -230,6 +230,8 @@ impl Replica {
             let tasks = &mut Arc::make_mut(&mut alloc).tasks;
             tasks.retain(|task| is_known(&task.name));
             tasks.truncate(group.tasks.len());
+            // What is left out takes no room either: observations are kept.
+            tasks.shrink_to_fit();
         }
         alloc
     }

@@ -17,6 +17,7 @@ use super::{
     incoming::{FrameReader, Share},
     listen::Context,
     outbound::{Outbound, OutboundReader},
+    outline,
     pending::Pending,
 };
 use crate::{
@@ -148,6 +149,7 @@ impl Connection<'_> {
         }
         let mut allocs = Vec::with_capacity(update.allocs.len());
         for encoded in &update.allocs {
+            outline::check(encoded)?;
             let status = AllocStatus::decode(encoded.clone()).map_err(io::Error::other)?;
             allocs.push(Arc::new(convert::observed(status, encoded).map_err(io::Error::other)?));
         }

@@ -8,6 +8,7 @@ mod files;
 mod incoming;
 mod listen;
 mod outbound;
+mod outline;
 mod pending;
 mod registry;
 mod specs;

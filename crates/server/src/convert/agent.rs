@@ -176,7 +176,7 @@ pub fn observed(status: AllocStatus, encoded: &[u8]) -> Result<ObservedAlloc, St
         healthy,
         health_message: cut(status.health_message),
         description: cut(status.description),
-        tasks: status.tasks.into_iter().map(observed_task).collect(),
+        tasks: tight(status.tasks.into_iter().map(observed_task)),
         modified_at: Timestamp(status.modified_ns),
         hash: observed_hash(encoded),
     })
@@ -207,7 +207,7 @@ fn observed_task(task: TaskStatus) -> ObservedTask {
         started_at: Timestamp(task.started_ns),
         finished_at: Timestamp(task.finished_ns),
         exit: (task.exit_code, task.signal, task.oom_killed),
-        events: task.events.into_iter().skip(skip).map(task_event).collect(),
+        events: tight(task.events.into_iter().skip(skip).map(task_event)),
         name: cut(task.name),
     }
 }
@@ -227,8 +227,18 @@ fn task_event(event: WireEvent) -> TaskEvent {
 }
 
 fn cut(mut text: String) -> String {
-    text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+    if text.len() > TEXT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+        text.shrink_to_fit();
+    }
     text
+}
+
+/// Without the room that decoding left for more: observations are kept.
+fn tight<T>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut items: Vec<T> = items.collect();
+    items.shrink_to_fit();
+    items
 }
 
 /// A job's group as agents need it; where memory is oversubscribed, with what its tasks may use beyond their own.

@@ -9,7 +9,8 @@ pub struct Limits {
     pub connections_max: usize,
     /// Connections of one address at the same time.
     pub connections_share: Share,
-    /// Connections beyond these, which may only ask how the server is; all further ones are refused.
+    /// Connections beyond these, which may only ask how the server is, and as many again for programs of this machine; all
+    /// further ones are refused.
     pub reserved_connections_max: usize,
     /// Requests that wait for a change, or follow a stream, at the same time.
     pub waiting_max: usize,

@@ -16,9 +16,9 @@ pub(crate) struct PerAddress(Arc<Mutex<HashMap<IpAddr, usize>>>);
 /// How many one address may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
-    /// An address of the network.
+    /// An address of the network, or one of 127.0.0.0/8 that a program has chosen for itself.
     pub per_address_max: usize,
-    /// All addresses of this machine together: its programs share them.
+    /// 127.0.0.1 and ::1 together, from which all programs of this machine come that choose none.
     pub loopback_max: usize,
 }
 
@@ -30,7 +30,7 @@ impl Share {
 
     /// How many this address may have.
     pub fn of(self, address: IpAddr) -> usize {
-        if address.to_canonical().is_loopback() { self.loopback_max } else { self.per_address_max }
+        if host(address) == Ipv4Addr::LOCALHOST { self.loopback_max } else { self.per_address_max }
     }
 }
 
@@ -60,11 +60,12 @@ impl PerAddress {
     }
 }
 
-/// One address for all that a single host can take without asking anybody: all of loopback, an IPv4 address in both its
-/// spellings, a network of IPv6.
+/// One address for all that a single host can take without asking anybody: both addresses that programs of this machine
+/// have, an IPv4 address in both its spellings, a network of IPv6. Whoever takes another address of loopback wants to be
+/// told from the rest, and cannot take anything from them.
 fn host(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
-        address if address.is_loopback() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::LOCALHOST) => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(address) => {
             let prefix = address.to_bits() & (u128::MAX << (u128::BITS - IPV6_PREFIX_BITS));
             Ipv6Addr::from_bits(prefix).into()
@@ -108,8 +109,17 @@ mod tests {
     }
 
     #[test]
+    fn programs_of_this_machine_share_what_is_theirs_and_others_have_their_own() {
+        let share = Share { per_address_max: 1, loopback_max: 2 };
+        let of = |address: &str| share.of(ip(address));
+        assert_eq!(["127.0.0.1", "::1", "::ffff:127.0.0.1"].map(of), [2; 3]);
+        assert_eq!(["127.0.0.2", "10.0.0.1", "2001:db8::1"].map(of), [1; 3]);
+    }
+
+    #[test]
     fn a_host_has_one_count_for_all_its_addresses() {
-        assert_eq!(host(ip("127.9.8.7")), host(ip("::1")));
+        assert_eq!(host(ip("127.0.0.1")), host(ip("::1")));
+        assert_ne!(host(ip("127.9.8.7")), host(ip("127.0.0.1")));
         assert_eq!(host(ip("2001:db8::1")), host(ip("2001:db8::ffff:1")));
         assert_ne!(host(ip("2001:db8:0:1::1")), host(ip("2001:db8:0:2::1")));
         assert_ne!(host(ip("10.0.0.1")), host(ip("10.0.0.2")));

@@ -1,0 +1,86 @@
+//! How much a report holds, counted before any of it is decoded: a task of two bytes takes a hundred times as much in
+//! memory.
+
+use std::io;
+
+use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+
+/// Tasks that one allocation's report may hold; those that its group does not have are left out later.
+const TASKS_MAX: usize = 1_000;
+/// Events of one of them.
+const EVENTS_MAX: usize = 100;
+/// Where they stand in `AllocStatus` and in `TaskStatus`.
+const TASKS_TAG: u32 = 4;
+const EVENTS_TAG: u32 = 8;
+
+/// Refuses the encoded report of an allocation that holds more than any allocation has.
+///
+/// # Errors
+/// When it does, or is no message.
+pub(super) fn check(status: &[u8]) -> io::Result<()> {
+    let mut tasks = 0;
+    each(status, TASKS_TAG, |task| {
+        tasks += 1;
+        let mut events = 0;
+        if tasks > TASKS_MAX {
+            return Err(too_many(TASKS_MAX, "tasks of an allocation"));
+        }
+        each(task, EVENTS_TAG, |_| {
+            events += 1;
+            if events > EVENTS_MAX { Err(too_many(EVENTS_MAX, "events of a task")) } else { Ok(()) }
+        })
+    })
+}
+
+fn too_many(max: usize, what: &str) -> io::Error {
+    io::Error::other(format!("a report of more than {max} {what}: none has so many"))
+}
+
+/// Looks at each part of a message that stands under a tag, as it is encoded.
+fn each(mut message: &[u8], tag: u32, mut look: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    while !message.is_empty() {
+        let (field, wire) = decode_key(&mut message).map_err(io::Error::other)?;
+        if (field, wire) != (tag, WireType::LengthDelimited) {
+            skip_field(wire, field, &mut message, DecodeContext::default()).map_err(io::Error::other)?;
+            continue;
+        }
+        let length = decode_varint(&mut message).map_err(io::Error::other)?;
+        let part = usize::try_from(length).ok().and_then(|length| message.split_at_checked(length));
+        let (part, rest) = part.ok_or_else(|| io::Error::other("a part is longer than its message"))?;
+        look(part)?;
+        message = rest;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_api::agent::{AllocStatus, TaskEvent, TaskStatus};
+    use prost::Message;
+
+    use super::*;
+
+    fn report(tasks: usize, events: usize) -> Vec<u8> {
+        let task = TaskStatus { events: vec![TaskEvent::default(); events], ..TaskStatus::default() };
+        let status = AllocStatus {
+            alloc_id: vec![1; 16],
+            description: "it runs".into(),
+            tasks: vec![task; tasks],
+            modified_ns: 7,
+            ..AllocStatus::default()
+        };
+        status.encode_to_vec()
+    }
+
+    #[test]
+    fn a_report_holds_as_much_as_an_allocation_can_have_and_no_more() {
+        assert!(check(&report(TASKS_MAX, 1)).is_ok());
+        assert!(check(&report(1, EVENTS_MAX)).is_ok());
+        let refused = |report: &[u8]| check(report).expect_err("it is too much").to_string();
+        let said = refused(&report(TASKS_MAX + 1, 0));
+        assert_eq!(said, "a report of more than 1000 tasks of an allocation: none has so many");
+        let said = refused(&report(1, EVENTS_MAX + 1));
+        assert_eq!(said, "a report of more than 100 events of a task: none has so many");
+        assert!(check(&report(1, 1)[..30]).is_err(), "a part of a message is none");
+    }
+}
