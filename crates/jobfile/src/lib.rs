@@ -37,7 +37,7 @@ pub use limits::{
     CONSTRAINT_BYTES_MAX, DEPTH_MAX, GROUP_TASKS_MAX, JOB_ALLOCATIONS_MAX, JOB_BYTES_MAX, JOB_GROUPS_MAX,
     MAP_BYTES_MAX, NAME_BYTES_MAX, SOURCE_BYTES_MAX,
 };
-pub use schema::unenforced;
+pub use schema::{definitions, unenforced};
 pub use starters::{STARTERS, Starter};
 pub use tenant::{parse_namespace, parse_quota};
 

@@ -1,6 +1,7 @@
 //! The names of job files: which block may hold what, in both spellings.
 
 mod body;
+mod describe;
 mod kept;
 mod place;
 mod read;
@@ -9,6 +10,7 @@ mod unenforced;
 mod unknown;
 
 pub(crate) use body::Body;
+pub use describe::definitions;
 pub(crate) use tables::*;
 pub use unenforced::unenforced;
 

@@ -68,7 +68,6 @@ impl JsonSchema for Job {
         json_schema!({
             "description": "A job as job files in JSON have it, and what the server knows of it.",
             "allOf": [generator.subschema_for::<JobStanding>()],
-            "additionalProperties": true,
         })
     }
 }

@@ -1,7 +1,11 @@
 //! `GET /v1/openapi.json`: the description of this API, made from the table of routes and the types that cross the wire.
 //! See <https://spec.openapis.org/oas/v3.1.1>.
 
-use schemars::{Schema, SchemaGenerator, generate::SchemaSettings, transform::RecursiveTransform};
+use schemars::{
+    Schema, SchemaGenerator,
+    generate::SchemaSettings,
+    transform::{RecursiveTransform, Transform},
+};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -39,20 +43,34 @@ fn description(table: &Table) -> Value {
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "paths": paths,
-        "components": { "schemas": schemas.take_definitions(true) },
+        "components": { "schemas": definitions(table, &mut schemas) },
     })
+}
+
+/// What operations refer to.
+fn definitions(table: &Table, schemas: &mut SchemaGenerator) -> Map<String, Value> {
+    let mut all = schemas.take_definitions(true);
+    for (name, definition) in (table.definitions)(&format!("#{SCHEMAS}/")) {
+        match all.get_mut(&name) {
+            // What a type says of it holds too.
+            Some(Value::Object(known)) => known.extend(definition.as_object().cloned().unwrap_or_default()),
+            _ => drop(all.insert(name, definition)),
+        }
+    }
+    all
 }
 
 fn generator() -> SchemaGenerator {
     SchemaSettings::draft2020_12()
         .with(|settings| settings.definitions_path = SCHEMAS.into())
-        .with_transform(RecursiveTransform(without_default))
+        .with_transform(RecursiveTransform(plain))
         .into_generator()
 }
 
-/// Every member is at its type's own default when it is left out: to repeat that everywhere says nothing.
-fn without_default(schema: &mut Schema) {
-    schema.remove("default");
+/// Every member is at its type's own default when it is left out: to repeat that everywhere says nothing. And a schema
+/// that is just `true` is refused by many who make clients from descriptions: an empty one means the same.
+fn plain(schema: &mut Schema) {
+    schema.ensure_object().remove("default");
 }
 
 fn operation(table: &Table, route: &Route, schemas: &mut SchemaGenerator) -> Value {
@@ -112,12 +130,11 @@ fn responses(route: &Route, schemas: &mut SchemaGenerator) -> Value {
             ("200", json!({ "description": "JSON", "content": json_content(*shape, schemas) }))
         }
         Answer::Lines(shape) => {
-            let content = json!({ "application/json": { "schema": (shape.schema)(schemas) } });
+            let content = json!({ "application/json": { "schema": schema(shape, schemas) } });
             ("200", json!({ "description": "JSON, one object a line, without an end", "content": content }))
         }
         Answer::Bytes => ("200", json!({ "description": "Bytes", "content": bytes_content() })),
         Answer::Socket { says, hears } => {
-            let schema = |shape: &Shape, schemas: &mut _| (shape.schema)(schemas);
             let messages = json!({ "client": schema(says, schemas), "server": schema(hears, schemas) });
             let description = "A WebSocket, with a JSON object in each message";
             ("101", json!({ "description": description, "x-messages": messages }))
@@ -128,10 +145,17 @@ fn responses(route: &Route, schemas: &mut SchemaGenerator) -> Value {
     json!({ status: answer, "default": mistake })
 }
 
+/// A type's schema where it is used, be it a reference.
+fn schema(shape: &Shape, schemas: &mut SchemaGenerator) -> Schema {
+    let mut schema = (shape.schema)(schemas);
+    RecursiveTransform(plain).transform(&mut schema);
+    schema
+}
+
 fn bytes_content() -> Value {
     json!({ "application/octet-stream": {} })
 }
 
 fn json_content(shape: Shape, schemas: &mut SchemaGenerator) -> Value {
-    json!({ "application/json": { "schema": (shape.schema)(schemas) } })
+    json!({ "application/json": { "schema": schema(&shape, schemas) } })
 }

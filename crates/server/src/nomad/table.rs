@@ -37,7 +37,7 @@ use crate::http::{
 
 /// Nomad's API.
 pub fn table() -> Table {
-    Table { routes: routes(), parameters: PARAMETERS }
+    Table { routes: routes(), parameters: PARAMETERS, definitions: berth_jobfile::definitions }
 }
 
 /// All routes.

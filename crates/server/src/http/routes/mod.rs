@@ -3,9 +3,10 @@
 pub mod contract;
 pub mod parameters;
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{collections::BTreeMap, future::Future, pin::Pin, sync::Arc};
 
 use hyper::Method;
+use serde_json::Value;
 
 pub use contract::{Answer, Carried, Contract, Shape};
 pub use parameters::Parameter;
@@ -20,6 +21,9 @@ pub struct Table {
     pub routes: Vec<Route>,
     /// What routes take after the question mark, each once.
     pub parameters: &'static [Parameter],
+    /// What is described besides the types that cross the wire, given where definitions are: they are added to those of
+    /// the same name.
+    pub definitions: fn(&str) -> BTreeMap<String, Value>,
 }
 
 /// What a request does; decides its method.

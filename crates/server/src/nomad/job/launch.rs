@@ -18,7 +18,7 @@ use crate::{
         failure::Failure,
         reply,
     },
-    nomad::jobs,
+    nomad::{jobs, namespaces},
 };
 
 /// Bytes that a dispatch may carry.
@@ -71,6 +71,7 @@ pub(in crate::nomad) async fn force(call: Call) -> Reply {
 
 async fn register(call: &Call, job: Job, eval: EvalId) -> Result<Index, Failure> {
     jobs::check_size(&job)?;
+    namespaces::check_job(&call.view(), &job)?;
     // Never over a job that is there.
     let command = RegisterJob { job: job.into(), eval, only_if: Some(Index(0)) };
     call.propose(Command::RegisterJob(Box::new(command))).await

@@ -38,7 +38,8 @@ pub(in crate::nomad) async fn plan(mut call: Call) -> Reply {
     jobs::check_place(&call, &job, Some(&id))?;
     let view = call.view();
     let seed = call.mint_id();
-    let dry_run = move |left: &AtomicBool| dry_run(&view, Arc::new(job), with_diff, seed, left);
+    let dry_run =
+        move |left: &AtomicBool| dry_run(&view, Arc::new(job), with_diff, seed, &Budget::until(left));
     let mut planned = call.api.slow.run_for_client(dry_run).await?;
     let warnings = [warnings.messages(), planned.warnings];
     planned.warnings = warnings.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n");
@@ -54,7 +55,7 @@ fn dry_run(
     job: Arc<Job>,
     with_diff: bool,
     seed: u128,
-    left: &AtomicBool,
+    budget: &Budget<'_>,
 ) -> Result<JobPlanned, Cancelled> {
     let before = view.job(&job.key);
     let diff = with_diff.then(|| convert::job_diff(before.map(|row| &**row.job()), &job));
@@ -69,7 +70,7 @@ fn dry_run(
     let Some((eval, row)) = store.eval(eval).zip(store.job(&job.key)) else {
         return Ok(JobPlanned { job_modify_index, ..JobPlanned::default() });
     };
-    let plan = planner.plan_within(&store, eval, now, seed as u64, &Budget::until(left))?;
+    let plan = planner.plan_within(&store, eval, now, seed as u64, budget)?;
     let planned = convert::planned(view, &store, row, &plan, diff);
     Ok(JobPlanned { job_modify_index, warnings: partial(&plan), ..planned })
 }
@@ -92,8 +93,30 @@ mod tests {
     use super::*;
     use crate::{
         access::{Access, Capability, NamespaceFrom, open},
-        nomad::tests::world::{small_job, world},
+        nomad::tests::{
+            fake_engine::FakeEngine,
+            world::{small_job, world},
+        },
     };
+
+    fn view(world: &FakeEngine) -> CallerView {
+        let access = Access::check(open(), Capability::SubmitJob, NamespaceFrom::Body, "");
+        CallerView::new(world.view.load_full(), access.expect("all is granted").into())
+    }
+
+    #[test]
+    fn a_plan_that_is_a_part_says_so() {
+        let (world, left) = (world(), AtomicBool::new(false));
+        let mut job = small_job("new");
+        job.groups[0].tasks[0].driver = "raw_exec".into();
+        job.groups[0].count = 3;
+        let budget = Budget { placements: 2, ..Budget::until(&left) };
+        let planned = dry_run(&view(&world), Arc::new(job), false, 7, &budget).expect("nobody has left");
+        expect_test::expect![
+            "this shows the first 2 allocations only: the job is so large that it is placed in several steps"
+        ]
+        .assert_eq(&planned.warnings);
+    }
 
     #[test]
     fn a_dry_run_ends_when_nobody_waits_for_it() {
@@ -101,9 +124,7 @@ mod tests {
         let mut job = small_job("new");
         job.groups[0].tasks[0].driver = "raw_exec".into();
         let job = Arc::new(job);
-        let access = Access::check(open(), Capability::SubmitJob, NamespaceFrom::Body, "");
-        let view = CallerView::new(world.view.load_full(), access.expect("all is granted").into());
-        let run = || dry_run(&view, job.clone(), false, 7, &left);
+        let run = || dry_run(&view(&world), job.clone(), false, 7, &Budget::until(&left));
         assert_eq!(run().map(|planned| planned.placements.len()), Ok(1));
         left.store(true, Ordering::Relaxed);
         assert_eq!(run(), Err(Cancelled));

@@ -15,6 +15,7 @@ use crate::http::{
     failure::Failure,
     propose, reply,
 };
+use crate::nomad::{jobs, namespaces};
 
 /// `PUT /v1/job/:id/revert`
 pub(in crate::nomad) async fn revert(mut call: Call) -> Reply {
@@ -38,6 +39,9 @@ pub(in crate::nomad) async fn revert(mut call: Call) -> Reply {
         Failure::not_found(text)
     })?;
     let job = Arc::new(Job { stop: false, ..Job::clone(&version.job) });
+    // What was accepted once may be refused today.
+    jobs::check_size(&job)?;
+    namespaces::check_job(&view, &job)?;
     let eval = call.mint_eval();
     // What was looked at here must still be so when it is written.
     let command = RegisterJob { job, eval, only_if: Some(current.index) };

@@ -1,8 +1,12 @@
 //! `PUT /v1/search/fuzzy`: what has a text anywhere in its name.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use berth_api::http::{FuzzyFound, FuzzyMatch, FuzzySearch};
+use berth_scheduler::Cancelled;
 
 use super::{MATCHES_MAX, asked};
 use crate::{
@@ -17,6 +21,8 @@ use crate::{
 
 /// Where to look.
 const CONTEXTS: &[&str] = &["classes", "groups", "jobs", "namespaces", "node_pools", "nodes", "tasks"];
+/// Names that one search looks at, some hundreds of milliseconds; beyond, what was found is told to be cut.
+const NAMES_MAX: usize = 1_000_000;
 /// A shorter text is in everything.
 const TEXT_CHARS_MIN: usize = 2;
 
@@ -29,68 +35,127 @@ pub(in crate::nomad) async fn fuzzy(mut call: Call) -> Reply {
     }
     let (text, namespace) = (search.text.to_lowercase(), call.namespace().to_owned());
     let view = call.view();
-    let found = call.api.heavy.run(move || {
-        let mut hits = Hits { text, contexts, found: BTreeMap::new() };
-        hits.search(&view, &namespace);
-        hits.best()
+    let found = call.api.heavy.run_for_client(move |left| {
+        let mut hits = Hits { text, contexts, found: BTreeMap::new(), names_left: NAMES_MAX, left };
+        match hits.search(&view, &namespace) {
+            Ok(()) | Err(End::Spent) => Ok(hits.best()),
+            Err(End::Left) => Err(Cancelled),
+        }
     });
-    reply::json(&call.query, &found.await)
+    reply::json(&call.query, &found.await?)
+}
+
+/// Why a search ends early.
+enum End {
+    /// It has looked at as many names as it may.
+    Spent,
+    /// Nobody waits for it.
+    Left,
 }
 
 /// Where in the name the text is, the name, and where the thing is: the best come first.
 type Hit = (usize, String, Vec<String>);
 
 /// What has been found, by context.
-struct Hits {
+struct Hits<'c> {
     /// In lower case.
     text: String,
     contexts: Vec<&'static str>,
     found: BTreeMap<&'static str, BTreeSet<Hit>>,
+    /// Names that may still be looked at.
+    names_left: usize,
+    /// Whether the client has left.
+    left: &'c AtomicBool,
 }
 
-impl Hits {
-    fn search(&mut self, view: &CallerView, namespace: &str) {
+impl Hits<'_> {
+    fn search(&mut self, view: &CallerView, namespace: &str) -> Result<(), End> {
         for row in Jobs::of(namespace, "").all(view) {
             let (own, id) = (row.key.namespace.to_string(), row.key.id.to_string());
-            self.look("jobs", &row.job().name, || vec![own.clone(), id.clone()]);
+            self.look("jobs", &row.job().name, || vec![own.clone(), id.clone()])?;
             for group in &row.job().groups {
-                self.look("groups", &group.name, || vec![own.clone(), id.clone()]);
+                self.look("groups", &group.name, || vec![own.clone(), id.clone()])?;
                 for task in &group.tasks {
-                    self.look("tasks", &task.name, || vec![own.clone(), id.clone(), group.name.clone()]);
+                    self.look("tasks", &task.name, || vec![own.clone(), id.clone(), group.name.clone()])?;
                 }
             }
         }
         for node in view.all_nodes().map(|(_, detail)| &detail.node) {
-            self.look("nodes", &node.name, || vec![node.id.to_string()]);
-            self.look("classes", &node.class, Vec::new);
+            self.look("nodes", &node.name, || vec![node.id.to_string()])?;
+            self.look("classes", &node.class, Vec::new)?;
         }
-        pools::names(view).iter().for_each(|name| self.look("node_pools", name, Vec::new));
-        let tenants = view.namespaces();
-        tenants.for_each(|row| self.look("namespaces", &row.namespace.name, Vec::new));
+        pools::names(view).iter().try_for_each(|name| self.look("node_pools", name, Vec::new))?;
+        let mut tenants = view.namespaces();
+        tenants.try_for_each(|row| self.look("namespaces", &row.namespace.name, Vec::new))
     }
 
     /// Keeps a name that has the text, if it is among the best of its context.
-    fn look(&mut self, context: &'static str, name: &str, scope: impl FnOnce() -> Vec<String>) {
-        if !self.contexts.contains(&context) {
-            return;
+    fn look(
+        &mut self,
+        context: &'static str,
+        name: &str,
+        scope: impl FnOnce() -> Vec<String>,
+    ) -> Result<(), End> {
+        if self.left.load(Ordering::Relaxed) {
+            return Err(End::Left);
         }
-        let Some(at) = name.to_lowercase().find(&self.text) else { return };
+        self.names_left = self.names_left.checked_sub(1).ok_or(End::Spent)?;
+        if !self.contexts.contains(&context) {
+            return Ok(());
+        }
+        let Some(at) = name.to_lowercase().find(&self.text) else { return Ok(()) };
         let found = self.found.entry(context).or_default();
         found.insert((at, name.to_owned(), scope()));
         // One more than are told, to know whether there are more.
         if found.len() > MATCHES_MAX + 1 {
             found.pop_last();
         }
+        Ok(())
     }
 
     fn best(self) -> FuzzyFound {
         let mut answer = FuzzyFound::default();
+        let is_cut = self.names_left == 0;
+        if is_cut {
+            answer.truncations.extend(self.contexts.iter().map(|context| ((*context).to_owned(), true)));
+        }
         for (context, found) in self.found {
-            answer.truncations.insert(context.to_owned(), found.len() > MATCHES_MAX);
+            answer.truncations.insert(context.to_owned(), is_cut || found.len() > MATCHES_MAX);
             let best = found.into_iter().take(MATCHES_MAX);
             let matches = best.map(|(_, id, scope)| FuzzyMatch { id, scope }).collect();
             answer.matches.insert(context.to_owned(), matches);
         }
         answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        access::{Access, Capability, NamespaceFrom, open},
+        nomad::tests::world::world,
+    };
+
+    fn searched(names_left: usize, has_left: bool) -> Result<FuzzyFound, Cancelled> {
+        let access = Access::check(open(), Capability::ReadJob, NamespaceFrom::Items, "").expect("it may");
+        let view = CallerView::new(world().view.load_full(), access.into());
+        let left = AtomicBool::new(has_left);
+        let contexts = vec!["jobs", "nodes"];
+        let mut hits = Hits { text: "n".into(), contexts, found: BTreeMap::new(), names_left, left: &left };
+        match hits.search(&view, "*") {
+            Ok(()) | Err(End::Spent) => Ok(hits.best()),
+            Err(End::Left) => Err(Cancelled),
+        }
+    }
+
+    #[test]
+    fn a_search_looks_at_so_many_names_and_tells_that_it_is_cut() {
+        let whole = searched(NAMES_MAX, false).expect("the client waits");
+        assert_eq!((whole.matches["nodes"].len(), whole.truncations["nodes"]), (2, false));
+        let cut = searched(4, false).expect("the client waits");
+        assert_eq!(cut.matches["nodes"].len(), 1);
+        assert_eq!([cut.truncations["nodes"], cut.truncations["jobs"]], [true; 2]);
+        assert!(searched(NAMES_MAX, true).is_err(), "nobody waits for it");
     }
 }

@@ -67,7 +67,7 @@ async fn every_parameter_body_and_answer_is_described() {
         assert!(is_described, "{place}");
         let answer = &operation["responses"]["200"]["content"]["application/json"]["schema"];
         let in_json = matches!(route.contract.answer, Answer::Json(_) | Answer::Lines(_));
-        assert_eq!(answer.is_object() || answer.is_boolean(), in_json, "{place}");
+        assert_eq!(answer.is_object(), in_json, "{place}");
     }
 }
 
@@ -118,6 +118,42 @@ async fn every_reference_leads_somewhere() {
     for reference in references {
         let pointer = reference.strip_prefix('#').expect("it points into the description");
         assert!(description.pointer(pointer).is_some(), "{reference}");
+    }
+}
+
+/// Those who make clients from the description refuse such.
+#[tokio::test]
+async fn no_schema_is_a_truth_value() {
+    let description = description().await;
+    let schemas = description["components"]["schemas"].as_object().expect("there are some");
+    let is_one = |key: &str| matches!(key, "schema" | "items" | "additionalProperties");
+    let mut unvisited: Vec<(String, &Value)> = vec![("paths".into(), &description["paths"])];
+    unvisited.extend(schemas.iter().map(|(name, schema)| (name.clone(), schema)));
+    while let Some((place, value)) = unvisited.pop() {
+        for (key, member) in value.as_object().into_iter().flatten() {
+            let place = format!("{place}/{key}");
+            let in_properties = place.ends_with(&format!("properties/{key}"));
+            assert!(!(member.is_boolean() && (is_one(key) || in_properties)), "{place}");
+            unvisited.push((place, member));
+        }
+        for (at, item) in value.as_array().into_iter().flatten().enumerate() {
+            unvisited.push((format!("{place}/{at}"), item));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_job_is_described_with_all_that_it_may_hold() {
+    let description = description().await;
+    let schemas = &description["components"]["schemas"];
+    let job = &schemas["Job"];
+    assert_eq!(job["allOf"][0]["$ref"], "#/components/schemas/JobStanding");
+    assert_eq!(job["properties"]["TaskGroups"]["items"]["$ref"], "#/components/schemas/JobGroup");
+    assert!(schemas["JobTask"]["properties"]["Env"].is_object());
+    let served = get(&api(&world()), "/v1/job/web").await.json();
+    for name in served.as_object().expect("an object").keys() {
+        let standing = &schemas["JobStanding"]["properties"][name];
+        assert!(job["properties"][name].is_object() || standing.is_object(), "{name}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! What registering a job would do, what differs between versions, and going back to one.
 
 use berth_model::{
+    EvalId,
     command::{Command, SetSchedulerConfig},
     scheduling::{Preemption, SchedulerConfig},
 };
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{
     exchange::{Answer, answer, api, get},
-    world::{RUNNING, small_job, world},
+    world::{RUNNING, register, small_job, world},
 };
 
 async fn put(router: &axum::Router, target: &str, body: &Value) -> Answer {
@@ -106,6 +107,31 @@ async fn versions_are_compared_and_gone_back_to() {
     .assert_eq(&reverted.show());
     let now = get(&router, "/v1/job/web").await.json();
     assert_eq!((&now["Version"], &now["Priority"]), (&json!(2), &json!(50)));
+}
+
+#[tokio::test]
+async fn a_version_that_would_be_refused_today_is_not_gone_back_to() {
+    let world = world();
+    let mut large = small_job("grown");
+    large.groups[0].count = 200_000;
+    let mut other_driver = small_job("moved");
+    other_driver.groups[0].tasks[0].driver = "raw_exec".into();
+    for (at, old) in (10..).step_by(2).zip([large, other_driver]) {
+        let new = small_job(&old.key.id);
+        world.apply(vec![register(old, EvalId(at))]);
+        world.apply(vec![register(new, EvalId(at + 1))]);
+    }
+    let router = api(&world);
+    let limit = json!({ "Name": "default", "Capabilities": { "DisabledTaskDrivers": ["raw_exec"] } });
+    assert_eq!(put(&router, "/v1/namespace", &limit).await.status, 200);
+    let revert = async |job: &str| {
+        let said = put(&router, &format!("/v1/job/{job}/revert"), &json!({ "JobVersion": 0 })).await;
+        (said.status.as_u16(), said.body)
+    };
+    let (status, said) = revert("grown").await;
+    assert!(status == 413 && said.contains("100000"), "{status} {said}");
+    let (status, said) = revert("moved").await;
+    assert!(status == 400 && said.contains("does not allow"), "{status} {said}");
 }
 
 #[tokio::test]
