@@ -110,7 +110,11 @@ async fn any_server_answers_any_client_and_what_was_written_is_read_everywhere()
             let known = reader.knows(&id).await.expect("any server reads");
             assert!(known, "written through server {number}, not read through server {other}");
         }
-        assert_eq!(server.members().await.members.len(), 3);
+        eventually("each server sees that all are there", async || {
+            let members = server.members().await.members;
+            (members.len() == 3 && members.iter().all(|member| member.status == "alive")).then_some(())
+        })
+        .await;
     }
 }
 

@@ -68,6 +68,7 @@ async fn answer(
         Request::ReadPosition => cluster.position().await,
         Request::Change(change) if cluster.replication.is_leader() => cluster.change_here(change).await,
         Request::Change(_) => cluster.not_leader(),
+        Request::Ping => Answer::Done,
         Request::Meet(meeting) => {
             founding.map_or(Answer::Taken, |founding| founding.on_meet(cluster, meeting))
         }

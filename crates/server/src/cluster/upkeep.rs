@@ -1,13 +1,20 @@
-//! What a leader does for the others: it lets those vote that have caught up, and says at once when it hears too few.
+//! What servers do for each other: all of them see who is there and say when too few are; the leader lets those vote that
+//! have caught up.
 
 use std::{sync::Arc, time::Duration};
 
+use berth_replication::peer::PeerAddress;
 use tokio::sync::watch;
 
-use super::Cluster;
+use super::{
+    Cluster,
+    wire::{self, Request},
+};
 
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(200);
+/// Time between two questions whether another is there.
+const PING: Duration = Duration::from_secs(1);
 /// Records by which a server may be behind that is to vote.
 const BEHIND_MAX: u64 = 64;
 /// How lately it must have been heard.
@@ -18,12 +25,17 @@ const LEADERLESS_MAX: Duration = Duration::from_secs(3);
 /// Looks after the others until `stop` says so.
 pub(crate) async fn look_after(cluster: Arc<Cluster>, mut stop: watch::Receiver<bool>) {
     let mut leaderless = Leaderless::default();
+    let mut pinged = tokio::time::Instant::now();
     loop {
         tokio::select! {
             () = tokio::time::sleep(LOOK) => {}
             _ = stop.wait_for(|stop| *stop) => return,
         }
         leaderless.look(&cluster);
+        if pinged.elapsed() >= PING {
+            pinged = tokio::time::Instant::now();
+            cluster.ping_others();
+        }
         if cluster.leads()
             && let Some(id) = cluster.next_voter()
             && let Err(error) = cluster.promote(id).await
@@ -35,6 +47,20 @@ pub(crate) async fn look_after(cluster: Arc<Cluster>, mut stop: watch::Receiver<
 }
 
 impl Cluster {
+    /// Asks all others whether they are there: followers say nothing to each other by themselves, and yet each has to know
+    /// how many are left.
+    fn ping_others(&self) {
+        let ping = wire::encode(&Request::Ping);
+        let members = self.replication.members().all.into_iter();
+        for member in members.filter(|member| member.id != self.replication.server_id()) {
+            let (peers, ping) = (self.replication.peers().clone(), ping.clone());
+            // That it answers is remembered with the connection.
+            tokio::spawn(async move {
+                peers.request(member.id, &PeerAddress(member.peer.address), &ping, PING).await
+            });
+        }
+    }
+
     /// A server that follows, has caught up, and may vote.
     fn next_voter(&self) -> Option<u64> {
         let members = self.replication.members();

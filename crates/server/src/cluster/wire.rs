@@ -34,6 +34,9 @@ pub(super) enum Request {
     /// To agree to the servers that found a cluster.
     #[n(5)]
     Agree(#[n(0)] Vec<u64>),
+    /// Nothing: whoever answers is there.
+    #[n(6)]
+    Ping,
 }
 
 /// A server that is to be taken in.
