@@ -12,6 +12,8 @@ use super::e2e::{self, Daemon};
 
 /// Until what a page shows must be there; no measure of how fast it should be.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Seconds until a script that does not end is killed: it would hold up all others for ever.
+const SCRIPT_ENDS_WITHIN_S: &str = "120";
 /// Between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Commands that only look: what they show may take its time.
@@ -86,14 +88,14 @@ impl Shell {
 
     fn run(&self, script: &str) -> Ran {
         let path = format!("{}:{}", self.dir.path().join(".bin").display(), env!("PATH"));
-        let mut command = Command::new("sh");
+        let mut command = Command::new("timeout");
         for (name, _) in std::env::vars_os() {
             if name.to_str().is_some_and(|name| name.starts_with("BERTH_") || name.starts_with("NOMAD_")) {
                 command.env_remove(name);
             }
         }
         let output = command
-            .args(["-c", &format!("exec 2>&1\n{script}")])
+            .args([SCRIPT_ENDS_WITHIN_S, "sh", "-c", &format!("exec 2>&1\n{script}")])
             .current_dir(self.dir.path())
             .env("PATH", path)
             .env("BERTH_ADDR", &self.address)
