@@ -71,7 +71,7 @@ fn tasks_are_restarted_signaled_and_asked_about() {
               1 Running: Tasks are running modified
                 t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started; Signaling "Task being sent signal SIGHUP"; Restart Signaled "User requested task to restart"; Killing "Sent interrupt. Waiting 5s before force killing"]
             update seq=8
-              1 Running: Tasks are running modified
+              1 Pending: Tasks are between two starts modified
                 t Pending restarts=1 exit=0/0/false started restarted [Received; Task Setup "Building Task Directory"; Started; Signaling "Task being sent signal SIGHUP"; Restart Signaled "User requested task to restart"; Killing "Sent interrupt. Waiting 5s before force killing"; Terminated 0/0/false; Restarting "Restart asked for"]
             update seq=9
               1 Running: Tasks are running modified

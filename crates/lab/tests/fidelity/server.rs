@@ -190,7 +190,7 @@ impl Server {
                 return hello;
             }
             self.transcript = said;
-            self.say(Down::Refused(Refused::default()));
+            self.say(Down::Refused(Refused { retry: true, ..Refused::default() }));
         }
     }
 

@@ -57,7 +57,7 @@ fn a_task_fails_is_started_again_and_fails_for_good() {
               1 Running: Tasks are running modified
                 t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
             update seq=3
-              1 Running: Tasks are running modified
+              1 Pending: Tasks are between two starts modified
                 t Pending restarts=1 exit=3/11/false started restarted [Received; Task Setup "Building Task Directory"; Started; Terminated "bad luck" 3/11/false; Restarting "Restart within policy" delayed]
             update seq=4
               1 Running: Tasks are running modified
