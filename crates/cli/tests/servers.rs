@@ -237,3 +237,24 @@ async fn without_a_majority_each_server_says_so_and_what_to_do() {
     servers.run(2, &[]);
     eventually("two of three take writes", async || servers.all[&1].register("two").await.ok()).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_server_has_goes_on_without_those_that_are_lost_for_good() {
+    let mut servers = Servers::start(3).await;
+    servers.all[&1].register("kept").await.expect("it is taken");
+    assert!(servers.all[&1].knows("kept").await.expect("it reads"), "it is applied there");
+    let recover = |servers: &Servers| servers.all[&1].offline(&["server", "recover", "-yes"]);
+    let refused = recover(&servers);
+    assert!(!refused.status.success(), "it runs");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("is in use by process"), "{refused:?}");
+    for number in 1..=3 {
+        servers.kill(number);
+    }
+    let alone = recover(&servers);
+    assert!(alone.status.success(), "{alone:?}");
+    servers.run(1, &[]);
+    eventually("it leads", async || servers.all[&1].register("after").await.ok()).await;
+    assert!(servers.all[&1].knows("kept").await.expect("it reads"));
+    let voters = servers.all[&1].configuration().await.expect("it answers").servers.len();
+    assert_eq!(voters, 1);
+}

@@ -1,13 +1,13 @@
 //! Several servers, each a real process at a loopback address of its own.
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, process::Output};
 
 use berth_api::http::{AgentMembers, ApiError, Client, JobRegistered, RaftConfiguration, Target};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{Daemon, client, eventually, free_port, proxy::Links};
+use super::{Daemon, berth, client, eventually, free_port, proxy::Links};
 
 /// A cluster of servers, numbered from 1. They end when this is dropped.
 pub struct Servers {
@@ -166,6 +166,11 @@ impl Server {
         let mut daemon = Daemon::start(&args, &self.told);
         daemon.ready_line();
         self.daemon = Some(daemon);
+    }
+
+    /// Runs a command on its data directory.
+    pub fn offline(&self, args: &[&str]) -> Output {
+        berth(args).arg("--data-dir").arg(&self.data).output().expect("it runs")
     }
 
     /// Who takes part, as it knows it.

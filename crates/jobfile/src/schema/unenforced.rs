@@ -42,6 +42,7 @@ static UNENFORCED: &[(&Schema, &[&str])] = &[
         ],
     ),
     (&RESTART, &["render_templates"]),
+    (&UPDATE, &["stagger"]),
     (&RESOURCES, &["memory_max", "numa", "secrets", "disk", "iops", "network"]),
     (&NETWORK, &["hostname", "dns", "cni", "mbits"]),
     (&PORT, &["host_network", "ignore_collision"]),

@@ -1,0 +1,73 @@
+//! What has ended is forgotten in time, and what is needed stays.
+
+use super::*;
+
+#[test]
+fn what_ended_long_ago_is_forgotten_and_what_is_needed_stays() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register(1, 100);
+    let (_, failed, _) = shell.wanted()[0];
+    shell.observe(1, &[(failed, ClientStatus::Failed)]);
+    let evals = shell.store.evals().len();
+    let an_hour = |shell: &mut Shell| {
+        for _ in 0..361 {
+            shell.tick(10);
+            shell.heartbeat(1);
+        }
+    };
+    an_hour(&mut shell);
+    assert!(shell.store.alloc(failed).is_none(), "an allocation that failed an hour ago is still there");
+    assert!(shell.store.evals().len() < evals + 1, "evaluations pile up");
+    assert_eq!(shell.wanted().len(), 1, "the job still runs");
+    shell.seeds += 1;
+    let eval = EvalId(u128::from(shell.seeds) << 64);
+    let key = JobKey::new("default", "web");
+    shell.request(90, Command::DeregisterJob(DeregisterJob { job: key.clone(), purge: false, eval }));
+    let last = shell.store.allocs().iter().map(|(_, row)| row.id).next().expect("the replacement");
+    shell.observe(1, &[(last, ClientStatus::Complete)]);
+    (0..3).for_each(|_| an_hour(&mut shell));
+    assert_eq!(shell.store.job(&key).map(|row| row.status()), Some(JobStatus::Dead), "forgotten too early");
+    (0..2).for_each(|_| an_hour(&mut shell));
+    assert!(shell.store.job(&key).is_none(), "a job that was stopped five hours ago is still there");
+    assert_eq!((shell.store.allocs().len(), shell.store.evals().len()), (0, 0));
+}
+
+#[test]
+fn a_finished_dispatch_is_forgotten_and_what_it_was_dispatched_from_stays() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    let batch = |id: &str, dispatched| Job {
+        key: JobKey::new("default", id),
+        job_type: JobType::Batch,
+        parameterized: Some(Box::default()),
+        dispatched,
+        ..job(1, 100)
+    };
+    shell.register_job(batch("sums", false));
+    shell.register_job(batch("sums/dispatch-1", true));
+    let (_, id, _) = shell.wanted()[0];
+    shell.observe(1, &[(id, ClientStatus::Complete)]);
+    shell.now += 5 * 3600;
+    shell.heartbeat(1);
+    shell.tick(0);
+    let left: Vec<_> = shell.store.jobs().iter().map(|(_, row)| row.key.id.to_string()).collect();
+    assert_eq!(left, ["sums"]);
+    assert_eq!(shell.store.allocs().len(), 0);
+}
+
+#[test]
+fn a_new_leader_forgets_what_ended_before_it_led() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register(1, 100);
+    let (_, failed, _) = shell.wanted()[0];
+    shell.observe(1, &[(failed, ClientStatus::Failed)]);
+    shell.lead(2);
+    shell.join(2, 1);
+    assert!(shell.store.alloc(failed).is_some());
+    shell.now += 3601;
+    shell.heartbeat(2);
+    shell.tick(0);
+    assert!(shell.store.alloc(failed).is_none());
+}

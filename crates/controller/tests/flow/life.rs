@@ -1,0 +1,103 @@
+//! Jobs from their registration to their end.
+
+use super::*;
+
+#[test]
+fn a_job_runs_from_its_registration_to_its_end() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    assert_eq!(shell.store.node(NodeId(1)).unwrap().1.status, NodeStatus::Ready);
+    shell.register(2, 100);
+    assert!(
+        matches!(shell.answers.values().next(), Some(Answer::Committed(_, outcomes)) if outcomes[0].is_ok())
+    );
+    let placed = shell.wanted();
+    assert_eq!(placed.len(), 2);
+    assert_eq!(shell.run_of(1).len(), 2);
+    shell.observe(1, &[(placed[0].1, ClientStatus::Running), (placed[1].1, ClientStatus::Running)]);
+    assert_eq!(shell.running_seen, 2);
+    let entries = shell.store.index();
+    shell.observe(1, &[(placed[0].1, ClientStatus::Running)]);
+    assert_eq!(shell.store.index(), entries, "an observation was logged");
+
+    let deregister = DeregisterJob { job: JobKey::new("default", "web"), purge: true, eval: EvalId(5) };
+    shell.request(99, Command::DeregisterJob(deregister));
+    let stops = shell
+        .told
+        .iter()
+        .filter_map(|(_, m)| if let ToNode::Desired(desired) = m { Some(desired.stop.len()) } else { None });
+    assert_eq!(stops.sum::<usize>(), 2);
+    shell.observe(1, &[(placed[0].1, ClientStatus::Complete), (placed[1].1, ClientStatus::Complete)]);
+    assert_eq!(shell.running_seen, 0);
+    shell.tick(1);
+    assert!(shell.store.job(&JobKey::new("default", "web")).is_none(), "a purged job is still there");
+}
+
+#[test]
+fn an_unexpected_end_is_logged_with_its_code_and_leads_to_a_replacement() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.join(2, 2);
+    shell.register(1, 100);
+    let (slot, id, home) = shell.wanted()[0];
+    shell.observe(home.0 as u64, &[(id, ClientStatus::Failed)]);
+    assert_eq!(shell.store.allocs().extra(slot).unwrap().results[0].exit_code, 7);
+    assert!(shell.wanted().is_empty());
+    shell.pass(31);
+    let (_, _, next) = shell.wanted()[0];
+    assert_ne!(next, home);
+}
+
+#[test]
+fn what_finds_no_room_is_placed_when_room_comes() {
+    let mut shell = Shell::new();
+    shell.register(3, 400);
+    assert_eq!(shell.store.evals().blocked().count(), 1);
+    let entries = shell.store.index();
+    shell.tick(1);
+    assert_eq!(shell.store.index(), entries, "a try that changes nothing was logged");
+    shell.join(1, 1);
+    assert_eq!(shell.wanted().len(), 2);
+    assert_eq!(shell.store.evals().blocked().count(), 1);
+    shell.join(2, 2);
+    assert_eq!(shell.wanted().len(), 3);
+    assert_eq!(shell.store.evals().blocked().count(), 0);
+}
+
+#[test]
+fn plans_made_while_the_log_is_slow_do_not_take_room_twice() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.slow_log = true;
+    for id in ["a", "b", "c"] {
+        let mut job = job(1, 600);
+        job.key = JobKey::new("default", id);
+        shell.seeds += 1;
+        let eval = EvalId(u128::from(shell.seeds) << 64);
+        let register = RegisterJob { job: Arc::new(job), eval, only_if: None };
+        shell.request(shell.seeds, Command::RegisterJob(Box::new(register)));
+    }
+    for _ in 0..10 {
+        shell.catch_up();
+        let node = shell.store.node(NodeId(1)).unwrap().1;
+        assert!(node.used.exceeds(node.capacity).is_none(), "{:?}", node.used);
+    }
+    assert_eq!(shell.wanted().len(), 1);
+    assert_eq!(shell.store.evals().blocked().count(), 2);
+    let open = shell.store.evals().iter().filter(|(_, e)| e.status == EvalStatus::Pending).count();
+    assert_eq!(open, 0);
+}
+
+#[test]
+fn a_new_leader_takes_up_what_was_open() {
+    let mut shell = Shell::new();
+    shell.register(1, 100);
+    let blocked = shell.store.evals().blocked().next().unwrap().clone();
+    assert_eq!(blocked.trigger, Trigger::QueuedAllocs);
+    let granted = shell.store.granted();
+    shell.lead(2);
+    shell.join(1, 1);
+    assert_eq!(shell.wanted().len(), 1);
+    assert!(shell.store.index() > granted, "an index that may have been used was used again");
+    assert_eq!(shell.store.job(&JobKey::new("default", "web")).unwrap().status(), JobStatus::Running);
+}

@@ -1,0 +1,111 @@
+//! Nodes that fall silent and return, and what their agents are told.
+
+use super::*;
+
+#[test]
+fn a_silent_node_is_given_up_and_comes_back() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.join(2, 2);
+    shell.register(1, 100);
+    let (_, id, home) = shell.wanted()[0];
+    let other = 3 - home.0 as u64;
+    for _ in 0..4 {
+        shell.tick(5);
+        shell.heartbeat(other);
+    }
+    assert_eq!(shell.store.node(home).unwrap().1.status, NodeStatus::Down);
+    assert_eq!(shell.wanted()[0].2, NodeId(u128::from(other)));
+    assert!(shell.closed.contains(&SessionId(home.0 as u64)));
+    shell.told.clear();
+    shell.hello(7, home.0, 1, 0);
+    let welcome = |m: &ToNode| matches!(m, ToNode::Welcome { mode: WelcomeMode::Full, .. });
+    assert!(shell.told.iter().any(|(s, m)| *s == SessionId(7) && welcome(m)), "{:?}", shell.told);
+    shell.observe(7, &[(id, ClientStatus::Running)]);
+    let status = |shell: &Shell| shell.store.node(home).unwrap().1.status;
+    assert_eq!(status(&shell), NodeStatus::Down, "what was declared lost still holds its room");
+    shell.observe(7, &[(id, ClientStatus::Complete)]);
+    assert_eq!(status(&shell), NodeStatus::Ready);
+    let forgets =
+        shell.told.iter().any(|(_, m)| matches!(m, ToNode::Desired(desired) if desired.forget.contains(&id)));
+    assert!(forgets, "the agent was not told that its allocation was given up");
+}
+
+/// An agent that is told to remove what still runs never tells of its end, and the node would never take work again.
+
+#[test]
+fn what_still_runs_is_not_removed_before_it_has_ended() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register(1, 100);
+    let (_, id, home) = shell.wanted()[0];
+    shell.tick(20);
+    shell.hello(7, 1, 1, 0);
+    shell.observe(7, &[(id, ClientStatus::Running)]);
+    shell.told.clear();
+    let deregister = DeregisterJob { job: JobKey::new("default", "web"), purge: true, eval: EvalId(5) };
+    shell.request(99, Command::DeregisterJob(deregister));
+    shell.pass(2);
+    assert!(shell.store.alloc(id).is_none(), "a purged job's allocation is still there");
+    let is_removed = |shell: &Shell| {
+        let removes = |m: &ToNode| matches!(m, ToNode::Desired(desired) if desired.purge.contains(&id));
+        shell.told.iter().any(|(_, m)| removes(m))
+    };
+    assert!(!is_removed(&shell), "it still runs");
+    shell.observe(7, &[(id, ClientStatus::Complete)]);
+    assert_eq!(shell.store.node(home).unwrap().1.status, NodeStatus::Ready);
+    assert!(is_removed(&shell), "its files stay for ever");
+}
+
+#[test]
+fn an_agent_that_holds_the_same_tells_nothing_anew() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register(1, 100);
+    let (_, id, _) = shell.wanted()[0];
+    shell.observe(1, &[(id, ClientStatus::Running)]);
+    let digest = observed(id, ClientStatus::Running).hash;
+    shell.tell(Event::SessionClosed(SessionId(1)));
+    shell.told.clear();
+    shell.hello(2, 1, 1, digest);
+    assert!(
+        matches!(shell.told.as_slice(), [(SessionId(2), ToNode::Welcome { mode: WelcomeMode::Equal, .. })]),
+        "{:?}",
+        shell.told
+    );
+    shell.hello(3, 1, 2, digest + 1);
+    assert!(
+        shell
+            .told
+            .iter()
+            .any(|(s, m)| *s == SessionId(3) && matches!(m, ToNode::Welcome { mode: WelcomeMode::Full, .. }))
+    );
+    shell.hello(4, 1, 1, digest);
+    assert!(
+        shell.told.iter().any(|(s, m)| *s == SessionId(4) && matches!(m, ToNode::Refused { .. })),
+        "an older agent got in"
+    );
+}
+
+#[test]
+fn agents_are_told_when_fewer_heartbeats_will_do() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    let told = |shell: &Shell| {
+        let every = |message: &ToNode| match message {
+            ToNode::Welcome { heartbeat_ms, .. } | ToNode::HeartbeatEvery { heartbeat_ms } => {
+                Some(*heartbeat_ms)
+            }
+            _ => None,
+        };
+        shell.told.iter().filter_map(|(_, message)| every(message)).collect::<Vec<_>>()
+    };
+    shell.heartbeat(1);
+    assert_eq!(told(&shell), [5_000]);
+    let commands: Vec<Command> = (2..=10_001).map(|id| Command::RegisterNode(Box::new(node(id)))).collect();
+    shell.tell(Event::Requested(Request { token: Token(7), commands: commands.into() }));
+    assert_eq!(told(&shell), [5_000], "it is told when it is heard");
+    shell.heartbeat(1);
+    shell.heartbeat(1);
+    assert_eq!(told(&shell), [5_000, 10_000]);
+}
