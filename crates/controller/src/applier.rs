@@ -23,8 +23,6 @@ use berth_scheduler::{
     fairness::{Charge, Headroom, Pledges},
 };
 
-use crate::devices::{are_free, left_by};
-
 use parts::parts;
 pub use refused::Refused;
 
@@ -223,8 +221,8 @@ fn fits(
     if !devices.is_empty() {
         let mut held = DevicesHeld::clone(&detail.devices);
         held.add(&claimed.devices);
-        held.remove(left_by(store, slot, &placement.after));
-        if !are_free(&detail.node, placement, &held) {
+        held.remove(store.devices_left_by(slot, placement.after.iter().copied()));
+        if detail.node.lacks_of(placement, &held).is_some() {
             return None;
         }
     }

@@ -11,7 +11,6 @@ mod applier;
 mod blocked;
 mod clock;
 mod controller;
-mod devices;
 mod eval_queue;
 mod event;
 mod fair_queue;

@@ -166,7 +166,7 @@ impl Outbox {
             let claims = proposed.iter().filter_map(|item| item.purpose.claims());
             claims.for_each(|ticket| passing(ticket, index));
             let encoded = proposed.iter().map(|item| &item.bytes);
-            let entry = EncodedEntry::assemble(Entry { index, at, commands }, encoded);
+            let entry = EncodedEntry::assemble(Entry::new(index, at, commands), encoded);
             self.in_flight.push_back((index, proposed));
             actions.push(Action::Propose(entry));
         }

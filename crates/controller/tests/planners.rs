@@ -1,10 +1,7 @@
 //! Many planners at once, in seeded interleavings: they use the cluster as well as one alone, and the applier hardly ever
 //! has to refuse anything.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use berth_controller::{Action, Config, Controller, Event, Hello, Links, Now, Request, SessionId, Token};
 use berth_model::{
@@ -210,21 +207,8 @@ impl Server {
 
 fn node(number: u32) -> Node {
     Node {
-        id: NodeId(u128::from(number)),
-        name: format!("n{number}"),
-        datacenter: "dc1".into(),
-        pool: "default".into(),
-        class: String::new(),
         attributes: [("driver.mock_driver".to_owned(), "1".to_owned())].into(),
-        meta: BTreeMap::new(),
-        total: NODE,
-        reserved: Resources::ZERO,
-        reserved_ports: Vec::new(),
-        host_ip: String::new(),
-        dynamic_ports: (20_000, 32_000),
-        secret_hash: Vec::new(),
-        devices: Vec::new(),
-        cores: Vec::new(),
+        ..Node::new(NodeId(u128::from(number)), &format!("n{number}"), NODE)
     }
 }
 

@@ -22,8 +22,9 @@ use crate::{
     time::Timestamp,
 };
 
-/// The encoding that [`Entry::encode`] writes; it counts every change of a command, field or value. All before it are read.
-pub const ENTRY_VERSION: u8 = 3;
+/// The encoding that [`Entry::encode`] writes; it counts every change of a command, field or value, and of what applying
+/// them comes to. All before it are read, and applied as they were when they were written.
+pub const ENTRY_VERSION: u8 = 4;
 /// Largest encoded entry that may be proposed.
 pub const ENTRY_BYTES_MAX: usize = 1 << 20;
 
@@ -39,6 +40,10 @@ pub struct Entry {
     /// Applied in order.
     #[n(2)]
     pub commands: Vec<Command>,
+    /// The version of Berth's entries under which it was written, which says how it is applied. It stands before the
+    /// entry.
+    #[cbor(skip)]
+    pub version: u8,
 }
 
 /// A change of the replicated state.
@@ -50,9 +55,15 @@ pub enum Command {
     /// A node introduces itself, or has changed.
     #[n(1)]
     RegisterNode(#[n(0)] Box<Node>),
-    /// A node is ready, or down.
+    /// A node is ready, or down; with the index of the state on which that was decided, none in entries before version 4.
     #[n(2)]
-    SetNodeStatus(#[n(0)] NodeId, #[n(1)] NodeStatus),
+    SetNodeStatus(
+        #[n(0)] NodeId,
+        #[n(1)] NodeStatus,
+        #[n(2)]
+        #[cbor(default)]
+        Option<Index>,
+    ),
     /// An operator opens or closes a node to new work.
     #[n(3)]
     SetNodeEligibility(#[n(0)] NodeId, #[n(1)] bool),
@@ -128,6 +139,9 @@ pub enum Command {
     /// The canaries of a deployment have shown enough.
     #[n(25)]
     PromoteDeployment(#[n(0)] Box<PromoteDeployment>),
+    /// Somebody asks for a run of a parameterized or periodic job. Not in entries before version 4.
+    #[n(26)]
+    RunJob(#[n(0)] Box<RunJob>),
 }
 
 impl Command {
@@ -159,6 +173,7 @@ impl Command {
             Self::SetAllocHealth(..) => "set_alloc_health",
             Self::SetDeployment(..) => "set_deployment",
             Self::PromoteDeployment(..) => "promote_deployment",
+            Self::RunJob(..) => "run_job",
         }
     }
 
@@ -181,6 +196,19 @@ pub struct RegisterJob {
     /// Only if the job was last registered at this index; 0 for a job that is not there.
     #[n(2)]
     pub only_if: Option<Index>,
+}
+
+/// A run of another job, which its `parent_id` names: only while that one is there and not stopped, and never over a job
+/// that is there.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct RunJob {
+    /// The run.
+    #[n(0)]
+    #[cbor(with = "crate::codec::shared")]
+    pub job: Arc<Job>,
+    /// The evaluation's id.
+    #[n(1)]
+    pub eval: EvalId,
 }
 
 /// A job that should end.
@@ -371,6 +399,11 @@ pub enum EntryError {
 }
 
 impl Entry {
+    /// An entry of today's version.
+    pub fn new(index: Index, at: Timestamp, commands: Vec<Command>) -> Self {
+        Self { index, at, commands, version: ENTRY_VERSION }
+    }
+
     /// The entry's bytes in the log: a version and CBOR.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![ENTRY_VERSION];
@@ -386,7 +419,9 @@ impl Entry {
         match bytes.split_first() {
             None => Err(EntryError::Empty),
             Some((&version @ 1..=ENTRY_VERSION, body)) => {
-                minicbor::decode(body).map_err(|source| EntryError::Decode { version, source })
+                let entry: Self =
+                    minicbor::decode(body).map_err(|source| EntryError::Decode { version, source })?;
+                Ok(Self { version, ..entry })
             }
             Some((&version, _)) => Err(EntryError::Version(version)),
         }
@@ -428,6 +463,10 @@ pub enum Refusal {
     #[error("job {0} not found")]
     #[n(2)]
     NoJob(#[n(0)] JobKey),
+    /// A job that was stopped is not scaled, and makes no runs.
+    #[error("job {0} is stopped: register it again first")]
+    #[n(22)]
+    JobStopped(#[n(0)] JobKey),
     /// A job is of one type for good.
     #[error(
         "job {job} is a {is} job and cannot become a {asked} job: give it another name, or stop and purge it first",

@@ -4,7 +4,12 @@ use std::collections::BTreeMap;
 
 use minicbor::{Decode, Encode};
 
-use crate::{device::NodeDevice, ids::NodeId, resources::Resources};
+use crate::{
+    alloc::Placement,
+    device::{DevicesHeld, NodeDevice, WHOLE_MILLI},
+    ids::NodeId,
+    resources::Resources,
+};
 
 /// The pool that every node is in, besides its own.
 pub const NODE_POOL_ALL: &str = "all";
@@ -93,13 +98,104 @@ pub struct Node {
 }
 
 impl Node {
+    /// A plain node of datacenter `dc1` and the default pool, of which allocations may have all.
+    pub fn new(id: NodeId, name: &str, total: Resources) -> Self {
+        Self {
+            id,
+            name: name.to_owned(),
+            datacenter: "dc1".to_owned(),
+            pool: NODE_POOL_DEFAULT.to_owned(),
+            class: String::new(),
+            attributes: BTreeMap::new(),
+            meta: BTreeMap::new(),
+            total,
+            reserved: Resources::ZERO,
+            reserved_ports: Vec::new(),
+            host_ip: String::new(),
+            dynamic_ports: (DYNAMIC_PORT_MIN, DYNAMIC_PORT_MAX),
+            secret_hash: Vec::new(),
+            devices: Vec::new(),
+            cores: Vec::new(),
+        }
+    }
+
     /// What allocations may have.
     pub fn capacity(&self) -> Resources {
         self.total.minus(self.reserved)
     }
 
+    /// The first of the devices and cores that a placement was given which is not there, is sick, or has too little left
+    /// beside what others hold.
+    pub fn lacks_of(&self, placement: &Placement, held_by_others: &DevicesHeld) -> Option<String> {
+        let mut held = held_by_others.clone();
+        held.add(&DevicesHeld::of(&placement.devices, &placement.cores));
+        let given =
+            placement.devices.iter().flat_map(|grant| grant.instances.iter().map(move |id| (grant, id)));
+        let mut lacking = given.filter(|(grant, id)| {
+            let device = self.devices.iter().find(|device| device.to_string() == grant.device);
+            let is_there = device.is_some_and(|device| {
+                device.instances.iter().any(|instance| instance.id == **id && instance.healthy)
+            });
+            !is_there || held.milli_of(id) > WHOLE_MILLI
+        });
+        let core = |core: &&u16| held.cores.get(core) != Some(&1) || self.cores.binary_search(core).is_err();
+        lacking.next().map(|(grant, id)| format!("device {} {id}", grant.device)).or_else(|| {
+            let core = placement.cores.iter().find(core)?;
+            Some(format!("core {core}"))
+        })
+    }
+
     /// MHz that come with each core that a task has for itself alone.
     pub fn core_mhz(&self) -> u32 {
         self.capacity().cpu_mhz.checked_div(u32::try_from(self.cores.len()).unwrap_or(u32::MAX)).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        device::{DeviceGrant, DeviceInstance},
+        ids::AllocId,
+    };
+
+    fn placement(id: &str, milli_each: u16, cores: &[u16]) -> Placement {
+        let grant = DeviceGrant { device: "nvidia/gpu/A100".into(), instances: vec![id.into()], milli_each };
+        Placement {
+            id: AllocId(1),
+            node: NodeId(1),
+            group: 0,
+            name_index: 0,
+            ports: vec![],
+            after: vec![],
+            previous: None,
+            reschedules: vec![],
+            devices: vec![grant],
+            cores: cores.to_vec(),
+            canary: false,
+        }
+    }
+
+    #[test]
+    fn what_is_held_sick_or_not_there_is_lacking() {
+        let instance = |id: &str, healthy| DeviceInstance { id: id.into(), healthy };
+        let gpus = NodeDevice {
+            vendor: "nvidia".into(),
+            kind: "gpu".into(),
+            model: "A100".into(),
+            instances: vec![instance("g0", true), instance("g1", false)],
+            ..NodeDevice::default()
+        };
+        let node =
+            Node { devices: vec![gpus], cores: vec![2, 3], ..Node::new(NodeId(1), "n1", Resources::ZERO) };
+        let others = placement("g0", 400, &[3]);
+        let others = DevicesHeld::of(&others.devices, &others.cores);
+        let lacks = |id, milli, cores: &[u16]| node.lacks_of(&placement(id, milli, cores), &others);
+        assert_eq!(lacks("g0", 600, &[2]), None);
+        assert_eq!(lacks("g0", 601, &[2]).as_deref(), Some("device nvidia/gpu/A100 g0"));
+        assert_eq!(lacks("g0", 600, &[3]).as_deref(), Some("core 3"));
+        assert_eq!(lacks("g0", 600, &[4]).as_deref(), Some("core 4"));
+        assert_eq!(lacks("g1", 1, &[]).as_deref(), Some("device nvidia/gpu/A100 g1"));
+        assert_eq!(lacks("g7", 1, &[]).as_deref(), Some("device nvidia/gpu/A100 g7"));
     }
 }

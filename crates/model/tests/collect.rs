@@ -81,7 +81,7 @@ fn with_results() -> World {
     let eval = world.register(job("sum", JobType::Batch, 10, None));
     world.plan(eval, vec![place(1, 1, &[], &[])], vec![]).unwrap();
     world.end(1, ClientStatus::Complete);
-    world.run(Command::SetNodeStatus(NodeId(1), NodeStatus::Down)).unwrap();
+    world.run(Command::SetNodeStatus(NodeId(1), NodeStatus::Down, None)).unwrap();
     world
 }
 
@@ -105,7 +105,7 @@ fn a_purged_node_is_gone_for_everybody_and_its_results_are_not() {
         let ran_on = store.nodes().row(result.node).expect("where it ran is known");
         assert_eq!((ran_on.id, ran_on.is_ready(), ran_on.capacity.memory_mb), (NodeId(1), false, 0));
     }
-    let refused = world.run(Command::SetNodeStatus(NodeId(1), NodeStatus::Ready));
+    let refused = world.run(Command::SetNodeStatus(NodeId(1), NodeStatus::Ready, None));
     assert_eq!(refused, Err(Refusal::NoNode(NodeId(1))));
 }
 
@@ -141,8 +141,8 @@ fn a_purged_node_that_comes_back_is_a_new_one_that_knows_its_results() {
 fn a_node_that_was_heard_of_meanwhile_stays() {
     let mut world = with_results();
     let decided_on = Some(world.store.index());
-    world.run(Command::SetNodeStatus(NodeId(1), NodeStatus::Ready)).unwrap();
-    world.run(Command::SetNodeStatus(NodeId(1), NodeStatus::Down)).unwrap();
+    world.run(Command::SetNodeStatus(NodeId(1), NodeStatus::Ready, None)).unwrap();
+    world.run(Command::SetNodeStatus(NodeId(1), NodeStatus::Down, None)).unwrap();
     world.collect(Collect { nodes: vec![NodeId(1)], decided_on, ..Collect::default() });
     assert!(world.store.node(NodeId(1)).is_some());
 }

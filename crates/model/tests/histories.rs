@@ -9,7 +9,7 @@ use berth_model::{
     AllocId, EvalId, Index, NodeId, Timestamp,
     alloc::{ClientStatus, Stop, StopReason},
     command::{Collect, Command},
-    device::{DeviceGrant, NodeDevice},
+    device::{DeviceGrant, DeviceInstance, NodeDevice},
     event::Event,
     job::JobType,
     node::{Node, NodeStatus},
@@ -90,10 +90,11 @@ fn small_node(id: u128) -> Node {
         vendor: "nvidia".into(),
         kind: "gpu".into(),
         model: "T4".into(),
+        instances: vec![DeviceInstance { id: "g0".into(), healthy: true }],
         ..NodeDevice::default()
     };
     let total = Resources { cpu_mhz: 100_000, memory_mb: NODE_MEMORY_MB, disk_mb: 100_000 };
-    Node { total, devices: vec![gpu], ..node(id) }
+    Node { total, devices: vec![gpu], cores: vec![0, 1], ..node(id) }
 }
 
 impl History {
@@ -105,6 +106,10 @@ impl History {
 
     fn pick(&self, at: u8) -> Option<AllocId> {
         self.allocs.get(usize::from(at) % self.allocs.len().max(1)).copied()
+    }
+
+    fn lives(&self, number: u8) -> bool {
+        self.world.store.job(&key(&id_of(number))).is_some_and(|row| !row.job().stop)
     }
 
     fn perform(&mut self, op: &Op) {
@@ -120,7 +125,7 @@ impl History {
                 let eval = self.world.stop(&id_of(*number), *purge);
                 self.evals.insert(*number, eval);
             }
-            Op::Scale(number, count) if self.has(*number) => {
+            Op::Scale(number, count) if self.lives(*number) => {
                 let eval = self.world.scale(&id_of(*number), *count);
                 self.evals.insert(*number, eval);
             }
@@ -142,13 +147,15 @@ impl History {
             }
             Op::NodeStatus(number, up) => {
                 let status = if *up { NodeStatus::Ready } else { NodeStatus::Down };
-                self.world.apply(vec![Command::SetNodeStatus(node_id(number), status)]);
+                self.world.apply(vec![Command::SetNodeStatus(node_id(number), status, None)]);
             }
             Op::Eligible(number, eligible) => {
                 self.world.apply(vec![Command::SetNodeEligibility(node_id(number), *eligible)]);
             }
             Op::RegisterNode(number) => {
-                self.world.apply(vec![Command::RegisterNode(Box::new(small_node(u128::from(*number) + 1)))]);
+                let node = small_node(u128::from(*number) + 1);
+                let ready = Command::SetNodeStatus(node.id, NodeStatus::Ready, None);
+                self.world.apply(vec![Command::RegisterNode(Box::new(node)), ready]);
             }
             Op::Collect(later) => self.late.push((*later, self.everything())),
             Op::Evict(number) => {
@@ -186,7 +193,8 @@ impl History {
         let mut placement = place(id, u128::from(node) + 1, &before, &ports);
         if gpu {
             let (device, instances) = ("nvidia/gpu/T4".into(), vec!["g0".into()]);
-            placement.devices = vec![DeviceGrant { device, instances, milli_each: 100 }];
+            placement.devices = vec![DeviceGrant { device, instances, milli_each: 300 }];
+            placement.cores = vec![id as u16 % 2];
         }
         self.commit(eval, vec![placement], stops);
         self.allocs.push(AllocId(id));
@@ -266,6 +274,13 @@ fn check_nodes(store: &Store) {
         assert!(node.used.exceeds(node.capacity).is_none(), "node {} gives what it has not", node.id);
         let ports = &store.nodes().detail(slot).expect("a node has a detail").ports;
         assert!(ports.is_sorted_by(|a, b| a < b), "a port of node {} has two owners: {ports:?}", node.id);
+        let held = &store.nodes().detail(slot).expect("a node has a detail").devices;
+        assert!(
+            held.milli.values().all(|milli| *milli <= 1000),
+            "a device of node {} is given twice",
+            node.id
+        );
+        assert!(held.cores.values().all(|times| *times == 1), "a core of node {} is given twice", node.id);
         assert_eq!(store.nodes().find(node.id), Some(slot));
     }
 }

@@ -2,15 +2,17 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use berth_model::{
-    EvalId,
+    EvalId, Index, Timestamp,
     alloc::{ClientStatus, StopReason},
-    command::Refusal,
+    command::{Command, Entry, Refusal, RunJob},
     event::Event,
     job::{JOB_VERSIONS_MAX, JobType, Periodic},
     store::{JobStatus, Store, snapshot},
 };
-use support::{World, end, job, key, place, restored, service, stop};
+use support::{World, end, job, key, place, restored, scaling, service, stop};
 
 fn index_of(store: &Store, id: &str) -> berth_model::Index {
     store.job(&key(id)).unwrap().current().index
@@ -126,4 +128,45 @@ fn a_job_that_only_launches_tells_its_status_when_it_is_stopped() {
     assert_eq!(told(&world, JobStatus::Running), JobStatus::Pending);
     world.plan(eval, vec![], vec![]).unwrap();
     assert_eq!(told(&world, JobStatus::Pending), JobStatus::Dead);
+}
+
+#[test]
+fn a_stopped_job_is_not_scaled_and_a_purged_one_goes() {
+    let mut world = World::with_nodes(1);
+    let eval = world.register(service("web", 10, None));
+    world.plan(eval, vec![], vec![]).unwrap();
+    let eval = world.stop("web", true);
+    assert_eq!(world.run(scaling("web", Some((5, EvalId(77))))), Err(Refusal::JobStopped(key("web"))));
+    assert_eq!(world.run(scaling("web", None)), Ok(()), "a message is only kept");
+    world.plan(eval, vec![], vec![]).unwrap();
+    let row = world.store.job(&key("web")).unwrap();
+    assert!(row.is_over() && row.purge && row.versions.len() == 1, "{row:?}");
+}
+
+#[test]
+fn an_older_log_that_scales_a_stopped_job_is_replayed_as_it_was_applied() {
+    let mut world = World::with_nodes(1);
+    world.register(service("web", 10, None));
+    world.stop("web", true);
+    let entry = Entry::new(Index(9), Timestamp(9_000), vec![scaling("web", Some((5, EvalId(77))))]);
+    let applied = world.store.apply(Entry { version: 3, ..entry });
+    assert_eq!(applied.outcomes, [Ok(())]);
+    assert_eq!(world.store.job(&key("web")).unwrap().versions.len(), 2);
+}
+
+#[test]
+fn a_run_needs_a_parent_that_is_there_and_not_stopped() {
+    let mut world = World::with_nodes(1);
+    let parent = job("import", JobType::Batch, 10, None);
+    let run = |id: &str, eval| {
+        Command::RunJob(Box::new(RunJob { job: Arc::new(parent.child(id)), eval: EvalId(eval) }))
+    };
+    assert_eq!(world.run(run("import/1", 1)), Err(Refusal::NoJob(key("import"))));
+    world.register(parent.clone());
+    assert_eq!(world.run(run("import/1", 2)), Ok(()));
+    assert!(matches!(world.run(run("import/1", 3)), Err(Refusal::JobChanged { .. })), "it is there");
+    world.stop("import", false);
+    assert_eq!(world.run(run("import/2", 4)), Err(Refusal::JobStopped(key("import"))));
+    world.register(parent.clone());
+    assert_eq!(world.run(run("import/2", 5)), Ok(()));
 }

@@ -4,8 +4,9 @@ mod support;
 
 use berth_model::{
     AllocId, NodeId,
-    alloc::{ClientStatus, StopReason},
+    alloc::{ClientStatus, Placement, StopReason},
     command::{Collect, Command},
+    device::{DeviceGrant, DeviceInstance, NodeDevice},
     eval::{Eval, EvalStatus, Trigger},
     node::{Node, NodeStatus},
     resources::Resources,
@@ -32,7 +33,7 @@ fn overtaken_by(command: Command) -> World {
 
 #[test]
 fn a_placement_on_a_node_that_went_down_is_planned_again() {
-    let world = overtaken_by(Command::SetNodeStatus(NodeId(1), NodeStatus::Down));
+    let world = overtaken_by(Command::SetNodeStatus(NodeId(1), NodeStatus::Down, None));
     assert!(world.store.alloc(AllocId(1)).is_none());
     let eval = again(&world).expect("what is missing is planned again");
     let why = "1 placements came too late; the first one: node 00000000-0000-0000-0000-000000000001 is down";
@@ -49,7 +50,7 @@ fn a_placement_on_a_node_that_was_closed_or_purged_is_planned_again() {
     let mut world = World::with_nodes(1);
     let eval = world.register(service("web", 10, None));
     let plan = world.plan_of(eval, vec![place(1, 1, &[], &[])], vec![]);
-    world.run(Command::SetNodeStatus(NodeId(1), NodeStatus::Down)).unwrap();
+    world.run(Command::SetNodeStatus(NodeId(1), NodeStatus::Down, None)).unwrap();
     let decided_on = Some(world.store.index());
     world.collect(Collect { nodes: vec![NodeId(1)], decided_on, ..Collect::default() });
     world.run(plan).unwrap();
@@ -58,7 +59,7 @@ fn a_placement_on_a_node_that_was_closed_or_purged_is_planned_again() {
 
 #[test]
 fn room_that_somebody_else_has_by_now_is_not_given_twice() {
-    let mut world = World::default();
+    let mut world = World::with_nodes(1);
     let total = Resources { cpu_mhz: 10_000, memory_mb: 1000, disk_mb: 10_000 };
     world.run(Command::RegisterNode(Box::new(Node { total, ..node(1) }))).unwrap();
     let old = world.register(service("old", 800, Some(80)));
@@ -95,13 +96,76 @@ fn a_port_goes_to_one_successor() {
 }
 
 #[test]
+fn a_device_or_core_that_somebody_else_has_by_now_is_not_given_twice() {
+    let gpu = |instances: &[&str]| NodeDevice {
+        vendor: "nvidia".into(),
+        kind: "gpu".into(),
+        model: "A100".into(),
+        instances: instances.iter().map(|id| DeviceInstance { id: (*id).into(), healthy: true }).collect(),
+        ..NodeDevice::default()
+    };
+    let with = |instances: &[&str]| Node { devices: vec![gpu(instances)], cores: vec![0, 1], ..node(1) };
+    let mut world = World::with_nodes(1);
+    world.run(Command::RegisterNode(Box::new(with(&["g0", "g1"])))).unwrap();
+    let grant = |id: &str, milli_each| DeviceGrant {
+        device: "nvidia/gpu/A100".into(),
+        instances: vec![id.into()],
+        milli_each,
+    };
+    let given = |id, after: &[u128], devices: &[(&str, u16)], cores: &[u16]| Placement {
+        devices: devices.iter().map(|(id, milli)| grant(id, *milli)).collect(),
+        cores: cores.to_vec(),
+        ..place(id, 1, after, &[])
+    };
+    let eval = world.register(service("web", 10, None));
+    let placements = vec![
+        given(1, &[], &[("g0", 600)], &[0]),
+        given(2, &[], &[("g0", 500)], &[]),
+        given(3, &[], &[("g0", 400)], &[1]),
+        given(4, &[], &[], &[1]),
+        given(5, &[1], &[("g0", 600)], &[0]),
+        given(6, &[1], &[("g0", 600)], &[]),
+        given(7, &[1], &[], &[0]),
+    ];
+    world.plan(eval, placements, vec![]).unwrap();
+    let placed = |world: &World, ids: std::ops::RangeInclusive<u128>| -> Vec<u128> {
+        ids.filter(|id| world.store.alloc(AllocId(*id)).is_some()).collect()
+    };
+    assert_eq!(placed(&world, 1..=7), [1, 3, 5]);
+    let why = again(&world).map(|eval| eval.description.clone()).unwrap_or_default();
+    assert!(why.ends_with("has not got device nvidia/gpu/A100 g0 free"), "{why}");
+    assert!(why.starts_with("4 placements"), "{why}");
+
+    // The node describes itself anew while a plan is on its way.
+    let eval = world.register(service("other", 10, None));
+    let plan = world.plan_of(eval, vec![given(8, &[], &[("g1", 1000)], &[])], vec![]);
+    world.run(Command::RegisterNode(Box::new(with(&["g0"])))).unwrap();
+    world.run(plan).unwrap();
+    assert_eq!(placed(&world, 8..=8), [0; 0]);
+}
+
+#[test]
+fn a_placement_on_a_node_that_is_not_ready_or_reserves_its_port_is_planned_again() {
+    let unconfirmed = overtaken_by(Command::SetNodeStatus(NodeId(1), NodeStatus::Initializing, None));
+    assert!(again(&unconfirmed).is_some_and(|eval| eval.description.ends_with("is not ready")));
+
+    let mut world = World::with_nodes(1);
+    let eval = world.register(service("web", 10, Some(80)));
+    let plan = world.plan_of(eval, vec![place(1, 1, &[], &[80])], vec![]);
+    let node = Node { reserved_ports: vec![80], ..node(1) };
+    world.run(Command::RegisterNode(Box::new(node))).unwrap();
+    world.run(plan).unwrap();
+    assert!(again(&world).is_some_and(|eval| eval.description.ends_with("has port 80 reserved")));
+}
+
+#[test]
 fn an_old_log_is_replayed_as_it_was_applied() {
     let mut world = World::with_nodes(1);
     let eval = world.register(service("web", 10, None));
     let Command::CommitPlan(plan) = world.plan_of(eval, vec![place(1, 1, &[], &[])], vec![]) else {
         unreachable!("it is a plan")
     };
-    world.run(Command::SetNodeStatus(NodeId(1), NodeStatus::Down)).unwrap();
+    world.run(Command::SetNodeStatus(NodeId(1), NodeStatus::Down, None)).unwrap();
     world.run(Command::CommitPlanUnchecked(plan)).unwrap();
     assert!(world.store.alloc(AllocId(1)).is_some() && again(&world).is_none());
 }

@@ -3,19 +3,21 @@
 use std::sync::Arc;
 
 use berth_model::{
-    EvalId, Index, JobKey, Timestamp,
+    EvalId, Index, JobKey, NodeId, Timestamp,
     cluster::ClusterIdentity,
     command::{Command, Entry, EvalOutcome, PlanRecord, Refusal, RegisterJob, RestorePart},
     eval::EvalStatus,
     event::{Applied, Event},
     job::{Group, Job, JobType},
+    node::{Node, NodeStatus},
+    resources::Resources,
     store::{Store, snapshot},
 };
 
 /// Applies commands as the next entry.
 fn apply(store: &mut Store, commands: Vec<Command>) -> Applied {
     let index = Index(store.index().0 + 1);
-    let entry = Entry { index, at: Timestamp(index.0 * 1_000), commands };
+    let entry = Entry::new(index, Timestamp(index.0 * 1_000), commands);
     store.apply(Entry::decode(&entry.encode()).expect("it was just encoded"))
 }
 
@@ -146,4 +148,36 @@ fn a_cluster_has_one_identity_and_keeps_it_when_it_is_restored_from_another() {
     parts(&saved, 1 << 20).into_iter().for_each(|part| drop(apply(&mut other, vec![part])));
     assert_eq!(other.cluster(), &ClusterIdentity { id: 9, restored_from: vec![7] });
     assert_eq!(ids(&other), ["a"]);
+}
+
+#[test]
+fn no_node_of_a_restored_state_counts_as_confirmed() {
+    let mut saved = with_jobs(&["a"]);
+    for (id, status) in [(1, NodeStatus::Ready), (2, NodeStatus::Down), (3, NodeStatus::Initializing)] {
+        let node = Node::new(NodeId(id), "n", Resources { cpu_mhz: 1, memory_mb: 1, disk_mb: 1 });
+        let status = Command::SetNodeStatus(NodeId(id), status, None);
+        apply(&mut saved, vec![Command::RegisterNode(Box::new(node)), status]);
+    }
+    let mut store = with_jobs(&["x"]);
+    let before = store.index();
+    let [part] = &parts(&saved, 1 << 20)[..] else { panic!("it is one part") };
+    apply(&mut store, vec![part.clone()]);
+    let statuses = |store: &Store| store.nodes().iter().map(|(_, row)| row.status).collect::<Vec<_>>();
+    let doubted = [NodeStatus::Initializing, NodeStatus::Down, NodeStatus::Initializing];
+    assert_eq!(statuses(&store), doubted);
+    let mut bytes = Vec::new();
+    snapshot::write(&store, &mut bytes).expect("memory takes it");
+    assert_eq!(snapshot::read(&mut &bytes[..]).expect("it was just written").hash(), store.hash());
+
+    // What was decided before speaks of a state that is gone.
+    let late = Command::SetNodeStatus(NodeId(1), NodeStatus::Ready, Some(before));
+    assert_eq!(apply(&mut store, vec![late]).outcomes, [Err(Refusal::Restored)]);
+    assert_eq!(statuses(&store), doubted);
+    let anew = Command::SetNodeStatus(NodeId(1), NodeStatus::Ready, Some(store.index()));
+    assert_eq!(apply(&mut store, vec![anew]).outcomes, [Ok(())]);
+
+    let mut old = with_jobs(&["x"]);
+    let entry = Entry::new(Index(9), Timestamp(9), vec![part.clone()]);
+    old.apply(Entry { version: 3, ..entry });
+    assert_eq!(statuses(&old)[0], NodeStatus::Ready, "an old log is replayed as it was applied");
 }

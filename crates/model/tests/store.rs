@@ -8,10 +8,10 @@ use berth_model::{
     command::{
         Collect, Command, DeregisterJob, Entry, EvalOutcome, PlanRecord, Refusal, RegisterJob, ScaleJob,
     },
-    device::{DeviceGrant, NodeDevice},
+    device::{DeviceGrant, DeviceInstance, NodeDevice},
     eval::{EvalStatus, Trigger},
     job::{Group, Job, JobType, Network, Port, Task, TaskResources},
-    node::Node,
+    node::{Node, NodeStatus},
     resources::Resources,
     scaling::ScalingEvent,
     store::{JobStatus, Store, snapshot},
@@ -33,21 +33,13 @@ fn job(id: &str, memory_mb: u32, port: Option<u16>) -> Job {
 
 fn node(id: u128) -> Node {
     Node {
-        id: NodeId(id),
-        name: format!("n{id}"),
-        datacenter: "dc1".into(),
-        pool: "default".into(),
-        class: String::new(),
-        attributes: BTreeMap::new(),
-        meta: BTreeMap::new(),
-        total: Resources { cpu_mhz: 100_000, memory_mb: 100_000, disk_mb: 100_000 },
-        reserved: Resources::ZERO,
-        reserved_ports: vec![],
         host_ip: "127.0.0.1".into(),
-        dynamic_ports: (20_000, 32_000),
         secret_hash: vec![1; 32],
-        devices: vec![],
-        cores: vec![],
+        ..Node::new(
+            NodeId(id),
+            &format!("n{id}"),
+            Resources { cpu_mhz: 100_000, memory_mb: 100_000, disk_mb: 100_000 },
+        )
     }
 }
 
@@ -60,9 +52,15 @@ struct World {
 }
 
 impl World {
+    /// A node whose agent has confirmed what runs there.
+    fn add_node(&mut self, node: Node) {
+        let ready = Command::SetNodeStatus(node.id, NodeStatus::Ready, None);
+        self.apply(vec![Command::RegisterNode(Box::new(node)), ready]);
+    }
+
     fn apply(&mut self, commands: Vec<Command>) -> Vec<Result<(), Refusal>> {
         self.index += 1;
-        let entry = Entry { index: Index(self.index), at: Timestamp(self.index * 1_000), commands };
+        let entry = Entry::new(Index(self.index), Timestamp(self.index * 1_000), commands);
         let read = Entry::decode(&entry.encode()).unwrap();
         assert_eq!(read, entry);
         self.store.apply(read).outcomes
@@ -134,7 +132,7 @@ fn used_memory(store: &Store, id: u128) -> u32 {
 #[test]
 fn a_successor_takes_over_the_room_and_ports_it_was_promised() {
     let mut world = World::default();
-    world.apply(vec![Command::RegisterNode(Box::new(node(1)))]);
+    world.add_node(node(1));
     let eval = world.register(job("web", 1000, Some(80)));
     world.plan(eval, vec![place(1, 1, vec![], vec![80])], vec![], true);
     assert_eq!(used_memory(&world.store, 1), 1000);
@@ -152,7 +150,7 @@ fn a_successor_takes_over_the_room_and_ports_it_was_promised() {
 #[test]
 fn a_successor_that_ends_first_gives_the_promise_back() {
     let mut world = World::default();
-    world.apply(vec![Command::RegisterNode(Box::new(node(1)))]);
+    world.add_node(node(1));
     let eval = world.register(job("web", 1000, Some(80)));
     world.plan(eval, vec![place(1, 1, vec![], vec![80])], vec![], false);
     let stop = |id| Stop { alloc: AllocId(id), reason: StopReason::Requested };
@@ -171,10 +169,11 @@ fn devices_and_cores_are_held_until_their_holder_has_ended_also_after_a_restore(
         vendor: "nvidia".into(),
         kind: "gpu".into(),
         model: "T4".into(),
+        instances: vec![DeviceInstance { id: "g0".into(), healthy: true }],
         ..NodeDevice::default()
     };
     let node = Node { devices: vec![gpus], cores: vec![0, 1], ..node(1) };
-    world.apply(vec![Command::RegisterNode(Box::new(node))]);
+    world.add_node(node);
     let eval = world.register(job("web", 100, None));
     let holding = |id, after: Vec<AllocId>, gpu: &str, milli_each, cores: &[u16]| Placement {
         devices: vec![DeviceGrant {
@@ -215,7 +214,7 @@ fn devices_and_cores_are_held_until_their_holder_has_ended_also_after_a_restore(
 #[test]
 fn a_port_that_several_hold_in_turn_is_held_once_after_a_restore() {
     let mut world = World::default();
-    world.apply(vec![Command::RegisterNode(Box::new(node(1)))]);
+    world.add_node(node(1));
     let eval = world.register(job("web", 10, Some(80)));
     let placements =
         [vec![], vec![1], vec![1, 2]].map(|after: Vec<u128>| after.into_iter().map(AllocId).collect());
@@ -293,7 +292,7 @@ fn scaling_makes_a_version_and_what_was_said_about_it_survives_a_restore() {
 #[test]
 fn a_purged_job_is_forgotten_once_nothing_of_it_lives() {
     let mut world = World::default();
-    world.apply(vec![Command::RegisterNode(Box::new(node(1)))]);
+    world.add_node(node(1));
     let key = JobKey::new("default", "web");
     let eval = world.register(job("web", 100, None));
     world.plan(eval, vec![place(1, 1, vec![], vec![])], vec![], true);
@@ -318,7 +317,7 @@ fn restored(store: &Store) -> Store {
 #[test]
 fn a_damaged_snapshot_is_refused() {
     let mut world = World::default();
-    world.apply(vec![Command::RegisterNode(Box::new(node(1)))]);
+    world.add_node(node(1));
     let eval = world.register(job("web", 100, None));
     world.plan(eval, vec![place(1, 1, vec![], vec![])], vec![], true);
     let mut bytes = Vec::new();

@@ -9,7 +9,7 @@ use berth_model::{
     device::DeviceAsk,
     job::{Group, Job, JobType, Task, TaskResources},
     namespace::Namespace,
-    node::Node,
+    node::{Node, NodeStatus},
     quota::{Bounds, Quota},
     resources::Resources,
     store::{Store, snapshot},
@@ -24,7 +24,7 @@ struct World {
 impl World {
     fn try_apply(&mut self, command: Command) -> Result<(), Refusal> {
         self.index += 1;
-        let entry = Entry { index: Index(self.index), at: Timestamp(self.index), commands: vec![command] };
+        let entry = Entry::new(Index(self.index), Timestamp(self.index), vec![command]);
         assert_eq!(Entry::decode(&entry.encode()).unwrap(), entry);
         self.store.apply(entry).outcomes.remove(0)
     }
@@ -103,23 +103,12 @@ fn books(store: &Store) -> BTreeMap<String, (u64, u64)> {
 
 fn world() -> World {
     let mut world = World::default();
-    world.apply(Command::RegisterNode(Box::new(Node {
-        id: NodeId(1),
-        name: "n1".into(),
-        datacenter: "dc1".into(),
-        pool: "default".into(),
-        class: String::new(),
-        attributes: BTreeMap::new(),
-        meta: BTreeMap::new(),
-        total: Resources { cpu_mhz: 10_000, memory_mb: 10_000, disk_mb: 10_000 },
-        reserved: Resources::ZERO,
-        reserved_ports: vec![],
-        host_ip: String::new(),
-        dynamic_ports: (20_000, 32_000),
-        secret_hash: vec![],
-        devices: vec![],
-        cores: vec![],
-    })));
+    world.apply(Command::RegisterNode(Box::new(Node::new(
+        NodeId(1),
+        "n1",
+        Resources { cpu_mhz: 10_000, memory_mb: 10_000, disk_mb: 10_000 },
+    ))));
+    world.apply(Command::SetNodeStatus(NodeId(1), NodeStatus::Ready, None));
     world.quota("q");
     world.namespace("eng", None, Some("q")).unwrap();
     world.namespace("dev", Some("eng"), None).unwrap();

@@ -1,9 +1,6 @@
 //! What a plan may cost: a job of whatever size is planned in bounded steps, and in as many plans as it takes.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, atomic::AtomicBool},
-};
+use std::sync::{Arc, atomic::AtomicBool};
 
 use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
@@ -18,30 +15,21 @@ use berth_scheduler::{Budget, Cancelled, Claims, PLACEMENTS_PER_PLAN_MAX, Plan, 
 
 fn apply(store: &mut Store, commands: Vec<Command>) {
     let index = Index(store.index().0 + 1);
-    let applied = store.apply(Entry { index, at: Timestamp(index.0), commands });
+    let applied = store.apply(Entry::new(index, Timestamp(index.0), commands));
     assert!(applied.outcomes.iter().all(Result::is_ok), "{:?}", applied.outcomes);
 }
 
 fn nodes(store: &mut Store, count: u128) {
     for id in 1..=count {
         let node = Node {
-            id: NodeId(id),
-            name: format!("n{id}"),
-            datacenter: "dc1".into(),
-            pool: "default".into(),
-            class: String::new(),
             attributes: [("driver.mock_driver".to_owned(), "1".to_owned())].into(),
-            meta: BTreeMap::new(),
-            total: Resources { cpu_mhz: 100_000, memory_mb: 100_000, disk_mb: 1_000_000 },
-            reserved: Resources::ZERO,
-            reserved_ports: vec![],
-            host_ip: String::new(),
-            dynamic_ports: (20_000, 32_000),
-            secret_hash: vec![],
-            devices: vec![],
-            cores: vec![],
+            ..Node::new(
+                NodeId(id),
+                &format!("n{id}"),
+                Resources { cpu_mhz: 100_000, memory_mb: 100_000, disk_mb: 1_000_000 },
+            )
         };
-        let ready = Command::SetNodeStatus(NodeId(id), NodeStatus::Ready);
+        let ready = Command::SetNodeStatus(NodeId(id), NodeStatus::Ready, None);
         apply(store, vec![Command::RegisterNode(Box::new(node)), ready]);
     }
 }

@@ -1,7 +1,7 @@
 //! Updates through random histories: at any time enough allocations are healthy, never more than allowed are exchanged at
 //! once, and in the end all run the newest version.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
@@ -39,7 +39,7 @@ impl World {
         world.parallel = 1 + world.draw(3);
         for id in 1..=3 {
             world.apply(Command::RegisterNode(Box::new(node(id))));
-            world.apply(Command::SetNodeStatus(NodeId(id), NodeStatus::Ready));
+            world.apply(Command::SetNodeStatus(NodeId(id), NodeStatus::Ready, None));
         }
         world
     }
@@ -51,7 +51,7 @@ impl World {
     fn apply(&mut self, command: Command) {
         let index = Index(self.store.index().0 + 1);
         let at = Timestamp(index.0 * 1_000_000_000);
-        let applied = self.store.apply(Entry { index, at, commands: vec![command] });
+        let applied = self.store.apply(Entry::new(index, at, vec![command]));
         assert!(applied.outcomes.iter().all(Result::is_ok), "{:?}", applied.outcomes);
     }
 
@@ -155,21 +155,12 @@ fn key() -> JobKey {
 
 fn node(id: u128) -> Node {
     Node {
-        id: NodeId(id),
-        name: format!("n{id}"),
-        datacenter: "dc1".into(),
-        pool: "default".into(),
-        class: String::new(),
         attributes: [("driver.mock_driver".to_owned(), "1".to_owned())].into(),
-        meta: BTreeMap::new(),
-        total: Resources { cpu_mhz: 100_000, memory_mb: 100_000, disk_mb: 1_000_000 },
-        reserved: Resources::ZERO,
-        reserved_ports: vec![],
-        host_ip: String::new(),
-        dynamic_ports: (20_000, 32_000),
-        secret_hash: vec![],
-        devices: vec![],
-        cores: vec![],
+        ..Node::new(
+            NodeId(id),
+            &format!("n{id}"),
+            Resources { cpu_mhz: 100_000, memory_mb: 100_000, disk_mb: 1_000_000 },
+        )
     }
 }
 

@@ -30,9 +30,6 @@ struct Options {
     /// How many servers: 1, 3 or 5.
     #[arg(long, default_value_t = 1)]
     servers: usize,
-    /// Do what is known to break a rule too: restore older states, scale stopped jobs.
-    #[arg(long)]
-    unmended: bool,
     /// Plant a bug.
     #[arg(long)]
     bug: Option<String>,
@@ -75,7 +72,6 @@ fn main() -> ExitCode {
     };
     let settings = Settings {
         servers: options.servers,
-        unmended: options.unmended,
         bug,
         without: options.without.iter().copied().collect(),
         ..Settings::new(options.seed.unwrap_or(0))

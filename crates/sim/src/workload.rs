@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use berth_controller::Answer;
 use berth_model::{
     EvalId, Index, JobKey, Timestamp,
-    command::{Command, DeregisterJob, RegisterJob, RestorePart, ScaleJob},
+    command::{Command, DeregisterJob, RegisterJob, RestorePart, RunJob, ScaleJob},
     eval::{Eval, Trigger},
     ids::IdSeed,
     job::{Group, Job, JobType, Network, Periodic, Port, Task, TaskResources},
@@ -51,8 +51,6 @@ pub struct Client {
     pub truth: Truth,
     /// When it stops asking, in nanoseconds.
     pub until_ns: u64,
-    /// It scales jobs that were stopped, too: one that is purged meanwhile is never collected today.
-    pub unmended: bool,
 }
 
 impl Client {
@@ -113,11 +111,7 @@ impl Client {
                 let what = if purge { "purge" } else { "stop" };
                 return Some((format!("{what} {key}"), vec![Command::DeregisterJob(deregister)]));
             }
-            57..75 if kind == JobType::Service => {
-                let view = server.view();
-                let lives = view.store.job(&key).is_some_and(|row| !row.job().stop);
-                return (lives || self.unmended).then(|| self.scale(key, eval));
-            }
+            57..75 if kind == JobType::Service => return Some(self.scale(key, eval)),
             75..85 => return self.stop_alloc(server, &key, eval),
             85..90 => self.eligibility(server)?,
             _ => return self.dispatch(key, eval, &mark),
@@ -223,8 +217,8 @@ impl Client {
         let parent = self.describe(key, JobType::Batch, mark);
         let child = Job { periodic: None, dispatched: true, ..parent.child(&format!("batch-run-{mark}")) };
         let what = format!("dispatch {}", child.key);
-        let register = RegisterJob { job: Arc::new(child), eval, only_if: None };
-        Some((what, vec![Command::RegisterJob(Box::new(register))]))
+        let run = RunJob { job: Arc::new(child), eval };
+        Some((what, vec![Command::RunJob(Box::new(run))]))
     }
 
     async fn ask(&mut self, server: &Server, eval: EvalId, what: String, commands: Vec<Command>) -> Outcome {

@@ -67,7 +67,7 @@ impl World {
         commands.push(Command::SetSchedulerConfig(Box::new(SetSchedulerConfig { config, only_if: None })));
         for id in 1..=NODES {
             commands.push(Command::RegisterNode(Box::new(node(id))));
-            commands.push(Command::SetNodeStatus(NodeId(id), NodeStatus::Ready));
+            commands.push(Command::SetNodeStatus(NodeId(id), NodeStatus::Ready, None));
         }
         world.propose(commands);
         world.apply_all();
@@ -80,7 +80,7 @@ impl World {
 
     fn propose(&mut self, commands: Vec<Command>) -> Index {
         self.index = Index(self.index.0 + 1);
-        self.log.push_back(Entry { index: self.index, at: Timestamp(self.index.0), commands });
+        self.log.push_back(Entry::new(self.index, Timestamp(self.index.0), commands));
         self.index
     }
 
@@ -266,19 +266,8 @@ fn node(id: u128) -> Node {
     let attributes = [("driver.mock_driver".to_owned(), "1".to_owned())].into();
     let instance = |id: &str| DeviceInstance { id: id.into(), healthy: true };
     Node {
-        id: NodeId(id),
-        name: format!("n{id}"),
-        datacenter: "dc1".into(),
-        pool: "default".into(),
-        class: String::new(),
         attributes,
-        meta: Default::default(),
-        total: Resources { cpu_mhz: 4000, memory_mb: 1000, disk_mb: 100_000 },
-        reserved: Resources::ZERO,
-        reserved_ports: vec![],
-        host_ip: String::new(),
         dynamic_ports: (20_000, 20_003),
-        secret_hash: vec![],
         devices: vec![NodeDevice {
             vendor: "nvidia".into(),
             kind: "gpu".into(),
@@ -287,6 +276,11 @@ fn node(id: u128) -> Node {
             ..NodeDevice::default()
         }],
         cores: vec![2, 3],
+        ..Node::new(
+            NodeId(id),
+            &format!("n{id}"),
+            Resources { cpu_mhz: 4000, memory_mb: 1000, disk_mb: 100_000 },
+        )
     }
 }
 

@@ -1,6 +1,6 @@
 //! What reports of agents lead to.
 
-use berth_model::{NodeId, command::Command, node::NodeStatus};
+use berth_model::{NodeId, command::Command, node::NodeStatus, store::Store};
 
 use super::{Leader, Purpose, Replica, Report};
 
@@ -29,7 +29,7 @@ impl Leader {
     pub(super) fn make_ready(&mut self, replica: &Replica, id: NodeId) {
         let ready = replica.store().node(id).is_some_and(|(_, row)| row.status == NodeStatus::Ready);
         if !ready || self.work.changing.contains_key(&id) {
-            self.set_node_status(id, NodeStatus::Ready);
+            self.set_node_status(replica.store(), id, NodeStatus::Ready);
         }
     }
 
@@ -39,9 +39,9 @@ impl Leader {
         self.work.unsettled.insert(id);
     }
 
-    pub(super) fn set_node_status(&mut self, id: NodeId, status: NodeStatus) {
+    pub(super) fn set_node_status(&mut self, store: &Store, id: NodeId, status: NodeStatus) {
         if self.work.changing.insert(id, status) != Some(status) {
-            let command = Command::SetNodeStatus(id, status);
+            let command = Command::SetNodeStatus(id, status, Some(store.index()));
             self.outbox.push_for(Purpose::NodeStatus(id), vec![command]).expect("it is a few bytes");
         }
     }

@@ -59,7 +59,7 @@ impl History {
     fn apply(&mut self, command: Command) {
         let index = Index(self.store.index().0 + 1);
         let at = Timestamp(index.0 * 60_000_000_000);
-        let applied = self.store.apply(Entry { index, at, commands: vec![command] });
+        let applied = self.store.apply(Entry::new(index, at, vec![command]));
         for change in &applied.events {
             self.followed.blocked.on_change(&self.store, change, at);
             self.followed.tenants.on_change(&self.store, change, at);
@@ -76,7 +76,7 @@ impl History {
             0 | 1 => Command::RegisterNode(Box::new(node(1 + self.draw(3)))),
             2 => {
                 let status = [NodeStatus::Ready, NodeStatus::Down][self.draw(2) as usize];
-                Command::SetNodeStatus(NodeId(1 + self.draw(3)), status)
+                Command::SetNodeStatus(NodeId(1 + self.draw(3)), status, None)
             }
             3 | 4 => {
                 let job = Arc::new(job(self.draw(4), self.draw(2) == 0));
@@ -233,7 +233,7 @@ impl History {
             let mut store = self.store.clone();
             sum.decided_on = Some(store.index());
             let (index, at) = (Index(store.index().0 + 1), store.at());
-            store.apply(Entry { index, at, commands: vec![Command::Collect(Box::new(sum))] });
+            store.apply(Entry::new(index, at, vec![Command::Collect(Box::new(sum))]));
             store.hash()
         };
         let followed = forgotten(self.followed.collector.clone());
@@ -258,23 +258,11 @@ fn job(number: u128, periodic: bool) -> Job {
 }
 
 fn node(id: u128) -> Node {
-    Node {
-        id: NodeId(id),
-        name: format!("n{id}"),
-        datacenter: "dc1".into(),
-        pool: "default".into(),
-        class: String::new(),
-        attributes: Default::default(),
-        meta: Default::default(),
-        total: Resources { cpu_mhz: 40_000, memory_mb: 100_000, disk_mb: 100_000 },
-        reserved: Resources::ZERO,
-        reserved_ports: vec![],
-        host_ip: String::new(),
-        dynamic_ports: (20_000, 32_000),
-        secret_hash: vec![],
-        devices: vec![],
-        cores: vec![],
-    }
+    Node::new(
+        NodeId(id),
+        &format!("n{id}"),
+        Resources { cpu_mhz: 40_000, memory_mb: 100_000, disk_mb: 100_000 },
+    )
 }
 
 #[test]

@@ -21,7 +21,7 @@ impl Leader {
         let store = replica.store();
         self.outbox.resume();
         for id in self.liveness.silent(store, self.listening) {
-            self.set_node_status(id, NodeStatus::Down);
+            self.set_node_status(store, id, NodeStatus::Down);
         }
         for id in std::mem::take(&mut self.work.unsettled) {
             match store.node(id) {

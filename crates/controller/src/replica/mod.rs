@@ -177,8 +177,8 @@ impl Replica {
         let began = self.observed.index().max(self.store.index());
         self.observed = Observed::default();
         self.observed.begin(began);
-        // Changes of the state before speak of slots that are others now.
-        self.logged.clear();
+        // Changes of the state before speak of slots that are others now; their indexes are published all the same.
+        self.logged.iter_mut().for_each(|(_, changes)| changes.clear());
         self.seen.clear();
         self.count_nodes();
     }

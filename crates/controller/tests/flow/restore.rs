@@ -75,6 +75,73 @@ fn a_plan_on_its_way_is_void() {
 }
 
 #[test]
+fn a_node_takes_no_work_before_its_agent_has_reported_to_the_restored_state() {
+    let saved = {
+        let mut shell = Shell::new();
+        shell.join(1, 1);
+        shell.store.clone()
+    };
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register(2, 100);
+    let left_over = shell.wanted()[0].1;
+    shell.restore(&saved);
+    shell.register(1, 50);
+    assert_eq!(shell.wanted().len(), 0, "nobody knows what runs there");
+    shell.hello(11, 1, 1, 7);
+    shell.observe(11, &[(left_over, ClientStatus::Running)]);
+    assert_eq!(shell.wanted().len(), 0, "what it runs is not known to the state");
+    shell.observe(11, &[(left_over, ClientStatus::Complete)]);
+    assert_eq!(shell.wanted().len(), 1);
+}
+
+#[test]
+fn a_status_on_its_way_while_a_state_is_restored_is_void() {
+    let saved = {
+        let mut shell = Shell::new();
+        shell.join(1, 1);
+        shell.store.clone()
+    };
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.request(1, Command::SetNodeStatus(NodeId(1), NodeStatus::Initializing, None));
+    let restore = |shell: &mut Shell| {
+        let mut records = Vec::new();
+        snapshot::write_records(&saved, &mut records).unwrap();
+        let part = RestorePart { number: 0, bytes: records, granted: saved.granted() };
+        shell.request(2, Command::RestorePart(part));
+    };
+    shell.slow_log = true;
+    restore(&mut shell);
+    // It is confirmed while the restore is on its way: what it confirmed is another state.
+    shell.hello(11, 1, 2, 7);
+    shell.observe(11, &[]);
+    shell.slow_log = false;
+    shell.catch_up();
+    assert_eq!(shell.store.node(NodeId(1)).unwrap().1.status, NodeStatus::Initializing);
+    shell.hello(12, 1, 3, 7);
+    shell.observe(12, &[]);
+    assert_eq!(shell.store.node(NodeId(1)).unwrap().1.status, NodeStatus::Ready);
+}
+
+#[test]
+fn what_is_applied_together_with_a_restore_is_published_at_its_index() {
+    let (saved, _) = saved();
+    let mut shell = Shell::new();
+    shell.slow_log = true;
+    shell.request(1, Command::GrantIndexes(Index(1 << 30)));
+    let before = shell.log.last().expect("it is proposed").index;
+    let mut records = Vec::new();
+    snapshot::write_records(&saved, &mut records).unwrap();
+    let part = RestorePart { number: 0, bytes: records, granted: Index(0) };
+    shell.request(2, Command::RestorePart(part));
+    shell.slow_log = false;
+    shell.catch_up();
+    assert!(shell.store.restored_at() > before);
+    assert!(shell.published.contains(&before), "readers wait for it: {:?}", shell.published);
+}
+
+#[test]
 fn a_new_leader_gives_up_a_restore_that_nobody_goes_on_with() {
     let (saved, _) = saved();
     let mut records = Vec::new();

@@ -206,20 +206,11 @@ fn observed(id: AllocId, status: ClientStatus) -> ObservedAlloc {
 
 fn node(id: u128) -> Node {
     Node {
-        id: NodeId(id),
-        name: format!("n{id}"),
-        datacenter: "dc1".into(),
-        pool: "default".into(),
-        class: String::new(),
         attributes: [("driver.mock_driver".to_owned(), "1".to_owned())].into(),
-        meta: BTreeMap::new(),
-        total: Resources { cpu_mhz: 4000, memory_mb: 1000, disk_mb: 100_000 },
-        reserved: Resources::ZERO,
-        reserved_ports: vec![],
-        host_ip: String::new(),
-        dynamic_ports: (20_000, 32_000),
-        secret_hash: vec![],
-        devices: vec![],
-        cores: vec![],
+        ..Node::new(
+            NodeId(id),
+            &format!("n{id}"),
+            Resources { cpu_mhz: 4000, memory_mb: 1000, disk_mb: 100_000 },
+        )
     }
 }

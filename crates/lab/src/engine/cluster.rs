@@ -7,7 +7,7 @@ use berth_model::{
     command::{Command, Entry, EvalOutcome, PlanRecord, RegisterJob},
     eval::EvalStatus,
     job::Job,
-    node::{DYNAMIC_PORT_MAX, DYNAMIC_PORT_MIN, Node, NodeStatus},
+    node::{Node, NodeStatus},
     resources::Resources,
     store::Store,
 };
@@ -43,7 +43,7 @@ impl Cluster {
             let id = NodeId(self.id());
             let commands = vec![
                 Command::RegisterNode(Box::new(node(id, number, total))),
-                Command::SetNodeStatus(id, NodeStatus::Ready),
+                Command::SetNodeStatus(id, NodeStatus::Ready, None),
             ];
             self.apply(commands);
         }
@@ -92,7 +92,7 @@ impl Cluster {
 
     fn apply(&mut self, commands: Vec<Command>) {
         let index = Index(self.store.index().0 + 1);
-        let applied = self.store.apply(Entry { index, at: NOW, commands });
+        let applied = self.store.apply(Entry::new(index, NOW, commands));
         assert!(applied.outcomes.iter().all(Result::is_ok), "{:?}", applied.outcomes);
     }
 
@@ -104,20 +104,9 @@ impl Cluster {
 fn node(id: NodeId, number: u32, total: Resources) -> Node {
     let attributes = [("driver.mock_driver", "1"), ("kernel.name", "linux")];
     Node {
-        id,
-        name: format!("sim-{number}"),
-        datacenter: "dc1".to_owned(),
-        pool: "default".to_owned(),
-        class: String::new(),
         attributes: attributes.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         meta: [("rack".to_owned(), format!("r{}", number / 40))].into(),
-        total,
-        reserved: Resources::ZERO,
-        reserved_ports: Vec::new(),
         host_ip: "127.0.0.1".to_owned(),
-        dynamic_ports: (DYNAMIC_PORT_MIN, DYNAMIC_PORT_MAX),
-        secret_hash: Vec::new(),
-        devices: Vec::new(),
-        cores: Vec::new(),
+        ..Node::new(id, &format!("sim-{number}"), total)
     }
 }

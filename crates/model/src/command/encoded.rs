@@ -163,7 +163,7 @@ mod tests {
             1 => Command::DeleteNamespace(format!("namespace-{number}")),
             _ => Command::RestorePart(RestorePart { number: 7, bytes: vec![1; number], granted: Index(9) }),
         };
-        Entry { index: Index(index), at: Timestamp(index), commands: (0..commands).map(command).collect() }
+        Entry::new(Index(index), Timestamp(index), (0..commands).map(command).collect())
     }
 
     fn encoded(commands: &[Command], each: usize) -> Vec<CommandBytes> {

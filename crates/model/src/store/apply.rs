@@ -10,11 +10,14 @@ mod nodes;
 mod plan;
 mod promises;
 mod restore;
+mod rules;
 mod scale;
 mod scheduling;
 mod tenants;
 
 use std::sync::Arc;
+
+use rules::Rules;
 
 use super::{AllocSlot, JobSlot, NodeSlot, Store, jobs::StatusChanged};
 use crate::{
@@ -35,39 +38,43 @@ impl Store {
         self.index = entry.index;
         self.at = self.at.max(entry.at);
         let mut events = Vec::new();
-        let outcomes =
-            entry.commands.into_iter().map(|command| self.apply_command(command, &mut events)).collect();
+        let rules = Rules::of(entry.version);
+        let commands = entry.commands.into_iter();
+        let outcomes = commands.map(|command| self.apply_command(command, rules, &mut events)).collect();
         Applied { index: self.index, at: self.at, outcomes, events }
     }
 
-    fn apply_command(&mut self, command: Command, events: &mut Vec<Event>) -> Outcome {
+    fn apply_command(&mut self, command: Command, rules: Rules, events: &mut Vec<Event>) -> Outcome {
         match command {
             Command::GrantIndexes(until) => self.granted = self.granted.max(until),
             Command::RegisterNode(node) => self.register_node(*node, events),
-            Command::SetNodeStatus(id, status) => self.set_node_status(id, status, events)?,
+            Command::SetNodeStatus(id, status, decided_on) => {
+                self.set_node_status(id, status, decided_on, events)?;
+            }
             Command::SetNodeEligibility(id, eligible) => self.set_node_eligibility(id, eligible, events)?,
             Command::RegisterJob(register) => self.register_job(*register, events)?,
             Command::DeregisterJob(deregister) => self.deregister_job(&deregister, events)?,
-            Command::CommitPlan(plan) => self.commit_plan(*plan, plan::Check::Placements, events)?,
+            Command::CommitPlan(plan) => self.commit_plan(*plan, rules.plan(), events)?,
             Command::CommitPlanUnchecked(plan) => self.commit_plan(*plan, plan::Check::Nothing, events)?,
             Command::CreateEvals(evals) => evals.into_iter().for_each(|eval| self.create_eval(eval, events)),
             Command::EndAllocs(ends) => ends.into_iter().for_each(|end| self.end_alloc(end, events)),
             Command::StopAlloc(id, eval) => self.stop_alloc_by_request(id, *eval, events)?,
             Command::SetEvalStatus(id, status, why) => self.set_eval_status(id, status, why, events)?,
-            Command::ScaleJob(scale) => self.scale_job(*scale, events)?,
+            Command::ScaleJob(scale) => self.scale_job(*scale, rules, events)?,
             Command::SetSchedulerConfig(set) => self.set_scheduler_config(*set, events)?,
             Command::PutNamespace(namespace) => self.put_namespace(*namespace, events)?,
             Command::DeleteNamespace(name) => self.delete_namespace(&name, events)?,
             Command::PutQuota(quota) => self.put_quota(*quota, events)?,
             Command::DeleteQuota(name) => self.delete_quota(&name, events)?,
             Command::LaunchJob(launch) => self.launch_job(*launch, events)?,
-            Command::RestorePart(part) => self.restore_part(&part, events)?,
+            Command::RestorePart(part) => self.restore_part(&part, rules, events)?,
             Command::AbandonRestore => self.restoring = None,
             Command::SetAllocHealth(found) => self.set_alloc_health(found, events),
             Command::SetDeployment(set) => self.set_deployment(*set, events)?,
             Command::PromoteDeployment(promote) => self.promote_deployment(*promote, events)?,
             Command::FoundCluster(id) => self.found_cluster(id)?,
             Command::Collect(collect) => self.collect(&collect, events),
+            Command::RunJob(run) => self.run_job(*run, events)?,
         }
         Ok(())
     }

@@ -15,7 +15,15 @@ impl Store {
         self.devices_on(node).0
     }
 
-    /// The same, and what may be in use at one time: a successor takes over what its predecessors hold, as far as it asks
+    /// What those allocations leave of it to one that waits for them on their node.
+    pub fn devices_left_by(&self, node: NodeSlot, after: impl IntoIterator<Item = AllocId>) -> DevicesHeld {
+        let (mut left, mut promised) = (DevicesHeld::default(), self.devices_to_promise(node));
+        let parts = after.into_iter().filter_map(|id| promised.remove(&id));
+        parts.for_each(|part| left.add(&part));
+        left
+    }
+
+    /// What each holds, and what may be in use at one time: a successor takes over what its predecessors hold, as far as it asks
     /// for the same.
     fn devices_on(&self, node: NodeSlot) -> (BTreeMap<AllocId, DevicesHeld>, DevicesHeld) {
         let (mut left, mut sum) = (BTreeMap::<AllocId, DevicesHeld>::new(), DevicesHeld::default());

@@ -30,7 +30,7 @@ pub(super) use parts::Parts;
 
 const MAGIC: &[u8; 8] = b"BERTHSTO";
 /// The format that [`write`] writes; it counts every change of a record. All before it are read.
-pub const FORMAT_VERSION: u16 = 3;
+pub const FORMAT_VERSION: u16 = 4;
 /// What [`Store::hash`] covers, and how. The hash in a snapshot is compared only when it was made in the same way; the
 /// sum of the file's bytes always is.
 const HASH_VERSION: u8 = 3;

@@ -7,7 +7,7 @@ use berth_model::{
     alloc::{AllocEnd, ClientStatus, Placement, Stop, StopReason, TaskResult},
     command::{
         Collect, Command, DeregisterJob, EvalOutcome, LaunchJob, NextEval, PlanRecord, RegisterJob,
-        RestorePart, ScaleJob, SetSchedulerConfig,
+        RestorePart, RunJob, ScaleJob, SetSchedulerConfig,
     },
     deployment::{
         AllocHealth, DeploymentGroup, DeploymentStatus, NewDeployment, PromoteDeployment, SetDeployment,
@@ -41,7 +41,7 @@ pub fn commands() -> Vec<Command> {
             only_if: Some(Index(0)),
         })),
         Command::RegisterNode(Box::new(node())),
-        Command::SetNodeStatus(NodeId(1), NodeStatus::Ready),
+        Command::SetNodeStatus(NodeId(1), NodeStatus::Ready, None),
         Command::SetNodeEligibility(NodeId(1), false),
         Command::SetNodeEligibility(NodeId(1), true),
         Command::RegisterJob(Box::new(RegisterJob {
@@ -84,6 +84,10 @@ pub fn commands() -> Vec<Command> {
             due: Timestamp(1),
             at: Timestamp(900_000_000_000),
             eval: EvalId(6),
+        })),
+        Command::RunJob(Box::new(RunJob {
+            job: Arc::new(job("web").child("web/dispatch-1")),
+            eval: EvalId(10),
         })),
         Command::DeregisterJob(DeregisterJob { job: key(), purge: true, eval: EvalId(7) }),
         Command::Collect(Box::new(collect())),
@@ -149,21 +153,16 @@ fn node() -> Node {
         instances: vec![DeviceInstance { id: text("g0"), healthy: true }],
     };
     Node {
-        id: NodeId(1),
-        name: text("n1"),
-        datacenter: text("dc1"),
-        pool: text("default"),
         class: text("fast"),
         attributes: labels("kernel.name"),
         meta: labels("node"),
-        total: Resources { cpu_mhz: 8000, memory_mb: 16_000, disk_mb: 100_000 },
         reserved: Resources { cpu_mhz: 100, memory_mb: 200, disk_mb: 300 },
         reserved_ports: vec![22],
         host_ip: text("10.0.0.1"),
-        dynamic_ports: (20_000, 32_000),
         secret_hash: vec![7; 32],
         devices: vec![gpu],
         cores: vec![0, 1, 2, 3],
+        ..Node::new(NodeId(1), "n1", Resources { cpu_mhz: 8000, memory_mb: 16_000, disk_mb: 100_000 })
     }
 }
 

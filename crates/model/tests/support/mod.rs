@@ -34,7 +34,7 @@ impl World {
         for id in 1..=nodes {
             world.apply(vec![
                 Command::RegisterNode(Box::new(node(id))),
-                Command::SetNodeStatus(NodeId(id), NodeStatus::Ready),
+                Command::SetNodeStatus(NodeId(id), NodeStatus::Ready, None),
             ]);
         }
         world
@@ -43,7 +43,7 @@ impl World {
     /// Applies an entry as it comes out of the log.
     pub fn apply(&mut self, commands: Vec<Command>) -> Vec<Outcome> {
         self.index += 1;
-        let entry = Entry { index: Index(self.index), at: Timestamp(self.index * 1_000), commands };
+        let entry = Entry::new(Index(self.index), Timestamp(self.index * 1_000), commands);
         let read = Entry::decode(&entry.encode()).expect("it was just encoded");
         assert_eq!(read, entry);
         let Applied { outcomes, events, .. } = self.store.apply(read);
@@ -81,18 +81,7 @@ impl World {
 
     pub fn scale(&mut self, job: &str, count: u32) -> EvalId {
         let eval = EvalId(self.id());
-        let event = ScalingEvent {
-            group: "g".into(),
-            count: Some(count),
-            previous_count: 0,
-            error: false,
-            message: String::new(),
-            meta: BTreeMap::new(),
-            eval: Some(eval),
-            at: Timestamp(0),
-            index: Index(0),
-        };
-        self.run(Command::ScaleJob(Box::new(ScaleJob { job: key(job), event }))).expect("the job is there");
+        self.run(scaling(job, Some((count, eval)))).expect("the job is there");
         eval
     }
 
@@ -135,6 +124,22 @@ impl World {
     }
 }
 
+/// Another count of a job's group with its evaluation, or a message alone.
+pub fn scaling(job: &str, count: Option<(u32, EvalId)>) -> Command {
+    let event = ScalingEvent {
+        group: "g".into(),
+        count: count.map(|(count, _)| count),
+        previous_count: 0,
+        error: false,
+        message: String::new(),
+        meta: BTreeMap::new(),
+        eval: count.map(|(_, eval)| eval),
+        at: Timestamp(0),
+        index: Index(0),
+    };
+    Command::ScaleJob(Box::new(ScaleJob { job: key(job), event }))
+}
+
 pub fn end(alloc: u128, status: ClientStatus) -> Command {
     Command::EndAllocs(vec![AllocEnd { alloc: AllocId(alloc), status, tasks: vec![] }])
 }
@@ -150,21 +155,13 @@ pub fn key(id: &str) -> JobKey {
 /// A node of 100,000 of everything.
 pub fn node(id: u128) -> Node {
     Node {
-        id: NodeId(id),
-        name: format!("n{id}"),
-        datacenter: "dc1".into(),
-        pool: "default".into(),
-        class: String::new(),
-        attributes: BTreeMap::new(),
-        meta: BTreeMap::new(),
-        total: Resources { cpu_mhz: 100_000, memory_mb: 100_000, disk_mb: 100_000 },
-        reserved: Resources::ZERO,
-        reserved_ports: vec![],
         host_ip: "127.0.0.1".into(),
-        dynamic_ports: (20_000, 32_000),
         secret_hash: vec![1; 32],
-        devices: vec![],
-        cores: vec![],
+        ..Node::new(
+            NodeId(id),
+            &format!("n{id}"),
+            Resources { cpu_mhz: 100_000, memory_mb: 100_000, disk_mb: 100_000 },
+        )
     }
 }
 

@@ -41,7 +41,7 @@ pub fn register_names(index: u64, jobs: u64, names: u64) -> Entry {
 /// The smallest entry.
 pub fn grant(index: u64) -> Entry {
     let command = Command::GrantIndexes(Index(index + 1_000_000));
-    Entry { index: Index(index), at: Timestamp(index), commands: vec![command] }
+    Entry::new(Index(index), Timestamp(index), vec![command])
 }
 
 /// One group of one task.

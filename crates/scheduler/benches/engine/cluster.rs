@@ -56,7 +56,7 @@ impl Cluster {
             |at| Command::RegisterNode(Box::new(node(at, if at < FEW { "few" } else { "default" })));
         let nodes = nodes + FEW;
         cluster.apply((0..nodes).map(register).collect());
-        let ready = |at| Command::SetNodeStatus(NodeId(at as u128 + 1), NodeStatus::Ready);
+        let ready = |at| Command::SetNodeStatus(NodeId(at as u128 + 1), NodeStatus::Ready, None);
         cluster.apply((0..nodes).map(ready).collect());
         let rounds = (nodes - FEW) * 6 / COUNT as usize;
         for round in 0..rounds as u32 {
@@ -68,7 +68,7 @@ impl Cluster {
 
     pub fn apply(&mut self, commands: Vec<Command>) {
         self.index += 1;
-        let entry = Entry { index: Index(self.index), at: Timestamp(self.index), commands };
+        let entry = Entry::new(Index(self.index), Timestamp(self.index), commands);
         for outcome in self.store.apply(entry).outcomes {
             outcome.expect("what the benchmark asks for can be done");
         }
@@ -150,21 +150,15 @@ fn node(at: usize, pool: &str) -> Node {
     let attributes = [("driver.mock_driver", "1"), ("kernel.name", "linux"), ("cpu.arch", "amd64")];
     let owned = |(k, v): (&str, &str)| (k.to_owned(), v.to_owned());
     Node {
-        id: NodeId(at as u128 + 1),
-        name: format!("node-{at}"),
-        datacenter: "dc1".into(),
         pool: pool.into(),
         class: if at.is_multiple_of(2) { "even".into() } else { "odd".into() },
         attributes: attributes.map(owned).into_iter().collect(),
         meta: BTreeMap::from([("rack".into(), format!("r{}", at % RACKS))]),
-        total: Resources { cpu_mhz, memory_mb, disk_mb: 1_000_000 },
-        reserved: Resources::ZERO,
-        reserved_ports: vec![],
-        host_ip: String::new(),
-        dynamic_ports: (20_000, 32_000),
-        secret_hash: vec![],
-        devices: vec![],
-        cores: vec![],
+        ..Node::new(
+            NodeId(at as u128 + 1),
+            &format!("node-{at}"),
+            Resources { cpu_mhz, memory_mb, disk_mb: 1_000_000 },
+        )
     }
 }
 

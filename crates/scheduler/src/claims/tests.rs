@@ -9,23 +9,7 @@ use berth_model::{
 use super::*;
 
 fn node(id: NodeId) -> Node {
-    Node {
-        id,
-        name: String::new(),
-        datacenter: String::new(),
-        pool: String::new(),
-        class: String::new(),
-        attributes: BTreeMap::new(),
-        meta: BTreeMap::new(),
-        total: Resources::ZERO,
-        reserved: Resources::ZERO,
-        reserved_ports: Vec::new(),
-        host_ip: String::new(),
-        dynamic_ports: (0, 0),
-        secret_hash: Vec::new(),
-        devices: Vec::new(),
-        cores: Vec::new(),
-    }
+    Node::new(id, "", Resources::ZERO)
 }
 
 fn claim(node: u128, cpu_mhz: u32) -> Claim {
@@ -46,7 +30,7 @@ fn add(claims: &mut Claims, of: impl IntoIterator<Item = Claim>) -> Ticket {
 fn at(index: u64) -> Store {
     let mut store = Store::default();
     if index > 0 {
-        store.apply(Entry { index: Index(index), at: Timestamp(1), commands: Vec::new() });
+        store.apply(Entry::new(Index(index), Timestamp(1), Vec::new()));
     }
     store
 }
@@ -80,7 +64,7 @@ fn a_plan_that_others_were_quicker_than_overdraws_its_node() {
     let node = Node { total: Resources { cpu_mhz: 150, ..Resources::ZERO }, ..node(NodeId(1)) };
     let mut store = Store::default();
     let commands = vec![Command::RegisterNode(Box::new(node))];
-    store.apply(Entry { index: Index(1), at: Timestamp(1), commands });
+    store.apply(Entry::new(Index(1), Timestamp(1), commands));
     let mut claims = Claims::default();
     let first = add(&mut claims, [claim(1, 100)]);
     assert!(!claims.overdraw(first, &store));

@@ -59,7 +59,7 @@ fn with_preemption(store: &Store, config: &SchedulerConfig, job_type: JobType) -
     let mut store = store.clone();
     let set = SetSchedulerConfig { config, only_if: None };
     let (index, at) = (Index(store.index().0 + 1), store.at());
-    store.apply(Entry { index, at, commands: vec![Command::SetSchedulerConfig(Box::new(set))] });
+    store.apply(Entry::new(index, at, vec![Command::SetSchedulerConfig(Box::new(set))]));
     store
 }
 

@@ -170,7 +170,7 @@ mod tests {
             namespace("dev", Some("eng"), "small"),
         ];
         let mut store = Store::default();
-        let outcomes = store.apply(Entry { index: Index(1), at: Timestamp(1), commands }).outcomes;
+        let outcomes = store.apply(Entry::new(Index(1), Timestamp(1), commands)).outcomes;
         assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
         store
     }

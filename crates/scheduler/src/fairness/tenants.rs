@@ -164,8 +164,7 @@ mod tests {
     impl World {
         fn apply(&mut self, command: Command) {
             let index = Index(self.0.index().0 + 1);
-            let outcomes =
-                self.0.apply(Entry { index, at: Timestamp(index.0), commands: vec![command] }).outcomes;
+            let outcomes = self.0.apply(Entry::new(index, Timestamp(index.0), vec![command])).outcomes;
             assert_eq!(outcomes, [Ok(())]);
         }
 

@@ -51,7 +51,7 @@ impl Cluster {
         let commands = vec![Command::RegisterJob(Box::new(register))];
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at = Timestamp(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
-        view.store.apply(Entry { index, at, commands });
+        view.store.apply(Entry::new(index, at, commands));
         view.index = index;
         self.view.store(Arc::new(view));
         self.watchers.wake([WatchKey::Job(job.key.clone()), WatchKey::Jobs]);

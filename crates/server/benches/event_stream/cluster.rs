@@ -1,6 +1,6 @@
 //! What is followed: the allocations of one job, as they come up on their nodes.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use berth_model::{
@@ -8,7 +8,7 @@ use berth_model::{
     alloc::{ClientStatus, Placement},
     command::{Command, Entry, PlanRecord, RegisterJob},
     job::{Group, Job, JobType, Task},
-    node::{NODE_POOL_DEFAULT, Node},
+    node::Node,
     observed::{ObservedAlloc, ObservedTask, TaskEvent, TaskState},
     resources::Resources,
     store::AllocSlot,
@@ -65,7 +65,7 @@ impl Cluster {
 
 fn apply(view: &mut View, commands: Vec<Command>) {
     view.index = Index(view.index.0 + 1);
-    view.store.apply(Entry { index: view.index, at: AT, commands });
+    view.store.apply(Entry::new(view.index, AT, commands));
 }
 
 fn observe(view: &mut View, id: AllocId) -> Change {
@@ -82,21 +82,12 @@ fn alloc_id(number: u128) -> AllocId {
 
 fn node(number: u128) -> Node {
     Node {
-        id: NodeId(0x11111111_0000_4000_8000_000000000000 | number),
-        name: format!("lab-{number}"),
-        datacenter: "dc1".to_owned(),
-        pool: NODE_POOL_DEFAULT.to_owned(),
-        class: String::new(),
-        attributes: BTreeMap::new(),
-        meta: BTreeMap::new(),
-        total: Resources { cpu_mhz: 4000, memory_mb: 8192, disk_mb: 50_000 },
-        reserved: Resources::default(),
-        reserved_ports: Vec::new(),
         host_ip: "10.0.0.1".to_owned(),
-        dynamic_ports: (20_000, 32_000),
-        secret_hash: Vec::new(),
-        devices: Vec::new(),
-        cores: Vec::new(),
+        ..Node::new(
+            NodeId(0x11111111_0000_4000_8000_000000000000 | number),
+            &format!("lab-{number}"),
+            Resources { cpu_mhz: 4000, memory_mb: 8192, disk_mb: 50_000 },
+        )
     }
 }
 

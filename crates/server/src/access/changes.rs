@@ -36,6 +36,7 @@ impl Access {
 fn target<'c>(command: &'c Command, store: &'c Store) -> Target<'c> {
     match command {
         Command::RegisterJob(register) => Target::Jobs(vec![&register.job.key]),
+        Command::RunJob(run) => Target::Jobs(vec![&run.job.key]),
         Command::DeregisterJob(deregister) => Target::Jobs(vec![&deregister.job]),
         Command::ScaleJob(scale) => Target::Jobs(vec![&scale.job]),
         Command::CreateEvals(evals) => Target::Jobs(evals.iter().map(|eval| &eval.job).collect()),

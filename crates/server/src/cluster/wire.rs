@@ -132,7 +132,7 @@ pub(super) struct Refused {
 
 /// Commands as bytes.
 pub(super) fn encode_commands(commands: Vec<Command>) -> Vec<u8> {
-    Entry { index: Index::default(), at: Default::default(), commands }.encode()
+    Entry::new(Index::default(), Default::default(), commands).encode()
 }
 
 /// Commands from bytes.

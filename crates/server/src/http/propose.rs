@@ -78,6 +78,7 @@ impl From<Refusal> for Failure {
             }
             Refusal::NoNamespace(_)
             | Refusal::JobTypeChanged { .. }
+            | Refusal::JobStopped(_)
             | Refusal::BadNamespace(..)
             | Refusal::BadQuota(..)
             | Refusal::NoQuota(_) => Self::bad_request(refusal.to_string()),

@@ -47,6 +47,7 @@ pub fn at_rest(history: &History, operations: &[Operation]) -> Check {
 pub fn eval_of(command: &Command) -> Option<EvalId> {
     match command {
         Command::RegisterJob(register) => Some(register.eval),
+        Command::RunJob(run) => Some(run.eval),
         Command::DeregisterJob(deregister) => Some(deregister.eval),
         Command::ScaleJob(scale) => scale.event.eval,
         Command::StopAlloc(_, eval) => Some(eval.id),

@@ -12,7 +12,6 @@ const RULE: &str = "I5 the index only grows, and every entry is published once";
 pub struct Indexes {
     /// Who minted the index of an observed change.
     seen: BTreeMap<Index, Vec<AllocId>>,
-    proposed: BTreeMap<Index, usize>,
     runs: Vec<Run>,
 }
 
@@ -26,11 +25,11 @@ struct Run {
 
 impl Indexes {
     pub fn new(servers: usize) -> Self {
-        Self { seen: BTreeMap::new(), proposed: BTreeMap::new(), runs: vec![Run::default(); servers] }
+        Self { seen: BTreeMap::new(), runs: vec![Run::default(); servers] }
     }
 
-    pub fn on_proposed(&mut self, server: usize, index: Index) -> Check {
-        self.proposed.insert(index, server);
+    /// An entry that comes to nothing leaves its index to others.
+    pub fn on_proposed(&self, index: Index) -> Check {
         match self.seen.get(&index) {
             Some(_) => Err((RULE, format!("{index} is an entry's and an observed change's"))),
             None => Ok(()),
@@ -59,7 +58,7 @@ impl Indexes {
             self.on_logged(server, *index, last, history)?;
         }
         for (index, changes) in seen {
-            self.on_seen(server, *index, last, changes)?;
+            self.on_seen(server, *index, last, changes, history)?;
         }
         self.runs[server].last = index;
         Ok(())
@@ -69,6 +68,9 @@ impl Indexes {
         let before = self.runs[server].logged.replace(index);
         if index <= last {
             return Err((RULE, format!("server {} published entry {index} after {last}", server + 1)));
+        }
+        if self.seen.contains_key(&index) {
+            return Err((RULE, format!("{index} is an entry's and an observed change's")));
         }
         let follows = before.is_none_or(|before| history.follows(before, index));
         if follows {
@@ -87,8 +89,9 @@ impl Indexes {
         index: Index,
         last: Index,
         changes: &[(AllocSlot, AllocId)],
+        history: &History,
     ) -> Check {
-        if index <= last || self.proposed.contains_key(&index) {
+        if index <= last || history.at(index).is_some() {
             let what = format!("server {} published an observed change at {index} after {last}", server + 1);
             return Err((RULE, what));
         }

@@ -42,6 +42,11 @@ impl Jobs {
                     self.0.insert(register.job.key.clone(), asked);
                     touched.push(register.job.key.clone());
                 }
+                Command::RunJob(run) => {
+                    let mark = run.job.meta.get(MARK).cloned().unwrap_or_default();
+                    self.0.insert(run.job.key.clone(), Asked::Run { mark, at: step.entry.index });
+                    touched.push(run.job.key.clone());
+                }
                 Command::DeregisterJob(deregister) => {
                     self.0.insert(deregister.job.clone(), Asked::Stop { purge: deregister.purge });
                     touched.push(deregister.job.clone());

@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 
 use berth_agent::lifecycle::TaskRef;
-use berth_model::{AllocId, NodeId, alloc::ClientStatus, command::Command, store::Store};
+use berth_model::{
+    AllocId, NodeId, alloc::ClientStatus, command::Command, event::Event as Change, store::Store,
+};
 
 use super::{Check, history::Step};
 use crate::node::{Content, Machine, node_id};
@@ -15,10 +17,26 @@ const RULE: &str = "I7 an allocation runs once";
 #[derive(Default)]
 pub struct Processes {
     done: BTreeSet<AllocId>,
+    /// Of those, which were collected: their nodes know nothing of them any more. A restored state in which they are not
+    /// done has them run once more.
+    collected: BTreeSet<AllocId>,
 }
 
 impl Processes {
     pub fn on_entry(&mut self, store: &Store, step: &Step) -> Check {
+        for change in &step.applied.events {
+            match change {
+                Change::AllocCollected(_, id, _) if self.done.contains(id) => {
+                    self.collected.insert(*id);
+                }
+                Change::Restored => {
+                    for id in std::mem::take(&mut self.collected) {
+                        self.done.remove(&id);
+                    }
+                }
+                _ => {}
+            }
+        }
         for command in &step.entry.commands {
             let Command::EndAllocs(ends) = command else { continue };
             for end in ends {

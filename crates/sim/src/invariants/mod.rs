@@ -57,7 +57,7 @@ impl Invariants {
 
     pub fn on_proposed(&mut self, server: usize, entry: &Entry) -> Check {
         self.history.on_proposed(entry);
-        self.indexes.on_proposed(server, entry.index)
+        self.indexes.on_proposed(entry.index)
     }
 
     pub fn on_not_written(&mut self, index: Index) {

@@ -27,6 +27,8 @@ const WORK_END_NS: u64 = 50_000_000_000;
 const REST_NS: u64 = 60_000_000_000;
 /// By then everything is as it should be: a node that was declared down, and the longest pauses between tries, are behind.
 const SETTLED_NS: u64 = WORK_END_NS + 70_000_000_000;
+/// Simulations in which an operator puts an older state in the place of the present one, in percent.
+const RESTORES_PERCENT: u64 = 20;
 /// Polls of tasks without time passing; more means that something turns in circles.
 const POLLS_MAX: u64 = 3_000_000;
 
@@ -37,9 +39,6 @@ pub struct Settings {
     pub seed: u64,
     /// How many servers.
     pub servers: usize,
-    /// Whether what is known to break a rule is done too: an operator puts an older state in the place of the present
-    /// one, and stopped jobs are scaled.
-    pub unmended: bool,
     /// What is planted.
     pub bug: Option<Bug>,
     /// Faults, counted from 0, that are left out.
@@ -49,7 +48,7 @@ pub struct Settings {
 impl Settings {
     /// The plain simulation of a seed.
     pub fn new(seed: u64) -> Self {
-        Self { seed, servers: 1, unmended: false, bug: None, without: BTreeSet::new() }
+        Self { seed, servers: 1, bug: None, without: BTreeSet::new() }
     }
 }
 
@@ -91,7 +90,6 @@ struct World {
     nodes: Nodes,
     plan: Vec<(u64, Fault)>,
     without: BTreeSet<usize>,
-    unmended: bool,
     due: BTreeMap<(u64, u64), Due>,
     dues: u64,
     faults_ended: bool,
@@ -116,7 +114,6 @@ pub fn run(settings: &Settings) -> Report {
         servers,
         plan,
         without: settings.without.clone(),
-        unmended: settings.unmended,
         due: BTreeMap::new(),
         dues: 0,
         faults_ended: false,
@@ -154,11 +151,10 @@ impl World {
                 servers: self.servers.clone(),
                 truth: self.truth.clone(),
                 until_ns: WORK_END_NS,
-                unmended: self.unmended,
             };
             spawn_for(WORLD, client.live());
         }
-        if self.unmended && self.random.percent(20) {
+        if self.random.percent(RESTORES_PERCENT) {
             let save_ns = self.random.within(3_000_000_000..20_000_000_000);
             let restore_ns = self.random.within(save_ns..40_000_000_000);
             let random = self.random.fork(200);

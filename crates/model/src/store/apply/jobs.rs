@@ -8,10 +8,10 @@ use super::{
     eval_of,
 };
 use crate::{
-    command::{DeregisterJob, Outcome, Refusal, RegisterJob},
+    command::{DeregisterJob, Outcome, Refusal, RegisterJob, RunJob},
     eval::Trigger,
     event::Event,
-    ids::Index,
+    ids::{Index, JobKey},
     job::{JOB_VERSIONS_MAX, Job},
 };
 
@@ -32,6 +32,17 @@ impl Store {
         self.register_version(job.clone(), events);
         self.create_eval(eval_of(eval, &job, Trigger::JobRegister), events);
         Ok(())
+    }
+
+    /// Makes a run of a job that somebody asked for, as long as that job is there and not stopped.
+    pub(super) fn run_job(&mut self, run: RunJob, events: &mut Vec<Event>) -> Outcome {
+        let RunJob { job, eval } = run;
+        let parent = JobKey::new(&job.key.namespace, &job.parent_id);
+        let row = self.job(&parent).ok_or_else(|| Refusal::NoJob(parent.clone()))?;
+        if row.job().stop {
+            return Err(Refusal::JobStopped(parent));
+        }
+        self.register_job(RegisterJob { job, eval, only_if: Some(Index(0)) }, events)
     }
 
     pub(super) fn register_version(&mut self, job: Arc<Job>, events: &mut Vec<Event>) {

@@ -6,7 +6,7 @@ use super::Store;
 use crate::{
     command::{Outcome, Refusal},
     event::Event,
-    ids::NodeId,
+    ids::{Index, NodeId},
     node::{Node, NodeStatus},
     store::nodes::NodeRecord,
 };
@@ -43,9 +43,14 @@ impl Store {
         &mut self,
         id: NodeId,
         status: NodeStatus,
+        decided_on: Option<Index>,
         events: &mut Vec<Event>,
     ) -> Outcome {
         let slot = self.nodes.find(id).ok_or(Refusal::NoNode(id))?;
+        // What its agent had confirmed was compared with another state.
+        if status == NodeStatus::Ready && decided_on.is_some_and(|index| index < self.restored_at) {
+            return Err(Refusal::Restored);
+        }
         let at = self.at;
         self.nodes.update(slot, self.index, |row, detail| {
             row.status = status;

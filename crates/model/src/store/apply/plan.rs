@@ -6,6 +6,7 @@ use super::{AllocSlot, JobSlot, NodeSlot, Store, deployments::PlacedByGroup};
 use crate::{
     alloc::{ClientStatus, DesiredStatus, Placement},
     command::{Outcome, PlanRecord, Refusal},
+    device::DevicesHeld,
     eval::{Eval, Trigger},
     event::Event,
     ids::{AllocId, EvalId, IdSeed, NodeId},
@@ -17,13 +18,15 @@ use crate::{
 };
 
 /// What is looked at once more when a plan is applied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Check {
-    /// Whether a placement's node is still there, open and has room: what stands before the plan in the log may have
-    /// changed that after the applier looked.
-    Placements,
     /// Nothing: as plans in entries of version 1 were applied.
     Nothing,
+    /// Whether a placement's node is still there, open and has room and ports: as in entries of versions 2 and 3.
+    Room,
+    /// Whether its node may still have it, and has all that it was given: what stands before the plan in the log may
+    /// have changed that after the applier looked.
+    All,
 }
 
 /// A placement that cannot be: where, and why.
@@ -115,9 +118,13 @@ impl Store {
         let charge = held.minus(after.iter().fold(Resources::ZERO, |sum, (_, part)| sum.plus(part.room())));
         let inherited = self.ports_of(&after);
         let fresh: Vec<u16> = placement.ports.iter().copied().filter(|p| !inherited.contains(p)).collect();
-        if carried.check == Check::Placements {
+        if carried.check >= Check::Room {
             self.check_room(node, charge).map_err(refuse)?;
             self.check_ports(node, &placement.ports, &after).map_err(refuse)?;
+        }
+        if carried.check >= Check::All {
+            self.check_reserved_ports(node, &placement.ports).map_err(refuse)?;
+            self.check_devices(node, &placement, &after).map_err(refuse)?;
         }
         let tenant_charge = self.tenant_charge(&version.key, usage, &after);
         let previous = placement.previous;
@@ -188,8 +195,10 @@ impl Store {
     fn find_open(&self, id: NodeId, check: Check) -> Result<NodeSlot, String> {
         let (slot, row) = self.node(id).ok_or("is gone")?;
         match check {
-            Check::Placements if row.status == NodeStatus::Down => Err("is down".to_owned()),
-            Check::Placements if !row.eligible => Err("is not eligible".to_owned()),
+            Check::Nothing => Ok(slot),
+            _ if row.status == NodeStatus::Down => Err("is down".to_owned()),
+            _ if !row.eligible => Err("is not eligible".to_owned()),
+            Check::All if row.status != NodeStatus::Ready => Err("is not ready".to_owned()),
             _ => Ok(slot),
         }
     }
@@ -213,6 +222,33 @@ impl Store {
         let held = self.nodes.detail(slot).map_or(&[][..], |detail| &detail.ports);
         match ports.iter().find(|port| held.binary_search(port).is_ok() && !left.contains(port)) {
             Some(port) => Err(format!("has port {port} in use")),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the node's agent, when it introduced itself last, kept none of the ports back.
+    fn check_reserved_ports(&self, slot: NodeSlot, ports: &[u16]) -> Result<(), String> {
+        let reserved = self.nodes.detail(slot).map_or(&[][..], |detail| &detail.node.reserved_ports);
+        match ports.iter().find(|port| reserved.binary_search(port).is_ok()) {
+            Some(port) => Err(format!("has port {port} reserved")),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether each device and core is there, and is free or left by a predecessor that has not given it to somebody
+    /// else.
+    fn check_devices(
+        &self,
+        slot: NodeSlot,
+        placement: &Placement,
+        after: &[(AllocId, Usage)],
+    ) -> Result<(), String> {
+        let given = DevicesHeld::of(&placement.devices, &placement.cores);
+        let Some(detail) = self.nodes.detail(slot).filter(|_| !given.is_empty()) else { return Ok(()) };
+        let mut held = DevicesHeld::clone(&detail.devices);
+        held.remove(self.devices_left_by(slot, after.iter().map(|(id, _)| *id)));
+        match detail.node.lacks_of(placement, &held) {
+            Some(lacking) => Err(format!("has not got {lacking} free")),
             None => Ok(()),
         }
     }

@@ -2,15 +2,22 @@
 
 use std::sync::Arc;
 
-use super::Store;
+use super::{NodeSlot, Store, rules::Rules};
 use crate::{
     command::{Outcome, Refusal, RestorePart},
     event::Event,
+    ids::Index,
+    node::NodeStatus,
 };
 
 impl Store {
     /// Takes in a part; the first one begins anew, the last one replaces the state.
-    pub(super) fn restore_part(&mut self, part: &RestorePart, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn restore_part(
+        &mut self,
+        part: &RestorePart,
+        rules: Rules,
+        events: &mut Vec<Event>,
+    ) -> Outcome {
         if part.number == 0 {
             self.restoring = Some(Arc::default());
         }
@@ -21,20 +28,36 @@ impl Store {
         let complete = Arc::make_mut(&mut parts).add(&part.bytes);
         match complete.map_err(|error| Refusal::BadRestore(error.to_string()))? {
             None => self.restoring = Some(parts),
-            Some(store) => self.replace(store, events),
+            Some(store) => self.replace(store, rules, events),
         }
         Ok(())
     }
 
     /// Another state takes the place of this one. Indexes go on from here, and whoever reads a table sees it changed.
-    fn replace(&mut self, mut store: Store, events: &mut Vec<Event>) {
+    fn replace(&mut self, mut store: Store, rules: Rules, events: &mut Vec<Event>) {
         store.at = store.at.max(self.at);
         store.granted = store.granted.max(self.granted);
         store.cluster = Arc::new(self.cluster.restoring(&store.cluster));
         (store.index, store.restored_at) = (self.index, self.index);
+        if rules.restored_nodes_are_unconfirmed() {
+            store.doubt_nodes(self.index);
+        }
         store.set_table_indexes([self.index; 6]);
         *self = store;
         events.clear();
         events.push(Event::Restored);
+    }
+
+    /// What a restored state says of nodes was true once. What runs there now may hold room and ports that it takes for
+    /// free: no node takes work before its agent has reported anew.
+    fn doubt_nodes(&mut self, index: Index) {
+        let up = self.nodes.iter().filter(|(_, row)| row.status == NodeStatus::Ready);
+        let (up, at): (Vec<NodeSlot>, _) = (up.map(|(slot, _)| slot).collect(), self.at);
+        for slot in up {
+            self.nodes.update(slot, index, |row, detail| {
+                row.status = NodeStatus::Initializing;
+                detail.status_at = at;
+            });
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Store, eval_of};
+use super::{Store, eval_of, rules::Rules};
 use crate::{
     command::{Outcome, Refusal, ScaleJob},
     eval::Trigger,
@@ -11,12 +11,16 @@ use crate::{
 };
 
 impl Store {
-    /// A count that changes makes a new version of the job; a message alone is only kept.
-    pub(super) fn scale_job(&mut self, scale: ScaleJob, events: &mut Vec<Event>) -> Outcome {
+    /// A count that changes makes a new version of the job, unless that was stopped meanwhile; a message alone is only
+    /// kept.
+    pub(super) fn scale_job(&mut self, scale: ScaleJob, rules: Rules, events: &mut Vec<Event>) -> Outcome {
         let ScaleJob { job: key, mut event } = scale;
         let slot = self.jobs.find(&key).ok_or_else(|| Refusal::NoJob(key.clone()))?;
         let job =
             self.jobs.row(slot).map(|row| row.job().clone()).ok_or_else(|| Refusal::NoJob(key.clone()))?;
+        if job.stop && event.count.is_some() && rules.stopped_jobs_do_not_scale() {
+            return Err(Refusal::JobStopped(key));
+        }
         let group = job.groups.iter().position(|group| group.name == event.group);
         let group = group.ok_or_else(|| Refusal::NoGroup(key.clone(), event.group.clone()))?;
         (event.at, event.index) = (self.at, self.index);

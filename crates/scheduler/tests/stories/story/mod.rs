@@ -57,7 +57,7 @@ impl Story {
         let settings = Settings::of(words);
         match verb {
             "node" => self.node(name, &settings),
-            "down" => self.apply(Command::SetNodeStatus(self.node_id(name), NodeStatus::Down)),
+            "down" => self.apply(Command::SetNodeStatus(self.node_id(name), NodeStatus::Down, None)),
             "close" => self.apply(Command::SetNodeEligibility(self.node_id(name), false)),
             "config" => {
                 let config = read::config(&Settings::of(line.split_whitespace().skip(1)));
@@ -95,7 +95,7 @@ impl Story {
 
     fn apply(&mut self, command: Command) {
         self.index += 1;
-        let entry = Entry { index: Index(self.index), at: self.at(), commands: vec![command] };
+        let entry = Entry::new(Index(self.index), self.at(), vec![command]);
         for outcome in self.store.apply(entry).outcomes {
             outcome.unwrap();
         }
@@ -109,7 +109,7 @@ impl Story {
         let id = NodeId(self.id());
         let id = *self.nodes.entry(name.to_owned()).or_insert(id);
         self.apply(Command::RegisterNode(Box::new(read::node(id, name, settings))));
-        self.apply(Command::SetNodeStatus(id, NodeStatus::Ready));
+        self.apply(Command::SetNodeStatus(id, NodeStatus::Ready, None));
     }
 
     fn job(&mut self, name: &str, settings: &Settings<'_>) {
@@ -152,7 +152,7 @@ impl Story {
         let promote = PromoteDeployment { id, groups: None, eval };
         self.index += 1;
         let commands = vec![Command::PromoteDeployment(Box::new(promote))];
-        self.store.apply(Entry { index: Index(self.index), at: self.at(), commands });
+        self.store.apply(Entry::new(Index(self.index), self.at(), commands));
     }
 
     fn set_deployment(&mut self, job: &str, status: DeploymentStatus) {
@@ -203,7 +203,10 @@ impl Story {
 
     fn decide(&mut self, name: &str) -> Plan {
         let key = self.job_key(name);
-        let job_type = self.store.job(&key).unwrap().job().job_type;
+        let job = self.store.job(&key).unwrap().job();
+        let job_type = job.job_type;
+        let asks_for_devices =
+            job.groups.iter().flat_map(|group| &group.tasks).any(|task| !task.resources.devices.is_empty());
         let id = EvalId(self.next_id + 1_000_000);
         self.next_id += 1;
         let eval = Eval::pending(id, key, job_type, 50, Trigger::JobRegister);
@@ -211,7 +214,7 @@ impl Story {
         self.planner.follow(&self.store, &Claims::default());
         let plan = self.planner.plan(&self.store, &eval, self.at(), 7);
         // What is learned of devices is no part of the state, and may tell planners apart.
-        if plan.placements.iter().all(|placement| placement.devices.is_empty()) {
+        if !asks_for_devices {
             let mut other = Planner::default();
             other.follow(&self.store, &Claims::default());
             let same = other.plan(&self.store, &eval, self.at(), 7);

@@ -48,25 +48,23 @@ pub fn node(id: NodeId, name: &str, settings: &Settings<'_>) -> Node {
     let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
     let driver = ("driver.mock_driver", "1");
     Node {
-        id,
-        name: name.to_owned(),
         datacenter: settings.get("dc").unwrap_or("dc1").to_owned(),
         pool: settings.get("pool").unwrap_or("default").to_owned(),
         class: settings.get("class").unwrap_or_default().to_owned(),
         attributes: settings.prefixed("attr.").chain([driver]).map(owned).collect(),
         meta: settings.prefixed("meta.").map(owned).collect(),
-        total: Resources {
-            cpu_mhz: settings.number("cpu", 4000),
-            memory_mb: settings.number("mem", 4000),
-            disk_mb: settings.number("disk", 100_000),
-        },
-        reserved: Resources::ZERO,
-        reserved_ports: vec![],
-        host_ip: String::new(),
         dynamic_ports: (20_000, 20_031),
-        secret_hash: vec![],
         devices: settings.all("gpus").map(gpus).collect(),
         cores: (0..settings.number("cores", 0)).map(|core| core.try_into().unwrap()).collect(),
+        ..Node::new(
+            id,
+            name,
+            Resources {
+                cpu_mhz: settings.number("cpu", 4000),
+                memory_mb: settings.number("mem", 4000),
+                disk_mb: settings.number("disk", 100_000),
+            },
+        )
     }
 }
 

@@ -6,7 +6,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use berth_api::http::{JobDispatch, JobDispatched, PeriodicForced};
 use berth_model::{
     EvalId, Index, JobKey,
-    command::{Command, RegisterJob},
+    command::{Command, RunJob},
     job::{Job, Parameterized, PayloadRule},
 };
 
@@ -45,7 +45,7 @@ pub(in crate::nomad) async fn dispatch(mut call: Call) -> Reply {
     let eval = call.mint_eval();
     let id = dispatched_id(&key, &asked.id_prefix_template, eval)?;
     let child = Job { meta, payload, dispatched: true, ..parent.child(&id) };
-    let Index(index) = register(&call, child, eval).await?;
+    let Index(index) = run(&call, child, eval).await?;
     let answer = JobDispatched {
         dispatched_job_id: id,
         eval_id: eval.to_string(),
@@ -65,16 +65,14 @@ pub(in crate::nomad) async fn force(call: Call) -> Reply {
         return Err(Failure::bad_request("the job is not periodic: only such a job is run at set times"));
     }
     let eval = call.mint_eval();
-    let Index(index) = register(&call, parent.run_at(clock::now()), eval).await?;
+    let Index(index) = run(&call, parent.run_at(clock::now()), eval).await?;
     reply::json(&call.query, &PeriodicForced { eval_id: eval.to_string(), eval_create_index: index, index })
 }
 
-async fn register(call: &Call, job: Job, eval: EvalId) -> Result<Index, Failure> {
+async fn run(call: &Call, job: Job, eval: EvalId) -> Result<Index, Failure> {
     jobs::check_size(&job)?;
     namespaces::check_job(&call.view(), &job)?;
-    // Never over a job that is there.
-    let command = RegisterJob { job: job.into(), eval, only_if: Some(Index(0)) };
-    call.propose(Command::RegisterJob(Box::new(command))).await
+    call.propose(Command::RunJob(Box::new(RunJob { job: job.into(), eval }))).await
 }
 
 fn payload(rules: &Parameterized, asked: Option<&str>) -> Result<Vec<u8>, Failure> {

@@ -64,7 +64,7 @@ fn dry_run(
     let (eval, now) = (EvalId(seed), clock::now().max(store.at()));
     let register = RegisterJob { job: job.clone(), eval, only_if: None };
     let commands = vec![Command::RegisterJob(Box::new(register))];
-    store.apply(Entry { index: Index(store.index().0 + 1), at: now, commands });
+    store.apply(Entry::new(Index(store.index().0 + 1), now, commands));
     let mut planner = Planner::default();
     planner.follow(&store, &Claims::default());
     let Some((eval, row)) = store.eval(eval).zip(store.job(&job.key)) else {

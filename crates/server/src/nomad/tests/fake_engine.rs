@@ -64,7 +64,7 @@ impl FakeEngine {
         let mut view = View::clone(&self.view.load());
         let index = Index(view.index.0 + 1);
         let at = Timestamp(EPOCH_NS + index.0 * 1_000_000_000);
-        let applied = view.store.apply(Entry { index, at, commands });
+        let applied = view.store.apply(Entry::new(index, at, commands));
         view.index = index;
         self.publish(view, applied.events.into_iter().map(Change::Logged).collect());
         Committed { index, outcomes: applied.outcomes }

@@ -103,6 +103,13 @@ async fn dispatches_that_make_no_sense_are_refused() {
     }
     let forced = answer(&router, "PUT", "/v1/job/web/periodic/force", "").await;
     shown += &format!("{} {}\n", forced.status.as_u16(), forced.body);
+    for job in ["encode", "nightly"] {
+        assert_eq!(answer(&router, "DELETE", &format!("/v1/job/{job}"), "").await.status, 200);
+    }
+    let stopped = dispatch(&router, "encode", &json!({ "Meta": input })).await;
+    shown += &format!("{} {}\n", stopped.status.as_u16(), stopped.body);
+    let stopped = answer(&router, "PUT", "/v1/job/nightly/periodic/force", "").await;
+    shown += &format!("{} {}\n", stopped.status.as_u16(), stopped.body);
     expect![[r#"
         web -> 400 the job is not parameterized: only such a job can be dispatched
         nope -> 404 job not found
@@ -113,6 +120,8 @@ async fn dispatches_that_make_no_sense_are_refused() {
         encode -> 400 IdPrefixTemplate: only letters, digits, `-`, `_` and `.` can stand in an id, at most 64
         encode -> 400 the body is about job `web`, the path about `encode`
         400 the job is not periodic: only such a job is run at set times
+        400 job default/encode is stopped: register it again first
+        400 job default/nightly is stopped: register it again first
     "#]]
     .assert_eq(&shown);
 }

@@ -64,7 +64,7 @@ async fn a_node_is_forgotten_once_it_is_down_and_empty() {
         (refused.status.as_u16(), refused.body.as_str()),
         (409, "the node is ready: stop its agent first")
     );
-    world.apply(vec![Command::SetNodeStatus(NODE_2, NodeStatus::Down)]);
+    world.apply(vec![Command::SetNodeStatus(NODE_2, NodeStatus::Down, None)]);
     let purged = answer(&router, "PUT", &target, Body::empty()).await;
     expect![[r#"
         200 OK
@@ -81,7 +81,7 @@ async fn a_node_is_forgotten_once_it_is_down_and_empty() {
     assert_eq!(get(&router, &format!("/v1/node/{NODE_2}")).await.status, 404);
 
     let other = super::world::NODE_1;
-    world.apply(vec![Command::SetNodeStatus(other, NodeStatus::Down)]);
+    world.apply(vec![Command::SetNodeStatus(other, NodeStatus::Down, None)]);
     let target = format!("/v1/node/{other}/purge");
     let refused = answer(&router, "PUT", &target, Body::empty()).await;
     expect!["1 allocations have not ended on the node yet: try again in a moment"].assert_eq(&refused.body);

@@ -52,8 +52,8 @@ pub fn world() -> Arc<FakeEngine> {
     let nodes = [node(NODE_1, "n1"), node(NODE_2, "n2")].map(|node| Command::RegisterNode(Box::new(node)));
     engine.apply(nodes.into());
     engine.apply(vec![
-        Command::SetNodeStatus(NODE_1, NodeStatus::Ready),
-        Command::SetNodeStatus(NODE_2, NodeStatus::Ready),
+        Command::SetNodeStatus(NODE_1, NodeStatus::Ready, None),
+        Command::SetNodeStatus(NODE_2, NodeStatus::Ready, None),
     ]);
     engine.apply(vec![register(job(WEB), EVAL)]);
     engine.apply(vec![Command::CommitPlan(Box::new(plan()))]);
@@ -79,21 +79,13 @@ pub fn register(job: Job, eval: EvalId) -> Command {
 pub fn node(id: NodeId, name: &str) -> Node {
     let attributes = [("driver.raw_exec", "1"), ("kernel.name", "linux"), ("berth.version", "0.1.0")];
     Node {
-        id,
-        name: name.into(),
-        datacenter: "dc1".into(),
-        pool: "default".into(),
-        class: String::new(),
         attributes: attributes.map(|(k, v)| (k.into(), v.into())).into(),
         meta: BTreeMap::from([("rack".into(), "r1".into())]),
-        total: Resources { cpu_mhz: 4000, memory_mb: 8192, disk_mb: 50_000 },
         reserved: Resources { cpu_mhz: 100, memory_mb: 256, disk_mb: 0 },
         reserved_ports: vec![22, 80],
         host_ip: "10.0.0.1".into(),
-        dynamic_ports: (20_000, 32_000),
         secret_hash: b"must never be shown".to_vec(),
-        devices: vec![],
-        cores: vec![],
+        ..Node::new(id, name, Resources { cpu_mhz: 4000, memory_mb: 8192, disk_mb: 50_000 })
     }
 }
 

@@ -1,0 +1,32 @@
+//! By which rules an entry is applied: those of the version under which it was written, so that an old log comes to what
+//! it came to before.
+
+use super::plan::Check;
+
+/// The rules of one version of entries.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rules {
+    version: u8,
+}
+
+impl Rules {
+    /// Those of entries of a version.
+    pub fn of(version: u8) -> Self {
+        Self { version }
+    }
+
+    /// What is looked at once more when a plan is applied.
+    pub fn plan(self) -> Check {
+        if self.version < 4 { Check::Room } else { Check::All }
+    }
+
+    /// Whether a job that was stopped meanwhile cannot be scaled.
+    pub fn stopped_jobs_do_not_scale(self) -> bool {
+        self.version >= 4
+    }
+
+    /// Whether no node of a restored state counts as confirmed.
+    pub fn restored_nodes_are_unconfirmed(self) -> bool {
+        self.version >= 4
+    }
+}
