@@ -58,6 +58,7 @@ fn alloc() -> AllocRecord {
         window_start_ns: 13,
         window_count: 14,
         restart: true,
+        unhealthy: false,
     };
     AllocRecord {
         alloc_id: vec![8; 16],

@@ -1,5 +1,7 @@
 //! `berth dev` from start to stop, and the commands that talk to it, as a person would use them.
 
+mod e2e;
+
 use std::{
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
@@ -7,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use e2e::busybox_images;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -308,23 +311,6 @@ fn people_reach_into_a_task_that_runs() {
     assert_eq!(dev.berth(&["alloc", "restart", &alloc, "nope"]).status.code(), Some(3));
     let refused = dev.berth(&["alloc", "signal", "-s", "SIGNO", &alloc]);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("known are SIGHUP, "), "{refused:?}");
-}
-
-/// A directory of images with a busybox in it; none, with the reason printed, where containers cannot run.
-fn busybox_images() -> Option<TempDir> {
-    let runtimes = ["/usr/bin/crun", "/usr/sbin/runc", "/usr/bin/runc"];
-    if !rustix::process::geteuid().is_root() || !runtimes.iter().any(|path| Path::new(path).exists()) {
-        eprintln!("skipped: containers need root, and crun or runc");
-        return None;
-    }
-    let images = TempDir::new().expect("a directory");
-    std::fs::create_dir_all(images.path().join("busybox/bin")).expect("a directory");
-    if std::fs::copy("/bin/busybox", images.path().join("busybox/bin/busybox")).is_err() {
-        eprintln!("skipped: /bin/busybox is missing");
-        return None;
-    }
-    std::os::unix::fs::symlink("busybox", images.path().join("busybox/bin/sh")).expect("linked");
-    Some(images)
 }
 
 /// Whoever reaches the API runs commands on the host: no container does, by no mode of its network.

@@ -8,4 +8,4 @@ mod service;
 mod update;
 
 pub(crate) use launch::with_times;
-pub(crate) use service::check_ports;
+pub(crate) use service::{Around, check_services};

@@ -9,7 +9,8 @@ use berth_model::{
 };
 
 use crate::limits::{
-    CONSTRAINT_BYTES_MAX, GROUP_TASKS_MAX, JOB_ALLOCATIONS_MAX, JOB_BYTES_MAX, JOB_GROUPS_MAX, MAP_BYTES_MAX,
+    CONSTRAINT_BYTES_MAX, GROUP_CHECKS_MAX, GROUP_TASKS_MAX, JOB_ALLOCATIONS_MAX, JOB_BYTES_MAX,
+    JOB_GROUPS_MAX, MAP_BYTES_MAX,
 };
 
 /// A limit that a job exceeds, and the way out.
@@ -57,6 +58,12 @@ fn of_group(group: &Group) -> Option<Excess> {
     if tasks > GROUP_TASKS_MAX {
         let message = format!("group `{name}` has {tasks} tasks, the limit is {GROUP_TASKS_MAX}");
         return Some(Excess { message, help: "spread them over several groups" });
+    }
+    let services = group.services.iter().chain(group.tasks.iter().flat_map(|task| &task.services));
+    let checks: usize = services.map(|service| service.checks.len()).sum();
+    if checks > GROUP_CHECKS_MAX {
+        let message = format!("group `{name}` has {checks} checks, the limit is {GROUP_CHECKS_MAX}");
+        return Some(Excess { message, help: "spread its tasks over several groups, or ask less" });
     }
     let constraints =
         || group.constraints.iter().chain(group.tasks.iter().flat_map(|task| &task.constraints));

@@ -30,6 +30,8 @@ pub const JOB_ALLOCATIONS_MAX: u64 = 100_000;
 pub const JOB_GROUPS_MAX: usize = 1_000;
 /// Tasks of a group.
 pub const GROUP_TASKS_MAX: usize = 100;
+/// Checks of all services of one group. Agents ask no more.
+pub const GROUP_CHECKS_MAX: usize = 64;
 /// Bytes of a job as it is kept: half of what an entry of the log holds, so that what is decided about it fits too.
 pub const JOB_BYTES_MAX: usize = 512 << 10;
 /// Bytes of each side of a constraint: plans repeat them to say why nothing was placed.

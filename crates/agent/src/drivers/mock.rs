@@ -1,11 +1,11 @@
 //! `mock_driver`: pretends to run a task. What it does is a pure schedule, which the agent and the lab play alike.
 
-use berth_api::agent::{Refusal, RefusalKind};
+use berth_api::agent::{CheckState, Refusal, RefusalKind};
 use serde::Deserialize;
 
 use super::settings::{duration_ns, parse};
 use super::{Driver, Launch, TaskContext};
-use crate::lifecycle::{Exit, StartFailure, StartFailureKind};
+use crate::lifecycle::{Alloc, CheckAnswer, CheckRef, Exit, StartFailure, StartFailureKind};
 
 /// What a mock task does.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -31,6 +31,12 @@ pub struct MockSettings {
     exit_err_msg: String,
     /// What sending it a signal, other than to stop it, is answered with.
     signal_error: String,
+    /// How long after its start its checks fail; Nomad's does not know this.
+    #[serde(deserialize_with = "duration_ns", rename = "checks_fail_for")]
+    checks_fail_for_ns: u64,
+    /// How long after its start its checks fail again, for good; 0 for never.
+    #[serde(deserialize_with = "duration_ns", rename = "checks_fail_after")]
+    checks_fail_after_ns: u64,
     /// How long it lives on once asked to stop.
     #[serde(deserialize_with = "duration_ns", rename = "kill_after")]
     kill_after_ns: u64,
@@ -120,6 +126,16 @@ impl MockSettings {
         self.kill_after_ns
     }
 
+    /// How a check is answered once it has run for that many nanoseconds.
+    fn on_check(&self, ran_ns: u64) -> (CheckState, &'static str) {
+        let after_ns = self.checks_fail_after_ns;
+        if ran_ns < self.checks_fail_for_ns || after_ns > 0 && ran_ns >= after_ns {
+            (CheckState::Critical, "mock_driver: the check fails")
+        } else {
+            (CheckState::Passing, "mock_driver: the check passes")
+        }
+    }
+
     /// What comes of sending it any other signal.
     ///
     /// # Errors
@@ -127,6 +143,22 @@ impl MockSettings {
     pub fn on_signal(&self) -> Result<(), String> {
         if self.signal_error.is_empty() { Ok(()) } else { Err(self.signal_error.clone()) }
     }
+}
+
+/// How a check of a mock task is answered, or one of a group whose first task is one; none for any other check.
+pub fn answer_check(alloc: &Alloc, of: CheckRef, now_ns: u64) -> Option<CheckAnswer> {
+    let named = &alloc.check(of)?.task;
+    let mut tasks = alloc.spec().group.tasks.iter();
+    let task = tasks.find(|task| named.is_empty() || task.name == *named)?;
+    if task.driver != Mock.name() {
+        return None;
+    }
+    let ran_ns = now_ns.saturating_sub(alloc.check_subject(usize::from(of.check)).unwrap_or(now_ns));
+    let (state, output) = match MockSettings::parse(&task.config_json) {
+        Ok(settings) => settings.on_check(ran_ns),
+        Err(_) => (CheckState::Critical, "mock_driver: its settings are wrong"),
+    };
+    Some(CheckAnswer { state, code: 0, output: output.to_owned(), at_ns: now_ns })
 }
 
 /// Why nobody runs a command within a mock task.
@@ -225,7 +257,7 @@ mod tests {
         check(
             r#"{"run_fro": "1s"}"#,
             &expect![
-                "read the settings of mock_driver: unknown field `run_fro`, expected one of `start_events`, `start_event_gap`, `start_block_for`, `start_error`, `start_error_recoverable`, `run_for`, `exit_code`, `exit_signal`, `exit_err_msg`, `signal_error`, `kill_after`, `stdout_string`, `stdout_repeat`, `stdout_repeat_duration` at line 1 column 10"
+                "read the settings of mock_driver: unknown field `run_fro`, expected one of `start_events`, `start_event_gap`, `start_block_for`, `start_error`, `start_error_recoverable`, `run_for`, `exit_code`, `exit_signal`, `exit_err_msg`, `signal_error`, `checks_fail_for`, `checks_fail_after`, `kill_after`, `stdout_string`, `stdout_repeat`, `stdout_repeat_duration` at line 1 column 10"
             ],
         );
         check(

@@ -1,5 +1,6 @@
 //! One allocation: its tasks start together, and end by each other's fate.
 
+mod checks;
 mod ending;
 mod health;
 mod order;
@@ -8,9 +9,10 @@ use berth_api::agent::{
     AllocId, AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskSpec, TaskState, TaskStatus,
 };
 
+use super::checks::Probe;
 use super::history::{event, push};
 use super::restart::{Verdict, decide, mix};
-use super::task::{Kill, Phase, Task};
+use super::task::{Kill, Phase, Restart, Task};
 use super::{Action, AllocRecord, Exit, Found, RunSpec, StartFailure, StartFailureKind, TaskRef};
 
 /// An allocation on its node.
@@ -28,6 +30,8 @@ pub struct Alloc {
     ended_as: Option<ClientStatus>,
     pub(super) fate: Fate,
     watch: health::Watch,
+    /// One for each check of the group.
+    probes: Box<[Probe]>,
     changed: bool,
     dirty: bool,
 }
@@ -72,8 +76,22 @@ impl Alloc {
     fn with(run: RunSpec, status: AllocStatus, tasks: Box<[Task]>, seed: u64) -> Self {
         let fate = Fate::Told;
         let (kill_from_ns, stop, lost, changed, dirty) = (None, false, false, false, false);
-        let (ended_as, watch) = (None, health::Watch::default());
-        Self { run, status, tasks, seed, kill_from_ns, stop, lost, ended_as, fate, watch, changed, dirty }
+        let (ended_as, watch, probes) = (None, health::Watch::default(), Self::probes(&run.group.checks));
+        Self {
+            run,
+            status,
+            tasks,
+            seed,
+            kill_from_ns,
+            stop,
+            lost,
+            ended_as,
+            fate,
+            watch,
+            probes,
+            changed,
+            dirty,
+        }
     }
 
     pub(super) fn restore(run: RunSpec, record: AllocRecord, seed: u64) -> Self {
@@ -147,7 +165,8 @@ impl Alloc {
     }
 
     pub(super) fn deadline(&self) -> Option<u64> {
-        self.tasks.iter().filter_map(Task::deadline).chain(self.health_deadline()).min()
+        let of_tasks = self.tasks.iter().filter_map(Task::deadline);
+        of_tasks.chain(self.health_deadline()).chain(self.checks_deadline()).min()
     }
 
     /// The task that `of` speaks of, unless that is stale.
@@ -165,6 +184,9 @@ impl Alloc {
     /// Takes over what may change while tasks run, as its restart policy. What may not is never sent with the same id.
     pub(super) fn update(&mut self, run: RunSpec) {
         if run != self.run && run.group.tasks.len() == self.tasks.len() {
+            if run.group.checks != self.run.group.checks {
+                self.probes = Self::probes(&run.group.checks);
+            }
             self.run = run;
             self.dirty = true;
         }
@@ -181,7 +203,7 @@ impl Alloc {
     fn begin(&mut self, tasks: &[usize], actions: &mut Vec<Action>) {
         for &task in tasks {
             self.tasks[task].attempt += 1;
-            self.tasks[task].restart = false;
+            self.tasks[task].restart = Restart::No;
             self.tasks[task].phase = Phase::Starting;
         }
         actions.push(Action::Persist(self.id()));
@@ -201,6 +223,7 @@ impl Alloc {
 
     pub(super) fn on_started(&mut self, task: usize, at_ns: u64) {
         self.tasks[task].phase = Phase::Running;
+        self.tasks[task].since_ns = at_ns;
         let status = &mut self.status.tasks[task];
         status.state = TaskState::Running as i32;
         if status.started_ns == 0 {
@@ -212,7 +235,10 @@ impl Alloc {
     pub(super) fn on_found(&mut self, task: usize, found: Found, now_ns: u64, actions: &mut Vec<Action>) {
         let told = self.status.tasks[task].state() == TaskState::Running;
         match found {
-            Found::Running { .. } if told => self.tasks[task].phase = Phase::Running,
+            Found::Running { started_ns } if told => {
+                self.tasks[task].phase = Phase::Running;
+                self.tasks[task].since_ns = started_ns;
+            }
             Found::Running { started_ns } => self.on_started(task, started_ns),
             Found::Nothing if self.tasks[task].kill != Kill::No => self.killed(task, now_ns),
             Found::Nothing => actions.push(Action::StartTask(self.task_ref(task))),
@@ -249,8 +275,12 @@ impl Alloc {
         let status = &mut self.status.tasks[task];
         (status.exit_code, status.signal, status.oom_killed) = (exit_code, signal, oom_killed);
         let success_is_final = matches!(self.run.group.job_type.as_str(), "batch" | "sysbatch");
-        if self.tasks[task].restart && self.cause_of_end().is_none() {
+        let restart = if self.cause_of_end().is_none() { self.tasks[task].restart } else { Restart::No };
+        if restart == Restart::Asked {
             self.start_again(task, now_ns);
+        } else if restart == Restart::Unhealthy {
+            self.tasks[task].kill = Kill::No;
+            self.restart_or_fail(task, now_ns);
         } else if self.tasks[task].kill != Kill::No {
             self.killed(task, at_ns);
         } else if success && success_is_final {
@@ -314,6 +344,7 @@ impl Alloc {
     /// Draws the consequences of what has just happened; to be called after each event.
     pub(super) fn settle(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
         self.enforce(now_ns, actions);
+        self.ask_checks(now_ns, actions);
         let found = self.judge_health(now_ns);
         let status = self.client_status();
         // A task that restarts often does not cost an urgent report each time.

@@ -1,6 +1,6 @@
 //! What can happen to a node's allocations, and what is to be done about it.
 
-use berth_api::agent::AllocId;
+use berth_api::agent::{AllocId, CheckState};
 
 use super::RunSpec;
 
@@ -13,6 +13,30 @@ pub struct TaskRef {
     pub task: u16,
     /// Which start of it, from 1; grows for ever, restarts of the agent included.
     pub attempt: u32,
+}
+
+/// One question of one check. An answer to any but the latest is stale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CheckRef {
+    /// Whose check.
+    pub alloc: AllocId,
+    /// Which of the group's checks, from 0.
+    pub check: u16,
+    /// Which question; grows for as long as the agent lives.
+    pub number: u32,
+}
+
+/// What came of a check's question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckAnswer {
+    /// Passing, warning or critical.
+    pub state: CheckState,
+    /// HTTP's status, or a command's exit code; 0 for none.
+    pub code: i32,
+    /// For people; only its beginning is kept.
+    pub output: String,
+    /// Nanoseconds since the Unix epoch.
+    pub at_ns: u64,
 }
 
 /// What happened.
@@ -53,6 +77,8 @@ pub enum Event {
     Exited(TaskRef, Exit),
     /// Answers [`Action::Recover`]; an end found then is told as [`Event::Exited`] or [`Event::StartFailed`].
     Recovered(TaskRef, Found),
+    /// Answers [`Action::Check`].
+    Checked(CheckRef, CheckAnswer),
     /// A deadline may have passed.
     Tick,
 }
@@ -126,6 +152,8 @@ pub enum Action {
     SignalTask(TaskRef),
     /// Send SIGKILL to all its processes.
     KillTask(TaskRef),
+    /// Ask what a check asks; answer with [`Event::Checked`] within its time-out.
+    Check(CheckRef),
     /// [`super::Alloc::status`] changed.
     Report {
         /// Whose.
@@ -143,6 +171,7 @@ impl Action {
         match self {
             Self::Persist(alloc) | Self::RemoveDir(alloc) | Self::Report { alloc, .. } => *alloc,
             Self::StartTask(of) | Self::Recover(of) | Self::SignalTask(of) | Self::KillTask(of) => of.alloc,
+            Self::Check(of) => of.alloc,
         }
     }
 }

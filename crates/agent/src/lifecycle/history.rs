@@ -19,12 +19,14 @@ pub(super) fn push(status: &mut TaskStatus, event: TaskEvent) {
     status.events.push(event);
 }
 
-fn bounded(mut message: String) -> String {
-    if message.len() > MESSAGE_BYTES_MAX {
-        let end = (0..=MESSAGE_BYTES_MAX).rev().find(|end| message.is_char_boundary(*end));
-        message.truncate(end.unwrap_or(0));
-    }
-    message
+fn bounded(message: String) -> String {
+    cut(message, MESSAGE_BYTES_MAX)
+}
+
+/// No more of a text than that many bytes.
+pub(super) fn cut(mut text: String, bytes_max: usize) -> String {
+    text.truncate(text.floor_char_boundary(bytes_max));
+    text
 }
 
 /// A duration as Go writes it: `1h30m0s`, `1.5s`, `20ms`.

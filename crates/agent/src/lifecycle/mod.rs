@@ -4,6 +4,7 @@
 //! one executes the actions in order, feeds back what came of them, and sends [`Event::Tick`] at [`Node::deadline`].
 
 mod alloc;
+mod checks;
 mod desired;
 mod event;
 mod history;
@@ -17,8 +18,9 @@ mod task;
 mod tests;
 
 pub use alloc::Alloc;
+pub use checks::{CHECKS_MAX, OUTPUT_BYTES_MAX};
 pub use desired::{DesiredError, GroupCache, RunSpec, events_of};
-pub use event::{Action, Event, Exit, Found, StartFailure, StartFailureKind, TaskRef};
+pub use event::{Action, CheckAnswer, CheckRef, Event, Exit, Found, StartFailure, StartFailureKind, TaskRef};
 pub use history::{EVENTS_MAX, MESSAGE_BYTES_MAX};
 pub use node::{FORGOTTEN_MAX, Node};
 pub use record::{AllocRecord, RunRecord, TaskRecord};

@@ -85,6 +85,12 @@ impl Node {
             Event::Recovered(of, found) => self.on_task(of, now_ns, actions, |alloc, task, actions| {
                 alloc.on_found(task, found, now_ns, actions);
             }),
+            Event::Checked(of, answer) => {
+                if let Some(alloc) = self.alloc_mut(of.alloc) {
+                    alloc.on_checked(of, answer, now_ns);
+                    self.settle(of.alloc, now_ns, actions);
+                }
+            }
             Event::Tick => self.on_tick(now_ns, actions),
         }
         self.start_waiting(now_ns, actions);

@@ -1,7 +1,7 @@
 //! What people ask of single tasks. Nothing of it is desired state of the servers: it is carried out once, or refused with the
 //! reason.
 
-use berth_api::agent::{AllocId, Refusal, RefusalKind, RestartTasks, SignalTasks};
+use berth_api::agent::{AllocChecks, AllocId, Refusal, RefusalKind, RestartTasks, SignalTasks};
 use nix::sys::signal::Signal;
 
 use super::{Action, Alloc, Node, TaskRef};
@@ -43,6 +43,15 @@ impl Node {
         let alloc = AllocId::from_slice(alloc_id).and_then(|id| self.alloc(id));
         let alloc = alloc.ok_or_else(|| unknown(alloc_id))?;
         Ok(alloc.running(task)?.into_iter().map(|task| alloc.task_ref(task)).collect())
+    }
+
+    /// How the checks of an allocation stand.
+    ///
+    /// # Errors
+    /// When the node does not know the allocation.
+    pub fn checks(&self, alloc_id: &[u8]) -> Result<AllocChecks, Refusal> {
+        let alloc = AllocId::from_slice(alloc_id).and_then(|id| self.alloc(id));
+        alloc.map(Alloc::checks).ok_or_else(|| unknown(alloc_id))
     }
 
     fn order<T>(

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use prost::Message;
 
 use super::restart::Window;
-use super::task::{Kill, Phase, Task};
+use super::task::{Kill, Phase, Restart, Task};
 use super::{DesiredError, GroupCache, RunSpec};
 
 /// One allocation on disk.
@@ -126,6 +126,9 @@ pub struct TaskRecord {
     /// A user asked for a restart that has not been made yet.
     #[prost(bool, tag = "7")]
     pub restart: bool,
+    /// A check found it unwell, and it has not been restarted yet.
+    #[prost(bool, tag = "8")]
+    pub unhealthy: bool,
 }
 
 impl From<&Task> for TaskRecord {
@@ -137,7 +140,8 @@ impl From<&Task> for TaskRecord {
             backoff_until_ns: if let Phase::Backoff { until_ns } = task.phase { until_ns } else { 0 },
             window_start_ns: task.window.start_ns,
             window_count: task.window.count,
-            restart: task.restart,
+            restart: task.restart == Restart::Asked,
+            unhealthy: task.restart == Restart::Unhealthy,
         }
     }
 }
@@ -151,6 +155,11 @@ impl From<&TaskRecord> for Task {
             TaskRecord { backoff_until_ns, .. } => Phase::Backoff { until_ns: *backoff_until_ns },
         };
         let window = Window { start_ns: record.window_start_ns, count: record.window_count };
-        Self { attempt: record.attempt, phase, kill: Kill::No, window, restart: record.restart }
+        let restart = match (record.restart, record.unhealthy) {
+            (true, _) => Restart::Asked,
+            (_, true) => Restart::Unhealthy,
+            _ => Restart::No,
+        };
+        Self { attempt: record.attempt, phase, kill: Kill::No, window, restart, since_ns: 0 }
     }
 }

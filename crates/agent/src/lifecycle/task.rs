@@ -36,14 +36,26 @@ pub(super) enum Kill {
     Forced { again_at_ns: u64 },
 }
 
+/// Whether its end is followed by another start, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Restart {
+    #[default]
+    No,
+    /// A user asked for it; the restart policy does not count it.
+    Asked,
+    /// A check says that it is not well; its restart policy decides.
+    Unhealthy,
+}
+
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Task {
     pub(super) attempt: u32,
     pub(super) phase: Phase,
     pub(super) kill: Kill,
     pub(super) window: Window,
-    /// A user asked for it: its end is followed by another start.
-    pub(super) restart: bool,
+    pub(super) restart: Restart,
+    /// Its process lives since then: nanoseconds since the Unix epoch.
+    pub(super) since_ns: u64,
 }
 
 impl Task {

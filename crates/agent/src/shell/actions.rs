@@ -30,6 +30,7 @@ impl Agent {
                 Action::Recover(of) => self.recover(of),
                 Action::SignalTask(of) => self.signal(of),
                 Action::KillTask(of) => self.runners.command(of, TaskCommand::Kill),
+                Action::Check(of) => self.ask_check(of),
                 Action::Report { alloc, urgent } => self.report(alloc, status.as_ref(), urgent),
                 Action::RemoveDir(alloc) => self.disk_work.remove(alloc),
             }

@@ -70,6 +70,10 @@ impl Agent {
                 self.asks.answer(ask.request, up, async { usage?.await });
             }
             Some(Question::NodeUsage(_)) => self.asks.answer(ask.request, up, self.node_usage()),
+            Some(Question::AllocChecks(asked)) => {
+                let checks = self.alloc_checks(&asked);
+                self.asks.answer(ask.request, up, async { checks });
+            }
             None => {
                 let text = "the agent does not know this question: it is older than the server";
                 let refusal = Refusal::new(RefusalKind::Failed, text);

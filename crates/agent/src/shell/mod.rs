@@ -2,6 +2,7 @@
 
 mod actions;
 mod asks;
+mod checks;
 mod clock;
 mod config;
 mod connection;
@@ -31,6 +32,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use self::asks::Asks;
+use self::checks::Checks;
 use self::clock::Clock;
 pub use self::config::AgentConfig;
 use self::connection::{Lines, Link};
@@ -82,6 +84,7 @@ pub struct Agent {
     reads: Reads,
     asks: Asks,
     execs: Execs,
+    checks: Checks,
     up: Option<Lines>,
 }
 
@@ -134,6 +137,7 @@ impl Agent {
             reads: Reads::default(),
             asks: Asks::default(),
             execs: Execs::default(),
+            checks: Checks::default(),
             up: None,
         };
         Ok((agent, events, done))
@@ -213,6 +217,7 @@ impl Agent {
     fn handle(&mut self, event: Event) {
         if let Event::Exited(of, _) = &event {
             self.execs.on_task_end(*of);
+            self.checks.on_task_end(*of);
         }
         let mut actions = Vec::new();
         self.node.handle(event, self.clock.now_ns(), &mut actions);

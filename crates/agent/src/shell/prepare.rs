@@ -66,6 +66,27 @@ impl Host<'_> {
         driver.launch(&task)
     }
 
+    /// Texts of a group or task with their names replaced, as the task sees them.
+    ///
+    /// # Errors
+    /// When a name is unknown, or a text grows too long.
+    pub(super) fn replace(
+        &self,
+        run: &RunSpec,
+        task: u16,
+        place: &AllocPlace,
+        texts: &[&str],
+    ) -> Result<Vec<String>, StartFailure> {
+        let spec = &run.group.tasks[usize::from(task)];
+        let driver = self.drivers.iter().find(|driver| driver.name() == spec.driver);
+        let base = driver.map_or(Base::Host, |driver| driver.base());
+        let given = Given::of(run, spec, self.node, self.device_files)?;
+        let env = environment(run, spec, &given, place, base, self.node);
+        let room = Cell::new(TASK_BYTES_MAX);
+        let names = Names { node_id: self.node_id, node: self.node, env: &env, room: &room };
+        texts.iter().map(|text| names.replace(text)).collect()
+    }
+
     fn resolve<'a>(
         &'a self,
         run: &'a RunSpec,

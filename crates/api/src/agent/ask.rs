@@ -7,7 +7,7 @@ pub struct Ask {
     #[prost(uint64, tag = "1")]
     pub request: u64,
     /// What it is about.
-    #[prost(oneof = "Question", tags = "2, 3, 4, 5")]
+    #[prost(oneof = "Question", tags = "2, 3, 4, 5, 6")]
     pub question: Option<Question>,
 }
 
@@ -26,6 +26,9 @@ pub enum Question {
     /// What the node's machine uses.
     #[prost(message, tag = "5")]
     NodeUsage(AskNodeUsage),
+    /// How the checks of an allocation stand.
+    #[prost(message, tag = "6")]
+    AllocChecks(super::AskAllocChecks),
 }
 
 /// Restart tasks of an allocation; their restart policy does not count it.
@@ -78,7 +81,7 @@ pub struct Answer {
     #[prost(uint64, tag = "1")]
     pub request: u64,
     /// What came of it.
-    #[prost(oneof = "Outcome", tags = "2, 3, 4, 5")]
+    #[prost(oneof = "Outcome", tags = "2, 3, 4, 5, 6")]
     pub outcome: Option<Outcome>,
 }
 
@@ -97,6 +100,9 @@ pub enum Outcome {
     /// Answers [`Question::NodeUsage`].
     #[prost(message, tag = "5")]
     NodeUsage(super::NodeUsage),
+    /// Answers [`Question::AllocChecks`].
+    #[prost(message, tag = "6")]
+    AllocChecks(super::AllocChecks),
 }
 
 /// It is done, or under way.

@@ -12,6 +12,7 @@
 //! given ([`Ask`]), commands run within tasks ([`ExecStart`]). None of that outlives the connection.
 
 mod ask;
+mod check;
 mod digest;
 mod exec;
 mod frame;
@@ -23,6 +24,10 @@ mod usage;
 pub use ask::{
     Answer, Ask, AskAllocUsage, AskNodeUsage, Done, Outcome, Question, Refusal, RefusalKind, RestartTasks,
     SignalTasks,
+};
+pub use check::{
+    AllocChecks, AskAllocChecks, CheckKindSpec, CheckNeed, CheckRestartSpec, CheckSpec, CheckState,
+    CheckStatus, HeaderSpec, HttpCheckSpec,
 };
 pub use digest::{Digest, desired_hash, observed_hash};
 pub use exec::{

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::CheckSpec;
+
 /// A node as its agent describes it.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct NodeSpec {
@@ -159,6 +161,9 @@ pub struct GroupSpec {
     /// What an allocation must show to count as healthy; absent where nobody asks.
     #[prost(message, optional, tag = "11")]
     pub health: Option<HealthSpec>,
+    /// What the agent asks again and again while the allocation runs, in order of declaration.
+    #[prost(message, repeated, tag = "12")]
+    pub checks: Vec<CheckSpec>,
 }
 
 /// What an allocation must show to count as healthy.
@@ -170,6 +175,9 @@ pub struct HealthSpec {
     /// Milliseconds from its start, after which it counts as unhealthy.
     #[prost(uint64, tag = "2")]
     pub deadline_ms: u64,
+    /// The checks of its services must pass, too.
+    #[prost(bool, tag = "3")]
+    pub checks: bool,
 }
 
 /// One task of a group.

@@ -5,6 +5,7 @@
 
 mod agent;
 mod alloc;
+mod check;
 mod client;
 mod deployment;
 mod device;
@@ -40,6 +41,7 @@ pub use agent::{AgentHealth, AgentMember, AgentMembers, AgentSelf, HealthCheck};
 pub use alloc::{
     AllocStopped, Allocation, AllocationStub, DesiredTransition, RescheduleEvent, RescheduleTracker,
 };
+pub use check::AllocCheck;
 pub use client::{
     Address, AddressError, Answer, ApiError, BLOCKING_MAX, ByteStream, Client, Lines, REQUEST_TIMEOUT_MS,
     Refused, SocketReceiver, SocketSender, Target,

@@ -24,9 +24,9 @@ impl Tone {
     /// The tone of the word for a status of anything.
     pub fn of_status(status: &str) -> Self {
         match status.split(' ').next().unwrap_or_default() {
-            "running" | "ready" | "eligible" | "alive" | "successful" | "healthy" => Self::Good,
+            "running" | "ready" | "eligible" | "alive" | "successful" | "healthy" | "success" => Self::Good,
             "pending" | "stopping" | "starting" | "initializing" | "blocked" | "queued" => Self::Waiting,
-            "failed" | "lost" | "down" | "unknown" | "disconnected" => Self::Bad,
+            "failed" | "failure" | "lost" | "down" | "unknown" | "disconnected" => Self::Bad,
             "complete" | "dead" | "stopped" | "canceled" | "ineligible" => Self::Faint,
             _ => Self::Plain,
         }

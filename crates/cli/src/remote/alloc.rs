@@ -1,8 +1,10 @@
 //! Requests about allocations and what their tasks print.
 
+use std::collections::BTreeMap;
+
 use berth_api::http::{
-    AllocResourceUsage, AllocRestart, AllocSignal, AllocStopped, Allocation, AllocationStub, ExecInputFrame,
-    ExecOutputFrame, Lines, SocketReceiver, SocketSender, StreamFrame,
+    AllocCheck, AllocResourceUsage, AllocRestart, AllocSignal, AllocStopped, Allocation, AllocationStub,
+    ExecInputFrame, ExecOutputFrame, Lines, SocketReceiver, SocketSender, StreamFrame,
 };
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -66,6 +68,11 @@ impl Remote {
     /// What an allocation's tasks use.
     pub async fn allocation_usage(&self, id: &str) -> Result<AllocResourceUsage, Failure> {
         self.get(&self.target("/v1/client/allocation").part(id).part("stats")).await
+    }
+
+    /// How an allocation's checks stand, by their ids.
+    pub async fn allocation_checks(&self, id: &str) -> Result<BTreeMap<String, AllocCheck>, Failure> {
+        self.get(&self.target("/v1/client/allocation").part(id).part("checks")).await
     }
 
     /// Restarts the named task, or all that run, or all there are.

@@ -19,8 +19,13 @@ pub struct Cluster {
 impl Cluster {
     /// `berth dev` with these further arguments: one node, on which raw_exec and mock_driver run.
     pub fn dev(args: &[&str]) -> Self {
+        Self::with_containers(&[&["--containers=false"], args].concat())
+    }
+
+    /// The same with containers, where they can run.
+    pub fn with_containers(args: &[&str]) -> Self {
         let home = home();
-        let mut command = berth(&["dev", "--http-addr", "127.0.0.1:0", "--containers=false"]);
+        let mut command = berth(&["dev", "--http-addr", "127.0.0.1:0"]);
         command.args(args).env("TMPDIR", home.path());
         let mut daemon = Daemon::spawn(command, &home.path().join("told"));
         let address = http_address(&daemon.ready_line());

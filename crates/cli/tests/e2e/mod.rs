@@ -1,6 +1,7 @@
 //! Real processes for tests: started, asked over HTTP, killed by their ids.
 #![allow(dead_code, reason = "every test uses a part of it")]
 
+mod busybox;
 pub mod cluster;
 pub mod proxy;
 pub mod servers;
@@ -19,6 +20,7 @@ use std::{
 };
 
 use berth_api::http::Client;
+pub use busybox::busybox_images;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Until something that must happen is given up; no measure of how fast it should be.

@@ -108,12 +108,42 @@ impl Record for Check {
                 body.report.error(body.at(name), message);
             }
         }
-        if self.kind == CheckKind::Http && self.path.is_empty() {
-            body.missing("check of type http has no path", "write `path = \"/health\"`");
+        if self.kind == CheckKind::Http {
+            check_request(self, body);
+        }
+        if self.kind == CheckKind::Grpc {
+            let help = "berth asks tcp, http and script checks: take one of these";
+            body.report.error_with_help(body.at("type"), "checks of type grpc are not supported", help);
         }
         if self.kind == CheckKind::Script && self.command.is_empty() {
             body.missing("check of type script has no command", "write `command = \"/path/in/task\"`");
         }
+    }
+}
+
+/// Letters of a request's method and of the names of its headers: a token of HTTP (RFC 9110, 5.6.2).
+fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c))
+}
+
+fn check_request(check: &Check, body: &Body<'_>) {
+    if check.path.is_empty() {
+        body.missing("check of type http has no path", "write `path = \"/health\"`");
+    } else if !check.path.starts_with(['/', '$']) {
+        let message = format!("check path is {}, but must begin with a slash", quoted(&check.path));
+        body.report.error(body.at("path"), message);
+    }
+    if check.protocol == "https" {
+        let help = "ask by http, or by a script within the task";
+        body.report.error_with_help(body.at("protocol"), "checks by https are not supported", help);
+    }
+    if !check.method.is_empty() && !is_token(&check.method) {
+        let message = format!("check method is {}, which is no method of HTTP", quoted(&check.method));
+        body.report.error(body.at("method"), message);
+    }
+    if let Some(name) = check.header.keys().find(|name| !is_token(name)) {
+        let message = format!("{} is no name of a header", quoted(name));
+        body.report.error(body.at("header"), message);
     }
 }
 
@@ -129,13 +159,53 @@ impl Record for CheckRestart {
     }
 }
 
-/// Reports ports of services and checks that the group does not have.
-pub(crate) fn check_ports(services: &[Service], bodies: &[Body<'_>], labels: &HashSet<&str>) {
+/// Where services stand: what they may refer to.
+pub(crate) struct Around<'a> {
+    /// Labels of the group's ports.
+    pub ports: &'a HashSet<&'a str>,
+    /// Names of the group's tasks.
+    pub tasks: &'a HashSet<&'a str>,
+    /// They belong to a task.
+    pub in_task: bool,
+}
+
+/// Reports what services and checks refer to and their group does not have.
+pub(crate) fn check_services(services: &[Service], bodies: &[Body<'_>], around: &Around<'_>) {
     for (service, body) in services.iter().zip(bodies) {
-        check_port(&service.port, body, labels);
+        check_port(&service.port, body, around.ports);
+        check_task(&service.task, body, around.tasks);
         for (check, body) in service.checks.iter().zip(body.again("check")) {
-            check_port(&check.port, &body, labels);
+            check_port(&check.port, &body, around.ports);
+            check_task(&check.task, &body, around.tasks);
+            check_subject(service, check, &body, around);
         }
+    }
+}
+
+/// A check asks a port, or something within a task.
+fn check_subject(service: &Service, check: &Check, body: &Body<'_>, around: &Around<'_>) {
+    let is_script = check.kind == CheckKind::Script;
+    if is_script && !around.in_task && service.task.is_empty() && check.task.is_empty() {
+        body.missing(
+            "check of type script names no task",
+            "write `task = \"name\"`: the command runs within that task",
+        );
+    }
+    if !is_script && service.port.is_empty() && check.port.is_empty() && !body.lacks("type") {
+        body.missing("check has no port, nor has its service", "write `port = \"label\"`");
+    }
+}
+
+fn check_task(task: &str, body: &Body<'_>, tasks: &HashSet<&str>) {
+    if task.is_empty() || tasks.contains(task) {
+        return;
+    }
+    let message = format!("{} is about task {}, which its group does not have", body.what(), quoted(task));
+    match nearest(task, tasks.iter().copied()) {
+        Some(name) => {
+            body.report.error_with_help(body.at("task"), message, format!("did you mean `{name}`?"))
+        }
+        None => body.report.error(body.at("task"), message),
     }
 }
 

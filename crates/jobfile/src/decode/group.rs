@@ -11,7 +11,10 @@ use berth_model::{
 };
 
 use super::{affinity, constraint, name, network, spread, task};
-use crate::{blocks::check_ports, schema::Body};
+use crate::{
+    blocks::{Around, check_services},
+    schema::Body,
+};
 
 /// What groups have from their job unless they say otherwise.
 #[derive(Debug)]
@@ -162,13 +165,15 @@ fn tasks(body: &Body<'_>, inherited: &task::Inherited) -> Vec<Task> {
 
 /// Reports names that one part of the group uses and no other part has.
 fn check(body: &Body<'_>, group: &Group) {
-    let ports = group.ports().map(|port| port.label.as_str()).collect();
-    check_ports(&group.services, &body.again("service"), &ports);
+    let ports: HashSet<&str> = group.ports().map(|port| port.label.as_str()).collect();
+    let tasks: HashSet<&str> = group.tasks.iter().map(|task| task.name.as_str()).collect();
+    let around = Around { ports: &ports, tasks: &tasks, in_task: false };
+    check_services(&group.services, &body.again("service"), &around);
     let volumes: HashSet<&str> = group.volumes.iter().map(|volume| volume.name.as_str()).collect();
     // Opening every task of a huge job again would take as long as reading it.
     if group.tasks.iter().any(|task| !task.services.is_empty() || !task.volume_mounts.is_empty()) {
         for (task, block) in group.tasks.iter().zip(body.again("task")) {
-            check_ports(&task.services, &block.again("service"), &ports);
+            check_services(&task.services, &block.again("service"), &Around { in_task: true, ..around });
             task::check_mounts(task, &block, &volumes);
         }
     }

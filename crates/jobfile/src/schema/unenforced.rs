@@ -11,7 +11,6 @@ static UNENFORCED: &[(&Schema, &[&str])] = &[
             "migrate",
             "disconnect",
             "volume",
-            "service",
             "max_run_duration",
             "stop_after_client_disconnect",
             "max_client_disconnect",
@@ -29,7 +28,6 @@ static UNENFORCED: &[(&Schema, &[&str])] = &[
             "template",
             "volume_mount",
             "dispatch_payload",
-            "service",
             "identity",
             "Identity",
             "vault",
@@ -46,6 +44,37 @@ static UNENFORCED: &[(&Schema, &[&str])] = &[
     (&RESOURCES, &["memory_max", "numa", "secrets", "disk", "iops", "network"]),
     (&NETWORK, &["hostname", "dns", "cni", "mbits"]),
     (&PORT, &["host_network", "ignore_collision"]),
+    (
+        &SERVICE,
+        &[
+            "name",
+            "tags",
+            "canary_tags",
+            "meta",
+            "canary_meta",
+            "address",
+            "identity",
+            "tagged_addresses",
+            "enable_tag_override",
+            "weights",
+            "connect",
+            "cluster",
+            "kind",
+        ],
+    ),
+    (
+        &CHECK,
+        &[
+            "failures_before_warning",
+            "address_mode",
+            "advertise",
+            "expose",
+            "grpc_service",
+            "grpc_use_tls",
+            "tls_server_name",
+            "tls_skip_verify",
+        ],
+    ),
 ];
 
 /// The blocks and names of the settings that are accepted and kept, but not acted upon yet.

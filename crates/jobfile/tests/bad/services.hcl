@@ -23,6 +23,20 @@ job "web" {
         interval = "10s"
         timeout  = "2s"
       }
+      check {
+        type     = "grpc"
+        interval = "10s"
+        timeout  = "2s"
+      }
+      check {
+        type     = "http"
+        path     = "health"
+        method   = "GET /"
+        protocol = "https"
+        interval = "10s"
+        timeout  = "2s"
+        task     = "sever"
+      }
       on_update = "wait"
       connect {
         sidecar_servce {}

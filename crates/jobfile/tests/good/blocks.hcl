@@ -123,6 +123,7 @@ job "shop" {
       }
       check {
         type     = "script"
+        task     = "migrate"
         command  = "/bin/check"
         interval = "1m"
         timeout  = "5s"

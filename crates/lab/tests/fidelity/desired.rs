@@ -22,13 +22,13 @@ pub fn mock(config_json: &str) -> TaskSpec {
 
 /// An allocation with one task, which should run.
 pub fn run(number: u8, job_type: &str, task: TaskSpec) -> Desired {
-    let group = GroupSpec {
-        job_id: "j".into(),
-        group: "g".into(),
-        job_type: job_type.into(),
-        tasks: vec![task],
-        ..GroupSpec::default()
-    };
+    let group = GroupSpec { job_type: job_type.into(), tasks: vec![task], ..GroupSpec::default() };
+    run_group(number, group)
+}
+
+/// An allocation of a group, which should run.
+pub fn run_group(number: u8, group: GroupSpec) -> Desired {
+    let group = GroupSpec { job_id: "j".into(), group: "g".into(), ..group };
     let entry = GroupEntry { group_ref: number.into(), spec: group.encode_to_vec().into() };
     let run = RunAlloc { alloc_id: id(number), group_ref: number.into(), ..RunAlloc::default() };
     Desired { run: vec![run], groups: vec![entry], ..Desired::default() }

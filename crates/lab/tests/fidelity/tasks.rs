@@ -1,12 +1,61 @@
 //! Tasks that start, fail and stop.
 
-use berth_api::agent::{ClientStatus, TaskSpec};
+use berth_api::agent::{CheckRestartSpec, CheckSpec, ClientStatus, GroupSpec, TaskSpec};
 use expect_test::expect;
 
 use crate::{
     check,
-    desired::{both, id, mock, run, stop},
+    desired::{both, id, mock, run, run_group, stop},
 };
+
+#[test]
+fn a_task_whose_check_fails_is_restarted_and_fails_for_good() {
+    check(
+        |server| {
+            server.open();
+            let check = CheckSpec {
+                service: "s".into(),
+                name: "c".into(),
+                interval_ms: 20,
+                timeout_ms: 1_000,
+                restart: Some(CheckRestartSpec { limit: 2, grace_ms: 0, ignore_warnings: false }),
+                ..CheckSpec::default()
+            };
+            let group = GroupSpec {
+                job_type: "service".into(),
+                tasks: vec![mock(r#"{"run_for": "1h", "checks_fail_after": "100ms", "kill_after": "50ms"}"#)],
+                checks: vec![check],
+                ..GroupSpec::default()
+            };
+            server.desire(&run_group(1, group));
+            server.until(1, ClientStatus::Failed);
+        },
+        &expect![[r#"
+            hello version=2 cluster=none epoch=1 seq=0 desired=equal observed=equal
+            update seq=1
+              1 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=2
+              1 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+            update seq=3
+              1 Running: Tasks are running modified
+                t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started; Restart Signaled "healthcheck: check \"c\" unhealthy"; Killing "Sent interrupt. Waiting 5s before force killing"]
+            update seq=4
+              1 Pending: Tasks are between two starts modified
+                t Pending restarts=1 exit=0/0/false started restarted [Received; Task Setup "Building Task Directory"; Started; Restart Signaled "healthcheck: check \"c\" unhealthy"; Killing "Sent interrupt. Waiting 5s before force killing"; Terminated 0/0/false; Restarting "Restart within policy" delayed]
+            update seq=5
+              1 Running: Tasks are running modified
+                t Running restarts=1 exit=0/0/false started restarted [Received; Task Setup "Building Task Directory"; Started; Restart Signaled "healthcheck: check \"c\" unhealthy"; Killing "Sent interrupt. Waiting 5s before force killing"; Terminated 0/0/false; Restarting "Restart within policy" delayed; Started]
+            update seq=6
+              1 Running: Tasks are running modified
+                t Running restarts=1 exit=0/0/false started restarted [Received; Task Setup "Building Task Directory"; Started; Restart Signaled "healthcheck: check \"c\" unhealthy"; Killing "Sent interrupt. Waiting 5s before force killing"; Terminated 0/0/false; Restarting "Restart within policy" delayed; Started; Restart Signaled "healthcheck: check \"c\" unhealthy"; Killing "Sent interrupt. Waiting 5s before force killing"]
+            update seq=7
+              1 Failed: Failed tasks modified
+                t Dead failed restarts=1 exit=0/0/false started restarted finished [Started; Restart Signaled "healthcheck: check \"c\" unhealthy"; Killing "Sent interrupt. Waiting 5s before force killing"; Terminated 0/0/false; Restarting "Restart within policy" delayed; Started; Restart Signaled "healthcheck: check \"c\" unhealthy"; Killing "Sent interrupt. Waiting 5s before force killing"; Terminated 0/0/false; Not Restarting "Exceeded allowed attempts 1 in interval 1h0m0s and mode is \"fail\"" fails]
+        "#]],
+    );
+}
 
 #[test]
 fn a_task_is_prepared_starts_and_exits_well() {
@@ -111,7 +160,7 @@ fn a_task_that_cannot_start_says_why() {
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
             update seq=7
               3 Failed: Failed tasks modified
-                t Dead failed restarts=0 exit=0/0/false finished [Received; Task Setup "Building Task Directory"; Setup Failure "read the settings of mock_driver: unknown field `run_fro`, expected one of `start_events`, `start_event_gap`, `start_block_for`, `start_error`, `start_error_recoverable`, `run_for`, `exit_code`, `exit_signal`, `exit_err_msg`, `signal_error`, `kill_after`, `stdout_string`, `stdout_repeat`, `stdout_repeat_duration` at line 1 column 10" fails]
+                t Dead failed restarts=0 exit=0/0/false finished [Received; Task Setup "Building Task Directory"; Setup Failure "read the settings of mock_driver: unknown field `run_fro`, expected one of `start_events`, `start_event_gap`, `start_block_for`, `start_error`, `start_error_recoverable`, `run_for`, `exit_code`, `exit_signal`, `exit_err_msg`, `signal_error`, `checks_fail_for`, `checks_fail_after`, `kill_after`, `stdout_string`, `stdout_repeat`, `stdout_repeat_duration` at line 1 column 10" fails]
             update seq=8
               4 Pending: No tasks have started modified
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]

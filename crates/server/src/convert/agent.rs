@@ -19,7 +19,7 @@ use berth_model::{
     resources::Resources,
 };
 
-use super::value::to_json;
+use super::{checks::check_specs, value::to_json};
 
 /// Events kept of one task, whatever the agent sends.
 const EVENTS_MAX: usize = 10;
@@ -257,6 +257,7 @@ pub(crate) fn group_spec(job: &Job, group: &Group, oversubscribed: bool) -> Grou
         disk_mb: group.disk.size_mb,
         shutdown_delay_ms: millis(group.shutdown_delay),
         health: health_spec(job, group),
+        checks: check_specs(group),
     }
 }
 
@@ -266,6 +267,7 @@ fn health_spec(job: &Job, group: &Group) -> Option<HealthSpec> {
     (update.health_check != HealthCheck::Manual).then(|| HealthSpec {
         min_healthy_ms: millis(update.min_healthy_time),
         deadline_ms: millis(update.healthy_deadline),
+        checks: update.health_check == HealthCheck::Checks,
     })
 }
 
@@ -308,7 +310,7 @@ fn restart_spec(policy: &RestartPolicy) -> RestartSpec {
     }
 }
 
-fn millis(span: std::time::Duration) -> u64 {
+pub(super) fn millis(span: std::time::Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 

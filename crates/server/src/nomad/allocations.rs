@@ -129,12 +129,6 @@ pub(super) async fn stop(call: Call) -> Reply {
     reply::json(&call.query, &AllocStopped { eval_id: eval.to_string(), index })
 }
 
-/// `GET /v1/client/allocation/:id/checks`: none, there are no checks yet; clients ask all the same.
-pub(super) async fn checks(call: Call) -> Reply {
-    find(&call.view(), id_of(&call)?)?;
-    reply::json(&call.query, &serde_json::Map::<String, Value>::new())
-}
-
 /// The allocation that the path names.
 pub(super) fn id_of(call: &Call) -> Result<AllocId, Failure> {
     let view = call.view();

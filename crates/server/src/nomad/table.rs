@@ -2,18 +2,19 @@
 //! and answers, and who answers it. The router and the description of the API are made from this table and from nothing
 //! else.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use berth_api::http::{
-    AgentHealth, AgentMembers, AgentSelf, AllocResourceUsage, AllocRestart, AllocSignal, AllocStopped,
-    Allocation, AllocationStub, AutopilotHealth, Deployment, DeploymentAllocHealth, DeploymentChanged,
-    DeploymentPause, DeploymentPromote, Evaluation, EventFrame, ExecInputFrame, ExecOutputFrame, Found,
-    FuzzyFound, FuzzySearch, HostStats, Job, JobDeregistered, JobDispatch, JobDispatched, JobEvaluate,
-    JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert, JobScale, JobScaleStatus,
-    JobStatus, JobStatusesAsked, JobStub, JobSummary, JobValidated, JobVersions, JobsParse, Measurements,
-    Namespace, Node, NodeEligibility, NodeEligibilityChanged, NodePool, NodePurged, NodeStub, PeriodicForced,
-    PlanTrace, Quota, QuotaUsage, RaftConfiguration, ScalingPolicy, ScalingPolicyStub,
-    SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet, Search, StreamFrame,
+    AgentHealth, AgentMembers, AgentSelf, AllocCheck, AllocResourceUsage, AllocRestart, AllocSignal,
+    AllocStopped, Allocation, AllocationStub, AutopilotHealth, Deployment, DeploymentAllocHealth,
+    DeploymentChanged, DeploymentPause, DeploymentPromote, Evaluation, EventFrame, ExecInputFrame,
+    ExecOutputFrame, Found, FuzzyFound, FuzzySearch, HostStats, Job, JobDeregistered, JobDispatch,
+    JobDispatched, JobEvaluate, JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert,
+    JobScale, JobScaleStatus, JobStatus, JobStatusesAsked, JobStub, JobSummary, JobValidated, JobVersions,
+    JobsParse, Measurements, Namespace, Node, NodeEligibility, NodeEligibilityChanged, NodePool, NodePurged,
+    NodeStub, PeriodicForced, PlanTrace, Quota, QuotaUsage, RaftConfiguration, ScalingPolicy,
+    ScalingPolicyStub, SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet, Search,
+    StreamFrame,
 };
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -78,7 +79,7 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/allocations", (ReadJob, Query), "List allocations", pages::<AllocationStub>(&["namespace", "resources", "task_states"]), allocations::list),
         route(Get, "/v1/allocation/{id}", (ReadJob, Object), "Read an allocation", reads::<Allocation>(&[]), allocations::read),
         route(Put, "/v1/allocation/{id}/stop", (AllocLifecycle, Object), "Stop an allocation", tells::<AllocStopped>(&[]), allocations::stop),
-        route(Get, "/v1/client/allocation/{id}/checks", (ReadJob, Object), "Read an allocation's checks", tells::<Map<String, Value>>(&[]), allocations::checks),
+        route(Get, "/v1/client/allocation/{id}/checks", (ReadJob, Object), "Read an allocation's checks", tells::<BTreeMap<String, AllocCheck>>(&[]), client::checks),
         route(Get, "/v1/client/allocation/{id}/stats", (ReadJob, Object), "Read what an allocation uses", tells::<AllocResourceUsage>(&["task"]), client::allocation_usage),
         route(Put, "/v1/client/allocation/{id}/restart", (AllocLifecycle, Object), "Restart an allocation's tasks", takes::<AllocRestart, Map<String, Value>>(&[]), client::restart),
         route(Put, "/v1/client/allocation/{id}/signal", (AllocLifecycle, Object), "Send a signal to an allocation's tasks", takes::<AllocSignal, Map<String, Value>>(&[]), client::signal),

@@ -7,6 +7,7 @@ use std::{
 
 use berth_agent::{
     Backoff,
+    drivers::mock,
     lifecycle::{Action, AllocRecord, Event, Found, GroupCache, Node, TaskRef, events_of},
 };
 use berth_api::agent::{
@@ -167,6 +168,11 @@ impl Agent {
                     if self.around.bug != Some(Bug::NeverStopsTasks) {
                         self.around.machine.kill(of);
                     }
+                }
+                Action::Check(of) => {
+                    let alloc = self.life.alloc(of.alloc);
+                    let answer = alloc.and_then(|alloc| mock::answer_check(alloc, of, clock_ns()));
+                    self.waiting.extend(answer.map(|answer| Event::Checked(of, answer)));
                 }
                 Action::Report { alloc, urgent } => self.report(alloc, urgent),
                 Action::RemoveDir(alloc) => self.around.machine.remove(alloc),

@@ -1,7 +1,7 @@
-//! Whether an allocation is well, as its deployment asks: all its tasks run, for long enough without a break. Once well
-//! it stays so; what was found unwell can still become well.
+//! Whether an allocation is well, as its deployment asks: all its tasks run, and where it asks for that the checks of its
+//! services pass, for long enough without a break. Once well it stays so; what was found unwell can still become well.
 
-use berth_api::agent::{AllocHealth, HealthSpec, TaskState};
+use berth_api::agent::{AllocHealth, CheckState, HealthSpec, TaskState};
 
 use super::Alloc;
 use crate::lifecycle::task::{Kill, Phase};
@@ -24,7 +24,7 @@ impl Alloc {
         if self.status.tasks.iter().any(|task| task.failed) {
             return self.found(AllocHealth::Unhealthy, "a task has failed");
         }
-        if !self.all_tasks_run() {
+        if !self.all_tasks_run() || spec.checks && self.failing_check().is_some() {
             self.watch.well_since_ns = None;
         } else if now_ns >= healthy_at(*self.watch.well_since_ns.get_or_insert(now_ns), spec) {
             return self.found(AllocHealth::Healthy, "");
@@ -57,11 +57,18 @@ impl Alloc {
     }
 
     fn why_not_well(&self) -> String {
-        let waits = self.status.tasks.iter().find(|task| task.state() != TaskState::Running);
-        waits.map_or_else(
-            || "its tasks did not run for long enough before its deadline".to_owned(),
-            |task| format!("task {} did not run before its deadline", task.name),
-        )
+        if let Some(task) = self.status.tasks.iter().find(|task| task.state() != TaskState::Running) {
+            return format!("task {} did not run before its deadline", task.name);
+        }
+        let asked = self.run.group.health.is_some_and(|spec| spec.checks);
+        if let Some((check, state)) = self.failing_check().filter(|_| asked) {
+            let state = if state == CheckState::Pending { "not answered" } else { "not passing" };
+            return format!(
+                "check {:?} of service {} was {state} at its deadline",
+                check.name, check.service
+            );
+        }
+        "its tasks did not run for long enough before its deadline".to_owned()
     }
 
     fn found(&mut self, health: AllocHealth, message: &str) -> bool {

@@ -5,7 +5,7 @@ use nix::sys::signal::Signal;
 
 use super::Alloc;
 use crate::lifecycle::history::event;
-use crate::lifecycle::task::{Kill, Phase};
+use crate::lifecycle::task::{Kill, Phase, Restart};
 use crate::lifecycle::{Action, TaskRef};
 
 impl Alloc {
@@ -64,9 +64,9 @@ impl Alloc {
     fn ask_to_restart(&mut self, task: usize, now_ns: u64) {
         let asked = event(TaskEventKind::RestartSignaled, now_ns, "User requested task to restart");
         match self.tasks[task].phase {
-            Phase::Running if !self.tasks[task].restart => {
+            Phase::Running if self.tasks[task].restart != Restart::Asked => {
                 self.note(task, asked);
-                self.tasks[task].restart = true;
+                self.tasks[task].restart = Restart::Asked;
                 self.dirty = true;
             }
             Phase::Dead | Phase::Backoff { .. } => {
@@ -83,7 +83,7 @@ impl Alloc {
     pub(super) fn end_what_restarts(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
         for task in 0..self.tasks.len() {
             let known = &mut self.tasks[task];
-            if known.restart && known.phase == Phase::Running && known.kill == Kill::No {
+            if known.restart != Restart::No && known.phase == Phase::Running && known.kill == Kill::No {
                 known.kill = Kill::Delayed { until_ns: now_ns };
                 self.next_kill_step(task, now_ns, actions);
             }
@@ -93,7 +93,8 @@ impl Alloc {
     /// The next start follows at once, and the restart policy does not count it.
     pub(super) fn start_again(&mut self, task: usize, now_ns: u64) {
         let known = &mut self.tasks[task];
-        (known.restart, known.kill, known.phase) = (false, Kill::No, Phase::Backoff { until_ns: now_ns });
+        (known.restart, known.kill, known.phase) =
+            (Restart::No, Kill::No, Phase::Backoff { until_ns: now_ns });
         let status = &mut self.status.tasks[task];
         (status.state, status.finished_ns) = (TaskState::Pending as i32, 0);
         status.restarts += 1;

@@ -1,5 +1,6 @@
 //! Stories of a node, told in lines, and what it does about them.
 
+mod checks;
 mod orders;
 mod restarts;
 mod starts;

@@ -3,14 +3,15 @@
 //! One event a line. `run 1 batch web db:leader after=2`, `noted 1.0 half way`, `started 1.0`, `exited 1.0 code=1
 //! signal=9 oom`, `failed 1.0 setup`, `stop 1`, `forget 1`, `purge 1`, `found 1.0
 //! running|nothing|rebooted`, `wait 10s` (ticks at each deadline), `restart` (of the agent, from what it wrote last),
-//! `events 1.0`; what people ask: `ask-restart 1 web`, `ask-restart 1 all`, `ask-signal 1 web SIGHUP` (`-` for no task).
+//! `events 1.0`, `checks 1`; `answer 30s passing|warning|critical` (the questions of checks that come within that time);
+//! what people ask: `ask-restart 1 web`, `ask-restart 1 all`, `ask-signal 1 web SIGHUP` (`-` for no task).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::agent::{
-    AllocId, GroupSpec, LogSpec, RestartModeSpec, RestartSpec, RestartTasks, SignalTasks, TaskEventKind,
-    TaskSpec, TaskState,
+    AllocHealth, AllocId, CheckNeed, CheckRestartSpec, CheckSpec, CheckState, GroupSpec, HealthSpec, LogSpec,
+    RestartModeSpec, RestartSpec, RestartTasks, SignalTasks, TaskEventKind, TaskSpec, TaskState,
 };
 use expect_test::Expect;
 
@@ -29,11 +30,22 @@ pub struct Story {
     now_ns: u64,
     disk: BTreeMap<AllocId, AllocRecord>,
     out: String,
+    /// Questions of checks without an answer.
+    asked: Vec<CheckRef>,
+    /// How they are answered; none for not at all.
+    answers: Option<CheckState>,
 }
 
 impl Default for Story {
     fn default() -> Self {
-        Self { node: Node::new(1), now_ns: SECOND, disk: BTreeMap::new(), out: String::new() }
+        Self {
+            node: Node::new(1),
+            now_ns: SECOND,
+            disk: BTreeMap::new(),
+            out: String::new(),
+            asked: Vec::new(),
+            answers: None,
+        }
     }
 }
 
@@ -68,11 +80,21 @@ fn task(text: &str) -> TaskSpec {
 
 pub fn run(words: &[&str]) -> RunSpec {
     let (job_type, group_delay) = words[1].split_once('+').unwrap_or((words[1], "0"));
-    let (after, tasks): (Vec<&str>, Vec<&str>) =
+    let (after, rest): (Vec<&str>, Vec<&str>) =
         words[2..].iter().partition(|word| word.starts_with("after="));
+    let (checks, rest): (Vec<&str>, Vec<&str>) =
+        rest.into_iter().partition(|word| word.starts_with("check="));
+    let (healthy, tasks): (Vec<&str>, Vec<&str>) =
+        rest.into_iter().partition(|word| word.starts_with("healthy="));
     let group = GroupSpec {
         job_type: job_type.into(),
         tasks: tasks.into_iter().map(task).collect(),
+        checks: checks.into_iter().map(check_spec).collect(),
+        health: healthy.first().map(|word| HealthSpec {
+            min_healthy_ms: word["healthy=".len()..].parse::<u64>().expect("seconds") * 1_000,
+            deadline_ms: 60_000,
+            checks: true,
+        }),
         shutdown_delay_ms: group_delay.parse::<u64>().expect("seconds") * 1_000,
         ..GroupSpec::default()
     };
@@ -88,6 +110,31 @@ pub fn run(words: &[&str]) -> RunSpec {
     }
 }
 
+/// `check=`, the task or nothing, and options after colons; it is asked every 10 s.
+fn check_spec(text: &str) -> CheckSpec {
+    let mut options = text["check=".len()..].split(':');
+    let mut spec = CheckSpec {
+        service: "shop".into(),
+        name: "alive".into(),
+        task: options.next().unwrap_or_default().into(),
+        interval_ms: 10_000,
+        timeout_ms: 2_000,
+        ..CheckSpec::default()
+    };
+    for option in options {
+        match option {
+            "limit2" => {
+                let restart = CheckRestartSpec { limit: 2, grace_ms: 15_000, ignore_warnings: false };
+                spec.restart = Some(restart);
+            }
+            "ignored" => spec.need = CheckNeed::Nothing as i32,
+            "warns" => spec.need = CheckNeed::Warning as i32,
+            other => panic!("unknown option {other}"),
+        }
+    }
+    spec
+}
+
 fn number(text: &str) -> u8 {
     text.parse().expect("a number")
 }
@@ -99,6 +146,8 @@ impl Story {
             "wait" => return self.wait(words[1]),
             "restart" => return self.restart(),
             "events" => return self.events(words[1]),
+            "checks" => return self.checks(words[1]),
+            "answer" => return self.answer(words[1], words[2]),
             "ask-restart" | "ask-signal" => return self.ask(line, &words),
             _ => self.out += &format!("> {line}\n"),
         }
@@ -123,6 +172,25 @@ impl Story {
             "failed" => Event::StartFailed(self.task_ref(words[0]), failure(words[1])),
             "found" => Event::Recovered(self.task_ref(words[0]), found(words[1])),
             other => panic!("unknown event {other}"),
+        }
+    }
+
+    /// All questions that come within so long are answered in the same way, at once.
+    fn answer(&mut self, span: &str, how: &str) {
+        self.out += &format!("> answer {span} {how}\n");
+        let until_ns = self.now_ns + span.trim_end_matches('s').parse::<u64>().expect("seconds") * SECOND;
+        self.answers = match how {
+            "passing" => Some(CheckState::Passing),
+            "warning" => Some(CheckState::Warning),
+            _ => Some(CheckState::Critical),
+        };
+        self.tick_until(until_ns);
+        self.answers = None;
+    }
+
+    fn checks(&mut self, alloc: &str) {
+        for check in self.node.alloc(id(number(alloc))).expect("a known alloc").checks().checks {
+            self.out += &format!("   {} {:?} {:?}\n", check.name, check.state(), check.output);
         }
     }
 
@@ -193,6 +261,10 @@ impl Story {
                 Action::Recover(of) => format!("recover {}", name(of)),
                 Action::SignalTask(of) => format!("signal {}", name(of)),
                 Action::KillTask(of) => format!("kill {}", name(of)),
+                Action::Check(of) => {
+                    self.asked.push(*of);
+                    format!("check {}.{} question {}", of.alloc.0[0], of.check, of.number)
+                }
                 Action::Report { alloc, urgent } => self.report(*alloc, *urgent),
             };
             self.out += &format!("{:6.1} {line}\n", self.now_ns as f64 / 1e9);
@@ -207,8 +279,13 @@ impl Story {
             format!("{} {state} ({last})", task.name)
         });
         let urgent = if urgent { "!" } else { "" };
+        let health = match status.health() {
+            AllocHealth::Unknown => String::new(),
+            AllocHealth::Healthy => " healthy".to_owned(),
+            AllocHealth::Unhealthy => format!(" unhealthy: {}", status.health_message),
+        };
         format!(
-            "report {} {:?}{urgent} [{}]",
+            "report {} {:?}{urgent}{health} [{}]",
             alloc.0[0],
             status.status(),
             tasks.collect::<Vec<_>>().join(", ")
@@ -218,9 +295,19 @@ impl Story {
     fn wait(&mut self, span: &str) {
         self.out += &format!("> wait {span}\n");
         let until_ns = self.now_ns + span.trim_end_matches('s').parse::<u64>().expect("seconds") * SECOND;
+        self.tick_until(until_ns);
+    }
+
+    fn tick_until(&mut self, until_ns: u64) {
         while let Some(at_ns) = self.node.deadline().filter(|at_ns| *at_ns <= until_ns) {
             self.now_ns = self.now_ns.max(at_ns);
             self.handle(Event::Tick);
+            for of in std::mem::take(&mut self.asked) {
+                if let Some(state) = self.answers {
+                    let answer = CheckAnswer { state, code: 0, output: "said".into(), at_ns: self.now_ns };
+                    self.handle(Event::Checked(of, answer));
+                }
+            }
         }
         self.now_ns = until_ns;
     }

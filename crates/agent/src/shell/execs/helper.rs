@@ -91,10 +91,10 @@ fn receive_fd(stream: &UnixStream) -> io::Result<OwnedFd> {
 }
 
 /// The process; it ends the command and itself when this is dropped.
-pub(super) struct Helper {
+pub(in crate::shell) struct Helper {
     control: UnixStream,
     /// The command's standard input, output and error, unless it has a terminal.
-    pub(super) pipes: Option<(ChildStdin, ChildStdout, ChildStderr)>,
+    pub(in crate::shell) pipes: Option<(ChildStdin, ChildStdout, ChildStderr)>,
 }
 
 impl Helper {
@@ -143,7 +143,7 @@ impl Helper {
     }
 
     /// Waits until the command has ended; answers with its exit code.
-    pub(super) async fn exited(&mut self) -> Result<i32, Refusal> {
+    pub(in crate::shell) async fn exited(&mut self) -> Result<i32, Refusal> {
         match self.report().await {
             Ok(ExecStage::Exited(code)) => Ok(code),
             Ok(ExecStage::Started(_) | ExecStage::Failed(_)) => Err(lost("its process contradicts itself")),

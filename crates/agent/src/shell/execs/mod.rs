@@ -14,6 +14,7 @@ use berth_api::agent::{
 use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 
+pub(super) use self::run::Plain;
 use self::run::{Command, Streams};
 use self::streams::{Input, Teller};
 use super::Agent;

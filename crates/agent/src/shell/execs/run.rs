@@ -102,7 +102,8 @@ impl Command {
     }
 
     async fn begin(&self) -> Result<(Helper, Ends), Refusal> {
-        let mut run = self.resolve().await?;
+        let within = Plain { context: &self.context, run: &self.run, of: self.of, place: &self.place };
+        let mut run = within.resolve(&self.start.command, self.start.tty).await?;
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let dir = self.keeper_dir();
         let console = self.console(&mut run, number)?;
@@ -128,26 +129,6 @@ impl Command {
         self.place.keeper_dir(&self.start.task)
     }
 
-    /// As the task's own process, but for the command.
-    async fn resolve(&self) -> Result<Run, Refusal> {
-        let (context, run, of, place) = (self.context.clone(), self.run.clone(), self.of, self.place.clone());
-        let launch = tokio::task::spawn_blocking(move || context.host().launch(&run, of, &place));
-        let failed = |reason: String| Refusal::new(RefusalKind::Failed, format!("run the command: {reason}"));
-        let launch = launch.await.map_err(|error| failed(error.to_string()))?;
-        match launch.map_err(|failure| failed(failure.message))? {
-            Launch::Mock(_) => Err(mock::no_commands(&self.start.task)),
-            Launch::Kept(Run::Process(mut run)) => {
-                let mut words = self.start.command.iter().cloned();
-                (run.program, run.args) = (words.next().unwrap_or_default(), words.collect());
-                Ok(Run::Process(run))
-            }
-            Launch::Kept(Run::Container(mut run)) => {
-                run.config_json = process_json(&run.config_json, &self.start.command, self.start.tty)?;
-                Ok(Run::Container(run))
-            }
-        }
-    }
-
     fn console(&self, run: &mut Run, number: u64) -> Result<Console, Failure> {
         match run {
             _ if !self.start.tty => Ok(Console::None),
@@ -158,6 +139,52 @@ impl Command {
             }
             Run::Container(_) => {
                 Ok(Console::Awaited(Listener::bind(&self.keeper_dir(), format!("exec-{number}.console"))?))
+            }
+        }
+    }
+}
+
+/// A task within which a command is to run.
+pub(in crate::shell) struct Plain<'a> {
+    pub(in crate::shell) context: &'a Arc<Context>,
+    pub(in crate::shell) run: &'a RunSpec,
+    pub(in crate::shell) of: TaskRef,
+    pub(in crate::shell) place: &'a AllocPlace,
+}
+
+impl Plain<'_> {
+    /// Runs a command without a terminal.
+    pub(in crate::shell) async fn begin(&self, command: &[String]) -> Result<Helper, Refusal> {
+        let run = self.resolve(command, false).await?;
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        let keeper_args = self.context.keeper_command.iter().skip(1).cloned().collect();
+        let plan = ExecPlan { keeper_args, run: Some(run), console_socket: String::new() };
+        let (dir, name) = (self.place.keeper_dir(self.task()), format!("exec-{number}.socket"));
+        let mut helper = Helper::start(&self.context.keeper_command, &dir, name, &plan, false).await?;
+        helper.started().await?;
+        Ok(helper)
+    }
+
+    fn task(&self) -> &str {
+        &self.run.group.tasks[usize::from(self.of.task)].name
+    }
+
+    /// As the task's own process, but for the command.
+    async fn resolve(&self, command: &[String], tty: bool) -> Result<Run, Refusal> {
+        let (context, run, of, place) = (self.context.clone(), self.run.clone(), self.of, self.place.clone());
+        let launch = tokio::task::spawn_blocking(move || context.host().launch(&run, of, &place));
+        let failed = |reason: String| Refusal::new(RefusalKind::Failed, format!("run the command: {reason}"));
+        let launch = launch.await.map_err(|error| failed(error.to_string()))?;
+        match launch.map_err(|failure| failed(failure.message))? {
+            Launch::Mock(_) => Err(mock::no_commands(self.task())),
+            Launch::Kept(Run::Process(mut run)) => {
+                let mut words = command.iter().cloned();
+                (run.program, run.args) = (words.next().unwrap_or_default(), words.collect());
+                Ok(Run::Process(run))
+            }
+            Launch::Kept(Run::Container(mut run)) => {
+                run.config_json = process_json(&run.config_json, command, tty)?;
+                Ok(Run::Container(run))
             }
         }
     }

@@ -1,5 +1,6 @@
 //! `berth alloc`: single allocations of a job, and their logs.
 
+mod checks;
 mod exec;
 mod logs;
 mod restart;
@@ -24,6 +25,8 @@ pub enum Verb {
     Status(status::Status),
     /// Print what a task wrote
     Logs(logs::Logs),
+    /// Show how the checks of its services stand
+    Checks(checks::Checks),
     /// Run a command within a task
     Exec(exec::Exec),
     /// Stop an allocation; its job gets another one in its place
@@ -43,6 +46,7 @@ impl Verb {
         match self {
             Self::Status(status) => block_on(status.run(&remote)),
             Self::Logs(logs) => block_on(logs.run(&remote)),
+            Self::Checks(checks) => block_on(checks.run(&remote)),
             Self::Exec(exec) => block_on(exec.run(&remote)),
             Self::Stop(stop) => block_on(stop.run(&remote)),
             Self::Restart(restart) => block_on(restart.run(&remote)),

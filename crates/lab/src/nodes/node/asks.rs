@@ -30,6 +30,7 @@ impl SimNode {
             }
             Some(Question::Signal(asked)) => self.signal(&asked, now_ns, actions),
             Some(Question::AllocUsage(asked)) => self.usage(&asked, now_ns).map(Outcome::AllocUsage),
+            Some(Question::AllocChecks(asked)) => self.life.checks(&asked.alloc_id).map(Outcome::AllocChecks),
             Some(Question::NodeUsage(_)) => unable("a simulated node has no machine that could be measured"),
             None => unable("the agent does not know this question: it is older than the server"),
         }

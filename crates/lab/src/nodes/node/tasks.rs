@@ -7,7 +7,7 @@ use berth_agent::{
     devices::DeviceFiles,
     drivers::{
         Launch,
-        mock::{MockSettings, MockStep},
+        mock::{self, MockSettings, MockStep},
     },
     lifecycle::{Action, Event, Exit, Found, RunSpec, StartFailure, StartFailureKind, TaskRef},
     place::{AllocPlace, is_plain_name},
@@ -55,6 +55,12 @@ impl SimNode {
             Action::Report { alloc, urgent } => {
                 if let Some(alloc) = self.life.alloc(alloc) {
                     self.session.observe(alloc.id(), alloc.status(), urgent, now_ns);
+                }
+            }
+            Action::Check(of) => {
+                let alloc = self.life.alloc(of.alloc);
+                if let Some(answer) = alloc.and_then(|alloc| mock::answer_check(alloc, of, now_ns)) {
+                    self.happens(Event::Checked(of, answer), now_ns, common);
                 }
             }
             // Only a restart of the machine ends what the node is made of, and no task lives through that.

@@ -1,5 +1,6 @@
 //! What only the agent on an allocation's node can do or tell.
 
+mod checks;
 mod exec;
 mod orders;
 mod usage;
@@ -7,6 +8,7 @@ mod usage;
 use super::allocations::{find, id_of};
 use crate::http::{agents::AllocAgent, call::Call, failure::Failure};
 
+pub(super) use checks::checks;
 pub(super) use exec::exec;
 pub(super) use orders::{restart, signal};
 pub(super) use usage::{allocation as allocation_usage, node as node_usage};

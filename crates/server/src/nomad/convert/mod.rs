@@ -1,6 +1,7 @@
 //! From the model to the JSON of Nomad's HTTP API: the only place where ours becomes theirs.
 
 mod alloc;
+mod checks;
 mod deployment;
 mod device;
 mod diff;
@@ -21,6 +22,7 @@ mod tenants;
 mod usage;
 
 pub use alloc::{StubParts as AllocStubParts, allocation, allocation_stub};
+pub use checks::alloc_checks;
 pub use deployment::deployment;
 pub use diff::job_diff;
 pub use eval::{evaluation, evaluation_stub};

@@ -1,0 +1,89 @@
+//! HTTP checks: one request on a connection of its own, of whose answer little is read.
+
+use std::pin::pin;
+
+use berth_api::agent::{CheckState, HttpCheckSpec};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+
+use super::{Question, Said};
+use crate::lifecycle::OUTPUT_BYTES_MAX;
+
+/// The largest head of an answer that is read: bytes.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+
+/// From this status on an answer is a bad one.
+const BAD: u16 = 400;
+
+/// Too many requests: the service lives, and would rather not be asked.
+const BUSY: u16 = 429;
+
+impl Question {
+    pub(super) async fn http(&self) -> Result<Said, String> {
+        let request = self.request()?;
+        let stream = self.port().await?;
+        let mut connection = hyper::client::conn::http1::Builder::new();
+        connection.max_buf_size(HEAD_BYTES_MAX);
+        let (mut sender, connection) =
+            connection.handshake(TokioIo::new(stream)).await.map_err(|error| describe(&error))?;
+        let answer = async {
+            let response = sender.send_request(request).await.map_err(|error| describe(&error))?;
+            said(response).await
+        };
+        let mut answer = pin!(answer);
+        tokio::select! {
+            biased;
+            answer = &mut answer => answer,
+            // Whoever answers and hangs up has answered all the same.
+            _ = connection => answer.await,
+        }
+    }
+
+    fn request(&self) -> Result<Request<Full<Bytes>>, String> {
+        let HttpCheckSpec { path, method, headers, body } = self.spec.http.clone().unwrap_or_default();
+        let mut texts = vec![&*path, &*body];
+        texts.extend(headers.iter().map(|header| &*header.value));
+        let replaced = self.context.host().replace(&self.run, self.task.task, &self.place, &texts);
+        let mut texts = replaced.map_err(|failure| failure.message)?.into_iter();
+        let (path, body) = (texts.next().unwrap_or_default(), texts.next().unwrap_or_default());
+        let mut request = Request::builder().method(&*method).uri(path);
+        let names_host = headers.iter().any(|header| header.name.eq_ignore_ascii_case("host"));
+        if !names_host {
+            request = request.header("Host", &self.context.node.host_ip);
+        }
+        request = request.header("User-Agent", "berth-check").header("Connection", "close");
+        for (header, value) in headers.iter().zip(texts) {
+            request = request.header(&header.name, value);
+        }
+        request.body(Full::new(body.into())).map_err(|error| format!("make the request: {error}"))
+    }
+}
+
+async fn said(response: Response<Incoming>) -> Result<Said, String> {
+    let status = response.status();
+    let state = match status.as_u16() {
+        BUSY => CheckState::Warning,
+        code if code < BAD => CheckState::Passing,
+        _ => CheckState::Critical,
+    };
+    let mut body = response.into_body();
+    let mut read = Vec::new();
+    while read.len() < OUTPUT_BYTES_MAX
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        if let Ok(data) = frame.into_data() {
+            read.extend_from_slice(&data[..data.len().min(OUTPUT_BYTES_MAX - read.len())]);
+        }
+    }
+    let text = String::from_utf8_lossy(&read);
+    Ok(Said { state, code: status.as_u16().into(), output: format!("{status}: {}", text.trim()) })
+}
+
+/// An error of HTTP and what is behind it.
+fn describe(error: &hyper::Error) -> String {
+    let source = std::error::Error::source(error);
+    source.map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
+}
