@@ -17,6 +17,7 @@ use crate::{
     SessionId,
     applier::Refused,
     event::{Token, WelcomeMode},
+    messages::{ServerId, ServerMessage},
 };
 
 /// One thing to do.
@@ -58,6 +59,8 @@ pub enum Action {
         seen: Vec<(Index, Vec<(AllocSlot, AllocId)>)>,
         /// Nodes that are up and have not confirmed what runs on them.
         unconfirmed_nodes: usize,
+        /// Nothing is known of what lies between this and what was published before.
+        is_anew: bool,
     },
     /// Tell whoever asked for a change what came of it, once what was published before can be read.
     Answer(Token, Answer),
@@ -65,6 +68,8 @@ pub enum Action {
     Send(SessionId, ToNode),
     /// Close a session.
     Close(SessionId),
+    /// Tell another server something. It may be lost: whoever misses it asks anew.
+    Tell(ServerId, ServerMessage),
 }
 
 /// What came of a request.

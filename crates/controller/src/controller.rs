@@ -1,20 +1,23 @@
 //! The controller: what a server does, as a [`Replica`] always, and as a [`Leader`] while it leads. Everything that
 //! happens comes in here, and everything that is to be done about it goes out.
 
-use berth_model::{AllocId, event::Applied, ids::IdSeed};
+use berth_model::{AllocId, Index, event::Applied, ids::IdSeed, store::Store};
 use berth_scheduler::Ledger;
 
 use crate::{
     action::{Action, Answer},
     clock::{Clock, Now},
-    event::{Event, Fate, Hello, SessionId},
+    event::{Event, Fate},
     leader::{Leader, Times, discard},
-    replica::{Links, Replica, Report, Update, refuse},
+    messages::{ServerId, ServerMessage},
+    replica::{Links, Replica, Update},
 };
 
 /// What the controller must be told once.
 #[derive(Debug, Clone, Copy)]
 pub struct Config {
+    /// Which server this is.
+    pub server: ServerId,
     /// Evaluations handed to planners at a time.
     pub planning_max: usize,
     /// The hash of one allocation's desired state, as agents compute it: allocation, and whether it should stop.
@@ -35,7 +38,6 @@ pub struct Controller {
     ids: IdSeed,
     /// Held until what was published before can be read.
     answers: Vec<Action>,
-    reports: Vec<Report>,
 }
 
 impl Controller {
@@ -50,7 +52,6 @@ impl Controller {
             leader: None,
             ids: IdSeed::new(config.seed),
             answers: Vec::new(),
-            reports: Vec::new(),
         }
     }
 
@@ -62,19 +63,28 @@ impl Controller {
             leader.set_times(Times { time: self.clock.time(), listening });
         }
         match event {
-            Event::Recovered(store) => {
+            Event::Recovered { term, store } => {
                 self.clock.not_before(store.at());
-                self.replica.recover(*store);
+                self.resign("its state was replaced by a snapshot");
+                self.replica.recover(term, *store);
             }
             Event::LeadershipGained { term } => self.lead(term),
-            Event::LeadershipLost => self.resign("this server leads no more"),
+            Event::LeadershipLost => {
+                self.resign("this server leads no more");
+                self.replica.follow(None, listening);
+            }
+            Event::Follows { term, leader } => {
+                self.resign("another server leads");
+                self.replica.follow(Some((term, leader)), listening);
+            }
+            Event::Told(from, message) => self.on_told(from, *message, actions),
             Event::Requested(request) => match &mut self.leader {
                 Some(leader) => leader.on_requested(request, &mut self.answers),
                 None => self.answers.push(Action::Answer(request.token, Answer::NoLeader)),
             },
-            Event::Applied { store, applied } => {
+            Event::Applied { term, store, applied } => {
                 self.clock.not_before(store.at());
-                self.on_applied(*store, &applied);
+                self.on_applied(term, *store, applied);
             }
             Event::NotApplied { index, fate } => self.on_not_applied(index, &fate),
             Event::Planned { term, plan, ticket } => match &mut self.leader {
@@ -86,33 +96,47 @@ impl Controller {
                     leader.on_plan_failed(self.replica.store(), term, eval, &reason);
                 }
             }
-            Event::SessionOpened(session, hello) => self.on_hello(session, &hello, actions),
+            Event::SessionOpened(session, hello) => {
+                self.replica.on_hello(session, &hello, listening, actions)
+            }
             Event::Observed { session, seq, desired_seq, allocs, resync_done } => {
                 let update = Update { session, seq, desired_seq, allocs, resync_done };
-                self.replica.on_observed(update, listening, actions, &mut self.reports);
+                self.replica.on_observed(update, listening, actions);
             }
             Event::Heartbeat(session, heartbeat) => {
-                self.replica.on_heartbeat(session, &heartbeat, listening, actions, &mut self.reports);
+                self.replica.on_heartbeat(session, &heartbeat, listening, actions);
             }
             Event::SessionClosed(session) => self.replica.on_session_closed(session),
             Event::Tick => {
+                self.replica.on_tick(listening);
                 if let Some(leader) = &mut self.leader {
                     leader.on_tick(&self.replica);
                 }
             }
         }
-        self.report();
     }
 
     /// What is to be done about all that was taken in.
     pub fn flush(&mut self, links: &dyn Links, actions: &mut Vec<Action>) {
-        let mut plans = Vec::new();
-        if let Some(leader) = &mut self.leader {
-            let observed = leader.flush(&self.replica, self.config.planning_max, actions, &mut plans);
-            observed.into_iter().for_each(|batch| self.replica.on_observed_batch(batch));
+        let (mut plans, listening) = (Vec::new(), self.clock.listening());
+        for (to, frame) in self.replica.say(links, &mut self.ids, listening) {
+            match &mut self.leader {
+                Some(leader) if to == self.config.server => leader.on_frame(to, frame),
+                _ => actions.push(Action::Tell(to, ServerMessage::Up(frame))),
+            }
         }
-        self.replica.publish(actions);
-        self.replica.tell_agents(links, self.clock.listening(), actions);
+        if let Some(leader) = &mut self.leader {
+            let frames = leader.flush(&self.replica, links, self.config.planning_max, actions, &mut plans);
+            for (to, frame) in frames {
+                if to == self.config.server {
+                    self.replica.on_down(to, frame, listening, actions);
+                } else {
+                    actions.push(Action::Tell(to, ServerMessage::Down(frame)));
+                }
+            }
+        }
+        self.replica.publish(listening, actions);
+        self.replica.tell_agents(links, listening, actions);
         actions.append(&mut self.answers);
         actions.append(&mut plans);
     }
@@ -123,47 +147,50 @@ impl Controller {
         }
         self.resign("this server leads anew");
         let times = Times { time: self.clock.time(), listening: self.clock.listening() };
-        let leader = Leader::begin(term, &self.replica, times, self.ids.clone(), self.ledger.clone());
-        self.replica.leader_began(term, leader.began_at());
-        self.leader = Some(leader);
+        let server = self.config.server;
+        let ids = IdSeed::new(self.ids.mint() as u64);
+        self.leader = Some(Leader::begin(term, server, &self.replica, times, ids, self.ledger.clone()));
+        self.replica.follow(Some((term, server)), times.listening);
     }
 
-    /// Ends the leadership, if there is one, with all that was in flight. Agents have nobody to report to until another
-    /// begins.
+    /// Ends the leadership, if there is one, with all that was in flight. What agents reported is kept until another
+    /// leader has recorded it.
     fn resign(&mut self, why: &str) {
         let Some(leader) = self.leader.take() else { return };
-        self.ids = leader.ids().clone();
         leader.end(why, &mut self.answers);
-        self.replica.close_sessions();
+        self.replica.follow(None, self.clock.listening());
     }
 
-    fn on_applied(&mut self, store: berth_model::store::Store, applied: &[Applied]) {
-        self.replica.on_applied(store, applied);
-        if let Some(leader) = &mut self.leader {
-            leader.on_applied(&self.replica, applied, &mut self.answers);
+    fn on_applied(&mut self, term: u64, store: Store, applied: Vec<Applied>) {
+        if self.leader.as_ref().is_some_and(|leader| leader.term() < term) {
+            // What the newer leader was granted is not for this one to use.
+            self.resign("another server leads");
         }
+        self.replica.advance(term, store, &applied);
+        if let Some(leader) = &mut self.leader {
+            leader.on_applied(&self.replica, &applied, &mut self.answers);
+        }
+        self.replica.on_applied(applied);
     }
 
-    fn on_not_applied(&mut self, index: berth_model::Index, fate: &Fate) {
+    fn on_not_applied(&mut self, index: Index, fate: &Fate) {
         let Some(leader) = &mut self.leader else { return };
         match fate {
-            Fate::NotWritten(why) => leader.on_not_written(&mut self.replica, index, why, &mut self.answers),
+            Fate::NotWritten(why) => leader.on_not_written(index, why, &mut self.answers),
             // Whatever was handed over later stands in the log behind something that nobody knows.
             Fate::Unknown(why) => self.resign(why),
         }
     }
 
-    fn on_hello(&mut self, session: SessionId, hello: &Hello, actions: &mut Vec<Action>) {
-        if self.leader.is_none() {
-            return refuse(session, "no server leads yet: try again in a moment".to_owned(), true, actions);
-        }
-        self.replica.on_hello(session, hello, actions, &mut self.reports);
-    }
-
-    fn report(&mut self) {
-        for report in self.reports.drain(..) {
-            if let Some(leader) = &mut self.leader {
-                leader.on_report(&mut self.replica, report);
+    fn on_told(&mut self, from: ServerId, message: ServerMessage, actions: &mut Vec<Action>) {
+        match message {
+            ServerMessage::Up(frame) => {
+                if let Some(leader) = &mut self.leader {
+                    leader.on_frame(from, frame);
+                }
+            }
+            ServerMessage::Down(frame) => {
+                self.replica.on_down(from, frame, self.clock.listening(), actions);
             }
         }
     }

@@ -8,6 +8,8 @@ use berth_model::{
 };
 use berth_scheduler::{Plan, Ticket};
 
+use crate::messages::{ServerId, ServerMessage};
+
 /// Names an open node session; chosen by the shell, never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
@@ -19,19 +21,36 @@ pub struct Token(pub u64);
 /// One thing that happened.
 #[derive(Debug)]
 pub enum Event {
-    /// The log has been read: this is all that was committed before. Comes first, and once.
-    Recovered(Box<Store>),
+    /// The log has been read: this is all that was committed before. Comes first, and again when a snapshot of another
+    /// server takes the place of the state, of whose entries this one was not told.
+    Recovered {
+        /// Of the last entry in it.
+        term: u64,
+        /// The state.
+        store: Box<Store>,
+    },
     /// This server leads from now on.
     LeadershipGained {
         /// Of its leadership.
         term: u64,
     },
-    /// This server leads no more.
+    /// This server leads no more, or whoever led is not known to lead any more.
     LeadershipLost,
+    /// Another server leads from now on.
+    Follows {
+        /// Of its leadership.
+        term: u64,
+        /// Which.
+        leader: ServerId,
+    },
+    /// Another server says something.
+    Told(ServerId, Box<ServerMessage>),
     /// Somebody asks for a change.
     Requested(Request),
     /// Entries have been applied.
     Applied {
+        /// Of the leader that wrote the last of them.
+        term: u64,
         /// The state after the last of them.
         store: Box<Store>,
         /// In order.
@@ -125,6 +144,10 @@ pub struct Hello {
     pub epoch: u64,
     /// Drawn at each start of the agent: tells two agents of one node apart. 0 where it is not said.
     pub instance: u128,
+    /// Counts its connections since then, so that the newest wins; 0 where it is not said.
+    pub dial: u64,
+    /// The position of the desired state that it took in last; 0 where it is not said.
+    pub index: Index,
     /// Of its last observed change.
     pub seq: u64,
     /// Of the desired state it holds.

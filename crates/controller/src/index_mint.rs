@@ -9,6 +9,8 @@ const BLOCK: u64 = 1 << 24;
 #[derive(Debug)]
 pub(crate) struct IndexMint {
     began_at: Index,
+    /// The last entry before that.
+    after: Index,
     next: u64,
     granted: u64,
     asked: u64,
@@ -19,12 +21,23 @@ impl IndexMint {
     /// it, and a leader that writes nothing may begin there again.
     pub fn begin(granted: Index, applied: Index) -> Self {
         let began_at = granted.0.max(applied.0) + 1;
-        Self { began_at: Index(began_at), next: began_at + 1, granted: granted.0, asked: granted.0 }
+        Self {
+            began_at: Index(began_at),
+            after: applied,
+            next: began_at + 1,
+            granted: granted.0,
+            asked: granted.0,
+        }
     }
 
-    /// The index at which this leadership began, above all that were ever published before.
-    pub fn began_at(&self) -> Index {
-        self.began_at
+    /// The index at which this leadership began, above all that were ever published before, and the last entry before it.
+    pub fn began(&self) -> [Index; 2] {
+        [self.began_at, self.after]
+    }
+
+    /// The last index that was minted.
+    pub fn last(&self) -> Index {
+        Index(self.next - 1)
     }
 
     /// Goes on after an index that a restored state has used or granted.
@@ -40,6 +53,15 @@ impl IndexMint {
     /// The index of an observed change; none until the log has granted more.
     pub fn observed(&mut self) -> Option<Index> {
         (self.next <= self.granted).then(|| self.mint())
+    }
+
+    /// So many indexes of observed changes, one after the other: the first of them.
+    pub fn observed_block(&mut self, count: u64) -> Option<Index> {
+        let first = self.next;
+        (first + count - 1 <= self.granted).then(|| {
+            self.next += count;
+            Index(first)
+        })
     }
 
     /// The command that asks for more, when it is time to.
@@ -70,7 +92,7 @@ mod tests {
     #[test]
     fn a_new_leader_begins_after_every_grant() {
         let mut mint = IndexMint::begin(Index(0), Index(0));
-        assert_eq!(mint.began_at(), Index(1));
+        assert_eq!(mint.began(), [Index(1), Index(0)]);
         assert_eq!(mint.observed(), None);
         let Some(Command::GrantIndexes(until)) = mint.ask() else { panic!("nothing asked") };
         assert_eq!(mint.ask(), None);
@@ -78,7 +100,7 @@ mod tests {
         mint.grant(until);
         assert_eq!(mint.observed(), Some(Index(3)));
         let mut successor = IndexMint::begin(until, Index(1));
-        assert_eq!(successor.began_at(), Index(until.0 + 1));
+        assert_eq!(successor.began(), [Index(until.0 + 1), Index(1)]);
         assert_eq!(successor.entry(), Index(until.0 + 2));
     }
 }

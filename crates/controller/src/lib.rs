@@ -18,6 +18,7 @@ mod follow;
 mod index_mint;
 mod leader;
 mod liveness;
+mod messages;
 mod observing;
 mod outbox;
 mod replica;
@@ -28,4 +29,8 @@ pub use applier::Refused;
 pub use clock::Now;
 pub use controller::{Config, Controller};
 pub use event::{Event, Fate, Heartbeat, Hello, Request, SessionId, Token, WelcomeMode};
+pub use messages::{
+    Batch, DownFrame, DownMessage, EndSession, MESSAGE_VERSION, MessageError, NodeReport, RecordedNode, Rest,
+    Seen, ServerId, ServerMessage, SessionState, UpFrame, UpMessage, Version,
+};
 pub use replica::Links;

@@ -2,51 +2,95 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use berth_model::{Index, observed::ObservedAlloc, store::AllocSlot};
+use berth_model::Index;
 
-/// An observation of the allocation that was in this slot when it came.
-pub(crate) type Seen = (AllocSlot, Arc<ObservedAlloc>);
-
-/// Observations that have one index, ready to be published.
-#[derive(Debug)]
-pub(crate) struct Batch {
-    pub index: Index,
-    pub seen: Vec<Seen>,
-}
+use crate::messages::{Batch, NodeReport, ServerId};
 
 /// Observations on their way to being published.
 #[derive(Debug, Default)]
 pub(crate) struct Observing {
     /// Received since the last batch was given an index.
-    fresh: Vec<Seen>,
+    fresh: Vec<Arc<NodeReport>>,
     /// With an index, waiting for the entries proposed before them.
-    batches: VecDeque<Batch>,
+    pending: VecDeque<Pending>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    index: Index,
+    /// The last entry before it that was applied.
+    after: Index,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Reports(Vec<Arc<NodeReport>>),
+    /// A place for what a server lacks.
+    Sync(ServerId),
+}
+
+/// What every entry before it has been applied of.
+#[derive(Debug)]
+pub(crate) enum Ready {
+    /// To be published by all.
+    Batch(Arc<Batch>),
+    /// To be told to one, which lacks it: at this index, after that entry.
+    Sync(ServerId, Index, Index),
 }
 
 impl Observing {
-    /// Takes an observation in.
-    pub fn receive(&mut self, slot: AllocSlot, alloc: Arc<ObservedAlloc>) {
-        self.fresh.push((slot, alloc));
+    /// Takes a report in.
+    pub fn receive(&mut self, report: Arc<NodeReport>) {
+        self.fresh.push(report);
     }
 
-    /// Gives what was received its place.
-    pub fn mint(&mut self, mint: impl FnOnce() -> Option<Index>) {
+    /// What has been received and is not published yet.
+    pub fn in_flight(&self) -> impl Iterator<Item = &Arc<NodeReport>> {
+        let pending = self.pending.iter().filter_map(|pending| match &pending.what {
+            What::Reports(reports) => Some(reports),
+            What::Sync(_) => None,
+        });
+        pending.flatten().chain(&self.fresh)
+    }
+
+    /// Gives what was received its place; `after` is the last entry that was applied.
+    pub fn mint(&mut self, after: Index, mint: impl FnOnce() -> Option<Index>) {
         if self.fresh.is_empty() {
             return;
         }
         if let Some(index) = mint() {
-            self.batches.push_back(Batch { index, seen: std::mem::take(&mut self.fresh) });
+            let what = What::Reports(std::mem::take(&mut self.fresh));
+            self.pending.push_back(Pending { index, after, what });
         }
     }
 
-    /// The batches that stand before `first_in_flight`, the first entry that is not applied yet.
-    pub fn ready(&mut self, first_in_flight: Option<Index>) -> Vec<Batch> {
+    /// Keeps a place for what a server lacks.
+    pub fn sync(&mut self, server: ServerId, index: Index, after: Index) {
+        self.pending.push_back(Pending { index, after, what: What::Sync(server) });
+    }
+
+    /// An entry was applied: what stands behind it knows.
+    pub fn on_applied(&mut self, entry: Index) {
+        let behind = self.pending.iter_mut().filter(|pending| pending.index > entry);
+        behind.for_each(|pending| pending.after = pending.after.max(entry));
+    }
+
+    /// What stands before `first_in_flight`, the first entry that is not applied yet.
+    pub fn ready(&mut self, first_in_flight: Option<Index>) -> Vec<Ready> {
         let mut ready = Vec::new();
-        while let Some(batch) =
-            self.batches.pop_front_if(|batch| first_in_flight.is_none_or(|first| batch.index < first))
-        {
-            ready.push(batch);
+        let is_ready = |pending: &mut Pending| first_in_flight.is_none_or(|first| pending.index < first);
+        while let Some(Pending { index, after, what }) = self.pending.pop_front_if(is_ready) {
+            ready.push(match what {
+                What::Reports(reports) => Ready::Batch(Arc::new(Batch::new(index, after, reports))),
+                What::Sync(server) => Ready::Sync(server, index, after),
+            });
         }
         ready
+    }
+
+    /// Everything observed up to here is published, `last` being the last index that was minted.
+    pub fn told_up_to(&self, last: Index) -> Index {
+        self.pending.front().map_or(last, |first| Index(first.index.0 - 1))
     }
 }

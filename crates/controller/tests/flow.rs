@@ -22,8 +22,8 @@ mod tenants;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use berth_controller::{
-    Action, Answer, Config, Controller, Event, Heartbeat, Hello, Links, Now, Request, SessionId, ToNode,
-    Token, WelcomeMode,
+    Action, Answer, Config, Controller, Event, Heartbeat, Hello, Links, Now, Request, ServerId, SessionId,
+    ToNode, Token, WelcomeMode,
 };
 use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
@@ -79,7 +79,7 @@ fn desired_hash(alloc: AllocId, stop: bool) -> u128 {
 
 impl Shell {
     fn new() -> Self {
-        let config = Config { planning_max: 8, desired_hash, seed: 1 };
+        let config = Config { server: ServerId(1), planning_max: 8, desired_hash, seed: 1 };
         let claims = Ledger::default();
         let mut shell = Self {
             controller: Controller::new(config, claims.clone()),
@@ -107,13 +107,13 @@ impl Shell {
 
     /// A server starts with the state that is in the log, and leads.
     fn lead(&mut self, term: u64) {
-        let config = Config { planning_max: 8, desired_hash, seed: term };
+        let config = Config { server: ServerId(1), planning_max: 8, desired_hash, seed: term };
         (self.claims, self.planner) = (Ledger::default(), Planner::default());
         self.controller = Controller::new(config, self.claims.clone());
         self.sessions.clear();
         self.log.clear();
         self.published.clear();
-        self.tell(Event::Recovered(Box::new(self.store.clone())));
+        self.tell(Event::Recovered { term: 0, store: Box::new(self.store.clone()) });
         self.tell(Event::LeadershipGained { term });
     }
 
@@ -144,7 +144,11 @@ impl Shell {
 
     fn write_log(&mut self) -> Option<Event> {
         let applied: Vec<_> = self.log.drain(..).map(|entry| self.store.apply(entry)).collect();
-        (!applied.is_empty()).then(|| Event::Applied { store: Box::new(self.store.clone()), applied })
+        (!applied.is_empty()).then(|| Event::Applied {
+            term: 1,
+            store: Box::new(self.store.clone()),
+            applied,
+        })
     }
 
     fn catch_up(&mut self) {
@@ -188,6 +192,7 @@ impl Shell {
             Action::Answer(token, answer) => drop(self.answers.insert(token.0, answer)),
             Action::Send(session, message) => self.told.push((session, message)),
             Action::Close(session) => self.closed.push(session),
+            Action::Tell(server, message) => panic!("there is no other server: {server:?} {message:?}"),
         }
     }
 
@@ -215,6 +220,8 @@ impl Shell {
             cluster: self.store.cluster().id,
             epoch,
             instance: epoch.into(),
+            dial: 0,
+            index: Index::default(),
             seq: 0,
             desired_digest,
             observed_digest,

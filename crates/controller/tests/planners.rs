@@ -3,7 +3,9 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use berth_controller::{Action, Config, Controller, Event, Hello, Links, Now, Request, SessionId, Token};
+use berth_controller::{
+    Action, Config, Controller, Event, Hello, Links, Now, Request, ServerId, SessionId, Token,
+};
 use berth_model::{
     AllocId, EvalId, JobKey, NodeId, Timestamp,
     command::{Command, Entry, RegisterJob},
@@ -64,7 +66,12 @@ struct Server {
 
 impl Server {
     fn new(planners: usize, stale_for: u32, seed: u64) -> Self {
-        let config = Config { planning_max: planners * 64, desired_hash: |id: AllocId, _| id.0, seed };
+        let config = Config {
+            server: ServerId(1),
+            planning_max: planners * 64,
+            desired_hash: |id: AllocId, _| id.0,
+            seed,
+        };
         let seat = || Seat { planner: Planner::default(), answered: 0, busy: None };
         let claims = Ledger::default();
         let mut server = Self {
@@ -83,7 +90,7 @@ impl Server {
             overtaken: 0,
             at_once_max: 0,
         };
-        server.tell(Event::Recovered(Box::default()));
+        server.tell(Event::Recovered { term: 0, store: Box::default() });
         server.tell(Event::LeadershipGained { term: 1 });
         (1..=NODES).for_each(|number| server.join(number));
         server
@@ -96,6 +103,8 @@ impl Server {
             cluster: 0,
             epoch: 1,
             instance: 0,
+            dial: 0,
+            index: berth_model::Index::default(),
             seq: 0,
             desired_digest: 0,
             observed_digest: 0,
@@ -135,7 +144,7 @@ impl Server {
                 self.claims.lock().settle(store.index());
                 self.view = store;
             }
-            Action::Answer(..) | Action::Send(..) | Action::Close(_) => {}
+            Action::Answer(..) | Action::Send(..) | Action::Close(_) | Action::Tell(..) => {}
         }
     }
 
@@ -147,7 +156,7 @@ impl Server {
             assert_eq!(node.used.exceeds(node.capacity), None, "node {} is overcommitted", node.id);
         }
         if !applied.is_empty() {
-            self.tell(Event::Applied { store: Box::new(self.store.clone()), applied });
+            self.tell(Event::Applied { term: 1, store: Box::new(self.store.clone()), applied });
         }
     }
 

@@ -18,6 +18,26 @@ pub fn encoded_len<T: minicbor::Encode<()>>(value: &T) -> usize {
     count.0
 }
 
+/// A number of 128 bits as 16 bytes, big-endian.
+pub mod wide {
+    use minicbor::{Decoder, Encoder, decode as de, encode as en};
+
+    /// Writes the bytes.
+    pub fn encode<C, W: en::Write>(
+        value: &u128,
+        e: &mut Encoder<W>,
+        _: &mut C,
+    ) -> Result<(), en::Error<W::Error>> {
+        e.bytes(&value.to_be_bytes())?.ok()
+    }
+
+    /// Reads the bytes.
+    pub fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<u128, de::Error> {
+        let bytes = d.bytes()?.try_into().map_err(|_| de::Error::message("a digest is not 16 bytes long"))?;
+        Ok(u128::from_be_bytes(bytes))
+    }
+}
+
 /// A [`std::time::Duration`] as whole nanoseconds (u64: up to 584 years).
 pub mod duration {
     use std::time::Duration;

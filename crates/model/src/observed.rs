@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use minicbor::{Decode, Encode};
+
 use crate::{
     alloc::ClientStatus,
     ids::{AllocId, Index, JobKey},
@@ -10,13 +12,17 @@ use crate::{
 };
 
 /// Where a task is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
 pub enum TaskState {
     /// Not started, or between two starts.
+    #[n(0)]
     Pending,
     /// Its process lives.
+    #[n(1)]
     Running,
     /// Will not start again.
+    #[n(2)]
     Dead,
 }
 
@@ -32,68 +38,167 @@ impl TaskState {
 }
 
 /// A moment in a task's life that people ask about.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode)]
 pub struct TaskEvent {
     /// What happened, as Nomad's API names it.
+    #[n(0)]
+    #[cbor(encode_with = "event::encode")]
     pub kind: &'static str,
     /// By the node's clock.
+    #[n(1)]
     pub at: Timestamp,
     /// For people.
+    #[n(2)]
     pub message: String,
     /// Of a process that ended.
+    #[n(3)]
     pub exit_code: i32,
     /// Of a process that ended; 0 for none.
+    #[n(4)]
     pub signal: i32,
     /// Whether the kernel ended it for want of memory.
+    #[n(5)]
     pub oom_killed: bool,
     /// Nanoseconds until the next start.
+    #[n(6)]
     pub delay_ns: u64,
     /// Whether the task has failed by this.
+    #[n(7)]
     pub fails_task: bool,
 }
 
 /// One task as its agent sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct ObservedTask {
     /// The task's name.
+    #[n(0)]
     pub name: String,
     /// Where it is in its life.
+    #[n(1)]
     pub state: TaskState,
     /// Whether it ended badly for good.
+    #[n(2)]
     pub failed: bool,
     /// How often it was started again.
+    #[n(3)]
     pub restarts: u32,
     /// Zero for never.
+    #[n(4)]
     pub last_restart: Timestamp,
     /// Zero for never.
+    #[n(5)]
     pub started_at: Timestamp,
     /// Zero for not yet.
+    #[n(6)]
     pub finished_at: Timestamp,
     /// How its last process ended: exit code, signal, out of memory.
+    #[n(7)]
     pub exit: (i32, i32, bool),
     /// Its last events, oldest first.
+    #[n(8)]
     pub events: Vec<TaskEvent>,
 }
 
 /// One allocation as its agent sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct ObservedAlloc {
     /// Which.
+    #[n(0)]
     pub id: AllocId,
     /// How it fares as a whole.
+    #[n(1)]
     pub status: ClientStatus,
     /// Why, for people.
+    #[n(2)]
     pub description: String,
     /// In the order in which its group declares them.
+    #[n(3)]
     pub tasks: Vec<ObservedTask>,
     /// By the node's clock.
+    #[n(4)]
     pub modified_at: Timestamp,
     /// Whether it is well, once that has shown; none where nobody asks.
+    #[n(6)]
     pub healthy: Option<bool>,
     /// What its agent waited for in vain, when it is not; for people.
+    #[n(7)]
     pub health_message: String,
     /// The hash of what crossed the wire.
+    #[n(5)]
+    #[cbor(with = "crate::codec::wide")]
     pub hash: u128,
+}
+
+/// Reading and writing of task events, whose kinds are texts that live for ever.
+mod event {
+    use minicbor::{Decode, Decoder, Encoder, decode as de, encode as en};
+
+    use super::{TaskEvent, Timestamp};
+
+    const KINDS: [&str; 15] = [
+        "Received",
+        "Task Setup",
+        "Driver",
+        "Started",
+        "Terminated",
+        "Restarting",
+        "Not Restarting",
+        "Driver Failure",
+        "Setup Failure",
+        "Killing",
+        "Killed",
+        "Leader Task Dead",
+        "Sibling Task Failed",
+        "Signaling",
+        "Restart Signaled",
+    ];
+
+    pub(super) fn encode<C, W: en::Write>(
+        kind: &'static str,
+        e: &mut Encoder<W>,
+        _: &mut C,
+    ) -> Result<(), en::Error<W::Error>> {
+        e.str(kind)?.ok()
+    }
+
+    /// A kind that only a newer version knows reads as unknown.
+    struct Kind(&'static str);
+
+    impl<'b, C> Decode<'b, C> for Kind {
+        fn decode(d: &mut Decoder<'b>, _: &mut C) -> Result<Self, de::Error> {
+            let kind = d.str()?;
+            Ok(Self(KINDS.into_iter().find(|known| *known == kind).unwrap_or("Unknown")))
+        }
+    }
+
+    /// [`TaskEvent`] as it is read.
+    #[derive(Decode)]
+    struct Read {
+        #[n(0)]
+        kind: Kind,
+        #[n(1)]
+        at: Timestamp,
+        #[n(2)]
+        message: String,
+        #[n(3)]
+        exit_code: i32,
+        #[n(4)]
+        signal: i32,
+        #[n(5)]
+        oom_killed: bool,
+        #[n(6)]
+        delay_ns: u64,
+        #[n(7)]
+        fails_task: bool,
+    }
+
+    impl<'b, C> Decode<'b, C> for TaskEvent {
+        fn decode(d: &mut Decoder<'b>, context: &mut C) -> Result<Self, de::Error> {
+            let Read { kind, at, message, exit_code, signal, oom_killed, delay_ns, fails_task } =
+                Read::decode(d, context)?;
+            Ok(Self { kind: kind.0, at, message, exit_code, signal, oom_killed, delay_ns, fails_task })
+        }
+    }
 }
 
 /// An observation and where it stands in the one order of changes.
@@ -153,7 +258,7 @@ impl Observed {
         self.running.get(&(job.clone(), group)).copied().unwrap_or_default()
     }
 
-    /// Takes an observation in.
+    /// Takes an observation in; the hash of the one whose place it takes, 0 for none.
     pub fn record(
         &mut self,
         slot: AllocSlot,
@@ -161,16 +266,18 @@ impl Observed {
         group: u16,
         alloc: Arc<ObservedAlloc>,
         index: Index,
-    ) {
+    ) -> u128 {
         while self.allocs.len() <= slot.0 as usize {
             self.allocs.push(None);
         }
         let runs = alloc.status == ClientStatus::Running;
-        let before = self.get(slot, alloc.id).is_some_and(|o| o.alloc.status == ClientStatus::Running);
+        let before = self.get(slot, alloc.id).map(|before| (before.alloc.status, before.alloc.hash));
+        let ran = before.is_some_and(|(status, _)| status == ClientStatus::Running);
         *self.allocs.get_mut(slot.0 as usize).expect("just made") = Some(Observation { alloc, index });
-        self.count_running(job, group, i64::from(runs) - i64::from(before));
+        self.count_running(job, group, i64::from(runs) - i64::from(ran));
         self.jobs.insert(job.clone(), index);
         self.index = self.index.max(index);
+        before.map_or(0, |(_, hash)| hash)
     }
 
     /// Stops counting an allocation as running: its end is in the log, and what was observed last stays to be read.

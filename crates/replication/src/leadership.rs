@@ -10,7 +10,7 @@ use openraft::{
 };
 
 use crate::{
-    observer::{Alarm, Observer},
+    observer::{Alarm, Leadership, Observer},
     runtime::{
         Runtime,
         engine::{AsyncRuntime, Select2},
@@ -31,19 +31,25 @@ struct Watched<R: Runtime> {
 }
 
 impl<R: Runtime> Watched<R> {
-    /// The newest term, and whether this server leads in it. It does once a majority has answered it, until when its log takes
+    /// The newest term, and who leads in it. This server does once a majority has answered it, until when its log takes
     /// nothing, and once it has applied a record of this term: what those before it acknowledged is in its state then, and
     /// whatever is made from that state, such as the next index, follows it.
-    fn leadership(&self) -> (u64, bool) {
+    fn leadership(&self) -> (u64, Leadership) {
         let (server, data) = (self.server.borrow_watched(), self.data.borrow_watched());
         let term = server.vote.leader_id.term;
         let caught_up = data.last_applied.as_ref().is_some_and(|last| term_of(last) == term);
-        (term, server.state.is_leader() && data.last_quorum_acked.is_some() && caught_up)
+        let ready = data.last_quorum_acked.is_some() && caught_up;
+        let leadership = match server.current_leader {
+            _ if server.state.is_leader() && ready => Leadership::Own,
+            Some(other) if other != server.id => Leadership::Other(other),
+            _ => Leadership::Unknown,
+        };
+        (term, leadership)
     }
 
     /// Waits until that may be different; whether there is anything more to come.
     async fn changed(&mut self) -> bool {
-        let waits = self.server.borrow_watched().state.is_leader() && !self.leadership().1;
+        let waits = self.server.borrow_watched().state.is_leader() && self.leadership().1 != Leadership::Own;
         if !waits {
             return self.server.changed().await.is_ok();
         }
@@ -60,8 +66,8 @@ async fn run<R: Runtime>(
     observer: Arc<dyn Observer>,
     alarm: Arc<Alarm>,
 ) {
-    let tell = |(term, leader)| alarm.guard("tell who leads", || observer.on_leadership(term, leader));
-    let mut told = (0, false);
+    let tell = |(term, who)| alarm.guard("tell who leads", || observer.on_leadership(term, who));
+    let mut told = (0, Leadership::Unknown);
     loop {
         let now = watched.leadership();
         if now != told && tell(now).is_err() {
@@ -72,7 +78,7 @@ async fn run<R: Runtime>(
             break;
         }
     }
-    if told.1 && tell((told.0, false)).is_err() {
+    if told.1 != Leadership::Unknown && tell((told.0, Leadership::Unknown)).is_err() {
         return;
     }
     if let Err(error @ (Fatal::StorageError(_) | Fatal::Panicked)) = &all.borrow_watched().running_state {

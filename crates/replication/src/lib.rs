@@ -45,7 +45,7 @@ pub use handle::{PROPOSALS_BYTES_MAX, Pending, Replication};
 pub use log::SEGMENT_BYTES;
 pub use memory_backed::is_memory_backed;
 pub use metrics::Metrics;
-pub use observer::Observer;
+pub use observer::{Leadership, Observer};
 pub use server_file::server_id;
 pub use space::DiskFull;
 pub use types::Peer;

@@ -14,8 +14,11 @@ use berth_model::{event::Applied, store::Store};
 
 use crate::peer::greeting::Cluster;
 
-/// Follows the state. The first two are called by the apply loop, which waits for them: they should only hand over.
+/// Follows the state. Called, but for the last two, by the apply loop, which waits for them: they should only hand over.
 pub trait Observer: Send + Sync + 'static {
+    /// The entries that are told next, or the state, end with one of this term. Comes before either, when it changes.
+    fn on_term(&self, _term: u64) {}
+
     /// Entries were applied, in order; `store` is the state after the last of them. Comes before their proposers are
     /// answered.
     fn on_applied(&self, store: &Store, applied: &[Applied]);
@@ -24,12 +27,24 @@ pub trait Observer: Send + Sync + 'static {
     /// what is on disk and known to be committed.
     fn on_restored(&self, store: &Store);
 
-    /// This server began or ceased to lead, or the term changed.
-    fn on_leadership(&self, term: u64, leader: bool);
+    /// Another server leads, or this one, or nobody is known to; or the term changed.
+    fn on_leadership(&self, term: u64, leadership: Leadership);
 
     /// The log can no longer be written, or the state no longer be trusted: nothing is acknowledged from now on, and
     /// the process should end. Called once.
     fn on_fatal(&self, reason: &str);
+}
+
+/// Who leads, as far as a server knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Leadership {
+    /// Nobody, or this server, but it is not ready yet.
+    #[default]
+    Unknown,
+    /// This server: a majority has answered it, and all that was acknowledged before is in its state.
+    Own,
+    /// The server of this id.
+    Other(u64),
 }
 
 /// Learns which cluster this server belongs to from what it applies, and passes everything on.
@@ -52,6 +67,10 @@ impl Learning {
 }
 
 impl Observer for Learning {
+    fn on_term(&self, term: u64) {
+        self.observer.on_term(term);
+    }
+
     fn on_applied(&self, store: &Store, applied: &[Applied]) {
         self.learn(store);
         self.observer.on_applied(store, applied);
@@ -62,8 +81,8 @@ impl Observer for Learning {
         self.observer.on_restored(store);
     }
 
-    fn on_leadership(&self, term: u64, leader: bool) {
-        self.observer.on_leadership(term, leader);
+    fn on_leadership(&self, term: u64, leadership: Leadership) {
+        self.observer.on_leadership(term, leadership);
     }
 
     fn on_fatal(&self, reason: &str) {

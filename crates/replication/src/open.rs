@@ -13,7 +13,7 @@ use crate::{
     log::{self, Opened},
     machine::{Demand, Machine},
     metrics::Counters,
-    observer::{Alarm, Learning},
+    observer::{Alarm, Leadership, Learning},
     peer::consensus::{Network, Serve},
     runtime::Runtime,
     server_file,
@@ -113,7 +113,7 @@ impl Observer for Silent {
 
     fn on_restored(&self, _: &Store) {}
 
-    fn on_leadership(&self, _: u64, _: bool) {}
+    fn on_leadership(&self, _: u64, _: Leadership) {}
 
     fn on_fatal(&self, _: &str) {}
 }

@@ -10,9 +10,9 @@ use std::{
     },
 };
 
-use berth_controller::Event;
+use berth_controller::{Event, ServerId};
 use berth_model::{Index, event::Applied, store::Store};
-use berth_replication::{Observer, Replication};
+use berth_replication::{Leadership, Observer, Replication};
 use crossbeam_channel::Sender;
 use tokio::{
     net::{TcpListener, TcpSocket},
@@ -22,7 +22,7 @@ use tokio::{
 
 use crate::{
     agents::{self, Context},
-    cluster::{Cluster, Together},
+    cluster::{Cluster, Relay, Together},
     engine::{self, ControllerThread, EngineHandle, INPUTS_MAX, Input, PlannersConfig, Shared},
     http, memory, nomad, peers,
     state::{ServerInfo, State},
@@ -129,14 +129,21 @@ impl Server {
         let (failures, failed) = watch::channel(None);
         let shared = Arc::new(Shared::new(failures.clone()));
         let (proposals, entries) = engine::Proposals::new();
-        let controller =
-            engine::start(shared.clone(), (inputs.clone(), received), proposals, config.planners)
-                .map_err(StartError::Thread)?;
+        let relay = Relay::new();
+        let together = Together::new(&config, [http_addr, agent_addr, server_addr], relay.clone())?;
+        let peers = together.peers.clone();
+        let controller = engine::start(
+            shared.clone(),
+            (inputs.clone(), received),
+            proposals,
+            config.planners,
+            ServerId(peers.server()),
+            relay.clone(),
+        )
+        .map_err(StartError::Thread)?;
         let (stop, stopped) = watch::channel(false);
         let applied = Arc::new(AtomicU64::new(0));
         let observer = Arc::new(TellController::new(inputs.clone(), failures, applied.clone()));
-        let together = Together::new(&config, [http_addr, agent_addr, server_addr])?;
-        let peers = together.peers.clone();
         let mut listeners = vec![tokio::spawn(peers::listen(server_listener, peers, stopped.clone()))];
         let replication = together.open(&config, observer.clone()).await?;
         tokio::spawn(engine::propose(shared.clone(), replication.clone(), entries, inputs.clone()));
@@ -144,6 +151,7 @@ impl Server {
         let engine =
             Arc::new(EngineHandle::new(shared.clone(), inputs.clone(), replication.clone(), cluster.clone()));
         cluster.set_engine(engine.clone());
+        relay.begin(cluster.clone());
         shared.events.restart_after(observer.begin());
         let state_is_there = replication.is_leader() && replication.members().voters().count() == 1;
         if state_is_there {
@@ -305,19 +313,22 @@ struct TellController {
     /// The index of the state that was applied last.
     applied: Arc<AtomicU64>,
     opening: Mutex<Option<Opening>>,
+    /// Of the last entry that was applied.
+    term: AtomicU64,
 }
 
 /// What is known while the log is being opened.
 #[derive(Default)]
 struct Opening {
     store: Store,
-    /// The term in which this server leads.
-    leads: Option<u64>,
+    /// The newest term, and who leads in it.
+    leader: (u64, Leadership),
 }
 
 impl TellController {
     fn new(inputs: Sender<Input>, failures: watch::Sender<Option<String>>, applied: Arc<AtomicU64>) -> Self {
-        Self { inputs, failures, applied, opening: Mutex::new(Some(Opening::default())) }
+        let opening = Mutex::new(Some(Opening::default()));
+        Self { inputs, failures, applied, opening, term: AtomicU64::new(0) }
     }
 
     fn opening(&self) -> MutexGuard<'_, Option<Opening>> {
@@ -327,13 +338,27 @@ impl TellController {
     /// The log is open: the controller takes over. Tells the index of the state that it begins with.
     fn begin(&self) -> Index {
         let mut opening = self.opening();
-        let Opening { store, leads } = opening.take().unwrap_or_default();
+        let Opening { store, leader } = opening.take().unwrap_or_default();
         let index = store.index();
-        let _ = self.inputs.send(Input::event(Event::Recovered(Box::new(store))));
-        if let Some(term) = leads {
-            let _ = self.inputs.send(Input::event(Event::LeadershipGained { term }));
+        self.tell_recovered(store);
+        if leader.1 != Leadership::Unknown {
+            self.tell_leader(leader);
         }
         index
+    }
+
+    fn tell_recovered(&self, store: Store) {
+        let term = self.term.load(Ordering::Acquire);
+        let _ = self.inputs.send(Input::event(Event::Recovered { term, store: Box::new(store) }));
+    }
+
+    fn tell_leader(&self, (term, leadership): (u64, Leadership)) {
+        let event = match leadership {
+            Leadership::Own => Event::LeadershipGained { term },
+            Leadership::Other(leader) => Event::Follows { term, leader: ServerId(leader) },
+            Leadership::Unknown => Event::LeadershipLost,
+        };
+        let _ = self.inputs.send(Input::event(event));
     }
 
     fn on_store(&self, store: &Store) {
@@ -342,6 +367,10 @@ impl TellController {
 }
 
 impl Observer for TellController {
+    fn on_term(&self, term: u64) {
+        self.term.store(term, Ordering::Release);
+    }
+
     fn on_applied(&self, store: &Store, applied: &[Applied]) {
         let mut opening = self.opening();
         self.on_store(store);
@@ -349,37 +378,27 @@ impl Observer for TellController {
             opening.store = store.clone();
             return;
         }
-        let event = Event::Applied { store: Box::new(store.clone()), applied: applied.to_vec() };
+        let term = self.term.load(Ordering::Acquire);
+        let event = Event::Applied { term, store: Box::new(store.clone()), applied: applied.to_vec() };
         let _ = self.inputs.send(Input::event(event));
     }
 
     fn on_restored(&self, store: &Store) {
         let mut opening = self.opening();
         self.on_store(store);
-        if let Some(opening) = opening.as_mut() {
-            opening.store = store.clone();
-            return;
+        match opening.as_mut() {
+            Some(opening) => opening.store = store.clone(),
+            // The leader's snapshot takes the place of all that this server had.
+            None => self.tell_recovered(store.clone()),
         }
-        // The leader's snapshot takes the place of all that this server had: as if somebody had restored one.
-        let applied = vec![Applied {
-            index: store.index(),
-            at: store.at(),
-            outcomes: Vec::new(),
-            events: vec![berth_model::event::Event::Restored],
-        }];
-        let event = Event::Applied { store: Box::new(store.clone()), applied };
-        let _ = self.inputs.send(Input::event(event));
     }
 
-    fn on_leadership(&self, term: u64, leader: bool) {
-        tracing::debug!(term, leader, "leadership");
-        let mut opening = self.opening();
-        if let Some(opening) = opening.as_mut() {
-            opening.leads = leader.then_some(term);
-            return;
+    fn on_leadership(&self, term: u64, leadership: Leadership) {
+        tracing::debug!(term, ?leadership, "leadership");
+        match self.opening().as_mut() {
+            Some(opening) => opening.leader = (term, leadership),
+            None => self.tell_leader((term, leadership)),
         }
-        let event = if leader { Event::LeadershipGained { term } } else { Event::LeadershipLost };
-        let _ = self.inputs.send(Input::event(event));
     }
 
     fn on_fatal(&self, reason: &str) {

@@ -3,6 +3,7 @@
 
 mod busybox;
 pub mod cluster;
+pub mod nodes;
 pub mod proxy;
 pub mod servers;
 

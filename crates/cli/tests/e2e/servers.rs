@@ -1,6 +1,6 @@
 //! Several servers, each a real process at a loopback address of its own.
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, process::Output};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, process::Output, time::Duration};
 
 use berth_api::http::{AgentMembers, ApiError, Client, JobRegistered, RaftConfiguration, Target};
 use rustix::process::{Pid, Signal, kill_process};
@@ -107,8 +107,29 @@ impl Servers {
         self.all.values().filter(|server| server.daemon.is_some()).map(|server| server.number).collect()
     }
 
-    /// Waits until all that run vote, and all agree who they are.
+    /// Waits until all that run vote, and all agree who they are, and go on doing so: a change of who votes has two records,
+    /// and between them the majority of before is needed as well.
     pub async fn until_all_vote(&self) {
+        self.see_all_vote().await;
+        eventually("no change of the servers is under way", async || {
+            let before = self.configured_at().await;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            let all = self.configured_at().await;
+            (all == before && all.windows(2).all(|pair| pair[0] == pair[1])).then_some(())
+        })
+        .await;
+    }
+
+    /// Where each server has read who takes part.
+    async fn configured_at(&self) -> Vec<Option<u64>> {
+        let mut all = Vec::new();
+        for number in self.running() {
+            all.push(self.all[&number].configuration().await.map(|found| found.index));
+        }
+        all
+    }
+
+    async fn see_all_vote(&self) {
         let wanted = self.running().len();
         for number in self.running() {
             let server = &self.all[&number];

@@ -11,7 +11,7 @@ use berth_model::{
     store::{AllocSlot, NodeSlot, Store},
 };
 
-use super::{Leader, Liveness, Observing, Replica, Work};
+use super::{Leader, Liveness, Observing, Replica, Work, sessions::Sessions};
 use crate::replica::stop_reason;
 
 impl Leader {
@@ -42,8 +42,12 @@ impl Leader {
                     self.look_for_evidence(replica, *id);
                 }
             }
+            Change::NodeRegistered(slot) => self.count_node(store, *slot),
             Change::NodeChanged(slot) => self.on_node_changed(store, *slot),
-            Change::NodeCollected(_, id) => self.liveness.down(*id),
+            Change::NodeCollected(_, id) => {
+                self.liveness.down(*id);
+                self.sessions.remove(*id);
+            }
             _ => {}
         }
     }
@@ -54,6 +58,8 @@ impl Leader {
         self.work = Work::of(replica.store());
         self.liveness = Liveness::begin(replica.store(), self.listening);
         self.observing = Observing::default();
+        self.sessions = Sessions::of(replica.store());
+        self.servers.on_restored();
         self.take_up_state(replica);
     }
 
@@ -64,9 +70,8 @@ impl Leader {
         let open = store.evals().iter().map(|(_, eval)| eval.clone()).filter(|e| !e.status.is_terminal());
         open.for_each(|eval| self.take_up(eval));
         for (slot, row) in store.allocs().iter().filter(|(_, row)| !row.is_terminal()) {
-            if let Some(seen) = replica.observed().get(slot, row.id).filter(|o| o.alloc.status.is_terminal())
-            {
-                self.on_observed(store, slot, row, seen.alloc.clone());
+            if let Some(seen) = replica.observed().get(slot, row.id) {
+                self.on_observed(store, slot, row, &seen.alloc);
             }
         }
         let active: Vec<_> = store.deployments().active().map(|deployment| deployment.id).collect();
@@ -74,8 +79,6 @@ impl Leader {
         for (slot, row) in store.nodes().iter() {
             if row.status == NodeStatus::Down {
                 self.want_jobs_on(store, slot);
-            } else if replica.is_confirmed(row.id) {
-                self.make_ready(replica, row.id);
             }
         }
     }
@@ -116,7 +119,14 @@ impl Leader {
         self.work.wanting.extend(job.map(|job| (job.key.clone(), trigger)));
     }
 
+    fn count_node(&mut self, store: &Store, slot: NodeSlot) {
+        if let Some(row) = store.nodes().row(slot) {
+            self.sessions.count(row.id, row.status, store.index());
+        }
+    }
+
     fn on_node_changed(&mut self, store: &Store, slot: NodeSlot) {
+        self.count_node(store, slot);
         let Some(row) = store.nodes().row(slot) else { return };
         if self.work.changing.get(&row.id) == Some(&row.status) {
             self.work.changing.remove(&row.id);
@@ -125,6 +135,7 @@ impl Leader {
             self.work.node_came = true;
         } else if row.status == NodeStatus::Down {
             self.liveness.down(row.id);
+            self.end_session_of(row.id, "the node was declared down");
             self.want_jobs_on(store, slot);
         }
     }

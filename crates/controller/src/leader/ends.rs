@@ -1,7 +1,5 @@
 //! Ends of allocations: from agents' reports into the log, with the evaluations that they ask for.
 
-use std::sync::Arc;
-
 use berth_model::{
     alloc::{AllocEnd, ClientStatus, DesiredStatus, RESULT_MESSAGE_BYTES_MAX, TaskResult},
     command::Command,
@@ -20,14 +18,13 @@ impl Leader {
         store: &Store,
         slot: AllocSlot,
         row: &AllocRow,
-        alloc: Arc<ObservedAlloc>,
+        alloc: &ObservedAlloc,
     ) {
         if alloc.status.is_terminal() && self.work.ending.insert(alloc.id) {
-            self.work.ended.push(end_of(&alloc));
+            self.work.ended.push(end_of(alloc));
             self.want_after_end(store, row.job, row.desired, alloc.status);
         }
-        self.on_health(store, slot, &alloc);
-        self.observing.receive(slot, alloc);
+        self.on_health(store, slot, alloc);
     }
 
     /// An end that nobody asked for asks for an evaluation, unless it is the good end of batch work.

@@ -10,6 +10,8 @@ mod nodes;
 mod periodic;
 mod plans;
 mod rollouts;
+mod servers;
+mod sessions;
 #[cfg(test)]
 mod tests;
 mod tick;
@@ -43,14 +45,17 @@ use crate::{
     follow::Follower,
     index_mint::IndexMint,
     liveness::Liveness,
-    observing::{Batch, Observing},
+    messages::{DownFrame, ServerId, UpFrame},
+    observing::{Observing, Ready},
     outbox::{Abandoned, Outbox, PlanPart, PlanTail, Purpose},
-    replica::{Replica, Report},
+    replica::{Links, Replica},
     tenants::Tenants,
 };
 use collect::Collector;
 use periodic::Periodic;
 use rollouts::Rollouts;
+use servers::{SYNC_PARTS_MAX, Servers};
+use sessions::Sessions;
 
 /// The leader's state.
 #[derive(Debug)]
@@ -66,6 +71,9 @@ pub(crate) struct Leader {
     ledger: Ledger,
     applier: Applier,
     observing: Observing,
+    /// The replicas, and the agents that speak through them.
+    servers: Servers,
+    sessions: Sessions,
     ids: IdSeed,
     liveness: Liveness,
     work: Work,
@@ -142,7 +150,14 @@ pub(crate) struct Times {
 
 impl Leader {
     /// A leadership begins. Everything is made from what the replica has.
-    pub fn begin(term: u64, replica: &Replica, times: Times, mut ids: IdSeed, ledger: Ledger) -> Self {
+    pub fn begin(
+        term: u64,
+        server: ServerId,
+        replica: &Replica,
+        times: Times,
+        mut ids: IdSeed,
+        ledger: Ledger,
+    ) -> Self {
         let store = replica.store();
         let mut outbox = Outbox::default();
         if store.cluster().id == 0 {
@@ -161,6 +176,8 @@ impl Leader {
             applier: Applier::new(ledger.clone()),
             ledger,
             observing: Observing::default(),
+            servers: Servers::new(server),
+            sessions: Sessions::of(store),
             ids,
             liveness: Liveness::begin(store, times.listening),
             work: Work::of(store),
@@ -172,16 +189,6 @@ impl Leader {
     /// Of the leadership.
     pub fn term(&self) -> u64 {
         self.term
-    }
-
-    /// The index at which this leadership began, above all that were ever published before.
-    pub fn began_at(&self) -> Index {
-        self.mint.began_at()
-    }
-
-    /// The ids that the next leadership of this server goes on with.
-    pub fn ids(&self) -> &IdSeed {
-        &self.ids
     }
 
     /// The leadership has ended. Whoever waits is told, as far as that is known, what became of what was proposed.
@@ -217,6 +224,7 @@ impl Leader {
     pub fn on_applied(&mut self, replica: &Replica, applied: &[Applied], actions: &mut Vec<Action>) {
         self.mint.grant(replica.store().granted());
         for Applied { index, outcomes, events, .. } in applied {
+            self.observing.on_applied(*index);
             self.applier.applied(*index, outcomes.iter().any(Result::is_err));
             let mut outcomes = outcomes.iter().cloned();
             for (purpose, count) in self.outbox.applied(*index) {
@@ -246,13 +254,7 @@ impl Leader {
     }
 
     /// An entry is not in the log.
-    pub fn on_not_written(
-        &mut self,
-        replica: &mut Replica,
-        index: Index,
-        why: &str,
-        actions: &mut Vec<Action>,
-    ) {
+    pub fn on_not_written(&mut self, index: Index, why: &str, actions: &mut Vec<Action>) {
         self.applier.not_written(index);
         for purpose in self.outbox.not_written(index) {
             match purpose {
@@ -265,21 +267,32 @@ impl Leader {
                     self.work.wanting.insert(job, Trigger::MaxPlanAttempts);
                 }
                 Purpose::NodeStatus(node) => self.unsettle(node),
-                Purpose::Introduction(node) => replica.close_session_of(node),
+                Purpose::Introduction(node) => {
+                    self.end_session_of(node, "the node's introduction could not be written");
+                }
                 Purpose::Own => unreachable!("the outbox proposes them again"),
             }
         }
     }
 
-    /// What is to be done about all that was taken in. Returns what every replica is to publish; `plans` are to be asked
+    /// A replica says something.
+    pub fn on_frame(&mut self, from: ServerId, frame: UpFrame) {
+        if frame.term == self.term {
+            self.servers.on_frame(from, frame, self.mint.began(), self.listening);
+        }
+    }
+
+    /// What is to be done about all that was taken in. Returns what the replicas are to be told; `plans` are to be asked
     /// for once that can be read.
     pub fn flush(
         &mut self,
         replica: &Replica,
+        links: &dyn Links,
         planning_max: usize,
         actions: &mut Vec<Action>,
         plans: &mut Vec<Action>,
-    ) -> Vec<Batch> {
+    ) -> Vec<(ServerId, DownFrame)> {
+        self.take_in(replica);
         self.write_evidence();
         self.write_ends();
         self.judge_deployments(replica.store());
@@ -289,12 +302,35 @@ impl Leader {
         }
         self.work.tenants.follow(replica.store());
         self.retry_blocked(replica.store());
-        let Self { mint, observing, outbox, applier, time, .. } = self;
-        observing.mint(|| mint.observed());
+        let Self { mint, observing, outbox, applier, time, servers, .. } = self;
+        let after = replica.store().index();
+        observing.mint(after, || mint.observed());
+        for server in servers.due(links) {
+            let Some(index) = mint.observed_block(SYNC_PARTS_MAX) else { break };
+            observing.sync(server, index, after);
+            servers.placed(server);
+        }
         outbox.flush(mint, *time, |ticket, index| applier.proposed(ticket, index), actions);
-        let ready = observing.ready(outbox.first_in_flight());
+        self.publish(replica);
         self.hand_out_evals(replica.store(), planning_max, plans);
-        ready
+        let told = (self.observing.told_up_to(self.mint.last()), self.sessions.unconfirmed() as u64);
+        self.servers.frames(self.term, told, links, self.listening)
+    }
+
+    /// Has the replicas told what is to be published.
+    fn publish(&mut self, replica: &Replica) {
+        let mut recent = Vec::new();
+        for ready in self.observing.ready(self.outbox.first_in_flight()) {
+            match ready {
+                Ready::Batch(batch) => {
+                    self.servers.publish(&batch);
+                    recent.push(batch);
+                }
+                Ready::Sync(server, index, after) => {
+                    self.servers.sync(server, [index, after], replica.publication(), &recent);
+                }
+            }
+        }
     }
 
     fn hand_out_evals(&mut self, store: &Store, planning_max: usize, plans: &mut Vec<Action>) {

@@ -1,30 +1,10 @@
-//! What reports of agents lead to.
+//! The status of nodes.
 
 use berth_model::{NodeId, command::Command, node::NodeStatus, store::Store};
 
-use super::{Leader, Purpose, Replica, Report};
+use super::{Leader, Purpose, Replica};
 
 impl Leader {
-    /// Takes in what a replica reports.
-    pub fn on_report(&mut self, replica: &mut Replica, report: Report) {
-        match report {
-            Report::Heard(node) => self.liveness.heard(node, self.listening),
-            Report::Introduced(node) => {
-                let purpose = Purpose::Introduction(node.id);
-                let id = node.id;
-                if self.outbox.push_for(purpose, vec![Command::RegisterNode(node)]).is_err() {
-                    // The border lets no such node in.
-                    replica.close_session_of(id);
-                }
-            }
-            Report::Confirmed(node) => self.make_ready(replica, node),
-            Report::Observed(allocs) => {
-                let store = replica.store();
-                allocs.into_iter().for_each(|(slot, row, alloc)| self.on_observed(store, slot, &row, alloc));
-            }
-        }
-    }
-
     /// What runs on a node is known: it takes work, unless it does already.
     pub(super) fn make_ready(&mut self, replica: &Replica, id: NodeId) {
         let ready = replica.store().node(id).is_some_and(|(_, row)| row.status == NodeStatus::Ready);

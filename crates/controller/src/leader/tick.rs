@@ -20,13 +20,14 @@ impl Leader {
     pub fn on_tick(&mut self, replica: &Replica) {
         let store = replica.store();
         self.outbox.resume();
+        self.drop_servers();
         for id in self.liveness.silent(store, self.listening) {
             self.set_node_status(store, id, NodeStatus::Down);
         }
         for id in std::mem::take(&mut self.work.unsettled) {
             match store.node(id) {
                 // Whoever is not confirmed yet is made ready once it is.
-                _ if !replica.is_confirmed(id) => {}
+                _ if !self.sessions.is_confirmed(id) => {}
                 Some(_) => self.make_ready(replica, id),
                 // Its introduction is on its way.
                 None => drop(self.work.unsettled.insert(id)),

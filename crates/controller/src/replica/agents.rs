@@ -1,13 +1,18 @@
-//! The agents that this server knows: their sessions, what they have reported, and whether messages reach them.
+//! The agents that dialed this server: their sessions, what they have reported, and whether messages reach them.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    sync::Arc,
     time::Duration,
 };
 
-use berth_model::{AllocId, NodeId};
+use berth_model::{NodeId, node::Node};
 
-use crate::event::{Hello, SessionId, WelcomeMode};
+use super::reports::Reports;
+use crate::{
+    event::{Hello, SessionId},
+    messages::{NodeReport, SessionState},
+};
 
 /// How long an agent that is heard may leave a message unacknowledged, before its link counts as one that swallows
 /// what it is sent. Longer than two heartbeats of the largest cluster, which carry acknowledgements.
@@ -20,34 +25,26 @@ const MISMATCHES_MAX: u8 = 2;
 pub(crate) struct Agents {
     by_node: BTreeMap<NodeId, Agent>,
     by_session: HashMap<SessionId, NodeId>,
-    /// Nodes that are up and whose agents have not confirmed what runs there.
-    unconfirmed: BTreeSet<NodeId>,
+    /// Nodes of whose session the leader is yet to be told.
+    untold: BTreeSet<NodeId>,
+    /// Nodes that gave a sign of life, of which the leader is yet to be told.
+    heard: Vec<NodeId>,
+    /// Nodes that have something to report to the leader.
+    reporting: VecDeque<NodeId>,
 }
 
 /// The agent of one node.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Agent {
     /// None while its connection is gone.
     session: Option<Session>,
-    epoch: u64,
-    instance: u128,
-    reported: Reported,
-}
-
-/// What an agent has reported.
-#[derive(Debug, Default)]
-struct Reported {
-    /// Of the last change that is in it.
-    seq: u64,
-    /// The sum of the hashes of all `allocs`.
-    digest: u128,
-    /// What was observed of each: its hash, and whether it has ended.
-    allocs: HashMap<AllocId, (u128, bool)>,
-    /// All that runs there has been reported.
-    all: bool,
-    /// What still runs there although the state has no use for it, such as tasks of allocations that were declared
-    /// lost. What they hold is not free. With whether the state has forgotten them meanwhile.
-    leftovers: BTreeMap<AllocId, bool>,
+    /// The session that is open, or was last.
+    state: SessionState,
+    pub reports: Reports,
+    is_heard: bool,
+    is_queued: bool,
+    /// The leader was told in this session that all that runs there is known, if it was so.
+    told_confirmed: bool,
 }
 
 /// An open session.
@@ -68,7 +65,7 @@ struct Session {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Opened {
     /// It is in; the session it replaces, if any, is to be closed.
-    Accepted(WelcomeMode, Option<SessionId>),
+    Accepted(Option<SessionId>),
     /// A newer start of the node's agent is connected.
     Superseded,
     /// Another process with the same identity is connected.
@@ -87,20 +84,26 @@ pub(crate) enum Shown {
 }
 
 impl Agents {
-    /// An agent introduces itself.
-    pub fn open(&mut self, session: SessionId, hello: &Hello, heartbeat: Duration) -> Opened {
-        let id = hello.node_id();
-        let agent = self.by_node.entry(id).or_default();
-        if agent.session.is_some() && hello.epoch < agent.epoch {
-            return Opened::Superseded;
-        }
-        let same_epoch = agent.epoch == hello.epoch;
-        if agent.session.is_some() && same_epoch && agent.instance != hello.instance {
-            return Opened::Duplicate;
-        }
-        let was_confirmed = agent.is_confirmed();
-        let mode = agent.reported.mode(hello, same_epoch);
-        (agent.epoch, agent.instance) = (hello.epoch, hello.instance);
+    /// An agent introduces itself; with its node where the state has none such.
+    pub fn open(
+        &mut self,
+        session: SessionId,
+        hello: &Hello,
+        introduces: Option<Box<Node>>,
+        heartbeat: Duration,
+    ) -> Opened {
+        let node = hello.node_id();
+        let state = SessionState {
+            session,
+            node,
+            epoch: hello.epoch,
+            instance: hello.instance,
+            dial: hello.dial,
+            is_open: true,
+            is_new: true,
+            confirmed: false,
+            introduces,
+        };
         let opened = Session {
             id: session,
             heartbeat,
@@ -109,17 +112,31 @@ impl Agents {
             unacknowledged_since: Duration::ZERO,
             mismatches: 0,
         };
-        let replaced = agent.session.replace(opened).map(|old| old.id);
-        match (was_confirmed, agent.is_confirmed()) {
-            (true, false) => drop(self.unconfirmed.insert(id)),
-            (_, true) => drop(self.unconfirmed.remove(&id)),
-            (false, false) => {}
+        let mut replaced = None;
+        if let Some(agent) = self.by_node.get_mut(&node) {
+            if let Some(verdict) = agent.session.as_ref().and_then(|_| rivals(&agent.state, &state)) {
+                return verdict;
+            }
+            replaced = agent.session.replace(opened).map(|old| old.id);
+            agent.state = state;
+        } else {
+            let reports = Reports::default();
+            let agent = Agent {
+                session: Some(opened),
+                state,
+                reports,
+                is_heard: false,
+                is_queued: false,
+                told_confirmed: false,
+            };
+            self.by_node.insert(node, agent);
         }
         if let Some(old) = &replaced {
             self.by_session.remove(old);
         }
-        self.by_session.insert(session, id);
-        Opened::Accepted(mode, replaced)
+        self.by_session.insert(session, node);
+        self.untold.insert(node);
+        Opened::Accepted(replaced)
     }
 
     /// The node of a session that is still the current one of its node.
@@ -137,11 +154,130 @@ impl Agents {
         self.by_node.values().filter_map(|agent| Some(agent.session.as_ref()?.id)).collect()
     }
 
-    /// A session's connection is gone.
+    /// The agent of a node.
+    pub fn get_mut(&mut self, node: NodeId) -> Option<&mut Agent> {
+        self.by_node.get_mut(&node)
+    }
+
+    /// The agent of a node.
+    pub fn get(&self, node: NodeId) -> Option<&Agent> {
+        self.by_node.get(&node)
+    }
+
+    /// A session's connection is gone. What it has reported is still told.
     pub fn close(&mut self, session: SessionId) {
-        if let Some(agent) = self.by_session.remove(&session).and_then(|id| self.by_node.get_mut(&id)) {
-            agent.session = None;
+        let Some(node) = self.by_session.remove(&session) else { return };
+        let Some(agent) = self.by_node.get_mut(&node) else { return };
+        agent.session = None;
+        agent.state.is_open = false;
+        self.untold.insert(node);
+    }
+
+    /// A node is garbage-collected.
+    pub fn remove(&mut self, id: NodeId) {
+        if let Some(Agent { session: Some(session), .. }) = self.by_node.remove(&id) {
+            self.by_session.remove(&session.id);
         }
+        self.untold.remove(&id);
+    }
+
+    /// Another state has taken the place of the one that agents reported on.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// An agent gave a sign of life.
+    pub fn heard(&mut self, node: NodeId) {
+        if let Some(agent) = self.by_node.get_mut(&node).filter(|agent| !agent.is_heard) {
+            agent.is_heard = true;
+            self.heard.push(node);
+        }
+    }
+
+    /// The nodes that gave a sign of life since this was asked last, at most `max` of them.
+    pub fn take_heard(&mut self, max: usize) -> Vec<NodeId> {
+        let first = self.heard.len().saturating_sub(max);
+        let heard = self.heard.split_off(first);
+        for node in &heard {
+            self.by_node.get_mut(node).into_iter().for_each(|agent| agent.is_heard = false);
+        }
+        heard
+    }
+
+    /// The state of the next session that the leader is yet to be told of.
+    pub fn next_untold(&mut self) -> Option<SessionState> {
+        while let Some(node) = self.untold.pop_first() {
+            let Some(agent) = self.by_node.get_mut(&node) else { continue };
+            let confirmed = agent.reports.is_confirmed() && agent.reports.is_recorded();
+            let state = SessionState { confirmed, ..agent.state.clone() };
+            (agent.state.is_new, agent.told_confirmed) = (false, confirmed);
+            if !state.is_open && agent.reports.is_idle() {
+                self.by_node.remove(&node);
+            }
+            return Some(state);
+        }
+        None
+    }
+
+    /// The state has a node as its agent introduced it.
+    pub fn introduced(&mut self, node: &Node) {
+        if let Some(agent) = self.by_node.get_mut(&node.id)
+            && agent.state.introduces.as_deref() == Some(node)
+        {
+            agent.state.introduces = None;
+        }
+    }
+
+    /// Has the reports of a node told to the leader, if there are any.
+    pub fn queue(&mut self, node: NodeId) {
+        if let Some(agent) =
+            self.by_node.get_mut(&node).filter(|agent| !agent.is_queued && agent.reports.may_send())
+        {
+            agent.is_queued = true;
+            self.reporting.push_back(node);
+        }
+    }
+
+    /// The next node that has something to report.
+    pub fn next_reporting(&mut self) -> Option<(NodeId, &mut Agent)> {
+        loop {
+            let node = self.reporting.pop_front()?;
+            let is_due = self.by_node.get_mut(&node).is_some_and(|agent| {
+                agent.is_queued = false;
+                agent.reports.may_send()
+            });
+            if is_due {
+                return self.by_node.get_mut(&node).map(|agent| (node, agent));
+            }
+        }
+    }
+
+    /// The leader has recorded a report, or a part of one.
+    pub fn recorded(&mut self, report: &NodeReport) {
+        let node = report.node;
+        let Some(agent) = self.by_node.get_mut(&node) else { return };
+        agent.reports.recorded(report);
+        // What made it so may have been told before the session was.
+        if agent.session.is_some()
+            && !agent.told_confirmed
+            && agent.reports.is_confirmed()
+            && agent.reports.is_recorded()
+        {
+            self.untold.insert(node);
+        }
+        if agent.session.is_none() && agent.reports.is_idle() && !self.untold.contains(&node) {
+            self.by_node.remove(&node);
+            return;
+        }
+        self.queue(node);
+    }
+
+    /// Nothing of what the leader was told can be relied on: all sessions are to be told anew. The nodes of which something
+    /// was sent and is not recorded.
+    pub fn begin_anew(&mut self) -> Vec<NodeId> {
+        self.untold = self.by_node.keys().copied().collect();
+        let sent = self.by_node.iter().filter(|(_, agent)| !agent.reports.is_idle());
+        sent.map(|(node, _)| *node).collect()
     }
 
     /// The time between heartbeats, when the agent was told another one; from now on it knows.
@@ -174,63 +310,11 @@ impl Agents {
         }
     }
 
-    /// Compares what an agent holds with what it has reported; false when they have differed for too long.
-    pub fn holds_what_it_reported(&mut self, id: SessionId, seq: u64, digest: u128) -> bool {
-        let agent = self.by_session.get(&id).and_then(|node| self.by_node.get_mut(node));
-        let Some(Agent { session: Some(session), reported, .. }) = agent else { return true };
-        let differs =
-            reported.all && reported.leftovers.is_empty() && reported.seq == seq && reported.digest != digest;
+    /// Notes whether what an agent holds differs from what is recorded; false when it has for too long.
+    pub fn holds_what_it_reported(&mut self, session: SessionId, differs: bool) -> bool {
+        let Some(session) = self.session_mut(session) else { return true };
         session.mismatches = if differs { session.mismatches + 1 } else { 0 };
         session.mismatches < MISMATCHES_MAX
-    }
-
-    /// The agent of a node.
-    pub fn get_mut(&mut self, node: NodeId) -> Option<&mut Agent> {
-        self.by_node.get_mut(&node)
-    }
-
-    /// Whether the agent of a node has reported all that runs there, and nothing does that should not.
-    pub fn is_confirmed(&self, node: NodeId) -> bool {
-        self.by_node.get(&node).is_some_and(Agent::is_confirmed)
-    }
-
-    /// Counts a node that is in the store, up or down.
-    pub fn count(&mut self, id: NodeId, up: bool) {
-        if !up || self.is_confirmed(id) {
-            self.unconfirmed.remove(&id);
-        } else {
-            self.unconfirmed.insert(id);
-        }
-    }
-
-    /// How many nodes are up and have not confirmed what runs there.
-    pub fn unconfirmed(&self) -> usize {
-        self.unconfirmed.len()
-    }
-
-    /// A node is declared down: when its agent comes back it reports everything anew.
-    pub fn lost(&mut self, id: NodeId) {
-        if let Some(agent) = self.by_node.get_mut(&id) {
-            agent.reported.all = false;
-        }
-    }
-
-    /// What agents reported is not known any more: when they come back they report everything anew.
-    pub fn lost_all(&mut self) {
-        for (id, agent) in &mut self.by_node {
-            if agent.is_confirmed() {
-                self.unconfirmed.insert(*id);
-            }
-            agent.reported.all = false;
-        }
-    }
-
-    /// A node is garbage-collected.
-    pub fn remove(&mut self, id: NodeId) {
-        if let Some(Agent { session: Some(session), .. }) = self.by_node.remove(&id) {
-            self.by_session.remove(&session.id);
-        }
-        self.unconfirmed.remove(&id);
     }
 
     fn session_mut(&mut self, id: SessionId) -> Option<&mut Session> {
@@ -238,69 +322,30 @@ impl Agents {
     }
 }
 
-impl Reported {
-    /// What an agent that says hello is to report.
-    fn mode(&mut self, hello: &Hello, same_epoch: bool) -> WelcomeMode {
-        if self.all && self.leftovers.is_empty() && self.digest == hello.observed_digest {
-            return WelcomeMode::Equal;
-        }
-        let mode = if self.all && same_epoch && hello.seq > self.seq {
-            WelcomeMode::FromSeq(self.seq)
-        } else {
-            // What is reported now is all there is: what was reported before counts no more.
-            *self = Self::default();
-            WelcomeMode::Full
-        };
-        self.all = false;
-        mode
+impl Agent {
+    /// The session that is open, or was last.
+    pub fn session(&self) -> SessionId {
+        self.state.session
+    }
+
+    /// What is to be reported to the leader, as far as it fits a frame.
+    pub fn report(&mut self) -> Arc<NodeReport> {
+        let report = self.reports.take(self.state.node, self.state.session);
+        self.told(&report);
+        report
+    }
+
+    /// The leader is told this.
+    pub fn told(&mut self, report: &NodeReport) {
+        self.told_confirmed |= report.version.is_some_and(|version| version.confirmed);
     }
 }
 
-impl Agent {
-    /// Whether it has reported all that runs there, and nothing does that should not.
-    pub fn is_confirmed(&self) -> bool {
-        self.reported.all && self.reported.leftovers.is_empty()
-    }
-
-    /// Takes in a report up to this change; with `all`, nothing is left to be reported.
-    pub fn reported(&mut self, seq: u64, all: bool) {
-        self.reported.seq = self.reported.seq.max(seq);
-        self.reported.all |= all;
-    }
-
-    /// Takes in the hash of what was observed of an allocation, and whether it has ended.
-    pub fn observed(&mut self, alloc: AllocId, hash: u128, ended: bool) {
-        let before = self.reported.allocs.insert(alloc, (hash, ended)).map_or(0, |(hash, _)| hash);
-        self.reported.digest = self.reported.digest.wrapping_sub(before).wrapping_add(hash);
-    }
-
-    /// The end of an allocation is in the log. Whether it is the end that this agent reported; none when it has reported
-    /// nothing of it. What it runs all the same is left over.
-    pub fn ended(&mut self, alloc: AllocId) -> Option<bool> {
-        let (hash, ended) = self.reported.allocs.remove(&alloc)?;
-        self.reported.digest = self.reported.digest.wrapping_sub(hash);
-        if !ended {
-            self.reported.leftovers.insert(alloc, false);
-        }
-        Some(ended)
-    }
-
-    /// Something runs that the state has no use for.
-    pub fn leftover_runs(&mut self, alloc: AllocId) {
-        self.reported.leftovers.entry(alloc).or_default();
-    }
-
-    /// Something runs no more that the state has no use for; whether the state has forgotten it meanwhile.
-    pub fn leftover_ended(&mut self, alloc: AllocId) -> bool {
-        self.reported.leftovers.remove(&alloc).unwrap_or(false)
-    }
-
-    /// The state forgets an allocation. Whether it still runs here: an agent that were told now to remove it would never
-    /// say that it has ended.
-    pub fn collected(&mut self, alloc: AllocId) -> bool {
-        self.reported.leftovers.get_mut(&alloc).is_some_and(|collected| {
-            *collected = true;
-            true
-        })
+/// Whether a session is refused because of one that is open.
+pub(crate) fn rivals(open: &SessionState, new: &SessionState) -> Option<Opened> {
+    match () {
+        () if new.epoch < open.epoch => Some(Opened::Superseded),
+        () if new.epoch == open.epoch && new.instance != open.instance => Some(Opened::Duplicate),
+        () => None,
     }
 }

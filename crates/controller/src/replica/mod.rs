@@ -1,17 +1,23 @@
 //! What every server does, whether it leads or not: it keeps the applied state and what is observed, publishes both for
-//! readers, and speaks with the agents that dialed it.
+//! readers, speaks with the agents that dialed it, and tells the leader of them.
 
 mod agents;
 mod desired;
+mod publication;
+mod reports;
 mod sessions;
+mod uplink;
 
+pub(crate) use agents::rivals;
 pub(crate) use desired::stop_reason;
-pub(crate) use sessions::{Report, Update, refuse};
+pub(crate) use publication::Publication;
+pub(crate) use sessions::{Update, why_refused};
+pub(crate) use uplink::parts_of;
 
 use std::time::Duration;
 
 use berth_model::{
-    AllocId, Index, NodeId,
+    AllocId,
     event::{Applied, Event as Change},
     node::NodeStatus,
     observed::Observed,
@@ -21,35 +27,40 @@ use berth_model::{
 use crate::{
     action::{Action, Desired, ToNode},
     event::SessionId,
-    observing::Batch,
+    messages::ServerId,
 };
 use agents::Agents;
 use desired::{Changes, Lists};
+use publication::Next;
+use uplink::Uplink;
 
-/// Which agents' connections can take more.
+/// Which connections can take more.
 pub trait Links {
     /// Whether a message to this session would be on its way soon, instead of waiting behind many others.
     fn has_room(&self, session: SessionId) -> bool;
+
+    /// Whether a message to this server would be.
+    fn server_has_room(&self, _server: ServerId) -> bool {
+        true
+    }
 }
 
 /// The state machine of a server, whether it leads or not.
 #[derive(Debug)]
 pub(crate) struct Replica {
+    /// The applied state.
     store: Store,
-    observed: Observed,
+    /// What readers see of it, and what is observed.
+    publication: Publication,
     agents: Agents,
     changes: Changes,
-    /// Of the leader whose entries were applied last.
+    uplink: Uplink,
+    /// Of the entry that was applied last.
     term: u64,
     /// The hash of one allocation's desired state, as agents compute it.
     desired_hash: fn(AllocId, bool) -> u128,
-    /// Applied or observed, and not published yet.
-    logged: Vec<(Index, Vec<Change>)>,
-    seen: Vec<(Index, Vec<(AllocSlot, AllocId)>)>,
     /// Sessions that are to be closed.
     closing: Vec<SessionId>,
-    /// The index and the number of unconfirmed nodes that were published last.
-    published: (Index, usize),
 }
 
 impl Replica {
@@ -57,15 +68,13 @@ impl Replica {
     pub fn new(desired_hash: fn(AllocId, bool) -> u128) -> Self {
         Self {
             store: Store::default(),
-            observed: Observed::default(),
+            publication: Publication::default(),
             agents: Agents::default(),
             changes: Changes::default(),
+            uplink: Uplink::default(),
             term: 0,
             desired_hash,
-            logged: Vec::new(),
-            seen: Vec::new(),
             closing: Vec::new(),
-            published: (Index::default(), 0),
         }
     }
 
@@ -74,162 +83,134 @@ impl Replica {
         &self.store
     }
 
-    /// What agents observe.
-    pub fn observed(&self) -> &Observed {
-        &self.observed
+    /// What is published, and what of it was observed.
+    pub fn publication(&self) -> &Publication {
+        &self.publication
     }
 
-    /// Whether the agent of a node has reported all that runs there, and nothing does that should not.
-    pub fn is_confirmed(&self, node: NodeId) -> bool {
-        self.agents.is_confirmed(node)
+    /// What agents observe.
+    pub fn observed(&self) -> &Observed {
+        self.publication.observed()
     }
 
     /// Begins with what the log and its snapshot hold.
-    pub fn recover(&mut self, store: Store) {
-        self.store = store;
-        self.count_nodes();
-    }
-
-    /// A leader begins at this index, which is above all that were ever published. Until agents report, what runs is
-    /// not known: that is a change too, published here.
-    pub fn leader_began(&mut self, term: u64, index: Index) {
+    pub fn recover(&mut self, term: u64, store: Store) {
         self.term = term;
-        self.observed.begin(index);
-        self.logged.push((index, Vec::new()));
+        // The leader is told anew what is recorded here, which is nothing.
+        self.detach();
+        self.publication.recover(store.clone());
+        self.closing.extend(self.agents.sessions());
+        self.agents.clear();
+        self.changes = Changes::default();
+        self.store = store;
     }
 
-    /// Takes in entries that were applied.
-    pub fn on_applied(&mut self, store: Store, applied: &[Applied]) {
-        self.store = store;
-        for Applied { index, events, .. } in applied {
-            events.iter().for_each(|change| self.on_change(change));
-            self.logged.push((*index, events.clone()));
+    /// Entries were applied: this is the state after them. They are told of by [`Self::on_applied`].
+    pub fn advance(&mut self, term: u64, store: Store, applied: &[Applied]) {
+        (self.term, self.store) = (term, store);
+        let mut changes = applied.iter().flat_map(|applied| &applied.events);
+        if changes.any(|change| *change == Change::Restored) {
+            // Agents come again and report what they have.
+            self.closing.extend(self.agents.sessions());
+            self.agents.clear();
+            self.changes = Changes::default();
+            self.publication.on_restored(&self.store);
         }
     }
 
-    fn on_change(&mut self, change: &Change) {
-        match change {
-            Change::AllocPlaced(slot) | Change::AllocStopped(slot) => {
-                if let Some(row) = self.store.allocs().row(*slot) {
-                    self.changes.alloc(row.node, *slot);
+    /// Takes in entries that were applied.
+    pub fn on_applied(&mut self, applied: Vec<Applied>) {
+        for change in applied.iter().flat_map(|applied| &applied.events) {
+            // Agents are told at once, whatever readers see.
+            match change {
+                Change::AllocPlaced(slot) | Change::AllocStopped(slot) => {
+                    if let Some(row) = self.store.allocs().row(*slot) {
+                        self.changes.alloc(row.node, *slot);
+                    }
+                }
+                Change::NodeRegistered(slot) | Change::NodeChanged(slot) => self.on_node_changed(*slot),
+                _ => {}
+            }
+        }
+        self.publication.on_applied(&self.store, applied);
+    }
+
+    /// Publishes what may be, in the order of indexes.
+    pub fn publish(&mut self, listening: Duration, actions: &mut Vec<Action>) {
+        while let Some(next) = self.publication.next(self.store.index(), listening) {
+            match next {
+                Next::Entry(changes) => {
+                    changes.iter().for_each(|change| self.on_change(change));
+                    self.publication.published(changes);
+                }
+                Next::Batch(batch) => {
+                    self.publication.record(&batch);
+                    batch.reports.iter().for_each(|report| self.agents.recorded(report));
                 }
             }
+        }
+        self.publication.publish(actions);
+    }
+
+    fn on_change(&mut self, change: &Change) {
+        self.publication.on_change(change);
+        match change {
             Change::AllocEnded(slot) => self.on_alloc_ended(*slot),
-            Change::AllocCollected(slot, id, node) => {
-                self.observed.forget(*slot, *id);
-                let runs = self.agents.get_mut(*node).is_some_and(|agent| agent.collected(*id));
+            Change::AllocCollected(_, id, node) => {
+                let runs = self.agents.get_mut(*node).is_some_and(|agent| agent.reports.collected(*id));
                 if let Some(node) = self.store.nodes().find(*node).filter(|_| !runs) {
                     self.changes.purge(node, *id);
                 }
             }
-            Change::JobCollected(_, key) => self.observed.forget_job(key),
-            Change::NodeRegistered(slot) | Change::NodeChanged(slot) => self.on_node_changed(*slot),
+            Change::NodeChanged(slot) => {
+                let row = self.publication.store().nodes().row(*slot);
+                let lost = row.filter(|row| row.status == NodeStatus::Down).map(|row| row.id);
+                lost.into_iter().for_each(|id| self.publication.on_node_lost(id));
+            }
             Change::NodeCollected(slot, id) => {
                 self.closing.extend(self.agents.session_of(*id));
                 self.agents.remove(*id);
                 self.changes.clear(*slot);
             }
-            Change::Restored => self.on_restored(),
             _ => {}
         }
     }
 
     fn on_alloc_ended(&mut self, slot: AllocSlot) {
-        let Some(row) = self.store.allocs().row(slot).copied() else { return };
-        if let Some(job) = self.store.jobs().row(row.job) {
-            self.observed.end(slot, row.id, &job.key, row.group);
-        }
-        let node = self.store.nodes().row(row.node).map(|node| node.id);
-        let agent = node.and_then(|node| self.agents.get_mut(node));
-        match agent.map(|agent| agent.ended(row.id)) {
-            Some(Some(true)) => self.changes.forget(row.node, row.id),
+        let Some(row) = self.publication.store().allocs().row(slot).copied() else { return };
+        let seen = self.publication.observed().get(slot, row.id).map(|o| o.alloc.clone());
+        self.publication.on_alloc_ended(slot);
+        let node = self.publication.store().nodes().row(row.node).map(|node| node.id);
+        let Some((node, agent)) = node.and_then(|node| Some((node, self.agents.get_mut(node)?))) else {
+            return;
+        };
+        let seen = agent.reports.on_its_way(row.id).map(|seen| seen.alloc.clone()).or(seen);
+        agent.reports.forget(row.id);
+        // What nobody reports of is none of the agent's.
+        match seen.filter(|seen| seen.hash != 0).map(|seen| seen.status.is_terminal()) {
+            Some(true) => self.changes.forget(row.node, row.id),
             // It was declared lost, and may run: what is desired does not name it any more, so that the agent ends it.
-            Some(_) => {
+            runs => {
+                if runs.is_some() {
+                    agent.reports.leftover_runs(row.id);
+                }
                 self.changes.all(row.node);
-                self.count_node(row.node);
+                self.agents.queue(node);
             }
-            None => {}
         }
     }
 
     fn on_node_changed(&mut self, slot: NodeSlot) {
         let Some(row) = self.store.nodes().row(slot) else { return };
-        let (id, up) = (row.id, row.status != NodeStatus::Down);
-        if !up {
+        let (id, is_down) = (row.id, row.status == NodeStatus::Down);
+        if let Some(detail) = self.store.nodes().detail(slot) {
+            self.agents.introduced(&detail.node);
+        }
+        if is_down {
             // An agent that is heard again must report everything anew.
-            self.agents.lost(id);
+            self.agents.get_mut(id).into_iter().for_each(|agent| agent.reports.lost());
             self.closing.extend(self.agents.session_of(id));
         }
-        self.agents.count(id, up);
-    }
-
-    fn count_node(&mut self, slot: NodeSlot) {
-        if let Some(row) = self.store.nodes().row(slot) {
-            self.agents.count(row.id, row.status != NodeStatus::Down);
-        }
-    }
-
-    /// Another state has taken the place of this one: agents come again and report what they have.
-    fn on_restored(&mut self) {
-        self.closing.extend(self.agents.sessions());
-        self.agents = Agents::default();
-        self.changes = Changes::default();
-        let began = self.observed.index().max(self.store.index());
-        self.observed = Observed::default();
-        self.observed.begin(began);
-        // Changes of the state before speak of slots that are others now; their indexes are published all the same.
-        self.logged.iter_mut().for_each(|(_, changes)| changes.clear());
-        self.seen.clear();
-        self.count_nodes();
-    }
-
-    fn count_nodes(&mut self) {
-        let nodes: Vec<NodeSlot> = self.store.nodes().iter().map(|(slot, _)| slot).collect();
-        nodes.into_iter().for_each(|slot| self.count_node(slot));
-    }
-
-    /// Takes in what the leader has given a place in the one order of changes.
-    pub fn on_observed_batch(&mut self, batch: Batch) {
-        let Batch { index, seen } = batch;
-        let Self { store, observed, .. } = self;
-        let recorded = seen.into_iter().filter_map(|(slot, alloc)| {
-            let id = alloc.id;
-            let row = store.allocs().row(slot).filter(|row| row.id == id)?;
-            if row.is_terminal() && index > row.modify_index {
-                // The log has told of its end: nothing that comes later has an index any more.
-                return None;
-            }
-            let job = store.jobs().row(row.job)?;
-            observed.record(slot, &job.key, row.group, alloc, index);
-            if row.is_terminal() {
-                observed.end(slot, id, &job.key, row.group);
-            }
-            Some((slot, id))
-        });
-        let recorded: Vec<_> = recorded.collect();
-        if !recorded.is_empty() {
-            self.seen.push((index, recorded));
-        }
-    }
-
-    /// Lets readers see what has changed.
-    pub fn publish(&mut self, actions: &mut Vec<Action>) {
-        let (logged, seen) = (std::mem::take(&mut self.logged), std::mem::take(&mut self.seen));
-        let last = |index: Option<Index>| index.unwrap_or_default();
-        let last = last(logged.last().map(|(i, _)| *i)).max(last(seen.last().map(|(i, _)| *i)));
-        let (index, unconfirmed_nodes) = (self.published.0.max(last), self.agents.unconfirmed());
-        // Before the first leader begins, nobody knows which index a recovered state may be read at.
-        if self.published == (index, unconfirmed_nodes) || index == Index::default() {
-            return;
-        }
-        self.published = (index, unconfirmed_nodes);
-        let (store, observed) = (self.store.clone(), self.observed.clone());
-        actions.push(Action::Publish { store, observed, index, logged, seen, unconfirmed_nodes });
-    }
-
-    /// Closes the session of a node, whose agent then introduces itself again.
-    pub fn close_session_of(&mut self, node: NodeId) {
-        self.closing.extend(self.agents.session_of(node));
     }
 
     /// Tells agents what has changed for them, as far as their connections can take it, and closes sessions.

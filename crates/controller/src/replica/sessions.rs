@@ -1,6 +1,6 @@
 //! The server's side of agents' sessions: who is let in, what it is told at once, and what its reports come to.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use berth_model::{
     AllocId, NodeId,
@@ -13,25 +13,17 @@ use super::{
     Replica,
     agents::{Opened, Shown},
     desired,
+    reports::Begin,
 };
 use crate::{
     action::{Action, ToNode},
     event::{Heartbeat, Hello, SessionId, WelcomeMode},
     liveness::heartbeat_every,
+    messages::Seen,
 };
 
-/// What the leader is to know of a node.
-#[derive(Debug)]
-pub(crate) enum Report {
-    /// Its agent lives.
-    Heard(NodeId),
-    /// It is not, or not like that, in the state.
-    Introduced(Box<Node>),
-    /// Its agent has reported all that runs there, and nothing does that should not.
-    Confirmed(NodeId),
-    /// What was observed of allocations of its own that have not ended.
-    Observed(Vec<(AllocSlot, AllocRow, Arc<ObservedAlloc>)>),
-}
+/// About how many bytes an observation may take: one that is larger loses the events of its tasks.
+const SEEN_BYTES_MAX: usize = 1 << 20;
 
 impl Replica {
     /// An agent introduces itself.
@@ -39,59 +31,87 @@ impl Replica {
         &mut self,
         session: SessionId,
         hello: &Hello,
+        listening: Duration,
         actions: &mut Vec<Action>,
-        reports: &mut Vec<Report>,
     ) {
+        if !self.uplink.hears_leader(listening) {
+            let reason = "no server leads, as far as this server knows: try again in a moment";
+            return refuse(session, reason.to_owned(), true, actions);
+        }
         let id = hello.node_id();
         let known = self.store.nodes().find(id).and_then(|slot| self.store.nodes().detail(slot));
         let known = known.map(|detail| detail.node.clone());
-        if let Err(reason) = self.check_identity(hello, known.as_deref()) {
-            return refuse(session, reason, false, actions);
+        if let Err((reason, retry)) = self.check_hello(hello, known.as_deref()) {
+            return refuse(session, reason, retry, actions);
         }
-        match self.agents.open(session, hello, heartbeat_every(&self.store)) {
-            Opened::Superseded => {
-                let reason = format!("a newer start of the agent of node {id} is connected");
-                refuse(session, reason, false, actions);
+        let introduces = known.is_none_or(|known| *known != hello.node).then(|| Box::new(hello.node.clone()));
+        match self.agents.open(session, hello, introduces, heartbeat_every(&self.store)) {
+            verdict @ (Opened::Superseded | Opened::Duplicate) => {
+                let (reason, retry) = why_refused(&verdict, id);
+                refuse(session, reason, retry, actions);
             }
-            Opened::Duplicate => {
-                let reason = format!(
-                    "another agent with the identity of node {id} is connected: if this agent's data directory is a \
-                     copy, give it one of its own"
-                );
-                refuse(session, reason, true, actions);
-            }
-            Opened::Accepted(mode, replaced) => {
+            Opened::Accepted(replaced) => {
                 replaced.into_iter().for_each(|old| actions.push(Action::Close(old)));
-                reports.push(Report::Heard(id));
-                if known.is_none_or(|known| *known != hello.node) {
-                    reports.push(Report::Introduced(Box::new(hello.node.clone())));
-                }
+                let mode = self.begin_reports(hello);
                 self.welcome(session, hello, mode, actions);
-                if self.agents.is_confirmed(id) {
-                    reports.push(Report::Confirmed(id));
-                }
             }
         }
     }
 
-    /// Whether an agent is who it says, and of this cluster; if not, why.
-    fn check_identity(&self, hello: &Hello, known: Option<&Node>) -> Result<(), String> {
+    /// Whether an agent is who it says, of this cluster, and not ahead of this server; if not, why, and whether trying
+    /// again can help.
+    fn check_hello(&self, hello: &Hello, known: Option<&Node>) -> Result<(), (String, bool)> {
         let id = hello.node_id();
         if known.is_some_and(|known| known.secret_hash != hello.node.secret_hash) {
-            return Err(format!(
-                "node {id} is known with another secret: give this agent its own data directory"
-            ));
+            let reason =
+                format!("node {id} is known with another secret: give this agent its own data directory");
+            return Err((reason, false));
         }
         let cluster = self.store.cluster();
+        if hello.cluster == cluster.id && hello.index > self.store.index() {
+            let (theirs, ours) = (hello.index, self.store.index());
+            let reason = format!(
+                "node {id} holds what was decided at index {theirs}, and this server has come to {ours}: try again in \
+                 a moment, or another server"
+            );
+            return Err((reason, true));
+        }
         if hello.cluster == 0 || hello.cluster == cluster.id || cluster.restored_from.contains(&hello.cluster)
         {
             return Ok(());
         }
-        Err(format!(
+        let reason = format!(
             "node {id} belongs to cluster {:032x}, this server to cluster {:032x}, which was not restored from it: \
              point the agent to its own servers, or give it an empty data directory to make it join this cluster",
             hello.cluster, cluster.id
-        ))
+        );
+        Err((reason, false))
+    }
+
+    /// What an agent that is let in is to report.
+    fn begin_reports(&mut self, hello: &Hello) -> WelcomeMode {
+        let record = self.publication.record_of(hello.node_id()).copied().unwrap_or_default();
+        let Some(agent) = self.agents.get_mut(hello.node_id()) else { return WelcomeMode::Full };
+        let (epoch, seq) = (hello.epoch, hello.seq);
+        let is_whole = record.version.confirmed;
+        let (mode, begin) = match () {
+            () if is_whole && record.digest == hello.observed_digest && agent.reports.is_idle() => {
+                (WelcomeMode::Equal, Begin::Equal)
+            }
+            () if is_whole && record.version.epoch == epoch && seq > record.version.seq => {
+                (WelcomeMode::FromSeq(record.version.seq), Begin::Changes)
+            }
+            () => (WelcomeMode::Full, Begin::Full),
+        };
+        // What is to be reported yet is not in.
+        let seq = match begin {
+            Begin::Equal => seq,
+            Begin::Changes => record.version.seq,
+            Begin::Full => 0,
+        };
+        agent.reports.begin(epoch, seq, begin, record.version);
+        self.agents.queue(hello.node_id());
+        mode
     }
 
     fn welcome(&mut self, session: SessionId, hello: &Hello, mode: WelcomeMode, actions: &mut Vec<Action>) {
@@ -118,10 +138,9 @@ impl Replica {
         heartbeat: &Heartbeat,
         listening: Duration,
         actions: &mut Vec<Action>,
-        reports: &mut Vec<Report>,
     ) {
         let Some(id) = self.agents.node_of(session) else { return };
-        reports.push(Report::Heard(id));
+        self.agents.heard(id);
         // Answered, so that an agent knows a link that swallows what it is sent.
         actions.push(Action::Send(session, ToNode::Ack { seq: heartbeat.seq }));
         self.tell_heartbeat(session, actions);
@@ -135,8 +154,29 @@ impl Replica {
                 self.changes.all(node);
             }
         }
-        if !self.agents.holds_what_it_reported(session, heartbeat.seq, heartbeat.observed_digest) {
-            self.agents.lost(id);
+        self.compare_observed(session, id, heartbeat);
+    }
+
+    /// An agent that holds something else than it has reported, and keeps on doing so, reports everything anew.
+    fn compare_observed(&mut self, session: SessionId, id: NodeId, heartbeat: &Heartbeat) {
+        let record = self.publication.record_of(id).copied().unwrap_or_default();
+        let Some(agent) = self.agents.get_mut(id) else { return };
+        let version = agent.reports.version();
+        // While something is on its way nothing can be compared.
+        let is_still = agent.reports.is_recorded() && version.seq == heartbeat.seq;
+        let is_equal = record.digest == heartbeat.observed_digest;
+        if is_still
+            && is_equal
+            && let Some(collected) = agent.reports.holds_no_leftovers()
+        {
+            if let Some(node) = self.store.nodes().find(id) {
+                collected.into_iter().for_each(|alloc| self.changes.purge(node, alloc));
+            }
+            return self.agents.queue(id);
+        }
+        let differs = is_still && version.confirmed && !(is_equal && record.version == version);
+        if !self.agents.holds_what_it_reported(session, differs) {
+            self.publication.on_node_lost(id);
             self.closing.push(session);
         }
     }
@@ -158,67 +198,65 @@ impl Replica {
     }
 
     /// An agent reported what it observed.
-    pub fn on_observed(
-        &mut self,
-        update: Update,
-        listening: Duration,
-        actions: &mut Vec<Action>,
-        reports: &mut Vec<Report>,
-    ) {
+    pub fn on_observed(&mut self, update: Update, listening: Duration, actions: &mut Vec<Action>) {
         let Update { session, seq, desired_seq, allocs, resync_done } = update;
         let Some(id) = self.agents.node_of(session) else { return };
-        reports.push(Report::Heard(id));
-        let was_confirmed = self.agents.is_confirmed(id);
-        let mut found = Vec::with_capacity(allocs.len());
-        let mut ended = Vec::new();
+        self.agents.heard(id);
+        let node = self.store.nodes().find(id);
+        let (mut found, mut others) = (Vec::with_capacity(allocs.len()), Vec::new());
         // Each is looked up once: at millions of allocations that is the dearest thing done here.
         for alloc in allocs {
-            if let Some((slot, row)) = self.live_on(id, alloc.id) {
-                found.push((slot, row, self.of_its_group(&row, alloc)));
+            match self.live_on(id, alloc.id) {
+                Some((slot, row)) => found.push(Seen { slot, alloc: self.of_its_group(&row, alloc) }),
+                None => others.push((alloc.id, !alloc.status.is_terminal())),
+            }
+        }
+        let Some(agent) = self.agents.get_mut(id) else { return };
+        agent.reports.observed(found);
+        for (alloc, runs) in others {
+            if runs {
+                agent.reports.leftover_runs(alloc);
                 continue;
             }
-            let Some(agent) = self.agents.get_mut(id) else { continue };
-            if alloc.status.is_terminal() {
-                ended.push((alloc.id, agent.leftover_ended(alloc.id)));
-            } else {
-                agent.leftover_runs(alloc.id);
+            let collected = agent.reports.leftover_ended(alloc);
+            match node {
+                Some(node) if collected => self.changes.purge(node, alloc),
+                Some(node) => self.changes.forget(node, alloc),
+                None => {}
             }
         }
-        if let Some(agent) = self.agents.get_mut(id) {
-            found
-                .iter()
-                .for_each(|(.., alloc)| agent.observed(alloc.id, alloc.hash, alloc.status.is_terminal()));
-            agent.reported(seq, resync_done);
+        if let Some(named) = agent.reports.reported(seq, resync_done) {
+            self.drop_unnamed(id, &named);
         }
-        if let Some(node) = self.store.nodes().find(id) {
-            for (alloc, collected) in ended {
-                if collected {
-                    self.changes.purge(node, alloc);
-                } else {
-                    self.changes.forget(node, alloc);
-                }
-            }
-        }
-        reports.push(Report::Observed(found));
-        if self.agents.is_confirmed(id) && !was_confirmed {
-            self.agents.count(id, true);
-            reports.push(Report::Confirmed(id));
-        }
+        self.agents.queue(id);
         actions.push(Action::Send(session, ToNode::Ack { seq }));
         self.tell_heartbeat(session, actions);
         self.on_acknowledged(session, desired_seq, listening);
     }
 
+    /// An agent has reported everything: what it did not name it does not hold, whatever was recorded of it before.
+    fn drop_unnamed(&mut self, id: NodeId, named: &BTreeSet<AllocId>) {
+        let Some((_, row)) = self.store.node(id) else { return };
+        let observed = self.publication.observed();
+        let Some(agent) = self.agents.get(id) else { return };
+        let on_their_way: BTreeSet<AllocId> =
+            agent.reports.all_on_their_way().map(|seen| seen.alloc.id).collect();
+        let live =
+            self.store.nodes().live(row).filter_map(|slot| Some((slot, self.store.allocs().row(slot)?.id)));
+        let is_known = |slot: AllocSlot, id: AllocId| {
+            let recorded = observed.get(slot, id).is_some_and(|observation| observation.alloc.hash != 0);
+            recorded || on_their_way.contains(&id)
+        };
+        let unnamed = live.filter(|(slot, id)| !named.contains(id) && is_known(*slot, *id));
+        let unnamed: Vec<Seen> = unnamed.map(|(slot, id)| Seen::nothing(slot, id)).collect();
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.reports.observed(unnamed);
+        }
+    }
+
     /// A session's connection is gone; its node is not declared down before it has been silent for too long.
     pub fn on_session_closed(&mut self, session: SessionId) {
         self.agents.close(session);
-    }
-
-    /// Closes all sessions: there is nobody to report to. What agents reported may have been lost with the leader before it
-    /// was given its place, so that they are to report it again.
-    pub fn close_sessions(&mut self) {
-        self.closing.extend(self.agents.sessions());
-        self.agents.lost_all();
     }
 
     /// An observation of the tasks that the allocation's group has: an agent cannot make up others.
@@ -232,6 +270,12 @@ impl Replica {
             tasks.truncate(group.tasks.len());
             // What is left out takes no room either: observations are kept.
             tasks.shrink_to_fit();
+        }
+        let seen = Seen { slot: AllocSlot(0), alloc };
+        let is_large = seen.bytes() > SEEN_BYTES_MAX;
+        let mut alloc = seen.alloc;
+        if is_large {
+            Arc::make_mut(&mut alloc).tasks.iter_mut().for_each(|task| task.events.clear());
         }
         alloc
     }
@@ -254,6 +298,20 @@ pub(crate) struct Update {
     pub allocs: Vec<Arc<ObservedAlloc>>,
     /// All that a welcome asked for has been reported.
     pub resync_done: bool,
+}
+
+/// Why an agent of a node is turned away, and whether trying again can help.
+pub(crate) fn why_refused(verdict: &Opened, node: NodeId) -> (String, bool) {
+    match verdict {
+        Opened::Superseded => (format!("a newer start of the agent of node {node} is connected"), false),
+        Opened::Duplicate | Opened::Accepted(_) => {
+            let reason = format!(
+                "another agent with the identity of node {node} is connected: if this agent's data directory is a \
+                 copy, give it one of its own"
+            );
+            (reason, true)
+        }
+    }
 }
 
 /// Turns an agent away.

@@ -24,7 +24,7 @@ impl Shell {
     fn apply_one(&mut self) {
         let entry = self.log.remove(0);
         let applied: Vec<Applied> = vec![self.store.apply(entry)];
-        self.tell(Event::Applied { store: Box::new(self.store.clone()), applied });
+        self.tell(Event::Applied { term: 1, store: Box::new(self.store.clone()), applied });
     }
 
     fn status(&self, node: u128) -> NodeStatus {
@@ -128,16 +128,49 @@ fn what_is_in_doubt_when_a_leadership_ends_is_said_to_be() {
     assert_eq!(unknown + not_written, 10);
     shell.register(1, 100);
     assert_eq!(shell.answers.values().last(), Some(&Answer::NoLeader));
-    assert_eq!(shell.closed, [SessionId(1)], "there is nobody to report to");
     shell.slow_log = false;
     shell.catch_up();
     let term = 2;
     shell.tell(Event::LeadershipGained { term });
-    shell.hello(2, 1, 1, 0);
-    shell.observe(2, &[]);
+    assert_eq!(shell.closed, [], "agents stay with the server that they dialed");
     shell.register(3, 100);
     shell.pass(2);
     assert_eq!(shell.wanted().len(), 3);
+}
+
+#[test]
+fn agents_are_sent_to_other_servers_by_one_that_hears_of_no_leader() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.tell(Event::LeadershipLost);
+    shell.tick(5);
+    shell.join(2, 2);
+    assert_eq!(shell.closed, [], "another may lead in a moment");
+    shell.tick(2);
+    assert_eq!(shell.closed, [SessionId(1), SessionId(2)]);
+    shell.join(3, 3);
+    assert_eq!(shell.closed.last(), Some(&SessionId(3)), "who comes now is sent on");
+    shell.tell(Event::LeadershipGained { term: 2 });
+    shell.join(4, 1);
+    assert!(!shell.closed.contains(&SessionId(4)));
+}
+
+#[test]
+fn what_was_reported_while_nobody_led_is_in_the_state_of_the_next_leader() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register(2, 100);
+    let wanted = shell.wanted();
+    shell.observe(1, &[(wanted[0].1, Running)]);
+    shell.tell(Event::LeadershipLost);
+    shell.told.clear();
+    shell.observe(1, &[(wanted[1].1, Failed)]);
+    assert_eq!(shell.running_seen, 1);
+    shell.tell(Event::LeadershipGained { term: 2 });
+    assert!(shell.store.alloc(wanted[1].1).unwrap().1.is_terminal(), "its end is not in the log");
+    assert_eq!(shell.running_seen, 1, "what was known is not forgotten");
+    let welcome = |m: &ToNode| matches!(m, ToNode::Welcome { .. });
+    assert!(!shell.told.iter().any(|(_, m)| welcome(m)), "nobody has to report anew");
 }
 
 #[test]
@@ -166,8 +199,17 @@ fn nodes_that_register_together_fit_their_entries() {
     for id in 1..=300_u128 {
         let mut node = node(id);
         node.meta = (0..60).map(|n| (format!("label-{n:04}"), "v".repeat(64))).collect();
-        let hello =
-            Hello { node, cluster: 0, epoch: 1, instance: 1, seq: 0, desired_digest: 0, observed_digest: 0 };
+        let hello = Hello {
+            node,
+            cluster: 0,
+            epoch: 1,
+            instance: 1,
+            dial: 0,
+            index: Index(0),
+            seq: 0,
+            desired_digest: 0,
+            observed_digest: 0,
+        };
         let event = Event::SessionOpened(SessionId(id as u64), Box::new(hello));
         shell.controller.handle(event, shell.clocks(), &mut actions);
     }

@@ -24,6 +24,8 @@ impl Shell {
             cluster: self.store.cluster().id,
             epoch: 1,
             instance: 1,
+            dial: 0,
+            index: Index::default(),
             seq: 0,
             desired_digest: self.desired_digest(1),
             observed_digest: 0,

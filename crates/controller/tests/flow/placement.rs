@@ -114,7 +114,7 @@ fn room_that_is_promised_stays_promised_when_its_holder_ends() {
         // One at a time: the end is applied before the plan that gives the room to a successor.
         let entry = shell.log.remove(0);
         let applied = vec![shell.store.apply(entry)];
-        shell.tell(Event::Applied { store: Box::new(shell.store.clone()), applied });
+        shell.tell(Event::Applied { term: 1, store: Box::new(shell.store.clone()), applied });
         let node = shell.store.node(NodeId(1)).unwrap().1;
         assert_eq!(node.used.exceeds(node.capacity), None, "{:?} of {:?}", node.used, node.capacity);
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use berth_controller::{
-    Action, Config, Controller, Event, Fate, Links, Now, Request, SessionId, ToNode, Token,
+    Action, Config, Controller, Event, Fate, Links, Now, Request, ServerId, SessionId, ToNode, Token,
 };
 use berth_model::{
     EvalId, Index, JobKey, NodeId, Timestamp,
@@ -101,7 +101,7 @@ impl Cluster {
             (agent.session, agent.welcomed) = (None, false);
         }
         let index = self.published;
-        self.tell(Event::Recovered(Box::new(self.store.clone())));
+        self.tell(Event::Recovered { term: 0, store: Box::new(self.store.clone()) });
         self.tell(Event::LeadershipGained { term: self.term });
         // At the same index when the one before wrote nothing: then nothing can have changed.
         assert!(self.published >= index, "a new leader begins above all that was published");
@@ -135,6 +135,7 @@ impl Cluster {
             }
             Action::Send(session, message) => self.deliver(session, &message),
             Action::Close(session) => self.close(session),
+            Action::Tell(server, message) => panic!("there is no other server: {server:?} {message:?}"),
         }
     }
 
@@ -206,7 +207,7 @@ impl Cluster {
             assert_eq!(node.used.exceeds(node.capacity), None, "node {} is overcommitted", node.id);
         }
         if !applied.is_empty() {
-            self.tell(Event::Applied { store: Box::new(self.store.clone()), applied });
+            self.tell(Event::Applied { term: 1, store: Box::new(self.store.clone()), applied });
         }
     }
 
@@ -239,7 +240,7 @@ impl Cluster {
         self.tell(Event::LeadershipLost);
         assert!(self.waiting.is_empty(), "somebody still waits: {:?}", self.waiting);
         let applied: Vec<_> = entries.into_iter().map(|entry| self.store.apply(entry)).collect();
-        self.tell(Event::Applied { store: Box::new(self.store.clone()), applied });
+        self.tell(Event::Applied { term: 1, store: Box::new(self.store.clone()), applied });
         self.term += 1;
         self.tell(Event::LeadershipGained { term: self.term });
     }
@@ -344,7 +345,7 @@ fn job(number: u32, count: u32, memory_mb: u32) -> Job {
 }
 
 fn config(seed: u64) -> Config {
-    Config { planning_max: 8, desired_hash, seed }
+    Config { server: ServerId(1), planning_max: 8, desired_hash, seed }
 }
 
 /// The node of an agent.

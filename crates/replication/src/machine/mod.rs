@@ -26,7 +26,9 @@ use crate::{
     observer::{Alarm, Observer},
     runtime::Runtime,
     snapshot::{self, Image, Loaded, Meta, Snapshots},
-    types::{LogEntry, LogId, Membership, Proposal, Snapshot, SnapshotMeta, StoredMembership, Types},
+    types::{
+        LogEntry, LogId, Membership, Proposal, Snapshot, SnapshotMeta, StoredMembership, Types, term_of,
+    },
 };
 
 /// Entries applied between two calls of the observer.
@@ -41,6 +43,7 @@ pub(crate) struct Machine {
     demand: Demand,
     snapshots: Arc<Snapshots>,
     observer: Arc<dyn Observer>,
+    told_term: u64,
     alarm: Arc<Alarm>,
 }
 
@@ -67,6 +70,7 @@ impl Machine {
             demand,
             snapshots,
             observer,
+            told_term: 0,
             alarm,
         }
     }
@@ -80,6 +84,7 @@ impl Machine {
             entries += u64::from(self.apply_entry(entry)?.is_some());
             Ok(())
         })?;
+        self.tell_term();
         self.observer.on_restored(&self.store);
         Ok(entries)
     }
@@ -102,12 +107,20 @@ impl Machine {
             }
         }
         if !applied.is_empty() {
+            self.tell_term();
             self.observer.on_applied(&self.store, &applied);
         }
         for (applied, responder) in applied.into_iter().zip(waiting) {
             answer(responder, Some(applied));
         }
         Ok(())
+    }
+
+    fn tell_term(&mut self) {
+        let term = self.last.as_ref().map_or(0, term_of);
+        if std::mem::replace(&mut self.told_term, term) != term {
+            self.observer.on_term(term);
+        }
     }
 
     /// Applies one entry; what became of it, unless it is the consensus engine's own.
@@ -225,7 +238,11 @@ impl<R: Runtime> RaftStateMachine<Types<R>> for Machine {
             return Err(io::Error::other("install snapshot: it is not the one that was announced"));
         }
         (self.store, self.last, self.membership) = (store, Some(found.last), found.membership);
-        self.alarm.guard("install snapshot", || self.observer.on_restored(&self.store))
+        let told = self.alarm.clone();
+        told.guard("install snapshot", || {
+            self.tell_term();
+            self.observer.on_restored(&self.store);
+        })
     }
 
     async fn get_current_snapshot(&mut self) -> io::Result<Option<Snapshot>> {

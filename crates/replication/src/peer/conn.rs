@@ -185,6 +185,11 @@ impl Conn {
         Ok(asked)
     }
 
+    /// Waits until less than `bytes` wait to be sent with a method, or the connection has ended.
+    pub async fn room(&self, method: Method, bytes: usize) {
+        self.lanes.room(method, bytes).await;
+    }
+
     /// Tells the other side something.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    pin::pin,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -36,6 +37,8 @@ fn lane(method: Method) -> usize {
 pub(crate) struct Lanes {
     waiting: Mutex<Waiting>,
     came: Notify,
+    /// A frame has left the lane of messages.
+    left: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -81,7 +84,26 @@ impl Lanes {
         let lane = if patient_first { lanes.next_back() } else { lanes.next() }?;
         let frame = lane.frames.pop_front()?;
         lane.bytes -= frame.len();
+        drop(waiting);
+        self.left.notify_waiters();
         Some(frame)
+    }
+
+    /// Waits until less than `bytes` wait in a lane, or the lanes are closed.
+    pub async fn room(&self, method: Method, bytes: usize) {
+        loop {
+            let mut left = pin!(self.left.notified());
+            left.as_mut().enable();
+            if self.has_room(method, bytes) {
+                return;
+            }
+            left.await;
+        }
+    }
+
+    fn has_room(&self, method: Method, bytes: usize) -> bool {
+        let waiting = self.waiting();
+        waiting.closed || waiting.lanes[lane(method)].bytes < bytes
     }
 
     /// The next frame; none once the lanes are closed.
@@ -104,6 +126,7 @@ impl Lanes {
         *waiting = Waiting { closed: true, ..Waiting::default() };
         drop(waiting);
         self.came.notify_one();
+        self.left.notify_waiters();
     }
 }
 

@@ -22,6 +22,9 @@ use crate::runtime::{Runtime, Tokio, engine::AsyncRuntime};
 /// Requests of the server above that one connection may have unanswered.
 const REQUESTS_MAX: usize = 1024;
 
+/// Bytes of messages that wait on one connection; whoever tells more waits.
+const MESSAGES_BYTES_MAX: usize = 1 << 20;
+
 /// Bytes of a request, an answer or a message of the server above.
 pub const REQUEST_BYTES_MAX: usize = BODY_BYTES_MAX;
 
@@ -203,13 +206,14 @@ impl<R: Runtime> Peers<R> {
         Ok(answer.unwrap_or_else(|_| Err(late()))?)
     }
 
-    /// Tells a server something, if there is a connection to it or one can be opened. Messages arrive in order, or their
-    /// connection ends and the later ones come by another.
+    /// Tells a server something, if there is a connection to it or one can be opened, once not too much waits on it. Messages
+    /// arrive in order, or their connection ends and the later ones come by another.
     ///
     /// # Errors
     /// When it was not sent.
     pub async fn tell(&self, server: u64, address: &PeerAddress, message: &[u8]) -> Result<(), RequestError> {
         let conn = self.link(server, address).conn::<R>().await?;
+        conn.room(Method::Relay, MESSAGES_BYTES_MAX).await;
         Ok(conn.tell(Method::Relay, message)?)
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, atomic::Ordering};
 use berth_model::{event::Applied, store::Store};
 
 use super::{SEGMENT_BYTES, Server, propose, support};
-use crate::{Observer, ProposeError, Replication, SnapshotError, Unknown};
+use crate::{Leadership, Observer, ProposeError, Replication, SnapshotError, Unknown};
 
 /// Panics when it is told of an index, or that the leader has ended.
 #[derive(Default)]
@@ -32,8 +32,8 @@ impl Observer for Fragile {
 
     fn on_restored(&self, _: &Store) {}
 
-    fn on_leadership(&self, _: u64, leader: bool) {
-        assert!(leader || !self.panics_at_end, "no leader, no fun");
+    fn on_leadership(&self, _: u64, leadership: Leadership) {
+        assert!(leadership == Leadership::Own || !self.panics_at_end, "no leader, no fun");
     }
 
     fn on_fatal(&self, reason: &str) {

@@ -87,7 +87,8 @@ impl berth_replication::Observer for Recorder {
         self.restored.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn on_leadership(&self, term: u64, leader: bool) {
+    fn on_leadership(&self, term: u64, leadership: berth_replication::Leadership) {
+        let leader = leadership == berth_replication::Leadership::Own;
         self.leadership.lock().unwrap().push((term, leader));
     }
 

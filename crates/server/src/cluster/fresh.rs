@@ -2,7 +2,10 @@
 //! says how far its log was; whoever reads waits until it has come as far. Reads that come while that is asked share the
 //! next question.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use berth_model::Index;
 use berth_replication::{ReadError, peer::RequestError};
@@ -15,6 +18,9 @@ use super::{
     Cluster, LEADER_MAX, LOOK,
     wire::{Answer, Request},
 };
+
+/// How long a read waits for what agents observe that the leader shows already.
+const OBSERVED_MAX: Duration = Duration::from_secs(1);
 
 /// Questions to the leader, one after the other.
 #[derive(Default)]
@@ -57,12 +63,12 @@ impl Cluster {
 
     /// Asks once, and waits for this server to come as far.
     async fn ask_position(&self) -> Result<(), String> {
-        let position = if self.replication.is_leader() {
-            self.replication.read_position().await.map_err(|error| error.to_string())?
+        let (position, seen) = if self.replication.is_leader() {
+            (self.replication.read_position().await.map_err(|error| error.to_string())?, None)
         } else {
             let leader = self.other_leader().ok_or_else(|| self.no_leader())?;
             match self.ask(&leader, &Request::ReadPosition).await {
-                Ok(Answer::Position(position)) => position,
+                Ok(Answer::Position(position, seen)) => (position, seen),
                 Ok(Answer::Refused(why)) => return Err(why),
                 Ok(_) => return Err(self.no_leader()),
                 Err(RequestError::NotSent(why) | RequestError::Unknown(why) | RequestError::Refused(why)) => {
@@ -72,7 +78,14 @@ impl Cluster {
         };
         let waited = self.replication.wait_applied(position, LEADER_MAX).await;
         waited.map_err(|error: ReadError| error.to_string())?;
-        self.shown().await
+        self.shown().await?;
+        if let Some(seen) = seen {
+            // What agents observe is in no log: whoever tells it late holds up nobody for long.
+            let mut published = self.published.clone();
+            let shown = published.wait_for(|(published, _)| *published >= seen);
+            let _ = tokio::time::timeout(OBSERVED_MAX, shown).await;
+        }
+        Ok(())
     }
 
     /// Waits until readers see all that is applied by now.

@@ -5,6 +5,7 @@ mod found;
 mod fresh;
 mod hand_over;
 mod join;
+mod relay;
 mod serve;
 mod status;
 mod together;
@@ -29,6 +30,7 @@ use tokio::sync::watch;
 
 use crate::engine::EngineHandle;
 use found::Founding;
+pub(crate) use relay::Relay;
 use serve::Requests;
 pub(crate) use together::Together;
 pub(crate) use wire::Change;

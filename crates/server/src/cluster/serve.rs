@@ -9,17 +9,23 @@ use futures_util::future::BoxFuture;
 use super::{
     Cluster,
     found::Founding,
+    relay::Relay,
     wire::{self, Answer, Request},
 };
 
 /// Answers other servers. There is a moment between the listener and the cluster: until then it answers that it starts.
-#[derive(Default)]
 pub(crate) struct Requests {
     cluster: OnceLock<Arc<Cluster>>,
     founding: OnceLock<Arc<Founding>>,
+    relay: Arc<Relay>,
 }
 
 impl Requests {
+    /// Nothing is answered yet.
+    pub fn new(relay: Arc<Relay>) -> Self {
+        Self { cluster: OnceLock::new(), founding: OnceLock::new(), relay }
+    }
+
     /// From now on requests are answered.
     pub fn begin(&self, cluster: Arc<Cluster>, founding: Option<Arc<Founding>>) {
         if let Some(founding) = founding {
@@ -41,8 +47,7 @@ impl Service for Requests {
     }
 
     fn message(&self, from: From, message: Bytes) {
-        // Nothing is told in this way by any version so far.
-        tracing::debug!(server = from.server, bytes = message.len(), "a message that is not known");
+        self.relay.take(from, &message);
     }
 }
 
@@ -82,7 +87,7 @@ impl Cluster {
     /// Where a read has to be.
     async fn position(&self) -> Answer {
         match self.replication.read_position().await {
-            Ok(position) => Answer::Position(position),
+            Ok(position) => Answer::Position(position, Some(self.published.borrow().0)),
             Err(berth_replication::ReadError::NotLeader { .. }) => self.not_leader(),
             Err(error) => Answer::Refused(error.to_string()),
         }

@@ -7,7 +7,7 @@ use berth_replication::{
 };
 use tokio::{sync::watch, task::JoinHandle};
 
-use super::{Cluster, Founding, Requests, found, join, upkeep};
+use super::{Cluster, Founding, Relay, Requests, found, join, upkeep};
 use crate::{
     peers::TcpDial,
     server::{ServerConfig, StartError},
@@ -29,11 +29,11 @@ pub(crate) struct Together {
 }
 
 impl Together {
-    /// Finds out who this server is; `addrs` are those of HTTP, of agents and of servers.
+    /// Finds out who this server is; `addrs` are those of HTTP, of agents and of servers. What servers tell goes to `relay`.
     ///
     /// # Errors
     /// When its data directory does not say, or settings contradict each other.
-    pub fn new(config: &ServerConfig, addrs: [SocketAddr; 3]) -> Result<Self, StartError> {
+    pub fn new(config: &ServerConfig, addrs: [SocketAddr; 3], relay: Arc<Relay>) -> Result<Self, StartError> {
         let data_dir = config.data_dir.join("server");
         let known = server_id(&RealDisk, &data_dir)?;
         let together = config.bootstrap_expect > 1;
@@ -42,7 +42,7 @@ impl Together {
         let [http, agent, server] = addrs.map(|address| address.to_string());
         let address = config.server_advertise.clone().unwrap_or(server);
         let own = Peer { address, name: config.name.clone(), http, agent };
-        let requests = Arc::<Requests>::default();
+        let requests = Arc::new(Requests::new(relay));
         let peers = Peers::new(id, Arc::new(TcpDial { from: addrs[2].ip() }), requests.clone());
         let founding = together.then(|| Founding::new(config.bootstrap_expect, id, own.clone()));
         Ok(Self { peers, requests, own, start, data_dir, founding })

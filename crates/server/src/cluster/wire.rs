@@ -109,9 +109,9 @@ pub(super) enum Answer {
     /// Commands were not committed: they are too large.
     #[n(6)]
     TooLarge(#[n(0)] u64, #[n(1)] u64),
-    /// A position in the log.
+    /// A position in the log, and the index up to which the leader's readers see everything.
     #[n(7)]
-    Position(#[n(0)] u64),
+    Position(#[n(0)] u64, #[n(1)] Option<Index>),
     /// Those that a server without a cluster knows.
     #[n(8)]
     Met(#[n(0)] Vec<Known>),

@@ -10,7 +10,7 @@ use berth_api::agent::{
 };
 use berth_controller::{Heartbeat, Hello};
 use berth_model::{
-    AllocId, NodeId, Timestamp,
+    AllocId, Index, NodeId, Timestamp,
     alloc::ClientStatus,
     device::{DeviceGrant, DeviceInstance, NodeDevice},
     job::{Group, HealthCheck, Job, RestartMode, RestartPolicy, Task},
@@ -46,6 +46,8 @@ pub fn hello(wire: WireHello) -> Result<Hello, String> {
         cluster: id128(&wire.cluster_id),
         instance: id128(&wire.instance),
         epoch: wire.epoch,
+        dial: 0,
+        index: Index::default(),
         seq: wire.seq,
         node: node(id, &wire.secret, wire.node)?,
     })

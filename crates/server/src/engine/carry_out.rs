@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use berth_api::agent::{Down, Refused};
 use berth_controller::{
-    Action, Answer, Event, Links, Refused as RefusedPlacements, Request, SessionId, ToNode, Token,
+    Action, Answer, Event, Links, Refused as RefusedPlacements, Request, ServerId, SessionId, ToNode, Token,
 };
 use berth_model::Index;
 use berth_scheduler::Ticket;
@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use super::{Input, Link, Shared, planners::PlannerPool, proposer::Proposals, wake};
 use crate::{
     agents::{GroupSpecs, Share, frame, frames},
+    cluster::Relay,
     events::{Batch, Change},
     state::{PlanTrace, View},
 };
@@ -28,16 +29,21 @@ pub(crate) struct CarryOut {
     unjudged: HashMap<Ticket, PlanTrace>,
     links: HashMap<SessionId, Link>,
     specs: GroupSpecs,
+    relay: Arc<Relay>,
 }
 
 impl Links for CarryOut {
     fn has_room(&self, session: SessionId) -> bool {
         self.links.get(&session).is_none_or(|link| link.outbound.has_room())
     }
+
+    fn server_has_room(&self, server: ServerId) -> bool {
+        self.relay.has_room(server)
+    }
 }
 
 impl CarryOut {
-    pub fn new(shared: Arc<Shared>, planners: PlannerPool, proposals: Proposals) -> Self {
+    pub fn new(shared: Arc<Shared>, planners: PlannerPool, proposals: Proposals, relay: Arc<Relay>) -> Self {
         Self {
             shared,
             planners,
@@ -47,6 +53,7 @@ impl CarryOut {
             unjudged: HashMap::new(),
             links: HashMap::new(),
             specs: GroupSpecs::default(),
+            relay,
         }
     }
 
@@ -87,9 +94,17 @@ impl CarryOut {
             }
             Action::Plan { term, eval } => self.planners.plan(term, eval),
             Action::Judged { ticket, committed, refused } => self.judged(ticket, committed, refused),
-            Action::Publish { store, observed, index, logged, seen, unconfirmed_nodes } => {
+            Action::Publish { store, observed, index, logged, seen, unconfirmed_nodes, is_anew } => {
                 let view = Arc::new(View { store, observed, index, unconfirmed_nodes });
+                if is_anew {
+                    let first = logged.first().map(|(index, _)| *index);
+                    let first = first.into_iter().chain(seen.first().map(|(index, _)| *index)).min();
+                    self.shared.events.restart_after(Index(first.unwrap_or(index).0.saturating_sub(1)));
+                }
                 self.publish(&view, logged, seen);
+                if is_anew {
+                    self.shared.watchers.wake_all();
+                }
             }
             Action::Answer(token, answer) => {
                 if let Some(reply) = self.waiting.remove(&token) {
@@ -105,6 +120,7 @@ impl CarryOut {
                 }
                 self.close(session);
             }
+            Action::Tell(server, message) => self.relay.tell(server, &message),
         }
     }
 

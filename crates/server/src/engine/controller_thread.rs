@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use berth_controller::{Config, Controller, Event};
+use berth_controller::{Config, Controller, Event, ServerId};
 use berth_model::AllocId;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 
@@ -17,7 +17,7 @@ use super::{
     planners::{PlannerPool, PlannersConfig},
     proposer::Proposals,
 };
-use crate::clock::Clocks;
+use crate::{clock::Clocks, cluster::Relay};
 
 /// Time between two ticks.
 const TICK: Duration = Duration::from_millis(250);
@@ -30,17 +30,19 @@ pub(crate) struct ControllerThread {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts the controller and its planners.
+/// Starts the controller of a server and its planners; what it tells others goes to `relay`.
 pub(crate) fn start(
     shared: Arc<Shared>,
     inputs: (Sender<Input>, Receiver<Input>),
     proposals: Proposals,
     planners: PlannersConfig,
+    server: ServerId,
+    relay: Arc<Relay>,
 ) -> std::io::Result<ControllerThread> {
     let pool = PlannerPool::start(planners, &shared, &inputs.0)?;
     let planning_max = planners.planning_max();
-    let config = Config { planning_max, desired_hash, seed: super::handle::random_u64() };
-    let carry_out = CarryOut::new(shared.clone(), pool, proposals);
+    let config = Config { server, planning_max, desired_hash, seed: super::handle::random_u64() };
+    let carry_out = CarryOut::new(shared.clone(), pool, proposals, relay);
     let receiver = inputs.1;
     let controller = Controller::new(config, shared.claims.clone());
     let thread = std::thread::Builder::new().name("controller".to_owned()).spawn(move || {

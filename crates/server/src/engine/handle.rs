@@ -8,7 +8,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use berth_controller::Answer;
+use berth_controller::{Answer, Event, ServerId, ServerMessage};
 use berth_model::{
     EvalId,
     command::{Command, ENTRY_BYTES_MAX},
@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 
 use super::{INPUTS_MAX, Input, Shared};
 use crate::{
+    agents::Share,
     cluster::{Change, Cluster},
     state::{
         Committed, Contact, Engine, LogPosition, Metric, PlanTrace, ProposeError, ServerChange, Servers,
@@ -43,6 +44,12 @@ impl EngineHandle {
         cluster: Arc<Cluster>,
     ) -> Self {
         Self { shared, inputs, ids: Mutex::new(IdSeed::new(random_u64())), replication, cluster }
+    }
+
+    /// Passes on what another server tells; whether there was room. It holds its share of what may wait until it is dealt
+    /// with.
+    pub fn told(&self, from: ServerId, message: Box<ServerMessage>, share: Share) -> bool {
+        self.inputs.try_send(Input::Event(Event::Told(from, message), share)).is_ok()
     }
 
     /// Proposes commands to this server's own controller.

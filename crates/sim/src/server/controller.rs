@@ -10,7 +10,7 @@ use std::{
 };
 
 use berth_controller::{
-    Action, Answer, Config, Controller, Event, Links, Now, Request, SessionId, ToNode, Token,
+    Action, Answer, Config, Controller, Event, Links, Now, Request, ServerId, SessionId, ToNode, Token,
 };
 use berth_model::{
     AllocId, Timestamp,
@@ -76,7 +76,8 @@ impl Links for CarryOut {
 }
 
 pub async fn run(server: Server, proposals: mpsc::Sender<EncodedEntry>, seed: u64) {
-    let config = Config { planning_max: 128, desired_hash, seed };
+    let own = ServerId(server.around().number as u64 + 1);
+    let config = Config { server: own, planning_max: 128, desired_hash, seed };
     let mut controller = Controller::new(config, server.0.claims.clone());
     let mut carry_out = CarryOut {
         server: server.clone(),
@@ -191,6 +192,7 @@ impl CarryOut {
                 }
             }
             Action::Send(session, message) => self.send(session, message),
+            Action::Tell(server, _) => unreachable!("there is no server {server:?}"),
             Action::Close(session) => {
                 if let Some(end) = self.links.remove(&session) {
                     let reason = "session was replaced, or its node declared down".to_owned();

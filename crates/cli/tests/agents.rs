@@ -1,0 +1,126 @@
+//! Agents on any of three servers, as real processes: what they observe is shown by every server, and neither they nor their
+//! tasks notice that another server leads.
+
+mod e2e;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use e2e::{
+    eventually,
+    nodes::{Nodes, allocs, is_alive},
+    servers::Servers,
+};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+/// What a server shows of a job's allocations: status, and how often something was observed of their tasks.
+async fn shown(servers: &Servers, number: u8, id: &str) -> Option<BTreeMap<String, (String, String)>> {
+    let allocs = allocs(&servers.all[&number].client, id).await?;
+    let state = |alloc: berth_api::http::AllocationStub| {
+        let states = serde_json::to_string(&alloc.task_states).expect("it was JSON");
+        (alloc.id, (alloc.client_status, states))
+    };
+    Some(allocs.into_iter().map(state).collect())
+}
+
+/// Waits until all of `numbers` show the same of a job, and `count` allocations that run.
+async fn until_all_show(servers: &Servers, numbers: &[u8], id: &str, count: usize) {
+    eventually(&format!("servers {numbers:?} show {count} of {id} running"), async || {
+        let mut all = Vec::new();
+        for number in numbers {
+            all.push(shown(servers, *number, id).await?);
+        }
+        let running = all[0].values().filter(|(status, _)| status == "running").count();
+        (running == count && all.windows(2).all(|pair| pair[0] == pair[1])).then_some(())
+    })
+    .await;
+}
+
+async fn register(servers: &Servers, number: u8, job: &Value) {
+    let target = berth_api::http::Target::new("/v1/jobs");
+    let body = json!({ "Job": job });
+    servers.all[&number].client.put::<Value>(&target, &body).await.expect("it is acknowledged");
+}
+
+/// The same processes run, and none was started beside them.
+fn check_untouched(nodes: &Nodes, id: &str, before: &BTreeMap<String, Vec<String>>) {
+    assert_eq!(nodes.pids(id), *before, "tasks were started again");
+    for pid in before.values().flatten() {
+        assert!(is_alive(pid), "the process {pid} is gone");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn agents_stay_with_their_servers_while_the_leader_is_killed() {
+    let mut servers = Servers::start(3).await;
+    let nodes = Nodes::one_each(&servers).await;
+    register(&servers, 2, &nodes.counting("count")).await;
+    let pids = nodes.until_running("count", 3).await;
+    until_all_show(&servers, &[1, 2, 3], "count", 3).await;
+    let leader = servers.leader(&[1, 2, 3]).await;
+    let others = servers.followers(&[1, 2, 3]).await;
+    servers.kill(leader);
+    servers.leader(&others).await;
+    // Nobody shows what runs as pending, not even for a moment.
+    for _ in 0..20 {
+        for number in &others {
+            let Some(shown) = shown(&servers, *number, "count").await else { continue };
+            let running = shown.values().filter(|(status, _)| status == "running").count();
+            assert_eq!(running, 3, "server {number} shows {shown:?}");
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    // What is decided now reaches the agents of both.
+    register(&servers, others[0], &nodes.counting("more")).await;
+    eventually("the agents of the others start more", async || (nodes.pids("more").len() >= 2).then_some(()))
+        .await;
+    for number in &others {
+        let told = nodes.told(*number);
+        assert!(!told.contains("disconnected"), "its agent has lost its server:\n{told}");
+    }
+    servers.run(leader, &[]);
+    nodes.until_ready(&servers.all[&others[0]].client, 3).await;
+    until_all_show(&servers, &[1, 2, 3], "more", 3).await;
+    until_all_show(&servers, &[1, 2, 3], "count", 3).await;
+    check_untouched(&nodes, "count", &pids);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_was_paused_comes_back_to_agents_that_report_through_others() {
+    let servers = Servers::start(3).await;
+    let nodes = Nodes::one_each(&servers).await;
+    register(&servers, 1, &nodes.counting("count")).await;
+    let pids = nodes.until_running("count", 3).await;
+    let leader = servers.leader(&[1, 2, 3]).await;
+    let others = servers.followers(&[1, 2, 3]).await;
+    servers.signal(leader, Signal::STOP);
+    servers.leader(&others).await;
+    register(&servers, others[0], &nodes.counting("more")).await;
+    eventually("the agents of the others start more", async || (nodes.pids("more").len() >= 2).then_some(()))
+        .await;
+    servers.signal(leader, Signal::CONT);
+    until_all_show(&servers, &[1, 2, 3], "more", 3).await;
+    until_all_show(&servers, &[1, 2, 3], "count", 3).await;
+    check_untouched(&nodes, "count", &pids);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_agent_reports_to_a_server_that_is_cut_off_is_not_lost() {
+    let servers = Servers::start(3).await;
+    let nodes = Nodes::one_each(&servers).await;
+    let leader = servers.leader(&[1, 2, 3]).await;
+    let others = servers.followers(&[1, 2, 3]).await;
+    register(&servers, leader, &nodes.counting("count")).await;
+    let pids = nodes.until_running("count", 3).await;
+    for (from, to) in [(others[0], leader), (leader, others[1])] {
+        servers.links.cut(from, to);
+        let id = format!("cut-{from}-{to}");
+        register(&servers, leader, &nodes.counting(&id)).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        servers.links.heal();
+        nodes.until_running(&id, 3).await;
+        until_all_show(&servers, &[1, 2, 3], &id, 3).await;
+    }
+    until_all_show(&servers, &[1, 2, 3], "count", 3).await;
+    check_untouched(&nodes, "count", &pids);
+}

@@ -1,0 +1,361 @@
+//! The leader's side of what it and the replicas say to each other. Each replica that has attached is told all that is
+//! published; one whose link is slow is told the latest of each node once it takes something again, so that it costs
+//! neither memory nor time of others.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use berth_model::{Index, NodeId};
+
+use crate::{
+    messages::{
+        Batch, DownFrame, DownMessage, FRAME_BYTES, FRAMES_MAX, NodeReport, RecordedNode, Rest, ServerId,
+        UpFrame,
+    },
+    replica::{Links, Publication, parts_of},
+};
+
+/// Frames of one replica that wait until the leader has applied as much as it.
+const INBOX_MAX: usize = 1024;
+/// Bytes of observed changes that wait for one replica's link, beyond which the newer takes the place of the older.
+const OUTGOING_BYTES_MAX: usize = 8 << 20;
+/// Bytes of what a replica lacks that are told together.
+const SYNC_BYTES: usize = 2 << 20;
+/// Parts of what is told together, each at an index of its own: enough for the largest node.
+pub(super) const SYNC_PARTS_MAX: u64 = 32;
+/// About what a message takes that tells no observations.
+const MESSAGE_BYTES: usize = 128;
+/// A leader that has nothing to say says so this often.
+const SAY_EVERY: Duration = Duration::from_secs(1);
+/// A replica that says nothing for so long is gone: whatever agents it has are not heard either.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+
+/// The replicas that have attached.
+#[derive(Debug)]
+pub(super) struct Servers {
+    /// This server, whose replica holds what the leader compares with.
+    own: ServerId,
+    attached: BTreeMap<ServerId, Attached>,
+    /// Frames that ask for another attachment.
+    refusals: Vec<(ServerId, DownFrame)>,
+}
+
+/// An attached replica.
+#[derive(Debug)]
+struct Attached {
+    number: u64,
+    /// Frames taken in and said.
+    taken: u64,
+    said: u64,
+    heard_at: Duration,
+    said_at: Duration,
+    inbox: VecDeque<UpFrame>,
+    /// Each with how many bytes it takes, about.
+    outgoing: VecDeque<(DownMessage, usize)>,
+    outgoing_bytes: usize,
+    /// Up to which node it has told what it has recorded; none once it has told all.
+    comparing: Option<Option<NodeId>>,
+    /// Nodes of which it lacks what was published after an index.
+    lacks: BTreeMap<NodeId, Index>,
+    sync: Sync,
+    /// What it was told last: up to where, and how many nodes are unconfirmed.
+    told: (Index, u64),
+}
+
+/// Whether a replica waits for what it lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sync {
+    /// It lacks nothing.
+    Done,
+    /// It is to be told, once there is a place in the order of changes.
+    Due,
+    /// There is a place.
+    Placed,
+}
+
+impl Servers {
+    /// None has attached.
+    pub fn new(own: ServerId) -> Self {
+        Self { own, attached: BTreeMap::new(), refusals: Vec::new() }
+    }
+
+    /// A frame has come. `began` is told first to whoever attaches: where the leadership began, and the entry before.
+    pub fn on_frame(&mut self, from: ServerId, frame: UpFrame, began: [Index; 2], listening: Duration) {
+        if frame.number == 1 {
+            let attached = Attached::new(&frame, from == self.own, began, listening);
+            self.attached.insert(from, attached);
+        }
+        let (term, attachment) = (frame.term, frame.attachment);
+        let is_next = |attached: &&mut Attached| {
+            attached.number == frame.attachment
+                && attached.taken + 1 == frame.number
+                && attached.inbox.len() < INBOX_MAX
+        };
+        let Some(attached) = self.attached.get_mut(&from).filter(is_next) else {
+            if self.attached.get(&from).is_none_or(|attached| attached.number == attachment) {
+                self.attached.remove(&from);
+                self.refusals.push((from, DownFrame { term, attachment, number: 0, messages: Vec::new() }));
+            }
+            return;
+        };
+        attached.taken += 1;
+        attached.heard_at = listening;
+        attached.inbox.push_back(frame);
+    }
+
+    /// The next frame of any replica that was said on a state which the leader has applied.
+    pub fn next_frame(&mut self, applied: Index) -> Option<(ServerId, UpFrame)> {
+        let mut attached = self.attached.iter_mut();
+        attached.find_map(|(server, attached)| {
+            Some((*server, attached.inbox.pop_front_if(|frame| frame.as_of <= applied)?))
+        })
+    }
+
+    /// Replicas that have fallen silent are gone: which.
+    pub fn take_silent(&mut self, listening: Duration) -> Vec<ServerId> {
+        let own = self.own;
+        let is_silent = |(server, attached): (&ServerId, &Attached)| {
+            *server != own && listening.saturating_sub(attached.heard_at) > SILENCE_MAX
+        };
+        let silent: Vec<ServerId> =
+            self.attached.iter().filter(|of| is_silent(*of)).map(|(server, _)| *server).collect();
+        silent.iter().for_each(|server| drop(self.attached.remove(server)));
+        silent
+    }
+
+    /// A replica tells what it has recorded, in order of nodes. Nodes of which it has recorded something else are
+    /// returned: what it lacks is told to it, and it is asked for what it has.
+    pub fn compare(
+        &mut self,
+        from: ServerId,
+        theirs: &[RecordedNode],
+        rest: Rest,
+        publication: &Publication,
+    ) -> Vec<NodeId> {
+        let mut differ = Vec::new();
+        let is_own = from == self.own;
+        let Some(attached) = self.attached.get_mut(&from) else { return differ };
+        let Some(after) = attached.comparing else { return differ };
+        let last = theirs.last().map(|last| last.node);
+        attached.comparing = (rest == Rest::Follows).then(|| last.or(after));
+        if is_own {
+            return differ;
+        }
+        let is_in_range = |node: NodeId| rest == Rest::None || last.is_some_and(|last| node <= last);
+        let mut ours = publication.records_after(after).take_while(|own| is_in_range(own.node)).peekable();
+        for their in theirs {
+            while let Some(own) = ours.next_if(|own| own.node < their.node) {
+                attached.lacks.insert(own.node, Index::default());
+            }
+            let own = ours.next_if(|own| own.node == their.node);
+            match own {
+                Some(own) if (own.version, own.digest) == (their.version, their.digest) => {}
+                _ => {
+                    attached.lacks.insert(their.node, Index::default());
+                    differ.push(their.node);
+                }
+            }
+        }
+        attached.lacks.extend(ours.map(|own| (own.node, Index::default())));
+        differ
+    }
+
+    /// A replica may lack something of a node.
+    pub fn lacks(&mut self, server: ServerId, node: NodeId) {
+        let Some(attached) = self.attached.get_mut(&server).filter(|_| server != self.own) else { return };
+        attached.lacks.insert(node, Index::default());
+        if attached.sync == Sync::Done {
+            attached.sync = Sync::Due;
+        }
+    }
+
+    /// Another state has taken the place of the one that replicas may lack something of, on each of them.
+    pub fn on_restored(&mut self) {
+        for attached in self.attached.values_mut() {
+            attached.lacks.clear();
+            if attached.sync == Sync::Placed {
+                attached.sync = Sync::Due;
+            }
+        }
+    }
+
+    /// Has a replica told something.
+    pub fn tell(&mut self, server: ServerId, message: DownMessage) {
+        if let Some(attached) = self.attached.get_mut(&server) {
+            attached.outgoing.push_back((message, MESSAGE_BYTES));
+        }
+    }
+
+    /// Has all replicas told what is published.
+    pub fn publish(&mut self, batch: &Arc<Batch>) {
+        // Within this server nothing waits.
+        let is_alone = self.attached.keys().all(|server| *server == self.own);
+        let bytes = if is_alone { 0 } else { batch.reports.iter().map(|report| report.bytes()).sum() };
+        for (server, attached) in &mut self.attached {
+            attached.publish(batch, bytes, *server == self.own);
+        }
+    }
+
+    /// The replicas that are to have a place for what they lack.
+    pub fn due(&mut self, links: &dyn Links) -> Vec<ServerId> {
+        let is_due = |(server, attached): (&ServerId, &mut Attached)| {
+            let is_due = attached.sync == Sync::Due
+                && attached.comparing.is_none()
+                && attached.outgoing_bytes < OUTGOING_BYTES_MAX / 2
+                && links.server_has_room(*server);
+            is_due.then_some(*server)
+        };
+        self.attached.iter_mut().filter_map(is_due).collect()
+    }
+
+    /// A replica has a place for what it lacks.
+    pub fn placed(&mut self, server: ServerId) {
+        self.attached.get_mut(&server).into_iter().for_each(|attached| attached.sync = Sync::Placed);
+    }
+
+    /// Has a replica told what it lacks, as it was published by `index`, the first of [`SYNC_PARTS_MAX`]; `recent` is what
+    /// stands before it and is not in the publication yet.
+    pub fn sync(
+        &mut self,
+        server: ServerId,
+        [index, after]: [Index; 2],
+        publication: &Publication,
+        recent: &[Arc<Batch>],
+    ) {
+        let Some(attached) = self.attached.get_mut(&server).filter(|a| a.sync == Sync::Placed) else {
+            return;
+        };
+        let (mut reports, mut bytes) = (Vec::new(), 0);
+        while bytes < SYNC_BYTES {
+            let Some((node, since)) = attached.lacks.pop_first() else { break };
+            let version = publication.record_of(node).map(|record| record.version);
+            let parts = parts_of(node, publication.recorded_since(node, since), version);
+            bytes += parts.iter().map(NodeReport::bytes).sum::<usize>();
+            reports.extend(parts.into_iter().map(Arc::new));
+        }
+        let recent = recent.iter().flat_map(|batch| &batch.reports);
+        reports.extend(recent.filter(|report| !attached.lacks.contains_key(&report.node)).cloned());
+        attached.sync = if attached.lacks.is_empty() { Sync::Done } else { Sync::Due };
+        for (part, index) in chunks(reports).into_iter().zip(index.0..) {
+            let batch = Arc::new(Batch::new(Index(index), after, part));
+            let bytes = batch.reports.iter().map(|report| report.bytes()).sum::<usize>();
+            attached.outgoing_bytes += bytes;
+            attached.outgoing.push_back((DownMessage::Batch(batch), bytes));
+        }
+    }
+
+    /// What there is to say to the replicas, as far as their links take it: everything observed up to `told.0` is in it,
+    /// and `told.1` nodes are unconfirmed.
+    pub fn frames(
+        &mut self,
+        term: u64,
+        told: (Index, u64),
+        links: &dyn Links,
+        listening: Duration,
+    ) -> Vec<(ServerId, DownFrame)> {
+        let mut frames = std::mem::take(&mut self.refusals);
+        for (server, attached) in &mut self.attached {
+            let mut count = 0;
+            while count < FRAMES_MAX && links.server_has_room(*server) {
+                let Some(frame) = attached.next_frame(term, told, listening) else { break };
+                frames.push((*server, frame));
+                count += 1;
+            }
+        }
+        frames
+    }
+}
+
+impl Attached {
+    fn new(frame: &UpFrame, is_own: bool, [began_at, after]: [Index; 2], listening: Duration) -> Self {
+        Self {
+            number: frame.attachment,
+            taken: 0,
+            said: 0,
+            heard_at: listening,
+            said_at: listening,
+            inbox: VecDeque::new(),
+            outgoing: VecDeque::from([(DownMessage::Began(began_at, after), MESSAGE_BYTES)]),
+            outgoing_bytes: 0,
+            comparing: Some(None),
+            lacks: BTreeMap::new(),
+            // Another server has published what nobody here knows of: it goes on at an index of its own.
+            sync: if is_own { Sync::Done } else { Sync::Due },
+            told: (Index::default(), 0),
+        }
+    }
+
+    fn publish(&mut self, batch: &Arc<Batch>, bytes: usize, is_own: bool) {
+        if !is_own && self.outgoing_bytes + bytes > OUTGOING_BYTES_MAX {
+            self.fall_behind();
+        }
+        // A replica records of a node all or nothing: what it has recorded last says what it has.
+        if self.lacks.is_empty() && self.sync == Sync::Done {
+            self.outgoing_bytes += bytes;
+            return self.outgoing.push_back((DownMessage::Batch(batch.clone()), bytes));
+        }
+        let before = Index(batch.index.0 - 1);
+        for report in &batch.reports {
+            self.lacks.entry(report.node).or_insert(before);
+        }
+    }
+
+    /// Its link is slow: what waits for it is told as differences, once it takes something again.
+    fn fall_behind(&mut self) {
+        let Self { outgoing, lacks, .. } = self;
+        outgoing.retain(|(message, _)| {
+            let DownMessage::Batch(batch) = message else { return true };
+            let before = Index(batch.index.0 - 1);
+            for report in &batch.reports {
+                let since = lacks.entry(report.node).or_insert(before);
+                *since = (*since).min(before);
+            }
+            false
+        });
+        self.outgoing_bytes = 0;
+        if self.sync == Sync::Done {
+            self.sync = Sync::Due;
+        }
+    }
+
+    fn next_frame(&mut self, term: u64, told: (Index, u64), listening: Duration) -> Option<DownFrame> {
+        let (mut messages, mut bytes) = (Vec::new(), 0);
+        while bytes < FRAME_BYTES {
+            let Some((message, of_it)) = self.outgoing.pop_front() else { break };
+            if matches!(message, DownMessage::Batch(_)) {
+                self.outgoing_bytes -= of_it;
+            }
+            bytes += of_it + MESSAGE_BYTES;
+            messages.push(message);
+        }
+        let is_in_step = self.outgoing.is_empty() && self.lacks.is_empty() && self.sync == Sync::Done;
+        if is_in_step && self.comparing.is_none() && self.told != told {
+            self.told = told;
+            messages.push(DownMessage::UpTo(told.0, told.1));
+        }
+        let is_due = listening.saturating_sub(self.said_at) >= SAY_EVERY;
+        if messages.is_empty() && !is_due {
+            return None;
+        }
+        self.said += 1;
+        self.said_at = listening;
+        Some(DownFrame { term, attachment: self.number, number: self.said, messages })
+    }
+}
+
+/// Reports in parts of about a frame each; at least one.
+fn chunks(reports: Vec<Arc<NodeReport>>) -> Vec<Vec<Arc<NodeReport>>> {
+    let (mut parts, mut bytes) = (vec![Vec::new()], 0);
+    for report in reports {
+        bytes += report.bytes();
+        if bytes > FRAME_BYTES && (parts.len() as u64) < SYNC_PARTS_MAX {
+            bytes = report.bytes();
+            parts.push(Vec::new());
+        }
+        parts.last_mut().into_iter().for_each(|part| part.push(report.clone()));
+    }
+    parts
+}

@@ -1,0 +1,300 @@
+//! What servers say to each other about agents: up from every replica to the leader, down from the leader to every
+//! replica. Plain data, so that the leader's own replica and those of other servers take the same path, and a simulation
+//! can carry them.
+//!
+//! A replica attaches to a leader with a number of its own choice; every frame names it, and counts. Whoever misses a
+//! frame, or gets one of another attachment, begins anew: both sides then compare digests and tell only differences, so
+//! that neither the order nor the loss of connections matters.
+
+mod codec;
+
+use std::sync::{Arc, OnceLock};
+
+use berth_model::{
+    AllocId, Index, NodeId,
+    node::Node,
+    observed::ObservedAlloc,
+    store::{AllocSlot, Store},
+};
+use minicbor::{Decode, Encode};
+
+use crate::event::SessionId;
+pub use codec::{MESSAGE_VERSION, MessageError};
+
+/// Bytes of what a frame holds, about; a single observation may be larger, within what an agent may send.
+pub(crate) const FRAME_BYTES: usize = 512 << 10;
+/// Frames said to one server before others get their turn.
+pub(crate) const FRAMES_MAX: usize = 16;
+
+/// A server, as the members of the replicated log are numbered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ServerId(pub u64);
+
+/// A message between two servers.
+#[derive(Debug, Clone)]
+pub enum ServerMessage {
+    /// To the leader.
+    Up(UpFrame),
+    /// From the leader.
+    Down(DownFrame),
+}
+
+/// From a replica to the leader.
+#[derive(Debug, Clone, Encode, Decode)]
+pub struct UpFrame {
+    /// Of the leadership that it is for.
+    #[n(0)]
+    pub term: u64,
+    /// Which of the replica's attachments; drawn anew for each.
+    #[n(1)]
+    pub attachment: u64,
+    /// Counts the attachment's frames from 1.
+    #[n(2)]
+    pub number: u64,
+    /// What the replica had applied when it said so: the leader listens once it has applied as much.
+    #[n(3)]
+    pub as_of: Index,
+    /// In order.
+    #[n(4)]
+    pub messages: Vec<UpMessage>,
+}
+
+/// From the leader to a replica.
+#[derive(Debug, Clone, Encode, Decode)]
+pub struct DownFrame {
+    /// Of the leadership.
+    #[n(0)]
+    pub term: u64,
+    /// Which of the replica's attachments it answers.
+    #[n(1)]
+    pub attachment: u64,
+    /// Counts the attachment's frames from 1; 0 asks for another attachment: frames were lost.
+    #[n(2)]
+    pub number: u64,
+    /// In order.
+    #[n(3)]
+    pub messages: Vec<DownMessage>,
+}
+
+/// What a replica says.
+#[derive(Debug, Clone, Encode, Decode)]
+pub enum UpMessage {
+    /// What it has recorded, by node: those up to the last one that it names, and of no other.
+    #[n(0)]
+    Recorded(#[n(0)] Vec<RecordedNode>, #[n(1)] Rest),
+    /// An agent's session begins, goes on or has ended.
+    #[n(1)]
+    Session(#[n(0)] Box<SessionState>),
+    /// These nodes' agents gave a sign of life. Nobody vouches for them: each spoke for itself.
+    #[n(2)]
+    Heard(#[n(0)] Vec<NodeId>),
+    /// What was observed on a node.
+    #[n(3)]
+    Report(#[cbor(n(0), with = "berth_model::codec::shared")] Arc<NodeReport>),
+}
+
+/// Whether more of a list follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Rest {
+    /// That is all.
+    #[n(0)]
+    None,
+    /// More follows.
+    #[n(1)]
+    Follows,
+}
+
+/// What the leader says.
+#[derive(Debug, Clone)]
+pub enum DownMessage {
+    /// Its leadership began at this index, above all that were ever published before, and after that entry.
+    Began(Index, Index),
+    /// Observed changes have their place in the one order of changes, and are recorded.
+    Batch(Arc<Batch>),
+    /// All observed changes up to this index have been told; and how many nodes are up and have not confirmed what runs
+    /// there.
+    UpTo(Index, u64),
+    /// A session is not to go on.
+    EndSession(EndSession),
+    /// Everything that the replica knows of a node is to be reported: it knows more than the leader.
+    Tell(NodeId),
+}
+
+/// How far the reports of a node's agent have come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
+pub struct Version {
+    /// Of the agent's start.
+    #[n(0)]
+    pub epoch: u64,
+    /// Of its last change that is in.
+    #[n(1)]
+    pub seq: u64,
+    /// It has reported all that runs there, and nothing runs that should not.
+    #[n(2)]
+    pub confirmed: bool,
+}
+
+impl Version {
+    /// Whether this is of a later change than the other.
+    pub fn is_after(&self, other: &Self) -> bool {
+        (self.epoch, self.seq) > (other.epoch, other.seq)
+    }
+}
+
+/// What a replica has recorded of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct RecordedNode {
+    /// Which.
+    #[n(0)]
+    pub node: NodeId,
+    /// Up to here.
+    #[n(1)]
+    pub version: Version,
+    /// The sum of the hashes of what was observed of its allocations that have not ended.
+    #[n(2)]
+    #[cbor(with = "berth_model::codec::wide")]
+    pub digest: u128,
+}
+
+/// A session of a node's agent.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct SessionState {
+    /// Which session of the replica.
+    #[n(0)]
+    #[cbor(with = "codec::session")]
+    pub session: SessionId,
+    /// Whose.
+    #[n(1)]
+    pub node: NodeId,
+    /// Of the agent's start; the newest wins.
+    #[n(2)]
+    pub epoch: u64,
+    /// Drawn at the agent's start.
+    #[n(3)]
+    #[cbor(with = "berth_model::codec::wide")]
+    pub instance: u128,
+    /// Counts the connections of that start; the newest wins. 0 when the agent does not say.
+    #[n(4)]
+    pub dial: u64,
+    /// Whether it still is.
+    #[n(5)]
+    pub is_open: bool,
+    /// It begins: the agent has just spoken.
+    #[n(6)]
+    pub is_new: bool,
+    /// All that it has reported has been recorded, and nothing is missing.
+    #[n(7)]
+    pub confirmed: bool,
+    /// The node, where the replica's state has none such.
+    #[n(8)]
+    pub introduces: Option<Box<Node>>,
+}
+
+/// What was observed on a node, or a part of it.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct NodeReport {
+    /// Which.
+    #[n(0)]
+    pub node: NodeId,
+    /// The session that it was said in; none when a replica tells what it had recorded.
+    #[n(1)]
+    #[cbor(with = "codec::session_option")]
+    pub session: Option<SessionId>,
+    /// With the last part: what the node's agent has reported by then.
+    #[n(2)]
+    pub version: Option<Version>,
+    /// The latest of each.
+    #[n(3)]
+    pub seen: Vec<Seen>,
+}
+
+/// What was observed of an allocation.
+#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+pub struct Seen {
+    /// Where the allocation stood in the sender's state: looked at first, and right nearly always.
+    #[n(0)]
+    #[cbor(with = "codec::slot")]
+    pub slot: AllocSlot,
+    /// What.
+    #[n(1)]
+    #[cbor(with = "berth_model::codec::shared")]
+    pub alloc: Arc<ObservedAlloc>,
+}
+
+/// A session is not to go on.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct EndSession {
+    /// Whose.
+    #[n(0)]
+    pub node: NodeId,
+    /// Which.
+    #[n(1)]
+    #[cbor(with = "codec::session")]
+    pub session: SessionId,
+    /// For people.
+    #[n(2)]
+    pub reason: String,
+    /// Whether trying again can help.
+    #[n(3)]
+    pub retry: bool,
+}
+
+/// Observed changes that have one index. Encoded once, however many servers are told.
+#[derive(Debug)]
+pub struct Batch {
+    /// Their place in the one order of changes.
+    pub index: Index,
+    /// The last entry before them: they are published once it has been applied.
+    pub after: Index,
+    /// In order.
+    pub reports: Vec<Arc<NodeReport>>,
+    encoded: OnceLock<Vec<u8>>,
+}
+
+impl Batch {
+    /// Changes that stand at `index`, behind the entry at `after`.
+    pub fn new(index: Index, after: Index, reports: Vec<Arc<NodeReport>>) -> Self {
+        Self { index, after, reports, encoded: OnceLock::new() }
+    }
+}
+
+impl Seen {
+    /// The allocation in a state that may have it elsewhere.
+    pub fn slot_in(&self, store: &Store) -> Option<AllocSlot> {
+        let id = self.alloc.id;
+        let is_there = store.allocs().row(self.slot).is_some_and(|row| row.id == id);
+        if is_there { Some(self.slot) } else { store.alloc(id).map(|(slot, _)| slot) }
+    }
+
+    /// Nothing is known of an allocation any more: its agent does not hold it.
+    pub fn nothing(slot: AllocSlot, id: AllocId) -> Self {
+        let alloc = ObservedAlloc {
+            id,
+            status: berth_model::alloc::ClientStatus::Pending,
+            description: String::new(),
+            tasks: Vec::new(),
+            healthy: None,
+            health_message: String::new(),
+            modified_at: berth_model::Timestamp::default(),
+            hash: 0,
+        };
+        Self { slot, alloc: Arc::new(alloc) }
+    }
+
+    /// About how many bytes it takes when it is encoded.
+    pub fn bytes(&self) -> usize {
+        let tasks = self.alloc.tasks.iter().map(|task| {
+            let events = task.events.iter().map(|event| 64 + event.message.len());
+            96 + task.name.len() + events.sum::<usize>()
+        });
+        80 + self.alloc.description.len() + self.alloc.health_message.len() + tasks.sum::<usize>()
+    }
+}
+
+impl NodeReport {
+    /// About how many bytes it takes when it is encoded.
+    pub fn bytes(&self) -> usize {
+        64 + self.seen.iter().map(Seen::bytes).sum::<usize>()
+    }
+}

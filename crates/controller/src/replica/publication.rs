@@ -1,0 +1,336 @@
+//! What readers see, and in which order: entries as they are applied here, observed changes as the leader tells them,
+//! merged by their indexes. Entries wait until the leader has told all observed changes before them, so that nothing is
+//! published behind what it precedes; when the leader falls silent they wait no longer.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use berth_model::{
+    AllocId, Index, NodeId,
+    event::{Applied, Event as Change},
+    observed::Observed,
+    store::{AllocSlot, Store},
+};
+
+use crate::{
+    action::Action,
+    messages::{Batch, NodeReport, RecordedNode, Seen, Version},
+};
+
+/// How long entries wait for what the leader has yet to tell.
+const HELD_MAX: Duration = Duration::from_secs(5);
+
+/// What was observed on a node, as far as it is recorded.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Record {
+    pub version: Version,
+    /// The sum of the hashes of what was observed of the node's allocations that have not ended.
+    pub digest: u128,
+}
+
+/// The published state, and what waits to be.
+#[derive(Debug, Default)]
+pub(crate) struct Publication {
+    /// After the last published entry.
+    store: Store,
+    observed: Observed,
+    records: BTreeMap<NodeId, Record>,
+    entries: VecDeque<Entry>,
+    batches: VecDeque<Arc<Batch>>,
+    /// All observed changes up to here are in; none while nobody tells them.
+    told: Option<Index>,
+    held_since: Option<Duration>,
+    /// Where the leadership began whose replica knows nothing of what runs.
+    floor: Option<Index>,
+    /// From where on readers may see something; none before a leader has told what it knows.
+    readable_from: Option<Index>,
+    /// What is published next does not follow on what was published before.
+    is_anew: bool,
+    /// The last index, and the number of unconfirmed nodes, that were published.
+    published: (Index, usize),
+    unconfirmed: usize,
+    last: Index,
+    logged: Vec<(Index, Vec<Change>)>,
+    seen: Vec<(Index, Vec<(AllocSlot, AllocId)>)>,
+}
+
+/// An applied entry that is not published yet.
+#[derive(Debug)]
+struct Entry {
+    index: Index,
+    changes: Vec<Change>,
+    /// The last of those that were applied with it.
+    group: Index,
+    /// The state after these, with the first of them.
+    store: Option<Store>,
+}
+
+/// What is published next.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// An entry's changes.
+    Entry(Vec<Change>),
+    /// Observed changes.
+    Batch(Arc<Batch>),
+}
+
+impl Publication {
+    /// Begins with a state of which nothing was published, and of whose tasks nothing is known.
+    pub fn recover(&mut self, store: Store) {
+        let (published, last) = (self.published, self.last.max(store.index()));
+        let floor = Some(Index::default());
+        *self = Self { floor, is_anew: true, store, published, last, ..Self::default() };
+    }
+
+    /// The state after the last published entry.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// What agents observe.
+    pub fn observed(&self) -> &Observed {
+        &self.observed
+    }
+
+    /// What is recorded of a node.
+    pub fn record_of(&self, node: NodeId) -> Option<&Record> {
+        self.records.get(&node)
+    }
+
+    /// What is recorded of nodes, after one of them.
+    pub fn records_after(&self, node: Option<NodeId>) -> impl Iterator<Item = RecordedNode> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let from = node.map_or(Unbounded, Excluded);
+        let of = |(node, record): (&NodeId, &Record)| RecordedNode {
+            node: *node,
+            version: record.version,
+            digest: record.digest,
+        };
+        self.records.range((from, Unbounded)).map(of)
+    }
+
+    /// What is recorded of a node's allocations that have not ended, as far as it was published after an index.
+    pub fn recorded_since(&self, node: NodeId, since: Index) -> Vec<Seen> {
+        let Some((_, row)) = self.store.node(node) else { return Vec::new() };
+        let recorded = self.store.nodes().live(row).filter_map(|slot| {
+            let observation = self.observed.get(slot, self.store.allocs().row(slot)?.id)?;
+            (observation.index > since).then(|| Seen { slot, alloc: observation.alloc.clone() })
+        });
+        recorded.collect()
+    }
+
+    /// Entries have been applied.
+    pub fn on_applied(&mut self, store: &Store, applied: Vec<Applied>) {
+        let Some(group) = applied.last().map(|last| last.index) else { return };
+        let mut store = Some(store.clone());
+        for Applied { index, events, .. } in applied {
+            self.entries.push_back(Entry { index, changes: events, group, store: store.take() });
+        }
+    }
+
+    /// Another state takes the place of this one: what waited speaks of slots that are others now. Its indexes are published
+    /// all the same.
+    pub fn on_restored(&mut self, store: &Store) {
+        self.entries.iter_mut().for_each(|entry| entry.changes.clear());
+        self.logged.iter_mut().for_each(|(_, changes)| changes.clear());
+        for batch in &mut self.batches {
+            *batch = Arc::new(Batch::new(batch.index, batch.after, Vec::new()));
+        }
+        let seen = std::mem::take(&mut self.seen).into_iter();
+        self.logged.extend(seen.map(|(index, _)| (index, Vec::new())));
+        self.records.clear();
+        let began = self.observed.index().max(store.index());
+        self.observed = Observed::default();
+        self.observed.begin(began);
+    }
+
+    /// This replica attaches to a leader: what is applied from now on waits for what the leader tells.
+    pub fn hold(&mut self) {
+        self.told = Some(self.last);
+        self.held_since = None;
+    }
+
+    /// Nobody tells what was observed: nothing waits for it.
+    pub fn release(&mut self) {
+        self.told = None;
+        self.held_since = None;
+    }
+
+    /// A leadership began at this index, after that entry.
+    pub fn on_began(&mut self, index: Index, after: Index) {
+        if self.floor.is_some() {
+            self.floor = Some(index);
+        }
+        if index > self.newest() {
+            self.batches.push_back(Arc::new(Batch::new(index, after, Vec::new())));
+        } else if index <= self.last && self.floor.take().is_some() {
+            self.observed.begin(index);
+        }
+    }
+
+    /// The last index that was published, or is about to be.
+    fn newest(&self) -> Index {
+        self.batches.back().map_or(self.last, |last| last.index.max(self.last))
+    }
+
+    /// Observed changes have been given their place; false when that has been passed already.
+    pub fn on_batch(&mut self, batch: Arc<Batch>) -> bool {
+        if batch.index <= self.newest() {
+            return false;
+        }
+        self.batches.push_back(batch);
+        true
+    }
+
+    /// All observed changes up to here are in.
+    pub fn on_told(&mut self, index: Index, unconfirmed: usize) {
+        self.told = Some(index);
+        self.unconfirmed = unconfirmed;
+        if self.readable_from.is_none() {
+            self.readable_from = Some(self.newest());
+        }
+    }
+
+    /// What is published next, in the order of indexes. `applied` is the last entry that was applied here.
+    pub fn next(&mut self, applied: Index, listening: Duration) -> Option<Next> {
+        let first = self.entries.front().map(|entry| entry.index);
+        if let Some(batch) =
+            self.batches.front().filter(|batch| first.is_none_or(|first| batch.index < first))
+        {
+            if batch.after > applied {
+                return None;
+            }
+            let batch = self.batches.pop_front()?;
+            self.last = self.last.max(batch.index);
+            return Some(Next::Batch(batch));
+        }
+        let told = self.told;
+        let entry = self.entries.pop_front_if(|entry| told.is_none_or(|told| entry.group <= told));
+        let Some(entry) = entry else {
+            self.wait(first.is_some(), listening);
+            return None;
+        };
+        self.held_since = None;
+        if let Some(store) = entry.store {
+            self.store = store;
+        }
+        self.last = self.last.max(entry.index);
+        // Published with its index; what it leads to is whoever asks's.
+        self.logged.push((entry.index, Vec::new()));
+        Some(Next::Entry(entry.changes))
+    }
+
+    /// Entries wait for the leader, for a while.
+    fn wait(&mut self, waits: bool, listening: Duration) {
+        if !waits {
+            self.held_since = None;
+            return;
+        }
+        let since = *self.held_since.get_or_insert(listening);
+        if listening.saturating_sub(since) > HELD_MAX {
+            self.release();
+        }
+    }
+
+    /// Keeps the changes of the entry that [`Self::next`] gave last.
+    pub fn published(&mut self, changes: Vec<Change>) {
+        if let Some((_, last)) = self.logged.last_mut() {
+            *last = changes;
+        }
+    }
+
+    /// Records observed changes.
+    pub fn record(&mut self, batch: &Batch) {
+        if self.floor.is_some_and(|floor| floor == batch.index) {
+            self.floor = None;
+            self.observed.begin(batch.index);
+        }
+        let mut seen = Vec::with_capacity(batch.reports.iter().map(|report| report.seen.len()).sum());
+        batch.reports.iter().for_each(|report| self.record_node(batch.index, report, &mut seen));
+        if seen.is_empty() {
+            self.logged.push((batch.index, Vec::new()));
+        } else {
+            self.seen.push((batch.index, seen));
+        }
+    }
+
+    fn record_node(&mut self, index: Index, report: &NodeReport, recorded: &mut Vec<(AllocSlot, AllocId)>) {
+        let Self { store, observed, records, .. } = self;
+        let record = records.entry(report.node).or_default();
+        for seen in &report.seen {
+            let id = seen.alloc.id;
+            let Some(slot) = seen.slot_in(store) else { continue };
+            let Some(row) = store.allocs().row(slot) else { continue };
+            if row.is_terminal() && index > row.modify_index {
+                // The log has told of its end: nothing that comes later has an index any more.
+                continue;
+            }
+            let Some(job) = store.jobs().row(row.job) else { continue };
+            let before = observed.record(slot, &job.key, row.group, seen.alloc.clone(), index);
+            record.digest = record.digest.wrapping_sub(before).wrapping_add(seen.alloc.hash);
+            recorded.push((slot, id));
+        }
+        if let Some(version) = report.version {
+            record.version = version;
+        }
+    }
+
+    /// An allocation's end is in the log: the node of it, when that is known.
+    pub fn on_alloc_ended(&mut self, slot: AllocSlot) {
+        let Some(row) = self.store.allocs().row(slot).copied() else { return };
+        let node = self.store.nodes().row(row.node).map(|node| node.id);
+        let hash = self.observed.get(slot, row.id).map(|observation| observation.alloc.hash);
+        if let (Some(record), Some(hash)) = (node.and_then(|node| self.records.get_mut(&node)), hash) {
+            record.digest = record.digest.wrapping_sub(hash);
+        }
+        if let Some(job) = self.store.jobs().row(row.job) {
+            self.observed.end(slot, row.id, &job.key, row.group);
+        }
+    }
+
+    /// What follows for the observed state from a change that is none of a living allocation.
+    pub fn on_change(&mut self, change: &Change) {
+        match change {
+            Change::AllocCollected(slot, id, _) => self.observed.forget(*slot, *id),
+            Change::JobCollected(_, key) => self.observed.forget_job(key),
+            Change::NodeCollected(_, id) => drop(self.records.remove(id)),
+            _ => {}
+        }
+    }
+
+    /// A node is declared down: its agent is to report everything anew.
+    pub fn on_node_lost(&mut self, node: NodeId) {
+        if let Some(record) = self.records.get_mut(&node) {
+            record.version.confirmed = false;
+        }
+    }
+
+    /// Lets readers see what has changed.
+    pub fn publish(&mut self, actions: &mut Vec<Action>) {
+        let now = (self.last, self.unconfirmed);
+        // Before a leader has told what it knows, nobody knows which index a recovered state may be read at.
+        if self.readable_from.is_none_or(|from| self.last < from) {
+            // Nobody follows yet.
+            self.logged.clear();
+            self.seen.clear();
+            return;
+        }
+        if self.published == now && !self.is_anew {
+            return;
+        }
+        self.published = now;
+        let (index, unconfirmed_nodes) = now;
+        let (store, observed) = (self.store.clone(), self.observed.clone());
+        let is_anew = std::mem::take(&mut self.is_anew);
+        if is_anew {
+            // Whoever follows from now on begins here: what led here has been published before, or never will be.
+            self.seen.clear();
+            self.logged = vec![(self.last, Vec::new())];
+        }
+        let (logged, seen) = (std::mem::take(&mut self.logged), std::mem::take(&mut self.seen));
+        actions.push(Action::Publish { store, observed, index, logged, seen, unconfirmed_nodes, is_anew });
+    }
+}

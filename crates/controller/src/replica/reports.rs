@@ -1,0 +1,223 @@
+//! What the agent of one node has reported and what of it is recorded: the newer takes the place of the older until it is
+//! sent, and what was sent is kept until the leader says that it is recorded.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use berth_model::{AllocId, NodeId};
+
+use crate::{
+    event::SessionId,
+    messages::{FRAME_BYTES, NodeReport, Seen, Version},
+};
+
+/// Reports of one node on their way to the leader; what comes meanwhile waits and is merged.
+const SENT_MAX: usize = 4;
+
+/// The reports of one node's agent.
+#[derive(Debug, Default)]
+pub(crate) struct Reports {
+    epoch: u64,
+    seq: u64,
+    /// All that runs there has been reported.
+    all: bool,
+    /// What still runs there although the state has no use for it, such as tasks of allocations that were declared
+    /// lost. What they hold is not free. With whether the state has forgotten them meanwhile.
+    leftovers: BTreeMap<AllocId, bool>,
+    /// What a report of everything has named so far.
+    named: Option<BTreeSet<AllocId>>,
+    /// Not sent yet.
+    fresh: Vec<Seen>,
+    /// It may hold two observations of one allocation.
+    is_mixed: bool,
+    /// Whether there is something to send, be it only how far the agent has come.
+    is_due: bool,
+    /// Sent, and not recorded yet.
+    sent: VecDeque<Arc<NodeReport>>,
+}
+
+impl Reports {
+    /// The agent begins to report: nothing when both sides hold the same, or what changed, or all. `recorded` is how far
+    /// it has come by what is recorded.
+    pub fn begin(&mut self, epoch: u64, seq: u64, mode: Begin, recorded: Version) {
+        (self.epoch, self.seq) = (epoch, seq);
+        self.all = mode == Begin::Equal;
+        self.leftovers.clear();
+        self.named = (mode == Begin::Full).then(BTreeSet::new);
+        if mode == Begin::Full {
+            self.fresh.clear();
+        }
+        self.is_due = mode == Begin::Equal && self.version() != recorded;
+    }
+
+    /// Whether all that was reported has been recorded.
+    pub fn is_recorded(&self) -> bool {
+        self.fresh.is_empty() && self.sent.is_empty() && !self.is_due
+    }
+
+    /// Whether nothing of what was observed is on its way.
+    pub fn is_idle(&self) -> bool {
+        self.fresh.is_empty() && self.sent.is_empty()
+    }
+
+    /// Whether the agent has reported all that runs there, and nothing does that should not.
+    pub fn is_confirmed(&self) -> bool {
+        self.all && self.leftovers.is_empty()
+    }
+
+    /// Takes in what was observed.
+    pub fn observed(&mut self, mut seen: Vec<Seen>) {
+        if let Some(named) = &mut self.named {
+            named.extend(seen.iter().map(|seen| seen.alloc.id));
+        }
+        self.is_due |= !seen.is_empty();
+        if self.fresh.is_empty() {
+            (self.fresh, self.is_mixed) = (seen, false);
+        } else {
+            self.is_mixed = true;
+            self.fresh.append(&mut seen);
+        }
+    }
+
+    /// Takes in a report up to this change. With `all` nothing is left to be reported: returns what a report of everything
+    /// has named, if it was one.
+    pub fn reported(&mut self, seq: u64, all: bool) -> Option<BTreeSet<AllocId>> {
+        let before = (self.seq, self.is_confirmed());
+        self.seq = self.seq.max(seq);
+        self.all |= all;
+        self.is_due |= before != (self.seq, self.is_confirmed());
+        if all { self.named.take() } else { None }
+    }
+
+    /// Something runs that the state has no use for.
+    pub fn leftover_runs(&mut self, alloc: AllocId) {
+        self.is_due |= self.is_confirmed();
+        self.leftovers.entry(alloc).or_default();
+    }
+
+    /// Something runs no more that the state has no use for; whether the state has forgotten it meanwhile.
+    pub fn leftover_ended(&mut self, alloc: AllocId) -> bool {
+        let was_confirmed = self.is_confirmed();
+        let collected = self.leftovers.remove(&alloc).unwrap_or(false);
+        self.is_due |= was_confirmed != self.is_confirmed();
+        collected
+    }
+
+    /// The agent holds nothing but what the state has: nothing runs there that should not. If that is news, what the state
+    /// has forgotten of what was thought to.
+    pub fn holds_no_leftovers(&mut self) -> Option<Vec<AllocId>> {
+        if !self.all || self.leftovers.is_empty() {
+            return None;
+        }
+        self.is_due = true;
+        let leftovers = std::mem::take(&mut self.leftovers).into_iter();
+        Some(leftovers.filter_map(|(alloc, collected)| collected.then_some(alloc)).collect())
+    }
+
+    /// The state forgets an allocation. Whether it still runs here: an agent that were told now to remove it would never
+    /// say that it has ended.
+    pub fn collected(&mut self, alloc: AllocId) -> bool {
+        self.leftovers.get_mut(&alloc).is_some_and(|collected| {
+            *collected = true;
+            true
+        })
+    }
+
+    /// The node is declared down: everything is to be reported anew.
+    pub fn lost(&mut self) {
+        self.all = false;
+        self.named = None;
+    }
+
+    /// The latest that is on its way of an allocation.
+    pub fn on_its_way(&self, alloc: AllocId) -> Option<&Seen> {
+        let sent = self.sent.iter().flat_map(|report| &report.seen);
+        sent.chain(&self.fresh).rfind(|seen| seen.alloc.id == alloc)
+    }
+
+    /// All that is on its way, older first.
+    pub fn all_on_their_way(&self) -> impl Iterator<Item = &Seen> {
+        self.sent.iter().flat_map(|report| &report.seen).chain(&self.fresh)
+    }
+
+    /// Forgets what is not sent of an allocation: its end is in the log.
+    pub fn forget(&mut self, alloc: AllocId) {
+        if !self.fresh.is_empty() {
+            self.fresh.retain(|seen| seen.alloc.id != alloc);
+        }
+    }
+
+    /// Whether something is to be sent, and may be.
+    pub fn may_send(&self) -> bool {
+        self.is_due && self.sent.len() < SENT_MAX
+    }
+
+    /// Takes out what is to be sent: a part that fits a frame, or all of it.
+    pub fn take(&mut self, node: NodeId, session: SessionId) -> Arc<NodeReport> {
+        self.merge();
+        let mut bytes = 0;
+        let fits = |seen: &&Seen| {
+            bytes += seen.bytes();
+            bytes <= FRAME_BYTES
+        };
+        let count = self.fresh.iter().take_while(fits).count().max(1).min(self.fresh.len());
+        let is_last = count == self.fresh.len();
+        let seen =
+            if is_last { std::mem::take(&mut self.fresh) } else { self.fresh.drain(..count).collect() };
+        let version = self.version();
+        self.is_due = !is_last;
+        let report = NodeReport { node, session: Some(session), version: is_last.then_some(version), seen };
+        let report = Arc::new(report);
+        self.sent.push_back(report.clone());
+        report
+    }
+
+    /// The newer takes the place of the older.
+    fn merge(&mut self) {
+        if !std::mem::take(&mut self.is_mixed) {
+            return;
+        }
+        let mut known = BTreeSet::new();
+        let mut newest_first: Vec<Seen> = self.fresh.drain(..).rev().collect();
+        newest_first.retain(|seen| known.insert(seen.alloc.id));
+        newest_first.reverse();
+        self.fresh = newest_first;
+    }
+
+    /// What was sent and is not recorded, in order: it may have been lost.
+    pub fn sent(&self) -> impl Iterator<Item = Arc<NodeReport>> {
+        self.sent.iter().cloned()
+    }
+
+    /// The leader has recorded a report, or a part of one.
+    pub fn recorded(&mut self, report: &NodeReport) {
+        let Some(version) = report.version else {
+            let is_part =
+                |sent: &mut Arc<NodeReport>| sent.version.is_none() && sent.session == report.session;
+            drop(self.sent.pop_front_if(is_part));
+            return;
+        };
+        let is_in = |sent: &Arc<NodeReport>| sent.version.is_some_and(|sent| !sent.is_after(&version));
+        if let Some(last) = self.sent.iter().rposition(is_in) {
+            self.sent.drain(..=last);
+        }
+    }
+
+    /// What the agent has reported by now.
+    pub fn version(&self) -> Version {
+        Version { epoch: self.epoch, seq: self.seq, confirmed: self.is_confirmed() }
+    }
+}
+
+/// What an agent that is welcomed has to report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begin {
+    /// Nothing.
+    Equal,
+    /// What has changed.
+    Changes,
+    /// Everything.
+    Full,
+}

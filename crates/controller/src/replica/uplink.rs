@@ -1,0 +1,287 @@
+//! The replica's side of what it and the leader say to each other: it attaches to whoever leads, tells what it has
+//! recorded, then its sessions, signs of life and reports, as far as the link takes them, and takes in what the leader
+//! gave its place. A frame that is missing begins it anew.
+
+use std::time::Duration;
+
+use berth_model::{Index, NodeId, ids::IdSeed};
+
+use super::{Links, Replica};
+use crate::{
+    action::{Action, ToNode},
+    messages::{
+        DownFrame, DownMessage, EndSession, FRAME_BYTES, FRAMES_MAX, NodeReport, Rest, Seen, ServerId,
+        UpFrame, UpMessage, Version,
+    },
+};
+
+/// Without a word from a leader for so long, agents are sent to other servers: well before the leader that may be there
+/// declares their nodes down.
+const LEADERLESS_MAX: Duration = Duration::from_secs(6);
+/// A leader that says nothing for so long is attached to anew.
+const SILENCE_MAX: Duration = Duration::from_secs(3);
+/// A replica that has nothing to say says so this often.
+const SAY_EVERY: Duration = Duration::from_secs(1);
+/// One that has not answered yet may not know that it leads: it is asked again this soon.
+const ASK_EVERY: Duration = Duration::from_millis(200);
+/// Nodes named in one message.
+const NODES_MAX: usize = 8192;
+
+/// What this replica knows of the leader.
+#[derive(Debug, Default)]
+pub(crate) struct Uplink {
+    leader: Option<(u64, ServerId)>,
+    attached: Option<Attached>,
+    /// When a leader was heard last, or was said to lead; none before the first.
+    heard_at: Option<Duration>,
+    /// Nothing has come of the last attachment.
+    is_unanswered: bool,
+    /// The agents were sent away for want of a leader.
+    has_closed: bool,
+}
+
+/// An attachment to a leader.
+#[derive(Debug)]
+struct Attached {
+    number: u64,
+    /// Frames said and taken in.
+    said: u64,
+    taken: u64,
+    said_at: Duration,
+    heard_at: Duration,
+    /// Up to which node it was told what is recorded; none once all has been.
+    recorded: Option<Option<NodeId>>,
+    /// Reports of which nobody knows whether the leader has them.
+    again: Vec<NodeId>,
+    /// Nodes of which everything known is to be told.
+    tell: Vec<NodeId>,
+}
+
+impl Uplink {
+    /// Whether a leader is there, or was a moment ago.
+    pub fn hears_leader(&self, listening: Duration) -> bool {
+        self.heard_at.is_some_and(|at| listening.saturating_sub(at) < LEADERLESS_MAX)
+    }
+}
+
+impl Replica {
+    /// A server leads from now on, or none is known to.
+    pub fn follow(&mut self, leader: Option<(u64, ServerId)>, listening: Duration) {
+        if self.uplink.leader == leader {
+            return;
+        }
+        self.uplink.leader = leader;
+        self.uplink.attached = None;
+        self.uplink.is_unanswered = false;
+        self.publication.release();
+        if leader.is_some() {
+            self.uplink.heard_at = Some(listening);
+            self.uplink.has_closed = false;
+        }
+    }
+
+    /// Begins anew with the leader.
+    fn attach(&mut self, ids: &mut IdSeed, listening: Duration) {
+        let again = self.agents.begin_anew();
+        self.uplink.attached = Some(Attached {
+            number: ids.mint() as u64,
+            said: 0,
+            taken: 0,
+            said_at: listening,
+            heard_at: listening,
+            recorded: Some(None),
+            again,
+            tell: Vec::new(),
+        });
+        // Readers wait for a leader once, not for each try to reach it.
+        if !std::mem::replace(&mut self.uplink.is_unanswered, true) {
+            self.publication.hold();
+        }
+    }
+
+    /// The connection to the leader was lost, or something on it.
+    pub(super) fn detach(&mut self) {
+        self.uplink.attached = None;
+        self.publication.release();
+    }
+
+    /// Time has passed.
+    pub fn on_tick(&mut self, listening: Duration) {
+        let silent = |at: Duration| listening.saturating_sub(at) > SILENCE_MAX;
+        if self.uplink.attached.as_ref().is_some_and(|attached| silent(attached.heard_at)) {
+            self.detach();
+        }
+        if self.uplink.heard_at.is_some()
+            && !self.uplink.hears_leader(listening)
+            && !std::mem::replace(&mut self.uplink.has_closed, true)
+        {
+            self.closing.extend(self.agents.sessions());
+        }
+    }
+
+    /// What there is to say to the leader, as far as the link takes it.
+    pub fn say(
+        &mut self,
+        links: &dyn Links,
+        ids: &mut IdSeed,
+        listening: Duration,
+    ) -> Vec<(ServerId, UpFrame)> {
+        let mut frames = Vec::new();
+        let Some((term, leader)) = self.uplink.leader else { return frames };
+        if self.uplink.attached.is_none() {
+            self.attach(ids, listening);
+        }
+        while frames.len() < FRAMES_MAX && links.server_has_room(leader) {
+            let messages = self.next_messages();
+            let as_of = self.store.index();
+            let Some(attached) = &mut self.uplink.attached else { break };
+            let every = if attached.taken == 0 { ASK_EVERY } else { SAY_EVERY };
+            let is_due = attached.said == 0 || listening.saturating_sub(attached.said_at) >= every;
+            if messages.is_empty() && !is_due {
+                break;
+            }
+            attached.said += 1;
+            attached.said_at = listening;
+            let (attachment, number) = (attached.number, attached.said);
+            frames.push((leader, UpFrame { term, attachment, number, as_of, messages }));
+        }
+        frames
+    }
+
+    /// What the next frame holds.
+    fn next_messages(&mut self) -> Vec<UpMessage> {
+        let mut messages = Vec::new();
+        let Some(attached) = &mut self.uplink.attached else { return messages };
+        if let Some(after) = attached.recorded {
+            let nodes: Vec<_> = self.publication.records_after(after).take(NODES_MAX).collect();
+            let is_last = nodes.len() < NODES_MAX;
+            attached.recorded = (!is_last).then(|| nodes.last().map(|last| last.node));
+            messages.push(UpMessage::Recorded(nodes, if is_last { Rest::None } else { Rest::Follows }));
+            return messages;
+        }
+        let mut bytes = 0;
+        while bytes < FRAME_BYTES {
+            let Some(state) = self.agents.next_untold() else { break };
+            bytes += 128 + state.introduces.as_ref().map_or(0, |node| 256 + 64 * node.attributes.len());
+            messages.push(UpMessage::Session(Box::new(state)));
+        }
+        let heard = self.agents.take_heard(NODES_MAX);
+        if !heard.is_empty() {
+            bytes += 17 * heard.len();
+            messages.push(UpMessage::Heard(heard));
+        }
+        while let Some(node) = attached.again.pop() {
+            let Some(agent) = self.agents.get_mut(node) else { continue };
+            let sent: Vec<_> = agent.reports.sent().collect();
+            for report in sent {
+                agent.told(&report);
+                bytes += report.bytes();
+                messages.push(UpMessage::Report(report));
+            }
+            self.agents.queue(node);
+            if bytes >= FRAME_BYTES {
+                return messages;
+            }
+        }
+        while bytes < FRAME_BYTES {
+            let Some((node, agent)) = self.agents.next_reporting() else { break };
+            let report = agent.report();
+            bytes += report.bytes();
+            messages.push(UpMessage::Report(report));
+            self.agents.queue(node);
+        }
+        while bytes < FRAME_BYTES {
+            let tell = self.uplink.attached.as_mut().and_then(|attached| attached.tell.pop());
+            let Some(node) = tell else { break };
+            for report in self.everything_of(node) {
+                bytes += report.bytes();
+                messages.push(UpMessage::Report(report.into()));
+            }
+        }
+        messages
+    }
+
+    /// What is recorded of a node, in parts.
+    fn everything_of(&self, node: NodeId) -> Vec<NodeReport> {
+        let Some(record) = self.publication.record_of(node) else { return Vec::new() };
+        let seen = self.publication.recorded_since(node, Index::default());
+        parts_of(node, seen, Some(record.version))
+    }
+
+    /// The leader says something.
+    pub fn on_down(
+        &mut self,
+        from: ServerId,
+        frame: DownFrame,
+        listening: Duration,
+        actions: &mut Vec<Action>,
+    ) {
+        if self.uplink.leader != Some((frame.term, from)) {
+            return;
+        }
+        let Some(attached) = self.uplink.attached.as_mut().filter(|a| a.number == frame.attachment) else {
+            return;
+        };
+        if frame.number != attached.taken + 1 {
+            // Something was lost, here or there.
+            return self.detach();
+        }
+        attached.taken += 1;
+        attached.heard_at = listening;
+        self.uplink.heard_at = Some(listening);
+        self.uplink.is_unanswered = false;
+        self.uplink.has_closed = false;
+        frame.messages.into_iter().for_each(|message| self.on_down_message(message, actions));
+    }
+
+    fn on_down_message(&mut self, message: DownMessage, actions: &mut Vec<Action>) {
+        match message {
+            DownMessage::Began(index, after) => self.publication.on_began(index, after),
+            DownMessage::Batch(batch) => {
+                if !self.publication.on_batch(batch) {
+                    // Its place has been passed while nobody told of it: it is told again, at another.
+                    self.detach();
+                }
+            }
+            DownMessage::UpTo(index, unconfirmed) => {
+                self.publication.on_told(index, usize::try_from(unconfirmed).unwrap_or(usize::MAX));
+            }
+            DownMessage::EndSession(end) => self.on_end_session(end, actions),
+            DownMessage::Tell(node) => {
+                if let Some(attached) = &mut self.uplink.attached {
+                    attached.tell.push(node);
+                }
+            }
+        }
+    }
+
+    /// The leader wants a session to end: another one speaks for its node, or it is to introduce itself again.
+    fn on_end_session(&mut self, end: EndSession, actions: &mut Vec<Action>) {
+        let EndSession { node, session, reason, retry } = end;
+        if self.agents.get(node).is_none_or(|agent| agent.session() != session) {
+            return;
+        }
+        if self.agents.session_of(node) == Some(session) {
+            actions.push(Action::Send(session, ToNode::Refused { reason, retry }));
+            actions.push(Action::Close(session));
+        }
+        self.agents.remove(node);
+    }
+}
+
+/// Reports of a node that fit frames; the last one says how far they come.
+pub(crate) fn parts_of(node: NodeId, seen: Vec<Seen>, version: Option<Version>) -> Vec<NodeReport> {
+    let part = || NodeReport { node, session: None, version: None, seen: Vec::new() };
+    let (mut parts, mut last, mut bytes) = (Vec::new(), part(), 0);
+    for one in seen {
+        bytes += one.bytes();
+        if bytes > FRAME_BYTES && !last.seen.is_empty() {
+            bytes = one.bytes();
+            parts.push(std::mem::replace(&mut last, part()));
+        }
+        last.seen.push(one);
+    }
+    last.version = version;
+    parts.push(last);
+    parts
+}

@@ -1,0 +1,156 @@
+//! What several servers owe to agents and readers, one promise each.
+
+use berth_controller::{Event, SessionId};
+use berth_model::{NodeId, alloc::ClientStatus, node::NodeStatus};
+
+use super::cluster::{Cluster, SERVERS};
+
+fn status(cluster: &Cluster, node: u128) -> Option<NodeStatus> {
+    cluster.state().node(NodeId(node)).map(|(_, row)| row.status)
+}
+
+fn assert_none_lost(cluster: &Cluster) {
+    for (_, node) in cluster.state().nodes().iter() {
+        assert_ne!(node.status, NodeStatus::Down, "second {}, node {}", cluster.seconds, node.id);
+    }
+}
+
+/// A cluster whose agents are all in.
+fn settled(seed: u64) -> Cluster {
+    let mut cluster = Cluster::new(seed);
+    cluster.settle(40);
+    (0..6).for_each(|_| cluster.register());
+    cluster.settle(10);
+    cluster
+}
+
+#[test]
+fn changes_of_the_leader_lose_no_node_and_end_no_session() {
+    for seed in 0..10 {
+        let mut cluster = settled(seed);
+        let sessions: Vec<_> = cluster.agents.iter().map(|agent| agent.session).collect();
+        for second in 0..120 {
+            if second % 5 == 0 {
+                cluster.change_leader();
+            }
+            cluster.live();
+            assert_none_lost(&cluster);
+        }
+        let now: Vec<_> = cluster.agents.iter().map(|agent| agent.session).collect();
+        assert_eq!(now, sessions, "seed {seed}: agents stay with the server that they dialed");
+    }
+}
+
+#[test]
+fn a_dead_node_is_found_whoever_leads() {
+    let mut cluster = settled(1);
+    let session = cluster.agents[0].session.take().expect("it is connected");
+    cluster.agents[0].welcomed = false;
+    for second in 0..45 {
+        if second == 7 {
+            cluster.change_leader();
+        }
+        cluster.pass(1);
+        (1..cluster.agents.len()).for_each(|number| cluster.beat(number));
+        cluster.drain();
+    }
+    assert_eq!(status(&cluster, 1), Some(NodeStatus::Down), "session {session:?} was silent for 45 s");
+    assert!((2..=4).all(|node| status(&cluster, node) == Some(NodeStatus::Ready)));
+}
+
+#[test]
+fn followers_show_what_the_leader_shows() {
+    for seed in 0..10 {
+        let mut cluster = settled(seed);
+        for second in 0..30 {
+            if second % 4 == 0 {
+                cluster.register();
+            }
+            if second % 11 == 0 {
+                cluster.change_leader();
+            }
+            cluster.live();
+            let leader = &cluster.servers[cluster.leader];
+            for follower in &cluster.servers {
+                assert_eq!(follower.view.hash(), leader.view.hash(), "seed {seed}, second {second}");
+                for (slot, row) in leader.view.allocs().iter().filter(|(_, row)| !row.is_terminal()) {
+                    let of = |server: &super::server::Server| {
+                        server.observed.get(slot, row.id).map(|o| (o.alloc.status, o.alloc.hash))
+                    };
+                    let (theirs, ours) = (of(leader), of(follower));
+                    assert_eq!(ours, theirs, "seed {seed}, second {second}, server {}", follower.id.0);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_newest_start_of_an_agent_speaks_for_its_node_on_whatever_server() {
+    let mut cluster = settled(2);
+    cluster.dial(0, 0);
+    cluster.drain();
+    let old = cluster.agents[0].session.expect("it dialed");
+    // The agent starts anew and dials another server; the old connection has not ended for the first one.
+    cluster.agents[0].restart();
+    cluster.dial(0, 1);
+    cluster.drain();
+    let new = cluster.agents[0].session.expect("the newest is in");
+    let before: Vec<_> = cluster.agents[0].held.values().map(|held| held.status).collect();
+    let allocs = cluster.agents[0].held.keys().copied();
+    let made_up: Vec<_> =
+        allocs.map(|id| std::sync::Arc::new(super::agents::observed(id, ClientStatus::Failed))).collect();
+    assert!(!made_up.is_empty());
+    let event =
+        Event::Observed { session: old, seq: 1 << 40, desired_seq: 0, allocs: made_up, resync_done: true };
+    cluster.tell(0, event);
+    (0..3).for_each(|_| cluster.live());
+    assert_eq!(cluster.agents[0].session, Some(new));
+    let after: Vec<_> = cluster.agents[0].held.values().map(|held| held.status).collect();
+    assert_eq!(before.len(), after.len(), "an older start has ended what the newer runs");
+}
+
+#[test]
+fn a_server_that_hears_of_no_leader_sends_its_agents_to_others_in_time() {
+    let mut cluster = settled(3);
+    let alone = (cluster.leader + 1) % SERVERS as usize;
+    (0..cluster.agents.len()).for_each(|number| cluster.dial(number, alone));
+    cluster.drain();
+    let alone_id = cluster.servers[alone].id;
+    for other in 1..=SERVERS {
+        let other = berth_controller::ServerId(other);
+        cluster.network.cut((alone_id, other));
+        cluster.network.cut((other, alone_id));
+    }
+    for _ in 0..60 {
+        cluster.live();
+        assert_none_lost(&cluster);
+    }
+    assert!(cluster.agents.iter().all(|agent| agent.session.is_some_and(|session| session > SessionId(0))));
+}
+
+#[test]
+fn a_server_whose_link_was_down_is_told_what_it_missed_and_no_more() {
+    let mut cluster = settled(4);
+    let behind = (cluster.leader + 1) % SERVERS as usize;
+    let (leader, follower) = (cluster.servers[cluster.leader].id, cluster.servers[behind].id);
+    (0..cluster.agents.len()).for_each(|number| cluster.dial(number, cluster.leader));
+    cluster.drain();
+    cluster.network.cut((leader, follower));
+    cluster.register();
+    (0..20).for_each(|_| cluster.live());
+    let shown = |cluster: &Cluster, number: usize| {
+        let server = &cluster.servers[number];
+        let live = server.view.allocs().iter().filter(|(_, row)| !row.is_terminal());
+        live.filter(|(slot, row)| server.observed.get(*slot, row.id).is_some()).count()
+    };
+    assert!(shown(&cluster, behind) <= shown(&cluster, cluster.leader));
+    assert_eq!(
+        cluster.servers[behind].view.hash(),
+        cluster.state().hash(),
+        "the log is published all the same"
+    );
+    cluster.network.heal();
+    (0..5).for_each(|_| cluster.live());
+    assert_eq!(shown(&cluster, behind), shown(&cluster, cluster.leader));
+}
