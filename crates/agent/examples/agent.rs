@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use berth_agent::devices::Device;
 use berth_agent::drivers::DriverSwitches;
-use berth_agent::{Agent, AgentConfig, ShutdownMode, keeper};
+use berth_agent::{Agent, AgentConfig, ImagesConfig, RegistryConfig, ShutdownMode, keeper};
 use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
@@ -31,7 +31,11 @@ fn run(data_dir: &str, server: &str, more: &[String]) -> ExitCode {
     let config = AgentConfig {
         drivers: DriverSwitches { mock_driver: true, raw_exec: true, containers: true },
         container_runtime: more.first().cloned().unwrap_or_default(),
-        image_dirs: more.iter().skip(1).take(1).map(Into::into).collect(),
+        images: ImagesConfig {
+            dirs: more.iter().skip(1).take(1).map(Into::into).collect(),
+            registries: registries(),
+            ..ImagesConfig::default()
+        },
         devices: more.iter().skip(2).enumerate().map(widget).collect(),
         update_delay: std::time::Duration::from_millis(50),
         ..AgentConfig::new(data_dir, vec![server.into()], vec![me, "keeper".into()])
@@ -48,6 +52,20 @@ fn run(data_dir: &str, server: &str, more: &[String]) -> ExitCode {
             eprintln!("{failure}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// `AGENT_REGISTRIES` names those without TLS, `AGENT_MIRRORS` what to ask before docker.io, `AGENT_AUTH` a file.
+fn registries() -> RegistryConfig {
+    let list = |name: &str| -> Vec<String> {
+        let text = std::env::var(name).unwrap_or_default();
+        text.split(',').filter(|host| !host.is_empty()).map(str::to_owned).collect()
+    };
+    let (insecure, mirrors) = (list("AGENT_REGISTRIES"), list("AGENT_MIRRORS"));
+    RegistryConfig {
+        insecure: insecure.into_iter().collect(),
+        mirrors: [("docker.io".to_owned(), mirrors)].into(),
+        auth_file: std::env::var_os("AGENT_AUTH").map(Into::into),
     }
 }
 

@@ -94,6 +94,8 @@ fn start() -> StartRecord {
             host_port: 20_000,
             port: 80,
         }],
+        // Not known to those who wrote the first of these files.
+        stop_signal: 0,
     }
 }
 

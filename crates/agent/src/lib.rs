@@ -10,6 +10,7 @@ pub mod drivers;
 mod failure;
 #[cfg(test)]
 mod golden;
+mod images;
 pub mod keeper;
 pub mod lifecycle;
 mod logs;
@@ -20,4 +21,5 @@ mod users;
 
 pub use backoff::Backoff;
 pub use failure::Failure;
+pub use images::{ImageLimits, ImagesConfig, RegistryConfig, check_registry};
 pub use shell::{Agent, AgentConfig, Host, ShutdownMode};

@@ -140,7 +140,7 @@ fn output_and_exit_code(runtime: &str) {
         world.server.wait_for_status(number, ClientStatus::Complete);
         assert_eq!(world.server.read_log(number, "t", 0, false).as_deref(), Ok("from an archive\n"));
     }
-    let images = fs::read_dir(world.data.path().join("images")).expect("the cache").count();
+    let images = fs::read_dir(world.data.path().join("images/layers")).expect("the cache").count();
     assert_eq!((images, world.image.path().join("root/tmp/f").exists()), (1, false));
 }
 
@@ -161,8 +161,8 @@ fn a_container_is_a_cage() {
     let expected = expect_test::expect![[r#"
         0 1 2 3 /dev/null
         pid 1
-        CapEff: 0000000000000000 CapBnd: 0000000000000000 NoNewPrivs: 1 Seccomp: 2 
-        alloc bin dev local proc secrets sys tmp 
+        CapEff: 00000000a00405fb CapBnd: 00000000a00405fb NoNewPrivs: 1 Seccomp: 2 
+        alloc bin dev etc local proc secrets sys tmp 
         lo 
         no mount
         read-only
@@ -287,7 +287,7 @@ fn what_is_not_supported_is_refused_by_name() {
         json!({"image": root, "command": "x", "privileged": true}),
         json!({"image": root, "command": "x", "network_mode": "bridge"}),
         json!({"image": root}),
-        json!({"image": "redis:7", "command": "x"}),
+        json!({"image": "Redis:7", "command": "x"}),
         json!({"image": "/etc", "command": "x"}),
         json!({"image": root, "command": "/nowhere"}),
         json!({"image": root, "command": "x", "network_mode": "host"}),

@@ -317,10 +317,8 @@ fn what_unpacks_an_archive_has_no_rights_but_to_write_files() {
     drop(input);
     let output = child.wait_with_output().expect("an end");
     let said = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(
-        (output.status.code(), &*said),
-        (Some(1), "a/null: only files, directories and links are unpacked")
-    );
+    assert_eq!(output.status.code(), Some(0), "it reports, rather than fail");
+    assert!(said.ends_with("a/null: only files, directories and links are unpacked"), "{said}");
     let found = std::os::unix::fs::MetadataExt::uid(&dir.path().join("a/b").metadata().expect("a file"));
     assert_eq!(found, 1_234);
 }

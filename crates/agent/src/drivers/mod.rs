@@ -10,14 +10,16 @@ mod raw_exec;
 pub(crate) mod settings;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub use container::ContainerConfig;
-pub(crate) use container::unpack_archive;
 pub use given::Given;
 
 use berth_api::agent::TaskSpec;
 use nix::sys::signal::Signal;
 
+use crate::images::Image;
+pub use crate::images::ImageRequest;
 use crate::keeper::plan::Run;
 use crate::lifecycle::{RunSpec, StartFailure};
 use crate::place::AllocPlace;
@@ -42,7 +44,15 @@ pub trait Driver: Send + Sync {
         Signal::SIGINT
     }
 
-    /// What has to be launched for a task. May take its time: images are unpacked here.
+    /// The image that must be on the node before a task can be launched; none for tasks without one.
+    ///
+    /// # Errors
+    /// When the task's settings are wrong.
+    fn image(&self, _task: &TaskContext<'_>) -> Result<Option<ImageRequest>, StartFailure> {
+        Ok(None)
+    }
+
+    /// What has to be launched for a task.
     ///
     /// # Errors
     /// When the task's settings are wrong, or the host lacks something.
@@ -77,6 +87,8 @@ pub struct TaskContext<'a> {
     pub env: BTreeMap<String, String>,
     /// Its share of the node.
     pub given: Given,
+    /// Its image, once that is on the node.
+    pub(crate) image: Option<Arc<Image>>,
 }
 
 impl TaskContext<'_> {

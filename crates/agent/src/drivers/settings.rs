@@ -26,7 +26,7 @@ pub(super) fn duration_ns<'de, D: Deserializer<'de>>(input: D) -> Result<u64, D:
         .ok_or_else(|| D::Error::custom(format!("{text:?} is not a duration such as \"30s\" or \"1m30s\"")))
 }
 
-fn parse_go_duration(text: &str) -> Option<Duration> {
+pub(super) fn parse_go_duration(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
     }

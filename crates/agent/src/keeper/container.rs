@@ -1,15 +1,16 @@
 //! A container: an OCI runtime creates it asleep, so that its pid is on disk before it runs.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::unistd::Pid;
 
-use super::mounts;
 use super::output::TaskEnds;
 use super::plan::{ContainerRef, ContainerRun};
+use super::{mounts, rootfs};
 use crate::failure::{Doing, Failure};
 
 /// How long one call of the runtime may take.
@@ -17,6 +18,11 @@ const RUNTIME_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// How much of the runtime's own complaint is passed on.
 const COMPLAINT_BYTES_MAX: usize = 400;
+
+/// What the runtime is given, in the keeper's directory.
+pub(crate) const BUNDLE: &str = "bundle";
+/// What the container is, in its bundle.
+pub(crate) const CONFIG_FILE: &str = "config.json";
 
 impl From<&ContainerRun> for ContainerRef {
     fn from(run: &ContainerRun) -> Self {
@@ -65,20 +71,19 @@ impl Container {
     }
 
     fn bundle(&self) -> PathBuf {
-        self.dir.join("bundle")
+        self.dir.join(BUNDLE)
     }
 
     fn prepare(&self, run: &ContainerRun) -> Result<(), Failure> {
         let bundle = self.bundle();
         let _ = fs::remove_dir_all(&bundle);
         for dir in ["upper", "work", "rootfs"] {
-            fs::create_dir_all(bundle.join(dir)).doing(|| format!("make {}", bundle.join(dir).display()))?;
+            make_open_dir(&bundle.join(dir)).doing(|| format!("make {}", bundle.join(dir).display()))?;
         }
-        fs::write(bundle.join("config.json"), &run.config_json)
-            .doing(|| "write the bundle's config.json".into())?;
         self.enter_namespace()?;
-        let image_root = Path::new(&run.image_root);
-        mounts::overlay(image_root, &bundle.join("upper"), &bundle.join("work"), &bundle.join("rootfs"))
+        mounts::overlay(&run.image_roots, Path::new(BUNDLE))?;
+        let config = rootfs::furnish(&bundle.join("rootfs"), run)?;
+        fs::write(bundle.join(CONFIG_FILE), config).doing(|| "write the bundle's config.json".into())
     }
 
     fn enter_namespace(&self) -> Result<(), Failure> {
@@ -177,6 +182,12 @@ impl Container {
         let last = log.trim().lines().last().unwrap_or(status);
         last.chars().take(COMPLAINT_BYTES_MAX).collect()
     }
+}
+
+/// Whatever the agent's umask: the upper directory's mode becomes that of the container's root.
+fn make_open_dir(path: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
 }
 
 fn read_pid(file: &Path) -> Result<Pid, Failure> {

@@ -161,6 +161,7 @@ impl<'a> Start<'a> {
                 let forwarder = Forwarder::listen(&run.forwards)?;
                 self.record.container = Some(run.into());
                 self.record.forwards = run.forwards.clone();
+                self.record.stop_signal = run.stop_signal;
                 self.write(StartStage::Claimed)?;
                 let container = Container::create(run, ends)?;
                 let started = self.created(container.pid());

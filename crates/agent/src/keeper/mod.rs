@@ -8,7 +8,7 @@
 //! Should a keeper be killed, the task lives on, and the agent calls another one to adopt it.
 
 mod adopt;
-mod container;
+pub(crate) mod container;
 mod control;
 pub(crate) mod exec;
 mod fds;
@@ -19,9 +19,11 @@ mod output;
 pub mod plan;
 mod process;
 mod reap;
+mod rootfs;
 mod signals;
 mod starter;
-mod unpack;
+pub(crate) mod unpack;
+mod user;
 mod watch;
 
 use std::time::{SystemTime, UNIX_EPOCH};

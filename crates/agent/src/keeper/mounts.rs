@@ -25,20 +25,26 @@ pub(super) fn hide_unified_cgroup() -> Result<(), Failure> {
     }
 }
 
-/// Mounts a writable layer over a shared, read-only image.
-pub(super) fn overlay(image_root: &Path, upper: &Path, work: &Path, target: &Path) -> Result<(), Failure> {
-    let dirs = [("lowerdir", image_root), ("upperdir", upper), ("workdir", work)];
-    let mut options = Vec::new();
-    for (name, dir) in dirs {
-        let text = dir.to_str().filter(|text| !text.contains([':', ',', '\\']));
-        let text =
-            text.ok_or_else(|| Failure::other(format!("mount over {}", dir.display()), "odd characters"))?;
-        options.push(format!("{name}={text}"));
+/// Mounts a writable layer over read-only ones, the uppermost first, at `rootfs` in `bundle`, which is relative to the
+/// working directory.
+///
+/// What the kernel is told must fit into a page, and an image may have more than a hundred layers: each goes by a short
+/// link.
+pub(super) fn overlay(layers: &[String], bundle: &Path) -> Result<(), Failure> {
+    let links = bundle.join("l");
+    std::fs::create_dir_all(&links).doing(|| format!("make {}", links.display()))?;
+    let mut lower = Vec::new();
+    for (number, layer) in layers.iter().enumerate() {
+        let link = links.join(number.to_string());
+        std::os::unix::fs::symlink(layer, &link).doing(|| format!("make {}", link.display()))?;
+        lower.push(link.to_string_lossy().into_owned());
     }
-    let options = options.join(",");
+    let (upper, work, target) = (bundle.join("upper"), bundle.join("work"), bundle.join("rootfs"));
+    let lower = lower.join(":");
+    let options = format!("lowerdir={lower},upperdir={},workdir={}", upper.display(), work.display());
     let flags = MsFlags::MS_NODEV | MsFlags::MS_NOSUID;
-    mount(Some("overlay"), target, Some("overlay"), flags, Some(options.as_str()))
-        .doing(|| format!("mount the image {}", image_root.display()))
+    mount(Some("overlay"), &target, Some("overlay"), flags, Some(options.as_str()))
+        .doing(|| "mount the image's layers".into())
 }
 
 /// Takes a mount away, busy or not.

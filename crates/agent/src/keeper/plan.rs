@@ -106,15 +106,25 @@ pub struct ContainerRun {
     /// Unique on the host.
     #[prost(string, tag = "2")]
     pub id: String,
-    /// The lower, read-only part of the root filesystem.
-    #[prost(string, tag = "3")]
-    pub image_root: String,
+    /// The lower, read-only parts of the root filesystem, the uppermost first.
+    #[prost(string, repeated, tag = "3")]
+    pub image_roots: Vec<String>,
     /// The bundle's config.json; its root is `rootfs`.
     #[prost(string, tag = "4")]
     pub config_json: String,
     /// Ports of the host that lead to it; only for one with a network of its own.
     #[prost(message, repeated, tag = "5")]
     pub forwards: Vec<Forward>,
+    /// Whom it runs as: a name or number, and perhaps a colon and those of a group, as its own files name them; empty for
+    /// root.
+    #[prost(string, tag = "6")]
+    pub user: String,
+    /// Directories that it expects, absolute in its root.
+    #[prost(string, repeated, tag = "7")]
+    pub dirs: Vec<String>,
+    /// The signal that its image wants to be ended by; 0 for none.
+    #[prost(int32, tag = "8")]
+    pub stop_signal: i32,
 }
 
 /// A port of the host that leads to one of a container.
@@ -182,6 +192,9 @@ pub struct StartRecord {
     /// Ports of the host that lead to a container.
     #[prost(message, repeated, tag = "11")]
     pub forwards: Vec<Forward>,
+    /// The signal that its image wants to be ended by; 0 for none.
+    #[prost(int32, tag = "12")]
+    pub stop_signal: i32,
 }
 
 impl StartRecord {

@@ -2,16 +2,18 @@
 //! files go to, it has no network, and of root's rights only those to make files of other owners.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::resource::{Resource, setrlimit};
+use prost::Message;
 use rustix::thread::{
     CapabilitySet, CapabilitySets, remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-use crate::drivers::unpack_archive;
 use crate::failure::{Doing, Failure};
+use crate::images::unpack::{Unpacked, unpack};
 
 /// To give files to their owners, and to write into directories that belong to others.
 const KEPT: CapabilitySet =
@@ -21,16 +23,37 @@ const KEPT: CapabilitySet =
 const MEMORY_BYTES_MAX: u64 = 1 << 30;
 const OPEN_FILES_MAX: u64 = 64;
 
-/// Unpacks what standard input gives into `dir`; why it could not is said on standard output.
+/// What came of it, on standard output.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct UnpackReport {
+    /// Why it could not be unpacked; empty when it was.
+    #[prost(string, tag = "1")]
+    pub(crate) error: String,
+    /// The SHA-256 of the archive without its compression.
+    #[prost(bytes = "vec", tag = "2")]
+    pub(crate) diff_id: Vec<u8>,
+    /// Of the archive without its compression.
+    #[prost(uint64, tag = "3")]
+    pub(crate) bytes: u64,
+    /// Directories that are to be marked as opaque.
+    #[prost(bytes = "vec", repeated, tag = "4")]
+    pub(crate) opaque: Vec<Vec<u8>>,
+}
+
+/// Unpacks what standard input gives into `dir`, and reports on standard output.
 pub(super) fn main(dir: &str) -> Result<i32, Failure> {
     confine(Path::new(dir))?;
-    match unpack_archive(io::stdin().lock(), Path::new("/")) {
-        Ok(()) => Ok(0),
-        Err(error) => {
-            let _ = io::stdout().write_all(error.to_string().as_bytes());
-            Ok(1)
-        }
-    }
+    let report = match unpack(io::stdin().lock(), Path::new("/")) {
+        Ok(Unpacked { diff_id, bytes, opaque }) => UnpackReport {
+            diff_id: diff_id.bytes().to_vec(),
+            bytes,
+            opaque: opaque.into_iter().map(|path: PathBuf| path.into_os_string().into_vec()).collect(),
+            ..UnpackReport::default()
+        },
+        Err(error) => UnpackReport { error: error.to_string(), ..UnpackReport::default() },
+    };
+    io::stdout().write_all(&report.encode_to_vec()).doing(|| "report what was unpacked".into())?;
+    Ok(0)
 }
 
 /// Fails closed: nothing is read before all of it has been done.

@@ -148,6 +148,8 @@ pub enum Action {
     StartTask(TaskRef),
     /// Find out what became of a task of an earlier run of the agent.
     Recover(TaskRef),
+    /// It is to end before it has begun: what its start still waits for may be left. It is answered all the same.
+    CancelStart(TaskRef),
     /// Send its kill signal, or the driver's own if it names none.
     SignalTask(TaskRef),
     /// Send SIGKILL to all its processes.
@@ -170,7 +172,11 @@ impl Action {
     pub fn alloc(&self) -> AllocId {
         match self {
             Self::Persist(alloc) | Self::RemoveDir(alloc) | Self::Report { alloc, .. } => *alloc,
-            Self::StartTask(of) | Self::Recover(of) | Self::SignalTask(of) | Self::KillTask(of) => of.alloc,
+            Self::StartTask(of)
+            | Self::Recover(of)
+            | Self::CancelStart(of)
+            | Self::SignalTask(of)
+            | Self::KillTask(of) => of.alloc,
             Self::Check(of) => of.alloc,
         }
     }

@@ -29,6 +29,7 @@ impl Agent {
                 Action::StartTask(of) => self.start(of),
                 Action::Recover(of) => self.recover(of),
                 Action::SignalTask(of) => self.signal(of),
+                Action::CancelStart(of) => self.runners.command(of, TaskCommand::CancelStart),
                 Action::KillTask(of) => self.runners.command(of, TaskCommand::Kill),
                 Action::Check(of) => self.ask_check(of),
                 Action::Report { alloc, urgent } => self.report(alloc, status.as_ref(), urgent),

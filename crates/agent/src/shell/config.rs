@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::devices::Device;
 use crate::drivers::DriverSwitches;
+use crate::images::ImagesConfig;
 
 /// An agent's settings.
 #[derive(Debug, Clone)]
@@ -50,9 +51,8 @@ pub struct AgentConfig {
     pub container_runtime: String,
     /// Whether jobs may give containers the host's network, where they reach all that listens on the host.
     pub host_network: bool,
-    /// Directories whose contents may be images of containers; with none there are no images. Whoever may name any path
-    /// may read any file of the host.
-    pub image_dirs: Vec<PathBuf>,
+    /// Where images of containers come from.
+    pub images: ImagesConfig,
     /// The command that becomes a keeper when a directory is appended: this binary and its subcommand.
     pub keeper_command: Vec<String>,
     /// How long task events wait for company on their way to the servers.
@@ -83,7 +83,7 @@ impl AgentConfig {
             drivers: DriverSwitches { mock_driver: true, raw_exec: false, containers: true },
             container_runtime: String::new(),
             host_network: false,
-            image_dirs: Vec::new(),
+            images: ImagesConfig::default(),
             keeper_command,
             update_delay: Duration::from_secs(1),
         }

@@ -12,8 +12,6 @@ use crate::place::AllocPlace;
 /// What a command without isolation takes over from the agent's own environment; all else might be a secret.
 const INHERITED: [&str; 8] = ["PATH", "HOME", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL"];
 
-const CONTAINER_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
 /// Where a task sees its directories: (shared, local, secrets).
 fn dirs(base: Base, place: &AllocPlace, task: &str) -> [String; 3] {
     match base {
@@ -114,7 +112,8 @@ fn device_variables(grants: &[DeviceGrantSpec], files: &[PathBuf]) -> BTreeMap<S
 
 fn inherited(base: Base) -> BTreeMap<String, String> {
     match base {
-        Base::Container => [("PATH".to_owned(), CONTAINER_PATH.to_owned())].into(),
+        // What its image says is not known here.
+        Base::Container => BTreeMap::new(),
         Base::Host => INHERITED
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))
@@ -208,8 +207,7 @@ mod tests {
             NOMAD_SHORT_ALLOC_ID=11111111
             NOMAD_TASK_DIR=/local
             NOMAD_TASK_NAME=nginx
-            NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-2,GPU-3
-            PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"#]]
+            NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-2,GPU-3"#]]
         .assert_eq(&lines.join("\n"));
         let host = environment(&run, &task, &given, &place, Base::Host, &node);
         assert_eq!(

@@ -150,8 +150,13 @@ impl Keeper<'_> {
     /// Connects, and waits until the task runs.
     async fn attach(&self) -> io::Result<Link> {
         let dir = SocketDir::open(&self.dir)?;
-        let mut link = Link { stream: BufReader::new(UnixStream::connect(dir.path(SOCKET_FILE)).await?) };
-        if link.line().await? { Ok(link) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+        let stream = BufReader::new(UnixStream::connect(dir.path(SOCKET_FILE)).await?);
+        let mut link = Link { stream, stop_signal: 0 };
+        if !link.line().await? {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        link.stop_signal = StartRecord::read(&self.dir).ok().flatten().map_or(0, |start| start.stop_signal);
+        Ok(link)
     }
 
     fn started(&self, of: TaskRef, begin: &Begin<Plan>) -> Event {
@@ -189,6 +194,8 @@ fn is_locked(path: &Path) -> bool {
 /// A connection to a keeper whose task runs.
 struct Link {
     stream: BufReader<UnixStream>,
+    /// What the task's image wants to be ended by; 0 for none.
+    stop_signal: i32,
 }
 
 impl Link {
@@ -218,7 +225,11 @@ impl Link {
                 }
                 Some(command) = commands.recv(), if unanswered.len() < UNANSWERED_MAX => {
                     let (line, reply) = match command {
-                        TaskCommand::Signal(signal) => (format!("signal {signal}\n"), None),
+                        // It has begun.
+                        TaskCommand::CancelStart => continue,
+                        TaskCommand::Signal(signal) => {
+                            (format!("signal {}\n", signal.number(self.stop_signal)), None)
+                        }
                         TaskCommand::Kill => ("kill\n".to_owned(), None),
                         TaskCommand::PassSignal(signal, reply) => (format!("signal {signal}\n"), Some(reply)),
                     };

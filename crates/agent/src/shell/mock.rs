@@ -68,6 +68,7 @@ impl Player<'_> {
                 biased;
                 command = self.commands.recv() => match command {
                     Some(TaskCommand::Kill) => return self.exit(Exit { exit_code: 137, signal: 9, ..Exit::default() }).await,
+                    Some(TaskCommand::CancelStart) => {}
                     Some(TaskCommand::Signal(_)) => {
                         self.stop_at_ns.get_or_insert(clock.now_ns() + self.mock.stop_after_ns());
                     }

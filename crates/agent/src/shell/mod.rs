@@ -37,6 +37,7 @@ use self::clock::Clock;
 pub use self::config::AgentConfig;
 use self::connection::{Lines, Link};
 use self::data_dir::DataDir;
+pub(crate) use self::data_dir::make_dir;
 #[cfg(test)]
 pub(crate) use self::data_dir::{FenceRecord, NodeRecord};
 use self::disk_work::{DiskWork, Done};
@@ -47,6 +48,7 @@ use self::runner::{Context, Runners};
 use crate::devices;
 use crate::drivers::{self, ContainerConfig};
 use crate::failure::Failure;
+use crate::images::Images;
 use crate::lifecycle::{AllocRecord, Event, GroupCache, Node, events_of};
 
 /// News of tasks that wait to be taken in.
@@ -101,7 +103,11 @@ impl Agent {
         let (links_sender, links) = connection::channel();
         let (agent, events, done) = Self::open(&config)?;
         let dialing = tokio::spawn(connection::keep_connected(config.servers, links_sender));
-        agent.work(links, events, done, shutdown, mode).await?;
+        let (context, allocs) = (agent.context.clone(), agent.data.path().join("allocs"));
+        let tending = tokio::spawn(async move { context.images.tend(allocs).await });
+        let worked = agent.work(links, events, done, shutdown, mode).await;
+        tending.abort();
+        worked?;
         // The agent's end of the connection is closed; what it said last may still be on its way.
         let abort = dialing.abort_handle();
         let _ = timeout(FLUSH_MAX, dialing).await;
@@ -113,14 +119,15 @@ impl Agent {
         let data = Arc::new(DataDir::open(&config.data_dir)?);
         let (identity, epoch) = data.identify()?;
         let clock = Clock::start();
-        let drivers = drivers::all(config.drivers, &containers(config, &data));
+        let drivers = drivers::all(config.drivers, &containers(config));
+        let images = Images::open(&config.images, &data.image_cache(), config.keeper_command.clone())?;
         let devices = devices::all(&config.devices, &config.root);
         let node = fingerprint::fingerprint(config, &drivers, &devices);
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let node_id = AllocId(identity.node_id).to_string();
         let files = devices::files(&devices);
         let context =
-            Context::new(clock, node_id, node, drivers, files, config.keeper_command.clone(), sender);
+            Context::new(clock, node_id, node, drivers, files, images, config.keeper_command.clone(), sender);
         let context = Arc::new(context);
         let delay_ns = u64::try_from(config.update_delay.as_nanos()).unwrap_or(u64::MAX);
         let (disk_work, done) = DiskWork::start(data.clone())?;
@@ -330,9 +337,7 @@ fn raise(fence: &mut Fence, record: &AllocRecord) {
     }
 }
 
-fn containers(config: &AgentConfig, data: &DataDir) -> ContainerConfig {
-    let (runtime, image_dirs) = (config.container_runtime.clone(), config.image_dirs.clone());
+fn containers(config: &AgentConfig) -> ContainerConfig {
     let (host_ip, host_network) = (config.host_ip.clone(), config.host_network);
-    let (cache_dir, unpack_command) = (data.image_cache(), config.keeper_command.clone());
-    ContainerConfig { runtime, image_dirs, cache_dir, unpack_command, host_ip, host_network }
+    ContainerConfig { runtime: config.container_runtime.clone(), host_ip, host_network }
 }

@@ -1,6 +1,7 @@
 //! All that has to be there before a task can be launched: directories, environment, settings.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use berth_api::agent::{LogSpec, NodeSpec, TaskSpec};
 
@@ -11,8 +12,9 @@ use super::runner::Context;
 use crate::devices::DeviceFiles;
 use crate::dirs::Dir;
 use crate::drivers::settings::setup;
-use crate::drivers::{Base, Driver, Given, Launch, TaskContext};
+use crate::drivers::{Base, Driver, Given, ImageRequest, Launch, TaskContext};
 use crate::failure::Failure;
+use crate::images::Image;
 use crate::keeper::plan::LogPlan;
 use crate::lifecycle::{RunSpec, StartFailure, TaskRef};
 use crate::place::{AllocPlace, is_plain_name};
@@ -33,12 +35,14 @@ pub(super) fn prepare(
     run: &RunSpec,
     of: TaskRef,
     place: &AllocPlace,
+    image: Option<Arc<Image>>,
 ) -> Result<Prepared, StartFailure> {
     let spec = &run.group.tasks[usize::from(of.task)];
     let host = context.host();
     let (driver, task) = host.resolve(run, of, place)?;
+    let task = TaskContext { image, ..task };
     let owner = if driver.base() == Base::Host { task.user.as_str() } else { "" };
-    make_dirs(place, &spec.name, owner)?;
+    make_dirs(place, &spec.name, owner, driver.base())?;
     let launch = driver.launch(&task)?;
     Ok(Prepared { launch, logs: log_plan(place, spec) })
 }
@@ -87,6 +91,17 @@ impl Host<'_> {
         texts.iter().map(|text| names.replace(text)).collect()
     }
 
+    /// The image that a task needs.
+    pub(crate) fn image(
+        &self,
+        run: &RunSpec,
+        of: TaskRef,
+        place: &AllocPlace,
+    ) -> Result<Option<ImageRequest>, StartFailure> {
+        let (driver, task) = self.resolve(run, of, place)?;
+        driver.image(&task)
+    }
+
     fn resolve<'a>(
         &'a self,
         run: &'a RunSpec,
@@ -114,7 +129,8 @@ impl Host<'_> {
         }
         let names = Names { env: &env, ..names };
         let (config_json, user) = (names.replace_in_json(&spec.config_json)?, names.replace(&spec.user)?);
-        Ok((&**driver, TaskContext { spec, run, attempt: of.attempt, place, config_json, user, env, given }))
+        let (attempt, image) = (of.attempt, None);
+        Ok((&**driver, TaskContext { spec, run, attempt, place, config_json, user, env, given, image }))
     }
 }
 
@@ -131,7 +147,7 @@ fn log_plan(place: &AllocPlace, spec: &TaskSpec) -> LogPlan {
 }
 
 /// The allocation's root is private to the agent's user, unless a task has a user of its own: that one has to pass.
-fn make_dirs(place: &AllocPlace, task: &str, user: &str) -> Result<(), Failure> {
+fn make_dirs(place: &AllocPlace, task: &str, user: &str, base: Base) -> Result<(), Failure> {
     let user = if user.is_empty() { None } else { Some(users::find(user)?) };
     let mode = if user.is_none() { 0o700 } else { 0o711 };
     make_dir(place.root(), mode)?;
@@ -141,7 +157,9 @@ fn make_dirs(place: &AllocPlace, task: &str, user: &str) -> Result<(), Failure> 
     root.make("logs", 0o700)?;
     root.make("keepers", 0o700)?.make(task, 0o700)?;
     let own = root.make("tasks", mode)?.make(task, 0o755)?;
-    for (name, mode) in [("local", 0o755), ("tmp", 0o755), ("secrets", 0o700)] {
+    // Nobody but a container's own user comes to its directories, and who that is is known once its image is mounted.
+    let modes = if base == Base::Container { [0o777; 3] } else { [0o755, 0o755, 0o700] };
+    for (name, mode) in ["local", "tmp", "secrets"].into_iter().zip(modes) {
         let dir = own.make(name, mode)?;
         user.as_ref().map_or(Ok(()), |user| dir.give(user))?;
     }

@@ -14,6 +14,7 @@ use super::{kept, mock};
 use crate::devices::DeviceFiles;
 use crate::drivers::mock::MockSettings;
 use crate::drivers::{Driver, Launch};
+use crate::images::{Image, Images};
 use crate::keeper::plan::{LogPlan, Plan};
 use crate::lifecycle::{Event, RunSpec, StartFailure, StartFailureKind, TaskRef};
 use crate::place::AllocPlace;
@@ -31,6 +32,7 @@ pub(super) struct Context {
     pub(super) node: NodeSpec,
     pub(super) drivers: Vec<Box<dyn Driver>>,
     pub(super) device_files: DeviceFiles,
+    pub(super) images: Images,
     pub(super) keeper_command: Vec<String>,
     pub(super) preparing: Semaphore,
     pub(super) events: mpsc::Sender<Event>,
@@ -43,11 +45,12 @@ impl Context {
         node: NodeSpec,
         drivers: Vec<Box<dyn Driver>>,
         device_files: DeviceFiles,
+        images: Images,
         keeper_command: Vec<String>,
         events: mpsc::Sender<Event>,
     ) -> Self {
         let preparing = Semaphore::new(PREPARING_MAX);
-        Self { clock, node_id, node, drivers, device_files, keeper_command, preparing, events }
+        Self { clock, node_id, node, drivers, device_files, images, keeper_command, preparing, events }
     }
 
     pub(super) fn driver(&self, name: &str) -> Option<&dyn Driver> {
@@ -65,18 +68,35 @@ impl Context {
     }
 
     /// The signal that asks this task to end.
-    pub(super) fn kill_signal(&self, spec: &TaskSpec) -> i32 {
-        let named = spec.kill_signal.parse::<Signal>().ok();
-        let default = || self.driver(&spec.driver).map_or(Signal::SIGTERM, Driver::kill_signal);
-        named.unwrap_or_else(default) as i32
+    pub(super) fn kill_signal(&self, spec: &TaskSpec) -> StopSignal {
+        let named = spec.kill_signal.parse::<Signal>().ok().map(|signal| signal as i32);
+        let default = self.driver(&spec.driver).map_or(Signal::SIGTERM, Driver::kill_signal) as i32;
+        StopSignal { named, default }
+    }
+}
+
+/// Asks a task to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct StopSignal {
+    /// What the job says.
+    named: Option<i32>,
+    default: i32,
+}
+
+impl StopSignal {
+    /// The signal for a task whose image may want one: 0 if not.
+    pub(super) fn number(self, of_image: i32) -> i32 {
+        self.named.unwrap_or(if of_image == 0 { self.default } else { of_image })
     }
 }
 
 /// What a task is to be told.
 #[derive(Debug)]
 pub(super) enum TaskCommand {
+    /// To leave what its start still waits for.
+    CancelStart,
     /// To end.
-    Signal(i32),
+    Signal(StopSignal),
     /// To end by force.
     Kill,
     /// To do what it does on this signal; whether it was sent is told.
@@ -109,29 +129,66 @@ impl Runner {
         &self.run.group.tasks[usize::from(self.of.task)]
     }
 
-    async fn start(self, commands: mpsc::Receiver<TaskCommand>) {
-        let (context, run, of, place) = (self.context.clone(), self.run.clone(), self.of, self.place.clone());
+    async fn start(self, mut commands: mpsc::Receiver<TaskCommand>) {
+        // Held until the task has ended: its image is in use.
+        let image = match self.image(&mut commands).await {
+            Ok(image) => image,
+            Err(failure) => return self.tell(Event::StartFailed(self.of, failure)).await,
+        };
         let permit = self.context.preparing.acquire().await;
-        let prepared = tokio::task::spawn_blocking(move || prepare(&context, &run, of, &place)).await;
+        let prepared = self.blocking({
+            let image = image.clone();
+            move |context, run, of, place| prepare(context, run, of, place, image)
+        });
+        let prepared = prepared.await;
         drop(permit);
         match prepared {
-            Ok(Ok(prepared)) => match prepared.launch {
+            Ok(prepared) => match prepared.launch {
                 Launch::Mock(settings) => {
                     mock::supervise(&self, Begin::Start(prepared.logs), &settings, commands).await
                 }
                 Launch::Kept(run) => {
                     let keeper_args = self.context.keeper_command.iter().skip(1).cloned().collect();
-                    let plan = Plan { attempt: of.attempt, keeper_args, logs: prepared.logs, run: Some(run) };
+                    let (attempt, logs) = (self.of.attempt, prepared.logs);
+                    let plan = Plan { attempt, keeper_args, logs, run: Some(run) };
                     kept::supervise(&self, Begin::Start(plan), commands).await;
                 }
             },
-            Ok(Err(failure)) => self.tell(Event::StartFailed(of, failure)).await,
-            Err(error) => {
-                let message = format!("prepare the task: {error}");
-                let failure = StartFailure { kind: StartFailureKind::Driver, message };
-                self.tell(Event::StartFailed(of, failure)).await;
+            Err(failure) => self.tell(Event::StartFailed(self.of, failure)).await,
+        }
+    }
+
+    /// The task's image, once it is on the node; none for a task without. A task that is to end waits no longer.
+    async fn image(
+        &self,
+        commands: &mut mpsc::Receiver<TaskCommand>,
+    ) -> Result<Option<Arc<Image>>, StartFailure> {
+        let request = self.blocking(|context, run, of, place| context.host().image(run, of, place)).await?;
+        let Some(request) = request else { return Ok(None) };
+        let note = |message| {
+            let event = Event::Noted { of: self.of, at_ns: self.context.clock.now_ns(), message };
+            // It is for people alone.
+            let _ = self.events.try_send(event);
+        };
+        tokio::select! {
+            image = self.context.images.get(&request, note) => image.map(Some),
+            () = told_to_end(commands) => {
+                let message = "get the task's image: the task was stopped before it was here".into();
+                Err(StartFailure { kind: StartFailureKind::Recoverable, message })
             }
         }
+    }
+
+    /// Runs what takes its time where it holds nothing up.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Context, &RunSpec, TaskRef, &AllocPlace) -> Result<T, StartFailure> + Send + 'static,
+    ) -> Result<T, StartFailure> {
+        let (context, run, of, place) = (self.context.clone(), self.run.clone(), self.of, self.place.clone());
+        tokio::task::spawn_blocking(move || work(&context, &run, of, &place)).await.unwrap_or_else(|error| {
+            let message = format!("prepare the task: {error}");
+            Err(StartFailure { kind: StartFailureKind::Driver, message })
+        })
     }
 
     async fn recover(self, commands: mpsc::Receiver<TaskCommand>) {
@@ -141,6 +198,18 @@ impl Runner {
         match MockSettings::parse(&self.spec().config_json) {
             Ok(settings) => mock::supervise(&self, Begin::<LogPlan>::Recover, &settings, commands).await,
             Err(failure) => self.tell(Event::StartFailed(self.of, failure)).await,
+        }
+    }
+}
+
+/// Returns when a task that has no process yet is to end.
+async fn told_to_end(commands: &mut mpsc::Receiver<TaskCommand>) {
+    while let Some(command) = commands.recv().await {
+        match command {
+            TaskCommand::CancelStart | TaskCommand::Signal(_) | TaskCommand::Kill => return,
+            TaskCommand::PassSignal(_, reply) => {
+                let _ = reply.send(Err("the task has not started yet: its image is on the way".into()));
+            }
         }
     }
 }

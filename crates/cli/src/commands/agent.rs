@@ -49,7 +49,7 @@ pub(super) fn config(
         },
         container_runtime: node.container_runtime.clone(),
         host_network: node.host_network,
-        image_dirs: node.image_dirs.clone(),
+        images: node.images.clone(),
         ..AgentConfig::new(data_dir.join("agent"), servers, keeper::command()?)
     })
 }

@@ -1,7 +1,7 @@
 //! Reading a setting's value, wherever it was written.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr, ToSocketAddrs},
     path::PathBuf,
     str::FromStr,
@@ -59,6 +59,22 @@ impl Given<'_> {
     pub fn duration(&self) -> Result<Duration, String> {
         let text = self.text()?;
         humantime::parse_duration(&text).map_err(|error| format!("`{text}` is not a span of time: {error}"))
+    }
+
+    /// Hosts of registries.
+    pub fn registries(&self) -> Result<BTreeSet<String>, String> {
+        self.0.iter().map(|host| berth_agent::check_registry(host).map(|()| host.clone())).collect()
+    }
+
+    /// Hosts to ask before a registry, in their order.
+    pub fn mirrors(&self) -> Result<BTreeMap<String, Vec<String>>, String> {
+        let mut mirrors: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for text in self.0 {
+            let (registry, host) = pair(text)?;
+            berth_agent::check_registry(&registry).and_then(|()| berth_agent::check_registry(&host))?;
+            mirrors.entry(registry).or_default().push(host);
+        }
+        Ok(mirrors)
     }
 
     /// How planners keep up with what nodes hold.

@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use berth_agent::devices::Device;
+use berth_agent::{ImagesConfig, devices::Device};
 use berth_server::HostState;
 use tracing::level_filters::LevelFilter;
 
@@ -106,8 +106,8 @@ pub struct NodeSettings {
     pub container_runtime: String,
     /// Whether jobs may give containers the host's network.
     pub host_network: bool,
-    /// Where images of containers lie.
-    pub image_dirs: Vec<PathBuf>,
+    /// Where images of containers come from, and which stay.
+    pub images: ImagesConfig,
 }
 
 impl Settings {
@@ -158,7 +158,7 @@ impl NodeSettings {
             mock_driver: false,
             container_runtime: String::new(),
             host_network: false,
-            image_dirs: Vec::new(),
+            images: ImagesConfig::default(),
         }
     }
 }

@@ -305,8 +305,52 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::List("DIR"),
         roles: AGENTS,
         default: |_| "",
-        help: "Directories that hold images of containers; without one there are none",
-        set: |to, given| given.paths().map(|dirs| to.node.image_dirs = dirs),
+        help: "Directories whose contents jobs may name as images, by their paths",
+        set: |to, given| given.paths().map(|dirs| to.node.images.dirs = dirs),
+    },
+    Setting {
+        name: "registry-mirrors",
+        form: Form::List("REGISTRY=HOST[:PORT]"),
+        roles: AGENTS,
+        default: |_| "",
+        help: "Hosts to ask before a registry for its images, as `docker.io=mirror.example.com`; the first first",
+        set: |to, given| given.mirrors().map(|mirrors| to.node.images.registries.mirrors = mirrors),
+    },
+    Setting {
+        name: "insecure-registries",
+        form: Form::List("HOST[:PORT]"),
+        roles: AGENTS,
+        default: |_| "",
+        help: "Registries and mirrors that are asked over plain HTTP",
+        set: |to, given| given.registries().map(|hosts| to.node.images.registries.insecure = hosts),
+    },
+    Setting {
+        name: "registry-auth-file",
+        form: Form::One("FILE"),
+        roles: AGENTS,
+        default: |_| "",
+        help: "Credentials of registries, as `docker login` writes them",
+        set: |to, given| given.path().map(|file| to.node.images.registries.auth_file = Some(file)),
+    },
+    Setting {
+        name: "image-disk-max",
+        form: Form::One("PERCENT"),
+        roles: AGENTS,
+        default: |_| "85",
+        help: "Remove images that nothing uses, the least recently used first, while the disk is fuller than this",
+        set: |to, given| {
+            let percent = given.number_up_to(100)?;
+            to.node.images.limits.disk_percent_max = u8::try_from(percent).unwrap_or(100);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "image-age-max",
+        form: Form::One("SPAN"),
+        roles: AGENTS,
+        default: |_| "7d",
+        help: "Remove images that nothing has used for so long",
+        set: |to, given| given.duration().map(|age| to.node.images.limits.age_max = age),
     },
     Setting {
         name: "host-network",

@@ -164,6 +164,8 @@ impl Agent {
                         self.around.machine.stop(of);
                     }
                 }
+                // It waits for nothing.
+                Action::CancelStart(_) => {}
                 Action::KillTask(of) => {
                     if self.around.bug != Some(Bug::NeverStopsTasks) {
                         self.around.machine.kill(of);

@@ -1,5 +1,6 @@
 //! The config.json of a container: what the OCI runtime is told (opencontainers/runtime-spec 1.0.2).
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -8,8 +9,11 @@ use super::device_files::{self, DeviceFile};
 use super::seccomp;
 use super::settings::{Network, Settings};
 use crate::drivers::TaskContext;
-use crate::drivers::settings::setup;
+use crate::images::ImageConfig;
 use crate::lifecycle::StartFailure;
+
+/// Where programs are looked for when neither the image nor the job says.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The fewest cpu shares the kernel knows.
 const CPU_SHARES_MIN: u32 = 2;
@@ -48,26 +52,29 @@ const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys",
 pub(super) fn config_json(
     task: &TaskContext<'_>,
     settings: &Settings,
+    image: &ImageConfig,
     network: Network,
     limits_swap: bool,
 ) -> Result<String, StartFailure> {
     let devices = device_files::all(&task.given.device_files)?;
-    let cwd = if settings.work_dir.is_empty() { "/" } else { &settings.work_dir };
-    let (uid, gid) = user(&task.user)?;
-    let env: Vec<_> = task.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let capabilities = settings.capabilities()?;
     let mut config = json!({
         "ociVersion": "1.0.2",
         "process": {
             "terminal": false,
-            "user": {"uid": uid, "gid": gid},
-            "args": settings.command_line()?,
-            "env": env,
-            "cwd": cwd,
-            "capabilities": {"bounding": [], "effective": [], "inheritable": [], "permitted": [], "ambient": []},
+            // Who it runs as is known once its files are there: until then, root.
+            "user": {"uid": 0, "gid": 0},
+            "args": settings.command_line(image)?,
+            "env": environment(task, image),
+            "cwd": settings.work_dir(image)?,
+            "capabilities": {
+                "bounding": capabilities, "effective": capabilities, "permitted": capabilities,
+                "inheritable": [], "ambient": [],
+            },
             "noNewPrivileges": true,
         },
-        "root": {"path": "rootfs", "readonly": false},
-        "hostname": &task.run.alloc.to_string()[..8],
+        "root": {"path": "rootfs", "readonly": settings.readonly_rootfs},
+        "hostname": settings.hostname(&task.run.alloc.to_string()[..8])?,
         "mounts": mounts(task, network),
         "linux": {
             "cgroupsPath": format!("/berth/{}", task.start_name()),
@@ -86,18 +93,13 @@ pub(super) fn config_json(
     Ok(config.to_string())
 }
 
-/// `uid` or `uid:gid`; names would have to be looked up in the image.
-fn user(user: &str) -> Result<(u32, u32), StartFailure> {
-    if user.is_empty() {
-        return Ok((0, 0));
-    }
-    let (uid, gid) = user.split_once(':').unwrap_or((user, user));
-    match (uid.parse(), gid.parse()) {
-        (Ok(uid), Ok(gid)) => Ok((uid, gid)),
-        _ => {
-            Err(setup(format!("read the container's user {user:?}: it is not a number, or two with a colon")))
-        }
-    }
+/// What the image says, overruled by what Berth and the job say.
+fn environment(task: &TaskContext<'_>, image: &ImageConfig) -> Vec<String> {
+    let pairs = image.env.iter().filter_map(|entry| entry.split_once('='));
+    let mut env: BTreeMap<&str, &str> = [("PATH", PATH)].into();
+    env.extend(pairs.filter(|(name, _)| !name.is_empty()));
+    env.extend(task.env.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    env.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
 }
 
 fn namespaces(network: Network) -> Vec<Value> {

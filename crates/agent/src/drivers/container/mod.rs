@@ -1,25 +1,19 @@
-//! `docker` and `container`: a container of an OCI runtime, crun or runc, whose image lies on the node's disk.
+//! `docker` and `container`: a container of an OCI runtime, crun or runc.
 
 mod bundle;
 mod device_files;
-mod extension;
-mod image;
 mod seccomp;
 mod settings;
-mod unpack;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 
 use nix::sys::signal::Signal;
 use nix::unistd::Uid;
 
-use self::image::Images;
 use self::settings::{Network, Settings};
-pub(crate) use self::unpack::unpack as unpack_archive;
-use super::settings::parse;
-use super::{Base, Driver, Launch, TaskContext};
+use super::settings::{parse, setup};
+use super::{Base, Driver, ImageRequest, Launch, TaskContext};
 use crate::keeper::plan::{ContainerRun, Run};
 use crate::lifecycle::StartFailure;
 
@@ -33,12 +27,6 @@ const SEARCHED: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "
 pub struct ContainerConfig {
     /// The OCI runtime's path; empty to look for crun, then runc.
     pub runtime: String,
-    /// Directories whose contents may be images. A job that may name any path may read any file of the host.
-    pub image_dirs: Vec<PathBuf>,
-    /// Where unpacked archives are kept.
-    pub cache_dir: PathBuf,
-    /// The command that unpacks an archive when `unpack` and a directory are appended: this binary and its subcommand.
-    pub unpack_command: Vec<String>,
     /// The address of the host on which ports of containers are reached.
     pub host_ip: String,
     /// Whether jobs may give containers the host's network.
@@ -48,13 +36,11 @@ pub struct ContainerConfig {
 /// The driver under both its names; none when this host cannot run containers.
 pub(super) fn drivers(config: &ContainerConfig) -> Vec<Box<dyn Driver>> {
     let Some(runtime) = find_runtime(&config.runtime) else { return Vec::new() };
-    let images = Arc::new(Images::new(config));
     let (version, limits_swap) = (version(&runtime), limits_swap());
     let driver = |name| Container {
         name,
         runtime: runtime.clone(),
         version: version.clone(),
-        images: images.clone(),
         limits_swap,
         host_ip: config.host_ip.clone(),
         host_network: config.host_network,
@@ -94,7 +80,6 @@ struct Container {
     name: &'static str,
     runtime: String,
     version: String,
-    images: Arc<Images>,
     limits_swap: bool,
     host_ip: String,
     host_network: bool,
@@ -117,20 +102,38 @@ impl Driver for Container {
         Signal::SIGTERM
     }
 
+    fn image(&self, task: &TaskContext<'_>) -> Result<Option<ImageRequest>, StartFailure> {
+        let settings: Settings = parse(self.name, &task.config_json)?;
+        settings.image_request().map(Some)
+    }
+
     fn launch(&self, task: &TaskContext<'_>) -> Result<Launch, StartFailure> {
         let settings: Settings = parse(self.name, &task.config_json)?;
+        let image =
+            task.image.as_ref().ok_or_else(|| setup("read the container's settings: there is no image"))?;
         let network = settings.network(self.host_network)?;
-        let config_json = bundle::config_json(task, &settings, network, self.limits_swap)?;
+        let config_json = bundle::config_json(task, &settings, &image.config, network, self.limits_swap)?;
         let forwards = match network {
             Network::Own => settings.forwards(&task.run.ports, &self.host_ip)?,
             Network::Host => Vec::new(),
         };
+        let user = if task.user.is_empty() { image.config.user.clone() } else { task.user.clone() };
         Ok(Launch::Kept(Run::Container(ContainerRun {
             runtime: self.runtime.clone(),
             id: task.start_name(),
-            image_root: self.images.root_of(&settings.image)?.to_string_lossy().into_owned(),
+            image_roots: image.lower_dirs.iter().map(|dir| dir.to_string_lossy().into_owned()).collect(),
             config_json,
             forwards,
+            user,
+            dirs: image.config.volumes.clone(),
+            stop_signal: stop_signal(&image.config.stop_signal),
         })))
     }
+}
+
+/// By name or number; 0 for none, and for one that is not known.
+fn stop_signal(text: &str) -> i32 {
+    let by_number = || text.parse::<i32>().ok().and_then(|number| Signal::try_from(number).ok());
+    let full = if text.starts_with("SIG") { text.to_owned() } else { format!("SIG{text}") };
+    full.parse::<Signal>().ok().or_else(by_number).map_or(0, |signal| signal as i32)
 }

@@ -1,29 +1,111 @@
 //! What a job may say of a container. All else is refused by name, `mounts`, `volumes` and `privileged` among it.
 
-use serde::Deserialize;
+use std::time::Duration;
 
 use berth_api::agent::PortBinding;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
-use crate::drivers::settings::setup;
+use crate::drivers::ImageRequest;
+use crate::drivers::settings::{parse_go_duration, setup};
+use crate::images::{Credentials, ImageConfig};
 use crate::keeper::plan::Forward;
 use crate::lifecycle::StartFailure;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Settings {
-    /// The absolute path of a root directory, or of a tar archive of one, gzipped or not.
-    pub(super) image: String,
+    /// The name of an image in a registry, or the absolute path of a root directory or of an archive.
+    image: String,
     command: String,
     args: Vec<String>,
-    entrypoint: Vec<String>,
-    /// `/` unless said.
-    pub(super) work_dir: String,
+    #[serde(deserialize_with = "words")]
+    entrypoint: Option<Vec<String>>,
+    /// The image's unless said, else `/`.
+    work_dir: String,
     network_mode: String,
     /// Labels of the group's ports, which lead to it; with the host's network there is nothing to forward.
     ports: Vec<String>,
     /// Processes and threads at a time.
     pids_limit: Option<i64>,
+    /// Whom to be to the image's registry.
+    #[serde(deserialize_with = "one_block")]
+    auth: Option<Auth>,
+    /// Ask the registry at each start whether the image is still the same.
+    force_pull: bool,
+    /// How long a task waits for its image.
+    image_pull_timeout: String,
+    hostname: String,
+    /// Its own files cannot be changed; `/alloc`, `/local`, `/secrets` and what is mounted can.
+    pub(super) readonly_rootfs: bool,
+    /// Rights that it does without, of those that containers have; `all` for all.
+    cap_drop: Vec<String>,
+    cap_add: Vec<String>,
 }
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Auth {
+    username: String,
+    password: String,
+    /// Known from the image's name.
+    #[serde(rename = "server_address")]
+    _server_address: String,
+    /// For people.
+    #[serde(rename = "email")]
+    _email: String,
+}
+
+/// A block of a job file is a list of one in JSON.
+fn one_block<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Auth>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Form {
+        One(Auth),
+        List(Vec<Auth>),
+    }
+    match Option::<Form>::deserialize(input)? {
+        None => Ok(None),
+        Some(Form::One(auth)) => Ok(Some(auth)),
+        Some(Form::List(list)) if list.len() > 1 => {
+            Err(D::Error::custom("there is more than one auth block"))
+        }
+        Some(Form::List(list)) => Ok(list.into_iter().next()),
+    }
+}
+
+/// A list, or one word.
+fn words<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Vec<String>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Form {
+        One(String),
+        List(Vec<String>),
+    }
+    Ok(Option::<Form>::deserialize(input)?.map(|form| match form {
+        Form::One(word) => vec![word],
+        Form::List(words) => words,
+    }))
+}
+
+/// How long a task waits for its image when its job does not say.
+const IMAGE_PULL_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+
+/// The rights of root in a container: those that Docker's have, without those to forge packets and to make devices.
+const CAPABILITIES: [&str; 12] = [
+    "CAP_AUDIT_WRITE",
+    "CAP_CHOWN",
+    "CAP_DAC_OVERRIDE",
+    "CAP_FOWNER",
+    "CAP_FSETID",
+    "CAP_KILL",
+    "CAP_NET_BIND_SERVICE",
+    "CAP_SETFCAP",
+    "CAP_SETGID",
+    "CAP_SETPCAP",
+    "CAP_SETUID",
+    "CAP_SYS_CHROOT",
+];
 
 /// Processes and threads of a container that asks for no other limit.
 const PIDS_LIMIT: i64 = 4_096;
@@ -40,17 +122,91 @@ pub(super) enum Network {
     Own,
 }
 
+fn wrong(why: impl AsRef<str>) -> StartFailure {
+    setup(format!("read the container's settings: {}", why.as_ref()))
+}
+
 impl Settings {
-    /// The command line.
-    pub(super) fn command_line(&self) -> Result<Vec<String>, StartFailure> {
+    /// What has to be there before it can start.
+    pub(super) fn image_request(&self) -> Result<ImageRequest, StartFailure> {
+        if self.image.is_empty() {
+            return Err(wrong("there is no image"));
+        }
+        let timeout = match self.image_pull_timeout.as_str() {
+            "" => IMAGE_PULL_TIMEOUT,
+            text => parse_go_duration(text).filter(|time| !time.is_zero()).ok_or_else(|| {
+                wrong(format!("image_pull_timeout {text:?} is not a duration such as \"5m\""))
+            })?,
+        };
+        let credentials = self.auth.as_ref().filter(|auth| !auth.username.is_empty()).map(|auth| {
+            Credentials::Password { username: auth.username.clone(), password: auth.password.clone() }
+        });
+        Ok(ImageRequest { name: self.image.clone(), credentials, force: self.force_pull, timeout })
+    }
+
+    /// The command line: what the job says, else what the image says. A job that has an entrypoint of its own has no use
+    /// for arguments that were meant for another.
+    pub(super) fn command_line(&self, image: &ImageConfig) -> Result<Vec<String>, StartFailure> {
         let command = Some(self.command.clone()).filter(|command| !command.is_empty());
-        let line: Vec<_> =
-            self.entrypoint.iter().cloned().chain(command).chain(self.args.iter().cloned()).collect();
-        if line.is_empty() {
-            Err(setup("read the container's settings: there is no command"))
+        let own: Vec<String> = command.into_iter().chain(self.args.iter().cloned()).collect();
+        let entrypoint = self.entrypoint.as_ref();
+        let rest = if own.is_empty() && entrypoint.is_none() { image.command.clone() } else { own };
+        let line: Vec<_> = entrypoint.unwrap_or(&image.entrypoint).iter().cloned().chain(rest).collect();
+        if line.first().is_none_or(String::is_empty) {
+            Err(wrong("there is no command, and the image names none"))
         } else {
             Ok(line)
         }
+    }
+
+    /// Where it starts.
+    pub(super) fn work_dir(&self, image: &ImageConfig) -> Result<String, StartFailure> {
+        let dir = if self.work_dir.is_empty() { &image.work_dir } else { &self.work_dir };
+        match dir.as_str() {
+            "" => Ok("/".into()),
+            dir if dir.starts_with('/') => Ok(dir.into()),
+            dir => Err(wrong(format!("the working directory {dir:?} is not an absolute path"))),
+        }
+    }
+
+    /// The name that it has for itself.
+    pub(super) fn hostname(&self, default: &str) -> Result<String, StartFailure> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+        match self.hostname.as_str() {
+            "" => Ok(default.into()),
+            name if name.len() <= 64 && name.chars().all(fits) => Ok(name.into()),
+            name => {
+                Err(wrong(format!("the hostname {name:?} is not made of up to 64 letters, digits, - and .")))
+            }
+        }
+    }
+
+    /// The rights of its root.
+    pub(super) fn capabilities(&self) -> Result<Vec<&'static str>, StartFailure> {
+        let full = |name: &String| {
+            let capitals = name.to_uppercase();
+            if capitals == "ALL" || capitals.starts_with("CAP_") {
+                capitals
+            } else {
+                format!("CAP_{capitals}")
+            }
+        };
+        let dropped: Vec<String> = self.cap_drop.iter().map(full).collect();
+        let known = |name: &&String| *name == "ALL" || CAPABILITIES.contains(&name.as_str());
+        // One that it never has is dropped already.
+        if let Some(odd) = dropped.iter().find(|name| !known(name) && !name.starts_with("CAP_")) {
+            return Err(wrong(format!("cap_drop names {odd:?}, which is no capability")));
+        }
+        let kept = |name: &&str| !dropped.iter().any(|dropped| dropped == "ALL" || dropped == name);
+        let added: Vec<String> = self.cap_add.iter().map(full).collect();
+        if let Some(odd) = added.iter().find(|name| !known(name)) {
+            return Err(wrong(format!(
+                "cap_add names {odd:?}, which this node gives to no container: it may have {}",
+                CAPABILITIES.join(", ")
+            )));
+        }
+        let is_added = |name: &&str| added.iter().any(|added| added == "ALL" || added == name);
+        Ok(CAPABILITIES.into_iter().filter(|name| kept(name) || is_added(name)).collect())
     }
 
     /// How many processes and threads it may have at a time.

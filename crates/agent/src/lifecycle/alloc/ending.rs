@@ -54,6 +54,9 @@ impl Alloc {
                 let task_ns = self.run.group.tasks[task].shutdown_delay_ms.saturating_mul(1_000_000);
                 let until_ns = from_ns.max(now_ns).saturating_add(task_ns);
                 self.tasks[task].kill = Kill::Delayed { until_ns };
+                if self.tasks[task].phase == Phase::Starting {
+                    actions.push(Action::CancelStart(self.task_ref(task)));
+                }
                 if self.tasks[task].deadline().is_some_and(|at_ns| at_ns <= now_ns) {
                     self.next_kill_step(task, now_ns, actions);
                 }

@@ -165,6 +165,7 @@ fn the_end_of_the_leader_ends_the_others() {
             > exited 1.1 code=1
                1.0 report 1 Running [a Running (Started), b Pending (Restarting), c Pending (Task Setup)]
             > exited 1.0
+               1.0 cancel 1.2#1
                1.0 persist 1
                1.0 report 1 Pending [a Dead (Terminated), b Dead (Killed), c Pending (Leader Task Dead)]
             > started 1.2

@@ -143,6 +143,8 @@ fn a_stop_during_the_start_waits_for_its_answer() {
                1.0 start 1.1#1
                1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup)]
             > stop 1
+               1.0 cancel 1.0#1
+               1.0 cancel 1.1#1
                1.0 persist 1
             > wait 20s
             > started 1.0

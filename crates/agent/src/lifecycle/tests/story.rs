@@ -260,6 +260,7 @@ impl Story {
                 Action::StartTask(of) => format!("start {}", name(of)),
                 Action::Recover(of) => format!("recover {}", name(of)),
                 Action::SignalTask(of) => format!("signal {}", name(of)),
+                Action::CancelStart(of) => format!("cancel {}", name(of)),
                 Action::KillTask(of) => format!("kill {}", name(of)),
                 Action::Check(of) => {
                     self.asked.push(*of);

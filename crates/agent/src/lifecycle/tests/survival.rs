@@ -65,6 +65,8 @@ fn a_restarted_agent_takes_up_what_runs() {
             > restart
                1.0 recover 1.0#1
                1.0 recover 1.2#1
+               1.0 cancel 1.0#1
+               1.0 cancel 1.2#1
             > found 1.0 running
             > exited 1.2
                1.0 persist 1
@@ -114,6 +116,7 @@ fn a_reboot_loses_what_ran() {
                1.0 recover 1.0#1
                1.0 recover 1.1#1
             > found 1.0 rebooted
+               1.0 cancel 1.1#1
                1.0 persist 1
                1.0 report 1 Pending [a Dead (Task Setup), b Pending (Task Setup)]
             > found 1.1 rebooted

@@ -14,9 +14,10 @@ use super::streams::{Input, Sink, Source, Teller};
 use super::terminal::Terminal;
 use crate::drivers::{Launch, mock};
 use crate::failure::{Doing, Failure};
+use crate::keeper::container::{BUNDLE, CONFIG_FILE};
 use crate::keeper::exec::plan::ExecPlan;
 use crate::keeper::exec::process_json;
-use crate::keeper::plan::Run;
+use crate::keeper::plan::{ContainerRef, ContainerRun, Run, StartRecord};
 use crate::lifecycle::{RunSpec, TaskRef};
 use crate::place::AllocPlace;
 use crate::shell::runner::Context;
@@ -171,6 +172,9 @@ impl Plain<'_> {
 
     /// As the task's own process, but for the command.
     async fn resolve(&self, command: &[String], tty: bool) -> Result<Run, Refusal> {
+        if let Some(run) = self.in_container(command, tty)? {
+            return Ok(Run::Container(run));
+        }
         let (context, run, of, place) = (self.context.clone(), self.run.clone(), self.of, self.place.clone());
         let launch = tokio::task::spawn_blocking(move || context.host().launch(&run, of, &place));
         let failed = |reason: String| Refusal::new(RefusalKind::Failed, format!("run the command: {reason}"));
@@ -182,11 +186,21 @@ impl Plain<'_> {
                 (run.program, run.args) = (words.next().unwrap_or_default(), words.collect());
                 Ok(Run::Process(run))
             }
-            Launch::Kept(Run::Container(mut run)) => {
-                run.config_json = process_json(&run.config_json, command, tty)?;
-                Ok(Run::Container(run))
-            }
+            Launch::Kept(Run::Container(_)) => Err(failed("the container is not there yet".into())),
         }
+    }
+
+    /// The task's container, by what it was made of: its image may say something else by now.
+    fn in_container(&self, command: &[String], tty: bool) -> Result<Option<ContainerRun>, Failure> {
+        let dir = self.place.keeper_dir(self.task());
+        let Some(ContainerRef { runtime, id }) = StartRecord::read(&dir)?.and_then(|start| start.container)
+        else {
+            return Ok(None);
+        };
+        let config = dir.join(BUNDLE).join(CONFIG_FILE);
+        let config = std::fs::read_to_string(&config).doing(|| format!("read {}", config.display()))?;
+        let config_json = process_json(&config, command, tty)?;
+        Ok(Some(ContainerRun { runtime, id, config_json, ..ContainerRun::default() }))
     }
 }
 

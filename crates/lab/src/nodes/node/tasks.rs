@@ -51,6 +51,8 @@ impl SimNode {
                     common.timers.add(at_ns, self.place, Due::Stopped(of));
                 }
             }
+            // It waits for nothing.
+            Action::CancelStart(_) => {}
             Action::KillTask(of) => common.timers.add(now_ns, self.place, Due::Killed(of)),
             Action::Report { alloc, urgent } => {
                 if let Some(alloc) = self.life.alloc(alloc) {

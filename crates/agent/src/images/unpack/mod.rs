@@ -1,7 +1,14 @@
 //! Unpacks a tar archive that nobody vouches for.
 //!
 //! Every path is resolved by the kernel with the target directory as its root, symlinks included, so that nothing can
-//! be written or linked outside. Device nodes, pipes and paths with `..` are refused, set-user-id bits dropped.
+//! be written or linked outside. Pipes, paths with `..` and device nodes outside of /dev are refused, set-user-id bits
+//! dropped.
+//!
+//! What an archive says is not there any more (OCI's whiteouts) becomes what overlayfs understands: a device 0/0 in place
+//! of a file, and a mark on a directory, which whoever has the rights must make: [`Unpacked::opaque`].
+
+mod extension;
+mod whiteouts;
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,40 +19,46 @@ use std::path::{Component, Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2};
-use nix::sys::stat::{Mode, fchmod, mkdirat};
+use nix::sys::stat::{Mode, UtimensatFlags, fchmod, futimens, mkdirat, utimensat};
+use nix::sys::time::TimeSpec;
 use nix::unistd::{Gid, LinkatFlags, Uid, UnlinkatFlags, fchown, fchownat, linkat, symlinkat, unlinkat};
 use tar::{Archive, Entry, EntryType};
 
-use super::extension::Extension;
+use self::extension::Extension;
+use self::whiteouts::Whiteouts;
+use crate::images::digest::{Digest, Hasher};
 
 /// All files of an image together, and all of its archive: headers, and what no file is made of.
 const BYTES_MAX: u64 = 16 << 30;
 const ENTRIES_MAX: u64 = 1_000_000;
 
-/// Unpacks `archive`, gzipped or not, into the empty directory `target`.
-pub(crate) fn unpack(archive: impl Read, target: &Path) -> io::Result<()> {
+/// What an archive came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unpacked {
+    /// That of the archive without its compression.
+    pub(crate) diff_id: Digest,
+    /// Of the archive without its compression.
+    pub(crate) bytes: u64,
+    /// Directories that hide those of the same name in lower layers, relative to the target.
+    pub(crate) opaque: Vec<PathBuf>,
+}
+
+/// Unpacks `archive`, gzipped or not, into the empty directory `target`. All of it is read.
+pub(crate) fn unpack(archive: impl Read, target: &Path) -> io::Result<Unpacked> {
     let mut archive = BufReader::new(archive);
-    let gzipped = io::BufRead::fill_buf(&mut archive)?.starts_with(&[0x1f, 0x8b]);
+    let start = io::BufRead::fill_buf(&mut archive)?;
+    if start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        return Err(refused("it is compressed with zstd, which is not supported: compress it with gzip"));
+    }
+    let gzipped = start.starts_with(&[0x1f, 0x8b]);
     let plain: Box<dyn Read + '_> =
         if gzipped { Box::new(MultiGzDecoder::new(archive)) } else { Box::new(archive) };
-    let unpacker = Unpacker { root: File::open(target)? };
-    let mut extension = Extension::default();
-    // Raw: what extends a header is read here, within limits, and not by the library, without any.
-    for (entry, number) in Archive::new(Limited { plain, left: BYTES_MAX }).entries()?.raw(true).zip(1..) {
-        let mut entry = entry?;
-        if number > ENTRIES_MAX {
-            return Err(refused("the archive has too many entries"));
-        }
-        if extension.read(&mut entry)? {
-            continue;
-        }
-        let extended = std::mem::take(&mut extension);
-        let path = extended.path.map_or_else(|| Ok(entry.path()?.into_owned()), Ok::<_, io::Error>)?;
-        unpacker
-            .entry(&mut entry, &path, extended.link)
-            .map_err(|error| io::Error::other(format!("{}: {error}", short(&path))))?;
-    }
-    Ok(())
+    let mut plain = Limited { plain, left: BYTES_MAX, hasher: Hasher::default() };
+    let mut unpacker = Unpacker { root: File::open(target)?, whiteouts: Whiteouts::default() };
+    unpacker.all(Archive::new(&mut plain))?;
+    io::copy(&mut plain, &mut io::sink())?;
+    let opaque = unpacker.whiteouts.take().apply(&unpacker)?;
+    Ok(Unpacked { diff_id: plain.hasher.finish(), bytes: BYTES_MAX - plain.left, opaque })
 }
 
 /// A path in a message.
@@ -57,32 +70,66 @@ fn short(path: &Path) -> String {
 struct Limited<R> {
     plain: R,
     left: u64,
+    hasher: Hasher,
 }
 
 impl<R: Read> Read for Limited<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.plain.read(buffer)?;
         self.left = self.left.checked_sub(read as u64).ok_or_else(|| refused("the archive is too large"))?;
+        self.hasher.update(&buffer[..read]);
         Ok(read)
     }
 }
 
 struct Unpacker {
     root: File,
+    whiteouts: Whiteouts,
 }
 
 /// An opened directory and a name in it.
 type At = (OwnedFd, PathBuf);
 
 impl Unpacker {
-    fn entry<R: Read>(&self, entry: &mut Entry<'_, R>, path: &Path, link: Option<PathBuf>) -> io::Result<()> {
+    fn all<R: Read>(&mut self, mut archive: Archive<R>) -> io::Result<()> {
+        let mut extension = Extension::default();
+        // Raw: what extends a header is read here, within limits, and not by the library, without any.
+        for (entry, number) in archive.entries()?.raw(true).zip(1..) {
+            let mut entry = entry?;
+            if number > ENTRIES_MAX {
+                return Err(refused("the archive has too many entries"));
+            }
+            if extension.read(&mut entry)? {
+                continue;
+            }
+            let extended = std::mem::take(&mut extension);
+            let path =
+                extended.path.clone().map_or_else(|| Ok(entry.path()?.into_owned()), Ok::<_, io::Error>)?;
+            self.entry(&mut entry, &path, extended)
+                .map_err(|error| io::Error::other(format!("{}: {error}", short(&path))))?;
+        }
+        Ok(())
+    }
+
+    fn entry<R: Read>(
+        &mut self,
+        entry: &mut Entry<'_, R>,
+        path: &Path,
+        extended: Extension,
+    ) -> io::Result<()> {
         let path = plain(path)?;
+        if self.whiteouts.read(&path)? {
+            return Ok(());
+        }
+        let meta = Meta::of(entry, &extended)?;
         match entry.header().entry_type() {
             _ if path.as_os_str().is_empty() => Ok(()),
-            EntryType::Directory => self.directory(entry, &path),
-            EntryType::Regular | EntryType::Continuous => self.file(entry, &path),
-            EntryType::Symlink => self.symlink(entry, &path, &target_of(entry, link)?),
-            EntryType::Link => self.link(&path, &target_of(entry, link)?),
+            EntryType::Directory => self.directory(meta, &path),
+            EntryType::Regular | EntryType::Continuous => self.file(entry, meta, &path),
+            EntryType::Symlink => self.symlink(meta, &path, &target_of(entry, extended.link)?),
+            EntryType::Link => self.link(&path, &target_of(entry, extended.link)?),
+            // A container has a /dev of its own.
+            EntryType::Char | EntryType::Block if path.starts_with("dev") => Ok(()),
             EntryType::GNUSparse => Err(refused("sparse files are not unpacked: make the archive without")),
             _ => Err(refused("only files, directories and links are unpacked")),
         }
@@ -114,16 +161,16 @@ impl Unpacker {
         }
     }
 
-    fn directory<R: Read>(&self, entry: &Entry<'_, R>, path: &Path) -> io::Result<()> {
+    fn directory(&self, meta: Meta, path: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         match mkdirat(&parent, &name, Mode::from_bits_truncate(0o755)) {
             Ok(()) | Err(Errno::EEXIST) => {}
             Err(errno) => return Err(errno.into()),
         }
-        finish(self.open(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?, entry)
+        meta.finish(self.open(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?)
     }
 
-    fn file<R: Read>(&self, entry: &mut Entry<'_, R>, path: &Path) -> io::Result<()> {
+    fn file<R: Read>(&self, entry: &mut Entry<'_, R>, meta: Meta, path: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         clear(&parent, &name)?;
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -133,15 +180,15 @@ impl Unpacker {
             .resolve(ResolveFlag::RESOLVE_BENEATH);
         let mut file = File::from(openat2(&parent, &name, how)?);
         io::copy(entry, &mut file)?;
-        finish(file, entry)
+        meta.finish(file)
     }
 
-    fn symlink<R: Read>(&self, entry: &Entry<'_, R>, path: &Path, target: &Path) -> io::Result<()> {
+    fn symlink(&self, meta: Meta, path: &Path, target: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         clear(&parent, &name)?;
         symlinkat(target, &parent, &name)?;
-        let (uid, gid) = owner(entry)?;
-        Ok(fchownat(&parent, &name, Some(uid), Some(gid), AtFlags::AT_SYMLINK_NOFOLLOW)?)
+        fchownat(&parent, &name, Some(meta.uid), Some(meta.gid), AtFlags::AT_SYMLINK_NOFOLLOW)?;
+        Ok(utimensat(&parent, &name, &meta.changed, &meta.changed, UtimensatFlags::NoFollowSymlink)?)
     }
 
     fn link(&self, path: &Path, target: &Path) -> io::Result<()> {
@@ -182,15 +229,33 @@ fn clear(parent: &OwnedFd, name: &Path) -> io::Result<()> {
     }
 }
 
-fn owner<R: Read>(entry: &Entry<'_, R>) -> io::Result<(Uid, Gid)> {
-    let number = |id: u64| u32::try_from(id).map_err(|_| refused("an owner out of range"));
-    Ok((Uid::from_raw(number(entry.header().uid()?)?), Gid::from_raw(number(entry.header().gid()?)?)))
+/// What a file has besides its content.
+struct Meta {
+    uid: Uid,
+    gid: Gid,
+    mode: Mode,
+    changed: TimeSpec,
 }
 
-fn finish<R: Read>(file: impl AsFd, entry: &Entry<'_, R>) -> io::Result<()> {
-    let (uid, gid) = owner(entry)?;
-    fchown(&file, Some(uid), Some(gid))?;
-    Ok(fchmod(&file, Mode::from_bits_truncate(entry.header().mode()? & 0o1777))?)
+impl Meta {
+    fn of<R: Read>(entry: &Entry<'_, R>, extended: &Extension) -> io::Result<Self> {
+        let (header, number) =
+            (entry.header(), |id: u64| u32::try_from(id).map_err(|_| refused("an owner out of range")));
+        let uid = extended.uid.map_or_else(|| header.uid(), Ok)?;
+        let gid = extended.gid.map_or_else(|| header.gid(), Ok)?;
+        Ok(Self {
+            uid: Uid::from_raw(number(uid)?),
+            gid: Gid::from_raw(number(gid)?),
+            mode: Mode::from_bits_truncate(header.mode()? & 0o1777),
+            changed: TimeSpec::new(i64::try_from(header.mtime()?).unwrap_or(0), 0),
+        })
+    }
+
+    fn finish(&self, file: impl AsFd) -> io::Result<()> {
+        fchown(&file, Some(self.uid), Some(self.gid))?;
+        fchmod(&file, self.mode)?;
+        Ok(futimens(&file, &self.changed, &self.changed)?)
+    }
 }
 
 #[cfg(test)]
@@ -224,11 +289,11 @@ mod tests {
             self
         }
 
-        fn unpack(self) -> (tempfile::TempDir, Result<(), String>) {
+        fn unpack(self) -> (tempfile::TempDir, Result<Vec<PathBuf>, String>) {
             let dir = tempfile::tempdir().expect("a directory");
             let bytes = self.0.into_inner().expect("finished");
             let unpacked = unpack(bytes.as_slice(), &dir.path().join("."));
-            (dir, unpacked.map_err(|error| error.to_string()))
+            (dir, unpacked.map(|unpacked| unpacked.opaque).map_err(|error| error.to_string()))
         }
     }
 
@@ -241,7 +306,7 @@ mod tests {
             .add("bin", EntryType::Symlink, "/usr/bin", "")
             .add("bin/same", EntryType::Link, "usr/bin/tool", "")
             .unpack();
-        assert_eq!(unpacked, Ok(()));
+        assert_eq!(unpacked, Ok(Vec::new()));
         let same = dir.path().join("usr/bin/same");
         assert_eq!(fs::read_to_string(&same).expect("a file"), "new");
         assert_eq!(same.metadata().expect("a file").permissions().mode() & 0o7777, 0o755);
@@ -281,7 +346,7 @@ mod tests {
             .add("pax", EntryType::XHeader, "", &pax("path=by-pax"))
             .add("cut", EntryType::Regular, "", "x")
             .unpack();
-        assert_eq!(unpacked, Ok(()));
+        assert_eq!(unpacked, Ok(Vec::new()));
         assert!(dir.path().join(&long).is_file() && dir.path().join("by-pax").is_file());
         let bomb = "x".repeat(2 << 20);
         for kind in [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader] {
@@ -292,7 +357,7 @@ mod tests {
 
     #[test]
     fn an_archive_is_not_read_for_ever() {
-        let mut endless = Limited { plain: io::repeat(0), left: 1 << 20 };
+        let mut endless = Limited { plain: io::repeat(0), left: 1 << 20, hasher: Hasher::default() };
         let error = io::copy(&mut endless, &mut io::sink()).expect_err("refused");
         assert_eq!(error.to_string(), "the archive is too large");
     }
@@ -308,8 +373,50 @@ mod tests {
             .add("file", EntryType::Symlink, "/etc/elsewhere", "")
             .add("file", EntryType::Regular, "", "x")
             .unpack();
-        assert_eq!(unpacked, Ok(()));
+        assert_eq!(unpacked, Ok(Vec::new()));
         assert!(["inside", "etc/inside", "file"].iter().all(|path| dir.path().join(path).is_file()));
         assert!(!dir.path().join("etc/elsewhere").exists());
+    }
+
+    #[test]
+    fn what_a_layer_removes_becomes_what_overlayfs_understands() {
+        use std::os::unix::fs::{FileTypeExt, MetadataExt};
+        let (dir, unpacked) = Tar::new()
+            .add("etc/.wh.gone", EntryType::Regular, "", "")
+            .add("usr/.wh..wh..opq", EntryType::Regular, "", "")
+            .add("usr/bin/new", EntryType::Regular, "", "x")
+            .add("a/.wh.again", EntryType::Regular, "", "")
+            .add("a/again/file", EntryType::Regular, "", "x")
+            .add("b/.wh.same", EntryType::Regular, "", "")
+            .add("b/same", EntryType::Regular, "", "x")
+            .add(".wh..wh.plnk", EntryType::Regular, "", "")
+            .unpack();
+        if unpacked.as_ref().is_err_and(|error| error.contains("EPERM")) {
+            eprintln!("skipped: this kernel lets only root make whiteouts");
+            return;
+        }
+        let mut opaque = unpacked.expect("unpacked");
+        opaque.sort();
+        assert_eq!(opaque, [PathBuf::from("a/again"), PathBuf::from("usr")]);
+        let gone = dir.path().join("etc/gone").symlink_metadata().expect("a whiteout");
+        assert!(gone.file_type().is_char_device() && gone.rdev() == 0);
+        assert!(dir.path().join("b/same").is_file() && dir.path().join("a/again/file").is_file());
+        assert_eq!(dir.path().read_dir().expect("a directory").count(), 4);
+        for hostile in ["a/.wh.", "a/.wh..", "a/.wh..."] {
+            let (_dir, unpacked) = Tar::new().add(hostile, EntryType::Regular, "", "").unpack();
+            assert!(unpacked.expect_err("refused").contains("removes no file"), "{hostile}");
+        }
+    }
+
+    #[test]
+    fn the_digest_is_that_of_the_archive_without_its_compression() {
+        let bytes = Tar::new().add("file", EntryType::Regular, "", "x").0.into_inner().expect("finished");
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        io::Write::write_all(&mut gzip, &bytes).expect("written");
+        let dir = tempfile::tempdir().expect("a directory");
+        let unpacked = unpack(gzip.finish().expect("written").as_slice(), dir.path()).expect("unpacked");
+        assert_eq!((unpacked.diff_id, unpacked.bytes), (Digest::of(&bytes), bytes.len() as u64));
+        let refusal = unpack([0x28, 0xb5, 0x2f, 0xfd, 0].as_slice(), dir.path()).expect_err("refused");
+        assert!(refusal.to_string().contains("zstd"), "{refusal}");
     }
 }

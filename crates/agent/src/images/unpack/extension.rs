@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use tar::{Entry, EntryType, PaxExtensions};
 
-use super::unpack::refused;
+use super::refused;
 
 /// Bytes of one such entry; it is held in memory.
 const EXTENSION_BYTES_MAX: u64 = 1 << 20;
@@ -19,6 +19,9 @@ pub(super) struct Extension {
     pub(super) path: Option<PathBuf>,
     /// What it links to, in place of its header's.
     pub(super) link: Option<PathBuf>,
+    /// Its owner, in place of its header's, which has no room for large numbers.
+    pub(super) uid: Option<u64>,
+    pub(super) gid: Option<u64>,
 }
 
 impl Extension {
@@ -41,6 +44,8 @@ impl Extension {
             match record.key_bytes() {
                 b"path" => self.path = Some(path(record.value_bytes().to_vec())),
                 b"linkpath" => self.link = Some(path(record.value_bytes().to_vec())),
+                b"uid" => self.uid = Some(number(record.value_bytes())?),
+                b"gid" => self.gid = Some(number(record.value_bytes())?),
                 b"size" => return Err(refused("a file of 8 GiB or more")),
                 key if key.starts_with(b"GNU.sparse") => {
                     return Err(refused("sparse files are not unpacked: make the archive without"));
@@ -60,6 +65,11 @@ fn bytes<R: Read>(entry: &mut Entry<'_, R>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     entry.take(EXTENSION_BYTES_MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+fn number(digits: &[u8]) -> io::Result<u64> {
+    let text = std::str::from_utf8(digits).ok();
+    text.and_then(|text| text.parse().ok()).ok_or_else(|| refused("an owner that is not a number"))
 }
 
 /// Names end at the first zero byte.

@@ -1,0 +1,158 @@
+//! One layer: from a registry, a file, or wherever its bytes come from, through the process that unpacks it, into the
+//! store. Nothing of it is believed before its digest is right.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hyper::body::Incoming;
+
+use super::digest::{Digest, Hasher};
+use super::manifest::Descriptor;
+use super::registry::error::PullError;
+use super::registry::retry::Tries;
+use super::registry::session::Session;
+use super::registry::transport::piece;
+use super::store::{Begun, Store};
+use super::unpacking::Unpacking;
+use crate::failure::{Doing, Failure};
+
+/// How far the download of an image has come.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// Bytes that are here.
+    pub(crate) done: AtomicU64,
+    /// Bytes in all; 0 while that is not known.
+    pub(crate) total: AtomicU64,
+}
+
+impl Progress {
+    fn add(&self, bytes: u64) {
+        self.done.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// A layer on its way into the store.
+pub(crate) struct Inflow {
+    begun: Begun,
+    unpacking: Unpacking,
+    hasher: Hasher,
+    taken: u64,
+}
+
+impl Inflow {
+    pub(crate) fn start(store: &Store, digest: Digest, command: &[String]) -> Result<Self, Failure> {
+        let begun = store.begin(digest)?;
+        let unpacking =
+            Unpacking::start(command, &begun.path).doing(|| format!("unpack the layer {digest}"))?;
+        Ok(Self { begun, unpacking, hasher: Hasher::default(), taken: 0 })
+    }
+
+    pub(crate) async fn feed(&mut self, piece: &[u8]) -> Result<(), Failure> {
+        self.hasher.update(piece);
+        self.taken += piece.len() as u64;
+        self.unpacking.feed(piece).await.doing(|| "unpack a layer".into())
+    }
+
+    /// Whether there is no sense in giving it more.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.unpacking.has_failed()
+    }
+
+    /// Keeps the layer, if it is the right one. `wrong` says what to say of another digest than its name.
+    pub(crate) async fn finish(
+        self,
+        store: &Arc<Store>,
+        digest: Digest,
+        diff_id: Option<Digest>,
+        wrong: impl FnOnce(Digest) -> PullError,
+    ) -> Result<(), PullError> {
+        let failed = self.has_failed();
+        let found = self.hasher.finish();
+        if found != digest && !failed {
+            return Err(wrong(found));
+        }
+        let unpacked = self.unpacking.finish().await;
+        let unpacked = unpacked
+            .map_err(|why| PullError::never(format!("the layer {digest} cannot be unpacked: {why}")))?;
+        if found != digest {
+            return Err(wrong(found));
+        }
+        if let Some(wanted) = diff_id.filter(|wanted| *wanted != unpacked.diff_id) {
+            return Err(PullError::never(format!(
+                "the layer {digest} is not the one that the image's config names: its content is {}, and {wanted} was \
+                 meant",
+                unpacked.diff_id
+            )));
+        }
+        let store = store.clone();
+        let kept = tokio::task::spawn_blocking(move || store.keep(self.begun, &unpacked.opaque)).await;
+        kept.map_err(|error| PullError::soon(error.to_string()))?.map_err(PullError::from)
+    }
+}
+
+/// Gets a layer from a registry, unless it is there. One that breaks off is resumed.
+pub(crate) async fn pull(
+    session: &Session<'_>,
+    store: &Arc<Store>,
+    unpack_command: &[String],
+    layer: &Descriptor,
+    diff_id: Option<Digest>,
+    progress: &Progress,
+) -> Result<(), PullError> {
+    let _turn = store.turn(layer.digest).await;
+    if store.has(layer.digest) {
+        progress.add(layer.size);
+        return Ok(());
+    }
+    let mut inflow = Inflow::start(store, layer.digest, unpack_command)?;
+    let mut tries = Tries::default();
+    while inflow.taken < layer.size && !inflow.has_failed() {
+        let before = inflow.taken;
+        let came = match session.blob_from(layer.digest, before).await {
+            Ok((body, begins_there)) => {
+                let skip = if begins_there { 0 } else { before };
+                take(&mut inflow, body, skip, layer.size, progress).await
+            }
+            Err(error) => Err(error),
+        };
+        if inflow.taken > before {
+            tries.reset();
+        }
+        match came {
+            Ok(()) if inflow.taken >= layer.size || inflow.has_failed() => {}
+            Ok(()) => {
+                let short =
+                    format!("{} sent {} bytes of a layer of {}", session.host(), inflow.taken, layer.size);
+                tries.pause(PullError::soon(short)).await?;
+            }
+            Err(error) => tries.pause(error).await?,
+        }
+    }
+    inflow.finish(store, layer.digest, diff_id, |found| session.wrong("a layer", layer.digest, found)).await
+}
+
+/// Takes in what comes, after `skip` bytes that are here already.
+async fn take(
+    inflow: &mut Inflow,
+    mut body: Incoming,
+    mut skip: u64,
+    size: u64,
+    progress: &Progress,
+) -> Result<(), PullError> {
+    while let Some(mut piece) = piece(&mut body).await? {
+        let known = usize::try_from(skip).unwrap_or(usize::MAX).min(piece.len());
+        skip -= known as u64;
+        let piece = piece.split_off(known);
+        if piece.len() as u64 > size - inflow.taken {
+            return Err(PullError::never(format!(
+                "the registry sends more than the {size} bytes of a layer"
+            )));
+        }
+        inflow.feed(&piece).await?;
+        progress.add(piece.len() as u64);
+        if inflow.has_failed() {
+            break;
+        }
+    }
+    Ok(())
+}

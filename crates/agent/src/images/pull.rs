@@ -1,0 +1,152 @@
+//! An image from a registry: its manifest, its config, its layers.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use futures_util::future::try_join_all;
+use tokio::sync::Semaphore;
+
+use super::config::ImageConfig;
+use super::layer::{self, Progress};
+use super::manifest::{Descriptor, Document, Manifest, for_platform, here};
+use super::reference::Reference;
+use super::registry::Registries;
+use super::registry::credentials::Credentials;
+use super::registry::error::{Again, PullError};
+use super::registry::session::Session;
+use super::store::{ImageRecord, Lease, Store};
+
+/// Layers of one image, and of all, that are fetched at a time.
+const LAYERS_OF_ONE_MAX: usize = 3;
+pub(super) const LAYERS_MAX: usize = 6;
+
+/// Of a list within a list.
+const INDEXES_MAX: usize = 3;
+
+/// What pulling needs.
+pub(super) struct Puller {
+    pub(super) registries: Registries,
+    pub(super) store: Arc<Store>,
+    pub(super) unpack_command: Vec<String>,
+    pub(super) layers: Semaphore,
+}
+
+impl Puller {
+    /// Gets an image, whatever is here of it: what is here is not fetched again.
+    pub(super) async fn pull(
+        self: &Arc<Self>,
+        image: &Reference,
+        credentials: Option<&Credentials>,
+        progress: &Arc<Progress>,
+    ) -> Result<(ImageRecord, Lease), PullError> {
+        let mut last = None;
+        for session in self.registries.sessions(image, credentials)? {
+            match self.pull_from(&session, image, credentials, progress).await {
+                Ok(pulled) => return Ok(pulled),
+                Err(error) if error.again == Again::Later => return Err(error),
+                // A mirror that fails is passed over; what the registry itself says counts.
+                Err(error) => {
+                    tracing::debug!(%image, host = session.host(), reason = error.reason, "could not pull");
+                    last = Some(error);
+                }
+            }
+        }
+        Err(last.unwrap_or_else(|| PullError::never("there is no registry to ask")))
+    }
+
+    async fn pull_from(
+        self: &Arc<Self>,
+        session: &Session<'_>,
+        image: &Reference,
+        credentials: Option<&Credentials>,
+        progress: &Arc<Progress>,
+    ) -> Result<(ImageRecord, Lease), PullError> {
+        let (digest, manifest) = resolve(session, &image.pointer()).await?;
+        let config_json = session.blob(&manifest.config).await?;
+        let config = ImageConfig::parse(&config_json).map_err(PullError::never)?;
+        if config.diff_ids.len() != manifest.layers.len() {
+            return Err(PullError::never(format!(
+                "its manifest has {} layers and its config {}",
+                manifest.layers.len(),
+                config.diff_ids.len()
+            )));
+        }
+        let layers: Vec<_> = manifest.layers.iter().map(|layer| layer.digest).collect();
+        let lease = self.store.lease(&layers);
+        let bytes = self.check_room(&manifest.layers)?;
+        progress.done.store(0, Ordering::Relaxed);
+        progress.total.store(bytes, Ordering::Relaxed);
+        self.pull_layers(session, &manifest.layers, &config, progress).await?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let record = ImageRecord {
+            name: image.to_string(),
+            digest: digest.bytes().to_vec(),
+            config_json,
+            layers: layers.iter().map(|layer| layer.bytes().to_vec()).collect(),
+            bytes,
+            pulled_ns: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
+            credentials: credentials.map_or(Vec::new(), |own| own.fingerprint().bytes().to_vec()),
+        };
+        self.store.write(&record)?;
+        Ok((record, lease))
+    }
+
+    /// The bytes of all layers, which are fewer than they will be when they are unpacked.
+    fn check_room(&self, layers: &[Descriptor]) -> Result<u64, PullError> {
+        let missing = sum(layers.iter().filter(|layer| !self.store.has(layer.digest)));
+        match self.store.room() {
+            Some((_, free)) if missing > free => Err(PullError {
+                again: Again::Later,
+                reason: format!(
+                    "it is at least {} MiB larger than the room left on this node's disk",
+                    (missing - free) >> 20
+                ),
+            }),
+            _ => Ok(sum(layers.iter())),
+        }
+    }
+
+    async fn pull_layers(
+        self: &Arc<Self>,
+        session: &Session<'_>,
+        layers: &[Descriptor],
+        config: &ImageConfig,
+        progress: &Arc<Progress>,
+    ) -> Result<(), PullError> {
+        let own = Semaphore::new(LAYERS_OF_ONE_MAX);
+        let one = |number: usize| {
+            let (own, layer) = (&own, &layers[number]);
+            async move {
+                let closed = |_| PullError::soon("the agent ends");
+                let _own = own.acquire().await.map_err(closed)?;
+                let _all = self.layers.acquire().await.map_err(closed)?;
+                let diff_id = config.diff_ids.get(number).copied();
+                layer::pull(session, &self.store, &self.unpack_command, layer, diff_id, progress).await
+            }
+        };
+        try_join_all((0..layers.len()).map(one)).await.map(drop)
+    }
+}
+
+fn sum<'a>(layers: impl Iterator<Item = &'a Descriptor>) -> u64 {
+    layers.fold(0, |sum, layer| sum.saturating_add(layer.size))
+}
+
+/// The digest that the name stands for, and the manifest for this machine.
+async fn resolve(
+    session: &Session<'_>,
+    pointer: &str,
+) -> Result<(super::digest::Digest, Manifest), PullError> {
+    let (digest, mut bytes) = session.manifest(pointer).await?;
+    for _ in 0..INDEXES_MAX {
+        match Document::parse(&bytes).map_err(PullError::never)? {
+            Document::Manifest(manifest) => return Ok((digest, manifest)),
+            Document::Index(entries) => {
+                let found = for_platform(&entries, &here()).map_err(PullError::never)?;
+                (_, bytes) = session.manifest(&found.digest.to_string()).await?;
+            }
+        }
+    }
+    Err(PullError::never("its list of images leads to lists of lists"))
+}

@@ -1,0 +1,149 @@
+//! Who we are to a registry: from a job's `auth` block, or from a file as `docker login` writes it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+
+use super::super::reference::DEFAULT_REGISTRY;
+use crate::failure::{Doing, Failure};
+use crate::images::digest::{Digest, Hasher};
+
+/// The largest file that is read.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// As Docker names its own registry in such files.
+const DOCKER_HUB_KEY: &str = "https://index.docker.io/v1/";
+
+/// A name with a password, or a token that stands for both.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Credentials {
+    Password {
+        username: String,
+        password: String,
+    },
+    /// To be exchanged for a token of the registry.
+    IdentityToken(String),
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credentials")
+    }
+}
+
+impl Credentials {
+    /// Tells whether two are the same without keeping them.
+    pub(crate) fn fingerprint(&self) -> Digest {
+        let mut hasher = Hasher::default();
+        match self {
+            Self::Password { username, password } => {
+                hasher.update(&(username.len() as u64).to_be_bytes());
+                hasher.update(username.as_bytes());
+                hasher.update(password.as_bytes());
+            }
+            Self::IdentityToken(token) => hasher.update(token.as_bytes()),
+        }
+        hasher.finish()
+    }
+
+    /// The value of an `Authorization` header.
+    pub(crate) fn basic(&self) -> Option<String> {
+        match self {
+            Self::Password { username, password } => {
+                Some(format!("Basic {}", STANDARD.encode(format!("{username}:{password}"))))
+            }
+            Self::IdentityToken(_) => None,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(default)]
+    auths: BTreeMap<String, Entry>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Entry {
+    auth: String,
+    username: String,
+    password: String,
+    identitytoken: String,
+}
+
+/// What `file` has for this registry. Read anew each time: what `docker login` changes is seen at once.
+///
+/// # Errors
+/// When the file cannot be read or understood.
+pub(crate) fn from_file(file: &Path, registry: &str) -> Result<Option<Credentials>, Failure> {
+    let doing = || format!("read the credentials of registries in {}", file.display());
+    let found = file.metadata().doing(doing)?;
+    if !found.is_file() || found.len() > FILE_BYTES_MAX {
+        return Err(Failure::other(doing(), format!("it is no file of at most {FILE_BYTES_MAX} bytes")));
+    }
+    let text = std::fs::read_to_string(file).doing(doing)?;
+    // Its errors would show parts of the file.
+    let File { auths } = serde_json::from_str(&text)
+        .map_err(|_| Failure::other(doing(), "it is not as `docker login` writes it"))?;
+    let entry = auths.into_iter().find(|(key, _)| is_for(key, registry)).map(|(_, entry)| entry);
+    Ok(entry.and_then(Entry::credentials))
+}
+
+/// Keys are hosts, with or without a scheme and a path.
+fn is_for(key: &str, registry: &str) -> bool {
+    if key == DOCKER_HUB_KEY {
+        return registry == DEFAULT_REGISTRY;
+    }
+    let host = key.split_once("://").map_or(key, |(_, rest)| rest);
+    let host = host.split_once('/').map_or(host, |(host, _)| host);
+    host == registry
+        || (registry == DEFAULT_REGISTRY && matches!(host, "index.docker.io" | "registry-1.docker.io"))
+}
+
+impl Entry {
+    fn credentials(self) -> Option<Credentials> {
+        if !self.identitytoken.is_empty() {
+            return Some(Credentials::IdentityToken(self.identitytoken));
+        }
+        if !self.username.is_empty() {
+            return Some(Credentials::Password { username: self.username, password: self.password });
+        }
+        let both = STANDARD.decode(self.auth.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok())?;
+        let (username, password) = both.split_once(':')?;
+        let password = password.trim_end_matches('\0');
+        Some(Credentials::Password { username: username.into(), password: password.into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registry_is_found_under_all_its_names() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("config.json");
+        let auth = STANDARD.encode("me:pass:word");
+        let text = format!(
+            r#"{{"auths": {{"https://index.docker.io/v1/": {{"auth": "{auth}"}}, "a.b:5000": {{"username": "u",
+            "password": "p"}}, "https://c.d/v2/": {{"identitytoken": "t"}}, "empty.e": {{}}}}, "credsStore": "x"}}"#
+        );
+        std::fs::write(&file, text).expect("written");
+        let of = |registry: &str| from_file(&file, registry).expect("read");
+        let password = |username: &str, password: &str| {
+            Some(Credentials::Password { username: username.into(), password: password.into() })
+        };
+        assert_eq!(of("docker.io"), password("me", "pass:word"));
+        assert_eq!(of("a.b:5000"), password("u", "p"));
+        assert_eq!(of("c.d"), Some(Credentials::IdentityToken("t".into())));
+        assert_eq!((of("a.b"), of("empty.e"), of("x")), (None, None, None));
+        std::fs::write(&file, r#"{"auths": {"a.b": "secret-text"}}"#).expect("written");
+        let refusal = from_file(&file, "a.b").expect_err("refused").to_string();
+        assert!(!refusal.contains("secret-text"), "{refusal}");
+    }
+}

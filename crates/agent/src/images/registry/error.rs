@@ -1,0 +1,59 @@
+//! Why an image could not be had.
+
+use crate::failure::Failure;
+use crate::lifecycle::{StartFailure, StartFailureKind};
+
+/// How much of what a registry says of a refusal is passed on.
+const COMPLAINT_CHARS_MAX: usize = 200;
+
+/// Whether, and when, it makes sense to ask again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// The answer stays the same.
+    Never,
+    /// The same registry may answer otherwise in a moment, or in this many seconds if it says so.
+    Soon(Option<u64>),
+    /// What the host lacks now it may have later; another registry would not help.
+    Later,
+}
+
+/// An image that could not be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PullError {
+    pub(crate) again: Again,
+    /// The reason, and what to do about it, for people. It does not repeat the image's name.
+    pub(crate) reason: String,
+}
+
+impl PullError {
+    /// It stays so.
+    pub(crate) fn never(reason: impl Into<String>) -> Self {
+        Self { again: Again::Never, reason: reason.into() }
+    }
+
+    /// The network, or the other end of it, for now.
+    pub(crate) fn soon(reason: impl Into<String>) -> Self {
+        Self { again: Again::Soon(None), reason: reason.into() }
+    }
+
+    /// What a task is told whose image this was.
+    pub(crate) fn failure(&self, image: &str) -> StartFailure {
+        let kind = match self.again {
+            Again::Never => StartFailureKind::Driver,
+            Again::Soon(_) | Again::Later => StartFailureKind::Recoverable,
+        };
+        StartFailure { kind, message: format!("get the image {image}: {}", self.reason) }
+    }
+}
+
+impl From<Failure> for PullError {
+    fn from(failure: Failure) -> Self {
+        Self { again: Again::Later, reason: failure.to_string() }
+    }
+}
+
+/// What a registry says, made fit for a line of text.
+pub(crate) fn plain(said: &str) -> String {
+    let printable = said.chars().map(|c| if c.is_control() { ' ' } else { c });
+    printable.take(COMPLAINT_CHARS_MAX).collect::<String>().trim().to_owned()
+}

@@ -1,0 +1,88 @@
+//! The distribution protocol of OCI and Docker, as far as pulling needs it.
+//!
+//! What a registry sends is bounded before it is read and checked by its digest before it is believed. Our own client
+//! and not a library's: those that there are write whole layers to disk first, and know no mirrors.
+
+mod challenge;
+pub(crate) mod credentials;
+pub(crate) mod error;
+pub(crate) mod retry;
+pub(crate) mod session;
+pub(crate) mod transport;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use self::credentials::Credentials;
+use self::error::PullError;
+use self::session::Session;
+use self::transport::{Operators, Transport};
+use super::reference::{DEFAULT_REGISTRY, Reference};
+
+/// Where docker.io is asked.
+const DOCKER_HUB: &str = "registry-1.docker.io";
+
+/// What an operator says of registries.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RegistryConfig {
+    /// By registry: whom to ask before it, as HOST or HOST:PORT.
+    pub mirrors: BTreeMap<String, Vec<String>>,
+    /// Registries and mirrors that are asked without TLS, as HOST or HOST:PORT.
+    pub insecure: BTreeSet<String>,
+    /// Credentials, as `docker login` writes them.
+    pub auth_file: Option<PathBuf>,
+}
+
+/// The registries as one node sees them.
+pub(crate) struct Registries {
+    config: RegistryConfig,
+    /// Made when the first image is pulled: it holds all of the host's root certificates.
+    transport: OnceLock<Transport>,
+}
+
+impl Registries {
+    pub(crate) fn new(config: RegistryConfig) -> Self {
+        Self { config, transport: OnceLock::new() }
+    }
+
+    /// Whom to ask for an image, in this order: mirrors, then the registry itself. The job's own credentials go to
+    /// the registry alone.
+    pub(crate) fn sessions(
+        &self,
+        image: &Reference,
+        own: Option<&Credentials>,
+    ) -> Result<Vec<Session<'_>>, PullError> {
+        let transport = self.transport()?;
+        let mirrors = self.config.mirrors.get(&image.registry).into_iter().flatten();
+        let mut sessions = Vec::new();
+        // Whoever brings credentials asks for what is not everybody's.
+        for mirror in mirrors.filter(|_| own.is_none()) {
+            sessions.push(Session::new(transport, mirror, &image.repository, self.known(mirror)?));
+        }
+        let host = if image.registry == DEFAULT_REGISTRY { DOCKER_HUB } else { &image.registry };
+        let credentials = match own {
+            Some(own) => Some(own.clone()),
+            None => self.known(&image.registry)?,
+        };
+        sessions.push(Session::new(transport, host, &image.repository, credentials));
+        Ok(sessions)
+    }
+
+    /// What the operator's file has for a registry.
+    fn known(&self, registry: &str) -> Result<Option<Credentials>, PullError> {
+        match &self.config.auth_file {
+            Some(file) => Ok(credentials::from_file(file, registry)?),
+            None => Ok(None),
+        }
+    }
+
+    fn transport(&self) -> Result<&Transport, PullError> {
+        if let Some(transport) = self.transport.get() {
+            return Ok(transport);
+        }
+        let named = self.config.mirrors.values().flatten().cloned().collect();
+        let made = Transport::new(Operators { plain: self.config.insecure.clone(), named })?;
+        Ok(self.transport.get_or_init(|| made))
+    }
+}

@@ -1,0 +1,254 @@
+//! One registry, asked for things of one repository by one caller.
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::{Response, StatusCode, Uri};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use tokio::sync::Mutex;
+
+use super::challenge::{self, Challenge};
+use super::credentials::Credentials;
+use super::error::{Again, PullError, plain};
+use super::retry::retried;
+use super::transport::{Ask, Transport, read};
+use crate::images::digest::Digest;
+use crate::images::manifest::{ACCEPTED, Descriptor, MANIFEST_BYTES_MAX};
+
+/// Of a service's answer with a token in it.
+const TOKEN_BYTES_MAX: u64 = 64 << 10;
+/// Of what a registry says of a refusal.
+const COMPLAINT_BYTES_MAX: u64 = 4 << 10;
+
+/// The longest that a registry's wish to be left alone is granted, in seconds.
+const RETRY_AFTER_S_MAX: u64 = 60;
+
+/// One registry, or a mirror of it.
+pub(crate) struct Session<'a> {
+    transport: &'a Transport,
+    /// Who is asked, as HOST or HOST:PORT.
+    host: String,
+    repository: String,
+    credentials: Option<Credentials>,
+    /// What the registry knows us by, once it has asked who we are.
+    authorization: Mutex<Option<HeaderValue>>,
+}
+
+#[derive(Deserialize)]
+struct Token {
+    #[serde(default)]
+    token: String,
+    #[serde(default)]
+    access_token: String,
+}
+
+#[derive(Deserialize)]
+struct Complaints {
+    #[serde(default)]
+    errors: Vec<Complaint>,
+}
+
+#[derive(Deserialize)]
+struct Complaint {
+    #[serde(default)]
+    message: String,
+}
+
+impl<'a> Session<'a> {
+    pub(crate) fn new(
+        transport: &'a Transport,
+        host: &str,
+        repository: &str,
+        credentials: Option<Credentials>,
+    ) -> Self {
+        let (host, repository) = (host.to_owned(), repository.to_owned());
+        Self { transport, host, repository, credentials, authorization: Mutex::default() }
+    }
+
+    /// Who is asked.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The manifest, or list of them, that a tag or digest names, and its own digest.
+    pub(crate) async fn manifest(&self, pointer: &str) -> Result<(Digest, Vec<u8>), PullError> {
+        let bytes = retried(|| async {
+            let answer = self.get(&format!("manifests/{pointer}"), ACCEPTED, 0).await?;
+            read(answer.into_body(), MANIFEST_BYTES_MAX).await
+        });
+        let bytes = bytes.await?;
+        let found = Digest::of(&bytes);
+        match pointer.parse::<Digest>() {
+            Ok(wanted) if wanted != found => Err(self.wrong("a manifest", wanted, found)),
+            _ => Ok((found, bytes)),
+        }
+    }
+
+    /// A blob that is small enough for memory.
+    pub(crate) async fn blob(&self, wanted: &Descriptor) -> Result<Vec<u8>, PullError> {
+        let bytes = retried(|| async {
+            let answer = self.get(&format!("blobs/{}", wanted.digest), "", 0).await?;
+            read(answer.into_body(), wanted.size).await
+        });
+        let bytes = bytes.await?;
+        let found = Digest::of(&bytes);
+        if found == wanted.digest { Ok(bytes) } else { Err(self.wrong("a config", wanted.digest, found)) }
+    }
+
+    /// A blob from a byte on; whether the answer begins there, and not at its beginning.
+    pub(crate) async fn blob_from(&self, digest: Digest, from: u64) -> Result<(Incoming, bool), PullError> {
+        let answer = self.get(&format!("blobs/{digest}"), "", from).await?;
+        let begins_there = answer.status() == StatusCode::PARTIAL_CONTENT;
+        Ok((answer.into_body(), begins_there))
+    }
+
+    pub(crate) fn wrong(&self, what: &str, wanted: Digest, found: Digest) -> PullError {
+        PullError::never(format!(
+            "{} sent {what} that is not what it should be: its digest is {found}, and {wanted} was asked for",
+            self.host
+        ))
+    }
+
+    async fn get(
+        &self,
+        path: &str,
+        accept: &'static str,
+        from: u64,
+    ) -> Result<Response<Incoming>, PullError> {
+        let scheme = self.transport.scheme(&self.host);
+        let uri = format!("{scheme}://{}/v2/{}/{path}", self.host, self.repository);
+        let uri: Uri = uri.parse().map_err(|_| PullError::never(format!("{uri} is not an address")))?;
+        let mut has_authorized = false;
+        loop {
+            let authorization = self.authorization.lock().await.clone();
+            let ask = Ask { accept, authorization: authorization.clone(), from, form: None };
+            let answer = self.transport.ask(&uri, &ask).await?;
+            match answer.status() {
+                status if status.is_success() => return Ok(answer),
+                StatusCode::UNAUTHORIZED if !has_authorized => {
+                    has_authorized = true;
+                    self.authorize(&answer, authorization).await?;
+                }
+                _ => return Err(self.refusal(answer).await),
+            }
+        }
+    }
+
+    /// Gets what the registry asks for; nothing is to be done if that has happened since `before`.
+    async fn authorize(
+        &self,
+        answer: &Response<Incoming>,
+        before: Option<HeaderValue>,
+    ) -> Result<(), PullError> {
+        let mut authorization = self.authorization.lock().await;
+        if *authorization != before {
+            return Ok(());
+        }
+        let headers = answer.headers().get_all(WWW_AUTHENTICATE).into_iter();
+        let value = match challenge::parse(headers.filter_map(|header| header.to_str().ok())) {
+            Some(Challenge::Bearer { realm, service, scope }) => {
+                let scope =
+                    if scope.is_empty() { format!("repository:{}:pull", self.repository) } else { scope };
+                format!("Bearer {}", self.token(&realm, &service, &scope).await?)
+            }
+            Some(Challenge::Basic) => match self.credentials.as_ref().and_then(Credentials::basic) {
+                Some(basic) => basic,
+                None => return Err(self.unauthorized("")),
+            },
+            None => return Err(self.unauthorized("it asks for a kind of login that is not known here")),
+        };
+        let value = HeaderValue::from_str(&value);
+        let mut value = value.map_err(|_| self.unauthorized("its token is not one"))?;
+        value.set_sensitive(true);
+        *authorization = Some(value);
+        Ok(())
+    }
+
+    async fn token(&self, realm: &str, service: &str, scope: &str) -> Result<String, PullError> {
+        let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+        let query = format!("service={}&scope={}", encode(service), encode(scope));
+        let (uri, mut ask) = match &self.credentials {
+            Some(Credentials::IdentityToken(token)) => {
+                let form = format!(
+                    "grant_type=refresh_token&client_id=berth&{query}&refresh_token={}",
+                    encode(token)
+                );
+                (realm.to_owned(), Ask { form: Some(form), ..Ask::default() })
+            }
+            _ => {
+                let mark = if realm.contains('?') { '&' } else { '?' };
+                (format!("{realm}{mark}{query}"), Ask::default())
+            }
+        };
+        let basic = self.credentials.as_ref().and_then(Credentials::basic);
+        ask.authorization = basic.and_then(|basic| HeaderValue::from_str(&basic).ok());
+        let uri: Uri = uri.parse().map_err(|_| self.unauthorized("it names no address to log in at"))?;
+        let bytes = retried(|| async {
+            let answer = self.transport.ask(&uri, &ask).await?;
+            if !answer.status().is_success() {
+                return Err(self.refusal(answer).await);
+            }
+            read(answer.into_body(), TOKEN_BYTES_MAX).await
+        });
+        // What it answers is a secret: none of it is repeated.
+        let token: Token = serde_json::from_slice(&bytes.await?)
+            .map_err(|_| self.unauthorized("where to log in answers with no token"))?;
+        let token = if token.token.is_empty() { token.access_token } else { token.token };
+        if token.is_empty() {
+            Err(self.unauthorized("where to log in answers with no token"))
+        } else {
+            Ok(token)
+        }
+    }
+
+    async fn refusal(&self, answer: Response<Incoming>) -> PullError {
+        let (status, host) = (answer.status(), &self.host);
+        let after = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let said = read(answer.into_body(), COMPLAINT_BYTES_MAX).await.unwrap_or_default();
+        let said = complaint(&said);
+        let told = if said.is_empty() { String::new() } else { format!(" ({said})") };
+        match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => self.unauthorized(&said),
+            StatusCode::NOT_FOUND => {
+                PullError::never(format!("{host} has no such image{told}: is its name right, and its tag?"))
+            }
+            StatusCode::TOO_MANY_REQUESTS => PullError {
+                again: Again::Soon(after.map(|seconds: u64| seconds.min(RETRY_AFTER_S_MAX))),
+                reason: format!(
+                    "{host} has had too many requests{told}: log in there (--registry-auth-file), or have the agent ask a \
+                     mirror (--registry-mirrors)"
+                ),
+            },
+            status if status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT => PullError {
+                again: Again::Soon(after.map(|seconds: u64| seconds.min(RETRY_AFTER_S_MAX))),
+                reason: format!("{host} answers {status}{told}"),
+            },
+            status => PullError::never(format!("{host} answers {status}{told}")),
+        }
+    }
+
+    fn unauthorized(&self, said: &str) -> PullError {
+        let (host, told) = (&self.host, if said.is_empty() { String::new() } else { format!(" ({said})") });
+        PullError::never(match &self.credentials {
+            Some(_) => format!(
+                "{host} refuses the credentials that it was given, or has no such image for them{told}: are the name \
+                 and the password right?"
+            ),
+            None => format!(
+                "unauthorized: {host} has no such image, or shows it only to those who log in{told}: is its name \
+                 right? If so, give the task an `auth` block, or the agent --registry-auth-file"
+            ),
+        })
+    }
+}
+
+/// The message of a registry's own form of errors, else nothing.
+fn complaint(bytes: &[u8]) -> String {
+    let bytes = Bytes::copy_from_slice(bytes);
+    let known = serde_json::from_slice::<Complaints>(&bytes).ok();
+    known
+        .and_then(|known| known.errors.into_iter().next())
+        .map(|first| plain(&first.message))
+        .unwrap_or_default()
+}

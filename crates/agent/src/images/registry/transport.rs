@@ -1,0 +1,309 @@
+//! HTTP to registries: TLS by the host's root certificates, redirects that take no credentials along, and no way to what
+//! listens on this host alone.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION, RANGE, USER_AGENT};
+use hyper::{Method, Request, Response, Uri};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
+use hyper_util::rt::TokioExecutor;
+use tokio::time::timeout;
+use tower::Service;
+
+use super::error::PullError;
+
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// Until an answer begins.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// Until the next piece of an answer.
+pub(crate) const PIECE_MAX: Duration = Duration::from_secs(30);
+
+const REDIRECTS_MAX: usize = 5;
+
+const AGENT: &str = concat!("berth/", env!("CARGO_PKG_VERSION"));
+
+/// What is asked for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ask {
+    pub(crate) accept: &'static str,
+    /// Goes to the host that is asked first, and to no other.
+    pub(crate) authorization: Option<HeaderValue>,
+    /// From this byte on.
+    pub(crate) from: u64,
+    /// A form that is posted.
+    pub(crate) form: Option<String>,
+}
+
+/// Asks registries.
+pub(crate) struct Transport {
+    client: Client<HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>,
+    operators: Operators,
+}
+
+/// The hosts, with their ports, that the operator named: those without TLS, and those that may be this very host.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Operators {
+    pub(crate) plain: BTreeSet<String>,
+    pub(crate) named: BTreeSet<String>,
+}
+
+impl Operators {
+    /// Whether the operator named this host, whatever its port.
+    fn names(&self, host: &str) -> bool {
+        let is_of =
+            |known: &String| known == host || known.rsplit_once(':').is_some_and(|(name, _)| name == host);
+        self.plain.iter().chain(&self.named).any(is_of)
+    }
+}
+
+impl Transport {
+    /// # Errors
+    /// When the host has no root certificates.
+    pub(crate) fn new(operators: Operators) -> Result<Self, PullError> {
+        let mut http = HttpConnector::new_with_resolver(Resolver {
+            system: GaiResolver::new(),
+            operators: operators.clone(),
+        });
+        http.set_connect_timeout(Some(CONNECT_MAX));
+        http.set_nodelay(true);
+        http.enforce_http(false);
+        let tls = hyper_rustls::HttpsConnectorBuilder::new().with_native_roots().map_err(|error| {
+            PullError::never(format!(
+                "this host has no root certificates, by which registries prove who they are ({error}): install the \
+                 package ca-certificates"
+            ))
+        })?;
+        let connector = tls.https_or_http().enable_http1().wrap_connector(http);
+        Ok(Self { client: Client::builder(TokioExecutor::new()).build(connector), operators })
+    }
+
+    /// `https`, or `http` where the operator said so.
+    pub(crate) fn scheme(&self, host: &str) -> &'static str {
+        if self.operators.plain.contains(host) { "http" } else { "https" }
+    }
+
+    /// The answer, whatever its status, after all redirects.
+    pub(crate) async fn ask(&self, uri: &Uri, ask: &Ask) -> Result<Response<Incoming>, PullError> {
+        let (mut uri, mut ask) = (uri.clone(), ask.clone());
+        for _ in 0..=REDIRECTS_MAX {
+            let host = self.allowed(&uri)?;
+            let request = request(&uri, &ask);
+            let response = match timeout(ANSWER_MAX, self.client.request(request)).await {
+                Ok(Ok(response)) => response,
+                Ok(Err(error)) => return Err(unreachable(&host, &innermost(&error))),
+                Err(_) => return Err(unreachable(&host, "it does not answer")),
+            };
+            if !response.status().is_redirection() {
+                return Ok(response);
+            }
+            let target = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+            let target = target.and_then(|target| join(&uri, target));
+            let target = target.ok_or_else(|| PullError::never(format!("{host} redirects to nowhere")))?;
+            if (target.scheme(), target.authority()) != (uri.scheme(), uri.authority()) {
+                ask.authorization = None;
+            }
+            ask.form = None;
+            uri = target;
+        }
+        Err(PullError::never(format!("it is redirected more than {REDIRECTS_MAX} times")))
+    }
+
+    /// The host of an address that may be asked.
+    fn allowed(&self, uri: &Uri) -> Result<String, PullError> {
+        let authority = uri.authority().map_or("", |authority| authority.as_str());
+        if authority.is_empty() || authority.contains('@') {
+            return Err(PullError::never("it leads to an address without a host, or with a user"));
+        }
+        if uri.scheme_str() != Some("https") && !self.operators.plain.contains(authority) {
+            return Err(PullError::never(format!(
+                "{authority} would be asked without TLS, which this node does not do: if it is meant to be so, start \
+                 the agent with --insecure-registries {authority}"
+            )));
+        }
+        let host = uri.host().unwrap_or_default();
+        let literal = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        if literal.is_ok_and(is_local) && !self.operators.names(host) {
+            return Err(PullError::never(local(host)));
+        }
+        Ok(authority.to_owned())
+    }
+}
+
+fn local(host: &str) -> String {
+    format!(
+        "{host} is an address of this very node: if a registry is meant to be there, start the agent with \
+         --insecure-registries {host}:PORT"
+    )
+}
+
+fn unreachable(host: &str, why: &str) -> PullError {
+    PullError::soon(format!(
+        "cannot reach {host}: {why}; is the registry's name right, and has this node a way there?"
+    ))
+}
+
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
+fn request(uri: &Uri, ask: &Ask) -> Request<Full<Bytes>> {
+    let method = if ask.form.is_some() { Method::POST } else { Method::GET };
+    let mut request = Request::new(Full::from(ask.form.clone().unwrap_or_default()));
+    *request.method_mut() = method;
+    *request.uri_mut() = uri.clone();
+    let headers = request.headers_mut();
+    headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+    headers.insert(ACCEPT, HeaderValue::from_static(if ask.accept.is_empty() { "*/*" } else { ask.accept }));
+    if let Some(authorization) = &ask.authorization {
+        headers.insert(AUTHORIZATION, authorization.clone());
+    }
+    if ask.form.is_some() {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
+    }
+    if ask.from > 0
+        && let Ok(range) = HeaderValue::from_str(&format!("bytes={}-", ask.from))
+    {
+        headers.insert(RANGE, range);
+    }
+    request
+}
+
+/// Absolute, or with the host of `from`; paths relative to another are not understood.
+fn join(from: &Uri, target: &str) -> Option<Uri> {
+    let target = target.split_once('#').map_or(target, |(before, _)| before);
+    let scheme = from.scheme_str()?;
+    let text = if target.starts_with("//") {
+        format!("{scheme}:{target}")
+    } else if target.starts_with('/') {
+        format!("{scheme}://{}{target}", from.authority()?)
+    } else {
+        target.to_owned()
+    };
+    text.parse::<Uri>().ok().filter(|uri| uri.authority().is_some() && uri.scheme().is_some())
+}
+
+/// The body, which is at most `bytes_max` long.
+pub(crate) async fn read(mut body: Incoming, bytes_max: u64) -> Result<Vec<u8>, PullError> {
+    let mut bytes = Vec::new();
+    while let Some(piece) = piece(&mut body).await? {
+        if bytes.len() as u64 + piece.len() as u64 > bytes_max {
+            return Err(PullError::never(format!("the registry answers with more than {bytes_max} bytes")));
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(bytes)
+}
+
+/// The next piece of a body; none at its end.
+pub(crate) async fn piece(body: &mut Incoming) -> Result<Option<Bytes>, PullError> {
+    loop {
+        let frame = timeout(PIECE_MAX, body.frame()).await;
+        match frame.map_err(|_| PullError::soon("the registry stopped sending"))? {
+            None => return Ok(None),
+            Some(Err(error)) => {
+                return Err(PullError::soon(format!("the registry broke off: {}", innermost(&error))));
+            }
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data));
+                }
+            }
+        }
+    }
+}
+
+/// Where only this host listens, and where clouds keep their machines' secrets.
+fn is_local(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => v4.is_loopback() || v4.is_link_local() || v4.is_unspecified() || v4.is_broadcast(),
+        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unspecified() || v6.is_unicast_link_local(),
+    }
+}
+
+/// Resolves names, and leaves addresses of this host out.
+#[derive(Clone)]
+struct Resolver {
+    system: GaiResolver,
+    operators: Operators,
+}
+
+impl Service<Name> for Resolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = std::io::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.system.poll_ready(context)
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let host = name.as_str().to_owned();
+        let allowed = self.operators.names(&host);
+        let found = self.system.call(name);
+        Box::pin(async move {
+            let found: Vec<SocketAddr> = found.await?.collect();
+            let kept: Vec<SocketAddr> =
+                found.iter().copied().filter(|found| allowed || !is_local(found.ip())).collect();
+            if kept.is_empty() && !found.is_empty() {
+                return Err(std::io::Error::other(local(&host)));
+            }
+            Ok(kept.into_iter())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirects_are_joined() {
+        let from: Uri = "https://a.b:5/v2/x?y=1".parse().expect("an address");
+        let joined = |target: &str| join(&from, target).map(|uri| uri.to_string());
+        assert_eq!(joined("https://c.d/e?f#g").as_deref(), Some("https://c.d/e?f"));
+        assert_eq!(joined("//c.d/e").as_deref(), Some("https://c.d/e"));
+        assert_eq!(joined("/e").as_deref(), Some("https://a.b:5/e"));
+        assert_eq!((joined("e"), joined(""), joined("file:///etc/passwd")), (None, None, None));
+    }
+
+    #[test]
+    fn this_host_is_asked_only_where_the_operator_named_it() {
+        let named = Operators { plain: ["127.0.0.1:5000".to_owned()].into(), named: BTreeSet::new() };
+        let transport = |operators| Transport { client: client(), operators };
+        let allowed =
+            |transport: &Transport, uri: &str| transport.allowed(&uri.parse().expect("an address")).is_ok();
+        let (open, closed) = (transport(named), transport(Operators::default()));
+        assert!(allowed(&open, "http://127.0.0.1:5000/v2/") && allowed(&closed, "https://a.b/v2/"));
+        for refused in [
+            "http://a.b/v2/",
+            "http://127.0.0.1:5000/v2/",
+            "https://127.0.0.1/v2/",
+            "https://169.254.169.254/latest",
+            "https://[::1]/v2/",
+            "https://[::ffff:127.0.0.1]/v2/",
+            "https://0.0.0.0/v2/",
+            "https://user@a.b/v2/",
+        ] {
+            assert!(!allowed(&closed, refused), "{refused}");
+        }
+    }
+
+    /// Of no use but to stand there.
+    fn client() -> Client<HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>> {
+        Transport::new(Operators::default()).expect("root certificates").client
+    }
+}

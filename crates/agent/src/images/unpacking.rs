@@ -1,0 +1,93 @@
+//! The process without rights that unpacks an archive, seen from the agent.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use prost::Message;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdin, Command};
+
+use super::digest::Digest;
+use super::registry::error::plain;
+use crate::keeper::unpack::UnpackReport;
+
+/// Of its report: the names of directories, which it limits itself.
+const REPORT_BYTES_MAX: u64 = 160 << 20;
+const COMPLAINT_BYTES_MAX: u64 = 4 << 10;
+
+/// What came of an archive.
+#[derive(Debug)]
+pub(crate) struct Unpacked {
+    /// That of the archive without its compression.
+    pub(crate) diff_id: Digest,
+    pub(crate) opaque: Vec<PathBuf>,
+}
+
+/// An archive that is being unpacked. Should this be dropped, that ends.
+pub(crate) struct Unpacking {
+    child: Child,
+    input: Option<ChildStdin>,
+}
+
+impl Unpacking {
+    /// Into an empty directory.
+    pub(crate) fn start(command: &[String], target: &Path) -> io::Result<Self> {
+        let (program, args) = command.split_first().ok_or_else(|| io::Error::other("no command"))?;
+        let mut command = Command::new(program);
+        command.args(args).arg("unpack").arg(target).env_clear().kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let input = child.stdin.take();
+        Ok(Self { child, input })
+    }
+
+    /// Gives it the next piece. One that has stopped reading says why at the end.
+    pub(crate) async fn feed(&mut self, piece: &[u8]) -> io::Result<()> {
+        let Some(input) = &mut self.input else { return Ok(()) };
+        match input.write_all(piece).await {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.input = None;
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Whether it has given up.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.input.is_none()
+    }
+
+    /// There is no more to come.
+    ///
+    /// # Errors
+    /// Why it could not be unpacked, in words.
+    pub(crate) async fn finish(mut self) -> Result<Unpacked, String> {
+        drop(self.input.take());
+        let (mut report, mut said) = (Vec::new(), Vec::new());
+        if let (Some(stdout), Some(stderr)) = (self.child.stdout.take(), self.child.stderr.take()) {
+            let report = &mut report;
+            let read = async move {
+                stdout.take(REPORT_BYTES_MAX).read_to_end(report).await?;
+                stderr.take(COMPLAINT_BYTES_MAX).read_to_end(&mut said).await?;
+                Ok::<_, io::Error>(said)
+            };
+            said = read.await.map_err(|error| error.to_string())?;
+        }
+        let status = self.child.wait().await.map_err(|error| error.to_string())?;
+        if !status.success() {
+            let said = plain(&String::from_utf8_lossy(&said));
+            return Err(if said.is_empty() { format!("its process ended with {status}") } else { said });
+        }
+        let report = UnpackReport::decode(report.as_slice()).map_err(|error| error.to_string())?;
+        if !report.error.is_empty() {
+            return Err(plain(&report.error));
+        }
+        let diff_id = Digest::from_slice(&report.diff_id).ok_or("its process does not tell the digest")?;
+        let opaque = report.opaque.into_iter().map(|path| OsString::from_vec(path).into()).collect();
+        Ok(Unpacked { diff_id, opaque })
+    }
+}

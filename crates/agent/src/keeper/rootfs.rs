@@ -1,0 +1,189 @@
+//! What a container's root filesystem needs before anything runs in it, and what is read from it: who its user is.
+//!
+//! All of it comes from an image that nobody vouches for: paths are resolved by the kernel with the container's root as
+//! their root, files are read up to a limit.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path};
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat, openat2};
+use nix::sys::stat::{Mode, fchmod, mkdirat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
+use serde_json::{Value, json};
+
+use super::plan::ContainerRun;
+use super::user::{self, User};
+use crate::failure::{Doing, Failure};
+
+/// Of a file that says who users are.
+const USERS_BYTES_MAX: u64 = 1 << 20;
+
+/// Makes the root ready; the config.json of a container in it.
+pub(super) fn furnish(rootfs: &Path, run: &ContainerRun) -> Result<String, Failure> {
+    let root = Root(File::open(rootfs).doing(|| format!("open {}", rootfs.display()))?);
+    let doing = || "read the container's config.json".to_owned();
+    let mut config: Value =
+        serde_json::from_str(&run.config_json).map_err(|error| Failure::other(doing(), error))?;
+    for dir in run.dirs.iter().map(String::as_str).chain(config["process"]["cwd"].as_str()) {
+        root.make_dirs(Path::new(dir)).doing(|| format!("make {dir} in the container"))?;
+    }
+    let hostname = config["hostname"].as_str().unwrap_or_default().to_owned();
+    // Where the host's are mounted, these are what they are mounted on.
+    let hosts = format!("127.0.0.1 localhost {hostname}\n::1 localhost ip6-localhost ip6-loopback\n");
+    for (name, text) in
+        [("etc/hosts", hosts), ("etc/hostname", format!("{hostname}\n")), ("etc/resolv.conf", String::new())]
+    {
+        root.write(Path::new(name), &text).doing(|| format!("write /{name} in the container"))?;
+    }
+    let user = user::find(&run.user, || root.read("etc/passwd"), || root.read("etc/group"))
+        .map_err(|why| Failure::other("find the container's user", why))?;
+    run_as(&mut config["process"], &user);
+    Ok(config.to_string())
+}
+
+fn run_as(process: &mut Value, user: &User) {
+    let User { uid, gid, groups, home } = user;
+    process["user"] = json!({"uid": uid, "gid": gid, "additionalGids": groups});
+    if *uid != 0 {
+        // As after execve(2): what only root has by itself, others get from nobody.
+        for set in ["effective", "permitted", "inheritable", "ambient"] {
+            process["capabilities"][set] = json!([]);
+        }
+    }
+    if let Some(env) = process["env"].as_array_mut() {
+        let has_home = env.iter().any(|entry| entry.as_str().is_some_and(|entry| entry.starts_with("HOME=")));
+        if !has_home {
+            env.push(json!(format!("HOME={home}")));
+        }
+    }
+}
+
+struct Root(File);
+
+impl Root {
+    fn open(&self, path: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
+        let path = path.strip_prefix("/").unwrap_or(path);
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+        openat2(&self.0, path, OpenHow::new().flags(flags | OFlag::O_CLOEXEC).resolve(resolve))
+    }
+
+    fn make_dirs(&self, path: &Path) -> io::Result<()> {
+        let mut done = std::path::PathBuf::new();
+        for part in path.components() {
+            match part {
+                Component::Normal(name) => {
+                    let parent = self.open(&done, OFlag::O_PATH | OFlag::O_DIRECTORY)?;
+                    match mkdirat(&parent, name, Mode::from_bits_truncate(0o755)) {
+                        Ok(()) | Err(Errno::EEXIST) => done.push(name),
+                        Err(errno) => return Err(errno.into()),
+                    }
+                }
+                Component::RootDir | Component::CurDir => {}
+                Component::ParentDir | Component::Prefix(_) => {
+                    return Err(io::Error::other("its path has .. in it"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a file where anything but a directory may have been.
+    fn write(&self, path: &Path, text: &str) -> io::Result<()> {
+        let (dir, name) = (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
+        self.make_dirs(dir)?;
+        let dir = self.open(dir, OFlag::O_PATH | OFlag::O_DIRECTORY)?;
+        match unlinkat(&dir, name, UnlinkatFlags::NoRemoveDir) {
+            Ok(()) | Err(Errno::ENOENT) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let file = File::from(openat(&dir, name, flags, Mode::from_bits_truncate(0o644))?);
+        fchmod(&file, Mode::from_bits_truncate(0o644))?;
+        (&file).write_all(text.as_bytes())
+    }
+
+    /// A file as text; empty when there is none.
+    fn read(&self, path: &str) -> Result<String, String> {
+        // Opening a pipe must not wait for its other end.
+        let file = match self.open(Path::new(path), OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY) {
+            Ok(file) => File::from(file),
+            Err(Errno::ENOENT) => return Ok(String::new()),
+            Err(errno) => return Err(format!("read /{path}: {errno}")),
+        };
+        let failed = |why: io::Error| format!("read /{path}: {why}");
+        let found = file.metadata().map_err(failed)?;
+        if !found.is_file() || found.len() > USERS_BYTES_MAX {
+            return Err(format!("read /{path}: it is no file of at most {USERS_BYTES_MAX} bytes"));
+        }
+        let mut bytes = Vec::new();
+        file.take(USERS_BYTES_MAX).read_to_end(&mut bytes).map_err(failed)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn run(user: &str, dirs: &[&str]) -> ContainerRun {
+        let config = json!({"hostname": "h", "process": {"cwd": "/srv/app", "env": ["A=1"], "capabilities":
+            {"effective": ["CAP_CHOWN"], "permitted": ["CAP_CHOWN"], "bounding": ["CAP_CHOWN"]}}});
+        ContainerRun {
+            user: user.into(),
+            config_json: config.to_string(),
+            dirs: dirs.iter().map(|dir| (*dir).to_owned()).collect(),
+            ..ContainerRun::default()
+        }
+    }
+
+    #[test]
+    fn links_of_an_image_lead_nowhere_else() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let (root, victim) = (temp.path().join("root"), temp.path().join("victim"));
+        [&root, &victim].iter().for_each(|dir| fs::create_dir(dir).expect("made"));
+        symlink(&victim, root.join("etc")).expect("linked");
+        symlink("../../victim", root.join("data")).expect("linked");
+        // In the root itself there is no such directory.
+        assert!(furnish(&root, &run("", &["/data/x"])).is_err());
+        assert_eq!(victim.read_dir().expect("listed").count(), 0);
+        assert!(furnish(&root, &run("", &["/a/../../victim/x"])).is_err());
+    }
+
+    #[test]
+    fn a_user_is_known_by_the_images_own_files() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let root = temp.path();
+        fs::create_dir(root.join("etc")).expect("made");
+        fs::write(root.join("etc/passwd"), "root:x:0:0::/root:/bin/sh\napp:x:7:8::/home/app:\n")
+            .expect("written");
+        fs::write(root.join("etc/group"), "app:x:8:\nextra:x:9:app\n").expect("written");
+        let config = |user: &str| {
+            furnish(root, &run(user, &["/var/cache"]))
+                .map(|config| serde_json::from_str::<Value>(&config).expect("json")["process"].take())
+        };
+        let process = config("app").expect("furnished");
+        assert_eq!(process["user"], json!({"uid": 7, "gid": 8, "additionalGids": [9]}));
+        assert_eq!(process["env"], json!(["A=1", "HOME=/home/app"]));
+        assert_eq!(process["capabilities"]["effective"], json!([]));
+        assert_eq!(process["capabilities"]["bounding"], json!(["CAP_CHOWN"]));
+        let process = config("").expect("furnished");
+        assert_eq!(
+            (&process["user"]["uid"], &process["capabilities"]["effective"]),
+            (&json!(0), &json!(["CAP_CHOWN"]))
+        );
+        assert!(root.join("srv/app").is_dir() && root.join("var/cache").is_dir());
+        assert!(
+            fs::read_to_string(root.join("etc/hosts")).expect("a file").contains("127.0.0.1 localhost h")
+        );
+        fs::remove_file(root.join("etc/passwd")).expect("removed");
+        nix::unistd::mkfifo(&root.join("etc/passwd"), Mode::S_IRWXU).expect("a pipe");
+        assert!(config("app").is_err());
+    }
+}

@@ -1,0 +1,397 @@
+//! Images from registries: Debian's, and ones that lie, break off, dawdle and never end.
+
+#[allow(dead_code)]
+mod common;
+#[path = "common/images.rs"]
+mod images;
+#[path = "common/server.rs"]
+#[allow(dead_code)]
+mod server;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use berth_api::agent::{AllocStatus, ClientStatus, GroupSpec, LogSpec, RestartSpec, RunAlloc, TaskSpec};
+use common::{agent_program, alloc_id, eventually};
+use images::{Answer, Asked, Fake, Image, Layer, Registry, digest};
+use prost::Message;
+use serde_json::{Value, json};
+use server::{Run, Server};
+use tempfile::TempDir;
+
+/// `user` with the password `secret`, as htpasswd writes it.
+const USERS: &str = "user:$2b$04$1yaJY5S3vGpqkePWu5alrecnqtzLYoAa2XnGMZfGlLk.POjohBbJW\n";
+
+/// An agent that may ask one registry without TLS.
+struct World {
+    data: TempDir,
+    server: Server,
+    agent: Child,
+}
+
+impl World {
+    fn new(registry: &str) -> Option<Self> {
+        Self::with(&[("AGENT_REGISTRIES", registry)])
+    }
+
+    fn with(env: &[(&str, &str)]) -> Option<Self> {
+        let missing = ["/usr/bin/crun", "/bin/busybox"].into_iter().find(|path| !Path::new(path).exists());
+        if missing.is_some() || !nix::unistd::Uid::effective().is_root() {
+            eprintln!(
+                "skipped: {}",
+                missing.map_or("not root".to_owned(), |path| format!("{path} is missing"))
+            );
+            return None;
+        }
+        let data = tempfile::tempdir().expect("a directory");
+        let mut server = Server::new();
+        let mut command = Command::new(agent_program());
+        command.arg("run").arg(data.path()).arg(server.address()).arg("/usr/bin/crun");
+        let agent = command.envs(env.iter().copied()).stdin(Stdio::null()).spawn().expect("an agent");
+        server.accept();
+        Some(Self { data, server, agent })
+    }
+
+    fn run(&mut self, number: u8, config: &Value) {
+        let task = TaskSpec {
+            name: "t".into(),
+            driver: "docker".into(),
+            config_json: config.to_string(),
+            memory_mb: 64,
+            kill_timeout_ms: 500,
+            restart: RestartSpec { attempts: 0, interval_ms: 60_000, delay_ms: 10, mode: 0 },
+            logs: LogSpec { max_files: 2, max_file_size_mb: 1, disabled: false },
+            ..TaskSpec::default()
+        };
+        let group = GroupSpec { job_type: "batch".into(), tasks: vec![task], ..GroupSpec::default() };
+        let alloc = RunAlloc { alloc_id: alloc_id(number).to_vec(), ..RunAlloc::default() };
+        self.server.wish(vec![Run { alloc, group: group.encode_to_vec().into() }], &[], &[], &[]);
+    }
+
+    /// Runs it to its end; its output.
+    fn output(&mut self, number: u8, config: &Value) -> String {
+        self.run(number, config);
+        self.server.wait_for_status(number, ClientStatus::Complete);
+        self.server.read_log(number, "t", 0, false).expect("a log")
+    }
+
+    /// Why it does not start.
+    fn refusal(&mut self, number: u8, config: &Value) -> String {
+        self.run(number, config);
+        events(&self.server.wait_for_status(number, ClientStatus::Failed))
+    }
+
+    fn layers(&self) -> Vec<String> {
+        let dir = self.data.path().join("images/layers");
+        let names = dir.read_dir().expect("listed").flatten().map(|entry| entry.file_name());
+        names.map(|name| name.to_string_lossy().into_owned()).collect()
+    }
+
+    /// Nothing is left of what failed.
+    fn assert_clean(&self) {
+        eventually("the parts of layers to go", || self.layers().is_empty().then_some(()));
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.agent.kill().ok();
+        self.agent.wait().ok();
+    }
+}
+
+fn events(status: &AllocStatus) -> String {
+    status.tasks[0].events.iter().map(|event| format!("{}\n", event.message)).collect()
+}
+
+/// Three layers: the second removes a file and all of a directory, the third adds.
+fn layered() -> Image {
+    let layers = vec![
+        Layer::busybox().file("etc/gone", "x").file("etc/kept", "x").file("srv/old", "x").finish(),
+        Layer::new().file("etc/.wh.gone", "").file("srv/.wh..wh..opq", "").file("srv/new", "x").finish(),
+        Layer::new()
+            .file("etc/passwd", "root:x:0:0::/root:\napp:x:7:8::/home/app:\n")
+            .dir("data/", 0o700, 7)
+            .finish(),
+    ];
+    let config = json!({"Entrypoint": ["/bin/sh", "-c"], "Cmd": ["ls /etc /srv; id -u; pwd; echo $A $PATH $HOME"],
+        "Env": ["A=image", "PATH=/bin"], "User": "app", "WorkingDir": "/work/deep", "Volumes": {"/vol": {}}});
+    Image::new(layers, config)
+}
+
+fn simple(text: &str) -> Image {
+    let config = json!({"Cmd": ["/bin/sh", "-c", format!("echo {text}")], "Env": ["PATH=/bin"]});
+    Image::new(vec![Layer::busybox().finish()], config)
+}
+
+#[test]
+fn what_an_image_says_holds_unless_the_job_says_otherwise() {
+    let Some(registry) = Registry::start(None) else { return };
+    let Some(mut world) = World::new(&registry.host) else { return };
+    let name = registry.push(&layered(), "acme/layered:1", "oci", None);
+    let expected = "/etc:\nhostname\nhosts\nkept\npasswd\nresolv.conf\n\n/srv:\nnew\n7\n/work/deep\nimage /bin /home/app\n";
+    assert_eq!(world.output(1, &json!({"image": name})), expected);
+    let docker = registry.push(&layered(), "acme/docker", "v2s2", None);
+    assert_eq!(world.output(2, &json!({"image": docker})), expected);
+    let said = json!({"image": name, "command": "pwd; stat -c %a:%u /data /vol", "work_dir": "/tmp"});
+    assert_eq!(world.output(3, &said), "/tmp\n700:7\n755:0\n");
+    let other = json!({"image": name, "entrypoint": "/bin/echo", "args": ["mine"]});
+    assert_eq!(world.output(4, &other), "mine\n");
+    let bare = json!({"image": name, "entrypoint": ["/bin/echo"]});
+    assert_eq!(world.output(5, &bare), "\n");
+    let read_only = json!({"image": name, "command": "touch /tmp/x 2>/dev/null || echo fixed; touch /local/x && echo open",
+        "readonly_rootfs": true, "cap_drop": ["all"], "hostname": "web"});
+    assert_eq!(world.output(6, &read_only), "fixed\nopen\n");
+}
+
+#[test]
+fn who_may_not_know_an_image_is_told_so() {
+    let Some(registry) = Registry::start(Some(USERS)) else { return };
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let Some(mut world) =
+        World::with(&[("AGENT_REGISTRIES", &registry.host), ("AGENT_AUTH", &file.path().to_string_lossy())])
+    else {
+        return;
+    };
+    fs::write(file.path(), "{}").expect("written");
+    let name = registry.push(&simple("known"), "private", "oci", Some("user:secret"));
+    let auth = |password: &str| json!({"image": name, "auth": [{"username": "user", "password": password}]});
+    let told = world.refusal(1, &json!({"image": name}));
+    assert!(
+        told.contains(&format!("get the image {name}:latest: unauthorized: {}", registry.host)),
+        "{told}"
+    );
+    let told = world.refusal(2, &auth("wrong"));
+    assert!(told.contains("refuses the credentials"), "{told}");
+    assert_eq!(world.output(3, &auth("secret")), "known\n");
+    // It is on the node now, and still nobody else's.
+    let told = world.refusal(4, &json!({"image": name}));
+    assert!(told.contains("unauthorized"), "{told}");
+    fs::write(file.path(), json!({"auths": {&registry.host: {"auth": "dXNlcjpzZWNyZXQ="}}}).to_string())
+        .expect("written");
+    assert_eq!(world.output(5, &json!({"image": name})), "known\n");
+    drop(registry);
+    assert_eq!(world.output(6, &json!({"image": name})), "known\n");
+    let told = world.refusal(7, &json!({"image": name, "force_pull": true}));
+    assert!(told.contains("cannot reach 127.0.0.1:"), "{told}");
+}
+
+#[test]
+fn ten_tasks_share_one_download_that_goes_on_where_it_broke_off() {
+    static CUT: AtomicUsize = AtomicUsize::new(0);
+    let image = simple("shared");
+    let (layer, blob) = (image.layers[0].clone(), image.blobs[&image.layers[0]].clone());
+    let fake = Fake::with(&image, move |asked: &Asked| {
+        let is_layer = asked.path.ends_with(&layer);
+        // The third time, whoever asks for a part is sent the whole.
+        match if is_layer { CUT.fetch_add(1, Ordering::SeqCst) } else { 9 } {
+            0 => Some(Answer::Cut(blob.clone(), 100_000)),
+            1 => Some(Answer::Whole(503, vec![("Retry-After", "0".into())], Vec::new())),
+            2 => Some(Answer::ok(blob.clone())),
+            _ => None,
+        }
+    });
+    let Some(mut world) = World::new(&fake.host) else { return };
+    let config = json!({"image": format!("{}/shared", fake.host)});
+    (1..=10).for_each(|number| world.run(number, &config));
+    for number in 1..=10 {
+        world.server.wait_for_status(number, ClientStatus::Complete);
+        assert_eq!(world.server.read_log(number, "t", 0, false).as_deref(), Ok("shared\n"));
+    }
+    let asked: Vec<usize> =
+        fake.asked().iter().filter(|asked| asked.path.ends_with(&image.layers[0])).map(Asked::from).collect();
+    assert_eq!(asked, [0, 100_000, 100_000]);
+    assert_eq!((fake.count("/manifests/"), world.layers().len()), (1, 1));
+}
+
+#[test]
+fn a_registry_that_wants_a_token_is_given_one() {
+    let image = simple("with a token");
+    let fake = Fake::with(&image, |asked| {
+        let host = &asked.headers["host"];
+        let bearer = format!(r#"Bearer realm="http://{host}/token",service="it""#);
+        match asked.headers.get("authorization").map(String::as_str) {
+            Some("Basic dXNlcjpzZWNyZXQ=") if asked.path.starts_with("/token?") => {
+                Some(Answer::ok(r#"{"token": "t1"}"#))
+            }
+            Some("Bearer t1") => None,
+            _ => Some(Answer::Whole(401, vec![("WWW-Authenticate", bearer)], Vec::new())),
+        }
+    });
+    let Some(mut world) = World::new(&fake.host) else { return };
+    let config =
+        json!({"image": format!("{}/a/b", fake.host), "auth": {"username": "user", "password": "secret"}});
+    assert_eq!(world.output(1, &config), "with a token\n");
+    let token = fake.asked().into_iter().find(|asked| asked.path.starts_with("/token")).expect("asked");
+    assert_eq!(token.path, "/token?service=it&scope=repository%3Aa%2Fb%3Apull");
+    assert_eq!(fake.count("/token"), 1);
+}
+
+#[test]
+fn a_mirror_is_asked_first_and_passed_over_when_it_fails() {
+    let image = simple("mirrored");
+    let (bad, good) = (Fake::start(|_| Answer::status(404)), Fake::with(&image, |_| None));
+    let mirrors = format!("{},{}", bad.host, good.host);
+    let Some(mut world) = World::with(&[("AGENT_REGISTRIES", &mirrors), ("AGENT_MIRRORS", &mirrors)]) else {
+        return;
+    };
+    assert_eq!(world.output(1, &json!({"image": format!("nginx@{}", image.digest())})), "mirrored\n");
+    assert_eq!(
+        (bad.count("/v2/library/nginx/manifests/"), good.count("/v2/library/nginx/manifests/")),
+        (1, 1)
+    );
+}
+
+/// Each lie is told by name, and nothing of it is kept.
+#[test]
+fn a_registry_that_lies_gets_nothing_done() {
+    let image = simple("never");
+    let (layer, blob) = (image.layers[0].clone(), image.blobs[&image.layers[0]].clone());
+    let is_layer = move |asked: &Asked| asked.path.ends_with(&layer);
+    let is_manifest = |asked: &Asked| asked.path.contains("/manifests/");
+    type Lie = Box<dyn Fn(&Asked) -> Option<Answer> + Send + Sync>;
+    let on_layer = |answer: fn(&[u8]) -> Answer| -> Lie {
+        let (is_layer, blob) = (is_layer.clone(), blob.clone());
+        Box::new(move |asked| is_layer(asked).then(|| answer(&blob)))
+    };
+    let on_manifest = |answer: fn(&Asked) -> Answer| -> Lie {
+        Box::new(move |asked| is_manifest(asked).then(|| answer(asked)))
+    };
+    let elsewhere = |asked: &Asked, to: &str| {
+        let to = to.replace("HOST", &asked.headers["host"]);
+        Answer::Whole(307, vec![("Location", to)], Vec::new())
+    };
+    let lies: Vec<(Lie, &str)> = vec![
+        (on_layer(|blob| Answer::ok(vec![b'x'; blob.len()])), "cannot be unpacked"),
+        (
+            on_layer(|blob| {
+                Answer::ok({
+                    let mut bytes = blob.to_vec();
+                    bytes[4] ^= 1;
+                    bytes
+                })
+            }),
+            "its digest is sha256:",
+        ),
+        (on_layer(|blob| Answer::ok([blob, b"more"].concat())), "sends more than the"),
+        (on_layer(|_| Answer::Endless), "cannot be unpacked"),
+        (on_layer(|_| Answer::status(404)), "has no such image (as  [31mtold)"),
+        (on_manifest(|_| Answer::Endless), "answers with more than 4194304 bytes"),
+        (on_manifest(|_| Answer::ok("[")), "its manifest is not one"),
+        (on_manifest(|_| Answer::ok("{\"schemaVersion\": 1}")), "another schema than 2"),
+        (on_manifest(|_| Answer::status(403)), "unauthorized: "),
+        (on_manifest(|_| Answer::status(500)), "answers 500"),
+        (
+            on_manifest(|_| Answer::Whole(401, vec![("WWW-Authenticate", "Basic".into())], Vec::new())),
+            "unauthorized",
+        ),
+        (
+            on_manifest(|asked| Answer::Whole(307, vec![("Location", asked.path.clone())], Vec::new())),
+            "more than 5 times",
+        ),
+        (
+            Box::new(move |asked| is_manifest(asked).then(|| elsewhere(asked, "http://127.0.0.1:1/x"))),
+            "without TLS",
+        ),
+        (
+            Box::new(move |asked| is_manifest(asked).then(|| elsewhere(asked, "https://169.254.169.254/x"))),
+            "this very node",
+        ),
+        (
+            Box::new(move |asked| is_manifest(asked).then(|| elsewhere(asked, "file:///etc/passwd"))),
+            "redirects to nowhere",
+        ),
+    ];
+    let mut hosts = Vec::new();
+    let fakes: Vec<_> = lies
+        .into_iter()
+        .map(|(lie, why)| {
+            let fake = Fake::with(&image, lie);
+            hosts.push(fake.host.clone());
+            (fake, why)
+        })
+        .collect();
+    let Some(mut world) = World::new(&hosts.join(",")) else { return };
+    for (number, (fake, _)) in fakes.iter().enumerate() {
+        world.run(number as u8 + 1, &json!({"image": format!("{}/x", fake.host)}));
+    }
+    for (number, (_, why)) in fakes.iter().enumerate() {
+        let told = events(&world.server.wait_for_status(number as u8 + 1, ClientStatus::Failed));
+        assert!(told.contains(why), "{why}: {told}");
+    }
+    // What was asked for by digest is not believed either.
+    let wrong = json!({"image": format!("{}/x@{}", fakes[0].0.host, digest(b"another"))});
+    let told = world.refusal(100, &wrong);
+    assert!(told.contains("sent a manifest that is not what it should be"), "{told}");
+    world.assert_clean();
+}
+
+/// A config that names other layers than the manifest has.
+#[test]
+fn layers_are_those_that_the_config_names() {
+    let (one, other) = (simple("one"), Layer::busybox().file("etc/x", "x").finish());
+    let mut image = Image::new(vec![other], json!({"Cmd": ["/bin/true"]}));
+    let mut manifest: Value = serde_json::from_slice(&image.manifest).expect("json");
+    let theirs: Value = serde_json::from_slice(&one.manifest).expect("json");
+    manifest["config"] = theirs["config"].clone();
+    image.manifest = manifest.to_string().into_bytes();
+    image.blobs.extend(one.blobs);
+    let fake = Fake::with(&image, |_| None);
+    let Some(mut world) = World::new(&fake.host) else { return };
+    let told = world.refusal(1, &json!({"image": format!("{}/x", fake.host)}));
+    assert!(told.contains("is not the one that the image's config names"), "{told}");
+    world.assert_clean();
+}
+
+#[test]
+fn a_download_ends_with_the_last_who_waits_for_it() {
+    let image = simple("never");
+    let (layer, blob) = (image.layers[0].clone(), image.blobs[&image.layers[0]].clone());
+    let fake = Fake::with(&image, move |asked| {
+        asked.path.ends_with(&layer).then(|| Answer::Held(blob.clone(), 100_000))
+    });
+    let Some(mut world) = World::new(&fake.host) else { return };
+    let config = json!({"image": format!("{}/x", fake.host)});
+    [1, 2].iter().for_each(|number| world.run(*number, &config));
+    eventually("the download", || (fake.held() == 1).then_some(()));
+    let waits = |status: &AllocStatus| events(status).contains("Downloading image");
+    [1, 2].iter().for_each(|number| drop(world.server.wait_for(*number, waits)));
+    world.server.wish(Vec::new(), &[1], &[], &[]);
+    world.server.wait_for_status(1, ClientStatus::Complete);
+    assert_eq!(fake.held(), 1, "another one waits");
+    world.server.wish(Vec::new(), &[2], &[], &[]);
+    world.server.wait_for_status(2, ClientStatus::Complete);
+    eventually("the connection to close", || (fake.held() == 0).then_some(()));
+    world.assert_clean();
+    let told = world.refusal(3, &json!({"image": format!("{}/x", fake.host), "image_pull_timeout": "300ms"}));
+    assert!(told.contains("longer image_pull_timeout"), "{told}");
+}
+
+/// Killed while a layer is being unpacked, an agent goes on from nothing, and leaves nothing.
+#[test]
+fn an_agent_that_is_killed_meanwhile_begins_anew() {
+    static HOLD: AtomicUsize = AtomicUsize::new(1);
+    let image = simple("again");
+    let (layer, blob) = (image.layers[0].clone(), image.blobs[&image.layers[0]].clone());
+    let fake = Fake::with(&image, move |asked| {
+        let hold = asked.path.ends_with(&layer) && HOLD.swap(0, Ordering::SeqCst) == 1;
+        hold.then(|| Answer::Held(blob.clone(), 100_000))
+    });
+    let Some(mut world) = World::new(&fake.host) else { return };
+    let number = 1;
+    world.run(number, &json!({"image": format!("{}/x", fake.host)}));
+    eventually("the download", || (fake.held() == 1).then_some(()));
+    eventually("a part", || world.layers().iter().any(|name| name.starts_with("new.")).then_some(()));
+    world.agent.kill().expect("killed");
+    world.agent.wait().expect("an end");
+    world.server.disconnect();
+    let mut command = Command::new(agent_program());
+    command.arg("run").arg(world.data.path()).arg(world.server.address()).arg("/usr/bin/crun");
+    world.agent = command.env("AGENT_REGISTRIES", &fake.host).stdin(Stdio::null()).spawn().expect("an agent");
+    world.server.accept();
+    world.server.wait_for_status(number, ClientStatus::Complete);
+    assert_eq!(world.server.read_log(number, "t", 0, false).as_deref(), Ok("again\n"));
+    eventually("the part to go", || (world.layers().len() == 1).then_some(()));
+}
