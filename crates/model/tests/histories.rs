@@ -9,7 +9,7 @@ use berth_model::{
     AllocId, EvalId, Index, NodeId, Timestamp,
     alloc::{ClientStatus, Stop, StopReason},
     command::{Collect, Command},
-    device::{DeviceGrant, DeviceInstance, NodeDevice},
+    device::{DeviceGrant, DeviceInstance, DevicesHeld, NodeDevice},
     event::Event,
     job::JobType,
     node::{Node, NodeStatus},
@@ -267,9 +267,9 @@ fn check_nodes(store: &Store) {
         let mut sum = Resources::ZERO;
         for row in &live {
             let (slot, _) = store.alloc(row.id).expect("it is listed");
-            let promised = store.allocs().extra(slot).map_or(Resources::ZERO, |extra| extra.promised.room());
-            sum = sum.plus(store.room_to_promise(slot)).plus(promised);
+            sum = sum.plus(store.room_added(slot));
         }
+        check_what_may_run_together(store, &live, node.capacity);
         assert_eq!(node.used, sum, "node {}", node.id);
         assert!(node.used.exceeds(node.capacity).is_none(), "node {} gives what it has not", node.id);
         let ports = &store.nodes().detail(slot).expect("a node has a detail").ports;
@@ -282,6 +282,33 @@ fn check_nodes(store: &Store) {
         );
         assert!(held.cores.values().all(|times| *times == 1), "a core of node {} is given twice", node.id);
         assert_eq!(store.nodes().find(node.id), Some(slot));
+    }
+}
+
+/// Allocations of a node that do not wait for each other fit it, whichever of them run at the same time.
+fn check_what_may_run_together(store: &Store, live: &[AllocRow], capacity: Resources) {
+    let slot_of = |row: &AllocRow| store.alloc(row.id).expect("it is listed").0;
+    let waits_for: Vec<BTreeSet<AllocId>> =
+        live.iter().map(|row| store.waits_for(slot_of(row)).into_iter().collect()).collect();
+    let apart = |a: usize, b: usize| {
+        a == b || !waits_for[a].contains(&live[b].id) && !waits_for[b].contains(&live[a].id)
+    };
+    let few = live.len().min(10);
+    for set in 0..1_u32 << few {
+        let members: Vec<usize> = (0..few).filter(|at| set >> at & 1 == 1).collect();
+        if !members.iter().all(|a| members.iter().all(|b| apart(*a, *b))) {
+            continue;
+        }
+        let held = members.iter().fold(Resources::ZERO, |sum, at| sum.plus(live[*at].held));
+        assert!(held.exceeds(capacity).is_none(), "more may run at once than fits: {held:?}");
+        let extras = members.iter().filter_map(|at| store.allocs().extra(slot_of(&live[*at])));
+        let mut ports: Vec<u16> = extras.clone().flat_map(|extra| extra.ports.iter().copied()).collect();
+        ports.sort_unstable();
+        assert!(ports.is_sorted_by(|a, b| a < b), "two that may run at once have one port: {ports:?}");
+        let mut held = DevicesHeld::default();
+        extras.for_each(|extra| held.add(&DevicesHeld::of(&extra.devices, &extra.cores)));
+        let fits = held.milli.values().all(|milli| *milli <= 1000) && held.cores.values().all(|n| *n == 1);
+        assert!(fits, "two that may run at once have one device or core: {held:?}");
     }
 }
 

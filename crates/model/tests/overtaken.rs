@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::collections::BTreeSet;
+
 use berth_model::{
     AllocId, NodeId,
     alloc::{ClientStatus, Placement, StopReason},
@@ -88,10 +90,11 @@ fn a_port_goes_to_one_successor() {
         place(2, 1, &[1], &[80]),
         place(3, 1, &[1], &[80]),
         place(4, 1, &[2], &[80]),
+        place(5, 1, &[2], &[80]),
     ];
     world.plan(eval, placements, vec![]).unwrap();
-    let placed = [2, 3, 4].map(|id| world.store.alloc(AllocId(id)).is_some());
-    assert_eq!(placed, [true, false, false]);
+    let placed = [2, 3, 4, 5].map(|id| world.store.alloc(AllocId(id)).is_some());
+    assert_eq!(placed, [true, false, true, false], "the fourth has it after the second");
     assert!(again(&world).is_some_and(|eval| eval.description.ends_with("has port 80 in use")));
 }
 
@@ -170,18 +173,66 @@ fn an_old_log_is_replayed_as_it_was_applied() {
     assert!(world.store.alloc(AllocId(1)).is_some() && again(&world).is_none());
 }
 
-#[test]
-fn updates_while_agents_are_away_do_not_make_successors_wait_for_ever_more() {
+/// Updates of a job while its agent is away, each of which replaces the one before; all want port 80.
+fn updated_while_away(updates: u128, memory_mb: impl Fn(u128) -> u32) -> World {
     let mut world = World::with_nodes(1);
-    let mut last = 0;
-    for update in 1..=20 {
-        let eval = world.register(service("web", 10 + u32::try_from(update).unwrap(), None));
-        let before: Vec<u128> = (1..=last).collect();
-        let stops = before.last().map(|id| stop(*id, StopReason::JobUpdated)).into_iter().collect();
-        world.plan(eval, vec![place(update, 1, &before, &[])], stops).unwrap();
-        last = update;
-        let (slot, _) = world.store.alloc(AllocId(update)).unwrap();
-        let waits_for = world.store.allocs().extra(slot).map_or(0, |extra| extra.after.len());
-        assert!(waits_for <= 2, "update {update} waits for {waits_for}");
+    for update in 1..=updates {
+        let eval = world.register(service("web", memory_mb(update), Some(80)));
+        let before: Vec<u128> = (1..update).rev().collect();
+        let stops = before.first().map(|id| stop(*id, StopReason::JobUpdated)).into_iter().collect();
+        world.plan(eval, vec![place(update, 1, &before, &[80])], stops).unwrap();
+    }
+    world
+}
+
+fn waits_for(world: &World, id: u128) -> BTreeSet<u128> {
+    let slot = world.store.allocs().find(AllocId(id)).expect("it is placed");
+    world.store.waits_for(slot).into_iter().map(|id| id.0).collect()
+}
+
+#[test]
+fn updates_while_agents_are_away_take_the_room_of_the_largest() {
+    let world = updated_while_away(20, |update| 10 + u32::try_from(update).unwrap());
+    assert_eq!(used_memory(&world.store, 1), 30, "one of them runs at a time");
+    assert_eq!(
+        world
+            .store
+            .node(NodeId(1))
+            .map(|(slot, _)| { world.store.nodes().detail(slot).unwrap().ports.to_vec() }),
+        Some(vec![80])
+    );
+    assert_eq!(waits_for(&world, 20), (1..20).collect(), "whichever of them runs ends first");
+    for id in 1..=20 {
+        let slot = world.store.allocs().find(AllocId(id)).unwrap();
+        let listed = world.store.allocs().extra(slot).map_or(0, |extra| extra.after.len());
+        assert!(listed <= 2, "update {id} lists {listed}: each is found through the others");
+    }
+    assert_eq!(restored(&world.store).hash(), world.store.hash());
+}
+
+#[test]
+fn what_was_promised_to_one_that_never_ran_goes_to_its_successor_and_to_nobody_else() {
+    // They end in any order: as their agent says, or as it is lost.
+    for seed in 0..200_u64 {
+        let sizes = if seed < 100 { [100; 6] } else { [100, 80, 120, 60, 110, 90] };
+        let size = |id: u128| sizes[id as usize - 1];
+        let mut world = updated_while_away(6, size);
+        let all = used_memory(&world.store, 1);
+        let mut left: Vec<u128> = (1..=5).collect();
+        let mut random = seed;
+        while !left.is_empty() {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let ended = left.remove((random >> 33) as usize % left.len());
+            world.end(ended, ClientStatus::Complete);
+            assert_eq!(waits_for(&world, 6), left.iter().copied().collect(), "seed {seed} after {ended}");
+            let most = left.iter().chain([&6]).map(|id| size(*id)).max().unwrap();
+            let used = used_memory(&world.store, 1);
+            assert!((most..=all).contains(&used), "seed {seed} after {ended}: {used} of {most} to {all}");
+            let restored = restored(&world.store);
+            assert_eq!(used_memory(&restored, 1), used_memory(&world.store, 1));
+        }
+        assert_eq!((all, used_memory(&world.store, 1)), (*sizes.iter().max().unwrap(), size(6)));
+        world.end(6, ClientStatus::Complete);
+        assert_eq!(used_memory(&world.store, 1), 0);
     }
 }

@@ -105,13 +105,13 @@ impl Truth {
     }
 
     /// A leader handed an entry to its log.
-    pub fn proposed(&self, server: usize, entry: &Entry) {
+    pub fn proposed(&self, entry: &Entry) {
         let facts = &mut *self.facts();
         for command in &entry.commands {
             facts.count(command.kind(), 1);
         }
         facts.mix(entry.index.0);
-        let result = facts.invariants.on_proposed(server, entry);
+        let result = facts.invariants.on_proposed(entry);
         facts.judge(result);
     }
 

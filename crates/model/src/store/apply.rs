@@ -54,11 +54,15 @@ impl Store {
             Command::SetNodeEligibility(id, eligible) => self.set_node_eligibility(id, eligible, events)?,
             Command::RegisterJob(register) => self.register_job(*register, events)?,
             Command::DeregisterJob(deregister) => self.deregister_job(&deregister, events)?,
-            Command::CommitPlan(plan) => self.commit_plan(*plan, rules.plan(), events)?,
-            Command::CommitPlanUnchecked(plan) => self.commit_plan(*plan, plan::Check::Nothing, events)?,
+            Command::CommitPlan(plan) => self.commit_plan(*plan, (rules.plan(), rules), events)?,
+            Command::CommitPlanUnchecked(plan) => {
+                self.commit_plan(*plan, (plan::Check::Nothing, rules), events)?;
+            }
             Command::CreateEvals(evals) => evals.into_iter().for_each(|eval| self.create_eval(eval, events)),
-            Command::EndAllocs(ends) => ends.into_iter().for_each(|end| self.end_alloc(end, events)),
-            Command::StopAlloc(id, eval) => self.stop_alloc_by_request(id, *eval, events)?,
+            Command::EndAllocs(ends) => {
+                ends.into_iter().for_each(|end| self.end_alloc(end, rules, events));
+            }
+            Command::StopAlloc(id, eval) => self.stop_alloc_by_request(id, *eval, rules, events)?,
             Command::SetEvalStatus(id, status, why) => self.set_eval_status(id, status, why, events)?,
             Command::ScaleJob(scale) => self.scale_job(*scale, rules, events)?,
             Command::SetSchedulerConfig(set) => self.set_scheduler_config(*set, events)?,

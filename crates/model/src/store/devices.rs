@@ -9,8 +9,8 @@ use crate::{
 };
 
 impl Store {
-    /// What each allocation on a node that has not ended holds of devices and cores in its own right and has promised to
-    /// nobody.
+    /// What each allocation on a node that has not ended holds of devices and cores, be it after its predecessors, and
+    /// has promised to nobody.
     pub fn devices_to_promise(&self, node: NodeSlot) -> BTreeMap<AllocId, DevicesHeld> {
         self.devices_on(node).0
     }
@@ -28,14 +28,15 @@ impl Store {
     fn devices_on(&self, node: NodeSlot) -> (BTreeMap<AllocId, DevicesHeld>, DevicesHeld) {
         let (mut left, mut sum) = (BTreeMap::<AllocId, DevicesHeld>::new(), DevicesHeld::default());
         for (_, id, extra) in self.device_holders(node) {
-            let mut own = DevicesHeld::of(&extra.devices, &extra.cores);
+            let all = DevicesHeld::of(&extra.devices, &extra.cores);
+            let mut own = all.clone();
             for (before, _) in &extra.after {
                 if let Some(theirs) = left.get_mut(before) {
                     own.take_common(theirs);
                 }
             }
             sum.add(&own);
-            left.insert(id, own);
+            left.insert(id, all);
         }
         (left, sum)
     }

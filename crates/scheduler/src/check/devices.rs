@@ -21,7 +21,7 @@ struct Holder {
     id: AllocId,
     /// What it does not take over from those whom it waits for.
     own: u32,
-    /// What of that it leaves to nobody yet.
+    /// What of all that it holds it leaves to nobody yet: who waits for it waits for those whom it waits for too.
     left: u32,
 }
 
@@ -72,7 +72,7 @@ fn hold(others: &mut Vec<Holder>, id: AllocId, milli: u32, after: &[AllocId]) {
         let part = own.min(before.left);
         (own, before.left) = (own - part, before.left - part);
     }
-    others.push(Holder { id, own, left: own });
+    others.push(Holder { id, own, left: milli });
 }
 
 fn held(grants: &[DeviceGrant], cores: &[u16]) -> Vec<(String, u32)> {

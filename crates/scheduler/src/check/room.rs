@@ -74,11 +74,12 @@ fn ports(checked: &Checked<'_>, placement: &Placement, slot: NodeSlot, room: &mu
     }
     let Some(row) = checked.store.nodes().row(slot) else { return };
     let allocs = checked.store.allocs();
-    let others = checked
-        .store
-        .nodes()
-        .live(row)
-        .filter(|slot| allocs.row(*slot).is_none_or(|alloc| !placement.after.contains(&alloc.id)));
+    // Who waits for it waits for those whom it waits for too.
+    let before = placement.after.iter().filter_map(|id| allocs.find(*id));
+    let before: HashSet<AllocId> = before.flat_map(|slot| checked.store.waits_for(slot)).collect();
+    let goes_first = |id: &AllocId| placement.after.contains(id) || before.contains(id);
+    let living = checked.store.nodes().live(row);
+    let others = living.filter(|slot| allocs.row(*slot).is_none_or(|alloc| !goes_first(&alloc.id)));
     let held: HashSet<u16> =
         others.filter_map(|slot| allocs.extra(slot)).flat_map(|extra| extra.ports.iter().copied()).collect();
     let (first, last) = detail.node.dynamic_ports;

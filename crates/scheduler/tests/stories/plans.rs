@@ -116,7 +116,7 @@ fn a_port_is_inherited_once_however_much_room_is_left() {
 }
 
 #[test]
-fn what_waits_leaves_its_successor_nothing_of_those_it_waits_for() {
+fn what_waits_hands_on_what_it_was_promised() {
     check(
         "node a gpus=T4:t0
          job low priority=20 port=80 gpu=gpu
@@ -130,8 +130,8 @@ fn what_waits_leaves_its_successor_nothing_of_those_it_waits_for() {
         expect![[r#"
             plan low: place low[0]@a:80:t0
             plan low: stop low[0] JobUpdated place low[0]@a:80:t0 after low[0] for low[0]
-            plan low: refuse 1 (1 considered; dc1 1; exhausted gpu 1) then blocked queued-allocs
-            plan low: place low[0]@a:80:t0 after low[0]
+            plan low: stop low[0] JobUpdated place low[0]@a:80:t0 after low[0] for low[0]
+            plan low: nothing
         "#]],
     );
 }

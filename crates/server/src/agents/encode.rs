@@ -146,14 +146,12 @@ fn run_alloc(store: &Store, slot: AllocSlot, row: &AllocRow, group: &Group) -> R
         host_port: u32::from(*host),
         to: u32::from(port.to),
     });
-    let after = extra.into_iter().flat_map(|extra| &extra.after);
-    let after = after.filter(|(id, _)| store.alloc(*id).is_some_and(|(_, before)| !before.is_terminal()));
     RunAlloc {
         alloc_id: bytes_of(row.id),
         name_index: row.name_index,
         group_ref: 0,
         ports: bindings.collect(),
-        after: after.map(|(id, _)| bytes_of(*id)).collect(),
+        after: store.waits_for(slot).into_iter().map(bytes_of).collect(),
         job_version: row.job_version,
         devices: extra
             .map_or_else(Vec::new, |extra| convert::task_devices(group, &extra.devices, &extra.cores)),

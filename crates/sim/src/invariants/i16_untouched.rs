@@ -1,19 +1,39 @@
 //! I16: tasks outlive their agent and all servers: nobody ends what is wanted.
 
-use berth_agent::lifecycle::TaskRef;
-use berth_model::{AllocId, NodeId, store::Store};
+use std::collections::BTreeSet;
 
-use super::Check;
+use berth_agent::lifecycle::TaskRef;
+use berth_model::{AllocId, NodeId, event::Event as Change, store::Store};
+
+use super::{Check, history::Step};
 use crate::node::node_id;
 
-/// An agent asks a task to end: the state does not want it there any more.
-pub fn on_signalled(store: &Store, node: usize, of: TaskRef) -> Check {
-    let id = AllocId(u128::from_be_bytes(of.alloc.0));
-    let Some((_, row)) = store.alloc(id) else { return Ok(()) };
-    let here =
-        store.nodes().row(row.node).is_some_and(|row| row.id == NodeId(u128::from_be_bytes(node_id(node))));
-    if row.is_wanted() && here {
-        return Err(("I16 what is wanted is not touched", format!("node {} ends {id}", node + 1)));
+/// What was asked to end. An agent that was told so goes on with it, although a state is restored meanwhile that wants it.
+#[derive(Default)]
+pub struct Untouched {
+    stopped: BTreeSet<AllocId>,
+}
+
+impl Untouched {
+    pub fn on_entry(&mut self, store: &Store, step: &Step) {
+        for change in &step.applied.events {
+            if let Change::AllocStopped(slot) = change {
+                self.stopped.extend(store.allocs().row(*slot).map(|row| row.id));
+            }
+        }
     }
-    Ok(())
+
+    /// An agent asks a task to end: the state does not want it there any more.
+    pub fn on_signalled(&self, store: &Store, node: usize, of: TaskRef) -> Check {
+        let id = AllocId(u128::from_be_bytes(of.alloc.0));
+        let Some((_, row)) = store.alloc(id).filter(|_| !self.stopped.contains(&id)) else { return Ok(()) };
+        let here = store
+            .nodes()
+            .row(row.node)
+            .is_some_and(|row| row.id == NodeId(u128::from_be_bytes(node_id(node))));
+        if row.is_wanted() && here {
+            return Err(("I16 what is wanted is not touched", format!("node {} ends {id}", node + 1)));
+        }
+        Ok(())
+    }
 }

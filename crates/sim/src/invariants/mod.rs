@@ -40,6 +40,7 @@ pub struct Invariants {
     jobs: i06_jobs::Jobs,
     processes: i07_processes::Processes,
     periodic: i12_periodic::Launches,
+    untouched: i16_untouched::Untouched,
 }
 
 impl Invariants {
@@ -52,10 +53,11 @@ impl Invariants {
             jobs: i06_jobs::Jobs::default(),
             processes: i07_processes::Processes::default(),
             periodic: i12_periodic::Launches::default(),
+            untouched: i16_untouched::Untouched::default(),
         }
     }
 
-    pub fn on_proposed(&mut self, server: usize, entry: &Entry) -> Check {
+    pub fn on_proposed(&mut self, entry: &Entry) -> Check {
         self.history.on_proposed(entry);
         self.indexes.on_proposed(entry.index)
     }
@@ -74,6 +76,7 @@ impl Invariants {
             self.jobs.on_entry(store, step)?;
             self.processes.on_entry(store, step)?;
             self.periodic.on_entry(store, step)?;
+            self.untouched.on_entry(store, step);
         }
         self.history.check_hash(server, store)
     }
@@ -112,7 +115,7 @@ impl Invariants {
     }
 
     pub fn on_signalled(&mut self, node: usize, of: TaskRef) -> Check {
-        i16_untouched::on_signalled(self.history.store(), node, of)
+        self.untouched.on_signalled(self.history.store(), node, of)
     }
 
     /// Faults have ended a while ago, and nobody asks for anything: everything is as it should be.

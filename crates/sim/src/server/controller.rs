@@ -164,7 +164,7 @@ impl CarryOut {
         match action {
             Action::Propose(entry) => {
                 let entry = if around.bug == Some(Bug::FreesRoomEarly) { free_early(entry) } else { entry };
-                around.truth.proposed(around.number, entry.entry());
+                around.truth.proposed(entry.entry());
                 if around.bug == Some(Bug::AcknowledgesEarly)
                     && let Some((_, reply)) = self.waiting.pop_first()
                 {

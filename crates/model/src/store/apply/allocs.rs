@@ -1,6 +1,6 @@
 //! Applying that allocations are to end, and have ended.
 
-use super::Store;
+use super::{Store, rules::Rules};
 use crate::{
     alloc::{AllocEnd, ClientStatus, DesiredStatus, Stop, StopReason},
     command::{Outcome, Refusal},
@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Store {
-    pub(super) fn stop_alloc(&mut self, stop: &Stop, events: &mut Vec<Event>) {
+    pub(super) fn stop_alloc(&mut self, stop: &Stop, rules: Rules, events: &mut Vec<Event>) {
         let lost = stop.reason == StopReason::NodeLost;
         let Some((slot, row)) = self.alloc(stop.alloc) else { return };
         if row.is_terminal() || !row.is_wanted() && !lost {
@@ -29,6 +29,7 @@ impl Store {
         if lost {
             self.end_alloc(
                 AllocEnd { alloc: stop.alloc, status: ClientStatus::Lost, tasks: Vec::new() },
+                rules,
                 events,
             );
         }
@@ -38,17 +39,18 @@ impl Store {
         &mut self,
         id: AllocId,
         eval: Eval,
+        rules: Rules,
         events: &mut Vec<Event>,
     ) -> Outcome {
         if self.allocs.find(id).is_none() {
             return Err(Refusal::NoAlloc(id));
         }
-        self.stop_alloc(&Stop { alloc: id, reason: StopReason::Requested }, events);
+        self.stop_alloc(&Stop { alloc: id, reason: StopReason::Requested }, rules, events);
         self.create_eval(eval, events);
         Ok(())
     }
 
-    pub(super) fn end_alloc(&mut self, end: AllocEnd, events: &mut Vec<Event>) {
+    pub(super) fn end_alloc(&mut self, end: AllocEnd, rules: Rules, events: &mut Vec<Event>) {
         let Some((slot, row)) = self.alloc(end.alloc) else { return };
         if row.is_terminal() || !end.status.is_terminal() {
             return;
@@ -57,10 +59,12 @@ impl Store {
         if row.is_wanted() {
             self.count_left(slot, events);
         }
-        let freed = self.room_to_promise(slot);
+        let freed = self.own_room_to_promise(slot);
         let extra = self.allocs.extra(slot).cloned().unwrap_or_default();
         let ports = self.ports_left(&row, &extra);
-        let released = self.tenant_release(slot);
+        let bequest = rules.promises_are_handed_on().then(|| self.bequest(slot)).flatten();
+        // What heirs are charged is counted anew once they have taken its place.
+        let released = if bequest.is_some() { self.charge_of(slot) } else { self.tenant_release(slot) };
         self.discharge_tenant(row.job, &released);
         self.nodes.release(row.node, slot, freed, &ports);
         for (id, part) in &extra.after {
@@ -73,6 +77,9 @@ impl Store {
                 detail.extra_mut().results = end.tasks;
             }
         });
+        if let Some(bequest) = bequest {
+            self.hand_on(end.alloc, bequest);
+        }
         if extra.has_devices() {
             self.count_devices(row.node);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{AllocSlot, JobSlot, NodeSlot, Store, deployments::PlacedByGroup};
+use super::{AllocSlot, JobSlot, NodeSlot, Store, deployments::PlacedByGroup, rules::Rules};
 use crate::{
     alloc::{ClientStatus, DesiredStatus, Placement},
     command::{Outcome, PlanRecord, Refusal},
@@ -41,7 +41,12 @@ struct Carried<'a> {
 }
 
 impl Store {
-    pub(super) fn commit_plan(&mut self, plan: PlanRecord, check: Check, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn commit_plan(
+        &mut self,
+        plan: PlanRecord,
+        (check, rules): (Check, Rules),
+        events: &mut Vec<Event>,
+    ) -> Outcome {
         if plan.snapshot_index < self.restored_at {
             return Err(Refusal::Restored);
         }
@@ -54,7 +59,7 @@ impl Store {
             self.create_deployment(job, plan.job_version, *new, events);
         }
         for stop in &plan.stops {
-            self.stop_alloc(stop, events);
+            self.stop_alloc(stop, rules, events);
         }
         let version = self.jobs.row(job).and_then(|row| row.version(plan.job_version)).map(|v| v.job.clone());
         let mut overtaken = Vec::new();
@@ -120,7 +125,7 @@ impl Store {
         let fresh: Vec<u16> = placement.ports.iter().copied().filter(|p| !inherited.contains(p)).collect();
         if carried.check >= Check::Room {
             self.check_room(node, charge).map_err(refuse)?;
-            self.check_ports(node, &placement.ports, &after).map_err(refuse)?;
+            self.check_ports(node, &placement.ports, &after, carried.check).map_err(refuse)?;
         }
         if carried.check >= Check::All {
             self.check_reserved_ports(node, &placement.ports).map_err(refuse)?;
@@ -213,12 +218,18 @@ impl Store {
     }
 
     /// Whether each port is free, or left by a predecessor that has not given it to somebody else.
-    fn check_ports(&self, slot: NodeSlot, ports: &[u16], after: &[(AllocId, Usage)]) -> Result<(), String> {
+    fn check_ports(
+        &self,
+        slot: NodeSlot,
+        ports: &[u16],
+        after: &[(AllocId, Usage)],
+        check: Check,
+    ) -> Result<(), String> {
         if ports.is_empty() {
             return Ok(());
         }
         let left = after.iter().filter_map(|(id, _)| self.allocs.find(*id));
-        let left: Vec<u16> = left.flat_map(|slot| self.ports_to_promise(slot)).collect();
+        let left: Vec<u16> = left.flat_map(|slot| self.ports_left_to(slot, check)).collect();
         let held = self.nodes.detail(slot).map_or(&[][..], |detail| &detail.ports);
         match ports.iter().find(|port| held.binary_search(port).is_ok() && !left.contains(port)) {
             Some(port) => Err(format!("has port {port} in use")),

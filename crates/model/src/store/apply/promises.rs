@@ -1,14 +1,28 @@
 //! What allocations that are to end leave to those that wait for them on the same node.
+//!
+//! Whoever waits runs after the one it waits for, and after whom that one waits for: of such a chain one runs at a time, so
+//! that its room is counted once, however often work is replaced before it ever starts. What an allocation was promised it
+//! can therefore promise on; when it ends before its turn, its successors take its place in the line.
 
 use super::{AllocSlot, NodeSlot, Store, plan::Check};
 use crate::{
     alloc::{Placement, StopReason},
-    device::DevicesHeld,
+    device::{DeviceGrant, DevicesHeld},
     ids::AllocId,
     quota::Usage,
     resources::Resources,
     store::{AllocExtra, AllocRow},
 };
+
+/// What an allocation leaves that ends before its turn.
+pub(super) struct Bequest {
+    /// Whom it waits for, and what they promised it.
+    after: Vec<(AllocId, Usage)>,
+    /// What it holds besides.
+    own: Usage,
+    /// Those that wait for it, oldest first, and what each is charged to its namespace.
+    heirs: Vec<(AllocSlot, Usage)>,
+}
 
 impl Store {
     /// Which of the allocations that are to end on its node a successor waits for, and how much of what they hold it
@@ -31,9 +45,13 @@ impl Store {
             if parts.iter().any(|(known, _)| known == id) {
                 continue;
             }
-            let part = self.usage_to_promise(slot).common(&left);
+            let promises = match check {
+                Check::All => self.usage_to_promise(slot),
+                Check::Room | Check::Nothing => self.own_usage_to_promise(slot),
+            };
+            let part = promises.common(&left);
             left.remove(&part);
-            let is_needed = part != Usage::default() || self.leaves_more_than_room(slot, placement);
+            let is_needed = part != Usage::default() || self.leaves_more_than_room(slot, placement, check);
             if is_needed || check == Check::Nothing {
                 parts.push((*id, part));
             }
@@ -41,15 +59,75 @@ impl Store {
         parts
     }
 
-    /// Whether a successor is given ports, devices or cores of a predecessor, or preempted it.
-    fn leaves_more_than_room(&self, slot: AllocSlot, successor: &Placement) -> bool {
-        let Some(extra) = self.allocs.extra(slot) else { return false };
-        let mut devices = DevicesHeld::of(&extra.devices, &extra.cores);
-        let before = devices.clone();
-        devices.remove(DevicesHeld::of(&successor.devices, &successor.cores));
-        extra.stop_reason == Some(StopReason::Preempted)
-            || extra.ports.iter().any(|port| successor.ports.contains(port))
-            || devices != before
+    /// Whether a successor is given ports, devices or cores of a predecessor that nobody else was given, or preempted it.
+    fn leaves_more_than_room(&self, slot: AllocSlot, successor: &Placement, check: Check) -> bool {
+        let Some((row, extra)) = self.allocs.row(slot).zip(self.allocs.extra(slot)) else { return false };
+        if extra.stop_reason == Some(StopReason::Preempted) {
+            return true;
+        }
+        let Placement { ports, devices, cores, .. } = successor;
+        if check < Check::All || !shares(extra, ports, devices, cores) {
+            return shares(extra, ports, devices, cores);
+        }
+        let mut left = self.devices_left_by(row.node, [row.id]);
+        let all = left.clone();
+        left.remove(DevicesHeld::of(devices, cores));
+        self.ports_to_promise(slot).iter().any(|port| ports.contains(port)) || left != all
+    }
+
+    /// What an allocation that ends leaves to those that wait for it, of what it waits for itself; none when it waits for
+    /// nobody, or nobody for it.
+    pub(super) fn bequest(&self, slot: AllocSlot) -> Option<Bequest> {
+        let (row, extra) = (self.allocs.row(slot)?, self.allocs.extra(slot)?);
+        let living = extra.after.iter().filter(|(id, _)| self.still_holds(*id));
+        let after: Vec<_> = living.cloned().collect();
+        let node = self.nodes.row(row.node).filter(|_| !after.is_empty())?;
+        let waits = |slot: &AllocSlot| {
+            let extra = self.allocs.extra(*slot);
+            extra.is_some_and(|extra| extra.after.iter().any(|(before, _)| *before == row.id))
+        };
+        let mut heirs: Vec<_> = self.nodes.live(node).filter(waits).collect();
+        let age = |slot: &AllocSlot| self.allocs.row(*slot).map(|row| (row.create_index, row.id));
+        heirs.sort_by_key(age);
+        let heirs: Vec<_> = heirs.into_iter().map(|heir| (heir, self.charge_of(heir))).collect();
+        let mut own = self.usage_of(row);
+        after.iter().for_each(|(_, part)| own.remove(part));
+        (!heirs.is_empty()).then_some(Bequest { after, own, heirs })
+    }
+
+    /// Those that waited for an allocation that has ended take its place in the lines in which it waited.
+    pub(super) fn hand_on(&mut self, ended: AllocId, bequest: Bequest) {
+        let Bequest { mut after, mut own, heirs } = bequest;
+        for (heir, charged) in heirs {
+            let Some((row, extra)) = self.allocs.row(heir).copied().zip(self.allocs.extra(heir).cloned())
+            else {
+                continue;
+            };
+            let mut part = Usage::default();
+            extra.after.iter().filter(|(id, _)| *id == ended).for_each(|(_, promised)| part.add(promised));
+            let kept = part.common(&own);
+            own.remove(&kept);
+            part.remove(&kept);
+            let mut handed = Vec::new();
+            for (before, left) in &mut after {
+                let on = part.common(left);
+                left.remove(&on);
+                part.remove(&on);
+                let before_extra = self.allocs.find(*before).and_then(|slot| self.allocs.extra(slot));
+                let is_needed = on != Usage::default()
+                    || before_extra.is_some_and(|b| shares(b, &extra.ports, &extra.devices, &extra.cores));
+                if is_needed {
+                    handed.push((*before, on));
+                }
+            }
+            self.promise(row.id, &handed);
+            self.allocs.update(heir, self.index, self.at, |_, detail| {
+                take_place(&mut detail.extra_mut().after, ended, handed);
+            });
+            self.discharge_tenant(row.job, &charged);
+            let charge = self.charge_of(heir);
+            self.charge_tenant(row.job, &charge);
+        }
     }
 
     /// Notes with each predecessor what it leaves to a successor.
@@ -84,18 +162,65 @@ impl Store {
         after.iter().map(|(before, _)| *before).filter(was_pushed).collect()
     }
 
-    /// What an allocation holds in its own right and has promised to nobody: not what is still its predecessors'.
+    /// What an allocation that has not ended holds, be it promised by its predecessors, and has promised to nobody.
     pub fn usage_to_promise(&self, slot: AllocSlot) -> Usage {
         let Some(row) = self.allocs.row(slot).filter(|row| !row.is_terminal()) else {
             return Usage::default();
         };
-        let group = self.job_of(row).map(|(_, group)| group);
-        let held = group.map_or_else(|| Usage::from(row.held), |group| Usage::of(row.held, group));
-        self.less_promises(slot, held)
+        let mut held = self.usage_of(row);
+        self.allocs.extra(slot).into_iter().for_each(|extra| held.remove(&extra.promised));
+        held
     }
 
     /// The same, as far as it is room of its node.
     pub fn room_to_promise(&self, slot: AllocSlot) -> Resources {
+        let Some(row) = self.allocs.row(slot).filter(|row| !row.is_terminal()) else {
+            return Resources::ZERO;
+        };
+        row.held.minus(self.allocs.extra(slot).map_or(Resources::ZERO, |extra| extra.promised.room()))
+    }
+
+    /// What an allocation adds to what is held on its node: not what is still its predecessors'.
+    pub fn room_added(&self, slot: AllocSlot) -> Resources {
+        let Some(row) = self.allocs.row(slot).filter(|row| !row.is_terminal()) else {
+            return Resources::ZERO;
+        };
+        let after = self.allocs.extra(slot).map_or(&[][..], |extra| &extra.after);
+        let borrowed = after.iter().filter(|(id, _)| self.still_holds(*id)).map(|(_, part)| part.room());
+        borrowed.fold(row.held, Resources::minus)
+    }
+
+    /// Whom an allocation waits for on its node, and whom those wait for: all must have ended before it may start.
+    pub fn waits_for(&self, slot: AllocSlot) -> Vec<AllocId> {
+        let mut all: Vec<AllocId> = Vec::new();
+        let mut next = vec![slot];
+        while let Some(slot) = next.pop() {
+            let after = self.allocs.extra(slot).into_iter().flat_map(|extra| &extra.after);
+            for (id, _) in after.filter(|(id, _)| self.still_holds(*id)) {
+                if !all.contains(id) {
+                    all.push(*id);
+                    next.extend(self.allocs.find(*id));
+                }
+            }
+        }
+        all
+    }
+
+    fn usage_of(&self, row: &AllocRow) -> Usage {
+        let group = self.job_of(row).map(|(_, group)| group);
+        group.map_or_else(|| Usage::from(row.held), |group| Usage::of(row.held, group))
+    }
+
+    /// What an allocation holds in its own right and has promised to nobody.
+    fn own_usage_to_promise(&self, slot: AllocSlot) -> Usage {
+        let Some(row) = self.allocs.row(slot).filter(|row| !row.is_terminal()) else {
+            return Usage::default();
+        };
+        self.less_promises(slot, self.usage_of(row))
+    }
+
+    /// The same, as far as it is room of its node.
+    pub(super) fn own_room_to_promise(&self, slot: AllocSlot) -> Resources {
         let Some(row) = self.allocs.row(slot).filter(|row| !row.is_terminal()) else {
             return Resources::ZERO;
         };
@@ -114,15 +239,24 @@ impl Store {
         held
     }
 
-    /// The ports that an allocation holds in its own right and no successor has been given yet.
+    /// The ports that an allocation holds, be it after its predecessors, and no successor has been given yet.
     pub fn ports_to_promise(&self, slot: AllocSlot) -> Vec<u16> {
         let Some(row) = self.allocs.row(slot) else { return Vec::new() };
         let Some(extra) = self.allocs.extra(slot).filter(|extra| !extra.ports.is_empty()) else {
             return Vec::new();
         };
-        let (given, borrowed) = (self.successor_ports(row.node, row.id), self.ports_of(&extra.after));
-        let is_own = |port: &u16| !given.contains(port) && !borrowed.contains(port);
-        extra.ports.iter().copied().filter(is_own).collect()
+        let given = self.successor_ports(row.node, row.id);
+        extra.ports.iter().copied().filter(|port| !given.contains(port)).collect()
+    }
+
+    /// The ports that a successor may have of an allocation: before version 4 not those of its own predecessors.
+    pub(super) fn ports_left_to(&self, slot: AllocSlot, check: Check) -> Vec<u16> {
+        let mut ports = self.ports_to_promise(slot);
+        if check < Check::All {
+            let borrowed = self.ports_of(self.allocs.extra(slot).map_or(&[][..], |extra| &extra.after));
+            ports.retain(|port| !borrowed.contains(port));
+        }
+        ports
     }
 
     /// The ports of those that have not ended among predecessors.
@@ -149,5 +283,27 @@ impl Store {
         let extras = self.nodes.live(row).filter_map(|slot| self.allocs.extra(slot));
         let successors = extras.filter(|extra| extra.after.iter().any(|(before, _)| *before == id));
         successors.flat_map(|extra| extra.ports.iter().copied()).collect()
+    }
+}
+
+/// Whether an allocation holds any of these ports, devices or cores.
+fn shares(extra: &AllocExtra, ports: &[u16], devices: &[DeviceGrant], cores: &[u16]) -> bool {
+    let mut held = DevicesHeld::of(&extra.devices, &extra.cores);
+    let before = held.clone();
+    held.remove(DevicesHeld::of(devices, cores));
+    extra.ports.iter().any(|port| ports.contains(port)) || held != before
+}
+
+/// Puts others in the place of one that is waited for.
+fn take_place(after: &mut Vec<(AllocId, Usage)>, of: AllocId, others: Vec<(AllocId, Usage)>) {
+    if others.is_empty() {
+        return;
+    }
+    after.retain(|(id, _)| *id != of);
+    for (other, part) in others {
+        match after.iter_mut().find(|(id, _)| *id == other) {
+            Some((_, known)) => known.add(&part),
+            None => after.push((other, part)),
+        }
     }
 }

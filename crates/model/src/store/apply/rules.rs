@@ -25,6 +25,11 @@ impl Rules {
         self.version >= 4
     }
 
+    /// Whether what was promised to an allocation goes to its own successor when it ends before its turn.
+    pub fn promises_are_handed_on(self) -> bool {
+        self.version >= 4
+    }
+
     /// Whether no node of a restored state counts as confirmed.
     pub fn restored_nodes_are_unconfirmed(self) -> bool {
         self.version >= 4
