@@ -3,10 +3,15 @@
 
 mod e2e;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io::Write,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use e2e::{
-    eventually,
+    Daemon, eventually,
     nodes::{Nodes, allocs, is_alive},
     servers::Servers,
 };
@@ -123,4 +128,74 @@ async fn what_an_agent_reports_to_a_server_that_is_cut_off_is_not_lost() {
     }
     until_all_show(&servers, &[1, 2, 3], "count", 3).await;
     check_untouched(&nodes, "count", &pids);
+}
+
+/// What a command prints that is told this; it must succeed.
+fn piped(mut command: Command, input: Vec<u8>) -> Vec<u8> {
+    let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut stdin = process.stdin.take().expect("it is piped");
+    let writer = std::thread::spawn(move || stdin.write_all(&input));
+    let output = process.wait_with_output().expect("it ends");
+    writer.join().expect("no panic").expect("all of it is read");
+    assert!(output.status.success(), "{command:?}");
+    output.stdout
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_are_reached_through_every_server() {
+    let mut servers = Servers::start(3).await;
+    let mut nodes = Nodes::none();
+    let leader = servers.leader(&[1, 2, 3]).await;
+    let others = servers.followers(&[1, 2, 3]).await;
+    nodes.start(1, &[others[0]], &servers);
+    nodes.until_ready(&servers.all[&leader].client, 1).await;
+    register(&servers, leader, &nodes.counting("count")).await;
+    let pids = nodes.until_running("count", 1).await;
+    let alloc = pids.keys().next().expect("one").clone();
+    until_all_show(&servers, &[1, 2, 3], "count", 1).await;
+    let megabytes: Vec<u8> = (0..3_000_000_u32).map(|byte| (byte % 251) as u8).collect();
+    for (number, server) in &servers.all {
+        let log = server.said(&["logs", &alloc]);
+        assert!(log.starts_with("1\n2\n"), "through server {number}: {log:?}");
+        let copied = piped(server.berth(&["exec", "-i", &alloc, "cat"]), megabytes.clone());
+        assert!(copied == megabytes, "through server {number}: {} bytes came back", copied.len());
+        let failed = server.berth(&["exec", &alloc, "sh", "-c", "exit 7"]).output().expect("it runs");
+        assert_eq!(failed.status.code(), Some(7), "through server {number}: {failed:?}");
+        assert!(!server.said(&["alloc", "stats", &alloc]).is_empty());
+        assert!(
+            server.berth(&["exec", &alloc, "no-such-program"]).output().expect("it runs").status.code()
+                != Some(0)
+        );
+        // A follower of the log that goes away ends its reading, and one that stays reads what is written.
+        let mut follower = Daemon::spawn(server.berth(&["logs", "-f", &alloc]), &nodes.path("told-follower"));
+        assert_eq!(follower.ready_line(), "1", "through server {number}");
+    }
+    // A command that nobody waits for any more is ended, whichever server it went through.
+    let file = nodes.path("exec-pid");
+    let script = format!("echo $$ > {}; exec sleep 1000", file.display());
+    let exec = servers.all[&others[1]].berth(&["exec", &alloc, "sh", "-c", &script]);
+    let mut exec = Daemon::spawn(exec, &nodes.path("told-exec"));
+    let pid = eventually("the command runs", async || {
+        let pid = std::fs::read_to_string(&file).ok()?.trim().to_owned();
+        (!pid.is_empty()).then_some(pid)
+    })
+    .await;
+    exec.kill();
+    eventually("the command is ended", async || (!is_alive(&pid)).then_some(())).await;
+    // So is one whose server is lost.
+    std::fs::remove_file(&file).expect("it is there");
+    let exec = servers.all[&others[1]].berth(&["exec", &alloc, "sh", "-c", &script]);
+    let _exec = Daemon::spawn(exec, &nodes.path("told-exec"));
+    let pid = eventually("the command runs", async || {
+        let pid = std::fs::read_to_string(&file).ok()?.trim().to_owned();
+        (!pid.is_empty()).then_some(pid)
+    })
+    .await;
+    servers.kill(others[1]);
+    eventually("the command is ended", async || (!is_alive(&pid)).then_some(())).await;
+    servers.all[&leader].said(&["alloc", "restart", &alloc]);
+    eventually("the task was started again", async || {
+        (nodes.pids("count").values().next()?.len() == 2).then_some(())
+    })
+    .await;
 }

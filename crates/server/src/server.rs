@@ -22,7 +22,7 @@ use tokio::{
 
 use crate::{
     agents::{self, Context},
-    cluster::{Cluster, Relay, Together},
+    cluster::{AllAgents, Cluster, Relay, Together},
     engine::{self, ControllerThread, EngineHandle, INPUTS_MAX, Input, PlannersConfig, Shared},
     http, memory, nomad, peers,
     state::{ServerInfo, State},
@@ -147,7 +147,12 @@ impl Server {
         let mut listeners = vec![tokio::spawn(peers::listen(server_listener, peers, stopped.clone()))];
         let replication = together.open(&config, observer.clone()).await?;
         tokio::spawn(engine::propose(shared.clone(), replication.clone(), entries, inputs.clone()));
-        let cluster = Arc::new(Cluster::new(replication.clone(), shared.published.subscribe(), applied));
+        let cluster = Arc::new(Cluster::new(
+            replication.clone(),
+            shared.published.subscribe(),
+            applied,
+            shared.registry.clone(),
+        ));
         let engine =
             Arc::new(EngineHandle::new(shared.clone(), inputs.clone(), replication.clone(), cluster.clone()));
         cluster.set_engine(engine.clone());
@@ -164,7 +169,7 @@ impl Server {
             watchers: shared.watchers.clone(),
             events: shared.events.clone(),
             engine,
-            agents: shared.registry.clone(),
+            agents: Arc::new(AllAgents::new(shared.registry.clone(), cluster.clone())),
             server: Arc::new(info(&config, http_addr, agent_addr)),
         };
         let agent_listener = listen(agent_socket, "agent-addr", agent_addr)?;

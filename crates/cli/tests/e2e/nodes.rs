@@ -58,7 +58,8 @@ impl Nodes {
         std::fs::read_to_string(self.path(&format!("told-node-{number}"))).unwrap_or_default()
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    /// A file of the test's own.
+    pub fn path(&self, name: &str) -> PathBuf {
         self.home.path().join(name)
     }
 

@@ -1,6 +1,12 @@
 //! Several servers, each a real process at a loopback address of its own.
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, process::Output, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    path::PathBuf,
+    process::{Command, Output, Stdio},
+    time::Duration,
+};
 
 use berth_api::http::{AgentMembers, ApiError, Client, JobRegistered, RaftConfiguration, Target};
 use rustix::process::{Pid, Signal, kill_process};
@@ -192,6 +198,20 @@ impl Server {
     /// Runs a command on its data directory.
     pub fn offline(&self, args: &[&str]) -> Output {
         berth(args).arg("--data-dir").arg(&self.data).output().expect("it runs")
+    }
+
+    /// A command that talks to it.
+    pub fn berth(&self, args: &[&str]) -> Command {
+        let mut command = berth(args);
+        command.env("BERTH_ADDR", self.http.to_string());
+        command
+    }
+
+    /// What a command that talks to it prints; it must succeed.
+    pub fn said(&self, args: &[&str]) -> String {
+        let output = self.berth(args).stdin(Stdio::null()).output().expect("it runs");
+        assert!(output.status.success(), "berth {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// Who takes part, as it knows it.

@@ -40,6 +40,11 @@ impl Registry {
         }
     }
 
+    /// Whether the agent of a node is connected here.
+    pub fn has(&self, node: NodeId) -> bool {
+        self.lock().contains_key(&node)
+    }
+
     fn link(&self, node: NodeId) -> Result<Link, AgentError> {
         self.lock().get(&node).map(|(_, link)| link.clone()).ok_or(AgentError::NotConnected(node))
     }

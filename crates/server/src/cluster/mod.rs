@@ -1,5 +1,6 @@
 //! This server as one of several: it joins, writes and reads through whoever leads, and, while it leads, takes others in.
 
+mod agents;
 mod changes;
 mod found;
 mod fresh;
@@ -28,7 +29,9 @@ use berth_replication::{
 };
 use tokio::sync::watch;
 
-use crate::engine::EngineHandle;
+use crate::{agents::Registry, engine::EngineHandle};
+pub(crate) use agents::AllAgents;
+use agents::Lent;
 use found::Founding;
 pub(crate) use relay::Relay;
 use serve::Requests;
@@ -58,6 +61,8 @@ pub(crate) struct Cluster {
     /// This server leads no more as soon as another takes over: nothing new is written here.
     leaving: watch::Sender<bool>,
     fresh: fresh::Rounds,
+    /// What other servers have under way with the agents of this one.
+    lent: Lent,
 }
 
 impl Cluster {
@@ -65,6 +70,7 @@ impl Cluster {
         replication: Replication,
         published: watch::Receiver<(Index, u128)>,
         applied: Arc<AtomicU64>,
+        agents: Arc<Registry>,
     ) -> Self {
         Self {
             replication,
@@ -74,6 +80,7 @@ impl Cluster {
             writing: AtomicUsize::new(0),
             leaving: watch::Sender::new(false),
             fresh: fresh::Rounds::default(),
+            lent: Lent::new(agents),
         }
     }
 
@@ -106,9 +113,19 @@ impl Cluster {
 
     /// Asks another server.
     async fn ask(&self, to: &(u64, PeerAddress), request: &Request) -> Result<Answer, RequestError> {
+        self.ask_for(to, request, ANSWER_MAX).await
+    }
+
+    /// Asks another server, which may take this long to answer.
+    async fn ask_for(
+        &self,
+        to: &(u64, PeerAddress),
+        request: &Request,
+        patience: Duration,
+    ) -> Result<Answer, RequestError> {
         let (server, address) = to;
         let body = wire::encode(request);
-        let answer = self.replication.peers().request(*server, address, &body, ANSWER_MAX).await?;
+        let answer = self.replication.peers().request(*server, address, &body, patience).await?;
         wire::decode(&answer).map_err(RequestError::Unknown)
     }
 }

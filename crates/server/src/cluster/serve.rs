@@ -57,7 +57,10 @@ async fn answer(
     from: From,
     request: Request,
 ) -> Result<Answer, String> {
-    let needs_member = matches!(request, Request::Propose(_) | Request::ReadPosition | Request::Change(_));
+    let needs_member = matches!(
+        request,
+        Request::Propose(_) | Request::ReadPosition | Request::Change(_) | Request::Agent(_)
+    );
     if needs_member && cluster.replication.members().find(from.server).is_none() {
         return Err(format!("server {} is not of this cluster", from.server));
     }
@@ -74,6 +77,7 @@ async fn answer(
         Request::Change(change) if cluster.replication.is_leader() => cluster.change_here(change).await,
         Request::Change(_) => cluster.not_leader(),
         Request::Ping => Answer::Done,
+        Request::Agent(request) => Answer::Agent(cluster.lent.answer(from.server, request).await),
         Request::Meet(meeting) => {
             founding.map_or(Answer::Taken, |founding| founding.on_meet(cluster, meeting))
         }

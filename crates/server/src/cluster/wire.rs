@@ -7,6 +7,7 @@ use berth_model::{
 use berth_replication::Peer;
 use minicbor::{Decode, Encode};
 
+use super::agents::{AgentAnswer, AgentRequest};
 use crate::state::{Committed, ProposeError};
 
 /// A request of another server.
@@ -37,6 +38,9 @@ pub(super) enum Request {
     /// Nothing: whoever answers is there.
     #[n(6)]
     Ping,
+    /// Something of an agent that is connected there.
+    #[n(7)]
+    Agent(#[n(0)] AgentRequest),
 }
 
 /// A server that is to be taken in.
@@ -118,6 +122,9 @@ pub(super) enum Answer {
     /// It belongs to a cluster already, or has agreed to other servers.
     #[n(9)]
     Taken,
+    /// What came of what was asked of an agent.
+    #[n(10)]
+    Agent(#[n(0)] AgentAnswer),
 }
 
 /// Why a command changed nothing: so that a server of another version still has the words.

@@ -6,7 +6,7 @@ use berth_model::{AllocId, NodeId};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-/// The way to the agents that are connected to this server. The HTTP side knows them by this alone.
+/// The way to the agents, whichever server they are connected to. The HTTP side knows them by this alone.
 #[async_trait]
 pub trait Agents: Send + Sync + 'static {
     /// Reads a task's log. Dropping the receiver ends the reading; the channel is bounded, and a reader that does not

@@ -1,0 +1,174 @@
+//! An agent that is connected to another server: asked there, piece by piece, as fast as its reader takes them.
+
+use std::{sync::Arc, time::Duration};
+
+use berth_api::agent::{Outcome, Question};
+use berth_model::NodeId;
+use berth_replication::peer::{PeerAddress, RequestError};
+use tokio::{sync::mpsc, time::sleep};
+
+use super::wire::{self, AgentAnswer, AgentRequest};
+use crate::{
+    cluster::{
+        Cluster,
+        wire::{Answer, Request},
+    },
+    state::{AgentError, ExecInput, ExecLink, ExecOutput, ExecRequest, LogChunks, LogRequest},
+};
+
+/// How long the other server may take to answer: longer than it waits for the agent, a command's beginning included.
+const ANSWER_MAX: Duration = Duration::from_secs(80);
+/// While a reader takes nothing, the other server is told this often that it is still there.
+const KEEP_EVERY: Duration = Duration::from_secs(3);
+/// Pieces handed to a reader that it has not taken.
+const HANDED_MAX: usize = 4;
+
+/// The agent of a node, and the server that has its session.
+#[derive(Clone)]
+pub(super) struct Remote {
+    cluster: Arc<Cluster>,
+    server: (u64, PeerAddress),
+    node: NodeId,
+}
+
+/// Something under way there.
+struct UnderWay {
+    remote: Remote,
+    number: u64,
+}
+
+impl Remote {
+    pub fn new(cluster: Arc<Cluster>, server: (u64, PeerAddress), node: NodeId) -> Self {
+        Self { cluster, server, node }
+    }
+
+    pub async fn ask(&self, question: Question) -> Result<Outcome, AgentError> {
+        match self.request(AgentRequest::Ask(self.node, wire::question(question))).await? {
+            AgentAnswer::Outcome(bytes) => wire::read_outcome(&bytes).ok_or_else(|| self.makes_no_sense()),
+            _ => Err(self.makes_no_sense()),
+        }
+    }
+
+    pub async fn read_log(self, request: LogRequest) -> Result<LogChunks, AgentError> {
+        let there = self.begin(AgentRequest::Read(self.node, request.into())).await?;
+        let (reader, handed) = mpsc::channel(HANDED_MAX);
+        tokio::spawn(async move {
+            let piece = |answer| match answer {
+                AgentAnswer::Piece(piece) => Some(piece.into()),
+                _ => None,
+            };
+            there.carry(&reader, piece).await;
+            there.end().await;
+        });
+        Ok(handed)
+    }
+
+    pub async fn exec(self, request: ExecRequest) -> Result<ExecLink, AgentError> {
+        let there = self.begin(AgentRequest::Exec(self.node, request.into())).await?;
+        let (input, inputs) = mpsc::channel(HANDED_MAX);
+        let (outputs, output) = mpsc::channel::<Result<ExecOutput, AgentError>>(HANDED_MAX);
+        tokio::spawn(async move {
+            let output = |answer| match answer {
+                AgentAnswer::Output(output) => Some(output.into()),
+                _ => None,
+            };
+            tokio::select! {
+                () = there.carry(&outputs, output) => {}
+                () = there.carry_input(inputs) => {}
+            }
+            there.end().await;
+        });
+        Ok(ExecLink { input, output })
+    }
+
+    async fn begin(&self, request: AgentRequest) -> Result<UnderWay, AgentError> {
+        match self.request(request).await? {
+            AgentAnswer::Begun(number) => Ok(UnderWay { remote: self.clone(), number }),
+            _ => Err(self.makes_no_sense()),
+        }
+    }
+
+    async fn request(&self, request: AgentRequest) -> Result<AgentAnswer, AgentError> {
+        let (id, node) = (self.server.0, self.node);
+        match self.cluster.ask_for(&self.server, &Request::Agent(request), ANSWER_MAX).await {
+            Ok(Answer::Agent(AgentAnswer::Failed(failure))) => Err(failure.of(node)),
+            Ok(Answer::Agent(answer)) => Ok(answer),
+            Ok(_) => Err(self.makes_no_sense()),
+            Err(RequestError::NotSent(_)) => Err(AgentError::NotConnected(node)),
+            Err(RequestError::Refused(why)) => Err(AgentError::Failed(format!("server {id}: {why}"))),
+            Err(RequestError::Unknown(why)) => Err(AgentError::Failed(format!(
+                "node {node} is reached through server {id}, which was lost meanwhile, so that it is not known what \
+                 came of it: {why}"
+            ))),
+        }
+    }
+
+    fn makes_no_sense(&self) -> AgentError {
+        AgentError::Failed(format!(
+            "the answer of server {} makes no sense: is it of another version?",
+            self.server.0
+        ))
+    }
+}
+
+impl UnderWay {
+    /// Hands over what comes until it ends, or nobody takes it any more.
+    async fn carry<T>(
+        &self,
+        reader: &mpsc::Sender<Result<T, AgentError>>,
+        read: impl Fn(AgentAnswer) -> Option<T>,
+    ) {
+        loop {
+            let next = tokio::select! {
+                next = self.remote.request(AgentRequest::Next(self.number)) => next,
+                () = reader.closed() => return,
+            };
+            let next = match next {
+                Ok(AgentAnswer::NotYet) => continue,
+                Ok(AgentAnswer::Ended) => return,
+                Ok(answer) => read(answer).ok_or_else(|| self.remote.makes_no_sense()),
+                Err(error) => Err(error),
+            };
+            let is_last = next.is_err();
+            if !self.hand_over(reader, next).await || is_last {
+                return;
+            }
+        }
+    }
+
+    /// Whether the reader took it.
+    async fn hand_over<T>(
+        &self,
+        reader: &mpsc::Sender<Result<T, AgentError>>,
+        next: Result<T, AgentError>,
+    ) -> bool {
+        loop {
+            tokio::select! {
+                room = reader.reserve() => return room.map(|room| room.send(next)).is_ok(),
+                () = sleep(KEEP_EVERY) => {
+                    // Should it be gone, what is asked for next says so.
+                    let _ = self.remote.request(AgentRequest::Keep(self.number)).await;
+                }
+            }
+        }
+    }
+
+    /// Until nobody writes any more. Should the command be gone, its output says so.
+    async fn carry_input(&self, mut inputs: mpsc::Receiver<ExecInput>) {
+        while let Some(input) = inputs.recv().await {
+            loop {
+                let request = AgentRequest::Input(self.number, input.clone().into());
+                match self.remote.request(request).await {
+                    Ok(AgentAnswer::NotYet) => {}
+                    Ok(_) => break,
+                    Err(_) => return std::future::pending().await,
+                }
+            }
+        }
+    }
+
+    /// Nobody waits for it any more. If the other server is not told, it finds out by itself.
+    async fn end(&self) {
+        let _ = self.remote.request(AgentRequest::End(self.number)).await;
+    }
+}

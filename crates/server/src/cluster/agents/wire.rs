@@ -1,0 +1,297 @@
+//! What servers ask each other of agents. Questions and outcomes are as agents know them.
+
+use berth_api::agent::{Answer, Ask, Outcome, Question};
+use berth_model::{AllocId, NodeId};
+use minicbor::{Decode, Encode};
+use prost::Message;
+
+use crate::state::{AgentError, ExecInput, ExecOutput, ExecRequest, LogChunk, LogRequest};
+
+/// What is asked of the server that has an agent's session. It passes nothing on.
+#[derive(Debug, Clone, Encode, Decode)]
+pub(in crate::cluster) enum AgentRequest {
+    /// Whether it has.
+    #[n(0)]
+    Find(#[n(0)] NodeId),
+    /// A question to an agent: an [`Ask`].
+    #[n(1)]
+    Ask(
+        #[n(0)] NodeId,
+        #[n(1)]
+        #[cbor(with = "minicbor::bytes")]
+        Vec<u8>,
+    ),
+    /// To read a log.
+    #[n(2)]
+    Read(#[n(0)] NodeId, #[n(1)] Read),
+    /// To run a command.
+    #[n(3)]
+    Exec(#[n(0)] NodeId, #[n(1)] Exec),
+    /// What comes next of something that was begun; waits for it, for a while.
+    #[n(4)]
+    Next(#[n(0)] u64),
+    /// Something for a command that was begun; waits until there is room, for a while.
+    #[n(5)]
+    Input(#[n(0)] u64, #[n(1)] Input),
+    /// Somebody waits for it still.
+    #[n(6)]
+    Keep(#[n(0)] u64),
+    /// Nobody does.
+    #[n(7)]
+    End(#[n(0)] u64),
+}
+
+/// What a server answers of an agent.
+#[derive(Debug, Clone, Encode, Decode)]
+pub(in crate::cluster) enum AgentAnswer {
+    /// Yes; it is done.
+    #[n(0)]
+    Done,
+    /// Not yet, or no.
+    #[n(1)]
+    NotYet,
+    /// It is over, and all has been told.
+    #[n(2)]
+    Ended,
+    /// Nothing came of it.
+    #[n(3)]
+    Failed(#[n(0)] Failure),
+    /// What an agent answered: an [`Answer`].
+    #[n(4)]
+    Outcome(
+        #[n(0)]
+        #[cbor(with = "minicbor::bytes")]
+        Vec<u8>,
+    ),
+    /// It has begun, under this number.
+    #[n(5)]
+    Begun(#[n(0)] u64),
+    /// A piece of a log.
+    #[n(6)]
+    Piece(#[n(0)] Piece),
+    /// Output of a command.
+    #[n(7)]
+    Output(#[n(0)] Output),
+}
+
+/// [`LogRequest`] on its way.
+#[derive(Debug, Clone, Encode, Decode)]
+pub(in crate::cluster) struct Read {
+    #[n(0)]
+    alloc: AllocId,
+    #[n(1)]
+    task: String,
+    #[n(2)]
+    stream: String,
+    #[n(3)]
+    offset: u64,
+    #[n(4)]
+    from_end: bool,
+    #[n(5)]
+    follow: bool,
+}
+
+/// [`ExecRequest`] on its way.
+#[derive(Debug, Clone, Encode, Decode)]
+pub(in crate::cluster) struct Exec {
+    #[n(0)]
+    alloc: AllocId,
+    #[n(1)]
+    task: String,
+    #[n(2)]
+    command: Vec<String>,
+    #[n(3)]
+    tty: bool,
+}
+
+/// [`LogChunk`] on its way.
+#[derive(Debug, Clone, Encode, Decode)]
+pub(in crate::cluster) struct Piece {
+    #[n(0)]
+    offset: u64,
+    #[n(1)]
+    #[cbor(with = "minicbor::bytes")]
+    data: Vec<u8>,
+    #[n(2)]
+    file: String,
+}
+
+/// [`ExecInput`] on its way.
+#[derive(Debug, Clone, Encode, Decode)]
+pub(in crate::cluster) enum Input {
+    #[n(0)]
+    Data(
+        #[n(0)]
+        #[cbor(with = "minicbor::bytes")]
+        Vec<u8>,
+    ),
+    #[n(1)]
+    Close,
+    #[n(2)]
+    Resize(#[n(0)] u16, #[n(1)] u16),
+}
+
+/// [`ExecOutput`] on its way.
+#[derive(Debug, Clone, Encode, Decode)]
+pub(in crate::cluster) enum Output {
+    #[n(0)]
+    Stdout(
+        #[n(0)]
+        #[cbor(with = "minicbor::bytes")]
+        Vec<u8>,
+    ),
+    #[n(1)]
+    Stderr(
+        #[n(0)]
+        #[cbor(with = "minicbor::bytes")]
+        Vec<u8>,
+    ),
+    #[n(2)]
+    Exited(#[n(0)] i32),
+}
+
+/// [`AgentError`] on its way; of which node both sides know.
+#[derive(Debug, Clone, Encode, Decode)]
+pub(in crate::cluster) enum Failure {
+    #[n(0)]
+    NotFound(#[n(0)] String),
+    #[n(1)]
+    Invalid(#[n(0)] String),
+    #[n(2)]
+    Busy(#[n(0)] String),
+    #[n(3)]
+    NotConnected,
+    #[n(4)]
+    Silent,
+    #[n(5)]
+    Failed(#[n(0)] String),
+}
+
+/// A question as bytes.
+pub(super) fn question(question: Question) -> Vec<u8> {
+    Ask { request: 0, question: Some(question) }.encode_to_vec()
+}
+
+/// A question from bytes; none when it is of a newer version.
+pub(super) fn read_question(bytes: &[u8]) -> Option<Question> {
+    Ask::decode(bytes).ok()?.question
+}
+
+/// An outcome as bytes.
+pub(super) fn outcome(outcome: Outcome) -> Vec<u8> {
+    Answer { request: 0, outcome: Some(outcome) }.encode_to_vec()
+}
+
+/// An outcome from bytes; none when it is of a newer version.
+pub(super) fn read_outcome(bytes: &[u8]) -> Option<Outcome> {
+    Answer::decode(bytes).ok()?.outcome
+}
+
+impl From<LogRequest> for Read {
+    fn from(request: LogRequest) -> Self {
+        let LogRequest { alloc, task, stream, offset, from_end, follow } = request;
+        Self { alloc, task, stream, offset, from_end, follow }
+    }
+}
+
+impl From<Read> for LogRequest {
+    fn from(request: Read) -> Self {
+        let Read { alloc, task, stream, offset, from_end, follow } = request;
+        Self { alloc, task, stream, offset, from_end, follow }
+    }
+}
+
+impl From<ExecRequest> for Exec {
+    fn from(request: ExecRequest) -> Self {
+        let ExecRequest { alloc, task, command, tty } = request;
+        Self { alloc, task, command, tty }
+    }
+}
+
+impl From<Exec> for ExecRequest {
+    fn from(request: Exec) -> Self {
+        let Exec { alloc, task, command, tty } = request;
+        Self { alloc, task, command, tty }
+    }
+}
+
+impl From<LogChunk> for Piece {
+    fn from(chunk: LogChunk) -> Self {
+        let LogChunk { offset, data, file } = chunk;
+        Self { offset, data: data.into(), file }
+    }
+}
+
+impl From<Piece> for LogChunk {
+    fn from(piece: Piece) -> Self {
+        let Piece { offset, data, file } = piece;
+        Self { offset, data: data.into(), file }
+    }
+}
+
+impl From<ExecInput> for Input {
+    fn from(input: ExecInput) -> Self {
+        match input {
+            ExecInput::Data(data) => Self::Data(data.into()),
+            ExecInput::Close => Self::Close,
+            ExecInput::Resize { rows, columns } => Self::Resize(rows, columns),
+        }
+    }
+}
+
+impl From<Input> for ExecInput {
+    fn from(input: Input) -> Self {
+        match input {
+            Input::Data(data) => Self::Data(data.into()),
+            Input::Close => Self::Close,
+            Input::Resize(rows, columns) => Self::Resize { rows, columns },
+        }
+    }
+}
+
+impl From<ExecOutput> for Output {
+    fn from(output: ExecOutput) -> Self {
+        match output {
+            ExecOutput::Stdout(data) => Self::Stdout(data.into()),
+            ExecOutput::Stderr(data) => Self::Stderr(data.into()),
+            ExecOutput::Exited(code) => Self::Exited(code),
+        }
+    }
+}
+
+impl From<Output> for ExecOutput {
+    fn from(output: Output) -> Self {
+        match output {
+            Output::Stdout(data) => Self::Stdout(data.into()),
+            Output::Stderr(data) => Self::Stderr(data.into()),
+            Output::Exited(code) => Self::Exited(code),
+        }
+    }
+}
+
+impl From<AgentError> for Failure {
+    fn from(error: AgentError) -> Self {
+        match error {
+            AgentError::NotFound(text) => Self::NotFound(text),
+            AgentError::Invalid(text) => Self::Invalid(text),
+            AgentError::Busy(text) => Self::Busy(text),
+            AgentError::NotConnected(_) => Self::NotConnected,
+            AgentError::Silent(_) => Self::Silent,
+            AgentError::Failed(text) => Self::Failed(text),
+        }
+    }
+}
+
+impl Failure {
+    /// The error, of this node.
+    pub fn of(self, node: NodeId) -> AgentError {
+        match self {
+            Self::NotFound(text) => AgentError::NotFound(text),
+            Self::Invalid(text) => AgentError::Invalid(text),
+            Self::Busy(text) => AgentError::Busy(text),
+            Self::NotConnected => AgentError::NotConnected(node),
+            Self::Silent => AgentError::Silent(node),
+            Self::Failed(text) => AgentError::Failed(text),
+        }
+    }
+}
