@@ -9,11 +9,15 @@ mod images;
 mod server;
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use berth_api::agent::{AllocStatus, ClientStatus, GroupSpec, LogSpec, RestartSpec, RunAlloc, TaskSpec};
+use berth_api::agent::{
+    AllocStatus, ClientStatus, GroupSpec, LogSpec, PortBinding, RestartSpec, RunAlloc, TaskSpec,
+};
 use common::{agent_program, alloc_id, eventually};
 use images::{Answer, Asked, Fake, Image, Layer, Registry, digest};
 use prost::Message;
@@ -55,18 +59,22 @@ impl World {
     }
 
     fn run(&mut self, number: u8, config: &Value) {
+        self.run_with_ports(number, config, Vec::new());
+    }
+
+    fn run_with_ports(&mut self, number: u8, config: &Value, ports: Vec<PortBinding>) {
         let task = TaskSpec {
             name: "t".into(),
             driver: "docker".into(),
             config_json: config.to_string(),
             memory_mb: 64,
-            kill_timeout_ms: 500,
+            kill_timeout_ms: 5_000,
             restart: RestartSpec { attempts: 0, interval_ms: 60_000, delay_ms: 10, mode: 0 },
             logs: LogSpec { max_files: 2, max_file_size_mb: 1, disabled: false },
             ..TaskSpec::default()
         };
         let group = GroupSpec { job_type: "batch".into(), tasks: vec![task], ..GroupSpec::default() };
-        let alloc = RunAlloc { alloc_id: alloc_id(number).to_vec(), ..RunAlloc::default() };
+        let alloc = RunAlloc { alloc_id: alloc_id(number).to_vec(), ports, ..RunAlloc::default() };
         self.server.wish(vec![Run { alloc, group: group.encode_to_vec().into() }], &[], &[], &[]);
     }
 
@@ -367,6 +375,78 @@ fn a_download_ends_with_the_last_who_waits_for_it() {
     world.assert_clean();
     let told = world.refusal(3, &json!({"image": format!("{}/x", fake.host), "image_pull_timeout": "300ms"}));
     assert!(told.contains("longer image_pull_timeout"), "{told}");
+}
+
+/// The distribution's nginx, with the libraries that it needs.
+fn nginx() -> Image {
+    let needed = Command::new("ldd").arg(NGINX).output().expect("ldd").stdout;
+    let needed = String::from_utf8(needed).expect("text");
+    let paths = needed.split_whitespace().filter(|word| word.starts_with('/'));
+    let libraries =
+        paths.fold(Layer::busybox(), |layer, path| layer.program(path.trim_start_matches('/'), path));
+    let conf = "user www-data;\nworker_processes 1;\nerror_log /dev/stderr;\nevents {}\nhttp {\n  access_log /dev/stdout;\n  \
+                server { listen 80; root /srv; }\n}\n";
+    let site = Layer::new()
+        .program("usr/sbin/nginx", NGINX)
+        .file("etc/passwd", "root:x:0:0::/root:/bin/sh\nwww-data:x:33:33::/var/www:/bin/false\n")
+        .file("etc/group", "root:x:0:\nwww-data:x:33:\n")
+        .file("etc/nginx/nginx.conf", conf)
+        .file("srv/index.html", "it works\n")
+        .dir("var/lib/nginx/", 0o755, 0)
+        .dir("var/log/nginx/", 0o755, 33)
+        .dir("run/", 0o755, 0);
+    let config = json!({"Cmd": ["nginx", "-g", "daemon off;"], "Env": ["PATH=/usr/sbin:/bin"], "StopSignal": "SIGQUIT",
+        "ExposedPorts": {"80/tcp": {}}});
+    Image::new(vec![libraries.finish(), site.finish()], config)
+}
+
+const NGINX: &str = "/usr/sbin/nginx";
+
+/// It begins as root, makes directories for another user, opens port 80, and drops its rights.
+#[test]
+fn nginx_runs_as_it_comes() {
+    if !Path::new(NGINX).exists() {
+        return eprintln!("skipped: {NGINX} is missing");
+    }
+    let Some(registry) = Registry::start(None) else { return };
+    let Some(mut world) = World::new(&registry.host) else { return };
+    let name = registry.push(&nginx(), "nginx", "oci", None);
+    let port =
+        TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
+    let ports = vec![PortBinding { label: "http".into(), host_port: port.into(), to: 80 }];
+    let config = json!({"image": name, "ports": ["http"]});
+    world.run_with_ports(1, &config, ports.clone());
+    world.server.wait_for_status(1, ClientStatus::Running);
+    let page = eventually("a page", || {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").ok()?;
+        let mut page = String::new();
+        stream.read_to_string(&mut page).ok()?;
+        page.contains("200 OK").then_some(page)
+    });
+    assert!(page.ends_with("it works\n"), "{page}");
+    let owners: Vec<String> = fs::read_dir("/proc")
+        .expect("listed")
+        .flatten()
+        .filter(|entry| {
+            fs::read_to_string(entry.path().join("cmdline"))
+                .is_ok_and(|line| line.starts_with("nginx: worker"))
+        })
+        .filter_map(|entry| fs::read_to_string(entry.path().join("status")).ok())
+        .filter_map(|status| status.lines().find(|line| line.starts_with("Uid:")).map(str::to_owned))
+        .collect();
+    assert!(owners.contains(&"Uid:\t33\t33\t33\t33".to_owned()), "{owners:?}");
+    // The port is in use: whoever wants it as well is told so, and does not run.
+    world.run_with_ports(2, &config, ports);
+    let told = events(&world.server.wait_for_status(2, ClientStatus::Failed));
+    assert!(told.contains(&format!("127.0.0.1:{port}")) && told.contains("in use"), "{told}");
+    world.server.wish(Vec::new(), &[1], &[], &[]);
+    let status = world.server.wait_for_status(1, ClientStatus::Complete);
+    assert_eq!(
+        (status.tasks[0].exit_code, status.tasks[0].signal),
+        (0, 0),
+        "asked as its image wants it, it ends well"
+    );
 }
 
 /// Killed while a layer is being unpacked, an agent goes on from nothing, and leaves nothing.

@@ -444,3 +444,15 @@ fn a_job_that_waits_for_its_reschedule_says_so_and_is_stopped_at_once() {
     eventually("it is dead", || dev.said(&["job", "status", "web"]).contains("dead (stopped)"));
     assert!(dev.stop());
 }
+
+/// Whoever types one line is told why it cannot work, and nothing of it is left.
+#[test]
+fn a_container_that_no_node_can_run_makes_no_job() {
+    let dev = Dev::start(&["--containers=false"]);
+    let output = dev.berth(&["run", "nginx"]);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.starts_with("error: no node can run containers; no job was made\n  help: "), "{told}");
+    assert!(told.contains(": the agent was started with --containers=false"), "{told}");
+    assert_eq!(dev.said(&["job", "status", "-json"]).trim(), "[]");
+}

@@ -119,6 +119,16 @@ pub struct DriverSwitches {
     pub containers: bool,
 }
 
+/// The drivers that this agent could have and has not, each with the reason.
+pub fn lacking(switches: DriverSwitches, containers: &ContainerConfig) -> Vec<(&'static str, String)> {
+    let reason = if switches.containers {
+        container::why_not(containers)
+    } else {
+        Some("the agent was started with --containers=false".to_owned())
+    };
+    reason.into_iter().flat_map(|reason| container::NAMES.map(|name| (name, reason.clone()))).collect()
+}
+
 /// All drivers that are turned on and work on this host.
 pub fn all(switches: DriverSwitches, containers: &ContainerConfig) -> Vec<Box<dyn Driver>> {
     let mut drivers: Vec<Box<dyn Driver>> = Vec::new();

@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 
 use super::AgentConfig;
 use crate::devices::{self, Device};
-use crate::drivers::Driver;
+use crate::drivers::{self, Driver};
 
 const MIB: u64 = 1 << 20;
 
@@ -52,6 +52,10 @@ pub(crate) fn fingerprint(config: &AgentConfig, drivers: &[Box<dyn Driver>], dev
     for driver in drivers {
         set(&format!("driver.{}", driver.name()), "1".into());
         driver.attributes().into_iter().for_each(|(name, value)| set(&name, value));
+    }
+    for (driver, reason) in drivers::lacking(config.drivers, &super::containers(config)) {
+        tracing::warn!(driver, reason, "jobs cannot use this driver here");
+        set(&format!("driver.{driver}.health_description"), reason);
     }
     NodeSpec {
         name: node_name,

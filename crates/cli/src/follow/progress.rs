@@ -10,6 +10,9 @@ use serde::de::DeserializeOwned;
 /// Kinds of task events that say what went wrong; others say what is done about it.
 const TROUBLE: &[&str] = &["Driver Failure", "Setup Failure", "Terminated"];
 
+/// The kind of event with which a driver tells how far a start has come.
+const DRIVER: &str = "Driver";
+
 /// What is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Goal {
@@ -28,7 +31,7 @@ pub struct Followed {
     pub node: String,
     /// `pending`, `running`, `complete`, `failed` or `lost`.
     pub status: String,
-    /// What is wrong with it, as far as is known; else empty.
+    /// What is wrong with it, or what it waits for, as far as is known; else empty.
     pub trouble: String,
     /// Events of an older state are left out.
     modify_index: u64,
@@ -183,7 +186,10 @@ impl Followed {
     fn of(alloc: Allocation) -> Self {
         let told = Some(alloc.client_description).filter(|_| went_wrong(&alloc.client_status));
         Self {
-            trouble: trouble(alloc.task_states.as_ref()).or(told).unwrap_or_default(),
+            trouble: trouble(alloc.task_states.as_ref())
+                .or(told)
+                .or_else(|| waits_for(alloc.task_states.as_ref()?))
+                .unwrap_or_default(),
             name: alloc.name,
             node: alloc.node_name,
             status: alloc.client_status,
@@ -224,6 +230,14 @@ fn trouble(tasks: Option<&BTreeMap<String, TaskState>>) -> Option<String> {
     } else {
         format!("{name}: {}: {said}", event.kind)
     })
+}
+
+/// What a task's driver said last of a start that takes its time, as of an image that is downloaded.
+fn waits_for(tasks: &BTreeMap<String, TaskState>) -> Option<String> {
+    let starting = tasks.iter().filter(|(_, task)| task.state == "pending");
+    let last = starting.filter_map(|(name, task)| Some((name, task.events.last()?)));
+    let (name, event) = last.filter(|(_, event)| event.kind == DRIVER).max_by_key(|(_, event)| event.time)?;
+    Some(format!("{name}: {}", event.message))
 }
 
 fn is_trouble(kind: &str) -> bool {
@@ -290,6 +304,17 @@ mod tests {
         assert!(!progress.is_settled());
         progress.take(vec![alloc("a1", "e1", "complete", 9)]);
         assert!(progress.is_settled());
+    }
+
+    #[test]
+    fn what_a_start_waits_for_is_told() {
+        let events =
+            json!([{ "Type": "Received" }, { "Type": "Driver", "Message": "Downloading image nginx" }]);
+        let tasks = json!({ "web": { "State": "pending", "Events": events } });
+        let payload = json!({ "ID": "a1", "EvalID": "e1", "ClientStatus": "pending", "TaskStates": tasks });
+        let mut progress = Progress::starting("e1");
+        progress.take(vec![event("Allocation", &payload)]);
+        assert_eq!(progress.allocs()["a1"].trouble, "web: Downloading image nginx");
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod device_files;
 mod seccomp;
 mod settings;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use nix::sys::signal::Signal;
@@ -16,6 +16,9 @@ use super::settings::{parse, setup};
 use super::{Base, Driver, ImageRequest, Launch, TaskContext};
 use crate::keeper::plan::{ContainerRun, Run};
 use crate::lifecycle::StartFailure;
+
+/// The driver's names.
+pub(super) const NAMES: [&str; 2] = ["docker", "container"];
 
 /// In order of preference.
 const RUNTIMES: [&str; 2] = ["crun", "runc"];
@@ -33,9 +36,14 @@ pub struct ContainerConfig {
     pub host_network: bool,
 }
 
+/// Why this host cannot run containers; none when it can.
+pub(super) fn why_not(config: &ContainerConfig) -> Option<String> {
+    find_runtime(&config.runtime).err()
+}
+
 /// The driver under both its names; none when this host cannot run containers.
 pub(super) fn drivers(config: &ContainerConfig) -> Vec<Box<dyn Driver>> {
-    let Some(runtime) = find_runtime(&config.runtime) else { return Vec::new() };
+    let Ok(runtime) = find_runtime(&config.runtime) else { return Vec::new() };
     let (version, limits_swap) = (version(&runtime), limits_swap());
     let driver = |name| Container {
         name,
@@ -45,20 +53,25 @@ pub(super) fn drivers(config: &ContainerConfig) -> Vec<Box<dyn Driver>> {
         host_ip: config.host_ip.clone(),
         host_network: config.host_network,
     };
-    ["docker", "container"].map(|name| Box::new(driver(name)) as Box<dyn Driver>).into()
+    NAMES.map(|name| Box::new(driver(name)) as Box<dyn Driver>).into()
 }
 
-fn find_runtime(configured: &str) -> Option<String> {
+/// The path of the OCI runtime, or why there is none that can be used.
+fn find_runtime(configured: &str) -> Result<String, String> {
     if !Uid::effective().is_root() {
-        return None;
+        return Err("the agent does not run as root, which making containers needs".into());
     }
-    let found = if configured.is_empty() {
-        let paths = RUNTIMES.iter().flat_map(|name| SEARCHED.map(|dir| Path::new(dir).join(name)));
-        paths.into_iter().find(|path| path.exists())
-    } else {
-        Some(PathBuf::from(configured)).filter(|path| path.exists())
-    };
-    found.map(|path| path.to_string_lossy().into_owned())
+    if !configured.is_empty() {
+        let exists = Path::new(configured).is_file();
+        return if exists {
+            Ok(configured.into())
+        } else {
+            Err(format!("there is no OCI runtime at {configured}"))
+        };
+    }
+    let mut paths = RUNTIMES.iter().flat_map(|name| SEARCHED.map(|dir| Path::new(dir).join(name)));
+    let found = paths.find(|path| path.is_file()).map(|path| path.to_string_lossy().into_owned());
+    found.ok_or_else(|| "there is no OCI runtime: install crun or runc".into())
 }
 
 /// Whether the kernel keeps account of swap by cgroup: a runtime that is asked for what it does not do starts nothing.

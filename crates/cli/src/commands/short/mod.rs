@@ -1,5 +1,6 @@
 //! Familiar one-liners: `berth run`, `berth ps`, `berth logs`, `berth exec`.
 
+mod containers;
 pub mod exec;
 pub mod logs;
 pub mod ps;

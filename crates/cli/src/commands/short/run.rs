@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use clap::Args;
 
-use super::{spec::Spec, wait};
+use super::{containers, spec::Spec, wait};
 use crate::{
     commands::job::{Accepted, Detach, warn},
     failure::{Exit, Failure},
@@ -47,6 +47,9 @@ impl Run {
         let job = berth_jobfile::parse_json(json.as_bytes(), "berth run")
             .map_err(|mistakes| Failure::report(Exit::Usage, &mistakes))?
             .job;
+        if self.spec.is_container() {
+            containers::expect_a_node(remote).await?;
+        }
         // A one-liner makes a job; it never changes one.
         let registered = remote.register(&job, Some(0)).await?;
         warn(&registered.warnings);

@@ -29,12 +29,57 @@ pub struct Spec {
     /// A variable of its environment; may be given several times
     #[arg(long, short, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
-    /// A port that the scheduler picks, under that name; it stands in NOMAD_PORT_NAME
-    #[arg(long, short, value_name = "NAME")]
-    port: Vec<String>,
+    /// A port of the node that leads to it: `8080:80` to its port 80, `NAME:80` or `80` from a port that the scheduler
+    /// picks, `NAME` to the same number, which stands in NOMAD_PORT_NAME; may be given several times
+    #[arg(long, short, value_name = "[HOST:]PORT|NAME[:PORT]", value_parser = port)]
+    port: Vec<Port>,
     /// A container's image and its command; with `-exec` the command alone
     #[arg(value_name = "IMAGE|COMMAND", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<String>,
+}
+
+/// A port of the node that leads to the task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Port {
+    label: String,
+    /// Of the node; none for one that the scheduler picks.
+    host: Option<u16>,
+    /// The task's own; none for the same.
+    to: Option<u16>,
+}
+
+fn port(text: &str) -> Result<Port, String> {
+    let number = |text: &str| text.parse::<u16>().ok().filter(|port| *port != 0);
+    let all_digits = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    let wrong = |part: &str| format!("`{part}` is not a port from 1 to 65535");
+    let (first, second) = text.split_once(':').map_or((text, None), |(first, second)| (first, Some(second)));
+    let to = second.map(|second| number(second).ok_or_else(|| wrong(second))).transpose()?;
+    if !all_digits(first) {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        let is_name = !first.is_empty() && first.chars().all(fits);
+        let port = Port { label: first.to_owned(), host: None, to };
+        return if is_name {
+            Ok(port)
+        } else {
+            Err(format!("`{first}` names no port: letters, digits, _ and -"))
+        };
+    }
+    let first = number(first).ok_or_else(|| wrong(first))?;
+    let (host, to) = to.map_or((None, first), |to| (Some(first), to));
+    Ok(Port { label: format!("port-{to}"), host, to: Some(to) })
+}
+
+impl Port {
+    fn json(&self) -> Value {
+        let mut port = json!({ "Label": self.label });
+        if let Some(host) = self.host {
+            port["Value"] = json!(host);
+        }
+        if let Some(to) = self.to {
+            port["To"] = json!(to);
+        }
+        port
+    }
 }
 
 /// A variable's name and value.
@@ -46,11 +91,10 @@ fn variable(text: &str) -> Result<(String, String), String> {
 impl Spec {
     /// The job, in the JSON of the API. `once`: it runs to its end, and is not tried again.
     pub fn job(&self, namespace: String, once: bool) -> Value {
-        let ports: Vec<_> = self.port.iter().map(|label| json!({ "Label": label })).collect();
         let mut group = json!({
             "Name": "main",
             "Count": self.count,
-            "Networks": if ports.is_empty() { Value::Null } else { json!([{ "DynamicPorts": ports }]) },
+            "Networks": self.networks(),
             "Tasks": [self.task()],
         });
         if once {
@@ -63,6 +107,25 @@ impl Spec {
             "Type": if once || self.batch { "batch" } else { "service" },
             "TaskGroups": [group],
         })
+    }
+
+    fn networks(&self) -> Value {
+        if self.port.is_empty() {
+            return Value::Null;
+        }
+        let (fixed, picked): (Vec<&Port>, Vec<_>) = self.port.iter().partition(|port| port.host.is_some());
+        let mut network = json!({});
+        for (kind, ports) in [("DynamicPorts", picked), ("ReservedPorts", fixed)] {
+            if !ports.is_empty() {
+                network[kind] = ports.into_iter().map(Port::json).collect();
+            }
+        }
+        json!([network])
+    }
+
+    /// Whether it is a container, and not a command of the host.
+    pub fn is_container(&self) -> bool {
+        !self.exec
     }
 
     fn task(&self) -> Value {
@@ -83,7 +146,7 @@ impl Spec {
         if !self.exec {
             config["image"] = json!(words.next());
             if !self.port.is_empty() {
-                config["ports"] = json!(self.port);
+                config["ports"] = self.port.iter().map(|port| port.label.as_str()).collect();
             }
         }
         if let Some(command) = words.next() {
@@ -96,10 +159,11 @@ impl Spec {
         config
     }
 
-    /// The given id, or what is run and a few characters that tell it from others.
+    /// The given id, or what is run, an image without its tag, and a few characters that tell it from others.
     fn id(&self) -> String {
         self.name.clone().unwrap_or_else(|| {
             let last = self.words[0].rsplit('/').next().unwrap_or_default();
+            let last = last.split([':', '@']).next().unwrap_or_default();
             let word: String =
                 last.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
             let word = word.trim_matches('-');
@@ -145,6 +209,26 @@ mod tests {
                 r#"{"ID":"web","Namespace":"default","TaskGroups":[{"Count":2,"Name":"main","Networks":null,"Tasks":[{"Config":{"args":["--port","80"],"command":"serve","image":"/images/web"},"Driver":"container","Env":{},"Name":"main","Resources":{"CPU":100,"MemoryMB":300}}]}],"Type":"batch"}"#
             ]],
         );
+    }
+
+    #[test]
+    fn ports_are_published_as_people_are_used_to() {
+        let read = |text: &str| port(text).map(|port| port.json().to_string());
+        assert_eq!(read("8080:80").as_deref(), Ok(r#"{"Label":"port-80","To":80,"Value":8080}"#));
+        assert_eq!(read("80").as_deref(), Ok(r#"{"Label":"port-80","To":80}"#));
+        assert_eq!(read("http:80").as_deref(), Ok(r#"{"Label":"http","To":80}"#));
+        assert_eq!(read("http").as_deref(), Ok(r#"{"Label":"http"}"#));
+        for wrong in ["", ":80", "0", "8080:", "8080:http", "70000", "80:70000", "a b", "1.2.3.4:80:80"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+        check(
+            "run --name web -p 8080:80 -p admin:81 nginx:1.27",
+            &expect![[
+                r#"{"ID":"web","Namespace":"default","TaskGroups":[{"Count":1,"Name":"main","Networks":[{"DynamicPorts":[{"Label":"admin","To":81}],"ReservedPorts":[{"Label":"port-80","To":80,"Value":8080}]}],"Tasks":[{"Config":{"image":"nginx:1.27","ports":["port-80","admin"]},"Driver":"container","Env":{},"Name":"main","Resources":{"CPU":100,"MemoryMB":300}}]}],"Type":"service"}"#
+            ]],
+        );
+        let id = spec("run ghcr.io/acme/redis:7").job("default".into(), false)["ID"].to_string();
+        assert!(id.starts_with("\"redis-"), "{id}");
     }
 
     #[test]

@@ -108,13 +108,25 @@ fn reserved(node: &node::Node) -> ReservedResources {
     }
 }
 
-/// Told by fingerprints like `driver.exec = 1`; longer names describe the driver and are not drivers.
+/// Told by fingerprints like `driver.exec = 1`; longer names describe the driver and are not drivers, but for why there
+/// is none: `driver.exec.health_description`.
 fn drivers(node: &node::Node) -> BTreeMap<String, DriverInfo> {
     let named =
         node.attributes.iter().filter_map(|(name, value)| Some((name.strip_prefix(DRIVER_PREFIX)?, value)));
-    let drivers = named.filter(|(name, _)| !name.contains('.')).map(|(name, value)| {
-        let healthy = matches!(value.as_str(), "1" | "true");
-        (name.to_owned(), DriverInfo { detected: true, healthy, health_description: String::new() })
-    });
-    drivers.collect()
+    let mut drivers = BTreeMap::new();
+    for (name, value) in named {
+        let (name, rest) = name.split_once('.').unwrap_or((name, ""));
+        let known = || DriverInfo { detected: false, healthy: false, health_description: String::new() };
+        match rest {
+            "" => {
+                let driver = drivers.entry(name.to_owned()).or_insert_with(known);
+                (driver.detected, driver.healthy) = (true, matches!(value.as_str(), "1" | "true"));
+            }
+            "health_description" => {
+                drivers.entry(name.to_owned()).or_insert_with(known).health_description = value.clone();
+            }
+            _ => {}
+        }
+    }
+    drivers
 }

@@ -42,11 +42,12 @@ fn event(event: &observed::TaskEvent) -> TaskEvent<Text<'_>> {
     if ends_process(event.kind) {
         details = exit_details(event.exit_code, event.signal, event.oom_killed);
     }
+    let exit = (event.exit_code, event.signal, event.oom_killed);
     TaskEvent {
         kind: event.kind.into(),
         time: event.at.0,
         message: (&event.message).into(),
-        display_message: display(event.kind, &event.message, event.exit_code, event.signal),
+        display_message: display(event.kind, &event.message, exit),
         details,
         fails_task: event.fails_task,
         exit_code: event.exit_code,
@@ -62,12 +63,15 @@ fn ends_process(kind: &str) -> bool {
     kind == TERMINATED
 }
 
-fn display<'v>(kind: &str, message: &'v str, exit_code: i32, signal: i32) -> Text<'v> {
-    match (ends_process(kind), message.is_empty()) {
-        (true, true) => format!("Exit Code: {exit_code}, Signal: {signal}").into(),
-        (true, false) => format!("Exit Code: {exit_code}, Signal: {signal}, {message}").into(),
-        (false, _) => message.into(),
+/// For people: of an end, the exit code, the signal, and whether the kernel killed it for want of memory.
+fn display<'v>(kind: &str, message: &'v str, exit: (i32, i32, bool)) -> Text<'v> {
+    if !ends_process(kind) {
+        return message.into();
     }
+    let (exit_code, signal, oom_killed) = exit;
+    let memory = if oom_killed { ", out of memory: killed at the task's memory limit" } else { "" };
+    let message = if message.is_empty() { String::new() } else { format!(", {message}") };
+    format!("Exit Code: {exit_code}, Signal: {signal}{memory}{message}").into()
 }
 
 fn exit_details<'v>(exit_code: i32, signal: i32, oom_killed: bool) -> BTreeMap<Text<'v>, Text<'v>> {
@@ -91,7 +95,11 @@ fn ended<'v>(state: &mut TaskState<Text<'v>>, result: &'v TaskResult) {
             kind: TERMINATED.into(),
             time: result.finished_at.0,
             message: (&result.message).into(),
-            display_message: display(TERMINATED, &result.message, result.exit_code, result.signal),
+            display_message: display(
+                TERMINATED,
+                &result.message,
+                (result.exit_code, result.signal, result.oom_killed),
+            ),
             details: exit_details(result.exit_code, result.signal, result.oom_killed),
             fails_task: result.failed,
             exit_code: result.exit_code,
