@@ -90,24 +90,28 @@ pub enum DesiredError {
 /// # Errors
 /// When the message breaks the protocol; nothing of it applies.
 pub fn events_of(change: Change, groups: &mut GroupCache) -> Result<Vec<Event>, DesiredError> {
-    let Change { desired, left_out } = change;
+    let Change { parts, left_out } = change;
     let mut events = Vec::new();
-    let specs: BTreeMap<u32, &[u8]> =
-        desired.groups.iter().map(|entry| (entry.group_ref, &*entry.spec)).collect();
-    for run in desired.run {
-        let spec = specs.get(&run.group_ref).ok_or(DesiredError::GroupRef(run.group_ref))?;
-        let mut run = RunSpec::from_wire(run, spec, groups)?;
-        if !left_out.is_empty() {
-            run.after = run.after.iter().chain(&left_out).copied().collect();
+    let mut last = Vec::new();
+    for desired in parts {
+        let specs: BTreeMap<u32, &[u8]> =
+            desired.groups.iter().map(|entry| (entry.group_ref, &*entry.spec)).collect();
+        for run in desired.run {
+            let spec = specs.get(&run.group_ref).ok_or(DesiredError::GroupRef(run.group_ref))?;
+            let mut run = RunSpec::from_wire(run, spec, groups)?;
+            if !left_out.is_empty() {
+                run.after = run.after.iter().chain(&left_out).copied().collect();
+            }
+            events.push(Event::Run(run));
         }
-        events.push(Event::Run(run));
-    }
-    for stop in desired.stop {
-        events.push(Event::Stop { alloc: id(&stop.alloc_id)?, reason: stop.reason });
+        for stop in desired.stop {
+            events.push(Event::Stop { alloc: id(&stop.alloc_id)?, reason: stop.reason });
+        }
+        last.extend(ids(&desired.forget)?.into_iter().map(Event::Forget));
+        last.extend(ids(&desired.purge)?.into_iter().map(Event::Purge));
     }
     events.extend(left_out.into_iter().map(|alloc| Event::Stop { alloc, reason: LEFT_OUT.to_owned() }));
-    events.extend(ids(&desired.forget)?.into_iter().map(Event::Forget));
-    events.extend(ids(&desired.purge)?.into_iter().map(Event::Purge));
+    events.extend(last);
     Ok(events)
 }
 
@@ -163,7 +167,7 @@ mod tests {
             RunAlloc { alloc_id: named.0.to_vec(), after: vec![before.0.to_vec()], ..RunAlloc::default() };
         let groups = vec![GroupEntry::default()];
         let desired = Desired { full: true, run: vec![run], groups, ..Desired::default() };
-        let change = Change { desired, left_out: vec![left_out] };
+        let change = Change { parts: vec![desired], left_out: vec![left_out] };
         let events = events_of(change, &mut GroupCache::default()).unwrap();
         let [Event::Run(run), Event::Stop { alloc, .. }] = &events[..] else { panic!("{events:?}") };
         assert_eq!((&*run.after, *alloc), (&[before, left_out][..], left_out));

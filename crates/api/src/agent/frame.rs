@@ -15,6 +15,8 @@ pub const WELCOME_BYTES_MAX: usize = 64 << 10;
 pub const UPDATE_ALLOCS_MAX: usize = 4096;
 /// The most allocations that the parts of one full list name together.
 pub const DESIRED_ALLOCS_MAX: usize = 100_000;
+/// Most bytes of a full list that comes in parts.
+pub const DESIRED_BYTES_MAX: usize = 1 << 30;
 
 /// From agent to server.
 #[derive(Clone, PartialEq, prost::Message)]

@@ -21,21 +21,24 @@ pub fn up(message: &Up) -> Option<String> {
 
 /// What an agent is told to do.
 pub fn desired(change: &Change) -> String {
-    let Change { desired, left_out } = change;
+    let Change { parts, left_out } = change;
     let ids = |ids: &[Vec<u8>]| list(&ids.iter().map(|id| short(id)).collect::<Vec<_>>());
-    let run: Vec<Vec<u8>> = desired.run.iter().map(|run| run.alloc_id.clone()).collect();
-    let stop: Vec<Vec<u8>> = desired.stop.iter().map(|stop| stop.alloc_id.clone()).collect();
+    let run: Vec<Vec<u8>> = parts.iter().flat_map(|part| &part.run).map(|run| run.alloc_id.clone()).collect();
+    let stop: Vec<Vec<u8>> =
+        parts.iter().flat_map(|part| &part.stop).map(|stop| stop.alloc_id.clone()).collect();
+    let forget: Vec<Vec<u8>> = parts.iter().flat_map(|part| part.forget.clone()).collect();
+    let purge: Vec<Vec<u8>> = parts.iter().flat_map(|part| part.purge.clone()).collect();
     let left_out: Vec<Vec<u8>> = left_out.iter().map(|id| id.0.to_vec()).collect();
     let lists = [
         ("run", &run),
         ("end", &stop),
-        ("forget", &desired.forget),
-        ("remove", &desired.purge),
+        ("forget", &forget),
+        ("remove", &purge),
         ("end, because it is not named,", &left_out),
     ];
     let said = lists.iter().filter(|(_, list)| !list.is_empty());
     let said: Vec<String> = said.map(|(what, list)| format!("{what} {}", ids(list))).collect();
-    let full = if desired.full { " and nothing else" } else { "" };
+    let full = if parts.iter().any(|part| part.full) { " and nothing else" } else { "" };
     format!("{}{full}", if said.is_empty() { "run nothing".to_owned() } else { said.join("; ") })
 }
 

@@ -1,7 +1,7 @@
 //! Why a session ends that a server did not end.
 
 use super::{AllocId, ClusterId};
-use crate::agent::DESIRED_ALLOCS_MAX;
+use crate::agent::{DESIRED_ALLOCS_MAX, DESIRED_BYTES_MAX};
 
 /// A server that breaks the protocol, or that this node must not listen to. The connection cannot be used any further;
 /// no task is touched.
@@ -48,4 +48,7 @@ pub enum SessionError {
     /// More than an agent holds.
     #[error("read desired state: a full list names more than {DESIRED_ALLOCS_MAX} allocations")]
     TooManyAllocs,
+    /// A full list is too large.
+    #[error("read desired state: a full list has more than {DESIRED_BYTES_MAX} bytes")]
+    TooManyBytes,
 }

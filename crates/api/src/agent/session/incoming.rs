@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use prost::Message;
+
 use super::{AllocId, SessionError};
-use crate::agent::{DESIRED_ALLOCS_MAX, Desired};
+use crate::agent::{DESIRED_ALLOCS_MAX, DESIRED_BYTES_MAX, Desired};
 
 /// What has come of a session's desired state.
 #[derive(Debug, Default)]
@@ -12,10 +14,18 @@ pub(super) struct Incoming {
     seq: u64,
     /// Further parts of it are to come.
     more: bool,
-    /// What the parts of a full list have named, while further parts are to come. Boxed: it is rare, and a lab process
-    /// holds tens of thousands of sessions.
-    #[allow(clippy::box_collection)]
-    named: Option<Box<Vec<AllocId>>>,
+    /// The parts of a full list, while further ones are to come. Boxed: it is rare, and a lab process holds tens of
+    /// thousands of sessions.
+    list: Option<Box<List>>,
+}
+
+/// A full list that is not whole yet. Nothing of it applies before it is: what it leaves out, which must end before
+/// anything new starts, shows with its last part alone, and the connection may break before.
+#[derive(Debug, Default)]
+struct List {
+    parts: Vec<Desired>,
+    allocs: usize,
+    bytes: usize,
 }
 
 impl Incoming {
@@ -26,7 +36,7 @@ impl Incoming {
 
     /// Whether further parts of a full list are due.
     pub(super) fn is_amid_list(&self) -> bool {
-        self.named.is_some()
+        self.list.is_some()
     }
 
     /// Takes in the number of the next message, or of the next part of one.
@@ -39,26 +49,36 @@ impl Incoming {
         Ok(())
     }
 
-    /// Takes in what a message names. With the last part of a full list: all that the list has named, sorted. What a
-    /// difference between two parts names counts too, for it is newer than the list.
-    pub(super) fn list(&mut self, desired: &Desired) -> Result<Option<Vec<AllocId>>, SessionError> {
-        if desired.full && self.named.is_none() {
-            self.named = Some(Box::default());
+    /// Takes in a message: what applies now, in order. A difference between two parts of a list waits with them.
+    pub(super) fn take_in(&mut self, desired: Desired) -> Result<Option<Vec<Desired>>, SessionError> {
+        let is_last = desired.full && !desired.more;
+        if self.list.is_none() && !(desired.full && desired.more) {
+            return Ok(Some(vec![desired]));
         }
-        let Some(named) = &mut self.named else { return Ok(None) };
-        let runs = desired.run.iter().map(|run| &run.alloc_id);
-        let ids = runs.chain(desired.stop.iter().map(|stop| &stop.alloc_id));
-        named.extend(ids.filter_map(|id| AllocId::from_slice(id)));
-        if named.len() > DESIRED_ALLOCS_MAX {
+        let list = self.list.get_or_insert_default();
+        list.allocs += desired.run.len() + desired.stop.len();
+        list.bytes += desired.encoded_len();
+        if list.allocs > DESIRED_ALLOCS_MAX {
             return Err(SessionError::TooManyAllocs);
         }
-        if !desired.full || desired.more {
-            return Ok(None);
+        if list.bytes > DESIRED_BYTES_MAX {
+            return Err(SessionError::TooManyBytes);
         }
-        let mut named = *self.named.take().unwrap_or_default();
-        named.sort_unstable();
-        Ok(Some(named))
+        list.parts.push(desired);
+        Ok(if is_last { self.list.take().map(|list| list.parts) } else { None })
     }
+}
+
+/// What a full list names, sorted; none when these are differences.
+pub(super) fn named(parts: &[Desired]) -> Option<Vec<AllocId>> {
+    if !parts.iter().any(|part| part.full) {
+        return None;
+    }
+    let runs = parts.iter().flat_map(|part| &part.run).map(|run| &run.alloc_id);
+    let ids = runs.chain(parts.iter().flat_map(|part| &part.stop).map(|stop| &stop.alloc_id));
+    let mut named: Vec<_> = ids.filter_map(|id| AllocId::from_slice(id)).collect();
+    named.sort_unstable();
+    Some(named)
 }
 
 /// Checks what must hold before anything of a message applies.

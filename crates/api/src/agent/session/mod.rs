@@ -74,9 +74,10 @@ pub enum Told {
 /// A change of desired state.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Change {
-    /// What the server says. Its ids are 16 bytes long, and it holds the groups that it refers to.
-    pub desired: Desired,
-    /// What a full list that is complete now did not name: to be stopped, and told of until it is forgotten.
+    /// What the server says: one message, or all parts of a full list. Ids are 16 bytes long, and each part holds the
+    /// groups that it refers to.
+    pub parts: Vec<Desired>,
+    /// What a full list did not name: to be stopped, and told of until it is forgotten.
     pub left_out: Vec<AllocId>,
 }
 
@@ -187,8 +188,8 @@ impl AgentSession {
         Ok(joins.then_some(Told::Joined(fence)))
     }
 
-    /// Desired state from a server that lags behind what this agent already knows is dropped: it will catch up. The
-    /// parts of a list share the position of the first.
+    /// Desired state from a server that lags behind what this agent already knows is dropped: it will catch up. A full
+    /// list applies once it is whole; a connection that breaks before leaves nothing of it.
     fn on_desired(&mut self, desired: Desired, now_ns: u64) -> Result<Option<Told>, SessionError> {
         let Link::Open(open) = &mut self.link else { return Err(SessionError::BeforeWelcome) };
         incoming::check(&desired)?;
@@ -197,13 +198,15 @@ impl AgentSession {
         if !goes_on && !self.fence.allows(desired.term, desired.index) {
             return Ok(None);
         }
-        let named = open.incoming.list(&desired)?;
-        if !goes_on {
-            (self.fence.term, self.fence.index) = (desired.term, desired.index);
+        let Some(parts) = open.incoming.take_in(desired)? else { return Ok(None) };
+        for part in &parts {
+            let position = (part.term, part.index).max((self.fence.term, self.fence.index));
+            (self.fence.term, self.fence.index) = position;
+            self.table.apply(part);
         }
-        self.table.apply(&desired);
+        let named = incoming::named(&parts);
         let left_out = named.map_or_else(Vec::new, |named| self.leave_out(&named, now_ns));
-        Ok(Some(Told::Desired(Change { desired, left_out })))
+        Ok(Some(Told::Desired(Change { parts, left_out })))
     }
 
     fn leave_out(&mut self, named: &[AllocId], now_ns: u64) -> Vec<AllocId> {

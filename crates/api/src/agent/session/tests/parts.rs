@@ -22,11 +22,16 @@ fn busy() -> AgentSession {
 }
 
 #[test]
-fn only_the_last_part_of_a_full_list_stops_what_no_part_named() {
+fn a_full_list_in_parts_applies_with_its_last_one() {
     let mut session = busy();
-    assert_eq!(left_out(tell(&mut session, part(2, &[1], true), 0)), [0; 0]);
-    assert_eq!(left_out(tell(&mut session, part(2, &[5], true), 0)), [0; 0]);
-    assert_eq!(left_out(tell(&mut session, part(2, &[3], false), 0)), [2, 4]);
+    let before = session.digests();
+    assert_eq!(tell(&mut session, part(2, &[1], true), 0), None);
+    assert_eq!(tell(&mut session, part(2, &[5], true), 0), None);
+    assert_eq!(session.digests(), before, "what 5 must wait for is not known yet");
+    let Some(Told::Desired(change)) = tell(&mut session, part(2, &[3], false), 0) else { panic!("no list") };
+    let run = change.parts.iter().flat_map(|part| &part.run).map(|run| run.alloc_id[0]);
+    assert_eq!(run.collect::<Vec<_>>(), [1, 5, 3]);
+    assert_eq!(change.left_out, [id(2), id(4)]);
     assert_eq!(
         left_out(tell(&mut session, part(3, &[1, 3, 5], false), 0)),
         [2, 4],
@@ -35,20 +40,32 @@ fn only_the_last_part_of_a_full_list_stops_what_no_part_named() {
 }
 
 #[test]
-fn a_new_session_begins_a_list_anew() {
-    let mut session = busy();
-    tell(&mut session, part(2, &[1, 2], true), 0);
-    session.disconnected();
-    welcome(&mut session, WelcomeMode::Equal, 0, 0);
-    assert_eq!(left_out(tell(&mut session, part(2, &[3], false), 0)), [1, 2, 4]);
+fn a_list_that_breaks_off_ends_and_forgets_nothing() {
+    for parts in 1..4_u8 {
+        let mut session = busy();
+        let (digests, fence) = (session.digests(), session.fence());
+        for number in 0..parts {
+            let forget = vec![id(4).0.to_vec()];
+            let told = tell(&mut session, Desired { forget, ..part(2, &[number + 5], true) }, 0);
+            assert_eq!(told, None);
+        }
+        session.disconnected();
+        assert_eq!((session.digests(), session.fence()), (digests, fence), "after {parts} parts");
+        let hello = session.hello(&identity(), NodeSpec::default(), 0);
+        assert_eq!(hello.desired_digest, digests.0.to_bytes(), "the server sees that it was not told");
+        welcome(&mut session, WelcomeMode::Equal, 0, 0);
+        tell(&mut session, part(2, &[1, 2], true), 0);
+        assert_eq!(left_out(tell(&mut session, part(2, &[3], false), 0)), [4], "the list begins anew");
+    }
 }
 
 #[test]
-fn a_difference_between_two_parts_is_newer_than_the_list() {
+fn a_difference_between_two_parts_waits_with_them() {
     let mut session = busy();
-    tell(&mut session, part(2, &[1, 2], true), 0);
-    tell(&mut session, desired(3, &[5], &[4], &[]), 0);
+    assert_eq!(tell(&mut session, part(2, &[1, 2], true), 0), None);
+    assert_eq!(tell(&mut session, Desired { more: true, ..desired(3, &[5], &[4], &[]) }, 0), None);
     assert_eq!(left_out(tell(&mut session, part(2, &[3], false), 0)), [0; 0]);
+    assert_eq!(session.fence().index, 3);
 }
 
 #[test]
@@ -136,7 +153,7 @@ fn a_list_without_end_is_cut_off() {
     let mut session = busy();
     let run: Vec<_> = desired(2, &[1; 100], &[], &[]).run.iter().cycle().take(40_000).cloned().collect();
     let part = || Desired { run: run.clone(), ..part(2, &[], true) };
-    assert!(matches!(tell(&mut session, part(), 0), Some(Told::Desired(_))));
-    assert!(matches!(tell(&mut session, part(), 0), Some(Told::Desired(_))));
+    assert_eq!(tell(&mut session, part(), 0), None);
+    assert_eq!(tell(&mut session, part(), 0), None);
     assert_eq!(tell(&mut session, part(), 0), Some(Told::Broken(SessionError::TooManyAllocs)));
 }
