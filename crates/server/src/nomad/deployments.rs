@@ -140,7 +140,7 @@ fn is_part(parts: &Parts<'_>, id: DeploymentId) -> bool {
 /// `PUT /v1/deployment/promote/:id`
 pub(super) async fn promote(mut call: Call) -> Reply {
     let asked: DeploymentPromote = call.json_or_default().await?;
-    let id = id_of(&call)?;
+    let id = found(&call)?;
     check_is(id, &asked.deployment_id)?;
     let groups = asked.groups.filter(|groups| !groups.is_empty());
     if asked.all == groups.is_some() {
@@ -169,7 +169,7 @@ pub(super) async fn fail(call: Call) -> Reply {
 /// `PUT /v1/deployment/pause/:id`
 pub(super) async fn pause(mut call: Call) -> Reply {
     let asked: DeploymentPause = call.json_or_default().await?;
-    let id = id_of(&call)?;
+    let id = found(&call)?;
     check_is(id, &asked.deployment_id)?;
     let eval = (!asked.pause).then(|| call.mint_eval());
     let (status, description) = match asked.pause {
@@ -193,7 +193,7 @@ pub(super) async fn unblock(call: Call) -> Reply {
 /// `PUT /v1/deployment/allocation-health/:id`
 pub(super) async fn set_health(mut call: Call) -> Reply {
     let asked: DeploymentAllocHealth = call.json().await?;
-    let id = id_of(&call)?;
+    let id = found(&call)?;
     check_is(id, &asked.deployment_id)?;
     let said = |ids: Option<Vec<String>>, healthy: bool| -> Result<Vec<AllocHealth>, Failure> {
         let message = if healthy { "" } else { SAID_UNHEALTHY };
@@ -246,6 +246,12 @@ fn id_of(call: &Call) -> Result<DeploymentId, Failure> {
     let first_two =
         |range: IdRange| view.deployments_by_id(range.span(DeploymentId)).map(|of| of.id.0).take(2).collect();
     resolve(call.param("id"), "deployment", first_two).map(DeploymentId)
+}
+
+/// The deployment that the path names, as long as the caller sees it.
+fn found(call: &Call) -> Result<DeploymentId, Failure> {
+    let id = id_of(call)?;
+    find(&call.view(), id).map(|_| id)
 }
 
 fn find(view: &CallerView, id: DeploymentId) -> Result<&Arc<Known>, Failure> {

@@ -8,9 +8,10 @@ use std::{
 
 use axum::{Router, body::Body};
 use berth_model::{
-    AllocId, EvalId, Index, JobKey, Timestamp,
+    AllocId, DeploymentId, EvalId, Index, JobKey, Timestamp,
     alloc::{ClientStatus, Placement},
     command::{Command, EvalOutcome, PlanRecord},
+    deployment::{AllocHealth, DeploymentGroup, DeploymentStatus, NewDeployment, SetDeployment},
     eval::EvalStatus,
     job::{Job, Parameterized, Periodic, Scaling},
     namespace::Namespace,
@@ -35,11 +36,14 @@ use crate::{
 const HIDDEN: &str = "hidden";
 const HIDDEN_EVAL: EvalId = EvalId(0xeeee9999_0000_4000_8000_000000000009);
 const HIDDEN_ALLOC: AllocId = AllocId(0xaaaa9999_0000_4000_8000_000000000009);
+/// A second one, of whose health nothing is known.
+const HIDDEN_UNPROVEN: AllocId = AllocId(0xaaaa9999_0000_4000_8000_000000000010);
+const HIDDEN_DEPLOYMENT: DeploymentId = DeploymentId(0xdddd9999_0000_4000_8000_000000000009);
 /// What a job of the other tenant would be called, were there one of that name.
 const ABSENT: &str = "absent";
 const ABSENT_ID: &str = "abababab-0000-4000-8000-00000000000a";
 
-/// The small cluster with a second tenant, who has a job with an allocation.
+/// The small cluster with a second tenant, who has a job with two allocations and a deployment, whose canary is healthy.
 fn two_tenants() -> Arc<FakeEngine> {
     let world = world();
     world.apply(vec![Command::PutNamespace(Box::new(Namespace::new(HIDDEN)))]);
@@ -56,14 +60,16 @@ fn two_tenants() -> Arc<FakeEngine> {
     job.priority = 60;
     world.apply(vec![register(job.clone(), EvalId(0xeeee9999_0000_4000_8000_000000000010))]);
     world.apply(vec![Command::CommitPlan(Box::new(plan(&job)))]);
+    let health = AllocHealth { alloc: HIDDEN_ALLOC, healthy: true, message: String::new() };
+    world.apply(vec![Command::SetAllocHealth(vec![health])]);
     world.observe(observed(HIDDEN_ALLOC, ClientStatus::Running));
     held(&world.plans).push(trace(&job.key));
     world
 }
 
 fn plan(job: &Job) -> PlanRecord {
-    let placement = Placement {
-        id: HIDDEN_ALLOC,
+    let placed = |id, canary| Placement {
+        id,
         node: NODE_1,
         group: 0,
         name_index: 0,
@@ -73,15 +79,21 @@ fn plan(job: &Job) -> PlanRecord {
         reschedules: Vec::new(),
         devices: vec![],
         cores: vec![],
-        canary: false,
+        canary,
+    };
+    let group = DeploymentGroup {
+        name: "hidden-group".into(),
+        desired_total: 2,
+        desired_canaries: 1,
+        ..DeploymentGroup::default()
     };
     PlanRecord {
-        deployment: None,
+        deployment: Some(Box::new(NewDeployment { id: HIDDEN_DEPLOYMENT, groups: vec![group] })),
         eval: HIDDEN_EVAL,
         job: job.key.clone(),
         job_version: 1,
         snapshot_index: Index(3),
-        placements: vec![placement],
+        placements: vec![placed(HIDDEN_ALLOC, true), placed(HIDDEN_UNPROVEN, false)],
         stops: Vec::new(),
         outcome: Some(EvalOutcome {
             status: EvalStatus::Complete,
@@ -162,6 +174,11 @@ fn body(route: &Route, namespace: &str, name: &str) -> String {
         "/v1/jobs/statuses" => json!({ "Jobs": [{ "ID": name, "Namespace": namespace }] }),
         "/v1/search" => json!({ "Prefix": &name[..4], "Context": "all" }),
         "/v1/search/fuzzy" => json!({ "Text": &name[..4], "Context": "all" }),
+        "/v1/deployment/promote/{id}" => json!({ "All": true }),
+        "/v1/deployment/pause/{id}" => json!({ "Pause": true }),
+        "/v1/deployment/allocation-health/{id}" => {
+            json!({ "HealthyAllocationIDs": [HIDDEN_UNPROVEN.to_string()] })
+        }
         "/v1/job/{id}/scale" => json!({ "Count": 2 }),
         "/v1/job/{id}/revert" => json!({ "JobVersion": 0 }),
         "/v1/node/{id}/eligibility" => json!({ "Eligibility": "maybe" }),
@@ -181,17 +198,17 @@ fn ends(route: &Route) -> bool {
 
 fn assert_silent(said: &Answer, place: &str) {
     let text = format!("{}\n{}", said.headers, said.body);
-    for canary in [HIDDEN, "eeee9999", "aaaa9999"] {
+    for canary in [HIDDEN, "eeee9999", "aaaa9999", "dddd9999"] {
         assert!(!text.contains(canary), "{place} tells of {canary}: {text}");
     }
 }
 
 /// The ids by which the other tenant's things can be asked for.
-async fn hidden_ids(world: &Arc<FakeEngine>) -> [String; 3] {
+async fn hidden_ids(world: &Arc<FakeEngine>) -> [String; 4] {
     let router = governed(world, open());
     let policies = answer(&router, "GET", "/v1/scaling/policies?namespace=hidden", Body::empty()).await;
     let policy = policies.json()[0]["ID"].as_str().expect("there is one").to_owned();
-    [HIDDEN_ALLOC.to_string(), HIDDEN_EVAL.to_string(), policy]
+    [HIDDEN_ALLOC.to_string(), HIDDEN_EVAL.to_string(), HIDDEN_DEPLOYMENT.to_string(), policy]
 }
 
 /// All that can be read of the other tenant.
@@ -205,6 +222,7 @@ async fn all_of_hidden(world: &Arc<FakeEngine>) -> Vec<String> {
         "/v1/jobs?namespace=hidden",
         "/v1/allocations?namespace=hidden",
         "/v1/evaluations?namespace=hidden",
+        "/v1/deployments?namespace=hidden",
     ] {
         let read = answer(&router, "GET", target, Body::empty()).await;
         assert_eq!(read.status, 200, "{target}");
@@ -218,8 +236,8 @@ async fn no_route_tells_anything_of_another_tenant() {
     for rights in callers() {
         let world = two_tenants();
         let router = governed(&world, rights);
-        let [alloc, eval, policy] = hidden_ids(&world).await;
-        let ids = [alloc, eval, policy, "aaaa9999".to_owned(), "eeee9999".to_owned()];
+        let prefixes = ["aaaa9999", "eeee9999", "dddd9999"].map(str::to_owned);
+        let ids = [&hidden_ids(&world).await[..], &prefixes].concat();
         let mut told = 0;
         for route in table().routes.iter().filter(|route| ends(route) && route.path != "/v1/openapi.json") {
             for id in &ids {
@@ -317,19 +335,10 @@ async fn whoever_may_reads_and_changes_all_of_it() {
         {
             "GET /v1/client/allocation/{id}/checks",
             "GET /v1/client/allocation/{id}/exec",
-            "GET /v1/deployment/allocations/{id}",
-            "GET /v1/deployment/{id}",
-            "GET /v1/deployments",
-            "GET /v1/job/{id}/deployment",
-            "GET /v1/job/{id}/deployments",
             "GET /v1/plugins",
             "GET /v1/services",
             "GET /v1/vars",
             "GET /v1/volumes",
-            "PUT /v1/deployment/allocation-health/{id}",
-            "PUT /v1/deployment/fail/{id}",
-            "PUT /v1/deployment/pause/{id}",
-            "PUT /v1/deployment/promote/{id}",
             "PUT /v1/deployment/unblock/{id}",
             "PUT /v1/jobs/parse",
             "PUT /v1/validate/job",
@@ -399,6 +408,38 @@ async fn followers_are_told_of_what_they_may_see_and_share_no_lines_with_others(
     policy.set(tenant([Capability::NodeRead]));
     let refused = send(&router, request("GET", "/v1/event/stream?namespace=hidden", Body::empty())).await;
     assert_eq!(refused.status(), 403);
+}
+
+#[tokio::test]
+async fn followers_are_told_of_deployments_of_their_own_tenants_alone() {
+    let world = two_tenants();
+    let policy = Changing::new(open());
+    let router = governed(&world, policy.clone());
+    for query in ["index=1&namespace=*", "index=1&namespace=*&topic=Deployment&topic=Job"] {
+        for (rights, is_told) in
+            [(open(), true), (tenant([]), false), (tenant([Capability::NodeRead]), false)]
+        {
+            policy.set(open());
+            let mut all = follow(&router, "namespace=*&topic=Deployment&topic=Job").await;
+            policy.set(rights);
+            let mut body = follow(&router, query).await;
+            // From now on, too: what is shared among followers is shared by their rights.
+            let held = SetDeployment {
+                id: HIDDEN_DEPLOYMENT,
+                status: DeploymentStatus::Running,
+                description: "hidden description".into(),
+                revert_to: None,
+                eval: None,
+            };
+            world.apply(vec![Command::SetDeployment(Box::new(held))]);
+            let told = followed(&world, &mut body, "end-of-told").await;
+            assert_eq!(told.contains("dddd9999"), is_told, "{query}: {told}");
+            assert_eq!(told.contains("hidden description"), is_told, "{query}: {told}");
+            assert!(is_told || !told.contains(HIDDEN), "{query}: {told}");
+            let all = followed(&world, &mut all, "end-of-all").await;
+            assert!(all.contains("hidden description"), "{query}: {all}");
+        }
+    }
 }
 
 #[tokio::test]
