@@ -43,6 +43,10 @@ test-long-sim:
 test-long-servers:
 	BERTH_TEST_ROUNDS=50 $(CARGO) test --release --locked -p berth-cli --test servers -- --test-threads=1
 
+# Histories of clients of three real servers, under a hundred and fifty faults, are judged.
+test-long-linearizability:
+	BERTH_TEST_ROUNDS=150 $(CARGO) test --release --locked -p berth-cli --test linearizability -- --nocapture
+
 # Manual pages: `man -l target/man/berth.1`.
 man: build
 	$(BERTH) man $(TARGET)/man

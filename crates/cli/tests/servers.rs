@@ -189,6 +189,46 @@ async fn a_leader_that_is_cut_off_in_either_direction_is_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_with_a_slow_disk_hands_over_and_does_not_come_back() {
+    let mut servers = Servers::start(3).await;
+    let slow = servers.leader(&[1, 2, 3]).await;
+    servers.stop(slow);
+    let disk = servers.run_on_slow_disk(slow);
+    servers.until_all_vote().await;
+    let others: Vec<u8> = [1, 2, 3].into_iter().filter(|number| *number != slow).collect();
+    eventually("it leads again", async || {
+        servers.all[&others[0]].transfer(slow).await.ok()?;
+        (servers.leader(&[1, 2, 3]).await == slow).then_some(())
+    })
+    .await;
+    let writers = Writers::start(&servers, &[1, 2, 3]);
+    writers.more(20).await;
+    disk.set_ms(1000);
+    let begun = std::time::Instant::now();
+    servers.leader(&others).await;
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(20), "it led on for {took:?}");
+    eventually("each server sees that its disk is slow", async || {
+        let members = servers.all[&others[0]].members().await.members;
+        let found = members.into_iter().find(|member| member.name.starts_with(&format!("s{slow}.")))?;
+        found.tags["disk"].starts_with("slow").then_some(())
+    })
+    .await;
+    writers.more(20).await;
+    assert_ne!(servers.leader(&[1, 2, 3]).await, slow, "it leads again on a slow disk");
+    // A leader that stops hands over to the third, and not to the one that has come as far on a slow disk.
+    let leader = servers.leader(&others).await;
+    let third = *others.iter().find(|number| **number != leader).expect("three");
+    servers.stop(leader);
+    assert_eq!(servers.leader(&[slow, third]).await, third);
+    servers.run(leader, &[]);
+    writers.more(20).await;
+    let (acknowledged, _) = writers.stop().await;
+    disk.set_ms(0);
+    check_all_there(&servers, &acknowledged).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_come_and_go_under_load() {
     let mut servers = Servers::start(1).await;
     let writers = Writers::start(&servers, &[1]);
@@ -243,18 +283,104 @@ async fn what_one_server_has_goes_on_without_those_that_are_lost_for_good() {
     let mut servers = Servers::start(3).await;
     servers.all[&1].register("kept").await.expect("it is taken");
     assert!(servers.all[&1].knows("kept").await.expect("it reads"), "it is applied there");
-    let recover = |servers: &Servers| servers.all[&1].offline(&["server", "recover", "-yes"]);
-    let refused = recover(&servers);
+    let recover = |servers: &Servers, more: &[&str]| {
+        servers.all[&1].offline(&[&["server", "recover", "-yes"], more].concat())
+    };
+    let told = |output: &std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let refused = recover(&servers, &[]);
     assert!(!refused.status.success(), "it runs");
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("is in use by process"), "{refused:?}");
-    for number in 1..=3 {
-        servers.kill(number);
-    }
-    let alone = recover(&servers);
+    assert!(told(&refused).contains("is in use by process"), "{refused:?}");
+    servers.kill(1);
+    let refused = recover(&servers, &[]);
+    assert!(!refused.status.success() && told(&refused).contains("still runs"), "{refused:?}");
+    servers.kill(2);
+    servers.kill(3);
+    let peers = servers.file("peers.json", r#"[{"id": "7", "address": "10.0.0.1:4647"}]"#);
+    let refused = recover(&servers, &["--peers", &peers]);
+    assert!(!refused.status.success() && told(&refused).contains("does not name this one"), "{refused:?}");
+    let peers =
+        servers.file("peers.json", r#"[{"id": "1", "address": "127.0.0.1:4647", "non_voter": false}]"#);
+    let alone = recover(&servers, &["--peers", &peers]);
     assert!(alone.status.success(), "{alone:?}");
     servers.run(1, &[]);
     eventually("it leads", async || servers.all[&1].register("after").await.ok()).await;
     assert!(servers.all[&1].knows("kept").await.expect("it reads"));
     let voters = servers.all[&1].configuration().await.expect("it answers").servers.len();
     assert_eq!(voters, 1);
+    // The two that were left out are a majority of the old three. They must not be a second cluster of the same id.
+    for number in [2, 3] {
+        let told = servers.fails_to_run(number);
+        assert!(told.contains("recovered without this server") && told.contains("server rejoin"), "{told}");
+    }
+    servers.all[&1].register("undisturbed").await.expect("it leads on");
+    let join = servers.all[&1].advertised().to_string();
+    for number in [2, 3] {
+        let rejoined = servers.all[&number].offline(&["server", "rejoin", "-yes", "--join", &join]);
+        assert!(rejoined.status.success(), "{rejoined:?}");
+        servers.run(number, &[]);
+    }
+    servers.until_all_vote().await;
+    for number in [1, 2, 3] {
+        for id in ["kept", "after", "undisturbed"] {
+            let known = eventually("a read", async || servers.all[&number].knows(id).await.ok()).await;
+            assert!(known, "server {number} does not know {id}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn those_who_were_left_out_while_they_ran_end_as_soon_as_they_hear_of_it() {
+    let mut servers = Servers::start(3).await;
+    servers.all[&2].register("before").await.expect("it is taken");
+    servers.kill(1);
+    servers.links.isolate(1, [2, 3]);
+    servers.leader(&[2, 3]).await;
+    let forced = servers.all[&1].offline(&["server", "recover", "-yes", "--without-others"]);
+    assert!(forced.status.success(), "{forced:?}");
+    servers.run(1, &[]);
+    eventually("it leads alone", async || servers.all[&1].register("alone").await.ok()).await;
+    servers.all[&2].register("both").await.expect("those who are cut off cannot know");
+    servers.links.heal();
+    for number in [2, 3] {
+        let told = servers.ends(number).await;
+        assert!(told.contains("recovered without this server"), "{told}");
+    }
+    servers.all[&1].register("after").await.expect("it leads on");
+    assert!(!servers.all[&1].knows("both").await.expect("it reads"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_whose_data_is_damaged_refuses_by_name_and_joins_anew() {
+    let mut servers = Servers::start(3).await;
+    for id in ["one", "two", "three"] {
+        servers.all[&1].register(id).await.expect("it is taken");
+    }
+    let join = servers.all[&1].advertised().to_string();
+    for what in ["log/state", "log/00000000000000000000.log", "server"] {
+        servers.kill(3);
+        servers.all[&3].damage(what);
+        let told = servers.fails_to_run(3);
+        assert!(told.contains(what.rsplit('/').next().unwrap()) && told.contains("server rejoin"), "{told}");
+        let rejoined = servers.all[&3].offline(&["server", "rejoin", "-yes", "--join", &join]);
+        assert!(rejoined.status.success(), "{rejoined:?}");
+        servers.run(3, &[]);
+        servers.until_all_vote().await;
+        assert!(eventually("a read", async || servers.all[&3].knows("three").await.ok()).await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_waits_is_told_whom_to_join() {
+    let mut servers = Servers::start(1).await;
+    let server = servers.make(2).await;
+    servers.all.insert(2, server);
+    servers.run(2, &["--bootstrap-expect=3".to_owned()]);
+    let join = servers.all[&1].advertised().to_string();
+    let told = |output: std::process::Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let nobody = servers.all[&2].online(&["server", "join", "127.0.0.1:1"]);
+    assert!(!nobody.status.success() && told(nobody).contains("127.0.0.1:1"));
+    let joined = servers.all[&2].online(&["server", "join", &join]);
+    assert!(joined.status.success(), "{joined:?}");
+    servers.until_all_vote().await;
+    assert!(servers.all[&2].online(&["server", "join", &join]).status.success(), "it is there already");
 }

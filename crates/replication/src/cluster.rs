@@ -3,8 +3,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::Path,
-    sync::Arc,
     time::Duration,
 };
 
@@ -15,14 +13,12 @@ use openraft::{
 };
 
 use crate::{
-    Config, OpenError, Peer, Replication, SEGMENT_BYTES,
-    disk::RealDisk,
-    open,
+    Peer, Replication,
     runtime::{
-        Runtime, Tokio,
+        Runtime,
         engine::{AsyncRuntime, Instant},
     },
-    types::Types,
+    types::{Membership, Types},
 };
 
 /// How long a change of the membership may take.
@@ -51,6 +47,15 @@ pub struct Members {
 }
 
 impl Members {
+    /// Those of a membership that a record of the log has brought.
+    pub(crate) fn of(membership: &Membership, log_index: u64, changing: bool) -> Self {
+        let voters: BTreeSet<u64> = membership.voter_ids().collect();
+        let member =
+            |(id, peer): (&u64, &Peer)| Member { id: *id, peer: peer.clone(), voter: voters.contains(id) };
+        let changing = changing || membership.get_joint_config().len() > 1;
+        Self { all: membership.nodes().map(member).collect(), log_index, changing }
+    }
+
     /// Of an id.
     pub fn find(&self, id: u64) -> Option<&Member> {
         self.all.iter().find(|member| member.id == id)
@@ -88,18 +93,6 @@ pub enum ChangeError {
     Unknown(String),
 }
 
-/// Makes the server of a data directory the only one of its cluster, with all that it has. A way out when most servers are
-/// lost for good: whatever only they had is lost with them. The server must not run. Returns the ids of those left out.
-///
-/// # Errors
-/// When the directory is in use, is nobody's, is damaged, or cannot be written.
-pub async fn recover_alone(data_dir: &Path, cluster_name: &str) -> Result<Vec<u64>, OpenError> {
-    let nobodys = || OpenError::Config(format!("{} holds no server's log", data_dir.display()));
-    let server_id = crate::server_id(&RealDisk, data_dir)?.ok_or_else(nobodys)?;
-    let config = Config { server_id, ..Config::new(data_dir, cluster_name) };
-    open::recover_alone::<Tokio>(config, Arc::new(RealDisk), SEGMENT_BYTES).await
-}
-
 impl<R: Runtime> Replication<R> {
     /// This server's id.
     pub fn server_id(&self) -> u64 {
@@ -112,15 +105,21 @@ impl<R: Runtime> Replication<R> {
         let metrics = metrics.borrow_watched();
         let stored = &metrics.membership_config;
         let (membership, log_id) = (stored.membership(), stored.log_id().as_ref());
-        let voters: BTreeSet<u64> = membership.voter_ids().collect();
-        let member =
-            |(id, peer): (&u64, &Peer)| Member { id: *id, peer: peer.clone(), voter: voters.contains(id) };
         let committed = metrics.local_committed.as_ref() >= log_id;
-        Members {
-            all: membership.nodes().map(member).collect(),
-            log_index: log_id.map_or(0, |id| id.index()),
-            changing: !committed || membership.get_joint_config().len() > 1,
-        }
+        Members::of(membership, log_id.map_or(0, |id| id.index()), !committed)
+    }
+
+    /// Whether this server is the only one, voting or not. Looked at for each change: nothing is copied.
+    pub fn is_alone(&self) -> bool {
+        let metrics = self.raft().metrics();
+        let metrics = metrics.borrow_watched();
+        let mut nodes = metrics.membership_config.membership().nodes();
+        nodes.next().is_some_and(|(id, _)| *id == self.server_id()) && nodes.next().is_none()
+    }
+
+    /// How a server is known; none when it is not of this cluster.
+    pub fn peer(&self, id: u64) -> Option<Peer> {
+        self.raft().metrics().borrow_watched().membership_config.membership().get_node(&id).cloned()
     }
 
     /// Who leads, as far as this server knows.
@@ -225,23 +224,18 @@ impl<R: Runtime> Replication<R> {
         }
     }
 
-    /// Hands the leadership over, to the server that has come farthest unless another is named. Returns once another leads.
+    /// Hands the leadership over to another server that votes. Returns once another leads.
     ///
     /// # Errors
     /// When nobody takes it over within `patience`.
-    pub async fn transfer(&self, to: Option<u64>, patience: Duration) -> Result<u64, ChangeError> {
+    pub async fn transfer(&self, to: u64, patience: Duration) -> Result<u64, ChangeError> {
         let own = self.server_id();
         if !self.is_leader() {
             return Err(ChangeError::NotLeader { leader: self.leader() });
         }
-        let progress = self.progress();
-        let come = |id: u64| progress.get(&id).copied().unwrap_or_default();
-        let members = self.members();
-        let others = members.voters().map(|member| member.id).filter(|id| *id != own);
-        let best = others.max_by_key(|id| (come(*id).log_index, std::cmp::Reverse(come(*id).last_contact)));
-        let to = to.or(best).ok_or_else(|| ChangeError::Refused("no other server votes".to_owned()))?;
-        if !members.voters().any(|member| member.id == to) {
-            return Err(ChangeError::Refused(format!("server {to} does not vote")));
+        if to == own || !self.members().voters().any(|member| member.id == to) {
+            let why = if to == own { "leads already" } else { "does not vote" };
+            return Err(ChangeError::Refused(format!("server {to} {why}")));
         }
         let stopped = |error: &dyn std::fmt::Display| ChangeError::Unknown(error.to_string());
         self.raft().trigger().transfer_leader(to).await.map_err(|error| stopped(&error))?;

@@ -10,8 +10,8 @@ use crate::DiskFull;
 /// Something on disk is not what was written there, and it may have been acknowledged.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{}: {what}; this server refuses to start without what it had promised to keep: restore the data directory \
-     from a backup, or let the server join its cluster again with an empty one",
+    "{}: {what}; this server refuses to start without what it had promised to keep. If it is one of several, let it join \
+     the others anew: `berth server rejoin`. If it is the only one, restore a snapshot or a backup of its directory",
     file.display()
 )]
 pub struct Damage {
@@ -30,6 +30,9 @@ impl Damage {
 /// The log cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
+    /// Its cluster was recovered without this server.
+    #[error("open log: {0}")]
+    LeftBehind(String),
     /// A setting that makes no sense.
     #[error("open log: {0}")]
     Config(String),

@@ -241,7 +241,13 @@ impl<R: Runtime> Replication<R> {
     pub fn metrics(&self) -> Metrics {
         let disk = self.inner.space.free();
         let (free, total) = disk.map_or((0, 0), |disk| (disk.free, disk.total));
-        Metrics { disk_free_bytes: free, disk_total_bytes: total, ..self.inner.counters.read() }
+        Metrics { disk_free_bytes: free, disk_total_bytes: total, ..self.inner.counters.read(R::now()) }
+    }
+
+    /// How long a sync of the log takes, when its disk is too slow to lead on: several in a row took long, or one goes on
+    /// and on.
+    pub fn slow_sync(&self) -> Option<Duration> {
+        self.inner.counters.slow_sync(R::now())
     }
 
     /// On a leader: a position in the log such that whoever has applied it sees everything that was acknowledged before

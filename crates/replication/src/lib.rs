@@ -17,6 +17,7 @@ mod answer;
 mod cluster;
 mod config;
 pub mod disk;
+mod era;
 mod error;
 mod handle;
 mod leadership;
@@ -27,7 +28,9 @@ mod memory_backed;
 mod metrics;
 mod observer;
 mod open;
+mod pace;
 pub mod peer;
+mod recover;
 pub mod runtime;
 mod server_file;
 mod snapshot;
@@ -36,7 +39,7 @@ mod space;
 mod tests;
 mod types;
 
-pub use cluster::{ChangeError, Member, Members, Progress, recover_alone};
+pub use cluster::{ChangeError, Member, Members, Progress};
 pub use config::{Cluster, Config, SNAPSHOT_ENTRIES_DEFAULT, Start};
 pub use error::{
     Damage, NotWritten, OpenError, ProposeError, ReadError, ShutdownError, SnapshotError, Unknown,
@@ -44,8 +47,9 @@ pub use error::{
 pub use handle::{PROPOSALS_BYTES_MAX, Pending, Replication};
 pub use log::SEGMENT_BYTES;
 pub use memory_backed::is_memory_backed;
-pub use metrics::Metrics;
+pub use metrics::{Metrics, SYNC_BOUNDS_US, SyncTimes};
 pub use observer::{Leadership, Observer};
+pub use recover::{Recovery, recover_alone};
 pub use server_file::server_id;
 pub use space::DiskFull;
 pub use types::Peer;

@@ -2,8 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use berth_model::{event::Applied, store::Store};
-use openraft::{SnapshotPolicy, storage::RaftLogStorage};
+use openraft::SnapshotPolicy;
 
 use crate::{
     Cluster, Config, Observer, OpenError, Replication, Start,
@@ -13,13 +12,13 @@ use crate::{
     log::{self, Opened},
     machine::{Demand, Machine},
     metrics::Counters,
-    observer::{Alarm, Leadership, Learning},
+    observer::{Alarm, Learning},
     peer::consensus::{Network, Serve},
     runtime::Runtime,
     server_file,
     snapshot::{self, Snapshots},
     space::Space,
-    types::{Peer, Raft, Types},
+    types::{Peer, Raft},
 };
 
 /// Milliseconds between a leader's signs of life.
@@ -55,7 +54,7 @@ pub(crate) async fn open<R: Runtime>(
     };
     let failed = |error: &dyn std::fmt::Display| OpenError::Consensus(error.to_string());
     let recovered = R::blocking(blocking).await.map_err(|error| failed(&error)).flatten();
-    let Recovered { log, machine, demand, space, snapshots } = match recovered {
+    let Recovered { mut log, machine, demand, space, snapshots } = match recovered {
         Ok(recovered) => recovered,
         Err(error) => {
             // The log's writer may have begun; whoever tries again finds the directory free.
@@ -63,7 +62,14 @@ pub(crate) async fn open<R: Runtime>(
             return Err(error);
         }
     };
-    let network = Network::new(peers.clone(), own_disk);
+    log.store.follow_era(peers.cluster().clone());
+    peers.cluster().set_alarm(&alarm);
+    if let Err(left_behind) = peers.ask_era(&machine.members()).await {
+        drop((log, machine, snapshots));
+        released.wait().await;
+        return Err(OpenError::LeftBehind(left_behind));
+    }
+    let network = Network::new(peers.clone(), own_disk, demand.clone());
     let raft = Raft::<R>::new(config.server_id, Arc::new(engine_config), network, log.store, machine).await;
     let raft = raft.map_err(|error| failed(&error))?;
     leadership::follow(&raft, observer, alarm);
@@ -76,46 +82,6 @@ pub(crate) async fn open<R: Runtime>(
     }
     space.set_waits(true);
     Ok(replication)
-}
-
-/// See [`crate::recover_alone`].
-pub(crate) async fn recover_alone<R: Runtime>(
-    config: Config,
-    disk: Arc<dyn Disk>,
-    segment_bytes: u64,
-) -> Result<Vec<u64>, OpenError> {
-    let failed = |error: &dyn std::fmt::Display| OpenError::Consensus(error.to_string());
-    let (lock, released) = hold(&*disk, &config.data_dir)?;
-    let blocking = {
-        let (config, observer) = (config.clone(), Arc::new(Silent));
-        let alarm = Arc::new(Alarm::new(observer.clone()));
-        move || recover::<R>(&config, lock, observer, disk, segment_bytes, Arc::default(), alarm)
-    };
-    let Recovered { mut log, mut machine, .. } =
-        R::blocking(blocking).await.map_err(|error| failed(&error)).flatten()?;
-    // Whatever this server has was perhaps acknowledged: without the others nobody knows, and it is kept.
-    let all = RaftLogStorage::<Types<R>>::save_committed(&mut log.store, log.ends.1).await;
-    all.map_err(OpenError::write(&config.data_dir))?;
-    let recovered = R::blocking(move || {
-        machine.replay(&log.store).map_err(OpenError::read(&config.data_dir))?;
-        machine.leave_out_others(config.server_id).map_err(OpenError::write(&config.data_dir))
-    });
-    let others = recovered.await.map_err(|error| failed(&error)).flatten();
-    released.wait().await;
-    others
-}
-
-/// Nobody looks.
-struct Silent;
-
-impl Observer for Silent {
-    fn on_applied(&self, _: &Store, _: &[Applied]) {}
-
-    fn on_restored(&self, _: &Store) {}
-
-    fn on_leadership(&self, _: u64, _: Leadership) {}
-
-    fn on_fatal(&self, _: &str) {}
 }
 
 fn engine_config(config: &Config) -> Result<openraft::Config, OpenError> {

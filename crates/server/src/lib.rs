@@ -18,8 +18,10 @@ mod server;
 pub mod state;
 mod watch;
 
+pub use berth_replication::Recovery;
+pub use cluster::{recover, rejoin};
 pub use engine::{HostState, PlannersConfig};
 pub use events::{Batch, Change, EventHub, Subscription, SubscriptionError};
 pub use net::Share;
-pub use server::{Server, ServerConfig, StartError, recover};
+pub use server::{Server, ServerConfig, StartError};
 pub use watch::{WatchKey, Watchers};

@@ -3,7 +3,7 @@
 use std::{
     io,
     net::SocketAddr,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
@@ -162,7 +162,7 @@ impl Server {
         if state_is_there {
             published(&shared, failed.clone()).await?;
         }
-        listeners.extend(together.begin(&cluster, &config, &stopped));
+        listeners.extend(together.begin(&cluster, &stopped));
         let context = Arc::new(Context::new(inputs));
         let state = State {
             view: shared.view.clone(),
@@ -229,15 +229,6 @@ impl Server {
             tracing::warn!(%error, "close the log");
         }
     }
-}
-
-/// Makes the server of a data directory, which must not run, the only one of its cluster. Returns the ids of those that are
-/// left out.
-///
-/// # Errors
-/// When the directory is in use, is no server's, is damaged, or cannot be written.
-pub async fn recover(data_dir: &Path) -> Result<Vec<u64>, StartError> {
-    Ok(berth_replication::recover_alone(&data_dir.join("server"), "berth").await?)
 }
 
 /// Listens to other servers. Unless it is said where, at the usual port, or at any where that is taken: others are told.

@@ -118,6 +118,14 @@ pub trait Engine: Send + Sync + 'static {
         Err("this server has no others".to_owned())
     }
 
+    /// Joins the cluster of the server that listens at an address.
+    ///
+    /// # Errors
+    /// Why this server is not in one cluster with it: for people.
+    async fn join_servers(&self, _: &str) -> Result<(), String> {
+        Err("this server joins no others".to_owned())
+    }
+
     /// How far the log has come.
     fn log_position(&self) -> LogPosition;
 
@@ -181,8 +189,22 @@ pub struct ServerStatus {
     pub alive: bool,
     /// How long ago it was heard; none for never.
     pub last_contact: Option<Duration>,
-    /// The last record of the log that it has, as the leader knows it.
+    /// The last record of the log that it has, as far as is known; 0 for not at all.
     pub log_index: u64,
+    /// The newest term that it knows; 0 where that is not known.
+    pub term: u64,
+    /// Its Berth; empty where that is not known.
+    pub version: String,
+    /// How long a sync of its log takes, when its disk is too slow to lead on.
+    pub slow_sync: Option<Duration>,
+}
+
+impl Servers {
+    /// How many records of the log a server is behind the one that has most; none when that is not known.
+    pub fn lag(&self, server: &ServerStatus) -> Option<u64> {
+        let most = self.all.iter().map(|server| server.log_index).max()?;
+        (server.log_index > 0).then(|| most - server.log_index)
+    }
 }
 
 /// One plan: who made it, on what, when, and what came of it.

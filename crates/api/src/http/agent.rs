@@ -33,6 +33,16 @@ pub struct AgentMembers {
     pub members: Vec<AgentMember>,
 }
 
+/// What came of asking a server to join others.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct AgentJoined {
+    /// How many of the addresses it is in one cluster with now.
+    pub num_joined: u64,
+    /// Why it is not with the others; empty when it is.
+    pub error: String,
+}
+
 /// One server.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]

@@ -37,7 +37,7 @@ mod text;
 mod time;
 mod usage;
 
-pub use agent::{AgentHealth, AgentMember, AgentMembers, AgentSelf, HealthCheck};
+pub use agent::{AgentHealth, AgentJoined, AgentMember, AgentMembers, AgentSelf, HealthCheck};
 pub use alloc::{
     AllocStopped, Allocation, AllocationStub, DesiredTransition, RescheduleEvent, RescheduleTracker,
 };

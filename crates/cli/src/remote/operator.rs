@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use berth_api::http::{
-    AgentMembers, AgentSelf, ByteStream, SchedulerConfiguration, SchedulerConfigurationRead,
+    AgentJoined, AgentMembers, AgentSelf, ByteStream, SchedulerConfiguration, SchedulerConfigurationRead,
     SchedulerConfigurationSet, Target,
 };
 use bytes::BytesMut;
@@ -35,6 +35,13 @@ impl Remote {
     pub async fn answering_server(&self) -> Result<String, Failure> {
         let own: AgentSelf = self.get(&self.target("/v1/agent/self")).await?;
         Ok(own.member.tags.get("id").cloned().unwrap_or(own.member.name))
+    }
+
+    /// Has the server that answers join the cluster of those at these addresses.
+    pub async fn join_servers(&self, addresses: &[String]) -> Result<AgentJoined, Failure> {
+        let target = self.target("/v1/agent/join");
+        let target = addresses.iter().fold(target, |target, address| target.param("address", address));
+        self.put(&target, &json!({})).await
     }
 
     /// Takes a server out.

@@ -1,11 +1,13 @@
 //! Real processes for tests: started, asked over HTTP, killed by their ids.
-#![allow(dead_code, reason = "every test uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "every test uses a part of it")]
 
 mod busybox;
 pub mod cluster;
+pub mod linear;
 pub mod nodes;
 pub mod proxy;
 pub mod servers;
+pub mod slow_disk;
 
 use std::{
     fs::File,
@@ -60,6 +62,11 @@ impl Daemon {
     pub fn ready_line(&mut self) -> String {
         let stdout = self.child.stdout.take().expect("asked once");
         first_line(stdout).unwrap_or_else(|| panic!("berth never got ready:\n{}", self.told()))
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("is our child").is_some()
     }
 
     /// Its process id.

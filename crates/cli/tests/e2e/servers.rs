@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fs::File,
     net::SocketAddr,
     path::PathBuf,
     process::{Command, Output, Stdio},
@@ -13,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{Daemon, berth, client, eventually, free_port, proxy::Links};
+use super::{Daemon, berth, client, eventually, free_port, proxy::Links, slow_disk::SlowDisk};
 
 /// A cluster of servers, numbered from 1. They end when this is dropped.
 pub struct Servers {
@@ -34,6 +35,8 @@ pub struct Server {
     data: PathBuf,
     told: PathBuf,
     daemon: Option<Daemon>,
+    /// Set to have its next process use a disk that can be made slow.
+    pub disk: Option<SlowDisk>,
     pub client: Client,
 }
 
@@ -81,6 +84,7 @@ impl Servers {
             data: self.home.path().join(format!("data-{number}")),
             told: self.home.path().join(format!("told-{number}")),
             daemon: None,
+            disk: None,
             client: client(&http.to_string()),
         }
     }
@@ -89,6 +93,39 @@ impl Servers {
     pub fn run(&mut self, number: u8, more: &[String]) {
         let server = self.all.get_mut(&number).expect("it was made");
         server.run(more);
+    }
+
+    /// Starts a server again, now with a disk that can be made slow.
+    pub fn run_on_slow_disk(&mut self, number: u8) -> SlowDisk {
+        let disk = SlowDisk::new(self.home.path().join(format!("disk-{number}")));
+        self.all.get_mut(&number).expect("it was made").disk = Some(disk.clone());
+        self.run(number, &[]);
+        disk
+    }
+
+    /// Starts a server that does not come up, and returns what it told.
+    pub fn fails_to_run(&mut self, number: u8) -> String {
+        let server = self.all.get_mut(&number).expect("it was made");
+        let before = server.told_bytes();
+        let status = server.command(&[]).stderr(server.told_file()).status().expect("berth starts");
+        assert!(!status.success(), "server {number} runs");
+        server.told_since(before)
+    }
+
+    /// Waits until a server has ended by itself, and returns what it told.
+    pub async fn ends(&mut self, number: u8) -> String {
+        let server = self.all.get_mut(&number).expect("it was made");
+        let daemon = server.daemon.as_mut().expect("it runs");
+        eventually(&format!("server {number} ends"), async || daemon.has_ended().then_some(())).await;
+        server.daemon = None;
+        server.told_since(0)
+    }
+
+    /// A file with this text, at the path that is returned.
+    pub fn file(&self, name: &str, text: &str) -> String {
+        let path = self.home.path().join(name);
+        std::fs::write(&path, text).expect("it may be written");
+        path.display().to_string()
     }
 
     /// Kills a server, as a machine that loses its power does.
@@ -179,7 +216,7 @@ pub fn join_flag(addresses: &[SocketAddr]) -> Vec<String> {
 }
 
 impl Server {
-    fn run(&mut self, more: &[String]) {
+    fn command(&self, more: &[String]) -> Command {
         let args = [
             "server".to_owned(),
             format!("--http-addr={}", self.http),
@@ -190,9 +227,48 @@ impl Server {
             format!("--data-dir={}", self.data.display()),
         ];
         let args: Vec<&str> = args.iter().chain(more).map(String::as_str).collect();
-        let mut daemon = Daemon::start(&args, &self.told);
+        let mut command = berth(&args);
+        if let Some(disk) = &self.disk {
+            disk.put_into(&mut command);
+        }
+        command
+    }
+
+    fn run(&mut self, more: &[String]) {
+        let mut daemon = Daemon::spawn(self.command(more), &self.told);
         daemon.ready_line();
         self.daemon = Some(daemon);
+    }
+
+    fn told_file(&self) -> File {
+        File::options().create(true).append(true).open(&self.told).expect("a file for what it tells")
+    }
+
+    fn told_bytes(&self) -> usize {
+        self.told_since(0).len()
+    }
+
+    fn told_since(&self, bytes: usize) -> String {
+        std::fs::read_to_string(&self.told).unwrap_or_default().split_off(bytes)
+    }
+
+    /// Where others reach it.
+    pub fn advertised(&self) -> SocketAddr {
+        self.advertised
+    }
+
+    /// Flips bits in the middle of what a file of its data directory holds.
+    pub fn damage(&self, name: &str) {
+        let path = self.data.join("server").join(name);
+        let mut bytes = std::fs::read(&path).expect("it is there");
+        let end = bytes.iter().rposition(|byte| *byte != 0).expect("something is in it");
+        bytes[end / 2] ^= 0x10;
+        std::fs::write(&path, bytes).expect("it may be written");
+    }
+
+    /// Runs a command that asks it.
+    pub fn online(&self, args: &[&str]) -> Output {
+        berth(args).env("BERTH_ADDR", self.http.to_string()).output().expect("it runs")
     }
 
     /// Runs a command on its data directory.
@@ -244,6 +320,12 @@ impl Server {
             Err(error) if error.status() == Some(404) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Lets another server lead.
+    pub async fn transfer(&self, to: u8) -> Result<(), ApiError> {
+        let target = Target::new("/v1/operator/raft/transfer-leadership").param("id", format!("s{to}"));
+        self.client.put::<Value>(&target, &json!({})).await.map(drop)
     }
 
     /// Takes a server out.

@@ -35,6 +35,8 @@ use self::{
     reader::Reader,
 };
 use crate::{
+    era,
+    peer::greeting::Cluster,
     runtime::Runtime,
     types::{Flushed, LogEntry, LogId, Types, Vote},
 };
@@ -53,6 +55,8 @@ pub(crate) struct LogStore<R: Runtime> {
     /// Segments with records from here on are kept whatever is purged: the older snapshot needs them.
     keep_from: Arc<AtomicU64>,
     jobs: mpsc::Sender<Job<R>>,
+    /// Told of the era of each vote before anything of that era is appended.
+    era: Cluster,
 }
 
 impl<R: Runtime> LogStore<R> {
@@ -64,6 +68,14 @@ impl<R: Runtime> LogStore<R> {
         let committed = *self.committed.lock().unwrap_or_else(PoisonError::into_inner);
         let end = committed.map_or(0, |id| id.index() + 1);
         self.reader.replay(from..end.max(from), each)
+    }
+
+    /// From now on tells which era this server is of, beginning with the last vote's.
+    pub fn follow_era(&mut self, cluster: Cluster) {
+        if let Some(vote) = self.reader.vote() {
+            cluster.enter_era(era::of(vote.leader_id.term));
+        }
+        self.era = cluster;
     }
 
     async fn send(&self, job: Job<R>) -> io::Result<()> {
@@ -106,6 +118,7 @@ impl<R: Runtime> RaftLogStorage<Types<R>> for LogStore<R> {
     async fn save_vote(&mut self, vote: &Vote) -> io::Result<()> {
         self.wait_for(|done| Job::Vote(*vote, done)).await?;
         *self.reader.vote.lock().unwrap_or_else(PoisonError::into_inner) = Some(*vote);
+        self.era.enter_era(era::of(vote.leader_id.term));
         Ok(())
     }
 

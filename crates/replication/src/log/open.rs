@@ -77,7 +77,8 @@ pub(crate) fn open<R: Runtime>(
     let keep_from = Arc::new(AtomicU64::new(0));
     let ends = tail.ends();
     let reader = Reader { disk, dir, tail, vote: Arc::new(Mutex::new(state.vote())) };
-    let store = LogStore { reader, committed, keep_from: Arc::clone(&keep_from), jobs };
+    let store =
+        LogStore { reader, committed, keep_from: Arc::clone(&keep_from), jobs, era: Default::default() };
     Ok(Opened { store, ends, keep_from, writer: ended })
 }
 

@@ -132,10 +132,11 @@ impl Writer {
     /// Writes and syncs what is in the buffer.
     fn flush(&mut self) -> io::Result<()> {
         self.file.write_at(&self.buffer, self.end)?;
-        let started = (self.around.clock)();
+        let begun = (self.around.clock)();
+        self.around.counters.on_sync_begun(begun);
         self.file.sync()?;
-        let took = (self.around.clock)() - started;
-        self.around.counters.on_sync(self.buffer.len() as u64, took);
+        let now = (self.around.clock)();
+        self.around.counters.on_synced(self.buffer.len() as u64, now, now - begun);
         self.end += self.buffer.len() as u64;
         self.durable = self.last.map_or(0, |id| id.index() + 1);
         self.buffer.clear();

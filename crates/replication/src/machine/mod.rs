@@ -3,13 +3,7 @@
 mod builder;
 mod schedule;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io,
-    marker::PhantomData,
-    pin::pin,
-    sync::Arc,
-};
+use std::{io, marker::PhantomData, pin::pin, sync::Arc};
 
 use berth_model::{event::Applied, store::Store};
 use futures_util::{Stream, StreamExt};
@@ -22,13 +16,12 @@ pub(crate) use schedule::Demand;
 
 use self::{builder::Builder, schedule::Schedule};
 use crate::{
+    Members,
     log::LogStore,
     observer::{Alarm, Observer},
     runtime::Runtime,
     snapshot::{self, Image, Loaded, Meta, Snapshots},
-    types::{
-        LogEntry, LogId, Membership, Proposal, Snapshot, SnapshotMeta, StoredMembership, Types, term_of,
-    },
+    types::{LogEntry, LogId, Proposal, Snapshot, SnapshotMeta, StoredMembership, Types, term_of},
 };
 
 /// Entries applied between two calls of the observer.
@@ -163,20 +156,24 @@ impl Machine {
         }
     }
 
-    /// Writes a snapshot of all that was applied in which this server is the only one, and returns whom it leaves out.
+    /// Who the servers are, as of what was applied.
+    pub fn members(&self) -> Members {
+        let at = self.membership.log_id().map_or(0, |id| id.index());
+        Members::of(self.membership.membership(), at, false)
+    }
+
+    /// The state.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Writes a snapshot of all that was applied. Blocks for as long as the disk takes.
     ///
     /// # Errors
     /// When there is nothing to keep, or the snapshot cannot be written.
-    pub fn leave_out_others(&self, own: u64) -> io::Result<Vec<u64>> {
-        let last =
-            self.last.ok_or_else(|| io::Error::other("the log is empty: there is nothing to recover"))?;
-        let before = self.membership.membership();
-        let peer = before.get_node(&own).cloned().unwrap_or_default();
-        let others = before.nodes().map(|(id, _)| *id).filter(|id| *id != own).collect();
-        let alone = Membership::new(vec![BTreeSet::from([own])], BTreeMap::from([(own, peer)]));
-        let alone = alone.map_err(|error| io::Error::other(error.to_string()))?;
-        let meta = Meta { last, membership: StoredMembership::new(Some(last), alone) };
-        self.snapshots.write(meta, &self.store).map(|_| others)
+    pub fn write_snapshot(&self) -> io::Result<()> {
+        let meta = self.meta().ok_or_else(|| io::Error::other("nothing was applied yet"))?;
+        self.snapshots.write(meta, &self.store).map(drop)
     }
 
     fn meta(&self) -> Option<Meta> {

@@ -4,12 +4,14 @@
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use minicbor::{Decode, Encode};
+
+use crate::observer::Alarm;
 
 /// Before anything else, in every version.
 const MAGIC: &str = "berth-peer";
@@ -19,14 +21,24 @@ const WIRE_VERSION_MIN: u32 = 1;
 /// Of Berth.
 const OUR_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The cluster that a server belongs to, as it learns it; 0 until then.
+/// The cluster that a server belongs to, as it learns it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Cluster(Arc<[AtomicU64; 2]>);
+pub(crate) struct Cluster(Arc<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// The halves of its id; 0 until it is known.
+    id: [AtomicU64; 2],
+    /// See [`crate::era`].
+    era: AtomicU64,
+    /// Raised when the cluster was recovered without this server.
+    alarm: Mutex<Weak<Alarm>>,
+}
 
 impl Cluster {
     /// Its id; 0 for none yet.
     pub fn id(&self) -> u128 {
-        let [high, low] = [0, 1].map(|half: usize| self.0[half].load(Ordering::Acquire));
+        let [high, low] = [0, 1].map(|half: usize| self.0.id[half].load(Ordering::Acquire));
         u128::from(high) << 64 | u128::from(low)
     }
 
@@ -34,8 +46,30 @@ impl Cluster {
     pub fn learn(&self, id: u128) {
         // The low half says that there is one, and is therefore the last: an id is drawn at random, and never has 0 there
         // but by a chance of one in 2^64.
-        self.0[0].store((id >> 64) as u64, Ordering::Release);
-        self.0[1].store(id as u64, Ordering::Release);
+        self.0.id[0].store((id >> 64) as u64, Ordering::Release);
+        self.0.id[1].store(id as u64, Ordering::Release);
+    }
+
+    /// The era.
+    pub fn era(&self) -> u64 {
+        self.0.era.load(Ordering::Acquire)
+    }
+
+    /// This server has voted, or followed somebody, in this era. It never goes back.
+    pub fn enter_era(&self, era: u64) {
+        self.0.era.fetch_max(era, Ordering::AcqRel);
+    }
+
+    /// Who is told when it turns out that the cluster was recovered without this server.
+    pub fn set_alarm(&self, alarm: &Arc<Alarm>) {
+        *self.0.alarm.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(alarm);
+    }
+
+    fn raise(&self, why: &str) {
+        let alarm = self.0.alarm.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        if let Some(alarm) = alarm {
+            alarm.raise(why);
+        }
     }
 }
 
@@ -69,6 +103,9 @@ pub(crate) struct Greeting {
     /// Why the other is not talked to, in an answer.
     #[n(8)]
     pub refusal: Option<String>,
+    /// Of its cluster; none for the first.
+    #[n(9)]
+    era: Option<u64>,
 }
 
 impl Greeting {
@@ -84,6 +121,7 @@ impl Greeting {
             meant,
             entries: berth_model::command::ENTRY_VERSION,
             refusal: None,
+            era: Some(cluster.era()).filter(|era| *era > 0),
         }
     }
 
@@ -106,11 +144,38 @@ impl Greeting {
         })
     }
 
+    /// Whether the other belongs to the same cluster after a recovery that left this server out: why it must not go on.
+    pub fn left_behind(&self, other: &Self) -> Option<String> {
+        let same = self.cluster() != 0 && self.cluster() == other.cluster();
+        (same && self.era < other.era).then(|| {
+            format!(
+                "the cluster was recovered without this server: {other} belongs to what it is now, and what this server has \
+                 is from before. It takes no part any more; let it join anew with `berth server rejoin`"
+            )
+        })
+    }
+
+    /// The same, and tells whoever watches over this server.
+    fn check_era(&self, other: &Self, cluster: &Cluster) -> Result<(), String> {
+        let Some(why) = self.left_behind(other) else { return Ok(()) };
+        cluster.raise(&why);
+        Err(why)
+    }
+
+    /// Whether the other may be talked to by this server, of `cluster`.
+    ///
+    /// # Errors
+    /// Why not, for the people on both sides.
+    pub fn admit(&self, other: &Self, cluster: &Cluster) -> Result<(), String> {
+        self.check_era(other, cluster)?;
+        self.check(other)
+    }
+
     /// Whether the other may be talked to.
     ///
     /// # Errors
     /// Why not, for the people on both sides.
-    pub fn check(&self, other: &Self) -> Result<(), String> {
+    fn check(&self, other: &Self) -> Result<(), String> {
         if let Some(why) = &other.refusal {
             return Err(format!("{other} refuses: {why}"));
         }
@@ -126,6 +191,9 @@ impl Greeting {
                 other.cluster(),
                 self.cluster()
             ));
+        }
+        if let Some(why) = other.left_behind(self) {
+            return Err(format!("{other} was left out when the cluster was recovered: {why}"));
         }
         if other.meant != 0 && other.meant != self.server {
             return Err(format!("this is {self}, not server {}, which was meant", other.meant));
@@ -165,6 +233,11 @@ mod tests {
         assert_eq!(ours.check(&server(2, 7)), Ok(()));
         assert_eq!(ours.check(&server(2, 0)), Ok(()));
         assert!(refused(server(2, 8)).contains("server 2 (Berth 1.2.3) belongs to cluster 000"));
+        let recovered = Greeting { era: Some(5), ..server(2, 7) };
+        assert!(ours.left_behind(&recovered).unwrap().contains("recovered without this server: server 2"));
+        assert!(recovered.check(&ours).unwrap_err().contains("was left out when the cluster was recovered"));
+        assert_eq!(recovered.check(&Greeting { era: Some(5), ..server(3, 7) }), Ok(()));
+        assert_eq!(recovered.check(&server(3, 0)), Ok(()), "a new server is of no era yet");
         assert!(refused(server(1, 7)).contains("same id"));
         assert!(refused(Greeting { meant: 3, ..server(2, 7) }).contains("not server 3"));
         let newer = Greeting { wire: 9, wire_min: 8, ..server(2, 7) };
@@ -185,5 +258,7 @@ mod tests {
         );
         assert_eq!(hex, golden);
         assert_eq!(Greeting::decode(&server(2, 7).encode()), Ok(server(2, 7)));
+        let later = Greeting { era: Some(3), ..server(2, 7) };
+        assert_eq!(Greeting::decode(&later.encode()), Ok(later));
     }
 }

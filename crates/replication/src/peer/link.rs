@@ -50,7 +50,24 @@ impl Own {
         Ok(conn)
     }
 
+    /// Whether the server there says that the cluster was recovered without this one. One that is not reached says
+    /// nothing.
+    ///
+    /// # Errors
+    /// When it says so, with what people are told.
+    pub async fn ask_era(&self, to: &PeerAddress, meant: u64) -> Result<(), String> {
+        let Ok((_, ours, remote)) = self.introduce(to, meant).await else { return Ok(()) };
+        ours.left_behind(&remote).map_or(Ok(()), Err)
+    }
+
     async fn greet(&self, to: &PeerAddress, meant: u64) -> Result<(Channel, Greeting), String> {
+        let (channel, ours, remote) = self.introduce(to, meant).await?;
+        ours.admit(&remote, &self.cluster)?;
+        Ok((channel, remote))
+    }
+
+    /// Both sides have said who they are: the channel, this server's greeting and the other's.
+    async fn introduce(&self, to: &PeerAddress, meant: u64) -> Result<(Channel, Greeting, Greeting), String> {
         let text = |error: std::io::Error| error.to_string();
         let mut channel = self.dial.dial(to).await.map_err(text)?;
         let ours = Greeting::ours(&self.cluster, self.server, meant);
@@ -58,8 +75,7 @@ impl Own {
         let first = channel.incoming.next().await;
         let first = first.ok_or("it closed the connection before it said anything")?.map_err(text)?;
         let remote = Greeting::decode(&first)?;
-        ours.check(&remote)?;
-        Ok((channel, remote))
+        Ok((channel, ours, remote))
     }
 }
 

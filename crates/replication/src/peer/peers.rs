@@ -17,7 +17,10 @@ use super::{
     link::{DIAL_MAX, Link, Own},
     port::{Channel, Dial, PeerAddress},
 };
-use crate::runtime::{Runtime, Tokio, engine::AsyncRuntime};
+use crate::{
+    Members,
+    runtime::{Runtime, Tokio, engine::AsyncRuntime},
+};
 
 /// Requests of the server above that one connection may have unanswered.
 const REQUESTS_MAX: usize = 1024;
@@ -171,6 +174,21 @@ impl<R: Runtime> Peers<R> {
         }
     }
 
+    /// Asks all other members, as far as they are reached, whether the cluster was recovered without this server: whoever was
+    /// left out must not elect and be elected, not even for a moment.
+    ///
+    /// # Errors
+    /// When it was, with what people are told.
+    pub(crate) async fn ask_era(&self, members: &Members) -> Result<(), String> {
+        let own = &self.shared.own;
+        let others = members.all.iter().filter(|member| member.id != own.server);
+        let asked = others.map(async |member| {
+            let address = PeerAddress(member.peer.address.clone());
+            R::Async::timeout(DIAL_MAX, own.ask_era(&address, member.id)).await.unwrap_or(Ok(()))
+        });
+        futures_util::future::join_all(asked).await.into_iter().collect()
+    }
+
     /// Asks a server, whose address is known from the cluster's membership.
     ///
     /// # Errors
@@ -245,7 +263,7 @@ impl<R: Runtime> Peers<R> {
         let remote = Greeting::decode(&first)?;
         let own = &self.shared.own;
         let mut ours = Greeting::ours(&own.cluster, own.server, remote.server);
-        let checked = ours.check(&remote);
+        let checked = ours.admit(&remote, &own.cluster);
         ours.refusal = checked.clone().err();
         channel.outgoing.send(ours.encode().into()).await.map_err(|error| error.to_string())?;
         checked.map(|()| remote)

@@ -4,6 +4,7 @@ mod bits;
 mod cluster;
 mod cut;
 mod damage;
+mod far_behind;
 mod faults;
 mod full;
 mod golden;

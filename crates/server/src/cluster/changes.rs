@@ -46,7 +46,7 @@ impl Cluster {
         let done = match change {
             Change::Remove(id) => self.remove(id).await,
             Change::Promote(id) => self.promote(id).await,
-            Change::Transfer(to) => self.replication.transfer(to, TRANSFER_MAX).await.map(drop),
+            Change::Transfer(to) => self.transfer(to, TRANSFER_MAX).await.map(drop),
         };
         self.answer(done)
     }
@@ -81,7 +81,7 @@ impl Cluster {
         }
         if id == self.replication.server_id() && self.replication.is_leader() {
             // Whoever leads next takes this one out: nothing is decided by a server that is on its way out.
-            self.replication.transfer(None, TRANSFER_MAX).await?;
+            self.transfer(None, TRANSFER_MAX).await?;
             return Err(ChangeError::NotLeader { leader: self.replication.leader() });
         }
         self.replication.remove(id).await
@@ -134,9 +134,8 @@ impl Cluster {
     /// Who leads instead.
     pub(super) fn not_leader(&self) -> Answer {
         let leader = self.replication.leader().filter(|leader| *leader != self.replication.server_id());
-        let members = self.replication.members();
-        let known = leader.and_then(|leader| members.find(leader));
-        Answer::NotLeader(known.map(|member| Known { id: member.id, peer: member.peer.clone() }))
+        let known = |leader| Some(Known { id: leader, peer: self.replication.peer(leader)? });
+        Answer::NotLeader(leader.and_then(known))
     }
 }
 

@@ -1,5 +1,5 @@
-//! A leader that stops hands over first: it takes nothing new, ends what it is writing, and lets the server that has come
-//! farthest take over. What its clients ask meanwhile waits, and goes to that one.
+//! A leader that stops, or whose disk is slow, hands over first: it takes nothing new, ends what it is writing, and lets
+//! another server take over. What its clients ask meanwhile waits, and goes to that one.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -13,24 +13,68 @@ const WRITING_MAX: Duration = Duration::from_secs(1);
 const TRANSFER_MAX: Duration = Duration::from_secs(2);
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(1);
+/// Time between two attempts to hand over because of a slow disk.
+const AGAIN: Duration = Duration::from_secs(3);
 
 impl Cluster {
-    /// Hands over, if this server leads and another can.
+    /// Hands over for good, if this server leads and another can.
     pub async fn hand_over(&self) {
-        if !self.replication.is_leader() || self.replication.members().voters().count() < 2 {
-            return;
+        if self.replication.is_leader() && self.replication.members().voters().count() > 1 {
+            self.leaving.fetch_add(1, Ordering::AcqRel);
+            self.hand_over_to(None).await;
         }
-        self.leaving.send_replace(true);
+    }
+
+    async fn hand_over_to(&self, to: Option<u64>) {
         let begun = Instant::now();
         while self.writing.load(Ordering::Acquire) > 0 && begun.elapsed() < WRITING_MAX {
             tokio::time::sleep(LOOK).await;
         }
-        match self.replication.transfer(None, TRANSFER_MAX).await {
+        match self.transfer(to, TRANSFER_MAX).await {
             Ok(to) => {
                 let took_ms = begun.elapsed().as_millis();
                 tracing::info!(server = to, took_ms, "handed the leadership over");
             }
             Err(error) => tracing::warn!(%error, "nobody took the leadership over"),
         }
+    }
+}
+
+/// Whether a leader's disk keeps up.
+#[derive(Default)]
+pub(super) struct SlowDisk {
+    tried: Option<Instant>,
+    told: bool,
+}
+
+impl SlowDisk {
+    /// Hands over if this server leads on a slow disk, and another has a better one. Where none has, it goes on.
+    pub async fn look(&mut self, cluster: &Cluster) {
+        let slow = cluster.replication.slow_sync().filter(|_| cluster.leads());
+        let Some(took) = slow else {
+            self.told = false;
+            return;
+        };
+        let Some(to) = cluster.successor_with_a_good_disk() else {
+            if !std::mem::replace(&mut self.told, true) && !cluster.is_alone() {
+                tracing::warn!(
+                    sync_ms = took.as_millis(),
+                    "the log's disk is slow, and no other server has a better one"
+                );
+            }
+            return;
+        };
+        if self.tried.is_some_and(|tried| tried.elapsed() < AGAIN) {
+            return;
+        }
+        self.tried = Some(Instant::now());
+        tracing::warn!(
+            sync_ms = took.as_millis(),
+            server = to,
+            "the log's disk is slow: another server is to lead"
+        );
+        cluster.leaving.fetch_add(1, Ordering::AcqRel);
+        cluster.hand_over_to(Some(to)).await;
+        cluster.leaving.fetch_sub(1, Ordering::AcqRel);
     }
 }

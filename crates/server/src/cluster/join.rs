@@ -45,6 +45,25 @@ pub(crate) async fn join(cluster: Arc<Cluster>, addresses: Vec<String>, mut stop
 }
 
 impl Cluster {
+    /// Joins the cluster of the server that listens at an address, if this one belongs to none; otherwise sees whether the
+    /// two are of the same.
+    ///
+    /// # Errors
+    /// Why they are not in one cluster: for people.
+    pub async fn join(&self, address: &str) -> Result<(), String> {
+        if self.belongs() {
+            let together = self.ask_address(address, &Request::Ping).await;
+            return together.map(drop).map_err(|why| {
+                format!(
+                    "this server belongs to a cluster already, and {address} is not known to be of it: {why}"
+                )
+            });
+        }
+        let own =
+            Joining { id: self.replication.server_id(), peer: self.replication.own().clone(), member: false };
+        self.ask_to_join(&own, &[address.to_owned()]).await
+    }
+
     /// Whether the cluster knows this server as it is now.
     fn is_known(&self, own: &Peer) -> bool {
         self.replication

@@ -6,9 +6,12 @@ mod found;
 mod fresh;
 mod hand_over;
 mod join;
+mod recover;
+mod rejoin;
 mod relay;
 mod serve;
 mod status;
+mod successor;
 mod together;
 mod upkeep;
 mod wire;
@@ -17,7 +20,7 @@ mod write;
 use std::{
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU64, AtomicUsize},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -33,6 +36,8 @@ use crate::{agents::Registry, engine::EngineHandle};
 pub(crate) use agents::AllAgents;
 use agents::Lent;
 use found::Founding;
+pub use recover::recover;
+pub use rejoin::rejoin;
 pub(crate) use relay::Relay;
 use serve::Requests;
 pub(crate) use together::Together;
@@ -58,8 +63,10 @@ pub(crate) struct Cluster {
     applied: Arc<AtomicU64>,
     /// Changes that this server, while it leads, is making.
     writing: AtomicUsize,
-    /// This server leads no more as soon as another takes over: nothing new is written here.
-    leaving: watch::Sender<bool>,
+    /// Reasons for which this server leads no more as soon as another takes over: nothing new is written here.
+    leaving: AtomicUsize,
+    /// How the others are.
+    pulses: successor::Pulses,
     fresh: fresh::Rounds,
     /// What other servers have under way with the agents of this one.
     lent: Lent,
@@ -78,7 +85,8 @@ impl Cluster {
             published,
             applied,
             writing: AtomicUsize::new(0),
-            leaving: watch::Sender::new(false),
+            leaving: AtomicUsize::new(0),
+            pulses: successor::Pulses::default(),
             fresh: fresh::Rounds::default(),
             lent: Lent::new(agents),
         }
@@ -90,7 +98,7 @@ impl Cluster {
     }
 
     fn is_leaving(&self) -> bool {
-        *self.leaving.borrow()
+        self.leaving.load(Ordering::Acquire) > 0
     }
 
     /// Whether this server leads and goes on leading.
@@ -100,15 +108,13 @@ impl Cluster {
 
     /// Whether there is nobody else: then nobody else can lead either.
     fn is_alone(&self) -> bool {
-        let members = self.replication.members();
-        members.all.len() == 1 && members.find(self.replication.server_id()).is_some()
+        self.replication.is_alone()
     }
 
     /// Who leads, and where it listens to other servers; none when that is this server, or nobody is known to.
     fn other_leader(&self) -> Option<(u64, PeerAddress)> {
         let leader = self.replication.leader().filter(|leader| *leader != self.replication.server_id())?;
-        let members = self.replication.members();
-        Some((leader, PeerAddress(members.find(leader)?.peer.address.clone())))
+        Some((leader, PeerAddress(self.replication.peer(leader)?.address)))
     }
 
     /// Asks another server.
@@ -116,14 +122,13 @@ impl Cluster {
         self.ask_for(to, request, ANSWER_MAX).await
     }
 
-    /// Asks another server, which may take this long to answer.
+    /// Asks another server, and waits no longer than `patience`.
     async fn ask_for(
         &self,
-        to: &(u64, PeerAddress),
+        (server, address): &(u64, PeerAddress),
         request: &Request,
         patience: Duration,
     ) -> Result<Answer, RequestError> {
-        let (server, address) = to;
         let body = wire::encode(request);
         let answer = self.replication.peers().request(*server, address, &body, patience).await?;
         wire::decode(&answer).map_err(RequestError::Unknown)

@@ -61,7 +61,7 @@ async fn answer(
         request,
         Request::Propose(_) | Request::ReadPosition | Request::Change(_) | Request::Agent(_)
     );
-    if needs_member && cluster.replication.members().find(from.server).is_none() {
+    if needs_member && cluster.replication.peer(from.server).is_none() {
         return Err(format!("server {} is not of this cluster", from.server));
     }
     Ok(match request {
@@ -76,7 +76,7 @@ async fn answer(
         Request::ReadPosition => cluster.position().await,
         Request::Change(change) if cluster.replication.is_leader() => cluster.change_here(change).await,
         Request::Change(_) => cluster.not_leader(),
-        Request::Ping => Answer::Done,
+        Request::Ping => Answer::Here(cluster.pulse()),
         Request::Agent(request) => Answer::Agent(cluster.lent.answer(from.server, request).await),
         Request::Meet(meeting) => {
             founding.map_or(Answer::Taken, |founding| founding.on_meet(cluster, meeting))

@@ -51,8 +51,10 @@ impl Cluster {
         let own = self.replication.server_id();
         let progress = self.replication.progress();
         let status = |member: berth_replication::Member| {
-            let come = progress.get(&member.id).copied().unwrap_or_default();
             let is_own = member.id == own;
+            let pulse = if is_own { Some(self.pulse()) } else { self.pulses.of(member.id) };
+            let pulse = pulse.unwrap_or_default();
+            let matched = progress.get(&member.id).map_or(0, |progress| progress.log_index);
             let last_contact = if is_own { Some(Duration::ZERO) } else { self.silence(member.id) };
             ServerStatus {
                 id: member.id,
@@ -63,7 +65,10 @@ impl Cluster {
                 voter: member.voter,
                 alive: last_contact.is_some_and(|ago| ago < ALIVE_MAX),
                 last_contact,
-                log_index: if is_own { self.replication.last_log() } else { come.log_index },
+                log_index: matched.max(pulse.log_index),
+                term: pulse.term,
+                version: pulse.version,
+                slow_sync: pulse.slow_sync_ms.map(Duration::from_millis),
             }
         };
         let leader = self.replication.leader().filter(|_| self.has_leader());

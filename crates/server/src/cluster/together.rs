@@ -7,7 +7,7 @@ use berth_replication::{
 };
 use tokio::{sync::watch, task::JoinHandle};
 
-use super::{Cluster, Founding, Relay, Requests, found, join, upkeep};
+use super::{Cluster, Founding, Relay, Requests, found, join, rejoin, upkeep};
 use crate::{
     peers::TcpDial,
     server::{ServerConfig, StartError},
@@ -24,6 +24,8 @@ pub(crate) struct Together {
     requests: Arc<Requests>,
     own: Peer,
     start: Start,
+    /// Whom it joins.
+    join: Vec<String>,
     data_dir: PathBuf,
     founding: Option<Arc<Founding>>,
 }
@@ -36,8 +38,11 @@ impl Together {
     pub fn new(config: &ServerConfig, addrs: [SocketAddr; 3], relay: Arc<Relay>) -> Result<Self, StartError> {
         let data_dir = config.data_dir.join("server");
         let known = server_id(&RealDisk, &data_dir)?;
-        let together = config.bootstrap_expect > 1;
-        let start = if together || !config.join.is_empty() { Start::Wait } else { Start::Found };
+        let rejoins = rejoin::asked(&config.data_dir)
+            .map_err(|error| StartError::Failed(format!("read which servers to join again: {error}")))?;
+        let together = config.bootstrap_expect > 1 && rejoins.is_none();
+        let join: Vec<String> = config.join.iter().cloned().chain(rejoins.into_iter().flatten()).collect();
+        let start = if together || !join.is_empty() { Start::Wait } else { Start::Found };
         let id = known.unwrap_or_else(|| if start == Start::Found { FOUNDER } else { random_id() });
         let [http, agent, server] = addrs.map(|address| address.to_string());
         let address = config.server_advertise.clone().unwrap_or(server);
@@ -45,7 +50,7 @@ impl Together {
         let requests = Arc::new(Requests::new(relay));
         let peers = Peers::new(id, Arc::new(TcpDial { from: addrs[2].ip() }), requests.clone());
         let founding = together.then(|| Founding::new(config.bootstrap_expect, id, own.clone()));
-        Ok(Self { peers, requests, own, start, data_dir, founding })
+        Ok(Self { peers, requests, own, start, join, data_dir, founding })
     }
 
     /// Opens the log.
@@ -64,29 +69,24 @@ impl Together {
     }
 
     /// Begins to answer other servers, and to do what a server does for its cluster.
-    pub fn begin(
-        self,
-        cluster: &Arc<Cluster>,
-        config: &ServerConfig,
-        stop: &watch::Receiver<bool>,
-    ) -> Vec<JoinHandle<()>> {
+    pub fn begin(self, cluster: &Arc<Cluster>, stop: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
         self.requests.begin(cluster.clone(), self.founding.clone());
         let mut tasks = vec![tokio::spawn(upkeep::look_after(cluster.clone(), stop.clone()))];
         if let Some(founding) = self.founding.filter(|_| !cluster.belongs()) {
             tasks.push(tokio::spawn(found::found(
                 cluster.clone(),
                 founding,
-                config.join.clone(),
+                self.join.clone(),
                 stop.clone(),
             )));
         }
-        tasks.push(tokio::spawn(join::join(cluster.clone(), config.join.clone(), stop.clone())));
+        tasks.push(tokio::spawn(join::join(cluster.clone(), self.join.clone(), stop.clone())));
         tasks
     }
 }
 
 /// An id that no other server has or had.
-fn random_id() -> u64 {
+pub(super) fn random_id() -> u64 {
     // Never that of a founder, or none.
     (crate::engine::random_u64() & ID_MAX) | 1 << 40
 }

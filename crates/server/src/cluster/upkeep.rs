@@ -1,5 +1,5 @@
 //! What servers do for each other: all of them see who is there and say when too few are; the leader lets those vote that
-//! have caught up.
+//! have caught up, and hands over when its disk is slow.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,7 +8,8 @@ use tokio::sync::watch;
 
 use super::{
     Cluster,
-    wire::{self, Request},
+    hand_over::SlowDisk,
+    wire::{Answer, Request},
 };
 
 /// Time between two looks.
@@ -24,7 +25,7 @@ const LEADERLESS_MAX: Duration = Duration::from_secs(3);
 
 /// Looks after the others until `stop` says so.
 pub(crate) async fn look_after(cluster: Arc<Cluster>, mut stop: watch::Receiver<bool>) {
-    let mut leaderless = Leaderless::default();
+    let (mut leaderless, mut slow_disk) = (Leaderless::default(), SlowDisk::default());
     let mut pinged = tokio::time::Instant::now();
     loop {
         tokio::select! {
@@ -32,6 +33,7 @@ pub(crate) async fn look_after(cluster: Arc<Cluster>, mut stop: watch::Receiver<
             _ = stop.wait_for(|stop| *stop) => return,
         }
         leaderless.look(&cluster);
+        slow_disk.look(&cluster).await;
         if pinged.elapsed() >= PING {
             pinged = tokio::time::Instant::now();
             cluster.ping_others();
@@ -47,16 +49,18 @@ pub(crate) async fn look_after(cluster: Arc<Cluster>, mut stop: watch::Receiver<
 }
 
 impl Cluster {
-    /// Asks all others whether they are there: followers say nothing to each other by themselves, and yet each has to know
-    /// how many are left.
-    fn ping_others(&self) {
-        let ping = wire::encode(&Request::Ping);
+    /// Asks all others how they are: followers say nothing to each other by themselves, and yet each has to know how many
+    /// are left, and who could lead.
+    fn ping_others(self: &Arc<Self>) {
         let members = self.replication.members().all.into_iter();
         for member in members.filter(|member| member.id != self.replication.server_id()) {
-            let (peers, ping) = (self.replication.peers().clone(), ping.clone());
+            let cluster = self.clone();
             // That it answers is remembered with the connection.
             tokio::spawn(async move {
-                peers.request(member.id, &PeerAddress(member.peer.address), &ping, PING).await
+                let to = (member.id, PeerAddress(member.peer.address));
+                if let Ok(Answer::Here(pulse)) = cluster.ask_for(&to, &Request::Ping, PING).await {
+                    cluster.pulses.set(member.id, pulse);
+                }
             });
         }
     }

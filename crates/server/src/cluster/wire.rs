@@ -35,7 +35,7 @@ pub(super) enum Request {
     /// To agree to the servers that found a cluster.
     #[n(5)]
     Agree(#[n(0)] Vec<u64>),
-    /// Nothing: whoever answers is there.
+    /// How it is.
     #[n(6)]
     Ping,
     /// Something of an agent that is connected there.
@@ -125,6 +125,26 @@ pub(super) enum Answer {
     /// What came of what was asked of an agent.
     #[n(10)]
     Agent(#[n(0)] AgentAnswer),
+    /// How the server is that was asked.
+    #[n(11)]
+    Here(#[n(0)] Pulse),
+}
+
+/// How a server is, as it says itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub(super) struct Pulse {
+    /// How long a sync of its log takes, in milliseconds, when its disk is too slow to lead on.
+    #[n(0)]
+    pub slow_sync_ms: Option<u64>,
+    /// The last record of its log.
+    #[n(1)]
+    pub log_index: u64,
+    /// The newest term that it knows.
+    #[n(2)]
+    pub term: u64,
+    /// Its Berth.
+    #[n(3)]
+    pub version: String,
 }
 
 /// Why a command changed nothing: so that a server of another version still has the words.

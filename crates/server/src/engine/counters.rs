@@ -74,7 +74,7 @@ impl Counters {
         }
     }
 
-    pub fn metrics(&self, view: &View, log: &berth_replication::Metrics) -> Vec<Metric> {
+    pub fn metrics(&self, view: &View) -> Vec<Metric> {
         let total = |name, help, value: u64| Metric::one(name, help, Measured::Counter(value as f64));
         let counter = |name, help, value: &AtomicU64| total(name, help, value.load(Ordering::Relaxed));
         let gauge = |name, help, value: usize| Metric::one(name, help, Measured::Gauge(value as f64));
@@ -82,17 +82,6 @@ impl Counters {
         vec![
             counter("berth_log_entries_total", "entries proposed to the log", &self.entries),
             self.commands_by_kind(),
-            total(
-                "berth_log_records_total",
-                "records appended, the consensus engine's own included",
-                log.log_entries,
-            ),
-            total("berth_log_bytes_total", "bytes appended to the log", log.appended_bytes),
-            total("berth_log_fsyncs_total", "syncs of the log", log.fsyncs),
-            total("berth_log_snapshots_total", "snapshots written", log.snapshots),
-            total("berth_log_replayed_total", "entries applied at the start", log.replayed_entries),
-            gauge("berth_log_disk_free_bytes", "room on the log's disk", log.disk_free_bytes as usize),
-            gauge("berth_log_disk_bytes", "size of the log's disk", log.disk_total_bytes as usize),
             counter("berth_plans_total", "evaluations planned", &self.plans),
             counter(
                 "berth_plans_overtaken_total",

@@ -18,7 +18,7 @@ use berth_replication::Replication;
 use crossbeam_channel::{Sender, TrySendError};
 use tokio::sync::oneshot;
 
-use super::{INPUTS_MAX, Input, Shared};
+use super::{INPUTS_MAX, Input, Shared, log_metrics};
 use crate::{
     agents::Share,
     cluster::{Change, Cluster},
@@ -108,6 +108,10 @@ impl Engine for EngineHandle {
         self.cluster.change(change).await
     }
 
+    async fn join_servers(&self, address: &str) -> Result<(), String> {
+        self.cluster.join(address).await
+    }
+
     fn mint_id(&self) -> u128 {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner).mint()
     }
@@ -122,7 +126,10 @@ impl Engine for EngineHandle {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        self.shared.counters.metrics(&self.shared.view.load(), &self.replication.metrics())
+        let mut all = self.shared.counters.metrics(&self.shared.view.load());
+        all.extend(log_metrics::of_log(&self.replication.metrics()));
+        all.extend(log_metrics::of_servers(&self.cluster.servers()));
+        all
     }
 
     fn plans(&self, eval: Option<EvalId>) -> Vec<PlanTrace> {

@@ -8,6 +8,7 @@ mod controller_thread;
 mod counters;
 mod handle;
 mod host_state;
+mod log_metrics;
 mod plan_traces;
 mod planners;
 mod proposer;

@@ -165,6 +165,14 @@ impl Call {
         self.api.state.engine.change_servers(change).await
     }
 
+    /// Joins the cluster of the server that listens at an address.
+    ///
+    /// # Errors
+    /// Why this server is not in one cluster with it: for people.
+    pub async fn join_servers(&self, address: &str) -> Result<(), String> {
+        self.api.state.engine.join_servers(address).await
+    }
+
     /// What the engine measures; none of it names anything of a namespace.
     pub fn engine_metrics(&self) -> Vec<Metric> {
         self.api.state.engine.metrics()

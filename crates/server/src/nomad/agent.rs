@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::body::Body;
-use berth_api::http::{AgentHealth, AgentMembers, AgentSelf, HealthCheck};
+use berth_api::http::{AgentHealth, AgentJoined, AgentMembers, AgentSelf, HealthCheck};
 use serde_json::{Value, json};
 
 use super::{operator, servers};
@@ -16,6 +16,9 @@ use crate::{
     state::{ServerChange, ServerInfo, Servers},
 };
 
+/// Addresses in one request to join.
+const JOIN_ADDRESSES_MAX: usize = 16;
+
 /// `GET /v1/agent/self`
 pub(super) async fn whoami(call: Call) -> Reply {
     let server = call.server();
@@ -23,7 +26,7 @@ pub(super) async fn whoami(call: Call) -> Reply {
     let own = all.all.iter().find(|server| server.id == all.own).cloned().unwrap_or_default();
     let answer = AgentSelf {
         config: config(server),
-        member: servers::member(&own, server),
+        member: servers::member(&all, &own, server),
         stats: stats(&call, &all),
     };
     reply::json(&call.query, &answer)
@@ -58,13 +61,30 @@ fn stats(call: &Call, servers: &Servers) -> BTreeMap<String, BTreeMap<String, St
 
 /// `GET /v1/agent/members`
 pub(super) async fn members(call: Call) -> Reply {
-    let server = call.server();
+    let (server, all) = (call.server(), servers::all(&call));
     let answer = AgentMembers {
         server_name: server.name.clone(),
         server_region: server.region.clone(),
         server_dc: server.datacenter.clone(),
-        members: servers::all(&call).all.iter().map(|found| servers::member(found, server)).collect(),
+        members: all.all.iter().map(|found| servers::member(&all, found, server)).collect(),
     };
+    reply::json(&call.query, &answer)
+}
+
+/// `PUT /v1/agent/join`: a server that waits for a cluster asks those at these addresses to take it in.
+pub(super) async fn join(call: Call) -> Reply {
+    let addresses: Vec<&str> = call.query.all("address").flat_map(|list| list.split(',')).collect();
+    if addresses.is_empty() || addresses.len() > JOIN_ADDRESSES_MAX {
+        let what = format!("say which servers with ?address=HOST:PORT, 1 to {JOIN_ADDRESSES_MAX} of them");
+        return Err(Failure::bad_request(what));
+    }
+    let mut answer = AgentJoined::default();
+    for address in addresses {
+        match call.join_servers(address).await {
+            Ok(()) => answer.num_joined += 1,
+            Err(why) => answer.error = why,
+        }
+    }
     reply::json(&call.query, &answer)
 }
 

@@ -1,7 +1,5 @@
 //! The servers as their operators look at them, and what operators do with them.
 
-use std::time::Duration;
-
 use berth_api::http::{AutopilotHealth, RaftConfiguration, RaftServer, ServerHealth};
 use hyper::StatusCode;
 use serde_json::{Map, Value};
@@ -36,17 +34,17 @@ pub(super) async fn raft_configuration(call: Call) -> Reply {
 
 /// `GET /v1/operator/autopilot/health`: a server is well that was heard lately; the cluster, when all are and one leads.
 pub(super) async fn autopilot_health(call: Call) -> Reply {
-    let (info, log, all) = (call.server(), call.log_position(), servers::all(&call));
+    let (info, all) = (call.server(), servers::all(&call));
     let health = |server: &ServerStatus| ServerHealth {
         id: servers::shown_id(server),
         name: servers::full_name(server, info),
         address: server.agent_addr.clone(),
         serf_status: if server.alive { "alive" } else { "failed" }.to_owned(),
-        version: info.version.clone(),
+        version: server.version.clone(),
         leader: Some(server.id) == all.leader,
-        last_contact: contact(server.last_contact),
-        last_term: log.term,
-        last_index: if server.id == all.own { log.index } else { server.log_index },
+        last_contact: servers::last_contact(server.last_contact),
+        last_term: server.term,
+        last_index: server.log_index,
         healthy: server.alive,
         voter: server.voter,
     };
@@ -62,15 +60,6 @@ pub(super) async fn autopilot_health(call: Call) -> Reply {
         servers: all.all.iter().map(health).collect(),
     };
     reply::json(&call.query, &answer)
-}
-
-/// A span of time as Go writes it.
-fn contact(ago: Option<Duration>) -> String {
-    match ago {
-        Some(Duration::ZERO) => "0s".to_owned(),
-        Some(ago) => format!("{}ms", ago.as_millis()),
-        None => "never".to_owned(),
-    }
 }
 
 /// `DELETE /v1/operator/raft/peer`: takes a server out.

@@ -1,5 +1,7 @@
 //! The servers, as clients of Nomad see them: one list for all routes that tell of them.
 
+use std::time::Duration;
+
 use berth_api::http::AgentMember;
 
 use crate::{
@@ -22,8 +24,11 @@ pub(super) fn all(call: &Call) -> Servers {
         agent_addr: info.agent_addr.clone(),
         voter: true,
         alive: true,
-        last_contact: Some(std::time::Duration::ZERO),
+        last_contact: Some(Duration::ZERO),
         log_index: call.log_position().index,
+        term: call.log_position().term,
+        version: info.version.clone(),
+        slow_sync: None,
     };
     let others = servers.all.into_iter().filter(|server| server.id != servers.own);
     let leads = call.contact().known_leader && servers.leader.is_none_or(|id| id == servers.own);
@@ -42,19 +47,29 @@ pub(super) fn shown_id(server: &ServerStatus) -> String {
 }
 
 /// A server as a member.
-pub(super) fn member(server: &ServerStatus, info: &ServerInfo) -> AgentMember {
+pub(super) fn member(servers: &Servers, server: &ServerStatus, info: &ServerInfo) -> AgentMember {
     let (host, port) = server.agent_addr.rsplit_once(':').unwrap_or((&server.agent_addr, ""));
     let id = shown_id(server);
+    let version = if server.version.is_empty() { "unknown" } else { &server.version };
+    let number = |number: Option<u64>| number.map_or("unknown".to_owned(), |number| number.to_string());
+    let lag = number(servers.lag(server));
+    let term = number(Some(server.term).filter(|term| *term > 0));
+    let contact = last_contact(server.last_contact);
+    let disk = server.slow_sync.map_or("ok".to_owned(), |took| format!("slow, {} ms", took.as_millis()));
     let tags = [
         ("role", "berth"),
         ("region", &info.region),
         ("dc", &info.datacenter),
-        ("build", &info.version),
+        ("build", version),
         ("port", port),
         ("id", &id),
         ("http_addr", &server.http_addr),
         ("server_addr", &server.server_addr),
         ("voter", if server.voter { "true" } else { "false" }),
+        ("lag", &lag),
+        ("term", &term),
+        ("last_contact", &contact),
+        ("disk", &disk),
     ];
     AgentMember {
         name: full_name(server, info),
@@ -62,6 +77,15 @@ pub(super) fn member(server: &ServerStatus, info: &ServerInfo) -> AgentMember {
         port: port.parse().unwrap_or_default(),
         tags: tags.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
         status: if server.alive { "alive" } else { "failed" }.to_owned(),
+    }
+}
+
+/// How long ago a server was heard, as Go writes it.
+pub(super) fn last_contact(ago: Option<Duration>) -> String {
+    match ago {
+        Some(Duration::ZERO) => "0s".to_owned(),
+        Some(ago) => format!("{}ms", ago.as_millis()),
+        None => "never".to_owned(),
     }
 }
 

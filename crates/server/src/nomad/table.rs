@@ -5,14 +5,14 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_api::http::{
-    AgentHealth, AgentMembers, AgentSelf, AllocCheck, AllocResourceUsage, AllocRestart, AllocSignal,
-    AllocStopped, Allocation, AllocationStub, AutopilotHealth, Deployment, DeploymentAllocHealth,
-    DeploymentChanged, DeploymentPause, DeploymentPromote, Evaluation, EventFrame, ExecInputFrame,
-    ExecOutputFrame, Found, FuzzyFound, FuzzySearch, HostStats, Job, JobDeregistered, JobDispatch,
-    JobDispatched, JobEvaluate, JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert,
-    JobScale, JobScaleStatus, JobStatus, JobStatusesAsked, JobStub, JobSummary, JobValidated, JobVersions,
-    JobsParse, Measurements, Namespace, Node, NodeEligibility, NodeEligibilityChanged, NodePool, NodePurged,
-    NodeStub, PeriodicForced, PlanTrace, Quota, QuotaUsage, RaftConfiguration, ScalingPolicy,
+    AgentHealth, AgentJoined, AgentMembers, AgentSelf, AllocCheck, AllocResourceUsage, AllocRestart,
+    AllocSignal, AllocStopped, Allocation, AllocationStub, AutopilotHealth, Deployment,
+    DeploymentAllocHealth, DeploymentChanged, DeploymentPause, DeploymentPromote, Evaluation, EventFrame,
+    ExecInputFrame, ExecOutputFrame, Found, FuzzyFound, FuzzySearch, HostStats, Job, JobDeregistered,
+    JobDispatch, JobDispatched, JobEvaluate, JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered,
+    JobRevert, JobScale, JobScaleStatus, JobStatus, JobStatusesAsked, JobStub, JobSummary, JobValidated,
+    JobVersions, JobsParse, Measurements, Namespace, Node, NodeEligibility, NodeEligibilityChanged, NodePool,
+    NodePurged, NodeStub, PeriodicForced, PlanTrace, Quota, QuotaUsage, RaftConfiguration, ScalingPolicy,
     ScalingPolicyStub, SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet, Search,
     StreamFrame,
 };
@@ -139,6 +139,7 @@ pub fn routes() -> Vec<Route> {
 
         route(Get, "/v1/agent/self", (AgentRead, Cluster), "Read who answers", tells::<AgentSelf>(&[]), agent::whoami),
         route(Get, "/v1/agent/members", (AgentRead, Cluster), "List servers", tells::<AgentMembers>(&[]), agent::members),
+        route(Put, "/v1/agent/join", (OperatorWrite, Cluster), "Join the cluster of other servers", tells::<AgentJoined>(&["address"]), agent::join).without_state(),
         route(Put, "/v1/agent/force-leave", (OperatorWrite, Cluster), "Take out a server that is gone", tells::<Map<String, Value>>(&["node"]), agent::force_leave).without_state(),
         route(Get, "/v1/agent/health", (Anonymous, Cluster), "Ask whether the server is well", tells::<AgentHealth>(&[]), agent::health),
         route(Get, "/healthz", (Anonymous, Cluster), "Ask whether the server is well", text(), agent::healthz),

@@ -1,8 +1,33 @@
-//! `berth server remove|leave|promote|transfer`: who the servers are, and which of them leads.
+//! `berth server join|remove|leave|promote|transfer`: who the servers are, and which of them leads.
 
 use clap::Args;
 
-use crate::{ask::Ask, failure::Failure, output, remote::Remote};
+use crate::{
+    ask::Ask,
+    failure::{Exit, Failure},
+    output,
+    remote::Remote,
+};
+
+/// Arguments of `server join`.
+#[derive(Debug, Args)]
+pub struct Join {
+    /// Where servers of the cluster listen to other servers, as HOST:PORT
+    #[arg(value_name = "ADDRESS", required = true)]
+    addresses: Vec<String>,
+}
+
+impl Join {
+    /// Has the server join that is asked.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let joined = remote.join_servers(&self.addresses).await?;
+        if joined.num_joined == 0 {
+            return Err(Failure::new(Exit::Failed, format!("join: {}", joined.error)));
+        }
+        output::tell("the server is of that cluster; it votes once it has caught up");
+        Ok(())
+    }
+}
 
 /// Arguments of `server remove`.
 #[derive(Debug, Args)]

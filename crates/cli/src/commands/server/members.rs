@@ -1,4 +1,4 @@
-//! `berth server members`: the servers, and which of them leads.
+//! `berth server members`: the servers, which of them leads, and how far each has come.
 
 use berth_api::http::AgentMember;
 use clap::Args;
@@ -42,9 +42,18 @@ impl Members {
     }
 }
 
+/// What a server does among the others.
+fn role(member: &AgentMember, leads: bool) -> &'static str {
+    match member.tags.get("voter").map(String::as_str) {
+        _ if leads => "leader",
+        Some("false") => "learner",
+        _ => "voter",
+    }
+}
+
 impl View for Vec<Member> {
     fn text(&self, layout: Layout) -> String {
-        let columns = ["name", "address", "leader", "status", "version", "region", "datacenter"];
+        let columns = ["name", "address", "role", "status", "lag", "term", "contact", "disk", "version"];
         let [name, rest @ ..] = columns;
         let columns: Vec<_> = [Column::id(name)].into_iter().chain(rest.map(Column::text)).collect();
         let mut table = Table::new(layout, &columns);
@@ -53,11 +62,13 @@ impl View for Vec<Member> {
             table.row([
                 (&member.name).into(),
                 format!("{}:{}", member.addr, member.port).into(),
-                if *leader { "yes" } else { "no" }.into(),
+                role(member, *leader).into(),
                 Cell::status(&member.status),
+                tag("lag"),
+                tag("term"),
+                tag("last_contact"),
+                tag("disk"),
                 tag("build"),
-                tag("region"),
-                tag("dc"),
             ]);
         }
         table.render()

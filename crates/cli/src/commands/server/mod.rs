@@ -29,6 +29,8 @@ pub struct Command {
 enum Verb {
     /// List the servers
     Members(members::Members),
+    /// Let a server that waits join a cluster
+    Join(change::Join),
     /// Take a server out of the cluster
     Remove(change::Remove),
     /// Take the server out that is asked
@@ -39,6 +41,8 @@ enum Verb {
     Transfer(change::Transfer),
     /// Make a stopped server the only one, when most are lost for good
     Recover(recover::Recover),
+    /// Let a stopped server join the others anew, when its data is lost or damaged
+    Rejoin(recover::Rejoin),
 }
 
 impl Command {
@@ -46,6 +50,7 @@ impl Command {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         match &self.verb {
             Some(Verb::Members(members)) => block_on(members.run(&global.remote()?)),
+            Some(Verb::Join(join)) => block_on(join.run(&global.remote()?)),
             Some(Verb::Remove(remove)) => block_on(remove.run(&global.remote()?)),
             Some(Verb::Leave(leave)) => block_on(leave.run(&global.remote()?)),
             Some(Verb::Promote(promote)) => block_on(promote.run(&global.remote()?)),
@@ -53,6 +58,10 @@ impl Command {
             Some(Verb::Recover(recover)) => {
                 global.refuse()?;
                 block_on(recover.run())
+            }
+            Some(Verb::Rejoin(rejoin)) => {
+                global.refuse()?;
+                rejoin.run()
             }
             None => {
                 global.refuse()?;

@@ -27,6 +27,7 @@ use openraft::{
 use super::{send, wire};
 use crate::{
     disk::Disk,
+    machine::Demand,
     peer::{
         PeerAddress, Peers,
         conn::{Asked, CallError, Conn},
@@ -58,16 +59,19 @@ const RETRY: Duration = Duration::from_millis(100);
 pub(crate) struct Network<R: Runtime> {
     peers: Peers<R>,
     disk: Arc<dyn Disk>,
+    demand: Demand,
 }
 
 impl<R: Runtime> Network<R> {
-    pub fn new(peers: Peers<R>, disk: Arc<dyn Disk>) -> Self {
-        Self { peers, disk }
+    /// Sends snapshots from `disk`, and asks for another one through `demand` when one is damaged there.
+    pub fn new(peers: Peers<R>, disk: Arc<dyn Disk>, demand: Demand) -> Self {
+        Self { peers, disk, demand }
     }
 
     fn way(&self, target: u64, peer: &Peer, beats: bool) -> Way<R> {
         let link = self.peers.link(target, &PeerAddress(peer.address.clone()));
-        Way { target, link, disk: Arc::clone(&self.disk), beats, runs_on: PhantomData }
+        let (disk, demand) = (Arc::clone(&self.disk), self.demand.clone());
+        Way { target, link, disk, demand, beats, runs_on: PhantomData }
     }
 }
 
@@ -88,6 +92,7 @@ pub(crate) struct Way<R> {
     target: u64,
     link: Arc<Link>,
     disk: Arc<dyn Disk>,
+    demand: Demand,
     /// Only heartbeats go this way: they do not wait behind appends.
     beats: bool,
     runs_on: PhantomData<R>,
@@ -121,6 +126,15 @@ impl<R: Runtime> Way<R> {
         let answer = self.link.call::<R>(method, patience, body).await;
         let answer = answer.and_then(|answer| wire::get(&answer).map_err(CallError::Unknown));
         answer.map_err(|error| failure(self.target, error))
+    }
+
+    /// Another server has not taken a snapshot: where that is because this server's own disk has damaged it, another one is
+    /// written, and sent instead.
+    async fn check(&self, image: Image) {
+        if let Err(what) = send::verify::<R>(&self.disk, image).await {
+            tracing::error!(what, "a snapshot is damaged here, another one is written with the next changes");
+            self.demand.raise();
+        }
     }
 
     async fn beat(&self, append: AppendEntriesRequest<Types<R>>, patience: Duration) -> Appended<R> {
@@ -214,12 +228,16 @@ impl<R: Runtime> RaftNetworkV2<Types<R>> for Way<R> {
         cancel: impl Future<Output = ReplicationClosed> + Send + 'static,
         _: RPCOption,
     ) -> Result<SnapshotResponse<Types<R>>, StreamingError<Types<R>>> {
-        let sending = send::snapshot::<R>(&self.link, &self.disk, vote, snapshot.snapshot);
+        let image = snapshot.snapshot;
+        let sending = send::send::<R>(&self.link, &self.disk, vote, image.clone());
         match R::Async::select2(cancel, sending).await {
             Select2::First(closed) => Err(closed.into()),
             Select2::Second(Ok(end)) => Ok(end.into_response()),
             Select2::Second(Err(error)) => {
                 tracing::warn!(server = self.target, %error, "a snapshot was not taken in");
+                if matches!(error, CallError::Refused(_)) {
+                    self.check(image).await;
+                }
                 Err(failure::<R>(self.target, error).into())
             }
         }

@@ -12,12 +12,12 @@ use crate::{
         link::Link,
     },
     runtime::{Runtime, engine::AsyncRuntime},
-    snapshot::{Image, PREAMBLE_BYTES},
+    snapshot::{self, Image, PREAMBLE_BYTES},
     types::Vote,
 };
 
-/// Of a file, in one frame.
-const PIECE_BYTES: usize = 256 << 10;
+/// Of a file, in one frame; less in tests, so that small states have many.
+const PIECE_BYTES: usize = if cfg!(test) { 4 << 10 } else { 256 << 10 };
 /// Pieces on their way and not yet on the other server's disk.
 const PIECES_MAX: usize = 4;
 /// How long the other server may take to write one.
@@ -31,7 +31,7 @@ type File = Box<dyn Read + Send>;
 ///
 /// # Errors
 /// When the connection ends, or the other server refuses; a later attempt goes on where this one ended.
-pub(super) async fn snapshot<R: Runtime>(
+pub(super) async fn send<R: Runtime>(
     link: &Link,
     disk: &Arc<dyn Disk>,
     vote: Vote,
@@ -53,6 +53,16 @@ pub(super) async fn snapshot<R: Runtime>(
     let end = conn.call(Method::SnapshotEnd, |out| wire::put(&SnapshotEnd { vote: vote.into() }, out))?;
     let answer = answered::<R>(end, INSTALL_MAX).await?;
     wire::get(&answer).map_err(CallError::Unknown)
+}
+
+/// Whether a snapshot is as it was written. Reads all of it.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) async fn verify<R: Runtime>(disk: &Arc<dyn Disk>, image: Image) -> Result<(), String> {
+    let disk = Arc::clone(disk);
+    let verified = R::blocking(move || snapshot::verify(&*disk, &image.path)).await;
+    verified.map_err(|error| error.to_string())?.map(drop).map_err(|error| error.to_string())
 }
 
 async fn pieces<R: Runtime>(

@@ -53,6 +53,12 @@ pub(super) struct Name {
     index: u64,
 }
 
+impl Name {
+    pub fn index(self) -> u64 {
+        self.index
+    }
+}
+
 impl From<LogId> for Name {
     fn from(id: LogId) -> Self {
         Self { term: term_of(&id), index: id.index() }

@@ -1,0 +1,87 @@
+//! A way out when most servers are lost for good: one of them becomes the only one of its cluster.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use berth_replication::{
+    Member, Recovery,
+    peer::{From, PeerAddress, Peers, RequestError, Service},
+};
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, join_all};
+
+use super::{
+    together::random_id,
+    wire::{self, Request},
+};
+use crate::{peers::TcpDial, server::StartError};
+
+/// How long to wait for the answer of a server that may still run.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
+
+/// Makes the server of a data directory, which must not run, the only one of its cluster. Refuses while one of the others
+/// answers, unless `without` says that they are to be left out all the same, and where `agree` does.
+///
+/// # Errors
+/// When the directory is in use, is no server's, is damaged, or cannot be written, or it was refused.
+pub async fn recover(
+    data_dir: &Path,
+    without: bool,
+    agree: impl FnOnce(&Recovery) -> Result<(), String> + Send,
+) -> Result<Recovery, StartError> {
+    let agree = |recovery: &Recovery| -> BoxFuture<'_, Result<(), String>> {
+        let (agreed, recovery) = (agree(recovery), recovery.clone());
+        Box::pin(async move {
+            agreed?;
+            if without { Ok(()) } else { nobody_runs(&recovery).await }
+        })
+    };
+    Ok(berth_replication::recover_alone(&data_dir.join("server"), "berth", Box::new(agree)).await?)
+}
+
+/// Whether none of the others answers any more.
+async fn nobody_runs(recovery: &Recovery) -> Result<(), String> {
+    let own = recovery.own.peer.address.parse::<SocketAddr>();
+    let from = own.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |own| own.ip());
+    // Asked as a server that belongs to nobody.
+    let peers: Peers = Peers::new(random_id(), Arc::new(TcpDial { from }), Arc::new(Nobody));
+    let ping = wire::encode(&Request::Ping);
+    let running = recovery.left_out.iter().map(async |member| {
+        let address = PeerAddress(member.peer.address.clone());
+        let answer = peers.request_of_stranger(&address, &ping, ANSWER_MAX).await;
+        let runs = !matches!(answer, Err(RequestError::NotSent(_)));
+        runs.then(|| format!("{} at {address}", name(member)))
+    });
+    let running: Vec<String> = join_all(running).await.into_iter().flatten().collect();
+    if running.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "{} still runs: start the others again instead, if a majority of them is left. If they are to be left out, with all \
+         that only they have, stop them first, or say so with -without-others",
+        running.join(", ")
+    ))
+}
+
+/// Serves nobody.
+struct Nobody;
+
+impl Service for Nobody {
+    fn request(&self, _: From, _: Bytes) -> BoxFuture<'static, Result<Bytes, String>> {
+        Box::pin(std::future::ready(Err("no server runs here".to_owned())))
+    }
+
+    fn message(&self, _: From, _: Bytes) {}
+}
+
+fn name(member: &Member) -> String {
+    if member.peer.name.is_empty() {
+        format!("server {}", member.id)
+    } else {
+        format!("server {}", member.peer.name)
+    }
+}

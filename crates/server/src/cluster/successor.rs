@@ -1,0 +1,89 @@
+//! Who takes over from a leader that stops, or whose disk is slow: of those that can be reached the one that has come
+//! farthest, and none with a slow disk while there is another.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use berth_replication::ChangeError;
+use tokio::time::Instant;
+
+use super::{Cluster, wire::Pulse};
+
+/// What a server said of itself longer ago than this is not known any more.
+const PULSE_MAX: Duration = Duration::from_secs(4);
+/// A server must have been heard as lately to take over.
+const HEARD_MAX: Duration = Duration::from_secs(2);
+
+/// What other servers said of themselves last.
+#[derive(Default)]
+pub(super) struct Pulses(Mutex<BTreeMap<u64, (Instant, Pulse)>>);
+
+impl Pulses {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<u64, (Instant, Pulse)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A server has said how it is.
+    pub fn set(&self, server: u64, pulse: Pulse) {
+        let mut all = self.all();
+        all.retain(|_, (at, _)| at.elapsed() < PULSE_MAX);
+        all.insert(server, (Instant::now(), pulse));
+    }
+
+    /// How a server is; none when it has not said so lately.
+    pub fn of(&self, server: u64) -> Option<Pulse> {
+        self.all().get(&server).filter(|(at, _)| at.elapsed() < PULSE_MAX).map(|(_, pulse)| pulse.clone())
+    }
+}
+
+impl Cluster {
+    /// How this server is.
+    pub(super) fn pulse(&self) -> Pulse {
+        let slow = self.replication.slow_sync();
+        Pulse {
+            slow_sync_ms: slow.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
+            log_index: self.replication.last_log(),
+            term: self.replication.term(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    /// Whether a server's disk is known to be well.
+    fn has_good_disk(&self, server: u64) -> bool {
+        self.pulses.of(server).is_some_and(|pulse| pulse.slow_sync_ms.is_none())
+    }
+
+    /// Who takes over best; for who leads.
+    fn successor(&self) -> Option<u64> {
+        let (own, progress) = (self.replication.server_id(), self.replication.progress());
+        let come = |id: u64| progress.get(&id).copied().unwrap_or_default();
+        let members = self.replication.members();
+        let others = members.voters().map(|member| member.id).filter(|id| *id != own);
+        others.max_by_key(|id| {
+            let heard = self.silence(*id).is_some_and(|silence| silence < HEARD_MAX);
+            (heard, self.has_good_disk(*id), come(*id).log_index, std::cmp::Reverse(come(*id).last_contact))
+        })
+    }
+
+    /// Who takes over from a leader with a slow disk: nobody, unless its own disk is well.
+    pub(super) fn successor_with_a_good_disk(&self) -> Option<u64> {
+        self.successor().filter(|id| self.has_good_disk(*id))
+    }
+
+    /// Hands the leadership over, to the best unless another is named. Returns who leads then.
+    ///
+    /// # Errors
+    /// When nobody takes it over within `patience`.
+    pub(super) async fn transfer(&self, to: Option<u64>, patience: Duration) -> Result<u64, ChangeError> {
+        let own = self.replication.server_id();
+        if to == Some(own) && self.replication.is_leader() {
+            return Ok(own);
+        }
+        let nobody = || ChangeError::Refused("no other server votes".to_owned());
+        let to = to.or_else(|| self.successor()).ok_or_else(nobody)?;
+        self.replication.transfer(to, patience).await
+    }
+}

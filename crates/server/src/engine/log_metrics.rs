@@ -1,0 +1,105 @@
+//! Measurements of the log, of its disk, and of the servers that keep it.
+
+use berth_replication::{Metrics, SYNC_BOUNDS_US, SyncTimes};
+
+use crate::{
+    histogram::Spread,
+    state::{Measured, Metric, ServerStatus, Servers},
+};
+
+const MICROS_PER_SECOND: f64 = 1e6;
+
+/// What the log has done.
+pub(super) fn of_log(log: &Metrics) -> Vec<Metric> {
+    let total = |name, help, value: u64| Metric::one(name, help, Measured::Counter(value as f64));
+    let gauge = |name, help, value: u64| Metric::one(name, help, Measured::Gauge(value as f64));
+    vec![
+        total(
+            "berth_log_records_total",
+            "records appended, the consensus engine's own included",
+            log.log_entries,
+        ),
+        total("berth_log_bytes_total", "bytes appended to the log", log.appended_bytes),
+        total("berth_log_fsyncs_total", "syncs of the log", log.fsyncs),
+        Metric::one(
+            "berth_log_fsync_duration_seconds",
+            "time of a sync of the log",
+            Measured::Spread(spread(&log.fsync_times)),
+        ),
+        gauge(
+            "berth_log_disk_slow",
+            "1 when the log's disk is too slow to lead on",
+            log.fsync_slow.is_some().into(),
+        ),
+        total("berth_log_snapshots_total", "snapshots written", log.snapshots),
+        total("berth_log_replayed_total", "entries applied at the start", log.replayed_entries),
+        gauge("berth_log_disk_free_bytes", "room on the log's disk", log.disk_free_bytes),
+        gauge("berth_log_disk_bytes", "size of the log's disk", log.disk_total_bytes),
+    ]
+}
+
+/// How the servers are, as this one knows them.
+pub(super) fn of_servers(servers: &Servers) -> Vec<Metric> {
+    let each = |name, help, value: &dyn Fn(&ServerStatus) -> Option<f64>| {
+        let sample = |server: &ServerStatus| {
+            let labels = vec![("server", server.id.to_string()), ("name", server.name.clone())];
+            Some((labels, Measured::Gauge(value(server)?)))
+        };
+        Metric { name, help, samples: servers.all.iter().filter_map(sample).collect() }
+    };
+    let flag = |flag: bool| Some(f64::from(u8::from(flag)));
+    vec![
+        each("berth_server_leader", "1 for the server that leads", &|server| {
+            flag(servers.leader == Some(server.id))
+        }),
+        each("berth_server_voter", "1 for a server that votes, 0 for one that only follows", &|server| {
+            flag(server.voter)
+        }),
+        each("berth_server_alive", "1 for a server that was heard lately", &|server| flag(server.alive)),
+        each("berth_server_lag_records", "records of the log that a server is behind", &|server| {
+            Some(servers.lag(server)? as f64)
+        }),
+        each("berth_server_term", "the newest term that a server knows", &|server| {
+            Some(server.term as f64).filter(|_| server.term > 0)
+        }),
+        each("berth_server_last_contact_seconds", "time since a server was heard", &|server| {
+            Some(server.last_contact?.as_secs_f64())
+        }),
+    ]
+}
+
+fn spread(times: &SyncTimes) -> Spread {
+    let bounds = SYNC_BOUNDS_US.iter().map(|bound| *bound as f64 / MICROS_PER_SECOND);
+    let mut below = 0;
+    let buckets = bounds.chain([f64::INFINITY]).zip(times.counts).map(|(bound, count)| {
+        below += count;
+        (bound, below)
+    });
+    Spread { buckets: buckets.collect(), sum: times.sum.as_secs_f64() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_bound_counts_all_that_took_no_longer() {
+        let mut times = SyncTimes { sum: std::time::Duration::from_millis(1500), ..SyncTimes::default() };
+        (times.counts[0], times.counts[2], times.counts[SYNC_BOUNDS_US.len()]) = (3, 2, 1);
+        let spread = spread(&times);
+        assert_eq!(spread.buckets[..3], [(5e-5, 3), (1e-4, 3), (2.5e-4, 5)]);
+        assert_eq!((spread.count(), spread.buckets.last().map(|last| last.0)), (6, Some(f64::INFINITY)));
+        assert!((spread.sum - 1.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_server_of_which_nothing_is_known_has_no_lag() {
+        let server = |id, log_index| ServerStatus { id, log_index, ..ServerStatus::default() };
+        let servers =
+            Servers { all: vec![server(1, 100), server(2, 90), server(3, 0)], ..Servers::default() };
+        let metrics = of_servers(&servers);
+        let lag = metrics.iter().find(|metric| metric.name == "berth_server_lag_records").unwrap();
+        let values: Vec<_> = lag.samples.iter().map(|(_, value)| value.clone()).collect();
+        assert_eq!(values, [Measured::Gauge(0.0), Measured::Gauge(10.0)]);
+    }
+}
