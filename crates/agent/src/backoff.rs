@@ -7,6 +7,9 @@ const RETRY_MIN: Duration = Duration::from_millis(200);
 /// Well below the time that a new leader gives agents to come back, 30 s, before it declares their nodes lost.
 const RETRY_MAX: Duration = Duration::from_secs(14);
 
+/// Where a server answers, and does not lead: one of the others does, or will soon.
+const ANSWERED_MAX: Duration = Duration::from_secs(3);
+
 /// Far apart: thousands of agents may be refused at once, and each try is an error that somebody reads.
 const REFUSED_MIN: Duration = Duration::from_secs(60);
 const REFUSED_MAX: Duration = Duration::from_secs(120);
@@ -20,7 +23,16 @@ pub struct Backoff {
 impl Backoff {
     /// The next pause; `random` is any well-mixed number.
     pub fn next(&mut self, random: u64) -> Duration {
-        let most = RETRY_MIN.saturating_mul(1 << self.tries.min(16)).min(RETRY_MAX);
+        self.pause(RETRY_MAX, random)
+    }
+
+    /// The next pause where a server answered, and did not let the agent in; `random` is any well-mixed number.
+    pub fn after_answer(&mut self, random: u64) -> Duration {
+        self.pause(ANSWERED_MAX, random)
+    }
+
+    fn pause(&mut self, max: Duration, random: u64) -> Duration {
+        let most = RETRY_MIN.saturating_mul(1 << self.tries.min(16)).min(max);
         self.tries = self.tries.saturating_add(1);
         let part = random as f64 / u64::MAX as f64;
         PAUSE_MIN + most.mul_f64(part)
@@ -47,6 +59,7 @@ mod tests {
     fn the_longest_pause_leaves_a_server_time_to_hear_of_the_node() {
         let mut backoff = Backoff { tries: u8::MAX };
         assert!(backoff.next(u64::MAX) <= Duration::from_secs(15));
+        assert!(backoff.after_answer(u64::MAX) <= Duration::from_secs(4), "servers are there: one will lead");
     }
 
     #[test]

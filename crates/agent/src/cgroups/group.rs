@@ -56,8 +56,13 @@ impl Cgroup {
         true
     }
 
+    /// Whether nothing runs in it or within.
+    pub(super) fn is_empty(&self) -> bool {
+        self.within().iter().all(|dir| processes(dir).is_empty())
+    }
+
     /// The kernel refuses to remove one in which something lives.
-    fn try_remove(&self) -> bool {
+    pub(super) fn try_remove(&self) -> bool {
         // Those within it come after those that they are in.
         self.within().iter().rev().all(|dir| match fs::remove_dir(dir) {
             Err(error) => error.kind() == ErrorKind::NotFound,

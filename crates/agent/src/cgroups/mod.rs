@@ -4,6 +4,7 @@
 //! directory, `berth`, beside those that OCI runtimes make for containers.
 
 mod group;
+mod leftovers;
 mod mounts;
 
 use std::fs;
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 
 use crate::failure::{Doing, Failure};
 pub(crate) use group::Cgroup;
+pub(crate) use leftovers::remove_leftovers;
 use mounts::candidates;
 
 /// The directory of all of Berth's.

@@ -11,6 +11,16 @@ pub(super) fn candidates(mountinfo: &str) -> Vec<(PathBuf, u8)> {
     found
 }
 
+/// All mounts of cgroups: those of version 1 keep a container in each of them.
+pub(super) fn all(mountinfo: &str) -> Vec<PathBuf> {
+    let of_cgroups = mountinfo.lines().filter_map(|line| {
+        let (mount, filesystem) = line.split_once(" - ")?;
+        let is_cgroup = matches!(filesystem.split(' ').next()?, "cgroup" | "cgroup2");
+        mount.split(' ').nth(4).filter(|path| is_cgroup && !path.contains('\\'))
+    });
+    of_cgroups.map(PathBuf::from).collect()
+}
+
 fn candidate(line: &str) -> Option<(PathBuf, u8)> {
     let (mount, filesystem) = line.split_once(" - ")?;
     let path = mount.split(' ').nth(4)?;
@@ -39,6 +49,7 @@ mod tests {
         let hybrid = "25 24 0:22 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
                       26 24 0:23 / /sys/fs/cgroup/freezer rw - cgroup cgroup rw,freezer\n\
                       27 24 0:24 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        assert_eq!(all(hybrid).len(), 3);
         assert_eq!(paths(hybrid), ["/sys/fs/cgroup/unified v2", "/sys/fs/cgroup/freezer v1"]);
         assert_eq!(paths("1 0 8:1 / / rw - ext4 /dev/vda rw\nnonsense\n"), [""; 0]);
     }

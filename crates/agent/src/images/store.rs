@@ -134,7 +134,13 @@ impl Store {
         let unfinished: Vec<PathBuf> = entries(&layers)
             .filter(|name| name.starts_with("new.") || name.starts_with(GONE))
             .map(|name| layers.join(name))
+            // What an older version had begun to unpack, and names that were being written.
+            .chain(entries(dir).filter(|name| name.contains(".new.")).map(|name| dir.join(name)))
             .collect();
+        let names = store.names_dir();
+        for name in entries(&names).filter(|name| name.ends_with(".new")) {
+            let _ = fs::remove_file(names.join(name));
+        }
         std::thread::spawn(move || unfinished.iter().for_each(|path| remove_or_say(path)));
         Ok(store)
     }
@@ -327,6 +333,23 @@ mod tests {
     fn record(name: &str, layers: &[Digest]) -> ImageRecord {
         let layers = layers.iter().map(|layer| layer.bytes().to_vec()).collect();
         ImageRecord { name: name.into(), layers, ..ImageRecord::default() }
+    }
+
+    #[test]
+    fn what_was_not_finished_is_removed_at_the_start() {
+        let dir = tempfile::tempdir().expect("a directory");
+        drop(Store::open(dir.path()).expect("open"));
+        let begun = ["layers/new.00.1/a", "0123abcd.new.7/a"].map(|name| dir.path().join(name));
+        begun.iter().for_each(|path| fs::create_dir_all(path).expect("made"));
+        let name = dir.path().join("names/web.new");
+        fs::write(&name, "half").expect("written");
+        let kept = dir.path().join("0123abcd");
+        fs::create_dir(&kept).expect("made");
+        drop(Store::open(dir.path()).expect("open"));
+        while begun.iter().any(|path| path.parent().is_some_and(Path::exists)) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(!name.exists() && kept.exists(), "what an older version unpacked may be in use");
     }
 
     #[test]

@@ -73,7 +73,11 @@ pub(super) async fn keep_connected(servers: Vec<String>, links: mpsc::Sender<Lin
             return;
         }
         let random = random_number();
-        let pause = if heard.refusal_for_good { retry.after_refusal(random) } else { retry.next(random) };
+        let pause = match heard {
+            Heard { refusal_for_good: true, .. } => retry.after_refusal(random),
+            Heard { answer: true, .. } => retry.after_answer(random),
+            Heard { .. } => retry.next(random),
+        };
         if heard.refusal_for_good {
             tracing::warn!(%server, seconds = pause.as_secs(), "refused: no server is dialed before that");
         }
@@ -106,6 +110,8 @@ async fn dial(server: &str) -> Result<TcpStream, Failure> {
 /// What a server has said on a connection.
 #[derive(Debug, Default)]
 struct Heard {
+    /// Anything at all.
+    answer: bool,
     /// Anything but a refusal.
     welcome: bool,
     /// That trying again cannot help.
@@ -138,6 +144,7 @@ async fn receive(mut read: OwnedReadHalf, links: &mpsc::Sender<Link>, heard: &mu
                 if matches!(frame.message, Some(Down::Welcome(_))) {
                     frame_bytes_max = FRAME_BYTES_MAX;
                 }
+                heard.answer = true;
                 match &frame.message {
                     Some(Down::Refused(refused)) => heard.refusal_for_good |= !refused.retry,
                     _ => heard.welcome = true,

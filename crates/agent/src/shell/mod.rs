@@ -105,8 +105,10 @@ impl Agent {
         let dialing = tokio::spawn(connection::keep_connected(config.servers, links_sender));
         let (context, allocs) = (agent.context.clone(), agent.data.path().join("allocs"));
         let tending = tokio::spawn(async move { context.images.tend(allocs).await });
+        let sweeping = tokio::spawn(crate::cgroups::remove_leftovers());
         let worked = agent.work(links, events, done, shutdown, mode).await;
         tending.abort();
+        sweeping.abort();
         worked?;
         // The agent's end of the connection is closed; what it said last may still be on its way.
         let abort = dialing.abort_handle();

@@ -139,7 +139,7 @@ impl Connection<'_> {
         self.context.tell(Input::event(Event::Heartbeat(session.id, heartbeat))).await;
     }
 
-    async fn update(&self, number: u32, update: Update, share: Share) -> io::Result<()> {
+    async fn update(&self, number: u32, update: Update, mut share: Share) -> io::Result<()> {
         let Some(session) = self.sessions.get(&number) else { return Ok(()) };
         if update.allocs.len() > UPDATE_ALLOCS_MAX {
             let (found, max) = (update.allocs.len(), UPDATE_ALLOCS_MAX);
@@ -147,9 +147,13 @@ impl Connection<'_> {
                 "an update of {found} allocations is over the limit of {max}"
             )));
         }
+        let mut bytes = 0;
+        for encoded in &update.allocs {
+            bytes += outline::memory_bytes(encoded)?;
+        }
+        self.context.incoming.decode(&mut share, bytes).await?;
         let mut allocs = Vec::with_capacity(update.allocs.len());
         for encoded in &update.allocs {
-            outline::check(encoded)?;
             let status = AllocStatus::decode(encoded.clone()).map_err(io::Error::other)?;
             allocs.push(Arc::new(convert::observed(status, encoded).map_err(io::Error::other)?));
         }

@@ -21,21 +21,68 @@ const FRAME_WITHIN: Duration = Duration::from_secs(30);
 const SMALL_BYTES: usize = 16 << 10;
 /// Bytes of larger frames that are being read or are not dealt with yet, of all connections.
 const LARGE_BYTES_MAX: usize = 128 << 20;
+/// Bytes that reports take once they are decoded and not dealt with yet, of all connections: what is tiny on the wire may
+/// be large in memory.
+const DECODED_BYTES_MAX: usize = 128 << 20;
+/// Of these, one frame's.
+const DECODED_FRAME_BYTES_MAX: usize = 64 << 20;
 /// The budget is counted in KiB: a semaphore's permits are few.
 const KIB: usize = 1 << 10;
 
 /// What all connections share.
 #[derive(Debug, Clone)]
-pub(crate) struct Budget(Arc<Semaphore>);
+pub(crate) struct Budget {
+    read: Arc<Semaphore>,
+    /// Whoever waits for it holds a share of the other; whoever has one waits for nothing more.
+    decoded: Arc<Semaphore>,
+}
 
 impl Default for Budget {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(LARGE_BYTES_MAX / KIB)))
+        let semaphore = |bytes: usize| Arc::new(Semaphore::new(bytes / KIB));
+        Self { read: semaphore(LARGE_BYTES_MAX), decoded: semaphore(DECODED_BYTES_MAX) }
     }
 }
 
 /// A frame's share of the budget; given back when it is dropped, once what the frame says has been dealt with.
-pub(crate) type Share = Option<OwnedSemaphorePermit>;
+#[derive(Debug, Default)]
+pub(crate) struct Share {
+    _read: Option<OwnedSemaphorePermit>,
+    _decoded: Option<OwnedSemaphorePermit>,
+}
+
+impl From<OwnedSemaphorePermit> for Share {
+    fn from(permit: OwnedSemaphorePermit) -> Self {
+        Self { _read: Some(permit), _decoded: None }
+    }
+}
+
+impl Budget {
+    /// Waits until what a frame says may be decoded, which takes so many bytes.
+    ///
+    /// # Errors
+    /// When that is more than any frame may take, or others hold the budget for too long.
+    pub async fn decode(&self, share: &mut Share, bytes: usize) -> io::Result<()> {
+        if bytes > DECODED_FRAME_BYTES_MAX {
+            let text = format!(
+                "a report takes {bytes} bytes in memory, at most {DECODED_FRAME_BYTES_MAX} are taken in"
+            );
+            return Err(io::Error::other(text));
+        }
+        if bytes > SMALL_BYTES {
+            share._decoded = Some(permit(&self.decoded, bytes).await?);
+        }
+        Ok(())
+    }
+}
+
+async fn permit(budget: &Arc<Semaphore>, bytes: usize) -> io::Result<OwnedSemaphorePermit> {
+    let wanted = u32::try_from(bytes.div_ceil(KIB)).unwrap_or(u32::MAX);
+    let permit = timeout(FRAME_WITHIN, budget.clone().acquire_many_owned(wanted)).await;
+    let busy =
+        || io::Error::other(format!("no room for a frame of {bytes} bytes: other connections hold it"));
+    permit.map_err(|_| busy())?.map_err(|_| busy())
+}
 
 /// Reads the frames of one connection.
 pub(super) struct FrameReader<R> {
@@ -67,7 +114,9 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         let prefix = *self.buffer.first_chunk::<4>().expect("four bytes have been read");
         let len = u32::from_be_bytes(prefix) as usize;
         let max = if self.welcomed { FRAME_BYTES_MAX } else { HELLO_BYTES_MAX };
-        let share = if (SMALL_BYTES..=max).contains(&len) { Some(self.share(len).await?) } else { None };
+        let is_large = (SMALL_BYTES..=max).contains(&len);
+        let read = if is_large { Some(permit(&self.budget.read, len).await?) } else { None };
+        let share = Share { _read: read, _decoded: None };
         if len <= max {
             let within = if self.welcomed { FRAME_WITHIN } else { HELLO_WITHIN };
             let whole = timeout(within, self.fill(4 + len)).await;
@@ -84,14 +133,6 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             self.buffer = BytesMut::new();
         }
         Ok(frame.map(|frame| (frame, share)))
-    }
-
-    async fn share(&self, bytes: usize) -> io::Result<OwnedSemaphorePermit> {
-        let wanted = u32::try_from(bytes.div_ceil(KIB)).unwrap_or(u32::MAX);
-        let share = timeout(FRAME_WITHIN, self.budget.0.clone().acquire_many_owned(wanted)).await;
-        let busy =
-            || io::Error::other(format!("no room for a frame of {bytes} bytes: other connections hold it"));
-        share.map_err(|_| busy())?.map_err(|_| busy())
     }
 
     /// Reads until so many bytes are there; false when the connection ends before the first of them.
@@ -174,12 +215,30 @@ mod tests {
             let mut frames = FrameReader::new(reader, budget.clone());
             reading.spawn(async move { frames.next().await.map(|_| ()) });
         }
-        while budget.0.available_permits() > 0 {
+        while budget.read.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
         assert_eq!(reading.len(), peers.len(), "half of them hold a share, half of them wait for one");
         reading.shutdown().await;
-        assert_eq!(budget.0.available_permits(), LARGE_BYTES_MAX / KIB, "all is given back");
+        assert_eq!(budget.read.available_permits(), LARGE_BYTES_MAX / KIB, "all is given back");
+    }
+
+    #[tokio::test]
+    async fn what_is_decoded_has_a_budget_of_its_own() {
+        let budget = Budget::default();
+        let mut shares = [Share::default(), Share::default(), Share::default()];
+        assert!(budget.decode(&mut shares[0], DECODED_FRAME_BYTES_MAX + 1).await.is_err());
+        for share in &mut shares[..2] {
+            budget.decode(share, DECODED_FRAME_BYTES_MAX).await.unwrap();
+        }
+        assert!(budget.decode(&mut shares[2], SMALL_BYTES).await.is_ok(), "what is small always fits");
+        tokio::select! {
+            biased;
+            given = budget.decode(&mut shares[2], SMALL_BYTES + 1) => panic!("{given:?} while others hold it"),
+            () = tokio::task::yield_now() => {}
+        }
+        drop(shares);
+        assert_eq!(budget.decoded.available_permits(), DECODED_BYTES_MAX / KIB, "all is given back");
     }
 
     #[tokio::test]

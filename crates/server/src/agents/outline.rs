@@ -3,22 +3,29 @@
 
 use std::io;
 
+use berth_api::agent::{self as wire, AllocStatus, TaskStatus};
+use berth_model::observed::{ObservedAlloc, ObservedTask, TaskEvent};
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 
 /// Tasks that one allocation's report may hold; those that its group does not have are left out later.
 const TASKS_MAX: usize = 1_000;
 /// Events of one of them.
 const EVENTS_MAX: usize = 100;
+/// What each takes in memory besides its texts, as it comes and as it is kept.
+const ALLOC_BYTES: usize = size_of::<AllocStatus>() + size_of::<ObservedAlloc>();
+const TASK_BYTES: usize = size_of::<TaskStatus>() + size_of::<ObservedTask>();
+const EVENT_BYTES: usize = size_of::<wire::TaskEvent>() + size_of::<TaskEvent>();
 /// Where they stand in `AllocStatus` and in `TaskStatus`.
 const TASKS_TAG: u32 = 4;
 const EVENTS_TAG: u32 = 8;
 
-/// Refuses the encoded report of an allocation that holds more than any allocation has.
+/// What a report takes in memory once it is decoded, as it came and as the server keeps it, at most. Refuses one that
+/// holds more than any allocation has.
 ///
 /// # Errors
 /// When it does, or is no message.
-pub(super) fn check(status: &[u8]) -> io::Result<()> {
-    let mut tasks = 0;
+pub(super) fn memory_bytes(status: &[u8]) -> io::Result<usize> {
+    let (mut tasks, mut all_events) = (0, 0);
     each(status, TASKS_TAG, |task| {
         tasks += 1;
         let mut events = 0;
@@ -27,9 +34,13 @@ pub(super) fn check(status: &[u8]) -> io::Result<()> {
         }
         each(task, EVENTS_TAG, |_| {
             events += 1;
+            all_events += 1;
             if events > EVENTS_MAX { Err(too_many(EVENTS_MAX, "events of a task")) } else { Ok(()) }
         })
-    })
+    })?;
+    // Lists grow by doubling; texts stand in the report, too.
+    let parts = ALLOC_BYTES + 2 * (tasks * TASK_BYTES + all_events * EVENT_BYTES);
+    Ok(parts + 2 * status.len())
 }
 
 fn too_many(max: usize, what: &str) -> io::Error {
@@ -55,7 +66,7 @@ fn each(mut message: &[u8], tag: u32, mut look: impl FnMut(&[u8]) -> io::Result<
 
 #[cfg(test)]
 mod tests {
-    use berth_api::agent::{AllocStatus, TaskEvent, TaskStatus};
+    use berth_api::agent::TaskEvent;
     use prost::Message;
 
     use super::*;
@@ -74,13 +85,21 @@ mod tests {
 
     #[test]
     fn a_report_holds_as_much_as_an_allocation_can_have_and_no_more() {
-        assert!(check(&report(TASKS_MAX, 1)).is_ok());
-        assert!(check(&report(1, EVENTS_MAX)).is_ok());
-        let refused = |report: &[u8]| check(report).expect_err("it is too much").to_string();
+        assert!(memory_bytes(&report(TASKS_MAX, 1)).is_ok());
+        assert!(memory_bytes(&report(1, EVENTS_MAX)).is_ok());
+        let refused = |report: &[u8]| memory_bytes(report).expect_err("it is too much").to_string();
         let said = refused(&report(TASKS_MAX + 1, 0));
         assert_eq!(said, "a report of more than 1000 tasks of an allocation: none has so many");
         let said = refused(&report(1, EVENTS_MAX + 1));
         assert_eq!(said, "a report of more than 100 events of a task: none has so many");
-        assert!(check(&report(1, 1)[..30]).is_err(), "a part of a message is none");
+        assert!(memory_bytes(&report(1, 1)[..30]).is_err(), "a part of a message is none");
+    }
+
+    #[test]
+    fn tiny_tasks_are_counted_as_what_they_take_in_memory() {
+        let report = report(TASKS_MAX, 0);
+        let bytes = memory_bytes(&report).expect("it is a report");
+        assert!(report.len() < 3_000 && bytes > 100 * report.len(), "{bytes} for {}", report.len());
+        assert!(memory_bytes(&self::report(2, 3)).expect("it is a report") < 5_000);
     }
 }

@@ -96,10 +96,9 @@ impl Relay {
         };
         match ServerMessage::decode(message) {
             Ok(message) => {
-                let told = cluster
-                    .engine
-                    .get()
-                    .is_some_and(|engine| engine.told(ServerId(from.server), Box::new(message), Some(share)));
+                let told = cluster.engine.get().is_some_and(|engine| {
+                    engine.told(ServerId(from.server), Box::new(message), share.into())
+                });
                 if !told {
                     tracing::debug!(server = from.server, "what a server told finds no room");
                 }

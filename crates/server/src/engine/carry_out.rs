@@ -83,7 +83,7 @@ impl CarryOut {
             }
             Input::Stop => return None,
         };
-        Some((event, None))
+        Some((event, Share::default()))
     }
 
     pub fn action(&mut self, action: Action) {

@@ -89,7 +89,7 @@ pub(crate) enum Input {
 impl Input {
     /// Something happened.
     pub fn event(event: Event) -> Self {
-        Self::Event(event, None)
+        Self::Event(event, Share::default())
     }
 }
 
