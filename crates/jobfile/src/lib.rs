@@ -6,6 +6,7 @@
 mod blocks;
 mod decode;
 mod diagnostic;
+mod drivers;
 mod duration;
 mod excess;
 mod format;

@@ -49,7 +49,7 @@ impl Driver for RawExec {
     }
 
     fn launch(&self, task: &TaskContext<'_>) -> Result<Launch, StartFailure> {
-        let settings: Settings = parse(self.name(), &task.config_json)?;
+        let settings: Settings = parse(self.name(), &task.config_json, &[])?;
         if settings.command.is_empty() {
             return Err(setup("read the settings of raw_exec: command is empty"));
         }

@@ -4,13 +4,23 @@ use std::time::Duration;
 
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use crate::lifecycle::{StartFailure, StartFailureKind};
 
-/// Reads the settings of `driver` from JSON.
-pub(super) fn parse<T: DeserializeOwned>(driver: &str, config_json: &str) -> Result<T, StartFailure> {
+/// Reads the settings of `driver` from JSON. Those without a value, and the `ignored` ones, count as not given.
+pub(super) fn parse<T: DeserializeOwned>(
+    driver: &str,
+    config_json: &str,
+    ignored: &[&str],
+) -> Result<T, StartFailure> {
     let json = if config_json.is_empty() { "{}" } else { config_json };
-    serde_json::from_str(json).map_err(|error| setup(format!("read the settings of {driver}: {error}")))
+    let read = || {
+        let mut settings: serde_json::Map<String, Value> = serde_json::from_str(json)?;
+        settings.retain(|name, value| !value.is_null() && !ignored.contains(&name.as_str()));
+        serde_json::from_value(settings.into())
+    };
+    read().map_err(|error: serde_json::Error| setup(format!("read the settings of {driver}: {error}")))
 }
 
 /// A failure that is the job's fault.

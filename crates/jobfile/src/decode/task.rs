@@ -11,7 +11,7 @@ use berth_model::{
 };
 
 use super::{affinity, constraint, name, resources};
-use crate::{diagnostic::quoted, schema::Body, suggest::nearest};
+use crate::{diagnostic::quoted, drivers, schema::Body, suggest::nearest};
 
 /// Between the kill signal and SIGKILL, unless the task says.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -88,6 +88,7 @@ pub(super) fn task(body: &Body<'_>, group: &Inherited) -> Task {
         scaling: scaling(body),
         kept: kept(body, group.vault.as_ref()),
     };
+    drivers::check(body, &task.driver);
     if task.leader && task.lifecycle.is_some() {
         let message = "a task with a lifecycle block cannot be the leader";
         body.report.error(body.at("leader"), message);

@@ -69,7 +69,7 @@ job "web" {
     }
 
     task "server" {
-      driver         = "container"
+      driver         = "custom"
       user           = "www"
       kill_timeout   = "20s"
       kill_signal    = "SIGINT"

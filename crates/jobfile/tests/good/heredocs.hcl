@@ -1,6 +1,6 @@
 job "heredocs" {
   task "t" {
-    driver = "container"
+    driver = "custom"
     config {
       hole_at_margin = <<-END
           two

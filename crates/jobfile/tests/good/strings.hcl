@@ -2,7 +2,7 @@ job "strings" {
   /* comments // of
      every # kind */
   task "t" {
-    driver = "container" # the driver
+    driver = "custom" # the driver
     env = {
       "QUOTED KEY" : "a\tb\n\"c\" \\ \u00e9 \U0001F600", // JSON's way
       COMMA = "x",

@@ -11,7 +11,7 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 use nix::unistd::Uid;
 
-use self::settings::{Network, Settings};
+use self::settings::{IGNORED, Network, Settings};
 use super::settings::{parse, setup};
 use super::{Base, Driver, ImageRequest, Launch, TaskContext};
 use crate::keeper::plan::{ContainerRun, Run};
@@ -116,12 +116,12 @@ impl Driver for Container {
     }
 
     fn image(&self, task: &TaskContext<'_>) -> Result<Option<ImageRequest>, StartFailure> {
-        let settings: Settings = parse(self.name, &task.config_json)?;
+        let settings: Settings = parse(self.name, &task.config_json, &IGNORED)?;
         settings.image_request().map(Some)
     }
 
     fn launch(&self, task: &TaskContext<'_>) -> Result<Launch, StartFailure> {
-        let settings: Settings = parse(self.name, &task.config_json)?;
+        let settings: Settings = parse(self.name, &task.config_json, &IGNORED)?;
         let image =
             task.image.as_ref().ok_or_else(|| setup("read the container's settings: there is no image"))?;
         let network = settings.network(self.host_network)?;

@@ -1,4 +1,5 @@
-//! What a job may say of a container. All else is refused by name, `mounts`, `volumes` and `privileged` among it.
+//! What a job may say of a container. All else is refused by name, `mounts`, `volumes` and `privileged` among it; servers
+//! refuse it too, by the table in the crate of job files, before there is a job.
 
 use std::time::Duration;
 
@@ -11,6 +12,19 @@ use crate::drivers::settings::{parse_go_duration, setup};
 use crate::images::{Credentials, ImageConfig};
 use crate::keeper::plan::Forward;
 use crate::lifecycle::StartFailure;
+
+/// Settings of Nomad's that a task can do without: whoever registers it has been warned.
+pub(super) const IGNORED: [&str; 9] = [
+    "advertise_ipv6_address",
+    "auth_soft_fail",
+    "container_exists_attempts",
+    "healthchecks",
+    "interactive",
+    "labels",
+    "logging",
+    "network_aliases",
+    "oom_score_adj",
+];
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
