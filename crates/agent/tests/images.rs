@@ -41,6 +41,10 @@ impl World {
     }
 
     fn with(env: &[(&str, &str)]) -> Option<Self> {
+        Self::with_images(env, Path::new("/nonexistent"))
+    }
+
+    fn with_images(env: &[(&str, &str)], images: &Path) -> Option<Self> {
         let missing = ["/usr/bin/crun", "/bin/busybox"].into_iter().find(|path| !Path::new(path).exists());
         if missing.is_some() || !nix::unistd::Uid::effective().is_root() {
             eprintln!(
@@ -52,7 +56,7 @@ impl World {
         let data = tempfile::tempdir().expect("a directory");
         let mut server = Server::new();
         let mut command = Command::new(agent_program());
-        command.arg("run").arg(data.path()).arg(server.address()).arg("/usr/bin/crun");
+        command.arg("run").arg(data.path()).arg(server.address()).arg("/usr/bin/crun").arg(images);
         let agent = command.envs(env.iter().copied()).stdin(Stdio::null()).spawn().expect("an agent");
         server.accept();
         Some(Self { data, server, agent })
@@ -446,6 +450,61 @@ fn nginx_runs_as_it_comes() {
         (status.tasks[0].exit_code, status.tasks[0].signal),
         (0, 0),
         "asked as its image wants it, it ends well"
+    );
+}
+
+/// As other tools save it, and as it comes from a registry, an image is the same.
+#[test]
+fn saved_images_run_as_they_are() {
+    if !Path::new(images::SKOPEO).exists() {
+        return eprintln!("skipped: {} is missing", images::SKOPEO);
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let Some(mut world) = World::with_images(&[], dir.path()) else { return };
+    let layout = layered().layout();
+    let save = |kind: &str, name: &str| {
+        let path = dir.path().join(name);
+        let mut command = Command::new(images::SKOPEO);
+        command.args([
+            "copy",
+            "--quiet",
+            "--insecure-policy",
+            &format!("oci:{}:it", layout.path().display()),
+        ]);
+        assert!(command.arg(format!("{kind}:{}:it", path.display())).status().expect("skopeo").success());
+        path
+    };
+    let saved = [save("docker-archive", "docker.tar"), save("oci-archive", "oci.tar"), save("oci", "oci")];
+    for (path, number) in saved.iter().zip(1..) {
+        let output = world.output(number, &json!({"image": path}));
+        assert!(output.contains("/srv:\nnew\n7\n/work/deep\nimage /bin /home/app\n"), "{output}");
+    }
+    // The same again, from what is here.
+    assert!(world.output(4, &json!({"image": saved[0]})).contains("/srv:\nnew\n"));
+    // A layer that is not what it is called.
+    let bad = simple("bad");
+    let bad_layout = bad.layout();
+    let blob = bad_layout.path().join("blobs/sha256").join(bad.layers[0].trim_start_matches("sha256:"));
+    fs::write(&blob, Layer::busybox().file("etc/more", "x").finish()).expect("written");
+    let moved = dir.path().join("bad");
+    assert!(Command::new("cp").arg("-r").arg(bad_layout.path()).arg(&moved).status().expect("cp").success());
+    let told = world.refusal(5, &json!({"image": moved}));
+    assert!(told.contains("a layer is sha256:") && told.contains("should be sha256:"), "{told}");
+}
+
+/// As many as Docker allows: the kernel is told of all of them in a page.
+#[test]
+fn an_image_may_have_more_than_a_hundred_layers() {
+    let first = Layer::busybox().finish();
+    let others = (0..126).map(|number| Layer::new().file(&format!("srv/{number}"), "x").finish());
+    let config = json!({"Cmd": ["/bin/sh", "-c", "set -- /srv/*; echo $#"], "Env": ["PATH=/bin"]});
+    let image = Image::new(std::iter::once(first).chain(others).collect(), config);
+    let fake = Fake::with(&image, |_| None);
+    let Some(mut world) = World::new(&fake.host) else { return };
+    assert_eq!(
+        world.output(1, &json!({"image": format!("{}/many", fake.host)})),
+        "126
+"
     );
 }
 

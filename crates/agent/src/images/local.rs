@@ -1,4 +1,5 @@
-//! Images on the node's own disk: root directories as they are, and archives of them, unpacked once.
+//! Images on the node's own disk: root directories as they are, archives of them, and images as tools save them, in
+//! archives and directories; unpacked once.
 
 use std::collections::HashMap;
 use std::fs::Metadata;
@@ -13,8 +14,9 @@ use super::Image;
 use super::config::ImageConfig;
 use super::digest::{Digest, Hasher};
 use super::layer::Inflow;
-use super::registry::error::PullError;
-use super::store::{ImageRecord, Store};
+use super::layout::{self, Saved};
+use super::registry::error::{Again, PullError};
+use super::store::{ImageRecord, Lease, Store};
 use crate::drivers::settings::setup;
 use crate::failure::{Doing, Failure};
 use crate::lifecycle::StartFailure;
@@ -63,34 +65,91 @@ impl Local {
                 "it is in none of the directories that this node allows images from (--image-dirs)",
             ));
         }
-        if path.is_dir() {
-            return Ok(Image { config: ImageConfig::default(), lower_dirs: vec![path], _lease: None });
-        }
-        self.unpacked(&path).await.map_err(|error| error.failure(&path.display().to_string()))
+        let name = path.display().to_string();
+        self.image(path).await.map_err(|error| error.failure(&name))
     }
 
-    async fn unpacked(&self, archive: &Path) -> Result<Image, PullError> {
+    async fn image(&self, path: PathBuf) -> Result<Image, PullError> {
+        if !path.is_dir() {
+            return self.archive(&path).await;
+        }
+        match saved(&path).await? {
+            None => Ok(Image { config: ImageConfig::default(), lower_dirs: vec![path], _lease: None }),
+            Some(saved) => {
+                let (layers, _lease) = self.layers(&saved).await?;
+                self.keep(&path, Digest::of(&saved.config_json), &layers, saved.config_json)
+            }
+        }
+    }
+
+    async fn archive(&self, archive: &Path) -> Result<Image, PullError> {
         let digest = self.digest(archive).await?;
-        let lease = self.store.lease(&[digest]);
+        let known =
+            self.store.find(&archive.to_string_lossy()).filter(|known| known.digest == digest.bytes());
+        if let Some(known) = known.as_ref().and_then(ImageRecord::layers) {
+            let lease = self.store.lease(&known);
+            if let Some(record) = self.store.find(&archive.to_string_lossy()) {
+                return Image::new(&self.store, &record, lease).map_err(PullError::never);
+            }
+        }
+        let _lease = self.store.lease(&[digest]);
         let _turn = self.store.turn(digest).await;
         if !self.store.has(digest) {
             self.unpack(archive, digest).await?;
         }
-        let name = archive.to_string_lossy();
-        let layers = vec![digest.bytes().to_vec()];
-        if self.store.find(&name).is_none_or(|known| known.layers != layers) {
-            let config_json = b"{}".to_vec();
-            let record =
-                ImageRecord { name: name.into_owned(), config_json, layers, ..ImageRecord::default() };
+        match saved(&self.store.layer(digest)).await? {
+            None => self.keep(archive, digest, &[digest], b"{}".to_vec()),
+            Some(saved) => {
+                let (layers, _lease) = self.layers(&saved).await?;
+                self.keep(archive, digest, &layers, saved.config_json)
+            }
+        }
+    }
+
+    /// Notes what a path stands for. Its layers are leased by whoever calls this.
+    fn keep(
+        &self,
+        path: &Path,
+        digest: Digest,
+        layers: &[Digest],
+        config_json: Vec<u8>,
+    ) -> Result<Image, PullError> {
+        let record = ImageRecord {
+            name: path.to_string_lossy().into_owned(),
+            digest: digest.bytes().to_vec(),
+            config_json,
+            layers: layers.iter().map(|layer| layer.bytes().to_vec()).collect(),
+            ..ImageRecord::default()
+        };
+        if self.store.find(&record.name).is_none_or(|known| known != record) {
             self.store.write(&record)?;
         }
-        let lower_dirs = vec![self.store.layer(digest)];
-        Ok(Image { config: ImageConfig::default(), lower_dirs, _lease: Some(lease) })
+        Image::new(&self.store, &record, self.store.lease(layers)).map_err(PullError::never)
+    }
+
+    /// Unpacks the layers of a saved image that are not here.
+    async fn layers(&self, saved: &Saved) -> Result<(Vec<Digest>, Vec<Lease>), PullError> {
+        let (mut digests, mut leases) = (Vec::new(), Vec::new());
+        for layer in &saved.layers {
+            let doing = || format!("read its layer {}", layer.path.display());
+            let open = || saved.open(layer).map(File::from_std).doing(doing);
+            let digest = match layer.digest {
+                Some(digest) => digest,
+                None => digest_of(open()?).await.doing(doing)?,
+            };
+            leases.push(self.store.lease(&[digest]));
+            digests.push(digest);
+            let _turn = self.store.turn(digest).await;
+            if !self.store.has(digest) {
+                self.feed(open()?, digest, Some(layer.diff_id)).await?;
+            }
+        }
+        Ok((digests, leases))
     }
 
     async fn digest(&self, archive: &Path) -> Result<Digest, Failure> {
         let doing = || format!("read {}", archive.display());
-        let mut file = File::open(archive).await.doing(doing)?;
+        let file = File::open(archive).await.doing(doing)?;
         let found = file.metadata().await.doing(doing)?;
         if !found.is_file() {
             return Err(Failure::other(doing(), "it is neither a directory nor an archive"));
@@ -100,14 +159,7 @@ impl Local {
         if let Some(digest) = known {
             return Ok(digest);
         }
-        let (mut hasher, mut buffer) = (Hasher::default(), vec![0; PIECE_BYTES]);
-        loop {
-            match file.read(&mut buffer).await.doing(doing)? {
-                0 => break,
-                read => hasher.update(&buffer[..read]),
-            }
-        }
-        let digest = hasher.finish();
+        let digest = digest_of(file).await.doing(doing)?;
         let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         if digests.len() >= DIGESTS_MAX {
             digests.clear();
@@ -117,20 +169,39 @@ impl Local {
     }
 
     async fn unpack(&self, archive: &Path, digest: Digest) -> Result<(), PullError> {
-        let doing = || format!("read {}", archive.display());
-        let mut file = File::open(archive).await.doing(doing)?;
+        let file = File::open(archive).await.doing(|| format!("read {}", archive.display()))?;
+        self.feed(file, digest, None).await
+    }
+
+    async fn feed(&self, mut file: File, digest: Digest, diff_id: Option<Digest>) -> Result<(), PullError> {
         let mut inflow = Inflow::start(&self.store, digest, &self.unpack_command)?;
         let mut buffer = vec![0; PIECE_BYTES];
         while !inflow.has_failed() {
-            match file.read(&mut buffer).await.doing(doing)? {
+            match file.read(&mut buffer).await.doing(|| format!("read the layer {digest}"))? {
                 0 => break,
                 read => inflow.feed(&buffer[..read]).await?,
             }
         }
-        let changed = |_| PullError {
-            again: super::registry::error::Again::Later,
-            reason: "it changed meanwhile".into(),
+        let other = |found| PullError {
+            again: Again::Later,
+            reason: format!("a layer is {found}, and should be {digest}: has it changed meanwhile?"),
         };
-        inflow.finish(&self.store, digest, None, changed).await
+        inflow.finish(&self.store, digest, diff_id, other).await
+    }
+}
+
+async fn saved(dir: &Path) -> Result<Option<Saved>, PullError> {
+    let dir = dir.to_owned();
+    let read = tokio::task::spawn_blocking(move || layout::read(&dir)).await;
+    read.map_err(|error| PullError::soon(error.to_string()))?.map_err(PullError::never)
+}
+
+async fn digest_of(mut file: File) -> std::io::Result<Digest> {
+    let (mut hasher, mut buffer) = (Hasher::default(), vec![0; PIECE_BYTES]);
+    loop {
+        match file.read(&mut buffer).await? {
+            0 => return Ok(hasher.finish()),
+            read => hasher.update(&buffer[..read]),
+        }
     }
 }

@@ -7,6 +7,7 @@ mod config;
 mod digest;
 mod garbage;
 mod layer;
+mod layout;
 mod local;
 mod manifest;
 mod pull;

@@ -1,0 +1,187 @@
+//! Archives and directories that hold an image as tools save it: OCI's layout, and what `docker save` writes.
+//!
+//! Whoever made them is not trusted: files are opened with the directory as their root, read up to a limit, and what a
+//! digest names is checked by it.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
+use serde::Deserialize;
+
+use super::config::ImageConfig;
+use super::digest::Digest;
+use super::manifest::{CONFIG_BYTES_MAX, Descriptor, Document, MANIFEST_BYTES_MAX, for_platform, here};
+
+const OCI_MARK: &str = "oci-layout";
+const OCI_INDEX: &str = "index.json";
+const DOCKER_INDEX: &str = "manifest.json";
+
+/// Lists within lists.
+const INDEXES_MAX: usize = 3;
+const LAYERS_MAX: usize = 128;
+
+/// An image in a directory.
+#[derive(Debug)]
+pub(super) struct Saved {
+    root: File,
+    pub(super) config_json: Vec<u8>,
+    /// The lowest first.
+    pub(super) layers: Vec<SavedLayer>,
+}
+
+/// A layer, in a file of that directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SavedLayer {
+    pub(super) path: PathBuf,
+    /// That of the file, where the image says.
+    pub(super) digest: Option<Digest>,
+    /// That of its content.
+    pub(super) diff_id: Digest,
+}
+
+/// An image of `docker save`.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct DockerImage {
+    config: PathBuf,
+    layers: Vec<PathBuf>,
+}
+
+/// The image that a directory holds; none when it is a root file system.
+///
+/// # Errors
+/// Why it cannot be used.
+pub(super) fn read(dir: &Path) -> Result<Option<Saved>, String> {
+    let root = File::open(dir).map_err(|error| error.to_string())?;
+    let is_file = |name: &str| dir.join(name).symlink_metadata().is_ok_and(|found| found.is_file());
+    if is_file(OCI_MARK) && is_file(OCI_INDEX) {
+        return read_oci(root).map(Some);
+    }
+    // A root file system may well have a file of that name.
+    if is_file(DOCKER_INDEX) && !dir.join("bin").exists() && !dir.join("usr").exists() {
+        return read_docker(root).map(Some);
+    }
+    Ok(None)
+}
+
+fn read_oci(root: File) -> Result<Saved, String> {
+    let mut bytes = text(&root, Path::new(OCI_INDEX), MANIFEST_BYTES_MAX)?;
+    for _ in 0..=INDEXES_MAX {
+        match Document::parse(&bytes)? {
+            Document::Index(entries) => {
+                if entries.len() > 1 && entries.iter().all(|entry| entry.platform.is_none()) {
+                    return Err(format!("it holds {} images: save one by itself", entries.len()));
+                }
+                bytes = blob(&root, for_platform(&entries, &here())?, MANIFEST_BYTES_MAX)?;
+            }
+            Document::Manifest(manifest) => {
+                let config_json = blob(&root, &manifest.config, CONFIG_BYTES_MAX)?;
+                let files = manifest.layers.iter().map(|layer| (blob_path(layer.digest), Some(layer.digest)));
+                return Saved::new(root, config_json, files.collect());
+            }
+        }
+    }
+    Err("its list of images leads to lists of lists".into())
+}
+
+fn read_docker(root: File) -> Result<Saved, String> {
+    let bytes = text(&root, Path::new(DOCKER_INDEX), MANIFEST_BYTES_MAX)?;
+    let mut images: Vec<DockerImage> =
+        serde_json::from_slice(&bytes).map_err(|error| format!("its manifest.json is not one: {error}"))?;
+    let image = match (images.pop(), images.len()) {
+        (Some(image), 0) => image,
+        (None, _) => return Err("it holds no image".into()),
+        (Some(_), others) => return Err(format!("it holds {} images: save one by itself", others + 1)),
+    };
+    let config_json = text(&root, &image.config, CONFIG_BYTES_MAX)?;
+    Saved::new(root, config_json, image.layers.into_iter().map(|path| (path, None)).collect())
+}
+
+impl Saved {
+    fn new(root: File, config_json: Vec<u8>, files: Vec<(PathBuf, Option<Digest>)>) -> Result<Self, String> {
+        let diff_ids = ImageConfig::parse(&config_json)?.diff_ids;
+        if files.len() != diff_ids.len() || files.len() > LAYERS_MAX {
+            return Err(format!(
+                "it has {} layers, its config has {}, and {LAYERS_MAX} are the most",
+                files.len(),
+                diff_ids.len()
+            ));
+        }
+        let layers = files.into_iter().zip(diff_ids);
+        let layers = layers.map(|((path, digest), diff_id)| SavedLayer { path, digest, diff_id }).collect();
+        Ok(Self { root, config_json, layers })
+    }
+
+    /// Opens a layer's file.
+    pub(super) fn open(&self, layer: &SavedLayer) -> io::Result<File> {
+        open(&self.root, &layer.path)
+    }
+}
+
+fn blob_path(digest: Digest) -> PathBuf {
+    Path::new("blobs/sha256").join(digest.hex())
+}
+
+fn blob(root: &File, wanted: &Descriptor, bytes_max: u64) -> Result<Vec<u8>, String> {
+    let bytes = text(root, &blob_path(wanted.digest), bytes_max)?;
+    let found = Digest::of(&bytes);
+    if found == wanted.digest { Ok(bytes) } else { Err(format!("its blob {} is {found}", wanted.digest)) }
+}
+
+fn text(root: &File, path: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
+    let failed = |error: io::Error| format!("its file {}: {error}", path.display());
+    let file = open(root, path).map_err(failed)?;
+    if file.metadata().map_err(failed)?.len() > bytes_max {
+        return Err(format!("its file {} has more than {bytes_max} bytes", path.display()));
+    }
+    let mut bytes = Vec::new();
+    file.take(bytes_max).read_to_end(&mut bytes).map_err(failed)?;
+    Ok(bytes)
+}
+
+/// Wherever links may lead, it is within the directory.
+fn open(root: &File, path: &Path) -> io::Result<File> {
+    let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+    let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let file = File::from(openat2(root, path, OpenHow::new().flags(flags).resolve(resolve))?);
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a file")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_docker_saves_is_one_image() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let put = |name: &str, text: &str| fs::write(dir.path().join(name), text).expect("written");
+        assert!(read(dir.path()).expect("a directory").is_none());
+        let diff_id = Digest::of(b"layer");
+        put("c.json", &json!({"rootfs": {"diff_ids": [diff_id.to_string()]}}).to_string());
+        put("l.tar", "layer");
+        put("manifest.json", r#"[{"Config": "c.json", "RepoTags": null, "Layers": ["l.tar"]}]"#);
+        let saved = read(dir.path()).expect("read").expect("an image");
+        assert_eq!(saved.layers, [SavedLayer { path: "l.tar".into(), digest: None, diff_id }]);
+        for (hostile, why) in [
+            (r#"[{"Config": "/etc/passwd", "Layers": []}]"#, "its file /etc/passwd"),
+            (r#"[{"Config": "../c.json", "Layers": ["l.tar", "l.tar"]}]"#, "it has 2 layers"),
+            (r#"[]"#, "it holds no image"),
+            ("{}", "its manifest.json is not one"),
+        ] {
+            put("manifest.json", hostile);
+            let refusal = read(dir.path()).expect_err("refused");
+            assert!(refusal.contains(why), "{refusal}");
+        }
+        symlink("/etc/hostname", dir.path().join("link")).expect("linked");
+        assert!(open(&saved.root, Path::new("link")).is_err(), "there is no such file in the directory");
+        fs::create_dir(dir.path().join("bin")).expect("made");
+        assert!(read(dir.path()).expect("a directory").is_none(), "it is a root file system");
+    }
+}
