@@ -142,6 +142,21 @@ pub enum NotWritten {
         /// Who does, as far as this server knows.
         leader: Option<u64>,
     },
+    /// A server of an older version could not apply it.
+    #[error(
+        "server {server} (Berth {version}) reads entries of the log up to version {known}, this one has version {entry}: \
+         upgrade that server too"
+    )]
+    TooNew {
+        /// Which.
+        server: u64,
+        /// Its Berth.
+        version: String,
+        /// What it reads.
+        known: u8,
+        /// What was proposed.
+        entry: u8,
+    },
 }
 
 /// Why nobody knows what becomes of an entry.

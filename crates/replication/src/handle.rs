@@ -6,7 +6,7 @@ use std::{
 };
 
 use berth_model::{
-    command::{ENTRY_BYTES_MAX, EncodedEntry},
+    command::{ENTRY_BYTES_MAX, ENTRY_VERSION, EncodedEntry},
     event::Applied,
 };
 use openraft::{
@@ -27,7 +27,7 @@ use crate::{
     machine::Demand,
     metrics::Counters,
     open,
-    peer::Peers,
+    peer::{Peers, versions::Older},
     runtime::{Runtime, Tokio, engine::AsyncRuntime},
     space::Space,
     types::{Proposal, Raft, Types},
@@ -197,6 +197,7 @@ impl<R: Runtime> Replication<R> {
         if bytes > ENTRY_BYTES_MAX {
             return Err(NotWritten::TooLarge { bytes, max: ENTRY_BYTES_MAX }.into());
         }
+        self.check_version(proposal.bytes().first().copied().unwrap_or_default())?;
         space.admit(bytes as u64, self.bytes_in_flight()).map_err(NotWritten::from)?;
         let wanted = bytes.max(PROPOSAL_BYTES_MIN) as u32;
         let room = Arc::clone(room).acquire_many_owned(wanted).await.map_err(|_| stopped(raft))?;
@@ -220,6 +221,16 @@ impl<R: Runtime> Replication<R> {
         self.inner.raft.data_metrics().borrow_watched().last_applied.map(|id| id.index())
     }
 
+    /// Whether all other servers that are there can apply entries of a version: one that cannot would end with the first.
+    fn check_version(&self, entry: u8) -> Result<(), NotWritten> {
+        let Some(older) = self.inner.peers.older_than(entry) else { return Ok(()) };
+        if self.peer(older.server).is_none() {
+            return Ok(());
+        }
+        let Older { server, version, entries } = older;
+        Err(NotWritten::TooNew { server, version, known: entries, entry })
+    }
+
     /// Of entries that are proposed and not yet answered.
     fn bytes_in_flight(&self) -> u64 {
         (PROPOSALS_BYTES_MAX - self.inner.room.available_permits()) as u64
@@ -228,12 +239,13 @@ impl<R: Runtime> Replication<R> {
     /// Whether an entry proposed now would be written, as far as this server knows. Asks the disk.
     ///
     /// # Errors
-    /// When this server does not lead, or its disk is full.
+    /// When this server does not lead, its disk is full, or another server is too old.
     pub fn writable(&self) -> Result<(), NotWritten> {
         if !self.is_leader() {
             let leader = self.inner.raft.server_metrics().borrow_watched().current_leader;
             return Err(NotWritten::NotLeader { leader });
         }
+        self.check_version(ENTRY_VERSION)?;
         Ok(self.inner.space.check(self.bytes_in_flight())?)
     }
 

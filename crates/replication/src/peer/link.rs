@@ -13,6 +13,7 @@ use super::{
     frame::Method,
     greeting::{Cluster, Greeting},
     port::{Channel, Dial, PeerAddress},
+    versions::Versions,
 };
 use crate::runtime::{Runtime, engine::AsyncRuntime};
 
@@ -28,8 +29,12 @@ pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub(crate) struct Own {
     pub server: u64,
+    /// The newest entries of the log that it can apply.
+    pub entries: u8,
     pub cluster: Cluster,
     pub dial: Arc<dyn Dial>,
+    /// What the others can apply.
+    pub others: Arc<Versions>,
 }
 
 impl Own {
@@ -50,6 +55,13 @@ impl Own {
         Ok(conn)
     }
 
+    /// What this server says of itself to `meant`, or to anybody when that is 0.
+    pub fn greeting(&self, meant: u64) -> Greeting {
+        let mut greeting = Greeting::ours(&self.cluster, self.server, meant);
+        greeting.entries = self.entries;
+        greeting
+    }
+
     /// Whether the server there says that the cluster was recovered without this one. One that is not reached says
     /// nothing.
     ///
@@ -63,6 +75,7 @@ impl Own {
     async fn greet(&self, to: &PeerAddress, meant: u64) -> Result<(Channel, Greeting), String> {
         let (channel, ours, remote) = self.introduce(to, meant).await?;
         ours.admit(&remote, &self.cluster)?;
+        self.others.remember(&remote);
         Ok((channel, remote))
     }
 
@@ -70,7 +83,7 @@ impl Own {
     async fn introduce(&self, to: &PeerAddress, meant: u64) -> Result<(Channel, Greeting, Greeting), String> {
         let text = |error: std::io::Error| error.to_string();
         let mut channel = self.dial.dial(to).await.map_err(text)?;
-        let ours = Greeting::ours(&self.cluster, self.server, meant);
+        let ours = self.greeting(meant);
         channel.outgoing.send(ours.encode().into()).await.map_err(text)?;
         let first = channel.incoming.next().await;
         let first = first.ok_or("it closed the connection before it said anything")?.map_err(text)?;

@@ -15,6 +15,7 @@ mod lanes;
 pub(crate) mod link;
 mod peers;
 mod port;
+pub(crate) mod versions;
 
 pub use peers::{From, Peers, REQUEST_BYTES_MAX, RequestError, Service};
 pub use port::{Channel, Dial, FRAME_BYTES_MAX, FrameSink, FrameStream, PeerAddress};

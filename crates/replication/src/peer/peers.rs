@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use berth_model::command::ENTRY_VERSION;
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt, future::BoxFuture};
 
@@ -16,6 +17,7 @@ use super::{
     greeting::{Cluster, Greeting},
     link::{DIAL_MAX, Link, Own},
     port::{Channel, Dial, PeerAddress},
+    versions::Older,
 };
 use crate::{
     Members,
@@ -97,6 +99,9 @@ struct Shared {
     heard: Mutex<BTreeMap<u64, Duration>>,
 }
 
+/// An older server that was heard as lately holds up what it could not apply; one that is gone does not.
+const OLDER_HEARD_MAX: Duration = Duration::from_secs(3);
+
 impl Shared {
     fn consensus(&self) -> MutexGuard<'_, Option<Arc<dyn Handler>>> {
         self.consensus.lock().unwrap_or_else(PoisonError::into_inner)
@@ -117,7 +122,12 @@ impl Shared {
 impl<R: Runtime> Peers<R> {
     /// Nobody is known yet.
     pub fn new(server: u64, dial: Arc<dyn Dial>, service: Arc<dyn Service>) -> Self {
-        let own = Own { server, cluster: Cluster::default(), dial };
+        Self::knowing(server, dial, service, ENTRY_VERSION)
+    }
+
+    /// Those of a server that applies entries of the log up to a version.
+    pub(crate) fn knowing(server: u64, dial: Arc<dyn Dial>, service: Arc<dyn Service>, entries: u8) -> Self {
+        let own = Own { server, entries, cluster: Cluster::default(), dial, others: Arc::default() };
         let shared = Shared {
             own,
             service,
@@ -235,6 +245,12 @@ impl<R: Runtime> Peers<R> {
         Ok(conn.tell(Method::Relay, message)?)
     }
 
+    /// Another server that was heard lately and cannot apply entries of a version, as it introduced itself.
+    pub(crate) fn older_than(&self, entries: u8) -> Option<Older> {
+        let older = self.shared.own.others.older_than(entries);
+        older.into_iter().find(|older| self.silence(older.server).is_some_and(|ago| ago < OLDER_HEARD_MAX))
+    }
+
     /// How long ago a server was last heard, on a connection in either direction; none for never.
     pub fn silence(&self, server: u64) -> Option<Duration> {
         let there = self.links().get(&server).and_then(|link| link.is_open()).map(|conn| conn.silence::<R>());
@@ -262,11 +278,13 @@ impl<R: Runtime> Peers<R> {
             channel.incoming.next().await.ok_or("it said nothing")?.map_err(|error| error.to_string())?;
         let remote = Greeting::decode(&first)?;
         let own = &self.shared.own;
-        let mut ours = Greeting::ours(&own.cluster, own.server, remote.server);
+        let mut ours = own.greeting(remote.server);
         let checked = ours.admit(&remote, &own.cluster);
         ours.refusal = checked.clone().err();
         channel.outgoing.send(ours.encode().into()).await.map_err(|error| error.to_string())?;
-        checked.map(|()| remote)
+        checked?;
+        own.others.remember(&remote);
+        Ok(remote)
     }
 }
 

@@ -13,12 +13,13 @@ use std::{
     time::Duration,
 };
 
+use berth_model::command::ENTRY_VERSION;
 use bytes::Bytes;
 use futures_util::{Sink, future::BoxFuture};
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
-    Cluster, Config, Peer, ProposeError, ReadError, Replication, Start,
+    Cluster, Config, NotWritten, Peer, ProposeError, ReadError, Replication, Start,
     disk::memory::MemoryDisk,
     peer::{Channel, Dial, From, PeerAddress, Peers, Service},
     runtime::Tokio,
@@ -164,9 +165,20 @@ pub(super) fn peer(id: u64) -> Peer {
 
 impl Server {
     pub async fn open(wires: &Arc<Wires>, id: u64, disk: Arc<MemoryDisk>, start: Start) -> Self {
+        Self::open_knowing(wires, id, disk, start, ENTRY_VERSION).await
+    }
+
+    /// One of a version that applies entries of the log up to this.
+    async fn open_knowing(
+        wires: &Arc<Wires>,
+        id: u64,
+        disk: Arc<MemoryDisk>,
+        start: Start,
+        entries: u8,
+    ) -> Self {
         let seen = Arc::new(Recorder::default());
         let wire = Wire { wires: Arc::clone(wires), own: peer(id).address };
-        let peers: Peers = Peers::new(id, Arc::new(wire), Arc::new(Echo));
+        let peers: Peers = Peers::knowing(id, Arc::new(wire), Arc::new(Echo), entries);
         wires.listening.lock().unwrap().insert(peer(id).address, peers.clone());
         let config =
             Config { server_id: id, snapshot_entries: 64, ..Config::new(Path::new("/data"), "test") };
@@ -303,4 +315,48 @@ async fn a_server_of_another_cluster_is_refused_by_name() {
     let refused = first.log.peers().request(2, &"server-2".into(), b"hello", PATIENCE).await.unwrap_err();
     assert!(refused.to_string().contains("server 2 (Berth"), "{refused}");
     assert!(refused.to_string().contains("belongs to cluster"), "{refused}");
+}
+
+/// A rolling upgrade whose last server is still of the older version: what it could not apply is not written, and once it is
+/// upgraded, or gone, it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_of_an_older_version_cannot_apply_is_refused_by_name() {
+    let mut servers = three().await;
+    for server in &servers {
+        server.log.peers().cluster().learn(7);
+    }
+    propose_to_leader(&servers, 1).await;
+    let wires = Arc::clone(&servers[0].wires);
+    let at = servers.iter().position(|server| !server.log.is_leader()).unwrap();
+    let (id, disk) = (servers[at].id, servers.remove(at).stop().await);
+    let older = Server::open_knowing(&wires, id, disk, Start::Wait, ENTRY_VERSION - 1).await;
+    older.log.peers().cluster().learn(7);
+    let introduced = async {
+        while leader(&servers).await.log.peers().older_than(ENTRY_VERSION).is_none() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, introduced).await.expect("it introduces itself");
+    let refused = loop {
+        match leader(&servers).await.log.propose(register(2)).await {
+            Err(ProposeError::NotWritten(refused @ NotWritten::TooNew { .. })) => break refused.to_string(),
+            Err(ProposeError::NotWritten(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    let known = ENTRY_VERSION - 1;
+    let named = format!(
+        "server {id} (Berth {}) reads entries of the log up to version {known}",
+        env!("CARGO_PKG_VERSION")
+    );
+    assert!(refused.contains(&named) && refused.contains("upgrade that server"), "{refused}");
+    assert_eq!(leader(&servers).await.log.writable().unwrap_err().to_string(), refused);
+    let disk = older.stop().await;
+    servers.push(Server::open(&wires, id, disk, Start::Wait).await);
+    servers[2].log.peers().cluster().learn(7);
+    propose_to_leader(&servers, 2).await;
+    for server in &servers {
+        server.catch_up(&servers).await;
+        assert_eq!(server.hash(), servers[0].hash());
+    }
 }

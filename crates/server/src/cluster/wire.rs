@@ -1,5 +1,8 @@
 //! What servers ask each other, apart from what the log says: to be taken in, to write, to read, to change who is there.
 
+#[cfg(test)]
+mod golden;
+
 use berth_model::{
     Index,
     command::{Command, Entry, Outcome, Refusal},

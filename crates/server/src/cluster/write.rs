@@ -33,7 +33,10 @@ impl Cluster {
             };
             match written {
                 Some(written) => return written,
-                None if Instant::now() >= deadline => return Err(ProposeError::NotWritten(self.no_leader())),
+                None if Instant::now() >= deadline => {
+                    let why = self.writable().err().unwrap_or_else(|| self.no_leader());
+                    return Err(ProposeError::NotWritten(why));
+                }
                 None => tokio::time::sleep(LOOK).await,
             }
         }

@@ -1,6 +1,9 @@
 //! What the consensus engines of two servers say to each other, as bytes. Entries go as the records that they become in
 //! a log, each with its checksum.
 
+#[cfg(test)]
+mod golden;
+
 use bytes::Bytes;
 use minicbor::{Decode, Encode};
 use openraft::{

@@ -1,0 +1,133 @@
+//! What consensus engines of the first version with several servers say to each other, byte for byte: every later version
+//! reads it, so that servers of two versions are one cluster while they are upgraded. Fields may be added.
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use berth_model::{
+    Index, Timestamp,
+    command::{Command, Entry},
+};
+use openraft::{EntryPayload, raft::AppendEntriesRequest};
+
+use super::*;
+use crate::{
+    runtime::Tokio,
+    types::{LogEntry, Membership, Peer, Proposal, StoredMembership},
+};
+
+/// Name and bytes of each message. Written anew with `BERTH_BLESS=1`, which no release allows for what another has written.
+const GOLDEN: &str = include_str!("golden.txt");
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    })
+}
+
+fn bytes(hex: &str) -> Bytes {
+    let digits = hex.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
+    digits.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
+}
+
+fn vote() -> Vote {
+    Vote { term: 7, server: 2, granted: true }
+}
+
+const LAST: Name = Name { term: 6, index: 300 };
+
+fn membership() -> StoredMembership {
+    let peer = Peer {
+        address: "127.0.0.2:4648".to_owned(),
+        name: "s2".to_owned(),
+        http: "127.0.0.2:4646".to_owned(),
+        agent: "127.0.0.2:4647".to_owned(),
+    };
+    let both =
+        Membership::new(vec![[1].into(), [1, 2].into()], BTreeMap::from([(1, Peer::default()), (2, peer)]));
+    StoredMembership::new(Some(log_id(6, 299)), both.unwrap())
+}
+
+fn append() -> AppendEntriesRequest<Types<Tokio>> {
+    // The entry's own version is not the wire's: its bytes are those of version 1, whatever is written today.
+    let entry = Entry::new(Index(9), Timestamp(5), vec![Command::GrantIndexes(Index(10))]);
+    let mut encoded = entry.encode();
+    encoded[0] = 1;
+    let payloads = [
+        EntryPayload::Blank,
+        EntryPayload::Membership(membership().membership().clone()),
+        EntryPayload::Normal(Proposal::from_bytes(encoded.into())),
+    ];
+    let entries = (301..).map(|index| log_id(7, index)).zip(payloads);
+    AppendEntriesRequest {
+        vote: vote().into(),
+        prev_log_id: Some(LAST.into()),
+        entries: entries.map(|(log_id, payload)| LogEntry { log_id, payload }).collect(),
+        leader_commit: Some(log_id(6, 298)),
+    }
+}
+
+fn encode(message: &impl Encode<()>) -> Vec<u8> {
+    let mut out = Vec::new();
+    put(message, &mut out);
+    out
+}
+
+/// Each message as this version writes it, and what it makes of bytes.
+type Reader = fn(&Bytes) -> Vec<u8>;
+
+fn read<T: Encode<()> + for<'b> Decode<'b, ()>>(bytes: &Bytes) -> Vec<u8> {
+    encode(&get::<T>(bytes).unwrap())
+}
+
+fn messages() -> Vec<(&'static str, Vec<u8>, Reader)> {
+    let mut appended = Vec::new();
+    encode_append::<Tokio>(5, &append(), &mut appended);
+    let read_append: Reader = |bytes| {
+        let (stream, append) = decode_append::<Tokio>(bytes).unwrap();
+        let mut out = Vec::new();
+        encode_append::<Tokio>(stream, &append, &mut out);
+        out
+    };
+    let meta = Meta { last: LAST.into(), membership: membership() };
+    let matching = Appended { matching: Some(LAST), conflict: None, higher: None };
+    let higher = Appended { matching: None, conflict: None, higher: Some(vote()) };
+    let conflict = Appended { matching: None, conflict: Some(LAST), higher: None };
+    let logs = Transferred { votes: None, logs: Some((Some(LAST), None)) };
+    let votes = Transferred { votes: Some((vote(), Vote { term: 8, ..vote() })), logs: None };
+    vec![
+        ("append", appended, read_append),
+        ("appended", encode(&matching), read::<Appended>),
+        ("appended conflict", encode(&conflict), read::<Appended>),
+        ("appended higher", encode(&higher), read::<Appended>),
+        ("ask vote", encode(&AskVote { vote: vote(), last: Some(LAST), transfer: true }), read::<AskVote>),
+        ("give vote", encode(&GiveVote { vote: vote(), granted: true, last: None }), read::<GiveVote>),
+        ("transfer", encode(&Transfer { from: vote(), to: 3, last: Some(LAST) }), read::<Transfer>),
+        ("transferred", encode(&Transferred { votes: None, logs: None }), read::<Transferred>),
+        ("transferred logs", encode(&logs), read::<Transferred>),
+        ("transferred votes", encode(&votes), read::<Transferred>),
+        ("snapshot begin", encode(&SnapshotBegin::new(&meta, 4096, vec![7; 32])), read::<SnapshotBegin>),
+        ("snapshot piece", encode(&SnapshotPiece { offset: 512, bytes: vec![1, 2] }), read::<SnapshotPiece>),
+        ("snapshot received", encode(&SnapshotReceived { bytes: 514 }), read::<SnapshotReceived>),
+        ("snapshot end", encode(&SnapshotEnd { vote: vote() }), read::<SnapshotEnd>),
+    ]
+}
+
+#[test]
+fn what_the_first_version_says_is_said_and_read() {
+    let lines = messages().iter().fold(String::new(), |mut lines, (name, encoded, _)| {
+        writeln!(lines, "{name}: {}", hex(encoded)).unwrap();
+        lines
+    });
+    if std::env::var_os("BERTH_BLESS").is_some() {
+        let path =
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/peer/consensus/wire/golden.txt");
+        std::fs::write(path, &lines).unwrap();
+        return;
+    }
+    assert_eq!(lines, GOLDEN);
+    for (line, (name, _, read)) in GOLDEN.lines().zip(messages()) {
+        let (named, golden) = line.split_once(": ").unwrap();
+        assert_eq!((named, hex(&read(&bytes(golden)))), (name, golden.to_owned()));
+    }
+}
