@@ -10,14 +10,25 @@ const RETRY_MAX: Duration = Duration::from_secs(14);
 /// Where a server answers, and does not lead: one of the others does, or will soon.
 const ANSWERED_MAX: Duration = Duration::from_secs(3);
 
+/// The first pause is at most so many times shorter than the time between heartbeats.
+const HEARTBEATS_SPREAD: u32 = 10;
+
 /// Far apart: thousands of agents may be refused at once, and each try is an error that somebody reads.
 const REFUSED_MIN: Duration = Duration::from_secs(60);
 const REFUSED_MAX: Duration = Duration::from_secs(120);
 
 /// Random pauses that grow, so that a dead server's agents do not come back all at once.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Backoff {
     tries: u8,
+    /// The longest of the first pauses.
+    first: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { tries: 0, first: RETRY_MIN }
+    }
 }
 
 impl Backoff {
@@ -32,10 +43,18 @@ impl Backoff {
     }
 
     fn pause(&mut self, max: Duration, random: u64) -> Duration {
-        let most = RETRY_MIN.saturating_mul(1 << self.tries.min(16)).min(max);
+        let most = self.first.saturating_mul(1 << self.tries.min(16)).min(max);
         self.tries = self.tries.saturating_add(1);
         let part = random as f64 / u64::MAX as f64;
         PAUSE_MIN + most.mul_f64(part)
+    }
+
+    /// Pauses grow with the cluster, whose agents a dead server sends to the others all at once: a server asks for heartbeats
+    /// the more seldom the more nodes there are.
+    pub fn spread(&mut self, heartbeat: Option<Duration>) {
+        if let Some(heartbeat) = heartbeat {
+            self.first = (heartbeat / HEARTBEATS_SPREAD).clamp(RETRY_MIN, RETRY_MAX);
+        }
     }
 
     /// The pause after an attempt that will not succeed unless somebody changes something; `random` is any well-mixed
@@ -57,7 +76,7 @@ mod tests {
 
     #[test]
     fn the_longest_pause_leaves_a_server_time_to_hear_of_the_node() {
-        let mut backoff = Backoff { tries: u8::MAX };
+        let mut backoff = Backoff { tries: u8::MAX, ..Backoff::default() };
         assert!(backoff.next(u64::MAX) <= Duration::from_secs(15));
         assert!(backoff.after_answer(u64::MAX) <= Duration::from_secs(4), "servers are there: one will lead");
     }

@@ -7,8 +7,8 @@ use std::fmt::Write;
 
 use berth_api::agent::{
     Ack, AllocStatus, ClientStatus, Desired, Down, DownFrame, FRAME_BYTES_MAX, GroupSpec, Heartbeat,
-    HeartbeatEvery, Hello, NodeSpec, PROTOCOL_VERSION, PortBinding, Refused, RunAlloc, StopAlloc, Up,
-    UpFrame, Update, Welcome, WelcomeMode, decode_frame, encode_frame,
+    HeartbeatEvery, Hello, NodeSpec, PROTOCOL_VERSION, PortBinding, Refused, RunAlloc, Servers, StopAlloc,
+    Up, UpFrame, Update, Welcome, WelcomeMode, decode_frame, encode_frame,
 };
 use bytes::BytesMut;
 use expect_test::{ExpectFile, expect_file};
@@ -48,6 +48,8 @@ fn hello() -> Hello {
         node: NodeSpec { name: "n1".into(), cpu_mhz: 8_000, memory_mb: 16_384, ..NodeSpec::default() },
         cluster_id: vec![6; 16],
         instance: vec![7; 16],
+        dial: 8,
+        index: 9,
     }
 }
 
@@ -101,10 +103,19 @@ fn what_a_server_says() {
     down(Down::Ack(Ack { seq: 9 }), &expect_file!["golden/wire/ack.hex"]);
     let every = HeartbeatEvery { heartbeat_ms: 10_000 };
     down(Down::HeartbeatEvery(every), &expect_file!["golden/wire/heartbeat_every.hex"]);
+    let servers = Servers { addresses: vec!["127.0.0.1:4647".into(), "127.0.0.2:4647".into()] };
+    down(Down::Servers(servers), &expect_file!["golden/wire/servers.hex"]);
 }
 
 #[test]
 fn a_hello_of_version_1_is_still_read() {
-    let old = Hello { protocol_version: 1, cluster_id: Vec::new(), instance: Vec::new(), ..hello() };
+    let old = Hello {
+        protocol_version: 1,
+        cluster_id: Vec::new(),
+        instance: Vec::new(),
+        dial: 0,
+        index: 0,
+        ..hello()
+    };
     up(Up::Hello(old), &expect_file!["golden/wire/hello.v1.hex"]);
 }

@@ -155,8 +155,10 @@ async fn tasks_are_reached_through_every_server() {
     until_all_show(&servers, &[1, 2, 3], "count", 1).await;
     let megabytes: Vec<u8> = (0..3_000_000_u32).map(|byte| (byte % 251) as u8).collect();
     for (number, server) in &servers.all {
-        let log = server.said(&["logs", &alloc]);
-        assert!(log.starts_with("1\n2\n"), "through server {number}: {log:?}");
+        eventually(&format!("server {number} reads the log"), async || {
+            server.said(&["logs", &alloc]).starts_with("1\n2\n").then_some(())
+        })
+        .await;
         let copied = piped(server.berth(&["exec", "-i", &alloc, "cat"]), megabytes.clone());
         assert!(copied == megabytes, "through server {number}: {} bytes came back", copied.len());
         let failed = server.berth(&["exec", &alloc, "sh", "-c", "exit 7"]).output().expect("it runs");
@@ -198,4 +200,39 @@ async fn tasks_are_reached_through_every_server() {
         (nodes.pids("count").values().next()?.len() == 2).then_some(())
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_whose_server_is_lost_finds_the_others_and_its_tasks_run_on() {
+    let mut servers = Servers::start(3).await;
+    let mut nodes = Nodes::none();
+    let leader = servers.leader(&[1, 2, 3]).await;
+    let followers = servers.followers(&[1, 2, 3]).await;
+    // It was told of a single server, and learns of the others there.
+    nodes.start(1, &[followers[0]], &servers);
+    nodes.until_ready(&servers.all[&leader].client, 1).await;
+    register(&servers, leader, &nodes.counting("count")).await;
+    let pids = nodes.until_running("count", 1).await;
+    servers.kill(followers[0]);
+    let others = [leader, followers[1]];
+    eventually("it connects to another server", async || {
+        let told = nodes.told(1);
+        let connected =
+            |number: &u8| told.contains(&format!(" connected server={}", servers.all[number].agent_addr()));
+        others.iter().any(connected).then_some(())
+    })
+    .await;
+    register(&servers, leader, &nodes.counting("more")).await;
+    nodes.until_running("more", 1).await;
+    until_all_show(&servers, &others, "count", 1).await;
+    until_all_show(&servers, &others, "more", 1).await;
+    // The next one that has it may be lost as well.
+    servers.run(followers[0], &[]);
+    servers.until_all_vote().await;
+    servers.kill(leader);
+    servers.leader(&followers).await;
+    register(&servers, followers[0], &nodes.counting("last")).await;
+    nodes.until_running("last", 1).await;
+    until_all_show(&servers, &followers, "last", 1).await;
+    check_untouched(&nodes, "count", &pids);
 }

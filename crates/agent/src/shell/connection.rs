@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::data_dir::random;
+use super::servers::Servers;
 use crate::backoff::Backoff;
 use crate::failure::{Doing, Failure};
 
@@ -50,11 +51,12 @@ pub(super) enum Link {
 /// Keeps dialing until nobody listens any more.
 pub(super) async fn keep_connected(servers: Vec<String>, links: mpsc::Sender<Link>) {
     let mut retry = Backoff::default();
-    let mut turn = random_below(servers.len());
-    while !links.is_closed() && !servers.is_empty() {
-        let server = &servers[turn % servers.len()];
+    let mut servers = Servers::new(servers);
+    while !links.is_closed()
+        && let Some(server) = servers.next(random_number())
+    {
         let mut heard = Heard::default();
-        match dial(server).await {
+        match dial(&server).await {
             Ok(stream) => {
                 tracing::info!(%server, "connected");
                 if talk(stream, &links, &mut heard).await.is_err() {
@@ -64,11 +66,12 @@ pub(super) async fn keep_connected(servers: Vec<String>, links: mpsc::Sender<Lin
                 if heard.welcome {
                     retry.reset();
                 }
+                retry.spread(heard.heartbeat);
+                servers.learn(std::mem::take(&mut heard.servers));
                 tracing::info!(%server, "disconnected");
             }
             Err(failure) => tracing::warn!(%failure, "no connection"),
         }
-        turn += 1;
         if links.is_closed() {
             return;
         }
@@ -93,10 +96,6 @@ fn random_number() -> u64 {
     random(8).ok().and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-fn random_below(limit: usize) -> usize {
-    (random_number() % limit.max(1) as u64) as usize
-}
-
 async fn dial(server: &str) -> Result<TcpStream, Failure> {
     let doing = || format!("connect to the server {server}");
     let connected = timeout(DIAL_MAX, TcpStream::connect(server)).await;
@@ -116,6 +115,30 @@ struct Heard {
     welcome: bool,
     /// That trying again cannot help.
     refusal_for_good: bool,
+    /// How often it wants to hear of the node: seldom in a large cluster.
+    heartbeat: Option<Duration>,
+    /// Where agents may connect.
+    servers: Vec<String>,
+}
+
+impl Heard {
+    fn note(&mut self, frame: &DownFrame) {
+        match &frame.message {
+            Some(Down::Refused(refused)) => {
+                self.refusal_for_good |= !refused.retry;
+                return;
+            }
+            Some(Down::Welcome(welcome)) => {
+                self.heartbeat = Some(Duration::from_millis(welcome.heartbeat_ms));
+            }
+            Some(Down::HeartbeatEvery(every)) => {
+                self.heartbeat = Some(Duration::from_millis(every.heartbeat_ms));
+            }
+            Some(Down::Servers(servers)) => self.servers.clone_from(&servers.addresses),
+            _ => {}
+        }
+        self.welcome = true;
+    }
 }
 
 /// Carries messages both ways until one side ends.
@@ -145,10 +168,7 @@ async fn receive(mut read: OwnedReadHalf, links: &mpsc::Sender<Link>, heard: &mu
                     frame_bytes_max = FRAME_BYTES_MAX;
                 }
                 heard.answer = true;
-                match &frame.message {
-                    Some(Down::Refused(refused)) => heard.refusal_for_good |= !refused.retry,
-                    _ => heard.welcome = true,
-                }
+                heard.note(&frame);
                 if links.send(Link::Message(frame)).await.is_err() {
                     return;
                 }

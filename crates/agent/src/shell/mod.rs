@@ -18,6 +18,7 @@ mod mock;
 mod prepare;
 mod reads;
 mod runner;
+mod servers;
 mod socket_dir;
 mod usage;
 

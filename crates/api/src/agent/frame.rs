@@ -11,6 +11,8 @@ pub const FRAME_BYTES_MAX: usize = 4 << 20;
 pub const HELLO_BYTES_MAX: usize = 256 << 10;
 /// The largest frame that an agent accepts before it is welcomed: a welcome or a refusal.
 pub const WELCOME_BYTES_MAX: usize = 64 << 10;
+/// The most addresses in [`Servers`].
+pub const SERVERS_MAX: usize = 32;
 /// The most statuses in one [`Update`].
 pub const UPDATE_ALLOCS_MAX: usize = 4096;
 /// The most allocations that the parts of one full list name together.
@@ -61,7 +63,7 @@ pub struct DownFrame {
     #[prost(uint32, tag = "1")]
     pub session: u32,
     /// What is said.
-    #[prost(oneof = "Down", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
+    #[prost(oneof = "Down", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
     pub message: Option<Down>,
 }
 
@@ -98,6 +100,9 @@ pub enum Down {
     /// How often to give a sign of life from now on.
     #[prost(message, tag = "11")]
     HeartbeatEvery(HeartbeatEvery),
+    /// Where else to connect.
+    #[prost(message, tag = "12")]
+    Servers(Servers),
 }
 
 /// Opens a session: who the node is, and which states it holds.
@@ -136,6 +141,14 @@ pub struct Hello {
     /// 16 bytes, made anew at each start of the agent: tells two agents with copies of one data directory apart.
     #[prost(bytes = "vec", tag = "11")]
     pub instance: Vec<u8>,
+    /// Counts the connections since that start: of two sessions of one start the newer one wins, on whichever servers. 0
+    /// where it is not said.
+    #[prost(uint64, tag = "12")]
+    pub dial: u64,
+    /// The index of the desired state that it took in last: a server that has not come as far tells it nothing new. 0 where
+    /// it is not said.
+    #[prost(uint64, tag = "13")]
+    pub index: u64,
 }
 
 /// Which observed state the server wants to be told.
@@ -177,6 +190,15 @@ pub struct HeartbeatEvery {
     /// Milliseconds between heartbeats.
     #[prost(uint64, tag = "1")]
     pub heartbeat_ms: u64,
+}
+
+/// Where the servers of the cluster take agents: whom to dial when this one is lost. Takes the place of what was said before;
+/// comes after a welcome, and again when servers come or go.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Servers {
+    /// As HOST:PORT; at most [`SERVERS_MAX`].
+    #[prost(string, repeated, tag = "1")]
+    pub addresses: Vec<String>,
 }
 
 /// Ends a session.

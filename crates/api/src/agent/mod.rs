@@ -37,8 +37,8 @@ pub use exec::{
 pub use frame::{
     Ack, DESIRED_ALLOCS_MAX, DESIRED_BYTES_MAX, Desired, Down, DownFrame, FRAME_BYTES_MAX, FileCancel,
     FileChunk, FileCredit, FileRead, FrameError, GroupEntry, HELLO_BYTES_MAX, Heartbeat, HeartbeatEvery,
-    Hello, Refused, RunAlloc, StopAlloc, UPDATE_ALLOCS_MAX, Up, UpFrame, Update, WELCOME_BYTES_MAX, Welcome,
-    WelcomeMode, decode_frame, encode_frame,
+    Hello, Refused, RunAlloc, SERVERS_MAX, Servers, StopAlloc, UPDATE_ALLOCS_MAX, Up, UpFrame, Update,
+    WELCOME_BYTES_MAX, Welcome, WelcomeMode, decode_frame, encode_frame,
 };
 pub use observed::{AllocHealth, AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskState, TaskStatus};
 pub use session::{

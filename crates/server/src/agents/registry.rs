@@ -7,12 +7,15 @@ use std::{
 };
 
 use async_trait::async_trait;
-use berth_api::agent::{Ask, Down, FileCancel, FileCredit, FileRead, Outcome, Question};
+use berth_api::agent::{
+    Ask, Down, FileCancel, FileCredit, FileRead, Outcome, Question, SERVERS_MAX, Servers,
+};
 use berth_controller::SessionId;
 use berth_model::NodeId;
 use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
+    agents::frame,
     engine::Link,
     state::{AgentError, Agents, ExecLink, ExecRequest, LogChunk, LogChunks, LogRequest},
 };
@@ -24,13 +27,38 @@ const HANDED_MAX: usize = 16;
 /// How long an agent may take to answer; it gives up on what it asks of others before.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-/// The welcomed sessions.
+/// The welcomed sessions, and what all of them are told of the servers.
 #[derive(Default)]
-pub(crate) struct Registry(Mutex<HashMap<NodeId, (SessionId, Link)>>);
+pub(crate) struct Registry {
+    sessions: Mutex<HashMap<NodeId, (SessionId, Link)>>,
+    servers: Mutex<Vec<String>>,
+}
 
 impl Registry {
     pub fn insert(&self, session: SessionId, link: Link) {
         self.lock().insert(link.node, (session, link));
+    }
+
+    /// What a session that begins is told of the servers; nothing while there is only one.
+    pub fn servers(&self) -> Option<Down> {
+        let addresses = self.servers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        (addresses.len() > 1).then_some(Down::Servers(Servers { addresses }))
+    }
+
+    /// Servers take agents at these addresses: all sessions are told what they do not know yet.
+    pub fn set_servers(&self, mut addresses: Vec<String>) {
+        addresses.truncate(SERVERS_MAX);
+        let mut known = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        if *known == addresses {
+            return;
+        }
+        known.clone_from(&addresses);
+        drop(known);
+        let links: Vec<Link> = self.lock().values().map(|(_, link)| link.clone()).collect();
+        for link in links {
+            let servers = Down::Servers(Servers { addresses: addresses.clone() });
+            link.outbound.send_now(frame(link.number, servers));
+        }
     }
 
     pub fn remove(&self, session: SessionId, node: NodeId) {
@@ -50,7 +78,7 @@ impl Registry {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<NodeId, (SessionId, Link)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -70,6 +70,7 @@ pub(crate) struct Cluster {
     fresh: fresh::Rounds,
     /// What other servers have under way with the agents of this one.
     lent: Lent,
+    agents: Arc<Registry>,
 }
 
 impl Cluster {
@@ -88,7 +89,8 @@ impl Cluster {
             leaving: AtomicUsize::new(0),
             pulses: successor::Pulses::default(),
             fresh: fresh::Rounds::default(),
-            lent: Lent::new(agents),
+            lent: Lent::new(agents.clone()),
+            agents,
         }
     }
 

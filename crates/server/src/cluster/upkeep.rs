@@ -33,6 +33,7 @@ pub(crate) async fn look_after(cluster: Arc<Cluster>, mut stop: watch::Receiver<
             _ = stop.wait_for(|stop| *stop) => return,
         }
         leaderless.look(&cluster);
+        cluster.tell_agents_of_servers();
         slow_disk.look(&cluster).await;
         if pinged.elapsed() >= PING {
             pinged = tokio::time::Instant::now();
@@ -63,6 +64,12 @@ impl Cluster {
                 }
             });
         }
+    }
+
+    /// Agents dial another server when theirs is lost.
+    fn tell_agents_of_servers(&self) {
+        let members = self.replication.members().all.into_iter();
+        self.agents.set_servers(members.map(|member| member.peer.agent).filter(|a| !a.is_empty()).collect());
     }
 
     /// A server that follows, has caught up, and may vote.

@@ -46,8 +46,8 @@ pub fn hello(wire: WireHello) -> Result<Hello, String> {
         cluster: id128(&wire.cluster_id),
         instance: id128(&wire.instance),
         epoch: wire.epoch,
-        dial: 0,
-        index: Index::default(),
+        dial: wire.dial,
+        index: Index(wire.index),
         seq: wire.seq,
         node: node(id, &wire.secret, wire.node)?,
     })

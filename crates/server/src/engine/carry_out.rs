@@ -167,11 +167,14 @@ impl CarryOut {
         if matches!(message, ToNode::Welcome { .. }) {
             self.shared.registry.insert(session, link.clone());
         }
+        let servers =
+            if matches!(message, ToNode::Welcome { .. }) { self.shared.registry.servers() } else { None };
         let is_refused = matches!(message, ToNode::Refused { .. });
         // Encoded here and now: a message that waits must not hold on to the state that it was made from.
         frames(link.number, message, &mut self.specs)
             .into_iter()
             .for_each(|frame| link.outbound.send_now(frame));
+        servers.into_iter().for_each(|servers| link.outbound.send_now(frame(link.number, servers)));
         if is_refused {
             // It has been told why: nothing more is said to it.
             self.close(session);

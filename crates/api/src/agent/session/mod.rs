@@ -91,6 +91,8 @@ pub struct AgentSession {
     table: Table,
     link: Link,
     flush_at_ns: Option<u64>,
+    /// Connections so far.
+    dials: u64,
 }
 
 impl AgentSession {
@@ -106,6 +108,7 @@ impl AgentSession {
             table: Table::default(),
             link: Link::Down,
             flush_at_ns: None,
+            dials: 0,
         }
     }
 
@@ -124,6 +127,7 @@ impl AgentSession {
     /// Opens the session on a new connection.
     pub fn hello(&mut self, identity: &Identity, node: NodeSpec, now_ns: u64) -> Hello {
         self.link = Link::Opening { seq: self.seq, since_ns: now_ns };
+        self.dials += 1;
         Hello {
             protocol_version: PROTOCOL_VERSION,
             node_id: identity.node_id.to_vec(),
@@ -136,6 +140,8 @@ impl AgentSession {
             node,
             cluster_id: self.fence.cluster.map_or(Vec::new(), |cluster| cluster.0.to_vec()),
             instance: identity.instance.to_vec(),
+            dial: self.dials,
+            index: self.fence.index,
         }
     }
 
@@ -159,6 +165,8 @@ impl AgentSession {
                 self.link = Link::Down;
                 return Some(Told::Refused(refused));
             }
+            // Whoever dials has read it already.
+            Down::Servers(_) => {}
             Down::FileRead(read) => return Some(Told::FileRead(read)),
             Down::FileCredit(credit) => return Some(Told::FileCredit(credit)),
             Down::FileCancel(cancel) => return Some(Told::FileCancel(cancel)),

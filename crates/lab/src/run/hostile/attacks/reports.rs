@@ -133,6 +133,8 @@ fn hello() -> Hello {
         epoch: 1,
         boot_id: "hostile".to_owned(),
         instance: vec![9; 16],
+        dial: 1,
+        index: 0,
         node,
         ..Hello::default()
     }
