@@ -1,6 +1,8 @@
 //! What changed, in the one order of changes, for whoever follows along: a bounded ring of batches, each with the state
 //! it led to.
 
+mod freed;
+
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex},
@@ -10,11 +12,16 @@ use berth_model::{AllocId, Index, event::Event, store::AllocSlot};
 use tokio::sync::Notify;
 
 use crate::state::View;
+use freed::Freed;
 
 /// Batches kept for followers that join late or are slow.
 const BATCHES_MAX: usize = 4096;
 /// Bytes of old state that kept batches may hold on to.
 const PINNED_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of old state that they may hold on to once nobody can be catching up with them any more.
+const IDLE_PINNED_BYTES_MAX: u64 = 8 << 20;
+/// A batch is that old after so many looks of [`EventHub::ease`].
+const EASED_LOOKS: usize = 6;
 /// A job in memory takes about so many times the bytes of its encoding.
 const JOB_BYTES_FACTOR: u64 = 2;
 /// About what an observation that has been replaced takes.
@@ -45,6 +52,7 @@ pub struct Batch {
 pub struct EventHub {
     ring: Mutex<Ring>,
     published: Notify,
+    freed: Freed,
 }
 
 #[derive(Debug, Default)]
@@ -58,7 +66,12 @@ struct Ring {
     dropped: u64,
     /// The index of the last of these.
     dropped_index: Index,
+    /// How many batches there had been at each of the last looks.
+    looks: VecDeque<u64>,
 }
+
+/// A batch that is kept no longer, and what it held on to in bytes.
+type Dropped = (Arc<Batch>, u64);
 
 /// Why a follower cannot go on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -88,8 +101,16 @@ impl EventHub {
         // Large jobs take a while to count, and nobody else publishes.
         let before = self.lock().before(&batch);
         let job_bytes = job_bytes(before.as_deref(), &batch);
-        self.lock().push(batch, job_bytes);
+        let dropped = self.lock().push(batch, job_bytes);
+        self.freed.take(dropped);
         self.published.notify_waiters();
+    }
+
+    /// To be called every few seconds: batches that have been there for a while let go of large old states, which would
+    /// stay for as long as nothing happens.
+    pub fn ease(&self) {
+        self.freed.take(self.lock().ease());
+        self.freed.flush();
     }
 
     /// Follows from now on.
@@ -117,9 +138,11 @@ impl EventHub {
     pub fn restart_after(&self, index: Index) {
         let mut ring = self.lock();
         ring.dropped += ring.batches.len() as u64 + 1;
-        ring.batches.clear();
+        let batches = std::mem::take(&mut ring.batches);
         (ring.pinned_bytes, ring.copied_bytes) = (0, 0);
         ring.dropped_index = index;
+        drop(ring);
+        drop(batches);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Ring> {
@@ -139,7 +162,8 @@ impl Ring {
         newest_first.find(|kept| !Arc::ptr_eq(&kept.view, &batch.view)).cloned()
     }
 
-    fn push(&mut self, batch: Batch, job_bytes: u64) {
+    /// Keeps a batch; what it pushes out is the caller's to drop, which may take a while.
+    fn push(&mut self, batch: Batch, job_bytes: u64) -> Vec<Dropped> {
         let copied_bytes = batch.view.store.copied_bytes() + batch.view.observed.copied_bytes();
         let observed =
             batch.changes.iter().filter(|change| matches!(change, Change::Observed(..))).count() as u64;
@@ -147,12 +171,32 @@ impl Ring {
         self.copied_bytes = copied_bytes;
         self.pinned_bytes += bytes;
         self.batches.push_back((Arc::new(batch), bytes));
+        let mut dropped = Vec::new();
         while self.batches.len() > BATCHES_MAX || self.pinned_bytes > PINNED_BYTES_MAX {
-            let Some((oldest, bytes)) = self.batches.pop_front() else { break };
-            self.pinned_bytes -= bytes;
-            self.dropped += 1;
-            self.dropped_index = oldest.index;
+            let Some(oldest) = self.pop() else { break };
+            dropped.push(oldest);
         }
+        dropped
+    }
+
+    fn pop(&mut self) -> Option<Dropped> {
+        let (oldest, bytes) = self.batches.pop_front()?;
+        self.pinned_bytes -= bytes;
+        self.dropped += 1;
+        self.dropped_index = oldest.index;
+        Some((oldest, bytes))
+    }
+
+    /// Of batches that were there some looks ago, those that hold on to too much.
+    fn ease(&mut self) -> Vec<Dropped> {
+        let old = if self.looks.len() == EASED_LOOKS { self.looks.pop_front() } else { None };
+        self.looks.push_back(self.dropped + self.batches.len() as u64);
+        let mut dropped = Vec::new();
+        while self.pinned_bytes > IDLE_PINNED_BYTES_MAX && old.is_some_and(|old| self.dropped < old) {
+            let Some(oldest) = self.pop() else { break };
+            dropped.push(oldest);
+        }
+        dropped
     }
 }
 
@@ -251,6 +295,26 @@ mod tests {
         let jobs: Vec<_> = (1..=150).map(|eval| register_large(&engine, "large", eval)).collect();
         assert!(held_bytes(&jobs) <= PINNED_BYTES_MAX, "{}", held_bytes(&jobs));
         assert!(held_bytes(&jobs) > PINNED_BYTES_MAX / 4, "some are there to be followed");
+    }
+
+    #[test]
+    fn old_batches_let_go_of_large_states_although_nothing_happens() {
+        let engine = FakeEngine::default();
+        let jobs: Vec<_> = (1..=30).map(|eval| register_large(&engine, "large", eval)).collect();
+        for _ in 0..EASED_LOOKS {
+            engine.events.ease();
+        }
+        assert!(held_bytes(&jobs) > 2 * IDLE_PINNED_BYTES_MAX, "somebody may still be catching up");
+        engine.events.ease();
+        // They are freed on another thread; kept versions and the last batches stay.
+        let stays = IDLE_PINNED_BYTES_MAX + 8 * JOB_BYTES as u64;
+        for _ in 0..10_000 {
+            if held_bytes(&jobs) <= stays {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        panic!("{} bytes are held, {stays} at most may be", held_bytes(&jobs));
     }
 
     #[test]

@@ -1,20 +1,22 @@
 //! Memory that is free and still this process's. The system's allocator keeps what a flood of connections or jobs has taken
 //! and given back, for good if nothing asks for it: here it is returned to the machine.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::{
     sync::watch,
     time::{MissedTickBehavior, interval},
 };
 
+use crate::EventHub;
+
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// So much must have become free since the last time: less is kept for what comes next.
 const WORTH_BYTES: usize = 32 << 20;
 
-/// Looks now and then, until `stop` says so.
-pub(crate) async fn give_back(mut stop: watch::Receiver<bool>) {
+/// Looks now and then, until `stop` says so. What `events` keep is eased first.
+pub(crate) async fn give_back(events: Arc<EventHub>, mut stop: watch::Receiver<bool>) {
     let mut looks = interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut kept = Kept::default();
@@ -24,7 +26,9 @@ pub(crate) async fn give_back(mut stop: watch::Receiver<bool>) {
             _ = stop.changed() => return,
         }
         // Both walk through all that is free, and hold parts of it locked meanwhile.
+        let events = events.clone();
         let looked = tokio::task::spawn_blocking(move || {
+            events.ease();
             if kept.is_worth_it(allocator::free_bytes()) {
                 allocator::trim();
                 kept.left(allocator::free_bytes());

@@ -175,7 +175,7 @@ impl Server {
         let agent_listener = listen(agent_socket, "agent-addr", agent_addr)?;
         let http_listener = listen(http_socket, "http-addr", http_addr)?;
         listeners.push(tokio::spawn(agents::listen(agent_listener, context, stopped.clone())));
-        listeners.push(tokio::spawn(memory::give_back(stopped.clone())));
+        listeners.push(tokio::spawn(memory::give_back(shared.events.clone(), stopped.clone())));
         listeners.push(tokio::spawn(serve_http(http_listener, state, stopped)));
         Ok(Self {
             http_addr,
