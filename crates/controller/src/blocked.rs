@@ -1,4 +1,4 @@
-//! Work that waits for room: at most one evaluation a job, tried again in rounds when room may have come.
+//! Work that waits for room: at most one evaluation a job, tried again in rounds when room that it could use has come.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,13 +9,17 @@ use berth_model::{
     EvalId, JobKey, Timestamp,
     eval::{Eval, EvalStatus, GroupFailure},
     event::Event as Change,
-    store::{AllocSlot, NodeRow, Store},
+    job::Group,
+    store::{AllocSlot, JobRow, NodeRow, NodeSlot, Store},
 };
 
 use crate::{fair_queue::FairQueue, follow::Follower, tenants::Tenants};
 
 /// Evaluations of one round that are tried at the same time, so that a deep queue does not hold up fresh work.
 const TRIED_AT_ONCE_MAX: usize = 64;
+
+/// Nodes with new room that are told apart; of more, every evaluation is tried.
+const EASED_MAX: usize = 1024;
 
 /// The evaluations that wait for room.
 #[derive(Debug, Default)]
@@ -26,8 +30,12 @@ pub(crate) struct Blocked {
     tried: BTreeSet<EvalId>,
     /// Began to wait since this round began. At most as many as there are jobs.
     fresh: BTreeSet<EvalId>,
-    /// Room came on nodes since this round began.
+    /// Room may have come on any node since this round began.
     room_came: bool,
+    /// Nodes on which something ended since this round began, or that came or changed.
+    eased: BTreeSet<NodeSlot>,
+    /// Jobs of which something ended since then: what keeps their allocations apart may let them on other nodes now.
+    ended: BTreeSet<JobKey>,
     /// Room came under these quotas since this round began.
     quotas: BTreeSet<String>,
 }
@@ -43,12 +51,13 @@ impl Follower for Blocked {
         match change {
             Change::EvalChanged(id) => self.on_eval_changed(store, *id),
             Change::AllocEnded(slot) => {
-                self.room_came();
+                self.on_alloc_ended(store, *slot);
                 self.on_usage_eased(store, *slot);
             }
-            Change::NodeRegistered(_) | Change::SchedulerConfigChanged => self.room_came(),
+            Change::SchedulerConfigChanged => self.room_came(),
+            Change::NodeRegistered(slot) => self.node_eased(*slot),
             Change::NodeChanged(slot) if store.nodes().row(*slot).is_some_and(NodeRow::is_ready) => {
-                self.room_came();
+                self.node_eased(*slot);
             }
             // Namespaces may keep to other quotas now.
             Change::NamespaceChanged(_) => {
@@ -67,6 +76,22 @@ impl Blocked {
             self.remove(eval);
         } else if eval.status == EvalStatus::Blocked {
             self.insert(eval);
+        }
+    }
+
+    fn on_alloc_ended(&mut self, store: &Store, slot: AllocSlot) {
+        let Some(row) = store.allocs().row(slot) else { return };
+        self.node_eased(row.node);
+        let job = store.jobs().row(row.job).map(|job| &job.key).filter(|key| self.by_job.contains_key(*key));
+        self.ended.extend(job.cloned());
+    }
+
+    /// There may be more room on a node than before.
+    fn node_eased(&mut self, node: NodeSlot) {
+        if self.eased.len() < EASED_MAX {
+            self.eased.insert(node);
+        } else {
+            self.room_came();
         }
     }
 
@@ -106,9 +131,17 @@ impl Blocked {
         self.tried.remove(&eval.id);
     }
 
-    /// Room may have come on nodes: everything is tried again that waits for it.
+    /// Room may have come on any node: everything is tried again that waits for it.
     pub fn room_came(&mut self) {
         self.room_came = true;
+    }
+
+    /// What has come so far is tried, or nobody waits for it.
+    fn clear_room(&mut self) {
+        self.room_came = false;
+        self.eased.clear();
+        self.ended.clear();
+        self.quotas.clear();
     }
 
     /// Namespaces that keep to a quota hold less, or may hold more.
@@ -127,16 +160,14 @@ impl Blocked {
     /// line is tried does not wait for the end of that line: it is tried in the same round.
     pub fn next(&mut self, store: &Store, tenants: &mut Tenants) -> Vec<EvalId> {
         if self.by_job.is_empty() {
-            self.room_came = false;
-            self.quotas.clear();
+            self.clear_room();
             return Vec::new();
         }
-        let room = self.room_came || !self.quotas.is_empty();
+        let room = self.room_came || !self.eased.is_empty() || !self.quotas.is_empty();
         if room && self.round.is_empty() && self.tried.is_empty() {
             let waiting: Vec<EvalId> = self.by_job.values().copied().collect();
             self.add_to_round(store, waiting);
-            self.room_came = false;
-            self.quotas.clear();
+            self.clear_room();
             self.fresh.clear();
         } else if room && !self.fresh.is_empty() {
             let fresh = std::mem::take(&mut self.fresh);
@@ -156,20 +187,39 @@ impl Blocked {
 
     fn add_to_round(&mut self, store: &Store, waiting: impl IntoIterator<Item = EvalId>) {
         for eval in waiting.into_iter().filter_map(|id| store.eval(id)) {
-            if self.can_go_on(eval) {
+            if self.can_go_on(store, eval) {
                 self.round.push(Arc::clone(eval));
             }
         }
     }
 
     /// Whether what an evaluation waits for has come: what a quota alone keeps back needs no room on nodes.
-    fn can_go_on(&self, eval: &Eval) -> bool {
+    fn can_go_on(&self, store: &Store, eval: &Eval) -> bool {
         let (mut needs_nodes, mut eased) = (eval.failures.is_empty(), false);
         for failure in &eval.failures {
             needs_nodes |= failure.funnel.quota.is_empty();
             eased |= failure.funnel.quota.keys().any(|quota| self.quotas.contains(quota));
         }
-        eased || needs_nodes && self.room_came
+        eased
+            || needs_nodes && (self.room_came || self.ended.contains(&eval.job) || self.has_room(store, eval))
+    }
+
+    /// Whether anything that an evaluation could not place would fit one of the nodes with new room, by what it asks of
+    /// cpu, memory and disk. Whether the rest suits it as well is the planner's to say.
+    fn has_room(&self, store: &Store, eval: &Eval) -> bool {
+        let Some(job) = store.job(&eval.job).map(JobRow::job) else { return true };
+        let waits = |group: &&Group| {
+            eval.failures.is_empty() || eval.failures.iter().any(|failure| failure.group == group.name)
+        };
+        let may_preempt = store.scheduler_config().preemption.is_on_for(job.job_type);
+        job.groups.iter().filter(waits).any(|group| {
+            self.eased.iter().any(|slot| {
+                let row = store.nodes().row(*slot).filter(|row| row.is_ready());
+                let Some((row, detail)) = row.zip(store.nodes().detail(*slot)) else { return false };
+                let room = if may_preempt { row.capacity } else { row.free() };
+                group.resources_on(&detail.node).exceeds(room).is_none()
+            })
+        })
     }
 }
 

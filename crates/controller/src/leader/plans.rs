@@ -57,7 +57,7 @@ impl Leader {
     }
 
     fn write_plan(&mut self, eval: &Arc<Eval>, verdict: Verdict) {
-        let Verdict { parts, passed, done, .. } = verdict;
+        let Verdict { parts, passed, done, refused } = verdict;
         let again = !done && self.is_tried_again(eval, passed);
         let superseded = self.work.blocked.of_job(&eval.job).filter(|blocked| *blocked != eval.id);
         if let Some(old) = superseded.filter(|_| done) {
@@ -65,8 +65,10 @@ impl Leader {
             self.outbox.push(Command::SetEvalStatus(old, EvalStatus::Canceled, why));
         }
         if parts.is_empty() {
-            // Others may wait because of what it had claimed.
-            self.work.blocked.room_came();
+            if refused.count > 0 {
+                // Others may wait because of what it had claimed.
+                self.work.blocked.room_came();
+            }
             if again {
                 self.work.queue.again(eval.clone(), &mut self.work.tenants);
             }

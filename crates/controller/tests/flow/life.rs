@@ -49,6 +49,27 @@ fn an_unexpected_end_is_logged_with_its_code_and_leads_to_a_replacement() {
 }
 
 #[test]
+fn what_waits_for_room_is_planned_again_when_room_for_it_comes_and_not_before() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    let small = Job { job_type: JobType::Batch, ..job(4, 200) };
+    shell.register_job(small);
+    shell.register_job(Job { key: JobKey::new("default", "large"), ..job(1, 700) });
+    let small: Vec<_> = shell.wanted();
+    assert_eq!((small.len(), shell.store.evals().blocked().count()), (4, 1));
+    let planned: Vec<u64> = small[..3]
+        .iter()
+        .map(|(_, id, _)| {
+            let before = shell.seeds;
+            shell.observe(1, &[(*id, ClientStatus::Complete)]);
+            shell.seeds - before
+        })
+        .collect();
+    assert_eq!(planned, [0, 0, 1], "400, 600 and 800 MiB are free");
+    assert_eq!(shell.store.evals().blocked().count(), 0);
+}
+
+#[test]
 fn what_finds_no_room_is_placed_when_room_comes() {
     let mut shell = Shell::new();
     shell.register(3, 400);
