@@ -49,6 +49,7 @@ fn alloc() -> AllocRecord {
         after: vec![vec![10; 16]],
         job_version: 11,
         devices: vec![TaskDevices { task: "web".into(), cores: vec![1], ..TaskDevices::default() }],
+        health: None,
     };
     let task = TaskRecord {
         attempt: 2,

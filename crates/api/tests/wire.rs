@@ -95,6 +95,7 @@ fn what_a_server_says() {
         previous: vec![9; 16],
         devices: Vec::new(),
         group_ref,
+        health: None,
     });
     desired.stop.push(StopAlloc { alloc_id: vec![9; 16], reason: "replaced".into() });
     desired.forget.push(vec![10; 16]);

@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-use e2e::{busybox_images, cluster::Cluster, eventually};
+use e2e::{busybox::busybox_images, cluster::Cluster, eventually};
 use serde_json::Value;
 
 /// Answers every request on a port with the status that was set last.

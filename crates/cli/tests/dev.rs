@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use e2e::busybox_images;
+use e2e::busybox::busybox_images;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 

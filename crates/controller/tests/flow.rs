@@ -1,5 +1,7 @@
 //! The controller with a shell of a few lines: a log that applies at once or late, a planner, and agents made of numbers.
 
+#[path = "flow/drains.rs"]
+mod drains;
 #[path = "flow/faults.rs"]
 mod faults;
 #[path = "flow/garbage.rs"]
@@ -236,7 +238,16 @@ impl Shell {
     }
 
     fn observe(&mut self, session: u64, allocs: &[(AllocId, ClientStatus)]) {
-        let allocs = allocs.iter().map(|(id, status)| Arc::new(observed(*id, *status))).collect();
+        self.observe_as(session, allocs, None);
+    }
+
+    fn observe_as(&mut self, session: u64, allocs: &[(AllocId, ClientStatus)], healthy: Option<bool>) {
+        let seen = |(id, status): &(AllocId, ClientStatus)| ObservedAlloc {
+            healthy,
+            hash: observed(*id, *status).hash.wrapping_add(u128::from(healthy.is_some()) << 64),
+            ..observed(*id, *status)
+        };
+        let allocs = allocs.iter().map(|alloc| Arc::new(seen(alloc))).collect();
         let session = SessionId(session);
         let desired_seq = self.desired_seq(session);
         self.tell(Event::Observed { session, seq: 1, desired_seq, allocs, resync_done: true });

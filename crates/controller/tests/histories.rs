@@ -9,7 +9,11 @@ mod agents;
 #[path = "histories/cluster.rs"]
 mod cluster;
 
-use berth_model::{eval::EvalStatus, node::NodeStatus, store::Store};
+use berth_model::{
+    eval::EvalStatus,
+    node::{DrainStatus, NodeStatus},
+    store::Store,
+};
 
 use cluster::{Cluster, node_of};
 
@@ -43,6 +47,7 @@ fn history(seed: u64) {
     assert!(cluster.waiting.is_empty(), "requests without an answer: {:?}", cluster.waiting);
     let store = cluster.state();
     nodes_are_ready(store);
+    drains_are_over(store);
     evaluations_are_done_or_blocked(store);
     jobs_have_what_they_ask_for(store);
     agents_hold_what_they_should(&cluster);
@@ -52,6 +57,27 @@ fn history(seed: u64) {
 fn nodes_are_ready(store: &Store) {
     for (_, node) in store.nodes().iter() {
         assert_eq!(node.status, NodeStatus::Ready, "node {}", node.id);
+    }
+}
+
+fn drains_are_over(store: &Store) {
+    for (slot, node) in store.nodes().iter() {
+        let last = store.nodes().detail(slot).and_then(|detail| detail.drain.as_deref());
+        let Some(last) = last else { continue };
+        let live: Vec<_> = store.nodes().live(node).filter_map(|slot| store.allocs().row(slot)).collect();
+        assert_ne!(
+            last.status,
+            DrainStatus::Draining,
+            "node {} is drained for ever: {last:?} {live:?}",
+            node.id
+        );
+        let is_empty = store.nodes().live(node).next().is_none();
+        let is_drained = last.status == DrainStatus::Complete && !node.eligible;
+        assert!(!is_drained || is_empty, "node {} is not empty", node.id);
+    }
+    for (slot, row) in store.allocs().iter().filter(|(_, row)| row.is_wanted()) {
+        let migrates = store.allocs().extra(slot).is_some_and(|extra| extra.migrate.is_some());
+        assert!(!migrates, "allocation {} is to leave a node that is not drained", row.id);
     }
 }
 

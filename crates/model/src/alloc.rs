@@ -30,6 +30,29 @@ impl DesiredStatus {
     }
 }
 
+/// How an allocation leaves its node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Migrate {
+    /// Once its successor has room elsewhere.
+    #[n(0)]
+    WhenPlaced,
+    /// At once, whether anybody stands in for it or not.
+    #[n(1)]
+    AtOnce,
+}
+
+/// An allocation that is to leave its node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct MigrateAlloc {
+    /// Which.
+    #[n(0)]
+    pub alloc: AllocId,
+    /// How.
+    #[n(1)]
+    pub how: Migrate,
+}
+
 /// How an allocation fares. Only the terminal ones are ever in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 #[cbor(index_only)]
@@ -150,6 +173,12 @@ pub enum StopReason {
     /// It was a canary of a deployment that came to nothing.
     #[n(8)]
     CanaryDiscarded,
+    /// Its node is drained, and another stands in for it.
+    #[n(9)]
+    Migrated,
+    /// Its node is drained, and it could not stay until another stood in for it.
+    #[n(10)]
+    Drained,
 }
 
 impl StopReason {
@@ -164,6 +193,8 @@ impl StopReason {
             Self::Requested => "alloc was stopped by request",
             Self::NodeNotEligible => "alloc not needed because its node is not eligible",
             Self::CanaryDiscarded => "alloc not needed because its deployment was not promoted",
+            Self::Migrated => "alloc is being migrated because its node is drained",
+            Self::Drained => "alloc is stopped because its node is drained, and has no more time",
             Self::Preempted => {
                 "alloc makes room for work of higher priority, or for what is guaranteed to another namespace"
             }

@@ -2,14 +2,14 @@
 
 mod encoded;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use minicbor::{Decode, Encode};
 
 pub use encoded::{CommandBytes, ENTRY_HEAD_BYTES_MAX, EncodedCommands, EncodedEntry};
 
 use crate::{
-    alloc::{AllocEnd, Placement, Stop},
+    alloc::{AllocEnd, MigrateAlloc, Placement, Stop},
     deployment::{AllocHealth, NewDeployment, PromoteDeployment, SetDeployment},
     eval::{Eval, EvalStatus, GroupFailure, Trigger},
     ids::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId},
@@ -142,6 +142,16 @@ pub enum Command {
     /// Somebody asks for a run of a parameterized or periodic job. Not in entries before version 4.
     #[n(26)]
     RunJob(#[n(0)] Box<RunJob>),
+    /// An operator, or an agent that shuts down, has a node drained, or calls that off. Not in entries before
+    /// version 4.
+    #[n(27)]
+    DrainNode(#[n(0)] Box<DrainNode>),
+    /// Allocations are to leave the nodes that are drained.
+    #[n(28)]
+    MigrateAllocs(#[n(0)] Vec<MigrateAlloc>),
+    /// Nothing is left on a node whose drain began then.
+    #[n(29)]
+    EndDrain(#[n(0)] NodeId, #[n(1)] Timestamp),
 }
 
 impl Command {
@@ -174,6 +184,9 @@ impl Command {
             Self::SetDeployment(..) => "set_deployment",
             Self::PromoteDeployment(..) => "promote_deployment",
             Self::RunJob(..) => "run_job",
+            Self::DrainNode(..) => "drain_node",
+            Self::MigrateAllocs(..) => "migrate_allocs",
+            Self::EndDrain(..) => "end_drain",
         }
     }
 
@@ -181,6 +194,37 @@ impl Command {
     pub fn encoded_len(&self) -> usize {
         crate::codec::encoded_len(self)
     }
+}
+
+/// A node is drained from now on, or no more.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct DrainNode {
+    /// Which.
+    #[n(0)]
+    pub node: NodeId,
+    /// How; none to call off what goes on.
+    #[n(1)]
+    pub drain: Option<NewDrain>,
+    /// Without a drain: whether new work may come again.
+    #[n(2)]
+    pub eligible: bool,
+    /// What is said of it.
+    #[n(3)]
+    pub meta: BTreeMap<String, String>,
+}
+
+/// How a node is drained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct NewDrain {
+    /// What is still there then is stopped; none for as long as it takes.
+    #[n(0)]
+    pub deadline: Option<Timestamp>,
+    /// Work that runs on every node stays.
+    #[n(1)]
+    pub ignore_system: bool,
+    /// How long it may take, as it was asked for: nanoseconds, 0 for as long as it takes, less for at once.
+    #[n(2)]
+    pub asked_ns: i64,
 }
 
 /// A job and the evaluation that acts on it.

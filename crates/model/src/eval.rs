@@ -89,6 +89,9 @@ pub enum Trigger {
     /// A deployment can go on, or is to be undone.
     #[n(11)]
     DeploymentWatcher,
+    /// A node is drained.
+    #[n(12)]
+    NodeDrain,
 }
 
 impl Trigger {
@@ -107,6 +110,7 @@ impl Trigger {
             Self::Preemption => "preemption",
             Self::PeriodicJob => "periodic-job",
             Self::DeploymentWatcher => "deployment-watcher",
+            Self::NodeDrain => "node-drain",
         }
     }
 }

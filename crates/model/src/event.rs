@@ -12,7 +12,7 @@ use crate::{
 pub enum Event {
     /// A node registered, or registered again.
     NodeRegistered(NodeSlot),
-    /// A node's status or eligibility changed.
+    /// A node's status, eligibility or drain changed.
     NodeChanged(NodeSlot),
     /// A node was forgotten; its slot may be another's already.
     NodeCollected(NodeSlot, NodeId),
@@ -32,6 +32,8 @@ pub enum Event {
     AllocStopped(AllocSlot),
     /// An allocation was found healthy, or not, as evidence of its deployment.
     AllocHealthChanged(AllocSlot),
+    /// An allocation is to leave its node, or is not any more.
+    AllocMigrates(AllocSlot),
     /// An allocation has ended; what it held is free.
     AllocEnded(AllocSlot),
     /// An allocation was forgotten; its slot may be another's already.

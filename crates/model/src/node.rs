@@ -9,6 +9,7 @@ use crate::{
     device::{DevicesHeld, NodeDevice, WHOLE_MILLI},
     ids::NodeId,
     resources::Resources,
+    time::Timestamp,
 };
 
 /// The pool that every node is in, besides its own.
@@ -44,6 +45,76 @@ impl NodeStatus {
             Self::Down => "down",
         }
     }
+}
+
+/// What lives on a node moves away.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Drain {
+    /// Since when.
+    #[n(0)]
+    pub started_at: Timestamp,
+    /// What is still there then is stopped, whether it has another place or not; none for as long as it takes.
+    #[n(1)]
+    pub deadline: Option<Timestamp>,
+    /// Work that runs on every node stays.
+    #[n(2)]
+    pub ignore_system: bool,
+    /// How long it was to take, as it was asked for: nanoseconds, 0 for as long as it takes, less for at once.
+    #[n(3)]
+    pub asked_ns: i64,
+}
+
+impl Drain {
+    /// Whether all that is left is to be stopped.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= now)
+    }
+}
+
+/// What became of a drain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(index_only)]
+pub enum DrainStatus {
+    /// It goes on.
+    #[n(0)]
+    Draining,
+    /// Nothing is left.
+    #[n(1)]
+    Complete,
+    /// An operator has ended it.
+    #[n(2)]
+    Canceled,
+}
+
+impl DrainStatus {
+    /// The word used in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Draining => "draining",
+            Self::Complete => "complete",
+            Self::Canceled => "canceled",
+        }
+    }
+}
+
+/// The last drain of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct LastDrain {
+    /// As it goes on; none once it is over.
+    #[n(0)]
+    pub drain: Option<Drain>,
+    /// When it began.
+    #[n(1)]
+    pub started_at: Timestamp,
+    /// When it was last changed.
+    #[n(2)]
+    pub updated_at: Timestamp,
+    /// What became of it.
+    #[n(3)]
+    pub status: DrainStatus,
+    /// What the operator has to say of it.
+    #[n(4)]
+    pub meta: BTreeMap<String, String>,
 }
 
 /// A node as its agent described it when it registered.

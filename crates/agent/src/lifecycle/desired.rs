@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 
-use berth_api::agent::{AllocId, Change, GroupSpec, PortBinding, RunAlloc, TaskDevices};
+use berth_api::agent::{AllocId, Change, GroupSpec, HealthSpec, PortBinding, RunAlloc, TaskDevices};
 use prost::Message;
 
 use super::Event;
@@ -28,6 +28,8 @@ pub struct RunSpec {
     pub after: Box<[AllocId]>,
     /// The job's version.
     pub job_version: u64,
+    /// What it must show to count as healthy, where its group does not say; none where nobody asks.
+    pub health: Option<HealthSpec>,
 }
 
 impl RunSpec {
@@ -46,6 +48,7 @@ impl RunSpec {
             devices: run.devices.into(),
             after: ids(&run.after)?.into(),
             job_version: run.job_version,
+            health: run.health,
         })
     }
 
@@ -60,6 +63,7 @@ impl RunSpec {
             devices: Box::default(),
             after: Box::default(),
             job_version: 0,
+            health: None,
         }
     }
 }

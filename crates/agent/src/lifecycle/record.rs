@@ -1,6 +1,6 @@
 //! What of an allocation outlives its agent.
 
-use berth_api::agent::{AllocId, AllocStatus, PortBinding, TaskDevices};
+use berth_api::agent::{AllocId, AllocStatus, HealthSpec, PortBinding, TaskDevices};
 use bytes::Bytes;
 use prost::Message;
 
@@ -70,6 +70,9 @@ pub struct RunRecord {
     /// Of tasks that have any.
     #[prost(message, repeated, tag = "8")]
     pub devices: Vec<TaskDevices>,
+    /// What it must show to count as healthy, where its group does not say.
+    #[prost(message, optional, tag = "9")]
+    pub health: Option<HealthSpec>,
 }
 
 impl RunSpec {
@@ -86,6 +89,7 @@ impl RunSpec {
             devices: run.devices.into(),
             after: after.collect::<Result<_, _>>()?,
             job_version: run.job_version,
+            health: run.health,
         })
     }
 
@@ -98,6 +102,7 @@ impl RunSpec {
             after: self.after.iter().map(|id| id.0.to_vec()).collect(),
             job_version: self.job_version,
             devices: self.devices.to_vec(),
+            health: self.health,
         }
     }
 }

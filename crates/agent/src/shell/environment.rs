@@ -172,6 +172,7 @@ mod tests {
             devices: [devices].into(),
             after: Box::default(),
             job_version: 0,
+            health: None,
         };
         let task = TaskSpec { name: "nginx".into(), cpu_mhz: 100, memory_mb: 300, ..TaskSpec::default() };
         let place = AllocPlace::new(Path::new("/data"), run.alloc);

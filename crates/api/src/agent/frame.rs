@@ -303,6 +303,9 @@ pub struct RunAlloc {
     /// Its group: one of the message's `groups`. (Tag 3 held the group itself in version 1.)
     #[prost(uint32, tag = "9")]
     pub group_ref: u32,
+    /// What it must show to count as healthy, where its group does not say; absent where nobody asks.
+    #[prost(message, optional, tag = "10")]
+    pub health: Option<super::HealthSpec>,
 }
 
 /// An allocation that should end.

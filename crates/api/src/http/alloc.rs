@@ -44,7 +44,7 @@ pub struct AllocationStub<S: Text = String> {
     pub desired_status: S,
     /// Why, for people.
     pub desired_description: S,
-    /// Always empty.
+    /// Whether it is to leave its node.
     pub desired_transition: DesiredTransition,
     /// `pending`, `running`, `complete`, `failed` or `lost`.
     pub client_status: S,
@@ -112,7 +112,7 @@ pub struct Allocation<S: Text = String> {
     pub desired_status: S,
     /// Why, for people.
     pub desired_description: S,
-    /// Always empty.
+    /// Whether it is to leave its node.
     pub desired_transition: DesiredTransition,
     /// `pending`, `running`, `complete`, `failed` or `lost`.
     pub client_status: S,

@@ -67,8 +67,9 @@ pub use log::StreamFrame;
 pub use measure::{Counter, Gauge, Measurements, Sample};
 pub use namespace::{Namespace, NamespaceCapabilities};
 pub use node::{
-    DriverInfo, Node, NodeCpu, NodeDisk, NodeEligibility, NodeEligibilityChanged, NodeMemory, NodeProcessors,
-    NodePurged, NodeResources, NodeStub, ReservedNetworks, ReservedResources,
+    DrainSpec, DrainStrategy, DriverInfo, LastDrain, Node, NodeCpu, NodeDisk, NodeDrain, NodeEligibility,
+    NodeEligibilityChanged, NodeMemory, NodeProcessors, NodePurged, NodeResources, NodeStub,
+    ReservedNetworks, ReservedResources,
 };
 pub use operator::{AutopilotHealth, RaftConfiguration, RaftServer, ServerHealth};
 pub use orders::{AllocRestart, AllocSignal};

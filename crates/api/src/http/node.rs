@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{NodeDeviceResource, TaskResources};
+use super::{NodeDeviceResource, TaskResources, Time};
 
 /// A node in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -30,8 +30,10 @@ pub struct NodeStub {
     pub node_pool: String,
     /// Its agent's version.
     pub version: String,
-    /// Whether it is being emptied.
+    /// Whether it is drained.
     pub drain: bool,
+    /// Its last drain.
+    pub last_drain: Option<LastDrain>,
     /// `eligible` or `ineligible`.
     pub scheduling_eligibility: String,
     /// `initializing`, `ready` or `down`.
@@ -82,10 +84,12 @@ pub struct Node {
     pub node_class: String,
     /// The node pool's name.
     pub node_pool: String,
-    /// Whether it is being emptied.
+    /// Whether it is drained.
     pub drain: bool,
-    /// Always none.
-    pub drain_strategy: Option<Value>,
+    /// How it is drained; none when it is not.
+    pub drain_strategy: Option<DrainStrategy>,
+    /// Its last drain.
+    pub last_drain: Option<LastDrain>,
     /// `eligible` or `ineligible`.
     pub scheduling_eligibility: String,
     /// `initializing`, `ready` or `down`.
@@ -102,6 +106,61 @@ pub struct Node {
     pub create_index: u64,
     /// The last change of the node itself.
     pub modify_index: u64,
+}
+
+/// How a node is to be drained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct DrainSpec {
+    /// Nanoseconds until what is left is stopped: 0 for as long as it takes, less for at once.
+    pub deadline: i64,
+    /// Leave alone what runs on every node.
+    pub ignore_system_jobs: bool,
+}
+
+/// How a node is drained.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct DrainStrategy {
+    /// As it was asked for.
+    #[serde(flatten)]
+    pub spec: DrainSpec,
+    /// When what is left is stopped.
+    pub force_deadline: Time,
+    /// When it began.
+    pub started_at: Time,
+}
+
+/// The last drain of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct LastDrain {
+    /// When it began.
+    pub started_at: Time,
+    /// When it last changed.
+    pub updated_at: Time,
+    /// `draining`, `complete` or `canceled`.
+    pub status: String,
+    /// Always empty: there are no tokens yet.
+    #[serde(rename = "AccessorID")]
+    pub accessor_id: String,
+    /// What was said of it.
+    pub meta: BTreeMap<String, String>,
+}
+
+/// The body of `PUT /v1/node/:id/drain`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeDrain {
+    /// The node; that of the path when empty.
+    #[serde(rename = "NodeID")]
+    pub node_id: String,
+    /// How; none to call off what goes on.
+    pub drain_spec: Option<DrainSpec>,
+    /// Without a drain: whether new work may come again.
+    pub mark_eligible: bool,
+    /// What is said of it.
+    pub meta: Option<BTreeMap<String, String>>,
 }
 
 /// What a machine has.

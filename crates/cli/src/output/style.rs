@@ -25,7 +25,9 @@ impl Tone {
     pub fn of_status(status: &str) -> Self {
         match status.split(' ').next().unwrap_or_default() {
             "running" | "ready" | "eligible" | "alive" | "successful" | "healthy" | "success" => Self::Good,
-            "pending" | "stopping" | "starting" | "initializing" | "blocked" | "queued" => Self::Waiting,
+            "pending" | "draining" | "stopping" | "starting" | "initializing" | "blocked" | "queued" => {
+                Self::Waiting
+            }
             "failed" | "failure" | "lost" | "down" | "unknown" | "disconnected" => Self::Bad,
             "complete" | "dead" | "stopped" | "canceled" | "ineligible" => Self::Faint,
             _ => Self::Plain,

@@ -1,7 +1,7 @@
 //! Requests about nodes and their pools.
 
 use berth_api::http::{
-    AllocationStub, HostStats, Node, NodeEligibility, NodeEligibilityChanged, NodePool, NodeStub,
+    AllocationStub, HostStats, Node, NodeDrain, NodeEligibility, NodeEligibilityChanged, NodePool, NodeStub,
 };
 
 use serde_json::{Value, json};
@@ -35,6 +35,11 @@ impl Remote {
         let eligibility = if eligible { "eligible" } else { "ineligible" }.to_owned();
         let body = NodeEligibility { node_id: id.to_owned(), eligibility };
         self.put(&self.target("/v1/node").part(id).part("eligibility"), &body).await
+    }
+
+    /// Drains a node, or calls that off.
+    pub async fn drain_node(&self, id: &str, asked: &NodeDrain) -> Result<NodeEligibilityChanged, Failure> {
+        self.put(&self.target("/v1/node").part(id).part("drain"), asked).await
     }
 
     /// Forgets a node that is down.

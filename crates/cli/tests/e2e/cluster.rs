@@ -56,6 +56,11 @@ impl Cluster {
         cluster
     }
 
+    /// Where its server answers.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Runs a command that talks to it.
     pub fn berth(&self, args: &[&str]) -> Output {
         berth(args).env("BERTH_ADDR", &self.address).output().expect("it runs")

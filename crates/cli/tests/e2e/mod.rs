@@ -1,7 +1,7 @@
 //! Real processes for tests: started, asked over HTTP, killed by their ids.
 #![allow(dead_code, unused_imports, reason = "every test uses a part of it")]
 
-mod busybox;
+pub mod busybox;
 pub mod cluster;
 pub mod linear;
 pub mod nodes;
@@ -23,7 +23,6 @@ use std::{
 };
 
 use berth_api::http::Client;
-pub use busybox::busybox_images;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Until something that must happen is given up; no measure of how fast it should be.

@@ -4,6 +4,7 @@
 
 mod changes;
 mod collect;
+mod drains;
 mod ends;
 mod health;
 mod nodes;
@@ -52,6 +53,7 @@ use crate::{
     tenants::Tenants,
 };
 use collect::Collector;
+use drains::Drains;
 use periodic::Periodic;
 use rollouts::Rollouts;
 use servers::{SYNC_PARTS_MAX, Servers};
@@ -88,6 +90,7 @@ struct Work {
     collector: Collector,
     periodic: Periodic,
     rollouts: Rollouts,
+    drains: Drains,
     /// How often in a row the plan of an evaluation was refused whole.
     attempts: HashMap<EvalId, u32>,
     /// Ended allocations on their way into the log.
@@ -116,6 +119,7 @@ impl Work {
             collector: Collector::of(store),
             periodic: Periodic::of(store),
             rollouts: Rollouts::of(store),
+            drains: Drains::of(store),
             attempts: HashMap::new(),
             ending: BTreeSet::new(),
             ended: Vec::new(),
@@ -130,12 +134,13 @@ impl Work {
 
     /// Keeps everything that follows the state in step with it.
     fn follow(&mut self, store: &Store, change: &Change, at: Timestamp) {
-        let Self { blocked, tenants, collector, periodic, rollouts, .. } = self;
+        let Self { blocked, tenants, collector, periodic, rollouts, drains, .. } = self;
         blocked.on_change(store, change, at);
         tenants.on_change(store, change, at);
         collector.on_change(store, change, at);
         periodic.on_change(store, change, at);
         rollouts.on_change(store, change, at);
+        drains.on_change(store, change, at);
     }
 }
 
@@ -296,6 +301,7 @@ impl Leader {
         self.write_evidence();
         self.write_ends();
         self.judge_deployments(replica.store());
+        self.judge_drains(replica);
         self.evaluate_wanting(replica.store());
         if let Some(command) = self.mint.ask() {
             self.outbox.push(command);
@@ -324,6 +330,9 @@ impl Leader {
             match ready {
                 Ready::Batch(batch) => {
                     self.servers.publish(&batch);
+                    // This server reads them once this is over: what they mean for drains is judged then.
+                    let seen = batch.reports.iter().flat_map(|report| &report.seen);
+                    self.work.drains.on_observed(replica.store(), seen);
                     recent.push(batch);
                 }
                 Ready::Sync(server, index, after) => {

@@ -1,6 +1,8 @@
 //! The status of nodes.
 
-use berth_model::{NodeId, command::Command, node::NodeStatus, store::Store};
+use berth_model::{
+    JobKey, NodeId, alloc::MigrateAlloc, command::Command, eval::Trigger, node::NodeStatus, store::Store,
+};
 
 use super::{Leader, Purpose, Replica};
 
@@ -10,6 +12,19 @@ impl Leader {
         let ready = replica.store().node(id).is_some_and(|(_, row)| row.status == NodeStatus::Ready);
         if !ready || self.work.changing.contains_key(&id) {
             self.set_node_status(replica.store(), id, NodeStatus::Ready);
+        }
+    }
+
+    /// Tells what is to leave nodes that are drained, and ends the drains of those on which nothing is left.
+    pub(super) fn judge_drains(&mut self, replica: &Replica) {
+        let leaving = self.work.drains.judge(replica.store(), replica.observed(), self.time);
+        let (allocs, jobs): (Vec<MigrateAlloc>, Vec<JobKey>) = leaving.allocs.into_iter().unzip();
+        self.outbox.push_list(&allocs, &Command::MigrateAllocs);
+        for job in jobs {
+            self.work.wanting.entry(job).or_insert(Trigger::NodeDrain);
+        }
+        for (node, started_at) in leaving.emptied {
+            self.outbox.push(Command::EndDrain(node, started_at));
         }
     }
 

@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
-    alloc::{AllocEnd, ClientStatus, Placement, Stop, StopReason},
-    command::{Collect, Command, DeregisterJob, Entry, EvalOutcome, NextEval, PlanRecord, RegisterJob},
+    alloc::{AllocEnd, ClientStatus, Migrate, MigrateAlloc, Placement, Stop, StopReason},
+    command::{
+        Collect, Command, DeregisterJob, DrainNode, Entry, EvalOutcome, NewDrain, NextEval, PlanRecord,
+        RegisterJob,
+    },
     deployment::{AllocHealth, DeploymentGroup, DeploymentStatus, NewDeployment, SetDeployment},
     eval::{EvalStatus, Trigger},
     ids::IdSeed,
@@ -25,6 +28,7 @@ struct Followers {
     collector: Collector,
     periodic: Periodic,
     rollouts: Rollouts,
+    drains: Drains,
 }
 
 impl Followers {
@@ -35,6 +39,7 @@ impl Followers {
             collector: Collector::of(store),
             periodic: Periodic::of(store),
             rollouts: Rollouts::of(store),
+            drains: Drains::of(store),
         }
     }
 }
@@ -66,13 +71,14 @@ impl History {
             self.followed.collector.on_change(&self.store, change, at);
             self.followed.periodic.on_change(&self.store, change, at);
             self.followed.rollouts.on_change(&self.store, change, at);
+            self.followed.drains.on_change(&self.store, change, at);
         }
         self.followed.tenants.follow(&self.store);
     }
 
     fn step(&mut self) {
         let id = self.random.mint();
-        let command = match self.draw(15) {
+        let command = match self.draw(17) {
             0 | 1 => Command::RegisterNode(Box::new(node(1 + self.draw(3)))),
             2 => {
                 let status = [NodeStatus::Ready, NodeStatus::Down][self.draw(2) as usize];
@@ -94,6 +100,18 @@ impl History {
             })),
             11 => return self.collect(),
             12 | 13 => return self.show(),
+            14 => {
+                let deadline = (self.draw(2) == 0).then(|| Timestamp(id as u64));
+                let drain = NewDrain { deadline, ignore_system: false, asked_ns: 0 };
+                let drain = (self.draw(3) > 0).then_some(drain);
+                let node = NodeId(1 + self.draw(3));
+                Command::DrainNode(Box::new(DrainNode { node, drain, eligible: true, meta: [].into() }))
+            }
+            15 => {
+                let alloc = self.store.allocs().iter().next().map(|(_, row)| row.id);
+                let alloc = alloc.map(|alloc| MigrateAlloc { alloc, how: Migrate::AtOnce });
+                Command::MigrateAllocs(alloc.into_iter().collect())
+            }
             _ => return self.decide(id),
         };
         self.apply(command);
@@ -216,6 +234,7 @@ impl History {
         assert_eq!(self.followed.blocked.waiting(), anew.blocked.waiting());
         assert_eq!(self.followed.periodic, anew.periodic);
         assert_eq!(self.followed.rollouts.deadlines(), anew.rollouts.deadlines());
+        assert_eq!(self.followed.drains.followed(), anew.drains.followed());
         assert_eq!(self.followed.tenants.shares(), anew.tenants.shares());
         // In the end the same is forgotten, in whatever order it became due.
         let forgotten = |mut collector: Collector| {

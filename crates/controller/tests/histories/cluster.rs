@@ -11,7 +11,7 @@ use berth_controller::{
 };
 use berth_model::{
     EvalId, Index, JobKey, NodeId, Timestamp,
-    command::{Command, DeregisterJob, Entry, RegisterJob},
+    command::{Command, DeregisterJob, DrainNode, Entry, NewDrain, RegisterJob},
     eval::Eval,
     ids::IdSeed,
     job::{Group, Job, JobType, Task, TaskResources},
@@ -160,7 +160,7 @@ impl Cluster {
 
     /// One thing happens, whichever is drawn.
     pub fn step(&mut self) {
-        match self.draw(20) {
+        match self.draw(21) {
             0 | 1 => self.register(),
             2 => self.deregister(),
             3..=5 => self.write(),
@@ -175,6 +175,7 @@ impl Cluster {
             17 => self.refuse(),
             18 if self.draw(4) == 0 => self.crash(),
             18 if self.draw(4) == 0 => self.change_leader(),
+            19 if self.draw(2) == 0 => self.drain(),
             _ => self.agent(),
         }
     }
@@ -196,6 +197,32 @@ impl Cluster {
         let (number, purge) = (self.draw(u128::from(JOBS)), self.draw(2) == 0);
         let eval = EvalId(self.random.mint());
         self.request(Command::DeregisterJob(DeregisterJob { job: key(number as u32), purge, eval }));
+    }
+
+    /// A node is drained, for as long as it takes or for some time, or no more.
+    fn drain(&mut self) {
+        let node = NodeId(1 + self.draw(self.agents.len() as u128));
+        let deadline = (self.draw(2) == 0).then(|| self.draw(30) as u64);
+        let deadline = deadline.map(|seconds| Timestamp((self.seconds + seconds) * 1_000_000_000));
+        let drain = NewDrain { deadline, ignore_system: false, asked_ns: 0 };
+        let drain = (self.draw(3) > 0).then_some(drain);
+        let command = DrainNode { node, drain, eligible: true, meta: BTreeMap::new() };
+        self.request(Command::DrainNode(Box::new(command)));
+    }
+
+    /// Every other drain is called off, and no other has any time left.
+    fn end_drains(&mut self) {
+        let nodes: Vec<NodeId> = self.store.nodes().iter().map(|(_, row)| row.id).collect();
+        for (number, node) in nodes.into_iter().enumerate() {
+            let drain = NewDrain {
+                deadline: Some(Timestamp(self.seconds * 1_000_000_000)),
+                ignore_system: false,
+                asked_ns: -1,
+            };
+            let drain = (number % 2 == 0).then_some(drain);
+            let command = DrainNode { node, drain, eligible: true, meta: BTreeMap::new() };
+            self.request(Command::DrainNode(Box::new(command)));
+        }
     }
 
     /// The log writes the next entries, at most three.
@@ -305,8 +332,12 @@ impl Cluster {
                 self.drop_connection(number);
             }
         }
-        for _ in 0..seconds {
+        for second in 0..seconds {
             self.pass(1);
+            // By then whoever leads takes requests, and all that is asked now is written.
+            if second == seconds / 2 {
+                self.end_drains();
+            }
             for number in 0..self.agents.len() {
                 self.beat(number);
                 (0..8).for_each(|_| self.agents[number].work(false));

@@ -4,11 +4,10 @@ use super::{Schema, tables::*};
 
 /// Settings by the block in which they stand.
 static UNENFORCED: &[(&Schema, &[&str])] = &[
-    (&JOB, &["migrate", "multiregion", "vault", "consul_namespace", "vault_namespace"]),
+    (&JOB, &["multiregion", "vault", "consul_namespace", "vault_namespace"]),
     (
         &GROUP,
         &[
-            "migrate",
             "disconnect",
             "volume",
             "max_run_duration",

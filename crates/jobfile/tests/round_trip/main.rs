@@ -223,7 +223,10 @@ fn group() -> impl Strategy<Value = Group> {
     (first, second, third, scaled).prop_map(|(first, second, third, (count, scaling))| {
         let (constraints, spreads, restart, reschedule, disk) = first;
         let (network, meta, shutdown_delay, tasks) = second;
-        let (affinities, update, migrate, disconnect, services, volumes, max_run_duration) = third;
+        let (affinities, update, migrate, disconnect, mut services, volumes, max_run_duration) = third;
+        // What runs within a task names it.
+        let checks = services.iter_mut().flat_map(|service| &mut service.checks);
+        checks.for_each(|check| check.task.clone_from(&tasks[0].name));
         Group {
             count,
             constraints,

@@ -13,7 +13,7 @@ use super::{
     slab::{Slab, slot},
 };
 use crate::{
-    alloc::{ClientStatus, DesiredStatus, StopReason, TaskResult},
+    alloc::{ClientStatus, DesiredStatus, Migrate, StopReason, TaskResult},
     device::DeviceGrant,
     ids::{AllocId, EvalId, Index, NodeId},
     quota::Usage,
@@ -132,6 +132,15 @@ pub struct AllocExtra {
     #[n(12)]
     #[cbor(default)]
     pub canary: bool,
+    /// It is to leave its node. Not in snapshots before format 4.
+    #[n(13)]
+    #[cbor(default)]
+    pub migrate: Option<Migrate>,
+    /// It stands in for one that left its node, and shows that it is well before the next one leaves. Not in snapshots
+    /// before format 4.
+    #[n(14)]
+    #[cbor(default)]
+    pub watched: bool,
 }
 
 /// An allocation as written to a snapshot: slots are told by what they point to.

@@ -3,6 +3,7 @@
 mod allocs;
 mod collect;
 mod deployments;
+mod drains;
 mod evals;
 mod jobs;
 mod launch;
@@ -76,6 +77,9 @@ impl Store {
             Command::SetAllocHealth(found) => self.set_alloc_health(found, events),
             Command::SetDeployment(set) => self.set_deployment(*set, events)?,
             Command::PromoteDeployment(promote) => self.promote_deployment(*promote, events)?,
+            Command::DrainNode(drain) => self.drain_node(*drain, events)?,
+            Command::MigrateAllocs(allocs) => self.migrate_allocs(&allocs, events),
+            Command::EndDrain(node, started_at) => self.end_drain(node, started_at, events)?,
             Command::FoundCluster(id) => self.found_cluster(id)?,
             Command::Collect(collect) => self.collect(&collect, events),
             Command::RunJob(run) => self.run_job(*run, events)?,

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     device::DevicesHeld,
     ids::{Index, NodeId},
-    node::{Node, NodeStatus},
+    node::{Drain, LastDrain, Node, NodeStatus},
     resources::Resources,
     time::Timestamp,
 };
@@ -76,6 +76,15 @@ pub struct NodeDetail {
     pub devices: Arc<DevicesHeld>,
     /// When its status last changed.
     pub status_at: Timestamp,
+    /// Its last drain.
+    pub drain: Option<Arc<LastDrain>>,
+}
+
+impl NodeDetail {
+    /// The drain that goes on.
+    pub fn draining(&self) -> Option<&Drain> {
+        self.drain.as_deref()?.drain.as_ref()
+    }
 }
 
 /// A node as written to a snapshot; what its allocations hold is computed again from them.
@@ -98,6 +107,10 @@ pub(super) struct NodeRecord {
     #[n(6)]
     #[cbor(default)]
     pub purged: bool,
+    /// Since format 4.
+    #[n(7)]
+    #[cbor(default, with = "crate::codec::shared_option")]
+    pub drain: Option<Arc<LastDrain>>,
 }
 
 /// All nodes.
@@ -214,6 +227,7 @@ impl Nodes {
             modify_index: row.modify_index,
             status_at: detail.status_at,
             purged: row.purged,
+            drain: detail.drain.clone(),
         })
     }
 
@@ -229,7 +243,8 @@ impl Nodes {
 
     pub(super) fn insert(&mut self, record: NodeRecord) -> NodeSlot {
         self.digest.add(hash_encoded(b'n', &record));
-        let NodeRecord { node, status, eligible, create_index, modify_index, status_at, purged } = record;
+        let NodeRecord { node, status, eligible, create_index, modify_index, status_at, purged, drain } =
+            record;
         let slot = self.rows.insert(NodeRow {
             id: node.id,
             status,
@@ -246,7 +261,8 @@ impl Nodes {
         while self.details.len() <= slot.0 as usize {
             self.details.push(None);
         }
-        let detail = Some(NodeDetail { node, ports: Arc::default(), devices: Arc::default(), status_at });
+        let (ports, devices) = (Arc::default(), Arc::default());
+        let detail = Some(NodeDetail { node, ports, devices, status_at, drain });
         *self.details.get_mut(slot.0 as usize).expect("just made") = detail;
         self.modify_index = self.modify_index.max(modify_index);
         self.note_change(slot);
@@ -300,6 +316,7 @@ impl Nodes {
             row.create_index = index;
             detail.status_at = at;
             detail.node = node;
+            detail.drain = None;
         });
     }
 

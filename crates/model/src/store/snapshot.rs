@@ -33,7 +33,7 @@ const MAGIC: &[u8; 8] = b"BERTHSTO";
 pub const FORMAT_VERSION: u16 = 4;
 /// What [`Store::hash`] covers, and how. The hash in a snapshot is compared only when it was made in the same way; the
 /// sum of the file's bytes always is.
-const HASH_VERSION: u8 = 3;
+const HASH_VERSION: u8 = 4;
 /// Largest record that is written and read. What came in one entry of the log fits, and no record holds more than that
 /// but counts; those of format 1 hold a job with all its versions.
 const RECORD_BYTES_MAX: u32 = 64 << 20;

@@ -4,10 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use berth_model::{
     AllocId, DeploymentId, EvalId, Index, JobKey, NodeId, Timestamp,
-    alloc::{AllocEnd, ClientStatus, Placement, Stop, StopReason, TaskResult},
+    alloc::{AllocEnd, ClientStatus, Migrate, MigrateAlloc, Placement, Stop, StopReason, TaskResult},
     command::{
-        Collect, Command, DeregisterJob, EvalOutcome, LaunchJob, NextEval, PlanRecord, RegisterJob,
-        RestorePart, RunJob, ScaleJob, SetSchedulerConfig,
+        Collect, Command, DeregisterJob, DrainNode, EvalOutcome, LaunchJob, NewDrain, NextEval, PlanRecord,
+        RegisterJob, RestorePart, RunJob, ScaleJob, SetSchedulerConfig,
     },
     deployment::{
         AllocHealth, DeploymentGroup, DeploymentStatus, NewDeployment, PromoteDeployment, SetDeployment,
@@ -77,6 +77,18 @@ pub fn commands() -> Vec<Command> {
             revert_to: Some(0),
             eval: Some(EvalId(9)),
         })),
+        Command::DrainNode(Box::new(DrainNode {
+            node: NodeId(1),
+            drain: Some(NewDrain {
+                deadline: Some(Timestamp(9_000_000)),
+                ignore_system: true,
+                asked_ns: 3_600_000_000_000,
+            }),
+            eligible: false,
+            meta: labels("drain"),
+        })),
+        Command::MigrateAllocs(vec![MigrateAlloc { alloc: AllocId(3), how: Migrate::AtOnce }]),
+        Command::EndDrain(NodeId(1), Timestamp(0)),
         Command::SetEvalStatus(EvalId(4), EvalStatus::Canceled, text("a newer one")),
         Command::StopAlloc(AllocId(2), Box::new(Eval { id: EvalId(5), ..eval() })),
         Command::LaunchJob(Box::new(LaunchJob {

@@ -156,8 +156,8 @@ fn what_a_newer_version_wrote_is_refused_with_both_versions() {
 fn an_allocation_of_the_first_snapshots_is_read() {
     let extra = AllocExtra { ports: vec![80], ..AllocExtra::default() };
     let mut bytes = minicbor::to_vec(&extra).expect("memory takes it");
-    assert_eq!(bytes[0], 0x80 | 13, "an array of thirteen");
+    assert_eq!(bytes[0], 0x80 | 15, "an array of fifteen");
     bytes[0] = 0x80 | 10;
-    bytes.truncate(bytes.len() - 3);
+    bytes.truncate(bytes.len() - 5);
     assert_eq!(minicbor::decode::<AllocExtra>(&bytes).expect("it is read"), extra);
 }

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use berth_model::{alloc::StopReason, store::NodeSlot};
+use berth_model::{
+    alloc::{Stop, StopReason},
+    store::NodeSlot,
+};
 
 use super::{Checked, Faults};
 use crate::filters::Filters;
@@ -45,6 +48,21 @@ fn stops(checked: &Checked<'_>, faults: &mut Faults) {
         if !own && stop.reason != StopReason::Preempted {
             faults.add(format!("allocation {} of another job is stopped", stop.alloc));
         }
+        migrated(checked, stop, faults);
+    }
+}
+
+/// What leaves a node that is drained was told to; unless it must not stay, another stands in for it.
+fn migrated(checked: &Checked<'_>, stop: &Stop, faults: &mut Faults) {
+    let allocs = checked.store.allocs();
+    let told = || allocs.find(stop.alloc).and_then(|slot| allocs.extra(slot)?.migrate).is_some();
+    let drained = matches!(stop.reason, StopReason::Migrated | StopReason::Drained);
+    if drained && !told() {
+        faults.add(format!("allocation {} leaves its node, and was not told to", stop.alloc));
+    }
+    let successor = || checked.plan.placements.iter().any(|placed| placed.previous == Some(stop.alloc));
+    if stop.reason == StopReason::Migrated && !successor() {
+        faults.add(format!("allocation {} leaves its node, and nobody stands in for it", stop.alloc));
     }
 }
 

@@ -66,7 +66,9 @@ impl Planner {
             }
         }
         // What a node took with it has ended all the same; what was to be replaced runs on.
-        plan.stops.retain(|stop| matches!(stop.reason, StopReason::NodeLost | StopReason::JobStopped));
+        plan.stops.retain(|stop| {
+            matches!(stop.reason, StopReason::NodeLost | StopReason::Drained | StopReason::JobStopped)
+        });
     }
 
     /// How many of each group had been placed.

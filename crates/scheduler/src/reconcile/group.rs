@@ -48,7 +48,8 @@ pub(super) fn reconcile(
     for done in ended.iter().filter(|e| counts_as_done(row.job(), e)) {
         step.wanted.keep(done);
     }
-    let (old, current): (Vec<_>, Vec<_>) = live.into_iter().partition(|e| !e.is_current && !e.node_gone);
+    let (old, current): (Vec<_>, Vec<_>) =
+        live.into_iter().partition(|e| !e.is_current && e.must_go().is_none());
     current.into_iter().for_each(|alloc| step.keep_or_replace(alloc));
     let failed = || ended.iter().filter(|e| needs_verdict(e) && !is_replaced(store, e));
     step.is_unhealthy |= failed().next().is_some();
@@ -104,15 +105,17 @@ impl Step<'_, '_> {
     /// What runs the newest version, or did so on a node that is gone.
     fn keep_or_replace(&mut self, alloc: &Existing<'_>) {
         let wanted = &mut self.wanted;
-        if wanted.left > 0 && wanted.is_full() && alloc.node_gone {
+        if wanted.left > 0 && wanted.is_full() && alloc.must_go().is_some() {
             self.changes.more = true;
             wanted.keep(alloc);
-        } else if alloc.node_gone {
-            self.changes.stops.push(stop(alloc, StopReason::NodeLost));
+        } else if let Some(reason) = alloc.must_go() {
+            self.changes.stops.push(stop(alloc, reason));
             self.unproven += u32::from(wanted.left > 0);
             wanted.replace(alloc, Missing::default());
         } else if wanted.left == 0 {
             self.changes.stops.push(stop(alloc, StopReason::NotNeeded));
+        } else if alloc.migrate.is_some() {
+            self.move_away(alloc);
         } else {
             match self.healthy(alloc) {
                 Some(true) => self.wanted.keep(alloc),
@@ -122,6 +125,18 @@ impl Step<'_, '_> {
                 }
                 Some(false) => self.consider_unhealthy(alloc),
             }
+        }
+    }
+
+    /// What stands on a node that is drained goes on there until another stands in for it.
+    fn move_away(&mut self, alloc: &Existing<'_>) {
+        self.unproven += 1;
+        if self.wanted.is_full() {
+            self.changes.more = true;
+            self.wanted.keep(alloc);
+        } else {
+            let instead = Some(Instead::of(alloc, StopReason::Migrated));
+            self.wanted.replace(alloc, Missing { instead, ..Missing::default() });
         }
     }
 
@@ -150,7 +165,7 @@ impl Step<'_, '_> {
         old.sort_by_key(|alloc| (self.wanted.taken.contains(&alloc.row.name_index), !is_proven(alloc)));
         let surplus = old.split_off(old.len().min(self.wanted.left as usize));
         self.changes.stops.extend(surplus.into_iter().map(|alloc| stop(alloc, StopReason::NotNeeded)));
-        old.sort_by_key(is_proven);
+        old.sort_by_key(|alloc| (alloc.migrate.is_none(), is_proven(alloc)));
         // What is missing besides comes first.
         let missing = self.wanted.left.saturating_sub(u32::try_from(old.len()).unwrap_or(u32::MAX));
         let busy = self.unproven.saturating_add(missing);
@@ -206,8 +221,9 @@ impl Step<'_, '_> {
             let is_open = self.rollout.canary(alloc) == Canary::Open;
             let is_unhealthy =
                 || self.store.allocs().detail(alloc.slot).is_some_and(|d| d.healthy == Some(false));
-            if alloc.row.is_wanted() && alloc.node_gone {
-                self.changes.stops.push(stop(alloc, StopReason::NodeLost));
+            let leaves = alloc.must_go().or(alloc.migrate.map(|_| StopReason::Drained));
+            if let Some(reason) = leaves.filter(|_| alloc.row.is_wanted()) {
+                self.changes.stops.push(stop(alloc, reason));
                 if is_open && self.rollout.may_place_canaries() {
                     self.wanted.replace(alloc, Missing { canary: true, ..Missing::default() });
                 }

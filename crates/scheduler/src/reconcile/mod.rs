@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use berth_model::{
     AllocId, Timestamp,
-    alloc::{Stop, StopReason},
+    alloc::{Migrate, Stop, StopReason},
     deployment::DeploymentGroup,
     job::{Group, Job},
     store::{AllocRow, AllocSlot, JobRow, NodeSlot, Store},
@@ -77,6 +77,16 @@ struct Existing<'a> {
     /// Its group is still there and still says the same.
     is_current: bool,
     node_gone: bool,
+    /// It is to leave its node.
+    migrate: Option<Migrate>,
+}
+
+impl Existing<'_> {
+    /// Why it cannot stay, whether another stands in for it or not.
+    fn must_go(&self) -> Option<StopReason> {
+        let drained = self.migrate == Some(Migrate::AtOnce);
+        if self.node_gone { Some(StopReason::NodeLost) } else { drained.then_some(StopReason::Drained) }
+    }
 }
 
 impl Changes {
@@ -145,7 +155,8 @@ fn existing<'a>(store: &'a Store, row: &'a JobRow, job: &'a Job) -> Vec<Existing
             .nodes()
             .row(alloc.node)
             .is_none_or(|node| node.status == berth_model::node::NodeStatus::Down);
-        Some(Existing { slot, row: alloc, group: &old_group.name, is_current, node_gone })
+        let migrate = store.allocs().extra(slot).and_then(|extra| extra.migrate);
+        Some(Existing { slot, row: alloc, group: &old_group.name, is_current, node_gone, migrate })
     })
     .collect()
 }

@@ -42,6 +42,8 @@ pub(super) fn reconcile(
             continue;
         } else if alloc.node_gone {
             changes.stops.push(stop(alloc, StopReason::NodeLost));
+        } else if alloc.migrate.is_some() {
+            changes.stops.push(stop(alloc, StopReason::Drained));
         } else if !fits(node) || covered.contains(&node) {
             changes.stops.push(stop(alloc, StopReason::NodeNotEligible));
         } else {

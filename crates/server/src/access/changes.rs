@@ -51,7 +51,7 @@ fn target<'c>(command: &'c Command, store: &'c Store) -> Target<'c> {
             let jobs = rows.filter_map(|(_, row)| store.jobs().row(row.job));
             Target::Jobs(jobs.map(|row| &row.key).collect())
         }
-        Command::SetNodeEligibility(..) => Target::Cluster(Capability::NodeWrite),
+        Command::SetNodeEligibility(..) | Command::DrainNode(_) => Target::Cluster(Capability::NodeWrite),
         Command::Collect(collect) if is_of_nodes(collect) => Target::Cluster(Capability::NodeWrite),
         Command::PutQuota(_) | Command::DeleteQuota(_) => Target::Cluster(Capability::QuotaWrite),
         Command::Collect(_)
@@ -67,6 +67,8 @@ fn target<'c>(command: &'c Command, store: &'c Store) -> Target<'c> {
         | Command::EndAllocs(_)
         | Command::SetEvalStatus(..)
         | Command::LaunchJob(_)
+        | Command::MigrateAllocs(_)
+        | Command::EndDrain(..)
         | Command::AbandonRestore
         | Command::FoundCluster(_) => Target::Engine,
     }

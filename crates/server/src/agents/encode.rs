@@ -156,6 +156,7 @@ fn run_alloc(store: &Store, slot: AllocSlot, row: &AllocRow, group: &Group) -> R
         devices: extra
             .map_or_else(Vec::new, |extra| convert::task_devices(group, &extra.devices, &extra.cores)),
         previous: extra.and_then(|extra| extra.previous).map_or(Vec::new(), bytes_of),
+        health: extra.filter(|extra| extra.watched).and_then(|_| convert::migrated_health(group)),
     }
 }
 

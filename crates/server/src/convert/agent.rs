@@ -273,6 +273,16 @@ fn health_spec(job: &Job, group: &Group) -> Option<HealthSpec> {
     })
 }
 
+/// What one must show that stands in for an allocation whose node is drained.
+pub(crate) fn migrated_health(group: &Group) -> Option<HealthSpec> {
+    let migrate = group.migrate.as_deref().cloned().unwrap_or_default();
+    (migrate.health_check != HealthCheck::Manual).then(|| HealthSpec {
+        min_healthy_ms: millis(migrate.min_healthy_time),
+        deadline_ms: millis(migrate.healthy_deadline),
+        checks: migrate.health_check == HealthCheck::Checks,
+    })
+}
+
 fn task_spec(task: &Task, oversubscribed: bool) -> TaskSpec {
     let config: serde_json::Map<String, serde_json::Value> =
         task.config.iter().map(|(key, value)| (key.clone(), to_json(value))).collect();

@@ -1,9 +1,9 @@
 //! Nodes: listing, reading, what runs on them, and opening or closing them to new work.
 
-use berth_api::http::{NodeEligibility, NodeEligibilityChanged, NodePurged};
+use berth_api::http::{DrainSpec, NodeDrain, NodeEligibility, NodeEligibilityChanged, NodePurged};
 use berth_model::{
-    Index, NodeId,
-    command::{Collect, Command},
+    Index, NodeId, Timestamp,
+    command::{Collect, Command, DrainNode, NewDrain},
     node::{NODE_POOL_ALL, NodeStatus},
     store::{NodeDetail, NodeRow},
 };
@@ -15,6 +15,7 @@ use super::allocations::{array_of, with_job};
 use crate::{
     WatchKey,
     access::CallerView,
+    clock,
     http::{
         block,
         call::{Call, Reply},
@@ -25,6 +26,9 @@ use crate::{
     },
     nomad::convert::{self, NodeStubParts},
 };
+
+/// What may be said of a drain: bytes.
+const DRAIN_META_BYTES_MAX: usize = 4 << 10;
 
 /// `GET /v1/nodes`
 pub(super) async fn list(call: Call) -> Reply {
@@ -132,6 +136,11 @@ pub(super) async fn eligibility(mut call: Call) -> Reply {
     if !asked.node_id.is_empty() && asked.node_id.parse() != Ok(id) {
         return Err(Failure::bad_request("NodeID in the body is not the node of the path"));
     }
+    if eligible && call.view().node(id).is_some_and(|(_, detail)| detail.draining().is_some()) {
+        let text = "the node is drained, and takes no new work until that is over: \
+                    `berth node drain -disable` calls it off";
+        return Err(Failure::bad_request(text));
+    }
     let Index(index) = call.propose(Command::SetNodeEligibility(id, eligible)).await?;
     let answer = NodeEligibilityChanged {
         node_modify_index: index,
@@ -140,6 +149,39 @@ pub(super) async fn eligibility(mut call: Call) -> Reply {
         index,
     };
     reply::json(&call.query, &answer)
+}
+
+/// `PUT /v1/node/:id/drain`
+pub(super) async fn drain(mut call: Call) -> Reply {
+    let id = id_of(&call)?;
+    let asked: NodeDrain = call.json().await?;
+    if !asked.node_id.is_empty() && asked.node_id.parse() != Ok(id) {
+        return Err(Failure::bad_request("NodeID in the body is not the node of the path"));
+    }
+    let meta = asked.meta.unwrap_or_default();
+    let bytes: usize = meta.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if bytes > DRAIN_META_BYTES_MAX {
+        let text = format!("Meta has {bytes} bytes, the limit is {DRAIN_META_BYTES_MAX}: say less");
+        return Err(Failure::bad_request(text));
+    }
+    let drain = asked.drain_spec.map(|spec| new_drain(&spec, clock::now()));
+    let command = DrainNode { node: id, drain, eligible: asked.mark_eligible, meta };
+    let Index(index) = call.propose(Command::DrainNode(Box::new(command))).await?;
+    let answer = NodeEligibilityChanged {
+        node_modify_index: index,
+        eval_ids: Vec::new(),
+        eval_create_index: 0,
+        index,
+    };
+    reply::json(&call.query, &answer)
+}
+
+fn new_drain(spec: &DrainSpec, now: Timestamp) -> NewDrain {
+    let deadline = match spec.deadline {
+        0 => None,
+        asked => Some(Timestamp(now.0.saturating_add(u64::try_from(asked).unwrap_or(0)))),
+    };
+    NewDrain { deadline, ignore_system: spec.ignore_system_jobs, asked_ns: spec.deadline }
 }
 
 /// `PUT /v1/node/:id/purge`

@@ -11,10 +11,10 @@ use berth_api::http::{
     ExecInputFrame, ExecOutputFrame, Found, FuzzyFound, FuzzySearch, HostStats, Job, JobDeregistered,
     JobDispatch, JobDispatched, JobEvaluate, JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered,
     JobRevert, JobScale, JobScaleStatus, JobStatus, JobStatusesAsked, JobStub, JobSummary, JobValidated,
-    JobVersions, JobsParse, Measurements, Namespace, Node, NodeEligibility, NodeEligibilityChanged, NodePool,
-    NodePurged, NodeStub, PeriodicForced, PlanTrace, Quota, QuotaUsage, RaftConfiguration, ScalingPolicy,
-    ScalingPolicyStub, SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet, Search,
-    StreamFrame,
+    JobVersions, JobsParse, Measurements, Namespace, Node, NodeDrain, NodeEligibility,
+    NodeEligibilityChanged, NodePool, NodePurged, NodeStub, PeriodicForced, PlanTrace, Quota, QuotaUsage,
+    RaftConfiguration, ScalingPolicy, ScalingPolicyStub, SchedulerConfiguration, SchedulerConfigurationRead,
+    SchedulerConfigurationSet, Search, StreamFrame,
 };
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -96,7 +96,7 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/node/{id}", (NodeRead, Cluster), "Read a node", reads::<Node>(&[]), nodes::read),
         route(Get, "/v1/node/{id}/allocations", (NodeRead, Cluster), "List a node's allocations", lists::<Allocation>(&[]), nodes::allocations),
         route(Put, "/v1/node/{id}/eligibility", (NodeWrite, Cluster), "Open or close a node to new work", takes::<NodeEligibility, NodeEligibilityChanged>(&[]), nodes::eligibility),
-
+        route(Put, "/v1/node/{id}/drain", (NodeWrite, Cluster), "Drain a node, or call that off", takes::<NodeDrain, NodeEligibilityChanged>(&[]), nodes::drain),
         route(Put, "/v1/node/{id}/purge", (NodeWrite, Cluster), "Forget a node that is down", tells::<NodePurged>(&[]), nodes::purge),
         route(Get, "/v1/node/pools", (NodeRead, Cluster), "List node pools", lists::<NodePool>(&["prefix"]), pools::list),
         route(Get, "/v1/node/pool/{name}", (NodeRead, Cluster), "Read a node pool", reads::<NodePool>(&[]), pools::read),

@@ -49,7 +49,11 @@ impl Alloc {
     fn watched(&self) -> Option<HealthSpec> {
         let begun = self.tasks.iter().any(|task| task.phase != Phase::Waiting);
         let open = !self.stop && !self.lost && self.status.health() != AllocHealth::Healthy;
-        self.run.group.health.filter(|_| begun && open)
+        self.health_spec().filter(|_| begun && open)
+    }
+
+    fn health_spec(&self) -> Option<HealthSpec> {
+        self.run.group.health.or(self.run.health)
     }
 
     fn all_tasks_run(&self) -> bool {
@@ -60,7 +64,7 @@ impl Alloc {
         if let Some(task) = self.status.tasks.iter().find(|task| task.state() != TaskState::Running) {
             return format!("task {} did not run before its deadline", task.name);
         }
-        let asked = self.run.group.health.is_some_and(|spec| spec.checks);
+        let asked = self.health_spec().is_some_and(|spec| spec.checks);
         if let Some((check, state)) = self.failing_check().filter(|_| asked) {
             let state = if state == CheckState::Pending { "not answered" } else { "not passing" };
             return format!(

@@ -107,6 +107,7 @@ pub fn run(words: &[&str]) -> RunSpec {
         devices: Box::default(),
         after: numbers.map(|text| id(number(text))).collect(),
         job_version: 0,
+        health: None,
     }
 }
 

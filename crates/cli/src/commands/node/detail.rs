@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use berth_api::http::{AllocationStub, Node};
 use serde::Serialize;
 
-use crate::output::{Cell, Column, Fields, Layout, Table, View, age, now_ns, sections};
+use crate::output::{Cell, Column, Fields, Layout, Table, View, age, now_ns, rfc3339, sections};
 
 /// All that `node status` tells of a node.
 #[derive(Debug, Serialize)]
@@ -46,6 +46,7 @@ impl NodeDetail {
             .with_status("Status", &node.status)
             .with_some("Reason", &node.status_description)
             .with_status("Eligibility", &node.scheduling_eligibility)
+            .with_some("Drain", drain(node))
             .with("Drivers", drivers.collect::<Vec<_>>().join(", "))
             .render()
     }
@@ -82,6 +83,18 @@ impl NodeDetail {
         }
         table.render()
     }
+}
+
+/// The last drain, in a few words.
+fn drain(node: &Node) -> String {
+    let Some(last) = &node.last_drain else { return String::new() };
+    let now = now_ns();
+    let until = match node.drain_strategy.as_ref().map(|drain| drain.force_deadline.0) {
+        Some(0) | None => String::new(),
+        Some(deadline) => format!(", until {}", rfc3339(deadline)),
+    };
+    let message = last.meta.get("message").map_or_else(String::new, |text| format!(": {text}"));
+    format!("{}, began {}{until}{message}", last.status, age(last.started_at.0, now))
 }
 
 /// Names and values, when there are any.

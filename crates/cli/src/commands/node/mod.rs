@@ -1,6 +1,7 @@
 //! `berth node`: the machines.
 
 mod detail;
+mod drain;
 mod eligibility;
 mod pool;
 mod purge;
@@ -20,6 +21,8 @@ pub enum Verb {
     Stats(stats::Stats),
     /// Open a node to new work, or close it
     Eligibility(eligibility::Eligibility),
+    /// Move everything away from a node, or call that off
+    Drain(drain::Drain),
     /// Forget a node that is gone for good
     Purge(purge::Purge),
     /// Look at the groups of nodes that jobs choose between
@@ -35,6 +38,7 @@ impl Verb {
             Self::Status(status) => block_on(status.run(&remote)),
             Self::Stats(stats) => block_on(stats.run(&remote)),
             Self::Eligibility(eligibility) => block_on(eligibility.run(&remote)),
+            Self::Drain(drain) => block_on(drain.run(&remote)),
             Self::Purge(purge) => block_on(purge.run(&remote)),
             Self::Pool(verb) => block_on(verb.run(&remote)),
         }

@@ -76,7 +76,7 @@ fn row(node: &NodeStub, layout: Layout) -> [Cell; 10] {
         (&node.node_pool).into(),
         (&node.node_class).into(),
         Cell::status(&node.status),
-        Cell::status(&node.scheduling_eligibility),
+        if node.drain { Cell::status("draining") } else { Cell::status(&node.scheduling_eligibility) },
         (&node.address).into(),
         drivers.collect::<Vec<_>>().join(",").into(),
         (&node.version).into(),

@@ -34,6 +34,7 @@ impl Store {
                 modify_index: index,
                 status_at: at,
                 purged: false,
+                drain: None,
             }),
         };
         events.push(Event::NodeRegistered(slot));

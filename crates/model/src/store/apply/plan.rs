@@ -160,6 +160,9 @@ impl Store {
             placement;
         self.promise(id, &after);
         let preempted = self.preempted_by(id, &after);
+        let before = previous.and_then(|previous| self.alloc(previous));
+        let watched = before
+            .is_some_and(|(slot, _)| self.allocs.extra(slot).is_some_and(|extra| extra.migrate.is_some()));
         let extra = AllocExtra {
             ports,
             after,
@@ -169,6 +172,7 @@ impl Store {
             cores,
             preempted,
             canary,
+            watched,
             ..AllocExtra::default()
         };
         let row = AllocRow {

@@ -92,7 +92,7 @@ pub fn allocation_stub<'v>(parts: &Parts<'v>, with: StubParts) -> AllocationStub
         allocated_resources: with.resources.then(|| allocated(parts)),
         desired_status: parts.row.desired.as_str().into(),
         desired_description: parts.desired_description(),
-        desired_transition: DesiredTransition::default(),
+        desired_transition: desired_transition(parts),
         client_status: client_status(parts.row, parts.observed).as_str().into(),
         client_description: parts.client_description(),
         task_states: with.task_states.then(|| task_states(parts)).flatten(),
@@ -127,7 +127,7 @@ pub fn allocation<'v>(parts: &Parts<'v>) -> Allocation<Text<'v>> {
         metrics: PlacementMetric::default(),
         desired_status: parts.row.desired.as_str().into(),
         desired_description: parts.desired_description(),
-        desired_transition: DesiredTransition::default(),
+        desired_transition: desired_transition(parts),
         client_status: client_status(parts.row, parts.observed).as_str().into(),
         client_description: parts.client_description(),
         task_states: task_states(parts),
@@ -148,6 +148,11 @@ pub fn allocation<'v>(parts: &Parts<'v>) -> Allocation<Text<'v>> {
         create_time: parts.detail.created_at.0,
         modify_time: parts.modified_at(),
     }
+}
+
+fn desired_transition(parts: &Parts<'_>) -> DesiredTransition {
+    let migrate = parts.extra().and_then(|extra| extra.migrate).map(|_| true);
+    DesiredTransition { migrate, reschedule: None }
 }
 
 /// The ids of other allocations, without those that the caller does not see.

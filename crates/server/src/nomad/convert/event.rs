@@ -62,7 +62,9 @@ fn logged<'v>(view: &'v CallerView, event: &'v Logged) -> Option<Subject<'v>> {
         Logged::JobStatusChanged(slot) => job_subject(&view.job_in(*slot)?.key, "JobStatusChanged"),
         Logged::JobCollected(_, key) => job_subject(key, "JobCollected"),
         Logged::AllocPlaced(slot) => alloc(view, *slot, "PlanResult"),
-        Logged::AllocStopped(slot) => alloc(view, *slot, "AllocationUpdateDesiredStatus"),
+        Logged::AllocStopped(slot) | Logged::AllocMigrates(slot) => {
+            alloc(view, *slot, "AllocationUpdateDesiredStatus")
+        }
         Logged::AllocEnded(slot) | Logged::AllocHealthChanged(slot) => {
             alloc(view, *slot, "AllocationUpdated")
         }
@@ -141,6 +143,7 @@ fn logged_payload<'v>(view: &'v CallerView, event: &Logged) -> Option<Payload<'v
         Logged::AllocPlaced(slot)
         | Logged::AllocStopped(slot)
         | Logged::AllocHealthChanged(slot)
+        | Logged::AllocMigrates(slot)
         | Logged::AllocEnded(slot) => alloc_payload(view, *slot, None),
         Logged::EvalChanged(id) => Some(Payload::Evaluation(Box::new(evaluation(view.eval(*id)?)))),
         Logged::DeploymentChanged(id) => {

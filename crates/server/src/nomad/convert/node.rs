@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use berth_api::http::{
-    DriverInfo, Node, NodeCpu, NodeDisk, NodeMemory, NodeProcessors, NodeResources, NodeStub,
-    ReservedNetworks, ReservedResources,
+    DrainSpec, DrainStrategy, DriverInfo, LastDrain, Node, NodeCpu, NodeDisk, NodeMemory, NodeProcessors,
+    NodeResources, NodeStub, ReservedNetworks, ReservedResources, Time,
 };
 use berth_model::{
     node,
@@ -40,7 +40,8 @@ pub fn node_stub(row: &NodeRow, detail: &NodeDetail, with: StubParts) -> NodeStu
         node_class: node.class.clone(),
         node_pool: node.pool.clone(),
         version: node.attributes.get(VERSION_ATTRIBUTE).cloned().unwrap_or_default(),
-        drain: false,
+        drain: detail.draining().is_some(),
+        last_drain: detail.drain.as_deref().map(last_drain),
         scheduling_eligibility: eligibility(row.eligible).to_owned(),
         status: row.status.as_str().to_owned(),
         status_description: String::new(),
@@ -68,8 +69,9 @@ pub fn node(row: &NodeRow, detail: &NodeDetail) -> Node {
         reserved: amounts(node.reserved),
         node_class: node.class.clone(),
         node_pool: node.pool.clone(),
-        drain: false,
-        drain_strategy: None,
+        drain: detail.draining().is_some(),
+        drain_strategy: detail.draining().map(drain_strategy),
+        last_drain: detail.drain.as_deref().map(last_drain),
         scheduling_eligibility: eligibility(row.eligible).to_owned(),
         status: row.status.as_str().to_owned(),
         status_description: String::new(),
@@ -84,6 +86,24 @@ pub fn node(row: &NodeRow, detail: &NodeDetail) -> Node {
 /// The word for whether new work may be placed on a node.
 pub fn eligibility(eligible: bool) -> &'static str {
     if eligible { "eligible" } else { "ineligible" }
+}
+
+fn drain_strategy(drain: &node::Drain) -> DrainStrategy {
+    DrainStrategy {
+        spec: DrainSpec { deadline: drain.asked_ns, ignore_system_jobs: drain.ignore_system },
+        force_deadline: Time(drain.deadline.unwrap_or_default().0),
+        started_at: Time(drain.started_at.0),
+    }
+}
+
+fn last_drain(last: &node::LastDrain) -> LastDrain {
+    LastDrain {
+        started_at: Time(last.started_at.0),
+        updated_at: Time(last.updated_at.0),
+        status: last.status.as_str().to_owned(),
+        accessor_id: String::new(),
+        meta: last.meta.clone(),
+    }
 }
 
 fn resources(detail: &NodeDetail) -> NodeResources {

@@ -1,0 +1,135 @@
+//! `berth node drain`: moves everything away from a node, calls that off, or looks on.
+
+mod monitor;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use berth_api::http::{DrainSpec, NodeDrain};
+use clap::Args;
+
+use crate::{
+    complete,
+    failure::{Exit, Failure},
+    output::{self, short_id},
+    remote::Remote,
+};
+
+/// How long a drain may take unless somebody says.
+const DEADLINE: Duration = Duration::from_secs(60 * 60);
+
+/// Arguments of `node drain`.
+#[derive(Debug, Args)]
+pub struct Drain {
+    /// The node's id, its beginning, or the node's name
+    #[arg(value_name = "NODE", required_unless_present = "self_", conflicts_with = "self_", add = complete::nodes())]
+    id: Option<String>,
+    /// The only node that the server has: that of a server and agent in one
+    #[arg(id = "self_", long = "self")]
+    own: bool,
+    /// Close the node, and move everything away
+    #[arg(long, required_unless_present_any = ["disable", "monitor"])]
+    enable: bool,
+    /// Call the drain off; what has not moved stays
+    #[arg(long, conflicts_with = "enable")]
+    disable: bool,
+    /// Only look on while the node is drained
+    #[arg(long, conflicts_with_all = ["enable", "disable"])]
+    monitor: bool,
+    /// Stop what is left after so long; 1h unless you say
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, conflicts_with_all = ["force", "no_deadline"])]
+    deadline: Option<Duration>,
+    /// Stop all of it at once
+    #[arg(long, conflicts_with = "no_deadline")]
+    force: bool,
+    /// Wait for as long as it takes
+    #[arg(long)]
+    no_deadline: bool,
+    /// Leave alone what runs on every node
+    #[arg(long)]
+    ignore_system: bool,
+    /// With -disable: leave the node closed to new work
+    #[arg(long, requires = "disable")]
+    keep_ineligible: bool,
+    /// What to say of it
+    #[arg(long, short, value_name = "TEXT")]
+    message: Option<String>,
+    /// More to say of it, as KEY=VALUE; may be given again
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    meta: Vec<(String, String)>,
+    /// Do not look on
+    #[arg(long)]
+    detach: bool,
+    /// For compatibility: nothing is asked
+    #[arg(long, short, hide = true)]
+    yes: bool,
+}
+
+impl Drain {
+    /// Does it.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let id = match &self.id {
+            Some(id) => remote.find_node(id).await?,
+            None => only_node(remote).await?,
+        };
+        if self.monitor {
+            return monitor::follow(remote, &id).await;
+        }
+        remote.drain_node(&id, &self.asked(&id)).await?;
+        let short = short_id(&id);
+        if self.disable {
+            let state = if self.keep_ineligible { "stays closed" } else { "is open" };
+            output::tell(&format!("node {short} is drained no more, and {state} to new work"));
+            return Ok(());
+        }
+        output::tell(&format!("node {short} is drained: {}", self.until()));
+        if self.detach {
+            output::tell(&format!("next: berth node drain -monitor {short} looks on, -disable calls it off"));
+            return Ok(());
+        }
+        monitor::follow(remote, &id).await
+    }
+
+    fn asked(&self, id: &str) -> NodeDrain {
+        let deadline = match (self.force, self.no_deadline) {
+            (true, _) => -1,
+            (_, true) => 0,
+            _ => i64::try_from(self.deadline.unwrap_or(DEADLINE).as_nanos()).unwrap_or(i64::MAX),
+        };
+        let spec = DrainSpec { deadline, ignore_system_jobs: self.ignore_system };
+        let message = self.message.iter().map(|text| ("message".to_owned(), text.clone()));
+        let meta: BTreeMap<_, _> = self.meta.iter().cloned().chain(message).collect();
+        NodeDrain {
+            node_id: id.to_owned(),
+            drain_spec: self.enable.then_some(spec),
+            mark_eligible: self.disable && !self.keep_ineligible,
+            meta: Some(meta),
+        }
+    }
+
+    fn until(&self) -> String {
+        match (self.force, self.no_deadline) {
+            (true, _) => "everything is stopped at once".to_owned(),
+            (_, true) => "for as long as it takes".to_owned(),
+            _ => {
+                let deadline = humantime::format_duration(self.deadline.unwrap_or(DEADLINE));
+                format!("what is left after {deadline} is stopped")
+            }
+        }
+    }
+}
+
+async fn only_node(remote: &Remote) -> Result<String, Failure> {
+    let nodes = remote.nodes().await?;
+    match &nodes[..] {
+        [node] => Ok(node.id.clone()),
+        _ => {
+            let text = format!("-self means the only node there is, and there are {}", nodes.len());
+            Err(Failure::new(Exit::Usage, text).help("name one: `berth node status` lists them"))
+        }
+    }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}

@@ -1,0 +1,129 @@
+//! Drains of nodes, with a real server: simulated nodes that move their work, and a real agent that ends it.
+
+mod e2e;
+
+use std::{process::Stdio, time::Duration};
+
+use e2e::{berth, cluster::Cluster, eventually};
+use serde_json::Value;
+
+/// A service of four, of which one moves at a time once its successor has been well for a second.
+const WEB: &str = r#"job "web" {
+  group "g" {
+    count = 4
+    migrate {
+      min_healthy_time = "1s"
+    }
+    task "t" {
+      driver = "mock_driver"
+      config {
+        run_for = "1h"
+      }
+    }
+  }
+}
+"#;
+
+async fn node_of(cluster: &Cluster, job: &str) -> String {
+    let allocs = cluster.allocs("default", job).await;
+    allocs.iter().find(|alloc| alloc["DesiredStatus"] == "run").expect("one runs")["NodeID"]
+        .as_str()
+        .expect("an id")
+        .to_owned()
+}
+
+fn node(cluster: &Cluster, id: &str) -> Value {
+    let detail: Value = serde_json::from_str(&cluster.said(&["node", "status", "-o", "json", id])).unwrap();
+    detail["Node"].clone()
+}
+
+async fn runs(cluster: &Cluster, count: usize) {
+    let all = async || (cluster.running("default", "web").await == count).then_some(());
+    eventually("all of it runs", all).await;
+}
+
+#[tokio::test]
+async fn a_drain_moves_one_after_the_other_and_tells_of_it() {
+    let cluster = Cluster::simulated(3, &[]).await;
+    let file = cluster.job_file(WEB);
+    cluster.said(&["job", "run", "-detach", &file]);
+    runs(&cluster, 4).await;
+    let id = node_of(&cluster, "web").await;
+    // Whatever happens meanwhile, enough of it runs: the monitor ends when nothing is left.
+    let drained = cluster.berth(&["node", "drain", "-enable", "-m", "a new disk", &id]);
+    let told = String::from_utf8_lossy(&drained.stderr).into_owned();
+    assert!(drained.status.success(), "{told}");
+    for said in ["what is left after 1h is stopped", "takes its place", "is empty"] {
+        assert!(told.contains(said), "{said:?} is missing in {told}");
+    }
+    runs(&cluster, 4).await;
+    let drained = node(&cluster, &id);
+    assert_eq!(drained["Drain"], false);
+    assert_eq!(drained["SchedulingEligibility"], "ineligible");
+    assert_eq!(drained["LastDrain"]["Status"], "complete");
+    assert_eq!(drained["LastDrain"]["Meta"]["message"], "a new disk");
+    let allocs = cluster.allocs("default", "web").await;
+    let there = |alloc: &&Value| alloc["NodeID"] == id.as_str();
+    assert!(allocs.iter().filter(there).all(|alloc| alloc["ClientStatus"] == "complete"));
+    cluster.said(&["node", "eligibility", "-enable", &id]);
+}
+
+#[tokio::test]
+async fn a_drain_that_waits_is_called_off_and_one_without_time_stops_all() {
+    let cluster = Cluster::simulated(1, &[]).await;
+    let file = cluster.job_file(WEB);
+    cluster.said(&["job", "run", "-detach", &file]);
+    runs(&cluster, 4).await;
+    let id = node_of(&cluster, "web").await;
+    cluster.said(&["node", "drain", "-enable", "-no-deadline", "-detach", "-self"]);
+    let opened = cluster.berth(&["node", "eligibility", "-enable", &id]);
+    assert!(String::from_utf8_lossy(&opened.stderr).contains("node drain -disable"), "{opened:?}");
+    let mut monitor = berth(&["node", "drain", "-monitor", &id]);
+    let monitor =
+        monitor.env("BERTH_ADDR", cluster.address()).stderr(Stdio::piped()).spawn().expect("it runs");
+    // Nothing can move: there is no other node.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert_eq!(cluster.running("default", "web").await, 4);
+    cluster.said(&["node", "drain", "-disable", &id]);
+    let ended = monitor.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("was called off"), "{ended:?}");
+    assert_eq!(node(&cluster, &id)["SchedulingEligibility"], "eligible");
+    assert_eq!(cluster.running("default", "web").await, 4);
+
+    cluster.said(&["node", "drain", "-enable", "-force", &id]);
+    assert_eq!(cluster.running("default", "web").await, 0);
+    cluster.said(&["node", "drain", "-disable", &id]);
+    cluster.said(&["node", "eligibility", "-enable", &id]);
+    runs(&cluster, 4).await;
+}
+
+#[tokio::test]
+async fn a_real_agent_is_drained_and_ends_what_ran() {
+    let cluster = Cluster::dev(&[]);
+    let file = cluster.job_file(
+        r#"job "web" {
+  group "g" {
+    task "t" {
+      driver = "raw_exec"
+      kill_timeout = "5s"
+      config {
+        command = "/bin/sh"
+        args    = ["-c", "trap 'echo asked; exit 0' TERM INT; while :; do sleep 0.1; done"]
+      }
+    }
+  }
+}
+"#,
+    );
+    cluster.said(&["job", "run", "-detach", &file]);
+    cluster.until_running("default", "web").await;
+    let alloc = cluster.allocs("default", "web").await[0]["ID"].as_str().expect("an id").to_owned();
+    cluster.said(&["node", "drain", "-enable", "-deadline", "1s", "-self"]);
+    assert!(cluster.said(&["alloc", "logs", &alloc]).contains("asked"));
+    let status = cluster.said(&["alloc", "status", &alloc]);
+    assert!(status.contains("its node is drained") && status.contains("complete"), "{status}");
+    let blocked = cluster.blocked("default", "web").await;
+    assert_eq!(blocked.job_id, "web");
+    cluster.said(&["job", "stop", "-yes", "web"]);
+}
