@@ -45,6 +45,10 @@ impl World {
     }
 
     fn with_images(env: &[(&str, &str)], images: &Path) -> Option<Self> {
+        Self::at(tempfile::tempdir().expect("a directory"), env, images)
+    }
+
+    fn at(data: TempDir, env: &[(&str, &str)], images: &Path) -> Option<Self> {
         let missing = ["/usr/bin/crun", "/bin/busybox"].into_iter().find(|path| !Path::new(path).exists());
         if missing.is_some() || !nix::unistd::Uid::effective().is_root() {
             eprintln!(
@@ -53,7 +57,6 @@ impl World {
             );
             return None;
         }
-        let data = tempfile::tempdir().expect("a directory");
         let mut server = Server::new();
         let mut command = Command::new(agent_program());
         command.arg("run").arg(data.path()).arg(server.address()).arg("/usr/bin/crun").arg(images);
@@ -451,6 +454,48 @@ fn nginx_runs_as_it_comes() {
         (0, 0),
         "asked as its image wants it, it ends well"
     );
+}
+
+/// A disk in memory; gone with this.
+struct Disk(TempDir);
+
+impl Disk {
+    fn of_mib(size: u32) -> Option<Self> {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut command = Command::new("mount");
+        command.args(["-t", "tmpfs", "-o", &format!("size={size}m"), "tmpfs"]).arg(dir.path());
+        command.status().is_ok_and(|status| status.success()).then(|| Self(dir))
+    }
+
+    fn free_mib(&self) -> u64 {
+        let found = nix::sys::statvfs::statvfs(self.0.path()).expect("a disk");
+        (found.blocks_available() * found.fragment_size()) >> 20
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+/// A layer that unpacks to a thousand times its size is stopped before the disk is full, and the disk is given back.
+#[test]
+fn a_bomb_does_not_fill_the_disk() {
+    let zeros = vec![0; 400 << 20];
+    let image = Image::new(vec![Layer::new().file("zeros", &zeros).finish()], json!({"Cmd": ["/zeros"]}));
+    drop(zeros);
+    let fake = Fake::with(&image, |_| None);
+    let Some(disk) = Disk::of_mib(128) else { return eprintln!("skipped: nothing can be mounted") };
+    let data = tempfile::tempdir_in(disk.0.path()).expect("a directory");
+    let Some(mut world) = World::at(data, &[("AGENT_REGISTRIES", &fake.host)], Path::new("/nonexistent"))
+    else {
+        return;
+    };
+    let told = world.refusal(1, &json!({"image": format!("{}/bomb", fake.host)}));
+    assert!(told.contains("nearly full") || told.contains("No space left"), "{told}");
+    eventually("the disk to be given back", || (disk.free_mib() >= 120).then_some(()));
+    world.assert_clean();
 }
 
 /// As other tools save it, and as it comes from a registry, an image is the same.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
 
@@ -31,8 +32,35 @@ impl Progress {
     }
 }
 
+/// A try that brought less does not count as progress: who sends a byte now and then would be asked for ever.
+const PROGRESS_BYTES: u64 = 1 << 20;
+
+/// How long a registry may take until it is judged, and the least that it must send by then, on average: it holds a place
+/// that others wait for.
+const PACE_AFTER: Duration = Duration::from_secs(60);
+const PACE_BYTES_PER_S: u64 = 16 << 10;
+
+/// How fast one answer comes, not counting the time that unpacking takes.
+#[derive(Debug, Default)]
+struct Pace {
+    waited: Duration,
+    bytes: u64,
+}
+
+impl Pace {
+    fn add(&mut self, waited: Duration, bytes: usize) {
+        self.waited += waited;
+        self.bytes += bytes as u64;
+    }
+
+    fn is_too_slow(&self) -> bool {
+        self.waited >= PACE_AFTER && self.bytes / self.waited.as_secs() < PACE_BYTES_PER_S
+    }
+}
+
 /// A layer on its way into the store.
 pub(crate) struct Inflow {
+    store: Arc<Store>,
     begun: Begun,
     unpacking: Unpacking,
     hasher: Hasher,
@@ -40,14 +68,18 @@ pub(crate) struct Inflow {
 }
 
 impl Inflow {
-    pub(crate) fn start(store: &Store, digest: Digest, command: &[String]) -> Result<Self, Failure> {
+    pub(crate) fn start(store: &Arc<Store>, digest: Digest, command: &[String]) -> Result<Self, Failure> {
         let begun = store.begin(digest)?;
         let unpacking =
             Unpacking::start(command, &begun.path).doing(|| format!("unpack the layer {digest}"))?;
-        Ok(Self { begun, unpacking, hasher: Hasher::default(), taken: 0 })
+        Ok(Self { store: store.clone(), begun, unpacking, hasher: Hasher::default(), taken: 0 })
     }
 
+    /// Refuses what would fill the disk: others need it, and what comes may unpack to a thousand times as much.
     pub(crate) async fn feed(&mut self, piece: &[u8]) -> Result<(), Failure> {
+        if !self.store.has_room() {
+            return Err(Failure::other("unpack a layer", "the disk of this node is nearly full"));
+        }
         self.hasher.update(piece);
         self.taken += piece.len() as u64;
         self.unpacking.feed(piece).await.doing(|| "unpack a layer".into())
@@ -85,7 +117,8 @@ impl Inflow {
             )));
         }
         let store = store.clone();
-        let kept = tokio::task::spawn_blocking(move || store.keep(self.begun, &unpacked.opaque)).await;
+        let begun = self.begun;
+        let kept = tokio::task::spawn_blocking(move || store.keep(begun, &unpacked.opaque)).await;
         kept.map_err(|error| PullError::soon(error.to_string()))?.map_err(PullError::from)
     }
 }
@@ -115,7 +148,7 @@ pub(crate) async fn pull(
             }
             Err(error) => Err(error),
         };
-        if inflow.taken > before {
+        if inflow.taken >= before + PROGRESS_BYTES {
             tries.reset();
         }
         match came {
@@ -139,7 +172,16 @@ async fn take(
     size: u64,
     progress: &Progress,
 ) -> Result<(), PullError> {
-    while let Some(mut piece) = piece(&mut body).await? {
+    let mut pace = Pace::default();
+    loop {
+        let asked = Instant::now();
+        let Some(mut piece) = piece(&mut body).await? else { return Ok(()) };
+        pace.add(asked.elapsed(), piece.len());
+        if pace.is_too_slow() {
+            return Err(PullError::soon(format!(
+                "the registry sends less than {PACE_BYTES_PER_S} bytes a second"
+            )));
+        }
         let known = usize::try_from(skip).unwrap_or(usize::MAX).min(piece.len());
         skip -= known as u64;
         let piece = piece.split_off(known);
@@ -151,8 +193,23 @@ async fn take(
         inflow.feed(&piece).await?;
         progress.add(piece.len() as u64);
         if inflow.has_failed() {
-            break;
+            return Ok(());
         }
     }
-    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_dawdles_is_told_from_who_is_slow_to_begin() {
+        let mut pace = Pace::default();
+        pace.add(Duration::from_secs(59), 1);
+        assert!(!pace.is_too_slow());
+        pace.add(Duration::from_secs(1), 60 * (16 << 10));
+        assert!(!pace.is_too_slow());
+        pace.add(Duration::from_secs(10), 1);
+        assert!(pace.is_too_slow());
+    }
 }

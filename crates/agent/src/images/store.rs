@@ -27,6 +27,10 @@ const NAMES_DIR: &str = "names";
 /// Begins the names of directories that are to be removed.
 const GONE: &str = "gone.";
 
+/// Of the disk, what images leave to others: a twentieth, or 1 GiB of a large one.
+const DISK_RESERVE_PART: u64 = 20;
+const DISK_RESERVE_BYTES_MAX: u64 = 1 << 30;
+
 /// Marks a directory that hides those of the same name below.
 const OPAQUE_MARK: &str = "trusted.overlay.opaque";
 
@@ -286,6 +290,11 @@ impl Store {
         let path = self.layers_dir().join(format!("{GONE}{}.{number}", layer.hex()));
         fs::rename(self.layer(layer), &path).ok()?;
         Some(path)
+    }
+
+    /// Whether the disk has more left than others need to go on.
+    pub(crate) fn has_room(&self) -> bool {
+        self.room().is_none_or(|(all, free)| free >= (all / DISK_RESERVE_PART).min(DISK_RESERVE_BYTES_MAX))
     }
 
     /// Bytes of the filesystem that images are on: in all, and free.

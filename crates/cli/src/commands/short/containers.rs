@@ -29,5 +29,5 @@ pub(super) async fn expect_a_node(remote: &Remote) -> Result<(), Failure> {
     let why: BTreeSet<String> = why.collect();
     let failure = Failure::new(Exit::Failed, "no node can run containers; no job was made");
     let told = why.into_iter().take(REASONS_MAX).fold(failure, |failure, reason| failure.help(reason));
-    Ok(Err(told.help("commands of the host run without containers: berth run -exec COMMAND"))?)
+    Err(told.help("commands of the host run without containers: berth run -exec COMMAND"))
 }
