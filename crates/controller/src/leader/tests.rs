@@ -101,7 +101,7 @@ impl History {
             11 => return self.collect(),
             12 | 13 => return self.show(),
             14 => {
-                let deadline = (self.draw(2) == 0).then(|| Timestamp(id as u64));
+                let deadline = (self.draw(2) == 0).then_some(Timestamp(id as u64));
                 let drain = NewDrain { deadline, ignore_system: false, asked_ns: 0 };
                 let drain = (self.draw(3) > 0).then_some(drain);
                 let node = NodeId(1 + self.draw(3));
