@@ -10,6 +10,7 @@ use berth_model::{
     eval::{Eval, EvalStatus, GroupFailure},
     event::Event as Change,
     job::Group,
+    resources::Resources,
     store::{AllocSlot, JobRow, NodeRow, NodeSlot, Store},
 };
 
@@ -38,6 +39,15 @@ pub(crate) struct Blocked {
     ended: BTreeSet<JobKey>,
     /// Room came under these quotas since this round began.
     quotas: BTreeSet<String>,
+}
+
+/// Room that may have come on some nodes.
+#[derive(Debug, Default)]
+struct NewRoom {
+    /// The most that nothing holds.
+    free: Resources,
+    /// The most there is, for work that may take the place of other work.
+    capacity: Resources,
 }
 
 impl Follower for Blocked {
@@ -186,40 +196,47 @@ impl Blocked {
     }
 
     fn add_to_round(&mut self, store: &Store, waiting: impl IntoIterator<Item = EvalId>) {
+        let room = self.new_room(store);
         for eval in waiting.into_iter().filter_map(|id| store.eval(id)) {
-            if self.can_go_on(store, eval) {
+            if self.can_go_on(store, eval, &room) {
                 self.round.push(Arc::clone(eval));
             }
         }
     }
 
+    /// The most there is on any of the nodes with new room. Of cpu, memory and disk each by itself, so that a round costs a
+    /// look at each node and each evaluation, not at every pair of them.
+    fn new_room(&self, store: &Store) -> NewRoom {
+        let rows = self.eased.iter().filter_map(|slot| store.nodes().row(*slot)).filter(|row| row.is_ready());
+        rows.fold(NewRoom::default(), |room, row| NewRoom {
+            free: room.free.max(row.free()),
+            capacity: room.capacity.max(row.capacity),
+        })
+    }
+
     /// Whether what an evaluation waits for has come: what a quota alone keeps back needs no room on nodes.
-    fn can_go_on(&self, store: &Store, eval: &Eval) -> bool {
+    fn can_go_on(&self, store: &Store, eval: &Eval, room: &NewRoom) -> bool {
         let (mut needs_nodes, mut eased) = (eval.failures.is_empty(), false);
         for failure in &eval.failures {
             needs_nodes |= failure.funnel.quota.is_empty();
             eased |= failure.funnel.quota.keys().any(|quota| self.quotas.contains(quota));
         }
         eased
-            || needs_nodes && (self.room_came || self.ended.contains(&eval.job) || self.has_room(store, eval))
+            || needs_nodes && (self.room_came || self.ended.contains(&eval.job) || room.may_take(store, eval))
     }
+}
 
-    /// Whether anything that an evaluation could not place would fit one of the nodes with new room, by what it asks of
-    /// cpu, memory and disk. Whether the rest suits it as well is the planner's to say.
-    fn has_room(&self, store: &Store, eval: &Eval) -> bool {
+impl NewRoom {
+    /// Whether anything that an evaluation could not place would fit, by what it asks of cpu, memory and disk. Whether the
+    /// rest suits it as well is the planner's to say.
+    fn may_take(&self, store: &Store, eval: &Eval) -> bool {
         let Some(job) = store.job(&eval.job).map(JobRow::job) else { return true };
         let waits = |group: &&Group| {
             eval.failures.is_empty() || eval.failures.iter().any(|failure| failure.group == group.name)
         };
         let may_preempt = store.scheduler_config().preemption.is_on_for(job.job_type);
-        job.groups.iter().filter(waits).any(|group| {
-            self.eased.iter().any(|slot| {
-                let row = store.nodes().row(*slot).filter(|row| row.is_ready());
-                let Some((row, detail)) = row.zip(store.nodes().detail(*slot)) else { return false };
-                let room = if may_preempt { row.capacity } else { row.free() };
-                group.resources_on(&detail.node).exceeds(room).is_none()
-            })
-        })
+        let room = if may_preempt { self.capacity } else { self.free };
+        job.groups.iter().filter(waits).any(|group| group.resources().exceeds(room).is_none())
     }
 }
 
