@@ -29,7 +29,8 @@ pub struct Alloc {
     /// It ended in an earlier life, of which only this is known.
     ended_as: Option<ClientStatus>,
     pub(super) fate: Fate,
-    watch: health::Watch,
+    /// Since somebody waits for its health.
+    watch: Option<Box<health::Watch>>,
     /// One for each check of the group.
     probes: Box<[Probe]>,
     changed: bool,
@@ -76,7 +77,7 @@ impl Alloc {
     fn with(run: RunSpec, status: AllocStatus, tasks: Box<[Task]>, seed: u64) -> Self {
         let fate = Fate::Told;
         let (kill_from_ns, stop, lost, changed, dirty) = (None, false, false, false, false);
-        let (ended_as, watch, probes) = (None, health::Watch::default(), Self::probes(&run.group.checks));
+        let (ended_as, watch, probes) = (None, None, Self::probes(&run.group.checks));
         Self {
             run,
             status,

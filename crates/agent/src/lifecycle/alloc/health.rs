@@ -20,13 +20,15 @@ impl Alloc {
     pub(super) fn judge_health(&mut self, now_ns: u64) -> bool {
         let Some(spec) = self.watched() else { return false };
         let deadline_ns = now_ns.saturating_add(spec.deadline_ms.saturating_mul(1_000_000));
-        let deadline_ns = *self.watch.deadline_ns.get_or_insert(deadline_ns);
+        let deadline_ns = *self.watch.get_or_insert_default().deadline_ns.get_or_insert(deadline_ns);
         if self.status.tasks.iter().any(|task| task.failed) {
             return self.found(AllocHealth::Unhealthy, "a task has failed");
         }
-        if !self.all_tasks_run() || spec.checks && self.failing_check().is_some() {
-            self.watch.well_since_ns = None;
-        } else if now_ns >= healthy_at(*self.watch.well_since_ns.get_or_insert(now_ns), spec) {
+        let is_well = self.all_tasks_run() && !(spec.checks && self.failing_check().is_some());
+        let watch = self.watch.get_or_insert_default();
+        if !is_well {
+            watch.well_since_ns = None;
+        } else if now_ns >= healthy_at(*watch.well_since_ns.get_or_insert(now_ns), spec) {
             return self.found(AllocHealth::Healthy, "");
         }
         if now_ns < deadline_ns || self.status.health() == AllocHealth::Unhealthy {
@@ -39,9 +41,10 @@ impl Alloc {
     /// When time alone changes what is known.
     pub(super) fn health_deadline(&self) -> Option<u64> {
         let spec = self.watched()?;
-        let healthy_at = self.watch.well_since_ns.map(|since_ns| healthy_at(since_ns, spec));
+        let watch = self.watch.as_deref()?;
+        let healthy_at = watch.well_since_ns.map(|since_ns| healthy_at(since_ns, spec));
         let unknown = self.status.health() == AllocHealth::Unknown;
-        let deadline_ns = self.watch.deadline_ns.filter(|_| unknown);
+        let deadline_ns = watch.deadline_ns.filter(|_| unknown);
         healthy_at.into_iter().chain(deadline_ns).min()
     }
 
