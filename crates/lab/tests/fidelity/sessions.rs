@@ -257,9 +257,12 @@ fn what_a_full_list_leaves_out_is_stopped_once_its_last_part_is_in() {
             server.note("a list of 2 and 3 comes in two parts");
             let first = server.decide(&Desired { more: true, ..part(3) });
             server.say(Down::Desired(first));
-            server.until(3, ClientStatus::Running);
             server.say(Down::Desired(Desired { term: 1, index: 100, ..part(2) }));
-            server.until_each(&[(1, ClientStatus::Complete), (2, ClientStatus::Running)]);
+            server.until_each(&[
+                (1, ClientStatus::Complete),
+                (2, ClientStatus::Running),
+                (3, ClientStatus::Running),
+            ]);
             server.sort_by_alloc();
             server.disconnect();
             server.open();

@@ -160,7 +160,7 @@ fn a_task_that_cannot_start_says_why() {
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
             update seq=7
               3 Failed: Failed tasks modified
-                t Dead failed restarts=0 exit=0/0/false finished [Received; Task Setup "Building Task Directory"; Setup Failure "read the settings of mock_driver: unknown field `run_fro`, expected one of `start_events`, `start_event_gap`, `start_block_for`, `start_error`, `start_error_recoverable`, `run_for`, `exit_code`, `exit_signal`, `exit_err_msg`, `signal_error`, `checks_fail_for`, `checks_fail_after`, `kill_after`, `stdout_string`, `stdout_repeat`, `stdout_repeat_duration` at line 1 column 10" fails]
+                t Dead failed restarts=0 exit=0/0/false finished [Received; Task Setup "Building Task Directory"; Setup Failure "read the settings of mock_driver: unknown field `run_fro`, expected one of `start_events`, `start_event_gap`, `start_block_for`, `start_error`, `start_error_recoverable`, `run_for`, `exit_code`, `exit_signal`, `exit_err_msg`, `signal_error`, `checks_fail_for`, `checks_fail_after`, `kill_after`, `stdout_string`, `stdout_repeat`, `stdout_repeat_duration`" fails]
             update seq=8
               4 Pending: No tasks have started modified
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
