@@ -107,8 +107,13 @@ impl Replica {
 
     /// Entries were applied: this is the state after them. They are told of by [`Self::on_applied`].
     pub fn advance(&mut self, term: u64, store: Store, applied: &[Applied]) {
-        (self.term, self.store) = (term, store);
         let mut changes = applied.iter().flat_map(|applied| &applied.events);
+        for change in changes.clone() {
+            if let Change::AllocEnded(slot) = change {
+                self.note_leftover(*slot);
+            }
+        }
+        (self.term, self.store) = (term, store);
         if changes.any(|change| *change == Change::Restored) {
             // Agents come again and report what they have.
             self.closing.extend(self.agents.sessions());
@@ -176,27 +181,35 @@ impl Replica {
         }
     }
 
+    /// An allocation ends that goes on by the state so far. Counted when the end is applied and not when it is published:
+    /// from then on whatever the agent says of it is said of a leftover.
+    fn note_leftover(&mut self, slot: AllocSlot) {
+        let Some(row) = self.store.allocs().row(slot).filter(|row| !row.is_terminal()) else { return };
+        let Some(node) = self.store.nodes().row(row.node).map(|node| node.id) else { return };
+        let Some(agent) = self.agents.get_mut(node) else { return };
+        let on_its_way = agent.reports.on_its_way(row.id).map(|seen| &seen.alloc);
+        let recorded = || self.publication.observed().get(slot, row.id).map(|observation| &observation.alloc);
+        let seen = on_its_way.or_else(recorded);
+        // What nobody reports of is none of the agent's.
+        if seen.is_some_and(|seen| seen.hash != 0 && !seen.status.is_terminal()) {
+            agent.reports.leftover_runs(row.id);
+            self.agents.queue(node);
+        }
+    }
+
     fn on_alloc_ended(&mut self, slot: AllocSlot) {
         let Some(row) = self.publication.store().allocs().row(slot).copied() else { return };
         let seen = self.publication.observed().get(slot, row.id).map(|o| o.alloc.clone());
         self.publication.on_alloc_ended(slot);
         let node = self.publication.store().nodes().row(row.node).map(|node| node.id);
-        let Some((node, agent)) = node.and_then(|node| Some((node, self.agents.get_mut(node)?))) else {
-            return;
-        };
+        let Some(agent) = node.and_then(|node| self.agents.get_mut(node)) else { return };
         let seen = agent.reports.on_its_way(row.id).map(|seen| seen.alloc.clone()).or(seen);
         agent.reports.forget(row.id);
-        // What nobody reports of is none of the agent's.
-        match seen.filter(|seen| seen.hash != 0).map(|seen| seen.status.is_terminal()) {
-            Some(true) => self.changes.forget(row.node, row.id),
+        if seen.is_some_and(|seen| seen.hash != 0 && seen.status.is_terminal()) {
+            self.changes.forget(row.node, row.id);
+        } else {
             // It was declared lost, and may run: what is desired does not name it any more, so that the agent ends it.
-            runs => {
-                if runs.is_some() {
-                    agent.reports.leftover_runs(row.id);
-                }
-                self.changes.all(row.node);
-                self.agents.queue(node);
-            }
+            self.changes.all(row.node);
         }
     }
 

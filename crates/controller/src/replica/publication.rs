@@ -11,7 +11,7 @@ use std::{
 use berth_model::{
     AllocId, Index, NodeId,
     event::{Applied, Event as Change},
-    observed::Observed,
+    observed::{Observation, Observed},
     store::{AllocSlot, Store},
 };
 
@@ -114,12 +114,14 @@ impl Publication {
 
     /// What is recorded of a node's allocations that have not ended, as far as it was published after an index.
     pub fn recorded_since(&self, node: NodeId, since: Index) -> Vec<Seen> {
-        let Some((_, row)) = self.store.node(node) else { return Vec::new() };
-        let recorded = self.store.nodes().live(row).filter_map(|slot| {
-            let observation = self.observed.get(slot, self.store.allocs().row(slot)?.id)?;
-            (observation.index > since).then(|| Seen { slot, alloc: observation.alloc.clone() })
-        });
-        recorded.collect()
+        let recorded = self.recorded_of(node).filter(|(_, observation)| observation.index > since);
+        recorded.map(|(slot, observation)| Seen { slot, alloc: observation.alloc.clone() }).collect()
+    }
+
+    /// What is recorded of a node's allocations that have not ended.
+    pub fn recorded_of(&self, node: NodeId) -> impl Iterator<Item = (AllocSlot, &Observation)> {
+        let live = self.store.node(node).into_iter().flat_map(|(_, row)| self.store.nodes().live(row));
+        live.filter_map(|slot| Some((slot, self.observed.get(slot, self.store.allocs().row(slot)?.id)?)))
     }
 
     /// Entries have been applied.

@@ -67,11 +67,15 @@ impl Reports {
         self.all && self.leftovers.is_empty()
     }
 
+    /// The agent reports of these, whether the state has them or not.
+    pub fn names(&mut self, allocs: impl Iterator<Item = AllocId>) {
+        if let Some(named) = &mut self.named {
+            named.extend(allocs);
+        }
+    }
+
     /// Takes in what was observed.
     pub fn observed(&mut self, mut seen: Vec<Seen>) {
-        if let Some(named) = &mut self.named {
-            named.extend(seen.iter().map(|seen| seen.alloc.id));
-        }
         self.is_due |= !seen.is_empty();
         if self.fresh.is_empty() {
             (self.fresh, self.is_mixed) = (seen, false);
@@ -101,6 +105,16 @@ impl Reports {
     pub fn leftover_ended(&mut self, alloc: AllocId) -> bool {
         let was_confirmed = self.is_confirmed();
         let collected = self.leftovers.remove(&alloc).unwrap_or(false);
+        self.is_due |= was_confirmed != self.is_confirmed();
+        collected
+    }
+
+    /// A report of everything has named these: nothing else runs there that should not. What the state has forgotten of
+    /// what was thought to.
+    pub fn keep_leftovers(&mut self, named: &BTreeSet<AllocId>) -> Vec<AllocId> {
+        let was_confirmed = self.is_confirmed();
+        let gone = self.leftovers.extract_if(.., |alloc, _| !named.contains(alloc));
+        let collected = gone.filter_map(|(alloc, collected)| collected.then_some(alloc)).collect();
         self.is_due |= was_confirmed != self.is_confirmed();
         collected
     }

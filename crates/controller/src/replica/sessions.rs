@@ -91,9 +91,9 @@ impl Replica {
     /// What an agent that is let in is to report.
     fn begin_reports(&mut self, hello: &Hello) -> WelcomeMode {
         let record = self.publication.record_of(hello.node_id()).copied().unwrap_or_default();
+        let is_whole = record.version.confirmed && self.records_only_live(hello.node_id());
         let Some(agent) = self.agents.get_mut(hello.node_id()) else { return WelcomeMode::Full };
         let (epoch, seq) = (hello.epoch, hello.seq);
-        let is_whole = record.version.confirmed;
         let (mode, begin) = match () {
             () if is_whole && record.digest == hello.observed_digest && agent.reports.is_idle() => {
                 (WelcomeMode::Equal, Begin::Equal)
@@ -112,6 +112,13 @@ impl Replica {
         agent.reports.begin(epoch, seq, begin, record.version);
         self.agents.queue(hello.node_id());
         mode
+    }
+
+    /// Whether all that is recorded of a node goes on by the applied state, which may be ahead of what is published. What
+    /// has ended by it an agent may have dropped because another server said so, and would never name.
+    fn records_only_live(&self, id: NodeId) -> bool {
+        let mut recorded = self.publication.recorded_of(id).map(|(_, observation)| &observation.alloc);
+        recorded.all(|alloc| alloc.hash == 0 || self.live_on(id, alloc.id).is_some())
     }
 
     fn welcome(&mut self, session: SessionId, hello: &Hello, mode: WelcomeMode, actions: &mut Vec<Action>) {
@@ -204,6 +211,9 @@ impl Replica {
         self.agents.heard(id);
         let node = self.store.nodes().find(id);
         let (mut found, mut others) = (Vec::with_capacity(allocs.len()), Vec::new());
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.reports.names(allocs.iter().map(|alloc| alloc.id));
+        }
         // Each is looked up once: at millions of allocations that is the dearest thing done here.
         for alloc in allocs {
             match self.live_on(id, alloc.id) {
@@ -226,6 +236,10 @@ impl Replica {
             }
         }
         if let Some(named) = agent.reports.reported(seq, resync_done) {
+            let collected = agent.reports.keep_leftovers(&named);
+            if let Some(node) = node {
+                collected.into_iter().for_each(|alloc| self.changes.purge(node, alloc));
+            }
             self.drop_unnamed(id, &named);
         }
         self.agents.queue(id);
