@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use berth_model::Index;
 
-use crate::messages::{Batch, NodeReport, ServerId};
+use crate::messages::{Batch, FRAME_BYTES, NodeReport, ServerId};
 
 /// Observations on their way to being published.
 #[derive(Debug, Default)]
@@ -54,15 +54,22 @@ impl Observing {
         pending.flatten().chain(&self.fresh)
     }
 
-    /// Gives what was received its place; `after` is the last entry that was applied.
-    pub fn mint(&mut self, after: Index, mint: impl FnOnce() -> Option<Index>) {
-        if self.fresh.is_empty() {
-            return;
+    /// Gives what was received its places, one for what fits a frame; `after` is the last entry that was applied.
+    pub fn mint(&mut self, after: Index, mut mint: impl FnMut() -> Option<Index>) {
+        let mut fresh = std::mem::take(&mut self.fresh).into_iter().peekable();
+        while fresh.peek().is_some()
+            && let Some(index) = mint()
+        {
+            let mut bytes = 0;
+            let mut fits = |report: &Arc<NodeReport>| {
+                let is_first = bytes == 0;
+                bytes += report.bytes();
+                is_first || bytes <= FRAME_BYTES
+            };
+            let reports = std::iter::from_fn(|| fresh.next_if(&mut fits)).collect();
+            self.pending.push_back(Pending { index, after, what: What::Reports(reports) });
         }
-        if let Some(index) = mint() {
-            let what = What::Reports(std::mem::take(&mut self.fresh));
-            self.pending.push_back(Pending { index, after, what });
-        }
+        self.fresh = fresh.collect();
     }
 
     /// Keeps a place for what a server lacks.

@@ -2,7 +2,7 @@
 //! recorded, then its sessions, signs of life and reports, as far as the link takes them, and takes in what the leader
 //! gave its place. A frame that is missing begins it anew.
 
-use std::time::Duration;
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use berth_model::{Index, NodeId, ids::IdSeed};
 
@@ -55,6 +55,8 @@ struct Attached {
     again: Vec<NodeId>,
     /// Nodes of which everything known is to be told.
     tell: Vec<NodeId>,
+    /// Of one of these nodes, what the frames so far had no room for.
+    waiting: VecDeque<Arc<NodeReport>>,
 }
 
 impl Uplink {
@@ -92,6 +94,7 @@ impl Replica {
             recorded: Some(None),
             again,
             tell: Vec::new(),
+            waiting: VecDeque::new(),
         });
         // Readers wait for a leader once, not for each try to reach it.
         if !std::mem::replace(&mut self.uplink.is_unanswered, true) {
@@ -170,35 +173,41 @@ impl Replica {
             bytes += 17 * heard.len();
             messages.push(UpMessage::Heard(heard));
         }
-        while let Some(node) = attached.again.pop() {
-            let Some(agent) = self.agents.get_mut(node) else { continue };
-            let sent: Vec<_> = agent.reports.sent().collect();
-            for report in sent {
-                agent.told(&report);
-                bytes += report.bytes();
-                messages.push(UpMessage::Report(report));
-            }
-            self.agents.queue(node);
-            if bytes >= FRAME_BYTES {
-                return messages;
-            }
-        }
         while bytes < FRAME_BYTES {
-            let Some((node, agent)) = self.agents.next_reporting() else { break };
-            let report = agent.report();
+            let Some(report) = self.next_report() else { break };
             bytes += report.bytes();
             messages.push(UpMessage::Report(report));
-            self.agents.queue(node);
-        }
-        while bytes < FRAME_BYTES {
-            let tell = self.uplink.attached.as_mut().and_then(|attached| attached.tell.pop());
-            let Some(node) = tell else { break };
-            for report in self.everything_of(node) {
-                bytes += report.bytes();
-                messages.push(UpMessage::Report(report.into()));
-            }
         }
         messages
+    }
+
+    /// The next report, or part of one: what was sent before comes before what is new of the same node.
+    fn next_report(&mut self) -> Option<Arc<NodeReport>> {
+        let attached = self.uplink.attached.as_mut()?;
+        while attached.waiting.is_empty()
+            && let Some(node) = attached.again.pop()
+        {
+            let Some(agent) = self.agents.get_mut(node) else { continue };
+            attached.waiting.extend(agent.reports.sent());
+            attached.waiting.iter().for_each(|report| agent.told(report));
+            self.agents.queue(node);
+        }
+        if let Some(report) = attached.waiting.pop_front() {
+            return Some(report);
+        }
+        if let Some((node, agent)) = self.agents.next_reporting() {
+            let report = agent.report();
+            self.agents.queue(node);
+            return Some(report);
+        }
+        while let Some(node) = self.uplink.attached.as_mut()?.tell.pop() {
+            let mut parts = self.everything_of(node).into_iter().map(Arc::new);
+            if let Some(first) = parts.next() {
+                self.uplink.attached.as_mut()?.waiting.extend(parts);
+                return Some(first);
+            }
+        }
+        None
     }
 
     /// What is recorded of a node, in parts.

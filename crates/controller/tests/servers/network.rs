@@ -14,6 +14,8 @@ pub struct Network {
     strays: Vec<(Pair, Vec<u8>)>,
     /// Nothing passes between these.
     cut: Vec<Pair>,
+    /// Bytes of the largest message so far.
+    pub largest: usize,
 }
 
 /// Messages on one way beyond which it takes no more.
@@ -21,6 +23,7 @@ const WAY_MAX: usize = 6;
 
 impl Network {
     pub fn send(&mut self, pair: Pair, message: Vec<u8>) {
+        self.largest = self.largest.max(message.len());
         if !self.is_cut(pair) {
             self.ways.entry(pair).or_default().push_back(message);
         }

@@ -1,9 +1,14 @@
 //! What several servers owe to agents and readers, one promise each.
 
-use berth_controller::{Event, SessionId};
-use berth_model::{NodeId, alloc::ClientStatus, node::NodeStatus};
+use std::sync::Arc;
 
-use super::cluster::{Cluster, SERVERS};
+use berth_controller::{Event, SessionId};
+use berth_model::{NodeId, Timestamp, alloc::ClientStatus, node::NodeStatus, observed::ObservedAlloc};
+
+use super::{
+    agents::observed,
+    cluster::{Cluster, SERVERS},
+};
 
 fn status(cluster: &Cluster, node: u128) -> Option<NodeStatus> {
     cluster.state().node(NodeId(node)).map(|(_, row)| row.status)
@@ -98,8 +103,7 @@ fn the_newest_start_of_an_agent_speaks_for_its_node_on_whatever_server() {
     let new = cluster.agents[0].session.expect("the newest is in");
     let before: Vec<_> = cluster.agents[0].held.values().map(|held| held.status).collect();
     let allocs = cluster.agents[0].held.keys().copied();
-    let made_up: Vec<_> =
-        allocs.map(|id| std::sync::Arc::new(super::agents::observed(id, ClientStatus::Failed))).collect();
+    let made_up: Vec<_> = allocs.map(|id| Arc::new(observed(id, ClientStatus::Failed))).collect();
     assert!(!made_up.is_empty());
     let event =
         Event::Observed { session: old, seq: 1 << 40, desired_seq: 0, allocs: made_up, resync_done: true };
@@ -183,4 +187,40 @@ fn what_an_agent_has_dropped_on_the_word_of_another_server_is_no_leftover() {
         cluster.drain();
     }
     assert_eq!(cluster.servers[ahead].unconfirmed, 0, "the agent has reported all that it holds");
+}
+
+#[test]
+fn what_is_told_of_a_node_is_cut_to_frames() {
+    const OBSERVATION: usize = 600 << 10;
+    let mut cluster = settled(6);
+    let (old, new) = (cluster.leader, (cluster.leader + 1) % SERVERS as usize);
+    let number =
+        (0..cluster.agents.len()).max_by_key(|number| cluster.agents[*number].held.len()).unwrap_or(0);
+    cluster.dial(number, old);
+    (0..3).for_each(|_| cluster.live());
+    let held: Vec<_> = cluster.agents[number].held.iter().map(|(id, held)| (*id, held.status)).collect();
+    assert!(held.len() >= 3, "they do not fit one frame");
+    // The next leader knows nothing of what is observed from now on.
+    cluster.network.cut((cluster.servers[old].id, cluster.servers[new].id));
+    let session = cluster.agents[number].session.expect("it dialed");
+    let large = |(id, status): &(_, ClientStatus)| {
+        let (description, modified_at) = ("x".repeat(OBSERVATION), Timestamp(1 << 60));
+        Arc::new(ObservedAlloc { description, modified_at, hash: 1, ..observed(*id, *status) })
+    };
+    let allocs: Vec<_> = held.iter().map(large).collect();
+    let event = Event::Observed { session, seq: 1 << 41, desired_seq: 0, allocs, resync_done: false };
+    cluster.tell(old, event);
+    cluster.drain();
+    cluster.network.heal();
+    cluster.elect(new);
+    cluster.drain();
+    let shown = held.iter().filter(|(id, _)| {
+        let server = &cluster.servers[new];
+        let slot = server.view.alloc(*id).map(|(slot, _)| slot);
+        let seen = slot.and_then(|slot| server.observed.get(slot, *id));
+        seen.is_some_and(|seen| seen.alloc.description.len() == OBSERVATION)
+    });
+    assert_eq!(shown.count(), held.len(), "the next leader was told everything");
+    let largest = cluster.network.largest;
+    assert!(largest < 2 * OBSERVATION, "a message of {largest} bytes holds more than a frame");
 }
