@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use berth_controller::{Event, SessionId};
-use berth_model::{NodeId, Timestamp, alloc::ClientStatus, node::NodeStatus, observed::ObservedAlloc};
+use berth_model::{
+    NodeId, Timestamp, alloc::ClientStatus, command::Command, node::NodeStatus, observed::ObservedAlloc,
+};
 
 use super::{
     agents::observed,
@@ -223,4 +225,39 @@ fn what_is_told_of_a_node_is_cut_to_frames() {
     assert_eq!(shown.count(), held.len(), "the next leader was told everything");
     let largest = cluster.network.largest;
     assert!(largest < 2 * OBSERVATION, "a message of {largest} bytes holds more than a frame");
+}
+
+#[test]
+fn a_report_said_before_its_node_was_declared_down_vouches_for_nothing() {
+    let mut cluster = settled(6);
+    let (leader, follower) = (cluster.leader, (cluster.leader + 1) % SERVERS as usize);
+    let number =
+        (0..cluster.agents.len()).max_by_key(|number| cluster.agents[*number].held.len()).unwrap_or(0);
+    let node = number as u128 + 1;
+    cluster.dial(number, follower);
+    (0..3).for_each(|_| cluster.live());
+    assert!(cluster.agents[number].held.len() >= 3, "two end, and others run on");
+    let is_down = |command: &Command| matches!(command, Command::SetNodeStatus(id, NodeStatus::Down, _) if *id == NodeId(node));
+    for second in 0.. {
+        assert!(second < 60, "it is silent for long enough");
+        cluster.pass(1);
+        (0..cluster.agents.len()).filter(|other| *other != number).for_each(|other| cluster.beat(other));
+        if cluster.servers[leader].proposed.iter().flat_map(|entry| &entry.commands).any(is_down) {
+            break;
+        }
+        cluster.drain();
+    }
+    // What it says now is on its way while its node is declared down.
+    cluster.agents[number].work(true);
+    cluster.report(number);
+    cluster.drain();
+    assert_eq!(status(&cluster, node), Some(NodeStatus::Down));
+    cluster.agents[number].work(true);
+    cluster.dial(number, leader);
+    cluster.report(number);
+    cluster.drain();
+    assert!(cluster.agents[number].held.values().any(|held| !held.status.is_terminal()));
+    assert_eq!(status(&cluster, node), Some(NodeStatus::Down), "what was declared lost runs on");
+    (0..20).for_each(|_| cluster.live());
+    assert_eq!(status(&cluster, node), Some(NodeStatus::Ready));
 }
