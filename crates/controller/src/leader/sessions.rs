@@ -79,8 +79,10 @@ impl Known {
 impl Sessions {
     /// Of the nodes of a state: nobody speaks for any of them.
     pub fn of(store: &Store) -> Self {
-        let up = store.nodes().iter().filter(|(_, row)| row.status != NodeStatus::Down);
-        Self { unconfirmed: up.map(|(_, row)| row.id).collect(), ..Self::default() }
+        let mut sessions = Self::default();
+        // Nobody knows here when those that are down were declared so: no later than now.
+        store.nodes().iter().for_each(|(_, row)| sessions.count(row.id, row.status, store.index()));
+        sessions
     }
 
     /// How many nodes are up and have not confirmed what runs there.

@@ -207,7 +207,8 @@ impl Cluster {
         }
     }
 
-    fn append(&mut self, entries: Vec<Entry>) {
+    /// Entries are committed.
+    pub fn append(&mut self, entries: Vec<Entry>) {
         for entry in entries {
             self.log.push((self.term, entry.clone()));
             self.store.apply(entry);
