@@ -254,7 +254,7 @@ fn what_a_full_list_leaves_out_is_stopped_once_its_last_part_is_in() {
             server.start(2, r#"{"run_for": "1h"}"#);
             let part =
                 |number| Desired { full: true, ..run(number, "service", mock(r#"{"run_for": "1h"}"#)) };
-            server.note("a list of 2 and 3 comes in two parts");
+            server.note("a list of 2 and 3 comes in two parts: 3 waits until 1 has ended");
             let first = server.decide(&Desired { more: true, ..part(3) });
             server.say(Down::Desired(first));
             server.say(Down::Desired(Desired { term: 1, index: 100, ..part(2) }));
@@ -269,7 +269,7 @@ fn what_a_full_list_leaves_out_is_stopped_once_its_last_part_is_in() {
         },
         &expect![[r#"
             hello version=2 cluster=none epoch=1 seq=0 desired=equal observed=equal
-            > a list of 2 and 3 comes in two parts
+            > a list of 2 and 3 comes in two parts: 3 waits until 1 has ended
               1 Pending: No tasks have started modified
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
               1 Running: Tasks are running modified
@@ -283,11 +283,13 @@ fn what_a_full_list_leaves_out_is_stopped_once_its_last_part_is_in() {
               2 Running: Tasks are running modified
                 t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
               3 Pending: No tasks have started modified
+                t Pending restarts=0 exit=0/0/false [Received]
+              3 Pending: No tasks have started modified
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
               3 Running: Tasks are running modified
                 t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
             > the connection breaks
-            hello version=2 cluster=7 epoch=1 seq=9 desired=differs observed=equal
+            hello version=2 cluster=7 epoch=1 seq=10 desired=differs observed=equal
         "#]],
     );
 }
