@@ -132,7 +132,7 @@ fn layered() -> Image {
             .finish(),
     ];
     let config = json!({"Entrypoint": ["/bin/sh", "-c"], "Cmd": ["ls /etc /srv; id -u; pwd; echo $A $PATH $HOME"],
-        "Env": ["A=image", "PATH=/bin"], "User": "app", "WorkingDir": "/work/deep", "Volumes": {"/vol": {}}});
+        "Env": ["A=image", "PATH=/bin"], "User": "app", "WorkingDir": "/app/deep", "Volumes": {"/vol": {}}});
     Image::new(layers, config)
 }
 
@@ -146,7 +146,7 @@ fn what_an_image_says_holds_unless_the_job_says_otherwise() {
     let Some(registry) = Registry::start(None) else { return };
     let Some(mut world) = World::new(&registry.host) else { return };
     let name = registry.push(&layered(), "acme/layered:1", "oci", None);
-    let expected = "/etc:\nhostname\nhosts\nkept\npasswd\nresolv.conf\n\n/srv:\nnew\n7\n/work/deep\nimage /bin /home/app\n";
+    let expected = "/etc:\nhostname\nhosts\nkept\npasswd\nresolv.conf\n\n/srv:\nnew\n7\n/app/deep\nimage /bin /home/app\n";
     assert_eq!(world.output(1, &json!({"image": name})), expected);
     let docker = registry.push(&layered(), "acme/docker", "v2s2", None);
     assert_eq!(world.output(2, &json!({"image": docker})), expected);
@@ -522,7 +522,7 @@ fn saved_images_run_as_they_are() {
     let saved = [save("docker-archive", "docker.tar"), save("oci-archive", "oci.tar"), save("oci", "oci")];
     for (path, number) in saved.iter().zip(1..) {
         let output = world.output(number, &json!({"image": path}));
-        assert!(output.contains("/srv:\nnew\n7\n/work/deep\nimage /bin /home/app\n"), "{output}");
+        assert!(output.contains("/srv:\nnew\n7\n/app/deep\nimage /bin /home/app\n"), "{output}");
     }
     // The same again, from what is here.
     assert!(world.output(4, &json!({"image": saved[0]})).contains("/srv:\nnew\n"));
