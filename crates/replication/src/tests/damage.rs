@@ -40,7 +40,10 @@ async fn a_flipped_bit_in_any_segment_is_named() {
         flip(&broken, &broken.path("log").join(&name), 200);
         let refused = refusal(&broken).await;
         assert!(refused.contains(&name) && refused.contains("log record"), "{refused}");
-        assert!(refused.contains("berth server rejoin") && refused.contains("a backup of its directory"), "{refused}");
+        assert!(
+            refused.contains("berth server rejoin") && refused.contains("a backup of its directory"),
+            "{refused}"
+        );
     }
 }
 
