@@ -12,8 +12,8 @@ use berth_model::{Index, NodeId};
 
 use crate::{
     messages::{
-        Batch, DownFrame, DownMessage, FRAME_BYTES, FRAMES_MAX, NodeReport, RecordedNode, Rest, ServerId,
-        UpFrame,
+        Batch, DownFrame, DownMessage, FRAME_BYTES, FRAMES_MAX, NodeReport, RecordedNode, Rest, Seen,
+        ServerId, UpFrame,
     },
     replica::{Links, Publication, parts_of},
 };
@@ -24,7 +24,9 @@ const INBOX_MAX: usize = 1024;
 const OUTGOING_BYTES_MAX: usize = 8 << 20;
 /// Bytes of what a replica lacks that are told together.
 const SYNC_BYTES: usize = 2 << 20;
-/// Parts of what is told together, each at an index of its own: enough for the largest node.
+/// The same with what is on its way to being published; the rest of that is told next.
+const RECENT_BYTES: usize = 2 * SYNC_BYTES;
+/// Parts of what is told together, each at an index of its own: two in a row hold more than a frame.
 pub(super) const SYNC_PARTS_MAX: u64 = 32;
 /// About what a message takes that tells no observations.
 const MESSAGE_BYTES: usize = 128;
@@ -231,15 +233,39 @@ impl Servers {
         let (mut reports, mut bytes) = (Vec::new(), 0);
         while bytes < SYNC_BYTES {
             let Some((node, since)) = attached.lacks.pop_first() else { break };
-            let version = publication.record_of(node).map(|record| record.version);
-            let parts = parts_of(node, publication.recorded_since(node, since), version);
+            let mut recorded = publication.recorded_since(node, since);
+            let count = fitting(&recorded, SYNC_BYTES - bytes);
+            let mut version = publication.record_of(node).map(|record| record.version);
+            if count < recorded.len() {
+                // The rest is told next; only then it is known how far the node's agent has come.
+                attached.lacks.insert(node, recorded[count - 1].0);
+                recorded.truncate(count);
+                version = None;
+            }
+            let seen = recorded.into_iter().map(|(_, seen)| seen).collect();
+            let parts = parts_of(node, seen, version);
             bytes += parts.iter().map(NodeReport::bytes).sum::<usize>();
             reports.extend(parts.into_iter().map(Arc::new));
         }
-        let recent = recent.iter().flat_map(|batch| &batch.reports);
-        reports.extend(recent.filter(|report| !attached.lacks.contains_key(&report.node)).cloned());
+        for batch in recent {
+            for report in &batch.reports {
+                if attached.lacks.contains_key(&report.node) {
+                    continue;
+                }
+                if bytes >= RECENT_BYTES {
+                    attached.lacks.insert(report.node, Index(batch.index.0 - 1));
+                    continue;
+                }
+                bytes += report.bytes();
+                reports.push(report.clone());
+            }
+        }
+        let mut parts = chunks(reports);
+        let surplus = parts.split_off(parts.len().min(SYNC_PARTS_MAX as usize));
+        let told_later = surplus.iter().flatten().map(|report| (report.node, Index::default()));
+        attached.lacks.extend(told_later);
         attached.sync = if attached.lacks.is_empty() { Sync::Done } else { Sync::Due };
-        for (part, index) in chunks(reports).into_iter().zip(index.0..) {
+        for (part, index) in parts.into_iter().zip(index.0..) {
             let batch = Arc::new(Batch::new(Index(index), after, part));
             let bytes = batch.reports.iter().map(|report| report.bytes()).sum::<usize>();
             attached.outgoing_bytes += bytes;
@@ -346,12 +372,25 @@ impl Attached {
     }
 }
 
+/// How many of what is recorded of a node fit so many bytes: at least one, and all that have the index of the last.
+fn fitting(recorded: &[(Index, Seen)], bytes: usize) -> usize {
+    let mut sum = 0;
+    let fits = |(_, seen): &&(Index, Seen)| {
+        sum += seen.bytes();
+        sum <= bytes
+    };
+    let count = recorded.iter().take_while(fits).count().max(1);
+    let last = recorded.get(count - 1).map(|(index, _)| *index);
+    count.min(recorded.len())
+        + recorded.iter().skip(count).take_while(|(index, _)| Some(*index) == last).count()
+}
+
 /// Reports in parts of about a frame each; at least one.
 fn chunks(reports: Vec<Arc<NodeReport>>) -> Vec<Vec<Arc<NodeReport>>> {
     let (mut parts, mut bytes) = (vec![Vec::new()], 0);
     for report in reports {
         bytes += report.bytes();
-        if bytes > FRAME_BYTES && (parts.len() as u64) < SYNC_PARTS_MAX {
+        if bytes > FRAME_BYTES {
             bytes = report.bytes();
             parts.push(Vec::new());
         }

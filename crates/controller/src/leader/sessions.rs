@@ -261,7 +261,12 @@ impl Leader {
         self.observing.in_flight().for_each(|report| known.said(report));
         for report in recorded {
             let before = replica.publication().record_of(report.node).map(|record| record.version);
-            let report = self.take_up_report(replica, Arc::new(known.newer(&report, before)));
+            let mut newer = known.newer(&report, before);
+            // Whatever was recorded before a node was declared down vouches for nothing: its agent reports anew.
+            let is_down =
+                replica.store().node(report.node).is_some_and(|(_, row)| row.status == NodeStatus::Down);
+            newer.version.iter_mut().for_each(|version| version.confirmed &= !is_down);
+            let report = self.take_up_report(replica, Arc::new(newer));
             self.observing.receive(report);
         }
     }

@@ -191,8 +191,8 @@ impl Replica {
         let recorded = || self.publication.observed().get(slot, row.id).map(|observation| &observation.alloc);
         let seen = on_its_way.or_else(recorded);
         // What nobody reports of is none of the agent's.
-        if seen.is_some_and(|seen| seen.hash != 0 && !seen.status.is_terminal()) {
-            agent.reports.leftover_runs(row.id);
+        if let Some(seen) = seen.filter(|seen| seen.hash != 0 && !seen.status.is_terminal()) {
+            agent.reports.leftover_runs(row.id, seen.hash);
             self.agents.queue(node);
         }
     }

@@ -112,10 +112,16 @@ impl Publication {
         self.records.range((from, Unbounded)).map(of)
     }
 
-    /// What is recorded of a node's allocations that have not ended, as far as it was published after an index.
-    pub fn recorded_since(&self, node: NodeId, since: Index) -> Vec<Seen> {
+    /// What is recorded of a node's allocations that have not ended, as far as it was published after an index; each with
+    /// where, in that order.
+    pub fn recorded_since(&self, node: NodeId, since: Index) -> Vec<(Index, Seen)> {
         let recorded = self.recorded_of(node).filter(|(_, observation)| observation.index > since);
-        recorded.map(|(slot, observation)| Seen { slot, alloc: observation.alloc.clone() }).collect()
+        let seen = |(slot, observation): (_, &Observation)| {
+            (observation.index, Seen { slot, alloc: observation.alloc.clone() })
+        };
+        let mut recorded: Vec<_> = recorded.map(seen).collect();
+        recorded.sort_by_key(|(index, _)| *index);
+        recorded
     }
 
     /// What is recorded of a node's allocations that have not ended.

@@ -24,8 +24,8 @@ pub(crate) struct Reports {
     /// All that runs there has been reported.
     all: bool,
     /// What still runs there although the state has no use for it, such as tasks of allocations that were declared
-    /// lost. What they hold is not free. With whether the state has forgotten them meanwhile.
-    leftovers: BTreeMap<AllocId, bool>,
+    /// lost. What they hold is not free.
+    leftovers: BTreeMap<AllocId, Leftover>,
     /// What a report of everything has named so far.
     named: Option<BTreeSet<AllocId>>,
     /// Not sent yet.
@@ -36,6 +36,15 @@ pub(crate) struct Reports {
     is_due: bool,
     /// Sent, and not recorded yet.
     sent: VecDeque<Arc<NodeReport>>,
+}
+
+/// What runs on a node although the state has no use for it.
+#[derive(Debug, Default)]
+struct Leftover {
+    /// Of what was observed of it last.
+    hash: u128,
+    /// The state has forgotten it meanwhile.
+    is_collected: bool,
 }
 
 impl Reports {
@@ -95,16 +104,23 @@ impl Reports {
         if all { self.named.take() } else { None }
     }
 
-    /// Something runs that the state has no use for.
-    pub fn leftover_runs(&mut self, alloc: AllocId) {
+    /// Something runs that the state has no use for; `hash` is that of what was observed of it last.
+    pub fn leftover_runs(&mut self, alloc: AllocId, hash: u128) {
         self.is_due |= self.is_confirmed();
-        self.leftovers.entry(alloc).or_default();
+        self.leftovers.entry(alloc).or_default().hash = hash;
+    }
+
+    /// What an agent holds that has reported everything, `recorded` being the sum of the hashes of what is recorded of it;
+    /// none while it has not reported everything.
+    pub fn held(&self, recorded: u128) -> Option<u128> {
+        let leftovers = self.leftovers.values().map(|leftover| leftover.hash);
+        self.all.then(|| leftovers.fold(recorded, u128::wrapping_add))
     }
 
     /// Something runs no more that the state has no use for; whether the state has forgotten it meanwhile.
     pub fn leftover_ended(&mut self, alloc: AllocId) -> bool {
         let was_confirmed = self.is_confirmed();
-        let collected = self.leftovers.remove(&alloc).unwrap_or(false);
+        let collected = self.leftovers.remove(&alloc).is_some_and(|leftover| leftover.is_collected);
         self.is_due |= was_confirmed != self.is_confirmed();
         collected
     }
@@ -114,7 +130,7 @@ impl Reports {
     pub fn keep_leftovers(&mut self, named: &BTreeSet<AllocId>) -> Vec<AllocId> {
         let was_confirmed = self.is_confirmed();
         let gone = self.leftovers.extract_if(.., |alloc, _| !named.contains(alloc));
-        let collected = gone.filter_map(|(alloc, collected)| collected.then_some(alloc)).collect();
+        let collected = gone.filter_map(|(alloc, of)| of.is_collected.then_some(alloc)).collect();
         self.is_due |= was_confirmed != self.is_confirmed();
         collected
     }
@@ -127,14 +143,14 @@ impl Reports {
         }
         self.is_due = true;
         let leftovers = std::mem::take(&mut self.leftovers).into_iter();
-        Some(leftovers.filter_map(|(alloc, collected)| collected.then_some(alloc)).collect())
+        Some(leftovers.filter_map(|(alloc, of)| of.is_collected.then_some(alloc)).collect())
     }
 
     /// The state forgets an allocation. Whether it still runs here: an agent that were told now to remove it would never
     /// say that it has ended.
     pub fn collected(&mut self, alloc: AllocId) -> bool {
-        self.leftovers.get_mut(&alloc).is_some_and(|collected| {
-            *collected = true;
+        self.leftovers.get_mut(&alloc).is_some_and(|leftover| {
+            leftover.is_collected = true;
             true
         })
     }

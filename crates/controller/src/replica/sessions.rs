@@ -181,7 +181,11 @@ impl Replica {
             }
             return self.agents.queue(id);
         }
-        let differs = is_still && version.confirmed && !(is_equal && record.version == version);
+        // What it was told to forget it holds until it has heard so.
+        let is_told = self.store.nodes().find(id).is_none_or(|node| self.changes.is_told(node));
+        let held = agent.reports.held(record.digest).filter(|_| is_still && is_told);
+        let is_as_reported = |held| held == heartbeat.observed_digest && record.version == version;
+        let differs = held.is_some_and(|held| !is_as_reported(held));
         if !self.agents.holds_what_it_reported(session, differs) {
             self.publication.on_node_lost(id);
             self.closing.push(session);
@@ -218,14 +222,14 @@ impl Replica {
         for alloc in allocs {
             match self.live_on(id, alloc.id) {
                 Some((slot, row)) => found.push(Seen { slot, alloc: self.of_its_group(&row, alloc) }),
-                None => others.push((alloc.id, !alloc.status.is_terminal())),
+                None => others.push((alloc.id, (!alloc.status.is_terminal()).then_some(alloc.hash))),
             }
         }
         let Some(agent) = self.agents.get_mut(id) else { return };
         agent.reports.observed(found);
         for (alloc, runs) in others {
-            if runs {
-                agent.reports.leftover_runs(alloc);
+            if let Some(hash) = runs {
+                agent.reports.leftover_runs(alloc, hash);
                 continue;
             }
             let collected = agent.reports.leftover_ended(alloc);

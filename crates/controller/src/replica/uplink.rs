@@ -213,7 +213,8 @@ impl Replica {
     /// What is recorded of a node, in parts.
     fn everything_of(&self, node: NodeId) -> Vec<NodeReport> {
         let Some(record) = self.publication.record_of(node) else { return Vec::new() };
-        let seen = self.publication.recorded_since(node, Index::default());
+        let recorded = self.publication.recorded_since(node, Index::default());
+        let seen = recorded.into_iter().map(|(_, seen)| seen).collect();
         parts_of(node, seen, Some(record.version))
     }
 

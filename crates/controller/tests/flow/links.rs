@@ -84,6 +84,23 @@ fn an_agent_that_holds_what_it_never_reported_reports_all_anew() {
 }
 
 #[test]
+fn an_agent_with_leftovers_that_holds_what_it_never_reported_reports_all_anew() {
+    let mut shell = Shell::new();
+    let leftover = AllocId(77);
+    shell.hello(1, 1, 1, 0);
+    shell.observe(1, &[(leftover, Running)]);
+    let holds = |observed_digest| {
+        let heartbeat = Heartbeat { seq: 1, observed_digest, ..Heartbeat::default() };
+        Event::Heartbeat(SessionId(1), heartbeat)
+    };
+    let reported = observed(leftover, Running).hash;
+    (0..5).for_each(|_| shell.tell(holds(reported)));
+    assert_eq!(shell.closed, [], "it holds what it has reported, although nobody wants that");
+    (0..2).for_each(|_| shell.tell(holds(reported + 1)));
+    assert_eq!(shell.closed, [SessionId(1)]);
+}
+
+#[test]
 fn messages_wait_for_room_and_the_newer_takes_the_place_of_the_older() {
     struct Narrow;
     impl Links for Narrow {

@@ -297,3 +297,68 @@ fn a_server_that_lags_does_not_vouch_to_a_new_leader_for_a_node_that_was_declare
     (0..20).for_each(|_| cluster.live());
     assert_eq!(status(&cluster, node), Some(NodeStatus::Ready));
 }
+
+#[test]
+fn what_was_recorded_before_a_node_was_declared_down_lets_its_agent_leave_nothing_out() {
+    let mut cluster = settled(6);
+    let (old, new) = (cluster.leader, (cluster.leader + 1) % SERVERS as usize);
+    let number = busiest(&cluster);
+    let node = number as u128 + 1;
+    cluster.dial(number, old);
+    (0..3).for_each(|_| cluster.live());
+    // The next leader does not learn what the agent reports last.
+    cluster.network.cut((cluster.servers[old].id, cluster.servers[new].id));
+    cluster.agents[number].work(true);
+    cluster.report(number);
+    cluster.drain();
+    silence(&mut cluster, number);
+    let entries = cluster.servers[old].proposed.drain(..).collect();
+    cluster.append(entries);
+    cluster.network.heal();
+    cluster.elect(new);
+    // The old one speaks before it has applied that the node is down.
+    (0..100).for_each(|_| cluster.carry());
+    cluster.drain();
+    assert_eq!(status(&cluster, node), Some(NodeStatus::Down));
+    assert!(!cluster.agents[number].held.is_empty());
+    cluster.agents[number].work(true);
+    cluster.dial(number, new);
+    let Some(Event::Observed { allocs, .. }) = cluster.agents[number].update() else {
+        panic!("the agent of a node that is down has nothing to report");
+    };
+    assert_eq!(allocs.len(), cluster.agents[number].held.len(), "all that it holds, not what has changed");
+}
+
+#[test]
+fn what_a_server_lacks_of_a_large_node_is_told_in_bounded_parts() {
+    const OBSERVATION: usize = 1000 << 10;
+    let mut cluster = settled(6);
+    let (leader, behind) = (cluster.leader, (cluster.leader + 1) % SERVERS as usize);
+    let number = busiest(&cluster);
+    cluster.dial(number, leader);
+    (0..3).for_each(|_| cluster.live());
+    let held: Vec<_> = cluster.agents[number].held.iter().map(|(id, held)| (*id, held.status)).collect();
+    assert!(held.len() >= 3, "they are more than is told together");
+    cluster.network.cut((cluster.servers[leader].id, cluster.servers[behind].id));
+    let session = cluster.agents[number].session.expect("it dialed");
+    let large = |(id, status): &(_, ClientStatus)| {
+        let (description, modified_at) = ("x".repeat(OBSERVATION), Timestamp(1 << 60));
+        Arc::new(ObservedAlloc { description, modified_at, hash: 1, ..observed(*id, *status) })
+    };
+    let allocs = held.iter().map(large).collect();
+    let event = Event::Observed { session, seq: 1 << 41, desired_seq: 0, allocs, resync_done: false };
+    cluster.tell(leader, event);
+    cluster.drain();
+    cluster.network.heal();
+    cluster.network.largest = 0;
+    (0..5).for_each(|_| cluster.live());
+    let server = &cluster.servers[behind];
+    let shown = held.iter().filter(|(id, _)| {
+        let slot = server.view.alloc(*id).map(|(slot, _)| slot);
+        let seen = slot.and_then(|slot| server.observed.get(slot, *id));
+        seen.is_some_and(|seen| seen.alloc.description.len() == OBSERVATION)
+    });
+    assert_eq!(shown.count(), held.len(), "it was told everything");
+    let largest = cluster.network.largest;
+    assert!(largest < 2 * OBSERVATION, "a message of {largest} bytes holds more than one observation");
+}
