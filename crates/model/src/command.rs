@@ -1,12 +1,14 @@
 //! What is written to the replicated log: entries of commands, versioned from the first one.
 
 mod encoded;
+mod versions;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use minicbor::{Decode, Encode};
 
 pub use encoded::{CommandBytes, ENTRY_HEAD_BYTES_MAX, EncodedCommands, EncodedEntry};
+pub use versions::{NewTag, SetJobStable, TagVersion};
 
 use crate::{
     alloc::{AllocEnd, MigrateAlloc, Placement, Stop},
@@ -152,6 +154,12 @@ pub enum Command {
     /// Nothing is left on a node whose drain began then.
     #[n(29)]
     EndDrain(#[n(0)] NodeId, #[n(1)] Timestamp),
+    /// Somebody says whether a version of a job has proved itself. Not in entries before version 4, as what follows.
+    #[n(30)]
+    SetJobStable(#[n(0)] Box<SetJobStable>),
+    /// A version of a job gets a name, or loses it.
+    #[n(31)]
+    TagVersion(#[n(0)] Box<TagVersion>),
 }
 
 impl Command {
@@ -187,6 +195,8 @@ impl Command {
             Self::DrainNode(..) => "drain_node",
             Self::MigrateAllocs(..) => "migrate_allocs",
             Self::EndDrain(..) => "end_drain",
+            Self::SetJobStable(..) => "set_job_stable",
+            Self::TagVersion(..) => "tag_version",
         }
     }
 
@@ -511,6 +521,22 @@ pub enum Refusal {
     #[error("job {0} is stopped: register it again first")]
     #[n(22)]
     JobStopped(#[n(0)] JobKey),
+    /// That version of the job is not kept, or never was.
+    #[error("job {0} has no version {1}: `berth job history {id}` lists those that are kept", id = .0.id)]
+    #[n(23)]
+    NoVersion(#[n(0)] JobKey, #[n(1)] u64),
+    /// No version of the job has that tag.
+    #[error("no version of job {0} has the tag {1:?}")]
+    #[n(24)]
+    NoTag(#[n(0)] JobKey, #[n(1)] String),
+    /// A tag names one version.
+    #[error("tag {1:?} of job {0} is that of version {2} already: take it away there first")]
+    #[n(25)]
+    TagInUse(#[n(0)] JobKey, #[n(1)] String, #[n(2)] u64),
+    /// Versions with tags are kept, so there cannot be any number of them.
+    #[error("{max} versions of job {0} have tags, and no more may: take one away first", max = crate::job::JOB_TAGS_MAX)]
+    #[n(26)]
+    TooManyTags(#[n(0)] JobKey),
     /// A job is of one type for good.
     #[error(
         "job {job} is a {is} job and cannot become a {asked} job: give it another name, or stop and purge it first",

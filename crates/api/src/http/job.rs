@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::JobDiff;
+use super::JobVersionTag;
 
 /// What the server knows of a job beyond what its owner wrote. Stands in the job's own JSON object.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -29,6 +29,9 @@ pub struct JobStanding {
     pub stable: bool,
     /// From 0.
     pub version: u64,
+    /// By which people find this version again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version_tag: Option<JobVersionTag>,
     /// When this version was registered, nanoseconds.
     pub submit_time: u64,
     /// The first registration.
@@ -277,14 +280,4 @@ pub struct JobEvaluate {
 pub struct EvaluateOptions {
     /// Replace failed allocations without waiting; not supported yet.
     pub force_reschedule: bool,
-}
-
-/// The versions of a job that are kept, newest first.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "PascalCase", default)]
-pub struct JobVersions {
-    /// Jobs.
-    pub versions: Vec<Value>,
-    /// What differs between each and the one before it, with `diffs=true`.
-    pub diffs: Option<Vec<JobDiff>>,
 }

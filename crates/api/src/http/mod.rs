@@ -17,6 +17,7 @@ mod exec;
 mod explain;
 mod job;
 mod job_status;
+mod job_version;
 mod log;
 mod measure;
 mod namespace;
@@ -59,10 +60,10 @@ pub use exec::{ExecInputFrame, ExecOutputFrame, ExecPiece, ExecResult, ExecTermi
 pub use explain::{GroupExplanation, JobExplanation, QueueStanding, SmallestChange};
 pub use job::{
     ChildrenSummary, EvaluateOptions, GroupSummary, Job, JobDeregistered, JobEvaluate, JobRegister,
-    JobRegistered, JobStanding, JobStub, JobSummary, JobValidate, JobValidated, JobVersions, JobsParse,
-    PeriodicLaunch,
+    JobRegistered, JobStanding, JobStub, JobSummary, JobValidate, JobValidated, JobsParse, PeriodicLaunch,
 };
 pub use job_status::{JobName, JobStatus, JobStatusAlloc, JobStatusesAsked};
+pub use job_version::{JobStability, JobTag, JobVersionChanged, JobVersionTag, JobVersions};
 pub use log::StreamFrame;
 pub use measure::{Counter, Gauge, Measurements, Sample};
 pub use namespace::{Namespace, NamespaceCapabilities};

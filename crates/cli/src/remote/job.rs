@@ -3,13 +3,26 @@
 use berth_api::http::{
     AllocationStub, Evaluation, JobDeregistered, JobDispatch, JobDispatched, JobEvaluate, JobExplanation,
     JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert, JobScale, JobScaleStatus, JobStub,
-    JobSummary, JobVersions, PeriodicForced, Target,
+    JobSummary, JobTag, JobVersionChanged, JobVersions, PeriodicForced, Target,
 };
 use berth_model::job::Job;
 use serde_json::{Value, json};
 
 use super::Remote;
 use crate::failure::Failure;
+
+/// What versions are compared with.
+#[derive(Debug, Clone, Copy)]
+pub enum Diffs<'a> {
+    /// They are not.
+    None,
+    /// Each with the one before it.
+    Before,
+    /// Each with the version of this tag.
+    Tag(&'a str),
+    /// Each with this version.
+    Version(u64),
+}
 
 impl Remote {
     /// Registers a job; with an index only if the job was last registered there, 0 for never.
@@ -40,9 +53,15 @@ impl Remote {
         self.delete(&self.target("/v1/job").part(job).param("purge", purge)).await
     }
 
-    /// Makes an earlier version of a job the newest one.
-    pub async fn revert(&self, job: &str, version: u64) -> Result<JobRegistered, Failure> {
-        let body = JobRevert { job_id: job.to_owned(), job_version: version, enforce_prior_version: None };
+    /// Makes an earlier version of a job the newest one, or the newest one again that was stopped; with `only_if` only
+    /// while that one is the newest.
+    pub async fn revert(
+        &self,
+        job: &str,
+        version: u64,
+        only_if: Option<u64>,
+    ) -> Result<JobRegistered, Failure> {
+        let body = JobRevert { job_id: job.to_owned(), job_version: version, enforce_prior_version: only_if };
         self.put(&self.job_target(job, "revert"), &body).await
     }
 
@@ -84,9 +103,37 @@ impl Remote {
         self.put(&self.job_target(job, "evaluate"), &body).await
     }
 
+    /// Gives a version of a job a tag, the newest one when none is named.
+    pub async fn tag_version(
+        &self,
+        job: &str,
+        tag: &str,
+        version: Option<u64>,
+        description: &str,
+    ) -> Result<JobVersionChanged, Failure> {
+        let body = JobTag { version, description: description.to_owned() };
+        self.put(&self.tag_target(job, tag), &body).await
+    }
+
+    /// Takes a tag away.
+    pub async fn untag_version(&self, job: &str, tag: &str) -> Result<JobVersionChanged, Failure> {
+        self.delete(&self.tag_target(job, tag)).await
+    }
+
+    fn tag_target(&self, job: &str, tag: &str) -> Target {
+        self.job_target(job, "versions").part(tag).part("tag")
+    }
+
     /// The versions of a job that are kept, newest first, and how they differ if that is asked for.
-    pub async fn job_versions(&self, job: &str, diffs: bool) -> Result<JobVersions, Failure> {
-        self.get(&self.job_target(job, "versions").param("diffs", diffs)).await
+    pub async fn job_versions(&self, job: &str, diffs: Diffs<'_>) -> Result<JobVersions, Failure> {
+        let target = self.job_target(job, "versions");
+        self.get(&match diffs {
+            Diffs::None => target,
+            Diffs::Before => target.param("diffs", true),
+            Diffs::Tag(tag) => target.param("diffs", true).param("diff_tag", tag),
+            Diffs::Version(version) => target.param("diffs", true).param("diff_version", version),
+        })
+        .await
     }
 
     /// All jobs.

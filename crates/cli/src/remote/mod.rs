@@ -24,6 +24,7 @@ use change::Notes;
 
 pub use alloc::{ExecAsk, LogRead, LogStart};
 pub use event::EventFilter;
+pub use job::Diffs;
 pub use lookup::only_task;
 
 /// A server, as seen from a namespace.

@@ -7,6 +7,7 @@ mod policy;
 mod role;
 mod schedule;
 mod service;
+mod tag;
 mod task;
 mod update;
 
@@ -27,13 +28,14 @@ pub use policy::{Backoff, ReschedulePolicy, RestartMode, RestartPolicy};
 pub use role::{Hook, IDENTITY_DEFAULT, Identity, Lifecycle, Scaling};
 pub use schedule::{Cron, CronError, Schedule, TimeZone};
 pub use service::{Check, CheckKind, CheckRestart, Service};
+pub use tag::{JOB_TAGS_MAX, TAG_DESCRIPTION_BYTES_MAX, TAG_NAME_BYTES_MAX, VersionTag};
 pub use task::{LogConfig, Task, TaskResources};
 pub use update::{Disconnect, HealthCheck, Migrate, Reconcile, Update};
 
 /// Settings that nothing here acts upon, kept for those who read the job, by their names in Nomad's JSON.
 pub type Kept = BTreeMap<String, Value>;
 
-/// Versions of a job that are kept, the current one included.
+/// Versions of a job that are kept, the current one included, besides those that are stable or have a tag.
 pub const JOB_VERSIONS_MAX: usize = 6;
 /// Allocations that one group may ask for.
 pub const GROUP_COUNT_MAX: u32 = 50_000;

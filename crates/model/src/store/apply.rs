@@ -15,6 +15,7 @@ mod rules;
 mod scale;
 mod scheduling;
 mod tenants;
+mod versions;
 
 use std::sync::Arc;
 
@@ -80,6 +81,8 @@ impl Store {
             Command::DrainNode(drain) => self.drain_node(*drain, events)?,
             Command::MigrateAllocs(allocs) => self.migrate_allocs(&allocs, events),
             Command::EndDrain(node, started_at) => self.end_drain(node, started_at, events)?,
+            Command::SetJobStable(set) => self.set_job_stable(&set, events)?,
+            Command::TagVersion(tag) => self.tag_version(*tag, events)?,
             Command::FoundCluster(id) => self.found_cluster(id)?,
             Command::Collect(collect) => self.collect(&collect, events),
             Command::RunJob(run) => self.run_job(*run, events)?,

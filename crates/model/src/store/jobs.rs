@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     ids::{Index, JobKey},
-    job::Job,
+    job::{Job, VersionTag},
     scaling::ScalingEvent,
     time::Timestamp,
 };
@@ -50,6 +50,10 @@ pub struct JobVersion {
     #[n(4)]
     #[cbor(default)]
     pub stable: bool,
+    /// By which people find it again; it is kept for as long as it has one.
+    #[n(5)]
+    #[cbor(default)]
+    pub tag: Option<Box<VersionTag>>,
 }
 
 /// Whether anything of a job lives or is still to come.
@@ -142,6 +146,11 @@ impl JobRow {
     /// A version that is still kept.
     pub fn version(&self, version: u64) -> Option<&JobVersion> {
         self.versions.iter().find(|v| v.version == version)
+    }
+
+    /// The version that has this tag.
+    pub fn tagged(&self, tag: &str) -> Option<&JobVersion> {
+        self.versions.iter().find(|version| version.tag.as_ref().is_some_and(|own| own.name == tag))
     }
 
     /// Whether anything of it lives or is still to come.

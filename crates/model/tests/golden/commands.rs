@@ -6,8 +6,8 @@ use berth_model::{
     AllocId, DeploymentId, EvalId, Index, JobKey, NodeId, Timestamp,
     alloc::{AllocEnd, ClientStatus, Migrate, MigrateAlloc, Placement, Stop, StopReason, TaskResult},
     command::{
-        Collect, Command, DeregisterJob, DrainNode, EvalOutcome, LaunchJob, NewDrain, NextEval, PlanRecord,
-        RegisterJob, RestorePart, RunJob, ScaleJob, SetSchedulerConfig,
+        Collect, Command, DeregisterJob, DrainNode, EvalOutcome, LaunchJob, NewDrain, NewTag, NextEval,
+        PlanRecord, RegisterJob, RestorePart, RunJob, ScaleJob, SetJobStable, SetSchedulerConfig, TagVersion,
     },
     deployment::{
         AllocHealth, DeploymentGroup, DeploymentStatus, NewDeployment, PromoteDeployment, SetDeployment,
@@ -89,6 +89,12 @@ pub fn commands() -> Vec<Command> {
         })),
         Command::MigrateAllocs(vec![MigrateAlloc { alloc: AllocId(3), how: Migrate::AtOnce }]),
         Command::EndDrain(NodeId(1), Timestamp(0)),
+        Command::SetJobStable(Box::new(SetJobStable { job: key(), version: 1, stable: true })),
+        Command::TagVersion(Box::new(TagVersion {
+            job: key(),
+            name: text("gold"),
+            tagged: Some(NewTag { version: 0, description: text("the first") }),
+        })),
         Command::SetEvalStatus(EvalId(4), EvalStatus::Canceled, text("a newer one")),
         Command::StopAlloc(AllocId(2), Box::new(Eval { id: EvalId(5), ..eval() })),
         Command::LaunchJob(Box::new(LaunchJob {

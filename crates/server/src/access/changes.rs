@@ -39,6 +39,8 @@ fn target<'c>(command: &'c Command, store: &'c Store) -> Target<'c> {
         Command::RunJob(run) => Target::Jobs(vec![&run.job.key]),
         Command::DeregisterJob(deregister) => Target::Jobs(vec![&deregister.job]),
         Command::ScaleJob(scale) => Target::Jobs(vec![&scale.job]),
+        Command::SetJobStable(set) => Target::Jobs(vec![&set.job]),
+        Command::TagVersion(tag) => Target::Jobs(vec![&tag.job]),
         Command::CreateEvals(evals) => Target::Jobs(evals.iter().map(|eval| &eval.job).collect()),
         Command::StopAlloc(id, eval) => {
             let row = store.alloc(*id).and_then(|(_, row)| store.jobs().row(row.job));

@@ -73,6 +73,9 @@ impl From<Refusal> for Failure {
             Refusal::NoAlloc(_) => Self::not_found("alloc not found"),
             Refusal::NoEval(_) => Self::not_found("eval not found"),
             Refusal::NoDeployment(_) => Self::not_found("deployment not found"),
+            Refusal::NoVersion(..) | Refusal::NoTag(..) => Self::not_found(refusal.to_string()),
+            Refusal::TagInUse(..) => Self::new(StatusCode::CONFLICT, refusal.to_string()),
+            Refusal::TooManyTags(_) => Self::bad_request(refusal.to_string()),
             Refusal::DeploymentOver(..) | Refusal::NotPromotable(..) => {
                 Self::bad_request(refusal.to_string())
             }

@@ -8,6 +8,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::new("address", Kind::Text, "The server that has this address"),
     Parameter::new("cas", Kind::Number, "Only if it was last changed at this index"),
     Parameter::new("command", Kind::Text, "The program and its arguments, a list in JSON"),
+    Parameter::new("diff_tag", Kind::Text, "Tell what differs from the version of this tag"),
+    Parameter::new("diff_version", Kind::Number, "Tell what differs from this version"),
     Parameter::new("diffs", Kind::Flag, "Tell what differs between versions"),
     Parameter::new("filter", Kind::Text, "Only what this expression holds for, as `Status == \"running\"`"),
     Parameter::new("follow", Kind::Flag, "Go on with what is printed later"),

@@ -10,11 +10,11 @@ use berth_api::http::{
     DeploymentAllocHealth, DeploymentChanged, DeploymentPause, DeploymentPromote, Evaluation, EventFrame,
     ExecInputFrame, ExecOutputFrame, Found, FuzzyFound, FuzzySearch, HostStats, Job, JobDeregistered,
     JobDispatch, JobDispatched, JobEvaluate, JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered,
-    JobRevert, JobScale, JobScaleStatus, JobStatus, JobStatusesAsked, JobStub, JobSummary, JobValidated,
-    JobVersions, JobsParse, Measurements, Namespace, Node, NodeDrain, NodeEligibility,
-    NodeEligibilityChanged, NodePool, NodePurged, NodeStub, PeriodicForced, PlanTrace, Quota, QuotaUsage,
-    RaftConfiguration, ScalingPolicy, ScalingPolicyStub, SchedulerConfiguration, SchedulerConfigurationRead,
-    SchedulerConfigurationSet, Search, StreamFrame,
+    JobRevert, JobScale, JobScaleStatus, JobStability, JobStatus, JobStatusesAsked, JobStub, JobSummary,
+    JobTag, JobValidated, JobVersionChanged, JobVersions, JobsParse, Measurements, Namespace, Node,
+    NodeDrain, NodeEligibility, NodeEligibilityChanged, NodePool, NodePurged, NodeStub, PeriodicForced,
+    PlanTrace, Quota, QuotaUsage, RaftConfiguration, ScalingPolicy, ScalingPolicyStub,
+    SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet, Search, StreamFrame,
 };
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -74,7 +74,10 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/job/{id}/scale", (ReadJob, Query), "Read how a job's groups are scaled", reads::<JobScaleStatus>(&["namespace"]), job::scale_status),
         route(Put, "/v1/job/{id}/scale", (SubmitJob, Query), "Change how many allocations a group wants", takes::<JobScale, JobRegistered>(&["namespace"]), job::scale),
         route(Get, "/v1/job/{id}/summary", (ReadJob, Query), "Count a job's allocations", reads::<JobSummary>(&["namespace"]), job::summary),
-        route(Get, "/v1/job/{id}/versions", (ReadJob, Query), "List a job's versions", reads::<JobVersions>(&["namespace", "diffs"]), job::versions),
+        route(Get, "/v1/job/{id}/versions", (ReadJob, Query), "List a job's versions", reads::<JobVersions>(&["namespace", "diffs", "diff_tag", "diff_version"]), job::versions),
+        route(Put, "/v1/job/{id}/versions/{name}/tag", (SubmitJob, Query), "Give a version of a job a tag", takes::<JobTag, JobVersionChanged>(&["namespace"]), job::tag),
+        route(Delete, "/v1/job/{id}/versions/{name}/tag", (SubmitJob, Query), "Take a tag away", tells::<JobVersionChanged>(&["namespace"]), job::untag),
+        route(Put, "/v1/job/{id}/stable", (SubmitJob, Query), "Say whether a version of a job has proved itself", takes::<JobStability, JobVersionChanged>(&["namespace"]), job::stable),
 
         route(Get, "/v1/allocations", (ReadJob, Query), "List allocations", pages::<AllocationStub>(&["namespace", "resources", "task_states"]), allocations::list),
         route(Get, "/v1/allocation/{id}", (ReadJob, Object), "Read an allocation", reads::<Allocation>(&[]), allocations::read),

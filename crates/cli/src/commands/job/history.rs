@@ -10,7 +10,7 @@ use crate::{
     complete,
     failure::{Exit, Failure},
     output::{Cell, Column, Layout, Table, View, rfc3339, sections},
-    remote::Remote,
+    remote::{Diffs, Remote},
     show::Show,
 };
 
@@ -23,6 +23,12 @@ pub struct History {
     /// Say what each version changed
     #[arg(short = 'p', long)]
     diff: bool,
+    /// Say what differs from the version of that tag
+    #[arg(long, value_name = "TAG", conflicts_with = "diff_version")]
+    diff_tag: Option<String>,
+    /// Say what differs from that version
+    #[arg(long, value_name = "VERSION")]
+    diff_version: Option<u64>,
     /// That version alone
     #[arg(long, value_name = "VERSION")]
     version: Option<u64>,
@@ -36,7 +42,7 @@ pub struct History {
 struct Version {
     #[serde(flatten)]
     job: Value,
-    /// What it changed of the one before.
+    /// What it changed of the one before, or of the one that all are compared with.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<JobDiff>,
 }
@@ -46,7 +52,7 @@ impl History {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_job(&self.id).await?;
         let read = async |remote: &Remote| {
-            let mut versions = versions(remote.job_versions(&id, self.diff).await?);
+            let mut versions = versions(remote.job_versions(&id, self.diffs()).await?);
             versions.retain(|version| self.version.is_none_or(|wanted| version.standing().version == wanted));
             if versions.is_empty() {
                 let told = format!("version {} of job {id} is not kept", self.version.unwrap_or_default());
@@ -58,7 +64,18 @@ impl History {
     }
 }
 
-/// Each version with the difference to the one before it; the oldest has none.
+impl History {
+    fn diffs(&self) -> Diffs<'_> {
+        match (&self.diff_tag, self.diff_version) {
+            (Some(tag), _) => Diffs::Tag(tag),
+            (None, Some(version)) => Diffs::Version(version),
+            (None, None) if self.diff => Diffs::Before,
+            (None, None) => Diffs::None,
+        }
+    }
+}
+
+/// Each version with its difference; the oldest has none to the one before it.
 fn versions(answer: JobVersions) -> Vec<Version> {
     let mut diffs = answer.diffs.into_iter().flatten();
     answer.versions.into_iter().map(|job| Version { job, diff: diffs.next() }).collect()
@@ -72,11 +89,29 @@ impl Version {
 
 impl View for Vec<Version> {
     fn text(&self, layout: Layout) -> String {
-        let columns = [Column::number("version"), Column::text("stable"), Column::text("registered")];
+        let mut columns = vec![
+            Column::number("version"),
+            Column::text("stable"),
+            Column::text("registered"),
+            Column::text("tag"),
+            Column::text("description").wide(),
+        ];
+        let any_tag = self.iter().any(|version| version.standing().version_tag.is_some());
+        let shown = if any_tag { columns.len() } else { columns.len() - 2 };
+        columns.truncate(shown);
         let row = |version: &Version| {
             let standing = version.standing();
             let stable = if standing.stable { "yes" } else { "no" };
-            [Cell::number(standing.version), stable.into(), rfc3339(standing.submit_time).into()]
+            let tag = standing.version_tag.unwrap_or_default();
+            let registered = rfc3339(standing.submit_time);
+            let cells: [Cell; 5] = [
+                Cell::number(standing.version),
+                stable.into(),
+                registered.into(),
+                tag.name.into(),
+                tag.description.into(),
+            ];
+            cells.into_iter().take(shown)
         };
         if self.iter().all(|version| version.diff.is_none()) {
             let mut table = Table::new(layout, &columns);

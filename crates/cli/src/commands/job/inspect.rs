@@ -8,7 +8,7 @@ use crate::{
     complete,
     failure::{Exit, Failure},
     output::{Layout, View},
-    remote::Remote,
+    remote::{Diffs, Remote},
     show::Show,
 };
 
@@ -48,7 +48,7 @@ impl Inspect {
 }
 
 async fn job_at(remote: &Remote, id: &str, version: u64) -> Result<Value, Failure> {
-    let versions = remote.job_versions(id, false).await?.versions;
+    let versions = remote.job_versions(id, Diffs::None).await?.versions;
     versions.into_iter().find(|job| job["Version"] == version).ok_or_else(|| {
         Failure::new(Exit::NotFound, format!("version {version} of job {id} is not kept"))
             .help(format!("`berth job history {id}` lists the versions that are"))

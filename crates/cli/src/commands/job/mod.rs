@@ -13,11 +13,14 @@ mod inspect;
 mod outcome;
 mod periodic;
 mod plan;
+mod restart;
 mod revert;
 mod run;
 mod scale;
+mod start;
 mod status;
 mod stop;
+mod tag;
 mod validate;
 
 use clap::Subcommand;
@@ -37,10 +40,17 @@ pub enum Verb {
     Status(status::Status),
     /// Stop a job, and wait until it has ended
     Stop(stop::Stop),
+    /// Start a job again that was stopped
+    Start(start::Start),
+    /// Start a job's allocations anew, some at a time, each batch once the one before is well
+    Restart(restart::Restart),
     /// List the versions of a job, and what each changed
     History(history::History),
     /// Go back to an earlier version of a job
     Revert(revert::Revert),
+    /// Name versions of a job
+    #[command(subcommand)]
+    Tag(tag::Verb),
     /// List a job's deployments
     Deployments(deployments::Deployments),
     /// Let a job's canaries take the place of its old allocations
@@ -72,8 +82,11 @@ impl Verb {
             Self::Plan(plan) => plan.run(global),
             Self::Status(status) => block_on(status.run(&global.remote()?)),
             Self::Stop(stop) => block_on(stop.run(&global.remote()?)),
+            Self::Start(start) => block_on(start.run(&global.remote()?)),
+            Self::Restart(restart) => block_on(restart.run(&global.remote()?)),
             Self::History(history) => block_on(history.run(&global.remote()?)),
             Self::Revert(revert) => block_on(revert.run(&global.remote()?)),
+            Self::Tag(verb) => block_on(verb.run(&global.remote()?)),
             Self::Deployments(deployments) => block_on(deployments.run(&global.remote()?)),
             Self::Promote(promote) => block_on(promote.run(&global.remote()?)),
             Self::Scale(scale) => block_on(scale.run(&global.remote()?)),

@@ -5,7 +5,12 @@ use std::time::Instant;
 use clap::Args;
 
 use super::outcome::{Accepted, Detach};
-use crate::{complete, failure::Failure, remote::Remote};
+use crate::{
+    complete,
+    failure::{Exit, Failure},
+    output::clean,
+    remote::{Diffs, Remote},
+};
 
 /// Arguments of `job revert`.
 #[derive(Debug, Args)]
@@ -13,9 +18,9 @@ pub struct Revert {
     /// The job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
-    /// The version to go back to; `berth job history JOB` lists them
-    #[arg(value_name = "VERSION")]
-    version: u64,
+    /// The version to go back to, by its number or its tag; `berth job history JOB` lists them
+    #[arg(value_name = "VERSION|TAG")]
+    version: String,
     #[command(flatten)]
     detach: Detach,
 }
@@ -25,14 +30,27 @@ impl Revert {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let since = Instant::now();
         let id = remote.find_job(&self.id).await?;
-        let reverted = remote.revert(&id, self.version).await?;
+        let version = self.number(remote, &id).await?;
+        let reverted = remote.revert(&id, version, None).await?;
         let accepted = Accepted {
             job: &id,
-            deed: &format!("back at version {}", self.version),
+            deed: &format!("back at version {version}"),
             eval: &reverted.eval_id,
             index: reverted.job_modify_index,
             since,
         };
         self.detach.or_follow(remote, &accepted).await
+    }
+
+    async fn number(&self, remote: &Remote, id: &str) -> Result<u64, Failure> {
+        if let Ok(number) = self.version.parse() {
+            return Ok(number);
+        }
+        let versions = remote.job_versions(id, Diffs::None).await?.versions;
+        let tagged = versions.iter().find(|job| job["VersionTag"]["Name"] == self.version.as_str());
+        tagged.and_then(|job| job["Version"].as_u64()).ok_or_else(|| {
+            let told = format!("no version of job {} has the tag `{}`", clean(id), clean(&self.version));
+            Failure::new(Exit::NotFound, told).help(format!("berth job history {}", clean(id)))
+        })
     }
 }

@@ -216,7 +216,7 @@ impl Store {
             deployment.description = description;
         });
         if status == DeploymentStatus::Successful {
-            self.mark_stable(id, job);
+            self.mark_stable(id, job, events);
         }
         let stable =
             revert_to.and_then(|version| self.jobs.row(job)?.version(version)).map(|v| v.job.clone());
@@ -324,11 +324,12 @@ impl Store {
         }
     }
 
-    fn mark_stable(&mut self, id: DeploymentId, job: JobSlot) {
+    fn mark_stable(&mut self, id: DeploymentId, job: JobSlot, events: &mut Vec<Event>) {
         let Some(version) = self.deployments.get(id).map(|deployment| deployment.job_version) else { return };
         self.jobs.update(job, self.index, |row| {
             row.change_version(version, |version| version.stable = true);
         });
+        events.push(Event::JobStatusChanged(job));
     }
 
     /// Makes the evaluation that goes on with a job.

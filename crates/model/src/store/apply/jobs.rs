@@ -51,9 +51,14 @@ impl Store {
         if before != self.jobs.row(slot).map(|row| row.current().version) {
             self.cancel_deployment(slot, NEWER_VERSION, events);
         }
+        self.forget_old_versions(slot);
+        events.push(Event::JobRegistered(slot));
+    }
+
+    /// Forgets versions over the limit that nothing needs.
+    pub(super) fn forget_old_versions(&mut self, slot: JobSlot) {
         let used = self.used_versions(slot);
         self.jobs.drop_versions(slot, |version| used.contains(&version));
-        events.push(Event::JobRegistered(slot));
     }
 
     /// The versions that allocations run or ran: they are what tells what an allocation is, and whether finished batch

@@ -94,7 +94,7 @@ impl Jobs {
 
     /// Registers a new version of a job.
     pub(in crate::store) fn register(&mut self, job: Arc<Job>, index: Index, at: Timestamp) -> JobSlot {
-        let first = JobVersion { version: 0, job, submitted_at: at, index, stable: false };
+        let first = JobVersion { version: 0, job, submitted_at: at, index, stable: false, tag: None };
         let Some(slot) = self.find(&first.job.key) else {
             let record = JobRecord {
                 key: first.job.key.clone(),
@@ -128,7 +128,7 @@ impl Jobs {
         slot
     }
 
-    /// Forgets versions over the limit that no allocation runs or ran, and the counts of groups that none of those kept
+    /// Forgets versions over the limit that have no tag and that no allocation runs or ran, and the counts of groups that none of those kept
     /// has.
     pub(in crate::store) fn drop_versions(&mut self, slot: JobSlot, is_used: impl Fn(u64) -> bool) {
         let Some(row) = self.rows.get_mut(slot) else { return };
@@ -142,7 +142,8 @@ impl Jobs {
         let stable = row.last_stable().map(|version| version.version);
         row.retain_versions(|version| {
             position += 1;
-            position <= JOB_VERSIONS_MAX || is_used(version.version) || stable == Some(version.version)
+            let is_named = version.tag.is_some() || stable == Some(version.version);
+            position <= JOB_VERSIONS_MAX || is_named || is_used(version.version)
         });
         let versions = row.versions.clone();
         let has_group = |name: &str| versions.iter().any(|version| version.job.group(name).is_some());

@@ -1,9 +1,12 @@
 //! Jobs: whole, in lists, and their counts.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use berth_api::http::{ChildrenSummary, GroupSummary, JobStanding, JobStub, JobSummary, PeriodicLaunch};
+use berth_api::http::{
+    ChildrenSummary, GroupSummary, JobStanding, JobStub, JobSummary, JobVersionTag, PeriodicLaunch,
+};
 use berth_model::{
     JobKey,
+    job::VersionTag,
     store::{GroupCounts, JobRow, JobStatus, JobVersion},
 };
 use serde_json::Value;
@@ -29,11 +32,20 @@ fn standing(row: &JobRow, version: &JobVersion) -> JobStanding {
         status_description: String::new(),
         stable: version.stable,
         version: version.version,
+        version_tag: version.tag.as_deref().map(tag),
         submit_time: version.submitted_at.0,
         create_index: row.create_index.0,
         modify_index: row.modify_index.0,
         job_modify_index: version.index.0,
         periodic_launch: (version.version == row.current().version).then(|| periodic_launch(row)).flatten(),
+    }
+}
+
+fn tag(tag: &VersionTag) -> JobVersionTag {
+    JobVersionTag {
+        name: tag.name.clone(),
+        description: tag.description.clone(),
+        tagged_time: tag.tagged_at.0,
     }
 }
 

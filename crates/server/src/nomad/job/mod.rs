@@ -7,6 +7,7 @@ mod plan;
 mod read;
 mod revert;
 mod scale;
+mod versions;
 
 use berth_model::{Index, JobKey};
 
@@ -14,9 +15,10 @@ pub(super) use change::{deregister, evaluate, register};
 pub(super) use explain::explain;
 pub(super) use launch::{dispatch, force};
 pub(super) use plan::plan;
-pub(super) use read::{allocations, deployment, deployments, evaluations, read, summary, versions};
+pub(super) use read::{allocations, deployment, deployments, evaluations, read, summary};
 pub(super) use revert::revert;
 pub(super) use scale::{read as scale_status, scale};
+pub(super) use versions::{stable, tag, untag, versions};
 
 use crate::{
     access::CallerView,

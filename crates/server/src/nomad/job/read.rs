@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use berth_api::http::{Job, JobVersions};
-use berth_model::{JobKey, eval::Eval, store::AllocSlot};
+use berth_api::http::Job;
+use berth_model::{eval::Eval, store::AllocSlot};
 
 use super::{index, key, not_found};
 use crate::{
@@ -35,29 +35,6 @@ pub(in crate::nomad) async fn read(call: Call) -> Reply {
         },
     )
     .await
-}
-
-/// `GET /v1/job/:id/versions`
-pub(in crate::nomad) async fn versions(call: Call) -> Reply {
-    let key = key(&call);
-    let with_diffs = call.query.flag("diffs", false)?;
-    let watch = [WatchKey::Job(key.clone())];
-    let render = async |view: CallerView| {
-        let job = key.clone();
-        let found = call.api.heavy.run(move || job_versions(&view, &job, with_diffs)).await;
-        reply::json(&call.query, &found.ok_or_else(not_found)?)
-    };
-    block::answer(&call, &watch, |view| index(view, &key), render).await
-}
-
-fn job_versions(view: &CallerView, key: &JobKey, with_diffs: bool) -> Option<JobVersions> {
-    let row = view.job(key)?;
-    let versions = row.versions.iter().map(|version| convert::job(row, version)).collect();
-    let diffs = with_diffs.then(|| {
-        let pairs = row.versions.windows(2);
-        pairs.map(|pair| convert::job_diff(Some(&pair[1].job), &pair[0].job)).collect()
-    });
-    Some(JobVersions { versions, diffs })
 }
 
 /// `GET /v1/job/:id/summary`

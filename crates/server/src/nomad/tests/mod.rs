@@ -35,4 +35,5 @@ mod statuses;
 mod tenancy;
 mod tenants;
 mod usage;
+mod versions;
 pub(crate) mod world;

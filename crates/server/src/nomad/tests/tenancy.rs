@@ -180,6 +180,7 @@ fn body(route: &Route, namespace: &str, name: &str) -> String {
             json!({ "HealthyAllocationIDs": [HIDDEN_UNPROVEN.to_string()] })
         }
         "/v1/job/{id}/scale" => json!({ "Count": 2 }),
+        "/v1/job/{id}/stable" => json!({ "JobVersion": 0, "Stable": true }),
         "/v1/job/{id}/revert" => json!({ "JobVersion": 0 }),
         "/v1/node/{id}/eligibility" => json!({ "Eligibility": "maybe" }),
         "/v1/namespace" | "/v1/namespace/{name}" => json!({ "Name": namespace, "Description": "mine" }),
@@ -333,6 +334,7 @@ async fn whoever_may_reads_and_changes_all_of_it() {
     }
     expect_test::expect![[r#"
         {
+            "DELETE /v1/job/{id}/versions/{name}/tag",
             "GET /v1/client/allocation/{id}/checks",
             "GET /v1/client/allocation/{id}/exec",
             "GET /v1/plugins",

@@ -1,0 +1,275 @@
+//! `berth job restart`: starts a job's allocations anew, some at a time, each batch once the one before is well again.
+
+mod batch;
+mod health;
+
+use std::{
+    io::{self, BufRead, IsTerminal},
+    num::NonZeroUsize,
+    str::FromStr,
+    time::Duration,
+};
+
+use berth_api::http::AllocationStub;
+use clap::{Args, ValueEnum};
+use tokio::signal::unix::{SignalKind, signal};
+
+use self::{batch::Batch, health::Rules};
+use crate::{
+    ask::Ask,
+    complete,
+    failure::{Exit, Failure},
+    output::{clean, count, tell},
+    remote::Remote,
+};
+
+/// Arguments of `job restart`.
+#[derive(Debug, Args)]
+pub struct Restart {
+    /// The job's id
+    #[arg(value_name = "JOB", add = complete::jobs())]
+    id: String,
+    /// Allocations that are restarted together, as a number or as a part of all: 2, 25%
+    #[arg(long, value_name = "NUMBER", default_value = "1")]
+    batch_size: BatchSize,
+    /// How long to wait between two batches, or `ask` to be asked
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    batch_wait: BatchWait,
+    /// Only allocations of that group; may be given several times
+    #[arg(long, value_name = "GROUP")]
+    group: Vec<String>,
+    /// Only that task; may be given several times
+    #[arg(long, value_name = "TASK")]
+    task: Vec<String>,
+    /// Tasks that have ended well start again, too
+    #[arg(long, conflicts_with_all = ["task", "reschedule"])]
+    all_tasks: bool,
+    /// Stop each allocation and place another one, on any node, instead of restarting its tasks where they are
+    #[arg(long, conflicts_with = "task")]
+    reschedule: bool,
+    /// What to do about an allocation that does not become well again; ask unless nobody is there
+    #[arg(long, value_name = "DEED")]
+    on_error: Option<OnError>,
+    #[command(flatten)]
+    ask: Ask,
+}
+
+/// How many allocations a batch has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BatchSize {
+    Number(NonZeroUsize),
+    Percent(u8),
+}
+
+/// What comes between two batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BatchWait {
+    For(Duration),
+    Ask,
+}
+
+/// What is done about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OnError {
+    /// Ask whether to go on
+    Ask,
+    /// Leave the rest alone
+    Fail,
+}
+
+impl FromStr for BatchSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let size = match text.strip_suffix('%') {
+            Some(part) => part.parse().ok().filter(|part| (1..=100).contains(part)).map(Self::Percent),
+            None => text.parse().ok().map(Self::Number),
+        };
+        size.ok_or_else(|| "write a number from 1 on, or a part of all from 1% to 100%".to_owned())
+    }
+}
+
+impl BatchSize {
+    /// Of so many allocations; at least one.
+    fn of(self, all: usize) -> usize {
+        match self {
+            Self::Number(size) => size.get(),
+            Self::Percent(part) => (all * usize::from(part)).div_ceil(100).max(1),
+        }
+    }
+}
+
+impl FromStr for BatchWait {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "ask" => Ok(Self::Ask),
+            text => humantime::parse_duration(text).map(Self::For).map_err(|error| error.to_string()),
+        }
+    }
+}
+
+/// How far it has come.
+#[derive(Default)]
+struct Done {
+    /// Allocations that are well again, or are none of the job's any more.
+    well: usize,
+    /// Those that are being restarted.
+    begun: usize,
+    all: usize,
+}
+
+impl Restart {
+    /// Restarts batch after batch.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let id = remote.find_job(&self.id).await?;
+        let rules = Rules::of(&id, &remote.job(&id).await?)?;
+        self.check(&rules)?;
+        let mut allocs = remote.job_allocations(&id).await?;
+        allocs.retain(|alloc| self.concerns(&rules, alloc));
+        allocs.sort_by_key(|alloc| (alloc.task_group.clone(), alloc.create_index, alloc.name.clone()));
+        if allocs.is_empty() {
+            tell(&format!("job {} has nothing that runs and could be restarted", clean(&id)));
+            return Ok(());
+        }
+        let deed = format!("restart {} of job", count(allocs.len(), "allocation"));
+        self.ask.about(&deed, &id, &self.id)?;
+        let mut done = Done { all: allocs.len(), ..Done::default() };
+        let (mut interrupted, mut terminated) =
+            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        let ended = tokio::select! {
+            ended = self.restart(remote, &rules, &allocs, &mut done) => ended,
+            _ = interrupted.recv() => Err(Failure::new(Exit::Failed, "interrupted")),
+            _ = terminated.recv() => Err(Failure::new(Exit::Failed, "interrupted")),
+        };
+        match ended {
+            Ok(()) => {
+                tell(&format!("{} of job {} restarted", count(done.well, "allocation"), clean(&id)));
+                Ok(())
+            }
+            Err(failure) => Err(failure.help(done.said()).help(format!("berth job status {}", clean(&id)))),
+        }
+    }
+
+    /// Refuses what does not go together.
+    fn check(&self, rules: &Rules) -> Result<(), Failure> {
+        if self.reschedule && rules.is_per_node() {
+            let text = "a job that runs on each node is not rescheduled: leave -reschedule out";
+            return Err(Failure::new(Exit::Usage, text));
+        }
+        for group in &self.group {
+            rules.require_group(group)?;
+        }
+        for task in &self.task {
+            rules.require_task(task)?;
+        }
+        Ok(())
+    }
+
+    /// Whether an allocation is to be restarted.
+    fn concerns(&self, rules: &Rules, alloc: &AllocationStub) -> bool {
+        let lives = match alloc.client_status.as_str() {
+            "running" => true,
+            "pending" => self.reschedule,
+            _ => false,
+        };
+        let named = self.group.is_empty() || self.group.contains(&alloc.task_group);
+        let has_task =
+            self.task.is_empty() || self.task.iter().any(|task| rules.has_task(&alloc.task_group, task));
+        lives && alloc.desired_status == "run" && named && has_task
+    }
+
+    async fn restart(
+        &self,
+        remote: &Remote,
+        rules: &Rules,
+        allocs: &[AllocationStub],
+        done: &mut Done,
+    ) -> Result<(), Failure> {
+        let size = self.batch_size.of(allocs.len());
+        let batches = allocs.len().div_ceil(size);
+        for (number, allocs) in allocs.chunks(size).enumerate() {
+            if number > 0 {
+                self.wait(number, batches).await?;
+            }
+            rules.check_unchanged(remote).await?;
+            tell(&format!("batch {} of {batches}: {}", number + 1, count(allocs.len(), "allocation")));
+            done.begun += allocs.len();
+            let batch = Batch { remote, rules, tasks: &self.task, all_tasks: self.all_tasks };
+            let failures =
+                if self.reschedule { batch.reschedule(allocs).await? } else { batch.restart(allocs).await? };
+            done.well += allocs.len() - failures.len();
+            failures.iter().for_each(|failure| tell(failure));
+            if !failures.is_empty() && !self.goes_on(number + 1 < batches)? {
+                let text = format!("{} did not become well again", count(failures.len(), "allocation"));
+                return Err(Failure::new(Exit::Failed, text));
+            }
+        }
+        Ok(())
+    }
+
+    async fn wait(&self, number: usize, batches: usize) -> Result<(), Failure> {
+        match self.batch_wait {
+            BatchWait::For(span) => tokio::time::sleep(span).await,
+            BatchWait::Ask if asked(&format!("go on with batch {} of {batches}", number + 1))? => {}
+            BatchWait::Ask => return Err(Failure::new(Exit::Failed, "the rest is left alone")),
+        }
+        Ok(())
+    }
+
+    /// Whether the rest is restarted although something of a batch is not well.
+    fn goes_on(&self, more: bool) -> Result<bool, Failure> {
+        let asks = self.on_error.unwrap_or(OnError::Ask) == OnError::Ask && io::stdin().is_terminal();
+        Ok(more && asks && asked("go on all the same")?)
+    }
+}
+
+impl Done {
+    /// What is left as it was, for whoever has to go on.
+    fn said(&self) -> String {
+        let Self { well, begun, all } = self;
+        let under_way = match begun - well {
+            0 => String::new(),
+            under_way => format!("; {under_way} more told to, which go on by themselves"),
+        };
+        let rest = all - begun;
+        format!("{} of {all} restarted{under_way}; {rest} left as they were", count(*well, "allocation"))
+    }
+}
+
+/// Asks whoever sits before it.
+fn asked(question: &str) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() {
+        return Err(Failure::new(Exit::Usage, format!("nobody is there to ask whether to {question}")));
+    }
+    eprint!("{question}? [y/N] ");
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_a_batch_is_a_number_or_a_part() {
+        let size = |text: &str, all: usize| text.parse::<BatchSize>().map(|size| size.of(all));
+        assert_eq!(size("3", 10), Ok(3));
+        assert_eq!((size("25%", 10), size("1%", 10), size("100%", 10)), (Ok(3), Ok(1), Ok(10)));
+        for wrong in ["0", "0%", "101%", "-1", "half", "%"] {
+            assert!(size(wrong, 10).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn who_is_interrupted_is_told_what_is_left() {
+        let said = |well, begun, all| Done { well, begun, all }.said();
+        assert_eq!(
+            said(2, 4, 9),
+            "2 allocations of 9 restarted; 2 more told to, which go on by themselves; 5 left as they were"
+        );
+        assert_eq!(said(1, 1, 1), "1 allocation of 1 restarted; 0 left as they were");
+    }
+}

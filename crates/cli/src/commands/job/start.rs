@@ -1,0 +1,48 @@
+//! `berth job start`: starts a job again that was stopped.
+
+use std::time::Instant;
+
+use berth_api::http::JobStanding;
+use clap::Args;
+use serde::Deserialize;
+
+use super::outcome::{Accepted, Detach};
+use crate::{
+    complete,
+    failure::{Exit, Failure},
+    output::clean,
+    remote::Remote,
+};
+
+/// Arguments of `job start`.
+#[derive(Debug, Args)]
+pub struct Start {
+    /// The job's id
+    #[arg(value_name = "JOB", add = complete::jobs())]
+    id: String,
+    #[command(flatten)]
+    detach: Detach,
+}
+
+impl Start {
+    /// Registers the version that was stopped anew, and follows it.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let since = Instant::now();
+        let id = remote.find_job(&self.id).await?;
+        let job = remote.job(&id).await?;
+        if job["Stop"] != true {
+            return Err(Failure::new(Exit::Failed, format!("job {} is not stopped", clean(&id)))
+                .help(format!("`berth job restart {}` restarts what runs", clean(&id))));
+        }
+        let standing = JobStanding::deserialize(&job).unwrap_or_default();
+        let started = remote.revert(&id, standing.version, Some(standing.version)).await?;
+        let accepted = Accepted {
+            job: &id,
+            deed: "started again",
+            eval: &started.eval_id,
+            index: started.job_modify_index,
+            since,
+        };
+        self.detach.or_follow(remote, &accepted).await
+    }
+}

@@ -1,0 +1,79 @@
+//! `berth job tag`: names for versions of jobs, which are kept for as long as they have one.
+
+use clap::{Args, Subcommand};
+
+use crate::{
+    complete,
+    failure::Failure,
+    output::{clean, tell},
+    remote::Remote,
+};
+
+/// What can be done with tags.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Give a version of a job a name, by which it is found and for which it is kept
+    Apply(Apply),
+    /// Take the name away again
+    Unset(Unset),
+}
+
+/// Arguments of `job tag apply`.
+#[derive(Debug, Args)]
+pub struct Apply {
+    /// The job's id
+    #[arg(value_name = "JOB", add = complete::jobs())]
+    id: String,
+    /// The tag: letters, digits and what else is no space, no slash and not all of it a number
+    #[arg(long, value_name = "TAG")]
+    name: String,
+    /// The version; the newest when left out
+    #[arg(long, value_name = "VERSION")]
+    version: Option<u64>,
+    /// What to say of it
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+}
+
+/// Arguments of `job tag unset`.
+#[derive(Debug, Args)]
+pub struct Unset {
+    /// The job's id
+    #[arg(value_name = "JOB", add = complete::jobs())]
+    id: String,
+    /// The tag
+    #[arg(long, value_name = "TAG")]
+    name: String,
+}
+
+impl Verb {
+    /// Does it.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        match self {
+            Self::Apply(apply) => apply.run(remote).await,
+            Self::Unset(unset) => unset.run(remote).await,
+        }
+    }
+}
+
+impl Apply {
+    async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let id = remote.find_job(&self.id).await?;
+        remote
+            .tag_version(&id, &self.name, self.version, self.description.as_deref().unwrap_or_default())
+            .await?;
+        let which =
+            self.version.map_or("the newest version".to_owned(), |version| format!("version {version}"));
+        tell(&format!("{which} of job {} has the tag {}", clean(&id), clean(&self.name)));
+        Ok(())
+    }
+}
+
+impl Unset {
+    async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let id = remote.find_job(&self.id).await?;
+        remote.untag_version(&id, &self.name).await?;
+        tell(&format!("no version of job {} has the tag {} any more", clean(&id), clean(&self.name)));
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! Versions of a job with a real agent: named, compared, gone back to, stopped and started again, and restarted in batches.
+
+mod e2e;
+
+use std::{process::Stdio, time::Duration};
+
+use e2e::{berth, cluster::Cluster, eventually};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// A service of three that says which version it is.
+fn web(says: &str) -> String {
+    format!(
+        r#"job "web" {{
+  group "g" {{
+    count = 3
+    update {{
+      min_healthy_time  = "100ms"
+      healthy_deadline  = "50s"
+      progress_deadline = "55s"
+      max_parallel      = 3
+    }}
+    task "t" {{
+      driver       = "raw_exec"
+      kill_timeout = "0s"
+      config {{
+        command = "/bin/sh"
+        args    = ["-c", "echo {says}; sleep 300"]
+      }}
+    }}
+  }}
+}}
+"#
+    )
+}
+
+fn versions(cluster: &Cluster) -> Vec<Value> {
+    let told = cluster.said(&["job", "history", "-o", "json", "web"]);
+    serde_json::from_str::<Value>(&told).expect("JSON").as_array().expect("versions").clone()
+}
+
+/// How often the tasks of each running allocation have started, by the allocation's name.
+async fn starts(cluster: &Cluster) -> Vec<(String, usize)> {
+    let allocs = cluster.allocs("default", "web").await;
+    let mut starts: Vec<_> = allocs
+        .iter()
+        .filter(|alloc| alloc["ClientStatus"] == "running")
+        .map(|alloc| {
+            let events = alloc["TaskStates"]["t"]["Events"].as_array().cloned().unwrap_or_default();
+            let count = events.iter().filter(|event| event["Type"] == "Started").count();
+            (alloc["Name"].as_str().expect("a name").to_owned(), count)
+        })
+        .collect();
+    starts.sort();
+    starts
+}
+
+#[tokio::test]
+async fn a_version_with_a_tag_is_kept_compared_with_and_gone_back_to() {
+    let cluster = Cluster::dev(&[]);
+    let (one, two) = (web("one"), web("two"));
+    cluster.said(&["job", "run", &cluster.job_file(&one)]);
+    let stable = &versions(&cluster)[0]["Stable"];
+    assert_eq!(*stable, true, "its deployment was successful");
+    cluster.said(&["job", "tag", "apply", "-name", "first", "-description", "it began with it", "web"]);
+    cluster.said(&["job", "run", &cluster.job_file(&two)]);
+    let history = cluster.said(&["job", "history", "web"]);
+    assert!(history.contains("first") && history.contains("yes"), "{history}");
+    let diff = cluster.said(&["job", "history", "-diff-tag", "first", "-version", "1", "web"]);
+    assert!(diff.contains("echo one") && diff.contains("echo two"), "{diff}");
+    let twice = cluster.berth(&["job", "tag", "apply", "-name", "first", "web"]);
+    assert_eq!(twice.status.code(), Some(6), "{twice:?}");
+
+    let unknown = cluster.berth(&["job", "revert", "web", "last"]);
+    assert_eq!(unknown.status.code(), Some(3), "{unknown:?}");
+    cluster.said(&["job", "revert", "web", "first"]);
+    let back = &versions(&cluster)[0];
+    assert_eq!(back["Version"], 2);
+    assert!(back["TaskGroups"].to_string().contains("echo one"), "{back}");
+    cluster.said(&["job", "tag", "unset", "-name", "first", "web"]);
+    assert!(versions(&cluster).iter().all(|version| version["VersionTag"].is_null()));
+
+    let running = cluster.berth(&["job", "start", "web"]);
+    let told = String::from_utf8_lossy(&running.stderr).into_owned();
+    assert!(!running.status.success() && told.contains("is not stopped"), "{told}");
+    cluster.said(&["job", "stop", "-yes", "web"]);
+    assert_eq!(cluster.running("default", "web").await, 0);
+    let refused = cluster.berth(&["job", "restart", "-yes", "web"]);
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && told.contains("berth job start web"), "{told}");
+    cluster.said(&["job", "start", "web"]);
+    assert_eq!(cluster.running("default", "web").await, 3);
+    assert!(versions(&cluster)[0]["TaskGroups"].to_string().contains("echo one"));
+    cluster.said(&["job", "stop", "-yes", "web"]);
+}
+
+#[tokio::test]
+async fn a_job_restarts_in_batches_and_an_interrupt_leaves_the_rest_alone() {
+    let cluster = Cluster::dev(&[]);
+    cluster.said(&["job", "run", &cluster.job_file(&web("one"))]);
+    let before = starts(&cluster).await;
+    assert_eq!(before.iter().map(|(_, count)| *count).collect::<Vec<_>>(), [1, 1, 1]);
+    let restarted = cluster.berth(&["job", "restart", "-yes", "-batch-size", "50%", "web"]);
+    let told = String::from_utf8_lossy(&restarted.stderr).into_owned();
+    assert!(restarted.status.success(), "{told}");
+    for said in
+        ["batch 1 of 2: 2 allocations", "batch 2 of 2: 1 allocation", "3 allocations of job web restarted"]
+    {
+        assert!(told.contains(said), "{said:?} is missing in {told}");
+    }
+    let after = starts(&cluster).await;
+    assert_eq!(after.iter().map(|(_, count)| *count).collect::<Vec<_>>(), [2, 2, 2], "{told}");
+
+    let mut restart = berth(&["job", "restart", "-yes", "-batch-wait", "10m", "web"]);
+    let restart =
+        restart.env("BERTH_ADDR", cluster.address()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let one_more = async || {
+        let counts: Vec<usize> = starts(&cluster).await.into_iter().map(|(_, count)| count).collect();
+        (counts.len() == 3 && counts.iter().sum::<usize>() == 7).then_some(())
+    };
+    eventually("the first batch has restarted", one_more).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    kill_process(Pid::from_child(&restart), Signal::INT).expect("it is interrupted");
+    let ended = restart.wait_with_output().expect("it ends");
+    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(1), "{told}");
+    assert!(told.contains("interrupted") && told.contains("2 left as they were"), "{told}");
+    one_more().await.expect("the rest is as it was");
+
+    let ids = |allocs: Vec<Value>| -> Vec<String> {
+        let runs = allocs.into_iter().filter(|alloc| alloc["ClientStatus"] == "running");
+        runs.map(|alloc| alloc["ID"].to_string()).collect()
+    };
+    let old = ids(cluster.allocs("default", "web").await);
+    cluster.said(&["job", "restart", "-yes", "-reschedule", "-batch-size", "3", "web"]);
+    let new = ids(cluster.allocs("default", "web").await);
+    assert_eq!(new.len(), 3);
+    assert!(new.iter().all(|id| !old.contains(id)), "{old:?} {new:?}");
+    for wrong in [&["-group", "h"][..], &["-task", "u"]] {
+        let refused = cluster.berth(&[&["job", "restart", "-yes"], wrong, &["web"]].concat());
+        assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+    }
+    cluster.said(&["job", "stop", "-yes", "web"]);
+}

@@ -1,0 +1,44 @@
+//! Commands about versions of jobs that are there.
+
+use minicbor::{Decode, Encode};
+
+use crate::ids::JobKey;
+
+/// Somebody says whether a version of a job has proved itself: what a failed deployment goes back to.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct SetJobStable {
+    /// The job.
+    #[n(0)]
+    pub job: JobKey,
+    /// Which version.
+    #[n(1)]
+    pub version: u64,
+    /// Whether it has.
+    #[n(2)]
+    pub stable: bool,
+}
+
+/// A version of a job gets a name, or loses it.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct TagVersion {
+    /// The job.
+    #[n(0)]
+    pub job: JobKey,
+    /// The tag's name.
+    #[n(1)]
+    pub name: String,
+    /// Which version gets it; none to take the tag away.
+    #[n(2)]
+    pub tagged: Option<NewTag>,
+}
+
+/// The version that gets a tag.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct NewTag {
+    /// Which.
+    #[n(0)]
+    pub version: u64,
+    /// For people.
+    #[n(1)]
+    pub description: String,
+}

@@ -1,0 +1,91 @@
+//! What is said of versions of jobs: their tags keep them, and who has proved itself is gone back to.
+
+mod support;
+
+use berth_model::{
+    command::{Command, NewTag, Refusal, SetJobStable, TagVersion},
+    job::{JOB_TAGS_MAX, JOB_VERSIONS_MAX},
+};
+use support::{World, key, restored, service};
+
+/// Registers so many versions of the job.
+fn versions(world: &mut World, count: u32) {
+    for count in 0..count {
+        world.register(service("web", count + 1, None));
+    }
+}
+
+fn tag(world: &mut World, name: &str, version: u64) -> Result<(), Refusal> {
+    let tagged = Some(NewTag { version, description: format!("version {version}") });
+    world.run(Command::TagVersion(Box::new(TagVersion { job: key("web"), name: name.to_owned(), tagged })))
+}
+
+fn untag(world: &mut World, name: &str) -> Result<(), Refusal> {
+    let (job, name) = (key("web"), name.to_owned());
+    world.run(Command::TagVersion(Box::new(TagVersion { job, name, tagged: None })))
+}
+
+fn kept(world: &World) -> Vec<u64> {
+    world.store.job(&key("web")).unwrap().versions.iter().map(|version| version.version).collect()
+}
+
+#[test]
+fn a_version_is_kept_for_as_long_as_it_has_a_tag() {
+    let mut world = World::with_nodes(1);
+    versions(&mut world, 2);
+    assert_eq!(tag(&mut world, "gold", 0), Ok(()));
+    for _ in 0..3 {
+        versions(&mut world, 10);
+    }
+    assert_eq!(kept(&world).last(), Some(&0));
+    assert_eq!(kept(&world).len(), JOB_VERSIONS_MAX + 1);
+    let row = world.store.job(&key("web")).unwrap();
+    assert_eq!(row.tagged("gold").map(|version| version.version), Some(0));
+    assert_eq!(restored(&world.store).job(&key("web")).unwrap().tagged("gold").unwrap().version, 0);
+    assert_eq!(restored(&world.store).hash(), world.store.hash());
+
+    assert_eq!(untag(&mut world, "gold"), Ok(()));
+    assert_eq!(kept(&world).len(), JOB_VERSIONS_MAX);
+    assert_eq!(restored(&world.store).hash(), world.store.hash());
+}
+
+#[test]
+fn a_tag_names_one_version_and_there_are_not_any_number_of_them() {
+    let mut world = World::with_nodes(1);
+    versions(&mut world, 2);
+    assert_eq!(tag(&mut world, "gold", 0), Ok(()));
+    assert_eq!(tag(&mut world, "gold", 0), Ok(()), "what is said of it may change");
+    assert!(matches!(tag(&mut world, "gold", 1), Err(Refusal::TagInUse(_, _, 0))));
+    assert!(matches!(tag(&mut world, "best", 7), Err(Refusal::NoVersion(_, 7))));
+    assert!(matches!(untag(&mut world, "best"), Err(Refusal::NoTag(..))));
+    for number in 1..JOB_TAGS_MAX as u64 {
+        versions(&mut world, 1);
+        world.register(service("web", number as u32 + 10, None));
+        let newest = kept(&world)[0];
+        assert_eq!(tag(&mut world, &format!("v{number}"), newest), Ok(()), "{number}");
+    }
+    versions(&mut world, 1);
+    let newest = kept(&world)[0];
+    assert!(matches!(tag(&mut world, "one-more", newest), Err(Refusal::TooManyTags(_))));
+    assert_eq!(untag(&mut world, "v1"), Ok(()));
+    assert_eq!(tag(&mut world, "one-more", newest), Ok(()));
+}
+
+#[test]
+fn who_is_said_to_be_stable_is_what_a_failed_version_goes_back_to() {
+    let mut world = World::with_nodes(1);
+    versions(&mut world, 3);
+    let stable =
+        |world: &World| world.store.job(&key("web")).unwrap().last_stable().map(|version| version.version);
+    let say =
+        |version, stable| Command::SetJobStable(Box::new(SetJobStable { job: key("web"), version, stable }));
+    assert_eq!(stable(&world), None);
+    assert_eq!(world.run(say(0, true)), Ok(()));
+    assert_eq!(stable(&world), Some(0));
+    assert_eq!(world.run(say(1, true)), Ok(()));
+    assert_eq!(stable(&world), Some(1));
+    assert_eq!(world.run(say(1, false)), Ok(()));
+    assert_eq!(stable(&world), Some(0));
+    assert!(matches!(world.run(say(9, true)), Err(Refusal::NoVersion(_, 9))));
+    assert_eq!(restored(&world.store).hash(), world.store.hash());
+}

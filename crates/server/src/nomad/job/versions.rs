@@ -1,0 +1,142 @@
+//! Versions of a job: listing them with their differences, their tags, and which have proved themselves.
+
+use berth_api::http::{JobStability, JobTag, JobVersionChanged, JobVersions};
+use berth_model::{
+    Index, JobKey,
+    command::{Command, NewTag, SetJobStable, TagVersion},
+    job::{TAG_DESCRIPTION_BYTES_MAX, TAG_NAME_BYTES_MAX},
+    store::{JobRow, JobVersion},
+};
+
+use super::{check_is, index, key, not_found};
+use crate::{
+    WatchKey,
+    access::CallerView,
+    http::{
+        block,
+        call::{Call, Reply},
+        failure::Failure,
+        reply,
+    },
+    nomad::convert,
+};
+
+/// What a version is compared with.
+enum Base {
+    /// The one before it.
+    Before,
+    Tag(String),
+    Version(u64),
+}
+
+/// `GET /v1/job/:id/versions`
+pub(in crate::nomad) async fn versions(call: Call) -> Reply {
+    let key = key(&call);
+    let base = base(&call)?;
+    let watch = [WatchKey::Job(key.clone())];
+    let render = async |view: CallerView| {
+        let (job, base) = (key.clone(), &base);
+        let row = view.job(&job).ok_or_else(not_found)?;
+        let base = base.as_ref().map(|base| base.find(row)).transpose()?;
+        let found = call.api.heavy.run(move || job_versions(&view, &job, base)).await;
+        reply::json(&call.query, &found.ok_or_else(not_found)?)
+    };
+    block::answer(&call, &watch, |view| index(view, &key), render).await
+}
+
+/// What versions are compared with; none when they are not.
+fn base(call: &Call) -> Result<Option<Base>, Failure> {
+    let (tag, version) = (call.query.text("diff_tag"), call.query.number("diff_version")?);
+    let base = match (tag, version) {
+        (Some(_), Some(_)) => {
+            return Err(Failure::bad_request("name either `diff_tag` or `diff_version` to compare with"));
+        }
+        (Some(tag), None) => Base::Tag(tag.to_owned()),
+        (None, Some(version)) => Base::Version(version),
+        (None, None) => Base::Before,
+    };
+    let is_named = !matches!(base, Base::Before);
+    Ok(call.query.flag("diffs", is_named)?.then_some(base))
+}
+
+impl Base {
+    /// The number of the version that all are compared with; none for the one before each.
+    fn find(&self, row: &JobRow) -> Result<Option<u64>, Failure> {
+        let found = match self {
+            Self::Before => return Ok(None),
+            Self::Tag(tag) => row.tagged(tag),
+            Self::Version(version) => row.version(*version),
+        };
+        let missing = || Failure::not_found("the version to compare with is not kept");
+        found.map(|version| Some(version.version)).ok_or_else(missing)
+    }
+}
+
+fn job_versions(view: &CallerView, key: &JobKey, base: Option<Option<u64>>) -> Option<JobVersions> {
+    let row = view.job(key)?;
+    let versions = row.versions.iter().map(|version| convert::job(row, version)).collect();
+    let diff = |old: &JobVersion, new: &JobVersion| convert::job_diff(Some(&old.job), &new.job);
+    let diffs = match base {
+        None => None,
+        Some(None) => Some(row.versions.windows(2).map(|pair| diff(&pair[1], &pair[0])).collect()),
+        Some(Some(base)) => {
+            let base = row.version(base)?;
+            Some(row.versions.iter().map(|version| diff(base, version)).collect())
+        }
+    };
+    Some(JobVersions { versions, diffs })
+}
+
+/// `PUT /v1/job/:id/versions/:name/tag`
+pub(in crate::nomad) async fn tag(mut call: Call) -> Reply {
+    let asked: JobTag = call.json_or_default().await?;
+    let key = key(&call);
+    let current = call.view().job(&key).ok_or_else(not_found)?.current().version;
+    let name = call.param("name").to_owned();
+    check_tag(&name, &asked.description)?;
+    let version = asked.version.unwrap_or(current);
+    let tagged = Some(NewTag { version, description: asked.description });
+    change(&call, Command::TagVersion(Box::new(TagVersion { job: key, name, tagged }))).await
+}
+
+/// `DELETE /v1/job/:id/versions/:name/tag`
+pub(in crate::nomad) async fn untag(call: Call) -> Reply {
+    let key = key(&call);
+    call.view().job(&key).ok_or_else(not_found)?;
+    let name = call.param("name").to_owned();
+    change(&call, Command::TagVersion(Box::new(TagVersion { job: key, name, tagged: None }))).await
+}
+
+/// `PUT /v1/job/:id/stable`
+pub(in crate::nomad) async fn stable(mut call: Call) -> Reply {
+    let JobStability { job_id, job_version: version, stable } = call.json().await?;
+    let key = key(&call);
+    check_is(&key, &job_id)?;
+    call.view().job(&key).ok_or_else(not_found)?;
+    change(&call, Command::SetJobStable(Box::new(SetJobStable { job: key, version, stable }))).await
+}
+
+async fn change(call: &Call, command: Command) -> Reply {
+    let Index(index) = call.propose(command).await?;
+    let answer = JobVersionChanged { job_modify_index: index, index, last_contact: 0, known_leader: true };
+    reply::json(&call.query, &answer)
+}
+
+/// A tag is written into paths and shown in tables.
+fn check_tag(name: &str, description: &str) -> Result<(), Failure> {
+    let refuse = |why: &str| Err(Failure::bad_request(format!("the tag's {why}")));
+    if name.is_empty() || name.len() > TAG_NAME_BYTES_MAX {
+        return refuse(&format!("name has {} bytes, it may have 1 to {TAG_NAME_BYTES_MAX}", name.len()));
+    }
+    if name.chars().any(|c| c.is_control() || c.is_whitespace() || c == '/') {
+        return refuse("name holds a space, a slash or a control character");
+    }
+    if name.parse::<u64>().is_ok() {
+        return refuse("name is a number: it could be taken for that version");
+    }
+    if description.len() > TAG_DESCRIPTION_BYTES_MAX {
+        let (bytes, max) = (description.len(), TAG_DESCRIPTION_BYTES_MAX);
+        return refuse(&format!("description has {bytes} bytes, at most {max} are kept"));
+    }
+    Ok(())
+}
