@@ -32,6 +32,11 @@ impl Dir {
         Ok(Self { fd, path: path.to_owned() })
     }
 
+    /// The open directory.
+    pub(crate) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
     /// Makes the directory `name` in this one, unless it is there; `mode` is set even then.
     pub(crate) fn make(&self, name: &str, mode: u32) -> std::result::Result<Self, Failure> {
         let path = self.path.join(name);

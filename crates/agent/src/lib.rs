@@ -8,6 +8,7 @@ mod dirs;
 mod disk;
 pub mod drivers;
 mod failure;
+mod files;
 #[cfg(test)]
 mod golden;
 mod images;

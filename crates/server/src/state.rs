@@ -15,7 +15,8 @@ use berth_model::{
 use berth_scheduler::Plan;
 
 pub use self::agents::{
-    AgentError, Agents, ExecInput, ExecLink, ExecOutput, ExecRequest, LogChunk, LogChunks, LogRequest,
+    AgentError, Agents, ExecInput, ExecLink, ExecOutput, ExecRequest, ReadPiece, ReadPieces, ReadRequest,
+    ReadSource,
 };
 pub use crate::histogram::Spread;
 use crate::{EventHub, Watchers};

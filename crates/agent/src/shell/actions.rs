@@ -1,6 +1,6 @@
 //! Carries out what the lifecycle decides.
 
-use berth_api::agent::{AllocId, AllocStatus, Fence, TaskState};
+use berth_api::agent::{AllocId, AllocStatus, Fence};
 
 use super::Agent;
 use super::disk_work::{Done, Queued};
@@ -97,7 +97,6 @@ impl Agent {
     fn report(&mut self, alloc: AllocId, status: Option<&AllocStatus>, urgent: bool) {
         let Some(status) = status else { return };
         self.session.observe(alloc, status, urgent, self.clock.now_ns());
-        let done = status.tasks.iter().filter(|task| task.state() == TaskState::Dead);
-        done.for_each(|task| self.reads.on_task_done(alloc, &task.name));
+        self.reads.on_status(alloc, status);
     }
 }

@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::agent::{
-    Answer, Ask, Done, Outcome, Question, Refusal, RefusalKind, RestartTasks, SignalTasks, Up,
+    AllocId, Answer, Ask, AskFiles, Done, Outcome, Question, Refusal, RefusalKind, RestartTasks, SignalTasks,
+    Up,
 };
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::Agent;
 use super::runner::TaskCommand;
+use crate::files::{self, FileError};
+use crate::place::AllocPlace;
 
 /// Questions that are being answered.
 const ASKS_MAX: usize = 64;
@@ -74,6 +77,10 @@ impl Agent {
                 let checks = self.alloc_checks(&asked);
                 self.asks.answer(ask.request, up, async { checks });
             }
+            Some(Question::Files(asked)) => {
+                let place = AllocId::from_slice(&asked.alloc_id).map(|alloc| self.data.place(alloc));
+                self.asks.answer(ask.request, up, look_at_files(place, asked));
+            }
             None => {
                 let text = "the agent does not know this question: it is older than the server";
                 let refusal = Refusal::new(RefusalKind::Failed, text);
@@ -100,6 +107,28 @@ impl Agent {
             passed
         };
         Ok(tasks.into_iter().map(pass).collect())
+    }
+}
+
+/// What there is at a path; looked at on a thread where that holds up nobody.
+async fn look_at_files(place: Option<AllocPlace>, asked: AskFiles) -> Result<Outcome, Refusal> {
+    let unknown = || Refusal::new(RefusalKind::NotFound, "no allocation has that id");
+    let place = place.ok_or_else(unknown)?;
+    let looked = tokio::task::spawn_blocking(move || files::look(&place, &asked.path, asked.list));
+    match looked.await {
+        Ok(Ok(found)) => Ok(Outcome::Files(found)),
+        Ok(Err(error)) => Err(error.into()),
+        Err(error) => Err(Refusal::new(RefusalKind::Failed, format!("look at the files: {error}"))),
+    }
+}
+
+impl From<FileError> for Refusal {
+    fn from(error: FileError) -> Self {
+        match error {
+            FileError::NotFound(text) => Self::new(RefusalKind::NotFound, text),
+            FileError::Invalid(text) => Self::new(RefusalKind::Invalid, text),
+            FileError::Failed(text) => Self::new(RefusalKind::Failed, text),
+        }
     }
 }
 

@@ -26,9 +26,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::agent::{
-    AgentSession, AllocId, AllocStatus, ClusterId, DownFrame, Fence, Identity, TaskState, Told, Up,
-};
+use berth_api::agent::{AgentSession, AllocId, ClusterId, DownFrame, Fence, Identity, Told, Up};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -280,8 +278,8 @@ impl Agent {
             }
             Some(Told::FileRead(read)) => {
                 if let (Some(alloc), Some(up)) = (AllocId::from_slice(&read.alloc_id), &self.up) {
-                    let done = self.is_done(alloc, &read.task);
-                    self.reads.open(read, self.data.place(alloc), done, up.replies.clone());
+                    let status = self.node.alloc(alloc).map(|alloc| alloc.status());
+                    self.reads.open(read, self.data.place(alloc), status, up.replies.clone());
                 }
             }
             Some(Told::FileCredit(credit)) => self.reads.on_credit(credit.request, credit.bytes),
@@ -303,13 +301,6 @@ impl Agent {
                 self.disconnect();
             }
         }
-    }
-
-    /// Whether a task will write no more: it is dead, or nobody knows it any more.
-    fn is_done(&self, alloc: AllocId, task: &str) -> bool {
-        let status: Option<&AllocStatus> = self.node.alloc(alloc).map(|alloc| alloc.status());
-        let task = status.and_then(|status| status.tasks.iter().find(|known| known.name == task));
-        task.is_none_or(|task| task.state() == TaskState::Dead)
     }
 
     /// Says what there is to say. A connection that takes nothing any more is given up.

@@ -7,7 +7,7 @@ pub struct Ask {
     #[prost(uint64, tag = "1")]
     pub request: u64,
     /// What it is about.
-    #[prost(oneof = "Question", tags = "2, 3, 4, 5, 6")]
+    #[prost(oneof = "Question", tags = "2, 3, 4, 5, 6, 7")]
     pub question: Option<Question>,
 }
 
@@ -29,6 +29,9 @@ pub enum Question {
     /// How the checks of an allocation stand.
     #[prost(message, tag = "6")]
     AllocChecks(super::AskAllocChecks),
+    /// What a directory of an allocation holds, or what a file of it is.
+    #[prost(message, tag = "7")]
+    Files(super::AskFiles),
 }
 
 /// Restart tasks of an allocation; their restart policy does not count it.
@@ -81,7 +84,7 @@ pub struct Answer {
     #[prost(uint64, tag = "1")]
     pub request: u64,
     /// What came of it.
-    #[prost(oneof = "Outcome", tags = "2, 3, 4, 5, 6")]
+    #[prost(oneof = "Outcome", tags = "2, 3, 4, 5, 6, 7")]
     pub outcome: Option<Outcome>,
 }
 
@@ -103,6 +106,9 @@ pub enum Outcome {
     /// Answers [`Question::AllocChecks`].
     #[prost(message, tag = "6")]
     AllocChecks(super::AllocChecks),
+    /// Answers [`Question::Files`].
+    #[prost(message, tag = "7")]
+    Files(super::AllocFiles),
 }
 
 /// It is done, or under way.

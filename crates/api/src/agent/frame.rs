@@ -362,7 +362,7 @@ pub struct Ack {
     pub seq: u64,
 }
 
-/// Asks for a task's log.
+/// Asks for a task's log, or for a file of an allocation.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct FileRead {
     /// Chosen by the server; unique in the session.
@@ -371,10 +371,10 @@ pub struct FileRead {
     /// 16 bytes.
     #[prost(bytes = "vec", tag = "2")]
     pub alloc_id: Vec<u8>,
-    /// The task's name.
+    /// Of a log: the task's name.
     #[prost(string, tag = "3")]
     pub task: String,
-    /// `stdout` or `stderr`.
+    /// Of a log: `stdout` or `stderr`.
     #[prost(string, tag = "4")]
     pub stream: String,
     /// Bytes from the start, or back from the end.
@@ -383,12 +383,18 @@ pub struct FileRead {
     /// Count `offset` back from the end.
     #[prost(bool, tag = "6")]
     pub from_end: bool,
-    /// Keep sending what is written until the task is done.
+    /// Keep sending what is written until the task is done, or all tasks where no log is read.
     #[prost(bool, tag = "7")]
     pub follow: bool,
     /// How many bytes may be sent before a [`FileCredit`].
     #[prost(uint64, tag = "8")]
     pub credit_bytes: u64,
+    /// The file, from the top of the allocation's directory, as `web/local/data`; empty for a log.
+    #[prost(string, tag = "9")]
+    pub path: String,
+    /// Bytes to read of a file; 0 for all.
+    #[prost(uint64, tag = "10")]
+    pub limit: u64,
 }
 
 /// Allows more of a file to be sent.
@@ -416,7 +422,7 @@ pub struct FileChunk {
     /// The request's number.
     #[prost(uint64, tag = "1")]
     pub request: u64,
-    /// Where in the log the piece starts: bytes since the task's first output.
+    /// Where the piece starts: bytes since the task's first output, or from the file's beginning.
     #[prost(uint64, tag = "2")]
     pub offset: u64,
     /// The piece; empty pieces say that the reader still lives.
@@ -425,13 +431,16 @@ pub struct FileChunk {
     /// Nothing follows.
     #[prost(bool, tag = "4")]
     pub done: bool,
-    /// Why nothing follows, when that is not the end of the log; starts with `not found: ` when the task or its log is
-    /// not there.
+    /// Why nothing follows, when that is not the end of the log; starts with `not found: ` when the task, its log or the
+    /// file is not there, and with `invalid: ` when it cannot be read.
     #[prost(string, tag = "5")]
     pub error: String,
-    /// The rotated file's name, as `web.stdout.0`.
+    /// The rotated file's name, as `web.stdout.0`, or the file's path.
     #[prost(string, tag = "6")]
     pub file: String,
+    /// What happened to the file, as `file truncated`; such a piece is empty.
+    #[prost(string, tag = "7")]
+    pub event: String,
 }
 
 /// A frame that breaks the protocol.

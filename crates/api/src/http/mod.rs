@@ -15,6 +15,7 @@ mod eval;
 mod event;
 mod exec;
 mod explain;
+mod file;
 mod job;
 mod job_status;
 mod job_version;
@@ -58,6 +59,7 @@ pub use eval::{Evaluation, EvaluationStub, PlacementMetric};
 pub use event::{Event, EventFrame};
 pub use exec::{ExecInputFrame, ExecOutputFrame, ExecPiece, ExecResult, ExecTerminalSize};
 pub use explain::{GroupExplanation, JobExplanation, QueueStanding, SmallestChange};
+pub use file::AllocFileInfo;
 pub use job::{
     ChildrenSummary, EvaluateOptions, GroupSummary, Job, JobDeregistered, JobEvaluate, JobRegister,
     JobRegistered, JobStanding, JobStub, JobSummary, JobValidate, JobValidated, JobsParse, PeriodicLaunch,

@@ -21,11 +21,11 @@ pub use funnel::funnels;
 pub use layout::Layout;
 pub use raw::RawOutput;
 pub use redraw::Redraw;
-pub use style::Tone;
+pub use style::{Palette, Tone};
 pub use table::{Cell, Column, Table};
 pub use template::Template;
 pub use terminal::stdout_rows;
-pub use text::{clean, count, nearest, short_id};
+pub use text::{bytes, clean, count, nearest, short_id};
 pub use time::{age, now_ns, rfc3339};
 
 /// Writes data to standard output. Once its reader has seen enough, as `head` does, the process ends: nothing is left

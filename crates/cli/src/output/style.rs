@@ -18,7 +18,12 @@ pub enum Tone {
     Faint,
     /// A heading.
     Strong,
+    /// One of several that only a colour tells apart at a glance.
+    Nth(usize),
 }
+
+/// SGR parameters of colours that can be told apart on light and dark grounds.
+const COLOURS: [u8; 6] = [36, 35, 33, 34, 32, 31];
 
 impl Tone {
     /// The tone of the word for a status of anything.
@@ -43,6 +48,7 @@ impl Tone {
             Self::Bad => 31,
             Self::Good => 32,
             Self::Waiting => 33,
+            Self::Nth(number) => COLOURS[number % COLOURS.len()],
         })
     }
 }

@@ -32,6 +32,20 @@ pub fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{plural}")
 }
 
+/// An amount of bytes in the unit that makes it short: `512 B`, `1.5 MiB`.
+pub fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut amount = bytes as f64;
+    let mut unit = "B";
+    for larger in UNITS {
+        if amount < 1024.0 {
+            break;
+        }
+        (amount, unit) = (amount / 1024.0, larger);
+    }
+    if unit == "B" { format!("{bytes} B") } else { format!("{amount:.1} {unit}") }
+}
+
 /// The known word that is most like a misspelt one, if any is.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
@@ -52,6 +66,12 @@ mod tests {
         assert_eq!(clean("a\nb\tc"), "a b c");
         assert_eq!(clean("\u{202e}evil"), "\u{fffd}evil");
         assert!(matches!(clean("plain, naïve ✓"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn amounts_are_short() {
+        assert_eq!([0, 1023, 1024, 1_572_864].map(bytes), ["0 B", "1023 B", "1.0 KiB", "1.5 MiB"]);
+        assert_eq!(bytes(u64::MAX), "16384.0 PiB");
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use berth_api::http::{
-    AllocCheck, AllocResourceUsage, AllocRestart, AllocSignal, AllocStopped, Allocation, AllocationStub,
-    ExecInputFrame, ExecOutputFrame, Lines, SocketReceiver, SocketSender, StreamFrame,
+    AllocCheck, AllocFileInfo, AllocResourceUsage, AllocRestart, AllocSignal, AllocStopped, Allocation,
+    AllocationStub, ByteStream, ExecInputFrame, ExecOutputFrame, Lines, SocketReceiver, SocketSender,
+    StreamFrame,
 };
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -25,25 +26,37 @@ pub struct ExecAsk<'a> {
     pub tty: bool,
 }
 
-/// A part of a log to read.
+/// A part of a log or a file to read.
 #[derive(Debug, Clone)]
-pub struct LogRead<'a> {
+pub struct StreamRead<'a> {
     /// Whose.
     pub alloc: &'a str,
-    /// The task's name.
-    pub task: &'a str,
-    /// `stdout` or `stderr`.
-    pub stream: &'static str,
+    /// What of it.
+    pub source: StreamSource<'a>,
     /// Where to begin.
-    pub from: LogStart,
+    pub from: StreamStart,
     /// Go on with what is written from now on.
     pub follow: bool,
 }
 
-/// Where in a log to begin.
+/// A log, or a file.
 #[derive(Debug, Clone, Copy)]
-pub enum LogStart {
-    /// Bytes since the task's first output.
+pub enum StreamSource<'a> {
+    /// What a task prints.
+    Log {
+        /// The task's name.
+        task: &'a str,
+        /// `stdout` or `stderr`.
+        stream: &'static str,
+    },
+    /// A file, from the top of the allocation's directory.
+    File(&'a str),
+}
+
+/// Where in a log or a file to begin.
+#[derive(Debug, Clone, Copy)]
+pub enum StreamStart {
+    /// Bytes since the task's first output, or from the file's beginning.
     Offset(u64),
     /// Bytes before the end.
     BeforeEnd(u64),
@@ -100,14 +113,38 @@ impl Remote {
         Ok(self.client.socket(&target).await?)
     }
 
-    /// Pieces of a task's log.
-    pub async fn log(&self, read: &LogRead<'_>) -> Result<Lines<StreamFrame>, Failure> {
+    /// What a file of an allocation is.
+    pub async fn file(&self, alloc: &str, path: &str) -> Result<AllocFileInfo, Failure> {
+        self.get(&self.target("/v1/client/fs/stat").part(alloc).param("path", path)).await
+    }
+
+    /// What a directory of an allocation holds.
+    pub async fn files(&self, alloc: &str, path: &str) -> Result<Vec<AllocFileInfo>, Failure> {
+        self.get(&self.target("/v1/client/fs/ls").part(alloc).param("path", path)).await
+    }
+
+    /// The content of a file, as it is now.
+    pub async fn file_content(&self, alloc: &str, path: &str) -> Result<ByteStream, Failure> {
+        let target = self.target("/v1/client/fs/cat").part(alloc).param("path", path);
+        Ok(self.client.bytes(&target).await?)
+    }
+
+    /// Pieces of a log or a file.
+    pub async fn stream(&self, read: &StreamRead<'_>) -> Result<Lines<StreamFrame>, Failure> {
         let (origin, offset) = match read.from {
-            LogStart::Offset(offset) => ("start", offset),
-            LogStart::BeforeEnd(offset) => ("end", offset),
+            StreamStart::Offset(offset) => ("start", offset),
+            StreamStart::BeforeEnd(offset) => ("end", offset),
         };
-        let target = self.target("/v1/client/fs/logs").part(read.alloc).param("task", read.task);
-        let target = target.param("type", read.stream).param("origin", origin).param("offset", offset);
-        Ok(self.client.lines(&target.param("follow", read.follow)).await?)
+        let target = match read.source {
+            StreamSource::Log { task, stream } => {
+                let target = self.target("/v1/client/fs/logs").part(read.alloc);
+                target.param("task", task).param("type", stream)
+            }
+            StreamSource::File(path) => {
+                self.target("/v1/client/fs/stream").part(read.alloc).param("path", path)
+            }
+        };
+        let target = target.param("origin", origin).param("offset", offset).param("follow", read.follow);
+        Ok(self.client.lines(&target).await?)
     }
 }

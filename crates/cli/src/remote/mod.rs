@@ -22,7 +22,7 @@ use crate::{
 
 use change::Notes;
 
-pub use alloc::{ExecAsk, LogRead, LogStart};
+pub use alloc::{ExecAsk, StreamRead, StreamSource, StreamStart};
 pub use event::EventFilter;
 pub use job::Diffs;
 pub use lookup::only_task;

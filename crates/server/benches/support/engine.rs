@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use berth_api::agent::{Outcome, Question};
 use berth_model::{EvalId, NodeId, command::Command};
 use berth_server::state::{
-    AgentError, Agents, Committed, Engine, ExecLink, ExecRequest, LogChunks, LogPosition, LogRequest, Metric,
-    PlanTrace, ProposeError,
+    AgentError, Agents, Committed, Engine, ExecLink, ExecRequest, LogPosition, Metric, PlanTrace,
+    ProposeError, ReadPieces, ReadRequest,
 };
 
 /// Changes nothing, and is connected to nobody.
@@ -36,7 +36,7 @@ impl Engine for Silent {
 
 #[async_trait]
 impl Agents for Silent {
-    async fn read_log(&self, node: NodeId, _: LogRequest) -> Result<LogChunks, AgentError> {
+    async fn read_file(&self, node: NodeId, _: ReadRequest) -> Result<ReadPieces, AgentError> {
         Err(AgentError::NotConnected(node))
     }
 

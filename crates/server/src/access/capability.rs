@@ -21,6 +21,8 @@ pub enum Capability {
     AllocExec,
     /// Read what tasks print.
     ReadLogs,
+    /// Read the files of allocations.
+    ReadFiles,
     /// Read nodes.
     NodeRead,
     /// Open and close nodes.

@@ -1,4 +1,4 @@
-//! Logs read from agents: what was asked for, and who waits for it.
+//! Logs and files read from agents: what was asked for, and who waits for it.
 
 use std::{
     collections::HashMap,
@@ -9,7 +9,7 @@ use berth_api::agent::FileChunk;
 use berth_model::NodeId;
 use tokio::sync::mpsc;
 
-use crate::state::{AgentError, LogChunk, LogChunks};
+use crate::state::{AgentError, ReadPiece, ReadPieces};
 
 /// Pieces on their way to one reader; the agent sends no more bytes than it was allowed, in pieces of its own choice.
 const CHUNKS_MAX: usize = 1024;
@@ -21,12 +21,12 @@ pub(crate) struct FileReads(Arc<Mutex<Reads>>);
 #[derive(Default)]
 struct Reads {
     last: u64,
-    open: HashMap<u64, mpsc::Sender<Result<LogChunk, AgentError>>>,
+    open: HashMap<u64, mpsc::Sender<Result<ReadPiece, AgentError>>>,
 }
 
 impl FileReads {
     /// Opens a read: its number, and where its pieces come.
-    pub fn open(&self) -> (u64, LogChunks) {
+    pub fn open(&self) -> (u64, ReadPieces) {
         let (sender, receiver) = mpsc::channel(CHUNKS_MAX);
         let mut reads = self.lock();
         reads.last += 1;
@@ -46,13 +46,10 @@ impl FileReads {
         let Some(reader) = reads.open.get(&chunk.request) else { return };
         let mut going_on = true;
         if !chunk.error.is_empty() {
-            let error = match chunk.error.strip_prefix("not found: ") {
-                Some(what) => AgentError::NotFound(what.to_owned()),
-                None => AgentError::Failed(chunk.error.clone()),
-            };
-            going_on = reader.try_send(Err(error)).is_ok();
+            going_on = reader.try_send(Err(error_of(&chunk.error))).is_ok();
         } else if !chunk.done || !chunk.data.is_empty() {
-            let piece = LogChunk { offset: chunk.offset, data: chunk.data.clone(), file: chunk.file.clone() };
+            let (data, file, event) = (chunk.data.clone(), chunk.file.clone(), chunk.event.clone());
+            let piece = ReadPiece { offset: chunk.offset, data, file, event };
             going_on = reader.try_send(Ok(piece)).is_ok();
         }
         if chunk.done || !chunk.error.is_empty() || !going_on {
@@ -69,5 +66,16 @@ impl FileReads {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Reads> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a read ended, as its agent says.
+fn error_of(text: &str) -> AgentError {
+    if let Some(what) = text.strip_prefix("not found: ") {
+        AgentError::NotFound(what.to_owned())
+    } else if let Some(what) = text.strip_prefix("invalid: ") {
+        AgentError::Invalid(what.to_owned())
+    } else {
+        AgentError::Failed(text.to_owned())
     }
 }

@@ -17,10 +17,10 @@ use tokio::{sync::mpsc, time::timeout};
 use crate::{
     agents::frame,
     engine::Link,
-    state::{AgentError, Agents, ExecLink, ExecRequest, LogChunk, LogChunks, LogRequest},
+    state::{AgentError, Agents, ExecLink, ExecRequest, ReadPiece, ReadPieces, ReadRequest, ReadSource},
 };
 
-/// Bytes of one log on their way from an agent.
+/// Bytes of one log or file on their way from an agent.
 const CREDIT_BYTES: u64 = 256 << 10;
 /// Pieces handed to a reader that it has not taken.
 const HANDED_MAX: usize = 16;
@@ -84,18 +84,21 @@ impl Registry {
 
 #[async_trait]
 impl Agents for Registry {
-    async fn read_log(&self, node: NodeId, request: LogRequest) -> Result<LogChunks, AgentError> {
+    async fn read_file(&self, node: NodeId, request: ReadRequest) -> Result<ReadPieces, AgentError> {
         let link = self.link(node)?;
         let (number, chunks) = link.pending.files.open();
         let read = FileRead {
             request: number,
             alloc_id: request.alloc.to_bytes().to_vec(),
-            task: request.task,
-            stream: request.stream,
             offset: request.offset,
             from_end: request.from_end,
             follow: request.follow,
             credit_bytes: CREDIT_BYTES,
+            ..FileRead::default()
+        };
+        let read = match request.source {
+            ReadSource::Log { task, stream } => FileRead { task, stream, ..read },
+            ReadSource::File { path, limit } => FileRead { path, limit, ..read },
         };
         let sent = link.tell(Down::FileRead(read)).await;
         sent.map_err(|_| AgentError::NotConnected(node))?;
@@ -131,8 +134,8 @@ impl Agents for Registry {
 async fn hand_over(
     link: Link,
     number: u64,
-    mut chunks: LogChunks,
-    reader: mpsc::Sender<Result<LogChunk, AgentError>>,
+    mut chunks: ReadPieces,
+    reader: mpsc::Sender<Result<ReadPiece, AgentError>>,
 ) {
     loop {
         let chunk = tokio::select! {

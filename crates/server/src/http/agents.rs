@@ -8,7 +8,7 @@ use berth_model::{AllocId, NodeId};
 use super::{call::Call, failure::Failure};
 use crate::{
     access::{CallerView, Parts},
-    state::{Agents, ExecLink, ExecRequest, LogChunks, LogRequest},
+    state::{Agents, ExecLink, ExecRequest, ReadPieces, ReadRequest},
 };
 
 /// An allocation that the caller reaches, at the agent that has it.
@@ -52,9 +52,9 @@ impl AllocAgent {
         Ok(self.agents.ask(self.node, question(self.alloc.to_bytes().to_vec())).await?)
     }
 
-    /// Reads the log of one of its tasks.
-    pub async fn read_log(&self, request: LogRequest) -> Result<LogChunks, Failure> {
-        Ok(self.agents.read_log(self.node, LogRequest { alloc: self.alloc, ..request }).await?)
+    /// Reads the log of one of its tasks, or one of its files.
+    pub async fn read_file(&self, request: ReadRequest) -> Result<ReadPieces, Failure> {
+        Ok(self.agents.read_file(self.node, ReadRequest { alloc: self.alloc, ..request }).await?)
     }
 
     /// Runs a command within one of its tasks.

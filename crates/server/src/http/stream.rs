@@ -1,7 +1,6 @@
 //! Answers without an end: a task writes, the client's connection takes, and neither is ahead of the other.
 
 use std::{
-    convert::Infallible,
     future::Future,
     pin::Pin,
     sync::atomic::{AtomicUsize, Ordering},
@@ -27,9 +26,14 @@ const PIECES_WAITING_MAX: usize = 4;
 /// An empty object: the server still lives.
 const HEARTBEAT: &[u8] = b"{}\n";
 
+/// What was to follow will not: the connection is cut, so that nobody takes what has come for the whole.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct BrokenOff(String);
+
 /// The writing end of a stream.
 pub(crate) struct Writer {
-    pieces: mpsc::Sender<Bytes>,
+    pieces: mpsc::Sender<Result<Bytes, BrokenOff>>,
     stopping: CancellationToken,
     /// Of the last line.
     line_bytes: AtomicUsize,
@@ -42,12 +46,17 @@ pub(crate) struct Closed;
 impl Writer {
     /// Sends a piece, once there is room for it.
     pub async fn send(&self, piece: impl Into<Bytes>) -> Result<(), Closed> {
-        self.pieces.send(piece.into()).await.map_err(|_| Closed)
+        self.pieces.send(Ok(piece.into())).await.map_err(|_| Closed)
     }
 
     /// Sends a piece, from a thread that may wait.
     pub fn send_blocking(&self, piece: impl Into<Bytes>) -> Result<(), Closed> {
-        self.pieces.blocking_send(piece.into()).map_err(|_| Closed)
+        self.pieces.blocking_send(Ok(piece.into())).map_err(|_| Closed)
+    }
+
+    /// Cuts the connection: of a stream of plain bytes nothing else tells that it is not whole.
+    pub async fn break_off(&self, why: impl ToString) -> Result<(), Closed> {
+        self.pieces.send(Err(BrokenOff(why.to_string()))).await.map_err(|_| Closed)
     }
 
     /// Sends a heartbeat.
@@ -117,16 +126,16 @@ where
     Ok(response)
 }
 
-struct Pieces(mpsc::Receiver<Bytes>);
+struct Pieces(mpsc::Receiver<Result<Bytes, BrokenOff>>);
 
 impl HttpBody for Pieces {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = BrokenOff;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(context).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        self.0.poll_recv(context).map(|piece| piece.map(|piece| piece.map(Frame::data)))
     }
 }

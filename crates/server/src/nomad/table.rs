@@ -5,8 +5,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_api::http::{
-    AgentHealth, AgentJoined, AgentMembers, AgentSelf, AllocCheck, AllocResourceUsage, AllocRestart,
-    AllocSignal, AllocStopped, Allocation, AllocationStub, AutopilotHealth, Deployment,
+    AgentHealth, AgentJoined, AgentMembers, AgentSelf, AllocCheck, AllocFileInfo, AllocResourceUsage,
+    AllocRestart, AllocSignal, AllocStopped, Allocation, AllocationStub, AutopilotHealth, Deployment,
     DeploymentAllocHealth, DeploymentChanged, DeploymentPause, DeploymentPromote, Evaluation, EventFrame,
     ExecInputFrame, ExecOutputFrame, Found, FuzzyFound, FuzzySearch, HostStats, Job, JobDeregistered,
     JobDispatch, JobDispatched, JobEvaluate, JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered,
@@ -20,9 +20,9 @@ use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
 use super::{
-    absent, agent, allocations, client, deployments, evaluations, events, events::Lines, job, jobs, logs,
-    metrics, namespaces, nodes, operator, parameters::PARAMETERS, pools, quotas, scaling, scheduling, search,
-    snapshot, status, system,
+    absent, agent, allocations, client, deployments, evaluations, events, events::Lines, files, job, jobs,
+    logs, metrics, namespaces, nodes, operator, parameters::PARAMETERS, pools, quotas, scaling, scheduling,
+    search, snapshot, status, system,
 };
 use crate::http::{
     openapi,
@@ -89,6 +89,11 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/client/allocation/{id}/exec", (AllocExec, Object), "Run a command within a task", converses::<ExecInputFrame, ExecOutputFrame>(&["command", "task", "tty"]), client::exec),
         route(Get, "/v1/client/stats", (NodeRead, Cluster), "Read what a node uses", tells::<HostStats>(&["node_id"]), client::node_usage),
         route(Get, "/v1/client/fs/logs/{id}", (ReadLogs, Object), "Read what a task prints", streams::<StreamFrame>(&["task", "type", "offset", "origin", "follow", "plain"]), logs::read),
+        route(Get, "/v1/client/fs/ls/{id}", (ReadFiles, Object), "List a directory of an allocation", tells::<Vec<AllocFileInfo>>(&["path"]), files::list),
+        route(Get, "/v1/client/fs/stat/{id}", (ReadFiles, Object), "Read what a file of an allocation is", tells::<AllocFileInfo>(&["path"]), files::stat),
+        route(Get, "/v1/client/fs/cat/{id}", (ReadFiles, Object), "Read a file of an allocation", bytes(&["path"]), files::cat),
+        route(Get, "/v1/client/fs/readat/{id}", (ReadFiles, Object), "Read a part of a file of an allocation", bytes(&["path", "offset", "limit"]), files::read_at),
+        route(Get, "/v1/client/fs/stream/{id}", (ReadFiles, Object), "Follow a file of an allocation", streams::<StreamFrame>(&["path", "offset", "origin", "follow"]), files::follow),
 
         route(Get, "/v1/evaluations", (ReadJob, Query), "List evaluations", pages::<Evaluation>(&["namespace", "job", "status"]), evaluations::list),
         route(Get, "/v1/evaluation/{id}", (ReadJob, Object), "Read an evaluation", reads::<Evaluation>(&["related"]), evaluations::read),
@@ -158,7 +163,7 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/operator/scheduler/configuration", (OperatorRead, Cluster), "Read how the cluster places", tells::<SchedulerConfigurationRead>(&[]), scheduling::read),
         route(Put, "/v1/operator/scheduler/configuration", (OperatorWrite, Cluster), "Set how the cluster places", takes::<SchedulerConfiguration, SchedulerConfigurationSet>(&["cas"]), scheduling::set),
         route(Get, "/v1/operator/scheduler/plans", (OperatorRead, Cluster), "List the latest plans", tells::<Vec<PlanTrace>>(&[]), scheduling::plans),
-        route(Get, "/v1/operator/snapshot", (OperatorWrite, Cluster), "Take a copy of the state", bytes(), snapshot::save),
+        route(Get, "/v1/operator/snapshot", (OperatorWrite, Cluster), "Take a copy of the state", bytes(&[]), snapshot::save),
         route(Put, "/v1/operator/snapshot", (OperatorWrite, Cluster), "Put a copy in the place of the state", takes_bytes(), restore_snapshot),
         route(Put, "/v1/system/gc", (OperatorWrite, Cluster), "Forget what has ended", empty(), system::collect),
         route(Put, "/v1/system/reconcile/summaries", (OperatorWrite, Cluster), "Count allocations anew", empty(), system::reconcile_summaries),

@@ -9,9 +9,9 @@ use tokio::sync::mpsc;
 /// The way to the agents, whichever server they are connected to. The HTTP side knows them by this alone.
 #[async_trait]
 pub trait Agents: Send + Sync + 'static {
-    /// Reads a task's log. Dropping the receiver ends the reading; the channel is bounded, and a reader that does not
+    /// Reads a task's log, or a file of an allocation. Dropping the receiver ends the reading; the channel is bounded, and a reader that does not
     /// take what comes slows the agent down.
-    async fn read_log(&self, node: NodeId, request: LogRequest) -> Result<LogChunks, AgentError>;
+    async fn read_file(&self, node: NodeId, request: ReadRequest) -> Result<ReadPieces, AgentError>;
 
     /// Asks something, or gives an order; the answer is none of [`Outcome::Refused`], which is an error.
     async fn ask(&self, node: NodeId, question: Question) -> Result<Outcome, AgentError>;
@@ -43,36 +43,55 @@ pub enum AgentError {
     Failed(String),
 }
 
-/// Which log to read, and from where.
+/// What to read, and from where.
 #[derive(Debug, Clone)]
-pub struct LogRequest {
+pub struct ReadRequest {
     /// Whose.
     pub alloc: AllocId,
-    /// The task's name.
-    pub task: String,
-    /// `stdout` or `stderr`.
-    pub stream: String,
+    /// What of it.
+    pub source: ReadSource,
     /// Bytes from the start, or back from the end.
     pub offset: u64,
     /// Count `offset` back from the end.
     pub from_end: bool,
-    /// Keep sending what is written until the task is done.
+    /// Keep sending what is written until the task is done, or all tasks where a file is read.
     pub follow: bool,
 }
 
-/// A piece of a log; an empty one says that the reader still lives.
+/// A log, or a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReadSource {
+    /// What a task prints.
+    Log {
+        /// The task's name.
+        task: String,
+        /// `stdout` or `stderr`.
+        stream: String,
+    },
+    /// A file of the allocation.
+    File {
+        /// From the top of the allocation's directory.
+        path: String,
+        /// Bytes to read; 0 for all.
+        limit: u64,
+    },
+}
+
+/// A piece of what is read; an empty one of which nothing happened says that the reader still lives.
 #[derive(Debug, Clone)]
-pub struct LogChunk {
-    /// Bytes since the task's first output.
+pub struct ReadPiece {
+    /// Bytes since the task's first output, or from the file's beginning.
     pub offset: u64,
     /// The piece.
     pub data: Bytes,
     /// The file's name.
     pub file: String,
+    /// What happened to the file, as `file truncated`; empty with bytes.
+    pub event: String,
 }
 
-/// The pieces of a log, as they come.
-pub type LogChunks = mpsc::Receiver<Result<LogChunk, AgentError>>;
+/// The pieces of what is read, as they come.
+pub type ReadPieces = mpsc::Receiver<Result<ReadPiece, AgentError>>;
 
 /// A command to run within a task.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,10 +7,12 @@ use super::tail;
 use crate::{
     complete,
     failure::{Exit, Failure},
-    output::{RawOutput, clean},
-    remote::{LogRead, LogStart, Remote, only_task},
+    output::{RawOutput, clean, tell},
+    remote::{Remote, StreamRead, StreamSource, StreamStart, only_task},
 };
 
+/// What a server says of a file that has become shorter than what was read of it.
+const TRUNCATED: &str = "file truncated";
 /// Lines shown with `-tail` when nobody says how many.
 const TAIL_LINES: usize = 10;
 
@@ -33,7 +35,7 @@ impl Logs {
 }
 
 /// Which part of an allocation's output is wanted.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct LogOptions {
     /// The task; may be left out when there is only one
     #[arg(value_name = "TASK")]
@@ -56,18 +58,43 @@ impl LogOptions {
     /// Prints what is wanted of the allocation with this whole id.
     pub async fn print(&self, remote: &Remote, alloc: &str) -> Result<(), Failure> {
         let task = self.task_of(remote, alloc).await?;
-        let stream = if self.stderr { "stderr" } else { "stdout" };
-        let whole = LogRead { alloc, task: &task, stream, from: LogStart::Offset(0), follow: self.follow };
         let mut out = RawOutput::stdout();
-        let Some(lines) = self.lines.or(self.tail.then_some(TAIL_LINES)) else {
-            return print(remote, &whole, &mut out).await;
-        };
-        let end = tail::last_lines(remote, &whole, lines).await?;
-        out.write(&end.bytes)?;
-        if self.follow {
-            print(remote, &LogRead { from: LogStart::Offset(end.offset), ..whole }, &mut out).await?;
+        self.read(remote, alloc, &task, async |bytes: Vec<u8>| Ok(out.write(&bytes)?)).await
+    }
+
+    /// Reads what is wanted of a task's output.
+    pub async fn read(
+        &self,
+        remote: &Remote,
+        alloc: &str,
+        task: &str,
+        mut take: impl AsyncFnMut(Vec<u8>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let source = StreamSource::Log { task, stream: if self.stderr { "stderr" } else { "stdout" } };
+        let mut read = StreamRead { alloc, source, from: StreamStart::Offset(0), follow: self.follow };
+        if let Some(lines) = self.lines.or(self.tail.then_some(TAIL_LINES)) {
+            let end = tail::last_lines(remote, &read, lines).await?;
+            take(end.bytes).await?;
+            read.from = StreamStart::Offset(end.offset);
+            if !self.follow {
+                return Ok(());
+            }
+        }
+        let mut frames = remote.stream(&read).await?;
+        while let Some(frame) = frames.next().await? {
+            take(data(frame)?).await?;
         }
         Ok(())
+    }
+
+    /// Whether what is written from now on is wanted, too.
+    pub fn follows(&self) -> bool {
+        self.follow
+    }
+
+    /// The task that was named.
+    pub fn task(&self) -> Option<&str> {
+        self.task.as_deref()
     }
 
     async fn task_of(&self, remote: &Remote, alloc: &str) -> Result<String, Failure> {
@@ -77,9 +104,9 @@ impl LogOptions {
     }
 }
 
-/// Prints a log until it ends.
-pub async fn print(remote: &Remote, read: &LogRead<'_>, out: &mut RawOutput) -> Result<(), Failure> {
-    let mut frames = remote.log(read).await?;
+/// Prints a log or a file until it ends.
+pub async fn print(remote: &Remote, read: &StreamRead<'_>, out: &mut RawOutput) -> Result<(), Failure> {
+    let mut frames = remote.stream(read).await?;
     while let Some(frame) = frames.next().await? {
         out.write(&data(frame)?)?;
     }
@@ -88,8 +115,11 @@ pub async fn print(remote: &Remote, read: &LogRead<'_>, out: &mut RawOutput) -> 
 
 /// The bytes of a frame, or why the stream ends with it.
 pub(super) fn data(frame: StreamFrame) -> Result<Vec<u8>, Failure> {
-    if frame.data.is_empty() && !frame.file_event.is_empty() {
-        return Err(Failure::new(Exit::Failed, format!("the log ends here: {}", clean(&frame.file_event))));
+    match frame.file_event.as_str() {
+        "" => {}
+        // It goes on with the new beginning.
+        TRUNCATED => tell("the file was cut, and is read from its beginning"),
+        event => return Err(Failure::new(Exit::Failed, format!("it ends here: {}", clean(event)))),
     }
     Ok(frame.data)
 }

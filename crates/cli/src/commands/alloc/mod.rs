@@ -2,6 +2,7 @@
 
 mod checks;
 mod exec;
+mod fs;
 mod logs;
 mod restart;
 mod signal;
@@ -25,6 +26,8 @@ pub enum Verb {
     Status(status::Status),
     /// Print what a task wrote
     Logs(logs::Logs),
+    /// Look at its files: list a directory, print a file
+    Fs(fs::Fs),
     /// Show how the checks of its services stand
     Checks(checks::Checks),
     /// Run a command within a task
@@ -46,6 +49,7 @@ impl Verb {
         match self {
             Self::Status(status) => block_on(status.run(&remote)),
             Self::Logs(logs) => block_on(logs.run(&remote)),
+            Self::Fs(fs) => block_on(fs.run(&remote)),
             Self::Checks(checks) => block_on(checks.run(&remote)),
             Self::Exec(exec) => block_on(exec.run(&remote)),
             Self::Stop(stop) => block_on(stop.run(&remote)),

@@ -1,9 +1,9 @@
-//! The last lines of a log. Only bytes can be asked for, so more and more of them are, until they hold enough lines.
+//! The last lines of a log or a file. Only bytes can be asked for, so more and more of them are, until they hold enough lines.
 
 use super::logs::data;
 use crate::{
     failure::Failure,
-    remote::{LogRead, LogStart, Remote},
+    remote::{Remote, StreamRead, StreamStart},
 };
 
 /// How long a line is taken to be at first.
@@ -23,11 +23,11 @@ pub(super) struct End {
 }
 
 /// The last lines of a log, or all of it when there are fewer.
-pub(super) async fn last_lines(remote: &Remote, read: &LogRead<'_>, lines: usize) -> Result<End, Failure> {
+pub(super) async fn last_lines(remote: &Remote, read: &StreamRead<'_>, lines: usize) -> Result<End, Failure> {
     let mut window = LINE_BYTES.saturating_mul(lines as u64).clamp(LINE_BYTES, WINDOW_BYTES_MAX);
     loop {
-        let from = LogStart::BeforeEnd(window);
-        let (start, bytes) = read_all(remote, &LogRead { from, follow: false, ..read.clone() }).await?;
+        let from = StreamStart::BeforeEnd(window);
+        let (start, bytes) = read_all(remote, &StreamRead { from, follow: false, ..read.clone() }).await?;
         if let Some(tail) = tail(&bytes, lines, start == 0 || window == WINDOW_BYTES_MAX) {
             return Ok(End { bytes: tail.to_vec(), offset: start + bytes.len() as u64 });
         }
@@ -36,8 +36,8 @@ pub(super) async fn last_lines(remote: &Remote, read: &LogRead<'_>, lines: usize
 }
 
 /// Where the piece stands, and its bytes.
-async fn read_all(remote: &Remote, read: &LogRead<'_>) -> Result<(u64, Vec<u8>), Failure> {
-    let mut frames = remote.log(read).await?;
+async fn read_all(remote: &Remote, read: &StreamRead<'_>) -> Result<(u64, Vec<u8>), Failure> {
+    let mut frames = remote.stream(read).await?;
     let (mut start, mut bytes) = (None, Vec::new());
     while let Some(frame) = frames.next().await? {
         start.get_or_insert(frame.offset);

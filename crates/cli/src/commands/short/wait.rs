@@ -7,7 +7,7 @@ use crate::{
     failure::{Exit, Failure},
     follow::{Change, Progress, settle},
     output::{RawOutput, funnels, short_id},
-    remote::{LogRead, LogStart, Remote},
+    remote::{Remote, StreamRead, StreamSource, StreamStart},
 };
 
 /// The task's name in the job of a one-liner.
@@ -39,7 +39,8 @@ async fn print(
     stream: &'static str,
     mut out: RawOutput,
 ) -> Result<(), Failure> {
-    let read = LogRead { alloc, task: TASK, stream, from: LogStart::Offset(0), follow: true };
+    let source = StreamSource::Log { task: TASK, stream };
+    let read = StreamRead { alloc, source, from: StreamStart::Offset(0), follow: true };
     alloc::print(remote, &read, &mut out).await
 }
 

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::wire::{self, AgentAnswer, AgentRequest, Exec, Failure, Input, Read};
 use crate::{
     agents::Registry,
-    state::{AgentError, Agents, ExecInput, ExecLink, ExecOutput, LogChunks},
+    state::{AgentError, Agents, ExecInput, ExecLink, ExecOutput, ReadPieces},
 };
 
 /// What one server has under way here at a time.
@@ -44,7 +44,7 @@ struct Stream {
 }
 
 enum What {
-    Log(AsyncMutex<LogChunks>),
+    Log(AsyncMutex<ReadPieces>),
     Exec {
         input: mpsc::Sender<ExecInput>,
         output: AsyncMutex<mpsc::Receiver<Result<ExecOutput, AgentError>>>,
@@ -91,7 +91,7 @@ impl Lent {
 
     async fn read(&self, server: u64, node: NodeId, read: Read) -> Outcome {
         self.check_room(server)?;
-        let chunks = self.agents.read_log(node, read.into()).await?;
+        let chunks = self.agents.read_file(node, read.into()).await?;
         Ok(self.begin(server, What::Log(AsyncMutex::new(chunks))))
     }
 

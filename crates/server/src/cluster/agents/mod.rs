@@ -16,7 +16,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use super::{Cluster, wire::Request};
 use crate::{
     agents::Registry,
-    state::{AgentError, Agents, ExecLink, ExecRequest, LogChunks, LogRequest},
+    state::{AgentError, Agents, ExecLink, ExecRequest, ReadPieces, ReadRequest},
 };
 pub(super) use lent::Lent;
 use remote::Remote;
@@ -81,10 +81,10 @@ impl AllAgents {
 
 #[async_trait]
 impl Agents for AllAgents {
-    async fn read_log(&self, node: NodeId, request: LogRequest) -> Result<LogChunks, AgentError> {
+    async fn read_file(&self, node: NodeId, request: ReadRequest) -> Result<ReadPieces, AgentError> {
         match self.reach(node).await {
-            Reached::Here => self.own.read_log(node, request).await,
-            Reached::There(remote) => remote.read_log(request).await,
+            Reached::Here => self.own.read_file(node, request).await,
+            Reached::There(remote) => remote.read_file(request).await,
         }
     }
 

@@ -13,7 +13,7 @@ use crate::{
         Cluster,
         wire::{Answer, Request},
     },
-    state::{AgentError, ExecInput, ExecLink, ExecOutput, ExecRequest, LogChunks, LogRequest},
+    state::{AgentError, ExecInput, ExecLink, ExecOutput, ExecRequest, ReadPieces, ReadRequest},
 };
 
 /// How long the other server may take to answer: longer than it waits for the agent, a command's beginning included.
@@ -49,7 +49,7 @@ impl Remote {
         }
     }
 
-    pub async fn read_log(self, request: LogRequest) -> Result<LogChunks, AgentError> {
+    pub async fn read_file(self, request: ReadRequest) -> Result<ReadPieces, AgentError> {
         let there = self.begin(AgentRequest::Read(self.node, request.into())).await?;
         let (reader, handed) = mpsc::channel(HANDED_MAX);
         tokio::spawn(async move {

@@ -5,7 +5,7 @@ use berth_model::{AllocId, NodeId};
 use minicbor::{Decode, Encode};
 use prost::Message;
 
-use crate::state::{AgentError, ExecInput, ExecOutput, ExecRequest, LogChunk, LogRequest};
+use crate::state::{AgentError, ExecInput, ExecOutput, ExecRequest, ReadPiece, ReadRequest, ReadSource};
 
 /// What is asked of the server that has an agent's session. It passes nothing on.
 #[derive(Debug, Clone, Encode, Decode)]
@@ -21,7 +21,7 @@ pub(in crate::cluster) enum AgentRequest {
         #[cbor(with = "minicbor::bytes")]
         Vec<u8>,
     ),
-    /// To read a log.
+    /// To read a log or a file.
     #[n(2)]
     Read(#[n(0)] NodeId, #[n(1)] Read),
     /// To run a command.
@@ -66,7 +66,7 @@ pub(in crate::cluster) enum AgentAnswer {
     /// It has begun, under this number.
     #[n(5)]
     Begun(#[n(0)] u64),
-    /// A piece of a log.
+    /// A piece of a log or a file.
     #[n(6)]
     Piece(#[n(0)] Piece),
     /// Output of a command.
@@ -74,7 +74,7 @@ pub(in crate::cluster) enum AgentAnswer {
     Output(#[n(0)] Output),
 }
 
-/// [`LogRequest`] on its way.
+/// [`ReadRequest`] on its way.
 #[derive(Debug, Clone, Encode, Decode)]
 pub(in crate::cluster) struct Read {
     #[n(0)]
@@ -89,6 +89,12 @@ pub(in crate::cluster) struct Read {
     from_end: bool,
     #[n(5)]
     follow: bool,
+    /// A file's path; none for a log.
+    #[n(6)]
+    path: Option<String>,
+    /// Bytes to read of a file.
+    #[n(7)]
+    limit: Option<u64>,
 }
 
 /// [`ExecRequest`] on its way.
@@ -104,7 +110,7 @@ pub(in crate::cluster) struct Exec {
     tty: bool,
 }
 
-/// [`LogChunk`] on its way.
+/// [`ReadPiece`] on its way.
 #[derive(Debug, Clone, Encode, Decode)]
 pub(in crate::cluster) struct Piece {
     #[n(0)]
@@ -114,6 +120,9 @@ pub(in crate::cluster) struct Piece {
     data: Vec<u8>,
     #[n(2)]
     file: String,
+    /// What happened to the file.
+    #[n(3)]
+    event: Option<String>,
 }
 
 /// [`ExecInput`] on its way.
@@ -187,17 +196,25 @@ pub(super) fn read_outcome(bytes: &[u8]) -> Option<Outcome> {
     Answer::decode(bytes).ok()?.outcome
 }
 
-impl From<LogRequest> for Read {
-    fn from(request: LogRequest) -> Self {
-        let LogRequest { alloc, task, stream, offset, from_end, follow } = request;
-        Self { alloc, task, stream, offset, from_end, follow }
+impl From<ReadRequest> for Read {
+    fn from(request: ReadRequest) -> Self {
+        let ReadRequest { alloc, source, offset, from_end, follow } = request;
+        let (task, stream, path, limit) = match source {
+            ReadSource::Log { task, stream } => (task, stream, None, None),
+            ReadSource::File { path, limit } => (String::new(), String::new(), Some(path), Some(limit)),
+        };
+        Self { alloc, task, stream, offset, from_end, follow, path, limit }
     }
 }
 
-impl From<Read> for LogRequest {
+impl From<Read> for ReadRequest {
     fn from(request: Read) -> Self {
-        let Read { alloc, task, stream, offset, from_end, follow } = request;
-        Self { alloc, task, stream, offset, from_end, follow }
+        let Read { alloc, task, stream, offset, from_end, follow, path, limit } = request;
+        let source = match path {
+            Some(path) => ReadSource::File { path, limit: limit.unwrap_or(0) },
+            None => ReadSource::Log { task, stream },
+        };
+        Self { alloc, source, offset, from_end, follow }
     }
 }
 
@@ -215,17 +232,17 @@ impl From<Exec> for ExecRequest {
     }
 }
 
-impl From<LogChunk> for Piece {
-    fn from(chunk: LogChunk) -> Self {
-        let LogChunk { offset, data, file } = chunk;
-        Self { offset, data: data.into(), file }
+impl From<ReadPiece> for Piece {
+    fn from(chunk: ReadPiece) -> Self {
+        let ReadPiece { offset, data, file, event } = chunk;
+        Self { offset, data: data.into(), file, event: (!event.is_empty()).then_some(event) }
     }
 }
 
-impl From<Piece> for LogChunk {
+impl From<Piece> for ReadPiece {
     fn from(piece: Piece) -> Self {
-        let Piece { offset, data, file } = piece;
-        Self { offset, data: data.into(), file }
+        let Piece { offset, data, file, event } = piece;
+        Self { offset, data: data.into(), file, event: event.unwrap_or_default() }
     }
 }
 

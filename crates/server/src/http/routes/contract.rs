@@ -136,8 +136,8 @@ pub(crate) fn picks<B: JsonSchema, T: JsonSchema>(parameters: &[&'static str]) -
 }
 
 /// Answers bytes.
-pub(crate) fn bytes() -> Contract {
-    Contract::new(Answer::Bytes, &[])
+pub(crate) fn bytes(parameters: &[&'static str]) -> Contract {
+    Contract::new(Answer::Bytes, &[parameters])
 }
 
 /// Takes bytes and answers nothing.

@@ -14,12 +14,12 @@ pub(super) use orders::{restart, signal};
 pub(super) use usage::{allocation as allocation_usage, node as node_usage};
 
 /// The agent that has the allocation which the path names.
-fn agent_of(call: &Call) -> Result<AllocAgent, Failure> {
+pub(super) fn agent_of(call: &Call) -> Result<AllocAgent, Failure> {
     call.agent_of(&find(&call.view(), id_of(call)?)?)
 }
 
 /// An agent answered something else than it was asked.
-fn odd_answer() -> Failure {
+pub(super) fn odd_answer() -> Failure {
     Failure::new(
         hyper::StatusCode::BAD_GATEWAY,
         "the agent's answer fits no question: is it of another version?",

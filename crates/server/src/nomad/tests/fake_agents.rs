@@ -8,7 +8,7 @@ use berth_model::NodeId;
 use tokio::sync::mpsc;
 
 use crate::state::{
-    AgentError, Agents, ExecInput, ExecLink, ExecOutput, ExecRequest, LogChunk, LogChunks, LogRequest,
+    AgentError, Agents, ExecInput, ExecLink, ExecOutput, ExecRequest, ReadPiece, ReadPieces, ReadRequest,
 };
 
 /// Messages of a command that wait, in either direction.
@@ -24,11 +24,11 @@ pub struct FakeExec {
 #[derive(Default)]
 pub struct FakeAgents {
     /// What a log holds, and whether it is still being written.
-    pub log: Mutex<(Vec<Result<LogChunk, AgentError>>, bool)>,
+    pub log: Mutex<(Vec<Result<ReadPiece, AgentError>>, bool)>,
     /// Which log was asked for last.
-    pub log_request: Mutex<Option<LogRequest>>,
+    pub read_request: Mutex<Option<ReadRequest>>,
     /// Keeps logs open that are still being written.
-    writers: Mutex<Vec<mpsc::Sender<Result<LogChunk, AgentError>>>>,
+    writers: Mutex<Vec<mpsc::Sender<Result<ReadPiece, AgentError>>>>,
     /// What was asked last.
     pub asked: Mutex<Option<(NodeId, Question)>>,
     /// What the next question comes to; done if nothing is said.
@@ -44,8 +44,8 @@ pub fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[async_trait]
 impl Agents for FakeAgents {
-    async fn read_log(&self, _: NodeId, request: LogRequest) -> Result<LogChunks, AgentError> {
-        *held(&self.log_request) = Some(request);
+    async fn read_file(&self, _: NodeId, request: ReadRequest) -> Result<ReadPieces, AgentError> {
+        *held(&self.read_request) = Some(request);
         let (chunks, open) = held(&self.log).clone();
         let (sender, receiver) = mpsc::channel(chunks.len().max(1));
         for chunk in chunks {

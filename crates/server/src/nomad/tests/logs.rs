@@ -12,13 +12,18 @@ use super::{
     fake_engine::FakeEngine,
     world::{RUNNING, world},
 };
-use crate::state::{AgentError, LogChunk};
+use crate::state::{AgentError, ReadPiece, ReadSource};
 
-fn chunk(offset: u64, data: &'static str) -> Result<LogChunk, AgentError> {
-    Ok(LogChunk { offset, data: Bytes::from_static(data.as_bytes()), file: "server.stdout.0".into() })
+fn chunk(offset: u64, data: &'static str) -> Result<ReadPiece, AgentError> {
+    Ok(ReadPiece {
+        offset,
+        data: Bytes::from_static(data.as_bytes()),
+        file: "server.stdout.0".into(),
+        event: String::new(),
+    })
 }
 
-fn with_log(chunks: Vec<Result<LogChunk, AgentError>>, open: bool) -> Arc<FakeEngine> {
+fn with_log(chunks: Vec<Result<ReadPiece, AgentError>>, open: bool) -> Arc<FakeEngine> {
     let world = world();
     *world.agents.log.lock().expect("no test panics here") = (chunks, open);
     world
@@ -53,9 +58,10 @@ async fn what_is_asked_for_reaches_the_engine() {
     let target = "/v1/client/fs/logs/aaaaaaaa?type=stderr&follow&offset=100&origin=end";
     assert_eq!(get(&api(&world), target).await.body, "");
     let request =
-        world.agents.log_request.lock().expect("no test panics here").clone().expect("it was asked");
+        world.agents.read_request.lock().expect("no test panics here").clone().expect("it was asked");
     assert_eq!(request.alloc, RUNNING);
-    assert_eq!((request.task.as_str(), request.stream.as_str(), request.offset), ("server", "stderr", 100));
+    let source = ReadSource::Log { task: "server".into(), stream: "stderr".into() };
+    assert_eq!((request.source, request.offset), (source, 100));
     assert!(request.from_end && request.follow);
 }
 

@@ -14,6 +14,7 @@ mod exec;
 mod explain;
 mod fake_agents;
 pub(crate) mod fake_engine;
+mod files;
 mod gzip;
 mod job_states;
 mod jobs;

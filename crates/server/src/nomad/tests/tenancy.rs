@@ -161,6 +161,9 @@ fn targets(route: &Route, namespace: &str, name: &str, id: &str) -> Vec<String> 
     if takes("node_id") {
         targets.push(format!("{path}?node_id={node}"));
     }
+    if takes("path") {
+        targets.push(format!("{path}?path=alloc/data"));
+    }
     targets
 }
 
@@ -324,7 +327,7 @@ async fn whoever_may_reads_and_changes_all_of_it() {
                 let router = governed(&world, open());
                 let said = answer(&router, method, &target, body(route, HIDDEN, "hidden-job")).await;
                 heard |= said.status == 200 && (said.body.contains(HIDDEN) || said.body.contains("9999"));
-                heard |= held(&world.agents.asked).is_some() || held(&world.agents.log_request).is_some();
+                heard |= held(&world.agents.asked).is_some() || held(&world.agents.read_request).is_some();
                 heard |= all_of_hidden(&world).await != before;
             }
         }
