@@ -14,6 +14,7 @@ use berth_controller::{Event, ServerId};
 use berth_model::{Index, event::Applied, store::Store};
 use berth_replication::{Leadership, Observer, Replication};
 use crossbeam_channel::Sender;
+use futures_util::future::{BoxFuture, LocalBoxFuture};
 use tokio::{
     net::{TcpListener, TcpSocket},
     sync::watch,
@@ -121,7 +122,12 @@ impl Server {
     ///
     /// # Errors
     /// When an address is taken or open to the network, or the log cannot be opened.
-    pub async fn start(config: ServerConfig) -> Result<Self, StartError> {
+    pub fn start(config: ServerConfig) -> LocalBoxFuture<'static, Result<Self, StartError>> {
+        // Boxed, so that all that a server does is compiled in this crate, for speed, and not in whichever starts it.
+        Box::pin(Self::begin(config))
+    }
+
+    async fn begin(config: ServerConfig) -> Result<Self, StartError> {
         let (http_socket, http_addr) = bind("http-addr", config.http_addr)?;
         let (agent_socket, agent_addr) = bind("agent-addr", config.agent_addr)?;
         let (server_listener, server_addr) = listen_to_servers(&config, agent_addr)?;
@@ -217,7 +223,11 @@ impl Server {
 
     /// Stops: another server leads, if there is one; then no more connections, then no more changes, then the log is
     /// closed.
-    pub async fn shutdown(self) {
+    pub fn shutdown(self) -> BoxFuture<'static, ()> {
+        Box::pin(self.end())
+    }
+
+    async fn end(self) {
         self.cluster.hand_over().await;
         let _ = self.stop.send(true);
         for listener in self.listeners {

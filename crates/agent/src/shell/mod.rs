@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::agent::{AgentSession, AllocId, ClusterId, DownFrame, Fence, Identity, Told, Up};
+use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -94,9 +95,18 @@ impl Agent {
     ///
     /// # Errors
     /// When the data directory cannot be used, or what it holds cannot be read.
-    pub async fn run(
+    pub fn run(
         config: AgentConfig,
-        shutdown: impl Future<Output = ()>,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+        mode: ShutdownMode,
+    ) -> BoxFuture<'static, Result<(), Failure>> {
+        // Boxed, so that all that an agent does is compiled in this crate, for speed, and not in whichever runs it.
+        Box::pin(Self::live(config, Box::pin(shutdown), mode))
+    }
+
+    async fn live(
+        config: AgentConfig,
+        shutdown: BoxFuture<'static, ()>,
         mode: ShutdownMode,
     ) -> Result<(), Failure> {
         let (links_sender, links) = connection::channel();

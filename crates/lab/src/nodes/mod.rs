@@ -34,13 +34,19 @@ const OWN_CONNECTIONS_MAX: usize = 10_000;
 /// # Errors
 /// When there are more nodes with connections of their own than a process should have.
 pub async fn run(config: NodesConfig, shutdown: impl Future<Output = ()>) -> Result<(), SettingError> {
+    let mut fleets = live(config)?;
+    shutdown.await;
+    fleets.shutdown().await;
+    Ok(())
+}
+
+/// Compiled in this crate, for speed, and not in whichever runs it.
+fn live(config: NodesConfig) -> Result<JoinSet<()>, SettingError> {
     let mut fleets = JoinSet::new();
     for fleet in fleets_of(Arc::new(config))? {
         fleets.spawn(fleet.live());
     }
-    shutdown.await;
-    fleets.shutdown().await;
-    Ok(())
+    Ok(fleets)
 }
 
 fn fleets_of(config: Arc<NodesConfig>) -> Result<Vec<Fleet>, SettingError> {
