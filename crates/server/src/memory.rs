@@ -13,7 +13,7 @@ use crate::EventHub;
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// So much must have become free since the last time: less is kept for what comes next.
-const WORTH_BYTES: usize = 32 << 20;
+const WORTH_BYTES: usize = 16 << 20;
 
 /// Looks now and then, until `stop` says so. What `events` keep is eased first.
 pub(crate) async fn give_back(events: Arc<EventHub>, mut stop: watch::Receiver<bool>) {

@@ -15,8 +15,9 @@ use crate::types::{LogEntry, LogId, log_id};
 
 /// Durable entries kept in memory.
 const RECENT_ENTRIES_MAX: usize = 8192;
-/// Payload bytes of durable entries kept in memory.
-const RECENT_BYTES_MAX: usize = 32 << 20;
+/// Payload bytes of durable entries kept in memory. What followers lack beyond them is read from the disk again, where the
+/// kernel most likely still has it in its own.
+const RECENT_BYTES_MAX: usize = 8 << 20;
 
 /// Where a record lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
