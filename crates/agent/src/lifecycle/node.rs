@@ -59,7 +59,10 @@ impl Node {
         let alloc = Alloc::restore(run, record, seed);
         let begun = (0..alloc.spec().group.tasks.len()).filter(|task| alloc.has_begun(*task));
         actions.extend(begun.map(|task| Action::Recover(alloc.task_ref(task))));
+        // Whatever it waits for, time has passed since.
+        let id = alloc.id();
         self.insert(alloc);
+        self.pending.note(id, false, Some(0));
         Ok(())
     }
 
@@ -222,7 +225,7 @@ impl Node {
     }
 
     fn on_tick(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
-        for id in self.allocs.iter().map(|alloc| alloc.id()).collect::<Vec<_>>() {
+        for id in self.pending.due(now_ns).collect::<Vec<_>>() {
             if let Ok(position) = self.position(id) {
                 self.allocs[position].on_tick(now_ns, actions);
             }

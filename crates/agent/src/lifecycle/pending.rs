@@ -16,6 +16,8 @@ struct Lists {
     for_others: BTreeSet<AllocId>,
     /// Until then: nanoseconds since the Unix epoch.
     for_time: BTreeMap<AllocId, u64>,
+    /// The same, the first to be due first.
+    by_time: BTreeSet<(u64, AllocId)>,
 }
 
 impl Pending {
@@ -30,10 +32,14 @@ impl Pending {
         } else {
             lists.for_others.remove(&id);
         }
-        match until_ns {
+        let before = match until_ns {
             Some(at_ns) => lists.for_time.insert(id, at_ns),
             None => lists.for_time.remove(&id),
         };
+        if before != until_ns {
+            before.map(|at_ns| lists.by_time.remove(&(at_ns, id)));
+            until_ns.map(|at_ns| lists.by_time.insert((at_ns, id)));
+        }
         if lists.for_others.is_empty() && lists.for_time.is_empty() {
             self.0 = None;
         }
@@ -46,6 +52,12 @@ impl Pending {
 
     /// When the first wait for time is over: nanoseconds since the Unix epoch.
     pub(super) fn deadline(&self) -> Option<u64> {
-        self.0.as_ref()?.for_time.values().copied().min()
+        self.0.as_ref()?.by_time.first().map(|(at_ns, _)| *at_ns)
+    }
+
+    /// Those whose wait for time is over, the first to be due first.
+    pub(super) fn due(&self, now_ns: u64) -> impl Iterator<Item = AllocId> {
+        let by_time = self.0.iter().flat_map(|lists| &lists.by_time);
+        by_time.take_while(move |(at_ns, _)| *at_ns <= now_ns).map(|(_, id)| *id)
     }
 }

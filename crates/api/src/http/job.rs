@@ -25,6 +25,10 @@ pub struct JobStanding {
     pub status: String,
     /// For people.
     pub status_description: String,
+    /// What became of a job that is dead, and that nobody stopped: `complete`, or `failed` when something of it ended
+    /// badly and is not tried again; else empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub outcome: String,
     /// Whether a deployment found this version healthy.
     pub stable: bool,
     /// From 0.
@@ -108,6 +112,10 @@ pub struct JobStub {
     pub status: String,
     /// For people.
     pub status_description: String,
+    /// What became of a job that is dead, and that nobody stopped: `complete`, or `failed` when something of it ended
+    /// badly and is not tried again; else empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub outcome: String,
     /// Counts by group.
     pub job_summary: JobSummary,
     /// The owner's labels, when asked for with `meta=true`.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use berth_api::http::{
     Allocation, AllocationStub, Deployment, Evaluation, Event, PlacementMetric, TaskState,
 };
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 
 /// Kinds of task events that say what went wrong; others say what is done about it.
 const TROUBLE: &[&str] = &["Driver Failure", "Setup Failure", "Terminated"];
@@ -18,6 +18,8 @@ const DRIVER: &str = "Driver";
 enum Goal {
     /// Each new allocation runs, or has run.
     Running,
+    /// The job is done: what was placed has ended, and so has whatever took its place.
+    Done,
     /// Each allocation has ended.
     Ended,
 }
@@ -37,12 +39,23 @@ pub struct Followed {
     modify_index: u64,
 }
 
+/// What a job's events say of the job itself.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct JobNews {
+    status: String,
+    outcome: String,
+    stop: bool,
+}
+
 /// How far a job has come.
 #[derive(Debug, Clone)]
 pub struct Progress {
     goal: Goal,
     eval_id: String,
     eval: Option<Evaluation>,
+    /// How the job itself is.
+    job: Option<JobNews>,
     /// Of the version that was registered.
     deployment: Option<Deployment>,
     allocs: BTreeMap<String, Followed>,
@@ -55,9 +68,15 @@ impl Progress {
             goal: Goal::Running,
             eval_id: eval_id.to_owned(),
             eval: None,
+            job: None,
             deployment: None,
             allocs: BTreeMap::new(),
         }
+    }
+
+    /// Waits until the job that the evaluation acts on is done.
+    pub fn to_the_end(eval_id: &str) -> Self {
+        Self { goal: Goal::Done, ..Self::starting(eval_id) }
     }
 
     /// Waits until the evaluation has stopped these allocations and they have ended.
@@ -74,6 +93,7 @@ impl Progress {
                 "Evaluation" => self.take_eval(payload(event)),
                 "Deployment" => self.take_deployment(payload(event)),
                 "Allocation" => self.take_alloc(payload(event)),
+                "Job" => self.take_job(payload(event)),
                 _ => {}
             }
         }
@@ -83,6 +103,26 @@ impl Progress {
         if let Some(eval) = eval.filter(|eval| eval.id == self.eval_id) {
             self.eval = Some(eval);
         }
+    }
+
+    /// A job is pending again as soon as it is registered: what is told before its evaluation is over is of its past.
+    /// One that was purged is gone.
+    fn take_job(&mut self, job: Option<JobNews>) {
+        let gone = || JobNews { status: "dead".to_owned(), stop: true, ..JobNews::default() };
+        self.job = Some(job.unwrap_or_else(gone));
+    }
+
+    /// What became of the job, once it is done: `complete`, `failed`, or nothing.
+    pub fn outcome(&self) -> Option<&str> {
+        let job = self.job.as_ref().filter(|job| self.goal == Goal::Done && job.status == "dead")?;
+        // Its last allocation failed, and whether another takes its place is yet to be decided.
+        let is_open = job.outcome.is_empty() && !job.stop && self.failed().next().is_some();
+        (!is_open).then_some(&job.outcome)
+    }
+
+    /// Whether somebody stopped the job before it was done.
+    pub fn was_stopped(&self) -> bool {
+        self.goal == Goal::Done && self.job.as_ref().is_some_and(|job| job.stop)
     }
 
     /// The one that begins is followed, and not the one that it puts an end to.
@@ -99,6 +139,10 @@ impl Progress {
         let Some(alloc) = alloc else { return };
         let followed = match self.goal {
             Goal::Running => alloc.eval_id == self.eval_id || self.is_deployed(&alloc),
+            Goal::Done => {
+                alloc.eval_id == self.eval_id
+                    || [&alloc.id, &alloc.previous_allocation].iter().any(|id| self.allocs.contains_key(*id))
+            }
             Goal::Ended => self.allocs.contains_key(&alloc.id),
         };
         let newer = self.allocs.get(&alloc.id).is_none_or(|known| known.modify_index <= alloc.modify_index);
@@ -132,7 +176,16 @@ impl Progress {
             let stands = self.awaits_promotion() || self.is_planned() && self.unplaced().is_some();
             return deployment.status != "running" || stands;
         }
+        if self.goal == Goal::Done {
+            let waits = self.is_planned() && self.unplaced().is_some();
+            return waits || self.is_over() || self.is_planned() && self.outcome().is_some();
+        }
         self.is_planned() && self.allocs.values().all(|alloc| self.is_there(alloc))
+    }
+
+    /// Whether the evaluation came to nothing.
+    fn is_over(&self) -> bool {
+        self.eval.as_ref().is_some_and(|eval| matches!(eval.status.as_str(), "failed" | "canceled"))
     }
 
     /// Whether the evaluation is through with its work.
@@ -280,6 +333,38 @@ mod tests {
         assert!(progress.is_settled());
         assert_eq!(progress.failed().count(), 1);
         assert_eq!(progress.allocs().len(), 2);
+    }
+
+    fn job(status: &str, outcome: &str, stop: bool) -> Event {
+        event("Job", &json!({ "Status": status, "Outcome": outcome, "Stop": stop }))
+    }
+
+    #[test]
+    fn batch_work_is_over_once_its_job_is_whatever_took_the_place_of_what_failed() {
+        let mut progress = Progress::to_the_end("e1");
+        progress.take(vec![
+            job("pending", "", false),
+            eval("e1", "complete"),
+            alloc("a1", "e1", "running", 5),
+        ]);
+        assert!(!progress.is_settled());
+        // Its end is written before anybody has decided what follows.
+        progress.take(vec![alloc("a1", "e1", "failed", 6), job("dead", "", false)]);
+        assert!(!progress.is_settled());
+        let next = json!({ "ID": "a2", "EvalID": "e2", "PreviousAllocation": "a1", "ModifyIndex": 8 });
+        progress.take(vec![job("pending", "", false), event("Allocation", &next)]);
+        assert_eq!(progress.allocs().len(), 2);
+        progress.take(vec![alloc("a2", "e2", "complete", 9), job("dead", "complete", false)]);
+        assert!(progress.is_settled());
+        assert_eq!(progress.outcome(), Some("complete"));
+    }
+
+    #[test]
+    fn batch_work_that_somebody_stops_is_waited_for_no_longer() {
+        let mut progress = Progress::to_the_end("e1");
+        progress.take(vec![eval("e1", "complete"), alloc("a1", "e1", "failed", 6), job("dead", "", true)]);
+        assert!(progress.is_settled() && progress.was_stopped());
+        assert_eq!(progress.outcome(), Some(""));
     }
 
     #[test]

@@ -63,9 +63,9 @@ pub enum StreamStart {
 }
 
 impl Remote {
-    /// All allocations.
+    /// All allocations, with how their tasks fare.
     pub async fn allocations(&self) -> Result<Vec<AllocationStub>, Failure> {
-        self.get(&self.target("/v1/allocations").param("task_states", false)).await
+        self.get(&self.target("/v1/allocations")).await
     }
 
     /// An allocation by its whole id.

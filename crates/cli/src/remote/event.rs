@@ -18,7 +18,7 @@ impl Remote {
     /// What happens to a job's evaluations, deployments and allocations from `index` on.
     pub async fn job_events(&self, job: &str, index: u64) -> Result<Lines<EventFrame>, Failure> {
         let topics =
-            ["Evaluation", "Deployment", "Allocation"].map(|topic| format!("{topic}:{job}")).to_vec();
+            ["Job", "Evaluation", "Deployment", "Allocation"].map(|topic| format!("{topic}:{job}")).to_vec();
         self.events(&EventFilter { topics, from: Some(index) }).await
     }
 

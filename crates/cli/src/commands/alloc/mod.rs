@@ -1,6 +1,7 @@
 //! `berth alloc`: single allocations of a job, and their logs.
 
 mod checks;
+mod ends;
 mod exec;
 mod fs;
 mod logs;
@@ -16,6 +17,7 @@ use clap::Subcommand;
 
 use crate::{failure::Failure, global::Global, remote::block_on};
 
+pub use ends::Ends;
 pub use exec::ExecOptions;
 pub use logs::{LogOptions, print};
 

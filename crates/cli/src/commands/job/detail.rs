@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    commands::alloc::Ends,
     failure::Failure,
     output::{Cell, Column, Fields, Layout, Table, View, age, funnels, now_ns, rfc3339, sections},
     remote::Remote,
@@ -73,6 +74,7 @@ impl JobDetail {
         let wishes = Wishes::deserialize(&self.job).unwrap_or_default();
         let standing = &wishes.standing;
         let stopped = if wishes.stop { " (stopped)" } else { "" };
+        let status = if standing.outcome.is_empty() { &standing.status } else { &standing.outcome };
         let name = if wishes.name == wishes.id { String::new() } else { wishes.name.clone() };
         let launch = standing.periodic_launch.clone().unwrap_or_default();
         Fields::new(layout)
@@ -83,7 +85,7 @@ impl JobDetail {
             .with("Priority", wishes.priority.to_string())
             .with("Datacenters", wishes.datacenters.unwrap_or_default().join(", "))
             .with("Node pool", &wishes.node_pool)
-            .with_status("Status", format!("{}{stopped}", standing.status))
+            .with_status("Status", format!("{status}{stopped}"))
             .with_some("Reason", &standing.status_description)
             .with("Version", standing.version.to_string())
             .with("Registered", rfc3339(standing.submit_time))
@@ -142,6 +144,8 @@ const ALLOC_COLUMNS: &[Column] = &[
     Column::number("version"),
     Column::text("wished"),
     Column::text("status"),
+    Column::number("restarts"),
+    Column::text("last exit"),
     Column::text("changed"),
     Column::text("name").wide(),
     Column::id("node id").wide(),
@@ -168,7 +172,8 @@ fn numbers(summary: GroupSummary) -> [Cell; 6] {
         .map(Cell::number)
 }
 
-fn row(alloc: &AllocationStub, layout: Layout, now_ns: u64) -> [Cell; 11] {
+fn row(alloc: &AllocationStub, layout: Layout, now_ns: u64) -> [Cell; 13] {
+    let Ends { restarts, last_exit } = Ends::of(alloc.task_states.as_ref());
     [
         layout.id(&alloc.id).into(),
         (&alloc.task_group).into(),
@@ -176,6 +181,8 @@ fn row(alloc: &AllocationStub, layout: Layout, now_ns: u64) -> [Cell; 11] {
         Cell::number(alloc.job_version),
         (&alloc.desired_status).into(),
         Cell::status(&alloc.client_status),
+        Cell::number(restarts),
+        last_exit.into(),
         age(alloc.modify_time, now_ns).into(),
         (&alloc.name).into(),
         (&alloc.node_id).into(),

@@ -62,6 +62,7 @@ impl Dispatch {
             eval: &dispatched.eval_id,
             index: dispatched.job_create_index,
             since,
+            ends: true,
         };
         self.detach.or_follow(remote, &accepted).await
     }

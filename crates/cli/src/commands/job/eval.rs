@@ -29,6 +29,7 @@ impl Eval {
             eval: &evaluated.eval_id,
             index: evaluated.eval_create_index,
             since,
+            ends: false,
         };
         self.detach.or_follow(remote, &accepted).await
     }

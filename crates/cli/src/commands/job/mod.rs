@@ -32,7 +32,7 @@ pub use outcome::{Accepted, Detach, warn};
 /// What can be done with jobs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Register a job, and follow it until it runs
+    /// Register a job, and follow it until it runs; batch work until it is done
     Run(run::Run),
     /// Say what registering a job would do, without doing it
     Plan(plan::Plan),

@@ -32,6 +32,8 @@ pub struct Accepted<'a> {
     pub index: u64,
     /// When it was asked for.
     pub since: Instant,
+    /// Its allocations end by themselves: their ends are waited for.
+    pub ends: bool,
 }
 
 impl Detach {
@@ -47,7 +49,8 @@ impl Detach {
         }
         output::tell(&format!("job {job} is {}, evaluation {}", accepted.deed, short_id(accepted.eval)));
         let change = Change { job: accepted.job, index: accepted.index };
-        let progress = follow(remote, &change, Progress::starting(accepted.eval), accepted.since).await?;
+        let goal = if accepted.ends { Progress::to_the_end } else { Progress::starting };
+        let progress = follow(remote, &change, goal(accepted.eval), accepted.since).await?;
         judge(&job, &progress)
     }
 }
@@ -99,12 +102,24 @@ fn judge(job: &str, progress: &Progress) -> Result<(), Failure> {
     if let Some(deployment) = progress.deployment() {
         return judge_deployment(job, deployment, progress.awaits_promotion());
     }
+    if progress.outcome() == Some("complete") {
+        output::tell(&format!("job {job} is complete"));
+        return Ok(());
+    }
+    if progress.was_stopped() {
+        let told = format!("job {job} was stopped before it was done");
+        return Err(Failure::new(Exit::Failed, told).help(format!("berth job status {job}")));
+    }
     let failed: Vec<_> = progress.failed().collect();
     if let [(id, alloc), ..] = failed[..] {
         let told = format!("{} failed: {}: {}", count(failed.len(), "allocation"), alloc.name, alloc.trouble);
         return Err(
             Failure::new(Exit::Failed, clean(&told)).help(format!("berth alloc status {}", short_id(id)))
         );
+    }
+    if let Some("failed") = progress.outcome() {
+        let told = format!("job {job} failed");
+        return Err(Failure::new(Exit::Failed, told).help(format!("berth job status {job}")));
     }
     if let Some(id) = progress.allocs().keys().next() {
         output::tell(&format!("next: berth alloc logs {}", short_id(id)));

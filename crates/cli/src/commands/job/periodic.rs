@@ -40,8 +40,14 @@ impl Force {
         let id = remote.find_job(&self.id).await?;
         let forced = remote.force(&id).await?;
         let eval = remote.evaluation(&forced.eval_id).await?;
-        let accepted =
-            Accepted { job: &eval.job_id, deed: "registered", eval: &eval.id, index: forced.index, since };
+        let accepted = Accepted {
+            job: &eval.job_id,
+            deed: "registered",
+            eval: &eval.id,
+            index: forced.index,
+            since,
+            ends: true,
+        };
         self.detach.or_follow(remote, &accepted).await
     }
 }

@@ -38,6 +38,7 @@ impl Revert {
             eval: &reverted.eval_id,
             index: reverted.job_modify_index,
             since,
+            ends: false,
         };
         self.detach.or_follow(remote, &accepted).await
     }

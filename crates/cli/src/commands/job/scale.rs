@@ -43,6 +43,7 @@ impl Scale {
             eval: &scaled.eval_id,
             index: scaled.job_modify_index,
             since,
+            ends: false,
         };
         self.detach.or_follow(remote, &accepted).await
     }

@@ -42,6 +42,7 @@ impl Start {
             eval: &started.eval_id,
             index: started.job_modify_index,
             since,
+            ends: matches!(job["Type"].as_str(), Some("batch" | "sysbatch")),
         };
         self.detach.or_follow(remote, &accepted).await
     }

@@ -92,6 +92,7 @@ fn standing(job: &JobStub) -> &str {
     match (job.stop, job.status.as_str()) {
         (true, "dead") => "stopped",
         (true, _) => "stopping",
+        (false, "dead") if !job.outcome.is_empty() => &job.outcome,
         (false, status) => status,
     }
 }

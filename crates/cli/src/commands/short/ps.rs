@@ -4,6 +4,7 @@ use berth_api::http::AllocationStub;
 use clap::Args;
 
 use crate::{
+    commands::alloc::Ends,
     failure::Failure,
     global::Global,
     output::{Cell, Column, Layout, Table, View, age, now_ns},
@@ -39,6 +40,8 @@ const COLUMNS: &[Column] = &[
     Column::text("name"),
     Column::text("node"),
     Column::text("status"),
+    Column::number("restarts"),
+    Column::text("last exit"),
     Column::text("placed"),
     Column::text("namespace").wide(),
     Column::text("type").wide(),
@@ -65,12 +68,15 @@ impl View for Vec<AllocationStub> {
     }
 }
 
-fn row(alloc: &AllocationStub, layout: Layout, now_ns: u64) -> [Cell; 10] {
+fn row(alloc: &AllocationStub, layout: Layout, now_ns: u64) -> [Cell; 12] {
+    let Ends { restarts, last_exit } = Ends::of(alloc.task_states.as_ref());
     [
         layout.id(&alloc.id).into(),
         (&alloc.name).into(),
         (&alloc.node_name).into(),
         Cell::status(&alloc.client_status),
+        Cell::number(restarts),
+        last_exit.into(),
         age(alloc.create_time, now_ns).into(),
         (&alloc.namespace).into(),
         (&alloc.job_type).into(),

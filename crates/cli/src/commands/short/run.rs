@@ -62,6 +62,7 @@ impl Run {
             eval: &registered.eval_id,
             index: registered.job_modify_index,
             since,
+            ends: job.job_type.runs_to_completion(),
         };
         self.detach.or_follow(remote, &accepted).await
     }

@@ -37,7 +37,12 @@ pub(crate) struct Parts<'v> {
     view: &'v CallerView,
 }
 
-impl Parts<'_> {
+impl<'v> Parts<'v> {
+    /// What the caller sees besides.
+    pub fn view(&self) -> &'v CallerView {
+        self.view
+    }
+
     /// Its last change, logged or observed.
     pub fn index(&self) -> Index {
         self.row.modify_index.max(self.observed_index)

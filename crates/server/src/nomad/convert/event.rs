@@ -136,7 +136,7 @@ fn logged_payload<'v>(view: &'v CallerView, event: &Logged) -> Option<Payload<'v
         | Logged::JobLaunched(slot)
         | Logged::JobStatusChanged(slot) => {
             let row = view.job_in(*slot)?;
-            let whole = job(row, row.current());
+            let whole = job(view, row, row.current());
             let reads_it = view.access().reads_jobs_of(&row.key.namespace);
             Some(Payload::Job(if reads_it { whole } else { without_secrets(whole) }))
         }

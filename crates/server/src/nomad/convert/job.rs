@@ -5,31 +5,35 @@ use berth_api::http::{
     ChildrenSummary, GroupSummary, JobStanding, JobStub, JobSummary, JobVersionTag, PeriodicLaunch,
 };
 use berth_model::{
-    JobKey,
+    Index, JobKey,
+    alloc::{ClientStatus, DesiredStatus},
     job::VersionTag,
-    store::{GroupCounts, JobRow, JobStatus, JobVersion},
+    store::{AllocRow, GroupCounts, JobRow, JobStatus, JobVersion},
 };
+use berth_scheduler::reconcile;
 use serde_json::Value;
 
-use crate::access::CallerView;
+use crate::access::{CallerView, Parts};
 
 /// One version of a job, whole.
-pub fn job(row: &JobRow, version: &JobVersion) -> Value {
+pub fn job(view: &CallerView, row: &JobRow, version: &JobVersion) -> Value {
     let mut job = berth_jobfile::to_json(&version.job);
-    let standing = serde_json::to_value(standing(row, version));
+    let standing = serde_json::to_value(standing(view, row, version));
     if let (Value::Object(job), Ok(Value::Object(standing))) = (&mut job, standing) {
         job.extend(standing);
     }
     job
 }
 
-fn standing(row: &JobRow, version: &JobVersion) -> JobStanding {
+fn standing(view: &CallerView, row: &JobRow, version: &JobVersion) -> JobStanding {
+    let outcome = Some(outcome(view, row)).filter(|_| version.version == row.current().version);
     JobStanding {
         parent_id: version.job.parent_id.clone(),
         dispatched: version.job.dispatched,
         payload: (!version.job.payload.is_empty()).then(|| STANDARD.encode(&version.job.payload)),
         status: row.status().as_str().to_owned(),
         status_description: String::new(),
+        outcome: outcome.unwrap_or_default().to_owned(),
         stable: version.stable,
         version: version.version,
         version_tag: version.tag.as_deref().map(tag),
@@ -47,6 +51,39 @@ fn tag(tag: &VersionTag) -> JobVersionTag {
         description: tag.description.clone(),
         tagged_time: tag.tagged_at.0,
     }
+}
+
+/// What became of a job that is dead by itself. Its allocations are looked at only if some of them ended badly.
+fn outcome(view: &CallerView, row: &JobRow) -> &'static str {
+    if row.status() != JobStatus::Dead || row.job().stop {
+        return "";
+    }
+    let mut counts = row.counts.iter();
+    if counts.clone().any(|counts| counts.failed + counts.lost > 0) {
+        let unreplaced = view.allocs_of(row).filter_map(|slot| view.alloc_in(slot)).filter(ended_unreplaced);
+        if let Some(last) = unreplaced.map(|parts| parts.row.modify_index).max() {
+            return if was_judged(view, row, last) { "failed" } else { "" };
+        }
+    }
+    let completed = row.job().job_type.runs_to_completion() && counts.any(|counts| counts.complete > 0);
+    if completed { "complete" } else { "" }
+}
+
+/// Whether an allocation of what the job says today ended badly, and nothing took its place.
+fn ended_unreplaced(parts: &Parts<'_>) -> bool {
+    let AllocRow { client, desired, job_version, group, .. } = *parts.row;
+    let replaced = || parts.detail.extra.as_ref().is_some_and(|extra| extra.next.is_some());
+    matches!(client, ClientStatus::Failed | ClientStatus::Lost)
+        && desired == DesiredStatus::Run
+        && !replaced()
+        && reconcile::goes_on(parts.job_row, job_version, group)
+}
+
+/// Whether somebody decided what is to follow from an end, which may be written before the evaluation that it asks for.
+fn was_judged(view: &CallerView, row: &JobRow, ended: Index) -> bool {
+    let mut evals = view.evals_of(row).filter_map(|slot| view.eval_in(slot)).peekable();
+    // Those of long ago are collected.
+    evals.peek().is_none() || evals.any(|eval| eval.snapshot_index >= ended)
 }
 
 /// When a periodic job was and will be due.
@@ -77,6 +114,7 @@ pub fn job_stub(view: &CallerView, row: &JobRow, with_meta: bool) -> JobStub {
         stop: job.stop,
         status: row.status().as_str().to_owned(),
         status_description: String::new(),
+        outcome: outcome(view, row).to_owned(),
         job_summary: summary(view, row),
         meta: with_meta.then(|| job.meta.clone()),
         version: version.version,

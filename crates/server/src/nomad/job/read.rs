@@ -31,7 +31,7 @@ pub(in crate::nomad) async fn read(call: Call) -> Reply {
         |view| index(view, &key),
         |view| {
             let row = view.job(&key).ok_or_else(not_found)?;
-            reply::json(&call.query, &Job(convert::job(row, row.current())))
+            reply::json(&call.query, &Job(convert::job(view, row, row.current())))
         },
     )
     .await

@@ -74,7 +74,7 @@ impl Base {
 
 fn job_versions(view: &CallerView, key: &JobKey, base: Option<Option<u64>>) -> Option<JobVersions> {
     let row = view.job(key)?;
-    let versions = row.versions.iter().map(|version| convert::job(row, version)).collect();
+    let versions = row.versions.iter().map(|version| convert::job(view, row, version)).collect();
     let diff = |old: &JobVersion, new: &JobVersion| convert::job_diff(Some(&old.job), &new.job);
     let diffs = match base {
         None => None,

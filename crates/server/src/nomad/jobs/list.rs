@@ -62,8 +62,8 @@ impl Listing for Jobs {
         row.key.id.starts_with(&self.prefix)
     }
 
-    fn whole(&self, _: &CallerView, row: &&JobRow) -> Value {
-        convert::job(row, row.current())
+    fn whole(&self, view: &CallerView, row: &&JobRow) -> Value {
+        convert::job(view, row, row.current())
     }
 
     fn item<'v>(&self, view: &'v CallerView, row: &&'v JobRow) -> impl Serialize {

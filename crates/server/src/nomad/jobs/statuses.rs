@@ -118,8 +118,8 @@ impl Listing for Statuses {
         self.named.is_some() || self.include_children || row.job().parent_id.is_empty()
     }
 
-    fn whole(&self, _: &CallerView, row: &&JobRow) -> Value {
-        convert::job(row, row.current())
+    fn whole(&self, view: &CallerView, row: &&JobRow) -> Value {
+        convert::job(view, row, row.current())
     }
 
     fn item<'v>(&self, view: &'v CallerView, row: &&'v JobRow) -> impl Serialize {

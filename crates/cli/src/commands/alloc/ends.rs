@@ -1,0 +1,63 @@
+//! How often an allocation's tasks were started again, and how the last one of them ended.
+
+use std::collections::BTreeMap;
+
+use berth_api::http::{TaskEvent, TaskState};
+
+/// What listings tell of the ends of an allocation's tasks.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Ends {
+    /// Of all tasks together.
+    pub restarts: u32,
+    /// As `exit 1`, `signal 9` or `out of memory`; empty when none has ended.
+    pub last_exit: String,
+}
+
+impl Ends {
+    /// Those of all tasks.
+    pub fn of(tasks: Option<&BTreeMap<String, TaskState>>) -> Self {
+        let tasks = || tasks.into_iter().flat_map(BTreeMap::values);
+        let ends = tasks().flat_map(|task| &task.events).filter(|event| event.kind == "Terminated");
+        let last = ends.max_by_key(|event| event.time);
+        let restarts = tasks().map(|task| task.restarts).fold(0, u32::saturating_add);
+        Self { restarts, last_exit: last.map(said).unwrap_or_default() }
+    }
+}
+
+fn said(event: &TaskEvent) -> String {
+    if event.details.get("oom_killed").is_some_and(|oom| oom == "true") {
+        return "out of memory".to_owned();
+    }
+    match event.signal {
+        0 => format!("exit {}", event.exit_code),
+        signal => format!("signal {signal}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_end_of_any_task_is_told() {
+        let end = |time, exit_code, signal| TaskEvent {
+            kind: "Terminated".to_owned(),
+            time,
+            exit_code,
+            signal,
+            ..TaskEvent::default()
+        };
+        let task = |restarts, events| TaskState { restarts, events, ..TaskState::default() };
+        let tasks = [
+            ("a".to_owned(), task(2, vec![end(1, 3, 0), end(5, 0, 9)])),
+            ("b".to_owned(), task(1, vec![end(4, 1, 0)])),
+        ];
+        let ends = Ends::of(Some(&tasks.into()));
+        assert_eq!((ends.restarts, &*ends.last_exit), (3, "signal 9"));
+        assert_eq!(Ends::of(None), Ends::default());
+        let mut hungry = end(1, 0, 9);
+        hungry.details.insert("oom_killed".into(), "true".into());
+        let ends = Ends::of(Some(&[("a".to_owned(), task(0, vec![hungry]))].into()));
+        assert_eq!(&*ends.last_exit, "out of memory");
+    }
+}

@@ -1,0 +1,127 @@
+//! What becomes of work that fails, as its owner sees it: with a real server and a real agent.
+
+mod e2e;
+
+use std::process::Output;
+
+use e2e::{busybox::busybox_images, cluster::Cluster};
+
+/// Batch work of two that ends at once with this exit code, and is tried so often.
+fn batch(id: &str, exit_code: i32, attempts: u32) -> String {
+    format!(
+        r#"job "{id}" {{
+  type = "batch"
+  group "g" {{
+    count = 2
+    restart {{
+      attempts = 0
+    }}
+    reschedule {{
+      attempts  = {attempts}
+      interval  = "1h"
+      delay     = "5s"
+      unlimited = false
+    }}
+    task "t" {{
+      driver = "mock_driver"
+      config {{
+        exit_code = {exit_code}
+      }}
+      resources {{
+        cpu    = 10
+        memory = 10
+      }}
+    }}
+  }}
+}}
+"#
+    )
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[tokio::test]
+async fn batch_work_is_followed_to_its_end_and_ends_by_what_became_of_it() {
+    let cluster = Cluster::dev(&[]);
+    for round in 0..3 {
+        let good = cluster.berth(&["job", "run", &cluster.job_file(&batch(&format!("good-{round}"), 0, 0))]);
+        assert!(good.status.success(), "{}", told(&good));
+        assert!(told(&good).contains("is complete"), "{}", told(&good));
+        let bad = cluster.berth(&["job", "run", &cluster.job_file(&batch(&format!("bad-{round}"), 3, 0))]);
+        assert_eq!(bad.status.code(), Some(1), "{}", told(&bad));
+        assert!(told(&bad).contains("2 allocations failed"), "{}", told(&bad));
+    }
+    let list = cluster.said(&["job", "status"]);
+    let status_of =
+        |id: &str| list.lines().find(|line| line.starts_with(id)).expect("it is listed").to_owned();
+    assert!(status_of("good-0").contains("complete"), "{list}");
+    assert!(status_of("bad-0").contains("failed"), "{list}");
+    let detail = cluster.said(&["job", "status", "bad-0"]);
+    assert!(detail.contains("exit 3"), "{detail}");
+
+    // What is tried once more is waited for, and fails for good.
+    let again = cluster.berth(&["job", "run", &cluster.job_file(&batch("again", 3, 1))]);
+    assert_eq!(again.status.code(), Some(1), "{}", told(&again));
+    assert!(told(&again).contains("4 allocations failed"), "{}", told(&again));
+}
+
+#[tokio::test]
+async fn a_job_that_is_stopped_or_purged_meanwhile_is_waited_for_no_longer() {
+    let cluster = Cluster::dev(&[]);
+    for stop in [&["job", "stop", "-yes", "again"][..], &["job", "stop", "-yes", "-purge", "again"]] {
+        let file = cluster.job_file(&batch("again", 3, 1));
+        let (stopped, run) = std::thread::scope(|scope| {
+            let run = scope.spawn(|| cluster.berth(&["job", "run", &file]));
+            std::thread::sleep(std::time::Duration::from_secs(1));
+            (cluster.berth(stop), run.join().expect("it ends"))
+        });
+        assert!(stopped.status.success(), "{}", told(&stopped));
+        assert_eq!(run.status.code(), Some(1), "{}", told(&run));
+        assert!(told(&run).contains("was stopped before it was done"), "{}", told(&run));
+    }
+}
+
+#[tokio::test]
+async fn a_kill_for_want_of_memory_is_told_wherever_a_task_is_shown() {
+    let Some(images) = busybox_images() else { return };
+    let cluster = Cluster::with_containers(&["--image-dirs", &images.path().to_string_lossy()]);
+    let file = cluster.job_file(&format!(
+        r#"job "hungry" {{
+  type = "batch"
+  group "g" {{
+    reschedule {{
+      attempts = 0
+    }}
+    restart {{
+      attempts = 0
+    }}
+    task "t" {{
+      driver = "container"
+      config {{
+        image   = "{}/busybox"
+        command = "sh"
+        args    = ["-c", "x=$(busybox tail -c 200000000 /dev/zero | busybox tr '\\0' x); echo survived"]
+      }}
+      resources {{
+        memory = 16
+      }}
+    }}
+  }}
+}}
+"#,
+        images.path().display()
+    ));
+    let run = cluster.berth(&["job", "run", &file]);
+    if run.status.success() {
+        eprintln!("skipped: the kernel does not limit memory here");
+        return;
+    }
+    assert!(told(&run).contains("out of memory"), "{}", told(&run));
+    let alloc = cluster.allocs("default", "hungry").await[0]["ID"].as_str().expect("an id").to_owned();
+    for args in [&["ps", "-a"][..], &["job", "status", "hungry"], &["alloc", "status", &alloc]] {
+        let said = cluster.said(args);
+        assert!(said.contains("out of memory"), "berth {args:?}: {said}");
+    }
+}
