@@ -39,6 +39,12 @@ test-long-sim:
 	$(CARGO) run --release --locked -p berth-sim -- --seeds 0..1000
 	$(CARGO) run --release --locked -p berth-sim -- --bugs
 
+# The same of three servers and of five.
+test-long-sim-servers:
+	$(CARGO) run --release --locked -p berth-sim -- --servers 3 --seeds 0..300
+	$(CARGO) run --release --locked -p berth-sim -- --servers 5 --seeds 0..100
+	$(CARGO) run --release --locked -p berth-sim -- --servers 3 --bugs
+
 # The leader of three real servers is killed fifty times under load.
 test-long-servers:
 	BERTH_TEST_ROUNDS=50 $(CARGO) test --release --locked -p berth-cli --test servers -- --test-threads=1

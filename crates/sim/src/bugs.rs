@@ -51,5 +51,8 @@ bugs! {
     TasksDieWithAgent: "tasks end with their agent",
     RunsOldVersions: "an agent runs the first version of a job that it has seen",
     LosesRecords: "a restarted agent finds only some of what it wrote down",
+    ForwardsAgain: "a write that was handed to the leader, who has not answered, is handed over again",
+    ReadsWithoutAsking: "a server answers default reads without asking whether it is behind",
+    IgnoresSnapshots: "the controller is not told that a snapshot took the place of the state",
     StartsFromBackup: "a restarted server finds the disk of its last start",
 }

@@ -23,6 +23,16 @@ pub enum Fault {
     StepClock { server: usize, by_ns: i64, for_ns: u64 },
     /// A bit of a file changes while a server is down.
     FlipBit { server: usize, file: u64, bit: u64, down_ns: u64 },
+    /// Frames between a server and the others do not arrive, in one direction or in both.
+    PartitionServer { server: usize, from: bool, to: bool, for_ns: u64 },
+    /// Servers are split: those of the bits of `side` reach no other.
+    Split { side: u64, for_ns: u64 },
+    /// The connections of a server break, those of agents too.
+    CutServer { server: usize },
+    /// The leader hands over, or tries to, to this server.
+    Transfer { server: usize },
+    /// A server is taken out, and taken in again later.
+    Remove { server: usize, for_ns: u64 },
     /// An agent dies, at once or in the middle of what it does next.
     KillAgent { node: usize, steps: Option<u32>, down_ns: u64 },
     /// An agent stands still.
@@ -37,6 +47,8 @@ pub enum Fault {
 
 /// When faults may begin, in nanoseconds.
 const WHEN_NS: std::ops::Range<u64> = 2_000_000_000..44_000_000_000;
+/// How many of them are of what is between servers, where there are several.
+const BETWEEN_SERVERS_PERCENT: u64 = 35;
 /// How many there are.
 const COUNT: std::ops::Range<u64> = 12..30;
 
@@ -55,6 +67,9 @@ pub fn plan(random: &mut Random, servers: usize, nodes: usize) -> Vec<(u64, Faul
 }
 
 fn draw(random: &mut Random, servers: usize, nodes: usize) -> Fault {
+    if servers > 1 && random.percent(BETWEEN_SERVERS_PERCENT) {
+        return draw_between_servers(random, servers);
+    }
     let server = random.below(servers as u64) as usize;
     let node = random.below(nodes as u64) as usize;
     let down_ns = ms(random, 50, 3_000);
@@ -96,7 +111,42 @@ fn draw(random: &mut Random, servers: usize, nodes: usize) -> Fault {
     }
 }
 
+fn draw_between_servers(random: &mut Random, servers: usize) -> Fault {
+    let server = random.below(servers as u64) as usize;
+    match random.below(100) {
+        0..40 => {
+            let (from, to) = *random.pick(&[(true, false), (false, true), (true, true)]);
+            let long = random.percent(30);
+            Fault::PartitionServer {
+                server,
+                from,
+                to,
+                for_ns: ms(random, 100, if long { 30_000 } else { 6_000 }),
+            }
+        }
+        40..55 => {
+            let side = 1 + random.below((1 << servers) - 2);
+            Fault::Split { side, for_ns: ms(random, 100, 10_000) }
+        }
+        55..75 => Fault::CutServer { server },
+        75..90 => Fault::Transfer { server },
+        _ => Fault::Remove { server, for_ns: ms(random, 500, 8_000) },
+    }
+}
+
 impl Fault {
+    /// Whether it is of nodes and their agents, not of servers.
+    pub fn is_of_nodes(&self) -> bool {
+        matches!(
+            self,
+            Self::KillAgent { .. }
+                | Self::PauseAgent { .. }
+                | Self::Reboot { .. }
+                | Self::CutLinks { .. }
+                | Self::Partition { .. }
+        )
+    }
+
     /// The word under which it is counted.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -108,12 +158,26 @@ impl Fault {
             Self::PauseServer { .. } => "fault: server paused",
             Self::StepClock { .. } => "fault: clock stepped",
             Self::FlipBit { .. } => "fault: bit flipped",
+            Self::PartitionServer { .. } => "fault: server partitioned",
+            Self::Split { .. } => "fault: servers split",
+            Self::CutServer { .. } => "fault: server's connections broken",
+            Self::Transfer { .. } => "fault: leadership handed over",
+            Self::Remove { .. } => "fault: server removed",
             Self::KillAgent { .. } => "fault: agent killed",
             Self::PauseAgent { .. } => "fault: agent paused",
             Self::Reboot { .. } => "fault: machine restarted",
             Self::CutLinks { .. } => "fault: connections broken",
             Self::Partition { .. } => "fault: partition",
         }
+    }
+}
+
+/// For people: which direction is blocked.
+fn direction(from: bool, to: bool) -> &'static str {
+    match (from, to) {
+        (true, true) => "to and from",
+        (true, false) => "from",
+        _ => "to",
     }
 }
 
@@ -173,6 +237,18 @@ impl fmt::Display for Fault {
                     Seconds(down_ns)
                 )
             }
+            Self::PartitionServer { server, from, to, for_ns } => {
+                let (way, time) = (direction(from, to), Seconds(for_ns));
+                write!(f, "nothing of other servers arrives {way} server {} for {time}", server + 1)
+            }
+            Self::Split { side, for_ns } => {
+                write!(f, "the servers of {side:#b} and the others are apart for {}", Seconds(for_ns))
+            }
+            Self::CutServer { server } => write!(f, "the connections of server {} break", server + 1),
+            Self::Transfer { server } => write!(f, "the leader is to hand over to server {}", server + 1),
+            Self::Remove { server, for_ns } => {
+                write!(f, "server {} is taken out, for {}", server + 1, Seconds(for_ns))
+            }
             Self::KillAgent { node, steps: None, down_ns } => {
                 write!(f, "the agent of node {} is killed, for {}", node + 1, Seconds(down_ns))
             }
@@ -192,11 +268,7 @@ impl fmt::Display for Fault {
             }
             Self::CutLinks { node } => write!(f, "the connections of node {} break", node + 1),
             Self::Partition { node, up, down, for_ns } => {
-                let way = match (up, down) {
-                    (true, true) => "to and from",
-                    (true, false) => "from",
-                    _ => "to",
-                };
+                let way = direction(up, down);
                 write!(f, "nothing arrives {way} node {} for {}", node + 1, Seconds(for_ns))
             }
         }

@@ -140,8 +140,9 @@ fn minimise(settings: Settings) -> bool {
     let without: Vec<String> = without.iter().map(usize::to_string).collect();
     println!("{} of {faults} faults are needed", faults - without.len());
     println!(
-        "  cargo run --release -p berth-sim -- --seed {} --without {}",
+        "  cargo run --release -p berth-sim -- --seed {} --servers {} --without {}",
         settings.seed,
+        settings.servers,
         without.join(",")
     );
     fine

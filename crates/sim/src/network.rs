@@ -197,6 +197,11 @@ pub struct End {
 }
 
 impl End {
+    /// Who is at the other side; none once the connection has ended.
+    pub fn remote(&self) -> Option<Host> {
+        self.network.inner().links.get(&self.link).map(|link| link.hosts[1 - self.side])
+    }
+
     /// Sends a frame: whole, in order and once, unless the connection ends before it has arrived.
     pub fn send(&self, frame: Bytes) -> io::Result<()> {
         let mut inner = self.network.inner();

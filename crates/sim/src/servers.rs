@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{random::Random, server::Server};
+use crate::{executor::sleep_ns, random::Random, server::Server};
+
+/// Between two tries to change who is there.
+const LOOK_NS: u64 = 300_000_000;
 
 /// The present run of each, none while it is down. A clone is the same list.
 #[derive(Clone)]
@@ -24,5 +27,33 @@ impl Servers {
         let open: Vec<Server> =
             self.all().iter().flatten().filter(|server| server.is_open()).cloned().collect();
         if open.is_empty() { None } else { Some(random.pick(&open).clone()) }
+    }
+
+    /// The one that leads, as it believes itself.
+    fn leader(&self) -> Option<Server> {
+        self.all().iter().flatten().find(|server| server.leads()).cloned()
+    }
+
+    /// The leader is to hand over to a server, counted from 0.
+    pub fn hand_over(&self, to: usize) {
+        self.leader().into_iter().for_each(|leader| leader.hand_over(to));
+    }
+
+    /// A server is taken out of the cluster, unless it leads.
+    pub fn remove(&self, server: usize) {
+        self.leader().into_iter().for_each(|leader| leader.remove(server));
+    }
+
+    /// Takes a server in again, until it votes.
+    pub async fn take_in(self, server: usize) {
+        loop {
+            if let Some(leader) = self.leader() {
+                if leader.lets_vote(server) {
+                    return;
+                }
+                leader.take_in(server);
+            }
+            sleep_ns(LOOK_NS).await;
+        }
     }
 }

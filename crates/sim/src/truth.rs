@@ -12,7 +12,7 @@ use berth_model::{
     AllocId, Index,
     command::{Command, Entry},
     event::{Applied, Event as Change},
-    store::{AllocSlot, Store},
+    store::Store,
 };
 
 use crate::{
@@ -55,6 +55,8 @@ pub struct Facts {
     pub invariants: Invariants,
     /// What people asked for.
     pub operations: Operations,
+    /// The last index at which something was acknowledged.
+    pub acknowledged: Index,
     /// Counted states and faults.
     pub counts: Counts,
     /// The first rule that did not hold.
@@ -75,6 +77,7 @@ impl Truth {
         Self(Arc::new(Mutex::new(Facts {
             invariants: Invariants::new(servers),
             operations: Operations::default(),
+            acknowledged: Index::default(),
             counts: Counts::new(),
             violation: None,
             failed: Vec::new(),
@@ -153,23 +156,27 @@ impl Truth {
         facts.judge(result);
     }
 
-    /// A server published a state to readers.
+    /// A server published a state to readers; `is_anew` when it does not follow on what it published before.
     pub fn published(
         &self,
         server: usize,
         index: Index,
         logged: &[(Index, Vec<Change>)],
-        seen: &[(Index, Vec<(AllocSlot, AllocId)>)],
+        seen: &[(Index, Vec<(AllocId, u128)>)],
+        is_anew: bool,
     ) {
         let facts = &mut *self.facts();
         facts.mix(index.0);
-        let result = facts.invariants.on_published(server, index, logged, seen);
+        let result = facts.invariants.on_published(server, index, logged, seen, is_anew);
         facts.judge(result);
     }
 
     /// Somebody was told what came of a request.
     pub fn answered(&self, number: u64, outcome: Outcome) {
         let facts = &mut *self.facts();
+        if let Outcome::Committed(index) = outcome {
+            facts.acknowledged = facts.acknowledged.max(index);
+        }
         let operation = &mut facts.operations.0[number as usize];
         operation.outcome = Some(outcome.clone());
         let operation = operation.clone();
@@ -185,6 +192,14 @@ impl Truth {
             facts.tell(&format!("{operation} ends as {outcome:?}"));
         }
         let result = facts.invariants.on_answer(&operation, &outcome);
+        facts.judge(result);
+    }
+
+    /// Somebody has read, who began when `before` had been acknowledged.
+    pub fn read(&self, before: Index, index: Index) {
+        let facts = &mut *self.facts();
+        facts.count("default reads", 1);
+        let result = facts.invariants.on_read(before, index);
         facts.judge(result);
     }
 

@@ -34,6 +34,8 @@ use crate::{
 const PATIENCE_NS: u64 = 8_000_000_000;
 /// Between two requests of one person, in nanoseconds.
 const PAUSE_NS: std::ops::Range<u64> = 20_000_000..900_000_000;
+/// Reads among what is asked of several servers.
+const READS_PERCENT: u64 = 30;
 /// Jobs that each owns.
 const JOBS: u64 = 5;
 /// The namespace that keeps to a quota.
@@ -65,6 +67,10 @@ impl Client {
             sleep_ns(pause_ns).await;
             let eval = EvalId(ids.mint());
             let Some(server) = self.servers.open(&mut self.random) else { continue };
+            if server.is_one_of_several() && self.random.percent(READS_PERCENT) {
+                self.read(&server).await;
+                continue;
+            }
             let asked = self.draw(&server, eval);
             if let Some((what, commands)) = asked {
                 self.ask(&server, eval, what, commands).await;
@@ -89,6 +95,15 @@ impl Client {
                     break;
                 }
             }
+        }
+    }
+
+    /// A default read, on any server.
+    async fn read(&self, server: &Server) {
+        let before = self.truth.facts().acknowledged;
+        let answer = <Simulated as Runtime>::Async::select2(server.read(), sleep_ns(PATIENCE_NS)).await;
+        if let Select2::First(Ok(index)) = answer {
+            self.truth.read(before, index);
         }
     }
 

@@ -9,6 +9,8 @@ use berth_sim::{
 const THREADS: usize = 2;
 /// Few: the parts under test are not optimised here, and others take much longer in the long form.
 const SEEDS: u64 = 3;
+/// The same of several servers.
+const SEEDS_OF_THREE: u64 = 2;
 
 #[test]
 fn no_seed_breaks_a_rule() {
@@ -20,9 +22,28 @@ fn no_seed_breaks_a_rule() {
 }
 
 #[test]
+fn no_seed_of_three_servers_breaks_a_rule() {
+    let settings = Settings { servers: 3, ..Settings::new(0) };
+    let summary = many::run(&settings, 0..SEEDS_OF_THREE, THREADS, false);
+    assert_eq!(
+        summary.violations,
+        [],
+        "cargo run --release -p berth-sim -- --servers 3 --seed N replays one"
+    );
+    let count = |what| summary.counts.get(what).copied().unwrap_or(0);
+    assert!(count("commands in the history") >= SEEDS_OF_THREE * 500, "{:?}", summary.counts);
+    assert!(count("default reads") >= SEEDS_OF_THREE * 20, "{:?}", summary.counts);
+}
+
+#[test]
 fn the_same_seed_gives_the_same_run() {
-    let settings = Settings::new(100);
-    let (first, second) = (world::run(&settings), world::run(&settings));
+    for servers in [1, 3] {
+        same_run(&Settings { servers, ..Settings::new(100) });
+    }
+}
+
+fn same_run(settings: &Settings) {
+    let (first, second) = (world::run(settings), world::run(settings));
     let differs = first.story.iter().zip(&second.story).find(|(first, second)| first != second);
     assert_eq!(differs, None);
     assert_eq!(first, second);
@@ -35,4 +56,11 @@ fn planted_bugs_are_found() {
         let found = many::run(&settings, 0..40, THREADS, true);
         assert!(!found.violations.is_empty(), "{}: {}", bug.name(), bug.what());
     }
+}
+
+#[test]
+fn planted_bugs_of_several_servers_are_found() {
+    let settings = Settings { servers: 3, bug: Some(Bug::ReadsWithoutAsking), ..Settings::new(0) };
+    let found = many::run(&settings, 0..40, THREADS, true);
+    assert!(!found.violations.is_empty(), "{}", Bug::ReadsWithoutAsking.what());
 }

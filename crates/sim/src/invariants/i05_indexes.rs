@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{AllocId, Index, event::Event as Change, store::AllocSlot};
+use berth_model::{AllocId, Index, event::Event as Change};
 
 use super::{Check, history::History};
 
@@ -10,8 +10,9 @@ const RULE: &str = "I5 the index only grows, and every entry is published once";
 
 /// What was used.
 pub struct Indexes {
-    /// Who minted the index of an observed change.
-    seen: BTreeMap<Index, Vec<AllocId>>,
+    /// What was shown of each allocation at the index of an observed change, by any server: one that is ahead leaves out what it
+    /// knows to have ended, or to be forgotten.
+    seen: BTreeMap<Index, BTreeMap<AllocId, u128>>,
     runs: Vec<Run>,
 }
 
@@ -36,8 +37,8 @@ impl Indexes {
         }
     }
 
-    /// A new run begins; what it publishes is above all before.
-    pub fn on_open(&mut self, server: usize) {
+    /// A new run begins, or a snapshot takes the place of the state; what is published is above all before.
+    pub fn begins_anew(&mut self, server: usize) {
         let run = &mut self.runs[server];
         run.logged = None;
     }
@@ -47,7 +48,7 @@ impl Indexes {
         server: usize,
         index: Index,
         logged: &[(Index, Vec<Change>)],
-        seen: &[(Index, Vec<(AllocSlot, AllocId)>)],
+        seen: &[(Index, Vec<(AllocId, u128)>)],
         history: &History,
     ) -> Check {
         let last = self.runs[server].last;
@@ -88,17 +89,20 @@ impl Indexes {
         server: usize,
         index: Index,
         last: Index,
-        changes: &[(AllocSlot, AllocId)],
+        changes: &[(AllocId, u128)],
         history: &History,
     ) -> Check {
         if index <= last || history.at(index).is_some() {
             let what = format!("server {} published an observed change at {index} after {last}", server + 1);
             return Err((RULE, what));
         }
-        let ids: Vec<AllocId> = changes.iter().map(|(_, id)| *id).collect();
-        match self.seen.insert(index, ids.clone()) {
-            Some(other) if other != ids => Err((RULE, format!("{index} is of two observed changes"))),
-            _ => Ok(()),
+        let shown = self.seen.entry(index).or_default();
+        for (id, hash) in changes {
+            if *shown.entry(*id).or_insert(*hash) != *hash {
+                let what = format!("server {} shows {id} at {index} otherwise than another", server + 1);
+                return Err((RULE, what));
+            }
         }
+        Ok(())
     }
 }

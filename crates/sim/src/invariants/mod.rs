@@ -3,6 +3,7 @@
 pub mod history;
 mod i01_leaders;
 mod i02_acknowledged;
+mod i03_reads;
 mod i05_indexes;
 mod i06_jobs;
 mod i07_processes;
@@ -18,7 +19,7 @@ use berth_model::{
     AllocId, Index,
     command::Entry,
     event::{Applied, Event as Change},
-    store::{AllocSlot, Store},
+    store::Store,
 };
 
 use crate::{
@@ -90,7 +91,7 @@ impl Invariants {
     }
 
     pub fn on_open(&mut self, server: usize) -> Check {
-        self.indexes.on_open(server);
+        self.indexes.begins_anew(server);
         self.history.on_open(server)
     }
 
@@ -99,13 +100,21 @@ impl Invariants {
         server: usize,
         index: Index,
         logged: &[(Index, Vec<Change>)],
-        seen: &[(Index, Vec<(AllocSlot, AllocId)>)],
+        seen: &[(Index, Vec<(AllocId, u128)>)],
+        is_anew: bool,
     ) -> Check {
+        if is_anew {
+            self.indexes.begins_anew(server);
+        }
         self.indexes.on_published(server, index, logged, seen, &self.history)
     }
 
     pub fn on_answer(&mut self, operation: &Operation, outcome: &Outcome) -> Check {
         i02_acknowledged::on_answer(&self.history, operation, outcome)
+    }
+
+    pub fn on_read(&self, before: Index, index: Index) -> Check {
+        i03_reads::on_read(before, index)
     }
 
     pub fn on_started(&mut self, node: usize, of: TaskRef, process: &Process, machine: &Content) -> Check {

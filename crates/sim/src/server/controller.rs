@@ -13,9 +13,11 @@ use berth_controller::{
     Action, Answer, Config, Controller, Event, Links, Now, Request, ServerId, SessionId, ToNode, Token,
 };
 use berth_model::{
-    AllocId, Timestamp,
+    AllocId, Index, Timestamp,
     alloc::{AllocEnd, ClientStatus},
     command::{Command, EncodedEntry},
+    observed::Observed,
+    store::AllocSlot,
 };
 use berth_replication::runtime::{
     Runtime,
@@ -24,7 +26,7 @@ use berth_replication::runtime::{
 use berth_server::protocol::{GroupSpecs, frames};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Input, Server, View, lock};
+use super::{Input, Server, View, lock, relay::Way};
 use crate::{
     bugs::Bug,
     executor::{Simulated, now_ns, random_u64, sleep_until_ns},
@@ -73,6 +75,10 @@ impl Links for CarryOut {
     fn has_room(&self, session: SessionId) -> bool {
         self.links.get(&session).is_none_or(|end| end.has_room())
     }
+
+    fn server_has_room(&self, server: ServerId) -> bool {
+        self.way_to(server).is_none_or(Way::has_room)
+    }
 }
 
 pub async fn run(server: Server, proposals: mpsc::Sender<EncodedEntry>, seed: u64) {
@@ -117,6 +123,19 @@ pub async fn run(server: Server, proposals: mpsc::Sender<EncodedEntry>, seed: u6
     }
 }
 
+/// What readers see of observed changes, by index: allocation and hash. What a later one of the same publication replaced is
+/// not to be seen any more.
+fn shown(
+    seen: &[(Index, Vec<(AllocSlot, AllocId)>)],
+    observed: &Observed,
+) -> Vec<(Index, Vec<(AllocId, u128)>)> {
+    let at = |index: Index, (slot, id): &(AllocSlot, AllocId)| {
+        let observation = observed.get(*slot, *id).filter(|observation| observation.index == index)?;
+        Some((*id, observation.alloc.hash))
+    };
+    seen.iter().map(|(index, all)| (*index, all.iter().filter_map(|one| at(*index, one)).collect())).collect()
+}
+
 /// As agents compute it.
 pub fn desired_hash(alloc: AllocId, stop: bool) -> u128 {
     berth_api::agent::desired_hash(&alloc.to_bytes(), stop)
@@ -138,6 +157,10 @@ fn free_early(entry: EncodedEntry) -> EncodedEntry {
 }
 
 impl CarryOut {
+    fn way_to(&self, server: ServerId) -> Option<&Way> {
+        self.server.0.ways.get(server.0 as usize - 1)
+    }
+
     fn accept(&mut self, input: Input) -> Event {
         match input {
             Input::Event(event) => {
@@ -178,8 +201,8 @@ impl CarryOut {
                 self.server.0.asked_came.notify_one();
             }
             Action::Judged { refused, .. } => around.truth.judged(refused.count),
-            Action::Publish { store, observed, index, logged, seen, .. } => {
-                around.truth.published(around.number, index, &logged, &seen);
+            Action::Publish { store, observed, index, logged, seen, is_anew, .. } => {
+                around.truth.published(around.number, index, &logged, &shown(&seen, &observed), is_anew);
                 let settled = store.index();
                 *lock(&self.server.0.view) = Arc::new(View { store, observed, index });
                 if around.bug != Some(Bug::KeepsOldClaims) {
@@ -192,7 +215,9 @@ impl CarryOut {
                 }
             }
             Action::Send(session, message) => self.send(session, message),
-            Action::Tell(server, _) => unreachable!("there is no server {server:?}"),
+            Action::Tell(server, message) => {
+                self.way_to(server).into_iter().for_each(|way| way.tell(&message))
+            }
             Action::Close(session) => {
                 if let Some(end) = self.links.remove(&session) {
                     let reason = "session was replaced, or its node declared down".to_owned();

@@ -3,24 +3,28 @@
 
 mod agents;
 mod controller;
+mod members;
 mod observer;
 mod planner;
 mod proposer;
+mod relay;
+mod wire;
+mod write;
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use berth_controller::{Answer, Event, Hello, SessionId};
 use berth_model::{Index, command::Command, eval::Eval, observed::Observed, store::Store};
-use berth_replication::{Config, Replication, disk::Disk};
+use berth_replication::{Cluster, Config, Replication, Start, disk::Disk, peer::Peers};
 use berth_scheduler::Ledger;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::{
     bugs::Bug,
-    executor::{Owner, Simulated, random_u64, spawn, spawn_for},
+    executor::{Owner, Simulated, random_u64, sleep_ns, spawn, spawn_for},
     network::{End, Host, Network},
     truth::Truth,
 };
@@ -29,6 +33,8 @@ use observer::TellController;
 
 /// Small, so that segments fill, and logs are cut.
 const SEGMENT_BYTES: u64 = 48 << 10;
+/// Between two tries to found a cluster.
+const AGAIN_NS: u64 = 200_000_000;
 
 /// What readers of a server see.
 #[derive(Clone, Default)]
@@ -53,6 +59,8 @@ enum Input {
 pub struct Surroundings {
     /// Which it is, from 0.
     pub number: usize,
+    /// How many servers there are.
+    pub servers: usize,
     /// All that runs in its name.
     pub owner: Owner,
     /// Its disk.
@@ -81,6 +89,12 @@ struct Inner {
     asked_came: Notify,
     view: Mutex<Arc<View>>,
     claims: Ledger,
+    /// The replicated log, once it is open.
+    log: Mutex<Option<Replication<Simulated>>>,
+    /// The index of the state that was applied last.
+    applied: Mutex<Index>,
+    /// To each server.
+    ways: Vec<relay::Way>,
     /// It serves.
     open: Mutex<bool>,
 }
@@ -93,8 +107,12 @@ impl Server {
     /// Starts a server; it serves once its log is open.
     pub fn start(around: Surroundings) -> Self {
         let owner = around.owner;
+        let ways = (0..around.servers).map(|_| relay::Way::default()).collect();
         let server = Self(Arc::new(Inner {
             around,
+            log: Mutex::new(None),
+            applied: Mutex::default(),
+            ways,
             inputs: Mutex::default(),
             inputs_came: Notify::new(),
             asked: Mutex::default(),
@@ -117,22 +135,57 @@ impl Server {
         };
         let observer = Arc::new(TellController::new(self.clone()));
         let (proposals, entries) = mpsc::channel(64);
-        let opened = Replication::open_on(around.disk.clone(), SEGMENT_BYTES, config, observer.clone()).await;
+        let host = Host::Server(around.number);
+        let dial = Arc::new(wire::Wire { network: around.network.clone(), own: host });
+        let peers = Peers::new(config.server_id, dial, Arc::new(write::Others(self.clone())));
+        let start = if around.servers == 1 { Start::Found } else { Start::Wait };
+        let cluster = Cluster { peers: peers.clone(), own: wire::peer(around.number), start };
+        around.network.listen(host);
+        spawn(self.clone().listen(peers));
+        let disk = around.disk.clone();
+        let opened = Replication::open_in(disk, SEGMENT_BYTES, config, observer.clone(), cluster).await;
         let replication: Replication<Simulated> = match opened {
             Ok(replication) => replication,
             Err(error) => return around.truth.server_failed(around.number, &error.to_string()),
         };
+        *lock(&self.0.log) = Some(replication.clone());
         spawn(controller::run(self.clone(), proposals, random_u64()));
         spawn(proposer::run(self.clone(), replication.clone(), entries));
         (0..2).for_each(|_| spawn(planner::run(self.clone())));
-        observer.begin(replication.term());
+        let others = (0..around.servers).filter(|other| *other != around.number);
+        others.for_each(|other| spawn(relay::carry(self.clone(), replication.clone(), other)));
+        observer.begin();
         around.truth.server_open(around.number);
         *lock(&self.0.open) = true;
-        let host = Host::Server(around.number);
-        around.network.listen(host);
+        if around.number == 0 {
+            self.found(&replication).await;
+        }
+    }
+
+    /// The first server founds a cluster of all, once.
+    async fn found(&self, replication: &Replication<Simulated>) {
+        let servers = 0..self.around().servers;
+        let servers: BTreeMap<_, _> = servers.map(|number| (number as u64 + 1, wire::peer(number))).collect();
+        while replication.members().all.is_empty() {
+            // It has not, if this fails.
+            replication.found(servers.clone()).await.ok();
+            sleep_ns(AGAIN_NS).await;
+        }
+    }
+
+    /// Takes connections in, of other servers from the first moment, and of agents once it serves.
+    async fn listen(self, peers: Peers<Simulated>) {
+        let Surroundings { network, number, .. } = self.around();
         loop {
-            let end = around.network.accept(host).await;
-            spawn(agents::serve(self.clone(), end));
+            let end = network.accept(Host::Server(*number)).await;
+            match end.remote() {
+                Some(Host::Server(_)) => {
+                    let peers = peers.clone();
+                    spawn(async move { drop(peers.accept(wire::channel(end)).await) });
+                }
+                Some(Host::Node(_)) if self.is_open() => spawn(agents::serve(self.clone(), end)),
+                _ => {}
+            }
         }
     }
 
@@ -148,8 +201,31 @@ impl Server {
     /// Asks for changes; the answer may never come.
     pub fn request(&self, commands: Vec<Command>) -> oneshot::Receiver<Answer> {
         let (reply, answer) = oneshot::channel();
-        self.tell(Input::Request { commands, reply });
+        if self.is_one_of_several() {
+            let server = self.clone();
+            spawn_for(self.owner(), async move { drop(reply.send(server.write(commands).await)) });
+        } else {
+            self.tell(Input::Request { commands, reply });
+        }
         answer
+    }
+
+    /// Reads, as a client that says nothing else does: the index of what it is shown. The answer may never come.
+    pub fn read(&self) -> oneshot::Receiver<Index> {
+        let (reply, answer) = oneshot::channel();
+        let server = self.clone();
+        spawn_for(self.owner(), async move {
+            if server.fresh().await {
+                reply.send(server.view().index).ok();
+            }
+        });
+        answer
+    }
+
+    /// This run is over: its log holds its directory no more, whoever still knows of the run.
+    pub fn let_go(&self) {
+        let log = lock(&self.0.log).take();
+        drop(log);
     }
 
     /// Who this run is.

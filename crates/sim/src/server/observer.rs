@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::SeqCst},
 };
 
-use berth_controller::Event;
+use berth_controller::{Event, ServerId};
 use berth_model::{event::Applied, store::Store};
 use berth_replication::{Leadership, Observer};
 
@@ -15,22 +15,44 @@ use crate::bugs::Bug;
 /// While the log is being opened it only keeps the latest state.
 pub struct TellController {
     server: Server,
-    opening: Mutex<Option<Store>>,
+    opening: Mutex<Option<Opening>>,
     /// Of the last entry that was applied.
     term: AtomicU64,
 }
 
+/// What is known while the log is being opened.
+#[derive(Default)]
+struct Opening {
+    store: Store,
+    /// The newest term, and who leads in it.
+    leader: (u64, Leadership),
+}
+
 impl TellController {
     pub fn new(server: Server) -> Self {
-        Self { server, opening: Mutex::new(Some(Store::default())), term: AtomicU64::new(0) }
+        Self { server, opening: Mutex::new(Some(Opening::default())), term: AtomicU64::new(0) }
     }
 
     /// The log is open: the controller takes over.
-    pub fn begin(&self, term: u64) {
-        let store = lock(&self.opening).take().unwrap_or_default();
+    pub fn begin(&self) {
+        let Opening { store, leader } = lock(&self.opening).take().unwrap_or_default();
+        self.tell_recovered(store);
+        if leader.1 != Leadership::Unknown {
+            self.tell_leader(leader);
+        }
+    }
+
+    fn tell_recovered(&self, store: Store) {
         let recovered = Event::Recovered { term: self.term.load(SeqCst), store: Box::new(store) };
         self.server.tell(Input::Event(recovered));
-        self.server.tell(Input::Event(Event::LeadershipGained { term }));
+    }
+
+    fn tell_leader(&self, (term, leadership): (u64, Leadership)) {
+        self.server.tell(Input::Event(match leadership {
+            Leadership::Own => Event::LeadershipGained { term },
+            Leadership::Other(leader) => Event::Follows { term, leader: ServerId(leader) },
+            Leadership::Unknown => Event::LeadershipLost,
+        }));
     }
 }
 
@@ -42,8 +64,9 @@ impl Observer for TellController {
     fn on_applied(&self, store: &Store, applied: &[Applied]) {
         let around = self.server.around();
         around.truth.applied(around.number, store, applied);
-        if let Some(latest) = lock(&self.opening).as_mut() {
-            *latest = store.clone();
+        *lock(&self.server.0.applied) = store.index();
+        if let Some(opening) = lock(&self.opening).as_mut() {
+            opening.store = store.clone();
             return;
         }
         let mut applied = applied.to_vec();
@@ -61,18 +84,21 @@ impl Observer for TellController {
     fn on_restored(&self, store: &Store) {
         let around = self.server.around();
         around.truth.restored(around.number, store);
-        if let Some(latest) = lock(&self.opening).as_mut() {
-            *latest = store.clone();
+        *lock(&self.server.0.applied) = store.index();
+        match lock(&self.opening).as_mut() {
+            Some(opening) => opening.store = store.clone(),
+            None if around.bug == Some(Bug::IgnoresSnapshots) => {}
+            // The leader's snapshot takes the place of all that this server had.
+            None => self.tell_recovered(store.clone()),
         }
     }
 
     fn on_leadership(&self, term: u64, leadership: Leadership) {
-        let leader = leadership == Leadership::Own;
         let around = self.server.around();
-        around.truth.leadership(around.number, term, leader);
-        if lock(&self.opening).is_none() {
-            let event = if leader { Event::LeadershipGained { term } } else { Event::LeadershipLost };
-            self.server.tell(Input::Event(event));
+        around.truth.leadership(around.number, term, leadership == Leadership::Own);
+        match lock(&self.opening).as_mut() {
+            Some(opening) => opening.leader = (term, leadership),
+            None => self.tell_leader((term, leadership)),
         }
     }
 

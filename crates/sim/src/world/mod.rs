@@ -76,6 +76,7 @@ enum Due {
     StartAgent(usize),
     Resume(Owner),
     Calm(usize),
+    TakeIn(usize),
     Heal,
     EndFaults,
     AtRest,
@@ -210,6 +211,7 @@ impl World {
             Due::StartAgent(node) => self.start_agent(node),
             Due::Resume(owner) => executor::resume(owner),
             Due::Calm(server) => self.calm(server),
+            Due::TakeIn(server) => spawn_for(WORLD, self.servers.clone().take_in(server)),
             Due::Heal => self.network.heal(),
             Due::EndFaults => self.end_faults(),
             Due::AtRest => self.at_rest(),
@@ -220,13 +222,7 @@ impl World {
         self.truth.tell(&format!("FAULT {fault}"));
         self.truth.count(fault.kind());
         self.truth.count("faults");
-        match fault {
-            Fault::KillAgent { .. } | Fault::PauseAgent { .. } | Fault::Reboot { .. } => {
-                self.node_fault(fault)
-            }
-            Fault::CutLinks { .. } | Fault::Partition { .. } => self.node_fault(fault),
-            _ => self.server_fault(fault),
-        }
+        if fault.is_of_nodes() { self.node_fault(fault) } else { self.server_fault(fault) }
     }
 
     /// Everything works from now on.

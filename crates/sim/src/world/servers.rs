@@ -74,6 +74,7 @@ impl World {
         self.truth.tell(&format!("server {} is started", number + 1));
         let around = Surroundings {
             number,
+            servers: machines.all.len(),
             owner,
             disk: machine.disk.clone(),
             network: machines.network.clone(),
@@ -89,6 +90,7 @@ impl World {
     fn end_server(&mut self, number: usize) -> bool {
         let Some(server) = self.servers.all()[number].take() else { return false };
         executor::end(server.owner());
+        server.let_go();
         self.network.crash(Host::Server(number));
         let machine = &mut self.machines.all[number];
         machine.doomed = None;
@@ -168,6 +170,33 @@ impl World {
                 self.after(for_ns, Due::Calm(server));
             }
             Fault::FlipBit { server, file, bit, down_ns } => self.flip_bit(server, file, bit, down_ns),
+            Fault::PartitionServer { server, from, to, for_ns } => {
+                let others = (0..self.machines.len()).filter(|other| *other != server);
+                for (own, other) in others.map(|other| (Host::Server(server), Host::Server(other))) {
+                    if from {
+                        self.network.block(own, other);
+                    }
+                    if to {
+                        self.network.block(other, own);
+                    }
+                }
+                self.after(for_ns, Due::Heal);
+            }
+            Fault::Split { side, for_ns } => {
+                let is_there = |server: usize| side >> server & 1 == 1;
+                let all = 0..self.machines.len();
+                let pairs = all.clone().flat_map(|one| all.clone().map(move |other| (one, other)));
+                for (one, other) in pairs.filter(|(one, other)| is_there(*one) != is_there(*other)) {
+                    self.network.block(Host::Server(one), Host::Server(other));
+                }
+                self.after(for_ns, Due::Heal);
+            }
+            Fault::CutServer { server } => self.network.cut(Host::Server(server)),
+            Fault::Transfer { server } => self.servers.hand_over(server),
+            Fault::Remove { server, for_ns } => {
+                self.servers.remove(server);
+                self.after(for_ns, Due::TakeIn(server));
+            }
             _ => unreachable!("a node's"),
         }
     }

@@ -1,0 +1,189 @@
+//! Writes and reads through any server: made here while this server leads, and otherwise handed to whoever does, once.
+
+use std::time::Duration;
+
+use berth_controller::Answer;
+use berth_model::{
+    Index, Timestamp,
+    command::{Command, Entry},
+};
+use berth_replication::peer::{From, RequestError, Service};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use tokio::sync::oneshot;
+
+use super::{Input, Server, lock, relay, wire};
+use crate::{
+    bugs::Bug,
+    executor::{now_ns, sleep_ns},
+};
+
+/// How long a request waits for a leader.
+const LEADER_NS: u64 = 5_000_000_000;
+/// How long the leader may take to answer.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// Time between two looks for a leader.
+const LOOK_NS: u64 = 20_000_000;
+/// How long a read waits for what agents observe that the leader shows already.
+const OBSERVED_NS: u64 = 1_000_000_000;
+
+/// What servers ask each other, by the first byte.
+const WRITE: u8 = 0;
+const READ: u8 = 1;
+/// What they answer, by the first byte.
+const DONE: u8 = 0;
+const NOT_LEADER: u8 = 1;
+const NOT_WRITTEN: u8 = 2;
+const UNKNOWN: u8 = 3;
+
+/// Answers other servers.
+pub struct Others(pub Server);
+
+impl Service for Others {
+    fn request(&self, _: From, request: Bytes) -> BoxFuture<'static, Result<Bytes, String>> {
+        let server = self.0.clone();
+        Box::pin(async move {
+            if !server.is_open() {
+                return Err("this server is starting".to_owned());
+            }
+            let (kind, body) = request.split_first().ok_or("it asks for nothing")?;
+            match *kind {
+                WRITE => {
+                    let entry = Entry::decode(body).map_err(|error| error.to_string())?;
+                    Ok(encode(server.write_here(entry.commands).await))
+                }
+                READ => Ok(server.position().await.map_or_else(|| vec![NOT_LEADER].into(), positions)),
+                _ => Err(format!("{kind} is not known")),
+            }
+        })
+    }
+
+    fn message(&self, from: From, message: Bytes) {
+        relay::take(&self.0, from.server, &message);
+    }
+}
+
+fn encode(answer: Answer) -> Bytes {
+    match answer {
+        Answer::Committed(index, _) => numbers(DONE, &[index.0]),
+        Answer::NoLeader => vec![NOT_LEADER].into(),
+        Answer::Unknown(_) => vec![UNKNOWN].into(),
+        Answer::NotWritten(_) | Answer::Busy(_) | Answer::TooLarge(_) => vec![NOT_WRITTEN].into(),
+    }
+}
+
+fn numbers(kind: u8, numbers: &[u64]) -> Bytes {
+    let mut bytes = vec![kind];
+    numbers.iter().for_each(|number| bytes.extend(number.to_be_bytes()));
+    bytes.into()
+}
+
+fn positions((position, published): (u64, Index)) -> Bytes {
+    numbers(DONE, &[position, published.0])
+}
+
+fn number(bytes: &[u8], nth: usize) -> u64 {
+    let bytes = bytes.get(1 + 8 * nth..9 + 8 * nth).and_then(|bytes| bytes.try_into().ok());
+    bytes.map(u64::from_be_bytes).unwrap_or_default()
+}
+
+impl Server {
+    /// Proposes commands to this server's own controller.
+    async fn write_here(&self, commands: Vec<Command>) -> Answer {
+        let (reply, answer) = oneshot::channel();
+        self.tell(Input::Request { commands, reply });
+        answer.await.unwrap_or(Answer::Unknown("the server has ended".to_owned()))
+    }
+
+    /// Makes a change, wherever the leader is. While servers elect one, it waits.
+    pub(super) async fn write(&self, commands: Vec<Command>) -> Answer {
+        let deadline_ns = now_ns() + LEADER_NS;
+        loop {
+            let answer = if self.leads() {
+                self.write_here(commands.clone()).await
+            } else {
+                self.write_there(commands.clone()).await
+            };
+            match answer {
+                Answer::NoLeader if now_ns() < deadline_ns => sleep_ns(LOOK_NS).await,
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Asks whoever leads; an error when it was not reached, or nobody knows what it has done.
+    async fn ask_leader(&self, request: &[u8]) -> Result<Bytes, RequestError> {
+        let nobody = || RequestError::NotSent("nobody leads".to_owned());
+        let log = lock(&self.0.log).clone().ok_or_else(nobody)?;
+        let leader = log.leader().filter(|leader| *leader != log.server_id()).ok_or_else(nobody)?;
+        log.peers().request(leader, &wire::address(leader as usize - 1), request, ANSWER_MAX).await
+    }
+
+    /// Hands commands to whoever leads.
+    async fn write_there(&self, commands: Vec<Command>) -> Answer {
+        let mut request = vec![WRITE];
+        request.extend(Entry::new(Index::default(), Timestamp::default(), commands).encode());
+        let answer = match self.ask_leader(&request).await {
+            Ok(answer) => answer,
+            Err(RequestError::Unknown(why)) if self.around().bug != Some(Bug::ForwardsAgain) => {
+                return Answer::Unknown(why);
+            }
+            Err(_) => return Answer::NoLeader,
+        };
+        match answer.first() {
+            Some(&DONE) => Answer::Committed(Index(number(&answer, 0)), Vec::new()),
+            Some(&NOT_LEADER) => Answer::NoLeader,
+            Some(&NOT_WRITTEN) => Answer::NotWritten("the leader has refused it".to_owned()),
+            _ => Answer::Unknown("the leader does not know".to_owned()),
+        }
+    }
+
+    /// On the leader: how far its log is, once it is sure that it leads, and what it has published.
+    async fn position(&self) -> Option<(u64, Index)> {
+        let log = lock(&self.0.log).clone()?;
+        let position = log.read_position().await.ok()?;
+        Some((position, self.view().index))
+    }
+
+    /// Waits until what this server shows holds all that was acknowledged before, by any server; false when that cannot be.
+    pub async fn fresh(&self) -> bool {
+        if self.around().bug == Some(Bug::ReadsWithoutAsking) {
+            return true;
+        }
+        let Some(log) = lock(&self.0.log).clone() else { return false };
+        let (position, published) = if self.leads() {
+            let Some((position, _)) = self.position().await else { return false };
+            (position, None)
+        } else {
+            match self.ask_leader(&[READ]).await {
+                Ok(answer) if answer.first() == Some(&DONE) => {
+                    (number(&answer, 0), Some(Index(number(&answer, 1))))
+                }
+                _ => return false,
+            }
+        };
+        if log.wait_applied(position, Duration::from_nanos(LEADER_NS)).await.is_err() {
+            return false;
+        }
+        let applied = *lock(&self.0.applied);
+        if !self.shows(applied, LEADER_NS).await {
+            return false;
+        }
+        if let Some(published) = published {
+            self.shows(published, OBSERVED_NS).await;
+        }
+        true
+    }
+
+    /// Waits until readers see the state at an index.
+    async fn shows(&self, index: Index, for_ns: u64) -> bool {
+        let deadline_ns = now_ns() + for_ns;
+        while self.view().index < index {
+            if now_ns() > deadline_ns {
+                return false;
+            }
+            sleep_ns(LOOK_NS).await;
+        }
+        true
+    }
+}
