@@ -52,10 +52,10 @@ pub fn log_to_stderr(level: LevelFilter) {
     tracing_subscriber::registry().with(lines.with_filter(loudness(level))).init();
 }
 
-/// Who may say how much. The consensus engine tells each of its steps as information: only who looks for mistakes in it
-/// wants to read that.
+/// Who may say how much. The consensus engine tells each of its steps as information, and warns at each try to reach a server
+/// that is gone, which the server itself says once: only who looks for mistakes in it wants to read that.
 fn loudness(level: LevelFilter) -> Targets {
-    let engine = if level > LevelFilter::INFO { level } else { level.min(LevelFilter::WARN) };
+    let engine = if level > LevelFilter::INFO { level } else { level.min(LevelFilter::ERROR) };
     Targets::new().with_default(level).with_target("openraft", engine)
 }
 

@@ -247,6 +247,55 @@ async fn servers_come_and_go_under_load() {
     check_all_there(&servers, &acknowledged).await;
 }
 
+/// What a client is told that asks for a run of a job, which the log knows since version 4.
+async fn dispatch(client: &Client) -> Result<(), String> {
+    let target = berth_api::http::Target::new("/v1/job/template/dispatch");
+    let answer = client.put::<serde_json::Value>(&target, &serde_json::json!({})).await;
+    answer.map(drop).map_err(|error| error.to_string())
+}
+
+/// The older build is this one, told to know no newer entries of the log: it greets, writes, reads and refuses as that does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_are_upgraded_and_go_back_one_after_the_other_under_load() {
+    let (old, new) = (vec!["--log-version=3".to_owned()], Vec::new());
+    let mut servers = Servers::none();
+    for number in 1..=3 {
+        servers.add_with(number, &old).await;
+    }
+    servers.until_all_vote().await;
+    let template = serde_json::json!({"ID": "template", "Type": "batch", "ParameterizedJob": {}, "TaskGroups": [{
+        "Name": "group", "Count": 0, "Tasks": [{"Name": "task", "Driver": "mock_driver"}],
+    }]});
+    let jobs = berth_api::http::Target::new("/v1/jobs");
+    let body = serde_json::json!({ "Job": template });
+    servers.all[&1].client.put::<serde_json::Value>(&jobs, &body).await.expect("a job");
+    let writers = Writers::start(&servers, &[1, 2, 3]);
+    writers.more(10).await;
+    for (number, build) in [(1, &new), (2, &new), (1, &old), (1, &new)] {
+        servers.stop(number);
+        servers.run(number, build);
+        servers.until_all_vote().await;
+        writers.more(10).await;
+        for asked in [1, 2, 3] {
+            let refused = dispatch(&servers.all[&asked].client).await.expect_err("one server is older");
+            assert!(refused.contains("entries of the log of version 4"), "{refused}");
+            assert!(refused.contains("knows entries up to version 3: upgrade it first"), "{refused}");
+        }
+    }
+    servers.stop(3);
+    servers.run(3, &new);
+    servers.until_all_vote().await;
+    eventually("all servers know it", async || dispatch(&servers.all[&2].client).await.ok()).await;
+    writers.more(20).await;
+    let (acknowledged, _) = writers.stop().await;
+    servers.stop(2);
+    let told = servers.fails_to_run_with(2, &old);
+    assert!(told.contains("version 4, this server knows up to 3: start the newer version again"), "{told}");
+    servers.run(2, &new);
+    servers.until_all_vote().await;
+    check_all_there(&servers, &acknowledged).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_servers_found_a_cluster_together() {
     let mut servers = Servers::none();

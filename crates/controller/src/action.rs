@@ -83,6 +83,8 @@ pub enum Answer {
     TooLarge(usize),
     /// This server does not lead.
     NoLeader,
+    /// A server of the cluster could not apply it: which.
+    TooNew(String),
     /// It is not in the log and never will be; why.
     NotWritten(String),
     /// It may be in the log; why nobody knows.

@@ -7,7 +7,7 @@ use berth_scheduler::Ledger;
 use crate::{
     action::{Action, Answer},
     clock::{Clock, Now},
-    event::{Event, Fate},
+    event::{Event, Fate, Versions},
     leader::{Leader, Times, discard},
     messages::{ServerId, ServerMessage},
     replica::{Links, Replica, Update},
@@ -35,6 +35,7 @@ pub struct Controller {
     clock: Clock,
     replica: Replica,
     leader: Option<Leader>,
+    versions: Versions,
     ids: IdSeed,
     /// Held until what was published before can be read.
     answers: Vec<Action>,
@@ -50,6 +51,7 @@ impl Controller {
             clock: Clock::default(),
             replica: Replica::new(config.desired_hash),
             leader: None,
+            versions: Versions::default(),
             ids: IdSeed::new(config.seed),
             answers: Vec::new(),
         }
@@ -68,6 +70,11 @@ impl Controller {
                 self.resign("its state was replaced by a snapshot");
                 self.replica.recover(term, *store);
             }
+            Event::Versions(versions) => {
+                self.versions = versions;
+                let leader = self.leader.as_mut();
+                leader.into_iter().for_each(|leader| leader.set_versions(self.versions.clone()));
+            }
             Event::LeadershipGained { term } => self.lead(term),
             Event::LeadershipLost => {
                 self.resign("this server leads no more");
@@ -79,7 +86,7 @@ impl Controller {
             }
             Event::Told(from, message) => self.on_told(from, *message, actions),
             Event::Requested(request) => match &mut self.leader {
-                Some(leader) => leader.on_requested(request, &mut self.answers),
+                Some(leader) => leader.on_requested(self.replica.store(), request, &mut self.answers),
                 None => self.answers.push(Action::Answer(request.token, Answer::NoLeader)),
             },
             Event::Applied { term, store, applied } => {
@@ -149,7 +156,8 @@ impl Controller {
         let times = Times { time: self.clock.time(), listening: self.clock.listening() };
         let server = self.config.server;
         let ids = IdSeed::new(self.ids.mint() as u64);
-        self.leader = Some(Leader::begin(term, server, &self.replica, times, ids, self.ledger.clone()));
+        let (ledger, versions) = (self.ledger.clone(), self.versions.clone());
+        self.leader = Some(Leader::begin(term, server, &self.replica, times, ids, ledger, versions));
         self.replica.follow(Some((term, server)), times.listening);
     }
 

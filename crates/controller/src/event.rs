@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use berth_model::{
-    EvalId, Index, NodeId, command::EncodedCommands, event::Applied, node::Node, observed::ObservedAlloc,
+    EvalId, Index, NodeId,
+    command::{ENTRY_VERSION, EncodedCommands},
+    event::Applied,
+    node::Node,
+    observed::ObservedAlloc,
     store::Store,
 };
 use berth_scheduler::{Plan, Ticket};
@@ -29,6 +33,8 @@ pub enum Event {
         /// The state.
         store: Box<Store>,
     },
+    /// What entries all servers of the cluster can apply. Nothing else is written, but what the log holds already.
+    Versions(Versions),
     /// This server leads from now on.
     LeadershipGained {
         /// Of its leadership.
@@ -102,6 +108,22 @@ pub enum Event {
     SessionClosed(SessionId),
     /// Time has passed.
     Tick,
+}
+
+/// What entries all servers of the cluster can apply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Versions {
+    /// The newest version of entries that all of them know.
+    pub entries: u8,
+    /// Who knows no newer ones: for people.
+    pub held_by: String,
+}
+
+impl Default for Versions {
+    /// A server that was told of no others.
+    fn default() -> Self {
+        Self { entries: ENTRY_VERSION, held_by: String::new() }
+    }
 }
 
 /// What became of an entry that was not applied.

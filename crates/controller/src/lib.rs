@@ -28,7 +28,7 @@ pub use action::{Action, Answer, Desired, ToNode};
 pub use applier::Refused;
 pub use clock::Now;
 pub use controller::{Config, Controller};
-pub use event::{Event, Fate, Heartbeat, Hello, Request, SessionId, Token, WelcomeMode};
+pub use event::{Event, Fate, Heartbeat, Hello, Request, SessionId, Token, Versions, WelcomeMode};
 pub use messages::{
     Batch, DownFrame, DownMessage, EndSession, MESSAGE_VERSION, MessageError, NodeReport, RecordedNode, Rest,
     Seen, ServerId, ServerMessage, SessionState, UpFrame, UpMessage, Version,

@@ -152,11 +152,12 @@ impl Outbox {
         self.push_for(Purpose::Request(token), commands).map_err(|TooLarge { bytes }| Answer::TooLarge(bytes))
     }
 
-    /// Proposes what waits, as far as entries may be in flight. `passing` is told in which entry claims are.
+    /// Proposes what waits, as far as entries may be in flight, in entries of a version. `passing` is told in which entry
+    /// claims are.
     pub fn flush(
         &mut self,
         mint: &mut IndexMint,
-        at: Timestamp,
+        (version, at): (u8, Timestamp),
         mut passing: impl FnMut(Ticket, Index),
         actions: &mut Vec<Action>,
     ) {
@@ -166,7 +167,9 @@ impl Outbox {
             let claims = proposed.iter().filter_map(|item| item.purpose.claims());
             claims.for_each(|ticket| passing(ticket, index));
             let encoded = proposed.iter().map(|item| &item.bytes);
-            let entry = EncodedEntry::assemble(Entry::new(index, at, commands), encoded);
+            // Whoever made a command saw to it that all servers know it; the log refuses what they do not.
+            let version = version.max(Entry::version_for(&commands));
+            let entry = EncodedEntry::assemble(Entry::new(index, at, commands).of_version(version), encoded);
             self.in_flight.push_back((index, proposed));
             actions.push(Action::Propose(entry));
         }

@@ -27,6 +27,8 @@ use crate::{
 /// The encoding that [`Entry::encode`] writes; it counts every change of a command, field or value, and of what applying
 /// them comes to. All before it are read, and applied as they were when they were written.
 pub const ENTRY_VERSION: u8 = 4;
+/// The oldest version that can still be written: for as long as a server of the cluster knows no newer one.
+pub const ENTRY_VERSION_MIN: u8 = 3;
 /// Largest encoded entry that may be proposed.
 pub const ENTRY_BYTES_MAX: usize = 1 << 20;
 
@@ -197,6 +199,46 @@ impl Command {
             Self::EndDrain(..) => "end_drain",
             Self::SetJobStable(..) => "set_job_stable",
             Self::TagVersion(..) => "tag_version",
+        }
+    }
+
+    /// The version of entries from which on it can be written as it is: whoever knows only older ones would not understand it,
+    /// or would leave out a part of it and come to another state.
+    pub fn since(&self) -> u8 {
+        match self {
+            Self::RunJob(..)
+            | Self::DrainNode(..)
+            | Self::MigrateAllocs(..)
+            | Self::EndDrain(..)
+            | Self::SetJobStable(..)
+            | Self::TagVersion(..)
+            | Self::SetNodeStatus(_, _, Some(_)) => 4,
+            Self::GrantIndexes(..)
+            | Self::RegisterNode(..)
+            | Self::SetNodeStatus(_, _, None)
+            | Self::SetNodeEligibility(..)
+            | Self::RegisterJob(..)
+            | Self::DeregisterJob(..)
+            | Self::CommitPlanUnchecked(..)
+            | Self::CreateEvals(..)
+            | Self::EndAllocs(..)
+            | Self::StopAlloc(..)
+            | Self::SetEvalStatus(..)
+            | Self::Collect(..)
+            | Self::ScaleJob(..)
+            | Self::SetSchedulerConfig(..)
+            | Self::PutNamespace(..)
+            | Self::DeleteNamespace(..)
+            | Self::PutQuota(..)
+            | Self::DeleteQuota(..)
+            | Self::LaunchJob(..)
+            | Self::RestorePart(..)
+            | Self::AbandonRestore
+            | Self::FoundCluster(..)
+            | Self::CommitPlan(..)
+            | Self::SetAllocHealth(..)
+            | Self::SetDeployment(..)
+            | Self::PromoteDeployment(..) => ENTRY_VERSION_MIN,
         }
     }
 
@@ -436,9 +478,14 @@ impl Collect {
 pub enum EntryError {
     /// Written by a newer Berth.
     #[error(
-        "log entry has version {0}, this server knows up to {ENTRY_VERSION}: start the newer version again"
+        "log entry has version {version}, this server knows up to {known}: start the newer version again"
     )]
-    Version(u8),
+    Version {
+        /// Under which it was written.
+        version: u8,
+        /// The newest that is known here.
+        known: u8,
+    },
     /// Not what [`Entry::encode`] writes.
     #[error("decode log entry of version {version}, this server knows up to {ENTRY_VERSION}: {source}")]
     Decode {
@@ -458,9 +505,19 @@ impl Entry {
         Self { index, at, commands, version: ENTRY_VERSION }
     }
 
-    /// The entry's bytes in the log: a version and CBOR.
+    /// The same of another version, which must know its commands.
+    pub fn of_version(self, version: u8) -> Self {
+        Self { version, ..self }
+    }
+
+    /// The oldest version that can be written and knows all of some commands.
+    pub fn version_for<'c>(commands: impl IntoIterator<Item = &'c Command>) -> u8 {
+        commands.into_iter().map(Command::since).max().unwrap_or(ENTRY_VERSION_MIN)
+    }
+
+    /// The entry's bytes in the log: its version and CBOR.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![ENTRY_VERSION];
+        let mut out = vec![self.version];
         minicbor::encode(self, &mut out).expect("encoding to memory does not fail");
         out
     }
@@ -470,14 +527,23 @@ impl Entry {
     /// # Errors
     /// When the bytes are of a newer version, or damaged.
     pub fn decode(bytes: &[u8]) -> Result<Self, EntryError> {
+        Self::decode_up_to(bytes, ENTRY_VERSION)
+    }
+
+    /// The same as a server that knows versions up to `known`, and none that is newer than this one's.
+    ///
+    /// # Errors
+    /// When the bytes are of a newer version, or damaged.
+    pub fn decode_up_to(bytes: &[u8], known: u8) -> Result<Self, EntryError> {
+        let known = known.min(ENTRY_VERSION);
         match bytes.split_first() {
             None => Err(EntryError::Empty),
-            Some((&version @ 1..=ENTRY_VERSION, body)) => {
+            Some((&version, body)) if (1..=known).contains(&version) => {
                 let entry: Self =
                     minicbor::decode(body).map_err(|source| EntryError::Decode { version, source })?;
                 Ok(Self { version, ..entry })
             }
-            Some((&version, _)) => Err(EntryError::Version(version)),
+            Some((&version, _)) => Err(EntryError::Version { version, known }),
         }
     }
 }

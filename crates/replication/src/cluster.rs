@@ -186,6 +186,7 @@ impl<R: Runtime> Replication<R> {
     /// # Errors
     /// See [`ChangeError`].
     pub async fn set_member(&self, id: u64, peer: Peer) -> Result<(), ChangeError> {
+        self.check_knows(id).map_err(ChangeError::Refused)?;
         match self.members().find(id) {
             Some(member) if member.peer == peer => Ok(()),
             Some(_) => self.change(ChangeMembers::SetNodes(BTreeMap::from([(id, peer)]))).await,

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use berth_model::command::ENTRY_VERSION;
+
 use crate::{Peer, peer::Peers, runtime::Runtime};
 
 /// Log records between snapshots when nothing else is said.
@@ -19,6 +21,9 @@ pub struct Config {
     /// Log records between snapshots, at least 1. Fewer when they are large, more when a snapshot would be larger than
     /// what was logged since the last one. What two snapshots have covered is removed from the log.
     pub snapshot_entries: u64,
+    /// The newest version of entries that this server applies: less than [`ENTRY_VERSION`] for one that is to do as an older
+    /// Berth does.
+    pub entries: u8,
 }
 
 impl Config {
@@ -29,6 +34,7 @@ impl Config {
             server_id: 1,
             cluster_name: cluster_name.to_owned(),
             snapshot_entries: SNAPSHOT_ENTRIES_DEFAULT,
+            entries: ENTRY_VERSION,
         }
     }
 }

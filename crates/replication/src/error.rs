@@ -76,6 +76,20 @@ pub enum OpenError {
         /// The newest layout that this version knows.
         known: u32,
     },
+    /// A newer version has written the state.
+    #[error(
+        "{}: the state came of log entries of version {version}, this server knows up to {known}: start the newer version \
+         again",
+        dir.display()
+    )]
+    NewerState {
+        /// Where it is.
+        dir: PathBuf,
+        /// Of the entries.
+        version: u8,
+        /// The newest that is known here.
+        known: u8,
+    },
     /// What was kept is not there as it was written.
     #[error(transparent)]
     Damaged(#[from] Damage),
@@ -142,20 +156,13 @@ pub enum NotWritten {
         /// Who does, as far as this server knows.
         leader: Option<u64>,
     },
-    /// A server of an older version could not apply it.
-    #[error(
-        "server {server} (Berth {version}) reads entries of the log up to version {known}, this one has version {entry}: \
-         upgrade that server too"
-    )]
+    /// Another server could not apply it.
+    #[error("it needs entries of the log of version {entry}, and {held_by}: upgrade it first")]
     TooNew {
-        /// Which.
-        server: u64,
-        /// Its Berth.
-        version: String,
-        /// What it reads.
-        known: u8,
         /// What was proposed.
         entry: u8,
+        /// Who does not know it.
+        held_by: String,
     },
 }
 

@@ -1,12 +1,15 @@
 //! The handle of a running log.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU8, Ordering},
+    },
     time::Duration,
 };
 
 use berth_model::{
-    command::{ENTRY_BYTES_MAX, ENTRY_VERSION, EncodedEntry},
+    command::{ENTRY_BYTES_MAX, EncodedEntry},
     event::Applied,
 };
 use openraft::{
@@ -27,7 +30,7 @@ use crate::{
     machine::Demand,
     metrics::Counters,
     open,
-    peer::{Peers, versions::Older},
+    peer::Peers,
     runtime::{Runtime, Tokio, engine::AsyncRuntime},
     space::Space,
     types::{Proposal, Raft, Types},
@@ -64,6 +67,8 @@ struct Inner<R: Runtime> {
     counters: Arc<Counters>,
     demand: Demand,
     space: Arc<Space>,
+    /// The newest version of entries that was proposed here.
+    proposed: AtomicU8,
     ending: Mutex<Option<Ending>>,
 }
 
@@ -174,7 +179,8 @@ impl<R: Runtime> Replication<R> {
     ) -> Self {
         let room = Arc::new(Semaphore::new(PROPOSALS_BYTES_MAX));
         let ending = Mutex::new(Some(Ending { writer, released }));
-        Self { inner: Arc::new(Inner { raft, peers, own, room, counters, demand, space, ending }) }
+        let proposed = AtomicU8::new(0);
+        Self { inner: Arc::new(Inner { raft, peers, own, room, counters, demand, space, proposed, ending }) }
     }
 
     /// Proposes an entry and waits until it is durable, applied, and shown to the observer.
@@ -191,13 +197,16 @@ impl<R: Runtime> Replication<R> {
     /// # Errors
     /// When the entry is too large, the disk is full, or the log has stopped.
     pub async fn submit(&self, entry: impl Into<EncodedEntry>) -> Result<Pending<R>, ProposeError> {
-        let Inner { raft, room, space, .. } = &*self.inner;
+        let Inner { raft, room, space, proposed, .. } = &*self.inner;
         let proposal = Proposal::new(entry.into());
         let bytes = proposal.bytes().len();
         if bytes > ENTRY_BYTES_MAX {
             return Err(NotWritten::TooLarge { bytes, max: ENTRY_BYTES_MAX }.into());
         }
-        self.check_version(proposal.bytes().first().copied().unwrap_or_default())?;
+        let version = proposal.bytes().first().copied().unwrap_or_default();
+        self.check_version(version)?;
+        // From now on nobody is taken in who does not know it.
+        proposed.fetch_max(version, Ordering::AcqRel);
         space.admit(bytes as u64, self.bytes_in_flight()).map_err(NotWritten::from)?;
         let wanted = bytes.max(PROPOSAL_BYTES_MIN) as u32;
         let room = Arc::clone(room).acquire_many_owned(wanted).await.map_err(|_| stopped(raft))?;
@@ -221,14 +230,41 @@ impl<R: Runtime> Replication<R> {
         self.inner.raft.data_metrics().borrow_watched().last_applied.map(|id| id.index())
     }
 
-    /// Whether all other servers that are there can apply entries of a version: one that cannot would end with the first.
-    fn check_version(&self, entry: u8) -> Result<(), NotWritten> {
-        let Some(older) = self.inner.peers.older_than(entry) else { return Ok(()) };
-        if self.peer(older.server).is_none() {
+    /// The newest version of entries that all servers of the cluster know, as they introduced themselves last, whether they
+    /// are there or not; and, for people, who knows no newer ones.
+    pub fn entries_known(&self) -> (u8, String) {
+        let (peers, members) = (&self.inner.peers, self.members());
+        let all = members.all.iter().map(|member| peers.knows(member.id));
+        let least = all.chain([peers.knows(peers.server())]).min_by_key(|knows| knows.entries);
+        least.map(|knows| (knows.entries, knows.to_string())).unwrap_or_default()
+    }
+
+    /// Whether all servers can apply entries of a version: one that cannot would end with the first. That the log has some of
+    /// it already they all know, or are not let in.
+    ///
+    /// # Errors
+    /// Who does not know it.
+    pub fn check_version(&self, entry: u8) -> Result<(), NotWritten> {
+        if entry <= self.inner.peers.cluster().entries() {
             return Ok(());
         }
-        let Older { server, version, entries } = older;
-        Err(NotWritten::TooNew { server, version, known: entries, entry })
+        let (known, held_by) = self.entries_known();
+        if entry > known { Err(NotWritten::TooNew { entry, held_by }) } else { Ok(()) }
+    }
+
+    /// Whether a server may be taken in: it knows what the log has, and what is on its way into it.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn check_knows(&self, server: u64) -> Result<(), String> {
+        let Inner { peers, proposed, .. } = &*self.inner;
+        let written = peers.cluster().entries().max(proposed.load(Ordering::Acquire));
+        let knows = peers.knows(server);
+        // One that has not introduced itself yet does so before it is told anything.
+        if knows.version.is_none() || knows.entries >= written {
+            return Ok(());
+        }
+        Err(format!("{knows}, and the cluster writes version {written}: start it with the newer Berth"))
     }
 
     /// Of entries that are proposed and not yet answered.
@@ -239,13 +275,12 @@ impl<R: Runtime> Replication<R> {
     /// Whether an entry proposed now would be written, as far as this server knows. Asks the disk.
     ///
     /// # Errors
-    /// When this server does not lead, its disk is full, or another server is too old.
+    /// When this server does not lead, or its disk is full.
     pub fn writable(&self) -> Result<(), NotWritten> {
         if !self.is_leader() {
             let leader = self.inner.raft.server_metrics().borrow_watched().current_leader;
             return Err(NotWritten::NotLeader { leader });
         }
-        self.check_version(ENTRY_VERSION)?;
         Ok(self.inner.space.check(self.bytes_in_flight())?)
     }
 

@@ -63,6 +63,9 @@ impl Learning {
         if id != 0 && self.cluster.id() != id {
             self.cluster.learn(id);
         }
+        if self.cluster.entries() < store.version() {
+            self.cluster.learn_entries(store.version());
+        }
     }
 }
 

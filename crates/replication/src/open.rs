@@ -144,6 +144,10 @@ pub(crate) fn recover<R: Runtime>(
     space.write(|| server_file::claim(&*disk, config)).map_err(OpenError::write(&dir.join("server")))?;
     let snapshot_dir = dir.join("snapshots");
     let loaded = snapshot::load(&*disk, &snapshot_dir, log.ends)?;
+    let (version, known) = (loaded.store.version(), config.entries);
+    if version > known {
+        return Err(OpenError::NewerState { dir: snapshot_dir, version, known });
+    }
     let keep_from = Arc::clone(&log.keep_from);
     let snapshots = Arc::new(Snapshots::new(
         disk,
@@ -158,7 +162,7 @@ pub(crate) fn recover<R: Runtime>(
     let mut machine = Machine::new(
         loaded,
         Arc::clone(&snapshots),
-        config.snapshot_entries,
+        (config.snapshot_entries, config.entries),
         demand.clone(),
         observer,
         alarm,

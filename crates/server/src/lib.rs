@@ -23,5 +23,5 @@ pub use cluster::{recover, rejoin};
 pub use engine::{HostState, PlannersConfig};
 pub use events::{Batch, Change, EventHub, Subscription, SubscriptionError};
 pub use net::Share;
-pub use server::{Server, ServerConfig, StartError};
+pub use server::{LOG_VERSIONS, Server, ServerConfig, StartError};
 pub use watch::{WatchKey, Watchers};

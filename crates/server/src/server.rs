@@ -10,8 +10,13 @@ use std::{
     },
 };
 
-use berth_controller::{Event, ServerId};
-use berth_model::{Index, event::Applied, store::Store};
+use berth_controller::{Event, ServerId, Versions};
+use berth_model::{
+    Index,
+    command::{ENTRY_VERSION, ENTRY_VERSION_MIN},
+    event::Applied,
+    store::Store,
+};
 use berth_replication::{Leadership, Observer, Replication};
 use crossbeam_channel::Sender;
 use futures_util::future::{BoxFuture, LocalBoxFuture};
@@ -35,6 +40,9 @@ const BACKLOG: u32 = 1024;
 /// Where servers listen for each other unless it is said.
 const SERVER_PORT: u16 = 4648;
 
+/// Versions of entries of the log that a server can be told to keep to.
+pub const LOG_VERSIONS: std::ops::RangeInclusive<u8> = ENTRY_VERSION_MIN..=ENTRY_VERSION;
+
 /// How a server runs.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
@@ -53,6 +61,8 @@ pub struct ServerConfig {
     pub join: Vec<String>,
     /// How many servers with empty directories found a cluster together.
     pub bootstrap_expect: u32,
+    /// The newest version of entries of the log that this server applies and writes, from [`LOG_VERSIONS`].
+    pub log_version: u8,
     /// The server's name.
     pub name: String,
     /// The region's name.
@@ -163,7 +173,8 @@ impl Server {
             Arc::new(EngineHandle::new(shared.clone(), inputs.clone(), replication.clone(), cluster.clone()));
         cluster.set_engine(engine.clone());
         relay.begin(cluster.clone());
-        shared.events.restart_after(observer.begin());
+        let (entries, held_by) = replication.entries_known();
+        shared.events.restart_after(observer.begin(Versions { entries, held_by }));
         let state_is_there = replication.is_leader() && replication.members().voters().count() == 1;
         if state_is_there {
             published(&shared, failed.clone()).await?;
@@ -342,10 +353,11 @@ impl TellController {
     }
 
     /// The log is open: the controller takes over. Tells the index of the state that it begins with.
-    fn begin(&self) -> Index {
+    fn begin(&self, versions: Versions) -> Index {
         let mut opening = self.opening();
         let Opening { store, leader } = opening.take().unwrap_or_default();
         let index = store.index();
+        let _ = self.inputs.send(Input::event(Event::Versions(versions)));
         self.tell_recovered(store);
         if leader.1 != Leadership::Unknown {
             self.tell_leader(leader);

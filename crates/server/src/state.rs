@@ -63,6 +63,9 @@ pub enum ProposeError {
     /// No server leads; nothing was changed.
     #[error("no server leads at the moment, nothing was changed: try again in a moment")]
     NoLeader,
+    /// Another server of the cluster could not apply it.
+    #[error("the change was not made: {0}")]
+    TooNew(String),
     /// It was not made and never will be.
     #[error("the change was not made: {0}")]
     NotWritten(String),

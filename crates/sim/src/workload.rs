@@ -243,7 +243,11 @@ impl Client {
         let outcome = match answer {
             Select2::First(Ok(Answer::Committed(index, _))) => Outcome::Committed(index),
             Select2::First(Ok(
-                Answer::NotWritten(_) | Answer::Busy(_) | Answer::TooLarge(_) | Answer::NoLeader,
+                Answer::NotWritten(_)
+                | Answer::Busy(_)
+                | Answer::TooLarge(_)
+                | Answer::TooNew(_)
+                | Answer::NoLeader,
             )) => Outcome::NotWritten,
             Select2::First(Ok(Answer::Unknown(_)) | Err(_)) | Select2::Second(()) => Outcome::Unknown,
         };

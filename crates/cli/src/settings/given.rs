@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr, ToSocketAddrs},
+    ops::RangeInclusive,
     path::PathBuf,
     str::FromStr,
     time::Duration,
@@ -53,6 +54,14 @@ impl Given<'_> {
     pub fn number_up_to(&self, max: u32) -> Result<u32, String> {
         let number = self.number()?;
         if number <= max { Ok(number) } else { Err(format!("`{number}` is more than {max}")) }
+    }
+
+    /// A whole number within bounds.
+    pub fn number_of(&self, among: RangeInclusive<u8>) -> Result<u8, String> {
+        let number = self.number()?;
+        let (min, max) = (among.start(), among.end());
+        let found = u8::try_from(number).ok().filter(|number| among.contains(number));
+        found.ok_or_else(|| format!("`{number}` is not one of {min} to {max}"))
     }
 
     /// A span of time, as `90s` or `1m30s`.

@@ -18,7 +18,7 @@ use std::{
 };
 
 use berth_agent::{ImagesConfig, devices::Device};
-use berth_server::HostState;
+use berth_server::{HostState, LOG_VERSIONS};
 use tracing::level_filters::LevelFilter;
 
 pub use args::{AgentArgs, DevArgs, ServerArgs};
@@ -45,6 +45,8 @@ pub struct Settings {
     pub join: Vec<String>,
     /// Servers that found a cluster together.
     pub bootstrap_expect: u32,
+    /// The newest version of entries of the log to know.
+    pub log_version: u8,
     /// Where an agent finds servers, as HOST:PORT.
     pub servers: Vec<String>,
     /// What is logged.
@@ -123,6 +125,7 @@ impl Settings {
             server_advertise: None,
             join: Vec::new(),
             bootstrap_expect: 1,
+            log_version: *LOG_VERSIONS.end(),
             servers: Vec::new(),
             log_level: LevelFilter::INFO,
             server_name: String::new(),

@@ -1,5 +1,7 @@
 //! The table of settings: each stands here once, and its flag, its variable and its key in a file derive from its name.
 
+use berth_server::LOG_VERSIONS;
+
 use super::{Role, Settings, devices, given::Given};
 
 /// One setting of `berth dev`, `berth server` or `berth agent`.
@@ -115,6 +117,14 @@ pub const SETTINGS: &[Setting] = &[
         default: |_| "1",
         help: "Servers that found a cluster together, once so many are there",
         set: |to, given| given.number_up_to(BOOTSTRAP_EXPECT_MAX).map(|count| to.bootstrap_expect = count),
+    },
+    Setting {
+        name: "log-version",
+        form: Form::One("VERSION"),
+        roles: &[Role::Server],
+        default: |_| "4",
+        help: "Newest version of log entries to know, 3 or 4: with an older one than its own, older servers can take over",
+        set: |to, given| given.number_of(LOG_VERSIONS).map(|version| to.log_version = version),
     },
     Setting {
         name: "servers",

@@ -59,10 +59,15 @@ impl Servers {
 
     /// Adds a server that joins those that are there, or founds a cluster.
     pub async fn add(&mut self, number: u8) {
-        let join = self.addresses();
+        self.add_with(number, &[]).await;
+    }
+
+    /// The same, with flags.
+    pub async fn add_with(&mut self, number: u8, more: &[String]) {
+        let join = join_flag(&self.addresses());
         let server = self.make(number).await;
         self.all.insert(number, server);
-        self.run(number, &join_flag(&join));
+        self.run(number, &[&join, more].concat());
     }
 
     /// Where those that are there are reached.
@@ -105,9 +110,14 @@ impl Servers {
 
     /// Starts a server that does not come up, and returns what it told.
     pub fn fails_to_run(&mut self, number: u8) -> String {
+        self.fails_to_run_with(number, &[])
+    }
+
+    /// The same, with flags.
+    pub fn fails_to_run_with(&mut self, number: u8, more: &[String]) -> String {
         let server = self.all.get_mut(&number).expect("it was made");
         let before = server.told_bytes();
-        let status = server.command(&[]).stderr(server.told_file()).status().expect("berth starts");
+        let status = server.command(more).stderr(server.told_file()).status().expect("berth starts");
         assert!(!status.success(), "server {number} runs");
         server.told_since(before)
     }

@@ -27,7 +27,7 @@ use std::{
 use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
     alloc::AllocEnd,
-    command::{Command, Outcome},
+    command::{Command, ENTRY_VERSION_MIN, Entry, Outcome},
     deployment::AllocHealth,
     eval::Trigger,
     event::{Applied, Event as Change},
@@ -42,7 +42,7 @@ use crate::{
     applier::{Applier, Refused},
     blocked::Blocked,
     eval_queue::EvalQueue,
-    event::Request,
+    event::{Request, Versions},
     follow::Follower,
     index_mint::IndexMint,
     liveness::Liveness,
@@ -67,6 +67,8 @@ pub(crate) struct Leader {
     time: Timestamp,
     /// For how long this server has listened to agents.
     listening: Duration,
+    /// What the servers of the cluster can apply.
+    versions: Versions,
     mint: IndexMint,
     outbox: Outbox,
     /// Shared with planners.
@@ -162,6 +164,7 @@ impl Leader {
         times: Times,
         mut ids: IdSeed,
         ledger: Ledger,
+        versions: Versions,
     ) -> Self {
         let store = replica.store();
         let mut outbox = Outbox::default();
@@ -176,6 +179,7 @@ impl Leader {
             term,
             time: times.time,
             listening: times.listening,
+            versions,
             mint: IndexMint::begin(store.granted(), store.index()),
             outbox,
             applier: Applier::new(ledger.clone()),
@@ -209,14 +213,32 @@ impl Leader {
         not_written.into_iter().for_each(|purpose| end(purpose, Answer::NotWritten(why.to_owned())));
     }
 
+    /// What the servers of the cluster can apply has changed.
+    pub fn set_versions(&mut self, versions: Versions) {
+        self.versions = versions;
+    }
+
+    /// The version of entries that are written now: the newest that all servers know. What the log holds already they know,
+    /// whoever is not heard at the moment, so that it never falls.
+    pub(super) fn entry_version(&self, store: &Store) -> u8 {
+        self.versions.entries.max(store.version()).max(ENTRY_VERSION_MIN)
+    }
+
     /// Time has gone on.
     pub fn set_times(&mut self, times: Times) {
         (self.time, self.listening) = (times.time, times.listening);
     }
 
     /// Somebody asks for a change.
-    pub fn on_requested(&mut self, request: Request, actions: &mut Vec<Action>) {
+    pub fn on_requested(&mut self, store: &Store, request: Request, actions: &mut Vec<Action>) {
         let Request { token, commands } = request;
+        let (needed, written) = (Entry::version_for(commands.commands()), self.entry_version(store));
+        if needed > written {
+            let held_by = &self.versions.held_by;
+            let why =
+                format!("it needs entries of the log of version {needed}, and {held_by}: upgrade it first");
+            return actions.push(Action::Answer(token, Answer::TooNew(why)));
+        }
         if let [Command::RestorePart(part)] = commands.commands() {
             self.mint.go_on_after(part.granted);
         }
@@ -308,6 +330,7 @@ impl Leader {
         }
         self.work.tenants.follow(replica.store());
         self.retry_blocked(replica.store());
+        let version = self.entry_version(replica.store());
         let Self { mint, observing, outbox, applier, time, servers, .. } = self;
         let after = replica.store().index();
         observing.mint(after, || mint.observed());
@@ -316,7 +339,7 @@ impl Leader {
             observing.sync(server, index, after);
             servers.placed(server);
         }
-        outbox.flush(mint, *time, |ticket, index| applier.proposed(ticket, index), actions);
+        outbox.flush(mint, (version, *time), |ticket, index| applier.proposed(ticket, index), actions);
         self.publish(replica);
         self.hand_out_evals(replica.store(), planning_max, plans);
         let told = (self.observing.told_up_to(self.mint.last()), self.sessions.unconfirmed() as u64);

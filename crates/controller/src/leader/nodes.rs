@@ -37,6 +37,8 @@ impl Leader {
     pub(super) fn set_node_status(&mut self, store: &Store, id: NodeId, status: NodeStatus) {
         if self.work.changing.insert(id, status) != Some(status) {
             let command = Command::SetNodeStatus(id, status, Some(store.index()));
+            let as_before = Command::SetNodeStatus(id, status, None);
+            let command = if command.since() > self.entry_version(store) { as_before } else { command };
             self.outbox.push_for(Purpose::NodeStatus(id), vec![command]).expect("it is a few bytes");
         }
     }

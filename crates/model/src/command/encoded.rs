@@ -3,7 +3,7 @@
 
 use minicbor::{Decoder, Encoder};
 
-use super::{Command, ENTRY_VERSION, Entry};
+use super::{Command, Entry};
 use crate::{ids::Index, time::Timestamp};
 
 /// Most bytes of an entry besides its commands: the version, and the heads of its fields.
@@ -87,7 +87,7 @@ impl EncodedEntry {
     /// # Panics
     /// When there are more or fewer than the entry has.
     pub fn assemble<'a>(entry: Entry, encoded: impl Iterator<Item = &'a CommandBytes> + Clone) -> Self {
-        let bytes = Entry::assemble(entry.index, entry.at, encoded.clone());
+        let bytes = Entry::assemble(&entry, encoded.clone());
         let count: usize = encoded.map(CommandBytes::commands).sum();
         assert_eq!(entry.commands.len(), count, "each command of an entry is encoded once");
         debug_assert_eq!(bytes, entry.encode(), "an entry is made of its own commands");
@@ -122,19 +122,15 @@ impl From<Entry> for EncodedEntry {
 }
 
 impl Entry {
-    /// The bytes of an entry of commands that are encoded already: those that [`Self::encode`] makes of the commands
+    /// The bytes of an entry whose commands are encoded already: those that [`Self::encode`] makes of the commands
     /// themselves. At most [`ENTRY_HEAD_BYTES_MAX`] more than the commands have.
-    pub fn assemble<'a>(
-        index: Index,
-        at: Timestamp,
-        encoded: impl Iterator<Item = &'a CommandBytes> + Clone,
-    ) -> Vec<u8> {
+    fn assemble<'a>(&self, encoded: impl Iterator<Item = &'a CommandBytes> + Clone) -> Vec<u8> {
         let parts = encoded.clone();
         let (commands, len) =
             parts.fold((0, 0), |(commands, len), part| (commands + part.commands, len + part.bytes.len()));
         let mut out = Vec::with_capacity(ENTRY_HEAD_BYTES_MAX + len);
-        out.push(ENTRY_VERSION);
-        write_head(&mut out, index, at, commands).expect("encoding to memory does not fail");
+        out.push(self.version);
+        write_head(&mut out, self.index, self.at, commands).expect("encoding to memory does not fail");
         encoded.for_each(|part| out.extend_from_slice(&part.bytes));
         out
     }

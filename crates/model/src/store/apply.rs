@@ -39,6 +39,7 @@ impl Store {
         assert!(entry.index > self.index, "entry {} applied after {}", entry.index, self.index);
         self.index = entry.index;
         self.at = self.at.max(entry.at);
+        self.version = self.version.max(entry.version);
         let mut events = Vec::new();
         let rules = Rules::of(entry.version);
         let commands = entry.commands.into_iter();

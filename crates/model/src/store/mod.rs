@@ -43,6 +43,8 @@ pub struct Store {
     index: Index,
     at: Timestamp,
     granted: Index,
+    /// Of the newest entry that was applied.
+    version: u8,
     nodes: Nodes,
     jobs: Jobs,
     allocs: Allocs,
@@ -62,6 +64,12 @@ impl Store {
     /// The index of the last entry applied.
     pub fn index(&self) -> Index {
         self.index
+    }
+
+    /// The newest version of the entries that were applied; 0 for none. It never falls, and every server of the cluster
+    /// knows it.
+    pub fn version(&self) -> u8 {
+        self.version
     }
 
     /// The time of the last entry applied.

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     cluster::ClusterIdentity,
+    command::ENTRY_VERSION_MIN,
     deployment::Deployment,
     eval::Eval,
     ids::{Index, JobKey},
@@ -31,6 +32,9 @@ pub(super) use parts::Parts;
 const MAGIC: &[u8; 8] = b"BERTHSTO";
 /// The format that [`write`] writes; it counts every change of a record. All before it are read.
 pub const FORMAT_VERSION: u16 = 4;
+/// Formats and versions of entries go together: a state that came of entries of a version is written in its format, so that
+/// every server of the cluster can read it.
+const FORMAT_VERSION_MIN: u16 = ENTRY_VERSION_MIN as u16;
 /// What [`Store::hash`] covers, and how. The hash in a snapshot is compared only when it was made in the same way; the
 /// sum of the file's bytes always is.
 const HASH_VERSION: u8 = 4;
@@ -155,7 +159,8 @@ impl Record {
 pub fn write(store: &Store, out: &mut impl Write) -> io::Result<()> {
     let out = &mut Summed { inner: out, sum: Xxh3::new() };
     out.write_all(MAGIC)?;
-    out.write_all(&FORMAT_VERSION.to_be_bytes())?;
+    let format = u16::from(store.version).clamp(FORMAT_VERSION_MIN, FORMAT_VERSION);
+    out.write_all(&format.to_be_bytes())?;
     write_records(store, out)?;
     let sum = out.sum.digest128().to_be_bytes();
     out.inner.write_all(&sum)
@@ -229,7 +234,8 @@ pub fn read(from: &mut impl Read) -> Result<Store, SnapshotError> {
     if !(1..=FORMAT_VERSION).contains(&version) {
         return Err(SnapshotError::Version(version));
     }
-    let store = read_records(from)?;
+    let mut store = read_records(from)?;
+    store.version = u8::try_from(version).unwrap_or(u8::MAX);
     let mut written = [0; 16];
     from.inner.read_exact(&mut written)?;
     let (found, written) = (from.sum.digest128(), u128::from_be_bytes(written));

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use berth_model::{
     EvalId, Index, JobKey, Timestamp,
-    command::{Command, ENTRY_VERSION, EncodedCommands, Entry, EntryError},
+    command::{Command, ENTRY_VERSION, ENTRY_VERSION_MIN, EncodedCommands, Entry, EntryError},
     store::{AllocExtra, Store, snapshot, snapshot::FORMAT_VERSION},
 };
 use expect_test::expect_file;
@@ -116,6 +116,41 @@ fn what_older_versions_wrote_is_read_and_replayed() {
         assert!(store.eval(EvalId(3)).is_some());
         assert_eq!(store.cluster().id == 0, version == 1, "clusters have an identity since version 2");
     }
+}
+
+/// A server of version 3 that is sent an entry of version 3 must find nothing in it that it would leave out: whoever adds
+/// to a command says so in [`Command::since`].
+#[test]
+fn what_is_not_as_version_3_wrote_it_says_that_it_is_newer() {
+    let written: BTreeSet<&str> = OLDER[2].0.lines().map(of_commands).collect();
+    let today: Vec<String> = entries().into_iter().map(|entry| hex(&entry.of_version(3).encode())).collect();
+    for (command, line) in commands::commands().iter().zip(&today) {
+        let is_known = written.contains(of_commands(line));
+        assert!(is_known || command.since() > 3, "{} is not as version 3 wrote it", command.kind());
+    }
+}
+
+/// What an entry says, without its kind, version, index and time.
+fn of_commands(line: &str) -> &str {
+    let digits = line.rsplit(' ').next().expect("there are digits");
+    &digits[digits.find("8182").expect("one command")..]
+}
+
+#[test]
+fn a_state_of_older_entries_is_written_as_those_servers_read_it() {
+    let older = |entry: &Entry| entry.commands[0].since() <= ENTRY_VERSION_MIN;
+    let entries = entries().into_iter().filter(older).map(|entry| entry.of_version(ENTRY_VERSION_MIN));
+    let store = replayed(entries.collect());
+    assert_eq!(store.version(), ENTRY_VERSION_MIN);
+    let mut bytes = Vec::new();
+    snapshot::write(&store, &mut bytes).expect("memory takes it");
+    assert_eq!(
+        bytes[8..10],
+        u16::from(ENTRY_VERSION_MIN).to_be_bytes(),
+        "the format stands behind the magic"
+    );
+    let read = snapshot::read(&mut &bytes[..]).expect("it was just written");
+    assert_eq!((read.version(), read.hash()), (ENTRY_VERSION_MIN, store.hash()));
 }
 
 #[test]

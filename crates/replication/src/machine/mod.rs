@@ -38,6 +38,8 @@ pub(crate) struct Machine {
     observer: Arc<dyn Observer>,
     told_term: u64,
     alarm: Arc<Alarm>,
+    /// The newest version of entries that is applied.
+    known: u8,
 }
 
 /// Whoever proposed an entry here, and is to be answered.
@@ -45,11 +47,11 @@ type Waiting<R> = Option<ApplyResponder<Types<R>>>;
 
 impl Machine {
     /// Begins with a snapshot, or with an empty store. Begins a snapshot every `snapshot_entries` records, or later if
-    /// the state is large, or on demand.
+    /// the state is large, or on demand. Applies entries of versions up to `known`.
     pub fn new(
         loaded: Loaded,
         snapshots: Arc<Snapshots>,
-        snapshot_entries: u64,
+        (snapshot_entries, known): (u64, u8),
         demand: Demand,
         observer: Arc<dyn Observer>,
         alarm: Arc<Alarm>,
@@ -65,6 +67,7 @@ impl Machine {
             observer,
             told_term: 0,
             alarm,
+            known,
         }
     }
 
@@ -130,7 +133,7 @@ impl Machine {
     }
 
     fn apply_proposal(&mut self, log_id: &LogId, proposal: &Proposal) -> io::Result<Applied> {
-        let entry = proposal.entry().map_err(|error| {
+        let entry = proposal.entry(self.known).map_err(|error| {
             let reason = format!("apply log record {}: {error}", log_id.index());
             self.alarm.raise(&reason);
             io::Error::new(io::ErrorKind::InvalidData, reason)
@@ -231,6 +234,14 @@ impl<R: Runtime> RaftStateMachine<Types<R>> for Machine {
             snapshots.adopt(image).map(|_| (meta, store))
         };
         let (found, store) = R::blocking(read).await??;
+        let (version, known) = (store.version(), self.known);
+        if version > known {
+            let reason = format!(
+                "install snapshot: it came of entries of version {version}, this server knows up to {known}"
+            );
+            self.alarm.raise(&reason);
+            return Err(io::Error::other(reason));
+        }
         if Some(found.last) != meta.last_log_id {
             return Err(io::Error::other("install snapshot: it is not the one that was announced"));
         }

@@ -5,7 +5,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, PoisonError, Weak,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU8, AtomicU64, Ordering},
     },
 };
 
@@ -19,7 +19,7 @@ const MAGIC: &str = "berth-peer";
 pub(crate) const WIRE_VERSION: u32 = 1;
 const WIRE_VERSION_MIN: u32 = 1;
 /// Of Berth.
-const OUR_VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(crate) const OUR_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The cluster that a server belongs to, as it learns it.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +31,8 @@ struct Known {
     id: [AtomicU64; 2],
     /// See [`crate::era`].
     era: AtomicU64,
+    /// Of the newest entry that was applied.
+    entries: AtomicU8,
     /// Raised when the cluster was recovered without this server.
     alarm: Mutex<Weak<Alarm>>,
 }
@@ -48,6 +50,16 @@ impl Cluster {
         // but by a chance of one in 2^64.
         self.0.id[0].store((id >> 64) as u64, Ordering::Release);
         self.0.id[1].store(id as u64, Ordering::Release);
+    }
+
+    /// The version of the newest entry that was applied: whoever does not know it cannot take part.
+    pub fn entries(&self) -> u8 {
+        self.0.entries.load(Ordering::Acquire)
+    }
+
+    /// An entry of this version was applied.
+    pub fn learn_entries(&self, version: u8) {
+        self.0.entries.fetch_max(version, Ordering::AcqRel);
     }
 
     /// The era.
@@ -168,7 +180,15 @@ impl Greeting {
     /// Why not, for the people on both sides.
     pub fn admit(&self, other: &Self, cluster: &Cluster) -> Result<(), String> {
         self.check_era(other, cluster)?;
-        self.check(other)
+        self.check(other)?;
+        let (known, written) = (other.entries, cluster.entries());
+        if known < written {
+            return Err(format!(
+                "{other} knows entries of the log up to version {known}, and the cluster has written version {written}: \
+                 start it with the newer Berth again"
+            ));
+        }
+        Ok(())
     }
 
     /// Whether the other may be talked to.
@@ -245,6 +265,18 @@ mod tests {
         let refuses = Greeting { refusal: Some("no room".to_owned()), ..server(2, 7) };
         assert!(refused(refuses).contains("no room"));
         assert!(Greeting::decode(b"GET / HTTP/1.1").unwrap_err().contains("address for servers"));
+    }
+
+    #[test]
+    fn a_server_that_does_not_know_what_was_written_is_refused_with_both_versions() {
+        let cluster = Cluster::default();
+        cluster.learn(7);
+        let (ours, older) = (Greeting::ours(&cluster, 1, 0), Greeting { entries: 3, ..server(2, 7) });
+        cluster.learn_entries(3);
+        assert_eq!(ours.admit(&older, &cluster), Ok(()));
+        cluster.learn_entries(4);
+        let refused = ours.admit(&older, &cluster).unwrap_err();
+        assert!(refused.contains("up to version 3") && refused.contains("written version 4"), "{refused}");
     }
 
     /// What version 1 says: later versions must still be able to read it, and refuse by these fields.

@@ -14,10 +14,10 @@ use futures_util::{SinkExt, StreamExt, future::BoxFuture};
 use super::{
     conn::{CallError, Conn, Handler},
     frame::{BODY_BYTES_MAX, Frame, Kind, Method},
-    greeting::{Cluster, Greeting},
+    greeting::{Cluster, Greeting, OUR_VERSION},
     link::{DIAL_MAX, Link, Own},
     port::{Channel, Dial, PeerAddress},
-    versions::Older,
+    versions::Knows,
 };
 use crate::{
     Members,
@@ -99,9 +99,6 @@ struct Shared {
     heard: Mutex<BTreeMap<u64, Duration>>,
 }
 
-/// An older server that was heard as lately holds up what it could not apply; one that is gone does not.
-const OLDER_HEARD_MAX: Duration = Duration::from_secs(3);
-
 impl Shared {
     fn consensus(&self) -> MutexGuard<'_, Option<Arc<dyn Handler>>> {
         self.consensus.lock().unwrap_or_else(PoisonError::into_inner)
@@ -125,8 +122,8 @@ impl<R: Runtime> Peers<R> {
         Self::knowing(server, dial, service, ENTRY_VERSION)
     }
 
-    /// Those of a server that applies entries of the log up to a version.
-    pub(crate) fn knowing(server: u64, dial: Arc<dyn Dial>, service: Arc<dyn Service>, entries: u8) -> Self {
+    /// Those of a server that applies entries of the log up to a version, see [`crate::Config::entries`].
+    pub fn knowing(server: u64, dial: Arc<dyn Dial>, service: Arc<dyn Service>, entries: u8) -> Self {
         let own = Own { server, entries, cluster: Cluster::default(), dial, others: Arc::default() };
         let shared = Shared {
             own,
@@ -245,10 +242,13 @@ impl<R: Runtime> Peers<R> {
         Ok(conn.tell(Method::Relay, message)?)
     }
 
-    /// Another server that was heard lately and cannot apply entries of a version, as it introduced itself.
-    pub(crate) fn older_than(&self, entries: u8) -> Option<Older> {
-        let older = self.shared.own.others.older_than(entries);
-        older.into_iter().find(|older| self.silence(older.server).is_some_and(|ago| ago < OLDER_HEARD_MAX))
+    /// What a server can apply, as it introduced itself last.
+    pub(crate) fn knows(&self, server: u64) -> Knows {
+        let own = &self.shared.own;
+        if server == own.server {
+            return Knows { server, version: Some(OUR_VERSION.to_owned()), entries: own.entries };
+        }
+        own.others.of(server)
     }
 
     /// How long ago a server was last heard, on a connection in either direction; none for never.

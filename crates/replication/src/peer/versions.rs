@@ -2,42 +2,56 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     sync::{Mutex, PoisonError},
 };
 
 use super::greeting::Greeting;
 
-/// A server that cannot apply all that this one can.
+/// What a server of the cluster can apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Older {
+pub(crate) struct Knows {
     /// Which.
     pub server: u64,
-    /// Its Berth.
-    pub version: String,
-    /// The newest entries of the log that it can apply.
+    /// Its Berth; none when it has not introduced itself.
+    pub version: Option<String>,
+    /// The newest entries of the log that it can apply; 0 when it has not introduced itself.
     pub entries: u8,
 }
 
-/// The last greeting of each server of the cluster.
+impl fmt::Display for Knows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.version {
+            Some(version) => {
+                let Self { server, entries, .. } = self;
+                write!(f, "server {server} (Berth {version}) knows entries up to version {entries}")
+            }
+            None => write!(f, "server {} has not said yet what it knows", self.server),
+        }
+    }
+}
+
+/// The last greeting of each server.
 #[derive(Debug, Default)]
-pub(crate) struct Versions(Mutex<BTreeMap<u64, Older>>);
+pub(crate) struct Versions(Mutex<BTreeMap<u64, Knows>>);
 
 /// Servers that are remembered.
 const SERVERS_MAX: usize = 256;
 
 impl Versions {
-    /// A server has introduced itself. Those of no cluster are not counted: they may be anybody.
+    /// A server has introduced itself. Whether it is of the cluster is for whoever asks to know.
     pub fn remember(&self, greeting: &Greeting) {
         let Greeting { server, ref version, entries, .. } = *greeting;
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.contains_key(&server) || (greeting.cluster() != 0 && all.len() < SERVERS_MAX) {
-            all.insert(server, Older { server, version: version.clone(), entries });
+        if all.len() >= SERVERS_MAX && !all.contains_key(&server) {
+            all.pop_first();
         }
+        all.insert(server, Knows { server, version: Some(version.clone()), entries });
     }
 
-    /// Those that cannot apply entries of a version.
-    pub fn older_than(&self, entries: u8) -> Vec<Older> {
+    /// What a server can apply.
+    pub fn of(&self, server: u64) -> Knows {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.values().filter(|known| known.entries < entries).cloned().collect()
+        all.get(&server).cloned().unwrap_or(Knows { server, version: None, entries: 0 })
     }
 }

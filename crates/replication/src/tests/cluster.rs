@@ -13,13 +13,13 @@ use std::{
     time::Duration,
 };
 
-use berth_model::command::ENTRY_VERSION;
+use berth_model::command::{ENTRY_VERSION, Entry};
 use bytes::Bytes;
 use futures_util::{Sink, future::BoxFuture};
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
-    Cluster, Config, NotWritten, Peer, ProposeError, ReadError, Replication, Start,
+    Cluster, Config, NotWritten, OpenError, Peer, ProposeError, ReadError, Replication, Start,
     disk::memory::MemoryDisk,
     peer::{Channel, Dial, From, PeerAddress, Peers, Service},
     runtime::Tokio,
@@ -176,16 +176,26 @@ impl Server {
         start: Start,
         entries: u8,
     ) -> Self {
+        Self::try_open_knowing(wires, id, disk, start, entries).await.unwrap()
+    }
+
+    async fn try_open_knowing(
+        wires: &Arc<Wires>,
+        id: u64,
+        disk: Arc<MemoryDisk>,
+        start: Start,
+        entries: u8,
+    ) -> Result<Self, OpenError> {
         let seen = Arc::new(Recorder::default());
         let wire = Wire { wires: Arc::clone(wires), own: peer(id).address };
         let peers: Peers = Peers::knowing(id, Arc::new(wire), Arc::new(Echo), entries);
         wires.listening.lock().unwrap().insert(peer(id).address, peers.clone());
-        let config =
-            Config { server_id: id, snapshot_entries: 64, ..Config::new(Path::new("/data"), "test") };
+        let dir = Path::new("/data");
+        let config = Config { server_id: id, snapshot_entries: 64, entries, ..Config::new(dir, "test") };
         let cluster = Cluster { peers, own: peer(id), start };
         let disk_too = Arc::clone(&disk);
         let log = Replication::<Tokio>::open_in(disk_too, SEGMENT_BYTES, config, seen.clone(), cluster).await;
-        Self { id, disk, seen, log: log.unwrap(), wires: Arc::clone(wires) }
+        Ok(Self { id, disk, seen, log: log?, wires: Arc::clone(wires) })
     }
 
     /// Nobody reaches it any more, and it reaches nobody.
@@ -214,10 +224,16 @@ impl Server {
 
 /// Three servers, the first of which leads.
 pub(super) async fn three() -> Vec<Server> {
+    three_knowing(ENTRY_VERSION).await
+}
+
+/// The same, of a version that applies entries of the log up to this.
+async fn three_knowing(entries: u8) -> Vec<Server> {
     let wires = Arc::<Wires>::default();
-    let mut servers = vec![Server::open(&wires, 1, Arc::default(), Start::Found).await];
+    let open = |id, start| Server::open_knowing(&wires, id, Arc::default(), start, entries);
+    let mut servers = vec![open(1, Start::Found).await];
     for id in [2, 3] {
-        let server = Server::open(&wires, id, Arc::default(), Start::Wait).await;
+        let server = open(id, Start::Wait).await;
         servers[0].log.set_member(id, peer(id)).await.unwrap();
         servers[0].log.promote(id, BTreeSet::new()).await.unwrap();
         servers.push(server);
@@ -240,14 +256,26 @@ pub(super) async fn leader(servers: &[Server]) -> &Server {
 
 /// Proposes to whoever leads, until it is applied. Leaders may change on a machine that is busy.
 async fn propose_to_leader(servers: &[Server], index: u64) {
+    write(servers, register(index)).await;
+}
+
+async fn write(servers: &[Server], entry: Entry) {
     loop {
-        match leader(servers).await.log.propose(register(index)).await {
+        match leader(servers).await.log.propose(entry.clone()).await {
             Ok(_) => return,
             Err(ProposeError::NotWritten(_)) => {}
             // Applied twice it would be refused: an index grows.
-            Err(ProposeError::Unknown(why)) => panic!("entry {index}: {why}"),
+            Err(ProposeError::Unknown(why)) => panic!("entry {}: {why}", entry.index),
         }
     }
+}
+
+/// A server is stopped, and started again as one that applies entries of the log up to this.
+async fn restart(servers: &mut Vec<Server>, id: u64, entries: u8) {
+    let at = servers.iter().position(|server| server.id == id).unwrap();
+    let wires = Arc::clone(&servers[at].wires);
+    let disk = servers.remove(at).stop().await;
+    servers.push(Server::open_knowing(&wires, id, disk, Start::Wait, entries).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -317,46 +345,41 @@ async fn a_server_of_another_cluster_is_refused_by_name() {
     assert!(refused.to_string().contains("belongs to cluster"), "{refused}");
 }
 
-/// A rolling upgrade whose last server is still of the older version: what it could not apply is not written, and once it is
-/// upgraded, or gone, it is.
+/// A rolling upgrade: as long as one server is of the older version, nothing is written that it could not apply, and each may go
+/// back; once all are of the newer one that is written, and whoever goes back then is refused by name.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_server_of_an_older_version_cannot_apply_is_refused_by_name() {
-    let mut servers = three().await;
-    for server in &servers {
-        server.log.peers().cluster().learn(7);
-    }
-    propose_to_leader(&servers, 1).await;
+async fn entries_of_a_newer_version_are_written_once_all_servers_know_it_and_not_before() {
+    const OLD: u8 = ENTRY_VERSION - 1;
+    let entry = |index, version| register(index).of_version(version);
+    let mut servers = three_knowing(OLD).await;
     let wires = Arc::clone(&servers[0].wires);
-    let at = servers.iter().position(|server| !server.log.is_leader()).unwrap();
-    let (id, disk) = (servers[at].id, servers.remove(at).stop().await);
-    let older = Server::open_knowing(&wires, id, disk, Start::Wait, ENTRY_VERSION - 1).await;
-    older.log.peers().cluster().learn(7);
-    let introduced = async {
-        while leader(&servers).await.log.peers().older_than(ENTRY_VERSION).is_none() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, introduced).await.expect("it introduces itself");
+    write(&servers, entry(1, OLD)).await;
+    // Two are upgraded, one goes back, and is upgraded again.
+    let steps = [(1, ENTRY_VERSION), (2, ENTRY_VERSION), (1, OLD), (1, ENTRY_VERSION)];
+    for ((id, known), index) in steps.into_iter().zip(2..) {
+        restart(&mut servers, id, known).await;
+        write(&servers, entry(index, OLD)).await;
+    }
     let refused = loop {
-        match leader(&servers).await.log.propose(register(2)).await {
+        match leader(&servers).await.log.propose(entry(100, ENTRY_VERSION)).await {
             Err(ProposeError::NotWritten(refused @ NotWritten::TooNew { .. })) => break refused.to_string(),
             Err(ProposeError::NotWritten(_)) => {}
             other => panic!("{other:?}"),
         }
     };
-    let known = ENTRY_VERSION - 1;
-    let named = format!(
-        "server {id} (Berth {}) reads entries of the log up to version {known}",
-        env!("CARGO_PKG_VERSION")
-    );
-    assert!(refused.contains(&named) && refused.contains("upgrade that server"), "{refused}");
-    assert_eq!(leader(&servers).await.log.writable().unwrap_err().to_string(), refused);
-    let disk = older.stop().await;
-    servers.push(Server::open(&wires, id, disk, Start::Wait).await);
-    servers[2].log.peers().cluster().learn(7);
-    propose_to_leader(&servers, 2).await;
+    assert!(refused.contains("upgrade it first"), "{refused}");
+    restart(&mut servers, 3, ENTRY_VERSION).await;
+    write(&servers, entry(101, ENTRY_VERSION)).await;
     for server in &servers {
         server.catch_up(&servers).await;
         assert_eq!(server.hash(), servers[0].hash());
+        assert_eq!(server.seen.store.lock().unwrap().version(), ENTRY_VERSION);
     }
+    let at = servers.iter().position(|server| server.id == 2).unwrap();
+    servers[at].log.snapshot_now().await.unwrap();
+    let disk = servers.remove(at).stop().await;
+    let refused =
+        Server::try_open_knowing(&wires, 2, disk, Start::Wait, OLD).await.err().expect("it is newer");
+    let says = format!("version {ENTRY_VERSION}, this server knows up to {OLD}");
+    assert!(refused.to_string().contains(&says), "{refused}");
 }

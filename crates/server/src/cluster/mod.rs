@@ -6,6 +6,7 @@ mod found;
 mod fresh;
 mod hand_over;
 mod join;
+mod reached;
 mod recover;
 mod rejoin;
 mod relay;

@@ -31,7 +31,7 @@ impl Cluster {
     pub fn writable(&self) -> Result<(), String> {
         match self.replication.writable() {
             Ok(()) | Err(NotWritten::NotLeader { .. }) if self.has_leader() => Ok(()),
-            Err(error @ (NotWritten::DiskFull(_) | NotWritten::TooNew { .. })) => Err(error.to_string()),
+            Err(error @ NotWritten::DiskFull(_)) => Err(error.to_string()),
             _ => Err(self.no_leader()),
         }
     }

@@ -48,7 +48,8 @@ impl Together {
         let address = config.server_advertise.clone().unwrap_or(server);
         let own = Peer { address, name: config.name.clone(), http, agent };
         let requests = Arc::new(Requests::new(relay));
-        let peers = Peers::new(id, Arc::new(TcpDial { from: addrs[2].ip() }), requests.clone());
+        let dial = Arc::new(TcpDial { from: addrs[2].ip() });
+        let peers = Peers::knowing(id, dial, requests.clone(), config.log_version);
         let founding = together.then(|| Founding::new(config.bootstrap_expect, id, own.clone()));
         Ok(Self { peers, requests, own, start, join, data_dir, founding })
     }
@@ -56,10 +57,11 @@ impl Together {
     /// Opens the log.
     pub async fn open(
         &self,
-        _: &ServerConfig,
+        config: &ServerConfig,
         observer: Arc<dyn Observer>,
     ) -> Result<Replication, StartError> {
-        let config = Config { server_id: self.peers.server(), ..Config::new(&self.data_dir, "berth") };
+        let (server_id, entries) = (self.peers.server(), config.log_version);
+        let config = Config { server_id, entries, ..Config::new(&self.data_dir, "berth") };
         let cluster = berth_replication::Cluster {
             peers: self.peers.clone(),
             own: self.own.clone(),

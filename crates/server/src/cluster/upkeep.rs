@@ -3,12 +3,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use berth_controller::Versions;
 use berth_replication::peer::PeerAddress;
 use tokio::sync::watch;
 
 use super::{
     Cluster,
     hand_over::SlowDisk,
+    reached::Reached,
     wire::{Answer, Request},
 };
 
@@ -27,13 +29,16 @@ const LEADERLESS_MAX: Duration = Duration::from_secs(3);
 pub(crate) async fn look_after(cluster: Arc<Cluster>, mut stop: watch::Receiver<bool>) {
     let (mut leaderless, mut slow_disk) = (Leaderless::default(), SlowDisk::default());
     let mut pinged = tokio::time::Instant::now();
+    let (mut versions, mut reached) = (Versions::default(), Reached::default());
     loop {
         tokio::select! {
             () = tokio::time::sleep(LOOK) => {}
             _ = stop.wait_for(|stop| *stop) => return,
         }
         leaderless.look(&cluster);
+        reached.look(&cluster);
         cluster.tell_agents_of_servers();
+        cluster.tell_versions(&mut versions);
         slow_disk.look(&cluster).await;
         if pinged.elapsed() >= PING {
             pinged = tokio::time::Instant::now();
@@ -63,6 +68,18 @@ impl Cluster {
                     cluster.pulses.set(member.id, pulse);
                 }
             });
+        }
+    }
+
+    /// Nothing is written that one of the servers could not apply.
+    fn tell_versions(&self, told: &mut Versions) {
+        let (entries, held_by) = self.replication.entries_known();
+        let now = Versions { entries, held_by };
+        if now != *told && self.engine.get().is_some_and(|engine| engine.tell_versions(now.clone())) {
+            if now.entries != told.entries {
+                tracing::info!(entries, held_by = now.held_by, "entries of the log that all servers know");
+            }
+            *told = now;
         }
     }
 

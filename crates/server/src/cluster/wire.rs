@@ -160,9 +160,10 @@ pub(super) struct Refused {
     text: String,
 }
 
-/// Commands as bytes.
+/// Commands as bytes, which an older server understands if it knows the commands.
 pub(super) fn encode_commands(commands: Vec<Command>) -> Vec<u8> {
-    Entry::new(Index::default(), Default::default(), commands).encode()
+    let version = Entry::version_for(&commands);
+    Entry::new(Index::default(), Default::default(), commands).of_version(version).encode()
 }
 
 /// Commands from bytes.
@@ -199,7 +200,7 @@ impl From<Result<Committed, ProposeError>> for Answer {
             Err(ProposeError::Busy(waiting)) => Self::Busy(waiting as u64),
             Err(ProposeError::TooLarge { bytes, max }) => Self::TooLarge(bytes as u64, max as u64),
             Err(ProposeError::NoLeader | ProposeError::Stopping) => Self::NotLeader(None),
-            Err(ProposeError::NotWritten(why)) => Self::Refused(why),
+            Err(ProposeError::TooNew(why) | ProposeError::NotWritten(why)) => Self::Refused(why),
             Err(ProposeError::Unknown(why)) => Self::Unknown(why),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use berth_model::command::{Command, ENTRY_BYTES_MAX};
+use berth_model::command::{Command, ENTRY_BYTES_MAX, Entry};
 use berth_replication::{NotWritten, peer::RequestError};
 use tokio::time::Instant;
 
@@ -19,6 +19,9 @@ impl Cluster {
         if self.is_alone() {
             return self.write_here(commands).await;
         }
+        // An older leader would not even understand what is asked.
+        let needed = Entry::version_for(&commands);
+        self.replication.check_version(needed).map_err(|error| ProposeError::TooNew(error.to_string()))?;
         let deadline = Instant::now() + LEADER_MAX;
         loop {
             let written = if self.leads() {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use berth_controller::{Answer, Event, ServerId, ServerMessage};
+use berth_controller::{Answer, Event, ServerId, ServerMessage, Versions};
 use berth_model::{
     EvalId,
     command::{Command, ENTRY_BYTES_MAX},
@@ -52,6 +52,11 @@ impl EngineHandle {
         self.inputs.try_send(Input::Event(Event::Told(from, message), share)).is_ok()
     }
 
+    /// Tells the controller what the servers of the cluster can apply; whether there was room.
+    pub fn tell_versions(&self, versions: Versions) -> bool {
+        self.inputs.try_send(Input::event(Event::Versions(versions))).is_ok()
+    }
+
     /// Proposes commands to this server's own controller.
     pub async fn propose_here(&self, commands: Vec<Command>) -> Result<Committed, ProposeError> {
         let (reply, answer) = oneshot::channel();
@@ -67,6 +72,7 @@ impl EngineHandle {
             Ok(Answer::Busy(waiting)) => Err(ProposeError::Busy(waiting)),
             Ok(Answer::TooLarge(bytes)) => Err(ProposeError::TooLarge { bytes, max: ENTRY_BYTES_MAX }),
             Ok(Answer::NoLeader) => Err(ProposeError::NoLeader),
+            Ok(Answer::TooNew(reason)) => Err(ProposeError::TooNew(reason)),
             Ok(Answer::NotWritten(reason)) => Err(ProposeError::NotWritten(reason)),
             Ok(Answer::Unknown(reason)) => Err(ProposeError::Unknown(reason)),
             Err(_) => Err(ProposeError::Stopping),

@@ -72,9 +72,10 @@ impl From<ProposeError> for Failure {
     fn from(error: ProposeError) -> Self {
         let status = match error {
             ProposeError::Busy(_) => StatusCode::TOO_MANY_REQUESTS,
-            ProposeError::Stopping | ProposeError::NoLeader | ProposeError::NotWritten(_) => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            ProposeError::Stopping
+            | ProposeError::NoLeader
+            | ProposeError::TooNew(_)
+            | ProposeError::NotWritten(_) => StatusCode::SERVICE_UNAVAILABLE,
             ProposeError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             ProposeError::Unknown(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };

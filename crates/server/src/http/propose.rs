@@ -27,6 +27,11 @@ impl Proposer {
         Self { state, access }
     }
 
+    /// The version of the entries that the cluster writes.
+    pub fn log_version(&self) -> u8 {
+        self.state.view().store.version()
+    }
+
     /// Proposes one command and returns where it was committed.
     ///
     /// # Errors

@@ -64,6 +64,7 @@ fn config(settings: &Settings, data_dir: &Path) -> ServerConfig {
         server_advertise: settings.server_advertise.clone(),
         join: settings.join.clone(),
         bootstrap_expect: settings.bootstrap_expect,
+        log_version: settings.log_version,
         name: if settings.server_name.is_empty() {
             daemon::host_name()
         } else {

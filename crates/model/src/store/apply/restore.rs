@@ -39,6 +39,7 @@ impl Store {
         store.granted = store.granted.max(self.granted);
         store.cluster = Arc::new(self.cluster.restoring(&store.cluster));
         (store.index, store.restored_at) = (self.index, self.index);
+        store.version = self.version;
         if rules.restored_nodes_are_unconfirmed() {
             store.doubt_nodes(self.index);
         }

@@ -34,6 +34,14 @@ pub(in crate::nomad) async fn restore(mut call: Call, restoring: Arc<Semaphore>)
     let patience = Duration::from_millis(call.api.limits.body_timeout_ms);
     let store = receive(call.raw_body(), patience).await?;
     let proposer = call.proposer();
+    let (theirs, ours) = (store.version(), proposer.log_version());
+    if theirs > ours {
+        let why = format!(
+            "the snapshot came of log entries of version {theirs}, and not all servers of this cluster know them: it writes \
+             version {ours} until all are upgraded"
+        );
+        return Err(Failure::new(StatusCode::CONFLICT, why));
+    }
     // Goes on when the client goes away: half a snapshot is none.
     let replaced = tokio::task::spawn_blocking(move || {
         let _turn = turn;
