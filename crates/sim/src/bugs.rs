@@ -18,6 +18,11 @@ macro_rules! bugs {
                 match self { $(Self::$name => stringify!($name),)* }
             }
 
+            /// Whether it can only be found where there are several servers.
+            pub fn is_of_several_servers(self) -> bool {
+                matches!(self, Self::ForwardsAgain | Self::ReadsWithoutAsking | Self::IgnoresSnapshots)
+            }
+
             /// What goes wrong.
             pub fn what(self) -> &'static str {
                 match self { $(Self::$name => $what,)* }

@@ -151,7 +151,8 @@ fn minimise(settings: Settings) -> bool {
 fn plant(settings: &Settings, threads: usize) -> bool {
     let mut missed = 0;
     for bug in Bug::ALL {
-        let settings = Settings { bug: Some(*bug), ..settings.clone() };
+        let servers = settings.servers.max(if bug.is_of_several_servers() { 3 } else { 1 });
+        let settings = Settings { servers, bug: Some(*bug), ..settings.clone() };
         let found = many::run(&settings, 0..SEEDS_PER_BUG, threads, true);
         match found.violations.first() {
             Some((seed, what)) => println!("{:<28} seed {seed:>3}: {what}", bug.name()),

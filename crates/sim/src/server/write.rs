@@ -68,7 +68,9 @@ fn encode(answer: Answer) -> Bytes {
         Answer::Committed(index, _) => numbers(DONE, &[index.0]),
         Answer::NoLeader => vec![NOT_LEADER].into(),
         Answer::Unknown(_) => vec![UNKNOWN].into(),
-        Answer::NotWritten(_) | Answer::Busy(_) | Answer::TooLarge(_) => vec![NOT_WRITTEN].into(),
+        Answer::NotWritten(_) | Answer::Busy(_) | Answer::TooLarge(_) | Answer::TooNew(_) => {
+            vec![NOT_WRITTEN].into()
+        }
     }
 }
 
