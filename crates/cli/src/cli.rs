@@ -5,11 +5,10 @@ use clap::{Parser, Subcommand};
 use crate::{
     commands::{
         agent, alloc, completion, deployment, dev, eval, event, explain, import, job, lab, man, namespace,
-        node, operator, quota, server, short, system, version,
+        node, operator, quota, server, short, system, top, version,
     },
     failure::{EXIT_CODES, Failure},
     global::Global,
-    settings::AgentArgs,
 };
 
 /// Runs jobs of processes and containers, on one machine or on many.
@@ -31,11 +30,13 @@ enum Noun {
     /// Run a server, or look at those that run
     Server(server::Command),
     /// Run an agent: it makes this machine a node
-    Agent(AgentArgs),
+    Agent(agent::Command),
     /// Run a container or a command, without a job file
     Run(short::run::Run),
     /// List what runs
     Ps(short::ps::Ps),
+    /// Show which allocations use most cpu and memory
+    Top(top::Top),
     /// Print what a job or an allocation prints
     Logs(short::logs::Logs),
     /// Run a command within a task of a job or an allocation
@@ -103,9 +104,10 @@ impl Cli {
         match self.noun {
             Noun::Dev(args) => args.run(),
             Noun::Server(command) => command.run(&self.global),
-            Noun::Agent(args) => agent::run(&args.load()?),
+            Noun::Agent(command) => command.run(),
             Noun::Run(run) => run.run(&self.global),
             Noun::Ps(ps) => ps.run(&self.global),
+            Noun::Top(top) => top.run(&self.global),
             Noun::Logs(logs) => logs.run(&self.global),
             Noun::Exec(exec) => exec.run(&self.global),
             Noun::Job(verb) => verb.run(&self.global),

@@ -1,4 +1,4 @@
-//! What people see of the files and the output of tasks that run.
+//! What people see of tasks that run: their files, their output, and what they use.
 
 mod e2e;
 
@@ -181,4 +181,36 @@ async fn all_allocations_of_a_job_are_followed_together() {
     assert_eq!(told, expected);
     dev.said(&["job", "stop", "-yes", "many"]);
     assert!(following.wait().expect("it ends").success(), "it ends with the job");
+}
+
+#[tokio::test]
+async fn what_allocations_use_is_listed() {
+    let dev = Dev::start();
+    let busy = dev.run("busy", 1, &[("t", "while :; do :; done")]).await.remove(0);
+    let idle = dev.run("idle", 1, &[("t", "exec sleep 1000")]).await.remove(0);
+    let top = |args: &[&str]| dev.said(&[&["top"], args].concat());
+    let users: Vec<Value> = serde_json::from_str(&top(&["-o", "json"])).expect("JSON");
+    let ids: Vec<&str> = users.iter().map(|user| user["ID"].as_str().expect("an id")).collect();
+    assert_eq!(ids, [&busy, &idle], "what uses most comes first");
+    assert!(users[0]["CpuPercent"].as_f64().expect("measured") > 1.0, "{users:?}");
+    assert!(users.iter().all(|user| user["MemoryBytes"].as_u64().expect("measured") > 4096), "{users:?}");
+    assert_eq!(top(&["-o", "name", "idle"]), format!("{idle}\n"));
+    assert_eq!(top(&["idle"]).lines().count(), 2, "once, where nobody looks on");
+    let told = dev.said(&["job", "status", "-stats", "busy"]);
+    assert!(told.contains("OF A CORE") && told.contains("MiB"), "{told}");
+    assert!(!dev.said(&["job", "status", "busy"]).contains("OF A CORE"));
+}
+
+#[test]
+fn units_leave_tasks_alone() {
+    for (daemon, arguments) in [("server", "server"), ("agent", "agent --config \"/etc/berth/agent.toml\"")] {
+        let mut command = berth(&[daemon, "install-unit"]);
+        if daemon == "agent" {
+            command.args(["-config", "/etc/berth/agent.toml"]);
+        }
+        let unit = String::from_utf8(command.output().expect("it runs").stdout).expect("text");
+        assert!(unit.contains("\nKillMode=process\n"), "{unit}");
+        let start = unit.lines().find(|line| line.starts_with("ExecStart=")).expect("a command");
+        assert!(start.ends_with(&format!("berth\" {arguments}")), "{start}");
+    }
 }

@@ -73,6 +73,7 @@ impl Agent {
                 self.asks.answer(ask.request, up, async { usage?.await });
             }
             Some(Question::NodeUsage(_)) => self.asks.answer(ask.request, up, self.node_usage()),
+            Some(Question::NodeAllocUsage(_)) => self.asks.answer(ask.request, up, self.all_usage()),
             Some(Question::AllocChecks(asked)) => {
                 let checks = self.alloc_checks(&asked);
                 self.asks.answer(ask.request, up, async { checks });

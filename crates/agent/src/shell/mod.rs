@@ -45,6 +45,7 @@ use self::execs::Execs;
 pub use self::prepare::Host;
 use self::reads::Reads;
 use self::runner::{Context, Runners};
+use self::usage::Sampler;
 use crate::devices;
 use crate::drivers::{self, ContainerConfig};
 use crate::failure::Failure;
@@ -87,6 +88,7 @@ pub struct Agent {
     asks: Asks,
     execs: Execs,
     checks: Checks,
+    sampler: Sampler,
     up: Option<Lines>,
 }
 
@@ -156,6 +158,7 @@ impl Agent {
             asks: Asks::default(),
             execs: Execs::default(),
             checks: Checks::default(),
+            sampler: Sampler::default(),
             up: None,
         };
         Ok((agent, events, done))

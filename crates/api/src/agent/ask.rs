@@ -7,7 +7,7 @@ pub struct Ask {
     #[prost(uint64, tag = "1")]
     pub request: u64,
     /// What it is about.
-    #[prost(oneof = "Question", tags = "2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "Question", tags = "2, 3, 4, 5, 6, 7, 8")]
     pub question: Option<Question>,
 }
 
@@ -32,6 +32,9 @@ pub enum Question {
     /// What a directory of an allocation holds, or what a file of it is.
     #[prost(message, tag = "7")]
     Files(super::AskFiles),
+    /// What all allocations of the node use.
+    #[prost(message, tag = "8")]
+    NodeAllocUsage(AskNodeAllocUsage),
 }
 
 /// Restart tasks of an allocation; their restart policy does not count it.
@@ -77,6 +80,10 @@ pub struct AskAllocUsage {
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct AskNodeUsage {}
 
+/// What do all allocations of the node use?
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct AskNodeAllocUsage {}
+
 /// Answers an [`Ask`].
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Answer {
@@ -84,7 +91,7 @@ pub struct Answer {
     #[prost(uint64, tag = "1")]
     pub request: u64,
     /// What came of it.
-    #[prost(oneof = "Outcome", tags = "2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "Outcome", tags = "2, 3, 4, 5, 6, 7, 8")]
     pub outcome: Option<Outcome>,
 }
 
@@ -109,6 +116,9 @@ pub enum Outcome {
     /// Answers [`Question::Files`].
     #[prost(message, tag = "7")]
     Files(super::AllocFiles),
+    /// Answers [`Question::NodeAllocUsage`].
+    #[prost(message, tag = "8")]
+    NodeAllocUsage(super::NodeAllocUsage),
 }
 
 /// It is done, or under way.

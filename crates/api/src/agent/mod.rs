@@ -23,8 +23,8 @@ mod spec;
 mod usage;
 
 pub use ask::{
-    Answer, Ask, AskAllocUsage, AskNodeUsage, Done, Outcome, Question, Refusal, RefusalKind, RestartTasks,
-    SignalTasks,
+    Answer, Ask, AskAllocUsage, AskNodeAllocUsage, AskNodeUsage, Done, Outcome, Question, Refusal,
+    RefusalKind, RestartTasks, SignalTasks,
 };
 pub use check::{
     AllocChecks, AskAllocChecks, CheckKindSpec, CheckNeed, CheckRestartSpec, CheckSpec, CheckState,
@@ -52,7 +52,8 @@ pub use spec::{
     RestartModeSpec, RestartSpec, TaskDevices, TaskSpec,
 };
 pub use usage::{
-    AllocUsage, CoreUsage, CpuUsage, DiskUsage, MemoryUsage, NodeMemoryUsage, NodeUsage, TaskUsage,
+    AllocUsage, AllocUsageOf, CoreUsage, CpuUsage, DiskUsage, MemoryUsage, NodeAllocUsage, NodeMemoryUsage,
+    NodeUsage, TaskUsage,
 };
 
 /// The version of this protocol; a server refuses what it does not know by name.

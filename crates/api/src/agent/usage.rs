@@ -1,4 +1,4 @@
-//! What tasks and machines use, measured when somebody asks.
+//! What tasks and machines use, as of the second in which somebody asks.
 
 /// What the tasks of an allocation use.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -9,6 +9,25 @@ pub struct AllocUsage {
     /// When it was measured: nanoseconds since the Unix epoch, by the node's clock.
     #[prost(uint64, tag = "2")]
     pub at_ns: u64,
+}
+
+/// What the allocations of a node use, of which any task runs.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct NodeAllocUsage {
+    /// Each of them.
+    #[prost(message, repeated, tag = "1")]
+    pub allocs: Vec<AllocUsageOf>,
+}
+
+/// What one of several allocations uses.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct AllocUsageOf {
+    /// 16 bytes.
+    #[prost(bytes = "vec", tag = "1")]
+    pub alloc_id: Vec<u8>,
+    /// What it uses.
+    #[prost(message, required, tag = "2")]
+    pub usage: AllocUsage,
 }
 
 /// What a task uses.

@@ -3,16 +3,47 @@
 use std::path::Path;
 
 use berth_agent::{Agent, AgentConfig, ShutdownMode, drivers::DriverSwitches};
+use clap::{Args, Subcommand};
 
-use super::keeper;
+use super::{
+    keeper,
+    unit::{Daemon, InstallUnit},
+};
 use crate::{
     daemon::{self, StopSignal},
     failure::{Exit, Failure},
-    settings::Settings,
+    settings::{AgentArgs, Settings},
 };
 
+/// An agent to run, or how to run one.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Command {
+    #[command(flatten)]
+    settings: AgentArgs,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+/// What can be done besides running an agent.
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Print a systemd unit that runs an agent
+    InstallUnit(InstallUnit),
+}
+
+impl Command {
+    /// Does it.
+    pub fn run(&self) -> Result<(), Failure> {
+        match &self.verb {
+            Some(Verb::InstallUnit(install)) => install.run(Daemon::Agent),
+            None => run(&self.settings.load()?),
+        }
+    }
+}
+
 /// Runs an agent until it is told to stop. Its tasks run on: the next agent takes them up.
-pub fn run(settings: &Settings) -> Result<(), Failure> {
+fn run(settings: &Settings) -> Result<(), Failure> {
     daemon::run(settings, async {
         let mut stop = StopSignal::listen()?;
         let data_dir = daemon::data_dir(settings)?;

@@ -20,4 +20,6 @@ pub mod quota;
 pub mod server;
 pub mod short;
 pub mod system;
+pub mod top;
+pub mod unit;
 pub mod version;

@@ -68,6 +68,11 @@ impl Remote {
         self.get(&self.target("/v1/allocations")).await
     }
 
+    /// All allocations, and where their tasks are in their lives.
+    pub async fn allocations_with_tasks(&self) -> Result<Vec<AllocationStub>, Failure> {
+        self.get(&self.target("/v1/allocations")).await
+    }
+
     /// An allocation by its whole id.
     pub async fn allocation(&self, id: &str) -> Result<Allocation, Failure> {
         self.get(&self.target("/v1/allocation").part(id)).await

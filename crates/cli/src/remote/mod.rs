@@ -10,6 +10,7 @@ mod lookup;
 mod node;
 mod operator;
 mod tenant;
+mod usage;
 
 use berth_api::http::{Address, Client, Target};
 use serde::{Serialize, de::DeserializeOwned};

@@ -58,6 +58,30 @@ impl Show {
         }
     }
 
+    /// Reads and prints; on a terminal, and with `-watch`, again and again, for what changes all the time.
+    pub async fn show_live<T: View>(
+        &self,
+        remote: &Remote,
+        every: Duration,
+        read: impl AsyncFn(&Remote) -> Result<T, Failure>,
+    ) -> Result<(), Failure> {
+        let form = self.form()?;
+        let is_table = matches!(form, Form::Named(Format::Table | Format::Wide));
+        let live = self.watch || (is_table && output::stdout_rows().is_some());
+        let mut frame = Frame::default();
+        loop {
+            let view = read(remote).await?;
+            match form.line(&view).filter(|_| live) {
+                Some(line) => output::print(&line?)?,
+                None => frame.print(&form.render(&view)?)?,
+            }
+            if !live {
+                return Ok(());
+            }
+            tokio::time::sleep(every).await;
+        }
+    }
+
     /// Prints what does not change.
     pub fn print(&self, view: &impl View) -> Result<(), Failure> {
         Ok(output::print(&self.form()?.render(view)?)?)

@@ -88,6 +88,7 @@ pub fn routes() -> Vec<Route> {
         route(Put, "/v1/client/allocation/{id}/signal", (AllocLifecycle, Object), "Send a signal to an allocation's tasks", takes::<AllocSignal, Map<String, Value>>(&[]), client::signal),
         route(Get, "/v1/client/allocation/{id}/exec", (AllocExec, Object), "Run a command within a task", converses::<ExecInputFrame, ExecOutputFrame>(&["command", "task", "tty"]), client::exec),
         route(Get, "/v1/client/stats", (NodeRead, Cluster), "Read what a node uses", tells::<HostStats>(&["node_id"]), client::node_usage),
+        route(Get, "/v1/client/stats/allocations", (NodeRead, Cluster), "Read what the allocations of a node use", tells::<BTreeMap<String, AllocResourceUsage>>(&["node_id"]), client::allocations_usage),
         route(Get, "/v1/client/fs/logs/{id}", (ReadLogs, Object), "Read what a task prints", streams::<StreamFrame>(&["task", "type", "offset", "origin", "follow", "plain"]), logs::read),
         route(Get, "/v1/client/fs/ls/{id}", (ReadFiles, Object), "List a directory of an allocation", tells::<Vec<AllocFileInfo>>(&["path"]), files::list),
         route(Get, "/v1/client/fs/stat/{id}", (ReadFiles, Object), "Read what a file of an allocation is", tells::<AllocFileInfo>(&["path"]), files::stat),

@@ -1,6 +1,6 @@
 //! What processes have used, as /proc tells.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 
 use berth_api::agent::MemoryUsage;
@@ -15,7 +15,11 @@ pub(super) struct Spent {
 
 /// All processes of the machine, at one time.
 #[derive(Default)]
-pub(super) struct Tree(BTreeMap<i32, Process>);
+pub(super) struct Tree {
+    all: BTreeMap<i32, Process>,
+    /// By their parents.
+    children: HashMap<i32, Vec<i32>>,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Process {
@@ -30,28 +34,36 @@ impl Tree {
         let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
         let process =
             |pid| Some((pid, Process::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?));
-        Self(pids.filter_map(process).collect())
+        Self::of(pids.filter_map(process).collect())
+    }
+
+    fn of(all: BTreeMap<i32, Process>) -> Self {
+        let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+        for (pid, process) in &all {
+            children.entry(process.parent).or_default().push(*pid);
+        }
+        Self { all, children }
     }
 
     /// The processes of a task: all below its keeper, for what leaves its parent becomes the keeper's child; without a
     /// keeper, the main process and all below that.
     pub(super) fn of_task(&self, keeper: i32, main: i32) -> Vec<i32> {
-        let kept = self.0.get(&main).is_some_and(|process| process.parent == keeper);
+        let kept = self.all.get(&main).is_some_and(|process| process.parent == keeper);
         let mut found: Vec<i32> = if kept { vec![keeper] } else { vec![main] };
         let mut at = 0;
         while at < found.len() {
             let parent = found[at];
-            found.extend(self.0.iter().filter(|(_, process)| process.parent == parent).map(|(pid, _)| *pid));
+            found.extend(self.children.get(&parent).into_iter().flatten());
             at += 1;
         }
-        found.retain(|pid| self.0.contains_key(pid) && !(kept && *pid == keeper));
+        found.retain(|pid| self.all.contains_key(pid) && !(kept && *pid == keeper));
         found
     }
 
     pub(super) fn spent(&self, pids: &[i32]) -> Spent {
         let per_second = clock_ticks_per_second() as f64;
         let sum = |ticks: fn(&Process) -> u64| {
-            pids.iter().filter_map(|pid| self.0.get(pid)).map(ticks).sum::<u64>() as f64 / per_second
+            pids.iter().filter_map(|pid| self.all.get(pid)).map(ticks).sum::<u64>() as f64 / per_second
         };
         Spent { user_s: sum(|process| process.user_ticks), system_s: sum(|process| process.system_ticks) }
     }
@@ -95,7 +107,7 @@ mod tests {
     #[test]
     fn a_task_is_all_that_its_keeper_keeps() {
         let parents = [(1, 0), (10, 1), (11, 10), (12, 11), (13, 10), (20, 1)];
-        let tree = Tree(parents.into_iter().map(|(pid, parent)| (pid, process(parent))).collect());
+        let tree = Tree::of(parents.into_iter().map(|(pid, parent)| (pid, process(parent))).collect());
         assert_eq!(tree.of_task(10, 11), [11, 13, 12]);
         assert_eq!(tree.of_task(99, 11), [11, 12], "adopted: its first keeper is gone");
         assert_eq!(tree.of_task(10, 77), [0; 0], "ended");

@@ -20,6 +20,7 @@ use crate::{failure::Failure, global::Global, remote::block_on};
 pub use ends::Ends;
 pub use exec::ExecOptions;
 pub use logs::{LogOptions, print};
+pub use stats::usage_cells;
 
 /// What can be done with allocations.
 #[derive(Debug, Subcommand)]

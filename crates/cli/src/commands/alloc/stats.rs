@@ -42,7 +42,7 @@ impl View for AllocResourceUsage {
         ];
         let mut table = Table::new(layout, &columns);
         for (name, task) in &self.tasks {
-            let [cpu, percent, memory] = cells(&task.resource_usage);
+            let [cpu, percent, memory] = usage_cells(&task.resource_usage);
             table.row([name.into(), cpu.into(), percent.into(), memory.into()]);
         }
         table.render()
@@ -54,7 +54,7 @@ impl View for AllocResourceUsage {
 }
 
 /// Cpu in MHz and percent, and memory; a dash for what nobody has measured.
-fn cells(usage: &ResourceUsage) -> [String; 3] {
+pub fn usage_cells(usage: &ResourceUsage) -> [String; 3] {
     let (cpu, memory) = (&usage.cpu_stats, &usage.memory_stats);
     let told = |measured: &[String], text: String| if measured.is_empty() { "-".to_owned() } else { text };
     [

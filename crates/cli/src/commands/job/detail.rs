@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use berth_api::http::{
-    AllocationStub, ChildrenSummary, Evaluation, GroupSummary, JobStanding, JobSummary, PeriodicLaunch,
-    PlacementMetric,
+    AllocResourceUsage, AllocationStub, ChildrenSummary, Evaluation, GroupSummary, JobStanding, JobSummary,
+    PeriodicLaunch, PlacementMetric,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    commands::alloc::Ends,
+    commands::alloc::{Ends, usage_cells},
     failure::Failure,
     output::{Cell, Column, Fields, Layout, Table, View, age, funnels, now_ns, rfc3339, sections},
     remote::Remote,
@@ -28,6 +28,9 @@ pub struct JobDetail {
     pub allocations: Vec<AllocationStub>,
     /// Its evaluations that are still kept.
     pub evaluations: Vec<Evaluation>,
+    /// What its allocations use, by their ids; none where nobody asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<BTreeMap<String, AllocResourceUsage>>,
 }
 
 /// What is shown of what the owner wrote.
@@ -50,7 +53,13 @@ struct Wishes {
 
 impl View for JobDetail {
     fn text(&self, layout: Layout) -> String {
-        sections([self.fields(layout), self.groups(layout), self.unplaced(), self.allocations(layout)])
+        sections([
+            self.fields(layout),
+            self.groups(layout),
+            self.unplaced(),
+            self.allocations(layout),
+            self.usage(layout),
+        ])
     }
 
     fn names(&self) -> Vec<String> {
@@ -67,7 +76,14 @@ impl JobDetail {
             remote.job_allocations(id),
             remote.job_evaluations(id)
         )?;
-        Ok(Self { job, summary, allocations, evaluations })
+        Ok(Self { job, summary, allocations, evaluations, usage: None })
+    }
+
+    /// With what its allocations use.
+    pub async fn with_usage(self, remote: &Remote) -> Result<Self, Failure> {
+        let running = self.allocations.iter().filter(|alloc| alloc.client_status == "running");
+        let running: Vec<_> = running.cloned().collect();
+        Ok(Self { usage: Some(remote.usage_of(&running).await?), ..self })
     }
 
     fn fields(&self, layout: Layout) -> String {
@@ -122,6 +138,10 @@ impl JobDetail {
         failed.and_then(failures).map(funnels).unwrap_or_default()
     }
 
+    fn usage(&self, layout: Layout) -> String {
+        self.usage.as_ref().map(|usage| usage_table(usage, layout)).unwrap_or_default()
+    }
+
     fn allocations(&self, layout: Layout) -> String {
         if self.allocations.is_empty() {
             return "no allocations\n".into();
@@ -135,6 +155,18 @@ impl JobDetail {
         }
         table.render()
     }
+}
+
+/// What its allocations use; empty where nobody asked.
+fn usage_table(usage: &BTreeMap<String, AllocResourceUsage>, layout: Layout) -> String {
+    let columns =
+        [Column::id("alloc"), Column::number("cpu"), Column::number("of a core"), Column::number("memory")];
+    let mut table = Table::new(layout, &columns);
+    for (id, usage) in usage {
+        let [cpu, percent, memory] = usage_cells(&usage.resource_usage);
+        table.row([layout.id(id).into(), cpu.into(), percent.into(), memory.into()]);
+    }
+    table.render()
 }
 
 const ALLOC_COLUMNS: &[Column] = &[

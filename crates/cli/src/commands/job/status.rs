@@ -18,6 +18,9 @@ pub struct Status {
     /// The job's id, or its beginning; all jobs when left out
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: Option<String>,
+    /// Also what its allocations use right now
+    #[arg(long, requires = "id")]
+    stats: bool,
     #[command(flatten)]
     show: Show,
 }
@@ -29,7 +32,11 @@ impl Status {
             return self.show.show(remote, async |remote| remote.jobs().await).await;
         };
         let id = remote.find_job(id).await?;
-        self.show.show(remote, async |remote| JobDetail::read(remote, &id).await).await
+        let read = async |remote: &Remote| {
+            let detail = JobDetail::read(remote, &id).await?;
+            if self.stats { detail.with_usage(remote).await } else { Ok(detail) }
+        };
+        self.show.show(remote, read).await
     }
 }
 

@@ -7,6 +7,7 @@ mod start;
 
 use clap::{Args, Subcommand};
 
+use super::unit::{Daemon, InstallUnit};
 use crate::{failure::Failure, global::Global, remote::block_on, settings::ServerArgs};
 
 pub(super) use start::{broken, start, start_beside};
@@ -41,6 +42,8 @@ enum Verb {
     Transfer(change::Transfer),
     /// Make a stopped server the only one, when most are lost for good
     Recover(recover::Recover),
+    /// Print a systemd unit that runs a server
+    InstallUnit(InstallUnit),
     /// Let a stopped server join the others anew, when its data is lost or damaged
     Rejoin(recover::Rejoin),
 }
@@ -62,6 +65,10 @@ impl Command {
             Some(Verb::Rejoin(rejoin)) => {
                 global.refuse()?;
                 rejoin.run()
+            }
+            Some(Verb::InstallUnit(install)) => {
+                global.refuse()?;
+                install.run(Daemon::Server)
             }
             None => {
                 global.refuse()?;

@@ -32,6 +32,9 @@ impl SimNode {
             Some(Question::AllocUsage(asked)) => self.usage(&asked, now_ns).map(Outcome::AllocUsage),
             Some(Question::AllocChecks(asked)) => self.life.checks(&asked.alloc_id).map(Outcome::AllocChecks),
             Some(Question::NodeUsage(_)) => unable("a simulated node has no machine that could be measured"),
+            Some(Question::NodeAllocUsage(_)) => {
+                unable("a simulated node has no tasks that could be measured")
+            }
             Some(Question::Files(_)) => unable("a simulated node has no files"),
             None => unable("the agent does not know this question: it is older than the server"),
         }

@@ -11,7 +11,9 @@ use crate::http::{agents::AllocAgent, call::Call, failure::Failure};
 pub(super) use checks::checks;
 pub(super) use exec::exec;
 pub(super) use orders::{restart, signal};
-pub(super) use usage::{allocation as allocation_usage, node as node_usage};
+pub(super) use usage::{
+    allocation as allocation_usage, allocations as allocations_usage, node as node_usage,
+};
 
 /// The agent that has the allocation which the path names.
 pub(super) fn agent_of(call: &Call) -> Result<AllocAgent, Failure> {

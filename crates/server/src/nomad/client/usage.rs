@@ -1,6 +1,12 @@
 //! What tasks and machines use, measured when it is asked for.
 
-use berth_api::agent::{AskAllocUsage, AskNodeUsage, Outcome, Question};
+use std::collections::BTreeMap;
+
+use berth_api::{
+    agent::{AskAllocUsage, AskNodeAllocUsage, AskNodeUsage, Outcome, Question},
+    http::AllocResourceUsage,
+};
+use berth_model::AllocId;
 
 use super::{agent_of, odd_answer};
 use crate::{
@@ -28,4 +34,21 @@ pub async fn node(call: Call) -> Reply {
         Outcome::NodeUsage(usage) => reply::json(&call.query, &convert::host_stats(&usage)),
         _ => Err(odd_answer()),
     }
+}
+
+/// `GET /v1/client/stats/allocations`: by their ids; of those that the caller sees.
+pub async fn allocations(call: Call) -> Reply {
+    let node = nodes::resolved(&call, call.query.text("node_id").unwrap_or_default())?;
+    let question = Question::NodeAllocUsage(AskNodeAllocUsage {});
+    let Outcome::NodeAllocUsage(usage) = call.ask_node(&call.view(), node, question).await? else {
+        return Err(odd_answer());
+    };
+    let view = call.view();
+    let mut seen: BTreeMap<String, AllocResourceUsage> = BTreeMap::new();
+    for of in usage.allocs {
+        if let Some(id) = AllocId::from_slice(&of.alloc_id).filter(|id| view.alloc(*id).is_some()) {
+            seen.insert(id.to_string(), convert::alloc_usage(&of.usage));
+        }
+    }
+    reply::json(&call.query, &seen)
 }

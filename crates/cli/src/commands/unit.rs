@@ -1,0 +1,107 @@
+//! `berth server install-unit` and `berth agent install-unit`: what systemd must know to run them, as a file.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::{
+    failure::{Exit, Failure},
+    output,
+};
+
+/// Arguments of `install-unit`.
+#[derive(Debug, Args)]
+#[command(after_help = "Write what it prints to /etc/systemd/system, then `systemctl enable --now` it.")]
+pub struct InstallUnit {
+    /// The TOML file with its settings; defaults without
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// What the unit runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Daemon {
+    /// `berth server`
+    Server,
+    /// `berth agent`
+    Agent,
+}
+
+impl InstallUnit {
+    /// Prints the unit.
+    pub fn run(&self, daemon: Daemon) -> Result<(), Failure> {
+        if let Some(config) = self.config.as_deref().filter(|config| !config.is_absolute()) {
+            let told =
+                format!("{} is not absolute, and systemd starts in no directory of yours", config.display());
+            return Err(Failure::new(Exit::Usage, told).help("write the whole path"));
+        }
+        Ok(output::print(&unit(daemon, &std::env::current_exe()?, self.config.as_deref()))?)
+    }
+}
+
+fn unit(daemon: Daemon, program: &Path, config: Option<&Path>) -> String {
+    let (verb, what, own) = match daemon {
+        Daemon::Server => ("server", "server", "NoNewPrivileges=yes\n"),
+        // It makes cgroups, mounts and namespaces for its tasks, and as many processes as these want.
+        Daemon::Agent => ("agent", "agent", "TasksMax=infinity\nOOMScoreAdjust=-900\n"),
+    };
+    let config = config.map(|config| format!(" --config {}", quoted(config))).unwrap_or_default();
+    format!(
+        "[Unit]\n\
+         Description=Berth {what}\n\
+         Wants=network-online.target\n\
+         After=network-online.target\n\
+         StartLimitIntervalSec=0\n\
+         \n\
+         [Service]\n\
+         ExecStart={} {verb}{config}\n\
+         # Tasks are not the service's own: they run on while it is restarted or replaced by a newer version.\n\
+         KillMode=process\n\
+         KillSignal=SIGTERM\n\
+         TimeoutStopSec=90\n\
+         Restart=always\n\
+         RestartSec=2\n\
+         StateDirectory=berth\n\
+         StateDirectoryMode=0700\n\
+         LimitNOFILE=1048576\n\
+         {own}\
+         \n\
+         [Install]\n\
+         WantedBy=multi-user.target\n",
+        quoted(program)
+    )
+}
+
+/// A word of a command line as systemd reads it.
+fn quoted(path: &Path) -> String {
+    let mut quoted = String::from("\"");
+    for c in path.to_string_lossy().chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            '%' | '$' => quoted.extend([c, c]),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_outlive_the_service() {
+        let agent =
+            unit(Daemon::Agent, Path::new("/usr/bin/berth"), Some(Path::new("/etc/berth/agent.toml")));
+        assert!(agent.contains("\nKillMode=process\n"));
+        assert!(agent.contains("\nExecStart=\"/usr/bin/berth\" agent --config \"/etc/berth/agent.toml\"\n"));
+        let server = unit(Daemon::Server, Path::new("/usr/bin/berth"), None);
+        assert!(server.contains("\nExecStart=\"/usr/bin/berth\" server\n"));
+    }
+
+    #[test]
+    fn odd_paths_mean_themselves_to_systemd() {
+        assert_eq!(quoted(Path::new(r#"/a b/100%/$x/"q"\"#)), r#""/a b/100%%/$$x/\"q\"\\""#);
+    }
+}
