@@ -23,4 +23,4 @@ mod users;
 pub use backoff::Backoff;
 pub use failure::Failure;
 pub use images::{ImageLimits, ImagesConfig, RegistryConfig, check_registry};
-pub use shell::{Agent, AgentConfig, Host, ShutdownMode};
+pub use shell::{Agent, AgentConfig, DrainOnShutdown, Host, ShutdownMode};

@@ -7,8 +7,8 @@ use std::fmt::Write;
 
 use berth_api::agent::{
     Ack, AllocStatus, ClientStatus, Desired, Down, DownFrame, FRAME_BYTES_MAX, GroupSpec, Heartbeat,
-    HeartbeatEvery, Hello, NodeSpec, PROTOCOL_VERSION, PortBinding, Refused, RunAlloc, Servers, StopAlloc,
-    Up, UpFrame, Update, Welcome, WelcomeMode, decode_frame, encode_frame,
+    HeartbeatEvery, Hello, Leaving, NodeSpec, PROTOCOL_VERSION, PortBinding, Refused, RunAlloc, Servers,
+    StopAlloc, Up, UpFrame, Update, Welcome, WelcomeMode, decode_frame, encode_frame,
 };
 use bytes::BytesMut;
 use expect_test::{ExpectFile, expect_file};
@@ -68,6 +68,8 @@ fn what_an_agent_says() {
     let heartbeat =
         Heartbeat { seq: 9, desired_seq: 2, desired_digest: vec![4; 16], observed_digest: vec![5; 16] };
     up(Up::Heartbeat(heartbeat), &expect_file!["golden/wire/heartbeat.hex"]);
+    let leaving = Leaving { secret: vec![2; 16], deadline_ms: 3_600_000, force: true, ignore_system: true };
+    up(Up::Leaving(leaving), &expect_file!["golden/wire/leaving.hex"]);
 }
 
 #[test]

@@ -411,6 +411,15 @@ fn a_version_that_does_not_become_healthy_is_undone_and_what_ran_runs_on() {
     assert_eq!(bad.status.code(), Some(1), "{told}");
     assert!(told.contains("is failed") && told.contains("rolling back to job version 1"), "{told}");
     assert!(told.contains("task t"), "it says what went wrong: {told}");
+    assert!(
+        told.contains("stdout of task t:") && told.contains("\n  three\n"),
+        "and what it printed: {told}"
+    );
+    let listed: serde_json::Value =
+        serde_json::from_str(&dev.said(&["job", "deployments", "-o", "json", "web"])).expect("JSON");
+    let failed = listed.as_array().expect("a list").iter().find(|of| of["Status"] == "failed").expect("one");
+    let status = dev.said(&["deployment", "status", failed["ID"].as_str().expect("an id")]);
+    assert!(status.contains("is unhealthy") && status.contains("\n  three\n"), "{status}");
     eventually("two run as before", || running(&dev, "web").len() == 2);
     let left = good.iter().filter(|alloc| running(&dev, "web").contains(alloc)).count();
     assert_eq!(left, 1, "one was replaced by the bad version, the other was never touched");

@@ -4,8 +4,10 @@ mod e2e;
 
 use std::{process::Stdio, time::Duration};
 
-use e2e::{berth, cluster::Cluster, eventually};
-use serde_json::Value;
+use berth_api::http::Target;
+use e2e::{berth, cluster::Cluster, eventually, nodes::Nodes, servers::Servers};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
 
 /// A service of four, of which one moves at a time once its successor has been well for a second.
 const WEB: &str = r#"job "web" {
@@ -126,4 +128,64 @@ async fn a_real_agent_is_drained_and_ends_what_ran() {
     let blocked = cluster.blocked("default", "web").await;
     assert_eq!(blocked.job_id, "web");
     cluster.said(&["job", "stop", "-yes", "web"]);
+}
+
+/// The agents of the job's nodes, by their names' last letters; each node is asked of the server.
+async fn number_of(servers: &Servers, id: &str) -> u8 {
+    let node: Value =
+        servers.all[&1].client.get(&Target::new("/v1/node").part(id)).await.expect("a node").value;
+    node["Name"].as_str().and_then(|name| name.strip_prefix('n')?.parse().ok()).expect("a number")
+}
+
+async fn running_on(servers: &Servers) -> Option<String> {
+    let allocs: Vec<Value> =
+        servers.all[&1].client.get(&Target::new("/v1/job/web/allocations")).await.ok()?.value;
+    let runs = |alloc: &&Value| alloc["ClientStatus"] == "running" && alloc["DesiredStatus"] == "run";
+    let mut running = allocs.iter().filter(runs);
+    let node = running.next()?["NodeID"].as_str()?.to_owned();
+    running.next().is_none().then_some(node)
+}
+
+async fn node_at(servers: &Servers, id: &str) -> Value {
+    servers.all[&1].client.get(&Target::new("/v1/node").part(id)).await.expect("a node").value
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_shuts_down_has_its_node_drained_and_waits_unless_it_is_told_twice() {
+    let servers = Servers::start(1).await;
+    let mut nodes = Nodes::none();
+    for number in [1, 2] {
+        nodes.start_with(number, &[1], &servers, &["--drain-on-shutdown", "deadline=10m"]);
+    }
+    nodes.until_ready(&servers.all[&1].client, 2).await;
+    let job = json!({"ID": "web", "TaskGroups": [{
+        "Name": "g",
+        "Migrate": {"MinHealthyTime": 100_000_000, "HealthyDeadline": 50_000_000_000_u64, "HealthCheck": "task_states"},
+        "Tasks": [{"Name": "t", "Driver": "mock_driver", "Config": {"run_for": "1h"}}],
+    }]});
+    let body = json!({ "Job": job });
+    servers.all[&1].client.put::<Value>(&Target::new("/v1/jobs"), &body).await.expect("it is registered");
+    let first = eventually("it runs", async || running_on(&servers).await).await;
+    let number = number_of(&servers, &first).await;
+    // It ends by itself once its node is empty.
+    nodes.agent(number).stop();
+    let second = eventually("it runs elsewhere", async || running_on(&servers).await).await;
+    assert_ne!(first, second);
+    let left = node_at(&servers, &first).await;
+    assert_eq!(left["LastDrain"]["Meta"]["message"], "its agent shuts down", "{left}");
+    assert_eq!(left["SchedulingEligibility"], "ineligible");
+
+    // There is nowhere to go: it waits, until somebody insists.
+    let number = number_of(&servers, &second).await;
+    let pid = Pid::from_raw(nodes.agent(number).pid().cast_signed()).expect("a process");
+    kill_process(pid, Signal::TERM).expect("it is told");
+    eventually("the other node is drained", async || {
+        (node_at(&servers, &second).await["Drain"] == true).then_some(())
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!nodes.agent(number).has_ended(), "it waits");
+    assert_eq!(running_on(&servers).await.as_deref(), Some(&*second), "and what runs there runs on");
+    kill_process(pid, Signal::TERM).expect("it is told again");
+    eventually("it ends at once", async || nodes.agent(number).has_ended().then_some(())).await;
 }

@@ -180,7 +180,6 @@ impl Server {
             published(&shared, failed.clone()).await?;
         }
         listeners.extend(together.begin(&cluster, &stopped));
-        let context = Arc::new(Context::new(inputs));
         let state = State {
             view: shared.view.clone(),
             watchers: shared.watchers.clone(),
@@ -189,6 +188,7 @@ impl Server {
             agents: Arc::new(AllAgents::new(shared.registry.clone(), cluster.clone())),
             server: Arc::new(info(&config, http_addr, agent_addr)),
         };
+        let context = Arc::new(Context::new(inputs).with_state(state.clone()));
         let agent_listener = listen(agent_socket, "agent-addr", agent_addr)?;
         let http_listener = listen(http_socket, "http-addr", http_addr)?;
         listeners.push(tokio::spawn(agents::listen(agent_listener, context, stopped.clone())));

@@ -3,6 +3,7 @@
 mod checks;
 mod ending;
 mod health;
+mod limit;
 mod order;
 
 use berth_api::agent::{
@@ -167,7 +168,8 @@ impl Alloc {
 
     pub(super) fn deadline(&self) -> Option<u64> {
         let of_tasks = self.tasks.iter().filter_map(Task::deadline);
-        of_tasks.chain(self.health_deadline()).chain(self.checks_deadline()).min()
+        let of_all = [self.health_deadline(), self.checks_deadline(), self.run_deadline()];
+        of_tasks.chain(of_all.into_iter().flatten()).min()
     }
 
     /// The task that `of` speaks of, unless that is stale.
@@ -344,6 +346,7 @@ impl Alloc {
 
     /// Draws the consequences of what has just happened; to be called after each event.
     pub(super) fn settle(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
+        self.limit_run(now_ns);
         self.enforce(now_ns, actions);
         self.ask_checks(now_ns, actions);
         let found = self.judge_health(now_ns);

@@ -14,6 +14,7 @@ mod execs;
 mod fingerprint;
 mod interpolate;
 mod kept;
+mod leaving;
 mod mock;
 mod prepare;
 mod reads;
@@ -42,6 +43,8 @@ pub(crate) use self::data_dir::make_dir;
 pub(crate) use self::data_dir::{FenceRecord, NodeRecord};
 use self::disk_work::{DiskWork, Done};
 use self::execs::Execs;
+pub use self::leaving::DrainOnShutdown;
+use self::leaving::Leaving;
 pub use self::prepare::Host;
 use self::reads::Reads;
 use self::runner::{Context, Runners};
@@ -68,6 +71,8 @@ pub enum ShutdownMode {
     LeaveTasks,
     /// They are stopped first.
     StopTasks,
+    /// The servers drain the node first.
+    Drain(DrainOnShutdown),
 }
 
 /// An agent, the news of its tasks, and what its disk has done.
@@ -174,27 +179,41 @@ impl Agent {
     ) -> Result<(), Failure> {
         self.restore().await?;
         let mut shutdown = pin!(shutdown);
-        let mut stop_by_ns = None;
+        let (mut stop_by_ns, mut leaving) = (None, None::<Leaving>);
         loop {
+            if let Some(leaving) = &mut leaving {
+                self.say_leaving(leaving);
+            }
             self.speak();
+            if leaving.as_mut().is_some_and(|leaving| self.has_left(leaving)) && self.disk_work.is_idle() {
+                return Ok(());
+            }
             let ended = self.node.allocs().all(|alloc| alloc.has_ended()) && self.disk_work.is_idle();
             if stop_by_ns.is_some() && ended {
                 return Ok(());
             }
             let has_room = self.disk_work.has_room();
             tokio::select! {
-                () = &mut shutdown, if stop_by_ns.is_none() => {
-                    if mode == ShutdownMode::LeaveTasks {
-                        return Ok(());
+                () = &mut shutdown, if stop_by_ns.is_none() && leaving.is_none() => {
+                    let now_ns = self.clock.now_ns();
+                    match mode {
+                        ShutdownMode::LeaveTasks => return Ok(()),
+                        ShutdownMode::StopTasks => {
+                            stop_by_ns = Some(now_ns + STOP_TASKS_MAX.as_nanos() as u64);
+                            self.stop_all();
+                        }
+                        ShutdownMode::Drain(how) => leaving = Some(Leaving::begin(how, now_ns)),
                     }
-                    stop_by_ns = Some(self.clock.now_ns() + STOP_TASKS_MAX.as_nanos() as u64);
-                    self.stop_all();
                 }
                 // A stopping agent takes no more orders: for each task that ends the server would send another one.
                 Some(link) = links.recv(), if stop_by_ns.is_none() && has_room => self.on_link(link),
                 Some(event) = events.recv(), if has_room => self.handle(event),
                 Some(done) = done.recv() => self.on_disk_done(done),
                 () = self.clock.sleep_until(self.deadline()) => self.handle(Event::Tick),
+                () = self.clock.sleep_until(leaving.as_ref().and_then(Leaving::give_up_at)) => {
+                    tracing::warn!("not all that runs here has ended, or is known to have; the agent stops all the same");
+                    return Ok(());
+                }
                 () = self.clock.sleep_until(stop_by_ns) => {
                     tracing::warn!("some tasks did not end in time");
                     return Ok(());

@@ -164,7 +164,7 @@ impl Server {
             Up::Answer(answer) => self.answers.push(answer),
             Up::Exec(news) => self.execs.push(news),
             Up::Heartbeat(_) => self.heartbeats += 1,
-            Up::Hello(_) => {}
+            Up::Hello(_) | Up::Leaving(_) => {}
         }
     }
 

@@ -45,6 +45,12 @@ pub struct CheckSpec {
     /// When its answers restart tasks.
     #[prost(message, optional, tag = "14")]
     pub restart: Option<CheckRestartSpec>,
+    /// HTTP, gRPC: it asks within TLS.
+    #[prost(message, optional, tag = "15")]
+    pub tls: Option<TlsCheckSpec>,
+    /// gRPC: whose health it asks for; empty for the whole server's.
+    #[prost(string, tag = "16")]
+    pub grpc_service: String,
 }
 
 /// How a check asks.
@@ -57,6 +63,19 @@ pub enum CheckKindSpec {
     Http = 1,
     /// A command exits with 0; 1 is a warning.
     Script = 2,
+    /// The health protocol of gRPC says that it serves.
+    Grpc = 3,
+}
+
+/// How a check asks within TLS.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct TlsCheckSpec {
+    /// Whose certificate is expected; empty for the address that is asked.
+    #[prost(string, tag = "1")]
+    pub server_name: String,
+    /// Any certificate will do.
+    #[prost(bool, tag = "2")]
+    pub skip_verify: bool,
 }
 
 /// A request of a check.

@@ -27,7 +27,7 @@ pub struct UpFrame {
     #[prost(uint32, tag = "1")]
     pub session: u32,
     /// What it says.
-    #[prost(oneof = "Up", tags = "2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "Up", tags = "2, 3, 4, 5, 6, 7, 8")]
     pub message: Option<Up>,
 }
 
@@ -54,6 +54,26 @@ pub enum Up {
     /// News of a command that somebody runs within a task.
     #[prost(message, tag = "7")]
     Exec(ExecUp),
+    /// The agent shuts down, and the node is to be drained first.
+    #[prost(message, tag = "8")]
+    Leaving(Leaving),
+}
+
+/// How a node is drained whose agent shuts down.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Leaving {
+    /// That of the node: a session says who it is before it has proved that.
+    #[prost(bytes = "vec", tag = "1")]
+    pub secret: Vec<u8>,
+    /// Milliseconds from now on after which what is left is stopped; 0 for as long as it takes.
+    #[prost(uint64, tag = "2")]
+    pub deadline_ms: u64,
+    /// All of it is stopped at once.
+    #[prost(bool, tag = "3")]
+    pub force: bool,
+    /// What runs on every node stays.
+    #[prost(bool, tag = "4")]
+    pub ignore_system: bool,
 }
 
 /// From server to agent.

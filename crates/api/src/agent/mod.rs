@@ -28,7 +28,7 @@ pub use ask::{
 };
 pub use check::{
     AllocChecks, AskAllocChecks, CheckKindSpec, CheckNeed, CheckRestartSpec, CheckSpec, CheckState,
-    CheckStatus, HeaderSpec, HttpCheckSpec,
+    CheckStatus, HeaderSpec, HttpCheckSpec, TlsCheckSpec,
 };
 pub use digest::{Digest, desired_hash, observed_hash};
 pub use exec::{
@@ -39,8 +39,8 @@ pub use file::{AllocFiles, AskFiles, FILES_MAX, FileSpec};
 pub use frame::{
     Ack, DESIRED_ALLOCS_MAX, DESIRED_BYTES_MAX, Desired, Down, DownFrame, FRAME_BYTES_MAX, FileCancel,
     FileChunk, FileCredit, FileRead, FrameError, GroupEntry, HELLO_BYTES_MAX, Heartbeat, HeartbeatEvery,
-    Hello, Refused, RunAlloc, SERVERS_MAX, Servers, StopAlloc, UPDATE_ALLOCS_MAX, Up, UpFrame, Update,
-    WELCOME_BYTES_MAX, Welcome, WelcomeMode, decode_frame, encode_frame,
+    Hello, Leaving, Refused, RunAlloc, SERVERS_MAX, Servers, StopAlloc, UPDATE_ALLOCS_MAX, Up, UpFrame,
+    Update, WELCOME_BYTES_MAX, Welcome, WelcomeMode, decode_frame, encode_frame,
 };
 pub use observed::{AllocHealth, AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskState, TaskStatus};
 pub use session::{

@@ -164,6 +164,9 @@ pub struct GroupSpec {
     /// What the agent asks again and again while the allocation runs, in order of declaration.
     #[prost(message, repeated, tag = "12")]
     pub checks: Vec<CheckSpec>,
+    /// Milliseconds after the first start of a task within which all of it must have ended; 0 for as long as it takes.
+    #[prost(uint64, tag = "13")]
+    pub max_run_ms: u64,
 }
 
 /// What an allocation must show to count as healthy.

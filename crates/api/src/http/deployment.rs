@@ -73,6 +73,20 @@ pub struct DeploymentState {
     pub healthy_allocs: u32,
     /// How often one of them was found unhealthy.
     pub unhealthy_allocs: u32,
+    /// The last one that was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_unhealthy: Option<UnhealthyAlloc>,
+}
+
+/// An allocation that was found unhealthy.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct UnhealthyAlloc {
+    /// Its id.
+    #[serde(rename = "AllocID")]
+    pub alloc_id: String,
+    /// Its last task event, or what its agent waited for in vain.
+    pub reason: String,
 }
 
 /// What an allocation has shown of its health, as part of a deployment.

@@ -50,7 +50,7 @@ pub use client::{
 };
 pub use deployment::{
     AllocDeploymentStatus, Deployment, DeploymentAllocHealth, DeploymentChanged, DeploymentPause,
-    DeploymentPromote, DeploymentState,
+    DeploymentPromote, DeploymentState, UnhealthyAlloc,
 };
 pub use device::{AllocatedDevice, DeviceAttribute, NodeDevice, NodeDeviceResource};
 pub use diff::{DiffKind, FieldDiff, JobDiff, ObjectDiff, TaskDiff, TaskGroupDiff};
@@ -76,7 +76,7 @@ pub use node::{
 };
 pub use operator::{AutopilotHealth, RaftConfiguration, RaftServer, ServerHealth};
 pub use orders::{AllocRestart, AllocSignal};
-pub use plan::{DesiredUpdates, JobPlan, JobPlanned, PlanAnnotations, PlannedPlacement};
+pub use plan::{DesiredUpdates, JobPlan, JobPlanned, PlanAnnotations, PlannedChange, PlannedPlacement};
 pub use plan_trace::PlanTrace;
 pub use pool::NodePool;
 pub use quota::{Quota, QuotaDevice, QuotaLimit, QuotaResources, QuotaUsage};

@@ -31,6 +31,9 @@ pub struct JobPlanned {
     pub failed_tg_allocs: Option<BTreeMap<String, PlacementMetric>>,
     /// Where each new allocation would go; Berth's own field, at most 1,000 of them.
     pub placements: Vec<PlannedPlacement>,
+    /// What would end without anybody in its place, and what would change while it runs; Berth's own field, at most 1,000
+    /// of them.
+    pub touched: Vec<PlannedChange>,
     /// Where the job was last registered; 0 for a job that is not there. Register with this index to register only what
     /// was planned.
     pub job_modify_index: u64,
@@ -92,4 +95,28 @@ pub struct PlannedPlacement {
     pub node_name: String,
     /// Whom it would replace; empty for nobody.
     pub previous_allocation: String,
+    /// What it is: `create`, `create/destroy update`, `migrate` or `canary`.
+    pub action: String,
+    /// Allocations of other jobs that would make room for it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub preempts: Vec<String>,
+}
+
+/// What would happen to an allocation that is there.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct PlannedChange {
+    /// Its id.
+    #[serde(rename = "ID")]
+    pub id: String,
+    /// `JOB.GROUP[INDEX]`.
+    pub name: String,
+    /// Its group.
+    pub task_group: String,
+    /// Its node's name.
+    pub node_name: String,
+    /// `destroy` or `in-place update`.
+    pub action: String,
+    /// Why, for people; empty where the action says it.
+    pub reason: String,
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use berth_agent::{Agent, AgentConfig, ShutdownMode, drivers::DriverSwitches};
 use clap::{Args, Subcommand};
+use tokio::sync::oneshot;
 
 use super::{
     keeper,
@@ -42,13 +43,25 @@ impl Command {
     }
 }
 
-/// Runs an agent until it is told to stop. Its tasks run on: the next agent takes them up.
+/// Runs an agent until it is told to stop. Its tasks run on, and the next agent takes them up, unless its node is to be
+/// drained first; who tells it a second time waits no longer.
 fn run(settings: &Settings) -> Result<(), Failure> {
     daemon::run(settings, async {
         let mut stop = StopSignal::listen()?;
         let data_dir = daemon::data_dir(settings)?;
         let config = config(settings, data_dir, settings.servers.clone())?;
-        Agent::run(config, async move { stop.wait().await }, ShutdownMode::LeaveTasks).await.map_err(failure)
+        let mode = settings.node.drain_on_shutdown.map_or(ShutdownMode::LeaveTasks, ShutdownMode::Drain);
+        let (tell, told) = oneshot::channel();
+        let told_twice = async move {
+            stop.wait().await;
+            let _ = tell.send(());
+            stop.wait().await;
+        };
+        let agent = Agent::run(config, async move { drop(told.await) }, mode);
+        tokio::select! {
+            ended = agent => ended.map_err(failure),
+            () = told_twice => Ok(()),
+        }
     })
 }
 

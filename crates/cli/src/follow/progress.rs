@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use berth_api::http::{
-    Allocation, AllocationStub, Deployment, Evaluation, Event, PlacementMetric, TaskState,
+    Allocation, AllocationStub, Deployment, Evaluation, Event, PlacementMetric, TaskEvent, TaskState,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 
 /// Kinds of task events that say what went wrong; others say what is done about it.
 const TROUBLE: &[&str] = &["Driver Failure", "Setup Failure", "Terminated"];
+
+/// The kind of event that says that a task is brought to an end.
+const ENDED: &str = "Killing";
 
 /// The kind of event with which a driver tells how far a start has come.
 const DRIVER: &str = "Driver";
@@ -275,7 +278,7 @@ fn trouble(tasks: Option<&BTreeMap<String, TaskState>>) -> Option<String> {
     let (name, event) = tasks?
         .iter()
         .filter(|(_, task)| task.failed || task.state == "pending")
-        .filter_map(|(name, task)| Some((name, task.events.iter().rfind(|event| is_trouble(&event.kind))?)))
+        .filter_map(|(name, task)| Some((name, worst(&task.events)?)))
         .max_by_key(|(_, event)| event.time)?;
     let said = if event.display_message.is_empty() { &event.message } else { &event.display_message };
     Some(if said.is_empty() {
@@ -293,8 +296,10 @@ fn waits_for(tasks: &BTreeMap<String, TaskState>) -> Option<String> {
     Some(format!("{name}: {}", event.message))
 }
 
-fn is_trouble(kind: &str) -> bool {
-    TROUBLE.contains(&kind)
+/// The event that tells most of what went wrong: that it was ended for having failed, or else the last of those that do.
+fn worst(events: &[TaskEvent]) -> Option<&TaskEvent> {
+    let ended = events.iter().rfind(|event| event.kind == ENDED && event.fails_task);
+    ended.or_else(|| events.iter().rfind(|event| TROUBLE.contains(&event.kind.as_str())))
 }
 
 /// What an event tells, if it can be understood; a newer server may send more than is known here.

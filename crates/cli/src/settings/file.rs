@@ -70,7 +70,11 @@ fn values(setting: &Setting, value: &Spanned<DeValue<'_>>) -> Option<Vec<String>
         (Form::List(_), DeValue::Array(items)) => items.iter().map(|item| scalar(item.get_ref())).collect(),
         (Form::Map, DeValue::Table(pairs)) => {
             let pair = |(key, value): (&Spanned<_>, &Spanned<_>)| {
-                Some(format!("{}={}", key.get_ref(), scalar(value.get_ref())?))
+                let value = match value.get_ref() {
+                    DeValue::Boolean(on) => on.to_string(),
+                    value => scalar(value)?,
+                };
+                Some(format!("{}={value}", key.get_ref()))
             };
             pairs.iter().map(pair).collect()
         }

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use berth_agent::DrainOnShutdown;
 use berth_server::HostState;
 use tracing::level_filters::LevelFilter;
 
@@ -126,6 +127,22 @@ impl Given<'_> {
         self.0.iter().map(|text| pair(text)).collect()
     }
 
+    /// How a node is drained before its agent stops; none where nothing is said.
+    pub fn drain(&self) -> Result<Option<DrainOnShutdown>, String> {
+        let mut drain = DrainOnShutdown::default();
+        for (key, text) in self.pairs()? {
+            let given = [text];
+            let value = Given(&given);
+            match key.replace('_', "-").as_str() {
+                "deadline" => drain.deadline = Some(value.duration()?).filter(|span| !span.is_zero()),
+                "force" => drain.force = value.switch()?,
+                "ignore-system-jobs" => drain.ignore_system = value.switch()?,
+                _ => return Err(format!("`{key}` is none of deadline, force and ignore-system-jobs")),
+            }
+        }
+        Ok((!self.0.is_empty()).then_some(drain))
+    }
+
     fn host_and_port(&self) -> Result<String, String> {
         let text = self.text()?;
         let not_an_address = || format!("`{text}` is not HOST:PORT");
@@ -189,6 +206,19 @@ mod tests {
             let error = address(bad).unwrap_err();
             assert!(error.contains(why), "{bad}: {error}");
         }
+    }
+
+    #[test]
+    fn a_drain_says_how_long_and_of_what() {
+        let read =
+            |texts: &[&str]| Given(&texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>()).drain();
+        assert_eq!(read(&[]), Ok(None));
+        let short = read(&["deadline=30s", "ignore_system_jobs=true"]).unwrap().unwrap();
+        assert_eq!((short.deadline, short.ignore_system), (Some(Duration::from_secs(30)), true));
+        let endless = read(&["deadline=0s"]).unwrap().unwrap();
+        assert_eq!((endless.deadline, endless.force), (None, false));
+        assert!(read(&["dead=1h"]).unwrap_err().contains("none of deadline"));
+        assert!(read(&["force=maybe"]).is_err());
     }
 
     #[test]

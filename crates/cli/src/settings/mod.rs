@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use berth_agent::{ImagesConfig, devices::Device};
+use berth_agent::{DrainOnShutdown, ImagesConfig, devices::Device};
 use berth_server::{HostState, LOG_VERSIONS};
 use tracing::level_filters::LevelFilter;
 
@@ -110,6 +110,8 @@ pub struct NodeSettings {
     pub host_network: bool,
     /// Where images of containers come from, and which stay.
     pub images: ImagesConfig,
+    /// How the node is emptied before its agent stops; none for not at all.
+    pub drain_on_shutdown: Option<DrainOnShutdown>,
 }
 
 impl Settings {
@@ -162,6 +164,7 @@ impl NodeSettings {
             container_runtime: String::new(),
             host_network: false,
             images: ImagesConfig::default(),
+            drain_on_shutdown: None,
         }
     }
 }

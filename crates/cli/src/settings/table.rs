@@ -363,6 +363,14 @@ pub const SETTINGS: &[Setting] = &[
         set: |to, given| given.duration().map(|age| to.node.images.limits.age_max = age),
     },
     Setting {
+        name: "drain-on-shutdown",
+        form: Form::Map,
+        roles: &[Role::Agent],
+        default: |_| "",
+        help: "Have the node drained before the agent stops: `deadline=1h` (0s for as long as it takes), `force=true`, `ignore-system-jobs=true`",
+        set: |to, given| given.drain().map(|drain| to.node.drain_on_shutdown = drain),
+    },
+    Setting {
         name: "host-network",
         form: Form::Switch,
         roles: AGENTS,

@@ -39,13 +39,23 @@ impl Nodes {
 
     /// Starts an agent that knows these servers, or starts it again.
     pub fn start(&mut self, number: u8, known: &[u8], servers: &Servers) {
+        self.start_with(number, known, servers, &[]);
+    }
+
+    /// The same with these further arguments.
+    pub fn start_with(&mut self, number: u8, known: &[u8], servers: &Servers, more: &[&str]) {
         let addresses: Vec<String> =
             known.iter().map(|known| servers.all[known].agent_addr().to_string()).collect();
         let (data, name) = (self.path(&format!("node-{number}")), format!("n{number}"));
         let data = data.to_str().expect("a plain path");
         let args = ["agent", "--data-dir", data, "--servers", &addresses.join(","), "--node-name", &name];
-        let args = [&args[..], &["--raw-exec", "--mock-driver", "--containers=false"]].concat();
+        let args = [&args[..], &["--raw-exec", "--mock-driver", "--containers=false"], more].concat();
         self.agents.insert(number, Daemon::start(&args, &self.path(&format!("told-node-{number}"))));
+    }
+
+    /// An agent that runs.
+    pub fn agent(&mut self, number: u8) -> &mut Daemon {
+        self.agents.get_mut(&number).expect("it runs")
     }
 
     /// Kills an agent; its tasks go on.

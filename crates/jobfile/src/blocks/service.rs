@@ -111,10 +111,6 @@ impl Record for Check {
         if self.kind == CheckKind::Http {
             check_request(self, body);
         }
-        if self.kind == CheckKind::Grpc {
-            let help = "berth asks tcp, http and script checks: take one of these";
-            body.report.error_with_help(body.at("type"), "checks of type grpc are not supported", help);
-        }
         if self.kind == CheckKind::Script && self.command.is_empty() {
             body.missing("check of type script has no command", "write `command = \"/path/in/task\"`");
         }
@@ -132,10 +128,6 @@ fn check_request(check: &Check, body: &Body<'_>) {
     } else if !check.path.starts_with(['/', '$']) {
         let message = format!("check path is {}, but must begin with a slash", quoted(&check.path));
         body.report.error(body.at("path"), message);
-    }
-    if check.protocol == "https" {
-        let help = "ask by http, or by a script within the task";
-        body.report.error_with_help(body.at("protocol"), "checks by https are not supported", help);
     }
     if !check.method.is_empty() && !is_token(&check.method) {
         let message = format!("check method is {}, which is no method of HTTP", quoted(&check.method));

@@ -10,7 +10,6 @@ static UNENFORCED: &[(&Schema, &[&str])] = &[
         &[
             "disconnect",
             "volume",
-            "max_run_duration",
             "stop_after_client_disconnect",
             "max_client_disconnect",
             "prevent_reschedule_on_lost",
@@ -39,7 +38,6 @@ static UNENFORCED: &[(&Schema, &[&str])] = &[
         ],
     ),
     (&RESTART, &["render_templates"]),
-    (&UPDATE, &["stagger"]),
     (&RESOURCES, &["memory_max", "numa", "secrets", "disk", "iops", "network"]),
     (&NETWORK, &["hostname", "dns", "cni", "mbits"]),
     (&PORT, &["host_network", "ignore_collision"]),
@@ -61,19 +59,7 @@ static UNENFORCED: &[(&Schema, &[&str])] = &[
             "kind",
         ],
     ),
-    (
-        &CHECK,
-        &[
-            "failures_before_warning",
-            "address_mode",
-            "advertise",
-            "expose",
-            "grpc_service",
-            "grpc_use_tls",
-            "tls_server_name",
-            "tls_skip_verify",
-        ],
-    ),
+    (&CHECK, &["failures_before_warning", "address_mode", "advertise", "expose"]),
 ];
 
 /// The blocks and names of the settings that are accepted and kept, but not acted upon yet.

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use minicbor::{Decode, Encode};
 
 use super::{Identity, Kept, seconds};
+use crate::value::Value;
 
 /// A name under which others find a port of the group.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
@@ -159,6 +160,17 @@ pub struct Check {
     /// Settings of the provider, and of gRPC and TLS.
     #[n(18)]
     pub kept: Kept,
+}
+
+impl Check {
+    /// Whether it asks within TLS.
+    pub fn asks_by_tls(&self) -> bool {
+        match self.kind {
+            CheckKind::Http => self.protocol == "https",
+            CheckKind::Grpc => self.kept.get("GRPCUseTLS") == Some(&Value::Bool(true)),
+            CheckKind::Tcp | CheckKind::Script => false,
+        }
+    }
 }
 
 /// When bad answers restart a task.

@@ -6,6 +6,7 @@ mod devices;
 mod distinct;
 mod preempted;
 mod quotas;
+mod rollout;
 mod room;
 
 use berth_model::{
@@ -34,6 +35,7 @@ pub fn check(store: &Store, plan: &Plan) -> Vec<Fault> {
             let checked = Checked { store, plan, job: row.job() };
             allocs::check(&checked, &mut faults);
             distinct::check(&checked, &mut faults);
+            rollout::check(&checked, &mut faults);
             room::check(&checked, &mut faults);
             devices::check(&checked, &mut faults);
             quotas::check(&checked, &mut faults);

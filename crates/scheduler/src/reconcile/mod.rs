@@ -35,6 +35,9 @@ pub struct Changes {
     pub deployment: Vec<DeploymentGroup>,
     /// The earliest time at which a failed allocation may be replaced that may not be yet.
     pub retry_at: Option<Timestamp>,
+    /// The earliest time at which the update of a job that runs on each node may go on, that could go on but for its
+    /// `stagger`.
+    pub stagger_until: Option<Timestamp>,
 }
 
 /// An allocation to place.
@@ -130,7 +133,7 @@ pub(crate) fn reconcile(
         of_group.sort_unstable_by_key(|e| (e.row.name_index, e.row.create_index, e.row.id));
         let room = meter.budget().placements.saturating_sub(changes.replaced());
         if job.job_type.is_per_node() {
-            per_node::reconcile(store, (row, position, group), &of_group, room, &mut changes);
+            per_node::reconcile(store, (row, position, group), &of_group, (now, room), &mut changes);
         } else {
             group::reconcile(store, (row, position, group), &of_group, (now, room), &mut changes);
         }

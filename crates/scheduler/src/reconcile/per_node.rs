@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use berth_model::{
+    Timestamp,
     alloc::{ClientStatus, StopReason},
     job::Group,
     store::{JobRow, NodeSlot, Store},
@@ -10,7 +11,7 @@ use berth_model::{
 
 use super::{
     Changes, Existing, Instead, Missing, lose_ending,
-    rollout::Rollout,
+    rollout::{Canary, Rollout},
     stop,
     wanted::{Fresh, Wanted},
 };
@@ -20,7 +21,7 @@ pub(super) fn reconcile(
     store: &Store,
     (row, position, group): (&JobRow, u16, &Group),
     existing: &[&Existing<'_>],
-    room: usize,
+    (now, room): (Timestamp, usize),
     changes: &mut Changes,
 ) {
     let (job, rollout) = (row.job(), Rollout::of(store, row, group));
@@ -29,6 +30,7 @@ pub(super) fn reconcile(
     let mut covered: BTreeSet<NodeSlot> = BTreeSet::new();
     let mut old: Vec<&Existing<'_>> = Vec::new();
     let (mut live, mut unproven, mut is_unhealthy) = (0, 0, false);
+    let mut canaries = 0;
     lose_ending(existing.iter().copied(), changes);
     for alloc in existing {
         let node = alloc.row.node;
@@ -51,7 +53,10 @@ pub(super) fn reconcile(
             live += 1;
             if !alloc.is_current {
                 old.push(alloc);
-            } else if !store.is_healthy_if_carried(alloc.slot) {
+                continue;
+            }
+            canaries += u32::from(rollout.canary(alloc) == Canary::Open);
+            if !store.is_healthy_if_carried(alloc.slot) {
                 match store.allocs().detail(alloc.slot).and_then(|detail| detail.healthy) {
                     Some(_) => is_unhealthy = true,
                     None => unproven += 1,
@@ -61,24 +66,37 @@ pub(super) fn reconcile(
     }
     let fresh = if group.count == 0 { Fresh::Nothing } else { Fresh::OnNodes { covered } };
     let mut wanted = Wanted { group: position, replacing: Vec::new(), fresh };
-    let limit = rollout.limit().map(|limit| if is_unhealthy { 0 } else { limit.saturating_sub(unproven) });
-    let limit = limit.map_or(usize::MAX, |limit| limit as usize).min(old.len());
+    let wanted_canaries = rollout.node_canaries(old.len());
+    let limit = match rollout.limit() {
+        None => usize::MAX,
+        Some(_) if is_unhealthy => 0,
+        Some(_) if wanted_canaries > 0 && !rollout.may_place_canaries() => 0,
+        Some(_) if wanted_canaries > 0 => wanted_canaries.saturating_sub(canaries) as usize,
+        Some(limit) => limit.saturating_sub(unproven) as usize,
+    };
+    let mut limit = limit.min(old.len());
+    if let Some(until) = rollout.stagger_until(existing).filter(|until| limit > 0 && *until > now) {
+        changes.stagger_until = changes.stagger_until.into_iter().chain([until]).min();
+        limit = 0;
+    }
     changes.more |= limit > room;
     if rollout.limit().is_some() {
         // Those that stay old for now are counted too: each of them must be of this version in the end.
         let desired = u32::try_from(live + wanted.count(store, job, group)).unwrap_or(u32::MAX);
-        changes.deployment.extend(rollout.begin(desired, 0, existing));
+        changes.deployment.extend(rollout.begin(desired, wanted_canaries, existing));
     }
-    wanted.replacing = old.into_iter().take(limit.min(room)).map(updated).collect();
+    let replaced = old.into_iter().take(limit.min(room));
+    wanted.replacing = replaced.map(|alloc| updated(alloc, wanted_canaries > 0)).collect();
     changes.wanted.push(wanted);
 }
 
-/// Its successor, on the same node.
-fn updated(alloc: &Existing<'_>) -> Missing {
+/// Its successor, on the same node: there is one on each, so that canaries replace what they are to be compared with.
+fn updated(alloc: &Existing<'_>, canary: bool) -> Missing {
     Missing {
         ask: Ask { name_index: alloc.row.name_index, only: Some(alloc.row.node), ..Ask::default() },
         previous: Some(alloc.row.id),
         instead: Some(Instead::of(alloc, StopReason::JobUpdated)),
+        canary,
         ..Missing::default()
     }
 }

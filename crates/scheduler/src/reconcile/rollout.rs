@@ -1,6 +1,7 @@
 //! How far a new version of a group may take the place of the one before, for now.
 
 use berth_model::{
+    Timestamp,
     deployment::{Deployment, DeploymentGroup, DeploymentStatus},
     job::{Group, Update},
     store::{JobRow, Store},
@@ -63,6 +64,34 @@ impl<'a> Rollout<'a> {
             (None, Some(policy)) if self.deployment.is_none() && old => policy.canary,
             _ => 0,
         }
+    }
+
+    /// The same for a group with one allocation a node, of which `old` are of an older version: `canary` is a part of
+    /// them, in percent.
+    pub(super) fn node_canaries(&self, old: usize) -> u32 {
+        let part = |percent: u32| (old as u64 * u64::from(percent.min(100))).div_ceil(100);
+        match (self.group_of_deployment(), self.policy) {
+            (Some(group), _) if group.promoted => 0,
+            (Some(group), _) => group.desired_canaries,
+            (None, Some(policy)) if self.deployment.is_none() => {
+                u32::try_from(part(policy.canary)).unwrap_or(u32::MAX)
+            }
+            _ => 0,
+        }
+    }
+
+    /// When the next allocations of a group with one a node may be replaced: `stagger` after the last ones were, but soon
+    /// enough that the wait alone does not fail the deployment.
+    pub(super) fn stagger_until(&self, existing: &[&Existing<'_>]) -> Option<Timestamp> {
+        let (policy, deployment) = (self.policy?, self.deployment?);
+        let patience = Some(policy.progress_deadline / 2).filter(|patience| !patience.is_zero());
+        let stagger = patience.into_iter().chain([policy.stagger]).min()?;
+        let own = existing.iter().filter(|alloc| alloc.row.job_version == deployment.job_version);
+        let placed = own.filter_map(|alloc| {
+            let detail = self.store.allocs().detail(alloc.slot)?;
+            detail.extra.as_ref()?.previous.map(|_| detail.created_at)
+        });
+        placed.max().filter(|_| !stagger.is_zero()).map(|at| at.after(stagger))
     }
 
     /// Whether canaries may be placed now.

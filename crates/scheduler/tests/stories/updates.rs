@@ -182,6 +182,56 @@ fn what_changes_in_place_restarts_nothing_and_counts_as_shown() {
 }
 
 #[test]
+fn the_nodes_of_a_system_job_follow_each_other_after_its_stagger() {
+    check(
+        "node a cpu=1000 mem=1000
+         node b cpu=1000 mem=1000
+         job log type=system cpu=100 mem=100 parallel=1 stagger=30
+         plan log
+         succeed log
+         job log type=system cpu=100 mem=120 parallel=1 stagger=30
+         plan log
+         well log[0]#3
+         plan log
+         wait 30
+         plan log",
+        expect![[r#"
+            plan log: place log[0]@a log[0]@b deploy 2
+            plan log: stop log[0] JobUpdated place log[0]@a after log[0] for log[0] deploy 2
+            plan log: nothing then pending deployment-watcher in 30s
+            plan log: stop log[0] JobUpdated place log[0]@b after log[0] for log[0]
+        "#]],
+    );
+}
+
+#[test]
+fn canaries_of_a_system_job_are_a_part_of_its_nodes() {
+    check(
+        "node a cpu=1000 mem=1000
+         node b cpu=1000 mem=1000
+         node c cpu=1000 mem=1000
+         job log type=system cpu=100 mem=100 parallel=3 canary=34
+         plan log
+         succeed log
+         job log type=system cpu=100 mem=120 parallel=3 canary=34
+         plan log
+         plan log
+         well log[0]#4
+         well log[0]#5
+         plan log
+         promote log
+         plan log",
+        expect![[r#"
+            plan log: place log[0]@a log[0]@b log[0]@c deploy 3
+            plan log: stop log[0] JobUpdated log[0] JobUpdated place canary log[0]@a after log[0] for log[0] canary log[0]@b after log[0] for log[0] deploy 3 with 2 canaries
+            plan log: nothing
+            plan log: nothing
+            plan log: stop log[0] JobUpdated place log[0]@c after log[0] for log[0]
+        "#]],
+    );
+}
+
+#[test]
 fn a_system_job_is_updated_node_by_node() {
     check(
         "node a cpu=1000 mem=1000

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     encode::frame,
     incoming::{FrameReader, Share},
+    leaving,
     listen::Context,
     outbound::{Outbound, OutboundReader},
     outline,
@@ -90,6 +91,11 @@ impl Connection<'_> {
             Some(Up::FileChunk(chunk)) => self.with(number, |pending| pending.files.on_chunk(&chunk)),
             Some(Up::Answer(answer)) => self.with(number, |pending| pending.asks.on_answer(answer)),
             Some(Up::Exec(reported)) => self.with(number, |pending| pending.execs.on_news(reported)),
+            Some(Up::Leaving(asked)) => {
+                if let Some(session) = self.sessions.get(&number) {
+                    leaving::drain(self.context, session.node, &asked);
+                }
+            }
             // Of a newer protocol: an agent says nothing that must be understood before it was welcomed to say it.
             None => {}
         }

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -20,6 +20,7 @@ use super::{connection, incoming::Budget, outbound::AllInFlight};
 use crate::{
     engine::Input,
     net::{PerAddress, Share, Stream},
+    state::State,
 };
 
 /// Connections at a time; each can carry many sessions.
@@ -28,6 +29,8 @@ const CONNECTIONS_MAX: usize = 16_384;
 const ADDRESS_SHARE: Share = Share { per_address_max: 2_048, loopback_max: 8_192 };
 /// How long what was sent may stay unacknowledged by the peer's kernel: a link that swallows one direction shows here.
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(20);
+/// Nodes at a time whose agents shut down and that are being drained for it.
+const LEAVING_MAX: usize = 1_024;
 /// Waited after a failed accept: file descriptors may have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -39,12 +42,28 @@ pub(crate) struct Context {
     /// Bytes of frames that are being read.
     pub incoming: Budget,
     sessions: AtomicU64,
+    /// What agents ask that changes the state, at a time.
+    pub leaving: Arc<Semaphore>,
+    /// Once the server has one.
+    state: OnceLock<State>,
 }
 
 impl Context {
     pub fn new(inputs: Sender<Input>) -> Self {
         let (in_flight, incoming) = (AllInFlight::default(), Budget::default());
-        Self { inputs, in_flight, incoming, sessions: AtomicU64::new(0) }
+        let (leaving, state) = (Arc::new(Semaphore::new(LEAVING_MAX)), OnceLock::new());
+        Self { inputs, in_flight, incoming, sessions: AtomicU64::new(0), leaving, state }
+    }
+
+    /// The same, for agents that ask for changes of the state.
+    pub fn with_state(self, state: State) -> Self {
+        let _ = self.state.set(state);
+        self
+    }
+
+    /// What the server knows, and the way to change it.
+    pub fn state(&self) -> Option<&State> {
+        self.state.get()
     }
 
     /// A name that no session had before.

@@ -6,6 +6,7 @@ mod encode;
 mod execs;
 mod files;
 mod incoming;
+mod leaving;
 mod listen;
 mod outbound;
 mod outline;

@@ -157,7 +157,7 @@ fn grant_spec(grant: &DeviceGrant) -> DeviceGrantSpec {
 }
 
 /// Secrets are 256 random bits, so that a fast hash keeps them.
-fn secret_hash(secret: &[u8]) -> Vec<u8> {
+pub fn secret_hash(secret: &[u8]) -> Vec<u8> {
     use sha2::Digest;
     sha2::Sha256::digest(secret).to_vec()
 }
@@ -260,6 +260,7 @@ pub(crate) fn group_spec(job: &Job, group: &Group, oversubscribed: bool) -> Grou
         shutdown_delay_ms: millis(group.shutdown_delay),
         health: health_spec(job, group),
         checks: check_specs(group),
+        max_run_ms: group.max_run_duration.map_or(0, millis),
     }
 }
 

@@ -2,35 +2,37 @@
 
 use berth_api::agent::{
     CheckKindSpec, CheckNeed, CheckRestartSpec, CheckSpec, CheckState, HeaderSpec, HttpCheckSpec,
+    TlsCheckSpec,
 };
-use berth_model::job::{Check, CheckKind, CheckRestart, Group, Service};
+use berth_model::{
+    job::{Check, CheckKind, CheckRestart, Group, Service},
+    value::Value,
+};
 
 use super::agent::millis;
 
-/// All that agents can ask: others were refused when the job was registered, unless that was before any were asked.
+/// What agents ask, in order of declaration.
 pub(super) fn check_specs(group: &Group) -> Vec<CheckSpec> {
     let of_group = group.services.iter().map(|service| (service, ""));
     let of_tasks =
         group.tasks.iter().flat_map(|task| task.services.iter().map(|service| (service, task.name.as_str())));
     let services = of_group.chain(of_tasks);
     services
-        .flat_map(|(service, task)| {
-            service.checks.iter().filter_map(move |check| check_spec(service, check, task))
-        })
+        .flat_map(|(service, task)| service.checks.iter().map(move |check| check_spec(service, check, task)))
         .collect()
 }
 
-fn check_spec(service: &Service, check: &Check, of_task: &str) -> Option<CheckSpec> {
+fn check_spec(service: &Service, check: &Check, of_task: &str) -> CheckSpec {
     let kind = match check.kind {
         CheckKind::Tcp => CheckKindSpec::Tcp,
-        CheckKind::Http if check.protocol != "https" => CheckKindSpec::Http,
+        CheckKind::Http => CheckKindSpec::Http,
         CheckKind::Script => CheckKindSpec::Script,
-        CheckKind::Http | CheckKind::Grpc => return None,
+        CheckKind::Grpc => CheckKindSpec::Grpc,
     };
     let first =
         |texts: &[&str]| texts.iter().find(|text| !text.is_empty()).copied().unwrap_or_default().to_owned();
     let name = format!("service: {:?} check", service.name);
-    Some(CheckSpec {
+    CheckSpec {
         service: service.name.clone(),
         name: first(&[&check.name, &name]),
         task: first(&[&check.task, &service.task, of_task]),
@@ -45,7 +47,19 @@ fn check_spec(service: &Service, check: &Check, of_task: &str) -> Option<CheckSp
         failures_before_critical: check.failures_before_critical,
         need: need(&first(&[&check.on_update, &service.on_update])).into(),
         restart: check.check_restart.or(service.check_restart).and_then(restart),
-    })
+        tls: check.asks_by_tls().then(|| TlsCheckSpec {
+            server_name: kept_text(check, "TLSServerName"),
+            skip_verify: check.kept.get("TLSSkipVerify") == Some(&Value::Bool(true)),
+        }),
+        grpc_service: kept_text(check, "GRPCService"),
+    }
+}
+
+fn kept_text(check: &Check, name: &str) -> String {
+    match check.kept.get(name) {
+        Some(Value::String(text)) => text.clone(),
+        _ => String::new(),
+    }
 }
 
 fn request(check: &Check) -> HttpCheckSpec {
@@ -120,13 +134,32 @@ mod tests {
     }
 
     #[test]
-    fn what_agents_cannot_ask_is_left_out() {
-        let https = Check { protocol: "https".to_owned(), ..check(CheckKind::Http) };
-        let checks = vec![check(CheckKind::Grpc), https, check(CheckKind::Script)];
+    fn what_is_said_of_tls_and_grpc_goes_to_the_agents() {
+        let kept = |pairs: &[(&str, Value)]| {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+        };
+        let https = Check {
+            protocol: "https".to_owned(),
+            kept: kept(&[("TLSServerName", Value::String("shop".to_owned()))]),
+            ..check(CheckKind::Http)
+        };
+        let tls = [("GRPCUseTLS", Value::Bool(true)), ("TLSSkipVerify", Value::Bool(true))];
+        let grpc = Check { kept: kept(&tls), ..check(CheckKind::Grpc) };
+        let plain = Check {
+            kept: kept(&[("GRPCService", Value::String("cart".to_owned()))]),
+            ..check(CheckKind::Grpc)
+        };
+        let checks = vec![https, grpc, plain, check(CheckKind::Script)];
         let service = Service { checks, ..Service::default() };
         let task = Task { services: vec![service], ..Task::new("web", "raw_exec", JobType::Service) };
         let group = Group { tasks: vec![task], ..Group::new("app", JobType::Service) };
-        let [script] = &check_specs(&group)[..] else { panic!("one") };
+        let [https, grpc, plain, script] = &check_specs(&group)[..] else { panic!("four") };
+        let tls = |server_name: &str, skip_verify| {
+            Some(TlsCheckSpec { server_name: server_name.to_owned(), skip_verify })
+        };
+        assert_eq!((https.kind(), &https.tls), (CheckKindSpec::Http, &tls("shop", false)));
+        assert_eq!((grpc.kind(), &grpc.tls), (CheckKindSpec::Grpc, &tls("", true)));
+        assert_eq!((&*plain.grpc_service, &plain.tls), ("cart", &None));
         assert_eq!(
             (script.kind(), &*script.task, &script.command[..]),
             (CheckKindSpec::Script, "web", &["/bin/ok".to_owned()][..])

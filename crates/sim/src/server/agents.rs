@@ -47,7 +47,7 @@ fn take_in(server: &Server, message: Up, session: &mut Option<SessionId>, end: &
             server.tell(Input::Event(Event::Heartbeat((*session)?, heartbeat)));
         }
         Up::Update(update) => update_of(server, update, (*session)?)?,
-        Up::FileChunk(_) | Up::Answer(_) | Up::Exec(_) => {}
+        Up::FileChunk(_) | Up::Answer(_) | Up::Exec(_) | Up::Leaving(_) => {}
     }
     Some(())
 }

@@ -42,7 +42,8 @@ impl Alloc {
     }
 
     fn end(&mut self, task: usize, cause: TaskEventKind, now_ns: u64, actions: &mut Vec<Action>) {
-        if cause != TaskEventKind::Killing {
+        // One that has failed while it lives has been told why.
+        if cause != TaskEventKind::Killing && !self.status.tasks[task].failed {
             self.note(task, event(cause, now_ns, ""));
         }
         match self.tasks[task].phase {

@@ -1,6 +1,6 @@
 //! Tells a node a story and writes down what it does.
 //!
-//! One event a line. `run 1 batch web db:leader after=2`, `noted 1.0 half way`, `started 1.0`, `exited 1.0 code=1
+//! One event a line. `run 1 batch web db:leader after=2 max=60`, `noted 1.0 half way`, `started 1.0`, `exited 1.0 code=1
 //! signal=9 oom`, `failed 1.0 setup`, `stop 1`, `forget 1`, `purge 1`, `found 1.0
 //! running|nothing|rebooted`, `wait 10s` (ticks at each deadline), `restart` (of the agent, from what it wrote last),
 //! `events 1.0`, `checks 1`; `answer 30s passing|warning|critical` (the questions of checks that come within that time);
@@ -84,8 +84,9 @@ pub fn run(words: &[&str]) -> RunSpec {
         words[2..].iter().partition(|word| word.starts_with("after="));
     let (checks, rest): (Vec<&str>, Vec<&str>) =
         rest.into_iter().partition(|word| word.starts_with("check="));
-    let (healthy, tasks): (Vec<&str>, Vec<&str>) =
+    let (healthy, rest): (Vec<&str>, Vec<&str>) =
         rest.into_iter().partition(|word| word.starts_with("healthy="));
+    let (max, tasks): (Vec<&str>, Vec<&str>) = rest.into_iter().partition(|word| word.starts_with("max="));
     let group = GroupSpec {
         job_type: job_type.into(),
         tasks: tasks.into_iter().map(task).collect(),
@@ -95,6 +96,9 @@ pub fn run(words: &[&str]) -> RunSpec {
             deadline_ms: 60_000,
             checks: true,
         }),
+        max_run_ms: max
+            .first()
+            .map_or(0, |word| word["max=".len()..].parse::<u64>().expect("seconds") * 1_000),
         shutdown_delay_ms: group_delay.parse::<u64>().expect("seconds") * 1_000,
         ..GroupSpec::default()
     };

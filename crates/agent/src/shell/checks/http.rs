@@ -9,6 +9,7 @@ use hyper::body::Incoming;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 
+use super::tls::{Protocol, wrap};
 use super::{Question, Said};
 use crate::lifecycle::OUTPUT_BYTES_MAX;
 
@@ -24,7 +25,8 @@ const BUSY: u16 = 429;
 impl Question {
     pub(super) async fn http(&self) -> Result<Said, String> {
         let request = self.request()?;
-        let stream = self.port().await?;
+        let host = (&*self.context.node.host_ip, Protocol::Http1);
+        let stream = wrap(self.port().await?, self.spec.tls.as_ref(), host).await?;
         let mut connection = hyper::client::conn::http1::Builder::new();
         connection.max_buf_size(HEAD_BYTES_MAX);
         let (mut sender, connection) =
@@ -83,7 +85,7 @@ async fn said(response: Response<Incoming>) -> Result<Said, String> {
 }
 
 /// An error of HTTP and what is behind it.
-fn describe(error: &hyper::Error) -> String {
+pub(super) fn describe(error: &hyper::Error) -> String {
     let source = std::error::Error::source(error);
     source.map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }

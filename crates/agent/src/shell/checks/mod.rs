@@ -1,8 +1,10 @@
 //! Asks what checks ask: of the ports of an allocation, in the network that it sees, or by a command within a task.
 
+mod grpc;
 mod http;
 mod port;
 mod script;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -127,6 +129,7 @@ impl Question {
             }),
             CheckKindSpec::Http => self.http().await,
             CheckKindSpec::Script => self.script().await,
+            CheckKindSpec::Grpc => self.grpc().await,
         };
         asked.unwrap_or_else(Said::critical)
     }

@@ -10,7 +10,7 @@ mod signal;
 mod stats;
 mod status;
 mod stop;
-mod tail;
+pub mod tail;
 mod which;
 
 use clap::Subcommand;

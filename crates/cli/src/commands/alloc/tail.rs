@@ -15,7 +15,7 @@ const WINDOW_BYTES_MAX: u64 = 64 << 20;
 
 /// The end of a log.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct End {
+pub struct End {
     /// The last lines.
     pub bytes: Vec<u8>,
     /// What is written after them stands here.
@@ -23,7 +23,7 @@ pub(super) struct End {
 }
 
 /// The last lines of a log, or all of it when there are fewer.
-pub(super) async fn last_lines(remote: &Remote, read: &StreamRead<'_>, lines: usize) -> Result<End, Failure> {
+pub async fn last_lines(remote: &Remote, read: &StreamRead<'_>, lines: usize) -> Result<End, Failure> {
     let mut window = LINE_BYTES.saturating_mul(lines as u64).clamp(LINE_BYTES, WINDOW_BYTES_MAX);
     loop {
         let from = StreamStart::BeforeEnd(window);

@@ -1,12 +1,15 @@
 //! `berth deployment`: how new versions of jobs take the place of the ones before.
 
 mod change;
+mod evidence;
 mod list;
 mod status;
 
 use clap::Subcommand;
 
 use crate::{failure::Failure, global::Global, remote::block_on};
+
+pub use evidence::Evidence;
 
 /// What can be done with deployments.
 #[derive(Debug, Subcommand)]

@@ -4,6 +4,7 @@ use berth_api::http::{AllocationStub, Deployment, Time};
 use clap::Args;
 use serde::Serialize;
 
+use super::evidence::Evidence;
 use crate::{
     complete,
     failure::Failure,
@@ -28,6 +29,9 @@ pub struct Status {
 struct Detail {
     deployment: Deployment,
     allocations: Vec<AllocationStub>,
+    /// What it failed by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    evidence: Option<Evidence>,
 }
 
 impl Status {
@@ -37,7 +41,8 @@ impl Status {
         let read = async |remote: &Remote| {
             let (deployment, allocations) =
                 tokio::try_join!(remote.deployment(&id), remote.deployment_allocations(&id))?;
-            Ok(Detail { deployment, allocations })
+            let evidence = Evidence::of(remote, &deployment).await;
+            Ok(Detail { deployment, allocations, evidence })
         };
         self.show.show(remote, read).await
     }
@@ -45,7 +50,9 @@ impl Status {
 
 impl View for Detail {
     fn text(&self, layout: Layout) -> String {
-        sections([self.fields(layout), self.groups(layout), self.allocations(layout)])
+        let evidence = self.evidence.as_ref().map(|evidence| evidence.said().join("\n") + "\n");
+        let parts = [self.fields(layout), self.groups(layout), self.allocations(layout)];
+        sections(parts.into_iter().chain(evidence))
     }
 
     fn names(&self) -> Vec<String> {

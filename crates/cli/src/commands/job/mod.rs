@@ -17,6 +17,7 @@ mod restart;
 mod revert;
 mod run;
 mod scale;
+mod scaling_events;
 mod start;
 mod status;
 mod stop;
@@ -57,6 +58,8 @@ pub enum Verb {
     Promote(deployments::Promote),
     /// Change how many allocations a group of a job wants
     Scale(scale::Scale),
+    /// List who changed how many allocations a job's groups want
+    ScalingEvents(scaling_events::ScalingEvents),
     /// Run a parameterized job with values for its parameters
     Dispatch(dispatch::Dispatch),
     /// Look after jobs that run by the clock
@@ -90,6 +93,7 @@ impl Verb {
             Self::Deployments(deployments) => block_on(deployments.run(&global.remote()?)),
             Self::Promote(promote) => block_on(promote.run(&global.remote()?)),
             Self::Scale(scale) => block_on(scale.run(&global.remote()?)),
+            Self::ScalingEvents(events) => block_on(events.run(&global.remote()?)),
             Self::Dispatch(dispatch) => block_on(dispatch.run(&global.remote()?)),
             Self::Periodic(verb) => block_on(verb.run(&global.remote()?)),
             Self::Eval(eval) => block_on(eval.run(&global.remote()?)),

@@ -6,6 +6,7 @@ use berth_api::http::Deployment;
 use clap::Args;
 
 use crate::{
+    commands::deployment::Evidence,
     failure::{Exit, Failure},
     follow::{Change, Progress, follow},
     output::{self, clean, count, funnels, short_id},
@@ -51,6 +52,11 @@ impl Detach {
         let change = Change { job: accepted.job, index: accepted.index };
         let goal = if accepted.ends { Progress::to_the_end } else { Progress::starting };
         let progress = follow(remote, &change, goal(accepted.eval), accepted.since).await?;
+        if let Some(deployment) = progress.deployment()
+            && let Some(evidence) = Evidence::of(remote, deployment).await
+        {
+            evidence.said().iter().for_each(|line| output::tell(line));
+        }
         judge(&job, &progress)
     }
 }

@@ -29,6 +29,9 @@ pub struct Plan {
     /// Do not say what differs from the job as it is
     #[arg(long)]
     no_diff: bool,
+    /// Say of each allocation by its id what would become of it, however many there are
+    #[arg(long)]
+    verbose: bool,
     #[command(flatten)]
     show: Show,
 }
@@ -40,6 +43,8 @@ struct Planned {
     plan: JobPlanned,
     #[serde(skip)]
     job: String,
+    #[serde(skip)]
+    verbose: bool,
 }
 
 impl Plan {
@@ -54,7 +59,7 @@ impl Plan {
         let remote = global.remote()?.in_namespace(&job.key.namespace);
         let plan = remote.plan(&job, !self.no_diff).await?;
         warn(&plan.warnings);
-        let planned = Planned { plan, job: job.key.id.to_string() };
+        let planned = Planned { plan, job: job.key.id.to_string(), verbose: self.verbose };
         self.show.print(&planned)?;
         let index = planned.plan.job_modify_index;
         output::tell(&format!("next: berth job run -check-index {index} {}", self.file.path()));
@@ -77,19 +82,26 @@ impl Planned {
 
     /// What would happen to the allocations of each group.
     fn updates(&self, layout: Layout) -> String {
-        let counts = ["place", "replace", "move", "stop", "update", "keep"].map(Column::number);
+        let names = ["place", "replace", "move", "stop", "update", "keep", "canary", "preempt"];
+        // Few have any of the last two.
+        let of = self.plan.annotations.desired_tg_updates.values();
+        let extra = of.clone().any(|of| of.canary > 0) || of.clone().any(|of| of.preemptions > 0);
+        let shown = if extra { names.len() } else { names.len() - 2 };
+        let counts = names.into_iter().take(shown).map(Column::number);
         let columns: Vec<_> = [Column::id("group")].into_iter().chain(counts).collect();
         let mut table = Table::new(layout, &columns);
         for (group, of) in &self.plan.annotations.desired_tg_updates {
             let counts = [
-                of.place + of.canary,
+                of.place,
                 of.destructive_update,
                 of.migrate,
                 of.stop,
                 of.in_place_update,
                 of.ignore,
+                of.canary,
+                of.preemptions,
             ];
-            table.row([group.into()].into_iter().chain(counts.map(Cell::number)));
+            table.row([group.into()].into_iter().chain(counts.into_iter().take(shown).map(Cell::number)));
         }
         if table.is_empty() { String::new() } else { table.render() }
     }
@@ -99,11 +111,32 @@ impl Planned {
         let placements = &self.plan.placements;
         if placements.is_empty() {
             String::new()
-        } else if layout.wide || placements.len() <= PLACEMENTS_SHOWN_MAX {
+        } else if self.verbose || layout.wide || placements.len() <= PLACEMENTS_SHOWN_MAX {
             one_by_one(placements, layout)
         } else {
             by_node(placements, layout)
         }
+    }
+
+    /// What would become of those that are there, where nobody takes their place.
+    fn touched(&self, layout: Layout) -> String {
+        let touched = &self.plan.touched;
+        let shown = if self.verbose || layout.wide { touched.len() } else { PLACEMENTS_SHOWN_MAX };
+        if touched.is_empty() {
+            return String::new();
+        }
+        let columns = ["what", "name", "on node", "why"].map(Column::text);
+        let columns: Vec<_> = [Column::id("allocation")].into_iter().chain(columns).collect();
+        let mut table = Table::new(layout, &columns);
+        for change in touched.iter().take(shown) {
+            let what = if change.action == "destroy" { "stop" } else { "update in place" };
+            let cells = [&change.name, &change.node_name, &change.reason].map(Cell::from);
+            table.row([layout.id(&change.id).into(), what.into()].into_iter().chain(cells));
+        }
+        let more = touched.len().saturating_sub(shown);
+        let rest =
+            if more > 0 { format!("… and {more} more: `-verbose` shows all\n") } else { String::new() };
+        table.render() + &rest
     }
 
     /// When a periodic job would run.
@@ -126,7 +159,9 @@ impl View for Planned {
     fn text(&self, layout: Layout) -> String {
         let differs = self.plan.diff.as_ref().map(|difference| diff::render(difference, layout));
         let verdict = self.verdict() + &self.launch();
-        sections([differs.unwrap_or_default(), self.updates(layout), self.placements(layout), verdict])
+        let allocs = [self.placements(layout), self.touched(layout)];
+        let head = [differs.unwrap_or_default(), self.updates(layout)];
+        sections(head.into_iter().chain(allocs).chain([verdict]))
     }
 
     fn names(&self) -> Vec<String> {
@@ -140,14 +175,33 @@ fn one_by_one(placements: &[PlannedPlacement], layout: Layout) -> String {
         Column::text("on node"),
         Column::id("node id").wide(),
         Column::id("replacing"),
+        Column::text("as"),
+        Column::text("pushing out"),
     ];
-    let mut table = Table::new(layout, &columns);
+    let any_victims = placements.iter().any(|placement| !placement.preempts.is_empty());
+    let shown = if any_victims { columns.len() } else { columns.len() - 1 };
+    let mut table = Table::new(layout, &columns[..shown]);
     for placement in placements {
         let replaced = layout.id(&placement.previous_allocation);
         let node_id = (&placement.node_id).into();
-        table.row([(&placement.name).into(), (&placement.node_name).into(), node_id, replaced.into()]);
+        let victims: Vec<_> = placement.preempts.iter().map(|id| layout.id(id)).collect();
+        let (what, victims) = (deed(placement), victims.join(", "));
+        let (name, node) = ((&placement.name).into(), (&placement.node_name).into());
+        let cells: [Cell; 6] = [name, node, node_id, replaced.into(), what.into(), victims.into()];
+        table.row(cells.into_iter().take(shown));
     }
     table.render()
+}
+
+/// What a placement is, in the words of the table of counts.
+fn deed(placement: &PlannedPlacement) -> &'static str {
+    match placement.action.as_str() {
+        "create/destroy update" => "replacement",
+        "migrate" => "move",
+        "canary" => "canary",
+        "" if !placement.previous_allocation.is_empty() => "replacement",
+        _ => "new",
+    }
 }
 
 /// The nodes with the most new allocations first.
@@ -173,7 +227,7 @@ fn by_node(placements: &[PlannedPlacement], layout: Layout) -> String {
 
 #[cfg(test)]
 mod tests {
-    use berth_api::http::JobDiff;
+    use berth_api::http::{JobDiff, PlannedChange};
     use expect_test::expect;
 
     use super::*;
@@ -190,7 +244,7 @@ mod tests {
             JobPlanned { placements: (0..placements).map(place).collect(), ..JobPlanned::default() };
         let updates = DesiredUpdates { place: placements as u64, ignore: 1, ..DesiredUpdates::default() };
         plan.annotations.desired_tg_updates.insert("front".into(), updates);
-        Planned { plan, job: "web".into() }
+        Planned { plan, job: "web".into(), verbose: false }
     }
 
     #[test]
@@ -199,13 +253,52 @@ mod tests {
             GROUP  PLACE  REPLACE  MOVE  STOP  UPDATE  KEEP
             front      2        0     0     0       0     1
 
-            WOULD PLACE   ON NODE  REPLACING
-            web.front[0]  n0       01234567
-            web.front[1]  n1
+            WOULD PLACE   ON NODE  REPLACING  AS
+            web.front[0]  n0       01234567   replacement
+            web.front[1]  n1                  new
 
             everything can be placed
         "#]]
         .assert_eq(&planned(2).text(Layout::PLAIN));
+    }
+
+    #[test]
+    fn what_is_there_is_told_by_its_id() {
+        let mut planned = planned(0);
+        let change = |id: &str, action: &str, reason: &str| PlannedChange {
+            id: id.into(),
+            name: "web.front[3]".into(),
+            node_name: "n1".into(),
+            action: action.into(),
+            reason: reason.into(),
+            ..PlannedChange::default()
+        };
+        planned.plan.touched =
+            vec![change("0123456789ab", "destroy", "alloc not needed"), change("ab", "in-place update", "")];
+        let canary = PlannedPlacement {
+            name: "web.front[0]".into(),
+            node_name: "n0".into(),
+            action: "canary".into(),
+            preempts: vec!["ba9876543210".into()],
+            ..PlannedPlacement::default()
+        };
+        planned.plan.placements = vec![canary];
+        let updates = DesiredUpdates { canary: 1, preemptions: 1, ..DesiredUpdates::default() };
+        planned.plan.annotations.desired_tg_updates.insert("front".into(), updates);
+        expect![[r#"
+            GROUP  PLACE  REPLACE  MOVE  STOP  UPDATE  KEEP  CANARY  PREEMPT
+            front      0        0     0     0       0     0       1        1
+
+            WOULD PLACE   ON NODE  REPLACING  AS      PUSHING OUT
+            web.front[0]  n0                  canary  ba987654
+
+            ALLOCATION  WHAT             NAME          ON NODE  WHY
+            01234567    stop             web.front[3]  n1       alloc not needed
+            ab          update in place  web.front[3]  n1
+
+            everything can be placed
+        "#]]
+        .assert_eq(&planned.text(Layout::PLAIN));
     }
 
     #[test]

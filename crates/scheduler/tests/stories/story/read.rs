@@ -101,7 +101,8 @@ pub fn job(name: &str, settings: &Settings<'_>) -> Job {
 }
 
 /// `count=1 cpu=100 mem=100 mem_max= driver=mock_driver port=80 constraint=LEFT:OPERATOR:RIGHT
-/// affinity=LEFT:OPERATOR:RIGHT:WEIGHT spread=ATTRIBUTE:VALUE/PERCENT,... distinct_hosts parallel=1 canary=0`; a port of
+/// affinity=LEFT:OPERATOR:RIGHT:WEIGHT spread=ATTRIBUTE:VALUE/PERCENT,... distinct_hosts parallel=1 canary=0
+/// stagger=0`, the last in seconds; a port of
 /// 0 is any port, and without `parallel` all allocations are replaced at once.
 fn group(name: &str, settings: &Settings<'_>, job_type: JobType) -> Group {
     let port = |text: &str| text.parse::<u16>().unwrap();
@@ -139,6 +140,7 @@ fn update(settings: &Settings<'_>) -> Update {
     Update {
         max_parallel: settings.number("parallel", 1),
         canary: settings.number("canary", 0),
+        stagger: std::time::Duration::from_secs(settings.number("stagger", 0).into()),
         ..Update::default()
     }
 }

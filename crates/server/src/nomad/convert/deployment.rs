@@ -1,7 +1,7 @@
 //! Deployments.
 
-use berth_api::http::{Deployment, DeploymentState, Time};
-use berth_model::deployment::{Deployment as Known, DeploymentGroup};
+use berth_api::http::{Deployment, DeploymentState, Time, UnhealthyAlloc};
+use berth_model::deployment::{Culprit, Deployment as Known, DeploymentGroup};
 
 use crate::access::CallerView;
 
@@ -44,5 +44,10 @@ fn state(group: &DeploymentGroup) -> DeploymentState {
         placed_allocs: group.placed,
         healthy_allocs: group.healthy,
         unhealthy_allocs: group.unhealthy,
+        last_unhealthy: group.culprit.as_ref().map(unhealthy),
     }
+}
+
+fn unhealthy(culprit: &Culprit) -> UnhealthyAlloc {
+    UnhealthyAlloc { alloc_id: culprit.alloc.to_string(), reason: culprit.message.clone() }
 }

@@ -1,14 +1,14 @@
 //! Plans: what would happen to how many allocations, and what that means for what differs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use berth_api::http::{
-    AllocationStub, DesiredUpdates, DiffKind, JobDiff, JobPlanned, PlanAnnotations, PlannedPlacement,
-    TaskGroupDiff, Time,
+    AllocationStub, DesiredUpdates, DiffKind, JobDiff, JobPlanned, PlanAnnotations, PlannedChange,
+    PlannedPlacement, TaskGroupDiff, Time,
 };
 use berth_model::{
     AllocId,
-    alloc::StopReason,
+    alloc::{Placement, StopReason},
     job::Job,
     store::{JobRow, Store},
 };
@@ -34,6 +34,7 @@ pub fn planned(
     JobPlanned {
         failed_tg_allocs: failed_groups(&plan.failures),
         placements: placements(store, row.job(), plan),
+        touched: touched(store, row, plan, is_new),
         annotations: PlanAnnotations { desired_tg_updates: updates, preempted_allocs: preempted(view, plan) },
         diff,
         next_periodic_launch: Time(row.due().map_or(0, |due| due.0)),
@@ -46,8 +47,7 @@ pub fn planned(
 fn updates(store: &Store, row: &JobRow, plan: &Plan, is_new: bool) -> BTreeMap<String, DesiredUpdates> {
     let mut updates: BTreeMap<String, DesiredUpdates> =
         row.job().groups.iter().map(|group| (group.name.clone(), DesiredUpdates::default())).collect();
-    let stops: HashMap<AllocId, StopReason> =
-        plan.stops.iter().map(|stop| (stop.alloc, stop.reason)).collect();
+    let stops = reasons(plan);
     let mut same: BTreeMap<(u64, u16), bool> = BTreeMap::new();
     let mut old: BTreeMap<String, u64> = BTreeMap::new();
     let allocs = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
@@ -64,6 +64,7 @@ fn updates(store: &Store, row: &JobRow, plan: &Plan, is_new: bool) -> BTreeMap<S
                 *old.entry(group.name.clone()).or_default() += u64::from(!goes_on());
             }
             Some(StopReason::JobUpdated) => updates.destructive_update += 1,
+            Some(StopReason::Migrated) => updates.migrate += 1,
             Some(_) => updates.stop += 1,
         }
     }
@@ -74,7 +75,7 @@ fn updates(store: &Store, row: &JobRow, plan: &Plan, is_new: bool) -> BTreeMap<S
         let updates = updates.entry(name).or_default();
         updates.destructive_update += put_off;
         updates.ignore = updates.ignore.saturating_sub(put_off);
-        updates.place = placed.saturating_sub(updates.destructive_update);
+        updates.place = placed.saturating_sub(updates.destructive_update + updates.migrate);
     }
     for placement in &plan.placements {
         let Some(group) = row.job().groups.get(usize::from(placement.group)) else { continue };
@@ -83,10 +84,18 @@ fn updates(store: &Store, row: &JobRow, plan: &Plan, is_new: bool) -> BTreeMap<S
             updates.canary += 1;
             updates.place = updates.place.saturating_sub(1);
         }
-        let victims = placement.after.iter().filter(|id| stops.get(id) == Some(&StopReason::Preempted));
-        updates.entry(group.name.clone()).or_default().preemptions += victims.count() as u64;
+        let victims = preempts(placement, &stops).count() as u64;
+        updates.entry(group.name.clone()).or_default().preemptions += victims;
     }
     updates
+}
+
+/// Whom a placement pushes out.
+fn preempts<'p>(
+    placement: &'p Placement,
+    stops: &'p HashMap<AllocId, StopReason>,
+) -> impl Iterator<Item = &'p AllocId> {
+    placement.after.iter().filter(|id| stops.get(id) == Some(&StopReason::Preempted))
 }
 
 /// Allocations that would have to make room; none for none.
@@ -115,7 +124,59 @@ fn placed(job: &Job, plan: &Plan) -> BTreeMap<String, u64> {
     placed
 }
 
+/// Allocations that would end without anybody in their place, or change while they run.
+fn touched(store: &Store, row: &JobRow, plan: &Plan, is_new: bool) -> Vec<PlannedChange> {
+    let stops = reasons(plan);
+    let replaced: HashSet<AllocId> = plan.placements.iter().filter_map(|placed| placed.previous).collect();
+    let mut same: BTreeMap<(u64, u16), bool> = BTreeMap::new();
+    let rows = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
+    let there = rows.filter(|alloc| alloc.is_wanted() && !alloc.is_terminal());
+    let changes = there.filter_map(|alloc| {
+        let (action, reason) = match stops.get(&alloc.id) {
+            Some(_) if replaced.contains(&alloc.id) => return None,
+            Some(reason) => ("destroy", reason.as_str()),
+            None if is_new
+                && *same
+                    .entry((alloc.job_version, alloc.group))
+                    .or_insert_with(|| reconcile::goes_on(row, alloc.job_version, alloc.group)) =>
+            {
+                ("in-place update", "")
+            }
+            None => return None,
+        };
+        let (_, group) = store.job_of(alloc)?;
+        Some(PlannedChange {
+            id: alloc.id.to_string(),
+            name: format!("{}.{}[{}]", row.key.id, group.name, alloc.name_index),
+            task_group: group.name.clone(),
+            node_name: store.nodes().detail(alloc.node)?.node.name.clone(),
+            action: action.to_owned(),
+            reason: reason.to_owned(),
+        })
+    });
+    let mut changes: Vec<PlannedChange> = changes.take(PLACEMENTS_MAX).collect();
+    changes.sort_by(|one, other| {
+        (&one.action, &one.name, &one.id).cmp(&(&other.action, &other.name, &other.id))
+    });
+    changes
+}
+
+fn reasons(plan: &Plan) -> HashMap<AllocId, StopReason> {
+    plan.stops.iter().map(|stop| (stop.alloc, stop.reason)).collect()
+}
+
+/// What a placement is, by whom it replaces.
+fn action(placement: &Placement, stops: &HashMap<AllocId, StopReason>) -> &'static str {
+    match placement.previous.and_then(|previous| stops.get(&previous)) {
+        _ if placement.canary => "canary",
+        Some(StopReason::JobUpdated) => "create/destroy update",
+        Some(StopReason::Migrated | StopReason::Drained) => "migrate",
+        _ => "create",
+    }
+}
+
 fn placements(store: &Store, job: &Job, plan: &Plan) -> Vec<PlannedPlacement> {
+    let stops = reasons(plan);
     let placements = plan.placements.iter().take(PLACEMENTS_MAX);
     let placements = placements.filter_map(|placement| {
         let group = job.groups.get(usize::from(placement.group))?;
@@ -126,6 +187,8 @@ fn placements(store: &Store, job: &Job, plan: &Plan) -> Vec<PlannedPlacement> {
             node_id: placement.node.to_string(),
             node_name: store.nodes().detail(slot)?.node.name.clone(),
             previous_allocation: id_text(placement.previous),
+            action: action(placement, &stops).to_owned(),
+            preempts: preempts(placement, &stops).map(ToString::to_string).collect(),
         })
     });
     placements.collect()

@@ -4,7 +4,7 @@ use berth_api::http::{JobRegistered, JobScale};
 use berth_model::{
     Index, Timestamp,
     command::{Command, ScaleJob},
-    job::{GROUP_COUNT_MAX, Group, Job},
+    job::{GROUP_COUNT_MAX, Group, Job, Scaling},
     scaling::ScalingEvent,
     store::JobRow,
 };
@@ -48,7 +48,7 @@ pub(in crate::nomad) async fn scale(mut call: Call) -> Reply {
     let view = call.view();
     let row = view.job(&key).ok_or_else(not_found)?;
     let group = target(row, &asked)?;
-    let count = count(row, &asked)?;
+    let count = count(row, group, &asked)?;
     if let Some(count) = count {
         jobs::check_size(&scaled(row.job(), &group.name, count))?;
     }
@@ -107,7 +107,7 @@ fn target<'r>(row: &'r JobRow, asked: &JobScale) -> Result<&'r Group, Failure> {
     }
 }
 
-fn count(row: &JobRow, asked: &JobScale) -> Result<Option<u32>, Failure> {
+fn count(row: &JobRow, group: &Group, asked: &JobScale) -> Result<Option<u32>, Failure> {
     let Some(count) = asked.count else { return Ok(None) };
     if asked.error {
         return Err(Failure::bad_request("Error tells of a scaling that was not done: leave Count out"));
@@ -120,9 +120,17 @@ fn count(row: &JobRow, asked: &JobScale) -> Result<Option<u32>, Failure> {
         return Err(Failure::bad_request("the job is stopped: register it again before scaling it"));
     }
     let fits = u32::try_from(count).ok().filter(|count| *count <= GROUP_COUNT_MAX);
-    fits.map(Some).ok_or_else(|| {
+    let fits = fits.ok_or_else(|| {
         Failure::bad_request(format!("Count: `{count}` is not between 0 and {GROUP_COUNT_MAX}"))
-    })
+    })?;
+    if let Some(Scaling { min, max, .. }) = group.scaling.as_deref()
+        && !(*min..=if *max == 0 { GROUP_COUNT_MAX } else { *max }).contains(&fits)
+    {
+        let text =
+            format!("Count: {fits} is not between {min} and {max}, which the group's `scaling` block says");
+        return Err(Failure::bad_request(text));
+    }
+    Ok(Some(fits))
 }
 
 fn message(text: String) -> Result<String, Failure> {

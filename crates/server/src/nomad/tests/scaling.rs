@@ -109,6 +109,10 @@ async fn policies_are_read_from_jobs() {
     let id = policies[0]["ID"].as_str().expect("it has an id");
     let policy = get(&router, &format!("/v1/scaling/policy/{id}")).await.json();
     assert_eq!((&policy["Min"], &policy["Max"]), (&json!(1), &json!(9)));
+    for (count, status) in [(0, 400), (1, 200), (9, 200), (10, 400)] {
+        let scaled = scale(&router, "elastic", json!({ "Count": count })).await;
+        assert_eq!(scaled.status, status, "{count}: {}", scaled.body);
+    }
     assert_eq!(get(&router, "/v1/scaling/policy/nope").await.status, 404);
 }
 

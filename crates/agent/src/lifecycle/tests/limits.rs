@@ -1,0 +1,158 @@
+//! Allocations that may run for so long and no longer.
+
+use expect_test::expect;
+
+use super::story::check;
+
+#[test]
+fn what_has_run_for_long_enough_is_ended_and_has_failed() {
+    check(
+        "run 1 batch a b max=60
+         wait 100s
+         started 1.0
+         started 1.1
+         exited 1.1
+         wait 59s
+         wait 1s
+         exited 1.0 signal=15
+         events 1.0",
+        &expect![[r#"
+            > run 1 batch a b max=60
+               1.0 persist 1
+               1.0 start 1.0#1
+               1.0 start 1.1#1
+               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup)]
+            > wait 100s
+            > started 1.0
+             101.0 report 1 Running! [a Running (Started), b Pending (Task Setup)]
+            > started 1.1
+             101.0 report 1 Running [a Running (Started), b Running (Started)]
+            > exited 1.1
+             101.0 persist 1
+             101.0 report 1 Running [a Running (Started), b Dead (Terminated)]
+            > wait 59s
+            > wait 1s
+             161.0 signal 1.0#1
+             161.0 persist 1
+             161.0 report 1 Running [a Failed (Killing), b Dead (Terminated)]
+            > exited 1.0 signal=15
+             161.0 persist 1
+             161.0 report 1 Failed! [a Failed (Killed), b Dead (Terminated)]
+                  1.0 Received: 
+                  1.0 Task Setup: Building Task Directory
+                101.0 Started: 
+                161.0 Killing: The allocation has run for its max_run_duration, 1m0s (fails the task)
+                161.0 Killing: Sent interrupt. Waiting 5s before force killing
+                161.0 Terminated:  code=0 signal=15 oom=false
+                161.0 Killed: 
+               = Dead failed=true restarts=0
+        "#]],
+    );
+}
+
+#[test]
+fn neither_restarts_of_tasks_nor_of_the_agent_give_it_more_time() {
+    check(
+        "run 1 service a max=60
+         started 1.0
+         wait 20s
+         exited 1.0 code=1
+         wait 15s
+         started 1.0
+         restart
+         found 1.0 running
+         wait 30s
+         restart
+         found 1.0 running
+         exited 1.0 signal=15",
+        &expect![[r#"
+            > run 1 service a max=60
+               1.0 persist 1
+               1.0 start 1.0#1
+               1.0 report 1 Pending [a Pending (Task Setup)]
+            > started 1.0
+               1.0 report 1 Running! [a Running (Started)]
+            > wait 20s
+            > exited 1.0 code=1
+              21.0 report 1 Pending [a Pending (Restarting)]
+            > wait 15s
+              33.2 persist 1
+              33.2 start 1.0#2
+            > started 1.0
+              36.0 report 1 Running [a Running (Started)]
+            > restart
+              36.0 recover 1.0#2
+            > found 1.0 running
+              36.0 report 1 Running [a Running (Started)]
+            > wait 30s
+              61.0 signal 1.0#2
+              61.0 persist 1
+              61.0 report 1 Running [a Failed (Killing)]
+              66.0 kill 1.0#2
+            > restart
+              66.0 recover 1.0#2
+              66.0 cancel 1.0#2
+            > found 1.0 running
+            > exited 1.0 signal=15
+              66.0 persist 1
+              66.0 report 1 Failed! [a Failed (Killed)]
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_stopped_anyway_has_not_run_for_too_long() {
+    check(
+        "run 1 batch a max=60
+         started 1.0
+         exited 1.0 code=1
+         wait 15s
+         started 1.0
+         wait 5s
+         restart
+         wait 0s
+         found 1.0 running
+         stop 1
+         wait 100s
+         exited 1.0 signal=9",
+        &expect![[r#"
+            > run 1 batch a max=60
+               1.0 persist 1
+               1.0 start 1.0#1
+               1.0 report 1 Pending [a Pending (Task Setup)]
+            > started 1.0
+               1.0 report 1 Running! [a Running (Started)]
+            > exited 1.0 code=1
+               1.0 report 1 Pending [a Pending (Restarting)]
+            > wait 15s
+              13.2 persist 1
+              13.2 start 1.0#2
+            > started 1.0
+              16.0 report 1 Running [a Running (Started)]
+            > wait 5s
+            > restart
+              21.0 recover 1.0#2
+            > wait 0s
+            > found 1.0 running
+              21.0 report 1 Running [a Running (Started)]
+            > stop 1
+              21.0 signal 1.0#2
+              21.0 persist 1
+              21.0 report 1 Running [a Running (Killing)]
+            > wait 100s
+              26.0 kill 1.0#2
+              36.0 kill 1.0#2
+              46.0 kill 1.0#2
+              56.0 kill 1.0#2
+              66.0 kill 1.0#2
+              76.0 kill 1.0#2
+              86.0 kill 1.0#2
+              96.0 kill 1.0#2
+             106.0 kill 1.0#2
+             116.0 kill 1.0#2
+            > exited 1.0 signal=9
+             121.0 persist 1
+             121.0 report 1 Complete! [a Dead (Killed)]
+        "#]],
+    );
+}

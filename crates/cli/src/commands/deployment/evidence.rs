@@ -1,0 +1,101 @@
+//! What a deployment failed by: the allocation that was last found unhealthy, why, and the last lines of its task's log.
+
+use berth_api::http::{Allocation, Deployment, TaskState};
+use serde::Serialize;
+
+use crate::{
+    commands::alloc::tail::last_lines,
+    failure::Failure,
+    output::{clean, short_id},
+    remote::{Remote, StreamRead, StreamSource, StreamStart},
+};
+
+/// Lines of each log that are shown.
+const LINES: usize = 5;
+/// Bytes of a line that are shown.
+const LINE_BYTES_MAX: usize = 512;
+
+/// An allocation that was found unhealthy.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Evidence {
+    group: String,
+    #[serde(rename = "AllocID")]
+    alloc_id: String,
+    reason: String,
+    /// Empty where nothing is known of its tasks any more.
+    task: String,
+    stdout: Vec<String>,
+    stderr: Vec<String>,
+    /// Why there are no lines, if that is no answer to what the task printed.
+    log_error: String,
+}
+
+impl Evidence {
+    /// Of a deployment that failed; none of any other, and where nothing was found unhealthy.
+    pub async fn of(remote: &Remote, deployment: &Deployment) -> Option<Self> {
+        if deployment.status != "failed" {
+            return None;
+        }
+        let mut groups = deployment.task_groups.iter();
+        let (group, last) = groups.find_map(|(name, group)| Some((name, group.last_unhealthy.as_ref()?)))?;
+        let mut evidence = Self {
+            group: group.clone(),
+            alloc_id: last.alloc_id.clone(),
+            reason: last.reason.clone(),
+            task: String::new(),
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            log_error: String::new(),
+        };
+        if let Err(failure) = evidence.read_logs(remote).await {
+            evidence.log_error = failure.to_string().trim().trim_start_matches("error: ").to_owned();
+        }
+        Some(evidence)
+    }
+
+    async fn read_logs(&mut self, remote: &Remote) -> Result<(), Failure> {
+        let alloc = remote.allocation(&self.alloc_id).await?;
+        self.task = troubled(&alloc).unwrap_or_default();
+        if self.task.is_empty() {
+            return Ok(());
+        }
+        self.stderr = self.lines(remote, "stderr").await?;
+        self.stdout = self.lines(remote, "stdout").await?;
+        Ok(())
+    }
+
+    async fn lines(&self, remote: &Remote, stream: &'static str) -> Result<Vec<String>, Failure> {
+        let source = StreamSource::Log { task: &self.task, stream };
+        let from = StreamStart::Offset(0);
+        let read = StreamRead { alloc: &self.alloc_id, source, from, follow: false };
+        let end = last_lines(remote, &read, LINES).await?;
+        let text = String::from_utf8_lossy(&end.bytes);
+        Ok(text.lines().map(|line| line[..line.floor_char_boundary(LINE_BYTES_MAX)].to_owned()).collect())
+    }
+
+    /// What there is to say, a line for each.
+    pub fn said(&self) -> Vec<String> {
+        let Self { group, alloc_id, reason, task, .. } = self;
+        let alloc = short_id(alloc_id);
+        let mut said =
+            vec![format!("allocation {alloc} of group {} is unhealthy: {}", clean(group), clean(reason))];
+        for (stream, lines) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
+            if !lines.is_empty() {
+                said.push(format!("the last lines of {stream} of task {}:", clean(task)));
+                said.extend(lines.iter().map(|line| format!("  {}", clean(line))));
+            }
+        }
+        if !self.log_error.is_empty() {
+            said.push(format!("its log cannot be read: {}", clean(&self.log_error)));
+        }
+        said
+    }
+}
+
+/// The task that fares worst: one that has failed, or else has started most often.
+fn troubled(alloc: &Allocation) -> Option<String> {
+    let states = alloc.task_states.iter().flatten();
+    let worst = |(_, state): &(&String, &TaskState)| (state.failed, state.restarts);
+    states.max_by_key(worst).map(|(name, _)| name.clone())
+}

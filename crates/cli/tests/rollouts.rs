@@ -1,0 +1,66 @@
+//! Updates of jobs that run on each node, on simulated nodes.
+
+mod e2e;
+
+use e2e::{cluster::Cluster, eventually};
+
+/// Each version says how long its tasks run.
+fn system(hours: u32) -> String {
+    format!(
+        r#"job "log" {{
+  type = "system"
+  group "g" {{
+    update {{
+      max_parallel      = 3
+      canary            = 33
+      stagger           = "1s"
+      min_healthy_time  = "100ms"
+      healthy_deadline  = "50s"
+      progress_deadline = "55s"
+    }}
+    task "t" {{
+      driver = "mock_driver"
+      config {{
+        run_for = "{hours}h"
+      }}
+    }}
+  }}
+}}
+"#
+    )
+}
+
+/// The versions of the allocations that are to run.
+async fn versions(cluster: &Cluster) -> Vec<u64> {
+    let allocs = cluster.allocs("default", "log").await;
+    let desired = allocs.iter().filter(|alloc| alloc["DesiredStatus"] == "run");
+    let mut versions: Vec<u64> = desired.filter_map(|alloc| alloc["JobVersion"].as_u64()).collect();
+    versions.sort_unstable();
+    versions
+}
+
+#[tokio::test]
+async fn a_new_version_of_a_system_job_is_tried_on_a_part_of_the_nodes() {
+    let cluster = Cluster::simulated(3, &[]).await;
+    cluster.said(&["job", "run", &cluster.job_file(&system(1))]);
+    assert_eq!(versions(&cluster).await, [0, 0, 0]);
+    let file = cluster.job_file(&system(2));
+    let plan = cluster.berth(&["job", "plan", "-verbose", &file]);
+    let told = String::from_utf8_lossy(&plan.stdout).into_owned();
+    assert!(told.contains("canary") && told.contains("log.g[0]"), "{told}");
+
+    let run = cluster.berth(&["job", "run", &file]);
+    let told = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert!(run.status.success() && told.contains("berth job promote log"), "{told}");
+    assert_eq!(versions(&cluster).await, [0, 0, 1], "a third of the nodes, each with one allocation");
+    cluster.said(&["job", "promote", "log"]);
+    eventually("all nodes have the new version", async || {
+        (versions(&cluster).await == [1, 1, 1]).then_some(())
+    })
+    .await;
+    eventually("it is successful", async || {
+        (!cluster.said(&["job", "deployments", "log"]).contains("running")).then_some(())
+    })
+    .await;
+    cluster.said(&["job", "stop", "-yes", "log"]);
+}
