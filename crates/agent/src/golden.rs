@@ -73,6 +73,7 @@ fn alloc() -> AllocRecord {
         term: 5,
         index: 6,
         cluster_id: vec![4; 16],
+        deserted: false,
     }
 }
 

@@ -4,7 +4,9 @@ mod e2e;
 
 use std::process::Output;
 
-use e2e::{busybox::busybox_images, cluster::Cluster};
+use berth_api::http::Target;
+use e2e::{busybox::busybox_images, cluster::Cluster, eventually};
+use serde_json::Value;
 
 /// Batch work of two that ends at once with this exit code, and is tried so often.
 fn batch(id: &str, exit_code: i32, attempts: u32) -> String {
@@ -124,4 +126,63 @@ async fn a_kill_for_want_of_memory_is_told_wherever_a_task_is_shown() {
         let said = cluster.said(args);
         assert!(said.contains("out of memory"), "berth {args:?}: {said}");
     }
+}
+
+#[tokio::test]
+async fn a_job_that_waits_for_its_reschedule_says_until_when_and_remembers_it() {
+    let cluster = Cluster::dev(&[]);
+    let file = cluster.job_file(&batch("flaky", 3, 1).replace("count = 2", "count = 1"));
+    cluster.said(&["job", "run", "-detach", &file]);
+    let evaluations = async || {
+        let evals = cluster.evaluations("default", "flaky").await;
+        evals.into_iter().find(|eval| eval.triggered_by == "alloc-reschedule" && eval.status == "pending")
+    };
+    let waits = eventually("an evaluation waits", evaluations).await;
+    let at = waits.wait_until.to_string();
+    let status = cluster.said(&["job", "status", "flaky"]);
+    assert!(status.contains(&format!("until {}", &at[..19])), "{at}: {status}");
+    assert!(cluster.said(&["explain", "flaky"]).contains(&at[..19]), "{at}");
+    let failed = cluster.allocs("default", "flaky").await[0].clone();
+    assert_eq!(failed["FollowupEvalID"], waits.id.as_str());
+
+    let second = async || {
+        cluster.allocs("default", "flaky").await.into_iter().find(|alloc| alloc["ID"] != failed["ID"])
+    };
+    let second = eventually("it is tried again", second).await;
+    let event = &second["RescheduleTracker"]["Events"][0];
+    assert_eq!((&event["PrevAllocID"], &event["PrevNodeID"]), (&failed["ID"], &failed["NodeID"]));
+    assert_eq!(event["Delay"], 5_000_000_000_u64);
+    let short = &failed["ID"].as_str().expect("an id")[..8];
+    let told = cluster.said(&["alloc", "status", second["ID"].as_str().expect("an id")]);
+    assert!(told.contains(short) && told.contains("5s"), "{told}");
+}
+
+#[tokio::test]
+async fn an_allocation_that_is_stopped_names_its_successor() {
+    let cluster = Cluster::dev(&[]);
+    let file = cluster.job_file(
+        r#"job "web" {
+  group "g" {
+    task "t" {
+      driver = "mock_driver"
+      config {
+        run_for = "1h"
+      }
+    }
+  }
+}
+"#,
+    );
+    cluster.said(&["job", "run", "-detach", &file]);
+    cluster.until_running("default", "web").await;
+    let stopped = cluster.allocs("default", "web").await[0].clone();
+    cluster.said(&["alloc", "stop", stopped["ID"].as_str().expect("an id")]);
+    let linked = async || {
+        let target = Target::new("/v1/allocation").part(stopped["ID"].as_str()?);
+        let next = cluster.client.get::<Value>(&target).await.ok()?.value["NextAllocation"].clone();
+        let target = Target::new("/v1/allocation").part(next.as_str().filter(|id| !id.is_empty())?);
+        cluster.client.get::<Value>(&target).await.ok().map(|answer| answer.value)
+    };
+    let next = eventually("it names its successor", linked).await;
+    assert_eq!(next["PreviousAllocation"], stopped["ID"]);
 }

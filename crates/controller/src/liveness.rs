@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use berth_model::{NodeId, node::NodeStatus, store::Store};
+use berth_model::{NodeId, store::Store};
 
 /// Time between heartbeats on a cluster of up to [`NODES_AT_SHORT_HEARTBEAT`] nodes.
 const HEARTBEAT_SHORT: Duration = Duration::from_secs(5);
@@ -36,7 +36,7 @@ pub(crate) struct Liveness {
 impl Liveness {
     /// This server leads from now on: nobody has been heard.
     pub fn begin(store: &Store, now: Duration) -> Self {
-        let up = store.nodes().iter().filter(|(_, row)| row.status != NodeStatus::Down);
+        let up = store.nodes().iter().filter(|(_, row)| !row.status.is_silent());
         Self { heard_at: BTreeMap::new(), unheard: up.map(|(_, row)| row.id).collect(), began_at: now }
     }
 
@@ -53,13 +53,13 @@ impl Liveness {
         self.heard_at.remove(&node);
     }
 
-    /// The nodes that have been silent for too long and are not down yet.
+    /// The nodes that have been silent for too long and are not declared so yet.
     pub fn silent(&self, store: &Store, now: Duration) -> Vec<NodeId> {
         let allowed = heartbeat_every(store) * (MISSED_MAX + 1);
         let in_grace = now.saturating_sub(self.began_at) < START_GRACE;
         let stopped = self.heard_at.iter().filter(|(_, at)| now.saturating_sub(**at) > allowed);
         let never = self.unheard.iter().filter(|_| !in_grace);
-        let is_up = |id: &&NodeId| store.node(**id).is_some_and(|(_, row)| row.status != NodeStatus::Down);
+        let is_up = |id: &&NodeId| store.node(**id).is_some_and(|(_, row)| !row.status.is_silent());
         stopped.map(|(id, _)| id).chain(never).filter(is_up).copied().collect()
     }
 }

@@ -1,5 +1,7 @@
 //! An allocation: one instance of a job's group on one node, from placement to end.
 
+use std::time::Duration;
+
 use minicbor::{Decode, Encode};
 
 use crate::{
@@ -116,9 +118,9 @@ pub struct Placement {
     /// Whom it replaces.
     #[n(6)]
     pub previous: Option<AllocId>,
-    /// When it replaces a failed one: the times of the replacements so far that still count, this one included.
+    /// When it replaces a failed one: the replacements so far that still count, this one included.
     #[n(7)]
-    pub reschedules: Vec<Timestamp>,
+    pub reschedules: Vec<Reschedule>,
     /// Devices, in the order in which the group's tasks ask for them.
     #[n(8)]
     pub devices: Vec<DeviceGrant>,
@@ -129,6 +131,56 @@ pub struct Placement {
     #[n(10)]
     #[cbor(default)]
     pub canary: bool,
+}
+
+/// One replacement of a failed allocation. In entries and snapshots before version 4 only its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reschedule {
+    /// When it was decided.
+    pub at: Timestamp,
+    /// What was replaced; none where an older version has not written that.
+    pub of: Option<Rescheduled>,
+}
+
+/// A failed allocation that was replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct Rescheduled {
+    /// Which.
+    #[n(0)]
+    pub alloc: AllocId,
+    /// Where it failed.
+    #[n(1)]
+    pub node: NodeId,
+    /// How long it had to wait for its replacement.
+    #[n(2)]
+    #[cbor(with = "crate::codec::duration")]
+    pub delay: Duration,
+}
+
+impl<C> Encode<C> for Reschedule {
+    fn encode<W: minicbor::encode::Write>(
+        &self,
+        e: &mut minicbor::Encoder<W>,
+        context: &mut C,
+    ) -> Result<(), minicbor::encode::Error<W::Error>> {
+        match &self.of {
+            Some(of) => {
+                self.at.encode(e.array(2)?, context)?;
+                of.encode(e, context)
+            }
+            None => self.at.encode(e, context),
+        }
+    }
+}
+
+impl<'b, C> Decode<'b, C> for Reschedule {
+    fn decode(d: &mut minicbor::Decoder<'b>, context: &mut C) -> Result<Self, minicbor::decode::Error> {
+        if d.datatype()? != minicbor::data::Type::Array {
+            return Ok(Self { at: Timestamp::decode(d, context)?, of: None });
+        }
+        let (at, of) = Decode::decode(d, context)?;
+        Ok(Self { at, of: Some(of) })
+    }
 }
 
 /// The decision that an allocation shall end.
@@ -179,6 +231,12 @@ pub enum StopReason {
     /// Its node is drained, and it could not stay until another stood in for it.
     #[n(10)]
     Drained,
+    /// Its node came back, and the allocation that stood in for it goes on.
+    #[n(11)]
+    ReplacementKept,
+    /// It stood in for one whose node came back, and which goes on.
+    #[n(12)]
+    OriginalKept,
 }
 
 impl StopReason {
@@ -194,6 +252,10 @@ impl StopReason {
             Self::NodeNotEligible => "alloc not needed because its node is not eligible",
             Self::CanaryDiscarded => "alloc not needed because its deployment was not promoted",
             Self::Migrated => "alloc is being migrated because its node is drained",
+            Self::ReplacementKept => {
+                "alloc not needed because another stood in while its node was disconnected"
+            }
+            Self::OriginalKept => "alloc not needed because the one that it stood in for is back",
             Self::Drained => "alloc is stopped because its node is drained, and has no more time",
             Self::Preempted => {
                 "alloc makes room for work of higher priority, or for what is guaranteed to another namespace"

@@ -92,6 +92,12 @@ pub enum Trigger {
     /// A node is drained.
     #[n(12)]
     NodeDrain,
+    /// Allocations of a node that is disconnected are lost from a later time on.
+    #[n(13)]
+    DisconnectTimeout,
+    /// A node came back on which allocations had been replaced.
+    #[n(14)]
+    Reconnect,
 }
 
 impl Trigger {
@@ -111,6 +117,8 @@ impl Trigger {
             Self::PeriodicJob => "periodic-job",
             Self::DeploymentWatcher => "deployment-watcher",
             Self::NodeDrain => "node-drain",
+            Self::DisconnectTimeout => "max-disconnect-timeout",
+            Self::Reconnect => "reconnect",
         }
     }
 }

@@ -34,6 +34,8 @@ pub enum Event {
     AllocHealthChanged(AllocSlot),
     /// An allocation is to leave its node, or is not any more.
     AllocMigrates(AllocSlot),
+    /// An allocation's node is disconnected, or is not any more.
+    AllocNodeChanged(AllocSlot),
     /// An allocation has ended; what it held is free.
     AllocEnded(AllocSlot),
     /// An allocation was forgotten; its slot may be another's already.

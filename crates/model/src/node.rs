@@ -34,6 +34,9 @@ pub enum NodeStatus {
     /// Its agent has been silent for too long.
     #[n(2)]
     Down,
+    /// The same, and allocations on it wait for its return.
+    #[n(3)]
+    Disconnected,
 }
 
 impl NodeStatus {
@@ -43,7 +46,13 @@ impl NodeStatus {
             Self::Initializing => "initializing",
             Self::Ready => "ready",
             Self::Down => "down",
+            Self::Disconnected => "disconnected",
         }
+    }
+
+    /// Whether its agent has been silent for too long: nobody knows what runs there.
+    pub fn is_silent(self) -> bool {
+        matches!(self, Self::Down | Self::Disconnected)
     }
 }
 

@@ -98,7 +98,7 @@ impl Planner {
         plan.job_version = row.current().version;
         plan.all_at_once = row.job().all_at_once;
         let changes = reconcile(store, row, now, &mut meter)?;
-        let Changes { stops, wanted, retry_at, stagger_until, more, deployment } = changes;
+        let Changes { stops, wanted, retry_at, lost_at, stagger_until, more, deployment } = changes;
         (plan.stops, plan.more) = (stops, more);
         plan.deployment = (!deployment.is_empty()).then(|| Box::new(new_deployment(deployment, seed)));
         if eval.trigger == Trigger::JobRegister {
@@ -114,7 +114,8 @@ impl Planner {
         // Whatever is planned again must find something done.
         plan.more &= !plan.is_noop();
         plan.failures = bounded(std::mem::take(&mut plan.failures));
-        plan.next = if plan.more { Vec::new() } else { next_evals(&plan, retry_at, stagger_until) };
+        plan.next =
+            if plan.more { Vec::new() } else { next_evals(&plan, retry_at, lost_at, stagger_until) };
         Ok(plan)
     }
 
@@ -182,15 +183,17 @@ fn new_deployment(groups: Vec<DeploymentGroup>, seed: u64) -> NewDeployment {
 fn next_evals(
     plan: &Plan,
     retry_at: Option<Timestamp>,
+    lost_at: Option<Timestamp>,
     stagger_until: Option<Timestamp>,
 ) -> Vec<PlannedNext> {
     let later = |trigger| move |wait_until| PlannedNext { status: EvalStatus::Pending, trigger, wait_until };
     let retry = retry_at.map(later(Trigger::RetryFailedAlloc));
+    let lost = lost_at.map(later(Trigger::DisconnectTimeout));
     let stagger = stagger_until.map(later(Trigger::DeploymentWatcher));
     let blocked = (!plan.failures.is_empty()).then_some(PlannedNext {
         status: EvalStatus::Blocked,
         trigger: Trigger::QueuedAllocs,
         wait_until: Timestamp::default(),
     });
-    blocked.into_iter().chain(retry).chain(stagger).collect()
+    blocked.into_iter().chain(retry).chain(lost).chain(stagger).collect()
 }

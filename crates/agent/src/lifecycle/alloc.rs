@@ -27,6 +27,8 @@ pub struct Alloc {
     kill_from_ns: Option<u64>,
     stop: bool,
     lost: bool,
+    /// No server was heard of for so long that it had to end.
+    deserted: bool,
     /// It ended in an earlier life, of which only this is known.
     ended_as: Option<ClientStatus>,
     pub(super) fate: Fate,
@@ -77,7 +79,7 @@ impl Alloc {
 
     fn with(run: RunSpec, status: AllocStatus, tasks: Box<[Task]>, seed: u64) -> Self {
         let fate = Fate::Told;
-        let (kill_from_ns, stop, lost, changed, dirty) = (None, false, false, false, false);
+        let (kill_from_ns, stop, lost, deserted, changed, dirty) = (None, false, false, false, false, false);
         let (ended_as, watch, probes) = (None, None, Self::probes(&run.group.checks));
         Self {
             run,
@@ -87,6 +89,7 @@ impl Alloc {
             kill_from_ns,
             stop,
             lost,
+            deserted,
             ended_as,
             fate,
             watch,
@@ -102,7 +105,7 @@ impl Alloc {
         let mut status = record.status.unwrap_or_default();
         status.tasks.resize(tasks.len(), TaskStatus::default());
         let mut alloc = Self::with(run, status, tasks.into(), seed);
-        (alloc.stop, alloc.lost) = (record.stop, record.lost);
+        (alloc.stop, alloc.lost, alloc.deserted) = (record.stop, record.lost, record.deserted);
         alloc.fate = match (record.purged, record.forgotten) {
             (true, _) => Fate::Purged,
             (_, true) => Fate::Forgotten,
@@ -124,6 +127,7 @@ impl Alloc {
             term: 0,
             index: 0,
             cluster_id: Vec::new(),
+            deserted: self.deserted,
         }
     }
 
@@ -218,6 +222,17 @@ impl Alloc {
         self.dirty |= !self.stop || fate > self.fate;
         self.stop = true;
         self.fate = self.fate.max(fate);
+    }
+
+    /// After how many nanoseconds without a server it has to end, if it lives.
+    pub(super) fn stops_after_silence(&self) -> Option<u64> {
+        let after_ms = self.run.group.stop_after_silence_ms;
+        (after_ms > 0 && !self.stop && !self.has_ended()).then(|| after_ms.saturating_mul(1_000_000))
+    }
+
+    /// No server was heard of for so long.
+    pub(super) fn desert(&mut self) {
+        (self.stop, self.deserted, self.dirty) = (true, true, true);
     }
 
     pub(super) fn on_noted(&mut self, task: usize, message: String, at_ns: u64) {
@@ -377,7 +392,7 @@ impl Alloc {
         } else if !self.has_ended() {
             let runs = self.status.tasks.iter().any(|task| task.state() == TaskState::Running);
             if runs { ClientStatus::Running } else { ClientStatus::Pending }
-        } else if self.lost {
+        } else if self.lost || self.deserted {
             ClientStatus::Lost
         } else if self.status.tasks.iter().any(|task| task.failed) {
             ClientStatus::Failed
@@ -398,6 +413,7 @@ impl Alloc {
             ClientStatus::Running => "Tasks are running",
             ClientStatus::Complete => "All tasks have completed",
             ClientStatus::Failed => "Failed tasks",
+            ClientStatus::Lost if self.deserted => "Stopped: no server was heard of for too long",
             ClientStatus::Lost => "The node restarted while the allocation ran",
         }
     }

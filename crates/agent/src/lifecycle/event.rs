@@ -79,6 +79,8 @@ pub enum Event {
     Recovered(TaskRef, Found),
     /// Answers [`Action::Check`].
     Checked(CheckRef, CheckAnswer),
+    /// A server has shown that it hears this node.
+    Heard,
     /// A deadline may have passed.
     Tick,
 }

@@ -10,6 +10,10 @@ use super::{Action, Alloc, AllocRecord, DesiredError, Event, GroupCache, RunSpec
 /// How many forgotten allocations keep their files; the oldest go first.
 pub const FORGOTTEN_MAX: usize = 1_000;
 
+/// How long an agent that was restarted has to reach a server before anything ends for want of one: less than servers wait
+/// before they take a node for silent.
+const DIALS_FOR_NS: u64 = 10_000_000_000;
+
 /// An allocation whose end is in the servers' log. A server that was restored from an older snapshot may want it again:
 /// then it is told how it ended.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +72,7 @@ impl Node {
 
     /// Takes in what happened by `now_ns`; what is to be done is appended to `actions`.
     pub fn handle(&mut self, event: Event, now_ns: u64, actions: &mut Vec<Action>) {
+        self.pending.begin_silence(now_ns);
         match event {
             Event::Run(run) => self.on_run(run, now_ns, actions),
             Event::Stop { alloc, .. } => self.on_stop(alloc, now_ns, actions),
@@ -94,14 +99,28 @@ impl Node {
                     self.settle(of.alloc, now_ns, actions);
                 }
             }
+            Event::Heard => self.pending.heard(now_ns),
             Event::Tick => self.on_tick(now_ns, actions),
         }
         self.start_waiting(now_ns, actions);
+        self.pending.begin_silence(now_ns);
     }
 
     /// When [`Event::Tick`] is due, if nothing else happens before.
     pub fn deadline(&self) -> Option<u64> {
-        self.pending.deadline()
+        self.pending.deadline().into_iter().chain(self.pending.silent_at()).min()
+    }
+
+    /// Whether anything has to end after a time without a server.
+    pub fn minds_silence(&self) -> bool {
+        self.pending.minds_silence()
+    }
+
+    /// Takes up when an earlier run of the agent last heard of a server, 0 where that is not known; its restart does not
+    /// make it forget that it is cut off. To be called once all allocations are restored.
+    pub fn restore_heard(&mut self, heard_ns: u64, now_ns: u64) {
+        let heard_ns = if heard_ns == 0 { now_ns } else { heard_ns.min(now_ns) };
+        self.pending.restore_silence(heard_ns, now_ns.saturating_add(DIALS_FOR_NS));
     }
 
     /// An allocation that has not been forgotten.
@@ -168,8 +187,10 @@ impl Node {
     /// What an allocation waits for has changed.
     fn note_pending(&mut self, id: AllocId) {
         let alloc = self.alloc(id);
+        let silence = alloc.and_then(Alloc::stops_after_silence);
         let (for_others, until_ns) = (alloc.is_some_and(Alloc::is_waiting), alloc.and_then(Alloc::deadline));
         self.pending.note(id, for_others, until_ns);
+        self.pending.note_silence(id, silence);
     }
 
     fn on_run(&mut self, run: RunSpec, now_ns: u64, actions: &mut Vec<Action>) {
@@ -225,6 +246,12 @@ impl Node {
     }
 
     fn on_tick(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
+        for id in self.pending.deserted(now_ns).collect::<Vec<_>>() {
+            if let Ok(position) = self.position(id) {
+                self.allocs[position].desert();
+            }
+            self.settle(id, now_ns, actions);
+        }
         for id in self.pending.due(now_ns).collect::<Vec<_>>() {
             if let Ok(position) = self.position(id) {
                 self.allocs[position].on_tick(now_ns, actions);

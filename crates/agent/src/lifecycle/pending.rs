@@ -18,6 +18,18 @@ struct Lists {
     for_time: BTreeMap<AllocId, u64>,
     /// The same, the first to be due first.
     by_time: BTreeSet<(u64, AllocId)>,
+    /// For the silence of servers to last so long: nanoseconds.
+    for_silence: BTreeSet<(u64, AllocId)>,
+    /// When a server last showed that it hears this node: nanoseconds since the Unix epoch, 0 for not known yet.
+    heard_ns: u64,
+    /// Until then nothing ends for want of a server: one is being dialed.
+    dials_until_ns: u64,
+}
+
+impl Lists {
+    fn is_empty(&self) -> bool {
+        self.for_others.is_empty() && self.for_time.is_empty() && self.for_silence.is_empty()
+    }
 }
 
 impl Pending {
@@ -40,9 +52,64 @@ impl Pending {
             before.map(|at_ns| lists.by_time.remove(&(at_ns, id)));
             until_ns.map(|at_ns| lists.by_time.insert((at_ns, id)));
         }
-        if lists.for_others.is_empty() && lists.for_time.is_empty() {
+        if lists.is_empty() {
             self.0 = None;
         }
+    }
+
+    /// Notes after how long without a server an allocation has to end.
+    pub(super) fn note_silence(&mut self, id: AllocId, after_ns: Option<u64>) {
+        if self.0.is_none() && after_ns.is_none() {
+            return;
+        }
+        let lists = self.0.get_or_insert_default();
+        if after_ns.is_some_and(|after_ns| lists.for_silence.contains(&(after_ns, id))) {
+            return;
+        }
+        lists.for_silence.retain(|(_, of)| *of != id);
+        lists.for_silence.extend(after_ns.map(|after_ns| (after_ns, id)));
+        if lists.is_empty() {
+            self.0 = None;
+        }
+    }
+
+    /// A server has shown that it hears this node.
+    pub(super) fn heard(&mut self, now_ns: u64) {
+        self.0.iter_mut().for_each(|lists| lists.heard_ns = lists.heard_ns.max(now_ns));
+    }
+
+    /// Whoever begins to wait for the silence of servers has been told to run by one.
+    pub(super) fn begin_silence(&mut self, now_ns: u64) {
+        self.0.iter_mut().filter(|lists| lists.heard_ns == 0).for_each(|lists| lists.heard_ns = now_ns);
+    }
+
+    /// A server was heard then, and another one is dialed until then.
+    pub(super) fn restore_silence(&mut self, heard_ns: u64, dials_until_ns: u64) {
+        if let Some(lists) = &mut self.0 {
+            (lists.heard_ns, lists.dials_until_ns) = (heard_ns, dials_until_ns);
+        }
+    }
+
+    /// Whether any has to end after a time without a server.
+    pub(super) fn minds_silence(&self) -> bool {
+        self.0.as_ref().is_some_and(|lists| !lists.for_silence.is_empty())
+    }
+
+    /// When the first has to end, if no server is heard of before.
+    pub(super) fn silent_at(&self) -> Option<u64> {
+        let lists = self.0.as_ref()?;
+        let (after_ns, _) = lists.for_silence.first()?;
+        Some(lists.heard_ns.saturating_add(*after_ns).max(lists.dials_until_ns))
+    }
+
+    /// Those that have to end because no server was heard of for so long.
+    pub(super) fn deserted(&self, now_ns: u64) -> impl Iterator<Item = AllocId> {
+        let lists = self.0.iter().filter(move |lists| lists.dials_until_ns <= now_ns);
+        lists.flat_map(move |lists| {
+            let silent_for = now_ns.saturating_sub(lists.heard_ns);
+            let over = lists.for_silence.iter().take_while(move |(after_ns, _)| *after_ns <= silent_for);
+            over.map(|(_, id)| *id)
+        })
     }
 
     /// Those that wait for others to end, by id.

@@ -44,6 +44,9 @@ pub struct AllocRecord {
     /// 16 bytes: the cluster that the position belongs to, for the shell to fill in; empty for none yet.
     #[prost(bytes = "vec", tag = "11")]
     pub cluster_id: Vec<u8>,
+    /// It was stopped because no server was heard of for too long.
+    #[prost(bool, tag = "14")]
+    pub deserted: bool,
 }
 
 /// What should run, on disk.

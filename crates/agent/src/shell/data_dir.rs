@@ -21,6 +21,8 @@ use crate::{disk, proc};
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(1);
 
 const NODE_RECORD: &str = "node";
+/// When a server was last heard of, in digits.
+const HEARD: &str = "heard";
 const FENCE_RECORD: &str = "fence";
 const ALLOC_RECORD: &str = "record";
 
@@ -115,6 +117,20 @@ impl DataDir {
         let cluster_id = fence.cluster.map_or(Vec::new(), |cluster| cluster.0.to_vec());
         let record = FenceRecord { cluster_id, term: fence.term, index: fence.index };
         disk::write(&self.path, FENCE_RECORD, &record)
+    }
+
+    /// When a server was last heard of by an earlier run of the agent, nanoseconds since the Unix epoch; 0 where that is
+    /// not known.
+    pub(crate) fn heard_ns(&self) -> u64 {
+        let text = fs::read_to_string(self.path.join(HEARD)).unwrap_or_default();
+        text.trim().parse().unwrap_or(0)
+    }
+
+    /// It is only ever a little out of date: what cannot be written now is written a moment later.
+    pub(crate) fn keep_heard(&self, at_ns: u64) {
+        if let Err(error) = fs::write(self.path.join(HEARD), at_ns.to_string()) {
+            tracing::warn!(%error, "could not keep when a server was last heard of");
+        }
     }
 
     pub(crate) fn write(&self, alloc: AllocId, record: &AllocRecord) -> Result<(), Failure> {

@@ -24,6 +24,8 @@ enum Work {
         fence: Fence,
         before: Fence,
     },
+    /// When a server was last heard of: nobody waits for that.
+    Heard(u64),
 }
 
 /// An action that waits, and the status that a report tells: the one of the moment when it was decided on.
@@ -111,6 +113,10 @@ impl DiskWork {
         let _ = self.work.send(Work::Fence { fence, before });
     }
 
+    pub(super) fn keep_heard(&self, at_ns: u64) {
+        let _ = self.work.send(Work::Heard(at_ns));
+    }
+
     pub(super) fn fence_is_kept(&mut self) {
         self.keeps_fence = false;
     }
@@ -142,6 +148,10 @@ fn work_off(
     tell_remover();
     for work in todo {
         let _ = done.send(match work {
+            Work::Heard(at_ns) => {
+                data.keep_heard(at_ns);
+                continue;
+            }
             Work::Write(alloc, record) => Done::Alloc(alloc, data.write(alloc, &record)),
             Work::Remove(alloc) => {
                 let set_out = data.set_out(alloc);

@@ -58,6 +58,9 @@ use crate::lifecycle::{AllocRecord, Event, GroupCache, Node, events_of};
 /// News of tasks that wait to be taken in.
 const EVENTS_MAX: usize = 256;
 
+/// How often it is written that a server was heard of, while anything has to end without one.
+const HEARD_EVERY_NS: u64 = 5_000_000_000;
+
 /// How long tasks are given to end when the agent stops and takes them along.
 const STOP_TASKS_MAX: Duration = Duration::from_secs(60);
 
@@ -95,6 +98,8 @@ pub struct Agent {
     checks: Checks,
     sampler: Sampler,
     up: Option<Lines>,
+    /// When it was last written that a server was heard of.
+    heard_kept_ns: u64,
 }
 
 impl Agent {
@@ -165,6 +170,7 @@ impl Agent {
             checks: Checks::default(),
             sampler: Sampler::default(),
             up: None,
+            heard_kept_ns: 0,
         };
         Ok((agent, events, done))
     }
@@ -242,6 +248,7 @@ impl Agent {
             restored.map_err(|error| Failure::other("take up an allocation", error))?;
         }
         self.session.restore_fence(fence);
+        self.node.restore_heard(self.data.heard_ns(), self.clock.now_ns());
         self.perform(actions);
         self.handle(Event::Tick);
         Ok(())
@@ -287,6 +294,9 @@ impl Agent {
 
     fn on_message(&mut self, frame: DownFrame) {
         let Some(message) = frame.message else { return };
+        if AgentSession::is_answer(&message) {
+            self.on_heard();
+        }
         let before = self.session.fence();
         match self.session.on_down(message, self.clock.now_ns()) {
             None => {}
@@ -318,6 +328,15 @@ impl Agent {
             Some(Told::FileCancel(cancel)) => self.reads.on_cancel(cancel.request),
             Some(Told::Ask(ask)) => self.on_ask(ask),
             Some(Told::Exec(exec)) => self.on_exec(exec),
+        }
+    }
+
+    fn on_heard(&mut self) {
+        let now_ns = self.clock.now_ns();
+        self.handle(Event::Heard);
+        if self.node.minds_silence() && now_ns.saturating_sub(self.heard_kept_ns) >= HEARD_EVERY_NS {
+            self.heard_kept_ns = now_ns;
+            self.disk_work.keep_heard(now_ns);
         }
     }
 

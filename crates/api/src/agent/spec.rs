@@ -167,6 +167,9 @@ pub struct GroupSpec {
     /// Milliseconds after the first start of a task within which all of it must have ended; 0 for as long as it takes.
     #[prost(uint64, tag = "13")]
     pub max_run_ms: u64,
+    /// Milliseconds after which its allocations are stopped if no server was heard of; 0 for never.
+    #[prost(uint64, tag = "15")]
+    pub stop_after_silence_ms: u64,
 }
 
 /// What an allocation must show to count as healthy.

@@ -46,7 +46,7 @@ pub struct AllocationStub<S: Text = String> {
     pub desired_description: S,
     /// Whether it is to leave its node.
     pub desired_transition: DesiredTransition,
-    /// `pending`, `running`, `complete`, `failed` or `lost`.
+    /// `pending`, `running`, `complete`, `failed`, `lost` or `unknown`.
     pub client_status: S,
     /// Why, for people.
     pub client_description: S,
@@ -114,7 +114,7 @@ pub struct Allocation<S: Text = String> {
     pub desired_description: S,
     /// Whether it is to leave its node.
     pub desired_transition: DesiredTransition,
-    /// `pending`, `running`, `complete`, `failed` or `lost`.
+    /// `pending`, `running`, `complete`, `failed`, `lost` or `unknown`.
     pub client_status: S,
     /// Why, for people.
     pub client_description: S,
@@ -183,6 +183,11 @@ pub struct RescheduleEvent<S: Text = String> {
     /// Who was replaced, where still known.
     #[serde(rename = "PrevAllocID")]
     pub prev_alloc_id: S,
+    /// Where it failed; empty where that is not known any more.
+    #[serde(rename = "PrevNodeID")]
+    pub prev_node_id: S,
+    /// How long it had to wait, nanoseconds.
+    pub delay: u64,
 }
 
 /// The answer to a stop.

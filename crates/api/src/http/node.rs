@@ -36,7 +36,7 @@ pub struct NodeStub {
     pub last_drain: Option<LastDrain>,
     /// `eligible` or `ineligible`.
     pub scheduling_eligibility: String,
-    /// `initializing`, `ready` or `down`.
+    /// `initializing`, `ready`, `down` or `disconnected`.
     pub status: String,
     /// For people.
     pub status_description: String,
@@ -92,7 +92,7 @@ pub struct Node {
     pub last_drain: Option<LastDrain>,
     /// `eligible` or `ineligible`.
     pub scheduling_eligibility: String,
-    /// `initializing`, `ready` or `down`.
+    /// `initializing`, `ready`, `down` or `disconnected`.
     pub status: String,
     /// For people.
     pub status_description: String,

@@ -34,7 +34,7 @@ pub struct Followed {
     pub name: String,
     /// Its node's name.
     pub node: String,
-    /// `pending`, `running`, `complete`, `failed` or `lost`.
+    /// `pending`, `running`, `complete`, `failed`, `lost` or `unknown`.
     pub status: String,
     /// What is wrong with it, or what it waits for, as far as is known; else empty.
     pub trouble: String,

@@ -26,7 +26,7 @@ pub use table::{Cell, Column, Table};
 pub use template::Template;
 pub use terminal::stdout_rows;
 pub use text::{bytes, clean, count, nearest, short_id};
-pub use time::{age, now_ns, rfc3339};
+pub use time::{age, lasting, now_ns, rfc3339};
 
 /// Writes data to standard output. Once its reader has seen enough, as `head` does, the process ends: nothing is left
 /// to do, and that is no failure.

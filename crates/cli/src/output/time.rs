@@ -19,6 +19,11 @@ pub fn age(moment_ns: u64, now_ns: u64) -> String {
     format!("{} ago", span(now_ns.saturating_sub(moment_ns) / 1_000_000_000))
 }
 
+/// How long a span is, in its two largest units: `1m30s`.
+pub fn lasting(span_ns: u64) -> String {
+    span(span_ns / 1_000_000_000)
+}
+
 fn span(seconds: u64) -> String {
     let Some(largest) = UNITS.iter().position(|(length, _)| seconds >= *length) else { return "0s".into() };
     let (length, unit) = UNITS[largest];

@@ -73,6 +73,11 @@ impl Daemon {
         self.child.id()
     }
 
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("it lives");
+    }
+
     /// SIGTERM, and the wait for its end.
     pub fn stop(&mut self) {
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);

@@ -6,6 +6,7 @@ use std::{
 };
 
 use berth_api::http::{AllocationStub, Client, NodeStub, Target};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -61,6 +62,11 @@ impl Nodes {
     /// Kills an agent; its tasks go on.
     pub fn kill(&mut self, number: u8) {
         self.agents.remove(&number).expect("it runs").kill();
+    }
+
+    /// Sends a signal to an agent.
+    pub fn signal(&self, number: u8, signal: Signal) {
+        self.agents[&number].signal(signal);
     }
 
     /// What an agent has told.

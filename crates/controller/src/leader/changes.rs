@@ -8,7 +8,7 @@ use berth_model::{
     eval::{Eval, EvalStatus, Trigger},
     event::Event as Change,
     node::NodeStatus,
-    store::{AllocSlot, NodeSlot, Store},
+    store::{AllocRow, AllocSlot, NodeSlot, Store},
 };
 
 use super::{Leader, Liveness, Observing, Replica, Work, sessions::Sessions};
@@ -24,7 +24,10 @@ impl Leader {
         match change {
             Change::EvalChanged(id) => self.on_eval_changed(store, *id),
             Change::AllocPlaced(slot) => self.want_if_lost(store, *slot),
-            Change::AllocStopped(slot) => self.on_alloc_stopped(store, *slot),
+            Change::AllocStopped(slot) => {
+                self.on_alloc_stopped(store, *slot);
+                self.note_awaited(store, *slot);
+            }
             Change::AllocHealthChanged(slot) => {
                 let judged = store.allocs().row(*slot).map(|row| row.id);
                 judged.map(|id| self.work.judging.remove(&id));
@@ -35,6 +38,7 @@ impl Leader {
                     self.work.ending.remove(&id);
                     self.work.judging.remove(&id);
                 }
+                self.note_awaited(store, *slot);
             }
             Change::DeploymentChanged(id) => {
                 let made = store.deployments().get(*id).filter(|d| d.create_index == d.modify_index);
@@ -73,12 +77,14 @@ impl Leader {
             if let Some(seen) = replica.observed().get(slot, row.id) {
                 self.on_observed(store, slot, row, &seen.alloc);
             }
+            self.want_if_stood_in_for(store, slot);
         }
         let active: Vec<_> = store.deployments().active().map(|deployment| deployment.id).collect();
         active.into_iter().for_each(|id| self.look_for_evidence(replica, id));
         for (slot, row) in store.nodes().iter() {
-            if row.status == NodeStatus::Down {
+            if row.status.is_silent() {
                 self.want_jobs_on(store, slot);
+                self.work.awaited.insert(row.id);
             }
         }
     }
@@ -109,9 +115,23 @@ impl Leader {
     /// The node of a placement may have gone down while the plan was on its way.
     fn want_if_lost(&mut self, store: &Store, slot: AllocSlot) {
         let node = store.allocs().row(slot).and_then(|row| store.nodes().row(row.node));
-        if node.is_some_and(|node| node.status == NodeStatus::Down) {
+        if node.is_some_and(|node| node.status.is_silent()) {
             self.want(store, slot, Trigger::NodeUpdate);
         }
+    }
+
+    /// Another was placed in its stead while its node was disconnected: one of the two has to go.
+    fn want_if_stood_in_for(&mut self, store: &Store, slot: AllocSlot) {
+        let goes_on = store.allocs().row(slot).is_some_and(AllocRow::is_wanted);
+        if goes_on && store.allocs().extra(slot).is_some_and(|extra| extra.next.is_some()) {
+            self.want(store, slot, Trigger::Reconnect);
+        }
+    }
+
+    fn note_awaited(&mut self, store: &Store, slot: AllocSlot) {
+        let node = store.allocs().row(slot).and_then(|row| store.nodes().row(row.node));
+        let id = node.filter(|node| node.status == NodeStatus::Disconnected).map(|node| node.id);
+        self.work.awaited.extend(id);
     }
 
     fn want(&mut self, store: &Store, slot: AllocSlot, trigger: Trigger) {
@@ -131,9 +151,13 @@ impl Leader {
         if self.work.changing.get(&row.id) == Some(&row.status) {
             self.work.changing.remove(&row.id);
         }
+        if row.status == NodeStatus::Ready {
+            let live: Vec<AllocSlot> = store.nodes().live(row).collect();
+            live.into_iter().for_each(|alloc| self.want_if_stood_in_for(store, alloc));
+        }
         if row.is_ready() {
             self.work.node_came = true;
-        } else if row.status == NodeStatus::Down {
+        } else if row.status.is_silent() {
             self.liveness.down(row.id);
             self.end_session_of(row.id, "the node was declared down");
             self.want_jobs_on(store, slot);

@@ -105,6 +105,8 @@ struct Work {
     changing: BTreeMap<NodeId, NodeStatus>,
     /// Nodes whose status is to be looked at again: the log refused it.
     unsettled: BTreeSet<NodeId>,
+    /// Nodes that are disconnected, and of which less may be waited for than before.
+    awaited: BTreeSet<NodeId>,
     /// Jobs that are to be evaluated.
     wanting: BTreeMap<JobKey, Trigger>,
     /// Per-node jobs are to be evaluated: a node has become ready.
@@ -129,6 +131,7 @@ impl Work {
             found: Vec::new(),
             changing: BTreeMap::new(),
             unsettled: BTreeSet::new(),
+            awaited: BTreeSet::new(),
             wanting: BTreeMap::new(),
             node_came: false,
         }

@@ -15,6 +15,21 @@ impl Leader {
         }
     }
 
+    /// A node has been silent for too long: it is disconnected while anything there waits for its return.
+    pub(super) fn declare_silent(&mut self, store: &Store, id: NodeId) {
+        let is_waited_for = store.nodes().find(id).is_some_and(|slot| store.is_waited_for(slot));
+        let status = if is_waited_for { NodeStatus::Disconnected } else { NodeStatus::Down };
+        self.set_node_status(store, id, status);
+    }
+
+    /// Something has changed on a node that was disconnected: once nothing waits for its return any more, it is down.
+    pub(super) fn give_up(&mut self, store: &Store, id: NodeId) {
+        let Some((slot, row)) = store.node(id) else { return };
+        if row.status == NodeStatus::Disconnected && !store.is_waited_for(slot) {
+            self.set_node_status(store, id, NodeStatus::Down);
+        }
+    }
+
     /// Tells what is to leave nodes that are drained, and ends the drains of those on which nothing is left.
     pub(super) fn judge_drains(&mut self, replica: &Replica) {
         let leaving = self.work.drains.judge(replica.store(), replica.observed(), self.time);

@@ -116,7 +116,7 @@ impl Leader {
         self.outbox.push(Command::SetEvalStatus(eval.id, EvalStatus::Failed, why.to_owned()));
     }
 
-    /// A retry at the same time or earlier is on its way already.
+    /// What is to be looked at later is, if an evaluation waits for that time or an earlier one already.
     fn drop_known_retries(&self, store: &Store, eval: &Eval, plan: &mut Plan) {
         let Some(row) = store.job(&eval.job) else { return };
         let waiting = store.jobs().evals(row).filter_map(|slot| store.evals().row(slot));
@@ -125,7 +125,7 @@ impl Leader {
             .map(|e| e.wait_until)
             .min();
         plan.next.retain(|next| {
-            next.trigger != Trigger::RetryFailedAlloc || earliest.is_none_or(|at| at > next.wait_until)
+            next.status == EvalStatus::Blocked || earliest.is_none_or(|at| at > next.wait_until)
         });
     }
 

@@ -97,7 +97,7 @@ impl Sessions {
 
     /// Counts a node that is in the store.
     pub fn count(&mut self, id: NodeId, status: NodeStatus, index: Index) {
-        if status == NodeStatus::Down {
+        if status.is_silent() {
             self.confirmed.remove(&id);
             self.unconfirmed.remove(&id);
             self.lost_at.insert(id, index);
@@ -304,7 +304,7 @@ impl Leader {
     fn confirm(&mut self, replica: &Replica, node: NodeId, confirmed: bool) {
         let sessions = &mut self.sessions;
         if !confirmed {
-            let up = replica.store().node(node).is_some_and(|(_, row)| row.status != NodeStatus::Down);
+            let up = replica.store().node(node).is_some_and(|(_, row)| !row.status.is_silent());
             if sessions.confirmed.remove(&node) && up {
                 sessions.unconfirmed.insert(node);
             }

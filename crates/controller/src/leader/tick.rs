@@ -4,7 +4,6 @@ use berth_model::{
     EvalId, Timestamp,
     command::{Collect, Command, LaunchJob},
     eval::EvalStatus,
-    node::NodeStatus,
     store::Store,
 };
 
@@ -22,7 +21,10 @@ impl Leader {
         self.outbox.resume();
         self.drop_servers();
         for id in self.liveness.silent(store, self.listening) {
-            self.set_node_status(store, id, NodeStatus::Down);
+            self.declare_silent(store, id);
+        }
+        for id in std::mem::take(&mut self.work.awaited) {
+            self.give_up(store, id);
         }
         for id in std::mem::take(&mut self.work.unsettled) {
             match store.node(id) {

@@ -19,7 +19,6 @@ use std::time::Duration;
 use berth_model::{
     AllocId,
     event::{Applied, Event as Change},
-    node::NodeStatus,
     observed::Observed,
     store::{AllocSlot, NodeSlot, Store},
 };
@@ -169,7 +168,7 @@ impl Replica {
             }
             Change::NodeChanged(slot) => {
                 let row = self.publication.store().nodes().row(*slot);
-                let lost = row.filter(|row| row.status == NodeStatus::Down).map(|row| row.id);
+                let lost = row.filter(|row| row.status.is_silent()).map(|row| row.id);
                 lost.into_iter().for_each(|id| self.publication.on_node_lost(id));
             }
             Change::NodeCollected(slot, id) => {
@@ -215,11 +214,11 @@ impl Replica {
 
     fn on_node_changed(&mut self, slot: NodeSlot) {
         let Some(row) = self.store.nodes().row(slot) else { return };
-        let (id, is_down) = (row.id, row.status == NodeStatus::Down);
+        let (id, is_silent) = (row.id, row.status.is_silent());
         if let Some(detail) = self.store.nodes().detail(slot) {
             self.agents.introduced(&detail.node);
         }
-        if is_down {
+        if is_silent {
             // An agent that is heard again must report everything anew.
             self.agents.get_mut(id).into_iter().for_each(|agent| agent.reports.lost());
             self.closing.extend(self.agents.session_of(id));

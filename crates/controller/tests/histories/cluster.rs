@@ -14,7 +14,7 @@ use berth_model::{
     command::{Command, DeregisterJob, DrainNode, Entry, NewDrain, RegisterJob},
     eval::Eval,
     ids::IdSeed,
-    job::{Group, Job, JobType, Task, TaskResources},
+    job::{Disconnect, Group, Job, JobType, Reconcile, Task, TaskResources},
     store::Store,
 };
 use berth_scheduler::{Ledger, Planner};
@@ -188,9 +188,30 @@ impl Cluster {
 
     fn register(&mut self) {
         let (number, count, memory_mb) = (self.draw(u128::from(JOBS)), self.draw(4), 100 + self.draw(300));
-        let job = Arc::new(job(number as u32, count as u32, memory_mb as u32));
+        let mut job = job(number as u32, count as u32, memory_mb as u32);
+        job.groups[0].disconnect = self.disconnect();
+        let job = Arc::new(job);
         let register = RegisterJob { job, eval: EvalId(self.random.mint()), only_if: None };
         self.request(Command::RegisterJob(Box::new(register)));
+    }
+
+    /// What happens to a job's allocations on nodes that fall silent: one of all that groups can say.
+    fn disconnect(&mut self) -> Option<Box<Disconnect>> {
+        let span = Duration::from_secs(5 + self.draw(60) as u64);
+        let (lost_after, stop_on_client_after) = match self.draw(4) {
+            0 => return None,
+            1 => (None, Some(span)),
+            2 => (Some(span), None),
+            _ => (None, None),
+        };
+        let reconciles = [
+            Reconcile::BestScore,
+            Reconcile::KeepOriginal,
+            Reconcile::KeepReplacement,
+            Reconcile::LongestRunning,
+        ];
+        let (replace, reconcile) = (self.draw(2) == 0, reconciles[self.draw(4) as usize]);
+        Some(Box::new(Disconnect { lost_after, stop_on_client_after, replace, reconcile }))
     }
 
     fn deregister(&mut self) {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use berth_model::job::{Backoff, EphemeralDisk, LogConfig, ReschedulePolicy, RestartMode, RestartPolicy};
+use berth_model::job::{
+    Backoff, EphemeralDisk, LogConfig, RESCHEDULE_ATTEMPTS_MAX, ReschedulePolicy, RestartMode, RestartPolicy,
+};
 
 use crate::{
     duration::shown,
@@ -75,6 +77,12 @@ impl Record for ReschedulePolicy {
         let Self { attempts, interval, delay, backoff, max_delay, unlimited } = *self;
         if !unlimited && attempts == 0 {
             return;
+        }
+        if !unlimited && attempts > RESCHEDULE_ATTEMPTS_MAX {
+            let message =
+                format!("reschedule attempts are {attempts}, but may be {RESCHEDULE_ATTEMPTS_MAX} at most");
+            let help = "write fewer, or `unlimited = true`";
+            body.report.error_with_help(body.at("attempts"), message, help);
         }
         if !unlimited && interval.is_zero() {
             let help = "write `interval = ...`, or `unlimited = true`";

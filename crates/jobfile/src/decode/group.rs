@@ -61,7 +61,28 @@ pub(super) fn group(body: &Body<'_>, job: &Inherited) -> Group {
         ]),
     };
     check(body, &group);
+    check_disconnect(body, &group);
     group
+}
+
+/// What happens when a node goes silent is said once: by the block, or by the settings that came before it.
+fn check_disconnect(body: &Body<'_>, group: &Group) {
+    const OLDER: [(&str, &str); 3] = [
+        ("stop_after_client_disconnect", "StopAfterClientDisconnect"),
+        ("max_client_disconnect", "MaxClientDisconnect"),
+        ("prevent_reschedule_on_lost", "PreventRescheduleOnLost"),
+    ];
+    let says = |kept: Option<&Value>| matches!(kept, Some(Value::Int(1..) | Value::Bool(true)));
+    let [stops, waits, prevents] = OLDER.map(|(name, kept)| says(group.kept.get(kept)).then_some(name));
+    if let (Some(name), true) = (stops.or(waits).or(prevents), group.disconnect.is_some()) {
+        let help = "the block says all that the older setting does: take the setting out";
+        let message = format!("group has a disconnect block and `{name}`");
+        body.report.error_with_help(body.at(name), message, help);
+    }
+    if let (Some(stops), Some(waits)) = (stops, waits) {
+        let help = "an allocation is either waited for or stopped: take one of the two out";
+        body.report.error_with_help(body.at(stops), format!("group has both `{waits}` and `{stops}`"), help);
+    }
 }
 
 /// The group that a task makes which stands directly in a job.

@@ -5,18 +5,7 @@ use super::{Schema, tables::*};
 /// Settings by the block in which they stand.
 static UNENFORCED: &[(&Schema, &[&str])] = &[
     (&JOB, &["multiregion", "vault", "consul_namespace", "vault_namespace"]),
-    (
-        &GROUP,
-        &[
-            "disconnect",
-            "volume",
-            "stop_after_client_disconnect",
-            "max_client_disconnect",
-            "prevent_reschedule_on_lost",
-            "consul",
-            "vault",
-        ],
-    ),
+    (&GROUP, &["volume", "consul", "vault"]),
     (&EPHEMERAL_DISK, &["migrate"]),
     (
         &TASK,

@@ -50,9 +50,9 @@ job "shop" {
   }
 
   group "web" {
-    count                        = 3
-    max_run_duration             = "1h"
-    stop_after_client_disconnect = "5m"
+    count            = 3
+    max_run_duration = "1h"
+    # It is waited for when its node goes silent: see below.
 
     affinity {
       attribute = "${attr.kernel.version}"

@@ -13,6 +13,7 @@ use crate::{
     device::DeviceAsk,
     node::Node,
     resources::Resources,
+    value::Value,
 };
 
 /// Tasks that are placed, started and stopped together.
@@ -113,6 +114,34 @@ impl Group {
     pub fn deployed_by(&self, job_type: JobType) -> Option<&Update> {
         let has_deployments = matches!(job_type, JobType::Service | JobType::System);
         self.update.as_deref().filter(|update| has_deployments && update.max_parallel > 0)
+    }
+
+    /// What happens to its allocations when their node goes silent, by its block or by the settings that came before it.
+    pub fn on_disconnect(&self) -> Disconnect {
+        if let Some(disconnect) = &self.disconnect {
+            return (**disconnect).clone();
+        }
+        let span = |name| match self.kept.get(name) {
+            Some(Value::Int(nanos)) => Some(Duration::from_nanos(u64::try_from(*nanos).ok()?)),
+            _ => None,
+        };
+        Disconnect {
+            lost_after: span("MaxClientDisconnect"),
+            stop_on_client_after: span("StopAfterClientDisconnect"),
+            replace: self.kept.get("PreventRescheduleOnLost") != Some(&Value::Bool(true)),
+            ..Disconnect::default()
+        }
+    }
+
+    /// Whether agents stop the allocations of both after the same time without a server.
+    pub fn stops_alike(&self, other: &Self) -> bool {
+        self.on_disconnect().stops_after() == other.on_disconnect().stops_after()
+    }
+
+    /// How long its tasks may take to end once they are told to.
+    pub fn ending_max(&self) -> Duration {
+        let tasks = self.tasks.iter().map(|task| task.shutdown_delay.saturating_add(task.kill_timeout));
+        tasks.max().unwrap_or_default().saturating_add(self.shutdown_delay)
     }
 
     /// What one allocation of the group holds on any node; the cpu of whole cores comes on top, see

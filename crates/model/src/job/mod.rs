@@ -37,6 +37,8 @@ pub type Kept = BTreeMap<String, Value>;
 
 /// Versions of a job that are kept, the current one included, besides those that are stable or have a tag.
 pub const JOB_VERSIONS_MAX: usize = 6;
+/// Replacements of a failed allocation that a policy with a limit may allow: each remembers those before.
+pub const RESCHEDULE_ATTEMPTS_MAX: u32 = 100;
 /// Allocations that one group may ask for.
 pub const GROUP_COUNT_MAX: u32 = 50_000;
 /// Priority of a job that does not say.

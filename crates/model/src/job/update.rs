@@ -140,6 +140,30 @@ pub struct Disconnect {
     pub reconcile: Reconcile,
 }
 
+impl Disconnect {
+    /// How long allocations count as unknown whose node is silent: `Some(None)` for until somebody stops them. None when
+    /// they are lost at once.
+    ///
+    /// What the agent stops by itself is not replaced before it has: it takes up to `ending` to do so.
+    pub fn unknown_for(&self, ending: Duration) -> Option<Option<Duration>> {
+        let stopped = self.stops_after().map(|after| after.saturating_add(ending));
+        match stopped.or(self.lost_after.filter(|span| !span.is_zero())) {
+            Some(span) => Some(Some(span)),
+            None => (!self.replace).then_some(None),
+        }
+    }
+
+    /// After how long without a server the agent stops them; none for never.
+    pub fn stops_after(&self) -> Option<Duration> {
+        self.stop_on_client_after.filter(|after| !after.is_zero())
+    }
+
+    /// Whether they are replaced while they count as unknown.
+    pub fn replaces_unknown(&self) -> bool {
+        self.replace && self.stops_after().is_none()
+    }
+}
+
 impl Default for Disconnect {
     fn default() -> Self {
         Self { lost_after: None, stop_on_client_after: None, replace: true, reconcile: Reconcile::BestScore }

@@ -13,7 +13,7 @@ use super::{
     slab::{Slab, slot},
 };
 use crate::{
-    alloc::{ClientStatus, DesiredStatus, Migrate, StopReason, TaskResult},
+    alloc::{ClientStatus, DesiredStatus, Migrate, Reschedule, StopReason, TaskResult},
     device::DeviceGrant,
     ids::{AllocId, EvalId, Index, NodeId},
     quota::Usage,
@@ -106,9 +106,9 @@ pub struct AllocExtra {
     /// Who replaces it.
     #[n(4)]
     pub next: Option<AllocId>,
-    /// Times of the replacements of failed predecessors that still count.
+    /// The replacements of failed predecessors that still count, oldest first.
     #[n(5)]
-    pub reschedules: Vec<Timestamp>,
+    pub reschedules: Vec<Reschedule>,
     /// Why it is wished to end.
     #[n(6)]
     pub stop_reason: Option<StopReason>,

@@ -15,6 +15,7 @@ mod postings;
 mod quotas;
 mod slab;
 pub mod snapshot;
+mod whereabouts;
 
 pub use allocs::{AllocDetail, AllocExtra, AllocRow, AllocSlot, Allocs};
 pub use deployments::Deployments;
@@ -26,6 +27,7 @@ pub use nodes::{NodeDetail, NodeRow, NodeSlot, Nodes};
 pub use page_tree::PageTree;
 pub use quotas::{QuotaRow, Quotas};
 pub use slab::Slot;
+pub use whereabouts::Whereabouts;
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 use std::{ops::RangeBounds, sync::Arc};
 
-use imbl::OrdMap;
+use imbl::{OrdMap, OrdSet};
 use minicbor::{Decode, Encode};
 
 use super::{
@@ -120,6 +120,8 @@ pub struct Nodes {
     details: PageTree<Option<NodeDetail>>,
     /// Those that can be seen.
     by_id: OrdMap<NodeId, NodeSlot>,
+    /// Those that are disconnected.
+    disconnected: OrdSet<NodeSlot>,
     /// Those that were purged, and on which something ended that is still kept.
     purged: OrdMap<NodeId, NodeSlot>,
     lists: Postings,
@@ -178,6 +180,11 @@ impl Nodes {
     /// All nodes, by slot.
     pub fn iter(&self) -> impl Iterator<Item = (NodeSlot, &NodeRow)> {
         self.rows.iter().filter(|(_, row)| !row.purged)
+    }
+
+    /// Whether any node is disconnected.
+    pub fn any_disconnected(&self) -> bool {
+        !self.disconnected.is_empty()
     }
 
     /// Allocations on the node that have not ended.
@@ -265,8 +272,17 @@ impl Nodes {
         let detail = Some(NodeDetail { node, ports, devices, status_at, drain });
         *self.details.get_mut(slot.0 as usize).expect("just made") = detail;
         self.modify_index = self.modify_index.max(modify_index);
+        self.note_status(slot);
         self.note_change(slot);
         slot
+    }
+
+    fn note_status(&mut self, slot: NodeSlot) {
+        if self.row(slot).is_some_and(|row| row.status == NodeStatus::Disconnected) {
+            self.disconnected.insert(slot);
+        } else {
+            self.disconnected.remove(&slot);
+        }
     }
 
     /// Changes what the node itself is; not what its allocations hold.
@@ -283,6 +299,7 @@ impl Nodes {
         row.modify_index = index;
         self.modify_index = index;
         self.digest.add(hash_encoded(b'n', &self.record(slot)?));
+        self.note_status(slot);
         self.note_change(slot);
         Some(())
     }
@@ -328,6 +345,7 @@ impl Nodes {
         self.lists.clear(&mut row.ended);
         *self.details.get_mut(slot.0 as usize).expect("it has a record") = None;
         self.modify_index = index;
+        self.note_status(slot);
         self.note_change(slot);
     }
 

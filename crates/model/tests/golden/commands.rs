@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use berth_model::{
     AllocId, DeploymentId, EvalId, Index, JobKey, NodeId, Timestamp,
-    alloc::{AllocEnd, ClientStatus, Migrate, MigrateAlloc, Placement, Stop, StopReason, TaskResult},
+    alloc::{
+        AllocEnd, ClientStatus, Migrate, MigrateAlloc, Placement, Reschedule, Rescheduled, Stop, StopReason,
+        TaskResult,
+    },
     command::{
         Collect, Command, DeregisterJob, DrainNode, EvalOutcome, LaunchJob, NewDrain, NewTag, NextEval,
         PlanRecord, RegisterJob, RestorePart, RunJob, ScaleJob, SetJobStable, SetSchedulerConfig, TagVersion,
@@ -194,7 +197,13 @@ fn placement(id: u128, after: Option<u128>) -> Placement {
         ports: vec![80],
         after: after.map(AllocId).into_iter().collect(),
         previous: after.map(AllocId),
-        reschedules: vec![Timestamp(500)],
+        reschedules: vec![
+            Reschedule { at: Timestamp(400), of: None },
+            Reschedule {
+                at: Timestamp(500),
+                of: Some(Rescheduled { alloc: AllocId(7), node: NodeId(8), delay: Duration::from_secs(9) }),
+            },
+        ],
         devices: vec![grant],
         cores: vec![0, 1],
         canary: false,

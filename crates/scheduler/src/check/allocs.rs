@@ -13,6 +13,7 @@ use crate::filters::Filters;
 pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
     whole(checked, faults);
     stops(checked, faults);
+    stand_ins(checked, faults);
     nodes(checked, faults);
     counts(checked, faults);
     names(checked, faults);
@@ -49,6 +50,17 @@ fn stops(checked: &Checked<'_>, faults: &mut Faults) {
             faults.add(format!("allocation {} of another job is stopped", stop.alloc));
         }
         migrated(checked, stop, faults);
+    }
+}
+
+/// Whoever has a successor ends, unless nobody knows how it is.
+fn stand_ins(checked: &Checked<'_>, faults: &mut Faults) {
+    for placement in &checked.plan.placements {
+        let Some((_, row)) = placement.previous.and_then(|id| checked.store.alloc(id)) else { continue };
+        let goes_on = row.is_wanted() && !checked.is_stopped(row.id);
+        if goes_on && !checked.is_stood_in_for(row) {
+            faults.add(format!("allocation {} goes on, and has a successor", row.id));
+        }
     }
 }
 

@@ -12,7 +12,7 @@ mod room;
 use berth_model::{
     AllocId, NodeId,
     job::{Group, Job},
-    store::{NodeSlot, Store},
+    store::{AllocRow, NodeSlot, Store},
 };
 
 use crate::plan::Plan;
@@ -72,18 +72,30 @@ impl<'a> Checked<'a> {
         self.store.nodes().find(id)
     }
 
-    /// The job's allocations that go on, without canaries: node, position of their group, and which of the group's they
-    /// are.
+    /// The job's allocations that go on, without canaries and those that others stand in for: node, position of their
+    /// group, and which of the group's they are.
     fn staying(&self) -> Vec<(NodeSlot, u16, u32)> {
         let Some(row) = self.store.job(&self.plan.job) else { return Vec::new() };
         let rows = self.store.jobs().allocs(row).filter_map(|slot| self.store.allocs().row(slot));
         rows.filter(|alloc| alloc.is_wanted() && !self.is_stopped(alloc.id) && !self.is_canary(alloc.id))
+            .filter(|alloc| !self.is_stood_in_for(alloc))
             .filter_map(|alloc| {
                 let (_, group) = self.store.job_of(alloc)?;
                 let (position, _) = self.job.group(&group.name)?;
                 Some((alloc.node, position, alloc.name_index))
             })
             .collect()
+    }
+}
+
+impl Checked<'_> {
+    /// Whether an allocation is on a silent node, and another was or is placed in its stead.
+    fn is_stood_in_for(&self, alloc: &AllocRow) -> bool {
+        let nodes = self.store.nodes();
+        let is_silent = nodes.row(alloc.node).is_some_and(|node| node.status.is_silent());
+        let extra = self.store.allocs().find(alloc.id).and_then(|slot| self.store.allocs().extra(slot));
+        let placed = || self.plan.placements.iter().any(|placed| placed.previous == Some(alloc.id));
+        is_silent && (extra.is_some_and(|extra| extra.next.is_some()) || placed())
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod preempt;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use berth_model::{
     AllocId,
@@ -35,8 +35,8 @@ pub struct Ask {
     pub only: Option<NodeSlot>,
     /// Rather here, when it fits.
     pub prefer: Option<NodeSlot>,
-    /// Rather not here: its predecessor failed there.
-    pub avoid: Option<NodeSlot>,
+    /// Rather not here: its predecessors failed there.
+    pub avoid: Vec<NodeSlot>,
 }
 
 /// Where an ask goes.
@@ -202,21 +202,24 @@ impl<'a> GroupPlacer<'a> {
     /// A node with room now comes before one with room that is still to be left.
     fn choose(&mut self, ask: &Ask) -> Option<Placed> {
         let preferred = ask.prefer.and_then(|slot| self.try_node(slot));
-        preferred.or_else(|| self.choose_best(ask.avoid)).or_else(|| self.choose_ending())
+        preferred.or_else(|| self.choose_best(&ask.avoid)).or_else(|| self.choose_ending())
     }
 
-    fn choose_best(&mut self, avoid: Option<NodeSlot>) -> Option<Placed> {
+    fn choose_best(&mut self, avoid: &[NodeSlot]) -> Option<Placed> {
         if !self.devices.is_empty() {
             return self.choose_with_devices(avoid);
         }
         let mut candidates = self.candidates.take()?;
-        // Where the predecessor failed the score is another one, for this ask alone.
-        avoid.inspect(|slot| candidates.close(*slot, self.columns));
-        let mut penalized = avoid.and_then(|slot| candidates.penalized(self.columns, slot));
+        // Where predecessors failed the score is another one, for this ask alone.
+        avoid.iter().for_each(|slot| candidates.close(*slot, self.columns));
+        let penalized = avoid.iter().filter_map(|slot| candidates.penalized(self.columns, *slot));
+        let mut penalized: Vec<Best> = penalized.collect();
+        // The best one last.
+        penalized.sort_by(|a, b| if a.beats(b) { Ordering::Greater } else { Ordering::Less });
         let placed = loop {
-            let best = match (candidates.best(self.columns, &self.distinct), penalized) {
-                (Some(best), Some(other)) if other.beats(&best) => penalized.take(),
-                (None, _) => penalized.take(),
+            let best = match (candidates.best(self.columns, &self.distinct), penalized.last().copied()) {
+                (Some(best), Some(other)) if other.beats(&best) => penalized.pop(),
+                (None, _) => penalized.pop(),
                 (best, _) => best,
             };
             let Some(best) = best else { break None };
@@ -226,18 +229,18 @@ impl<'a> GroupPlacer<'a> {
             }
             candidates.close(best.node(), self.columns);
         };
-        avoid.inspect(|slot| candidates.reopen(*slot, self.columns));
+        avoid.iter().for_each(|slot| candidates.reopen(*slot, self.columns));
         self.candidates = Some(candidates);
         placed
     }
 
     /// The best of the nodes with devices or cores left; a group that asks for devices of several kinds is ranked by the
     /// first.
-    fn choose_with_devices(&mut self, avoid: Option<NodeSlot>) -> Option<Placed> {
+    fn choose_with_devices(&mut self, avoid: &[NodeSlot]) -> Option<Placed> {
         let offers = self.offers();
         let candidates = self.candidates.as_mut()?;
         let scored = offers.into_iter().filter_map(|(slot, packing, affinity)| {
-            let penalty = if avoid == Some(slot) { RESCHEDULE_PENALTY } else { 0.0 };
+            let penalty = if avoid.contains(&slot) { RESCHEDULE_PENALTY } else { 0.0 };
             candidates.scored(self.columns, slot, packing, [affinity, penalty])
         });
         let mut left: Vec<Best> = scored.collect();

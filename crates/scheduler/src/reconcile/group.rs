@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 
 use berth_model::{
     Timestamp,
-    alloc::{ClientStatus, DesiredStatus, StopReason},
+    alloc::{ClientStatus, DesiredStatus, Reschedule, StopReason},
     job::{Group, Job},
-    store::{JobRow, Store},
+    store::{JobRow, NodeSlot, Store},
 };
 
 use super::{
-    Changes, Existing, Instead, Missing, lose_ending,
+    Changes, Existing, Instead, Missing, disconnect, is_replaced, lose_ending,
     reschedule::{Verdict, verdict},
     rollout::{Canary, Rollout},
     stop,
@@ -28,8 +28,10 @@ pub(super) fn reconcile(
 ) {
     let rollout = Rollout::of(store, row, group);
     lose_ending(existing.iter().copied(), changes);
+    let existing = disconnect::settle(store, (row.job().as_ref(), group), existing.to_vec(), changes).staying;
     let (canaries, existing): (Vec<&Existing<'_>>, Vec<_>) =
-        existing.iter().copied().partition(|e| rollout.canary(e) != Canary::No);
+        existing.into_iter().partition(|e| rollout.canary(e) != Canary::No);
+    let unsucceeded: Vec<_> = existing.iter().copied().filter(|e| is_to_be_succeeded(store, e)).collect();
     let (live, ended): (Vec<&Existing<'_>>, Vec<_>) = existing
         .iter()
         .copied()
@@ -40,6 +42,7 @@ pub(super) fn reconcile(
         group,
         now,
         rollout,
+        replaces_unknown: group.on_disconnect().replaces_unknown(),
         wanted: Count { left: group.count, room, taken: BTreeSet::new(), replacing: Vec::new() },
         unproven: 0,
         is_unhealthy: false,
@@ -49,7 +52,7 @@ pub(super) fn reconcile(
         step.wanted.keep(done);
     }
     let (old, current): (Vec<_>, Vec<_>) =
-        live.into_iter().partition(|e| !e.is_current && e.must_go().is_none());
+        live.into_iter().partition(|e| !e.is_current && e.must_go().is_none() && !step.is_to_stand_in_for(e));
     current.into_iter().for_each(|alloc| step.keep_or_replace(alloc));
     let failed = || ended.iter().filter(|e| needs_verdict(e) && !is_replaced(store, e));
     step.is_unhealthy |= failed().next().is_some();
@@ -58,6 +61,7 @@ pub(super) fn reconcile(
     let awaits_canaries = wanted_canaries > 0;
     step.update(old, awaits_canaries);
     failed().for_each(|failed| step.consider_failed(failed, false));
+    unsucceeded.into_iter().for_each(|alloc| step.succeed(alloc));
     let begun = step.rollout.begin(group.count, wanted_canaries, &existing);
     let canaries = step.place_canaries(&canaries, wanted_canaries, &names);
     let Step { wanted, changes, .. } = step;
@@ -83,8 +87,12 @@ fn needs_verdict(alloc: &Existing<'_>) -> bool {
     alloc.row.client == ClientStatus::Failed && alloc.is_current && alloc.row.desired == DesiredStatus::Run
 }
 
-fn is_replaced(store: &Store, alloc: &Existing<'_>) -> bool {
-    store.allocs().extra(alloc.slot).is_some_and(|extra| extra.next.is_some())
+/// Whether an allocation was told to end by request, or was lost on a node that is there, and nobody has taken its place.
+fn is_to_be_succeeded(store: &Store, alloc: &Existing<'_>) -> bool {
+    let stop_reason = store.allocs().extra(alloc.slot).and_then(|extra| extra.stop_reason);
+    let by_request = stop_reason == Some(StopReason::Requested);
+    let by_node = alloc.row.client == ClientStatus::Lost && alloc.row.desired == DesiredStatus::Run;
+    alloc.is_current && (by_request || by_node) && !is_replaced(store, alloc)
 }
 
 /// What is to be done about a group, as far as it is known.
@@ -93,6 +101,8 @@ struct Step<'a, 'c> {
     group: &'a Group,
     now: Timestamp,
     rollout: Rollout<'a>,
+    /// Others are placed for those whose nodes are disconnected.
+    replaces_unknown: bool,
     wanted: Count,
     /// Allocations of the newest version that have still to show whether they are well.
     unproven: u32,
@@ -116,6 +126,8 @@ impl Step<'_, '_> {
             self.changes.stops.push(stop(alloc, StopReason::NotNeeded));
         } else if alloc.migrate.is_some() {
             self.move_away(alloc);
+        } else if self.is_to_stand_in_for(alloc) {
+            self.stand_in_for(alloc);
         } else {
             match self.healthy(alloc) {
                 Some(true) => self.wanted.keep(alloc),
@@ -125,6 +137,31 @@ impl Step<'_, '_> {
                 }
                 Some(false) => self.consider_unhealthy(alloc),
             }
+        }
+    }
+
+    /// Whether another is to be placed in its stead, because its node is disconnected.
+    fn is_to_stand_in_for(&self, alloc: &Existing<'_>) -> bool {
+        self.replaces_unknown && alloc.is_unknown()
+    }
+
+    /// It may come back: it is not told to stop.
+    fn stand_in_for(&mut self, alloc: &Existing<'_>) {
+        self.unproven += 1;
+        if self.wanted.is_full() {
+            self.changes.more = true;
+            self.wanted.keep(alloc);
+        } else {
+            self.wanted.replace(alloc, Missing::default());
+        }
+    }
+
+    /// What is missing anyway takes the place of one that ended, and is linked with it.
+    fn succeed(&mut self, ended: &Existing<'_>) {
+        if self.wanted.left > 0 && !self.wanted.is_full() {
+            let prefer = Some(ended.row.node).filter(|_| self.group.disk.sticky);
+            let ask = Ask { prefer, ..Ask::default() };
+            self.wanted.replace(ended, Missing { ask, ..Missing::default() });
         }
     }
 
@@ -196,9 +233,9 @@ impl Step<'_, '_> {
             self.changes.more = true;
             return self.wanted.keep(failed);
         }
-        match verdict(self.store, failed.slot, &self.group.reschedule, self.now) {
+        match verdict(self.store, (failed.slot, failed.row), &self.group.reschedule, self.now) {
             Verdict::Now(reschedules) => {
-                let ask = Ask { avoid: Some(failed.row.node), ..Ask::default() };
+                let ask = Ask { avoid: self.nodes_of_failures(failed, &reschedules), ..Ask::default() };
                 let instead = failed.row.is_wanted().then(|| Instead::of(failed, StopReason::Rescheduled));
                 let missing = Missing { ask, reschedules, instead, canary, ..Missing::default() };
                 self.wanted.replace(failed, missing);
@@ -210,6 +247,13 @@ impl Step<'_, '_> {
             }
             Verdict::Never => self.wanted.keep(failed),
         }
+    }
+
+    /// Where it failed, and its predecessors did that still count.
+    fn nodes_of_failures(&self, failed: &Existing<'_>, reschedules: &[Reschedule]) -> Vec<NodeSlot> {
+        let known = reschedules.iter().filter_map(|event| self.store.nodes().find(event.of?.node));
+        let nodes: BTreeSet<NodeSlot> = known.chain([failed.row.node]).collect();
+        nodes.into_iter().collect()
     }
 
     /// The canaries that are missing, with the names of those that they are to replace; ends those that nobody waits for.

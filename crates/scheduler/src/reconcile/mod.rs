@@ -1,5 +1,6 @@
 //! Desired state against what is there: which allocations to end, and which are missing.
 
+mod disconnect;
 mod group;
 mod per_node;
 mod reschedule;
@@ -10,10 +11,10 @@ use std::collections::{BTreeMap, HashSet};
 
 use berth_model::{
     AllocId, Timestamp,
-    alloc::{Migrate, Stop, StopReason},
+    alloc::{Migrate, Reschedule, Stop, StopReason},
     deployment::DeploymentGroup,
     job::{Group, Job},
-    store::{AllocRow, AllocSlot, JobRow, NodeSlot, Store},
+    store::{AllocRow, AllocSlot, JobRow, NodeSlot, Store, Whereabouts},
 };
 
 use crate::{
@@ -38,6 +39,8 @@ pub struct Changes {
     /// The earliest time at which the update of a job that runs on each node may go on, that could go on but for its
     /// `stagger`.
     pub stagger_until: Option<Timestamp>,
+    /// The earliest time at which an allocation of a disconnected node counts as lost that does not yet.
+    pub lost_at: Option<Timestamp>,
 }
 
 /// An allocation to place.
@@ -47,8 +50,8 @@ pub struct Missing {
     pub ask: Ask,
     /// Whom it replaces.
     pub previous: Option<AllocId>,
-    /// When it replaces a failed one: the times of the replacements that count, this one included.
-    pub reschedules: Vec<Timestamp>,
+    /// When it replaces a failed one: the replacements that count, this one included.
+    pub reschedules: Vec<Reschedule>,
     /// Who ends once this one has room, and stays as long as it has none.
     pub instead: Option<Instead>,
     /// It stands beside the old allocations until its group is promoted.
@@ -79,7 +82,10 @@ struct Existing<'a> {
     group: &'a str,
     /// Its group is still there and still says the same.
     is_current: bool,
-    node_gone: bool,
+    /// Of one that has not ended.
+    whereabouts: Whereabouts,
+    /// Nobody on its node will tell of its end.
+    is_silent: bool,
     /// It is to leave its node.
     migrate: Option<Migrate>,
 }
@@ -88,7 +94,15 @@ impl Existing<'_> {
     /// Why it cannot stay, whether another stands in for it or not.
     fn must_go(&self) -> Option<StopReason> {
         let drained = self.migrate == Some(Migrate::AtOnce);
-        if self.node_gone { Some(StopReason::NodeLost) } else { drained.then_some(StopReason::Drained) }
+        if self.is_gone() { Some(StopReason::NodeLost) } else { drained.then_some(StopReason::Drained) }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.whereabouts == Whereabouts::Gone
+    }
+
+    fn is_unknown(&self) -> bool {
+        matches!(self.whereabouts, Whereabouts::Unknown(_))
     }
 }
 
@@ -112,7 +126,7 @@ pub(crate) fn reconcile(
 ) -> Result<Changes, Cancelled> {
     let job = row.job();
     let mut changes = Changes::default();
-    let existing: Vec<Existing<'_>> = existing(store, row, job);
+    let existing: Vec<Existing<'_>> = existing(store, row, job, now);
     meter.take(existing.len() + job.groups.len())?;
     // A job that only makes jobs has no allocations of its own: those of an older version have no use any more.
     if job.stop || job.only_launches() {
@@ -128,6 +142,7 @@ pub(crate) fn reconcile(
             None => {}
         }
     }
+    changes.lost_at = disconnect::lost_at(&existing);
     for (position, group) in (0..).zip(&job.groups) {
         let mut of_group = by_group.remove(group.name.as_str()).unwrap_or_default();
         of_group.sort_unstable_by_key(|e| (e.row.name_index, e.row.create_index, e.row.id));
@@ -141,7 +156,7 @@ pub(crate) fn reconcile(
     Ok(changes)
 }
 
-fn existing<'a>(store: &'a Store, row: &'a JobRow, job: &'a Job) -> Vec<Existing<'a>> {
+fn existing<'a>(store: &'a Store, row: &'a JobRow, job: &'a Job, now: Timestamp) -> Vec<Existing<'a>> {
     let groups: BTreeMap<&str, &Group> =
         job.groups.iter().map(|group| (group.name.as_str(), group)).collect();
     // A job that was changed often has few versions and many allocations of each.
@@ -154,12 +169,18 @@ fn existing<'a>(store: &'a Store, row: &'a JobRow, job: &'a Job) -> Vec<Existing
                 let newest = groups.get(old_group.name.as_str());
                 newest.is_some_and(|group| runs_the_same(old_job, old_group, job, group))
             });
-        let node_gone = store
-            .nodes()
-            .row(alloc.node)
-            .is_none_or(|node| node.status == berth_model::node::NodeStatus::Down);
+        let is_silent = store.nodes().row(alloc.node).is_none_or(|node| node.status.is_silent());
+        let whereabouts = if is_silent { store.whereabouts(alloc, now) } else { Whereabouts::Here };
         let migrate = store.allocs().extra(slot).and_then(|extra| extra.migrate);
-        Some(Existing { slot, row: alloc, group: &old_group.name, is_current, node_gone, migrate })
+        Some(Existing {
+            slot,
+            row: alloc,
+            group: &old_group.name,
+            is_current,
+            whereabouts,
+            is_silent,
+            migrate,
+        })
     })
     .collect()
 }
@@ -194,7 +215,8 @@ fn runs_the_same(old_job: &Job, old: &Group, job: &Job, new: &Group) -> bool {
         spreads: old.spreads.clone(),
         update: old.update.clone(),
         migrate: old.migrate.clone(),
-        disconnect: old.disconnect.clone(),
+        // What the agent does by itself it is told only once.
+        disconnect: if old.stops_alike(new) { old.disconnect.clone() } else { new.disconnect.clone() },
         scaling: old.scaling.clone(),
         ..new.clone()
     };
@@ -203,17 +225,24 @@ fn runs_the_same(old_job: &Job, old: &Group, job: &Job, new: &Group) -> bool {
 
 fn stop_all(existing: &[Existing<'_>], reason: StopReason, changes: &mut Changes) {
     let wanted = existing.iter().filter(|e| e.row.is_wanted());
-    changes.stops.extend(wanted.map(|e| stop(e, if e.node_gone { StopReason::NodeLost } else { reason })));
+    changes.stops.extend(wanted.map(|e| stop(e, reason)));
     lose_ending(existing.iter(), changes);
 }
 
+/// What is to end on a silent node has ended: its agent ends it once it is heard again, and tells nobody before.
 fn stop(existing: &Existing<'_>, reason: StopReason) -> Stop {
-    Stop { alloc: existing.row.id, reason }
+    let lost = existing.is_silent && reason != StopReason::OriginalKept;
+    Stop { alloc: existing.row.id, reason: if lost { StopReason::NodeLost } else { reason } }
 }
 
-/// Allocations that were to end on a node that is gone have ended.
+/// Whether another was placed in an allocation's stead.
+fn is_replaced(store: &Store, alloc: &Existing<'_>) -> bool {
+    store.allocs().extra(alloc.slot).is_some_and(|extra| extra.next.is_some())
+}
+
+/// Allocations that were to end on a node that is silent have ended.
 fn lose_ending<'a, 'b: 'a>(existing: impl Iterator<Item = &'a Existing<'b>>, changes: &mut Changes) {
-    let ending = existing.filter(|e| !e.row.is_terminal() && !e.row.is_wanted() && e.node_gone);
+    let ending = existing.filter(|e| !e.row.is_terminal() && !e.row.is_wanted() && e.is_silent);
     changes.stops.extend(ending.map(|e| stop(e, StopReason::NodeLost)));
 }
 

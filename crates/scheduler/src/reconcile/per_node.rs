@@ -42,7 +42,7 @@ pub(super) fn reconcile(
             }
         } else if !alloc.row.is_wanted() {
             continue;
-        } else if alloc.node_gone {
+        } else if alloc.is_gone() {
             changes.stops.push(stop(alloc, StopReason::NodeLost));
         } else if alloc.migrate.is_some() {
             changes.stops.push(stop(alloc, StopReason::Drained));
@@ -51,7 +51,10 @@ pub(super) fn reconcile(
         } else {
             covered.insert(node);
             live += 1;
-            if !alloc.is_current {
+            if !alloc.is_current && alloc.is_silent {
+                // It is replaced once its node is back.
+                continue;
+            } else if !alloc.is_current {
                 old.push(alloc);
                 continue;
             }

@@ -1,97 +1,210 @@
-//! When a failed allocation is replaced: its policy, and the replacements so far.
+//! When a failed allocation is replaced: its policy, and the replacements so far. Attempts, delays and what is remembered
+//! of them are as Nomad's, so that a job behaves alike.
 
 use std::time::Duration;
 
 use berth_model::{
     Timestamp,
-    job::{Backoff, ReschedulePolicy},
-    store::{AllocSlot, Store},
+    alloc::{Reschedule, Rescheduled},
+    job::{Backoff, RESCHEDULE_ATTEMPTS_MAX, ReschedulePolicy},
+    store::{AllocRow, AllocSlot, Store},
 };
 
 /// What becomes of a failed allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Replaced now; the times of the replacements that count, this one included.
-    Now(Vec<Timestamp>),
+    /// Replaced now; the replacements that count, this one included.
+    Now(Vec<Reschedule>),
     /// Replaced at this time.
     Later(Timestamp),
     /// Not replaced.
     Never,
 }
 
-/// Replacements whose times are remembered; more cannot change a delay that has long reached its maximum.
-const REMEMBERED_MAX: usize = 24;
+/// Replacements that are remembered where their number has no limit: a delay depends on the last two.
+const REMEMBERED_MAX: usize = 5;
 
-pub(super) fn verdict(store: &Store, slot: AllocSlot, policy: &ReschedulePolicy, now: Timestamp) -> Verdict {
+pub(super) fn verdict(
+    store: &Store,
+    (slot, row): (AllocSlot, &AllocRow),
+    policy: &ReschedulePolicy,
+    now: Timestamp,
+) -> Verdict {
     let past = store.allocs().extra(slot).map_or(&[][..], |extra| &extra.reschedules);
     let ended_at = store.allocs().detail(slot).map_or(now, |detail| detail.modified_at);
-    judge(policy, past, ended_at, now)
+    match judge(policy, past, ended_at, now) {
+        Judged::Never => Verdict::Never,
+        Judged::Later(at) => Verdict::Later(at),
+        Judged::Now { remembered, delay } => {
+            let node = store.nodes().row(row.node).map(|node| node.id);
+            let of = node.map(|node| Rescheduled { alloc: row.id, node, delay });
+            Verdict::Now(remembered.into_iter().chain([Reschedule { at: now, of }]).collect())
+        }
+    }
 }
 
-fn judge(policy: &ReschedulePolicy, past: &[Timestamp], ended_at: Timestamp, now: Timestamp) -> Verdict {
-    let counting: Vec<Timestamp> = match policy.unlimited {
-        true => past.to_vec(),
-        false => past.iter().copied().filter(|at| now.since(*at) < policy.interval).collect(),
-    };
-    if !policy.unlimited && counting.len() >= policy.attempts as usize {
-        return Verdict::Never;
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Judged {
+    Now { remembered: Vec<Reschedule>, delay: Duration },
+    Later(Timestamp),
+    Never,
+}
+
+fn judge(policy: &ReschedulePolicy, past: &[Reschedule], ended_at: Timestamp, now: Timestamp) -> Judged {
+    let delay = delay(policy, past, ended_at);
+    let ReschedulePolicy { unlimited, attempts, interval, .. } = *policy;
+    if !unlimited {
+        let counting = past.iter().filter(|event| ended_at.since(event.at) < interval).count();
+        // A delay that is longer than the interval would make every attempt the first.
+        let never_again = !past.is_empty() && delay >= interval;
+        if counting >= attempts.min(RESCHEDULE_ATTEMPTS_MAX) as usize || never_again {
+            return Judged::Never;
+        }
     }
-    let due = ended_at.after(delay(policy, counting.len()));
+    let due = ended_at.after(delay);
     if due > now {
-        return Verdict::Later(due);
+        return Judged::Later(due);
     }
-    let skip = (counting.len() + 1).saturating_sub(REMEMBERED_MAX);
-    Verdict::Now(counting.into_iter().chain([now]).skip(skip).collect())
+    let remembered = match unlimited {
+        true => past[past.len().saturating_sub(REMEMBERED_MAX)..].to_vec(),
+        false => past.iter().copied().filter(|event| now.since(event.at) <= interval).collect(),
+    };
+    Judged::Now { remembered, delay }
 }
 
-/// The delay before the replacement after `past` earlier ones.
-fn delay(policy: &ReschedulePolicy, past: usize) -> Duration {
-    let (mut before, mut this) = (Duration::ZERO, policy.delay);
-    for _ in 0..past.min(REMEMBERED_MAX) {
-        (before, this) = match policy.backoff {
-            Backoff::Constant => (this, this),
-            Backoff::Exponential => (this, this.saturating_mul(2)),
-            Backoff::Fibonacci => (this, this.saturating_add(before.max(policy.delay))),
-        };
+/// The delay before the replacement after `past` earlier ones. Once it has reached its maximum, an allocation that has run
+/// for longer than that begins anew.
+fn delay(policy: &ReschedulePolicy, past: &[Reschedule], ended_at: Timestamp) -> Duration {
+    // Of events that an older version wrote only the times are known.
+    let waited = |event: &Reschedule| event.of.map_or(policy.delay, |of| of.delay);
+    let (max, ceiling) = (policy.max_delay, !policy.max_delay.is_zero());
+    let next = match (policy.backoff, past) {
+        (Backoff::Constant, _) | (_, []) | (Backoff::Fibonacci, [_]) => return policy.delay,
+        (Backoff::Exponential, [.., last]) => waited(last).saturating_mul(2),
+        (Backoff::Fibonacci, [.., before, last]) => {
+            let began_anew = ceiling && waited(before) == max && waited(last) == policy.delay;
+            if began_anew { policy.delay } else { waited(before).saturating_add(waited(last)) }
+        }
+    };
+    let ran_for = past.last().map_or(Duration::ZERO, |last| ended_at.since(last.at));
+    match ceiling && next > max {
+        true if ran_for > max => policy.delay,
+        true => max,
+        false => next,
     }
-    if policy.max_delay.is_zero() { this } else { this.min(policy.max_delay) }
 }
 
 #[cfg(test)]
 mod tests {
-    use berth_model::job::JobType;
+    use berth_model::{AllocId, NodeId, job::JobType};
 
     use super::*;
+
+    const MINUTE: u64 = 60;
 
     fn at(seconds: u64) -> Timestamp {
         Timestamp(seconds * 1_000_000_000)
     }
 
-    #[test]
-    fn a_service_waits_longer_each_time() {
-        let policy = ReschedulePolicy::default_for(JobType::Service);
-        assert_eq!(judge(&policy, &[], at(100), at(110)), Verdict::Later(at(130)));
-        assert_eq!(judge(&policy, &[], at(100), at(130)), Verdict::Now(vec![at(130)]));
-        assert_eq!(judge(&policy, &[at(1), at(2)], at(100), at(110)), Verdict::Later(at(220)));
-        let many: Vec<_> = (0..20).map(at).collect();
-        assert_eq!(judge(&policy, &many, at(100), at(110)), Verdict::Later(at(3700)));
+    fn event(at_s: u64, delay_s: u64) -> Reschedule {
+        let of = Rescheduled { alloc: AllocId(1), node: NodeId(1), delay: Duration::from_secs(delay_s) };
+        Reschedule { at: at(at_s), of: Some(of) }
     }
 
-    #[test]
-    fn a_batch_job_is_tried_once_more_a_day() {
-        let policy = ReschedulePolicy::default_for(JobType::Batch);
-        assert_eq!(judge(&policy, &[], at(100), at(105)), Verdict::Now(vec![at(105)]));
-        assert_eq!(judge(&policy, &[at(105)], at(200), at(300)), Verdict::Never);
-        assert_eq!(judge(&policy, &[at(105)], at(90_000), at(90_005)), Verdict::Now(vec![at(90_005)]));
-    }
-
-    #[test]
-    fn a_fibonacci_delay_is_the_sum_of_the_two_before() {
-        let policy = ReschedulePolicy {
-            backoff: Backoff::Fibonacci,
+    fn policy(backoff: Backoff, delay_s: u64, max_s: u64) -> ReschedulePolicy {
+        ReschedulePolicy {
+            backoff,
+            delay: Duration::from_secs(delay_s),
+            max_delay: Duration::from_secs(max_s),
             ..ReschedulePolicy::default_for(JobType::Service)
+        }
+    }
+
+    /// The delays of one that fails as soon as it runs, in seconds.
+    fn delays(policy: &ReschedulePolicy, count: usize) -> Vec<u64> {
+        let (mut past, mut now) = (Vec::new(), 1_000);
+        let mut next = || {
+            let delay = delay(policy, &past, at(now)).as_secs();
+            now += delay;
+            past.push(event(now, delay));
+            delay
         };
-        let seconds: Vec<u64> = (0..5).map(|past| delay(&policy, past).as_secs()).collect();
-        assert_eq!(seconds, [30, 60, 90, 150, 240]);
+        (0..count).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn delays_grow_as_their_function_says_up_to_their_maximum() {
+        assert_eq!(delays(&policy(Backoff::Constant, 5, 0), 4), [5, 5, 5, 5]);
+        assert_eq!(delays(&policy(Backoff::Exponential, 30, 200), 6), [30, 60, 120, 200, 200, 200]);
+        assert_eq!(delays(&policy(Backoff::Fibonacci, 5, 30), 8), [5, 5, 10, 15, 25, 30, 30, 30]);
+    }
+
+    #[test]
+    fn what_ran_for_longer_than_the_longest_delay_begins_anew() {
+        let exponential = policy(Backoff::Exponential, 30, 100);
+        let past = [event(100, 60), event(200, 100)];
+        assert_eq!(delay(&exponential, &past, at(300)).as_secs(), 100);
+        assert_eq!(delay(&exponential, &past, at(301)).as_secs(), 30);
+        assert_eq!(
+            delay(&exponential, &[event(100, 40)], at(9_000)).as_secs(),
+            80,
+            "it is not at its maximum"
+        );
+        let fibonacci = policy(Backoff::Fibonacci, 30, 100);
+        assert_eq!(delay(&fibonacci, &[event(100, 100), event(300, 30)], at(310)).as_secs(), 30);
+    }
+
+    #[test]
+    fn a_service_is_tried_for_ever_and_remembers_the_last_few() {
+        let policy = ReschedulePolicy::default_for(JobType::Service);
+        assert_eq!(judge(&policy, &[], at(100), at(110)), Judged::Later(at(130)));
+        let now = |remembered: &[Reschedule], delay_s| Judged::Now {
+            remembered: remembered.to_vec(),
+            delay: Duration::from_secs(delay_s),
+        };
+        assert_eq!(judge(&policy, &[], at(100), at(130)), now(&[], 30));
+        let past: Vec<_> = (0..8).map(|n| event(n, 3600)).collect();
+        assert_eq!(judge(&policy, &past, at(100), at(110)), Judged::Later(at(3700)));
+        assert_eq!(judge(&policy, &past, at(100), at(3700)), now(&past[3..], 3600));
+    }
+
+    #[test]
+    fn attempts_count_within_the_interval_before_the_failure() {
+        let batch = ReschedulePolicy::default_for(JobType::Batch);
+        let day = 24 * 60 * MINUTE;
+        assert_eq!(
+            judge(&batch, &[], at(100), at(105)),
+            Judged::Now { remembered: vec![], delay: Duration::from_secs(5) }
+        );
+        let past = [event(105, 5)];
+        assert_eq!(judge(&batch, &past, at(200), at(300)), Judged::Never);
+        assert_eq!(
+            judge(&batch, &past, at(104 + day), at(110 + day)),
+            Judged::Never,
+            "it failed just within"
+        );
+        let later = judge(&batch, &past, at(105 + day), at(110 + day));
+        assert_eq!(later, Judged::Now { remembered: vec![], delay: Duration::from_secs(5) });
+        let none = ReschedulePolicy { attempts: 0, ..batch };
+        assert_eq!(judge(&none, &[], at(100), at(200)), Judged::Never);
+    }
+
+    #[test]
+    fn a_delay_beyond_the_interval_is_the_end_of_it() {
+        let limited = ReschedulePolicy {
+            unlimited: false,
+            attempts: 10,
+            interval: Duration::from_secs(100),
+            ..policy(Backoff::Exponential, 60, 3600)
+        };
+        assert_eq!(judge(&limited, &[], at(100), at(100)), Judged::Later(at(160)));
+        assert_eq!(judge(&limited, &[event(160, 60)], at(170), at(400)), Judged::Never);
+    }
+
+    #[test]
+    fn times_that_an_older_version_wrote_count() {
+        let policy = policy(Backoff::Exponential, 30, 3600);
+        let old = Reschedule { at: at(50), of: None };
+        assert_eq!(delay(&policy, &[old], at(100)).as_secs(), 60);
     }
 }

@@ -34,7 +34,7 @@ pub const SCORES: &[(&str, &str)] = &[
         "-1 to 1: the weights of the affinities it meets, of the sum of all without their signs",
     ),
     ("allocation-spread", "-1 to 1 for each spread: how far its value is below its share, by weight"),
-    ("node-reschedule-penalty", "-1 for the node on which the predecessor failed"),
+    ("node-reschedule-penalty", "-1 for a node on which a predecessor failed that still counts"),
 ];
 
 /// A mean of the scores that count.

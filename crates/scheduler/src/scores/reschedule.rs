@@ -1,4 +1,4 @@
 //! Reschedule penalty: what failed on a node is rather tried elsewhere.
 
-/// The score of the node on which the predecessor failed.
+/// The score of a node on which a predecessor failed.
 pub const RESCHEDULE_PENALTY: f64 = -1.0;

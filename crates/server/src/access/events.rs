@@ -95,6 +95,7 @@ impl CallerView {
             | Event::AllocStopped(slot)
             | Event::AllocHealthChanged(slot)
             | Event::AllocMigrates(slot)
+            | Event::AllocNodeChanged(slot)
             | Event::AllocEnded(slot) => self.alloc_row(*slot).is_some(),
             Event::DeploymentChanged(id) => self.deployment(*id).is_some(),
             Event::EvalChanged(id) => self.eval(*id).is_some(),

@@ -261,6 +261,7 @@ pub(crate) fn group_spec(job: &Job, group: &Group, oversubscribed: bool) -> Grou
         health: health_spec(job, group),
         checks: check_specs(group),
         max_run_ms: group.max_run_duration.map_or(0, millis),
+        stop_after_silence_ms: group.on_disconnect().stops_after().map_or(0, |after| millis(after).max(1)),
     }
 }
 

@@ -22,7 +22,9 @@ pub(super) fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
                 job.into_iter().chain([WatchKey::Jobs]).collect()
             }
             Event::JobCollected(_, key) => vec![WatchKey::Jobs, WatchKey::Job(key.clone())],
-            Event::AllocHealthChanged(slot) | Event::AllocMigrates(slot) => alloc_keys(view, *slot),
+            Event::AllocHealthChanged(slot) | Event::AllocMigrates(slot) | Event::AllocNodeChanged(slot) => {
+                alloc_keys(view, *slot)
+            }
             Event::DeploymentChanged(id) => {
                 let job = view.store.deployments().get(*id).map(|deployment| deployment.job.clone());
                 let of_job = job.map(WatchKey::JobDeployments);

@@ -330,6 +330,9 @@ impl Agent {
         else {
             return Ok(());
         };
+        if AgentSession::is_answer(&message) {
+            self.handle(Event::Heard)?;
+        }
         match self.session.on_down(message, clock_ns()) {
             Some(Told::Refused(refused)) => {
                 self.around.truth.tell(&format!(

@@ -1,8 +1,10 @@
 //! Allocations that are asked to end.
 
+use berth_api::agent::ClientStatus;
 use expect_test::expect;
 
-use super::story::check;
+use super::story::{check, id, run};
+use crate::lifecycle::{Action, Alloc, Event, Exit, Node, TaskRef};
 
 #[test]
 fn a_stop_signals_and_then_kills() {
@@ -286,4 +288,51 @@ fn the_forgotten_are_ended_silently_and_never_run_again() {
                1.0 remove 1
         "#]],
     );
+}
+
+#[test]
+fn what_minds_the_silence_of_servers_ends_by_itself_and_tells_that_it_is_lost() {
+    const SECOND: u64 = 1_000_000_000;
+    let (mut node, mut actions) = (Node::new(1), Vec::new());
+    let mut happens = |node: &mut Node, second: u64, event| {
+        node.handle(event, second * SECOND, &mut actions);
+        std::mem::take(&mut actions)
+    };
+    for words in [&["1", "service", "a", "silence=8"][..], &["2", "service", "b"]] {
+        happens(&mut node, 1, Event::Run(run(words)));
+    }
+    let of = |number| TaskRef { alloc: id(number), task: 0, attempt: 1 };
+    for number in [1, 2] {
+        happens(&mut node, 1, Event::Started { of: of(number), at_ns: SECOND });
+    }
+    happens(&mut node, 6, Event::Heard);
+    assert_eq!(node.deadline(), Some(14 * SECOND));
+    assert_eq!(happens(&mut node, 13, Event::Tick), [], "a server was heard of seven seconds ago");
+    assert!(happens(&mut node, 14, Event::Tick).contains(&Action::SignalTask(of(1))));
+    let stopping = |node: &Node, number| node.alloc(id(number)).is_some_and(Alloc::is_stopping);
+    assert_eq!((stopping(&node, 1), stopping(&node, 2)), (true, false));
+    // What has begun to end goes on to.
+    happens(&mut node, 15, Event::Heard);
+    let exit = Exit { signal: 15, at_ns: 16 * SECOND, ..Exit::default() };
+    happens(&mut node, 16, Event::Exited(of(1), exit));
+    let ended = node.alloc(id(1)).expect("servers are to hear of it").status();
+    assert_eq!(ended.status(), ClientStatus::Lost);
+    assert!(ended.description.contains("no server"), "{}", ended.description);
+    assert_eq!(node.deadline(), None);
+}
+
+#[test]
+fn an_agent_that_is_restarted_remembers_since_when_it_is_cut_off_and_tries_first() {
+    let deserts_at = |heard_ns: u64, now_ns: u64| {
+        let mut node = Node::new(1);
+        let mut actions = Vec::new();
+        node.handle(Event::Run(run(&["1", "service", "a", "silence=60"])), 1, &mut actions);
+        node.restore_heard(heard_ns, now_ns);
+        node.deadline().map(|at_ns| at_ns / 1_000_000_000)
+    };
+    let second = 1_000_000_000;
+    assert_eq!(deserts_at(100 * second, 120 * second), Some(160));
+    assert_eq!(deserts_at(100 * second, 155 * second), Some(165), "it has ten seconds to reach a server");
+    assert_eq!(deserts_at(0, 120 * second), Some(180), "an older agent did not write it down");
+    assert_eq!(deserts_at(500 * second, 120 * second), Some(180), "nothing is heard in the future");
 }

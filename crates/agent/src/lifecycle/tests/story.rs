@@ -2,7 +2,7 @@
 //!
 //! One event a line. `run 1 batch web db:leader after=2 max=60`, `noted 1.0 half way`, `started 1.0`, `exited 1.0 code=1
 //! signal=9 oom`, `failed 1.0 setup`, `stop 1`, `forget 1`, `purge 1`, `found 1.0
-//! running|nothing|rebooted`, `wait 10s` (ticks at each deadline), `restart` (of the agent, from what it wrote last),
+//! running|nothing|rebooted`, `heard` (a server; `silence=8` after `run` is for how long there may be none), `wait 10s` (ticks at each deadline), `restart` (of the agent, from what it wrote last),
 //! `events 1.0`, `checks 1`; `answer 30s passing|warning|critical` (the questions of checks that come within that time);
 //! what people ask: `ask-restart 1 web`, `ask-restart 1 all`, `ask-signal 1 web SIGHUP` (`-` for no task).
 
@@ -86,7 +86,10 @@ pub fn run(words: &[&str]) -> RunSpec {
         rest.into_iter().partition(|word| word.starts_with("check="));
     let (healthy, rest): (Vec<&str>, Vec<&str>) =
         rest.into_iter().partition(|word| word.starts_with("healthy="));
+    let (silence, rest): (Vec<&str>, Vec<&str>) =
+        rest.into_iter().partition(|word| word.starts_with("silence="));
     let (max, tasks): (Vec<&str>, Vec<&str>) = rest.into_iter().partition(|word| word.starts_with("max="));
+    let seconds = |text: &str| text.parse::<u64>().expect("seconds");
     let group = GroupSpec {
         job_type: job_type.into(),
         tasks: tasks.into_iter().map(task).collect(),
@@ -96,10 +99,9 @@ pub fn run(words: &[&str]) -> RunSpec {
             deadline_ms: 60_000,
             checks: true,
         }),
-        max_run_ms: max
-            .first()
-            .map_or(0, |word| word["max=".len()..].parse::<u64>().expect("seconds") * 1_000),
-        shutdown_delay_ms: group_delay.parse::<u64>().expect("seconds") * 1_000,
+        max_run_ms: max.first().map_or(0, |word| seconds(&word["max=".len()..]) * 1_000),
+        shutdown_delay_ms: seconds(group_delay) * 1_000,
+        stop_after_silence_ms: silence.first().map_or(0, |word| seconds(&word["silence=".len()..]) * 1_000),
         ..GroupSpec::default()
     };
     let numbers = after.iter().flat_map(|word| word["after=".len()..].split(','));
@@ -165,6 +167,7 @@ impl Story {
         match verb {
             "run" => Event::Run(run(words)),
             "stop" => Event::Stop { alloc: alloc(), reason: String::new() },
+            "heard" => Event::Heard,
             "forget" => Event::Forget(alloc()),
             "purge" => Event::Purge(alloc()),
             "noted" => Event::Noted {

@@ -150,6 +150,11 @@ impl AgentSession {
         self.link = Link::Down;
     }
 
+    /// Whether a message shows that the server hears this node, and not only the other way round.
+    pub fn is_answer(message: &Down) -> bool {
+        matches!(message, Down::Welcome(_) | Down::Ack(_))
+    }
+
     /// Takes in a message; answers with what the shell has to do about it.
     pub fn on_down(&mut self, message: Down, now_ns: u64) -> Option<Told> {
         match message {

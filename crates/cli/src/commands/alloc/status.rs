@@ -6,7 +6,9 @@ use clap::Args;
 use crate::{
     complete,
     failure::Failure,
-    output::{Column, Fields, Layout, Table, Tone, View, age, clean, now_ns, rfc3339, sections, short_id},
+    output::{
+        Column, Fields, Layout, Table, Tone, View, age, clean, lasting, now_ns, rfc3339, sections, short_id,
+    },
     remote::Remote,
     show::Show,
 };
@@ -32,7 +34,9 @@ impl Status {
 impl View for Allocation {
     fn text(&self, layout: Layout) -> String {
         let tasks = self.task_states.iter().flatten().map(|(name, state)| task(layout, name, state));
-        sections([fields(layout, self), ports(layout, self)].into_iter().chain(tasks))
+        sections(
+            [fields(layout, self), ports(layout, self), reschedules(layout, self)].into_iter().chain(tasks),
+        )
     }
 
     fn names(&self) -> Vec<String> {
@@ -79,6 +83,26 @@ fn ports(layout: Layout, alloc: &Allocation) -> String {
         let inside = if port.to == 0 { port.value } else { port.to };
         let address = format!("{}:{}", port.host_ip, port.value);
         table.row([(&port.label).into(), address.into(), inside.to_string().into()]);
+    }
+    if table.is_empty() { String::new() } else { table.render() }
+}
+
+/// The failed predecessors that still count, oldest first.
+fn reschedules(layout: Layout, alloc: &Allocation) -> String {
+    let columns = [
+        Column::text("rescheduled"),
+        Column::id("failed alloc"),
+        Column::id("on node"),
+        Column::text("after"),
+    ];
+    let mut table = Table::new(layout, &columns);
+    for event in alloc.reschedule_tracker.iter().flat_map(|tracker| &tracker.events) {
+        table.row([
+            rfc3339(event.reschedule_time).into(),
+            layout.id(&event.prev_alloc_id).into(),
+            layout.id(&event.prev_node_id).into(),
+            lasting(event.delay).into(),
+        ]);
     }
     if table.is_empty() { String::new() } else { table.render() }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use berth_api::http::{
     AllocResourceUsage, AllocationStub, ChildrenSummary, Evaluation, GroupSummary, JobStanding, JobSummary,
-    PeriodicLaunch, PlacementMetric,
+    PeriodicLaunch, PlacementMetric, Time,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -103,6 +103,7 @@ impl JobDetail {
             .with("Node pool", &wishes.node_pool)
             .with_status("Status", format!("{status}{stopped}"))
             .with_some("Reason", &standing.status_description)
+            .with_some("Waits", self.waits(now_ns()))
             .with("Version", standing.version.to_string())
             .with("Registered", rfc3339(standing.submit_time))
             .with_some("Runs", self.summary.children.map(runs).unwrap_or_default())
@@ -119,6 +120,19 @@ impl JobDetail {
             table.row([group.into()].into_iter().chain(numbers(*summary)));
         }
         table.render()
+    }
+
+    /// What is done at a later time, of which an evaluation waits.
+    fn waits(&self, now_ns: u64) -> String {
+        let pending = self.evaluations.iter().filter(|eval| eval.status == "pending");
+        let next = pending.filter(|eval| eval.wait_until > Time(now_ns)).min_by_key(|eval| eval.wait_until);
+        let what = |eval: &Evaluation| match eval.triggered_by.as_str() {
+            "alloc-reschedule" => "what failed is replaced",
+            "max-disconnect-timeout" => "what is unknown counts as lost",
+            _ => "it is evaluated again",
+        };
+        next.map(|eval| format!("until {}, when {}", rfc3339(eval.wait_until.0), what(eval)))
+            .unwrap_or_default()
     }
 
     /// Why something waits for room, from the evaluation in which it waits.

@@ -27,12 +27,16 @@ impl Ps {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         let read = async |remote: &Remote| {
             let mut allocs = remote.allocations().await?;
-            allocs.retain(|alloc| self.all || matches!(alloc.client_status.as_str(), "pending" | "running"));
+            allocs.retain(|alloc| self.all || is_live(&alloc.client_status));
             allocs.sort_by_key(|alloc| std::cmp::Reverse(alloc.create_index));
             Ok(allocs)
         };
         block_on(self.show.show(&global.remote()?, read))
     }
+}
+
+fn is_live(status: &str) -> bool {
+    matches!(status, "pending" | "running" | "unknown")
 }
 
 const COLUMNS: &[Column] = &[

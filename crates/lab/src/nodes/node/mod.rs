@@ -89,6 +89,9 @@ impl SimNode {
     /// Takes in a server's message.
     pub fn on_down(&mut self, message: Down, now_ns: u64, common: &mut Common) {
         let was_open = self.session.is_open();
+        if AgentSession::is_answer(&message) {
+            self.happens(Event::Heard, now_ns, common);
+        }
         match self.session.on_down(message, now_ns) {
             Some(Told::Refused(refused)) => {
                 common.refused(self.number, &refused.reason);

@@ -1,18 +1,25 @@
 //! Applying that allocations are to end, and have ended.
 
-use super::{Store, rules::Rules};
+use super::{AllocSlot, Store, rules::Rules};
 use crate::{
     alloc::{AllocEnd, ClientStatus, DesiredStatus, Stop, StopReason},
     command::{Outcome, Refusal},
     eval::Eval,
     event::Event,
     ids::AllocId,
+    store::AllocRow,
 };
 
 impl Store {
     pub(super) fn stop_alloc(&mut self, stop: &Stop, rules: Rules, events: &mut Vec<Event>) {
-        let lost = stop.reason == StopReason::NodeLost;
         let Some((slot, row)) = self.alloc(stop.alloc) else { return };
+        let is_silent = || self.nodes.row(row.node).is_none_or(|node| node.status.is_silent());
+        let lost = match stop.reason {
+            StopReason::NodeLost => true,
+            // Nobody on a silent node will tell of its end.
+            StopReason::OriginalKept => is_silent(),
+            _ => false,
+        };
         if row.is_terminal() || !row.is_wanted() && !lost {
             return;
         }
@@ -26,12 +33,26 @@ impl Store {
         });
         self.jobs.alloc_changed(job, self.index);
         events.push(Event::AllocStopped(slot));
+        if stop.reason == StopReason::OriginalKept {
+            self.unlink_from_original(slot, events);
+        }
         if lost {
             self.end_alloc(
                 AllocEnd { alloc: stop.alloc, status: ClientStatus::Lost, tasks: Vec::new() },
                 rules,
                 events,
             );
+        }
+    }
+
+    /// The allocation for which this one stood in, itself or after others that failed, goes on: nobody replaces it any more.
+    fn unlink_from_original(&mut self, slot: AllocSlot, events: &mut Vec<Event>) {
+        let previous = |slot| self.allocs.extra(slot).and_then(|extra| self.allocs.find(extra.previous?));
+        let original = std::iter::successors(previous(slot), |slot| previous(*slot))
+            .find(|slot| self.allocs.row(*slot).is_some_and(AllocRow::is_wanted));
+        if let Some(original) = original {
+            self.allocs.update(original, self.index, self.at, |_, detail| detail.extra_mut().next = None);
+            events.push(Event::AllocNodeChanged(original));
         }
     }
 

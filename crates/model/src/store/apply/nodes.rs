@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Store;
+use super::{AllocSlot, NodeSlot, Store};
 use crate::{
     command::{Outcome, Refusal},
     event::Event,
@@ -53,12 +53,28 @@ impl Store {
             return Err(Refusal::Restored);
         }
         let at = self.at;
+        let before = self.nodes.row(slot).map(|row| row.status);
         self.nodes.update(slot, self.index, |row, detail| {
             row.status = status;
             detail.status_at = at;
         });
         events.push(Event::NodeChanged(slot));
+        if before != Some(status) && [before, Some(status)].contains(&Some(NodeStatus::Disconnected)) {
+            self.touch_allocs_on(slot, events);
+        }
         Ok(())
+    }
+
+    /// What a node's allocations are said to be depends on whether it is disconnected: they have changed with it.
+    fn touch_allocs_on(&mut self, node: NodeSlot, events: &mut Vec<Event>) {
+        let live: Vec<AllocSlot> =
+            self.nodes.row(node).map(|row| self.nodes.live(row).collect()).unwrap_or_default();
+        for slot in live {
+            let Some(job) = self.allocs.row(slot).map(|row| row.job) else { continue };
+            self.allocs.update(slot, self.index, self.at, |_, _| ());
+            self.jobs.alloc_changed(job, self.index);
+            events.push(Event::AllocNodeChanged(slot));
+        }
     }
 
     pub(super) fn set_node_eligibility(

@@ -205,7 +205,7 @@ impl Store {
         let (slot, row) = self.node(id).ok_or("is gone")?;
         match check {
             Check::Nothing => Ok(slot),
-            _ if row.status == NodeStatus::Down => Err("is down".to_owned()),
+            _ if row.status.is_silent() => Err(format!("is {}", row.status.as_str())),
             _ if !row.eligible => Err("is not eligible".to_owned()),
             Check::All if row.status != NodeStatus::Ready => Err("is not ready".to_owned()),
             _ => Ok(slot),

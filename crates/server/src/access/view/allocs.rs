@@ -4,9 +4,10 @@ use std::ops::RangeBounds;
 
 use berth_model::{
     AllocId, Index,
+    alloc::ClientStatus,
     deployment::Deployment,
     job::{Group, Job},
-    node::Node,
+    node::{Node, NodeStatus},
     observed::Observation,
     store::{AllocDetail, AllocRow, AllocSlot, JobRow},
 };
@@ -28,6 +29,8 @@ pub(crate) struct Parts<'v> {
     pub group: &'v Group,
     /// Its node; none once that is forgotten.
     pub node: Option<&'v Node>,
+    /// Its node is disconnected: nobody knows how it is.
+    pub is_unknown: bool,
     /// What its agent saw last.
     pub observed: Option<&'v Observation>,
     /// The deployment that it is part of.
@@ -74,6 +77,7 @@ impl CallerView {
             job,
             group,
             node: store.nodes().detail(row.node).map(|detail| &*detail.node),
+            is_unknown: self.is_unknown(row),
             observed: observed.get(slot, row.id),
             deployment: store.deployment_with(row),
             // The log tells of an end, at an index above all that was observed before.
@@ -83,6 +87,26 @@ impl CallerView {
                 observed.alloc_index(slot, row.id)
             },
             view: self,
+        })
+    }
+
+    /// Whether an allocation's node is disconnected, so that nobody knows how it is.
+    fn is_unknown(&self, row: &AllocRow) -> bool {
+        let node = || self.view.store.nodes().row(row.node);
+        row.is_wanted() && node().is_some_and(|node| node.status == NodeStatus::Disconnected)
+    }
+
+    /// How many allocations of a job's group are on nodes that are disconnected, and how many of them ran when they were
+    /// last heard of.
+    pub fn unknown(&self, row: &JobRow, group: &str) -> (u32, u32) {
+        if !self.view.store.nodes().any_disconnected() {
+            return (0, 0);
+        }
+        let of_group = self.allocs_of(row).filter_map(|slot| self.alloc_in(slot));
+        let unknown = of_group.filter(|parts| parts.is_unknown && parts.group.name == group);
+        unknown.fold((0, 0), |(unknown, ran), parts| {
+            let runs = parts.observed.is_some_and(|seen| seen.alloc.status == ClientStatus::Running);
+            (unknown + 1, ran + u32::from(runs))
         })
     }
 

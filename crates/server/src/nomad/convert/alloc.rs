@@ -9,12 +9,12 @@ use berth_api::http::{
 };
 use berth_model::{
     AllocId,
-    alloc::ClientStatus,
+    alloc::{ClientStatus, DesiredStatus},
+    eval::{EvalStatus, Trigger},
     job::{Network, Task},
     node::Node,
-    observed::Observation,
     resources::Resources,
-    store::{AllocExtra, AllocRow},
+    store::AllocExtra,
 };
 
 use super::{device, task::task_states};
@@ -43,6 +43,7 @@ impl<'v> Parts<'v> {
 
     fn client_description(&self) -> Text<'v> {
         match self.observed {
+            _ if self.is_unknown => "its node is disconnected".into(),
             Some(observation) if !self.row.is_terminal() => (&observation.alloc.description).into(),
             _ => Text::default(),
         }
@@ -59,11 +60,13 @@ impl<'v> Parts<'v> {
     }
 }
 
-/// How an allocation fares: its end once that is logged, until then what its agent saw, until then pending.
-pub fn client_status(row: &AllocRow, observed: Option<&Observation>) -> ClientStatus {
-    match observed {
-        Some(observation) if !row.is_terminal() => observation.alloc.status,
-        _ => row.client,
+/// How an allocation fares: its end once that is logged, until then what its agent saw, until then pending; unknown as
+/// long as its node is disconnected.
+pub fn client_status(parts: &Parts<'_>) -> &'static str {
+    match parts.observed {
+        _ if parts.is_unknown => "unknown",
+        Some(observation) if !parts.row.is_terminal() => observation.alloc.status.as_str(),
+        _ => parts.row.client.as_str(),
     }
 }
 
@@ -93,11 +96,11 @@ pub fn allocation_stub<'v>(parts: &Parts<'v>, with: StubParts) -> AllocationStub
         desired_status: parts.row.desired.as_str().into(),
         desired_description: parts.desired_description(),
         desired_transition: desired_transition(parts),
-        client_status: client_status(parts.row, parts.observed).as_str().into(),
+        client_status: client_status(parts).into(),
         client_description: parts.client_description(),
         task_states: with.task_states.then(|| task_states(parts)).flatten(),
         deployment_status: parts.deployment_status(),
-        followup_eval_id: Text::default(),
+        followup_eval_id: followup(parts),
         next_allocation: Text::maybe(parts.extra().and_then(|extra| extra.next)),
         reschedule_tracker: reschedule_tracker(parts),
         create_index: parts.row.create_index.0,
@@ -128,12 +131,12 @@ pub fn allocation<'v>(parts: &Parts<'v>) -> Allocation<Text<'v>> {
         desired_status: parts.row.desired.as_str().into(),
         desired_description: parts.desired_description(),
         desired_transition: desired_transition(parts),
-        client_status: client_status(parts.row, parts.observed).as_str().into(),
+        client_status: client_status(parts).into(),
         client_description: parts.client_description(),
         task_states: task_states(parts),
         deployment_id: Text::maybe(parts.deployment.map(|deployment| deployment.id)),
         deployment_status: parts.deployment_status(),
-        followup_eval_id: Text::default(),
+        followup_eval_id: followup(parts),
         previous_allocation: Text::maybe(extra.and_then(|extra| extra.previous)),
         next_allocation: Text::maybe(extra.and_then(|extra| extra.next)),
         waits_for: named(parts, extra.iter().flat_map(|extra| &extra.after).map(|(id, _)| *id)),
@@ -230,13 +233,36 @@ fn networked<'v>(
     }
 }
 
-/// Only the last predecessor is known; of those before it there are only the times.
+/// Of replacements that an older version decided only the time is known, and the last predecessor.
 fn reschedule_tracker<'v>(parts: &Parts<'v>) -> Option<RescheduleTracker<Text<'v>>> {
     let extra = parts.extra().filter(|extra| !extra.reschedules.is_empty())?;
     let last = extra.reschedules.len() - 1;
-    let events = extra.reschedules.iter().enumerate().map(|(at, time)| RescheduleEvent {
-        reschedule_time: time.0,
-        prev_alloc_id: Text::maybe(extra.previous.filter(|_| at == last)),
+    let events = extra.reschedules.iter().enumerate().map(|(at, event)| RescheduleEvent {
+        reschedule_time: event.at.0,
+        prev_alloc_id: Text::maybe(
+            event.of.map(|of| of.alloc).or_else(|| extra.previous.filter(|_| at == last)),
+        ),
+        prev_node_id: Text::maybe(event.of.map(|of| of.node)),
+        delay: event.of.map_or(0, |of| u64::try_from(of.delay.as_nanos()).unwrap_or(u64::MAX)),
     });
     Some(RescheduleTracker { events: events.collect() })
+}
+
+/// The evaluation that waits for the time at which something takes the place of an allocation: of one that failed, or
+/// that is unknown.
+fn followup<'v>(parts: &Parts<'v>) -> Text<'v> {
+    let trigger = match parts.row.client {
+        ClientStatus::Failed if parts.row.desired == DesiredStatus::Run => Trigger::RetryFailedAlloc,
+        _ if parts.is_unknown => Trigger::DisconnectTimeout,
+        _ => return Text::default(),
+    };
+    let replaced = parts.extra().is_some_and(|extra| extra.next.is_some());
+    if parts.job_row.open_evals == 0 || replaced && !parts.is_unknown {
+        return Text::default();
+    }
+    let view = parts.view();
+    let mut evals = view.evals_of(parts.job_row).filter_map(|slot| view.eval_in(slot));
+    Text::maybe(
+        evals.find(|eval| eval.trigger == trigger && eval.status == EvalStatus::Pending).map(|eval| eval.id),
+    )
 }

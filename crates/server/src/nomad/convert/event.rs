@@ -65,7 +65,7 @@ fn logged<'v>(view: &'v CallerView, event: &'v Logged) -> Option<Subject<'v>> {
         Logged::AllocStopped(slot) | Logged::AllocMigrates(slot) => {
             alloc(view, *slot, "AllocationUpdateDesiredStatus")
         }
-        Logged::AllocEnded(slot) | Logged::AllocHealthChanged(slot) => {
+        Logged::AllocEnded(slot) | Logged::AllocHealthChanged(slot) | Logged::AllocNodeChanged(slot) => {
             alloc(view, *slot, "AllocationUpdated")
         }
         Logged::DeploymentChanged(id) => deployment_subject(view, *id),
@@ -144,6 +144,7 @@ fn logged_payload<'v>(view: &'v CallerView, event: &Logged) -> Option<Payload<'v
         | Logged::AllocStopped(slot)
         | Logged::AllocHealthChanged(slot)
         | Logged::AllocMigrates(slot)
+        | Logged::AllocNodeChanged(slot)
         | Logged::AllocEnded(slot) => alloc_payload(view, *slot, None),
         Logged::EvalChanged(id) => Some(Payload::Evaluation(Box::new(evaluation(view.eval(*id)?)))),
         Logged::DeploymentChanged(id) => {

@@ -162,14 +162,16 @@ fn children_summary(view: &CallerView, row: &JobRow) -> ChildrenSummary {
 fn group_summary(view: &CallerView, row: &JobRow, counts: &GroupCounts) -> GroupSummary {
     // A group that the newest version has dropped may still run, counted by its position in an older one.
     let position = row.versions.iter().find_map(|version| Some(version.job.group(&counts.group)?.0));
-    let running = position.map_or(0, |at| view.running(row, at)).min(counts.live);
+    let (unknown, ran) = view.unknown(row, &counts.group);
+    let running = position.map_or(0, |at| view.running(row, at)).saturating_sub(ran);
+    let running = running.min(counts.live.saturating_sub(unknown));
     GroupSummary {
         queued: counts.queued,
         complete: counts.complete,
         failed: counts.failed,
         running,
-        starting: counts.live - running,
+        starting: counts.live.saturating_sub(running + unknown),
         lost: counts.lost,
-        unknown: 0,
+        unknown,
     }
 }

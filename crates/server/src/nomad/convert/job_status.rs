@@ -40,7 +40,7 @@ fn alloc(parts: &Parts<'_>) -> JobStatusAlloc {
     JobStatusAlloc {
         id: parts.row.id.to_string(),
         group: parts.group.name.clone(),
-        client_status: client_status(parts.row, parts.observed).as_str().to_owned(),
+        client_status: client_status(parts).to_owned(),
         node_id: parts.node.map(|node| node.id.to_string()).unwrap_or_default(),
         deployment_status: None,
         job_version: parts.row.job_version,

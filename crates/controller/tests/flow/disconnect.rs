@@ -1,0 +1,152 @@
+//! Nodes that fall silent while what runs there is waited for.
+
+use berth_model::{
+    alloc::StopReason,
+    job::{Disconnect, Reconcile},
+};
+
+use super::*;
+
+fn waiting(lost_after_s: Option<u64>, replace: bool, reconcile: Reconcile) -> Job {
+    let lost_after = lost_after_s.map(Duration::from_secs);
+    let disconnect = Disconnect { lost_after, replace, reconcile, ..Disconnect::default() };
+    let mut job = job(1, 100);
+    job.groups[0].disconnect = Some(Box::new(disconnect));
+    job
+}
+
+/// Two nodes, a job of one, and the node of its allocation silent for so long that everybody knows.
+fn silent(job: Job) -> (Shell, AllocId, NodeId) {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.join(2, 2);
+    shell.register_job(job);
+    let (_, id, home) = shell.wanted()[0];
+    shell.observe(home.0 as u64, &[(id, ClientStatus::Running)]);
+    shell.sessions.remove(&(home.0 as u64));
+    shell.pass(18);
+    (shell, id, home)
+}
+
+/// The node's agent is heard again, and holds what it held.
+fn comes_back(shell: &mut Shell, id: AllocId, home: NodeId) {
+    shell.hello(7, home.0, 1, 0);
+    shell.observe(7, &[(id, ClientStatus::Running)]);
+}
+
+fn status(shell: &Shell, node: NodeId) -> NodeStatus {
+    shell.store.node(node).unwrap().1.status
+}
+
+fn next_of(shell: &Shell, id: AllocId) -> Option<AllocId> {
+    shell.store.allocs().extra(shell.store.allocs().find(id)?)?.next
+}
+
+fn reason(shell: &Shell, id: AllocId) -> Option<StopReason> {
+    shell.store.allocs().extra(shell.store.allocs().find(id)?)?.stop_reason
+}
+
+#[test]
+fn another_stands_in_until_the_node_is_back_and_then_one_of_the_two_goes() {
+    for (reconcile, keeps_original) in [(Reconcile::KeepOriginal, true), (Reconcile::KeepReplacement, false)]
+    {
+        let (mut shell, id, home) = silent(waiting(Some(3_600), true, reconcile));
+        assert_eq!(status(&shell, home), NodeStatus::Disconnected);
+        let wanted = shell.wanted();
+        assert_eq!(wanted.len(), 2, "the first is wanted still, and another stands in for it: {wanted:?}");
+        let replacement = wanted.iter().map(|(_, id, _)| *id).find(|other| *other != id).unwrap();
+        assert_eq!(next_of(&shell, id), Some(replacement));
+
+        comes_back(&mut shell, id, home);
+        assert_eq!(status(&shell, home), NodeStatus::Ready);
+        let (stays, goes) = if keeps_original { (id, replacement) } else { (replacement, id) };
+        assert_eq!(shell.wanted().iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), [stays], "{reconcile:?}");
+        let why = if keeps_original { StopReason::OriginalKept } else { StopReason::ReplacementKept };
+        assert_eq!(reason(&shell, goes), Some(why));
+        assert_eq!(next_of(&shell, id).is_none(), keeps_original);
+    }
+}
+
+#[test]
+fn one_that_goes_on_after_its_return_is_rescheduled_like_any_other() {
+    let (mut shell, id, home) = silent(waiting(Some(3_600), true, Reconcile::KeepOriginal));
+    comes_back(&mut shell, id, home);
+    shell.observe(7, &[(id, ClientStatus::Failed)]);
+    assert_eq!(shell.wanted().len(), 0, "it waits for its reschedule");
+    shell.pass(31);
+    assert_eq!(shell.wanted().len(), 1);
+}
+
+#[test]
+fn what_is_waited_for_for_too_long_is_lost_and_its_node_is_down() {
+    for replace in [true, false] {
+        let (mut shell, id, home) = silent(waiting(Some(20), replace, Reconcile::KeepOriginal));
+        assert_eq!(shell.wanted().len(), 1 + usize::from(replace));
+        let waits = shell.store.evals().iter().filter(|(_, eval)| eval.trigger == Trigger::DisconnectTimeout);
+        assert_eq!(waits.count(), 1, "an evaluation says until when");
+        shell.pass(25);
+        assert_eq!(shell.store.alloc(id).unwrap().1.client, ClientStatus::Lost);
+        assert_eq!(shell.wanted().len(), 1);
+        assert_ne!(shell.wanted()[0].2, home);
+        assert_eq!(status(&shell, home), NodeStatus::Down, "nothing waits for it any more");
+        assert_eq!(next_of(&shell, id), Some(shell.wanted()[0].1));
+    }
+}
+
+#[test]
+fn what_is_never_replaced_is_waited_for_until_somebody_stops_it() {
+    let (mut shell, id, home) = silent(waiting(None, false, Reconcile::BestScore));
+    shell.pass(100);
+    assert_eq!(shell.wanted().iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), [id]);
+    assert_eq!(status(&shell, home), NodeStatus::Disconnected);
+    let deregister = DeregisterJob { job: JobKey::new("default", "web"), purge: false, eval: EvalId(5) };
+    shell.request(99, Command::DeregisterJob(deregister));
+    shell.pass(2);
+    assert_eq!(
+        shell.store.alloc(id).unwrap().1.client,
+        ClientStatus::Lost,
+        "nobody there will tell of its end"
+    );
+    assert_eq!(status(&shell, home), NodeStatus::Down);
+}
+
+#[test]
+fn what_the_agent_stops_by_itself_is_replaced_once_it_has_had_the_time_to() {
+    let mut job = job(1, 100);
+    let stop_on_client_after = Some(Duration::from_secs(30));
+    job.groups[0].disconnect = Some(Box::new(Disconnect { stop_on_client_after, ..Disconnect::default() }));
+    let (mut shell, id, home) = silent(job);
+    assert_eq!(status(&shell, home), NodeStatus::Disconnected);
+    shell.pass(28);
+    assert_eq!(shell.wanted().iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), [id], "it may run still");
+    shell.pass(15);
+    assert_ne!(shell.wanted()[0].1, id);
+}
+
+#[test]
+fn a_new_leader_settles_what_its_predecessor_left_open() {
+    let (mut shell, id, home) = silent(waiting(Some(3_600), true, Reconcile::KeepReplacement));
+    let other = NodeId(3 - home.0);
+    let replacement = next_of(&shell, id).unwrap();
+    shell.lead(2);
+    assert_eq!(status(&shell, home), NodeStatus::Disconnected);
+    shell.hello(8, other.0, 1, 0);
+    shell.observe(8, &[(replacement, ClientStatus::Running)]);
+    assert_eq!(shell.wanted().len(), 2, "nothing is decided before the node is back");
+    comes_back(&mut shell, id, home);
+    assert_eq!(shell.wanted().iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), [replacement]);
+}
+
+#[test]
+fn a_newer_version_is_not_given_up_for_an_older_one_that_comes_back() {
+    let (mut shell, id, home) = silent(waiting(Some(3_600), true, Reconcile::KeepOriginal));
+    let mut newer = waiting(Some(3_600), true, Reconcile::KeepOriginal);
+    newer.groups[0].tasks[0].env.insert("VERSION".to_owned(), "2".to_owned());
+    shell.register_job(newer);
+    shell.pass(2);
+    comes_back(&mut shell, id, home);
+    let wanted = shell.wanted();
+    assert_eq!(wanted.len(), 1, "{wanted:?}");
+    let row = shell.store.alloc(wanted[0].1).unwrap().1;
+    assert_eq!((row.job_version, row.id == id), (1, false));
+}

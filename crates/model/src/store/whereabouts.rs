@@ -1,0 +1,63 @@
+//! Which allocations are where they were placed, as far as the cluster knows: a node that goes silent takes what it runs
+//! out of sight, and what that means is up to each group.
+
+use std::time::Duration;
+
+use super::{AllocRow, NodeSlot, Store};
+use crate::{
+    job::{Disconnect, Group},
+    node::NodeStatus,
+    time::Timestamp,
+};
+
+/// Where an allocation is that has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// On its node.
+    Here,
+    /// Its node is disconnected. It counts as lost from then on, if ever.
+    Unknown(Option<Timestamp>),
+    /// Lost with its node.
+    Gone,
+}
+
+impl Store {
+    /// Where an allocation is that has not ended.
+    pub fn whereabouts(&self, row: &AllocRow, now: Timestamp) -> Whereabouts {
+        let Some(node) = self.nodes.row(row.node) else { return Whereabouts::Gone };
+        if node.status != NodeStatus::Disconnected {
+            return if node.status.is_silent() { Whereabouts::Gone } else { Whereabouts::Here };
+        }
+        let since = self.nodes.detail(row.node).map_or(now, |detail| detail.status_at);
+        match self.unknown_for(row) {
+            None => Whereabouts::Gone,
+            Some(None) => Whereabouts::Unknown(None),
+            Some(Some(span)) if since.after(span) <= now => Whereabouts::Gone,
+            Some(Some(span)) => Whereabouts::Unknown(Some(since.after(span))),
+        }
+    }
+
+    /// What happens to an allocation when its node goes silent, as its job says now.
+    pub fn on_disconnect(&self, row: &AllocRow) -> Disconnect {
+        self.newest_group(row).map_or_else(Disconnect::default, Group::on_disconnect)
+    }
+
+    /// Whether anything on a node waits for its return.
+    pub fn is_waited_for(&self, slot: NodeSlot) -> bool {
+        let Some(node) = self.nodes.row(slot) else { return false };
+        let live = self.nodes.live(node).filter_map(|alloc| self.allocs.row(alloc));
+        live.filter(|alloc| alloc.is_wanted()).any(|alloc| self.unknown_for(alloc).is_some())
+    }
+
+    fn unknown_for(&self, row: &AllocRow) -> Option<Option<Duration>> {
+        let group = self.newest_group(row)?;
+        group.on_disconnect().unknown_for(group.ending_max())
+    }
+
+    /// Its group in the newest version of its job; in its own version where that has it no more.
+    fn newest_group(&self, row: &AllocRow) -> Option<&Group> {
+        let (_, own) = self.job_of(row)?;
+        let newest = self.jobs.row(row.job)?.job();
+        Some(newest.group(&own.name).map_or(own, |(_, group)| group))
+    }
+}
