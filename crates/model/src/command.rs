@@ -11,7 +11,7 @@ pub use encoded::{CommandBytes, ENTRY_HEAD_BYTES_MAX, EncodedCommands, EncodedEn
 pub use versions::{NewTag, SetJobStable, TagVersion};
 
 use crate::{
-    alloc::{AllocEnd, MigrateAlloc, Placement, Stop},
+    alloc::{AllocEnd, MigrateAlloc, Placement, Stop, StopReason},
     deployment::{AllocHealth, NewDeployment, PromoteDeployment, SetDeployment},
     eval::{Eval, EvalStatus, GroupFailure, Trigger},
     ids::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId},
@@ -164,6 +164,22 @@ pub enum Command {
     TagVersion(#[n(0)] Box<TagVersion>),
 }
 
+impl PlanRecord {
+    /// The version of entries from which on it can be written as it is.
+    fn since(&self) -> u8 {
+        let rescheduled = self.placements.iter().flat_map(|placement| &placement.reschedules);
+        let stops = self.stops.iter().map(|stop| stop.reason);
+        let next = self.outcome.iter().flat_map(|outcome| &outcome.next);
+        let is_new = rescheduled.clone().any(|event| event.of.is_some())
+            || stops.clone().any(|reason| {
+                matches!(reason, StopReason::Migrated | StopReason::Drained)
+                    || matches!(reason, StopReason::ReplacementKept | StopReason::OriginalKept)
+            })
+            || next.clone().any(|next| next.trigger.since() > ENTRY_VERSION_MIN);
+        if is_new { 4 } else { ENTRY_VERSION_MIN }
+    }
+}
+
 impl Command {
     /// The word for its kind, in metrics.
     pub fn kind(&self) -> &'static str {
@@ -212,15 +228,18 @@ impl Command {
             | Self::EndDrain(..)
             | Self::SetJobStable(..)
             | Self::TagVersion(..)
-            | Self::SetNodeStatus(_, _, Some(_)) => 4,
+            | Self::SetNodeStatus(_, _, Some(_))
+            | Self::SetNodeStatus(_, NodeStatus::Disconnected, None) => 4,
+            Self::CommitPlan(plan) | Self::CommitPlanUnchecked(plan) => plan.since(),
+            Self::CreateEvals(evals) => {
+                evals.iter().map(|eval| eval.trigger.since()).max().unwrap_or(ENTRY_VERSION_MIN)
+            }
             Self::GrantIndexes(..)
             | Self::RegisterNode(..)
             | Self::SetNodeStatus(_, _, None)
             | Self::SetNodeEligibility(..)
             | Self::RegisterJob(..)
             | Self::DeregisterJob(..)
-            | Self::CommitPlanUnchecked(..)
-            | Self::CreateEvals(..)
             | Self::EndAllocs(..)
             | Self::StopAlloc(..)
             | Self::SetEvalStatus(..)
@@ -235,7 +254,6 @@ impl Command {
             | Self::RestorePart(..)
             | Self::AbandonRestore
             | Self::FoundCluster(..)
-            | Self::CommitPlan(..)
             | Self::SetAllocHealth(..)
             | Self::SetDeployment(..)
             | Self::PromoteDeployment(..) => ENTRY_VERSION_MIN,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use minicbor::{Decode, Encode};
 
 use crate::{
+    command::ENTRY_VERSION_MIN,
     ids::{EvalId, Index, JobKey, NodeId},
     job::JobType,
     time::Timestamp,
@@ -101,6 +102,14 @@ pub enum Trigger {
 }
 
 impl Trigger {
+    /// The version of entries from which on it can be written.
+    pub fn since(self) -> u8 {
+        match self {
+            Self::NodeDrain | Self::DisconnectTimeout | Self::Reconnect => 4,
+            _ => ENTRY_VERSION_MIN,
+        }
+    }
+
     /// The word used in the API.
     pub fn as_str(self) -> &'static str {
         match self {

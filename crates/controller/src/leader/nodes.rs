@@ -17,7 +17,10 @@ impl Leader {
 
     /// A node has been silent for too long: it is disconnected while anything there waits for its return.
     pub(super) fn declare_silent(&mut self, store: &Store, id: NodeId) {
-        let is_waited_for = store.nodes().find(id).is_some_and(|slot| store.is_waited_for(slot));
+        // Servers that do not know the status would take it for damage.
+        let is_known = Command::SetNodeStatus(id, NodeStatus::Disconnected, None).since();
+        let is_known = is_known <= self.entry_version(store);
+        let is_waited_for = is_known && store.nodes().find(id).is_some_and(|slot| store.is_waited_for(slot));
         let status = if is_waited_for { NodeStatus::Disconnected } else { NodeStatus::Down };
         self.set_node_status(store, id, status);
     }

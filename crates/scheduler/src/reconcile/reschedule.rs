@@ -24,6 +24,9 @@ pub(super) enum Verdict {
 /// Replacements that are remembered where their number has no limit: a delay depends on the last two.
 const REMEMBERED_MAX: usize = 5;
 
+/// The version of entries in which a replacement is written with what it replaced.
+const TRACKED_SINCE: u8 = 4;
+
 pub(super) fn verdict(
     store: &Store,
     (slot, row): (AllocSlot, &AllocRow),
@@ -36,7 +39,9 @@ pub(super) fn verdict(
         Judged::Never => Verdict::Never,
         Judged::Later(at) => Verdict::Later(at),
         Judged::Now { remembered, delay } => {
-            let node = store.nodes().row(row.node).map(|node| node.id);
+            // Servers of before version 4 read times alone.
+            let is_known = store.version() >= TRACKED_SINCE;
+            let node = store.nodes().row(row.node).map(|node| node.id).filter(|_| is_known);
             let of = node.map(|node| Rescheduled { alloc: row.id, node, delay });
             Verdict::Now(remembered.into_iter().chain([Reschedule { at: now, of }]).collect())
         }
