@@ -114,8 +114,7 @@ impl Planner {
         // Whatever is planned again must find something done.
         plan.more &= !plan.is_noop();
         plan.failures = bounded(std::mem::take(&mut plan.failures));
-        plan.next =
-            if plan.more { Vec::new() } else { next_evals(&plan, retry_at, lost_at, stagger_until) };
+        plan.next = if plan.more { Vec::new() } else { next_evals(&plan, retry_at, lost_at, stagger_until) };
         Ok(plan)
     }
 
