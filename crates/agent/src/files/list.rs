@@ -118,7 +118,7 @@ fn spec(name: &OsStr, stat: &Stat) -> FileSpec {
         name: name.to_string_lossy().into_owned(),
         size: u64::try_from(stat.st_size).unwrap_or(0),
         mode: stat.st_mode,
-        modified_ns: seconds.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec as u64),
+        modified_ns: seconds.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec),
         content_type: String::new(),
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn drain(context: &Context, node: NodeId, asked: &Leaving) {
     let Some(state) = context.state() else { return };
     let view = state.view.load();
     let known = view.store.node(node).and_then(|(slot, _)| view.store.nodes().detail(slot));
-    if !known.is_some_and(|detail| detail.node.secret_hash == secret_hash(&asked.secret)) {
+    if known.is_none_or(|detail| detail.node.secret_hash != secret_hash(&asked.secret)) {
         return;
     }
     let Ok(permit) = context.leaving.clone().try_acquire_owned() else { return };

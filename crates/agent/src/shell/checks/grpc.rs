@@ -31,13 +31,13 @@ struct Ask {
 /// `grpc.health.v1.HealthCheckResponse`
 #[derive(Clone, PartialEq, prost::Message)]
 struct Answer {
-    #[prost(enumeration = "Serving", tag = "1")]
+    #[prost(enumeration = "ServingStatus", tag = "1")]
     status: i32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
-enum Serving {
+enum ServingStatus {
     Unknown = 0,
     Serving = 1,
     NotServing = 2,
@@ -119,10 +119,10 @@ fn said(
     let answer = message.and_then(|bytes| Answer::decode(bytes).ok());
     let answer = answer.ok_or("the answer is none of the health protocol")?;
     let (state, output) = match answer.status() {
-        Serving::Serving => (CheckState::Passing, "SERVING"),
-        Serving::NotServing => (CheckState::Critical, "NOT_SERVING"),
-        Serving::ServiceUnknown => (CheckState::Critical, "SERVICE_UNKNOWN"),
-        Serving::Unknown => (CheckState::Critical, "UNKNOWN"),
+        ServingStatus::Serving => (CheckState::Passing, "SERVING"),
+        ServingStatus::NotServing => (CheckState::Critical, "NOT_SERVING"),
+        ServingStatus::ServiceUnknown => (CheckState::Critical, "SERVICE_UNKNOWN"),
+        ServingStatus::Unknown => (CheckState::Critical, "UNKNOWN"),
     };
     Ok(Said { state, code: 0, output: output.to_owned() })
 }

@@ -26,6 +26,8 @@ async fn what_was_saved_is_there_again_on_a_server_that_had_nothing() {
     let (snapshot, digest) = saved().await;
     assert_eq!(digest, format!("sha-256={}", STANDARD.encode(Sha256::digest(&snapshot))));
     let empty = std::sync::Arc::new(FakeEngine::default());
+    // A cluster is founded by an entry of the version that it writes.
+    empty.apply(Vec::new());
     let restored = answer(&api(&empty), "PUT", PATH, snapshot).await;
     assert_eq!((restored.status.as_u16(), restored.body.as_str()), (200, ""));
     for path in ["/v1/jobs", "/v1/allocations", "/v1/evaluations", "/v1/nodes", "/v1/job/web/versions"] {

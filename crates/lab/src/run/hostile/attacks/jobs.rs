@@ -13,9 +13,9 @@ const TIMES: u32 = 1_300;
 /// Texts of the large job, and bytes of each: 0.5 MB together, just below the limit.
 const TEXTS: usize = 5;
 const TEXT_BYTES: usize = 100_000;
-/// Groups of the huge job, and allocations of each.
-const GROUPS: usize = 1_500;
-const ALLOCS: u32 = 50_000;
+/// Groups of the huge job, and allocations of each: as many as a job may have.
+const GROUPS: usize = 1_000;
+const ALLOCS: u32 = 100;
 /// Clients that ask for plans of it, and until they hang up.
 const CLIENTS: u32 = 4;
 const STAYS: Duration = Duration::from_millis(500);
@@ -69,7 +69,8 @@ fn large(mut job: Value, mut task: Value) -> Value {
 
 /// Asks for plans of a huge job and hangs up, and registers it.
 pub(super) async fn huge(ground: Ground) -> String {
-    let job = huge_job(ground.part(GROUPS as u32) as usize);
+    let groups = ground.part(GROUPS as u32) as usize;
+    let job = huge_job(groups);
     let mut clients = JoinSet::new();
     for _ in 0..CLIENTS {
         let (ground, job) = (ground.clone(), job.clone());
@@ -91,8 +92,9 @@ pub(super) async fn huge(ground: Ground) -> String {
     let (asked, refusals): (Vec<u32>, Vec<_>) = clients.join_all().await.into_iter().unzip();
     let refusal = registered.err().or_else(|| refusals.into_iter().flatten().next());
     format!(
-        "{} plans of a job of {ALLOCS} allocations a group were asked for{}",
+        "{} plans of a job of {} allocations were asked for{}",
         asked.iter().sum::<u32>(),
+        groups as u32 * ALLOCS,
         refused(refusal)
     )
 }

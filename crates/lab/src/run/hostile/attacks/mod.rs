@@ -40,7 +40,7 @@ pub(super) enum Attack {
     AgentReports,
     /// A job as large as may be is registered again and again.
     LargeJobAgain,
-    /// A job of 75 million allocations is registered, and planned for clients that hang up.
+    /// A job of as many allocations as may be is registered, and planned for clients that hang up.
     HugeJob,
 }
 

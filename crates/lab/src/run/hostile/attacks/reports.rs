@@ -23,9 +23,9 @@ use crate::run::{RunError, hostile::ground::Ground};
 const DATACENTER: &str = "hostile";
 /// Allocations of its job.
 const ALLOCS: u32 = 100;
-/// Made-up tasks of each, and bytes of the text of each: almost a frame.
-const TASKS: u32 = 4_000;
-const TEXT_BYTES: usize = 900;
+/// Made-up tasks of each, as many as a report may have, and bytes of the text of each: almost a frame.
+const TASKS: u32 = 1_000;
+const TEXT_BYTES: usize = 4_000;
 /// A server that takes nothing more for so long has had enough.
 const WRITE_MAX: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
