@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use berth_agent::devices::Device;
 use berth_agent::drivers::DriverSwitches;
-use berth_agent::{Agent, AgentConfig, ImagesConfig, RegistryConfig, ShutdownMode, keeper};
+use berth_agent::{Agent, AgentConfig, ImagesConfig, NetworkConfig, RegistryConfig, ShutdownMode, keeper};
 use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
@@ -28,8 +28,11 @@ fn run(data_dir: &str, server: &str, more: &[String]) -> ExitCode {
         tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).init();
     }
     let me = std::env::current_exe().expect("a path").to_string_lossy().into_owned();
+    let host_ip = std::env::var("AGENT_HOST_IP");
     let config = AgentConfig {
-        drivers: DriverSwitches { mock_driver: true, raw_exec: true, containers: true },
+        host_ip: host_ip.unwrap_or_else(|_| "127.0.0.1".into()),
+        network: network(),
+        drivers: DriverSwitches { mock_driver: true, raw_exec: true, containers: true, exec: true },
         container_runtime: more.first().cloned().unwrap_or_default(),
         images: ImagesConfig {
             dirs: more.iter().skip(1).take(1).map(Into::into).collect(),
@@ -67,6 +70,12 @@ fn registries() -> RegistryConfig {
         mirrors: [("docker.io".to_owned(), mirrors)].into(),
         auth_file: std::env::var_os("AGENT_AUTH").map(Into::into),
     }
+}
+
+/// `AGENT_BRIDGE` names the networks of allocations; without it there are none.
+fn network() -> NetworkConfig {
+    let name = std::env::var("AGENT_BRIDGE").unwrap_or_default();
+    NetworkConfig { on: !name.is_empty(), name, host_ports: vec![8125], ..NetworkConfig::default() }
 }
 
 fn widget((number, file): (usize, &String)) -> Device {

@@ -14,6 +14,7 @@ use prost::Message;
 use crate::disk;
 use crate::keeper::plan::{ContainerRef, ExitRecord, Forward, LogPlan, StartRecord, StartStage};
 use crate::lifecycle::{AllocRecord, RunRecord, TaskRecord};
+use crate::network::{Mapping, NetworkRecord};
 use crate::shell::{FenceRecord, NodeRecord};
 
 /// Characters in a line of a file.
@@ -114,6 +115,12 @@ fn exit() -> ExitRecord {
     }
 }
 
+fn network() -> NetworkRecord {
+    let (label, host_ip) = ("http".into(), "127.0.0.1".into());
+    let mappings = vec![Mapping { label, host_ip, host_port: 20_000, port: 80 }];
+    NetworkRecord { alloc_id: vec![8; 16], task: 2, offset: 7, mappings }
+}
+
 /// The bytes that a record has on disk.
 fn written(message: &impl Message) -> Vec<u8> {
     let dir = tempfile::tempdir().expect("a directory");
@@ -153,11 +160,13 @@ fn what_is_written_is_what_the_golden_file_says() {
         ("record", written(&alloc())),
         ("start", written(&start())),
         ("exit", written(&exit())),
+        ("network", written(&network())),
     ];
     let path = format!("{}/tests/golden/state-v{}.txt", env!("CARGO_MANIFEST_DIR"), disk::VERSION);
     let file = file_of(&records);
     expect_file![path].assert_eq(&file);
     check(&file, &start());
+    assert_eq!(read::<NetworkRecord>(&file, "network"), network());
 }
 
 #[test]

@@ -32,6 +32,8 @@ impl Dev {
             .args(["dev", "--http-addr", "127.0.0.1:0"])
             .args(args)
             .env("TMPDIR", home.path())
+            // Rules of the host that runs the tests are its own.
+            .env("BERTH_BRIDGE", "false")
             .stdout(Stdio::piped())
             .spawn()
             .expect("it starts");

@@ -68,7 +68,7 @@ const PORTS: &str = "name ports in the group's `network` and list their labels i
 const HOST: &str = "leave it out: nothing of a container reaches its host";
 const RESOURCES: &str = "say it in the task's `resources`";
 
-static DRIVERS: [Driver; 3] = [
+static DRIVERS: [Driver; 4] = [
     Driver {
         names: &["container", "docker"],
         settings: &[
@@ -130,6 +130,22 @@ static DRIVERS: [Driver; 3] = [
             refused("volume_driver", VOLUMES),
             refused("volumes", VOLUMES),
             refused("windows_allow_insecure_container_admin", WITHOUT),
+        ],
+    },
+    Driver {
+        names: &["exec"],
+        settings: &[
+            done("command", Form::Text),
+            done("args", Form::Texts),
+            done("work_dir", Form::Text),
+            done("pid_mode", Form::Text),
+            done("ipc_mode", Form::Text),
+            done("cap_add", Form::Texts),
+            done("cap_drop", Form::Texts),
+            refused("cgroup_v1_override", WITHOUT),
+            refused("cgroup_v2_override", WITHOUT),
+            refused("denied_envvars", WITHOUT),
+            refused("oom_score_adj", WITHOUT),
         ],
     },
     Driver {

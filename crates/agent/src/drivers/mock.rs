@@ -6,6 +6,7 @@ use serde::Deserialize;
 use super::settings::{duration_ns, parse};
 use super::{Driver, Launch, TaskContext};
 use crate::lifecycle::{Alloc, CheckAnswer, CheckRef, Exit, StartFailure, StartFailureKind};
+use crate::network::NetworkNeed;
 
 /// What a mock task does.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -177,6 +178,10 @@ pub fn progress(number: u64, of: u64) -> String {
 pub(super) struct Mock;
 
 impl Driver for Mock {
+    fn network(&self, _: &TaskContext<'_>) -> Result<NetworkNeed, StartFailure> {
+        Ok(NetworkNeed::Nothing)
+    }
+
     fn name(&self) -> &'static str {
         "mock_driver"
     }

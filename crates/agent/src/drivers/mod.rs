@@ -22,6 +22,7 @@ use crate::images::Image;
 pub use crate::images::ImageRequest;
 use crate::keeper::plan::Run;
 use crate::lifecycle::{RunSpec, StartFailure};
+use crate::network::{NetworkNeed, TaskNetwork};
 use crate::place::AllocPlace;
 
 /// A kind of task.
@@ -50,6 +51,14 @@ pub trait Driver: Send + Sync {
     /// When the task's settings are wrong.
     fn image(&self, _task: &TaskContext<'_>) -> Result<Option<ImageRequest>, StartFailure> {
         Ok(None)
+    }
+
+    /// What it needs of a network, where this node has networks for allocations.
+    ///
+    /// # Errors
+    /// When the task's settings are wrong.
+    fn network(&self, task: &TaskContext<'_>) -> Result<NetworkNeed, StartFailure> {
+        Ok(if task.run.is_bridged() { NetworkNeed::Shared } else { NetworkNeed::Host })
     }
 
     /// What has to be launched for a task.
@@ -83,12 +92,16 @@ pub struct TaskContext<'a> {
     pub config_json: String,
     /// The user that it is to run as; empty for the driver's default.
     pub user: String,
+    /// The name that its group's network gives its host; empty for one of its own.
+    pub hostname: String,
     /// Its environment.
     pub env: BTreeMap<String, String>,
     /// Its share of the node.
     pub given: Given,
     /// Its image, once that is on the node.
     pub(crate) image: Option<Arc<Image>>,
+    /// The network that it needs, made; none where it needs none, or this node has none.
+    pub(crate) network: Option<TaskNetwork>,
 }
 
 impl TaskContext<'_> {
@@ -117,16 +130,21 @@ pub struct DriverSwitches {
     pub raw_exec: bool,
     /// Containers, where the host has an OCI runtime.
     pub containers: bool,
+    /// Commands of the host in containers, where it has one.
+    pub exec: bool,
 }
 
 /// The drivers that this agent could have and has not, each with the reason.
 pub fn lacking(switches: DriverSwitches, containers: &ContainerConfig) -> Vec<(&'static str, String)> {
-    let reason = if switches.containers {
-        container::why_not(containers)
-    } else {
-        Some("the agent was started with --containers=false".to_owned())
+    let reason = |on: bool, flag: &str| {
+        let off = || Some(format!("the agent was started with --{flag}=false"));
+        if on { container::why_not(containers) } else { off() }
     };
-    reason.into_iter().flat_map(|reason| container::NAMES.map(|name| (name, reason.clone()))).collect()
+    let of_containers = reason(switches.containers, "containers");
+    let of_containers =
+        of_containers.into_iter().flat_map(|reason| container::NAMES.map(|name| (name, reason.clone())));
+    let of_exec = reason(switches.exec, "exec").map(|reason| (container::EXEC, reason));
+    of_containers.chain(of_exec).collect()
 }
 
 /// All drivers that are turned on and work on this host.
@@ -140,6 +158,9 @@ pub fn all(switches: DriverSwitches, containers: &ContainerConfig) -> Vec<Box<dy
     }
     if switches.containers {
         drivers.extend(container::drivers(containers));
+    }
+    if switches.exec {
+        drivers.extend(container::exec_driver(containers));
     }
     drivers
 }

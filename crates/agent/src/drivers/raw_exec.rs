@@ -64,6 +64,7 @@ impl Driver for RawExec {
             cgroup: self.cgroups.as_ref().map_or(String::new(), |cgroups| {
                 cgroups.path(&task.start_name()).to_string_lossy().into_owned()
             }),
+            network: task.network.as_ref().map_or(String::new(), |network| network.path.clone()),
             ..ProcessRun::default()
         })))
     }

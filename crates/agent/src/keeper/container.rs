@@ -21,6 +21,8 @@ const COMPLAINT_BYTES_MAX: usize = 400;
 
 /// What the runtime is given, in the keeper's directory.
 pub(crate) const BUNDLE: &str = "bundle";
+/// Where a container without an image finds what is its own of /etc, below its bundle.
+pub(crate) const OWN_FILES: &str = "own";
 /// What the container is, in its bundle.
 pub(crate) const CONFIG_FILE: &str = "config.json";
 
@@ -81,8 +83,13 @@ impl Container {
             make_open_dir(&bundle.join(dir)).doing(|| format!("make {}", bundle.join(dir).display()))?;
         }
         self.enter_namespace()?;
-        mounts::overlay(&run.image_roots, Path::new(BUNDLE))?;
-        let config = rootfs::furnish(&bundle.join("rootfs"), run)?;
+        if !run.image_roots.is_empty() {
+            mounts::overlay(&run.image_roots, Path::new(BUNDLE))?;
+        }
+        let rootfs = bundle.join("rootfs");
+        let files = if run.image_roots.is_empty() { bundle.join(OWN_FILES) } else { rootfs.clone() };
+        make_open_dir(&files).doing(|| format!("make {}", files.display()))?;
+        let config = rootfs::furnish(&rootfs, &files, run)?;
         fs::write(bundle.join(CONFIG_FILE), config).doing(|| "write the bundle's config.json".into())
     }
 

@@ -95,6 +95,9 @@ pub struct ProcessRun {
     /// The path of the cgroup that holds all of the task; empty where there is none.
     #[prost(string, tag = "9")]
     pub cgroup: String,
+    /// The file of the network namespace that it lives in; empty for the host's.
+    #[prost(string, tag = "10")]
+    pub network: String,
 }
 
 /// A container, as an OCI runtime runs it.
@@ -125,6 +128,12 @@ pub struct ContainerRun {
     /// The signal that its image wants to be ended by; 0 for none.
     #[prost(int32, tag = "8")]
     pub stop_signal: i32,
+    /// Its address in its network; empty for none but the loopback one.
+    #[prost(string, tag = "9")]
+    pub address: String,
+    /// What its resolv.conf says.
+    #[prost(string, tag = "10")]
+    pub resolv_conf: String,
 }
 
 /// A port of the host that leads to one of a container.
@@ -142,6 +151,13 @@ pub struct Forward {
     /// The port within the container.
     #[prost(uint32, tag = "4")]
     pub port: u32,
+}
+
+impl From<crate::network::Mapping> for Forward {
+    fn from(mapping: crate::network::Mapping) -> Self {
+        let crate::network::Mapping { label, host_ip, host_port, port } = mapping;
+        Self { label, host_ip, host_port, port }
+    }
 }
 
 /// How far a start has come.

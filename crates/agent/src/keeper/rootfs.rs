@@ -21,9 +21,11 @@ use crate::failure::{Doing, Failure};
 /// Of a file that says who users are.
 const USERS_BYTES_MAX: u64 = 1 << 20;
 
-/// Makes the root ready; the config.json of a container in it.
-pub(super) fn furnish(rootfs: &Path, run: &ContainerRun) -> Result<String, Failure> {
-    let root = Root(File::open(rootfs).doing(|| format!("open {}", rootfs.display()))?);
+/// Makes the root ready; the config.json of a container in it. What is its own of /etc goes below `files`, which is the
+/// root itself unless that gets the host's.
+pub(super) fn furnish(rootfs: &Path, files: &Path, run: &ContainerRun) -> Result<String, Failure> {
+    let open = |path: &Path| File::open(path).doing(|| format!("open {}", path.display())).map(Root);
+    let (root, files) = (open(rootfs)?, open(files)?);
     let doing = || "read the container's config.json".to_owned();
     let mut config: Value =
         serde_json::from_str(&run.config_json).map_err(|error| Failure::other(doing(), error))?;
@@ -32,11 +34,14 @@ pub(super) fn furnish(rootfs: &Path, run: &ContainerRun) -> Result<String, Failu
     }
     let hostname = config["hostname"].as_str().unwrap_or_default().to_owned();
     // Where the host's are mounted, these are what they are mounted on.
-    let hosts = format!("127.0.0.1 localhost {hostname}\n::1 localhost ip6-localhost ip6-loopback\n");
-    for (name, text) in
-        [("etc/hosts", hosts), ("etc/hostname", format!("{hostname}\n")), ("etc/resolv.conf", String::new())]
-    {
-        root.write(Path::new(name), &text).doing(|| format!("write /{name} in the container"))?;
+    let own = if run.address.is_empty() { "127.0.0.1" } else { &run.address };
+    let hosts = format!("127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n{own} {hostname}\n");
+    for (name, text) in [
+        ("etc/hosts", hosts),
+        ("etc/hostname", format!("{hostname}\n")),
+        ("etc/resolv.conf", run.resolv_conf.clone()),
+    ] {
+        files.write(Path::new(name), &text).doing(|| format!("write /{name} in the container"))?;
     }
     let user = user::find(&run.user, || root.read("etc/passwd"), || root.read("etc/group"))
         .map_err(|why| Failure::other("find the container's user", why))?;
@@ -151,9 +156,9 @@ mod tests {
         symlink(&victim, root.join("etc")).expect("linked");
         symlink("../../victim", root.join("data")).expect("linked");
         // In the root itself there is no such directory.
-        assert!(furnish(&root, &run("", &["/data/x"])).is_err());
+        assert!(furnish(&root, &root, &run("", &["/data/x"])).is_err());
         assert_eq!(victim.read_dir().expect("listed").count(), 0);
-        assert!(furnish(&root, &run("", &["/a/../../victim/x"])).is_err());
+        assert!(furnish(&root, &root, &run("", &["/a/../../victim/x"])).is_err());
     }
 
     #[test]
@@ -165,7 +170,7 @@ mod tests {
             .expect("written");
         fs::write(root.join("etc/group"), "app:x:8:\nextra:x:9:app\n").expect("written");
         let config = |user: &str| {
-            furnish(root, &run(user, &["/var/cache"]))
+            furnish(root, root, &run(user, &["/var/cache"]))
                 .map(|config| serde_json::from_str::<Value>(&config).expect("json")["process"].take())
         };
         let process = config("app").expect("furnished");
@@ -179,9 +184,7 @@ mod tests {
             (&json!(0), &json!(["CAP_CHOWN"]))
         );
         assert!(root.join("srv/app").is_dir() && root.join("var/cache").is_dir());
-        assert!(
-            fs::read_to_string(root.join("etc/hosts")).expect("a file").contains("127.0.0.1 localhost h")
-        );
+        assert!(fs::read_to_string(root.join("etc/hosts")).expect("a file").contains("127.0.0.1 h\n"));
         fs::remove_file(root.join("etc/passwd")).expect("removed");
         nix::unistd::mkfifo(&root.join("etc/passwd"), Mode::S_IRWXU).expect("a pipe");
         assert!(config("app").is_err());

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns};
 use nix::sys::signal::SigSet;
 use nix::unistd::{Gid, Pid, User, initgroups, setgid, setgroups, setuid};
 
@@ -49,6 +49,7 @@ fn prepare(run: &ProcessRun) -> Result<(), Failure> {
     nix::unistd::setsid().doing(|| "begin a session".into())?;
     SigSet::empty().thread_set_mask().doing(|| "unblock signals".into())?;
     pin(&run.cores)?;
+    enter_network(&run.network)?;
     let user = if run.user.is_empty() { None } else { Some(users::find(&run.user)?) };
     if run.terminal {
         take_terminal(&run.stdin, user.as_ref())?
@@ -67,6 +68,14 @@ fn pin(cores: &[u32]) -> Result<(), Failure> {
     let mut set = CpuSet::new();
     cores.iter().try_for_each(|core| set.set(*core as usize)).doing(doing)?;
     sched_setaffinity(Pid::from_raw(0), &set).doing(doing)
+}
+
+fn enter_network(path: &str) -> Result<(), Failure> {
+    if path.is_empty() {
+        return Ok(());
+    }
+    let doing = || format!("enter the network {path}");
+    setns(File::open(path).doing(doing)?, CloneFlags::CLONE_NEWNET).doing(doing)
 }
 
 fn take_input(path: &str) -> Result<(), Failure> {

@@ -52,6 +52,11 @@ impl RunSpec {
         })
     }
 
+    /// Whether all its tasks share a network of their own.
+    pub fn is_bridged(&self) -> bool {
+        self.group.network.as_ref().is_some_and(|network| network.mode == "bridge")
+    }
+
     /// A stand-in for an allocation that is to stop and was never known.
     pub(crate) fn unknown(alloc: AllocId) -> Self {
         let group = Arc::new(GroupSpec::default());

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::devices::Device;
 use crate::drivers::DriverSwitches;
 use crate::images::ImagesConfig;
+use crate::network::NetworkConfig;
 
 /// An agent's settings.
 #[derive(Debug, Clone)]
@@ -49,8 +50,12 @@ pub struct AgentConfig {
     pub drivers: DriverSwitches,
     /// The OCI runtime's path; empty to look for crun, then runc.
     pub container_runtime: String,
+    /// What the root of an exec task has of the host; empty for what most need.
+    pub exec_paths: Vec<PathBuf>,
     /// Whether jobs may give containers the host's network, where they reach all that listens on the host.
     pub host_network: bool,
+    /// Networks of allocations.
+    pub network: NetworkConfig,
     /// Where images of containers come from.
     pub images: ImagesConfig,
     /// The command that becomes a keeper when a directory is appended: this binary and its subcommand.
@@ -80,9 +85,11 @@ impl AgentConfig {
             devices: Vec::new(),
             root: "/".into(),
             dynamic_ports: (20_000, 32_000),
-            drivers: DriverSwitches { mock_driver: true, raw_exec: false, containers: true },
+            drivers: DriverSwitches { mock_driver: true, raw_exec: false, containers: true, exec: true },
             container_runtime: String::new(),
+            exec_paths: Vec::new(),
             host_network: false,
+            network: NetworkConfig::default(),
             images: ImagesConfig::default(),
             keeper_command,
             update_delay: Duration::from_secs(1),

@@ -63,7 +63,7 @@ pub(crate) fn environment(
         let label = env_name(&port.label);
         set(&format!("IP_{label}"), host_ip.clone());
         set(&format!("HOST_PORT_{label}"), port.host_port.to_string());
-        let mapped = base == Base::Container && port.to != 0;
+        let mapped = (base == Base::Container || run.is_bridged()) && port.to != 0;
         let own = if mapped { port.to } else { port.host_port };
         set(&format!("PORT_{label}"), own.to_string());
         set(&format!("ADDR_{label}"), format!("{host_ip}:{}", port.host_port));

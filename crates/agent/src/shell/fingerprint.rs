@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use berth_api::agent::NodeSpec;
 use nix::sched::{CpuSet, sched_getaffinity};
@@ -11,6 +12,7 @@ use nix::unistd::Pid;
 use super::AgentConfig;
 use crate::devices::{self, Device};
 use crate::drivers::{self, Driver};
+use crate::network::Networks;
 
 const MIB: u64 = 1 << 20;
 
@@ -18,7 +20,12 @@ const MIB: u64 = 1 << 20;
 const CPU_MHZ_ASSUMED: u32 = 1_000;
 
 /// Describes the node to the servers.
-pub(crate) fn fingerprint(config: &AgentConfig, drivers: &[Box<dyn Driver>], devices: &[Device]) -> NodeSpec {
+pub(crate) fn fingerprint(
+    config: &AgentConfig,
+    drivers: &[Box<dyn Driver>],
+    devices: &[Device],
+    networks: &Result<Arc<Networks>, String>,
+) -> NodeSpec {
     let mut attributes = BTreeMap::new();
     let mut set = |name: &str, value: String| {
         attributes.insert(name.to_owned(), value);
@@ -49,6 +56,14 @@ pub(crate) fn fingerprint(config: &AgentConfig, drivers: &[Box<dyn Driver>], dev
     set("unique.storage.bytestotal", disk_bytes.to_string());
     set("unique.storage.bytesfree", disk_free_bytes.to_string());
     set("berth.version", env!("CARGO_PKG_VERSION").into());
+    match networks {
+        Ok(networks) => {
+            set("network.bridge", "1".into());
+            set("network.bridge.subnet", networks.subnets().to_string());
+            set("network.bridge.outbound", networks.subnets().forwards().to_string());
+        }
+        Err(why) => set("network.bridge.health_description", why.clone()),
+    }
     for driver in drivers {
         set(&format!("driver.{}", driver.name()), "1".into());
         driver.attributes().into_iter().for_each(|(name, value)| set(&name, value));
@@ -153,7 +168,7 @@ mod tests {
     fn a_node_tells_what_it_is() {
         let config =
             AgentConfig { cpu_mhz: 4_000, memory_mb: 512, ..AgentConfig::new("/", Vec::new(), Vec::new()) };
-        let spec = fingerprint(&config, &[], &[]);
+        let spec = fingerprint(&config, &[], &[], &Err("none".into()));
         assert_eq!((spec.cpu_mhz, spec.memory_mb), (4_000, 512));
         assert_eq!(spec.cores.len().to_string(), spec.attributes["cpu.numcores"]);
         assert_eq!(spec.attributes["kernel.name"], "linux");

@@ -12,6 +12,7 @@ mod disk_work;
 mod environment;
 mod execs;
 mod fingerprint;
+mod host_ports;
 mod interpolate;
 mod kept;
 mod leaving;
@@ -23,6 +24,7 @@ mod servers;
 mod socket_dir;
 mod usage;
 
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +32,7 @@ use std::time::Duration;
 use berth_api::agent::{AgentSession, AllocId, ClusterId, DownFrame, Fence, Identity, Told, Up};
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use self::asks::Asks;
@@ -53,7 +56,8 @@ use crate::devices;
 use crate::drivers::{self, ContainerConfig};
 use crate::failure::Failure;
 use crate::images::Images;
-use crate::lifecycle::{AllocRecord, Event, GroupCache, Node, events_of};
+use crate::lifecycle::{Action, AllocRecord, Event, GroupCache, Node, events_of};
+use crate::network::Networks;
 
 /// News of tasks that wait to be taken in.
 const EVENTS_MAX: usize = 256;
@@ -63,6 +67,9 @@ const HEARD_EVERY_NS: u64 = 5_000_000_000;
 
 /// How long tasks are given to end when the agent stops and takes them along.
 const STOP_TASKS_MAX: Duration = Duration::from_secs(60);
+
+/// A firewall that is loaded anew takes all rules away.
+const RULES_CHECKED_EVERY: Duration = Duration::from_secs(10);
 
 /// How long a stopping agent waits for its last words to be sent.
 const FLUSH_MAX: Duration = Duration::from_millis(500);
@@ -127,9 +134,13 @@ impl Agent {
         let (context, allocs) = (agent.context.clone(), agent.data.path().join("allocs"));
         let tending = tokio::spawn(async move { context.images.tend(allocs).await });
         let sweeping = tokio::spawn(crate::cgroups::remove_leftovers());
+        let networks = agent.context.networks.clone().ok();
+        let guarding = tokio::spawn(guard_rules(networks.clone()));
         let worked = agent.work(links, events, done, shutdown, mode).await;
-        tending.abort();
-        sweeping.abort();
+        [tending, sweeping, guarding].iter().for_each(JoinHandle::abort);
+        if let Some(networks) = networks {
+            let _ = tokio::task::spawn_blocking(move || networks.close()).await;
+        }
         worked?;
         // The agent's end of the connection is closed; what it said last may still be on its way.
         let abort = dialing.abort_handle();
@@ -145,12 +156,22 @@ impl Agent {
         let drivers = drivers::all(config.drivers, &containers(config));
         let images = Images::open(&config.images, &data.image_cache(), config.keeper_command.clone())?;
         let devices = devices::all(&config.devices, &config.root);
-        let node = fingerprint::fingerprint(config, &drivers, &devices);
+        let networks = networks(config, data.path());
+        let node = fingerprint::fingerprint(config, &drivers, &devices, &networks);
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let node_id = AllocId(identity.node_id).to_string();
         let files = devices::files(&devices);
-        let context =
-            Context::new(clock, node_id, node, drivers, files, images, config.keeper_command.clone(), sender);
+        let context = Context::new(
+            clock,
+            node_id,
+            node,
+            drivers,
+            files,
+            images,
+            networks,
+            config.keeper_command.clone(),
+            sender,
+        );
         let context = Arc::new(context);
         let delay_ns = u64::try_from(config.update_delay.as_nanos()).unwrap_or(u64::MAX);
         let (disk_work, done) = DiskWork::start(data.clone())?;
@@ -249,9 +270,28 @@ impl Agent {
         }
         self.session.restore_fence(fence);
         self.node.restore_heard(self.data.heard_ns(), self.clock.now_ns());
+        self.restore_networks()?;
         self.perform(actions);
         self.handle(Event::Tick);
         Ok(())
+    }
+
+    fn restore_networks(&self) -> Result<(), Failure> {
+        let Ok(networks) = &self.context.networks else { return Ok(()) };
+        networks.restore(|alloc| self.node.alloc(alloc).is_some_and(|alloc| !alloc.has_ended()))
+    }
+
+    /// What an allocation had of networks is free before anybody hears of its end.
+    fn end_networks(&self, actions: &[Action]) {
+        for action in actions {
+            let Action::Report { alloc, .. } = action else { continue };
+            if self.node.alloc(*alloc).is_none_or(|alloc| alloc.has_ended()) {
+                self.context.host_ports.end(*alloc);
+                if let Ok(networks) = &self.context.networks {
+                    networks.end(*alloc);
+                }
+            }
+        }
     }
 
     fn stop_all(&mut self) {
@@ -268,6 +308,7 @@ impl Agent {
         }
         let mut actions = Vec::new();
         self.node.handle(event, self.clock.now_ns(), &mut actions);
+        self.end_networks(&actions);
         self.perform(actions);
     }
 
@@ -382,7 +423,33 @@ fn raise(fence: &mut Fence, record: &AllocRecord) {
     }
 }
 
+/// The node's networks for allocations, or why it has none, which is said once.
+fn networks(config: &AgentConfig, data_dir: &Path) -> Result<Arc<Networks>, String> {
+    if !config.network.on {
+        return Err("the agent was started with --bridge=false".to_owned());
+    }
+    let opened = Networks::open(&config.network, data_dir, &config.host_ip, config.dynamic_ports);
+    opened.map(Arc::new).map_err(|failure| {
+        tracing::warn!(
+            %failure,
+            "containers have no way out and no UDP ports here, and groups with a network of mode \"bridge\" cannot run"
+        );
+        failure.to_string()
+    })
+}
+
+/// Looks from time to time whether the rules are still there.
+async fn guard_rules(networks: Option<Arc<Networks>>) {
+    let Some(networks) = networks else { return };
+    loop {
+        tokio::time::sleep(RULES_CHECKED_EVERY).await;
+        let networks = networks.clone();
+        let _ = tokio::task::spawn_blocking(move || networks.check_rules()).await;
+    }
+}
+
 fn containers(config: &AgentConfig) -> ContainerConfig {
     let (host_ip, host_network) = (config.host_ip.clone(), config.host_network);
-    ContainerConfig { runtime: config.container_runtime.clone(), host_ip, host_network }
+    let exec_paths = config.exec_paths.clone();
+    ContainerConfig { runtime: config.container_runtime.clone(), host_ip, host_network, exec_paths }
 }

@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::images::Image;
 use crate::keeper::plan::LogPlan;
 use crate::lifecycle::{RunSpec, StartFailure, TaskRef};
+use crate::network::{Mapping, NetworkNeed, TaskNetwork};
 use crate::place::{AllocPlace, is_plain_name};
 use crate::users;
 
@@ -41,10 +42,39 @@ pub(super) fn prepare(
     let host = context.host();
     let (driver, task) = host.resolve(run, of, place)?;
     let task = TaskContext { image, ..task };
+    let network = network(context, driver, &task, of)?;
+    let task = TaskContext { network, ..task };
     let owner = if driver.base() == Base::Host { task.user.as_str() } else { "" };
     make_dirs(place, &spec.name, owner, driver.base())?;
     let launch = driver.launch(&task)?;
     Ok(Prepared { launch, logs: log_plan(place, spec) })
+}
+
+/// The network that a task needs. Where this node has none, a task that shares one cannot run; others go without.
+fn network(
+    context: &Context,
+    driver: &dyn Driver,
+    task: &TaskContext<'_>,
+    of: TaskRef,
+) -> Result<Option<TaskNetwork>, StartFailure> {
+    let run = task.run;
+    let (key, mappings) = match driver.network(task)? {
+        NetworkNeed::Nothing => return Ok(None),
+        NetworkNeed::Host => {
+            context.host_ports.check(run, task.place, &context.node.host_ip)?;
+            return Ok(None);
+        }
+        NetworkNeed::Shared => ((of.alloc, None), Mapping::all(run, &context.node.host_ip)),
+        NetworkNeed::Own(mappings) => ((of.alloc, Some(of.task)), mappings),
+    };
+    let dns = run.group.network.as_ref().and_then(|network| network.dns.as_ref());
+    match &context.networks {
+        Ok(networks) => Ok(Some(networks.provide(key, &mappings, dns)?)),
+        Err(why) if run.is_bridged() => {
+            Err(setup(format!("find the group's network of mode \"bridge\": this node has none: {why}")))
+        }
+        Err(_) => Ok(None),
+    }
 }
 
 /// Where tasks are resolved: what they may refer to, and the drivers there are.
@@ -129,8 +159,22 @@ impl Host<'_> {
         }
         let names = Names { env: &env, ..names };
         let (config_json, user) = (names.replace_in_json(&spec.config_json)?, names.replace(&spec.user)?);
-        let (attempt, image) = (of.attempt, None);
-        Ok((&**driver, TaskContext { spec, run, attempt, place, config_json, user, env, given, image }))
+        let hostname = run.group.network.as_ref().map_or("", |network| network.hostname.as_str());
+        let hostname = names.replace(hostname)?;
+        let task = TaskContext {
+            spec,
+            run,
+            attempt: of.attempt,
+            place,
+            config_json,
+            user,
+            hostname,
+            env,
+            given,
+            image: None,
+            network: None,
+        };
+        Ok((&**driver, task))
     }
 }
 
@@ -152,7 +196,7 @@ fn make_dirs(place: &AllocPlace, task: &str, user: &str, base: Base) -> Result<(
     let mode = if user.is_none() { 0o700 } else { 0o711 };
     make_dir(place.root(), mode)?;
     let root = Dir::open(place.root())?;
-    let shared = root.make("alloc", mode)?;
+    let shared = root.make("alloc", if base == Base::Container { 0o777 } else { mode })?;
     ["data", "tmp"].iter().try_for_each(|name| shared.make(name, 0o1777).map(drop))?;
     root.make("logs", 0o700)?;
     root.make("keepers", 0o700)?.make(task, 0o700)?;

@@ -9,6 +9,7 @@ use nix::sys::signal::Signal;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::clock::Clock;
+use super::host_ports::HostPorts;
 use super::prepare::{Host, prepare};
 use super::{kept, mock};
 use crate::devices::DeviceFiles;
@@ -17,6 +18,7 @@ use crate::drivers::{Driver, Launch};
 use crate::images::{Image, Images};
 use crate::keeper::plan::{LogPlan, Plan};
 use crate::lifecycle::{Event, RunSpec, StartFailure, StartFailureKind, TaskRef};
+use crate::network::Networks;
 use crate::place::AllocPlace;
 
 /// How many tasks are prepared at a time.
@@ -33,6 +35,9 @@ pub(super) struct Context {
     pub(super) drivers: Vec<Box<dyn Driver>>,
     pub(super) device_files: DeviceFiles,
     pub(super) images: Images,
+    /// Why this node has none for allocations, where it has none.
+    pub(super) networks: Result<Arc<Networks>, String>,
+    pub(super) host_ports: HostPorts,
     pub(super) keeper_command: Vec<String>,
     pub(super) preparing: Semaphore,
     pub(super) events: mpsc::Sender<Event>,
@@ -46,11 +51,24 @@ impl Context {
         drivers: Vec<Box<dyn Driver>>,
         device_files: DeviceFiles,
         images: Images,
+        networks: Result<Arc<Networks>, String>,
         keeper_command: Vec<String>,
         events: mpsc::Sender<Event>,
     ) -> Self {
         let preparing = Semaphore::new(PREPARING_MAX);
-        Self { clock, node_id, node, drivers, device_files, images, keeper_command, preparing, events }
+        Self {
+            clock,
+            node_id,
+            node,
+            drivers,
+            device_files,
+            images,
+            networks,
+            host_ports: HostPorts::default(),
+            keeper_command,
+            preparing,
+            events,
+        }
     }
 
     pub(super) fn driver(&self, name: &str) -> Option<&dyn Driver> {

@@ -25,9 +25,21 @@ pub struct Exec {
 
 impl Exec {
     pub fn start(server: &mut Server, request: u64, number: u8, command: &[&str], tty: bool) -> Self {
+        Self::start_in(server, request, number, "t", command, tty)
+    }
+
+    /// Within the task of this name.
+    pub fn start_in(
+        server: &mut Server,
+        request: u64,
+        number: u8,
+        task: &str,
+        command: &[&str],
+        tty: bool,
+    ) -> Self {
         let start = ExecStart {
             alloc_id: alloc_id(number).to_vec(),
-            task: "t".into(),
+            task: task.into(),
             command: command.iter().map(|word| (*word).to_owned()).collect(),
             tty,
             credit_bytes: CREDIT,

@@ -48,8 +48,8 @@ pub use session::{
     UPDATE_BYTES_MAX, UPDATE_DELAY_NS, WELCOME_MAX_NS,
 };
 pub use spec::{
-    DeviceGrantSpec, DeviceInstanceSpec, DeviceSpec, GroupSpec, HealthSpec, LogSpec, NodeSpec, PortBinding,
-    RestartModeSpec, RestartSpec, TaskDevices, TaskSpec,
+    DeviceGrantSpec, DeviceInstanceSpec, DeviceSpec, DnsSpec, GroupSpec, HealthSpec, LogSpec, NetworkSpec,
+    NodeSpec, PortBinding, RestartModeSpec, RestartSpec, TaskDevices, TaskSpec,
 };
 pub use usage::{
     AllocUsage, AllocUsageOf, CoreUsage, CpuUsage, DiskUsage, MemoryUsage, NodeAllocUsage, NodeMemoryUsage,

@@ -170,6 +170,37 @@ pub struct GroupSpec {
     /// Milliseconds after which its allocations are stopped if no server was heard of; 0 for never.
     #[prost(uint64, tag = "15")]
     pub stop_after_silence_ms: u64,
+    /// Absent where the group says nothing of it.
+    #[prost(message, optional, tag = "16")]
+    pub network: Option<NetworkSpec>,
+}
+
+/// The network of a group's allocations.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct NetworkSpec {
+    /// `host`, `bridge` or `none`; empty for `host`.
+    #[prost(string, tag = "1")]
+    pub mode: String,
+    /// The name that its containers see as their host's; empty for one of their own.
+    #[prost(string, tag = "2")]
+    pub hostname: String,
+    /// Absent for the host's.
+    #[prost(message, optional, tag = "3")]
+    pub dns: Option<DnsSpec>,
+}
+
+/// How names are resolved in a network.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct DnsSpec {
+    /// Addresses; empty for the host's.
+    #[prost(string, repeated, tag = "1")]
+    pub servers: Vec<String>,
+    /// Domains.
+    #[prost(string, repeated, tag = "2")]
+    pub searches: Vec<String>,
+    /// As resolv.conf(5) has them.
+    #[prost(string, repeated, tag = "3")]
+    pub options: Vec<String>,
 }
 
 /// What an allocation must show to count as healthy.

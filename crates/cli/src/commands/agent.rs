@@ -1,8 +1,8 @@
 //! `berth agent`: makes this machine a node.
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
-use berth_agent::{Agent, AgentConfig, ShutdownMode, drivers::DriverSwitches};
+use berth_agent::{Agent, AgentConfig, NetworkConfig, ShutdownMode, drivers::DriverSwitches};
 use clap::{Args, Subcommand};
 use tokio::sync::oneshot;
 
@@ -49,7 +49,7 @@ fn run(settings: &Settings) -> Result<(), Failure> {
     daemon::run(settings, async {
         let mut stop = StopSignal::listen()?;
         let data_dir = daemon::data_dir(settings)?;
-        let config = config(settings, data_dir, settings.servers.clone())?;
+        let config = config(settings, data_dir, settings.servers.clone(), &[])?;
         let mode = settings.node.drain_on_shutdown.map_or(ShutdownMode::LeaveTasks, ShutdownMode::Drain);
         let (tell, told) = oneshot::channel();
         let told_twice = async move {
@@ -70,8 +70,12 @@ pub(super) fn config(
     settings: &Settings,
     data_dir: &Path,
     servers: Vec<String>,
+    own_ports: &[u16],
 ) -> Result<AgentConfig, Failure> {
     let node = &settings.node;
+    // Those of this process, and those of servers, which may be on this host.
+    let ports = own_ports.iter().copied().chain(servers.iter().filter_map(|server| port_of(server)));
+    let own_ports: Vec<u16> = ports.collect::<BTreeSet<u16>>().into_iter().collect();
     Ok(AgentConfig {
         node_name: node.name.clone(),
         datacenter: settings.datacenter.clone(),
@@ -90,12 +94,19 @@ pub(super) fn config(
             mock_driver: node.mock_driver,
             raw_exec: node.raw_exec,
             containers: node.containers,
+            exec: node.exec,
         },
         container_runtime: node.container_runtime.clone(),
+        exec_paths: node.exec_paths.clone(),
         host_network: node.host_network,
+        network: NetworkConfig { own_ports, ..node.network.clone() },
         images: node.images.clone(),
         ..AgentConfig::new(data_dir.join("agent"), servers, keeper::command()?)
     })
+}
+
+fn port_of(server: &str) -> Option<u16> {
+    server.rsplit_once(':')?.1.parse().ok()
 }
 
 /// What stopped the agent.

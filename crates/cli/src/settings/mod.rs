@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use berth_agent::{DrainOnShutdown, ImagesConfig, devices::Device};
+use berth_agent::{DrainOnShutdown, ImagesConfig, NetworkConfig, devices::Device};
 use berth_server::{HostState, LOG_VERSIONS};
 use tracing::level_filters::LevelFilter;
 
@@ -102,12 +102,18 @@ pub struct NodeSettings {
     pub raw_exec: bool,
     /// Whether jobs may run containers.
     pub containers: bool,
+    /// Whether jobs may run commands of the host in containers.
+    pub exec: bool,
+    /// What these have of the host; empty for what most need.
+    pub exec_paths: Vec<PathBuf>,
     /// Whether jobs may run tasks that only pretend to run.
     pub mock_driver: bool,
     /// Empty to look for one.
     pub container_runtime: String,
     /// Whether jobs may give containers the host's network.
     pub host_network: bool,
+    /// Networks of allocations.
+    pub network: NetworkConfig,
     /// Where images of containers come from, and which stay.
     pub images: ImagesConfig,
     /// How the node is emptied before its agent stops; none for not at all.
@@ -160,9 +166,12 @@ impl NodeSettings {
             devices: Vec::new(),
             raw_exec: false,
             containers: false,
+            exec: false,
+            exec_paths: Vec::new(),
             mock_driver: false,
             container_runtime: String::new(),
             host_network: false,
+            network: NetworkConfig::default(),
             images: ImagesConfig::default(),
             drain_on_shutdown: None,
         }

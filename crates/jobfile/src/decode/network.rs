@@ -1,6 +1,6 @@
 //! A group's network and its ports.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, net::IpAddr};
 
 use berth_model::job::{Network, Port};
 
@@ -9,8 +9,8 @@ use crate::{diagnostic::quoted, schema::Body};
 
 /// Modes by name, the default first; the others begin with `cni/`.
 const MODES: &[&str] = &["host", "none", "bridge"];
-/// Modes that tasks really get.
-const ENFORCED: &[&str] = &["host", "none"];
+/// What resolv.conf(5) has room for.
+const DNS_SERVERS_MAX: usize = 3;
 
 pub(super) fn networks(body: &Body<'_>) -> Vec<Network> {
     let blocks = body.blocks("network");
@@ -34,11 +34,44 @@ fn network(body: &Body<'_>) -> Network {
     }
     // The API keeps two lists, so that only an order of our own survives there and back.
     ports.sort_by(|a, b| a.label.cmp(&b.label));
+    let hostname = body.filled_text("hostname").unwrap_or_default();
+    check_hostname(body, &hostname);
+    check_dns(body);
     Network {
         mode: mode(body),
         ports,
-        hostname: body.filled_text("hostname").unwrap_or_default(),
+        hostname,
         kept: body.kept(&["dns", "cni", "mbits", "Device", "CIDR", "IP"]),
+    }
+}
+
+/// What is written to a file line by line must not hold lines of its own.
+fn check_dns(network: &Body<'_>) {
+    // What is not a list of texts is reported when the block is kept.
+    let Some(body) = network.report.quietly(|| network.block("dns")) else { return };
+    let texts = |name: &str| body.report.quietly(|| body.texts(name)).unwrap_or_default();
+    let servers = texts("servers");
+    for server in servers.iter().filter(|server| server.parse::<IpAddr>().is_err()) {
+        let message = format!("{} is no address of a DNS server", quoted(server));
+        body.report.error_with_help(body.at("servers"), message, "write an IP address such as 10.0.0.2");
+    }
+    if servers.len() > DNS_SERVERS_MAX {
+        let message = format!("{} DNS servers are too many: resolvers ask {DNS_SERVERS_MAX}", servers.len());
+        body.report.error(body.at("servers"), message);
+    }
+    for name in ["searches", "options"] {
+        let odd = |text: &&String| text.is_empty() || !text.chars().all(|c| c.is_ascii_graphic());
+        for text in texts(name).iter().filter(odd) {
+            body.report.error(body.at(name), format!("{} is not one word", quoted(text)));
+        }
+    }
+}
+
+fn check_hostname(body: &Body<'_>, name: &str) {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    if !name.contains("${") && (name.len() > 64 || !name.chars().all(fits)) {
+        let message = format!("{} is no hostname", quoted(name));
+        body.report.error_with_help(body.at("hostname"), message, "write up to 64 letters, digits, - and .");
     }
 }
 
@@ -48,9 +81,9 @@ fn mode(body: &Body<'_>) -> String {
         let message = format!("network mode {} does not exist", quoted(&mode));
         let help = format!("known are {} and cni/NAME", MODES.join(", "));
         body.report.error_with_help(body.at("mode"), message, help);
-    } else if !ENFORCED.contains(&mode.as_str()) {
+    } else if mode.starts_with("cni/") {
         let message = format!("network mode {} is not enforced yet", quoted(&mode));
-        let help = "tasks share their node's network, on the ports that they are given";
+        let help = "tasks share their node's network, on the ports that they are given; `bridge` is one of their own";
         body.report.warn(body.at("mode"), &message, help);
     }
     mode

@@ -28,7 +28,7 @@ static UNENFORCED: &[(&Schema, &[&str])] = &[
     ),
     (&RESTART, &["render_templates"]),
     (&RESOURCES, &["memory_max", "numa", "secrets", "disk", "iops", "network"]),
-    (&NETWORK, &["hostname", "dns", "cni", "mbits"]),
+    (&NETWORK, &["cni", "mbits"]),
     (&PORT, &["host_network", "ignore_collision"]),
     (
         &SERVICE,

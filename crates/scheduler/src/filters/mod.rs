@@ -7,6 +7,7 @@ mod datacenter;
 mod device;
 mod driver;
 mod glob;
+mod network;
 mod pool;
 mod quantity;
 mod version;
@@ -28,6 +29,7 @@ pub const FILTERS: &[(&str, &str)] = &[
     ("node pool", "nodes of the job's pool, or all for the pool `all`"),
     ("datacenter", "nodes whose datacenter matches one of the job's names or globs"),
     ("driver", "nodes that have the drivers of all tasks"),
+    ("network", "nodes that can give a group a network of its own, where it has `mode = \"bridge\"`"),
     ("device", "nodes that have the devices and cores of all tasks, whoever holds them now"),
     ("constraint", "nodes that meet the constraints of the job, the group and its tasks"),
 ];
@@ -80,6 +82,11 @@ impl Filters {
         let drivers: BTreeSet<&str> = group.tasks.iter().map(|task| task.driver.as_str()).collect();
         for driver in drivers {
             filters.push(Box::new(driver::DriverFilter::new(driver)));
+        }
+        // Nothing of a task that only pretends to run is in a network.
+        let is_bridged = group.networks.iter().any(|network| network.mode == "bridge");
+        if is_bridged && group.tasks.iter().any(|task| task.driver != "mock_driver") {
+            filters.push(Box::new(network::NetworkFilter));
         }
         for ask in group.devices() {
             filters.push(Box::new(device::DeviceFilter::new(ask)));

@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 
 use berth_api::agent::{
-    AllocHealth, AllocStatus, ClientStatus as WireStatus, DeviceGrantSpec, DeviceSpec, GroupSpec, HealthSpec,
-    Heartbeat as WireHeartbeat, Hello as WireHello, LogSpec, NodeSpec, RestartModeSpec, RestartSpec,
-    TaskDevices, TaskEvent as WireEvent, TaskEventKind, TaskSpec, TaskState as WireState, TaskStatus,
-    observed_hash,
+    AllocHealth, AllocStatus, ClientStatus as WireStatus, DeviceGrantSpec, DeviceSpec, DnsSpec, GroupSpec,
+    HealthSpec, Heartbeat as WireHeartbeat, Hello as WireHello, LogSpec, NetworkSpec, NodeSpec,
+    RestartModeSpec, RestartSpec, TaskDevices, TaskEvent as WireEvent, TaskEventKind, TaskSpec,
+    TaskState as WireState, TaskStatus, observed_hash,
 };
 use berth_controller::{Heartbeat, Hello};
 use berth_model::{
     AllocId, Index, NodeId, Timestamp,
     alloc::ClientStatus,
     device::{DeviceGrant, DeviceInstance, NodeDevice},
-    job::{Group, HealthCheck, Job, RestartMode, RestartPolicy, Task},
+    job::{Group, HealthCheck, Job, Network, RestartMode, RestartPolicy, Task},
     node::{DYNAMIC_PORT_MAX, DYNAMIC_PORT_MIN, NODE_POOL_ALL, Node},
     observed::{ObservedAlloc, ObservedTask, TaskEvent, TaskState},
     resources::Resources,
+    value::Value,
 };
 
 use super::{checks::check_specs, value::to_json};
@@ -262,7 +263,34 @@ pub(crate) fn group_spec(job: &Job, group: &Group, oversubscribed: bool) -> Grou
         checks: check_specs(group),
         max_run_ms: group.max_run_duration.map_or(0, millis),
         stop_after_silence_ms: group.on_disconnect().stops_after().map_or(0, |after| millis(after).max(1)),
+        network: group.networks.first().and_then(network_spec),
     }
+}
+
+/// None where it says nothing but which ports there are.
+fn network_spec(network: &Network) -> Option<NetworkSpec> {
+    let dns = match network.kept.get("DNS") {
+        Some(Value::Map(members)) => {
+            let texts = |name: &str| -> Vec<String> {
+                let found = members.iter().find(|(known, _)| *known == name);
+                let Some((_, Value::List(values))) = found else { return Vec::new() };
+                let texts = values.iter().filter_map(|value| match value {
+                    Value::String(text) => Some(text.clone()),
+                    _ => None,
+                });
+                texts.collect()
+            };
+            Some(DnsSpec {
+                servers: texts("Servers"),
+                searches: texts("Searches"),
+                options: texts("Options"),
+            })
+        }
+        _ => None,
+    };
+    let mode = if network.mode == "host" { String::new() } else { network.mode.clone() };
+    let spec = NetworkSpec { mode, hostname: network.hostname.clone(), dns };
+    (spec != NetworkSpec::default()).then_some(spec)
 }
 
 /// What its deployment asks of an allocation; an operator's word needs no agent.

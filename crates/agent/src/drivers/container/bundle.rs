@@ -48,13 +48,14 @@ const MASKED: [&str; 24] = [
 
 const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// What the OCI runtime is told. `limits_swap` says whether this host's kernel can.
+/// What the OCI runtime is told. `limits_swap` says whether this host's kernel can; `root` is mounted before all else.
 pub(super) fn config_json(
     task: &TaskContext<'_>,
     settings: &Settings,
     image: &ImageConfig,
     network: Network,
     limits_swap: bool,
+    root: Vec<Value>,
 ) -> Result<String, StartFailure> {
     let devices = device_files::all(&task.given.device_files)?;
     let capabilities = settings.capabilities()?;
@@ -74,11 +75,11 @@ pub(super) fn config_json(
             "noNewPrivileges": true,
         },
         "root": {"path": "rootfs", "readonly": settings.readonly_rootfs},
-        "hostname": settings.hostname(&task.run.alloc.to_string()[..8])?,
-        "mounts": mounts(task, network),
+        "hostname": settings.hostname(task.run, &task.hostname)?,
+        "mounts": mounts(task, network, root),
         "linux": {
             "cgroupsPath": format!("/berth/{}", task.start_name()),
-            "namespaces": namespaces(network),
+            "namespaces": namespaces(task, network),
             "devices": devices.iter().map(DeviceFile::made).collect::<Vec<_>>(),
             "resources": resources(task, settings, &devices, limits_swap)?,
             "maskedPaths": MASKED,
@@ -86,7 +87,7 @@ pub(super) fn config_json(
             "seccomp": seccomp::profile(),
         },
     });
-    if network == Network::Own {
+    if network != Network::Host && task.network.is_none() {
         // It has the ports below 1024 to itself, whoever it runs as.
         config["linux"]["sysctl"] = json!({"net.ipv4.ip_unprivileged_port_start": "0"});
     }
@@ -102,10 +103,13 @@ fn environment(task: &TaskContext<'_>, image: &ImageConfig) -> Vec<String> {
     env.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
 }
 
-fn namespaces(network: Network) -> Vec<Value> {
-    let own = (network == Network::Own).then_some("network");
-    let all = ["pid", "mount", "ipc", "uts", "cgroup"].into_iter().chain(own);
-    all.map(|kind| json!({"type": kind})).collect()
+fn namespaces(task: &TaskContext<'_>, network: Network) -> Vec<Value> {
+    let own = ["pid", "mount", "ipc", "uts", "cgroup"].map(|kind| json!({"type": kind}));
+    let network = match &task.network {
+        Some(network) => Some(json!({"type": "network", "path": network.path})),
+        None => (network != Network::Host).then(|| json!({"type": "network"})),
+    };
+    own.into_iter().chain(network).collect()
 }
 
 fn resources(
@@ -140,13 +144,15 @@ fn resources(
     Ok(resources)
 }
 
-fn mounts(task: &TaskContext<'_>, network: Network) -> Vec<Value> {
+fn mounts(task: &TaskContext<'_>, network: Network, root: Vec<Value>) -> Vec<Value> {
+    let is_empty = root.is_empty();
     let hidden = ["nosuid", "noexec", "nodev"];
     let special = |kind: &str, target: &str, options: &[&str]| {
         let options: Vec<_> = hidden.iter().chain(options).collect();
         json!({"type": kind, "source": kind, "destination": target, "options": options})
     };
-    let mut mounts = vec![
+    let mut mounts = root;
+    mounts.extend([
         special("proc", "/proc", &[]),
         json!({"type": "tmpfs", "source": "tmpfs", "destination": "/dev",
                "options": ["nosuid", "strictatime", "mode=755", "size=65536k"]}),
@@ -155,7 +161,7 @@ fn mounts(task: &TaskContext<'_>, network: Network) -> Vec<Value> {
         special("tmpfs", "/dev/shm", &["mode=1777", "size=65536k"]),
         special("mqueue", "/dev/mqueue", &[]),
         special("sysfs", "/sys", &["ro"]),
-    ];
+    ]);
     let own = task.place.task_dir(&task.spec.name);
     let dirs = [
         (task.place.shared_dir(), "/alloc"),
@@ -163,7 +169,7 @@ fn mounts(task: &TaskContext<'_>, network: Network) -> Vec<Value> {
         (own.join("secrets"), "/secrets"),
     ];
     mounts.extend(dirs.iter().map(|(source, target)| bind(source, target, "rw")));
-    if network == Network::Host {
+    if network == Network::Host && is_empty {
         let files = ["/etc/resolv.conf", "/etc/hosts"].into_iter().filter(|file| Path::new(file).exists());
         mounts.extend(files.map(|file| bind(Path::new(file), file, "ro")));
     }

@@ -2,10 +2,11 @@
 
 mod bundle;
 mod device_files;
+mod exec;
 mod seccomp;
 mod settings;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::sys::signal::Signal;
@@ -16,9 +17,12 @@ use super::settings::{parse, setup};
 use super::{Base, Driver, ImageRequest, Launch, TaskContext};
 use crate::keeper::plan::{ContainerRun, Run};
 use crate::lifecycle::StartFailure;
+use crate::network::NetworkNeed;
 
 /// The driver's names.
 pub(super) const NAMES: [&str; 2] = ["docker", "container"];
+/// That of commands of the host.
+pub(super) const EXEC: &str = "exec";
 
 /// In order of preference.
 const RUNTIMES: [&str; 2] = ["crun", "runc"];
@@ -34,6 +38,8 @@ pub struct ContainerConfig {
     pub host_ip: String,
     /// Whether jobs may give containers the host's network.
     pub host_network: bool,
+    /// What the root of a command of the host has of the host; empty for what most need.
+    pub exec_paths: Vec<PathBuf>,
 }
 
 /// Why this host cannot run containers; none when it can.
@@ -44,16 +50,35 @@ pub(super) fn why_not(config: &ContainerConfig) -> Option<String> {
 /// The driver under both its names; none when this host cannot run containers.
 pub(super) fn drivers(config: &ContainerConfig) -> Vec<Box<dyn Driver>> {
     let Ok(runtime) = find_runtime(&config.runtime) else { return Vec::new() };
-    let (version, limits_swap) = (version(&runtime), limits_swap());
-    let driver = |name| Container {
-        name,
-        runtime: runtime.clone(),
-        version: version.clone(),
-        limits_swap,
-        host_ip: config.host_ip.clone(),
-        host_network: config.host_network,
-    };
+    let runtime = Runtime::new(runtime, config);
+    let driver = |name| Container { name, runtime: runtime.clone(), host_ip: config.host_ip.clone() };
     NAMES.map(|name| Box::new(driver(name)) as Box<dyn Driver>).into()
+}
+
+/// The driver of commands of the host; none when this host cannot run containers.
+pub(super) fn exec_driver(config: &ContainerConfig) -> Option<Box<dyn Driver>> {
+    let runtime = Runtime::new(find_runtime(&config.runtime).ok()?, config);
+    let paths = match &config.exec_paths[..] {
+        [] => exec::PATHS.map(PathBuf::from).into(),
+        paths => paths.to_vec(),
+    };
+    Some(Box::new(exec::Exec { runtime, host_ip: config.host_ip.clone(), paths }))
+}
+
+/// What makes containers here, and what it may give them.
+#[derive(Debug, Clone)]
+struct Runtime {
+    path: String,
+    version: String,
+    limits_swap: bool,
+    host_network: bool,
+}
+
+impl Runtime {
+    fn new(path: String, config: &ContainerConfig) -> Self {
+        let version = version(&path);
+        Self { path, version, limits_swap: limits_swap(), host_network: config.host_network }
+    }
 }
 
 /// The path of the OCI runtime, or why there is none that can be used.
@@ -91,11 +116,8 @@ fn version(runtime: &str) -> String {
 #[derive(Debug)]
 struct Container {
     name: &'static str,
-    runtime: String,
-    version: String,
-    limits_swap: bool,
+    runtime: Runtime,
     host_ip: String,
-    host_network: bool,
 }
 
 impl Driver for Container {
@@ -104,7 +126,7 @@ impl Driver for Container {
     }
 
     fn attributes(&self) -> Vec<(String, String)> {
-        vec![(format!("driver.{}.runtime", self.name), self.version.clone())]
+        vec![(format!("driver.{}.runtime", self.name), self.runtime.version.clone())]
     }
 
     fn base(&self) -> Base {
@@ -120,19 +142,33 @@ impl Driver for Container {
         settings.image_request().map(Some)
     }
 
+    fn network(&self, task: &TaskContext<'_>) -> Result<NetworkNeed, StartFailure> {
+        let settings: Settings = parse(self.name, &task.config_json, &IGNORED)?;
+        Ok(match settings.network(task.run, self.runtime.host_network)? {
+            Network::Host => NetworkNeed::Host,
+            Network::Nothing => NetworkNeed::Nothing,
+            Network::Shared => NetworkNeed::Shared,
+            Network::Own => NetworkNeed::Own(settings.mappings(&task.run.ports, &self.host_ip)?),
+        })
+    }
+
     fn launch(&self, task: &TaskContext<'_>) -> Result<Launch, StartFailure> {
         let settings: Settings = parse(self.name, &task.config_json, &IGNORED)?;
         let image =
             task.image.as_ref().ok_or_else(|| setup("read the container's settings: there is no image"))?;
-        let network = settings.network(self.host_network)?;
-        let config_json = bundle::config_json(task, &settings, &image.config, network, self.limits_swap)?;
+        let network = settings.network(task.run, self.runtime.host_network)?;
+        let limits_swap = self.runtime.limits_swap;
+        let config_json =
+            bundle::config_json(task, &settings, &image.config, network, limits_swap, Vec::new())?;
         let forwards = match network {
-            Network::Own => settings.forwards(&task.run.ports, &self.host_ip)?,
-            Network::Host => Vec::new(),
+            Network::Own if task.network.is_none() => {
+                settings.mappings(&task.run.ports, &self.host_ip)?.into_iter().map(Into::into).collect()
+            }
+            _ => Vec::new(),
         };
         let user = if task.user.is_empty() { image.config.user.clone() } else { task.user.clone() };
         Ok(Launch::Kept(Run::Container(ContainerRun {
-            runtime: self.runtime.clone(),
+            runtime: self.runtime.path.clone(),
             id: task.start_name(),
             image_roots: image.lower_dirs.iter().map(|dir| dir.to_string_lossy().into_owned()).collect(),
             config_json,
@@ -140,6 +176,8 @@ impl Driver for Container {
             user,
             dirs: image.config.volumes.clone(),
             stop_signal: stop_signal(&image.config.stop_signal),
+            address: task.network.as_ref().map_or(String::new(), |network| network.address.clone()),
+            resolv_conf: task.network.as_ref().map_or(String::new(), |network| network.resolv_conf.clone()),
         })))
     }
 }

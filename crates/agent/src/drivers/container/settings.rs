@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer};
 use crate::drivers::ImageRequest;
 use crate::drivers::settings::{parse_go_duration, setup};
 use crate::images::{Credentials, ImageConfig};
-use crate::keeper::plan::Forward;
-use crate::lifecycle::StartFailure;
+use crate::lifecycle::{RunSpec, StartFailure};
+use crate::network::Mapping;
 
 /// Settings of Nomad's that a task can do without: whoever registers it has been warned.
 pub(super) const IGNORED: [&str; 9] = [
@@ -132,8 +132,12 @@ const PIDS_LIMIT_MAX: i64 = 65_536;
 pub(super) enum Network {
     /// The host's own.
     Host,
-    /// Nothing but itself, and what connects to its ports.
+    /// Its allocation's.
+    Shared,
+    /// One for itself alone: where the node has none to give, nothing but what connects to its ports.
     Own,
+    /// Nothing but itself.
+    Nothing,
 }
 
 fn wrong(why: impl AsRef<str>) -> StartFailure {
@@ -141,6 +145,18 @@ fn wrong(why: impl AsRef<str>) -> StartFailure {
 }
 
 impl Settings {
+    /// Of a command of the host: it has the rights that it names, and no others.
+    pub(super) fn of_exec(
+        command: String,
+        args: Vec<String>,
+        work_dir: String,
+        cap_add: Vec<String>,
+        mut cap_drop: Vec<String>,
+    ) -> Self {
+        cap_drop.push("all".into());
+        Self { command, args, work_dir, cap_add, cap_drop, readonly_rootfs: true, ..Self::default() }
+    }
+
     /// What has to be there before it can start.
     pub(super) fn image_request(&self) -> Result<ImageRequest, StartFailure> {
         if self.image.is_empty() {
@@ -184,10 +200,10 @@ impl Settings {
     }
 
     /// The name that it has for itself.
-    pub(super) fn hostname(&self, default: &str) -> Result<String, StartFailure> {
+    pub(super) fn hostname(&self, run: &RunSpec, of_group: &str) -> Result<String, StartFailure> {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
-        match self.hostname.as_str() {
-            "" => Ok(default.into()),
+        match if self.hostname.is_empty() { of_group } else { &self.hostname } {
+            "" => Ok(run.alloc.to_string()[..8].into()),
             name if name.len() <= 64 && name.chars().all(fits) => Ok(name.into()),
             name => {
                 Err(wrong(format!("the hostname {name:?} is not made of up to 64 letters, digits, - and .")))
@@ -236,9 +252,13 @@ impl Settings {
     }
 
     /// Whoever has the host's network reaches every service of the host: only where the operator allows it.
-    pub(super) fn network(&self, host_allowed: bool) -> Result<Network, StartFailure> {
+    pub(super) fn network(&self, run: &RunSpec, host_allowed: bool) -> Result<Network, StartFailure> {
         let refused = |why: String| Err(setup(format!("read the container's settings: network_mode {why}")));
+        let of_group = run.group.network.as_ref().map_or("", |network| network.mode.as_str());
         match self.network_mode.as_str() {
+            "host" | "none" if of_group == "bridge" => {
+                refused(format!("{:?} contradicts the group's network of mode \"bridge\"", self.network_mode))
+            }
             "host" if host_allowed => Ok(Network::Host),
             "host" => refused(
                 "\"host\" would let it reach all that listens on this node, Berth's own API included: leave it out \
@@ -246,18 +266,24 @@ impl Settings {
                     .into(),
             ),
             "none" if !self.ports.is_empty() => refused("\"none\" leaves no use for `ports`".into()),
-            "none" | "" => Ok(Network::Own),
-            other => refused(format!("{other:?} is neither \"host\" nor \"none\"")),
+            "none" => Ok(Network::Nothing),
+            "" if of_group == "none" && !self.ports.is_empty() => {
+                refused("is that of its group, \"none\", which leaves no use for `ports`".into())
+            }
+            "" if of_group == "none" => Ok(Network::Nothing),
+            "" | "bridge" if of_group == "bridge" => Ok(Network::Shared),
+            "" | "bridge" => Ok(Network::Own),
+            other => refused(format!("{other:?} is none of \"bridge\", \"host\" and \"none\"")),
         }
     }
 
     /// The ports of an allocation that lead to a container with a network of its own.
-    pub(super) fn forwards(
+    pub(super) fn mappings(
         &self,
         bindings: &[PortBinding],
         host_ip: &str,
-    ) -> Result<Vec<Forward>, StartFailure> {
-        let forward = |label: &String| {
+    ) -> Result<Vec<Mapping>, StartFailure> {
+        let mapping = |label: &String| {
             let Some(binding) = bindings.iter().find(|binding| binding.label == *label) else {
                 let known: Vec<_> = bindings.iter().map(|binding| binding.label.as_str()).collect();
                 return Err(setup(format!(
@@ -267,8 +293,8 @@ impl Settings {
             };
             let PortBinding { host_port, to, .. } = *binding;
             let port = if to == 0 { host_port } else { to };
-            Ok(Forward { label: label.clone(), host_ip: host_ip.to_owned(), host_port, port })
+            Ok(Mapping { label: label.clone(), host_ip: host_ip.to_owned(), host_port, port })
         };
-        self.ports.iter().map(forward).collect()
+        self.ports.iter().map(mapping).collect()
     }
 }

@@ -184,6 +184,11 @@ impl Plain<'_> {
             Launch::Kept(Run::Process(mut run)) => {
                 let mut words = command.iter().cloned();
                 (run.program, run.args) = (words.next().unwrap_or_default(), words.collect());
+                if self.run.is_bridged()
+                    && let Ok(networks) = &self.context.networks
+                {
+                    run.network = networks.path_of((self.of.alloc, None)).unwrap_or_default();
+                }
                 Ok(Run::Process(run))
             }
             Launch::Kept(Run::Container(_)) => Err(failed("the container is not there yet".into())),

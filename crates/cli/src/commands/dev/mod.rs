@@ -99,7 +99,12 @@ async fn work(
     let mode = if scratch.is_temporary() { ShutdownMode::StopTasks } else { ShutdownMode::LeaveTasks };
     let (stop_agent, agent_stops) = oneshot::channel::<()>();
     let all = [server].into_iter().chain(others).map(|server| server.agent_addr().to_string()).collect();
-    let config = agent::config(settings, scratch.path(), all)?;
+    let own = [server].into_iter().chain(others);
+    let own_ports: Vec<u16> = own
+        .flat_map(|server| [server.http_addr(), server.agent_addr(), server.server_addr()])
+        .map(|address| address.port())
+        .collect();
+    let config = agent::config(settings, scratch.path(), all, &own_ports)?;
     let agent_stops = async move {
         let _ = agent_stops.await;
     };

@@ -1,0 +1,361 @@
+//! Networks of allocations: a network namespace, an address that survives the agent, ports of the host that lead there.
+//!
+//! Each namespace hangs on a pair of virtual interfaces of its own, and the host routes between them; nothing is bridged.
+//! On a bridge, hosts on which another program has the kernel filter bridged packets would send what is translated
+//! between two of its ports past the host's rules, and neighbours would see each other's frames. Here each packet passes
+//! the rules in the agent's own table (`rules.rs`).
+//!
+//! Interfaces and rules are made by the distribution's `ip` and `nft`: two calls and one for an allocation, some
+//! milliseconds. What speaks to the kernel without them is either bound to C libraries or not kept up.
+
+mod address;
+mod claim;
+mod dns;
+mod link;
+mod programs;
+mod record;
+mod rules;
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use berth_api::agent::{AllocId, DnsSpec, PortBinding};
+
+use self::address::{Addresses, Pool, Subnets};
+use self::claim::Claim;
+pub(crate) use self::dns::resolv_conf;
+use self::link::Link;
+use self::record::Records;
+pub use self::record::{Mapping, NetworkRecord};
+use self::rules::Rules;
+use self::table::Table;
+use crate::failure::{Doing, Failure};
+use crate::lifecycle::RunSpec;
+
+/// How long a stopping agent waits for networks to be gone.
+const CLOSE_WAIT_MAX: Duration = Duration::from_secs(10);
+const CLOSE_PAUSE: Duration = Duration::from_millis(10);
+
+/// What an operator says of the networks of allocations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetworkConfig {
+    /// Whether there are any.
+    pub on: bool,
+    /// Begins the names of interfaces and namespaces, and is that of the table of rules. Up to 8 letters and digits.
+    pub name: String,
+    /// Where their addresses come from, as `172.27.64.0/20`.
+    pub subnet: String,
+    /// The same for IPv6, where the host forwards it.
+    pub subnet_v6: String,
+    /// Ports of the host itself that are reached from them, on all of its addresses.
+    pub host_ports: Vec<u16>,
+    /// Ports that no allocation reaches unless `host_ports` names them, though they are among those of allocations.
+    pub own_ports: Vec<u16>,
+}
+
+impl Default for NetworkConfig {
+    fn default() -> Self {
+        Self {
+            on: false,
+            name: "berth".into(),
+            subnet: "172.27.64.0/20".into(),
+            subnet_v6: "fd62:6572:7468::/64".into(),
+            host_ports: Vec::new(),
+            own_ports: Vec::new(),
+        }
+    }
+}
+
+/// What a task needs of a network besides the host's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NetworkNeed {
+    /// Nothing of an allocation's.
+    Nothing,
+    /// The host's, with all ports of the allocation free for it to listen on.
+    Host,
+    /// The one that all tasks of its allocation share, with all ports of the group.
+    Shared,
+    /// One for itself alone, with these ports.
+    Own(Vec<Mapping>),
+}
+
+/// Whose network.
+pub(crate) type Key = (AllocId, Option<u16>);
+
+/// A network as those see it who live in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskNetwork {
+    /// The namespace's file.
+    pub(crate) path: String,
+    /// The address in it.
+    pub(crate) address: String,
+    /// What its resolv.conf says.
+    pub(crate) resolv_conf: String,
+}
+
+/// All networks of a node.
+pub(crate) struct Networks {
+    subnets: Subnets,
+    name: String,
+    records: Records,
+    state: Mutex<State>,
+    table: Mutex<Table>,
+    _claim: Claim,
+}
+
+struct State {
+    pool: Pool,
+    networks: BTreeMap<Key, Arc<Network>>,
+}
+
+/// One network; its lock is held while it is made or unmade.
+struct Network {
+    key: Key,
+    addresses: Addresses,
+    link: Link,
+    /// Listened on so that no other program of the host takes them; connections never come here.
+    reserved: Mutex<Vec<Reserved>>,
+    made: Mutex<Vec<Mapping>>,
+    is_made: Mutex<bool>,
+}
+
+type Reserved = (TcpListener, UdpSocket);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Networks {
+    /// Makes this node's networks possible.
+    ///
+    /// # Errors
+    /// Why they are not, with what helps.
+    pub(crate) fn open(
+        config: &NetworkConfig,
+        data_dir: &Path,
+        host_ip: &str,
+        dynamic_ports: (u16, u16),
+    ) -> Result<Self, Failure> {
+        programs::check()?;
+        let host_ip: IpAddr =
+            host_ip.parse().map_err(|error| Failure::other("read the host's address", error))?;
+        let subnets = Subnets::find(config, host_ip)?;
+        let claim = Claim::take(&config.name)?;
+        let records = Records::open(data_dir)?;
+        let rules = Rules::new(config, &subnets, dynamic_ports);
+        let table = Table::new(rules, config.name.clone());
+        table.check_possible()?;
+        let state = State { pool: Pool::new(subnets.count()), networks: BTreeMap::new() };
+        let (state, table) = (Mutex::new(state), Mutex::new(table));
+        Ok(Self { subnets, name: config.name.clone(), records, state, table, _claim: claim })
+    }
+
+    /// Takes up what an earlier run of the agent left: networks of allocations that live stay as they are, all else of
+    /// this name goes.
+    pub(crate) fn restore(&self, lives: impl Fn(AllocId) -> bool) -> Result<(), Failure> {
+        let mut table = lock(&self.table);
+        let mut state = lock(&self.state);
+        for (record, key) in self.records.read_all()? {
+            let network = self.network(key, record.offset);
+            if !state.pool.take(record.offset) {
+                // Of another subnet: its interface is nobody's.
+                self.records.remove(key)?;
+                continue;
+            }
+            if !lives(key.0) {
+                match network.link.remove().and_then(|()| self.records.remove(key)) {
+                    Ok(()) => state.pool.give_back(record.offset),
+                    Err(failure) => {
+                        tracing::error!(%failure, "could not remove the network of an allocation that ended")
+                    }
+                }
+                continue;
+            }
+            let is_whole = network.link.exists();
+            if is_whole {
+                network.reserve(&record.mappings).unwrap_or_else(|failure| {
+                    tracing::warn!(%failure, "another program has the port of an allocation");
+                });
+                table.keep(record.mappings.iter().map(|mapping| (mapping.clone(), network.addresses)));
+                *lock(&network.made) = record.mappings;
+            }
+            *lock(&network.is_made) = is_whole;
+            state.networks.insert(key, Arc::new(network));
+        }
+        let known: BTreeSet<String> =
+            state.networks.values().map(|network| network.link.name().to_owned()).collect();
+        link::remove_others(&self.name, &known)?;
+        programs::IP.run(&self.subnets.routes("replace"))?;
+        table.install()
+    }
+
+    /// The network `key`, made unless it is there. Takes its time: to be called where blocking does no harm.
+    ///
+    /// # Errors
+    /// When a port is taken, the message names it; when there is no address left; when the host refuses.
+    pub(crate) fn provide(
+        &self,
+        key: Key,
+        mappings: &[Mapping],
+        dns: Option<&DnsSpec>,
+    ) -> Result<TaskNetwork, Failure> {
+        let network = self.claim(key)?;
+        let mut is_made = lock(&network.is_made);
+        if !*is_made || !network.link.exists() {
+            *is_made = false;
+            self.make(&network, mappings)?;
+            *is_made = true;
+        }
+        Ok(TaskNetwork {
+            path: network.link.path().to_string_lossy().into_owned(),
+            address: network.addresses.v4.to_string(),
+            resolv_conf: resolv_conf(dns),
+        })
+    }
+
+    /// The file of a network's namespace, if there is one.
+    pub(crate) fn path_of(&self, key: Key) -> Option<String> {
+        let path = lock(&self.state).networks.get(&key)?.link.path();
+        Some(path.to_string_lossy().into_owned())
+    }
+
+    fn claim(&self, key: Key) -> Result<Arc<Network>, Failure> {
+        let mut state = lock(&self.state);
+        if let Some(network) = state.networks.get(&key) {
+            return Ok(network.clone());
+        }
+        let offset = state.pool.next().ok_or_else(|| {
+            Failure::other("find an address for the allocation", format!("all of {} are taken", self.subnets))
+        })?;
+        let network = Arc::new(self.network(key, offset));
+        state.networks.insert(key, network.clone());
+        Ok(network)
+    }
+
+    fn network(&self, key: Key, offset: u32) -> Network {
+        let addresses = self.subnets.addresses(offset);
+        Network {
+            key,
+            addresses,
+            link: Link::new(&self.name, offset),
+            reserved: Mutex::default(),
+            made: Mutex::default(),
+            is_made: Mutex::default(),
+        }
+    }
+
+    /// On record before anything of it is there, so that whoever comes after a crash finds it.
+    fn make(&self, network: &Network, mappings: &[Mapping]) -> Result<(), Failure> {
+        let (offset, mappings) = (network.addresses.offset, mappings.to_vec());
+        network.reserve(&mappings)?;
+        *lock(&network.made) = mappings.clone();
+        self.records.write(network.key, &NetworkRecord::new(network.key, offset, mappings.clone()))?;
+        network.link.remove()?;
+        network.link.make(&self.subnets, network.addresses)?;
+        lock(&self.table).add(mappings.into_iter().map(|mapping| (mapping, network.addresses)))
+    }
+
+    /// An allocation has ended: its ports are free when this returns, the rest of its networks goes soon after.
+    pub(crate) fn end(self: &Arc<Self>, alloc: AllocId) {
+        let ended: Vec<Arc<Network>> = {
+            let mut state = lock(&self.state);
+            let keys: Vec<Key> =
+                state.networks.range((alloc, None)..=(alloc, Some(u16::MAX))).map(|(key, _)| *key).collect();
+            keys.into_iter().filter_map(|key| state.networks.remove(&key)).collect()
+        };
+        for network in ended {
+            lock(&network.reserved).clear();
+            let networks = self.clone();
+            tokio::task::spawn_blocking(move || {
+                let (alloc, address) = (network.key.0, network.addresses.v4);
+                if let Err(failure) = networks.unmake(&network) {
+                    // What is left is found at the next start; until then nobody gets its address.
+                    tracing::error!(%alloc, %address, %failure, "could not remove an allocation's network");
+                }
+            });
+        }
+    }
+
+    fn unmake(&self, network: &Network) -> Result<(), Failure> {
+        let _made = lock(&network.is_made);
+        let mappings = std::mem::take(&mut *lock(&network.made));
+        lock(&network.reserved).clear();
+        lock(&self.table).remove(mappings.into_iter().map(|mapping| (mapping, network.addresses)))?;
+        network.link.remove()?;
+        self.records.remove(network.key)?;
+        lock(&self.state).pool.give_back(network.addresses.offset);
+        Ok(())
+    }
+
+    /// Puts rules back that another program has removed, as a reload of a firewall does.
+    pub(crate) fn check_rules(&self) {
+        if let Err(failure) = lock(&self.table).check() {
+            tracing::warn!(%failure, "could not put the rules of allocations' networks back");
+        }
+    }
+
+    /// Takes the rules away, unless a network needs them; those that are on their way out are waited for. Takes its time.
+    pub(crate) fn close(&self) {
+        let deadline = Instant::now() + CLOSE_WAIT_MAX;
+        let (mut used, mut live) = (1, 0);
+        while used > live && Instant::now() < deadline {
+            {
+                let state = lock(&self.state);
+                (used, live) = (state.pool.used(), state.networks.len());
+            }
+            std::thread::sleep(CLOSE_PAUSE);
+        }
+        if used == 0 {
+            lock(&self.table).drop_all();
+            let _ = programs::IP.run(&self.subnets.routes("delete"));
+        }
+    }
+
+    /// What of the node's the servers are told.
+    pub(crate) fn subnets(&self) -> &Subnets {
+        &self.subnets
+    }
+}
+
+impl Network {
+    fn reserve(&self, mappings: &[Mapping]) -> Result<(), Failure> {
+        let mut reserved = lock(&self.reserved);
+        reserved.clear();
+        for mapping in mappings {
+            reserved.push(mapping.reserve()?);
+        }
+        Ok(())
+    }
+}
+
+impl Mapping {
+    /// All ports of an allocation.
+    pub(crate) fn all(run: &RunSpec, host_ip: &str) -> Vec<Self> {
+        let mapping = |PortBinding { label, host_port, to }: &PortBinding| Self {
+            label: label.clone(),
+            host_ip: host_ip.to_owned(),
+            host_port: *host_port,
+            port: if *to == 0 { *host_port } else { *to },
+        };
+        run.ports.iter().map(mapping).collect()
+    }
+
+    /// Fails where a program of the host has the port: its clients would silently be sent elsewhere.
+    fn reserve(&self) -> Result<Reserved, Failure> {
+        let doing = || format!("take {}:{} for the port {:?}", self.host_ip, self.host_port, self.label);
+        let ip: IpAddr = self.host_ip.parse().map_err(|error| Failure::other(doing(), error))?;
+        let port = u16::try_from(self.host_port).map_err(|error| Failure::other(doing(), error))?;
+        let tcp = TcpListener::bind((ip, port)).doing(doing)?;
+        let udp = UdpSocket::bind((ip, port)).doing(|| format!("{} (UDP)", doing()))?;
+        Ok((tcp, udp))
+    }
+}
+
+/// Where namespaces have their files, where `ip netns` looks for them.
+fn namespaces_dir() -> PathBuf {
+    PathBuf::from("/run/netns")
+}

@@ -1,0 +1,65 @@
+//! The distribution's `ip` and `nft`: given their work on standard input, so that nothing of it is an argument.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::failure::{Doing, Failure};
+
+const SEARCHED: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+
+/// How much of a complaint is passed on.
+const COMPLAINT_BYTES_MAX: usize = 400;
+
+/// A program, and the package that has it on most distributions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Program {
+    name: &'static str,
+    package: &'static str,
+    args: &'static [&'static str],
+}
+
+/// Interfaces, addresses and routes, a command a line.
+pub(super) const IP: Program = Program { name: "ip", package: "iproute2", args: &["-batch", "-"] };
+/// Rules; all that one call is given is done, or nothing of it.
+pub(super) const NFT: Program = Program { name: "nft", package: "nftables", args: &["-f", "-"] };
+
+/// Whether both are there, and this process may do what they do.
+pub(super) fn check() -> Result<(), Failure> {
+    let doing = "make networks of allocations";
+    if !nix::unistd::Uid::effective().is_root() {
+        return Err(Failure::other(doing, "the agent does not run as root"));
+    }
+    [IP, NFT].iter().try_for_each(|program| program.path().map(drop))
+}
+
+impl Program {
+    fn path(&self) -> Result<String, Failure> {
+        let mut paths = SEARCHED.iter().map(|dir| format!("{dir}/{}", self.name));
+        paths.find(|path| Path::new(path).is_file()).ok_or_else(|| {
+            let why = format!("there is no program `{}`: install {}", self.name, self.package);
+            Failure::other("make networks of allocations", why)
+        })
+    }
+
+    /// Does what `input` says, in the calling thread's network namespace.
+    pub(super) fn run(&self, input: &str) -> Result<(), Failure> {
+        let doing = || format!("call {}", self.name);
+        let mut command = Command::new(self.path()?);
+        command.args(self.args).env_clear().env("LC_ALL", "C");
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().doing(doing)?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // It may end before it has read all; then it says why.
+            let _ = stdin.write_all(input.as_bytes());
+        }
+        let output = child.wait_with_output().doing(doing)?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        let complaint =
+            complaint.lines().find(|line| !line.trim().is_empty()).unwrap_or("it does not say why");
+        Err(Failure::other(doing(), complaint.chars().take(COMPLAINT_BYTES_MAX).collect::<String>()))
+    }
+}

@@ -1,0 +1,439 @@
+//! Networks of allocations, each test in a network namespace of its own: the host's interfaces and rules stay as they are.
+
+#[allow(dead_code)]
+mod common;
+#[path = "common/exec.rs"]
+#[allow(dead_code)]
+mod exec;
+#[path = "common/server.rs"]
+#[allow(dead_code)]
+mod server;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use berth_api::agent::{
+    AllocStatus, ClientStatus, DnsSpec, GroupSpec, LogSpec, NetworkSpec, PortBinding, RestartSpec, RunAlloc,
+    TaskSpec,
+};
+use common::{agent_program, alloc_id, eventually};
+use exec::Exec;
+use prost::Message;
+use serde_json::{Value, json};
+use server::{Run, Server};
+use tempfile::TempDir;
+
+/// The address of the host in front of its agent, and one beyond it.
+const HOST: &str = "10.9.9.1";
+const BEYOND: &str = "10.9.9.2";
+
+/// A host of its own with an agent, and another host beside it.
+struct World {
+    data: TempDir,
+    image: TempDir,
+    server: Server,
+    agent: Child,
+}
+
+fn sh(script: &str) {
+    let status = Command::new("/bin/sh").args(["-ec", script]).status().expect("a shell");
+    assert!(status.success(), "{script}");
+}
+
+/// The calling thread, and whatever it starts from now on, is on a host of its own.
+fn become_a_host() {
+    use nix::mount::{MsFlags, mount};
+    use nix::sched::{CloneFlags, unshare};
+    unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).expect("namespaces");
+    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)
+        .expect("private");
+    fs::create_dir_all("/run/netns").expect("a directory");
+    mount(Some("none"), "/run/netns", Some("tmpfs"), MsFlags::empty(), None::<&str>).expect("mounted");
+    sh(&format!(
+        "echo 1 > /proc/sys/net/ipv4/ip_forward; ip link set lo up; ip netns add beyond; \
+         ip link add veth0 type veth peer name veth0 netns beyond; ip addr add {HOST}/24 dev veth0; \
+         ip link set veth0 up; ip -n beyond link set lo up; ip -n beyond addr add {BEYOND}/24 dev veth0; \
+         ip -n beyond link set veth0 up"
+    ));
+}
+
+impl World {
+    /// None, with the reason printed, where networks cannot be made.
+    fn new() -> Option<Self> {
+        let needed = ["/usr/bin/crun", "/bin/busybox", "/usr/sbin/nft", "/usr/sbin/ip"];
+        if !nix::unistd::Uid::effective().is_root() {
+            eprintln!("skipped: not root");
+            return None;
+        }
+        if let Some(missing) = needed.into_iter().find(|path| !Path::new(path).exists()) {
+            eprintln!("skipped: {missing} is missing");
+            return None;
+        }
+        become_a_host();
+        let (data, image) =
+            (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+        for dir in ["root/bin", "root/tmp"] {
+            fs::create_dir_all(image.path().join(dir)).expect("a directory");
+        }
+        fs::copy("/bin/busybox", image.path().join("root/bin/busybox")).expect("copied");
+        std::os::unix::fs::symlink("busybox", image.path().join("root/bin/sh")).expect("linked");
+        let mut server = Server::new();
+        let agent = spawn(&data, &image, &server);
+        server.accept();
+        Some(Self { data, image, server, agent })
+    }
+
+    fn kill_agent(&mut self) {
+        self.agent.kill().expect("killed");
+        self.agent.wait().expect("an end");
+        self.server.disconnect();
+    }
+
+    fn restart_agent(&mut self) {
+        self.agent = spawn(&self.data, &self.image, &self.server);
+        self.server.accept();
+    }
+
+    fn task(&self, name: &str, script: &str, config: Value) -> TaskSpec {
+        let script = format!("busybox --install -s /bin; {script}");
+        let root = self.image.path().join("root");
+        let mut settings = json!({"image": root, "command": "/bin/sh", "args": ["-c", script]});
+        if let (Some(settings), Some(more)) = (settings.as_object_mut(), config.as_object()) {
+            settings.extend(more.clone());
+        }
+        TaskSpec {
+            name: name.into(),
+            driver: "docker".into(),
+            config_json: settings.to_string(),
+            memory_mb: 32,
+            cpu_mhz: 100,
+            kill_timeout_ms: 500,
+            restart: RestartSpec { attempts: 0, interval_ms: 60_000, delay_ms: 10, mode: 0 },
+            logs: LogSpec { max_files: 2, max_file_size_mb: 1, disabled: false },
+            ..TaskSpec::default()
+        }
+    }
+
+    fn run(&mut self, number: u8, mode: &str, tasks: Vec<TaskSpec>, ports: &[(&str, u32, u32)]) {
+        let dns = DnsSpec { servers: vec![BEYOND.into()], searches: vec!["lan".into()], options: Vec::new() };
+        let network = NetworkSpec { mode: mode.into(), hostname: "web-1".into(), dns: Some(dns) };
+        let group =
+            GroupSpec { job_type: "batch".into(), tasks, network: Some(network), ..GroupSpec::default() };
+        let binding = |(label, host_port, to): &(&str, u32, u32)| PortBinding {
+            label: (*label).to_owned(),
+            host_port: *host_port,
+            to: *to,
+        };
+        let ports = ports.iter().map(binding).collect();
+        let alloc = RunAlloc { alloc_id: alloc_id(number).to_vec(), ports, ..RunAlloc::default() };
+        self.server.wish(vec![Run { alloc, group: group.encode_to_vec().into() }], &[], &[], &[]);
+    }
+
+    fn runs(&mut self, number: u8) {
+        let status = self.server.wait_for(number, |status| status.status() != ClientStatus::Pending);
+        assert_eq!(status.status(), ClientStatus::Running, "{}", told(&status));
+    }
+
+    fn stop(&mut self, number: u8) {
+        self.server.wish(Vec::new(), &[number], &[], &[]);
+        self.server.wait_for(number, |status| status.status().is_terminal());
+    }
+
+    fn within(&mut self, number: u8, request: u64, script: &str) -> String {
+        let mut exec = Exec::start(&mut self.server, request, number, &["sh", "-c", script], false);
+        let _ = exec.end(&mut self.server);
+        exec.shown().to_owned()
+    }
+}
+
+impl Drop for World {
+    /// Told to end, an agent takes its tasks along; one that was killed has none here.
+    fn drop(&mut self) {
+        let agent = nix::unistd::Pid::from_raw(self.agent.id() as i32);
+        if let Ok(None) = self.agent.try_wait() {
+            let _ = nix::sys::signal::kill(agent, nix::sys::signal::Signal::SIGTERM);
+        }
+        self.agent.wait().ok();
+    }
+}
+
+fn spawn(data: &TempDir, image: &TempDir, server: &Server) -> Child {
+    let mut command = Command::new(agent_program());
+    command.arg("run").arg(data.path()).arg(server.address()).arg("/usr/bin/crun").arg(image.path());
+    command.env("AGENT_BRIDGE", "berth").env("AGENT_HOST_IP", HOST);
+    command.stdin(Stdio::null()).spawn().expect("an agent")
+}
+
+fn told(status: &AllocStatus) -> String {
+    status.tasks.iter().map(|task| format!("{:?}", task.events)).collect()
+}
+
+fn namespaces() -> Vec<String> {
+    let found = fs::read_dir("/run/netns").expect("listed").flatten();
+    let names = found.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name != "beyond").collect()
+}
+
+fn interfaces() -> Vec<String> {
+    let found = nix::net::if_::if_nameindex().expect("listed");
+    let names: Vec<String> =
+        found.into_iter().map(|found| found.name().to_string_lossy().into_owned()).collect();
+    names.into_iter().filter(|name| name.starts_with("berth-")).collect()
+}
+
+fn rules() -> String {
+    let output = Command::new("/usr/sbin/nft").args(["list", "ruleset"]).output().expect("nft");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// What a server on this port of this host says; an agent may still be about to map it.
+fn fetched(address: &str) -> String {
+    eventually(address, || fetch(address))
+}
+
+fn fetch(address: &str) -> Option<String> {
+    let mut stream =
+        TcpStream::connect_timeout(&address.parse().expect("an address"), Duration::from_secs(1)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    (!text.is_empty()).then_some(text)
+}
+
+/// Says a word to whoever connects, in a container.
+fn serve(port: u16, word: &str) -> String {
+    format!(
+        "echo '#!/bin/sh' > /tmp/say; echo echo {word} >> /tmp/say; chmod 755 /tmp/say; nc -ll -p {port} -e /tmp/say"
+    )
+}
+
+/// The host itself says a word to whoever connects, on all of its addresses.
+fn say_the_word(port: u16) -> TcpListener {
+    let listener = TcpListener::bind(("0.0.0.0", port)).expect("free");
+    let accepting = listener.try_clone().expect("cloned");
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = accepting.accept() {
+            let _ = stream.write_all(b"reached\n");
+        }
+    });
+    listener
+}
+
+/// Sends UDP back to whoever sends it, in the network that is the only one.
+fn echo_udp(port: u16) {
+    let path = Path::new("/run/netns").join(&namespaces()[0]);
+    std::thread::spawn(move || {
+        let network = fs::File::open(path).expect("a network");
+        nix::sched::setns(network, nix::sched::CloneFlags::CLONE_NEWNET).expect("entered");
+        let socket = UdpSocket::bind(("0.0.0.0", port)).expect("a socket");
+        let mut buffer = [0; 16];
+        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
+            let _ = socket.send_to(&buffer[..length], from);
+        }
+    });
+}
+
+#[test]
+fn ports_lead_in_and_the_way_leads_out() {
+    let Some(mut world) = World::new() else { return };
+    let (web, dns) = (("web", 25_080, 80), ("dns", 25_053, 53));
+    let task = world.task("t", &serve(80, "web"), json!({"ports": ["web", "dns"]}));
+    world.run(1, "", vec![task], &[web, dns]);
+    world.runs(1);
+    assert_eq!(fetched(&format!("{HOST}:25080")), "web\n");
+    // From beyond, and UDP.
+    let beyond = format!("ip netns exec beyond /bin/busybox nc -w 2 {HOST} 25080 < /dev/null");
+    let output = Command::new("/bin/sh").args(["-c", &beyond]).output().expect("a shell");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "web\n");
+    echo_udp(53);
+    let udp = UdpSocket::bind((HOST, 0)).expect("a socket");
+    udp.set_read_timeout(Some(Duration::from_millis(100))).expect("set");
+    let mut buffer = [0; 16];
+    let length = eventually("an answer by UDP", || {
+        udp.send_to(b"asked", (HOST, 25_053)).expect("sent");
+        udp.recv_from(&mut buffer).ok().map(|(length, _)| length)
+    });
+    assert_eq!(&buffer[..length], b"asked");
+
+    // Out to another host, under the host's own address; by its own port, as others do.
+    let says = world.data.path().join("says");
+    fs::write(&says, "#!/bin/sh\n/bin/busybox netstat -tn\n").expect("written");
+    sh(&format!("chmod 755 {}", says.display()));
+    let mut listener = Command::new("/usr/sbin/ip");
+    listener.args(["netns", "exec", "beyond", "/bin/busybox", "nc", "-ll", "-p", "7000", "-e"]).arg(&says);
+    let mut listener = listener.stdin(Stdio::null()).spawn().expect("a listener");
+    let out = world.within(
+        1,
+        1,
+        &format!("until nc -w 2 {BEYOND} 7000 < /dev/null; do sleep 0.1; done 2> /dev/null"),
+    );
+    listener.kill().and_then(|()| listener.wait()).expect("an end");
+    assert!(out.contains(&format!("{HOST}:")), "{out}");
+    assert_eq!(world.within(1, 2, &format!("nc -w 2 {HOST} 25080 < /dev/null")), "web\n");
+
+    // Nothing of the host but ports of allocations and what the operator allowed, on no address of it.
+    let ports = [9_999, 25_999, 8_125];
+    let listeners = ports.map(say_the_word);
+    let probe = format!(
+        "for a in {HOST} 172.27.64.1 127.0.0.1; do for p in 9999 25999 8125; do \
+         echo $a $p $(nc -w 20 $a $p < /dev/null 2>&1 | sed 's/.*: //'); done; done"
+    );
+    let reached = world.within(1, 3, &probe);
+    let (word, refused) = ("reached", "Connection refused");
+    let of = |address: &str, of_ports: [&str; 3]| -> String {
+        let lines = ports.iter().zip(of_ports).map(|(port, found)| format!("{address} {port} {found}\n"));
+        lines.collect()
+    };
+    let of_host = [HOST, "172.27.64.1"].map(|address| of(address, [refused, word, word])).concat();
+    assert_eq!(reached, of_host + &of("127.0.0.1", [refused; 3]));
+    drop(listeners);
+
+    let seen = world.within(1, 4, "hostname; cat /etc/resolv.conf; grep web-1 /etc/hosts");
+    assert_eq!(seen, format!("web-1\nsearch lan\nnameserver {BEYOND}\n172.27.64.2 web-1\n"));
+    world.stop(1);
+    eventually("nothing is left", || {
+        (namespaces().is_empty() && interfaces().is_empty() && !rules().contains("25080")).then_some(())
+    });
+    assert_eq!(fs::read_dir(world.data.path().join("networks")).expect("listed").count(), 0);
+}
+
+#[test]
+fn tasks_of_a_group_share_a_network_and_others_do_not_see_it() {
+    let Some(mut world) = World::new() else { return };
+    let tasks = vec![
+        world.task("a", &serve(81, "within"), json!({})),
+        world.task("b", &serve(80, "web"), json!({})),
+        TaskSpec {
+            name: "c".into(),
+            driver: "raw_exec".into(),
+            config_json:
+                json!({"command": "/bin/busybox", "args": ["nc", "-ll", "-p", "82", "-e", "/bin/pwd"]})
+                    .to_string(),
+            ..world.task("c", "", json!({}))
+        },
+    ];
+    world.run(1, "bridge", tasks, &[("http", 25_080, 80), ("raw", 25_082, 82)]);
+    world.runs(1);
+    let alone = world.task("t", "sleep 1000", json!({}));
+    world.run(2, "", vec![alone], &[]);
+    world.runs(2);
+    let mut own = namespaces();
+    own.sort();
+    assert_eq!(own, ["berth-2", "berth-3"]);
+    assert_eq!(fetched(&format!("{HOST}:25080")), "web\n");
+    assert!(fetched(&format!("{HOST}:25082")).contains("/tasks/c"));
+    let mut exec = Exec::start_in(
+        &mut world.server,
+        1,
+        1,
+        "b",
+        &["sh", "-c", "until nc -w 2 127.0.0.1 81 < /dev/null; do sleep 0.1; done 2> /dev/null"],
+        false,
+    );
+    assert_eq!(exec.end(&mut world.server), Ok(0), "{}", exec.shown());
+    assert_eq!(exec.shown(), "within\n");
+    let mut exec = Exec::start_in(
+        &mut world.server,
+        2,
+        1,
+        "c",
+        &[
+            "/bin/sh",
+            "-c",
+            "until /bin/busybox nc -w 2 127.0.0.1 81 < /dev/null; do sleep 0.1; done 2> /dev/null",
+        ],
+        false,
+    );
+    assert_eq!(exec.end(&mut world.server), Ok(0), "{}", exec.shown());
+    assert_eq!(exec.shown(), "within\n");
+    // Another allocation gets there by the ports that the group has, and by no other way.
+    let own = "172.27.64.2";
+    let probe = format!(
+        "nc -w 1 {own} 80 < /dev/null; nc -w 1 {own} 81 < /dev/null; nc -w 2 {HOST} 25080 < /dev/null"
+    );
+    assert_eq!(world.within(2, 3, &format!("{{ {probe}; }} 2> /dev/null")), "web\n");
+}
+
+#[test]
+fn networks_survive_the_agent_and_what_is_nobodys_goes() {
+    let Some(mut world) = World::new() else { return };
+    let port = [("web", 25_080, 80)];
+    let task = |world: &World| world.task("t", &serve(80, "web"), json!({"ports": ["web"]}));
+    let first = task(&world);
+    world.run(1, "", vec![first], &port);
+    world.runs(1);
+    let address = format!("{HOST}:25080");
+    assert_eq!(fetched(&address), "web\n");
+    let before = (namespaces(), interfaces());
+    world.kill_agent();
+    assert_eq!(fetched(&address), "web\n", "no agent is needed");
+    // Left by a start that was killed half-way; what others named alike stays.
+    sh(
+        "ip netns add berth-99; ip link add berth-77 type veth peer name p77; ip link add berth-zz type veth peer name pzz; \
+        nft add table inet other",
+    );
+    world.restart_agent();
+    eventually("what was left is gone", || {
+        let mut interfaces = interfaces();
+        interfaces.retain(|name| name != "berth-zz");
+        ((namespaces(), interfaces) == before).then_some(())
+    });
+    assert!(rules().contains("table inet other"));
+    assert_eq!(fetched(&address), "web\n");
+    let taken = TcpListener::bind(&address).expect_err("held for the allocation");
+    assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse);
+
+    // Another program throws all rules away.
+    sh("nft flush ruleset");
+    assert_eq!(fetched(&address), "web\n");
+
+    // A killed agent misses an end; its successor gives the port on.
+    world.stop(1);
+    let next = task(&world);
+    world.run(2, "", vec![next], &port);
+    world.runs(2);
+    assert_eq!(fetched(&address), "web\n");
+    assert_eq!(namespaces(), ["berth-3"], "the address that was used last is the last to be used again");
+    world.stop(2);
+    eventually("nothing is left", || namespaces().is_empty().then_some(()));
+}
+
+#[test]
+fn a_port_that_is_taken_and_a_contradiction_are_told_by_name() {
+    let Some(mut world) = World::new() else { return };
+    let mut failure = |number: u8, mode: &str, config: Value| {
+        let task = world.task("t", "sleep 1000", config);
+        world.run(number, mode, vec![task], &[("web", 25_080, 80)]);
+        let status = world.server.wait_for_status(number, ClientStatus::Failed);
+        told(&status)
+    };
+    let held = TcpListener::bind((HOST, 25_080)).expect("free");
+    let busy = failure(1, "", json!({"ports": ["web"]}));
+    assert!(
+        busy.contains("take 10.9.9.1:25080 for the port \\\"web\\\"") && busy.contains("in use"),
+        "{busy}"
+    );
+    let busy = failure(2, "bridge", json!({}));
+    assert!(busy.contains("take 10.9.9.1:25080"), "{busy}");
+    drop(held);
+    let odd = failure(3, "bridge", json!({"network_mode": "none"}));
+    assert!(odd.contains("contradicts the group's network"), "{odd}");
+    assert_eq!(namespaces(), Vec::<String>::new());
+}
+
+#[test]
+fn an_agent_that_is_told_to_stop_leaves_no_rules() {
+    let Some(mut world) = World::new() else { return };
+    let task = world.task("t", "trap exit TERM; sleep 1000 & wait", json!({}));
+    world.run(1, "", vec![task], &[]);
+    world.runs(1);
+    assert!(rules().contains("table inet berth"));
+    let agent = nix::unistd::Pid::from_raw(world.agent.id() as i32);
+    nix::sys::signal::kill(agent, nix::sys::signal::Signal::SIGTERM).expect("told");
+    world.agent.wait().expect("an end");
+    assert_eq!((rules().as_str(), namespaces(), interfaces()), ("", Vec::new(), Vec::new()));
+}

@@ -1,0 +1,26 @@
+//! A group whose tasks share a network of their own runs where nodes can make one.
+
+use berth_model::node::Node;
+
+use super::{Filter, Refused};
+
+/// What an agent says that can.
+const ATTRIBUTE: &str = "network.bridge";
+
+#[derive(Debug)]
+pub(super) struct NetworkFilter;
+
+impl Filter for NetworkFilter {
+    fn check(&self, node: &Node) -> Result<(), Refused> {
+        match node.attributes.get(ATTRIBUTE).map(String::as_str) {
+            Some("1") => Ok(()),
+            _ => Err(Refused::Filtered("missing network mode \"bridge\"".to_owned())),
+        }
+    }
+
+    fn remedy(&self, node: &Node, _: &str) -> String {
+        let why = node.attributes.get("network.bridge.health_description");
+        let why = why.map_or(String::new(), |why| format!(", or help this node: {why}"));
+        format!("drop mode = \"bridge\" from the group's network{why}")
+    }
+}
