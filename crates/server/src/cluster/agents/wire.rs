@@ -1,5 +1,8 @@
 //! What servers ask each other of agents. Questions and outcomes are as agents know them.
 
+#[cfg(test)]
+mod golden;
+
 use berth_api::agent::{Answer, Ask, Outcome, Question};
 use berth_model::{AllocId, NodeId};
 use minicbor::{Decode, Encode};

@@ -1,0 +1,104 @@
+//! What servers of the first version with several ask each other of agents, byte for byte: every later version reads it.
+//! Variants and fields may be added.
+
+use std::fmt::Write;
+
+use expect_test::expect_file;
+
+use super::*;
+
+fn requests() -> Vec<AgentRequest> {
+    let (alloc, node) = (AllocId(1), NodeId(2));
+    let (task, stream) = ("web".to_owned(), "stdout".to_owned());
+    let log = Read {
+        alloc,
+        task: task.clone(),
+        stream,
+        offset: 7,
+        from_end: true,
+        follow: true,
+        path: None,
+        limit: None,
+    };
+    let file = Read {
+        alloc,
+        task: String::new(),
+        stream: String::new(),
+        offset: 8,
+        from_end: false,
+        follow: false,
+        path: Some("alloc/data/a".to_owned()),
+        limit: Some(9),
+    };
+    let exec = Exec { alloc, task, command: vec!["sh".to_owned(), "-c".to_owned()], tty: true };
+    vec![
+        AgentRequest::Find(node),
+        AgentRequest::Ask(node, vec![1, 2]),
+        AgentRequest::Read(node, log),
+        AgentRequest::Read(node, file),
+        AgentRequest::Exec(node, exec),
+        AgentRequest::Next(3),
+        AgentRequest::Input(3, Input::Data(vec![4])),
+        AgentRequest::Input(3, Input::Close),
+        AgentRequest::Input(3, Input::Resize(24, 80)),
+        AgentRequest::Keep(3),
+        AgentRequest::End(3),
+    ]
+}
+
+fn answers() -> Vec<AgentAnswer> {
+    let text = || "why".to_owned();
+    let failures = [
+        Failure::NotFound(text()),
+        Failure::Invalid(text()),
+        Failure::Busy(text()),
+        Failure::NotConnected,
+        Failure::Silent,
+        Failure::Failed(text()),
+    ];
+    let mut all = vec![
+        AgentAnswer::Done,
+        AgentAnswer::NotYet,
+        AgentAnswer::Ended,
+        AgentAnswer::Outcome(vec![1, 2]),
+        AgentAnswer::Begun(3),
+        AgentAnswer::Piece(Piece { offset: 5, data: vec![6], file: "web.stdout.0".to_owned(), event: None }),
+        AgentAnswer::Piece(Piece {
+            offset: 0,
+            data: Vec::new(),
+            file: "alloc/data/a".to_owned(),
+            event: Some("file truncated".to_owned()),
+        }),
+        AgentAnswer::Output(Output::Stdout(vec![7])),
+        AgentAnswer::Output(Output::Stderr(vec![8])),
+        AgentAnswer::Output(Output::Exited(-9)),
+    ];
+    all.extend(failures.map(AgentAnswer::Failed));
+    all
+}
+
+/// What a message is, and its bytes, which are read again as the same.
+fn line<T: Encode<()> + for<'b> Decode<'b, ()> + std::fmt::Debug>(message: &T) -> String {
+    let bytes = minicbor::to_vec(message).unwrap();
+    let again: T = minicbor::decode(&bytes).unwrap();
+    assert_eq!(minicbor::to_vec(&again).unwrap(), bytes, "{message:?}");
+    let hex = bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    });
+    format!("{message:?}\n    {hex}\n")
+}
+
+#[test]
+fn what_the_first_version_says_of_agents_is_said_and_read() {
+    let lines: String = requests().iter().map(line).chain(answers().iter().map(line)).collect();
+    expect_file!["./golden.txt"].assert_eq(&lines);
+}
+
+#[test]
+fn what_a_later_version_asks_of_agents_is_refused_and_not_mistaken() {
+    let later = [0x82, 0x18, 99, 0x81, 0x05];
+    assert!(minicbor::decode::<AgentRequest>(&later).is_err());
+    assert!(minicbor::decode::<AgentAnswer>(&later).is_err());
+    assert!(read_question(&[0xff]).is_none() && read_outcome(&[0xff]).is_none());
+}
