@@ -15,7 +15,7 @@ use crate::disk;
 use crate::keeper::plan::{ContainerRef, ExitRecord, Forward, LogPlan, StartRecord, StartStage};
 use crate::lifecycle::{AllocRecord, RunRecord, TaskRecord};
 use crate::network::{Mapping, NetworkRecord};
-use crate::shell::{FenceRecord, NodeRecord};
+use crate::shell::{FenceRecord, NodeRecord, ServersRecord};
 
 /// Characters in a line of a file.
 const LINE_CHARS: usize = 120;
@@ -26,6 +26,10 @@ fn node() -> NodeRecord {
 
 fn fence() -> FenceRecord {
     FenceRecord { cluster_id: vec![4; 16], term: 5, index: 6 }
+}
+
+fn servers() -> ServersRecord {
+    ServersRecord { addresses: vec!["10.0.0.1:4647".into(), "[2001:db8::1]:4647".into()] }
 }
 
 fn alloc() -> AllocRecord {
@@ -161,12 +165,14 @@ fn what_is_written_is_what_the_golden_file_says() {
         ("start", written(&start())),
         ("exit", written(&exit())),
         ("network", written(&network())),
+        ("servers", written(&servers())),
     ];
     let path = format!("{}/tests/golden/state-v{}.txt", env!("CARGO_MANIFEST_DIR"), disk::VERSION);
     let file = file_of(&records);
     expect_file![path].assert_eq(&file);
     check(&file, &start());
     assert_eq!(read::<NetworkRecord>(&file, "network"), network());
+    assert_eq!(read::<ServersRecord>(&file, "servers"), servers());
 }
 
 #[test]

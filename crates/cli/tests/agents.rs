@@ -164,6 +164,10 @@ async fn tasks_are_reached_through_every_server() {
         let failed = server.berth(&["exec", &alloc, "sh", "-c", "exit 7"]).output().expect("it runs");
         assert_eq!(failed.status.code(), Some(7), "through server {number}: {failed:?}");
         assert!(!server.said(&["alloc", "stats", &alloc]).is_empty());
+        let listed = server.said(&["alloc", "fs", "-o", "name", &alloc, "alloc/logs"]);
+        assert!(listed.contains("task.stdout.0"), "through server {number}: {listed}");
+        let file = server.said(&["alloc", "fs", &alloc, "alloc/logs/task.stdout.0"]);
+        assert!(file.starts_with("1\n2\n"), "through server {number}: {file}");
         assert!(
             server.berth(&["exec", &alloc, "no-such-program"]).output().expect("it runs").status.code()
                 != Some(0)
@@ -235,4 +239,54 @@ async fn an_agent_whose_server_is_lost_finds_the_others_and_its_tasks_run_on() {
     nodes.until_running("last", 1).await;
     until_all_show(&servers, &followers, "last", 1).await;
     check_untouched(&nodes, "count", &pids);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_is_started_again_finds_the_cluster_though_the_servers_it_is_given_are_gone() {
+    let mut servers = Servers::start(3).await;
+    let mut nodes = Nodes::none();
+    let leader = servers.leader(&[1, 2, 3]).await;
+    let followers = servers.followers(&[1, 2, 3]).await;
+    let (lost, others) = (followers[0], [leader, followers[1]]);
+    nodes.start(1, &[lost], &servers);
+    nodes.until_ready(&servers.all[&leader].client, 1).await;
+    register(&servers, leader, &nodes.counting("count")).await;
+    let pids = nodes.until_running("count", 1).await;
+    let learned = nodes.path("node-1/agent/servers");
+    eventually("it keeps who the servers are", async || learned.exists().then_some(())).await;
+    nodes.kill(1);
+    servers.kill(lost);
+    nodes.start(1, &[lost], &servers);
+    register(&servers, leader, &nodes.counting("more")).await;
+    nodes.until_running("more", 1).await;
+    until_all_show(&servers, &others, "count", 1).await;
+    until_all_show(&servers, &others, "more", 1).await;
+    check_untouched(&nodes, "count", &pids);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn agents_and_their_tasks_go_on_with_what_is_recovered_of_a_cluster() {
+    let mut servers = Servers::start(3).await;
+    let mut nodes = Nodes::one_each(&servers).await;
+    register(&servers, 1, &nodes.counting("count")).await;
+    let pids = nodes.until_running("count", 3).await;
+    until_all_show(&servers, &[1, 2, 3], "count", 3).await;
+    [1, 2, 3].into_iter().for_each(|number| servers.kill(number));
+    // One agent is started again meanwhile, with nothing but the address of a server that is lost for good.
+    nodes.kill(3);
+    let recovered = servers.all[&1].offline(&["server", "recover", "-yes"]);
+    assert!(recovered.status.success(), "{recovered:?}");
+    nodes.start(3, &[3], &servers);
+    servers.run(1, &[]);
+    nodes.until_ready(&servers.all[&1].client, 3).await;
+    until_all_show(&servers, &[1], "count", 3).await;
+    register(&servers, 1, &nodes.counting("more")).await;
+    nodes.until_running("more", 3).await;
+    until_all_show(&servers, &[1], "more", 3).await;
+    check_untouched(&nodes, "count", &pids);
+    servers.all[&1].said(&["job", "stop", "-yes", "count"]);
+    eventually("what is stopped ends on all nodes", async || {
+        pids.values().flatten().all(|pid| !is_alive(pid)).then_some(())
+    })
+    .await;
 }

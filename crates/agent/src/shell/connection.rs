@@ -49,9 +49,8 @@ pub(super) enum Link {
 }
 
 /// Keeps dialing until nobody listens any more.
-pub(super) async fn keep_connected(servers: Vec<String>, links: mpsc::Sender<Link>) {
+pub(super) async fn keep_connected(mut servers: Servers, links: mpsc::Sender<Link>) {
     let mut retry = Backoff::default();
-    let mut servers = Servers::new(servers);
     while !links.is_closed()
         && let Some(server) = servers.next(random_number())
     {
@@ -67,7 +66,6 @@ pub(super) async fn keep_connected(servers: Vec<String>, links: mpsc::Sender<Lin
                     retry.reset();
                 }
                 retry.spread(heard.heartbeat);
-                servers.learn(std::mem::take(&mut heard.servers));
                 tracing::info!(%server, "disconnected");
             }
             Err(failure) => tracing::warn!(%failure, "no connection"),
@@ -117,8 +115,6 @@ struct Heard {
     refusal_for_good: bool,
     /// How often it wants to hear of the node: seldom in a large cluster.
     heartbeat: Option<Duration>,
-    /// Where agents may connect.
-    servers: Vec<String>,
 }
 
 impl Heard {
@@ -134,7 +130,6 @@ impl Heard {
             Some(Down::HeartbeatEvery(every)) => {
                 self.heartbeat = Some(Duration::from_millis(every.heartbeat_ms));
             }
-            Some(Down::Servers(servers)) => self.servers.clone_from(&servers.addresses),
             _ => {}
         }
         self.welcome = true;

@@ -11,6 +11,7 @@ use berth_api::agent::{AllocId, ClusterId, Fence, Identity};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
+use super::servers;
 use crate::dirs::remove_tree;
 use crate::failure::{Doing, Failure};
 use crate::lifecycle::AllocRecord;
@@ -24,6 +25,7 @@ const NODE_RECORD: &str = "node";
 /// When a server was last heard of, in digits.
 const HEARD: &str = "heard";
 const FENCE_RECORD: &str = "fence";
+const SERVERS_RECORD: &str = "servers";
 const ALLOC_RECORD: &str = "record";
 
 /// Holds directories that are being removed.
@@ -52,6 +54,14 @@ pub(crate) struct FenceRecord {
     pub(crate) term: u64,
     #[prost(uint64, tag = "3")]
     pub(crate) index: u64,
+}
+
+/// The servers of the node's cluster, as they said last who they are.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct ServersRecord {
+    /// Where they take agents, as HOST:PORT.
+    #[prost(string, repeated, tag = "1")]
+    pub(crate) addresses: Vec<String>,
 }
 
 /// An allocation's directory whose record cannot be read.
@@ -117,6 +127,23 @@ impl DataDir {
         let cluster_id = fence.cluster.map_or(Vec::new(), |cluster| cluster.0.to_vec());
         let record = FenceRecord { cluster_id, term: fence.term, index: fence.index };
         disk::write(&self.path, FENCE_RECORD, &record)
+    }
+
+    /// Where the servers of the node's cluster take agents, as an earlier run of the agent learned. It only helps to find
+    /// them: without it the agent dials those that it was given.
+    pub(crate) fn servers(&self) -> Vec<String> {
+        let record = disk::read::<ServersRecord>(&self.path, SERVERS_RECORD).unwrap_or_else(|failure| {
+            tracing::warn!(%failure, "servers that were known before are learned anew");
+            None
+        });
+        servers::usable(record.unwrap_or_default().addresses)
+    }
+
+    /// Keeps them, for the next run.
+    pub(crate) fn keep_servers(&self, addresses: Vec<String>) {
+        if let Err(failure) = disk::write(&self.path, SERVERS_RECORD, &ServersRecord { addresses }) {
+            tracing::warn!(%failure, "an agent that is started again knows only the servers that it is given");
+        }
     }
 
     /// When a server was last heard of by an earlier run of the agent, nanoseconds since the Unix epoch; 0 where that is
@@ -250,6 +277,22 @@ mod tests {
         assert_eq!((Identity { instance: second.0.instance, ..first.0 }, first.1 + 1), second);
         let mode = dir.path().join("node").metadata().expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn servers_are_known_after_a_restart_and_damage_is_no_reason_not_to_start() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let data = DataDir::open(dir.path()).expect("open");
+        assert_eq!(data.servers(), [""; 0]);
+        data.keep_servers(vec!["a:1".into(), "b:2".into()]);
+        assert_eq!(data.servers(), ["a:1", "b:2"]);
+        let file = dir.path().join(SERVERS_RECORD);
+        let mut bytes = fs::read(&file).expect("bytes");
+        *bytes.last_mut().expect("some") ^= 1;
+        fs::write(&file, bytes).expect("written");
+        assert_eq!(data.servers(), [""; 0]);
+        data.keep_servers(vec!["c:3".into()]);
+        assert_eq!(data.servers(), ["c:3"]);
     }
 
     #[test]

@@ -26,6 +26,8 @@ enum Work {
     },
     /// When a server was last heard of: nobody waits for that.
     Heard(u64),
+    /// Where the servers of the node's cluster take agents: nobody waits for that either.
+    Servers(Vec<String>),
 }
 
 /// An action that waits, and the status that a report tells: the one of the moment when it was decided on.
@@ -117,6 +119,10 @@ impl DiskWork {
         let _ = self.work.send(Work::Heard(at_ns));
     }
 
+    pub(super) fn keep_servers(&self, addresses: Vec<String>) {
+        let _ = self.work.send(Work::Servers(addresses));
+    }
+
     pub(super) fn fence_is_kept(&mut self) {
         self.keeps_fence = false;
     }
@@ -150,6 +156,10 @@ fn work_off(
         let _ = done.send(match work {
             Work::Heard(at_ns) => {
                 data.keep_heard(at_ns);
+                continue;
+            }
+            Work::Servers(addresses) => {
+                data.keep_servers(addresses);
                 continue;
             }
             Work::Write(alloc, record) => Done::Alloc(alloc, data.write(alloc, &record)),

@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use berth_api::agent::{AgentSession, AllocId, ClusterId, DownFrame, Fence, Identity, Told, Up};
 use futures_util::future::BoxFuture;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -43,7 +43,7 @@ use self::connection::{Lines, Link};
 use self::data_dir::DataDir;
 pub(crate) use self::data_dir::make_dir;
 #[cfg(test)]
-pub(crate) use self::data_dir::{FenceRecord, NodeRecord};
+pub(crate) use self::data_dir::{FenceRecord, NodeRecord, ServersRecord};
 use self::disk_work::{DiskWork, Done};
 use self::execs::Execs;
 pub use self::leaving::DrainOnShutdown;
@@ -51,6 +51,7 @@ use self::leaving::Leaving;
 pub use self::prepare::Host;
 use self::reads::Reads;
 use self::runner::{Context, Runners};
+use self::servers::Servers;
 use self::usage::Sampler;
 use crate::devices;
 use crate::drivers::{self, ContainerConfig};
@@ -105,6 +106,8 @@ pub struct Agent {
     checks: Checks,
     sampler: Sampler,
     up: Option<Lines>,
+    /// Where the servers of the node's cluster take agents; on disk, and known to whoever dials.
+    learned: watch::Sender<Vec<String>>,
     /// When it was last written that a server was heard of.
     heard_kept_ns: u64,
 }
@@ -130,7 +133,8 @@ impl Agent {
     ) -> Result<(), Failure> {
         let (links_sender, links) = connection::channel();
         let (agent, events, done) = Self::open(&config)?;
-        let dialing = tokio::spawn(connection::keep_connected(config.servers, links_sender));
+        let servers = Servers::new(config.servers, agent.learned.subscribe());
+        let dialing = tokio::spawn(connection::keep_connected(servers, links_sender));
         let (context, allocs) = (agent.context.clone(), agent.data.path().join("allocs"));
         let tending = tokio::spawn(async move { context.images.tend(allocs).await });
         let sweeping = tokio::spawn(crate::cgroups::remove_leftovers());
@@ -174,6 +178,7 @@ impl Agent {
         );
         let context = Arc::new(context);
         let delay_ns = u64::try_from(config.update_delay.as_nanos()).unwrap_or(u64::MAX);
+        let (learned, _) = watch::channel(data.servers());
         let (disk_work, done) = DiskWork::start(data.clone())?;
         let agent = Self {
             data,
@@ -191,6 +196,7 @@ impl Agent {
             checks: Checks::default(),
             sampler: Sampler::default(),
             up: None,
+            learned,
             heard_kept_ns: 0,
         };
         Ok((agent, events, done))
@@ -343,6 +349,7 @@ impl Agent {
             None => {}
             // Nothing more is taken in until that is on disk.
             Some(Told::Joined(fence)) => self.disk_work.keep_fence(fence, before),
+            Some(Told::Servers(addresses)) => self.on_servers(addresses),
             Some(Told::Desired(change)) => match events_of(change, &mut self.groups) {
                 Ok(events) => events.into_iter().for_each(|event| self.handle(event)),
                 Err(error) => {
@@ -378,6 +385,15 @@ impl Agent {
         if self.node.minds_silence() && now_ns.saturating_sub(self.heard_kept_ns) >= HEARD_EVERY_NS {
             self.heard_kept_ns = now_ns;
             self.disk_work.keep_heard(now_ns);
+        }
+    }
+
+    /// The servers are these from now on, unless nothing of what was said can be dialed.
+    fn on_servers(&mut self, addresses: Vec<String>) {
+        let servers = servers::usable(addresses);
+        if !servers.is_empty() && *self.learned.borrow() != servers {
+            self.disk_work.keep_servers(servers.clone());
+            self.learned.send_replace(servers);
         }
     }
 

@@ -1,46 +1,61 @@
-//! Whom an agent dials: the servers that it was given, and those that the last one told it of.
+//! Whom an agent dials: the servers that it was given, and those that its cluster told it of.
 
 use berth_api::agent::SERVERS_MAX;
+use tokio::sync::watch;
 
 /// Of an address.
 const ADDRESS_BYTES_MAX: usize = 262;
+
+/// Of what was learned as addresses, what can be dialed.
+pub(super) fn usable(mut addresses: Vec<String>) -> Vec<String> {
+    addresses.retain(|address| address.len() <= ADDRESS_BYTES_MAX && address.contains(':'));
+    addresses.truncate(SERVERS_MAX);
+    addresses
+}
 
 /// The known servers.
 #[derive(Debug)]
 pub(super) struct Servers {
     given: Vec<String>,
-    learned: Vec<String>,
+    /// What the cluster said last, to this run of the agent or to an earlier one.
+    learned: watch::Receiver<Vec<String>>,
+    /// Of those that were given, the ones that are dialed before any that an earlier run learned of: whoever starts an agent
+    /// with other servers wants those.
+    first: Vec<String>,
     /// The one that was dialed last.
     last: Option<String>,
 }
 
 impl Servers {
-    /// Those that the agent was given.
-    pub fn new(given: Vec<String>) -> Self {
-        Self { given, learned: Vec::new(), last: None }
-    }
-
-    /// A server has told who there is, unless it has said nothing. What the agent was given stays known: all others may be
-    /// lost at once.
-    pub fn learn(&mut self, mut servers: Vec<String>) {
-        servers.retain(|server| server.len() <= ADDRESS_BYTES_MAX && server.contains(':'));
-        servers.truncate(SERVERS_MAX);
-        if !servers.is_empty() {
-            self.learned = servers;
-        }
+    /// Those that the agent was given, and those that it learns of.
+    pub fn new(given: Vec<String>, learned: watch::Receiver<Vec<String>>) -> Self {
+        Self { first: given.clone(), given, learned, last: None }
     }
 
     /// The server to dial next: any but the one before, so that a dead server's agents spread over the others; `random` is
-    /// any well-mixed number.
+    /// any well-mixed number. What the agent was given stays known: all that it learned of may be lost at once.
     pub fn next(&mut self, random: u64) -> Option<String> {
-        let known = || self.learned.iter().chain(self.given.iter().filter(|one| !self.learned.contains(one)));
-        let others: Vec<&String> = known().filter(|one| Some(*one) != self.last.as_ref()).collect();
-        let next = match others.len() {
-            0 => known().next(),
-            count => Some(others[(random % count as u64) as usize]),
+        if self.learned.has_changed().unwrap_or(false) {
+            self.learned.mark_unchanged();
+            self.first.clear();
+        }
+        let any = |count: usize| (random % count as u64) as usize;
+        self.last = match self.first.len() {
+            0 => self.others(any),
+            count => Some(self.first.swap_remove(any(count))),
         };
-        self.last = next.cloned();
         self.last.clone()
+    }
+
+    /// Any of all that are known but the last one, unless there is no other.
+    fn others(&self, any: impl Fn(usize) -> usize) -> Option<String> {
+        let learned = self.learned.borrow();
+        let known = || learned.iter().chain(self.given.iter().filter(|one| !learned.contains(one)));
+        let others: Vec<&String> = known().filter(|one| Some(*one) != self.last.as_ref()).collect();
+        match others.len() {
+            0 => known().next().cloned(),
+            count => Some(others[any(count)].clone()),
+        }
     }
 }
 
@@ -48,25 +63,59 @@ impl Servers {
 mod tests {
     use super::*;
 
-    #[test]
-    fn another_server_is_dialed_each_time_if_there_is_one() {
-        let mut one = Servers::new(vec!["a:1".into()]);
-        assert_eq!([one.next(0), one.next(1)].map(Option::unwrap), ["a:1", "a:1"]);
-        one.learn(vec!["a:1".into(), "b:1".into(), "c:1".into()]);
-        let dialed: Vec<String> = (0..100).filter_map(|random| one.next(random * 7)).collect();
-        assert!(dialed.windows(2).all(|pair| pair[0] != pair[1]));
-        assert!(["a:1", "b:1", "c:1"].iter().all(|server| dialed.iter().any(|one| one == server)));
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| format!("{name}:1")).collect()
+    }
+
+    /// The servers that are dialed in so many attempts.
+    fn dialed(servers: &mut Servers, attempts: u64) -> Vec<String> {
+        let random = |attempt: u64| (attempt + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
+        (0..attempts).filter_map(|attempt| servers.next(random(attempt))).collect()
+    }
+
+    fn unique(mut dialed: Vec<String>) -> Vec<String> {
+        dialed.sort_unstable();
+        dialed.dedup();
+        dialed
     }
 
     #[test]
-    fn what_was_given_stays_known_and_nonsense_is_not_learned() {
-        let mut servers = Servers::new(vec!["a:1".into()]);
-        servers.learn(vec!["b:1".into(), "no port".into(), "x".repeat(300) + ":1"]);
-        servers.learn(Vec::new());
-        let mut dialed: Vec<String> = (0..4).filter_map(|random| servers.next(random)).collect();
-        dialed.sort_unstable();
-        dialed.dedup();
-        assert_eq!(dialed, ["a:1", "b:1"]);
-        assert_eq!(Servers::new(Vec::new()).next(3), None);
+    fn another_server_is_dialed_each_time_if_there_is_one() {
+        let (learned, receiver) = watch::channel(Vec::new());
+        let mut servers = Servers::new(names(&["a"]), receiver);
+        assert_eq!(dialed(&mut servers, 2), names(&["a", "a"]));
+        learned.send_replace(names(&["a", "b", "c"]));
+        let dialed = dialed(&mut servers, 100);
+        assert!(dialed.windows(2).all(|pair| pair[0] != pair[1]));
+        assert_eq!(unique(dialed), names(&["a", "b", "c"]));
+        let (_learned, receiver) = watch::channel(Vec::new());
+        assert_eq!(Servers::new(Vec::new(), receiver).next(3), None);
+    }
+
+    #[test]
+    fn those_that_were_given_are_dialed_before_those_of_an_earlier_run_and_stay_known() {
+        let (learned, receiver) = watch::channel(names(&["b", "c"]));
+        let mut servers = Servers::new(names(&["x", "y"]), receiver);
+        assert_eq!(unique(dialed(&mut servers, 2)), names(&["x", "y"]));
+        assert_eq!(unique(dialed(&mut servers, 50)), names(&["b", "c", "x", "y"]), "none of them answers");
+        learned.send_replace(names(&["d"]));
+        assert_eq!(unique(dialed(&mut servers, 50)), names(&["d", "x", "y"]));
+    }
+
+    #[test]
+    fn a_server_that_answers_ends_the_preference_for_those_that_were_given() {
+        let (learned, receiver) = watch::channel(Vec::new());
+        let mut servers = Servers::new(names(&["a", "b", "c"]), receiver);
+        let first = servers.next(0);
+        learned.send_replace(names(&["d"]));
+        let dialed: Vec<String> = (0..20).map(|_| servers.next(0).expect("one is known")).collect();
+        assert!(dialed.contains(&"d:1".to_owned()) && Some(&dialed[0]) != first.as_ref());
+    }
+
+    #[test]
+    fn what_cannot_be_dialed_is_not_learned() {
+        let nonsense = [names(&["b"]), vec!["no port".into(), "x".repeat(300) + ":1"]].concat();
+        assert_eq!(usable(nonsense), names(&["b"]));
+        assert_eq!(usable(vec!["a:1".into(); 1000]).len(), SERVERS_MAX);
     }
 }

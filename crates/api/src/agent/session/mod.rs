@@ -53,6 +53,8 @@ pub struct Identity {
 pub enum Told {
     /// The node belongs to another cluster from now on: to be on its disk before anything that follows is acted on.
     Joined(Fence),
+    /// Where the servers of the node's cluster take agents, as HOST:PORT: whom to dial from now on.
+    Servers(Vec<String>),
     /// Desired state has changed.
     Desired(Change),
     /// The session is not open; dial again when it says so.
@@ -170,7 +172,8 @@ impl AgentSession {
                 self.link = Link::Down;
                 return Some(Told::Refused(refused));
             }
-            // Whoever dials has read it already.
+            // Of another cluster's servers, or before any is known to be of this one, nothing is learned.
+            Down::Servers(servers) if self.is_open() => return Some(Told::Servers(servers.addresses)),
             Down::Servers(_) => {}
             Down::FileRead(read) => return Some(Told::FileRead(read)),
             Down::FileCredit(credit) => return Some(Told::FileCredit(credit)),

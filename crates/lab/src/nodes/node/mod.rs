@@ -119,8 +119,8 @@ impl SimNode {
             ),
             Some(Told::Ask(ask)) => self.on_ask(ask, now_ns, common),
             Some(Told::Exec(exec)) => self.on_exec(exec, common),
-            // What a node belongs to is in its session; nothing is on disk.
-            Some(Told::Joined(_) | Told::FileCredit(_) | Told::FileCancel(_)) | None => {}
+            // What a node belongs to is in its session; nothing is on disk. All dial the servers that they were given.
+            Some(Told::Joined(_) | Told::Servers(_) | Told::FileCredit(_) | Told::FileCancel(_)) | None => {}
         }
         self.retry.reset();
         if !was_open && self.session.is_open() {

@@ -1,6 +1,7 @@
 //! Whose desired state a node takes in.
 
 use super::*;
+use crate::agent::Servers;
 
 fn welcome_of(cluster_id: Vec<u8>, restored: bool) -> Down {
     Down::Welcome(Welcome { heartbeat_ms: 5_000, cluster_id, restored, ..Welcome::default() })
@@ -61,8 +62,12 @@ fn a_server_of_another_cluster_is_not_heard() {
     );
     assert!(!session.is_open());
     assert_eq!(session.fence(), self::session().fence());
+    let servers = || Down::Servers(Servers { addresses: vec!["10.0.0.1:4647".into()] });
+    assert_eq!(session.on_down(servers(), 0), None, "its servers are not learned either");
     let told = session.on_down(Down::Desired(Desired { seq: 1, ..desired(900, &[1], &[], &[]) }), 0);
     assert_eq!(told, Some(Told::Broken(SessionError::BeforeWelcome)));
+    assert_eq!(dial(&mut session, vec![7; 16], false), None);
+    assert_eq!(session.on_down(servers(), 0), Some(Told::Servers(vec!["10.0.0.1:4647".into()])));
 }
 
 #[test]
