@@ -1,6 +1,9 @@
 //! Carries what the controllers of servers tell each other about agents: out in order, server by server, as far as a
 //! connection takes it, and in as far as there is room. What cannot be carried is dropped, and whoever misses it begins anew.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::BTreeMap,
     sync::{
@@ -10,11 +13,12 @@ use std::{
 };
 
 use berth_controller::{ServerId, ServerMessage};
-use berth_replication::peer::{From, PeerAddress};
+use berth_replication::peer::{From, PeerAddress, RequestError};
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use tokio::{
     runtime::Handle,
-    sync::{Semaphore, mpsc},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
 };
 
 use super::Cluster;
@@ -24,10 +28,31 @@ const OUTGOING_BYTES_MAX: usize = 2 << 20;
 /// Bytes that other servers told and that are not dealt with yet. Ends with what one frame may hold, and some more.
 const INCOMING_BYTES_MAX: usize = 64 << 20;
 
+/// What a relay needs of the cluster that it works for.
+pub(crate) trait Around: Send + Sync + 'static {
+    /// Where a server is reached; none of one that is not of this cluster.
+    fn address(&self, server: ServerId) -> Option<PeerAddress>;
+
+    /// Sends a message to a server there, as soon as its connection takes it.
+    ///
+    /// # Errors
+    /// When it was not sent.
+    fn send<'a>(
+        &'a self,
+        server: ServerId,
+        address: &'a PeerAddress,
+        message: &'a [u8],
+    ) -> BoxFuture<'a, Result<(), RequestError>>;
+
+    /// Hands a message to this server's controller; whether there was room. It holds its share of what may wait until it is
+    /// dealt with.
+    fn told(&self, from: ServerId, message: Box<ServerMessage>, share: OwnedSemaphorePermit) -> bool;
+}
+
 /// What controllers tell each other, on its way.
 pub(crate) struct Relay {
     /// Set once the log is open.
-    cluster: OnceLock<Arc<Cluster>>,
+    cluster: OnceLock<Arc<dyn Around>>,
     ways: Mutex<BTreeMap<ServerId, Way>>,
     /// Where tasks run: the controller's thread is none of the runtime's.
     runtime: Handle,
@@ -38,6 +63,13 @@ pub(crate) struct Relay {
 struct Way {
     messages: mpsc::UnboundedSender<Bytes>,
     waiting: Arc<AtomicUsize>,
+}
+
+impl Way {
+    /// What waited when it ended is gone: the next message makes another way.
+    fn has_room(&self) -> bool {
+        self.messages.is_closed() || self.waiting.load(Ordering::Acquire) < OUTGOING_BYTES_MAX
+    }
 }
 
 impl Relay {
@@ -52,14 +84,14 @@ impl Relay {
     }
 
     /// From now on there are others.
-    pub fn begin(&self, cluster: Arc<Cluster>) {
+    pub fn begin(&self, cluster: Arc<dyn Around>) {
         self.cluster.set(cluster).ok();
     }
 
     /// Whether a message to a server would be on its way soon.
     pub fn has_room(&self, server: ServerId) -> bool {
         let ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
-        ways.get(&server).is_none_or(|way| way.waiting.load(Ordering::Acquire) < OUTGOING_BYTES_MAX)
+        ways.get(&server).is_none_or(Way::has_room)
     }
 
     /// Tells a server something. Who has asked whether there is room finds some for a frame.
@@ -85,7 +117,8 @@ impl Relay {
     /// Takes in what a server tells.
     pub fn take(&self, from: From, message: &Bytes) {
         let Some(cluster) = self.cluster.get() else { return };
-        if cluster.replication.members().find(from.server).is_none() {
+        let server = ServerId(from.server);
+        if cluster.address(server).is_none() {
             tracing::debug!(server = from.server, "a message of a server that is not of this cluster");
             return;
         }
@@ -96,10 +129,7 @@ impl Relay {
         };
         match ServerMessage::decode(message) {
             Ok(message) => {
-                let told = cluster.engine.get().is_some_and(|engine| {
-                    engine.told(ServerId(from.server), Box::new(message), share.into())
-                });
-                if !told {
+                if !cluster.told(server, Box::new(message), share) {
                     tracing::debug!(server = from.server, "what a server told finds no room");
                 }
             }
@@ -110,18 +140,36 @@ impl Relay {
 
 /// Carries messages to a server, until it is one of this cluster no more.
 async fn carry(
-    cluster: Arc<Cluster>,
+    cluster: Arc<dyn Around>,
     server: ServerId,
     mut messages: mpsc::UnboundedReceiver<Bytes>,
     waiting: Arc<AtomicUsize>,
 ) {
     while let Some(message) = messages.recv().await {
-        let members = cluster.replication.members();
-        let Some(member) = members.find(server.0) else { return };
-        let address = PeerAddress(member.peer.address.clone());
-        if let Err(error) = cluster.replication.peers().tell(server.0, &address, &message).await {
+        let Some(address) = cluster.address(server) else { return };
+        if let Err(error) = cluster.send(server, &address, &message).await {
             tracing::debug!(server = server.0, %error, "a message is lost");
         }
         waiting.fetch_sub(message.len(), Ordering::AcqRel);
+    }
+}
+
+impl Around for Cluster {
+    fn address(&self, server: ServerId) -> Option<PeerAddress> {
+        let members = self.replication.members();
+        members.find(server.0).map(|member| PeerAddress(member.peer.address.clone()))
+    }
+
+    fn send<'a>(
+        &'a self,
+        server: ServerId,
+        address: &'a PeerAddress,
+        message: &'a [u8],
+    ) -> BoxFuture<'a, Result<(), RequestError>> {
+        Box::pin(self.replication.peers().tell(server.0, address, message))
+    }
+
+    fn told(&self, from: ServerId, message: Box<ServerMessage>, share: OwnedSemaphorePermit) -> bool {
+        self.engine.get().is_some_and(|engine| engine.told(from, message, share.into()))
     }
 }
