@@ -90,6 +90,14 @@ pub enum OpenError {
         /// The newest that is known here.
         known: u8,
     },
+    /// A newer version has written a snapshot, which is whole.
+    #[error("{}: written by a newer version: {what}: start the newer version again", file.display())]
+    NewerSnapshot {
+        /// The snapshot.
+        file: PathBuf,
+        /// Its format, and the newest that is known here.
+        what: String,
+    },
     /// What was kept is not there as it was written.
     #[error(transparent)]
     Damaged(#[from] Damage),

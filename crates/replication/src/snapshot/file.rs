@@ -14,7 +14,13 @@ use std::{
     path::Path,
 };
 
-use berth_model::{Index, store::Store};
+use berth_model::{
+    Index,
+    store::{
+        Store,
+        snapshot::{FORMAT_VERSION, SnapshotError},
+    },
+};
 use minicbor::{Decode, Encode};
 
 use crate::{
@@ -34,6 +40,34 @@ const CRC_BYTES: usize = 4;
 const HEADER_BYTES_MAX: u32 = 1 << 20;
 /// Written and read at once.
 const BUFFER_BYTES: usize = 1 << 20;
+
+/// Why a snapshot is not read.
+#[derive(Debug)]
+enum Unreadable {
+    /// It is not what was written.
+    Damaged(String),
+    /// It is whole, as far as can be told, and has a format of a newer version.
+    Newer(String),
+}
+
+impl Unreadable {
+    fn newer(format: u32, known: u32) -> Self {
+        Self::Newer(format!("it has format {format}, this server knows up to {known}"))
+    }
+
+    fn at(self, path: &Path) -> OpenError {
+        match self {
+            Self::Damaged(what) => Damage::new(path, what).into(),
+            Self::Newer(what) => OpenError::NewerSnapshot { file: path.to_owned(), what },
+        }
+    }
+}
+
+impl From<String> for Unreadable {
+    fn from(what: String) -> Self {
+        Self::Damaged(what)
+    }
+}
 
 /// What a snapshot covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,10 +116,11 @@ pub(crate) fn write(disk: &dyn Disk, path: &Path, meta: &Meta, store: &Store) ->
 /// Reads a snapshot and checks every byte of it.
 ///
 /// # Errors
-/// [`OpenError::Damaged`] when it is not what was written, [`OpenError::Read`] when the disk fails.
+/// [`OpenError::Damaged`] when it is not what was written, [`OpenError::NewerSnapshot`] when it is and this version does not
+/// know its format, [`OpenError::Read`] when the disk fails.
 pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<(Meta, Store), OpenError> {
     let mut file = disk.stream(path).map_err(OpenError::read(path))?;
-    read_from(&mut file).map_err(|what| Damage::new(path, what).into())
+    read_from(&mut file).map_err(|why| why.at(path))
 }
 
 /// Checks every byte of a snapshot without making a state of it: it takes little memory, however large it is.
@@ -94,28 +129,29 @@ pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<(Meta, Store), OpenEr
 /// As [`read`].
 pub(crate) fn verify(disk: &dyn Disk, path: &Path) -> Result<Meta, OpenError> {
     let mut file = disk.stream(path).map_err(OpenError::read(path))?;
-    verify_from(&mut file).map_err(|what| Damage::new(path, what).into())
+    verify_from(&mut file).map_err(|why| why.at(path))
 }
 
-fn read_from(file: &mut dyn Read) -> Result<(Meta, Store), String> {
+fn read_from(file: &mut dyn Read) -> Result<(Meta, Store), Unreadable> {
     let (preamble, header) = read_head(file)?;
     let store = read_store(file, &preamble)?;
     if store.index() != header.index {
-        return Err(format!("it holds the state at index {}, not at {}", store.index(), header.index));
+        let what = format!("it holds the state at index {}, not at {}", store.index(), header.index);
+        return Err(what.into());
     }
     Ok((header.into_meta()?, store))
 }
 
-fn verify_from(file: &mut dyn Read) -> Result<Meta, String> {
+fn verify_from(file: &mut dyn Read) -> Result<Meta, Unreadable> {
     let (preamble, header) = read_head(file)?;
     let mut payload = In { file: file.take(preamble.payload_bytes), crc: 0 };
     let mut buffer = vec![0; BUFFER_BYTES];
     while payload.read(&mut buffer).map_err(|error| error.to_string())? > 0 {}
     check_end(payload, &preamble)?;
-    header.into_meta()
+    Ok(header.into_meta()?)
 }
 
-fn read_head(file: &mut dyn Read) -> Result<(Preamble, Header), String> {
+fn read_head(file: &mut dyn Read) -> Result<(Preamble, Header), Unreadable> {
     let text = |error: io::Error| error.to_string();
     let mut bytes = [0; PREAMBLE_BYTES];
     file.read_exact(&mut bytes).map_err(text)?;
@@ -124,7 +160,7 @@ fn read_head(file: &mut dyn Read) -> Result<(Preamble, Header), String> {
     file.read_exact(&mut header).map_err(text)?;
     let (header, crc) = header.split_at(preamble.header_bytes as usize);
     if crc != crc32c::crc32c(header).to_le_bytes() {
-        return Err("the checksum of its header does not match".to_owned());
+        return Err("the checksum of its header does not match".to_owned().into());
     }
     let header = minicbor::decode(header).map_err(|error| error.to_string())?;
     Ok((preamble, header))
@@ -137,17 +173,24 @@ impl Header {
     }
 }
 
-fn read_store(file: &mut dyn Read, preamble: &Preamble) -> Result<Store, String> {
+/// That a format is newer is believed once the checksum shows that it was written so.
+fn read_store(file: &mut dyn Read, preamble: &Preamble) -> Result<Store, Unreadable> {
     let mut payload = In { file: file.take(preamble.payload_bytes), crc: 0 };
     let mut buffered = io::BufReader::with_capacity(BUFFER_BYTES, &mut payload);
-    let store = berth_model::store::snapshot::read(&mut buffered).map_err(|error| error.to_string())?;
+    let store = match berth_model::store::snapshot::read(&mut buffered) {
+        Err(SnapshotError::Version(format)) if format > FORMAT_VERSION => {
+            Err(Unreadable::newer(format.into(), FORMAT_VERSION.into()))
+        }
+        read => Ok(read.map_err(|error| error.to_string())?),
+    };
     // What follows the store must not be there, and is read so that the checksum and the length say so.
     let more = io::copy(&mut buffered, &mut io::sink()).map_err(|error| error.to_string())?;
-    if more > 0 {
-        return Err("there is more in it than a state".to_owned());
+    if more > 0 && store.is_ok() {
+        return Err("there is more in it than a state".to_owned().into());
     }
     drop(buffered);
-    check_end(payload, preamble).map(|()| store)
+    check_end(payload, preamble)?;
+    store
 }
 
 /// Checks that a payload was read to its end, was what the preamble says, and that nothing follows it.
@@ -180,19 +223,21 @@ impl Preamble {
         out
     }
 
-    fn decode(bytes: &[u8; PREAMBLE_BYTES]) -> Result<Self, String> {
+    fn decode(bytes: &[u8; PREAMBLE_BYTES]) -> Result<Self, Unreadable> {
         let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         if bytes[..8] != MAGIC {
-            return Err("it is not a snapshot".to_owned());
+            return Err("it is not a snapshot".to_owned().into());
         }
         if number(28) != crc32c::crc32c(&bytes[..28]) {
-            return Err("the checksum of its preamble does not match".to_owned());
+            return Err("the checksum of its preamble does not match".to_owned().into());
         }
-        if number(8) != VERSION {
-            return Err(format!("it has format {}, this server knows {VERSION}", number(8)));
+        match number(8) {
+            0 => return Err("it has format 0, which no version has written".to_owned().into()),
+            format if format > VERSION => return Err(Unreadable::newer(format, VERSION)),
+            _ => {}
         }
         if number(12) > HEADER_BYTES_MAX {
-            return Err("its header is too large".to_owned());
+            return Err("its header is too large".to_owned().into());
         }
         let payload_bytes = u64::from(number(16)) | u64::from(number(20)) << 32;
         Ok(Self { header_bytes: number(12), payload_bytes, payload_crc: number(24) })

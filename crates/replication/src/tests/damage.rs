@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Server, propose};
-use crate::{OpenError, disk::Disk};
+use crate::{OpenError, disk::Disk, snapshot::PREAMBLE_BYTES};
 
 /// A server that has stopped, with several segments and two snapshots.
 async fn stopped() -> Server {
@@ -108,5 +108,56 @@ async fn every_byte_of_a_snapshot_is_checked() {
         broken.disk.tamper(&newest, |bytes| bytes.truncate(cut));
         let read = crate::snapshot::read(&*broken.disk, &newest).map(|_| ());
         assert!(matches!(read, Err(OpenError::Damaged(_))), "cut at {cut}: {read:?}");
+    }
+}
+
+/// Makes the checksums of a snapshot that was changed right again.
+fn seal(bytes: &mut [u8]) {
+    let payload = payload_at(bytes);
+    let crc = crc32c::crc32c(&bytes[payload..]);
+    bytes[24..28].copy_from_slice(&crc.to_le_bytes());
+    let crc = crc32c::crc32c(&bytes[..28]);
+    bytes[28..32].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// Where the state begins: behind the preamble, and the header with its checksum.
+fn payload_at(bytes: &[u8]) -> usize {
+    let header = u32::from_le_bytes(bytes[12..16].try_into().unwrap());
+    PREAMBLE_BYTES + header as usize + 4
+}
+
+#[tokio::test]
+async fn a_snapshot_of_a_newer_version_is_named_and_not_taken_for_damaged() {
+    let server = stopped().await;
+    let newer_file = |bytes: &mut Vec<u8>| bytes[8] = 9;
+    // Its magic is eight bytes long.
+    let newer_state = |bytes: &mut Vec<u8>| {
+        let format = payload_at(bytes) + 8;
+        bytes[format..format + 2].copy_from_slice(&9_u16.to_be_bytes());
+    };
+    for (change, sealed) in
+        [(&newer_file as &dyn Fn(&mut Vec<u8>), true), (&newer_state, true), (&newer_state, false)]
+    {
+        let changed = server.with(&server.disk);
+        let newest = changed.snapshots().pop().unwrap();
+        changed.disk.tamper(&newest, |bytes| {
+            change(bytes);
+            if sealed {
+                seal(bytes);
+            }
+        });
+        let opened = changed.open().await.map(|_| ());
+        if !sealed {
+            assert!(opened.is_ok(), "what is damaged is replaced by the snapshot before it: {opened:?}");
+            continue;
+        }
+        let refused = opened.unwrap_err();
+        assert!(matches!(refused, OpenError::NewerSnapshot { .. }), "{refused}");
+        let told = refused.to_string();
+        assert!(
+            told.contains(".snap: written by a newer version: it has format 9, this server knows up to"),
+            "{told}"
+        );
+        assert_eq!(changed.snapshots().len(), 2, "none is set aside: the newer version needs it");
     }
 }

@@ -4,11 +4,11 @@ use std::sync::atomic::Ordering;
 
 use berth_model::{
     Index,
-    command::{Command, ENTRY_BYTES_MAX, Entry},
+    command::{Command, ENTRY_BYTES_MAX, ENTRY_VERSION, Entry},
 };
 
 use super::{Server, propose, support};
-use crate::{NotWritten, OpenError, Pending, Replication};
+use crate::{Config, NotWritten, OpenError, Pending, Replication};
 
 #[tokio::test]
 async fn a_restart_keeps_everything() {
@@ -132,4 +132,25 @@ async fn an_entry_that_is_too_large_is_refused_and_one_that_just_fits_is_kept() 
     let (log, after) = server.open().await.unwrap();
     assert_eq!(after.hash(), before.hash());
     log.shutdown().await.unwrap();
+}
+
+/// A start checks the versions of those records that it applies. A server that votes alone applies the rest before it is open;
+/// of several, whatever follows may yet be replaced by a leader's.
+#[tokio::test]
+async fn a_record_of_a_newer_version_is_named_though_it_is_not_known_to_be_committed() {
+    let server = Server::new();
+    let (log, _) = server.open().await.unwrap();
+    for index in 1..4 {
+        log.propose(Entry { version: ENTRY_VERSION - 1, ..support::grant(index) }).await.unwrap();
+    }
+    log.propose(support::grant(4)).await.unwrap();
+    log.shutdown().await.unwrap();
+    let older = Server { config: Config { entries: ENTRY_VERSION - 1, ..server.config.clone() }, ..server };
+    let refused = match older.open().await {
+        Ok(_) => panic!("opened"),
+        Err(error) => error.to_string(),
+    };
+    let known = ENTRY_VERSION - 1;
+    assert!(refused.contains(&format!("version {ENTRY_VERSION}")), "{refused}");
+    assert!(refused.contains(&format!("up to {known}")), "{refused}");
 }
