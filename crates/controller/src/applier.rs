@@ -95,8 +95,15 @@ impl Applier {
         Self { ledger }
     }
 
-    /// Decides what of a plan is committed. Of its claims only what passed is left.
-    pub fn check(&mut self, store: &Store, mut plan: Plan, ticket: Ticket, next: Vec<NextEval>) -> Verdict {
+    /// Decides what of a plan is committed. Of its claims only what passed is left. `becomes` is what its evaluation is
+    /// once all of it is.
+    pub fn check(
+        &mut self,
+        store: &Store,
+        mut plan: Plan,
+        ticket: Ticket,
+        (becomes, next): (EvalStatus, Vec<NextEval>),
+    ) -> Verdict {
         let mut claims = self.ledger.lock();
         if store.job(&plan.job).is_none_or(|row| row.current().version != plan.job_version) {
             claims.discard(ticket);
@@ -114,9 +121,9 @@ impl Applier {
         plan.stops.retain(|stop| stop.reason != StopReason::Preempted || needed.contains(&stop.alloc));
         let done = refused.count == 0 && !plan.more;
         let outcome = done.then(|| EvalOutcome {
-            status: EvalStatus::Complete,
+            status: becomes,
             description: String::new(),
-            failures: plan.failures.clone(),
+            failures: std::mem::take(&mut plan.failures).into(),
             next,
         });
         let namespace = plan.job.namespace.clone();

@@ -13,7 +13,7 @@ use crate::{fair_queue::FairQueue, tenants::Tenants};
 #[derive(Debug, Default)]
 pub(crate) struct EvalQueue {
     /// At most one for each job.
-    ready: FairQueue,
+    ready: FairQueue<Arc<Eval>>,
     /// Jobs of which an evaluation is ready or being planned, and those that come after it.
     jobs: HashMap<JobKey, VecDeque<Arc<Eval>>>,
     planning: HashMap<EvalId, JobKey>,
@@ -31,7 +31,7 @@ impl EvalQueue {
         match self.jobs.get_mut(&eval.job) {
             None => {
                 self.jobs.insert(eval.job.clone(), VecDeque::new());
-                self.ready.push(eval);
+                self.ready.push(&eval.clone(), eval);
             }
             Some(after) => {
                 let known = self.planning.contains_key(&eval.id)
@@ -57,7 +57,7 @@ impl EvalQueue {
         tenants.end(id);
         let Some(job) = self.planning.remove(&id) else { return };
         match self.jobs.get_mut(&job).and_then(VecDeque::pop_front) {
-            Some(next) => self.ready.push(next),
+            Some(next) => self.ready.push(&next.clone(), next),
             None => drop(self.jobs.remove(&job)),
         }
     }
@@ -66,7 +66,7 @@ impl EvalQueue {
     pub fn again(&mut self, eval: Arc<Eval>, tenants: &mut Tenants) {
         tenants.end(eval.id);
         if self.planning.remove(&eval.id).is_some() {
-            self.ready.push(eval);
+            self.ready.push(&eval.clone(), eval);
         }
     }
 

@@ -13,7 +13,7 @@ pub use versions::{NewTag, SetJobStable, TagVersion};
 use crate::{
     alloc::{AllocEnd, MigrateAlloc, Placement, Stop, StopReason},
     deployment::{AllocHealth, NewDeployment, PromoteDeployment, SetDeployment},
-    eval::{Eval, EvalStatus, GroupFailure, Trigger},
+    eval::{Eval, EvalStatus, Failures, Trigger},
     ids::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId},
     job::{Job, JobType},
     namespace::Namespace,
@@ -425,7 +425,7 @@ pub struct PlanRecord {
 /// What becomes of an evaluation that has been planned.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct EvalOutcome {
-    /// A terminal status.
+    /// A terminal status; or blocked, of one that waited for room and goes on waiting for what is left.
     #[n(0)]
     pub status: EvalStatus,
     /// For people.
@@ -433,7 +433,7 @@ pub struct EvalOutcome {
     pub description: String,
     /// What could not be placed, and why.
     #[n(2)]
-    pub failures: Vec<GroupFailure>,
+    pub failures: Failures,
     /// The evaluation to make for what is left to be done.
     #[n(3)]
     pub next: Vec<NextEval>,

@@ -1,8 +1,12 @@
 //! An evaluation: one request to bring a job's allocations in line with its wishes, and what came of it.
 
+mod failures;
+
 use std::collections::BTreeMap;
 
 use minicbor::{Decode, Encode};
+
+pub use failures::{Failures, Funnel, GroupFailure};
 
 use crate::{
     command::ENTRY_VERSION_MIN,
@@ -170,7 +174,7 @@ pub struct Eval {
     pub blocked: Option<EvalId>,
     /// What could not be placed, and why.
     #[n(11)]
-    pub failures: Vec<GroupFailure>,
+    pub failures: Failures,
     /// Allocations still to be placed, by group name.
     #[n(12)]
     pub queued: BTreeMap<String, u32>,
@@ -206,7 +210,7 @@ impl Eval {
             node: None,
             previous: None,
             blocked: None,
-            failures: Vec::new(),
+            failures: Failures::default(),
             queued: BTreeMap::new(),
             created_at: Timestamp::default(),
             modified_at: Timestamp::default(),
@@ -214,61 +218,5 @@ impl Eval {
             modify_index: Index::default(),
             snapshot_index: Index::default(),
         }
-    }
-}
-
-/// Why allocations of a group could not be placed.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
-pub struct GroupFailure {
-    /// The group's name.
-    #[n(0)]
-    pub group: String,
-    /// How many allocations could not be placed.
-    #[n(1)]
-    pub count: u32,
-    /// How the nodes fell out of consideration for the first of them.
-    #[n(2)]
-    pub funnel: Funnel,
-}
-
-/// How nodes fell out of consideration, step by step. Every node is counted exactly once.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
-pub struct Funnel {
-    /// All nodes that are ready and eligible.
-    #[n(0)]
-    pub considered: u32,
-    /// Of these, by datacenter, the ones in the job's pool and datacenters.
-    #[n(1)]
-    pub available: BTreeMap<String, u32>,
-    /// Turned away by a constraint or a missing driver, by reason.
-    #[n(2)]
-    pub filtered: BTreeMap<String, u32>,
-    /// Without room, by what is short.
-    #[n(3)]
-    pub exhausted: BTreeMap<String, u32>,
-    /// Quotas that allow no more, with what they limit: `memory (1200/1000)`. No node is considered then.
-    #[n(4)]
-    pub quota: BTreeMap<String, String>,
-}
-
-impl Funnel {
-    /// Nodes turned away by a constraint or a missing driver.
-    pub fn filtered_count(&self) -> u32 {
-        self.filtered.values().sum()
-    }
-
-    /// Adds what became of other nodes.
-    pub fn add(&mut self, other: Self) {
-        self.considered += other.considered;
-        self.quota.extend(other.quota);
-        let mine = [&mut self.available, &mut self.filtered, &mut self.exhausted];
-        for (mine, other) in mine.into_iter().zip([other.available, other.filtered, other.exhausted]) {
-            other.into_iter().for_each(|(reason, count)| *mine.entry(reason).or_default() += count);
-        }
-    }
-
-    /// Nodes without room.
-    pub fn exhausted_count(&self) -> u32 {
-        self.exhausted.values().sum()
     }
 }

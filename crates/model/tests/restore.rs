@@ -106,7 +106,7 @@ fn what_was_planned_before_is_void() {
         let outcome = EvalOutcome {
             status: EvalStatus::Complete,
             description: String::new(),
-            failures: vec![],
+            failures: vec![].into(),
             next: vec![],
         };
         Command::CommitPlan(Box::new(PlanRecord {

@@ -80,7 +80,7 @@ impl World {
         let outcome = finish.then(|| EvalOutcome {
             status: EvalStatus::Complete,
             description: String::new(),
-            failures: vec![],
+            failures: vec![].into(),
             next: vec![],
         });
         let job_version = row.current().version;

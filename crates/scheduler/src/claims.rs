@@ -8,7 +8,7 @@ mod inherited;
 mod ledger;
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
 };
 
@@ -161,6 +161,16 @@ pub struct Claims {
     /// The nodes of which claims were added or given back, the latest [`CHANGES_MAX`] of them.
     changes: VecDeque<NodeId>,
     changes_end: u64,
+    freed: Freed,
+}
+
+/// What was claimed and did not come true: whoever was refused for its sake may have it now.
+#[derive(Debug, Default)]
+pub struct Freed {
+    /// Where.
+    pub nodes: BTreeSet<NodeId>,
+    /// Of which namespaces it was.
+    pub namespaces: BTreeSet<Arc<str>>,
 }
 
 #[derive(Debug)]
@@ -324,13 +334,26 @@ impl Claims {
 
     /// Nothing of it is committed, whoever holds it. Returns the nodes on which room is free again.
     pub fn release(&mut self, ticket: Ticket) -> Vec<NodeId> {
-        let nodes = self.forget(ticket);
-        nodes.iter().for_each(|node| self.note_change(*node));
-        nodes
+        let Some(open) = self.forget(ticket) else { return Vec::new() };
+        self.free(&open);
+        open.nodes
     }
 
-    fn forget(&mut self, ticket: Ticket) -> Vec<NodeId> {
-        let Some(open) = self.tickets.remove(&ticket) else { return Vec::new() };
+    /// What was freed since this was asked last.
+    pub fn take_freed(&mut self) -> Freed {
+        std::mem::take(&mut self.freed)
+    }
+
+    fn free(&mut self, open: &Open) {
+        open.nodes.iter().for_each(|node| self.note_change(*node));
+        self.freed.nodes.extend(&open.nodes);
+        if !open.nodes.is_empty() && !self.freed.namespaces.contains(&open.namespace) {
+            self.freed.namespaces.insert(open.namespace.clone());
+        }
+    }
+
+    fn forget(&mut self, ticket: Ticket) -> Option<Open> {
+        let open = self.tickets.remove(&ticket)?;
         for node in &open.nodes {
             if let Some(claims) = self.by_node.get_mut(node) {
                 claims.retain(|claim| claim.ticket != ticket);
@@ -339,18 +362,17 @@ impl Claims {
                 }
             }
         }
-        open.nodes
+        Some(open)
     }
 
     /// Drops claims that every state at or after `index` shows.
     pub fn settle(&mut self, index: Index) {
         let is_shown = |open: &Open| matches!(open.holder, Holder::Entry(at) if at <= index);
         let settled = self.tickets.iter().filter(|(_, open)| is_shown(open));
-        let settled: Vec<(Ticket, bool)> = settled.map(|(ticket, open)| (*ticket, open.is_refused)).collect();
-        for (ticket, is_refused) in settled {
-            let nodes = self.forget(ticket);
-            if is_refused {
-                nodes.into_iter().for_each(|node| self.note_change(node));
+        let settled: Vec<Ticket> = settled.map(|(ticket, _)| *ticket).collect();
+        for ticket in settled {
+            if let Some(open) = self.forget(ticket).filter(|open| open.is_refused) {
+                self.free(&open);
             }
         }
     }

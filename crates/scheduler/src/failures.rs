@@ -1,6 +1,6 @@
 //! Why allocations could not be placed, short enough for the log: an evaluation's record always fits its entry.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use berth_model::{
     eval::{Funnel, GroupFailure},
@@ -13,6 +13,8 @@ pub const REASON_BYTES_MAX: usize = 256;
 pub const REASONS_MAX: usize = 32;
 /// Bytes of the reasons of all groups of a plan; groups after that are told only how many nodes fell out.
 pub const REASONS_BYTES_MAX: usize = 256 << 10;
+/// Bytes that they take in memory, where evaluations keep them for an hour and more.
+pub const REASONS_MEMORY_BYTES_MAX: usize = 256 << 10;
 
 /// The key of what is counted together.
 const OTHERS: &str = "other reasons";
@@ -34,47 +36,74 @@ pub(crate) fn reason(store: &Store, why: String) -> Funnel {
     Funnel { considered, exhausted: BTreeMap::from([(why, considered)]), ..Funnel::default() }
 }
 
-/// The failures of a plan with reasons of bounded size.
+/// The failures of a plan with reasons of bounded size. The log holds those of each group, memory those of groups that
+/// were refused alike once.
 pub(crate) fn bounded(failures: Vec<GroupFailure>) -> Vec<GroupFailure> {
-    let mut left = REASONS_BYTES_MAX;
+    let (mut left, mut left_in_memory) = (REASONS_BYTES_MAX, REASONS_MEMORY_BYTES_MAX);
+    let mut told: BTreeMap<Arc<Funnel>, Arc<Funnel>> = BTreeMap::new();
     let failures = failures.into_iter().map(|failure| {
-        let Funnel { considered, available, filtered, exhausted, quota } = failure.funnel;
-        let mut counts = [available, filtered, exhausted].map(few);
-        let quota: BTreeMap<String, String> =
-            quota.into_iter().take(REASONS_MAX).map(|(name, excess)| (cut(&name), cut(&excess))).collect();
-        let bytes = counts.iter().flat_map(BTreeMap::keys).map(|reason| reason.len() + 8).sum::<usize>()
-            + quota.iter().map(|(name, excess)| name.len() + excess.len() + 8).sum::<usize>();
-        if bytes > left {
-            counts = counts.map(together);
+        let (funnel, memory) = match told.get(&failure.funnel) {
+            Some(known) => (known.clone(), 0),
+            None => {
+                let funnel = Arc::new(with_few_reasons(&failure.funnel));
+                let memory = funnel.memory_bytes();
+                (funnel, memory)
+            }
+        };
+        let bytes = text_bytes(&funnel);
+        if bytes > left || memory > left_in_memory {
+            return GroupFailure { funnel: with_sums(&funnel).into(), ..failure };
         }
-        left = left.saturating_sub(bytes);
-        let [available, filtered, exhausted] = counts;
-        // What waits for a quota must say so, that it is tried again when the quota eases.
-        let funnel = Funnel { considered, available, filtered, exhausted, quota };
+        left -= bytes;
+        left_in_memory -= memory;
+        told.insert(failure.funnel, funnel.clone());
         GroupFailure { funnel, ..failure }
     });
     failures.collect()
 }
 
+fn text_bytes(funnel: &Funnel) -> usize {
+    let Funnel { available, filtered, exhausted, quota, .. } = funnel;
+    let reasons = [available, filtered, exhausted].into_iter().flat_map(BTreeMap::keys);
+    let quotas = quota.iter().map(|(name, excess)| name.len() + excess.len() + 8);
+    reasons.map(|reason| reason.len() + 8).chain(quotas).sum()
+}
+
+fn with_few_reasons(funnel: &Funnel) -> Funnel {
+    let Funnel { considered, available, filtered, exhausted, quota } = funnel;
+    let [available, filtered, exhausted] = [available, filtered, exhausted].map(few);
+    let quota = quota.iter().take(REASONS_MAX).map(|(name, excess)| (cut(name), cut(excess))).collect();
+    Funnel { considered: *considered, available, filtered, exhausted, quota }
+}
+
+/// Only how many nodes fell out. What waits for a quota still says so, that it is tried again when the quota eases.
+fn with_sums(funnel: &Funnel) -> Funnel {
+    let Funnel { considered, available, filtered, exhausted, quota } = funnel;
+    let [available, filtered, exhausted] = [available, filtered, exhausted].map(together);
+    Funnel { considered: *considered, available, filtered, exhausted, quota: quota.clone() }
+}
+
 /// The first few reasons, the others together.
-fn few(counts: BTreeMap<String, u32>) -> BTreeMap<String, u32> {
+fn few(counts: &BTreeMap<String, u32>) -> BTreeMap<String, u32> {
     let mut few = BTreeMap::new();
     for (reason, count) in counts {
         let known = few.len() < REASONS_MAX;
-        let key = if known { cut(&reason) } else { OTHERS.to_owned() };
+        let key = if known { cut(reason) } else { OTHERS.to_owned() };
         let sum: &mut u32 = few.entry(key).or_default();
-        *sum = sum.saturating_add(count);
+        *sum = sum.saturating_add(*count);
     }
     few
 }
 
-fn together(counts: BTreeMap<String, u32>) -> BTreeMap<String, u32> {
+fn together(counts: &BTreeMap<String, u32>) -> BTreeMap<String, u32> {
     let sum = counts.values().copied().fold(0, u32::saturating_add);
     if sum == 0 { BTreeMap::new() } else { BTreeMap::from([(OTHERS.to_owned(), sum)]) }
 }
 
 #[cfg(test)]
 mod tests {
+    use berth_model::eval::Failures;
+
     use super::*;
 
     #[test]
@@ -90,7 +119,8 @@ mod tests {
         let failure = |group: usize| GroupFailure {
             group: format!("g{group}"),
             count: 1,
-            funnel: Funnel { considered: 2000, filtered: BTreeMap::clone(&filtered), ..Funnel::default() },
+            funnel: Funnel { considered: 2000, filtered: BTreeMap::clone(&filtered), ..Funnel::default() }
+                .into(),
         };
         let failures = bounded((0..500).map(failure).collect());
         assert!(failures.iter().all(|failure| failure.funnel.filtered_count() == 2000));
@@ -98,5 +128,24 @@ mod tests {
         assert_eq!(failures[499].funnel.filtered, BTreeMap::from([(OTHERS.to_owned(), 2000)]));
         let bytes = failures.iter().flat_map(|failure| failure.funnel.filtered.keys()).map(String::len);
         assert!(bytes.sum::<usize>() <= REASONS_BYTES_MAX + 500 * OTHERS.len());
+    }
+
+    #[test]
+    fn the_reasons_of_groups_are_bounded_in_memory_also_where_they_are_short() {
+        let failure = |group: u32| GroupFailure {
+            group: format!("g{group}"),
+            count: 1,
+            funnel: Funnel {
+                considered: 9,
+                exhausted: [(format!("{group}"), 9)].into(),
+                ..Funnel::default()
+            }
+            .into(),
+        };
+        let failures = bounded((0..2000).map(failure).collect());
+        assert_eq!(failures[0].funnel.exhausted, BTreeMap::from([("0".to_owned(), 9)]));
+        assert_eq!(failures[1999].funnel.exhausted, BTreeMap::from([(OTHERS.to_owned(), 9)]));
+        let memory_bytes = Failures::from(failures).memory_bytes();
+        assert!(memory_bytes < 2 * REASONS_MEMORY_BYTES_MAX, "{memory_bytes} bytes");
     }
 }

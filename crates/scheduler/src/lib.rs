@@ -8,6 +8,7 @@
 mod budget;
 pub mod check;
 mod claims;
+mod demand;
 pub mod devices;
 pub mod explain;
 pub mod failures;
@@ -22,7 +23,8 @@ pub mod reconcile;
 pub mod scores;
 
 pub use budget::{Budget, Cancelled, PLACEMENTS_PER_PLAN_MAX, STEPS_PER_PLAN_MAX};
-pub use claims::{Claim, Claimed, Claims, Counted, Holder, Inherited, Ledger, RoomShare, Ticket};
+pub use claims::{Claim, Claimed, Claims, Counted, Freed, Holder, Inherited, Ledger, RoomShare, Ticket};
+pub use demand::Demand;
 pub use plan::{Plan, PlannedNext};
 pub use planner::Planner;
 pub use property::{Property, resolve};

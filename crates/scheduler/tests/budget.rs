@@ -62,7 +62,7 @@ fn commit(store: &mut Store, plan: Plan) {
     let outcome = EvalOutcome {
         status: EvalStatus::Complete,
         description: String::new(),
-        failures: plan.failures,
+        failures: plan.failures.into(),
         next: Vec::new(),
     };
     let record = PlanRecord {

@@ -100,7 +100,7 @@ impl World {
         let outcome = EvalOutcome {
             status: EvalStatus::Complete,
             description: String::new(),
-            failures: plan.failures,
+            failures: plan.failures.into(),
             next: Vec::new(),
         };
         self.apply(Command::CommitPlan(Box::new(PlanRecord {

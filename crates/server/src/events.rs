@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use berth_model::{AllocId, Index, event::Event, store::AllocSlot};
+use berth_model::{AllocId, Index, eval::Failures, event::Event, store::AllocSlot};
 use tokio::sync::Notify;
 
 use crate::state::View;
@@ -98,10 +98,10 @@ pub struct Subscription {
 impl EventHub {
     /// Adds a batch; batches come in order of their index.
     pub fn publish(&self, batch: Batch) {
-        // Large jobs take a while to count, and nobody else publishes.
+        // Large jobs and failures take a while to count, and nobody else publishes.
         let before = self.lock().before(&batch);
-        let job_bytes = job_bytes(before.as_deref(), &batch);
-        let dropped = self.lock().push(batch, job_bytes);
+        let held_bytes = job_bytes(before.as_deref(), &batch) + failure_bytes(&batch);
+        let dropped = self.lock().push(batch, held_bytes);
         self.freed.take(dropped);
         self.published.notify_waiters();
     }
@@ -163,11 +163,12 @@ impl Ring {
     }
 
     /// Keeps a batch; what it pushes out is the caller's to drop, which may take a while.
-    fn push(&mut self, batch: Batch, job_bytes: u64) -> Vec<Dropped> {
+    fn push(&mut self, batch: Batch, held_bytes: u64) -> Vec<Dropped> {
         let copied_bytes = batch.view.store.copied_bytes() + batch.view.observed.copied_bytes();
         let observed =
             batch.changes.iter().filter(|change| matches!(change, Change::Observed(..))).count() as u64;
-        let bytes = copied_bytes.saturating_sub(self.copied_bytes) + observed * OBSERVATION_BYTES + job_bytes;
+        let bytes =
+            copied_bytes.saturating_sub(self.copied_bytes) + observed * OBSERVATION_BYTES + held_bytes;
         self.copied_bytes = copied_bytes;
         self.pinned_bytes += bytes;
         self.batches.push_back((Arc::new(batch), bytes));
@@ -213,6 +214,21 @@ fn job_bytes(before: Option<&Batch>, batch: &Batch) -> u64 {
         Change::Logged(_) | Change::Observed(..) => 0,
     });
     bytes.sum::<usize>() as u64 * JOB_BYTES_FACTOR
+}
+
+/// What the failures of evaluations take that a batch brought: each is replaced or forgotten sooner or later. Evaluations
+/// that follow from each other share theirs.
+fn failure_bytes(batch: &Batch) -> u64 {
+    let evals = batch.changes.iter().filter_map(|change| match change {
+        Change::Logged(Event::EvalChanged(id)) => batch.view.store.eval(*id),
+        _ => None,
+    });
+    let mut last: Option<&Failures> = None;
+    let bytes = evals.map(|eval| &eval.failures).filter(|failures| !failures.is_empty()).map(|failures| {
+        let is_known = last.replace(failures).is_some_and(|last| last.is_shared_with(failures));
+        if is_known { 0 } else { failures.memory_bytes() }
+    });
+    bytes.sum::<usize>() as u64
 }
 
 impl Subscription {

@@ -121,7 +121,7 @@ mod tests {
         let outcome = EvalOutcome {
             status: EvalStatus::Complete,
             description: String::new(),
-            failures: Vec::new(),
+            failures: Vec::new().into(),
             next: Vec::new(),
         };
         let commands = parts(plan.clone(), placements.clone(), Some(outcome.clone()));

@@ -175,7 +175,7 @@ impl World {
         if self.store.eval(plan.eval).is_none_or(|eval| eval.status.is_terminal()) {
             return self.ledger.lock().discard(ticket);
         }
-        let verdict = self.applier.check(&self.store, plan, ticket, Vec::new());
+        let verdict = self.applier.check(&self.store, plan, ticket, (EvalStatus::Complete, Vec::new()));
         self.placed += verdict.passed;
         for (command, claims) in verdict.parts {
             if let Command::CommitPlan(record) = &command {

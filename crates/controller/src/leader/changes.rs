@@ -91,7 +91,8 @@ impl Leader {
 
     fn on_eval_changed(&mut self, store: &Store, id: EvalId) {
         let Some(eval) = store.eval(id).cloned() else { return };
-        if eval.status.is_terminal() {
+        if eval.status.is_terminal() || eval.status == EvalStatus::Blocked {
+            // What is left to be done of it, if anything, waits for room.
             self.work.attempts.remove(&id);
             self.work.queue.done(id, &mut self.work.tenants);
         } else {

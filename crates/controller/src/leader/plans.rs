@@ -11,7 +11,7 @@ use berth_model::{
 use berth_scheduler::{Ledger, Plan, Ticket};
 
 use super::{Action, Leader, PlanPart, PlanTail, Purpose, Refused};
-use crate::{applier::Verdict, blocked, outbox::TooLarge};
+use crate::{applier::Verdict, outbox::TooLarge};
 
 /// How often a plan that was refused is made again before its work waits for room.
 const ATTEMPTS_MAX: u32 = 5;
@@ -33,20 +33,21 @@ impl Leader {
             self.work.queue.done(plan.eval, &mut self.work.tenants);
             return discard(&self.ledger, ticket, actions);
         };
-        if eval.status == EvalStatus::Blocked {
-            self.work.blocked.tried(eval.id);
-            if plan.is_noop()
-                && !plan.failures.is_empty()
-                && blocked::waits_for_same(&eval.failures, &plan.failures)
-            {
-                // Still no room, nothing changed: nothing to write.
-                self.work.queue.done(eval.id, &mut self.work.tenants);
-                return discard(&self.ledger, ticket, actions);
-            }
+        if eval.status == EvalStatus::Blocked && self.work.blocked.waits_on(store, &eval, &plan) {
+            // Still no room, nothing changed: nothing to write.
+            self.work.queue.done(eval.id, &mut self.work.tenants);
+            return discard(&self.ledger, ticket, actions);
         }
         self.drop_known_retries(store, &eval, &mut plan);
+        let becomes = if eval.status == EvalStatus::Blocked && !plan.failures.is_empty() {
+            // It waits on for what is left: another one would add to what is kept, and say the same.
+            plan.next.retain(|next| next.status != EvalStatus::Blocked);
+            EvalStatus::Blocked
+        } else {
+            EvalStatus::Complete
+        };
         let next = self.next_evals(&plan);
-        let verdict = self.applier.check(store, plan, ticket, next);
+        let verdict = self.applier.check(store, plan, ticket, (becomes, next));
         let (committed, refused) = (verdict.passed, verdict.refused.clone());
         let refused_nothing = verdict.done;
         actions.push(Action::Judged { ticket, committed, refused });
@@ -57,7 +58,7 @@ impl Leader {
     }
 
     fn write_plan(&mut self, eval: &Arc<Eval>, verdict: Verdict) {
-        let Verdict { parts, passed, done, refused } = verdict;
+        let Verdict { parts, passed, done, .. } = verdict;
         let again = !done && self.is_tried_again(eval, passed);
         let superseded = self.work.blocked.of_job(&eval.job).filter(|blocked| *blocked != eval.id);
         if let Some(old) = superseded.filter(|_| done) {
@@ -65,10 +66,6 @@ impl Leader {
             self.outbox.push(Command::SetEvalStatus(old, EvalStatus::Canceled, why));
         }
         if parts.is_empty() {
-            if refused.count > 0 {
-                // Others may wait because of what it had claimed.
-                self.work.blocked.room_came();
-            }
             if again {
                 self.work.queue.again(eval.clone(), &mut self.work.tenants);
             }
@@ -154,8 +151,6 @@ impl Leader {
 
     /// What was committed of a plan can be seen, or is not in the log after all.
     pub(super) fn plan_again(&mut self, eval: Arc<Eval>) {
-        // Others may wait because of what was claimed and refused.
-        self.work.blocked.room_came();
         self.work.queue.again(eval, &mut self.work.tenants);
     }
 
@@ -173,10 +168,14 @@ impl Leader {
     }
 
     pub(super) fn retry_blocked(&mut self, store: &Store) {
+        if !self.work.blocked.is_empty() {
+            let freed = self.ledger.lock().take_freed();
+            self.work.blocked.on_freed(store, freed);
+        }
         for id in self.work.blocked.next(store, &mut self.work.tenants) {
             match store.eval(id).filter(|eval| eval.status == EvalStatus::Blocked) {
                 Some(eval) => self.work.queue.push(eval.clone(), self.time),
-                None => self.work.blocked.tried(id),
+                None => self.work.blocked.leave_out(id),
             }
         }
     }

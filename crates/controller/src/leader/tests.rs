@@ -171,7 +171,7 @@ impl History {
             outcome: Some(EvalOutcome {
                 status: EvalStatus::Complete,
                 description: String::new(),
-                failures: vec![],
+                failures: vec![].into(),
                 next: next.into_iter().collect(),
             }),
         })));

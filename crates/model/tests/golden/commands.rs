@@ -255,7 +255,7 @@ fn outcome() -> EvalOutcome {
     EvalOutcome {
         status: EvalStatus::Complete,
         description: text("planned"),
-        failures: vec![failure()],
+        failures: vec![failure()].into(),
         next: vec![next],
     }
 }
@@ -269,7 +269,7 @@ fn failure() -> GroupFailure {
         exhausted: counts("memory"),
         quota: labels("gpus"),
     };
-    GroupFailure { group: text("g"), count: 2, funnel }
+    GroupFailure { group: text("g"), count: 2, funnel: funnel.into() }
 }
 
 fn scaling() -> ScalingEvent {
@@ -299,7 +299,7 @@ fn eval() -> Eval {
         node: Some(NodeId(1)),
         previous: Some(EvalId(1)),
         blocked: Some(EvalId(3)),
-        failures: vec![failure()],
+        failures: vec![failure()].into(),
         queued: [(text("g"), 2)].into(),
         created_at: Timestamp(1),
         modified_at: Timestamp(2),

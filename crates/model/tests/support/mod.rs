@@ -98,7 +98,7 @@ impl World {
         let outcome = Some(EvalOutcome {
             status: EvalStatus::Complete,
             description: String::new(),
-            failures: vec![],
+            failures: vec![].into(),
             next: vec![],
         });
         let snapshot_index = self.store.index();

@@ -116,7 +116,7 @@ impl Cluster {
             outcome: Some(EvalOutcome {
                 status: EvalStatus::Complete,
                 description: String::new(),
-                failures: vec![],
+                failures: vec![].into(),
                 next: vec![],
             }),
         }))]);

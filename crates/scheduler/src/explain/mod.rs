@@ -85,7 +85,7 @@ pub fn explain(
             group: group.name.clone(),
             missing,
             preempted: preempted(&plan, position),
-            funnel: failure.map_or_else(Funnel::default, |failure| failure.funnel.clone()),
+            funnel: failure.map_or_else(Funnel::default, |failure| Funnel::clone(&failure.funnel)),
             changes: if missing > 0 {
                 change::smallest(&looked).into_iter().chain(pushing_out.get(&position).cloned()).collect()
             } else {

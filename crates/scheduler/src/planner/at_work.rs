@@ -220,7 +220,7 @@ impl AtWork<'_> {
         let why = format!(
             "no node was looked at: the plan of this job takes more than {steps} steps: split the job"
         );
-        Some(GroupFailure { group: group.name.clone(), count, funnel: reason(self.store, why) })
+        Some(GroupFailure { group: group.name.clone(), count, funnel: reason(self.store, why).into() })
     }
 }
 
@@ -250,9 +250,9 @@ fn add(failure: &mut Option<GroupFailure>, group: &Group, funnel: Funnel) {
     match failure {
         Some(failure) => {
             failure.count += 1;
-            failure.funnel.add(funnel);
+            Arc::make_mut(&mut failure.funnel).add(funnel);
         }
-        None => *failure = Some(GroupFailure { group: group.name.clone(), count: 1, funnel }),
+        None => *failure = Some(GroupFailure { group: group.name.clone(), count: 1, funnel: funnel.into() }),
     }
 }
 

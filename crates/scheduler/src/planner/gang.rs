@@ -38,7 +38,7 @@ impl Planner {
         );
         let failures = wanted.iter().zip(counts).filter(|(_, count)| *count > 0).map(|(wanted, count)| {
             let group = row.job().groups[usize::from(wanted.group)].name.clone();
-            GroupFailure { group, count, funnel: reason(store, why.clone()) }
+            GroupFailure { group, count, funnel: reason(store, why.clone()).into() }
         });
         Some(failures.collect())
     }
@@ -61,7 +61,8 @@ impl Planner {
                 None => plan.failures.push(GroupFailure {
                     group: name.clone(),
                     count,
-                    funnel: if is_too_large { reason(store, too_large(bytes)) } else { Funnel::default() },
+                    funnel: (if is_too_large { reason(store, too_large(bytes)) } else { Funnel::default() })
+                        .into(),
                 }),
             }
         }

@@ -82,8 +82,11 @@ fn describe_failure(failure: &GroupFailure) -> String {
 /// An explanation in words.
 pub fn explanation(store: &Store, explained: &Explanation) -> String {
     let groups = explained.groups.iter().map(|group| {
-        let failure =
-            GroupFailure { group: group.group.clone(), count: group.missing, funnel: group.funnel.clone() };
+        let failure = GroupFailure {
+            group: group.group.clone(),
+            count: group.missing,
+            funnel: group.funnel.clone().into(),
+        };
         let mut told = if group.missing == 0 { "placed".to_owned() } else { describe_failure(&failure) };
         let preempted: Vec<String> = group.preempted.iter().map(|id| name(store, *id)).collect();
         if !preempted.is_empty() {

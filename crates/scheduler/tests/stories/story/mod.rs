@@ -244,7 +244,7 @@ impl Story {
             outcome: Some(EvalOutcome {
                 status: EvalStatus::Complete,
                 description: String::new(),
-                failures: vec![],
+                failures: vec![].into(),
                 next: vec![],
             }),
         })));

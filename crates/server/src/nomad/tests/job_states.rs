@@ -44,7 +44,7 @@ fn start(world: &FakeEngine, id: &str, job_type: JobType, alloc: u128) {
     let outcome = EvalOutcome {
         status: EvalStatus::Complete,
         description: String::new(),
-        failures: Vec::new(),
+        failures: Vec::new().into(),
         next: Vec::new(),
     };
     let plan = PlanRecord {

@@ -98,7 +98,7 @@ fn plan(job: &Job) -> PlanRecord {
         outcome: Some(EvalOutcome {
             status: EvalStatus::Complete,
             description: String::new(),
-            failures: Vec::new(),
+            failures: Vec::new().into(),
             next: Vec::new(),
         }),
     }

@@ -108,7 +108,7 @@ fn plan() -> PlanRecord {
         outcome: Some(EvalOutcome {
             status: EvalStatus::Complete,
             description: String::new(),
-            failures: vec![GroupFailure { group: "app".into(), count: 1, funnel }],
+            failures: vec![GroupFailure { group: "app".into(), count: 1, funnel: funnel.into() }].into(),
             next: vec![NextEval {
                 id: BLOCKED,
                 status: EvalStatus::Blocked,

@@ -1,0 +1,111 @@
+//! Where room came, and when; what of it is meant for work that is being tried.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_model::{
+    Index,
+    resources::Resources,
+    store::{NodeRow, NodeSlot, Store},
+};
+
+/// When something became known. A plan rests on a state, and on what was claimed beside it, which has no index: it is
+/// counted by a clock of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) struct Moment {
+    pub index: Index,
+    pub clock: u64,
+}
+
+impl Moment {
+    /// Whether a plan that knew as much did not know of this.
+    pub fn is_news_to(self, known: Self) -> bool {
+        self.index > known.index || self.clock > known.clock
+    }
+
+    pub fn latest(self, other: Self) -> Self {
+        Self { index: self.index.max(other.index), clock: self.clock.max(other.clock) }
+    }
+}
+
+/// Nodes on which there may be more room than before.
+#[derive(Debug, Default)]
+pub(super) struct Eased {
+    at: BTreeMap<NodeSlot, Moment>,
+    by_index: BTreeSet<(Index, NodeSlot)>,
+}
+
+impl Eased {
+    pub fn note(&mut self, node: NodeSlot, moment: Moment) {
+        let before = self.at.get(&node).copied().unwrap_or_default();
+        let now = before.latest(moment);
+        self.by_index.remove(&(before.index, node));
+        self.by_index.insert((now.index, node));
+        self.at.insert(node, now);
+    }
+
+    /// When there came room on a node last.
+    pub fn at(&self, node: NodeSlot) -> Moment {
+        self.at.get(&node).copied().unwrap_or_default()
+    }
+
+    /// The nodes of which a plan that knew as much may not have known.
+    pub fn since(&self, known: Moment) -> impl Iterator<Item = NodeSlot> {
+        let since = self.by_index.range((known.index, NodeSlot(0))..).map(|(_, node)| *node);
+        since.filter(move |node| self.at(*node).is_news_to(known))
+    }
+}
+
+/// Room on a node that is meant for one evaluation until it is planned: others of its shape need not be planned for it.
+pub(super) type Promise = (NodeSlot, Resources);
+
+/// All promises.
+#[derive(Debug, Default)]
+pub(super) struct Promised(BTreeMap<NodeSlot, OnNode>);
+
+#[derive(Debug, Default)]
+struct OnNode {
+    sum: Resources,
+    promises: usize,
+    /// Others could have had that room.
+    turned_away: bool,
+}
+
+impl Promised {
+    /// Promises room for as many as there is room for, and `count` at most. None when there is none left.
+    pub fn make(&mut self, store: &Store, node: NodeSlot, one: Resources, count: u32) -> Option<Promise> {
+        let on_node = self.0.entry(node).or_default();
+        let free = store.nodes().row(node).map_or(Resources::ZERO, NodeRow::free).minus(on_node.sum);
+        let many = times_in(one, free).min(count.max(1));
+        if many == 0 {
+            on_node.turned_away = true;
+            return None;
+        }
+        let room = times(one, many);
+        on_node.sum = on_node.sum.plus(room);
+        on_node.promises += 1;
+        Some((node, room))
+    }
+
+    /// Ends a promise. Whether somebody was turned away for its sake, and it was the last one of the node.
+    pub fn end(&mut self, (node, room): Promise) -> bool {
+        let Some(on_node) = self.0.get_mut(&node) else { return false };
+        on_node.sum = on_node.sum.minus(room);
+        on_node.promises -= 1;
+        let is_last = on_node.promises == 0;
+        is_last && self.0.remove(&node).is_some_and(|on_node| on_node.turned_away)
+    }
+}
+
+fn times_in(one: Resources, room: Resources) -> u32 {
+    let in_one = |one: u32, room: u32| room.checked_div(one).unwrap_or(u32::MAX);
+    let cpu_and_memory = in_one(one.cpu_mhz, room.cpu_mhz).min(in_one(one.memory_mb, room.memory_mb));
+    cpu_and_memory.min(in_one(one.disk_mb, room.disk_mb))
+}
+
+fn times(one: Resources, many: u32) -> Resources {
+    Resources {
+        cpu_mhz: one.cpu_mhz.saturating_mul(many),
+        memory_mb: one.memory_mb.saturating_mul(many),
+        disk_mb: one.disk_mb.saturating_mul(many),
+    }
+}

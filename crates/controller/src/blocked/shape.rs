@@ -1,0 +1,199 @@
+//! What waiting work misses: where one of a shape finds no room, no other one does.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use berth_model::{
+    Index, JobKey,
+    eval::{Eval, GroupFailure},
+    job::Group,
+    resources::Resources,
+    store::{JobRow, JobSlot, NodeRow, NodeSlot, Store},
+};
+use berth_scheduler::Demand;
+
+/// Demands of one job that are told apart; of more only the least of each resource is asked for.
+const DEMANDS_MAX: usize = 16;
+
+/// Names a shape.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ShapeKey {
+    /// Of one job: what it misses depends on what else of it is where, or it misses several things.
+    Own(JobKey),
+    /// Of all jobs that miss the same.
+    Shared {
+        /// What is missed, see [`Demand::key`].
+        demand: Arc<[u8]>,
+        /// The quotas that hold it back.
+        quotas: BTreeSet<String>,
+        /// Whose it is and its priority, where others may find room when it does not.
+        whose: Option<(Arc<str>, u8)>,
+    },
+}
+
+/// What a job misses, as its last plan told.
+pub(super) struct Missing<'a> {
+    store: &'a Store,
+    slot: JobSlot,
+    row: &'a JobRow,
+    failures: &'a [GroupFailure],
+    groups: Vec<&'a Group>,
+    demands: BTreeMap<Arc<[u8]>, &'a Group>,
+    priority: u8,
+}
+
+impl<'a> Missing<'a> {
+    /// None when the job is gone. Whatever is not told is taken to be missing.
+    pub fn of(store: &'a Store, eval: &Eval, failures: &'a [GroupFailure]) -> Option<Self> {
+        let slot = store.jobs().find(&eval.job)?;
+        let row = store.jobs().row(slot)?;
+        let job = row.job();
+        let names: BTreeSet<&str> = failures.iter().map(|failure| failure.group.as_str()).collect();
+        let is_missing = |group: &&Group| names.is_empty() || names.contains(group.name.as_str());
+        let groups: Vec<&Group> = job.groups.iter().filter(is_missing).collect();
+        let demands = groups.iter().map(|group| (Demand::key(job, group), *group)).collect();
+        Some(Self { store, slot, row, failures, groups, demands, priority: eval.priority })
+    }
+
+    /// Whether a plan on a state of this index was of the job as it is.
+    pub fn was_seen_at(&self, index: Index) -> bool {
+        self.row.current().index <= index
+    }
+
+    pub fn key(&self) -> ShapeKey {
+        match self.demands.first_key_value() {
+            Some((demand, _)) if !self.is_own() => {
+                let (demand, quotas) = (demand.clone(), self.quotas());
+                let is_of_tenant = self.preempts() || !quotas.is_empty();
+                let whose = is_of_tenant.then(|| (self.row.key.namespace.clone(), self.priority));
+                ShapeKey::Shared { demand, quotas, whose }
+            }
+            _ => ShapeKey::Own(self.row.key.clone()),
+        }
+    }
+
+    pub fn shape(&self) -> Shape {
+        let job = self.row.job();
+        let needs = if self.demands.len() <= DEMANDS_MAX {
+            Needs::OneOf(self.demands.values().map(|group| Demand::of(job, group)).collect())
+        } else {
+            let asks = self.groups.iter().map(|group| group.resources());
+            Needs::AtLeast(asks.reduce(Resources::min).unwrap_or_default())
+        };
+        Shape {
+            needs,
+            quotas: self.quotas(),
+            needs_nodes: self.failures.is_empty() || self.failures.iter().any(needs_nodes),
+            preempts: self.preempts(),
+            successors: self.has_older_versions().then_some(self.slot),
+        }
+    }
+
+    fn is_own(&self) -> bool {
+        let job = self.row.job();
+        let first = self.failures.first();
+        let waits_for_same = |failure: &GroupFailure| {
+            let waits = |of: &GroupFailure| (needs_nodes(of), of.funnel.quota.is_empty());
+            first.is_some_and(|first| waits(first) == waits(failure)) && waits(failure).0 == waits(failure).1
+        };
+        self.demands.len() != 1
+            || self.has_older_versions()
+            || self.groups.iter().any(|group| Demand::is_its_own(job, group))
+            || !self.failures.iter().all(|failure| was_looked_at(failure) && waits_for_same(failure))
+    }
+
+    /// A successor may use what its predecessor holds, which nobody else can.
+    fn has_older_versions(&self) -> bool {
+        self.row.live > 0 && self.row.versions.len() > 1
+    }
+
+    fn preempts(&self) -> bool {
+        self.store.scheduler_config().preemption.is_on_for(self.row.job().job_type)
+    }
+
+    fn quotas(&self) -> BTreeSet<String> {
+        self.failures.iter().flat_map(|failure| failure.funnel.quota.keys().cloned()).collect()
+    }
+}
+
+/// Whether room on nodes is what was missing, and not only a quota.
+fn needs_nodes(failure: &GroupFailure) -> bool {
+    failure.funnel.quota.is_empty() || failure.funnel.considered > 0
+}
+
+/// Whether nodes were looked at at all: what a plan leaves for lack of steps says nothing of others.
+fn was_looked_at(failure: &GroupFailure) -> bool {
+    let funnel = &failure.funnel;
+    !funnel.available.is_empty() || funnel.exhausted.is_empty()
+}
+
+/// What work of a shape misses.
+#[derive(Debug)]
+pub(super) struct Shape {
+    needs: Needs,
+    /// The quotas that hold it back.
+    pub quotas: BTreeSet<String>,
+    /// Room on nodes is what it waits for, not only a quota.
+    needs_nodes: bool,
+    /// It may take the place of other work.
+    pub preempts: bool,
+    /// Older versions of this job run, of which it replaces some.
+    successors: Option<JobSlot>,
+}
+
+#[derive(Debug)]
+enum Needs {
+    OneOf(Vec<Demand>),
+    AtLeast(Resources),
+}
+
+impl Shape {
+    /// Whether a node may have room for one: ports and devices are the planner's to look at.
+    pub fn may_use(&self, store: &Store, slot: NodeSlot) -> bool {
+        self.looks(store, slot, Demand::accepts)
+    }
+
+    /// The same of a node that it may use.
+    pub fn has_room(&self, store: &Store, slot: NodeSlot) -> bool {
+        self.looks(store, slot, |_, _| true)
+    }
+
+    fn looks(
+        &self,
+        store: &Store,
+        slot: NodeSlot,
+        accepts: impl Fn(&Demand, &berth_model::node::Node) -> bool,
+    ) -> bool {
+        let Some(row) = store.nodes().row(slot).filter(|row| self.needs_nodes && row.is_ready()) else {
+            return false;
+        };
+        let Some(node) = store.nodes().detail(slot).map(|detail| &detail.node) else { return false };
+        let room = if self.preempts { row.capacity } else { row.free() };
+        let fits = match &self.needs {
+            Needs::OneOf(demands) => {
+                demands.iter().any(|one| one.on(node).exceeds(room).is_none() && accepts(one, node))
+            }
+            Needs::AtLeast(least) => least.exceeds(room).is_none(),
+        };
+        fits || self.is_replaced_on(store, row)
+    }
+
+    fn is_replaced_on(&self, store: &Store, row: &NodeRow) -> bool {
+        let Some(job) = self.successors else { return false };
+        let mut live = store.nodes().live(row).filter_map(|slot| store.allocs().row(slot));
+        live.any(|alloc| alloc.job == job)
+    }
+
+    /// What one allocation of it holds on a node, where that can be told.
+    pub fn holds_on(&self, store: &Store, slot: NodeSlot) -> Option<Resources> {
+        let node = &store.nodes().detail(slot)?.node;
+        match &self.needs {
+            Needs::OneOf(demands) if demands.len() == 1 && !self.preempts && self.successors.is_none() => {
+                Some(demands[0].on(node))
+            }
+            _ => None,
+        }
+    }
+}

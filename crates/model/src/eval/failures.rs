@@ -1,0 +1,158 @@
+//! What could not be placed, and why. Evaluations keep it for as long as they are kept, so that what is equal is shared.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Deref,
+    sync::Arc,
+};
+
+use minicbor::{Decode, Decoder, Encode, Encoder, decode as de, encode as en};
+
+/// About what a map takes in memory that has an entry.
+const MAP_BYTES: usize = 352;
+/// About what a text in one takes besides its bytes.
+const TEXT_BYTES: usize = 16;
+
+/// What of a job could not be placed, by group, in the job's order. Copies share it, and groups that were refused alike
+/// share their reasons.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Failures(Arc<[GroupFailure]>);
+
+impl Failures {
+    /// About what it takes in memory; what is shared counts once.
+    pub fn memory_bytes(&self) -> usize {
+        let funnels: BTreeSet<*const Funnel> =
+            self.iter().map(|failure| Arc::as_ptr(&failure.funnel)).collect();
+        let told: usize =
+            self.iter().map(|failure| size_of::<GroupFailure>() + TEXT_BYTES + failure.group.len()).sum();
+        let firsts = self.iter().scan(funnels, |left, failure| {
+            Some(left.remove(&Arc::as_ptr(&failure.funnel)).then_some(&failure.funnel))
+        });
+        told + firsts.flatten().map(|funnel| funnel.memory_bytes()).sum::<usize>()
+    }
+
+    /// Whether the two are one in memory.
+    pub fn is_shared_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Deref for Failures {
+    type Target = [GroupFailure];
+
+    fn deref(&self) -> &[GroupFailure] {
+        &self.0
+    }
+}
+
+impl From<Vec<GroupFailure>> for Failures {
+    fn from(mut failures: Vec<GroupFailure>) -> Self {
+        let mut known: BTreeSet<Arc<Funnel>> = BTreeSet::new();
+        for failure in &mut failures {
+            match known.get(&failure.funnel) {
+                Some(equal) => failure.funnel = equal.clone(),
+                None => drop(known.insert(failure.funnel.clone())),
+            }
+        }
+        Self(failures.into())
+    }
+}
+
+impl<C> Encode<C> for Failures {
+    fn encode<W: en::Write>(&self, e: &mut Encoder<W>, context: &mut C) -> Result<(), en::Error<W::Error>> {
+        self.0.encode(e, context)
+    }
+}
+
+impl<'b, C> Decode<'b, C> for Failures {
+    fn decode(d: &mut Decoder<'b>, context: &mut C) -> Result<Self, de::Error> {
+        Vec::decode(d, context).map(|failures: Vec<GroupFailure>| failures.into())
+    }
+}
+
+/// Why allocations of a group could not be placed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct GroupFailure {
+    /// The group's name.
+    #[n(0)]
+    pub group: String,
+    /// How many allocations could not be placed.
+    #[n(1)]
+    pub count: u32,
+    /// How the nodes fell out of consideration for the first of them.
+    #[n(2)]
+    #[cbor(with = "crate::codec::shared")]
+    pub funnel: Arc<Funnel>,
+}
+
+/// How nodes fell out of consideration, step by step. Every node is counted exactly once.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Encode, Decode)]
+pub struct Funnel {
+    /// All nodes that are ready and eligible.
+    #[n(0)]
+    pub considered: u32,
+    /// Of these, by datacenter, the ones in the job's pool and datacenters.
+    #[n(1)]
+    pub available: BTreeMap<String, u32>,
+    /// Turned away by a constraint or a missing driver, by reason.
+    #[n(2)]
+    pub filtered: BTreeMap<String, u32>,
+    /// Without room, by what is short.
+    #[n(3)]
+    pub exhausted: BTreeMap<String, u32>,
+    /// Quotas that allow no more, with what they limit: `memory (1200/1000)`. No node is considered then.
+    #[n(4)]
+    pub quota: BTreeMap<String, String>,
+}
+
+impl Funnel {
+    /// Nodes turned away by a constraint or a missing driver.
+    pub fn filtered_count(&self) -> u32 {
+        self.filtered.values().sum()
+    }
+
+    /// Adds what became of other nodes.
+    pub fn add(&mut self, other: Self) {
+        self.considered += other.considered;
+        self.quota.extend(other.quota);
+        let mine = [&mut self.available, &mut self.filtered, &mut self.exhausted];
+        for (mine, other) in mine.into_iter().zip([other.available, other.filtered, other.exhausted]) {
+            other.into_iter().for_each(|(reason, count)| *mine.entry(reason).or_default() += count);
+        }
+    }
+
+    /// Nodes without room.
+    pub fn exhausted_count(&self) -> u32 {
+        self.exhausted.values().sum()
+    }
+    /// About what it takes in memory.
+    pub fn memory_bytes(&self) -> usize {
+        let map =
+            |texts: usize, bytes: usize| if texts == 0 { 0 } else { MAP_BYTES + texts * TEXT_BYTES + bytes };
+        let counts = [&self.available, &self.filtered, &self.exhausted];
+        let counts = counts.map(|counts| map(counts.len(), counts.keys().map(String::len).sum()));
+        let quota = self.quota.iter().map(|(name, excess)| name.len() + excess.len()).sum();
+        size_of::<Self>() + counts.iter().sum::<usize>() + map(self.quota.len(), quota)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(group: usize, nodes: u32) -> GroupFailure {
+        let exhausted = BTreeMap::from([("memory".to_owned(), nodes)]);
+        let funnel = Funnel { considered: nodes, exhausted, ..Funnel::default() };
+        GroupFailure { group: format!("g{group}"), count: 1, funnel: funnel.into() }
+    }
+
+    #[test]
+    fn groups_that_were_refused_alike_share_their_reasons_also_when_read_again() {
+        let failures: Failures = (0..1000).map(|group| failure(group, 7)).collect::<Vec<_>>().into();
+        assert!(failures.memory_bytes() < 100 << 10, "{} bytes", failures.memory_bytes());
+        let read: Failures = minicbor::decode(&minicbor::to_vec(&failures).unwrap()).unwrap();
+        assert_eq!((&read, read.memory_bytes()), (&failures, failures.memory_bytes()));
+        let differ: Failures = (0..1000).map(|group| failure(group, group as u32)).collect::<Vec<_>>().into();
+        assert!(differ.memory_bytes() > 4 * failures.memory_bytes(), "{} bytes", differ.memory_bytes());
+    }
+}
