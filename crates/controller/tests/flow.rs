@@ -22,6 +22,8 @@ mod placement;
 mod restore;
 #[path = "flow/tenants.rs"]
 mod tenants;
+#[path = "flow/waiting.rs"]
+mod waiting;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -64,6 +66,10 @@ struct Shell {
     view: Store,
     observed: Observed,
     seeds: u64,
+    /// Plans that were made.
+    planned: usize,
+    /// Ends that were told while the log was not written.
+    ending: usize,
     /// The nodes of open sessions.
     sessions: BTreeMap<u64, u128>,
 }
@@ -103,6 +109,8 @@ impl Shell {
             view: Store::default(),
             observed: Observed::default(),
             seeds: 0,
+            planned: 0,
+            ending: 0,
             sessions: BTreeMap::new(),
         };
         shell.lead(1);
@@ -173,6 +181,7 @@ impl Shell {
             Action::Judged { .. } => {}
             Action::Plan { term, eval } => {
                 self.seeds += 1;
+                self.planned += 1;
                 match self.is_blind {
                     true => self.planner.follow(&self.view, &Claims::default()),
                     false => self.planner.follow(&self.view, &self.claims.lock()),

@@ -15,6 +15,7 @@ use berth_model::{
     store::Store,
 };
 
+use berth_scheduler::{Claims, Planner};
 use cluster::{Cluster, node_of};
 
 /// Histories of the short form.
@@ -50,6 +51,7 @@ fn history(seed: u64) {
     drains_are_over(store);
     evaluations_are_done_or_blocked(store);
     jobs_have_what_they_ask_for(store);
+    nothing_waits_for_room_that_is_there(store);
     agents_hold_what_they_should(&cluster);
     assert!(!cluster.is_claimed(), "room is claimed for ever");
 }
@@ -96,6 +98,15 @@ fn jobs_have_what_they_ask_for(store: &Store) {
         let waits = waits.filter(|eval| !eval.status.is_terminal()).count();
         assert!(wanted <= count, "{}: {wanted} of {count} should run", row.key);
         assert!(wanted == count || waits > 0, "{}: {wanted} of {count} run, and nothing waits", row.key);
+    }
+}
+
+fn nothing_waits_for_room_that_is_there(store: &Store) {
+    for eval in store.evals().blocked() {
+        let mut planner = Planner::default();
+        planner.follow(store, &Claims::default());
+        let plan = planner.plan(store, eval, store.at(), 1);
+        assert!(plan.placements.is_empty(), "{} waits for room that is there: {plan:?}", eval.job);
     }
 }
 

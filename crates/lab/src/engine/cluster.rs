@@ -70,7 +70,7 @@ impl Cluster {
         let outcome = EvalOutcome {
             status: EvalStatus::Complete,
             description: String::new(),
-            failures: plan.failures,
+            failures: plan.failures.into(),
             next: Vec::new(),
         };
         self.apply(vec![Command::CommitPlan(Box::new(PlanRecord {
