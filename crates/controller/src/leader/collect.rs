@@ -1,11 +1,16 @@
 //! Forgetting what nobody asks for any more. What has ended waits its time in queues, oldest first, so that nothing is
 //! ever searched for; whatever is in use again by then stays (`apply` looks once more).
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use berth_model::{
     AllocId, DeploymentId, EvalId, JobKey, NodeId, Timestamp,
     command::Collect,
+    eval::Eval,
     event::Event as Change,
     job::JobType,
     node::NodeStatus,
@@ -18,6 +23,10 @@ use crate::follow::Follower;
 const SERVICE_KEPT: Duration = Duration::from_secs(3600);
 /// Evaluations of batch jobs are kept this long after their end.
 const BATCH_KEPT: Duration = Duration::from_secs(24 * 3600);
+/// Evaluations of one job that are kept: of more, those that are done and older go after a while.
+const EVALS_OF_JOB_MAX: usize = 64;
+/// By then whoever follows one of them has seen its end.
+const CROWDED_KEPT: Duration = Duration::from_secs(60);
 /// Dead jobs are kept this long.
 const JOB_KEPT: Duration = Duration::from_secs(4 * 3600);
 /// Deployments that are over are kept this long; the last one of a job as long as the job.
@@ -38,6 +47,9 @@ pub(crate) struct Collector {
     jobs: Waiting<JobKey>,
     nodes: Waiting<NodeId>,
     deployments: Waiting<DeploymentId>,
+    /// With too many evaluations; each once.
+    crowded: Waiting<JobKey>,
+    is_crowded: BTreeSet<JobKey>,
     /// Not to be kept at all.
     purged: VecDeque<JobKey>,
 }
@@ -57,6 +69,7 @@ impl Follower for Collector {
         }
         for (_, row) in store.jobs().iter() {
             all.job_changed(row, last_change(store, row));
+            all.evals_changed(row, last_change(store, row));
         }
         for (slot, row) in store.nodes().iter().filter(|(_, row)| row.status == NodeStatus::Down) {
             let at = store.nodes().detail(slot).map_or_else(Timestamp::default, |detail| detail.status_at);
@@ -71,6 +84,7 @@ impl Follower for Collector {
         sort(&mut all.batch_evals);
         sort(&mut all.jobs);
         sort(&mut all.nodes);
+        sort(&mut all.crowded);
         all
     }
 
@@ -84,7 +98,10 @@ impl Follower for Collector {
             Change::EvalChanged(id) => {
                 if let Some(eval) = store.eval(*id).filter(|eval| eval.status.is_terminal()) {
                     self.evals(eval.job_type).push_back((now, eval.id));
-                    store.job(&eval.job).into_iter().for_each(|row| self.job_changed(row, now));
+                    if let Some(row) = store.job(&eval.job) {
+                        self.job_changed(row, now);
+                        self.evals_changed(row, now);
+                    }
                 }
             }
             Change::JobDeregistered(slot) => {
@@ -108,6 +125,7 @@ impl Follower for Collector {
             first_over(&self.jobs, JOB_KEPT),
             first_over(&self.nodes, NODE_KEPT),
             first_over(&self.deployments, DEPLOYMENT_KEPT),
+            first_over(&self.crowded, CROWDED_KEPT),
         ];
         purged.into_iter().chain(first.into_iter().flatten()).min()
     }
@@ -118,6 +136,13 @@ impl Collector {
     pub fn due(&mut self, store: &Store, now: Timestamp) -> Option<Collect> {
         let mut evals = over(&mut self.service_evals, SERVICE_KEPT, now, COLLECTED_MAX);
         evals.extend(over(&mut self.batch_evals, BATCH_KEPT, now, COLLECTED_MAX));
+        for key in over(&mut self.crowded, CROWDED_KEPT, now, JOBS_COLLECTED_MAX) {
+            self.is_crowded.remove(&key);
+            let Some(row) = store.job(&key) else { continue };
+            evals.extend(old_evals(store, row, now));
+            // Those that are younger wait their time.
+            self.evals_changed(row, now);
+        }
         let purged = self.purged.len().min(JOBS_COLLECTED_MAX);
         let mut jobs: Vec<JobKey> = self.purged.drain(..purged).collect();
         // What has changed since it died waits anew, further back.
@@ -160,6 +185,12 @@ impl Collector {
         if job_type.runs_to_completion() { &mut self.batch_evals } else { &mut self.service_evals }
     }
 
+    fn evals_changed(&mut self, row: &JobRow, at: Timestamp) {
+        if row.evals.len() > EVALS_OF_JOB_MAX && self.is_crowded.insert(row.key.clone()) {
+            self.crowded.push_back((at, row.key.clone()));
+        }
+    }
+
     fn job_changed(&mut self, row: &JobRow, at: Timestamp) {
         if !row.is_over() {
             return;
@@ -176,6 +207,16 @@ fn last_change(store: &Store, row: &JobRow) -> Timestamp {
     let evals = store.jobs().evals(row).filter_map(|slot| store.evals().row(slot));
     let last_eval = evals.map(|eval| eval.modified_at).max().unwrap_or_default();
     last_eval.max(row.current().submitted_at)
+}
+
+/// The evaluations of a job that are done, but for the last ones.
+fn old_evals(store: &Store, row: &JobRow, now: Timestamp) -> Vec<EvalId> {
+    let evals = store.jobs().evals(row).filter_map(|slot| store.evals().row(slot));
+    let mut done: Vec<_> = evals.filter(|eval| eval.status.is_terminal()).collect();
+    done.sort_by_key(|eval| (eval.modify_index, eval.id));
+    let is_old = |eval: &&Arc<Eval>| now.since(eval.modified_at) >= CROWDED_KEPT;
+    let too_many = done.len().saturating_sub(EVALS_OF_JOB_MAX);
+    done.into_iter().take(too_many).filter(is_old).map(|eval| eval.id).take(COLLECTED_MAX).collect()
 }
 
 fn sort<T: Clone>(waiting: &mut Waiting<T>) {

@@ -71,3 +71,28 @@ fn a_new_leader_forgets_what_ended_before_it_led() {
     shell.tick(0);
     assert!(shell.store.alloc(failed).is_none());
 }
+
+/// A job of many groups that cannot all be placed, of which something fails all the time: each end asks for another
+/// evaluation, and each of these says what is missing of all groups.
+#[test]
+fn what_is_kept_of_a_large_job_that_waits_and_fails_is_bounded() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    let mut large = job(100, 100);
+    let group = |number| Group { name: format!("g{number}"), ..large.groups[0].clone() };
+    large.groups = (0..100).map(group).collect();
+    shell.register_job(large);
+    for _ in 0..200 {
+        let (_, id, _) = shell.wanted()[0];
+        shell.observe(1, &[(id, ClientStatus::Failed)]);
+        shell.pass(1);
+    }
+    let kept: Vec<_> = shell.store.evals().iter().map(|(_, eval)| eval.clone()).collect();
+    let bytes: usize = kept.iter().map(|eval| eval.failures.memory_bytes()).sum();
+    assert!(kept.len() <= 64 + 2 * 60 * 2, "{} evaluations of one job", kept.len());
+    assert!(kept.iter().any(|eval| eval.failures.len() > 80), "they say what is missing of each group");
+    assert!(bytes <= kept.len() * (16 << 10), "{bytes} bytes in {} evaluations", kept.len());
+    shell.pass(130);
+    let kept = shell.store.evals().len();
+    assert!(kept <= 64 + 30, "{kept} evaluations of one job, which still fails now and then");
+}
