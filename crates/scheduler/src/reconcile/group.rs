@@ -1,7 +1,7 @@
 //! A group with a count: keep what runs as desired, end what is too much, replace what is gone, and what is of an older
 //! version as fast as its deployment allows.
 
-use std::collections::BTreeSet;
+use std::{cmp::Reverse, collections::BTreeSet};
 
 use berth_model::{
     Timestamp,
@@ -31,7 +31,9 @@ pub(super) fn reconcile(
     let existing = disconnect::settle(store, (row.job().as_ref(), group), existing.to_vec(), changes).staying;
     let (canaries, existing): (Vec<&Existing<'_>>, Vec<_>) =
         existing.into_iter().partition(|e| rollout.canary(e) != Canary::No);
-    let unsucceeded: Vec<_> = existing.iter().copied().filter(|e| is_to_be_succeeded(store, e)).collect();
+    let mut unsucceeded: Vec<_> =
+        existing.iter().copied().filter(|e| is_to_be_succeeded(store, row.job(), e)).collect();
+    unsucceeded.sort_by_key(|e| Reverse(store.allocs().detail(e.slot).map(|detail| detail.created_at)));
     let (live, ended): (Vec<&Existing<'_>>, Vec<_>) = existing
         .iter()
         .copied()
@@ -87,12 +89,16 @@ fn needs_verdict(alloc: &Existing<'_>) -> bool {
     alloc.row.client == ClientStatus::Failed && alloc.is_current && alloc.row.desired == DesiredStatus::Run
 }
 
-/// Whether an allocation was told to end by request, or was lost on a node that is there, and nobody has taken its place.
-fn is_to_be_succeeded(store: &Store, alloc: &Existing<'_>) -> bool {
+/// Whether nobody has taken the place of an allocation that was told to end by request, was lost on a node that is there, or
+/// failed before there was another version of a service.
+fn is_to_be_succeeded(store: &Store, job: &Job, alloc: &Existing<'_>) -> bool {
     let stop_reason = store.allocs().extra(alloc.slot).and_then(|extra| extra.stop_reason);
     let by_request = stop_reason == Some(StopReason::Requested);
     let by_node = alloc.row.client == ClientStatus::Lost && alloc.row.desired == DesiredStatus::Run;
-    alloc.is_current && (by_request || by_node) && !is_replaced(store, alloc)
+    let by_failure = !job.job_type.runs_to_completion()
+        && alloc.row.client == ClientStatus::Failed
+        && alloc.row.desired == DesiredStatus::Run;
+    (if alloc.is_current { by_request || by_node } else { by_failure }) && !is_replaced(store, alloc)
 }
 
 /// What is to be done about a group, as far as it is known.

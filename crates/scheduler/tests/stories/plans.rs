@@ -244,6 +244,24 @@ fn a_failed_service_waits_its_delay_and_moves_away() {
 }
 
 #[test]
+fn a_new_version_succeeds_what_failed_in_the_one_before() {
+    check(
+        "node a
+         job web count=2
+         plan web
+         end web[0]#1 failed
+         plan web
+         job web count=2 cpu=7
+         plan web",
+        expect![[r#"
+            plan web: place web[0]@a web[1]@a
+            plan web: nothing then pending alloc-reschedule in 30s
+            plan web: stop web[1] JobUpdated place web[0]@a for web[0] web[1]@a after web[1] for web[1]
+        "#]],
+    );
+}
+
+#[test]
 fn finished_batch_work_is_not_done_again_until_the_job_changes() {
     check(
         "node a
