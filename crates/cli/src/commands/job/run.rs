@@ -36,7 +36,8 @@ impl Run {
             eval: &registered.eval_id,
             index: registered.job_modify_index,
             since,
-            ends: job.job_type.runs_to_completion(),
+            // One that only makes other jobs never ends.
+            ends: job.job_type.runs_to_completion() && !job.only_launches(),
         };
         self.detach.or_follow(&remote, &accepted).await
     }

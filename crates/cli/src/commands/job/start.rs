@@ -34,6 +34,7 @@ impl Start {
             return Err(Failure::new(Exit::Failed, format!("job {} is not stopped", clean(&id)))
                 .help(format!("`berth job restart {}` restarts what runs", clean(&id))));
         }
+        let makes_jobs = !job["Periodic"].is_null() || !job["ParameterizedJob"].is_null();
         let standing = JobStanding::deserialize(&job).unwrap_or_default();
         let started = remote.revert(&id, standing.version, Some(standing.version)).await?;
         let accepted = Accepted {
@@ -42,7 +43,7 @@ impl Start {
             eval: &started.eval_id,
             index: started.job_modify_index,
             since,
-            ends: matches!(job["Type"].as_str(), Some("batch" | "sysbatch")),
+            ends: matches!(job["Type"].as_str(), Some("batch" | "sysbatch")) && !makes_jobs,
         };
         self.detach.or_follow(remote, &accepted).await
     }
