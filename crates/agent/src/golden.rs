@@ -55,6 +55,8 @@ fn alloc() -> AllocRecord {
         job_version: 11,
         devices: vec![TaskDevices { task: "web".into(), cores: vec![1], ..TaskDevices::default() }],
         health: None,
+        // Not known to those who wrote the first of these files.
+        previous: Vec::new(),
     };
     let task = TaskRecord {
         attempt: 2,

@@ -1,6 +1,8 @@
 //! The agent of a node: pure [`lifecycle`] decisions, drivers that know how to run a task, keepers that outlive the
 //! agent, and the shell that ties them to a server.
 
+mod alloc_dir;
+mod artifacts;
 mod backoff;
 mod cgroups;
 pub mod devices;
@@ -20,7 +22,9 @@ pub mod place;
 mod proc;
 mod shell;
 mod users;
+pub mod volumes;
 
+pub use artifacts::ArtifactConfig;
 pub use backoff::Backoff;
 pub use failure::Failure;
 pub use images::{ImageLimits, ImagesConfig, RegistryConfig, check_registry};

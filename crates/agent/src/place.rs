@@ -16,6 +16,11 @@ impl AllocPlace {
         Self { root: data_dir.join("allocs").join(alloc.to_string()) }
     }
 
+    /// The directory of another allocation of the same node.
+    pub(crate) fn of(&self, alloc: AllocId) -> Self {
+        Self { root: self.root.with_file_name(alloc.to_string()) }
+    }
+
     /// Holds all else, and the agent's own record.
     pub fn root(&self) -> &Path {
         &self.root

@@ -1,87 +1,15 @@
-//! What people see of tasks that run: their files, their output, and what they use.
+//! What people see of the files and the output of tasks that run.
 
 mod e2e;
 
 use std::{
     io::{BufRead, BufReader},
     path::PathBuf,
-    process::{Output, Stdio},
+    process::Stdio,
 };
 
-use berth_api::http::{Client, Target};
-use e2e::{Daemon, berth, client, eventually, http_address};
-use serde_json::{Value, json};
-use tempfile::TempDir;
-
-/// A server and an agent in one process.
-struct Dev {
-    daemon: Daemon,
-    address: String,
-    home: TempDir,
-}
-
-impl Dev {
-    fn start() -> Self {
-        let home = TempDir::new().expect("a directory");
-        let mut command = berth(&["dev", "--http-addr", "127.0.0.1:0"]);
-        command.env("TMPDIR", home.path());
-        let mut daemon = Daemon::spawn(command, &home.path().join("told"));
-        let address = http_address(&daemon.ready_line());
-        Self { daemon, address, home }
-    }
-
-    fn client(&self) -> Client {
-        client(&format!("http://{}", self.address))
-    }
-
-    fn berth(&self, args: &[&str]) -> Output {
-        berth(args).env("BERTH_ADDR", format!("http://{}", self.address)).output().expect("it runs")
-    }
-
-    /// What it prints; it must succeed.
-    fn said(&self, args: &[&str]) -> String {
-        let output = self.berth(args);
-        assert!(output.status.success(), "berth {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
-
-    /// What it complains of; it must fail.
-    fn complained(&self, args: &[&str]) -> String {
-        let output = self.berth(args);
-        assert!(!output.status.success(), "berth {args:?}: {}", String::from_utf8_lossy(&output.stdout));
-        String::from_utf8_lossy(&output.stderr).into_owned()
-    }
-
-    /// Runs a job of shell scripts, by the names of their tasks, and waits until they run.
-    async fn run(&self, id: &str, count: u32, tasks: &[(&str, &str)]) -> Vec<String> {
-        let task = |(name, script): &(&str, &str)| {
-            json!({
-                "Name": name,
-                "Driver": "raw_exec",
-                "Config": {"command": "/bin/sh", "args": ["-c", script]},
-                "Resources": {"CPU": 1, "MemoryMB": 10},
-            })
-        };
-        let tasks: Vec<Value> = tasks.iter().map(task).collect();
-        let group = json!({"Name": "g", "Count": count, "Tasks": tasks});
-        let job = json!({"Job": {"ID": id, "Name": id, "Type": "service", "TaskGroups": [group]}});
-        self.client().put::<Value>(&Target::new("/v1/jobs"), &job).await.expect("registered");
-        eventually("its tasks run", async || {
-            let target = Target::new("/v1/job").part(id).part("allocations");
-            let allocs: Vec<Value> = self.client().get(&target).await.ok()?.value;
-            let all = allocs.iter().all(|alloc| alloc["ClientStatus"] == "running");
-            (all && allocs.len() == count as usize)
-                .then(|| allocs.iter().map(|alloc| alloc["ID"].as_str().unwrap().to_owned()).collect())
-        })
-        .await
-    }
-}
-
-impl Drop for Dev {
-    fn drop(&mut self) {
-        self.daemon.stop();
-    }
-}
+use e2e::{berth, dev::Dev, eventually};
+use serde_json::Value;
 
 const WRITES: &str = "cd $NOMAD_TASK_DIR; echo hidden > $NOMAD_SECRETS_DIR/token; ln -s $NOMAD_SECRETS_DIR/token link; \
                       ln -s /etc/hostname host; mkdir data; printf 'one\\ntwo\\nthree\\n' > data/page; \
@@ -89,8 +17,8 @@ const WRITES: &str = "cd $NOMAD_TASK_DIR; echo hidden > $NOMAD_SECRETS_DIR/token
 
 #[tokio::test]
 async fn files_of_an_allocation_are_listed_and_read() {
-    let dev = Dev::start();
-    let alloc = &dev.run("files", 1, &[("t", WRITES)]).await[0];
+    let dev = Dev::start(&[]);
+    let alloc = &dev.run_scripts("files", 1, &[("t", WRITES)]).await[0];
     eventually("it has written", async || {
         dev.said(&["alloc", "logs", alloc]).contains("ready").then_some(())
     })
@@ -119,12 +47,12 @@ async fn files_of_an_allocation_are_listed_and_read() {
 
 #[tokio::test]
 async fn a_file_is_followed_until_its_tasks_have_ended() {
-    let dev = Dev::start();
+    let dev = Dev::start(&[]);
     let script =
         "cd $NOMAD_TASK_DIR; echo begun > log; while [ ! -e go ]; do sleep 0.1; done; echo more >> log";
-    let alloc = &dev.run("grows", 1, &[("t", script)]).await[0];
+    let alloc = &dev.run_scripts("grows", 1, &[("t", script)]).await[0];
     let mut following = berth(&["alloc", "fs", "-f", alloc, "t/local/log"])
-        .env("BERTH_ADDR", format!("http://{}", dev.address))
+        .env("BERTH_ADDR", &dev.address)
         .stdout(Stdio::piped())
         .spawn()
         .expect("it runs");
@@ -157,12 +85,15 @@ fn walk(dir: &std::path::Path, name: &str) -> Option<PathBuf> {
 
 #[tokio::test]
 async fn all_allocations_of_a_job_are_followed_together() {
-    let dev = Dev::start();
-    let allocs =
-        dev.run("many", 2, &[("a", "echo from a; exec sleep 1000"), ("b", "echo from b; exec sleep 1000")]);
+    let dev = Dev::start(&[]);
+    let allocs = dev.run_scripts(
+        "many",
+        2,
+        &[("a", "echo from a; exec sleep 1000"), ("b", "echo from b; exec sleep 1000")],
+    );
     let allocs = allocs.await;
     let mut following = berth(&["logs", "-f", "many"])
-        .env("BERTH_ADDR", format!("http://{}", dev.address))
+        .env("BERTH_ADDR", &dev.address)
         .stdout(Stdio::piped())
         .spawn()
         .expect("it runs");
@@ -185,9 +116,9 @@ async fn all_allocations_of_a_job_are_followed_together() {
 
 #[tokio::test]
 async fn what_allocations_use_is_listed() {
-    let dev = Dev::start();
-    let busy = dev.run("busy", 1, &[("t", "while :; do :; done")]).await.remove(0);
-    let idle = dev.run("idle", 1, &[("t", "exec sleep 1000")]).await.remove(0);
+    let dev = Dev::start(&[]);
+    let busy = dev.run_scripts("busy", 1, &[("t", "while :; do :; done")]).await.remove(0);
+    let idle = dev.run_scripts("idle", 1, &[("t", "exec sleep 1000")]).await.remove(0);
     let top = |args: &[&str]| dev.said(&[&["top"], args].concat());
     let users: Vec<Value> = serde_json::from_str(&top(&["-o", "json"])).expect("JSON");
     let ids: Vec<&str> = users.iter().map(|user| user["ID"].as_str().expect("an id")).collect();

@@ -7,5 +7,6 @@ mod role;
 mod service;
 mod update;
 
+pub(crate) use files::check_inside;
 pub(crate) use launch::with_times;
 pub(crate) use service::{Around, check_services};

@@ -21,6 +21,11 @@ pub const DYNAMIC_PORT_MIN: u16 = 20_000;
 /// Last of these ports.
 pub const DYNAMIC_PORT_MAX: u16 = 32_000;
 
+/// Attributes that name a node's volumes begin so.
+pub const HOST_VOLUME_PREFIX: &str = "host_volume.";
+/// The value of such an attribute where nobody may write.
+pub const HOST_VOLUME_READ_ONLY: &str = "read-only";
+
 /// Whether a node's agent is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 #[cbor(index_only)]

@@ -7,6 +7,7 @@ use berth_api::agent::{NodeSpec, TaskDevices, TaskSpec};
 use crate::devices::{DeviceFiles, files_of};
 use crate::failure::Failure;
 use crate::lifecycle::RunSpec;
+use crate::volumes::{HostVolumes, Mount, mounts_of};
 
 /// A task's share of its node, as far as drivers and the task itself must know it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -17,10 +18,13 @@ pub struct Given {
     pub cores: Vec<u32>,
     /// The files of its devices.
     pub device_files: Vec<PathBuf>,
+    /// What it sees of the node's volumes.
+    pub mounts: Vec<Mount>,
 }
 
 impl Given {
-    /// What an allocation gives to one of its tasks on this node, which has these `files` of devices.
+    /// What an allocation gives to one of its tasks on this node, which has these `files` of devices and these
+    /// volumes.
     ///
     /// # Errors
     /// When the node has not what the servers gave.
@@ -29,13 +33,15 @@ impl Given {
         task: &TaskSpec,
         node: &NodeSpec,
         files: &DeviceFiles,
+        volumes: &HostVolumes,
     ) -> Result<Self, Failure> {
+        let mounts = mounts_of(&run.group, task, volumes)?;
         let devices = run.devices.iter().find(|devices| devices.task == task.name);
         let Some(TaskDevices { grants, cores, .. }) = devices else {
-            return Ok(Self { cpu_mhz: task.cpu_mhz, ..Self::default() });
+            return Ok(Self { cpu_mhz: task.cpu_mhz, mounts, ..Self::default() });
         };
         let device_files = files_of(grants, &node.devices, files)?;
-        Ok(Self { cpu_mhz: cpu_mhz(task, cores, node), cores: cores.clone(), device_files })
+        Ok(Self { cpu_mhz: cpu_mhz(task, cores, node), cores: cores.clone(), device_files, mounts })
     }
 }
 

@@ -3,7 +3,7 @@
 //! A driver only reads settings and says what is to be launched. Starting, watching and killing are the same for all:
 //! a [`keeper`](crate::keeper) does it, or a timer for tasks that are only pretended.
 
-mod container;
+pub(crate) mod container;
 mod given;
 pub mod mock;
 mod raw_exec;

@@ -53,6 +53,12 @@ impl Driver for RawExec {
         if settings.command.is_empty() {
             return Err(setup("read the settings of raw_exec: command is empty"));
         }
+        if !task.given.mounts.is_empty() {
+            return Err(setup(
+                "mount the volumes of raw_exec: its tasks see the files of the host as they are, so that nothing can be \
+                 mounted for them: use another driver, or the volume's own path without volume_mount",
+            ));
+        }
         let dir = task.place.task_dir(&task.spec.name).join(&settings.work_dir);
         Ok(Launch::Kept(Run::Process(ProcessRun {
             program: settings.command,

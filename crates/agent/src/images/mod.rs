@@ -12,10 +12,10 @@ mod local;
 mod manifest;
 mod pull;
 mod reference;
-mod registry;
+pub(crate) mod registry;
 mod store;
 pub(crate) mod unpack;
-mod unpacking;
+pub(crate) mod unpacking;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

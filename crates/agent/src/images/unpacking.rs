@@ -33,11 +33,20 @@ pub(crate) struct Unpacking {
 }
 
 impl Unpacking {
-    /// Into an empty directory.
+    /// A layer of an image, into an empty directory.
     pub(crate) fn start(command: &[String], target: &Path) -> io::Result<Self> {
+        Self::spawn(command, "unpack", target)
+    }
+
+    /// Files for a task, into an empty directory.
+    pub(crate) fn start_files(command: &[String], target: &Path) -> io::Result<Self> {
+        Self::spawn(command, "unpack-files", target)
+    }
+
+    fn spawn(command: &[String], verb: &str, target: &Path) -> io::Result<Self> {
         let (program, args) = command.split_first().ok_or_else(|| io::Error::other("no command"))?;
         let mut command = Command::new(program);
-        command.args(args).arg("unpack").arg(target).env_clear().kill_on_drop(true);
+        command.args(args).arg(verb).arg(target).env_clear().kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let input = child.stdin.take();

@@ -28,13 +28,16 @@ mod watch;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::images::unpack::Content;
+
 /// A keeper's exit code when another keeper has the directory, or the start was made before.
 pub const REFUSED: i32 = 75;
 
 /// The keeper's own main function, to be called before anything else of the process happens: with a directory it keeps
 /// the task that standard input describes, with `adopt` and a directory it takes over one whose keeper is gone, with
 /// `exec` and a socket it runs a command within a task, and with `become` it turns into a task or such a command. With
-/// `unpack` and a directory it unpacks there the archive that standard input gives.
+/// `unpack` and a directory it unpacks there the layer of an image that standard input gives, and with `unpack-files` an
+/// archive of files for a task.
 pub fn main(args: &[String]) -> i32 {
     fds::close_inherited();
     signals::catch_ignored();
@@ -43,7 +46,8 @@ pub fn main(args: &[String]) -> i32 {
         ["become"] => starter::main(),
         ["exec", socket] => exec::main(socket),
         ["adopt", dir] => adopt::main(dir),
-        ["unpack", dir] => unpack::main(dir),
+        ["unpack", dir] => unpack::main(dir, Content::Layer),
+        ["unpack-files", dir] => unpack::main(dir, Content::Files),
         [dir] => keep::main(dir),
         _ => {
             eprintln!("usage: keeper DIRECTORY | keeper adopt DIRECTORY");

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::plan::ContainerRun;
 use super::user::{self, User};
+use crate::drivers::container::bundle::SECRETS;
 use crate::failure::{Doing, Failure};
 
 /// Of a file that says who users are.
@@ -46,6 +47,7 @@ pub(super) fn furnish(rootfs: &Path, files: &Path, run: &ContainerRun) -> Result
     let user = user::find(&run.user, || root.read("etc/passwd"), || root.read("etc/group"))
         .map_err(|why| Failure::other("find the container's user", why))?;
     run_as(&mut config["process"], &user);
+    own_secrets(&mut config["mounts"], &user);
     Ok(config.to_string())
 }
 
@@ -62,6 +64,16 @@ fn run_as(process: &mut Value, user: &User) {
         let has_home = env.iter().any(|entry| entry.as_str().is_some_and(|entry| entry.starts_with("HOME=")));
         if !has_home {
             env.push(json!(format!("HOME={home}")));
+        }
+    }
+}
+
+/// Gives the directory of secrets to the container's user.
+fn own_secrets(mounts: &mut Value, user: &User) {
+    let mounts = mounts.as_array_mut().into_iter().flatten();
+    for mount in mounts.filter(|mount| mount["destination"] == SECRETS) {
+        if let Some(options) = mount["options"].as_array_mut() {
+            options.extend([json!(format!("uid={}", user.uid)), json!(format!("gid={}", user.gid))]);
         }
     }
 }

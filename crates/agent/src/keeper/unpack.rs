@@ -13,7 +13,7 @@ use rustix::thread::{
 };
 
 use crate::failure::{Doing, Failure};
-use crate::images::unpack::{Unpacked, unpack};
+use crate::images::unpack::{Content, Unpacked, unpack};
 
 /// To give files to their owners, and to write into directories that belong to others.
 const KEPT: CapabilitySet =
@@ -41,9 +41,9 @@ pub(crate) struct UnpackReport {
 }
 
 /// Unpacks what standard input gives into `dir`, and reports on standard output.
-pub(super) fn main(dir: &str) -> Result<i32, Failure> {
+pub(super) fn main(dir: &str, content: Content) -> Result<i32, Failure> {
     confine(Path::new(dir))?;
-    let report = match unpack(io::stdin().lock(), Path::new("/")) {
+    let report = match unpack(io::stdin().lock(), Path::new("/"), content) {
         Ok(Unpacked { diff_id, bytes, opaque }) => UnpackReport {
             diff_id: diff_id.bytes().to_vec(),
             bytes,

@@ -189,7 +189,9 @@ impl Alloc {
     }
 
     /// Takes over what may change while tasks run, as its restart policy. What may not is never sent with the same id.
-    pub(super) fn update(&mut self, run: RunSpec) {
+    pub(super) fn update(&mut self, mut run: RunSpec) {
+        // Found out when it came first, when more was known of those before it.
+        run.previous.clone_from(&self.run.previous);
         if run != self.run && run.group.tasks.len() == self.tasks.len() {
             if run.group.checks != self.run.group.checks {
                 self.probes = Self::probes(&run.group.checks);
@@ -235,8 +237,8 @@ impl Alloc {
         (self.stop, self.deserted, self.dirty) = (true, true, true);
     }
 
-    pub(super) fn on_noted(&mut self, task: usize, message: String, at_ns: u64) {
-        self.note(task, event(TaskEventKind::Driver, at_ns, message));
+    pub(super) fn on_noted(&mut self, task: usize, kind: TaskEventKind, message: String, at_ns: u64) {
+        self.note(task, event(kind, at_ns, message));
     }
 
     pub(super) fn on_started(&mut self, task: usize, at_ns: u64) {

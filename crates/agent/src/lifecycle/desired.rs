@@ -30,6 +30,8 @@ pub struct RunSpec {
     pub job_version: u64,
     /// What it must show to count as healthy, where its group does not say; none where nobody asks.
     pub health: Option<HealthSpec>,
+    /// Whom it replaces, whom that one replaced, and so on: those whose files it takes over, if its group's are kept.
+    pub previous: Box<[AllocId]>,
 }
 
 impl RunSpec {
@@ -40,6 +42,7 @@ impl RunSpec {
     pub fn from_wire(run: RunAlloc, group: &[u8], groups: &mut GroupCache) -> Result<Self, DesiredError> {
         let alloc = id(&run.alloc_id)?;
         let group = groups.decode(group).map_err(|source| DesiredError::Group { alloc, source })?;
+        let previous = AllocId::from_slice(&run.previous).filter(|_| group.sticky_disk).into_iter().collect();
         Ok(Self {
             alloc,
             name_index: run.name_index,
@@ -49,6 +52,7 @@ impl RunSpec {
             after: ids(&run.after)?.into(),
             job_version: run.job_version,
             health: run.health,
+            previous,
         })
     }
 
@@ -69,6 +73,7 @@ impl RunSpec {
             after: Box::default(),
             job_version: 0,
             health: None,
+            previous: Box::default(),
         }
     }
 }

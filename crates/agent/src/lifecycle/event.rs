@@ -1,6 +1,6 @@
 //! What can happen to a node's allocations, and what is to be done about it.
 
-use berth_api::agent::{AllocId, CheckState};
+use berth_api::agent::{AllocId, CheckState, TaskEventKind};
 
 use super::RunSpec;
 
@@ -55,10 +55,12 @@ pub enum Event {
     Forget(AllocId),
     /// Nobody will ask for its files any more.
     Purge(AllocId),
-    /// Its driver tells how far a start has come.
+    /// How far a start has come.
     Noted {
         /// Which.
         of: TaskRef,
+        /// What is going on.
+        kind: TaskEventKind,
         /// When: nanoseconds since the Unix epoch.
         at_ns: u64,
         /// For people.

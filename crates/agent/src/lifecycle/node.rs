@@ -14,6 +14,9 @@ pub const FORGOTTEN_MAX: usize = 1_000;
 /// before they take a node for silent.
 const DIALS_FOR_NS: u64 = 10_000_000_000;
 
+/// How many allocations are remembered that one may take over files from.
+const PREDECESSORS_MAX: usize = 16;
+
 /// An allocation whose end is in the servers' log. A server that was restored from an older snapshot may want it again:
 /// then it is told how it ended.
 #[derive(Debug, Clone, Copy)]
@@ -78,9 +81,11 @@ impl Node {
             Event::Stop { alloc, .. } => self.on_stop(alloc, now_ns, actions),
             Event::Forget(id) => self.let_go(id, Fate::Forgotten, now_ns, actions),
             Event::Purge(id) => self.let_go(id, Fate::Purged, now_ns, actions),
-            Event::Noted { of, at_ns, message } => self.on_task(of, now_ns, actions, |alloc, task, _| {
-                alloc.on_noted(task, message, at_ns);
-            }),
+            Event::Noted { of, kind, at_ns, message } => {
+                self.on_task(of, now_ns, actions, |alloc, task, _| {
+                    alloc.on_noted(task, kind, message, at_ns);
+                })
+            }
             Event::Started { of, at_ns } => {
                 self.on_task(of, now_ns, actions, |alloc, task, _| alloc.on_started(task, at_ns))
             }
@@ -193,19 +198,42 @@ impl Node {
         self.pending.note_silence(id, silence);
     }
 
-    fn on_run(&mut self, run: RunSpec, now_ns: u64, actions: &mut Vec<Action>) {
+    fn on_run(&mut self, mut run: RunSpec, now_ns: u64, actions: &mut Vec<Action>) {
         let id = run.alloc;
         if let Some(tombstone) = self.tombstone(id) {
             return self.recall(tombstone, run, now_ns, actions);
         }
         match self.position(id) {
             Ok(position) => self.allocs[position].update(run),
-            Err(_) => self.insert(Alloc::new(run, self.seed_for(id), now_ns)),
+            Err(_) => {
+                run.previous = self.line_before(&run);
+                self.insert(Alloc::new(run, self.seed_for(id), now_ns));
+            }
         }
         // What may start at once is about to: one record and one report do for both.
         if !self.is_ready(id) {
             self.settle(id, now_ns, actions);
         }
+    }
+
+    /// Its predecessor may not have started yet, and then has not taken over what its own one left.
+    fn line_before(&self, run: &RunSpec) -> Box<[AllocId]> {
+        let before = run.previous.first().and_then(|previous| self.alloc(*previous));
+        let before = before.into_iter().flat_map(|alloc| &alloc.spec().previous);
+        let mut line: Vec<_> = run.previous.iter().chain(before).copied().collect();
+        if line.len() > PREDECESSORS_MAX {
+            // The oldest is the one that ran.
+            line.remove(PREDECESSORS_MAX - 1);
+        }
+        line.into()
+    }
+
+    /// An allocation's specification as it is to be started with: it takes nothing over from those that still run.
+    pub fn spec_to_start(&self, id: AllocId) -> Option<RunSpec> {
+        let mut run = self.alloc(id)?.spec().clone();
+        let has_ended = |id: &AllocId| self.alloc(*id).is_none_or(Alloc::has_ended);
+        run.previous = run.previous.iter().copied().filter(has_ended).collect();
+        Some(run)
     }
 
     fn on_stop(&mut self, id: AllocId, now_ns: u64, actions: &mut Vec<Action>) {

@@ -76,36 +76,44 @@ pub struct RunRecord {
     /// What it must show to count as healthy, where its group does not say.
     #[prost(message, optional, tag = "9")]
     pub health: Option<HealthSpec>,
+    /// 16 bytes each: those whose files it takes over, the latest first.
+    #[prost(bytes = "vec", repeated, tag = "40")]
+    pub previous: Vec<Vec<u8>>,
 }
 
 impl RunSpec {
     pub(super) fn from_record(run: RunRecord, groups: &mut GroupCache) -> Result<Self, DesiredError> {
         let alloc = AllocId::from_slice(&run.alloc_id).ok_or(DesiredError::AllocId(run.alloc_id.len()))?;
         let group = groups.decode(&run.group).map_err(|source| DesiredError::Group { alloc, source })?;
-        let after = run.after.iter();
-        let after = after.map(|id| AllocId::from_slice(id).ok_or(DesiredError::AllocId(id.len())));
+        let ids = |all: &[Vec<u8>]| {
+            let ids = all.iter().map(|id| AllocId::from_slice(id).ok_or(DesiredError::AllocId(id.len())));
+            ids.collect::<Result<Box<[_]>, _>>()
+        };
         Ok(Self {
             alloc,
             name_index: run.name_index,
             group,
             ports: run.ports.into(),
             devices: run.devices.into(),
-            after: after.collect::<Result<_, _>>()?,
+            after: ids(&run.after)?,
             job_version: run.job_version,
             health: run.health,
+            previous: ids(&run.previous)?,
         })
     }
 
     pub(super) fn to_record(&self) -> RunRecord {
+        let bytes = |ids: &[AllocId]| ids.iter().map(|id| id.0.to_vec()).collect();
         RunRecord {
             alloc_id: self.alloc.0.to_vec(),
             name_index: self.name_index,
             group: self.group.encode_to_vec().into(),
             ports: self.ports.to_vec(),
-            after: self.after.iter().map(|id| id.0.to_vec()).collect(),
+            after: bytes(&self.after),
             job_version: self.job_version,
             devices: self.devices.to_vec(),
             health: self.health,
+            previous: bytes(&self.previous),
         }
     }
 }

@@ -76,14 +76,14 @@ impl Agent {
     }
 
     fn start(&mut self, of: TaskRef) {
-        if let Some(alloc) = self.node.alloc(of.alloc) {
-            self.runners.start(of, alloc.spec(), self.data.place(of.alloc));
+        if let Some(run) = self.node.spec_to_start(of.alloc) {
+            self.runners.start(of, run, self.data.place(of.alloc));
         }
     }
 
     fn recover(&mut self, of: TaskRef) {
         if let Some(alloc) = self.node.alloc(of.alloc) {
-            self.runners.recover(of, alloc.spec(), self.data.place(of.alloc));
+            self.runners.recover(of, alloc.spec().clone(), self.data.place(of.alloc));
         }
     }
 

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::artifacts::ArtifactConfig;
 use crate::devices::Device;
 use crate::drivers::DriverSwitches;
 use crate::images::ImagesConfig;
 use crate::network::NetworkConfig;
+use crate::volumes::HostVolumes;
 
 /// An agent's settings.
 #[derive(Debug, Clone)]
@@ -56,6 +58,10 @@ pub struct AgentConfig {
     pub host_network: bool,
     /// Networks of allocations.
     pub network: NetworkConfig,
+    /// Directories that tasks may use, by the names that jobs know.
+    pub host_volumes: HostVolumes,
+    /// Where artifacts may come from, and how large they may be.
+    pub artifacts: ArtifactConfig,
     /// Where images of containers come from.
     pub images: ImagesConfig,
     /// The command that becomes a keeper when a directory is appended: this binary and its subcommand.
@@ -90,6 +96,8 @@ impl AgentConfig {
             exec_paths: Vec::new(),
             host_network: false,
             network: NetworkConfig::default(),
+            host_volumes: HostVolumes::new(),
+            artifacts: ArtifactConfig::default(),
             images: ImagesConfig::default(),
             keeper_command,
             update_delay: Duration::from_secs(1),

@@ -173,11 +173,12 @@ mod tests {
             after: Box::default(),
             job_version: 0,
             health: None,
+            previous: Box::default(),
         };
         let task = TaskSpec { name: "nginx".into(), cpu_mhz: 100, memory_mb: 300, ..TaskSpec::default() };
         let place = AllocPlace::new(Path::new("/data"), run.alloc);
         let files = ["/dev/nvidiactl", "/dev/nvidia0"].map(PathBuf::from).into();
-        let given = Given { cpu_mhz: 4_000, cores: vec![2, 3], device_files: files };
+        let given = Given { cpu_mhz: 4_000, cores: vec![2, 3], device_files: files, mounts: Vec::new() };
         let node = NodeSpec { datacenter: "dc1".into(), host_ip: "10.0.0.1".into(), ..NodeSpec::default() };
         let env = environment(&run, &task, &given, &place, Base::Container, &node);
         let lines: Vec<_> = env.iter().map(|(name, value)| format!("{name}={value}")).collect();

@@ -13,6 +13,7 @@ use super::AgentConfig;
 use crate::devices::{self, Device};
 use crate::drivers::{self, Driver};
 use crate::network::Networks;
+use crate::volumes::HostVolumes;
 
 const MIB: u64 = 1 << 20;
 
@@ -25,6 +26,7 @@ pub(crate) fn fingerprint(
     drivers: &[Box<dyn Driver>],
     devices: &[Device],
     networks: &Result<Arc<Networks>, String>,
+    volumes: &HostVolumes,
 ) -> NodeSpec {
     let mut attributes = BTreeMap::new();
     let mut set = |name: &str, value: String| {
@@ -67,6 +69,10 @@ pub(crate) fn fingerprint(
     for driver in drivers {
         set(&format!("driver.{}", driver.name()), "1".into());
         driver.attributes().into_iter().for_each(|(name, value)| set(&name, value));
+    }
+    for (name, volume) in volumes {
+        let access = if volume.read_only { "read-only" } else { "read-write" };
+        set(&format!("host_volume.{name}"), access.into());
     }
     for (driver, reason) in drivers::lacking(config.drivers, &super::containers(config)) {
         tracing::warn!(driver, reason, "jobs cannot use this driver here");
@@ -168,7 +174,7 @@ mod tests {
     fn a_node_tells_what_it_is() {
         let config =
             AgentConfig { cpu_mhz: 4_000, memory_mb: 512, ..AgentConfig::new("/", Vec::new(), Vec::new()) };
-        let spec = fingerprint(&config, &[], &[], &Err("none".into()));
+        let spec = fingerprint(&config, &[], &[], &Err("none".into()), &HostVolumes::new());
         assert_eq!((spec.cpu_mhz, spec.memory_mb), (4_000, 512));
         assert_eq!(spec.cores.len().to_string(), spec.attributes["cpu.numcores"]);
         assert_eq!(spec.attributes["kernel.name"], "linux");

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use berth_api::agent::TaskEventKind;
 use tokio::sync::mpsc;
 
 use super::runner::{Begin, Runner, TaskCommand};
@@ -97,7 +98,10 @@ impl Player<'_> {
         let (of, resumed) = (self.runner.of, self.resumed_ns.is_some_and(|resumed_ns| at_ns <= resumed_ns));
         match step {
             MockStep::Noted(_) if resumed => {}
-            MockStep::Noted(message) => self.runner.tell(Event::Noted { of, at_ns, message }).await,
+            MockStep::Noted(message) => {
+                let kind = TaskEventKind::Driver;
+                self.runner.tell(Event::Noted { of, kind, at_ns, message }).await;
+            }
             MockStep::Started if resumed => {
                 self.runner.tell(Event::Recovered(of, Found::Running { started_ns: at_ns })).await;
             }

@@ -50,15 +50,17 @@ pub use self::leaving::DrainOnShutdown;
 use self::leaving::Leaving;
 pub use self::prepare::Host;
 use self::reads::Reads;
-use self::runner::{Context, Runners};
+use self::runner::{Context, Providers, Runners};
 use self::servers::Servers;
 use self::usage::Sampler;
+use crate::artifacts::Artifacts;
 use crate::devices;
 use crate::drivers::{self, ContainerConfig};
 use crate::failure::Failure;
 use crate::images::Images;
 use crate::lifecycle::{Action, AllocRecord, Event, GroupCache, Node, events_of};
 use crate::network::Networks;
+use crate::volumes;
 
 /// News of tasks that wait to be taken in.
 const EVENTS_MAX: usize = 256;
@@ -136,9 +138,9 @@ impl Agent {
         let servers = Servers::new(config.servers, agent.learned.subscribe());
         let dialing = tokio::spawn(connection::keep_connected(servers, links_sender));
         let (context, allocs) = (agent.context.clone(), agent.data.path().join("allocs"));
-        let tending = tokio::spawn(async move { context.images.tend(allocs).await });
+        let tending = tokio::spawn(async move { context.providers.images.tend(allocs).await });
         let sweeping = tokio::spawn(crate::cgroups::remove_leftovers());
-        let networks = agent.context.networks.clone().ok();
+        let networks = agent.context.providers.networks.clone().ok();
         let guarding = tokio::spawn(guard_rules(networks.clone()));
         let worked = agent.work(links, events, done, shutdown, mode).await;
         [tending, sweeping, guarding].iter().for_each(JoinHandle::abort);
@@ -160,22 +162,16 @@ impl Agent {
         let drivers = drivers::all(config.drivers, &containers(config));
         let images = Images::open(&config.images, &data.image_cache(), config.keeper_command.clone())?;
         let devices = devices::all(&config.devices, &config.root);
+        let volumes = volumes::usable(&config.host_volumes);
         let networks = networks(config, data.path());
-        let node = fingerprint::fingerprint(config, &drivers, &devices, &networks);
+        let node = fingerprint::fingerprint(config, &drivers, &devices, &networks, &volumes);
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let node_id = AllocId(identity.node_id).to_string();
-        let files = devices::files(&devices);
-        let context = Context::new(
-            clock,
-            node_id,
-            node,
-            drivers,
-            files,
-            images,
-            networks,
-            config.keeper_command.clone(),
-            sender,
-        );
+        let keeper = config.keeper_command.clone();
+        let artifacts = Artifacts::new(config.artifacts.clone(), keeper.clone());
+        let device_files = devices::files(&devices);
+        let providers = Providers { drivers, device_files, volumes, images, artifacts, networks };
+        let context = Context::new(clock, node_id, node, providers, keeper, sender);
         let context = Arc::new(context);
         let delay_ns = u64::try_from(config.update_delay.as_nanos()).unwrap_or(u64::MAX);
         let (learned, _) = watch::channel(data.servers());
@@ -283,7 +279,7 @@ impl Agent {
     }
 
     fn restore_networks(&self) -> Result<(), Failure> {
-        let Ok(networks) = &self.context.networks else { return Ok(()) };
+        let Ok(networks) = &self.context.providers.networks else { return Ok(()) };
         networks.restore(|alloc| self.node.alloc(alloc).is_some_and(|alloc| !alloc.has_ended()))
     }
 
@@ -293,7 +289,7 @@ impl Agent {
             let Action::Report { alloc, .. } = action else { continue };
             if self.node.alloc(*alloc).is_none_or(|alloc| alloc.has_ended()) {
                 self.context.host_ports.end(*alloc);
-                if let Ok(networks) = &self.context.networks {
+                if let Ok(networks) = &self.context.providers.networks {
                     networks.end(*alloc);
                 }
             }

@@ -3,23 +3,21 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use berth_api::agent::{LogSpec, NodeSpec, TaskSpec};
+use berth_api::agent::{ArtifactSpec, LogSpec, NodeSpec, TaskSpec};
 
-use super::data_dir::make_dir;
 use super::environment::environment;
 use super::interpolate::{Names, TASK_BYTES_MAX};
 use super::runner::Context;
+use crate::alloc_dir;
 use crate::devices::DeviceFiles;
-use crate::dirs::Dir;
 use crate::drivers::settings::setup;
 use crate::drivers::{Base, Driver, Given, ImageRequest, Launch, TaskContext};
-use crate::failure::Failure;
 use crate::images::Image;
 use crate::keeper::plan::LogPlan;
 use crate::lifecycle::{RunSpec, StartFailure, TaskRef};
 use crate::network::{Mapping, NetworkNeed, TaskNetwork};
 use crate::place::{AllocPlace, is_plain_name};
-use crate::users;
+use crate::volumes::HostVolumes;
 
 /// How many bytes a log file gets when the job asks for none.
 const LOG_FILE_MB_DEFAULT: u32 = 10;
@@ -44,8 +42,6 @@ pub(super) fn prepare(
     let task = TaskContext { image, ..task };
     let network = network(context, driver, &task, of)?;
     let task = TaskContext { network, ..task };
-    let owner = if driver.base() == Base::Host { task.user.as_str() } else { "" };
-    make_dirs(place, &spec.name, owner, driver.base())?;
     let launch = driver.launch(&task)?;
     Ok(Prepared { launch, logs: log_plan(place, spec) })
 }
@@ -68,13 +64,50 @@ fn network(
         NetworkNeed::Own(mappings) => ((of.alloc, Some(of.task)), mappings),
     };
     let dns = run.group.network.as_ref().and_then(|network| network.dns.as_ref());
-    match &context.networks {
+    match &context.providers.networks {
         Ok(networks) => Ok(Some(networks.provide(key, &mappings, dns)?)),
         Err(why) if run.is_bridged() => {
             Err(setup(format!("find the group's network of mode \"bridge\": this node has none: {why}")))
         }
         Err(_) => Ok(None),
     }
+}
+
+/// What a start waits for.
+pub(super) struct Needs {
+    pub(super) image: Option<ImageRequest>,
+    /// All `${...}` replaced.
+    pub(super) artifacts: Vec<ArtifactSpec>,
+    pub(super) base: Base,
+    /// The user of a task of the host; empty for the agent's.
+    pub(super) user: String,
+}
+
+/// Makes the task's directories, and finds out what it needs before it can be prepared.
+pub(super) fn begin(
+    context: &Context,
+    run: &RunSpec,
+    of: TaskRef,
+    place: &AllocPlace,
+) -> Result<Needs, StartFailure> {
+    let host = context.host();
+    let (driver, task) = host.resolve(run, of, place)?;
+    let base = driver.base();
+    let user = if base == Base::Host { task.user.clone() } else { String::new() };
+    alloc_dir::make(place, run, of.task, &user, base)?;
+    let replaced = |artifact: &ArtifactSpec| {
+        let ArtifactSpec { source, destination, options, headers, .. } = artifact;
+        let texts = [source, destination].into_iter().chain(options.values()).chain(headers.values());
+        let texts: Vec<&str> = texts.map(String::as_str).collect();
+        let mut texts = host.replace(run, of.task, place, &texts)?.into_iter();
+        let mut next = || texts.next().unwrap_or_default();
+        let (source, destination) = (next(), next());
+        let options = options.keys().map(|name| (name.clone(), next())).collect();
+        let headers = headers.keys().map(|name| (name.clone(), next())).collect();
+        Ok::<_, StartFailure>(ArtifactSpec { source, destination, options, headers, ..artifact.clone() })
+    };
+    let artifacts = task.spec.artifacts.iter().map(replaced).collect::<Result<_, _>>()?;
+    Ok(Needs { image: driver.image(&task)?, artifacts, base, user })
 }
 
 /// Where tasks are resolved: what they may refer to, and the drivers there are.
@@ -88,6 +121,8 @@ pub struct Host<'a> {
     pub drivers: &'a [Box<dyn Driver>],
     /// Those of the node's devices; devices without any are used by other means.
     pub device_files: &'a DeviceFiles,
+    /// The node's own.
+    pub volumes: &'a HostVolumes,
 }
 
 impl Host<'_> {
@@ -114,22 +149,11 @@ impl Host<'_> {
         let spec = &run.group.tasks[usize::from(task)];
         let driver = self.drivers.iter().find(|driver| driver.name() == spec.driver);
         let base = driver.map_or(Base::Host, |driver| driver.base());
-        let given = Given::of(run, spec, self.node, self.device_files)?;
+        let given = Given::of(run, spec, self.node, self.device_files, self.volumes)?;
         let env = environment(run, spec, &given, place, base, self.node);
         let room = Cell::new(TASK_BYTES_MAX);
         let names = Names { node_id: self.node_id, node: self.node, env: &env, room: &room };
         texts.iter().map(|text| names.replace(text)).collect()
-    }
-
-    /// The image that a task needs.
-    pub(crate) fn image(
-        &self,
-        run: &RunSpec,
-        of: TaskRef,
-        place: &AllocPlace,
-    ) -> Result<Option<ImageRequest>, StartFailure> {
-        let (driver, task) = self.resolve(run, of, place)?;
-        driver.image(&task)
     }
 
     fn resolve<'a>(
@@ -149,7 +173,7 @@ impl Host<'_> {
             setup(format!("find the driver {:?}: this node has none of that name", spec.driver))
         })?;
         let node = self.node;
-        let given = Given::of(run, spec, node, self.device_files)?;
+        let given = Given::of(run, spec, node, self.device_files, self.volumes)?;
         let known = environment(run, spec, &given, place, driver.base(), node);
         let room = Cell::new(TASK_BYTES_MAX);
         let names = Names { node_id: self.node_id, node, env: &known, room: &room };
@@ -188,24 +212,4 @@ fn log_plan(place: &AllocPlace, spec: &TaskSpec) -> LogPlan {
         file_bytes_max: u64::from(file_mb) << 20,
         disabled,
     }
-}
-
-/// The allocation's root is private to the agent's user, unless a task has a user of its own: that one has to pass.
-fn make_dirs(place: &AllocPlace, task: &str, user: &str, base: Base) -> Result<(), Failure> {
-    let user = if user.is_empty() { None } else { Some(users::find(user)?) };
-    let mode = if user.is_none() { 0o700 } else { 0o711 };
-    make_dir(place.root(), mode)?;
-    let root = Dir::open(place.root())?;
-    let shared = root.make("alloc", if base == Base::Container { 0o777 } else { mode })?;
-    ["data", "tmp"].iter().try_for_each(|name| shared.make(name, 0o1777).map(drop))?;
-    root.make("logs", 0o700)?;
-    root.make("keepers", 0o700)?.make(task, 0o700)?;
-    let own = root.make("tasks", mode)?.make(task, 0o755)?;
-    // Nobody but a container's own user comes to its directories, and who that is is known once its image is mounted.
-    let modes = if base == Base::Container { [0o777; 3] } else { [0o755, 0o755, 0o700] };
-    for (name, mode) in ["local", "tmp", "secrets"].into_iter().zip(modes) {
-        let dir = own.make(name, mode)?;
-        user.as_ref().map_or(Ok(()), |user| dir.give(user))?;
-    }
-    user.map_or(Ok(()), |user| own.give(&user))
 }

@@ -4,22 +4,24 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use berth_api::agent::{AllocId, NodeSpec, TaskSpec};
+use berth_api::agent::{AllocId, NodeSpec, TaskEventKind, TaskSpec};
 use nix::sys::signal::Signal;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::clock::Clock;
 use super::host_ports::HostPorts;
-use super::prepare::{Host, prepare};
+use super::prepare::{self, Host, Needs, prepare};
 use super::{kept, mock};
+use crate::artifacts::{Artifacts, Recipient};
 use crate::devices::DeviceFiles;
 use crate::drivers::mock::MockSettings;
-use crate::drivers::{Driver, Launch};
+use crate::drivers::{Driver, ImageRequest, Launch};
 use crate::images::{Image, Images};
 use crate::keeper::plan::{LogPlan, Plan};
 use crate::lifecycle::{Event, RunSpec, StartFailure, StartFailureKind, TaskRef};
 use crate::network::Networks;
 use crate::place::AllocPlace;
+use crate::volumes::HostVolumes;
 
 /// How many tasks are prepared at a time.
 const PREPARING_MAX: usize = 8;
@@ -27,16 +29,23 @@ const PREPARING_MAX: usize = 8;
 /// Commands that wait for a task that has not started yet; later ones are dropped, and sent again by their deadlines.
 const COMMANDS_MAX: usize = 8;
 
+/// What an agent has for its tasks.
+pub(super) struct Providers {
+    pub(super) drivers: Vec<Box<dyn Driver>>,
+    pub(super) device_files: DeviceFiles,
+    pub(super) volumes: HostVolumes,
+    pub(super) images: Images,
+    pub(super) artifacts: Artifacts,
+    /// Why this node has none for allocations, where it has none.
+    pub(super) networks: Result<Arc<Networks>, String>,
+}
+
 /// What all tasks of an agent share.
 pub(super) struct Context {
     pub(super) clock: Clock,
     pub(super) node_id: String,
     pub(super) node: NodeSpec,
-    pub(super) drivers: Vec<Box<dyn Driver>>,
-    pub(super) device_files: DeviceFiles,
-    pub(super) images: Images,
-    /// Why this node has none for allocations, where it has none.
-    pub(super) networks: Result<Arc<Networks>, String>,
+    pub(super) providers: Providers,
     pub(super) host_ports: HostPorts,
     pub(super) keeper_command: Vec<String>,
     pub(super) preparing: Semaphore,
@@ -48,31 +57,16 @@ impl Context {
         clock: Clock,
         node_id: String,
         node: NodeSpec,
-        drivers: Vec<Box<dyn Driver>>,
-        device_files: DeviceFiles,
-        images: Images,
-        networks: Result<Arc<Networks>, String>,
+        providers: Providers,
         keeper_command: Vec<String>,
         events: mpsc::Sender<Event>,
     ) -> Self {
-        let preparing = Semaphore::new(PREPARING_MAX);
-        Self {
-            clock,
-            node_id,
-            node,
-            drivers,
-            device_files,
-            images,
-            networks,
-            host_ports: HostPorts::default(),
-            keeper_command,
-            preparing,
-            events,
-        }
+        let (host_ports, preparing) = (HostPorts::default(), Semaphore::new(PREPARING_MAX));
+        Self { clock, node_id, node, providers, host_ports, keeper_command, preparing, events }
     }
 
     pub(super) fn driver(&self, name: &str) -> Option<&dyn Driver> {
-        self.drivers.iter().find(|driver| driver.name() == name).map(|driver| &**driver)
+        self.providers.drivers.iter().find(|driver| driver.name() == name).map(|driver| &**driver)
     }
 
     /// Where tasks are resolved.
@@ -80,8 +74,9 @@ impl Context {
         Host {
             node_id: &self.node_id,
             node: &self.node,
-            drivers: &self.drivers,
-            device_files: &self.device_files,
+            drivers: &self.providers.drivers,
+            device_files: &self.providers.device_files,
+            volumes: &self.providers.volumes,
         }
     }
 
@@ -149,7 +144,7 @@ impl Runner {
 
     async fn start(self, mut commands: mpsc::Receiver<TaskCommand>) {
         // Held until the task has ended: its image is in use.
-        let image = match self.image(&mut commands).await {
+        let image = match self.fetch(&mut commands).await {
             Ok(image) => image,
             Err(failure) => return self.tell(Event::StartFailed(self.of, failure)).await,
         };
@@ -176,25 +171,53 @@ impl Runner {
         }
     }
 
-    /// The task's image, once it is on the node; none for a task without. A task that is to end waits no longer.
-    async fn image(
+    /// Makes the task's directories and gets what has to come from elsewhere; answers with its image, if it has one. A
+    /// task that is to end waits no longer.
+    async fn fetch(
         &self,
         commands: &mut mpsc::Receiver<TaskCommand>,
     ) -> Result<Option<Arc<Image>>, StartFailure> {
-        let request = self.blocking(|context, run, of, place| context.host().image(run, of, place)).await?;
-        let Some(request) = request else { return Ok(None) };
-        let note = |message| {
-            let event = Event::Noted { of: self.of, at_ns: self.context.clock.now_ns(), message };
-            // It is for people alone.
-            let _ = self.events.try_send(event);
+        let needs = self.blocking(prepare::begin).await?;
+        let image = match &needs.image {
+            Some(request) => Some(self.image(request, commands).await?),
+            None => None,
         };
-        tokio::select! {
-            image = self.context.images.get(&request, note) => image.map(Some),
-            () = told_to_end(commands) => {
-                let message = "get the task's image: the task was stopped before it was here".into();
-                Err(StartFailure { kind: StartFailureKind::Recoverable, message })
-            }
+        if !needs.artifacts.is_empty() {
+            self.artifacts(&needs, commands).await?;
         }
+        Ok(image)
+    }
+
+    async fn image(
+        &self,
+        request: &ImageRequest,
+        commands: &mut mpsc::Receiver<TaskCommand>,
+    ) -> Result<Arc<Image>, StartFailure> {
+        let note = |message| self.note(TaskEventKind::Driver, message);
+        tokio::select! {
+            image = self.context.providers.images.get(request, note) => image,
+            () = told_to_end(commands) => Err(stopped_before("image")),
+        }
+    }
+
+    async fn artifacts(
+        &self,
+        needs: &Needs,
+        commands: &mut mpsc::Receiver<TaskCommand>,
+    ) -> Result<(), StartFailure> {
+        let (place, task) = (&self.place, self.spec().name.as_str());
+        let to = Recipient { place, task, base: needs.base, user: &needs.user };
+        let mut note = |message| self.note(TaskEventKind::DownloadingArtifacts, message);
+        tokio::select! {
+            fetched = self.context.providers.artifacts.fetch(&needs.artifacts, &to, &mut note) => fetched,
+            () = told_to_end(commands) => Err(stopped_before("artifacts")),
+        }
+    }
+
+    /// Tells people how far the start has come. Nothing depends on it.
+    fn note(&self, kind: TaskEventKind, message: String) {
+        let event = Event::Noted { of: self.of, kind, at_ns: self.context.clock.now_ns(), message };
+        let _ = self.events.try_send(event);
     }
 
     /// Runs what takes its time where it holds nothing up.
@@ -220,13 +243,18 @@ impl Runner {
     }
 }
 
+fn stopped_before(what: &str) -> StartFailure {
+    let message = format!("get the task's {what}: the task was stopped before that was here");
+    StartFailure { kind: StartFailureKind::Recoverable, message }
+}
+
 /// Returns when a task that has no process yet is to end.
 async fn told_to_end(commands: &mut mpsc::Receiver<TaskCommand>) {
     while let Some(command) = commands.recv().await {
         match command {
             TaskCommand::CancelStart | TaskCommand::Signal(_) | TaskCommand::Kill => return,
             TaskCommand::PassSignal(_, reply) => {
-                let _ = reply.send(Err("the task has not started yet: its image is on the way".into()));
+                let _ = reply.send(Err("the task has not started yet: what it needs is on the way".into()));
             }
         }
     }
@@ -243,12 +271,12 @@ impl Runners {
         Self { context, tasks: BTreeMap::new() }
     }
 
-    pub(super) fn start(&mut self, of: TaskRef, run: &RunSpec, place: AllocPlace) {
+    pub(super) fn start(&mut self, of: TaskRef, run: RunSpec, place: AllocPlace) {
         let (runner, commands) = self.runner(of, run, place);
         tokio::spawn(runner.start(commands));
     }
 
-    pub(super) fn recover(&mut self, of: TaskRef, run: &RunSpec, place: AllocPlace) {
+    pub(super) fn recover(&mut self, of: TaskRef, run: RunSpec, place: AllocPlace) {
         let (runner, commands) = self.runner(of, run, place);
         tokio::spawn(runner.recover(commands));
     }
@@ -256,7 +284,7 @@ impl Runners {
     fn runner(
         &mut self,
         of: TaskRef,
-        run: &RunSpec,
+        run: RunSpec,
         place: AllocPlace,
     ) -> (Runner, mpsc::Receiver<TaskCommand>) {
         let (sender, receiver) = mpsc::channel(COMMANDS_MAX);
@@ -268,7 +296,7 @@ impl Runners {
             events: self.context.events.clone(),
             of,
             keeper_dir,
-            run: run.clone(),
+            run,
             place,
         };
         (runner, receiver)

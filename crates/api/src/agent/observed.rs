@@ -81,6 +81,8 @@ pub enum TaskEventKind {
     Signaling = 13,
     /// A restart was asked for.
     RestartSignaled = 14,
+    /// What it wants to have downloaded is on the way.
+    DownloadingArtifacts = 15,
 }
 
 impl TaskEventKind {
@@ -102,6 +104,7 @@ impl TaskEventKind {
             Self::SiblingFailed => "Sibling Task Failed",
             Self::Signaling => "Signaling",
             Self::RestartSignaled => "Restart Signaled",
+            Self::DownloadingArtifacts => "Downloading Artifacts",
         }
     }
 }

@@ -173,6 +173,15 @@ pub struct GroupSpec {
     /// Absent where the group says nothing of it.
     #[prost(message, optional, tag = "16")]
     pub network: Option<NetworkSpec>,
+    /// What a dispatch carries; empty where no task has a file for it.
+    #[prost(bytes = "vec", tag = "40")]
+    pub payload: Vec<u8>,
+    /// What it needs of the node's volumes.
+    #[prost(message, repeated, tag = "41")]
+    pub volumes: Vec<VolumeSpec>,
+    /// On the node of its predecessor it takes over what that kept in its directories.
+    #[prost(bool, tag = "42")]
+    pub sticky_disk: bool,
 }
 
 /// The network of a group's allocations.
@@ -201,6 +210,63 @@ pub struct DnsSpec {
     /// As resolv.conf(5) has them.
     #[prost(string, repeated, tag = "3")]
     pub options: Vec<String>,
+}
+
+/// What is downloaded before a task starts.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct ArtifactSpec {
+    /// An address, or a path of the node; may hold `${...}`.
+    #[prost(string, tag = "1")]
+    pub source: String,
+    /// Where it is put; may hold `${...}`.
+    #[prost(string, tag = "2")]
+    pub destination: String,
+    /// `any`, `file` or `dir`: what it is.
+    #[prost(string, tag = "3")]
+    pub mode: String,
+    /// As `checksum`; values may hold `${...}`.
+    #[prost(btree_map = "string, string", tag = "4")]
+    pub options: BTreeMap<String, String>,
+    /// Lines of the request's head; values may hold `${...}`.
+    #[prost(btree_map = "string, string", tag = "5")]
+    pub headers: BTreeMap<String, String>,
+    /// Take any certificate.
+    #[prost(bool, tag = "6")]
+    pub insecure: bool,
+    /// Give the files to the task's user.
+    #[prost(bool, tag = "7")]
+    pub chown: bool,
+}
+
+/// A volume of the node, as a group knows it.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct VolumeSpec {
+    /// As the group's tasks call it.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// As the node calls it.
+    #[prost(string, tag = "2")]
+    pub source: String,
+    /// Nobody may write.
+    #[prost(bool, tag = "3")]
+    pub read_only: bool,
+}
+
+/// Where a task sees one of its group's volumes.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct VolumeMountSpec {
+    /// The volume's name in the group.
+    #[prost(string, tag = "1")]
+    pub volume: String,
+    /// A path within the task.
+    #[prost(string, tag = "2")]
+    pub destination: String,
+    /// The task may not write.
+    #[prost(bool, tag = "3")]
+    pub read_only: bool,
+    /// `private`, `host-to-task` or `bidirectional`: who sees mounts made below it.
+    #[prost(string, tag = "4")]
+    pub propagation: String,
 }
 
 /// What an allocation must show to count as healthy.
@@ -265,6 +331,15 @@ pub struct TaskSpec {
     /// MiB that it may use when the node has them to spare; 0 for no more than `memory_mb`.
     #[prost(uint32, tag = "15")]
     pub memory_max_mb: u32,
+    /// The file that gets what a dispatch carries, below the task's `local` directory; empty for none.
+    #[prost(string, tag = "40")]
+    pub payload_file: String,
+    /// What is downloaded before it starts.
+    #[prost(message, repeated, tag = "42")]
+    pub artifacts: Vec<ArtifactSpec>,
+    /// Where it sees volumes of its group.
+    #[prost(message, repeated, tag = "41")]
+    pub volume_mounts: Vec<VolumeMountSpec>,
 }
 
 /// What the agent does once restarts are used up.

@@ -100,6 +100,8 @@ pub(super) fn config(
         exec_paths: node.exec_paths.clone(),
         host_network: node.host_network,
         network: NetworkConfig { own_ports, ..node.network.clone() },
+        host_volumes: node.host_volumes.clone(),
+        artifacts: node.artifacts.clone(),
         images: node.images.clone(),
         ..AgentConfig::new(data_dir.join("agent"), servers, keeper::command()?)
     })

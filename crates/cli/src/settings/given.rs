@@ -10,8 +10,11 @@ use std::{
 };
 
 use berth_agent::DrainOnShutdown;
+use berth_agent::volumes::HostVolumes;
 use berth_server::HostState;
 use tracing::level_filters::LevelFilter;
+
+use super::volumes;
 
 /// What was given for one setting: one string, or several for lists and maps.
 pub struct Given<'a>(pub &'a [String]);
@@ -85,6 +88,11 @@ impl Given<'_> {
             mirrors.entry(registry).or_default().push(host);
         }
         Ok(mirrors)
+    }
+
+    /// Volumes of a node.
+    pub fn volumes(&self) -> Result<HostVolumes, String> {
+        volumes::read(self.0)
     }
 
     /// How planners keep up with what nodes hold.

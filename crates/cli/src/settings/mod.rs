@@ -9,6 +9,7 @@ mod given;
 mod load;
 mod role;
 mod table;
+mod volumes;
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +18,9 @@ use std::{
     time::Duration,
 };
 
-use berth_agent::{DrainOnShutdown, ImagesConfig, NetworkConfig, devices::Device};
+use berth_agent::{
+    ArtifactConfig, DrainOnShutdown, ImagesConfig, NetworkConfig, devices::Device, volumes::HostVolumes,
+};
 use berth_server::{HostState, LOG_VERSIONS};
 use tracing::level_filters::LevelFilter;
 
@@ -114,6 +117,10 @@ pub struct NodeSettings {
     pub host_network: bool,
     /// Networks of allocations.
     pub network: NetworkConfig,
+    /// Directories that tasks may use, by the names that jobs know.
+    pub host_volumes: HostVolumes,
+    /// Where artifacts may come from, and how large they may be.
+    pub artifacts: ArtifactConfig,
     /// Where images of containers come from, and which stay.
     pub images: ImagesConfig,
     /// How the node is emptied before its agent stops; none for not at all.
@@ -172,6 +179,8 @@ impl NodeSettings {
             container_runtime: String::new(),
             host_network: false,
             network: NetworkConfig::default(),
+            host_volumes: HostVolumes::new(),
+            artifacts: ArtifactConfig::default(),
             images: ImagesConfig::default(),
             drain_on_shutdown: None,
         }

@@ -3,6 +3,7 @@
 
 pub mod busybox;
 pub mod cluster;
+pub mod dev;
 pub mod linear;
 pub mod nodes;
 pub mod proxy;

@@ -148,6 +148,10 @@ impl Record for Volume {
         if body.lacks("type") {
             body.missing("volume has no type", "write `type = \"host\"` or `type = \"csi\"`");
         }
+        if self.kind == "csi" {
+            let help = "it is kept, and no node has such a volume: nothing of the group is placed";
+            body.report.warn(body.at("type"), "volumes of type csi are not implemented yet", help);
+        }
         if self.source.is_empty() {
             body.missing("volume has no source", "write `source = ...` with the name that its node knows");
         }
@@ -175,11 +179,17 @@ impl Record for VolumeMount {
         if self.destination.is_empty() {
             body.missing("volume_mount has no destination", "write `destination = \"/path/in/task\"`");
         }
+        check_inside(body, "destination", &self.destination);
+        if self.propagation_mode == "bidirectional" {
+            let help = "a task's own mounts stay its own: write `private` or `host-to-task`";
+            let message = "propagation_mode `bidirectional` is not implemented: the task would fail to start";
+            body.report.warn(body.at("propagation_mode"), message, help);
+        }
     }
 }
 
 /// Reports a path that leads out of the task's directory. What holds `${...}` only the agent can judge.
-fn check_inside(body: &Body<'_>, name: &str, path: &str) {
+pub(crate) fn check_inside(body: &Body<'_>, name: &str, path: &str) {
     if path.split('/').any(|part| part == "..") {
         let message = format!("{} leads out of the task's directory", quoted(path));
         body.report.error_with_help(body.at(name), message, "`..` may not stand in it");

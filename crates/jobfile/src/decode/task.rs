@@ -11,6 +11,7 @@ use berth_model::{
 };
 
 use super::{affinity, constraint, name, resources};
+use crate::blocks::check_inside;
 use crate::{diagnostic::quoted, drivers, schema::Body, suggest::nearest};
 
 /// Between the kill signal and SIGKILL, unless the task says.
@@ -129,9 +130,7 @@ fn dispatch_payload(body: &Body<'_>) -> String {
     if file.is_empty() && !body.is_json() {
         block.missing("dispatch_payload names no file", "write `file = \"input\"`");
     }
-    if !file.is_empty() {
-        body.warn_unenforced("dispatch_payload");
-    }
+    check_inside(&block, "file", &file);
     file
 }
 

@@ -5,16 +5,13 @@ use super::{Schema, tables::*};
 /// Settings by the block in which they stand.
 static UNENFORCED: &[(&Schema, &[&str])] = &[
     (&JOB, &["multiregion", "vault", "consul_namespace", "vault_namespace"]),
-    (&GROUP, &["volume", "consul", "vault"]),
+    (&GROUP, &["consul", "vault"]),
     (&EPHEMERAL_DISK, &["migrate"]),
     (
         &TASK,
         &[
             "lifecycle",
-            "artifact",
             "template",
-            "volume_mount",
-            "dispatch_payload",
             "identity",
             "Identity",
             "vault",
@@ -26,6 +23,9 @@ static UNENFORCED: &[(&Schema, &[&str])] = &[
             "kind",
         ],
     ),
+    (&VOLUME, &["sticky", "per_alloc", "access_mode", "attachment_mode", "mount_options"]),
+    (&VOLUME_MOUNT, &["selinux_label"]),
+    (&ARTIFACT, &["insecure"]),
     (&RESTART, &["render_templates"]),
     (&RESOURCES, &["memory_max", "numa", "secrets", "disk", "iops", "network"]),
     (&NETWORK, &["cni", "mbits"]),

@@ -192,6 +192,9 @@ impl Default for ChangeScript {
     }
 }
 
+/// The kind of volumes that are directories of a node.
+pub const VOLUME_HOST: &str = "host";
+
 /// A volume that a group needs on its node.
 #[derive(Debug, Clone, PartialEq, Default, Encode, Decode)]
 pub struct Volume {

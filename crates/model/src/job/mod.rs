@@ -21,7 +21,7 @@ use crate::{
     value::Value,
 };
 
-pub use files::{Artifact, ChangeMode, ChangeScript, Template, Volume, VolumeMount, Wait};
+pub use files::{Artifact, ChangeMode, ChangeScript, Template, VOLUME_HOST, Volume, VolumeMount, Wait};
 pub use group::{EphemeralDisk, Group, Network, Port};
 pub use launch::{Parameterized, PayloadRule, Periodic};
 pub use policy::{Backoff, ReschedulePolicy, RestartMode, RestartPolicy};

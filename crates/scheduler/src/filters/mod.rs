@@ -11,6 +11,7 @@ mod network;
 mod pool;
 mod quantity;
 mod version;
+mod volume;
 
 use std::collections::BTreeSet;
 
@@ -31,6 +32,7 @@ pub const FILTERS: &[(&str, &str)] = &[
     ("driver", "nodes that have the drivers of all tasks"),
     ("network", "nodes that can give a group a network of its own, where it has `mode = \"bridge\"`"),
     ("device", "nodes that have the devices and cores of all tasks, whoever holds them now"),
+    ("volume", "nodes that have the volumes of the group, and let it write where it does"),
     ("constraint", "nodes that meet the constraints of the job, the group and its tasks"),
 ];
 
@@ -93,6 +95,9 @@ impl Filters {
         }
         if group.cores() > 0 {
             filters.push(Box::new(device::CoreFilter(group.cores())));
+        }
+        for asked in &group.volumes {
+            filters.push(Box::new(volume::VolumeFilter::new(asked, group)));
         }
         let on_node =
             |c: &&Constraint| !matches!(c.operator, Operator::DistinctHosts | Operator::DistinctProperty);

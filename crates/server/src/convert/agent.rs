@@ -3,17 +3,20 @@
 use std::collections::BTreeMap;
 
 use berth_api::agent::{
-    AllocHealth, AllocStatus, ClientStatus as WireStatus, DeviceGrantSpec, DeviceSpec, DnsSpec, GroupSpec,
-    HealthSpec, Heartbeat as WireHeartbeat, Hello as WireHello, LogSpec, NetworkSpec, NodeSpec,
+    AllocHealth, AllocStatus, ArtifactSpec, ClientStatus as WireStatus, DeviceGrantSpec, DeviceSpec, DnsSpec,
+    GroupSpec, HealthSpec, Heartbeat as WireHeartbeat, Hello as WireHello, LogSpec, NetworkSpec, NodeSpec,
     RestartModeSpec, RestartSpec, TaskDevices, TaskEvent as WireEvent, TaskEventKind, TaskSpec,
-    TaskState as WireState, TaskStatus, observed_hash,
+    TaskState as WireState, TaskStatus, VolumeMountSpec, VolumeSpec, observed_hash,
 };
 use berth_controller::{Heartbeat, Hello};
 use berth_model::{
     AllocId, Index, NodeId, Timestamp,
     alloc::ClientStatus,
     device::{DeviceGrant, DeviceInstance, NodeDevice},
-    job::{Group, HealthCheck, Job, Network, RestartMode, RestartPolicy, Task},
+    job::{
+        Artifact, Group, HealthCheck, Job, Network, RestartMode, RestartPolicy, Task, VOLUME_HOST, Volume,
+        VolumeMount,
+    },
     node::{DYNAMIC_PORT_MAX, DYNAMIC_PORT_MIN, NODE_POOL_ALL, Node},
     observed::{ObservedAlloc, ObservedTask, TaskEvent, TaskState},
     resources::Resources,
@@ -264,6 +267,40 @@ pub(crate) fn group_spec(job: &Job, group: &Group, oversubscribed: bool) -> Grou
         max_run_ms: group.max_run_duration.map_or(0, millis),
         stop_after_silence_ms: group.on_disconnect().stops_after().map_or(0, |after| millis(after).max(1)),
         network: group.networks.first().and_then(network_spec),
+        payload: payload(job, group),
+        volumes: group.volumes.iter().filter(|volume| volume.kind == VOLUME_HOST).map(volume_spec).collect(),
+        sticky_disk: group.disk.sticky,
+    }
+}
+
+/// What a dispatch carries, for those who have a file for it.
+fn payload(job: &Job, group: &Group) -> Vec<u8> {
+    let is_wanted = group.tasks.iter().any(|task| !task.dispatch_payload.is_empty());
+    if is_wanted { job.payload.clone() } else { Vec::new() }
+}
+
+fn volume_spec(volume: &Volume) -> VolumeSpec {
+    VolumeSpec { name: volume.name.clone(), source: volume.source.clone(), read_only: volume.read_only }
+}
+
+fn artifact(artifact: &Artifact) -> ArtifactSpec {
+    ArtifactSpec {
+        source: artifact.source.clone(),
+        destination: artifact.destination.clone(),
+        mode: artifact.mode.clone(),
+        options: artifact.options.clone(),
+        headers: artifact.headers.clone(),
+        insecure: artifact.insecure,
+        chown: artifact.chown,
+    }
+}
+
+fn volume_mount(mount: &VolumeMount) -> VolumeMountSpec {
+    VolumeMountSpec {
+        volume: mount.volume.clone(),
+        destination: mount.destination.clone(),
+        read_only: mount.read_only,
+        propagation: mount.propagation_mode.clone(),
     }
 }
 
@@ -336,6 +373,9 @@ fn task_spec(task: &Task, oversubscribed: bool) -> TaskSpec {
         },
         leader: task.leader,
         shutdown_delay_ms: millis(task.shutdown_delay),
+        payload_file: task.dispatch_payload.clone(),
+        artifacts: task.artifacts.iter().map(artifact).collect(),
+        volume_mounts: task.volume_mounts.iter().map(volume_mount).collect(),
     }
 }
 

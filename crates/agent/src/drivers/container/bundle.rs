@@ -15,6 +15,11 @@ use crate::lifecycle::StartFailure;
 /// Where programs are looked for when neither the image nor the job says.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// Where a task keeps what nobody else is to read.
+pub(crate) const SECRETS: &str = "/secrets";
+/// What is mounted on either side later is not seen on the other.
+const PRIVATE: &str = "rprivate";
+
 /// The fewest cpu shares the kernel knows.
 const CPU_SHARES_MIN: u32 = 2;
 
@@ -162,21 +167,25 @@ fn mounts(task: &TaskContext<'_>, network: Network, root: Vec<Value>) -> Vec<Val
         special("mqueue", "/dev/mqueue", &[]),
         special("sysfs", "/sys", &["ro"]),
     ]);
-    let own = task.place.task_dir(&task.spec.name);
-    let dirs = [
-        (task.place.shared_dir(), "/alloc"),
-        (own.join("local"), "/local"),
-        (own.join("secrets"), "/secrets"),
-    ];
-    mounts.extend(dirs.iter().map(|(source, target)| bind(source, target, "rw")));
+    // In memory, and gone with the container. Whose it is, is known once its user is.
+    mounts.push(special("tmpfs", SECRETS, &["mode=0700", "size=1024k", "nr_inodes=1024"]));
+    let local = task.place.task_dir(&task.spec.name).join("local");
+    let dirs = [(task.place.shared_dir(), "/alloc"), (local, "/local")];
+    mounts.extend(dirs.iter().map(|(source, target)| bind(source, target, "rw", PRIVATE)));
+    mounts.push(bind(&task.place.logs_dir(), "/alloc/logs", "ro", PRIVATE));
+    mounts.extend(task.given.mounts.iter().map(|mount| {
+        let mode = if mount.read_only { "ro" } else { "rw" };
+        let propagation = if mount.follows_host { "rslave" } else { PRIVATE };
+        bind(&mount.source, &mount.destination, mode, propagation)
+    }));
     if network == Network::Host && is_empty {
         let files = ["/etc/resolv.conf", "/etc/hosts"].into_iter().filter(|file| Path::new(file).exists());
-        mounts.extend(files.map(|file| bind(Path::new(file), file, "ro")));
+        mounts.extend(files.map(|file| bind(Path::new(file), file, "ro", PRIVATE)));
     }
     mounts
 }
 
-fn bind(source: &Path, target: &str, mode: &str) -> Value {
-    let options = ["rbind", "rprivate", "nosuid", "nodev", mode];
+fn bind(source: &Path, target: &str, mode: &str, propagation: &str) -> Value {
+    let options = ["rbind", propagation, "nosuid", "nodev", mode];
     json!({"type": "bind", "source": source.to_string_lossy(), "destination": target, "options": options})
 }

@@ -1,6 +1,6 @@
 //! `docker` and `container`: a container of an OCI runtime, crun or runc.
 
-mod bundle;
+pub(crate) mod bundle;
 mod device_files;
 mod exec;
 mod seccomp;

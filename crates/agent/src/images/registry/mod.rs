@@ -82,7 +82,7 @@ impl Registries {
             return Ok(transport);
         }
         let named = self.config.mirrors.values().flatten().cloned().collect();
-        let made = Transport::new(Operators { plain: self.config.insecure.clone(), named })?;
+        let made = Transport::new(Operators::of_registries(self.config.insecure.clone(), named))?;
         Ok(self.transport.get_or_init(|| made))
     }
 }

@@ -20,16 +20,21 @@ impl Tries {
         self.0 = 0;
     }
 
+    /// Whether there is a next try after this error.
+    pub(crate) fn may_help(&self, error: &PullError) -> bool {
+        matches!(error.again, Again::Soon(_)) && self.0 + 1 < TRIES_MAX
+    }
+
     /// Waits before the next try.
     ///
     /// # Errors
     /// The same error, when asking again makes no sense or has been done often enough.
     pub(crate) async fn pause(&mut self, error: PullError) -> Result<(), PullError> {
         let Again::Soon(after_s) = error.again else { return Err(error) };
-        self.0 += 1;
-        if self.0 >= TRIES_MAX {
+        if !self.may_help(&error) {
             return Err(error);
         }
+        self.0 += 1;
         let own = Duration::from_millis(FIRST_PAUSE_MS << self.0);
         sleep(after_s.map_or(own, |seconds| own.max(Duration::from_secs(seconds)))).await;
         Ok(())

@@ -122,7 +122,7 @@ impl<'a> Session<'a> {
         let mut has_authorized = false;
         loop {
             let authorization = self.authorization.lock().await.clone();
-            let ask = Ask { accept, authorization: authorization.clone(), from, form: None };
+            let ask = Ask { accept, authorization: authorization.clone(), from, ..Ask::default() };
             let answer = self.transport.ask(&uri, &ask).await?;
             match answer.status() {
                 status if status.is_success() => return Ok(answer),

@@ -10,7 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION, RANGE, USER_AGENT};
+use hyper::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RANGE, USER_AGENT,
+};
 use hyper::{Method, Request, Response, Uri};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
@@ -38,6 +40,8 @@ pub(crate) struct Ask {
     pub(crate) accept: &'static str,
     /// Goes to the host that is asked first, and to no other.
     pub(crate) authorization: Option<HeaderValue>,
+    /// Further lines of the head, which go where the authorization goes.
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     /// From this byte on.
     pub(crate) from: u64,
     /// A form that is posted.
@@ -53,11 +57,31 @@ pub(crate) struct Transport {
 /// The hosts, with their ports, that the operator named: those without TLS, and those that may be this very host.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Operators {
-    pub(crate) plain: BTreeSet<String>,
-    pub(crate) named: BTreeSet<String>,
+    plain: BTreeSet<String>,
+    named: BTreeSet<String>,
+    /// Any host may be asked without TLS: the job says what it expects of what comes.
+    plain_anywhere: bool,
+    /// The setting that names hosts.
+    setting: &'static str,
 }
 
 impl Operators {
+    /// Registries without TLS, and mirrors.
+    pub(crate) fn of_registries(plain: BTreeSet<String>, named: BTreeSet<String>) -> Self {
+        Self { plain, named, plain_anywhere: false, setting: "--insecure-registries" }
+    }
+
+    /// Hosts that artifacts come from, although they are this node.
+    pub(crate) fn of_artifacts(named: BTreeSet<String>) -> Self {
+        Self { plain: BTreeSet::new(), named, plain_anywhere: true, setting: "--artifact-hosts" }
+    }
+
+    /// Whether the operator named this port of the host, or the host alone.
+    fn names_port(&self, uri: &Uri, host: &str) -> bool {
+        let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
+        self.named.contains(host) || self.named.contains(&format!("{host}:{port}"))
+    }
+
     /// Whether the operator named this host, whatever its port.
     fn names(&self, host: &str) -> bool {
         let is_of =
@@ -79,7 +103,7 @@ impl Transport {
         http.enforce_http(false);
         let tls = hyper_rustls::HttpsConnectorBuilder::new().with_native_roots().map_err(|error| {
             PullError::never(format!(
-                "this host has no root certificates, by which registries prove who they are ({error}): install the \
+                "this host has no root certificates, by which servers prove who they are ({error}): install the \
                  package ca-certificates"
             ))
         })?;
@@ -109,8 +133,13 @@ impl Transport {
             let target = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
             let target = target.and_then(|target| join(&uri, target));
             let target = target.ok_or_else(|| PullError::never(format!("{host} redirects to nowhere")))?;
+            if uri.scheme_str() == Some("https") && target.scheme_str() != Some("https") {
+                let target = target.host().unwrap_or_default();
+                return Err(PullError::never(format!("{host} redirects to {target} without TLS")));
+            }
             if (target.scheme(), target.authority()) != (uri.scheme(), uri.authority()) {
                 ask.authorization = None;
+                ask.headers.clear();
             }
             ask.form = None;
             uri = target;
@@ -124,32 +153,37 @@ impl Transport {
         if authority.is_empty() || authority.contains('@') {
             return Err(PullError::never("it leads to an address without a host, or with a user"));
         }
-        if uri.scheme_str() != Some("https") && !self.operators.plain.contains(authority) {
+        let is_plain = uri.scheme_str() != Some("https");
+        let setting = self.operators.setting;
+        if is_plain && !self.operators.plain_anywhere && !self.operators.plain.contains(authority) {
             return Err(PullError::never(format!(
                 "{authority} would be asked without TLS, which this node does not do: if it is meant to be so, start \
-                 the agent with --insecure-registries {authority}"
+                 the agent with {setting} {authority}"
             )));
         }
         let host = uri.host().unwrap_or_default();
+        if self.operators.plain_anywhere
+            && self.operators.names(host)
+            && !self.operators.names_port(uri, host)
+        {
+            return Err(PullError::never(local(host, setting)));
+        }
         let literal = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         if literal.is_ok_and(is_local) && !self.operators.names(host) {
-            return Err(PullError::never(local(host)));
+            return Err(PullError::never(local(host, setting)));
         }
         Ok(authority.to_owned())
     }
 }
 
-fn local(host: &str) -> String {
+fn local(host: &str, setting: &str) -> String {
     format!(
-        "{host} is an address of this very node: if a registry is meant to be there, start the agent with \
-         --insecure-registries {host}:PORT"
+        "{host} is an address of this very node: if that is meant, start the agent with {setting} {host}:PORT"
     )
 }
 
 fn unreachable(host: &str, why: &str) -> PullError {
-    PullError::soon(format!(
-        "cannot reach {host}: {why}; is the registry's name right, and has this node a way there?"
-    ))
+    PullError::soon(format!("cannot reach {host}: {why}; is its name right, and has this node a way there?"))
 }
 
 fn innermost(error: &dyn std::error::Error) -> String {
@@ -168,6 +202,9 @@ fn request(uri: &Uri, ask: &Ask) -> Request<Full<Bytes>> {
     let headers = request.headers_mut();
     headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
     headers.insert(ACCEPT, HeaderValue::from_static(if ask.accept.is_empty() { "*/*" } else { ask.accept }));
+    for (name, value) in &ask.headers {
+        headers.append(name, value.clone());
+    }
     if let Some(authorization) = &ask.authorization {
         headers.insert(AUTHORIZATION, authorization.clone());
     }
@@ -212,10 +249,10 @@ pub(crate) async fn read(mut body: Incoming, bytes_max: u64) -> Result<Vec<u8>, 
 pub(crate) async fn piece(body: &mut Incoming) -> Result<Option<Bytes>, PullError> {
     loop {
         let frame = timeout(PIECE_MAX, body.frame()).await;
-        match frame.map_err(|_| PullError::soon("the registry stopped sending"))? {
+        match frame.map_err(|_| PullError::soon("the server stopped sending"))? {
             None => return Ok(None),
             Some(Err(error)) => {
-                return Err(PullError::soon(format!("the registry broke off: {}", innermost(&error))));
+                return Err(PullError::soon(format!("the server broke off: {}", innermost(&error))));
             }
             Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {
@@ -252,14 +289,14 @@ impl Service<Name> for Resolver {
 
     fn call(&mut self, name: Name) -> Self::Future {
         let host = name.as_str().to_owned();
-        let allowed = self.operators.names(&host);
+        let (allowed, setting) = (self.operators.names(&host), self.operators.setting);
         let found = self.system.call(name);
         Box::pin(async move {
             let found: Vec<SocketAddr> = found.await?.collect();
             let kept: Vec<SocketAddr> =
                 found.iter().copied().filter(|found| allowed || !is_local(found.ip())).collect();
             if kept.is_empty() && !found.is_empty() {
-                return Err(std::io::Error::other(local(&host)));
+                return Err(std::io::Error::other(local(&host, setting)));
             }
             Ok(kept.into_iter())
         })
@@ -282,7 +319,7 @@ mod tests {
 
     #[test]
     fn this_host_is_asked_only_where_the_operator_named_it() {
-        let named = Operators { plain: ["127.0.0.1:5000".to_owned()].into(), named: BTreeSet::new() };
+        let named = Operators::of_registries(["127.0.0.1:5000".to_owned()].into(), BTreeSet::new());
         let transport = |operators| Transport { client: client(), operators };
         let allowed =
             |transport: &Transport, uri: &str| transport.allowed(&uri.parse().expect("an address")).is_ok();
@@ -299,6 +336,18 @@ mod tests {
             "https://user@a.b/v2/",
         ] {
             assert!(!allowed(&closed, refused), "{refused}");
+        }
+        let hosts = ["127.0.0.1:5000", "localhost:80"].map(str::to_owned).into();
+        let artifacts = transport(Operators::of_artifacts(hosts));
+        for (uri, may) in [
+            ("http://a.b/x", true),
+            ("http://127.0.0.1:5000/x", true),
+            ("http://127.0.0.1:5001/x", false),
+            ("http://localhost/x", true),
+            ("https://localhost/x", false),
+            ("http://localhost:4646/x", false),
+        ] {
+            assert_eq!(allowed(&artifacts, uri), may, "{uri}");
         }
     }
 

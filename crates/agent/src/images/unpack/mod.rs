@@ -10,6 +10,7 @@
 mod extension;
 mod whiteouts;
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -32,6 +33,33 @@ use crate::images::digest::{Digest, Hasher};
 const BYTES_MAX: u64 = 16 << 30;
 const ENTRIES_MAX: u64 = 1_000_000;
 
+/// The same of files for a task, and how many bytes they may have for each byte of their archive. A layer comes with the
+/// digest of what it unpacks to; they do not.
+const FILES_BYTES_MAX: u64 = 16 << 30;
+const FILES_ENTRIES_MAX: u64 = 100_000;
+const FILES_RATIO_MAX: u64 = 200;
+/// What an archive may unpack to whatever its own size.
+const FILES_FREE_BYTES: u64 = 64 << 20;
+
+/// What an archive holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// A layer of an image: owners count, and so does what is not there any more.
+    Layer,
+    /// Files for a task: they are all of the process that unpacks them.
+    Files,
+}
+
+impl Content {
+    fn bytes_max(self) -> u64 {
+        if self == Self::Layer { BYTES_MAX } else { FILES_BYTES_MAX }
+    }
+
+    fn entries_max(self) -> u64 {
+        if self == Self::Layer { ENTRIES_MAX } else { FILES_ENTRIES_MAX }
+    }
+}
+
 /// What an archive came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unpacked {
@@ -44,8 +72,9 @@ pub(crate) struct Unpacked {
 }
 
 /// Unpacks `archive`, gzipped or not, into the empty directory `target`. All of it is read.
-pub(crate) fn unpack(archive: impl Read, target: &Path) -> io::Result<Unpacked> {
-    let mut archive = BufReader::new(archive);
+pub(crate) fn unpack(archive: impl Read, target: &Path, content: Content) -> io::Result<Unpacked> {
+    let packed_bytes = Cell::new(0);
+    let mut archive = BufReader::new(Counted { inner: archive, bytes: &packed_bytes });
     let start = io::BufRead::fill_buf(&mut archive)?;
     if start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
         return Err(refused("it is compressed with zstd, which is not supported: compress it with gzip"));
@@ -53,12 +82,14 @@ pub(crate) fn unpack(archive: impl Read, target: &Path) -> io::Result<Unpacked> 
     let gzipped = start.starts_with(&[0x1f, 0x8b]);
     let plain: Box<dyn Read + '_> =
         if gzipped { Box::new(MultiGzDecoder::new(archive)) } else { Box::new(archive) };
-    let mut plain = Limited { plain, left: BYTES_MAX, hasher: Hasher::default() };
-    let mut unpacker = Unpacker { root: File::open(target)?, whiteouts: Whiteouts::default() };
+    let packed = (content == Content::Files).then_some(&packed_bytes);
+    let bytes_max = content.bytes_max();
+    let mut plain = Limited { plain, left: bytes_max, bytes: 0, packed, hasher: Hasher::default() };
+    let mut unpacker = Unpacker { root: File::open(target)?, whiteouts: Whiteouts::default(), content };
     unpacker.all(Archive::new(&mut plain))?;
     io::copy(&mut plain, &mut io::sink())?;
     let opaque = unpacker.whiteouts.take().apply(&unpacker)?;
-    Ok(Unpacked { diff_id: plain.hasher.finish(), bytes: BYTES_MAX - plain.left, opaque })
+    Ok(Unpacked { diff_id: plain.hasher.finish(), bytes: plain.bytes, opaque })
 }
 
 /// A path in a message.
@@ -67,17 +98,40 @@ fn short(path: &Path) -> String {
 }
 
 /// Ends with an error where an archive is longer than allowed: whatever it is made of has to be read.
-struct Limited<R> {
+struct Limited<'a, R> {
     plain: R,
     left: u64,
+    /// What has come so far.
+    bytes: u64,
+    /// Of the archive as it is packed, where the one may be no more than so many times the other.
+    packed: Option<&'a Cell<u64>>,
     hasher: Hasher,
 }
 
-impl<R: Read> Read for Limited<R> {
+impl<R: Read> Read for Limited<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.plain.read(buffer)?;
         self.left = self.left.checked_sub(read as u64).ok_or_else(|| refused("the archive is too large"))?;
+        self.bytes += read as u64;
+        let most = |packed: &Cell<u64>| FILES_FREE_BYTES.max(packed.get().saturating_mul(FILES_RATIO_MAX));
+        if self.packed.is_some_and(|packed| self.bytes > most(packed)) {
+            return Err(refused("the archive unpacks to more than 200 times its own size"));
+        }
         self.hasher.update(&buffer[..read]);
+        Ok(read)
+    }
+}
+
+/// Counts what is read of it.
+struct Counted<'a, R> {
+    inner: R,
+    bytes: &'a Cell<u64>,
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.bytes.set(self.bytes.get() + read as u64);
         Ok(read)
     }
 }
@@ -85,6 +139,7 @@ impl<R: Read> Read for Limited<R> {
 struct Unpacker {
     root: File,
     whiteouts: Whiteouts,
+    content: Content,
 }
 
 /// An opened directory and a name in it.
@@ -96,7 +151,7 @@ impl Unpacker {
         // Raw: what extends a header is read here, within limits, and not by the library, without any.
         for (entry, number) in archive.entries()?.raw(true).zip(1..) {
             let mut entry = entry?;
-            if number > ENTRIES_MAX {
+            if number > self.content.entries_max() {
                 return Err(refused("the archive has too many entries"));
             }
             if extension.read(&mut entry)? {
@@ -118,10 +173,10 @@ impl Unpacker {
         extended: Extension,
     ) -> io::Result<()> {
         let path = plain(path)?;
-        if self.whiteouts.read(&path)? {
+        if self.content == Content::Layer && self.whiteouts.read(&path)? {
             return Ok(());
         }
-        let meta = Meta::of(entry, &extended)?;
+        let meta = Meta::of(entry, &extended, self.content)?;
         match entry.header().entry_type() {
             _ if path.as_os_str().is_empty() => Ok(()),
             EntryType::Directory => self.directory(meta, &path),
@@ -187,7 +242,9 @@ impl Unpacker {
         let (parent, name) = self.parent(path)?;
         clear(&parent, &name)?;
         symlinkat(target, &parent, &name)?;
-        fchownat(&parent, &name, Some(meta.uid), Some(meta.gid), AtFlags::AT_SYMLINK_NOFOLLOW)?;
+        if let Some((uid, gid)) = meta.owner {
+            fchownat(&parent, &name, Some(uid), Some(gid), AtFlags::AT_SYMLINK_NOFOLLOW)?;
+        }
         Ok(utimensat(&parent, &name, &meta.changed, &meta.changed, UtimensatFlags::NoFollowSymlink)?)
     }
 
@@ -231,28 +288,32 @@ fn clear(parent: &OwnedFd, name: &Path) -> io::Result<()> {
 
 /// What a file has besides its content.
 struct Meta {
-    uid: Uid,
-    gid: Gid,
+    /// None for whoever unpacks it.
+    owner: Option<(Uid, Gid)>,
     mode: Mode,
     changed: TimeSpec,
 }
 
 impl Meta {
-    fn of<R: Read>(entry: &Entry<'_, R>, extended: &Extension) -> io::Result<Self> {
-        let (header, number) =
-            (entry.header(), |id: u64| u32::try_from(id).map_err(|_| refused("an owner out of range")));
-        let uid = extended.uid.map_or_else(|| header.uid(), Ok)?;
-        let gid = extended.gid.map_or_else(|| header.gid(), Ok)?;
+    fn of<R: Read>(entry: &Entry<'_, R>, extended: &Extension, content: Content) -> io::Result<Self> {
+        let header = entry.header();
+        let owner = || {
+            let number = |id: u64| u32::try_from(id).map_err(|_| refused("an owner out of range"));
+            let uid = extended.uid.map_or_else(|| header.uid(), Ok)?;
+            let gid = extended.gid.map_or_else(|| header.gid(), Ok)?;
+            io::Result::Ok((Uid::from_raw(number(uid)?), Gid::from_raw(number(gid)?)))
+        };
         Ok(Self {
-            uid: Uid::from_raw(number(uid)?),
-            gid: Gid::from_raw(number(gid)?),
+            owner: if content == Content::Layer { Some(owner()?) } else { None },
             mode: Mode::from_bits_truncate(header.mode()? & 0o1777),
             changed: TimeSpec::new(i64::try_from(header.mtime()?).unwrap_or(0), 0),
         })
     }
 
     fn finish(&self, file: impl AsFd) -> io::Result<()> {
-        fchown(&file, Some(self.uid), Some(self.gid))?;
+        if let Some((uid, gid)) = self.owner {
+            fchown(&file, Some(uid), Some(gid))?;
+        }
         fchmod(&file, self.mode)?;
         Ok(futimens(&file, &self.changed, &self.changed)?)
     }
@@ -292,7 +353,7 @@ mod tests {
         fn unpack(self) -> (tempfile::TempDir, Result<Vec<PathBuf>, String>) {
             let dir = tempfile::tempdir().expect("a directory");
             let bytes = self.0.into_inner().expect("finished");
-            let unpacked = unpack(bytes.as_slice(), &dir.path().join("."));
+            let unpacked = unpack(bytes.as_slice(), &dir.path().join("."), Content::Layer);
             (dir, unpacked.map(|unpacked| unpacked.opaque).map_err(|error| error.to_string()))
         }
     }
@@ -357,7 +418,13 @@ mod tests {
 
     #[test]
     fn an_archive_is_not_read_for_ever() {
-        let mut endless = Limited { plain: io::repeat(0), left: 1 << 20, hasher: Hasher::default() };
+        let mut endless = Limited {
+            plain: io::repeat(0),
+            left: 1 << 20,
+            bytes: 0,
+            packed: None,
+            hasher: Hasher::default(),
+        };
         let error = io::copy(&mut endless, &mut io::sink()).expect_err("refused");
         assert_eq!(error.to_string(), "the archive is too large");
     }
@@ -414,9 +481,52 @@ mod tests {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         io::Write::write_all(&mut gzip, &bytes).expect("written");
         let dir = tempfile::tempdir().expect("a directory");
-        let unpacked = unpack(gzip.finish().expect("written").as_slice(), dir.path()).expect("unpacked");
+        let unpacked =
+            unpack(gzip.finish().expect("written").as_slice(), dir.path(), Content::Layer).expect("unpacked");
         assert_eq!((unpacked.diff_id, unpacked.bytes), (Digest::of(&bytes), bytes.len() as u64));
-        let refusal = unpack([0x28, 0xb5, 0x2f, 0xfd, 0].as_slice(), dir.path()).expect_err("refused");
+        let refusal =
+            unpack([0x28, 0xb5, 0x2f, 0xfd, 0].as_slice(), dir.path(), Content::Layer).expect_err("refused");
         assert!(refusal.to_string().contains("zstd"), "{refusal}");
+    }
+
+    #[test]
+    fn files_for_a_task_may_not_be_much_larger_than_their_archive() {
+        let mut bomb = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        let mut header = Header::new_gnu();
+        let bytes = FILES_FREE_BYTES * 2;
+        header.set_path("zeros").expect("a path");
+        header.set_size(bytes);
+        header.set_mtime(0);
+        header.set_mode(0o644);
+        header.set_cksum();
+        io::Write::write_all(&mut bomb, header.as_bytes()).expect("written");
+        io::copy(&mut io::repeat(0).take(bytes + 1024), &mut bomb).expect("written");
+        let bomb = bomb.finish().expect("written");
+        let dir = tempfile::tempdir().expect("a directory");
+        let refusal = unpack(bomb.as_slice(), dir.path(), Content::Files).expect_err("refused").to_string();
+        assert!(refusal.contains("more than 200 times its own size"), "{refusal}");
+    }
+
+    #[test]
+    fn files_for_a_task_are_whose_process_unpacks_them() {
+        let mut header = Header::new_gnu();
+        header.set_path(".wh.kept").expect("a path");
+        header.set_uid(12_345);
+        header.set_gid(12_345);
+        header.set_mode(0o4755);
+        header.set_mtime(0);
+        header.set_size(1);
+        header.set_cksum();
+        let mut archive = Builder::new(Vec::new());
+        archive.append(&header, b"x".as_slice()).expect("appended");
+        let bytes = archive.into_inner().expect("finished");
+        let dir = tempfile::tempdir().expect("a directory");
+        unpack(bytes.as_slice(), dir.path(), Content::Files).expect("unpacked");
+        let found = dir.path().join(".wh.kept").metadata().expect("a file like any other");
+        let own = nix::unistd::geteuid().as_raw();
+        assert_eq!(
+            (std::os::unix::fs::MetadataExt::uid(&found), found.permissions().mode() & 0o7777),
+            (own, 0o755)
+        );
     }
 }

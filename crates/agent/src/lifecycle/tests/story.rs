@@ -114,6 +114,7 @@ pub fn run(words: &[&str]) -> RunSpec {
         after: numbers.map(|text| id(number(text))).collect(),
         job_version: 0,
         health: None,
+        previous: Box::default(),
     }
 }
 
@@ -172,6 +173,7 @@ impl Story {
             "purge" => Event::Purge(alloc()),
             "noted" => Event::Noted {
                 of: self.task_ref(words[0]),
+                kind: TaskEventKind::Driver,
                 at_ns: self.now_ns,
                 message: words[1..].join(" "),
             },

@@ -185,7 +185,7 @@ impl Plain<'_> {
                 let mut words = command.iter().cloned();
                 (run.program, run.args) = (words.next().unwrap_or_default(), words.collect());
                 if self.run.is_bridged()
-                    && let Ok(networks) = &self.context.networks
+                    && let Ok(networks) = &self.context.providers.networks
                 {
                     run.network = networks.path_of((self.of.alloc, None)).unwrap_or_default();
                 }

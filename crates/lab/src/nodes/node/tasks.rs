@@ -11,8 +11,9 @@ use berth_agent::{
     },
     lifecycle::{Action, Event, Exit, Found, RunSpec, StartFailure, StartFailureKind, TaskRef},
     place::{AllocPlace, is_plain_name},
+    volumes::HostVolumes,
 };
-use berth_api::agent::TaskSpec;
+use berth_api::agent::{TaskEventKind, TaskSpec};
 
 use super::SimNode;
 use crate::nodes::{
@@ -94,9 +95,9 @@ impl SimNode {
             return Ok(settings);
         }
         let (uuid, node) = (node_uuid(&common.config, self.number), spec(&common.config, self.number));
-        let device_files = DeviceFiles::default();
-        let host =
-            Host { node_id: &uuid, node: &node, drivers: &common.drivers, device_files: &device_files };
+        let (device_files, volumes) = (DeviceFiles::default(), HostVolumes::new());
+        let (node_id, drivers) = (uuid.as_str(), &common.drivers);
+        let host = Host { node_id, node: &node, drivers, device_files: &device_files, volumes: &volumes };
         let settings = match host.launch(run, of, &AllocPlace::new(Path::new(DATA_DIR), of.alloc))? {
             Launch::Mock(settings) => Arc::new(settings),
             Launch::Kept(_) => {
@@ -120,7 +121,9 @@ impl SimNode {
         let Some(at) = self.mocks.iter().position(|mock| mock.of == of) else { return };
         let Some((at_ns, step)) = self.mocks[at].next() else { return };
         let event = match step {
-            MockStep::Noted(message) => Some(Event::Noted { of, at_ns, message }),
+            MockStep::Noted(message) => {
+                Some(Event::Noted { of, kind: TaskEventKind::Driver, at_ns, message })
+            }
             MockStep::Started => Some(Event::Started { of, at_ns }),
             MockStep::Output(_) => None,
             MockStep::StartFailed(failure) => Some(Event::StartFailed(of, failure)),

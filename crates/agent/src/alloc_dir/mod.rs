@@ -1,0 +1,63 @@
+//! The directory of an allocation, made ready for one of its tasks: what tasks share, what is a task's own, and what is
+//! there before it starts.
+
+mod payload;
+mod sticky;
+
+use nix::unistd::User;
+
+use crate::dirs::Dir;
+use crate::drivers::Base;
+use crate::failure::Failure;
+use crate::lifecycle::RunSpec;
+use crate::place::AllocPlace;
+use crate::shell::make_dir;
+use crate::users;
+
+/// Makes all of it, for the task of that number. `user` owns it; empty for the agent's own.
+///
+/// The allocation's root is private to the agent's user, unless a task has a user of its own: that one has to pass.
+pub(crate) fn make(
+    place: &AllocPlace,
+    run: &RunSpec,
+    task: u16,
+    user: &str,
+    base: Base,
+) -> Result<(), Failure> {
+    let spec = &run.group.tasks[usize::from(task)];
+    let user = if user.is_empty() { None } else { Some(users::find(user)?) };
+    let mode = if user.is_none() { 0o700 } else { 0o711 };
+    make_dir(place.root(), mode)?;
+    let root = Dir::open(place.root())?;
+    let shared = root.make("alloc", if base == Base::Container { 0o777 } else { mode })?;
+    let own = root.make("tasks", mode)?.make(&spec.name, 0o755)?;
+    sticky::take_over(run.previous.iter().map(|id| place.of(*id)), place, &spec.name)?;
+    ["data", "tmp"].iter().try_for_each(|name| shared.make(name, 0o1777).map(drop))?;
+    root.make("logs", 0o700)?;
+    root.make("keepers", 0o700)?.make(&spec.name, 0o700)?;
+    let local = make_own(&own, user.as_ref(), base)?;
+    if base == Base::Container {
+        // What the logs are mounted on, so that a task can read what the others print.
+        shared.make("logs", 0o755)?;
+    }
+    if !spec.payload_file.is_empty() {
+        payload::write(&local, &spec.payload_file, &run.group.payload, user.as_ref())?;
+    }
+    Ok(())
+}
+
+/// A task's own directories; answers with the one for its files.
+fn make_own(own: &Dir, user: Option<&User>, base: Base) -> Result<Dir, Failure> {
+    // Nobody but a container's own user comes to its directories, and who that is is known once its image is mounted.
+    let modes = if base == Base::Container { [0o777; 3] } else { [0o755, 0o755, 0o700] };
+    let make = |name: &str, mode| {
+        let dir = own.make(name, mode)?;
+        user.map_or(Ok(()), |user| dir.give(user))?;
+        Ok(dir)
+    };
+    let local = make("local", modes[0])?;
+    make("tmp", modes[1])?;
+    make("secrets", modes[2])?;
+    user.map_or(Ok(()), |user| own.give(user))?;
+    Ok(local)
+}

@@ -1,0 +1,70 @@
+//! What an allocation takes over from its predecessor on the same node.
+
+use std::fs;
+use std::io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotFound};
+use std::path::Path;
+
+use crate::failure::{Doing, Failure};
+use crate::place::AllocPlace;
+
+/// Moves what the tasks share, and what is one task's own, from the latest of the predecessors that has it: one that never
+/// started has not. They have ended. What was moved before is not there any more, so that this may be done again at each
+/// start; and it is done before anything is made, so that what is moved comes first.
+pub(super) fn take_over(
+    previous: impl Iterator<Item = AllocPlace>,
+    own: &AllocPlace,
+    task: &str,
+) -> Result<(), Failure> {
+    let (data, local) =
+        (|of: &AllocPlace| of.shared_dir().join("data"), |of: &AllocPlace| of.task_dir(task).join("local"));
+    for previous in previous {
+        replace(&data(&previous), &data(own))?;
+        replace(&local(&previous), &local(own))?;
+    }
+    Ok(())
+}
+
+/// Puts a directory where there is none, or an empty one; what tasks have written already is left as it is.
+fn replace(from: &Path, to: &Path) -> Result<(), Failure> {
+    // What leads to either belongs to the agent: a link in the place of the directory itself is not followed.
+    let is_dir = from.symlink_metadata().is_ok_and(|found| found.is_dir());
+    if !is_dir {
+        return Ok(());
+    }
+    match fs::rename(from, to) {
+        // Another task of the group has moved it, or tasks have written.
+        Err(error) if matches!(error.kind(), NotFound | DirectoryNotEmpty | AlreadyExists) => Ok(()),
+        moved => moved.doing(|| format!("take over {}", from.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_api::agent::AllocId;
+
+    use super::*;
+
+    #[test]
+    fn data_moves_once_from_the_latest_who_has_it_and_replaces_nothing() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let place = |number| AllocPlace::new(temp.path(), AllocId([number; 16]));
+        let (oldest, waited, own) = (place(1), place(2), place(3));
+        let data = |of: &AllocPlace| of.shared_dir().join("data");
+        let local = |of: &AllocPlace| of.task_dir("web").join("local");
+        fs::create_dir_all(data(&oldest)).expect("made");
+        fs::create_dir_all(local(&oldest)).expect("made");
+        fs::write(data(&oldest).join("rows"), "rows").expect("written");
+        fs::write(local(&oldest).join("page"), "page").expect("written");
+        // The successor's own directories are there, and one has been written to; the one in between never started.
+        fs::create_dir_all(data(&own)).expect("made");
+        fs::create_dir_all(local(&own)).expect("made");
+        fs::write(local(&own).join("mine"), "mine").expect("written");
+        for _ in 0..2 {
+            let line = [waited.clone(), oldest.clone()];
+            take_over(line.into_iter(), &own, "web").expect("taken over");
+            assert_eq!(fs::read(data(&own).join("rows")).expect("a file"), b"rows");
+            assert!(!local(&own).join("page").exists(), "what is there stays as it is");
+            assert!(local(&own).join("mine").exists());
+        }
+    }
+}

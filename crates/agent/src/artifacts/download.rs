@@ -1,0 +1,143 @@
+//! Gets an artifact's bytes into a file, no more than allowed, and checks that they are what was meant.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use hyper::body::Body;
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::{StatusCode, Uri};
+use tokio::fs::File;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::checksum::{Checksum, Hasher};
+use crate::failure::{Doing, Failure};
+use crate::images::registry::error::PullError;
+use crate::images::registry::retry::Tries;
+use crate::images::registry::transport::{Ask, Transport, piece};
+use crate::images::unpacking::Unpacking;
+
+const PIECE_BYTES: usize = 256 << 10;
+
+/// The most bytes, and what they must be.
+pub(super) type Limits = (u64, Option<Checksum>);
+
+/// Asks again where that may help, each time from the beginning; `note` is told why.
+pub(super) async fn download(
+    transport: &Transport,
+    uri: &Uri,
+    headers: &BTreeMap<String, String>,
+    to: &Path,
+    limits: Limits,
+    note: &mut (dyn FnMut(String) + Send),
+) -> Result<(), PullError> {
+    let headers = own_headers(headers).map_err(PullError::never)?;
+    let mut tries = Tries::default();
+    loop {
+        let Err(error) = once(transport, uri, &headers, to, &limits).await else { return Ok(()) };
+        let reason = error.reason.clone();
+        if tries.may_help(&error) {
+            note(format!("Download interrupted, trying again: {reason}"));
+        }
+        tries.pause(error).await?;
+    }
+}
+
+async fn once(
+    transport: &Transport,
+    uri: &Uri,
+    headers: &[(HeaderName, HeaderValue)],
+    to: &Path,
+    limits: &Limits,
+) -> Result<(), PullError> {
+    let ask = Ask { headers: headers.to_vec(), ..Ask::default() };
+    let response = transport.ask(uri, &ask).await?;
+    let status = response.status();
+    if !status.is_success() {
+        let told = format!("the server answers {status}");
+        let may_change = status.is_server_error()
+            || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
+        return Err(if may_change { PullError::soon(told) } else { PullError::never(told) });
+    }
+    if response.body().size_hint().lower() > limits.0 {
+        return Err(too_large());
+    }
+    let mut kept = Kept::create(to, limits).await?;
+    let mut body = response.into_body();
+    while let Some(bytes) = piece(&mut body).await? {
+        kept.write(&bytes).await?;
+    }
+    kept.finish().await
+}
+
+/// The same from a file of the node.
+pub(super) async fn copy(mut file: File, to: &Path, limits: Limits) -> Result<(), PullError> {
+    let doing = || "read it".to_owned();
+    if !file.metadata().await.doing(doing)?.is_file() {
+        return Err(PullError::never("it is no file"));
+    }
+    let mut kept = Kept::create(to, &limits).await?;
+    let mut buffer = vec![0; PIECE_BYTES];
+    loop {
+        match file.read(&mut buffer).await.doing(doing)? {
+            0 => return kept.finish().await,
+            read => kept.write(&buffer[..read]).await?,
+        }
+    }
+}
+
+/// Gives all of a file to the process that unpacks it.
+pub(super) async fn feed(file: &mut File, unpacking: &mut Unpacking) -> std::io::Result<()> {
+    let mut buffer = vec![0; PIECE_BYTES];
+    while !unpacking.has_failed() {
+        match file.read(&mut buffer).await? {
+            0 => return Ok(()),
+            read => unpacking.feed(&buffer[..read]).await?,
+        }
+    }
+    Ok(())
+}
+
+fn too_large() -> PullError {
+    PullError::never("it is larger than this node allows (--artifact-mb-max)")
+}
+
+/// What has come so far.
+struct Kept<'a> {
+    file: File,
+    path: &'a Path,
+    left: u64,
+    checksum: Option<(&'a Checksum, Hasher)>,
+}
+
+impl<'a> Kept<'a> {
+    async fn create(path: &'a Path, (bytes_max, checksum): &'a Limits) -> Result<Self, Failure> {
+        let file = File::create(path).await.doing(|| format!("write {}", path.display()))?;
+        let checksum = checksum.as_ref().map(|checksum| (checksum, checksum.hasher()));
+        Ok(Self { file, path, left: *bytes_max, checksum })
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), PullError> {
+        self.left = self.left.checked_sub(bytes.len() as u64).ok_or_else(too_large)?;
+        if let Some((_, hasher)) = &mut self.checksum {
+            hasher.update(bytes);
+        }
+        Ok(self.file.write_all(bytes).await.doing(|| format!("write {}", self.path.display()))?)
+    }
+
+    async fn finish(mut self) -> Result<(), PullError> {
+        self.file.flush().await.doing(|| format!("write {}", self.path.display()))?;
+        match self.checksum {
+            Some((checksum, hasher)) => checksum.check(hasher).map_err(PullError::never),
+            None => Ok(()),
+        }
+    }
+}
+
+fn own_headers(headers: &BTreeMap<String, String>) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+    let header = |(name, value): (&String, &String)| {
+        let refused = || format!("{name:?} is no header of HTTP, or its value is none");
+        let name: HeaderName = name.parse().map_err(|_| refused())?;
+        Ok((name, value.parse().map_err(|_| refused())?))
+    };
+    headers.iter().map(header).collect()
+}

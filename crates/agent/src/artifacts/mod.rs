@@ -1,0 +1,202 @@
+//! Artifacts: what a task has downloaded before it starts. Bytes go to a file that no task can touch, are checked there,
+//! unpacked by a process without rights if they are an archive, and only then put where the task finds them.
+
+mod checksum;
+mod download;
+mod local;
+mod place;
+mod source;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use berth_api::agent::ArtifactSpec;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use self::checksum::Checksum;
+use self::source::{Kind, Source};
+use crate::dirs::remove_tree;
+use crate::drivers::Base;
+use crate::failure::{Doing, Failure};
+use crate::images::registry::error::PullError;
+use crate::images::registry::transport::{Operators, Transport};
+use crate::images::unpacking::Unpacking;
+use crate::lifecycle::StartFailure;
+use crate::place::AllocPlace;
+
+/// Artifacts that are fetched at a time, of all tasks.
+const FETCHES_MAX: usize = 4;
+/// How long one may take, and how large it may be, where nobody says.
+const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30 * 60);
+const BYTES_MAX_DEFAULT: u64 = 8 << 30;
+/// Of a task's keeper: names what has been put in its place.
+const DONE_FILE: &str = "artifacts";
+
+/// What an operator says of artifacts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArtifactConfig {
+    /// Directories whose files may be artifacts.
+    pub dirs: Vec<PathBuf>,
+    /// Hosts on this node or its own network that may be asked, as HOST or HOST:PORT.
+    pub hosts: BTreeSet<String>,
+    /// Bytes of one artifact.
+    pub bytes_max: u64,
+    /// How long one may take.
+    pub timeout: Duration,
+}
+
+impl Default for ArtifactConfig {
+    fn default() -> Self {
+        let (dirs, hosts) = (Vec::new(), BTreeSet::new());
+        Self { dirs, hosts, bytes_max: BYTES_MAX_DEFAULT, timeout: TIMEOUT_DEFAULT }
+    }
+}
+
+/// Fetches artifacts for the tasks of a node.
+pub(crate) struct Artifacts {
+    config: ArtifactConfig,
+    /// Made when the first one is fetched: it holds all of the host's root certificates.
+    transport: OnceLock<Transport>,
+    unpack_command: Vec<String>,
+    room: Semaphore,
+}
+
+/// For which task artifacts are fetched.
+pub(crate) struct Recipient<'a> {
+    pub(crate) place: &'a AllocPlace,
+    pub(crate) task: &'a str,
+    pub(crate) base: Base,
+    /// The user of a task of the host; empty for the agent's.
+    pub(crate) user: &'a str,
+}
+
+impl Artifacts {
+    pub(crate) fn new(config: ArtifactConfig, unpack_command: Vec<String>) -> Self {
+        Self { config, transport: OnceLock::new(), unpack_command, room: Semaphore::new(FETCHES_MAX) }
+    }
+
+    /// Fetches all of them, unless that has been done before. `note` is told what people who wait may want to know. The
+    /// task's directories are there. Should this be dropped, what has begun ends, and is begun anew the next time.
+    pub(crate) async fn fetch(
+        &self,
+        all: &[ArtifactSpec],
+        to: &Recipient<'_>,
+        note: &mut (dyn FnMut(String) + Send),
+    ) -> Result<(), StartFailure> {
+        let keeper_dir = to.place.keeper_dir(to.task);
+        let done = keeper_dir.join(DONE_FILE);
+        if all.is_empty() || done.exists() {
+            return Ok(());
+        }
+        for spec in all {
+            let _room = self.room.acquire().await;
+            let source = Source::parse(spec).map_err(|why| failed(spec, &PullError::never(why)))?;
+            note(format!("Downloading {}", source.shown()));
+            let work = timeout(self.config.timeout, self.fetch_one(spec, &source, to, note));
+            let late =
+                |_| PullError::soon(format!("it is not here after {} s", self.config.timeout.as_secs()));
+            work.await.map_err(late).flatten().map_err(|error| failed(spec, &error))?;
+        }
+        let kept = fs::write(&done, "").doing(|| format!("write {}", done.display()));
+        kept.map_err(|failure| failed(&all[0], &failure.into()))
+    }
+
+    async fn fetch_one(
+        &self,
+        spec: &ArtifactSpec,
+        source: &Source,
+        to: &Recipient<'_>,
+        note: &mut (dyn FnMut(String) + Send),
+    ) -> Result<(), PullError> {
+        let checksum = spec.options.get("checksum").map(|text| Checksum::parse(text)).transpose();
+        let checksum = checksum.map_err(PullError::never)?;
+        let staging = Staging::make(&to.place.keeper_dir(to.task))?;
+        let file = staging.file();
+        match &source.kind {
+            Kind::Http(uri) => {
+                let limits = (self.config.bytes_max, checksum);
+                download::download(self.transport()?, uri, &spec.headers, &file, limits, note).await?;
+            }
+            Kind::Local(path) => {
+                let from = local::open(path, &self.config.dirs)?;
+                download::copy(from.into(), &file, (self.config.bytes_max, checksum)).await?;
+            }
+        }
+        let owner = place::Owner::of(spec, to).map_err(PullError::never)?;
+        let (spec, base) = (spec.clone(), to.base);
+        let (task_dir, shared_dir) = (to.place.task_dir(to.task), to.place.shared_dir());
+        let name = source.name.clone();
+        let unpacked = if source.is_archive { Some(self.unpack(&staging).await?) } else { None };
+        let put = move || {
+            let _staging = &staging;
+            let target = place::Target::find(&spec.destination, base, &task_dir, &shared_dir)?;
+            match unpacked {
+                Some(dir) => target.put_all(&dir, owner),
+                None => target.put_file(&file, &name, spec.mode == "file", owner),
+            }
+        };
+        let put = tokio::task::spawn_blocking(put).await;
+        put.map_err(|error| PullError::never(error.to_string()))?.map_err(PullError::never)
+    }
+
+    /// Unpacks what was fetched into a directory of its own.
+    async fn unpack(&self, staging: &Staging) -> Result<PathBuf, PullError> {
+        let dir = staging.dir();
+        fs::create_dir(&dir).doing(|| format!("make {}", dir.display()))?;
+        let start = Unpacking::start_files(&self.unpack_command, &dir);
+        let mut unpacking = start.map_err(|error| PullError::never(format!("unpack it: {error}")))?;
+        let file = staging.file();
+        let doing = || format!("read {}", file.display());
+        let mut archive = tokio::fs::File::open(&file).await.doing(doing)?;
+        download::feed(&mut archive, &mut unpacking).await.doing(doing)?;
+        unpacking.finish().await.map_err(|why| PullError::never(format!("unpack it: {why}")))?;
+        Ok(dir)
+    }
+
+    fn transport(&self) -> Result<&Transport, PullError> {
+        if let Some(transport) = self.transport.get() {
+            return Ok(transport);
+        }
+        let made = Transport::new(Operators::of_artifacts(self.config.hosts.clone()))?;
+        Ok(self.transport.get_or_init(|| made))
+    }
+}
+
+/// Where an artifact is before it is the task's. It goes with this.
+struct Staging(PathBuf);
+
+impl Staging {
+    /// Whatever a killed agent has left there goes first.
+    fn make(keeper_dir: &Path) -> Result<Self, Failure> {
+        let dir = keeper_dir.join("artifact");
+        remove_tree(&dir)?;
+        fs::create_dir(&dir).doing(|| format!("make {}", dir.display()))?;
+        Ok(Self(dir))
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("file")
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.0.join("dir")
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if let Err(failure) = remove_tree(&self.0) {
+            tracing::warn!(%failure, "an artifact's files stay until its allocation goes");
+        }
+    }
+}
+
+fn failed(spec: &ArtifactSpec, error: &PullError) -> StartFailure {
+    let shown: String = source::without_secrets(&spec.source).chars().take(256).collect();
+    let message = format!("get the artifact {shown}: {}", error.reason);
+    StartFailure { message, ..error.failure("") }
+}

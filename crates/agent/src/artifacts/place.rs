@@ -1,0 +1,279 @@
+//! Puts an artifact where its task finds it. The task, or another one of its allocation, may have run before: no link of
+//! their making is followed, and nothing is put anywhere but below their directories.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use berth_api::agent::ArtifactSpec;
+use rustix::fs::{
+    AtFlags, CWD, Dir as Entries, FileType, Gid, Mode, OFlags, RawMode, ResolveFlags, Uid, chownat, mkdirat,
+    openat, openat2, renameat, statat, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::Recipient;
+use crate::drivers::Base;
+use crate::users;
+
+/// How deep directories of an archive may lie in each other.
+const DEPTH_MAX: usize = 64;
+const DIR_MODE: RawMode = 0o755;
+
+/// Whose the files become; the agent's unless the job says so.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Owner(Option<(Uid, Gid)>);
+
+impl Owner {
+    pub(super) fn of(spec: &ArtifactSpec, to: &Recipient<'_>) -> Result<Self, String> {
+        if !spec.chown {
+            return Ok(Self(None));
+        }
+        if to.base == Base::Container {
+            return Err(
+                "`chown` is not implemented for containers: whose they are is up to their user".into()
+            );
+        }
+        if to.user.is_empty() {
+            return Ok(Self(None));
+        }
+        let user = users::find(to.user).map_err(|failure| failure.to_string())?;
+        Ok(Self(Some((Uid::from_raw(user.uid.as_raw()), Gid::from_raw(user.gid.as_raw())))))
+    }
+}
+
+/// The directory that an artifact goes to, and the name that it has there if the job gives it one.
+pub(super) struct Target {
+    top: PathBuf,
+    rest: PathBuf,
+}
+
+impl Target {
+    /// What a destination means: below the task's own directory or the one that tasks share, in either's own terms.
+    pub(super) fn find(
+        destination: &str,
+        base: Base,
+        task_dir: &Path,
+        shared_dir: &Path,
+    ) -> Result<Self, String> {
+        let path = Path::new(destination);
+        let below = |top: &Path, rest: &Path| Ok(Self { top: top.to_owned(), rest: plain(rest)? });
+        if let Ok(rest) = path.strip_prefix(shared_dir) {
+            return below(shared_dir, rest);
+        }
+        if let Ok(rest) = path.strip_prefix("/alloc") {
+            return below(shared_dir, rest);
+        }
+        let own = plain(path.strip_prefix(task_dir).unwrap_or(path))?;
+        let first = own.iter().next().unwrap_or(OsStr::new(""));
+        if first == "secrets" {
+            return Err("its destination is in secrets/, which only the task fills".into());
+        }
+        if base == Base::Container && first != "local" {
+            return Err(format!(
+                "its destination {destination:?} is not seen in a container: put it in local/ or in /alloc/"
+            ));
+        }
+        below(task_dir, &own)
+    }
+
+    /// All that an archive held, into what is there already.
+    pub(super) fn put_all(&self, from: &Path, owner: Owner) -> Result<(), String> {
+        let from = open_dir(CWD, from).map_err(|errno| errno.to_string())?;
+        let to = self.open(&self.rest, owner)?;
+        merge(&from, &to, owner, 0).map_err(|errno| format!("put it into {}: {errno}", self.rest.display()))
+    }
+
+    /// A file: under its own name in the directory, or, with `is_name`, under the name that the destination is.
+    pub(super) fn put_file(&self, from: &Path, own: &str, is_name: bool, owner: Owner) -> Result<(), String> {
+        let (dir, name) = if is_name {
+            let name = self.rest.file_name().ok_or("its destination names no file")?;
+            (self.rest.parent().unwrap_or(Path::new("")), name)
+        } else {
+            (self.rest.as_path(), OsStr::new(own))
+        };
+        let to = self.open(dir, owner)?;
+        let put = || {
+            own_it(CWD, from.as_os_str(), owner)?;
+            renameat(CWD, from, &to, name)
+        };
+        put().map_err(|errno| format!("put it at {}: {errno}", dir.join(name).display()))
+    }
+
+    /// The directory, made where it is missing.
+    fn open(&self, rest: &Path, owner: Owner) -> Result<OwnedFd, String> {
+        let fail = |errno: Errno| match errno {
+            Errno::LOOP | Errno::NOTDIR => {
+                format!("a task put a link or a file at {}, where its destination is", rest.display())
+            }
+            errno => format!("make {}: {errno}", rest.display()),
+        };
+        let mut dir = open_dir(CWD, &self.top).map_err(fail)?;
+        for part in rest {
+            match mkdirat(&dir, part, Mode::from_raw_mode(DIR_MODE)) {
+                Ok(()) => own_it(&dir, part, owner).map_err(fail)?,
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(fail(errno)),
+            }
+            dir = step(&dir, part).map_err(fail)?;
+        }
+        Ok(dir)
+    }
+}
+
+/// Moves what is in one directory into another; of directories that both have, the content.
+fn merge(from: &OwnedFd, to: &OwnedFd, owner: Owner, depth: usize) -> rustix::io::Result<()> {
+    if depth > DEPTH_MAX {
+        return Err(Errno::NAMETOOLONG);
+    }
+    for name in names(from)? {
+        let is_dir = {
+            let found = statat(from, &name, AtFlags::SYMLINK_NOFOLLOW)?;
+            FileType::from_raw_mode(found.st_mode) == FileType::Directory
+        };
+        if !is_dir {
+            own_it(from, &name, owner)?;
+            renameat(from, &name, to, &name)?;
+            continue;
+        }
+        match mkdirat(to, &name, Mode::from_raw_mode(DIR_MODE)) {
+            Ok(()) => own_it(to, &name, owner)?,
+            Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+        merge(&step(from, &name)?, &step(to, &name)?, owner, depth + 1)?;
+        unlinkat(from, &name, AtFlags::REMOVEDIR)?;
+    }
+    Ok(())
+}
+
+fn names(dir: &OwnedFd) -> rustix::io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in Entries::read_from(dir)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name != c"." && name != c".." {
+            names.push(OsStr::from_bytes(name.to_bytes()).to_owned());
+        }
+    }
+    Ok(names)
+}
+
+fn own_it(dir: impl AsFd, name: &OsStr, owner: Owner) -> rustix::io::Result<()> {
+    match owner.0 {
+        Some((uid, gid)) => chownat(dir, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW),
+        None => Ok(()),
+    }
+}
+
+fn open_dir(dir: impl AsFd, path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(dir, path, flags, Mode::empty())
+}
+
+fn step(dir: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat2(dir, name, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
+}
+
+/// The path without `/` in front and without `.`.
+fn plain(path: &Path) -> Result<PathBuf, String> {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => plain.push(name),
+            Component::RootDir | Component::CurDir => {}
+            Component::ParentDir | Component::Prefix(_) => {
+                return Err(format!("its destination {} leads out of the task's directory", path.display()));
+            }
+        }
+    }
+    Ok(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    struct World(tempfile::TempDir);
+
+    impl World {
+        fn new() -> Self {
+            let world = Self(tempfile::tempdir().expect("a directory"));
+            for dir in ["task/local", "shared/data", "from/sub", "outside"] {
+                fs::create_dir_all(world.path(dir)).expect("made");
+            }
+            fs::write(world.path("from/top"), "top").expect("written");
+            fs::write(world.path("from/sub/deep"), "deep").expect("written");
+            fs::write(world.path("file"), "file").expect("written");
+            world
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        fn find(&self, destination: &str, base: Base) -> Result<Target, String> {
+            Target::find(destination, base, &self.path("task"), &self.path("shared"))
+        }
+
+        fn text(&self, name: &str) -> String {
+            fs::read_to_string(self.path(name)).expect("a file")
+        }
+    }
+
+    #[test]
+    fn an_archive_joins_what_is_there() {
+        let world = World::new();
+        fs::create_dir_all(world.path("task/local/app/sub")).expect("made");
+        fs::write(world.path("task/local/app/sub/own"), "own").expect("written");
+        fs::write(world.path("task/local/app/top"), "old").expect("written");
+        let target = world.find("local/app", Base::Container).expect("a place");
+        target.put_all(&world.path("from"), Owner::default()).expect("put");
+        let app = |name: &str| world.text(&format!("task/local/app/{name}"));
+        assert_eq!([app("top"), app("sub/deep"), app("sub/own")], ["top", "deep", "own"]);
+    }
+
+    #[test]
+    fn destinations_are_understood_in_the_tasks_own_terms() {
+        let world = World::new();
+        let shared = world.path("shared/data/x");
+        for (destination, is_name, lands) in [
+            ("local/", false, "task/local/own"),
+            ("/local/in/tool", true, "task/local/in/tool"),
+            ("/alloc/data", false, "shared/data/own"),
+            (shared.to_str().expect("text"), true, "shared/data/x"),
+        ] {
+            fs::write(world.path("file"), destination).expect("written");
+            let target = world.find(destination, Base::Container).expect("a place");
+            target.put_file(&world.path("file"), "own", is_name, Owner::default()).expect("put");
+            assert_eq!(world.text(lands), destination);
+        }
+        assert!(world.find("app/", Base::Host).is_ok());
+        for refused in ["app/", "tmp/x", "secrets/x", "local/../../x", "/etc"] {
+            assert!(world.find(refused, Base::Container).is_err(), "{refused}");
+        }
+        assert!(world.find("/secrets/x", Base::Host).is_err());
+    }
+
+    #[test]
+    fn no_link_of_a_task_is_followed() {
+        let world = World::new();
+        symlink(world.path("outside"), world.path("task/local/link")).expect("linked");
+        symlink(world.path("outside"), world.path("task/local/sub")).expect("linked");
+        symlink(world.path("outside/file"), world.path("task/local/own")).expect("linked");
+        let put = |destination: &str| world.find(destination, Base::Host).expect("a place");
+        let refused = put("local/link").put_file(&world.path("file"), "own", false, Owner::default());
+        assert!(refused.expect_err("refused").contains("a task put a link"));
+        assert!(put("local").put_all(&world.path("from"), Owner::default()).is_err(), "sub is a link");
+        put("local")
+            .put_file(&world.path("file"), "own", false, Owner::default())
+            .expect("replaces the link");
+        assert_eq!(world.text("task/local/own"), "file");
+        assert_eq!(world.path("outside").read_dir().expect("a directory").count(), 0);
+    }
+}

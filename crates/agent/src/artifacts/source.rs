@@ -1,0 +1,174 @@
+//! Where an artifact comes from, and what it is: an archive that is unpacked, or a file.
+
+use std::path::PathBuf;
+
+use berth_api::agent::ArtifactSpec;
+use hyper::Uri;
+
+/// Names of archives that are unpacked, and of those that are not yet.
+const ARCHIVES: [&str; 3] = [".tar", ".tar.gz", ".tgz"];
+const OTHER_ARCHIVES: [&str; 9] = [".zip", ".gz", ".bz2", ".xz", ".zst", ".tbz2", ".txz", ".tzst", ".7z"];
+
+/// Options that something comes of.
+const OPTIONS: [&str; 2] = ["checksum", "archive"];
+
+/// Where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Source {
+    pub(super) kind: Kind,
+    /// As a file.
+    pub(super) name: String,
+    pub(super) is_archive: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Kind {
+    Http(Uri),
+    /// On the node itself.
+    Local(PathBuf),
+}
+
+impl Source {
+    pub(super) fn parse(spec: &ArtifactSpec) -> Result<Self, String> {
+        if spec.insecure {
+            return Err("`insecure` is not implemented: certificates are always checked".into());
+        }
+        if let Some(option) = spec.options.keys().find(|option| !OPTIONS.contains(&option.as_str())) {
+            return Err(format!(
+                "the option {option:?} is not implemented; known are {}",
+                OPTIONS.join(", ")
+            ));
+        }
+        let kind = kind(&spec.source)?;
+        let path = match &kind {
+            Kind::Http(uri) => uri.path().to_owned(),
+            Kind::Local(path) => path.to_string_lossy().into_owned(),
+        };
+        let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+        let is_archive = is_archive(spec, &name)?;
+        if !is_archive && spec.mode != "file" && (name.is_empty() || name == "..") {
+            return Err(
+                "it has no name of its own: say `mode = \"file\"`, with a destination that names one".into(),
+            );
+        }
+        Ok(Self { kind, name, is_archive })
+    }
+
+    /// For people, without what may be secret in it.
+    pub(super) fn shown(&self) -> String {
+        match &self.kind {
+            Kind::Http(uri) => without_secrets(&uri.to_string()),
+            Kind::Local(path) => path.display().to_string(),
+        }
+    }
+}
+
+/// An address without its question, which may hold a signature, and without its user, who may have a password.
+pub(super) fn without_secrets(source: &str) -> String {
+    let plain = source.split(['?', '#']).next().unwrap_or_default();
+    let Some((scheme, rest)) = plain.split_once("://") else { return plain.to_owned() };
+    let host = rest.find('/').unwrap_or(rest.len());
+    let user = rest[..host].rfind('@').map_or(0, |at| at + 1);
+    format!("{scheme}://{}", &rest[user..])
+}
+
+fn kind(source: &str) -> Result<Kind, String> {
+    if let Some(path) = source.strip_prefix("file://") {
+        return Ok(Kind::Local(path.into()));
+    }
+    if source.starts_with('/') {
+        return Ok(Kind::Local(source.into()));
+    }
+    if !source.starts_with("https://") && !source.starts_with("http://") {
+        return Err(
+            "it comes neither by https nor by http, nor is it an absolute path; others are not implemented"
+                .into(),
+        );
+    }
+    if source.contains("::") {
+        return Err(
+            "it names a way of getting it (`::`), which is not implemented: write a plain https URL".into()
+        );
+    }
+    let text = source.split('#').next().unwrap_or_default();
+    text.parse().map(Kind::Http).map_err(|error| format!("it is no URL: {error}"))
+}
+
+fn is_archive(spec: &ArtifactSpec, name: &str) -> Result<bool, String> {
+    let told = spec.options.get("archive").map(String::as_str);
+    let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
+    let known = match told {
+        Some("false" | "0") => return if spec.mode == "dir" { Err(no_dir(name)) } else { Ok(false) },
+        Some(kind) if ["tar", "tar.gz", "tgz"].contains(&kind) => true,
+        Some(kind) => {
+            return Err(format!("archives of the kind {kind:?} are not unpacked: tar and tar.gz are"));
+        }
+        None => ends(&ARCHIVES),
+    };
+    match spec.mode.as_str() {
+        "file" => Ok(false),
+        _ if known => Ok(true),
+        _ if told.is_none() && ends(&OTHER_ARCHIVES) => Err(format!(
+            "{name:?} looks like an archive that is not unpacked (tar and tar.gz are): say `mode = \"file\"` or \
+             `options {{ archive = false }}` to have it as it is"
+        )),
+        "dir" => Err(no_dir(name)),
+        _ => Ok(false),
+    }
+}
+
+fn no_dir(name: &str) -> String {
+    format!("`mode = \"dir\"` wants an archive, and {name:?} is none that is unpacked: tar and tar.gz are")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(source: &str, mode: &str, options: &[(&str, &str)]) -> Result<(String, bool), String> {
+        let options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let (source, mode) = (source.to_owned(), mode.to_owned());
+        let spec = ArtifactSpec { source, mode, options, ..ArtifactSpec::default() };
+        Source::parse(&spec).map(|source| (source.name, source.is_archive))
+    }
+
+    #[test]
+    fn what_an_artifact_is_follows_from_its_name_unless_somebody_says() {
+        let is = |name: &str, archive| Ok((name.to_owned(), archive));
+        assert_eq!(parse("https://a.b/x/tool?sig=1", "any", &[]), is("tool", false));
+        assert_eq!(parse("https://a.b/app.tar.gz", "any", &[]), is("app.tar.gz", true));
+        assert_eq!(parse("https://a.b/app.tar.gz", "file", &[]), is("app.tar.gz", false));
+        assert_eq!(parse("https://a.b/app", "dir", &[("archive", "tgz")]), is("app", true));
+        assert_eq!(parse("/srv/app.tgz", "any", &[("archive", "false")]), is("app.tgz", false));
+        assert_eq!(parse("http://a.b/", "file", &[]), is("", false));
+    }
+
+    #[test]
+    fn secrets_of_an_address_are_not_shown() {
+        for (source, shown) in [
+            ("https://me:secret@a.b/x?sig=1#part", "https://a.b/x"),
+            ("https://a.b/x@1", "https://a.b/x@1"),
+            ("https://me@a.b", "https://a.b"),
+            ("/srv/x?", "/srv/x"),
+        ] {
+            assert_eq!(without_secrets(source), shown);
+        }
+    }
+
+    #[test]
+    fn what_is_not_done_is_refused_by_name() {
+        for (source, mode, options, why) in [
+            ("git::https://a.b/c.git", "any", &[][..], "neither by https"),
+            ("s3::https://a.b/c", "any", &[], "neither by https"),
+            ("github.com/a/b", "any", &[], "neither by https"),
+            ("https://a.b/c.zip", "any", &[], "not unpacked"),
+            ("https://a.b/c", "dir", &[], "wants an archive"),
+            ("https://a.b/c", "any", &[("archive", "zip")], "\"zip\" are not unpacked"),
+            ("https://a.b/c", "any", &[("sshkey", "x")], "\"sshkey\" is not implemented"),
+            ("https://a.b/", "any", &[], "no name of its own"),
+        ] {
+            let refused = parse(source, mode, options).unwrap_err();
+            assert!(refused.contains(why), "{source}: {refused}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Volumes of a node as an operator names them: `NAME=PATH`, perhaps with `;read_only` after it.
+
+use std::path::PathBuf;
+
+use berth_agent::volumes::{HostVolume, HostVolumes};
+
+/// Longest name of a volume.
+const NAME_BYTES_MAX: usize = 128;
+
+/// Reads all of them.
+pub fn read(texts: &[String]) -> Result<HostVolumes, String> {
+    let mut volumes = HostVolumes::new();
+    for text in texts {
+        let (name, volume) = volume(text)?;
+        if volumes.insert(name.clone(), volume).is_some() {
+            return Err(format!("two volumes have the name `{name}`"));
+        }
+    }
+    Ok(volumes)
+}
+
+fn volume(text: &str) -> Result<(String, HostVolume), String> {
+    let not_a_volume = || format!("`{text}` is not NAME=PATH, perhaps with ;read_only after it");
+    let (named, read_only) = match text.split_once(';') {
+        None => (text, false),
+        Some((named, "read_only")) => (named, true),
+        Some(_) => return Err(not_a_volume()),
+    };
+    let (name, path) = named.split_once('=').ok_or_else(not_a_volume)?;
+    let odd = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '[' | ']'));
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(odd) {
+        return Err(format!(
+            "`{text}`: a volume's name is made of letters, digits and -_.[], at most {NAME_BYTES_MAX} of them"
+        ));
+    }
+    let path = PathBuf::from(path);
+    if !path.is_absolute() {
+        return Err(format!("`{text}`: the path must be absolute"));
+    }
+    Ok((name.to_owned(), HostVolume { path, read_only }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn volumes(texts: &[&str]) -> Result<HostVolumes, String> {
+        read(&texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_volume_is_a_name_and_a_path() {
+        let read = volumes(&["data=/srv/data", "certs=/etc/ssl;read_only"]).unwrap();
+        assert_eq!(read["data"], HostVolume { path: "/srv/data".into(), read_only: false });
+        assert!(read["certs"].read_only);
+    }
+
+    #[test]
+    fn what_is_no_volume_is_refused() {
+        for bad in ["data", "=/srv", "data=srv", "da ta=/srv", "data=/srv;rw", "data="] {
+            assert!(volumes(&[bad]).unwrap_err().contains(bad), "{bad}");
+        }
+        assert!(volumes(&["a=/x", "a=/y"]).unwrap_err().contains("two volumes have the name `a`"));
+    }
+}

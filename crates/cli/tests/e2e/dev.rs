@@ -1,0 +1,176 @@
+//! A server and an agent in one process, and the commands that talk to it.
+
+use std::{path::PathBuf, process::Output};
+
+use berth_api::http::{Client, Target};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{Daemon, berth, client, eventually, http_address};
+
+/// What it keeps is below `home`.
+pub struct Dev {
+    daemon: Daemon,
+    pub address: String,
+    pub home: TempDir,
+    /// Where it is a process of its own, and what it is started with.
+    agent: Option<(Daemon, Vec<String>)>,
+}
+
+impl Dev {
+    /// With more settings.
+    pub fn start(args: &[&str]) -> Self {
+        let home = TempDir::new().expect("a directory");
+        let mut command = berth(&["dev", "--http-addr", "127.0.0.1:0"]);
+        command.args(args).env("TMPDIR", home.path());
+        let mut daemon = Daemon::spawn(command, &home.path().join("told"));
+        let address = format!("http://{}", http_address(&daemon.ready_line()));
+        Self { daemon, address, home, agent: None }
+    }
+
+    /// The agent, which these settings are for, is another process than the server, and may be killed.
+    pub fn apart(args: &[&str]) -> Self {
+        let home = TempDir::new().expect("a directory");
+        let dir = |name: &str| home.path().join(name).to_str().expect("plain").to_owned();
+        let mut daemon = Daemon::start(
+            &[
+                "server",
+                "--http-addr",
+                "127.0.0.1:0",
+                "--agent-addr",
+                "127.0.0.1:0",
+                "--data-dir",
+                &dir("server"),
+            ],
+            &home.path().join("told"),
+        );
+        let ready = daemon.ready_line();
+        let agents = ready.trim().rsplit(' ').next().expect("it names where agents connect");
+        let fixed = ["agent", "--data-dir", &dir("agent"), "--servers", agents, "--raw-exec"];
+        let args: Vec<String> = fixed.iter().chain(args).map(|&arg| arg.to_owned()).collect();
+        let address = format!("http://{}", http_address(&ready));
+        let agent = Some((Self::agent(&args, &home), args));
+        Self { daemon, address, home, agent }
+    }
+
+    fn agent(args: &[String], home: &TempDir) -> Daemon {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        Daemon::start(&args, &home.path().join("agent.told"))
+    }
+
+    /// SIGKILL for the agent.
+    pub fn kill_agent(&mut self) {
+        self.agent.as_mut().expect("it is apart").0.kill();
+    }
+
+    /// Another one in its place.
+    pub fn start_agent(&mut self) {
+        let (agent, args) = self.agent.as_mut().expect("it is apart");
+        *agent = Self::agent(args, &self.home);
+    }
+
+    /// Where an agent that is apart keeps an allocation.
+    pub fn alloc_dir(&self, alloc: &str) -> PathBuf {
+        let dir = self.home.path().join("agent/agent/allocs").join(alloc);
+        assert!(dir.exists(), "{}", dir.display());
+        dir
+    }
+
+    /// Ends all that runs, as nothing else would once the agent is gone.
+    fn end_all(&self) {
+        let jobs = self.berth(&["job", "status", "-o", "name"]);
+        for job in String::from_utf8_lossy(&jobs.stdout).lines() {
+            self.berth(&["job", "stop", "-yes", job]);
+        }
+    }
+
+    pub fn client(&self) -> Client {
+        client(&self.address)
+    }
+
+    pub fn berth(&self, args: &[&str]) -> Output {
+        berth(args).env("BERTH_ADDR", &self.address).output().expect("it runs")
+    }
+
+    /// What it prints; it must succeed.
+    pub fn said(&self, args: &[&str]) -> String {
+        let output = self.berth(args);
+        assert!(output.status.success(), "berth {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// What it complains of; it must fail.
+    pub fn complained(&self, args: &[&str]) -> String {
+        let output = self.berth(args);
+        assert!(!output.status.success(), "berth {args:?}: {}", String::from_utf8_lossy(&output.stdout));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    /// Registers a job.
+    pub async fn register(&self, job: &Value) {
+        let body = json!({ "Job": job });
+        self.client().put::<Value>(&Target::new("/v1/jobs"), &body).await.expect("registered");
+    }
+
+    /// The ids of a job's allocations, once so many are in that status, and no others are there.
+    pub async fn allocs(&self, id: &str, count: usize, status: &str) -> Vec<String> {
+        eventually(&format!("{count} allocations of {id} are {status}"), async || {
+            let target = Target::new("/v1/job").part(id).part("allocations");
+            let mut allocs: Vec<Value> = self.client().get(&target).await.ok()?.value;
+            allocs.retain(|alloc| alloc["DesiredStatus"] == "run" || alloc["ClientStatus"] == "running");
+            let all = allocs.iter().all(|alloc| alloc["ClientStatus"] == status);
+            (all && allocs.len() == count)
+                .then(|| allocs.iter().map(|alloc| alloc["ID"].as_str().unwrap().to_owned()).collect())
+        })
+        .await
+    }
+
+    /// The id of a job's allocation that has failed, once one has.
+    pub async fn failed(&self, id: &str) -> String {
+        eventually(&format!("an allocation of {id} fails"), async || {
+            let target = Target::new("/v1/job").part(id).part("allocations");
+            let allocs: Vec<Value> = self.client().get(&target).await.ok()?.value;
+            let failed = allocs.iter().find(|alloc| alloc["ClientStatus"] == "failed")?;
+            Some(failed["ID"].as_str()?.to_owned())
+        })
+        .await
+    }
+
+    /// Runs a job of shell scripts, by the names of their tasks, and waits until they run.
+    pub async fn run_scripts(&self, id: &str, count: u32, tasks: &[(&str, &str)]) -> Vec<String> {
+        let tasks: Vec<Value> = tasks.iter().map(|(name, script)| task(name, script)).collect();
+        let group = json!({"Name": "g", "Count": count, "Tasks": tasks});
+        self.register(&json!({"ID": id, "Name": id, "Type": "service", "TaskGroups": [group]})).await;
+        self.allocs(id, count as usize, "running").await
+    }
+
+    /// Waits until a task has printed that.
+    pub async fn until_printed(&self, alloc: &str, text: &str) {
+        eventually(&format!("it prints {text:?}"), async || {
+            self.said(&["alloc", "logs", alloc]).contains(text).then_some(())
+        })
+        .await;
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        if self.agent.is_some() {
+            self.end_all();
+        }
+        if let Some((agent, _)) = &mut self.agent {
+            agent.stop();
+        }
+        self.daemon.stop();
+    }
+}
+
+/// A task that is a shell script.
+pub fn task(name: &str, script: &str) -> Value {
+    json!({
+        "Name": name,
+        "Driver": "raw_exec",
+        "Config": {"command": "/bin/sh", "args": ["-c", script]},
+        "Resources": {"CPU": 1, "MemoryMB": 10},
+    })
+}

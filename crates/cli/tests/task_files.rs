@@ -1,0 +1,182 @@
+//! What a task finds when it starts: what a dispatch carries, what its predecessor left, volumes, and its own directories.
+
+mod e2e;
+
+use std::fs;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use berth_api::http::Target;
+use e2e::{
+    busybox::busybox_images,
+    dev::{Dev, task},
+    eventually,
+};
+use serde_json::{Value, json};
+
+fn batch(id: &str, group: Value) -> Value {
+    json!({"ID": id, "Name": id, "Type": "batch", "TaskGroups": [group]})
+}
+
+/// The most that a dispatch may carry.
+const PAYLOAD_BYTES_MAX: usize = 16 << 10;
+
+#[tokio::test]
+async fn what_a_dispatch_carries_is_a_file_of_its_task() {
+    let dev = Dev::apart(&["--containers=false"]);
+    let mut reads =
+        task("t", "cp $NOMAD_TASK_DIR/in/input $NOMAD_ALLOC_DIR/data/read; echo ready; exec sleep 1000");
+    reads["DispatchPayload"] = json!({"File": "in/input"});
+    let mut job = batch("reads", json!({"Name": "g", "Tasks": [reads]}));
+    job["ParameterizedJob"] = json!({"Payload": "required"});
+    dev.register(&job).await;
+    let dispatch = async |payload: &[u8]| {
+        let target = Target::new("/v1/job").part("reads").part("dispatch");
+        dev.client().put::<Value>(&target, &json!({"Payload": STANDARD.encode(payload)})).await
+    };
+    for bytes in [1, PAYLOAD_BYTES_MAX] {
+        let payload: Vec<u8> = (0..bytes).map(|number| (number * 7 % 256) as u8).collect();
+        let dispatched = dispatch(&payload).await.expect("dispatched").value;
+        let alloc =
+            &dev.allocs(dispatched["DispatchedJobID"].as_str().expect("an id"), 1, "running").await[0];
+        dev.until_printed(alloc, "ready").await;
+        let read = fs::read(dev.alloc_dir(alloc).join("alloc/data/read")).expect("what the task has read");
+        assert!(read == payload, "{bytes} bytes, and the task read {}", read.len());
+    }
+    let refused = dispatch(&[0; PAYLOAD_BYTES_MAX + 1]).await.expect_err("refused");
+    assert!(refused.to_string().contains("at most 16384"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_sticky_disk_follows_its_job_on_the_node() {
+    let mut dev = Dev::apart(&["--containers=false"]);
+    let job = |version: u32, artifact: Option<&str>| {
+        let script = "cd $NOMAD_ALLOC_DIR/data; [ -e count ] || echo begun > count; echo $VERSION >> count; \
+                      echo $VERSION >> $NOMAD_TASK_DIR/own; cat count $NOMAD_TASK_DIR/own; echo ready; exec sleep 1000";
+        let mut task = task("t", script);
+        task["Env"] = json!({"VERSION": version.to_string()});
+        task["Artifacts"] = artifact.map_or(json!([]), |source| json!([{"GetterSource": source}]));
+        let group = json!({
+            "Name": "g", "EphemeralDisk": {"Sticky": true, "SizeMB": 10}, "Tasks": [task],
+            "Update": {"HealthCheck": "task_states", "MinHealthyTime": 0},
+        });
+        json!({"ID": "keeps", "Name": "keeps", "Type": "service", "TaskGroups": [group]})
+    };
+    let next = async |dev: &Dev, before: &[String]| {
+        eventually("the next version runs", async || {
+            let target = Target::new("/v1/job").part("keeps").part("allocations");
+            let allocs: Vec<Value> = dev.client().get(&target).await.ok()?.value;
+            let mut running = allocs.iter().filter(|alloc| alloc["ClientStatus"] == "running");
+            let id = running.next()?["ID"].as_str()?.to_owned();
+            (running.next().is_none() && !before.contains(&id)).then_some(id)
+        })
+        .await
+    };
+    dev.register(&job(1, None)).await;
+    let mut all = vec![next(&dev, &[]).await];
+    dev.until_printed(&all[0], "ready").await;
+    // The agent is gone while the next version is decided on.
+    dev.kill_agent();
+    dev.register(&job(2, None)).await;
+    dev.start_agent();
+    all.push(next(&dev, &all).await);
+    dev.until_printed(&all[1], "ready").await;
+    assert_eq!(dev.said(&["alloc", "logs", &all[1]]), "begun\n1\n2\n1\n2\nready\n");
+    // One that never starts hands on what it was to have.
+    dev.register(&job(3, Some("/never/there"))).await;
+    eventually("the third version fails", async || {
+        dev.said(&["job", "status", "keeps"]).contains("failed").then_some(())
+    })
+    .await;
+    dev.register(&job(4, None)).await;
+    all.push(next(&dev, &all).await);
+    dev.until_printed(&all[2], "ready").await;
+    assert_eq!(dev.said(&["alloc", "logs", &all[2]]), "begun\n1\n2\n4\n1\n2\n4\nready\n");
+}
+
+/// A container that runs a script.
+fn container(image: &str, script: &str) -> Value {
+    json!({
+        "Name": "t",
+        "Driver": "container",
+        "Config": {"image": image, "command": "sh", "args": ["-c", script]},
+        "Resources": {"CPU": 1, "MemoryMB": 16},
+        "KillTimeout": 0,
+    })
+}
+
+#[tokio::test]
+async fn volumes_are_mounted_as_their_node_allows() {
+    let Some(images) = busybox_images() else { return };
+    let shared = tempfile::tempdir().expect("a directory");
+    fs::create_dir(shared.path().join("rw")).expect("made");
+    fs::create_dir(shared.path().join("ro")).expect("made");
+    fs::write(shared.path().join("ro/certificate"), "trusted\n").expect("written");
+    let volumes = format!("data={0}/rw,certs={0}/ro;read_only", shared.path().display());
+    let dev = Dev::start(&["--image-dirs", &images.path().to_string_lossy(), "--host-volumes", &volumes]);
+    let image = images.path().join("busybox").display().to_string();
+    let job = |id: &str, script: &str, read_only: bool| {
+        let mut task = container(&image, script);
+        task["VolumeMounts"] = json!([
+            {"Volume": "d", "Destination": "/srv/data"},
+            {"Volume": "c", "Destination": "/certs", "ReadOnly": read_only},
+        ]);
+        let volumes = json!({
+            "d": {"Name": "d", "Type": "host", "Source": "data"},
+            "c": {"Name": "c", "Type": "host", "Source": "certs"},
+        });
+        let group = json!({
+            "Name": "g", "Volumes": volumes, "Tasks": [task],
+            "RestartPolicy": {"Attempts": 0, "Mode": "fail"}, "ReschedulePolicy": {"Attempts": 0},
+        });
+        json!({"ID": id, "Name": id, "Type": "service", "TaskGroups": [group]})
+    };
+    let script = "echo kept > /srv/data/file; busybox cat /certs/certificate; echo x > /certs/new; echo ready; \
+                  busybox sleep 1000";
+    dev.register(&job("mounts", script, true)).await;
+    let alloc = dev.allocs("mounts", 1, "running").await.remove(0);
+    dev.until_printed(&alloc, "ready").await;
+    assert!(dev.said(&["alloc", "logs", &alloc]).starts_with("trusted\n"));
+    assert!(dev.said(&["alloc", "logs", "-stderr", &alloc]).contains("Read-only file system"));
+    assert_eq!(fs::read_to_string(shared.path().join("rw/file")).expect("a file"), "kept\n");
+    assert!(!shared.path().join("ro/new").exists());
+    dev.register(&job("writes", script, false)).await;
+    let mut elsewhere = job("elsewhere", script, true);
+    elsewhere["TaskGroups"][0]["Volumes"]["d"]["Source"] = json!("missing");
+    dev.register(&elsewhere).await;
+    for (id, why) in
+        [("writes", r#"volume "certs" is read-only"#), ("elsewhere", r#"missing volume "missing""#)]
+    {
+        let told = eventually("it is refused by name", async || {
+            let told = dev.said(&["explain", id]);
+            told.contains("volume").then_some(told)
+        });
+        let told = told.await;
+        assert!(
+            told.contains(why) && told.contains("--host-volumes") | told.contains("read_only = true"),
+            "{told}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn secrets_of_a_container_are_in_memory_and_its_own() {
+    let Some(images) = busybox_images() else { return };
+    let dev = Dev::start(&["--image-dirs", &images.path().to_string_lossy()]);
+    let image = images.path().join("busybox").display().to_string();
+    let script = "busybox grep ' /secrets ' /proc/mounts; busybox stat -c '%a %u' $NOMAD_SECRETS_DIR; \
+                  echo hidden > $NOMAD_SECRETS_DIR/token; busybox cat $NOMAD_SECRETS_DIR/token; \
+                  busybox dd if=/dev/zero of=$NOMAD_SECRETS_DIR/large bs=1024 count=2000; \
+                  echo ready; busybox sleep 1000";
+    let mut task = container(&image, script);
+    task["User"] = json!("1000");
+    let group = json!({"Name": "g", "Tasks": [task]});
+    dev.register(&json!({"ID": "hides", "Name": "hides", "Type": "service", "TaskGroups": [group]})).await;
+    let alloc = dev.allocs("hides", 1, "running").await.remove(0);
+    dev.until_printed(&alloc, "ready").await;
+    let told = dev.said(&["alloc", "logs", &alloc]);
+    assert!(told.starts_with("tmpfs /secrets tmpfs rw,nosuid,nodev,noexec"), "{told}");
+    assert!(told.contains("\n700 1000\nhidden\n"), "{told}");
+    let complaints = dev.said(&["alloc", "logs", "-stderr", &alloc]);
+    assert!(complaints.contains("No space left on device"), "{complaints}");
+    assert!(dev.complained(&["alloc", "fs", &alloc, "t/secrets/token"]).contains("shown to nobody"));
+}
