@@ -45,9 +45,18 @@ test-long-sim-servers:
 	$(CARGO) run --release --locked -p berth-sim -- --servers 5 --seeds 0..100
 	$(CARGO) run --release --locked -p berth-sim -- --servers 3 --bugs
 
-# The leader of three real servers is killed fifty times under load.
+# The leader of three real servers is killed fifty times under load, and stopped as often; their disks are slow and full. Times
+# are printed and judged.
 test-long-servers:
-	BERTH_TEST_ROUNDS=50 $(CARGO) test --release --locked -p berth-cli --test servers -- --test-threads=1
+	BERTH_TEST_ROUNDS=50 $(CARGO) test --release --locked -p berth-cli --test servers -- --test-threads=1 --nocapture
+
+# Servers on disks of their own lose their power five hundred times while clients write; it takes the right to mount.
+test-long-power:
+	BERTH_TEST_ROUNDS=250 $(CARGO) test --release --locked -p berth-cli --test disks -- --test-threads=1 --nocapture
+
+# Servers that are far behind get snapshots while writes go on.
+test-long-snapshots:
+	BERTH_TEST_ROUNDS=20 $(CARGO) test --release --locked -p berth-replication --lib -- far_behind
 
 # Histories of clients of three real servers, under a hundred and fifty faults, are judged.
 test-long-linearizability:

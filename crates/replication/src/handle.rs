@@ -22,8 +22,8 @@ use openraft::{
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::{
-    Cluster, Config, Metrics, NotWritten, Observer, OpenError, Peer, ProposeError, ReadError, ShutdownError,
-    SnapshotError, Start, Unknown,
+    Cluster, Config, DiskFull, Metrics, NotWritten, Observer, OpenError, Peer, ProposeError, ReadError,
+    ShutdownError, SnapshotError, Start, Unknown,
     answer::Answer,
     disk::{Disk, RealDisk, Released},
     log::{SEGMENT_BYTES, WriterEnded},
@@ -281,7 +281,15 @@ impl<R: Runtime> Replication<R> {
             let leader = self.inner.raft.server_metrics().borrow_watched().current_leader;
             return Err(NotWritten::NotLeader { leader });
         }
-        Ok(self.inner.space.check(self.bytes_in_flight())?)
+        Ok(self.room()?)
+    }
+
+    /// Whether this server's disk has room for what is proposed, whoever leads.
+    ///
+    /// # Errors
+    /// When it is full: proposals are refused then, if this server leads.
+    pub fn room(&self) -> Result<(), DiskFull> {
+        self.inner.space.check(self.bytes_in_flight())
     }
 
     /// What has happened since the log was opened, and the room that its disk has now.

@@ -9,6 +9,8 @@ pub mod nodes;
 pub mod proxy;
 pub mod servers;
 pub mod slow_disk;
+pub mod small_disk;
+pub mod writers;
 
 use std::{
     fs::File,

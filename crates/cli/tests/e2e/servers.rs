@@ -86,12 +86,17 @@ impl Servers {
             agent,
             server,
             advertised,
-            data: self.home.path().join(format!("data-{number}")),
+            data: self.data(number),
             told: self.home.path().join(format!("told-{number}")),
             daemon: None,
             disk: None,
             client: client(&http.to_string()),
         }
+    }
+
+    /// The data directory of a server, made or not.
+    pub fn data(&self, number: u8) -> PathBuf {
+        self.home.path().join(format!("data-{number}"))
     }
 
     /// Starts a server, or starts it again.
@@ -308,6 +313,11 @@ impl Server {
     /// The servers, as it knows them.
     pub async fn members(&self) -> AgentMembers {
         self.client.get(&Target::new("/v1/agent/members")).await.expect("it answers").value
+    }
+
+    /// Where clients connect.
+    pub fn http_addr(&self) -> SocketAddr {
+        self.http
     }
 
     /// Where agents connect.

@@ -1,8 +1,9 @@
-//! A leader that stops, or whose disk is slow, hands over first: it takes nothing new, ends what it is writing, and lets
+//! A leader that stops, or whose disk is slow or full, hands over first: it takes nothing new, ends what it is writing, and lets
 //! another server take over. What its clients ask meanwhile waits, and goes to that one.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{fmt, sync::atomic::Ordering, time::Duration};
 
+use berth_replication::DiskFull;
 use tokio::time::Instant;
 
 use super::Cluster;
@@ -13,7 +14,7 @@ const WRITING_MAX: Duration = Duration::from_secs(1);
 const TRANSFER_MAX: Duration = Duration::from_secs(2);
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(1);
-/// Time between two attempts to hand over because of a slow disk.
+/// Time between two attempts to hand over because of the disk.
 const AGAIN: Duration = Duration::from_secs(3);
 
 impl Cluster {
@@ -40,27 +41,47 @@ impl Cluster {
     }
 }
 
-/// Whether a leader's disk keeps up.
+/// Why a server should not lead on its disk.
+enum Unfit {
+    /// How long a sync takes.
+    Slow(Duration),
+    Full(DiskFull),
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Slow(took) => write!(f, "the log's disk is slow: a sync takes {} ms", took.as_millis()),
+            Self::Full(full) => full.fmt(f),
+        }
+    }
+}
+
+impl Cluster {
+    fn unfit_disk(&self) -> Option<Unfit> {
+        let slow = self.replication.slow_sync().map(Unfit::Slow);
+        slow.or_else(|| self.replication.room().err().map(Unfit::Full))
+    }
+}
+
+/// Whether a leader's disk keeps up and has room.
 #[derive(Default)]
-pub(super) struct SlowDisk {
+pub(super) struct UnfitDisk {
     tried: Option<Instant>,
     told: bool,
 }
 
-impl SlowDisk {
-    /// Hands over if this server leads on a slow disk, and another has a better one. Where none has, it goes on.
+impl UnfitDisk {
+    /// Hands over if this server leads on a slow or full disk, and another has a better one. Where none has, it goes on.
     pub async fn look(&mut self, cluster: &Cluster) {
-        let slow = cluster.replication.slow_sync().filter(|_| cluster.leads());
-        let Some(took) = slow else {
+        let unfit = if cluster.leads() { cluster.unfit_disk() } else { None };
+        let Some(why) = unfit else {
             self.told = false;
             return;
         };
         let Some(to) = cluster.successor_with_a_good_disk() else {
             if !std::mem::replace(&mut self.told, true) && !cluster.is_alone() {
-                tracing::warn!(
-                    sync_ms = took.as_millis(),
-                    "the log's disk is slow, and no other server has a better one"
-                );
+                tracing::warn!(%why, "no other server has a better disk: this one leads on");
             }
             return;
         };
@@ -68,11 +89,7 @@ impl SlowDisk {
             return;
         }
         self.tried = Some(Instant::now());
-        tracing::warn!(
-            sync_ms = took.as_millis(),
-            server = to,
-            "the log's disk is slow: another server is to lead"
-        );
+        tracing::warn!(%why, server = to, "another server is to lead");
         cluster.leaving.fetch_add(1, Ordering::AcqRel);
         cluster.hand_over_to(Some(to)).await;
         cluster.leaving.fetch_sub(1, Ordering::AcqRel);

@@ -71,7 +71,11 @@ async fn answer(
         Request::Join(joining) => cluster.take_in(joining).await,
         Request::Propose(commands) => {
             let commands = wire::decode_commands(&commands)?;
-            if cluster.leads() { cluster.write_here(commands).await.into() } else { cluster.not_leader() }
+            if !cluster.leads() {
+                return Ok(cluster.not_leader());
+            }
+            let written = cluster.write_here(commands).await;
+            if cluster.is_passing(&written) { cluster.not_leader() } else { written.into() }
         }
         Request::ReadPosition => cluster.position().await,
         Request::Change(change) if cluster.replication.is_leader() => cluster.change_here(change).await,

@@ -69,6 +69,7 @@ impl Cluster {
                 term: pulse.term,
                 version: pulse.version,
                 slow_sync: pulse.slow_sync_ms.map(Duration::from_millis),
+                disk_full: pulse.disk_full == Some(true),
             }
         };
         let leader = self.replication.leader().filter(|_| self.has_leader());

@@ -1,5 +1,5 @@
-//! Who takes over from a leader that stops, or whose disk is slow: of those that can be reached the one that has come
-//! farthest, and none with a slow disk while there is another.
+//! Who takes over from a leader that stops, or whose disk is slow or full: of those that can be reached the one that has come
+//! farthest, and none with such a disk while there is another.
 
 use std::{
     collections::BTreeMap,
@@ -48,12 +48,13 @@ impl Cluster {
             log_index: self.replication.last_log(),
             term: self.replication.term(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            disk_full: self.replication.room().is_err().then_some(true),
         }
     }
 
     /// Whether a server's disk is known to be well.
     fn has_good_disk(&self, server: u64) -> bool {
-        self.pulses.of(server).is_some_and(|pulse| pulse.slow_sync_ms.is_none())
+        self.pulses.of(server).is_some_and(|pulse| pulse.has_good_disk())
     }
 
     /// Who takes over best; for who leads.
@@ -68,7 +69,7 @@ impl Cluster {
         })
     }
 
-    /// Who takes over from a leader with a slow disk: nobody, unless its own disk is well.
+    /// Who takes over from a leader whose disk is slow or full: nobody, unless its own disk is well.
     pub(super) fn successor_with_a_good_disk(&self) -> Option<u64> {
         self.successor().filter(|id| self.has_good_disk(*id))
     }

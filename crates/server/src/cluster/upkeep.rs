@@ -1,5 +1,5 @@
 //! What servers do for each other: all of them see who is there and say when too few are; the leader lets those vote that
-//! have caught up, and hands over when its disk is slow.
+//! have caught up, and hands over when its disk is slow or full.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::{
     Cluster,
-    hand_over::SlowDisk,
+    hand_over::UnfitDisk,
     reached::Reached,
     wire::{Answer, Request},
 };
@@ -27,7 +27,7 @@ const LEADERLESS_MAX: Duration = Duration::from_secs(3);
 
 /// Looks after the others until `stop` says so.
 pub(crate) async fn look_after(cluster: Arc<Cluster>, mut stop: watch::Receiver<bool>) {
-    let (mut leaderless, mut slow_disk) = (Leaderless::default(), SlowDisk::default());
+    let (mut leaderless, mut unfit_disk) = (Leaderless::default(), UnfitDisk::default());
     let mut pinged = tokio::time::Instant::now();
     let (mut versions, mut reached) = (Versions::default(), Reached::default());
     loop {
@@ -39,7 +39,7 @@ pub(crate) async fn look_after(cluster: Arc<Cluster>, mut stop: watch::Receiver<
         reached.look(&cluster);
         cluster.tell_agents_of_servers();
         cluster.tell_versions(&mut versions);
-        slow_disk.look(&cluster).await;
+        unfit_disk.look(&cluster).await;
         if pinged.elapsed() >= PING {
             pinged = tokio::time::Instant::now();
             cluster.ping_others();

@@ -148,6 +148,16 @@ pub(super) struct Pulse {
     /// Its Berth.
     #[n(3)]
     pub version: String,
+    /// Its disk has too little room to lead on; older servers do not say.
+    #[n(4)]
+    pub disk_full: Option<bool>,
+}
+
+impl Pulse {
+    /// Whether it could lead, as far as its disk goes.
+    pub fn has_good_disk(&self) -> bool {
+        self.slow_sync_ms.is_none() && self.disk_full != Some(true)
+    }
 }
 
 /// Why a command changed nothing: so that a server of another version still has the words.

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use berth_model::command::{Command, ENTRY_BYTES_MAX, Entry};
-use berth_replication::{NotWritten, peer::RequestError};
+use berth_replication::peer::RequestError;
 use tokio::time::Instant;
 
 use super::{
@@ -25,12 +25,7 @@ impl Cluster {
         let deadline = Instant::now() + LEADER_MAX;
         loop {
             let written = if self.leads() {
-                match self.write_here(commands.clone()).await {
-                    Err(ProposeError::NoLeader) => None,
-                    // Not because of the disk, so because another leads, or this one is not yet sure that it does.
-                    Err(ProposeError::NotWritten(_)) if !self.is_disk_full() => None,
-                    written => Some(written),
-                }
+                Some(self.write_here(commands.clone()).await).filter(|written| !self.is_passing(written))
             } else {
                 self.write_there(&commands).await
             };
@@ -45,8 +40,16 @@ impl Cluster {
         }
     }
 
-    fn is_disk_full(&self) -> bool {
-        matches!(self.replication.writable(), Err(NotWritten::DiskFull(_)))
+    /// Whether nothing was written here, and soon will be somewhere: another leads, or this one is not yet sure that it does,
+    /// or its disk is full and another's is not.
+    pub(super) fn is_passing(&self, written: &Result<Committed, ProposeError>) -> bool {
+        match written {
+            Err(ProposeError::NoLeader) => true,
+            Err(ProposeError::NotWritten(_)) => {
+                self.replication.room().is_ok() || self.successor_with_a_good_disk().is_some()
+            }
+            _ => false,
+        }
     }
 
     /// Proposes commands to this server's own engine.

@@ -29,6 +29,7 @@ pub(super) fn all(call: &Call) -> Servers {
         term: call.log_position().term,
         version: info.version.clone(),
         slow_sync: None,
+        disk_full: false,
     };
     let others = servers.all.into_iter().filter(|server| server.id != servers.own);
     let leads = call.contact().known_leader && servers.leader.is_none_or(|id| id == servers.own);
@@ -55,7 +56,11 @@ pub(super) fn member(servers: &Servers, server: &ServerStatus, info: &ServerInfo
     let lag = number(servers.lag(server));
     let term = number(Some(server.term).filter(|term| *term > 0));
     let contact = last_contact(server.last_contact);
-    let disk = server.slow_sync.map_or("ok".to_owned(), |took| format!("slow, {} ms", took.as_millis()));
+    let disk = match server.slow_sync {
+        _ if server.disk_full => "full".to_owned(),
+        Some(took) => format!("slow, {} ms", took.as_millis()),
+        None => "ok".to_owned(),
+    };
     let tags = [
         ("role", "berth"),
         ("region", &info.region),

@@ -44,7 +44,14 @@ fn answers() -> Vec<Answer> {
     let changed =
         Refusal::JobChanged { job: JobKey::new("default", "web"), expected: Index(5), current: Index(6) };
     let refused = Refused { refusal: encode(&changed), text: changed.to_string() };
-    let pulse = Pulse { slow_sync_ms: Some(900), log_index: 300, term: 7, version: "1.2.3".to_owned() };
+    let pulse = Pulse {
+        slow_sync_ms: Some(900),
+        log_index: 300,
+        term: 7,
+        version: "1.2.3".to_owned(),
+        disk_full: None,
+    };
+    let full = Pulse { disk_full: Some(true), ..pulse.clone() };
     vec![
         Answer::Done,
         Answer::NotLeader(None),
@@ -58,6 +65,7 @@ fn answers() -> Vec<Answer> {
         Answer::Met(vec![Known { id: 2, peer: peer() }]),
         Answer::Taken,
         Answer::Here(pulse),
+        Answer::Here(full),
     ]
 }
 
@@ -85,9 +93,9 @@ fn what_a_later_version_asks_is_refused_and_not_mistaken() {
     assert!(decode::<Request>(&later).unwrap_err().contains("read what another server says"));
     assert!(decode::<Answer>(&later).is_err());
     // A field that a later version adds to a known message is passed over.
-    let mut pulse = encode(&Pulse { term: 7, ..Pulse::default() });
-    assert_eq!(pulse[0], 0x84, "an array of four");
-    pulse[0] = 0x85;
+    let mut pulse = encode(&Pulse { term: 7, disk_full: Some(true), ..Pulse::default() });
+    assert_eq!(pulse[0], 0x85, "an array of five");
+    pulse[0] = 0x86;
     pulse.push(0x01);
     assert_eq!(decode::<Pulse>(&pulse).unwrap().term, 7);
 }
