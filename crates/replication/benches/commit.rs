@@ -1,7 +1,11 @@
-//! Commits per second on a real disk, with the real store: `cargo bench -p berth-replication [-- DIR]`.
+//! Commits per second on a real disk, with the real store, of one server and of three in one process: `cargo bench -p
+//! berth-replication --bench commit [-- DIR]`.
 //!
-//! Each command registers one small job. DIR must be on a disk; without it, the target directory is used.
+//! Each command registers one small job. DIR must be on a disk; without it, the target directory is used. Three servers share
+//! the processors and the disk.
 
+#[path = "support/mod.rs"]
+mod several;
 #[path = "../tests/support/mod.rs"]
 mod support;
 
@@ -11,13 +15,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use berth_replication::{Config, Metrics, Replication, is_memory_backed};
-use support::Recorder;
+use berth_replication::{Metrics, Replication, is_memory_backed};
 use tokio::sync::Mutex;
 
 /// What is proposed in one round.
 #[derive(Clone, Copy)]
 struct Load {
+    servers: u64,
     proposers: usize,
     /// By all proposers together.
     entries: u64,
@@ -25,12 +29,15 @@ struct Load {
     commands: u64,
 }
 
-const ROUNDS: [Load; 5] = [
-    Load { proposers: 1, entries: 5_000, commands: 1 },
-    Load { proposers: 16, entries: 40_000, commands: 1 },
-    Load { proposers: 128, entries: 150_000, commands: 1 },
-    Load { proposers: 1024, entries: 200_000, commands: 1 },
-    Load { proposers: 16, entries: 20_000, commands: 16 },
+const ROUNDS: [Load; 8] = [
+    Load { servers: 1, proposers: 1, entries: 5_000, commands: 1 },
+    Load { servers: 1, proposers: 16, entries: 40_000, commands: 1 },
+    Load { servers: 1, proposers: 128, entries: 150_000, commands: 1 },
+    Load { servers: 1, proposers: 1024, entries: 200_000, commands: 1 },
+    Load { servers: 1, proposers: 16, entries: 20_000, commands: 16 },
+    Load { servers: 3, proposers: 1, entries: 3_000, commands: 1 },
+    Load { servers: 3, proposers: 128, entries: 50_000, commands: 1 },
+    Load { servers: 3, proposers: 16, entries: 10_000, commands: 16 },
 ];
 
 fn main() {
@@ -42,7 +49,9 @@ fn main() {
     }
     let runtime = tokio::runtime::Runtime::new().expect("threads can be started");
     println!("an entry of one command has {} bytes", support::register(1).encode().len());
-    println!("proposers  commands  commits/s  commands/s  p50 us  p99 us  fsyncs  bytes/commit  snapshots");
+    println!(
+        "servers  proposers  commands  commits/s  commands/s  p50 us  p99 us  fsyncs  bytes/commit  snapshots"
+    );
     for load in ROUNDS {
         runtime.block_on(round(&parent, load));
     }
@@ -50,8 +59,8 @@ fn main() {
 
 async fn round(parent: &Path, load: Load) {
     let dir = tempfile::tempdir_in(parent).expect("a directory can be made");
-    let observer = Arc::new(Recorder::default());
-    let log = Replication::open(Config::new(dir.path(), "bench"), observer).await.expect("the log opens");
+    let servers = several::servers(dir.path(), load.servers).await;
+    let log = servers[0].clone();
     let before = log.metrics();
     let next = Arc::new(Mutex::new(1));
     let started = Instant::now();
@@ -62,7 +71,10 @@ async fn round(parent: &Path, load: Load) {
         latencies.extend(task.await.expect("a proposer does not panic"));
     }
     report(load, started.elapsed(), latencies, before, log.metrics());
-    log.shutdown().await.expect("the log ends in order");
+    drop(log);
+    for server in servers {
+        server.shutdown().await.expect("the log ends in order");
+    }
 }
 
 /// One proposer: takes the next index and submits it under one lock, as a leader mints indexes, and waits.
@@ -88,7 +100,8 @@ fn report(load: Load, took: Duration, mut latencies: Vec<Duration>, before: Metr
     let commits = latencies.len();
     let rate = commits as f64 / took.as_secs_f64();
     println!(
-        "{:>9}  {:>8}  {rate:>9.0}  {:>10.0}  {:>6}  {:>6}  {:>6}  {:>12}  {:>9}",
+        "{:>7}  {:>9}  {:>8}  {rate:>9.0}  {:>10.0}  {:>6}  {:>6}  {:>6}  {:>12}  {:>9}",
+        load.servers,
         load.proposers,
         load.commands,
         rate * load.commands as f64,
