@@ -499,7 +499,8 @@ mod tests {
     #[test]
     fn names_are_unique_and_ready_to_be_flags() {
         let mut names: Vec<_> = SETTINGS.iter().map(|setting| setting.name).collect();
-        assert!(names.iter().all(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '-')));
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        assert!(names.iter().all(|name| name.chars().all(fits)));
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), SETTINGS.len());
