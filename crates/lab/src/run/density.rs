@@ -10,7 +10,7 @@ use super::{
     client::JobTemplate,
     cluster::NodesAsk,
     load::{self, Awaited, Load},
-    params::same,
+    params::{SERVERS, same},
     profile::Profiling,
 };
 use crate::engine;
@@ -50,6 +50,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             about: "Different asks among the jobs, with --engine-only",
             defaults: same("1"),
         },
+        SERVERS,
     ],
     metrics: &[load::METRICS, ENGINE_METRICS],
     run,
@@ -86,7 +87,14 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
     if run.params.count("asks") != 1 {
         return Err(run.params.refuse("asks", "jobs with different asks are for --engine-only").into());
     }
-    let mut outcome = load::measure(run, &small_services(nodes, each, jobs, total / jobs))?;
+    let servers = run.params.count_u32("servers");
+    let load = Load { servers, ..small_services(nodes, each, jobs, total / jobs) };
+    let mut outcome = load::measure(run, &load)?;
+    if servers > 1 {
+        outcome.notes.push(
+            "what the server used is what the first of the servers used, which led at the start".into(),
+        );
+    }
     outcome.notes.push(format!("every node has room for exactly {each} allocations: the cluster ends full"));
     Ok(outcome)
 }
@@ -121,6 +129,7 @@ fn engine_only(run: &Run<'_>, nodes: u32, each: u32, jobs: u32, count: u32) -> R
 /// Jobs of `count` allocations each, for nodes with room for `each` of them.
 pub(super) fn small_services(nodes: u32, each: u32, jobs: u32, count: u32) -> Load {
     Load {
+        servers: 1,
         nodes: NodesAsk {
             count: nodes,
             cpu_mhz: TASK_CPU_MHZ * each,

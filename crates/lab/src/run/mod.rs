@@ -22,6 +22,7 @@ mod repeat;
 mod restart;
 mod updates;
 mod watch;
+mod writes;
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -43,6 +44,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     host_state::EXPERIMENT,
     restart::EXPERIMENT,
     hostile::EXPERIMENT,
+    writes::EXPERIMENT,
 ];
 
 /// One experiment.

@@ -63,6 +63,14 @@ pub const fn same(value: &'static str) -> [&'static str; 3] {
     [value; 3]
 }
 
+/// How many servers an experiment's cluster has.
+pub const SERVERS: Param = Param {
+    name: "servers",
+    kind: Kind::Count { min: 1, max: 5 },
+    about: "Servers of the cluster, all on this machine; clients and nodes use the first",
+    defaults: same("1"),
+};
+
 /// A value that cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("--{name} {given}: {reason}")]

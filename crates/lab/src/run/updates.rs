@@ -70,6 +70,7 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
     let (awaited, config, note) = workload(params.text("workload").unwrap_or_default());
     let each = (jobs * JOB_ALLOCS).div_ceil(nodes) * ROOM;
     let load = Load {
+        servers: 1,
         nodes: NodesAsk {
             count: nodes,
             cpu_mhz: each * TASK_CPU_MHZ * 2,

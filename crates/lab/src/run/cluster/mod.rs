@@ -3,6 +3,7 @@
 mod child;
 mod in_memory;
 mod nodes;
+mod others;
 mod server;
 mod session;
 mod target;
@@ -32,6 +33,8 @@ const TARGET_READY_MAX: Duration = Duration::from_secs(5);
 pub(super) struct ClusterAsk {
     /// The nodes.
     pub nodes: NodesAsk,
+    /// How many servers.
+    pub servers: u32,
     /// More flags of `berth server`.
     pub server: Vec<String>,
 }
@@ -41,7 +44,7 @@ pub(super) struct ClusterAsk {
 pub(super) struct Cluster {
     /// Where its API is.
     pub target: Target,
-    /// The processes that were started, the server first; none for a target.
+    /// The processes that were started, the server that is used first; none for a target.
     pub children: Vec<Child>,
     /// What the processes of nodes print, if somebody wants to read it.
     pub nodes_print: Vec<ChildStdout>,
@@ -84,12 +87,13 @@ impl Cluster {
         let data = DataDir::create(data.join(format!("run-{}", run.number)))?;
         let (berth, more) = (run.options.berth.clone(), ask.server.clone());
         let setup = ServerSetup { berth, data: data.dir.clone(), told: told.clone(), more };
-        let Server { child, http, agents } = setup.start().await?;
+        let (Server { child, http, agents }, others) = others::start(&setup, ask.servers).await?;
+        let target = Target { address: http, token: String::new() };
         let nodes = nodes::start(&setup.berth, &ask.nodes, run.seed, &agents, &told)?;
         let (nodes, nodes_print): (Vec<_>, Vec<_>) = nodes.into_iter().unzip();
-        let children = [child].into_iter().chain(nodes).collect();
+        let children = [child].into_iter().chain(others).chain(nodes).collect();
         let own = Some(Own { server: setup, agents, servers: 1, _data: data });
-        Ok(Self { target: Target { address: http, token: String::new() }, children, nodes_print, own })
+        Ok(Self { target, children, nodes_print, own })
     }
 
     /// Kills the server as a crash would, and starts another one in its place; returns when that was, and waits for

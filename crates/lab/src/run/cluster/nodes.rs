@@ -47,6 +47,9 @@ pub(super) fn start(
     agents: &str,
     told: &Path,
 ) -> Result<Vec<(Child, ChildStdout)>, RunError> {
+    if ask.count == 0 {
+        return Ok(Vec::new());
+    }
     let processes = ask.count.div_ceil(NODES_PER_PROCESS).clamp(1, PROCESSES_MAX);
     let each = ask.count.div_ceil(processes);
     let firsts = (0..processes).map(|process| process * each);

@@ -1,6 +1,6 @@
 //! A server in a process of its own.
 
-use std::{path::PathBuf, process::ChildStdout, time::Duration};
+use std::{net::Ipv4Addr, path::PathBuf, process::ChildStdout, time::Duration};
 
 use berth_api::http::Address;
 use tokio::{
@@ -15,7 +15,7 @@ use crate::run::RunError;
 const READY_MAX: Duration = Duration::from_secs(30);
 
 /// How servers of a cluster are started, the first one and those that take its place.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct ServerSetup {
     pub berth: PathBuf,
     /// Holds the log.
@@ -36,9 +36,10 @@ pub(super) struct Server {
 }
 
 impl ServerSetup {
-    /// Starts one on ports that are free, and waits until it is ready.
-    pub async fn start(&self) -> Result<Server, RunError> {
-        let (mut child, stdout) = self.spawn("server", "127.0.0.1:0", "127.0.0.1:0")?;
+    /// Starts one on ports of this address that are free, and waits until it is ready.
+    pub async fn start(&self, name: &str, ip: Ipv4Addr) -> Result<Server, RunError> {
+        let any = format!("{ip}:0");
+        let (mut child, stdout) = self.spawn(name, &any, &any)?;
         let failed = |reason: String| RunError::Start { what: "the server".to_owned(), reason };
         let line = timeout(READY_MAX, first_line(stdout)).await;
         let line = line.map_err(|_| failed(format!("it is not ready after {READY_MAX:?}")))?;

@@ -87,6 +87,7 @@ impl Scenario {
         let flags = ["--planners", &self.planners.to_string(), "--host-state", &self.kind];
         ClusterAsk {
             nodes: NodesAsk { count: self.nodes, cpu_mhz, memory_mb, disk_mb, behaviour: Vec::new() },
+            servers: 1,
             server: flags.map(str::to_owned).into(),
         }
     }

@@ -75,7 +75,7 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
     let mut outcome = Outcome::default();
     for attack in Attack::LIST.into_iter().filter(|attack| asked == attacks::ALL || asked == attack.name()) {
         run.progress.says(&format!("attack: {}", attack.name()));
-        let ask = ClusterAsk { nodes: nodes(), server: Vec::new() };
+        let ask = ClusterAsk { nodes: nodes(), servers: 1, server: Vec::new() };
         let shown =
             on_cluster(run, &ask, async |cluster| suffer(run, attack, cluster).await, async |_| Ok(()));
         match shown {

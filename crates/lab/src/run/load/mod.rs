@@ -21,6 +21,8 @@ pub(super) use ledger::Awaited;
 pub(super) struct Load {
     /// The nodes.
     pub nodes: NodesAsk,
+    /// How many servers there are.
+    pub servers: u32,
     /// What the jobs have in common.
     pub template: JobTemplate,
     /// How many jobs.
@@ -37,7 +39,7 @@ impl Load {
 
 /// Puts the load on a cluster, and measures.
 pub(super) fn measure(run: &Run<'_>, load: &Load) -> Result<Outcome, RunError> {
-    let ask = ClusterAsk { nodes: load.nodes.clone(), server: Vec::new() };
+    let ask = ClusterAsk { nodes: load.nodes.clone(), servers: load.servers, server: Vec::new() };
     let ids = JobIds::new();
     let work = async |cluster: &mut _| drive(run, load, ids, cluster).await;
     on_cluster(run, &ask, work, async |target| clean_up(target, ids, load.jobs).await)

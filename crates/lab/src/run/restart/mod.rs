@@ -57,7 +57,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Param {
             name: "servers",
             kind: Kind::Count { min: 1, max: 1 },
-            about: "Servers of the cluster: there is no more than one yet",
+            about: "Servers of the cluster: what happens to several is for the tests of servers",
             defaults: same("1"),
         },
     ],
@@ -81,7 +81,7 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
             reason: "it kills servers, and does so to none but its own: leave --target out".to_owned(),
         });
     }
-    let ask = ClusterAsk { nodes: nodes(run), server: Vec::new() };
+    let ask = ClusterAsk { nodes: nodes(run), servers: 1, server: Vec::new() };
     let ids = JobIds::new();
     on_cluster(run, &ask, async |cluster| cycle::drive(run, ids, cluster).await, async |_| Ok(()))
 }

@@ -1,0 +1,98 @@
+//! `writes`: jobs that want nothing are registered over HTTP as fast as the servers acknowledge them. What it takes is the way
+//! of a change through the API and the log, and no placement.
+
+use serde_json::json;
+
+use super::{
+    Experiment, Kind, Metric, Outcome, Param, Run, RunError,
+    client::{Clock, JobIds, JobTemplate, JobTimes, Jobs, Submission, clean_up},
+    cluster::{Cluster, ClusterAsk, NodesAsk, on_cluster},
+    params::SERVERS,
+};
+use crate::record::percentile;
+
+/// Its row in the list.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "writes",
+    about: "Register jobs without allocations over HTTP, as fast as they are acknowledged",
+    params: &[
+        Param {
+            name: "jobs",
+            kind: Kind::Count { min: 1, max: 10_000_000 },
+            about: "Jobs to register, each by a request of its own",
+            defaults: ["2000", "50000", "200000"],
+        },
+        SERVERS,
+    ],
+    metrics: &[METRICS],
+    run,
+};
+
+const METRICS: &[Metric] = &[
+    Metric { name: "writes_per_s", unit: "1/s" },
+    Metric { name: "write_latency_ms_p50", unit: "ms" },
+    Metric { name: "write_latency_ms_p99", unit: "ms" },
+    Metric { name: "write_latency_ms_max", unit: "ms" },
+];
+
+fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
+    let count = run.params.count_u32("jobs");
+    let nodes = NodesAsk { count: 0, cpu_mhz: 0, memory_mb: 0, disk_mb: 0, behaviour: Vec::new() };
+    let ask = ClusterAsk { nodes, servers: run.params.count_u32("servers"), server: Vec::new() };
+    let ids = JobIds::new();
+    let work = async |cluster: &mut Cluster| drive(run, ids, count, cluster).await;
+    on_cluster(run, &ask, work, async |target| clean_up(target, ids, count).await)
+}
+
+async fn drive(run: &Run<'_>, ids: JobIds, count: u32, cluster: &mut Cluster) -> Result<Outcome, RunError> {
+    let jobs = Jobs::alike(ids, template(), count);
+    let mut submission = Submission::start(&cluster.target, &jobs, run.options.connections, Clock::start());
+    while !submission.is_done() {
+        submission.next().await?;
+    }
+    cluster.check()?;
+    Ok(outcome(submission.jobs()))
+}
+
+/// A job of no allocations: nothing is planned but that there is nothing to do.
+fn template() -> JobTemplate {
+    let task = json!({"Name": "task", "Driver": "mock_driver"});
+    let group = json!({"Name": "group", "Count": 0, "Tasks": [task]});
+    JobTemplate::new(0, json!({"Type": "service", "Datacenters": ["*"], "TaskGroups": [group]}))
+}
+
+fn outcome(jobs: &[JobTimes]) -> Outcome {
+    let mut outcome = Outcome::default();
+    let last_s = jobs.iter().map(|job| job.acknowledged_s).fold(f64::NAN, f64::max);
+    let mut latencies_ms: Vec<f64> =
+        jobs.iter().map(|job| (job.acknowledged_s - job.submitted_s) * 1e3).collect();
+    latencies_ms.sort_unstable_by(f64::total_cmp);
+    outcome.metrics.insert("writes_per_s", jobs.len() as f64 / last_s);
+    for (name, part) in
+        [("write_latency_ms_p50", 0.5), ("write_latency_ms_p99", 0.99), ("write_latency_ms_max", 1.0)]
+    {
+        outcome.metrics.extend(percentile(&latencies_ms, part).map(|value| (name, value)));
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_those_of_the_client() {
+        let job = |number: u32| {
+            let submitted_s = f64::from(number);
+            JobTimes { submitted_s, acknowledged_s: submitted_s + f64::from(number) / 1e3 }
+        };
+        let jobs: Vec<JobTimes> = (1..=100).map(job).collect();
+        let metrics = outcome(&jobs).metrics;
+        let near =
+            |name: &str, value: f64| assert!((metrics[name] - value).abs() < 1e-6, "{name}: {metrics:?}");
+        near("writes_per_s", 100.0 / 100.1);
+        near("write_latency_ms_p50", 50.0);
+        near("write_latency_ms_p99", 99.0);
+        near("write_latency_ms_max", 100.0);
+    }
+}
