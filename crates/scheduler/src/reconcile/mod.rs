@@ -161,14 +161,16 @@ fn existing<'a>(store: &'a Store, row: &'a JobRow, job: &'a Job, now: Timestamp)
         job.groups.iter().map(|group| (group.name.as_str(), group)).collect();
     // A job that was changed often has few versions and many allocations of each.
     let mut same: BTreeMap<(u64, u16), bool> = BTreeMap::new();
+    let begun_with = begun_with(row);
     let rows = store.jobs().allocs(row).filter_map(|slot| Some((slot, store.allocs().row(slot)?)));
     rows.filter_map(|(slot, alloc)| {
         let (old_job, old_group) = store.job_of(alloc)?;
         let is_current = alloc.job_version == row.current().version
-            || *same.entry((alloc.job_version, alloc.group)).or_insert_with(|| {
-                let newest = groups.get(old_group.name.as_str());
-                newest.is_some_and(|group| runs_the_same(old_job, old_group, job, group))
-            });
+            || alloc.job_version >= begun_with
+                && *same.entry((alloc.job_version, alloc.group)).or_insert_with(|| {
+                    let newest = groups.get(old_group.name.as_str());
+                    newest.is_some_and(|group| runs_the_same(old_job, old_group, job, group))
+                });
         let is_silent = store.nodes().row(alloc.node).is_none_or(|node| node.status.is_silent());
         let whereabouts = if is_silent { store.whereabouts(alloc, now) } else { Whereabouts::Here };
         let migrate = store.allocs().extra(slot).and_then(|extra| extra.migrate);
@@ -185,6 +187,12 @@ fn existing<'a>(store: &'a Store, row: &'a JobRow, job: &'a Job, now: Timestamp)
     .collect()
 }
 
+/// The first version since the job was stopped last: what ran or ended before is not the work that is desired now.
+fn begun_with(row: &JobRow) -> u64 {
+    let older = row.versions.iter().skip(1);
+    older.filter(|version| version.job.stop).map(|version| version.version + 1).max().unwrap_or_default()
+}
+
 /// Whether the allocations of a version of a job, at this position of their group there, go on unchanged under its newest
 /// version.
 pub fn goes_on(row: &JobRow, version: u64, group: u16) -> bool {
@@ -192,7 +200,9 @@ pub fn goes_on(row: &JobRow, version: u64, group: u16) -> bool {
     let old = old.and_then(|job| Some((job, job.groups.get(usize::from(group))?)));
     let newest = old.and_then(|(_, group)| row.job().group(&group.name));
     match (old, newest) {
-        (Some((old_job, old)), Some((_, new))) => runs_the_same(old_job, old, row.job(), new),
+        (Some((old_job, old)), Some((_, new))) => {
+            version >= begun_with(row) && runs_the_same(old_job, old, row.job(), new)
+        }
         _ => false,
     }
 }

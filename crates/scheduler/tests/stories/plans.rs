@@ -288,6 +288,34 @@ fn finished_batch_work_is_not_done_again_until_the_job_changes() {
 }
 
 #[test]
+fn a_batch_job_that_was_stopped_begins_anew_when_it_is_run_again() {
+    check(
+        "node a
+         job sum type=batch count=2
+         plan sum
+         end sum[0]#1 complete
+         end sum[1]#1 failed
+         job sum type=batch count=3
+         plan sum
+         end sum[2]#1 complete
+         stop sum
+         plan sum
+         job sum type=batch count=3
+         plan sum
+         end sum[0]#2 complete
+         job sum type=batch count=4
+         plan sum",
+        expect![[r#"
+            plan sum: place sum[0]@a sum[1]@a
+            plan sum: place sum[2]@a then pending alloc-reschedule in 5s
+            plan sum: nothing
+            plan sum: place sum[0]@a sum[1]@a sum[2]@a
+            plan sum: place sum[3]@a
+        "#]],
+    );
+}
+
+#[test]
 fn a_system_job_runs_once_on_each_node_that_can() {
     check(
         "node a
