@@ -20,6 +20,8 @@ mod periodic;
 mod placement;
 #[path = "flow/restore.rs"]
 mod restore;
+#[path = "flow/safety.rs"]
+mod safety;
 #[path = "flow/tenants.rs"]
 mod tenants;
 #[path = "flow/waiting.rs"]

@@ -223,3 +223,79 @@ fn an_agent_that_dies_in_between_ends_its_drain() {
     assert_eq!(shell.wanted().len(), 3, "what was lost runs elsewhere");
     assert_eq!(shell.status_of(node), DrainStatus::Complete);
 }
+
+#[test]
+fn a_node_that_is_drained_again_meanwhile_keeps_to_the_newer_deadline() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register(2, 100);
+    shell.obey();
+    shell.drain(1, Some(60), false);
+    shell.pass(30);
+    shell.drain(1, Some(600), false);
+    shell.pass(100);
+    assert_eq!((shell.on(1).len(), shell.status_of(1)), (2, DrainStatus::Draining), "it has more time now");
+    shell.drain(1, Some(10), false);
+    shell.pass(11);
+    assert_eq!(shell.on(1).len(), 0, "it has less time now");
+    shell.obey();
+    assert_eq!(shell.status_of(1), DrainStatus::Complete);
+}
+
+#[test]
+fn a_node_that_was_drained_can_be_drained_again_with_another_deadline() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register(2, 100);
+    shell.obey();
+    shell.drain(1, Some(0), false);
+    shell.obey();
+    assert_eq!((shell.on(1).len(), shell.status_of(1)), (0, DrainStatus::Complete));
+    // There is nothing left: it is over at once.
+    shell.drain(1, Some(HOUR_S), false);
+    shell.tick(1);
+    assert_eq!(shell.status_of(1), DrainStatus::Complete);
+    shell.call_off(1);
+    assert_eq!(shell.on(1).len(), 2, "it takes work again, and what had no room comes back");
+    shell.obey();
+    shell.drain(1, Some(60), false);
+    shell.pass(59);
+    assert_eq!(
+        (shell.on(1).len(), shell.status_of(1)),
+        (2, DrainStatus::Draining),
+        "the first deadline is gone"
+    );
+    shell.pass(2);
+    shell.obey();
+    assert_eq!((shell.on(1).len(), shell.status_of(1)), (0, DrainStatus::Complete));
+}
+
+/// As when an agent is killed while it waits for its node to be drained before it stops.
+#[test]
+fn an_agent_that_dies_and_comes_back_goes_on_with_its_drain() {
+    let (mut shell, node) = crowded(job(3, 100));
+    shell.drain(node, Some(HOUR_S), false);
+    let moved = shell.ending(node);
+    assert_eq!((shell.on(node).len(), moved.len()), (1, 1));
+    shell.sessions.remove(&(node as u64));
+    shell.tell(Event::SessionClosed(SessionId(node as u64)));
+    shell.pass(5);
+    assert_eq!(shell.store.node(NodeId(node)).unwrap().1.status, NodeStatus::Ready, "it may be on its way");
+    // Its next process finds what ran: one has ended meanwhile, the other goes on.
+    let stays = shell.on(node)[0];
+    shell.hello(10, node, 2, 7);
+    shell.observe(10, &[(moved[0], ClientStatus::Complete), (stays, ClientStatus::Running)]);
+    assert_eq!((shell.status_of(node), shell.on(node).len()), (DrainStatus::Draining, 1));
+    let eligible = |shell: &Shell| shell.store.node(NodeId(node)).unwrap().1.eligible;
+    assert!(!eligible(&shell), "its return lets no work in");
+    let others: Vec<u64> = (1..=3).filter(|other| u128::from(*other) != node).collect();
+    for other in others {
+        let all: Vec<_> = shell.on(other.into()).into_iter().map(|id| (id, ClientStatus::Running)).collect();
+        shell.observe_as(other, &all, Some(true));
+    }
+    shell.tick(1);
+    assert_eq!(shell.on(node).len(), 0, "the next one leaves once the one before is well elsewhere");
+    shell.observe(10, &[(stays, ClientStatus::Complete)]);
+    assert_eq!(shell.status_of(node), DrainStatus::Complete);
+    assert!(!eligible(&shell) && shell.wanted().len() == 3);
+}
