@@ -176,7 +176,8 @@ async fn an_allocation_that_is_stopped_names_its_successor() {
     cluster.said(&["job", "run", "-detach", &file]);
     cluster.until_running("default", "web").await;
     let stopped = cluster.allocs("default", "web").await[0].clone();
-    cluster.said(&["alloc", "stop", stopped["ID"].as_str().expect("an id")]);
+    let told = cluster.berth(&["alloc", "stop", stopped["ID"].as_str().expect("an id")]).stderr;
+    let told = String::from_utf8_lossy(&told);
     let linked = async || {
         let target = Target::new("/v1/allocation").part(stopped["ID"].as_str()?);
         let next = cluster.client.get::<Value>(&target).await.ok()?.value["NextAllocation"].clone();
@@ -185,4 +186,6 @@ async fn an_allocation_that_is_stopped_names_its_successor() {
     };
     let next = eventually("it names its successor", linked).await;
     assert_eq!(next["PreviousAllocation"], stopped["ID"]);
+    let short = &next["ID"].as_str().expect("an id")[..8];
+    assert!(told.contains(&format!("allocation {short} on ")) && told.contains("takes its place"), "{told}");
 }

@@ -1,13 +1,21 @@
 //! `berth alloc stop`: ends an allocation, so that its job gets another one.
 
+use std::time::Duration;
+
 use clap::Args;
+use tokio::time::{Instant, sleep};
 
 use crate::{
     complete,
-    failure::Failure,
-    output::{self, short_id},
+    failure::{Exit, Failure},
+    output::{self, clean, short_id},
     remote::Remote,
 };
+
+/// It is decided by then what takes its place, unless the servers have much to do.
+const DECIDED_WITHIN: Duration = Duration::from_secs(10);
+/// Between two looks.
+const LOOKS_EVERY: Duration = Duration::from_millis(100);
 
 /// Arguments of `alloc stop`.
 #[derive(Debug, Args)]
@@ -15,14 +23,55 @@ pub struct Stop {
     /// The allocation's id, or its beginning
     #[arg(value_name = "ALLOC", add = complete::allocations())]
     id: String,
+
+    /// Do not wait until it is decided what takes its place
+    #[arg(long)]
+    detach: bool,
 }
 
 impl Stop {
-    /// Asks for it, and prints the evaluation's id.
+    /// Asks for it, prints the evaluation's id, and says what takes its place.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_allocation(&self.id).await?;
         let stopped = remote.stop_allocation(&id).await?;
         output::tell(&format!("allocation {} is told to stop, evaluation:", short_id(&id)));
-        Ok(output::print(&format!("{}\n", stopped.eval_id))?)
+        output::print(&format!("{}\n", stopped.eval_id))?;
+        if self.detach {
+            return Ok(());
+        }
+        if let Some(decided) = decided(remote, &id, &stopped.eval_id).await? {
+            output::tell(&decided);
+        }
+        Ok(())
     }
+}
+
+/// What takes the place of an allocation that is stopped, or why nothing does yet. None when nobody knows.
+async fn decided(remote: &Remote, id: &str, eval: &str) -> Result<Option<String>, Failure> {
+    let until = Instant::now() + DECIDED_WITHIN;
+    let eval = loop {
+        match remote.evaluation(eval).await {
+            Ok(eval) if eval.status != "pending" => break eval,
+            Ok(_) if Instant::now() < until => sleep(LOOKS_EVERY).await,
+            Ok(_) => {
+                let why = "it is not decided yet what takes its place";
+                return Ok(Some(format!("{why}: `berth eval status {}` tells", short_id(eval))));
+            }
+            // It was done with and forgotten already.
+            Err(failure) if failure.exit() == Exit::NotFound => return Ok(None),
+            Err(failure) => return Err(failure),
+        }
+    };
+    let next = remote.allocation(id).await?.next_allocation;
+    if !next.is_empty() {
+        let node = remote.allocation(&next).await.map(|next| clean(&next.node_name).to_string());
+        let node = node.map_or_else(|_| String::new(), |node| format!(" on {node}"));
+        return Ok(Some(format!("allocation {}{node} takes its place", short_id(&next))));
+    }
+    Ok(Some(if eval.blocked_eval.is_empty() {
+        "nothing takes its place: the job asks for no more".to_owned()
+    } else {
+        let waits = short_id(&eval.blocked_eval);
+        format!("what takes its place waits for room: `berth eval status {waits}` tells which")
+    }))
 }
