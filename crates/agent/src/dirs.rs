@@ -72,17 +72,25 @@ fn open_beneath(dir: &OwnedFd, name: impl rustix::path::Arg) -> Result<OwnedFd> 
 /// Removes a directory and all that is in it, however deep and however much: three open files and no recursion. Each
 /// directory is emptied into its grandparent, which is always the one that is to go, so that each is moved once.
 pub(crate) fn remove_tree(path: &Path) -> std::result::Result<(), Failure> {
+    if empty_tree(path)? {
+        unlinkat(CWD, path, AtFlags::REMOVEDIR).doing(|| format!("remove {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Removes what is in a directory, in the same way. Whether it is there at all.
+pub(crate) fn empty_tree(path: &Path) -> std::result::Result<bool, Failure> {
     let doing = || format!("remove {}", path.display());
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let top = match openat(CWD, path, flags, Mode::empty()) {
         Ok(top) => top,
-        Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::NOENT) => return Ok(false),
         Err(error) => return Err(Failure::new(doing(), error)),
     };
     let mut moved = 0;
     // What is moved up while the directory is read may be missed by that round.
     while empty_once(&top, &top, &mut moved).doing(doing)? {}
-    unlinkat(CWD, path, AtFlags::REMOVEDIR).doing(doing)
+    Ok(true)
 }
 
 /// Goes through `dir` once and removes what is in it; directories that hold some more are moved up to `top`, or, when

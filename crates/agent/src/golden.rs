@@ -128,6 +128,13 @@ fn network() -> NetworkRecord {
 }
 
 /// The bytes that a record has on disk.
+/// One that takes over the files of those before it.
+fn successor() -> AllocRecord {
+    let mut record = alloc();
+    record.run.as_mut().expect("it runs").previous = vec![vec![12; 16], vec![13; 16]];
+    record
+}
+
 fn written(message: &impl Message) -> Vec<u8> {
     let dir = tempfile::tempdir().expect("a directory");
     disk::write(dir.path(), "record", message).expect("written");
@@ -164,6 +171,7 @@ fn what_is_written_is_what_the_golden_file_says() {
         ("node", written(&node())),
         ("fence", written(&fence())),
         ("record", written(&alloc())),
+        ("successor", written(&successor())),
         ("start", written(&start())),
         ("exit", written(&exit())),
         ("network", written(&network())),
@@ -173,6 +181,7 @@ fn what_is_written_is_what_the_golden_file_says() {
     let file = file_of(&records);
     expect_file![path].assert_eq(&file);
     check(&file, &start());
+    assert_eq!(read::<AllocRecord>(&file, "successor"), successor());
     assert_eq!(read::<NetworkRecord>(&file, "network"), network());
     assert_eq!(read::<ServersRecord>(&file, "servers"), servers());
 }

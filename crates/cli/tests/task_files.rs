@@ -2,7 +2,7 @@
 
 mod e2e;
 
-use std::fs;
+use std::{fs, path::Path};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use berth_api::http::Target;
@@ -156,6 +156,41 @@ async fn volumes_are_mounted_as_their_node_allows() {
             "{told}"
         );
     }
+}
+
+/// Where memory is mounted below a directory.
+fn mounted(dir: &Path) -> Vec<String> {
+    let all = fs::read_to_string("/proc/self/mountinfo").expect("the list of mounts");
+    let points = all.lines().filter_map(|line| line.split(' ').nth(4));
+    points.filter(|point| Path::new(point).starts_with(dir)).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn secrets_of_a_task_of_the_host_are_in_memory_until_its_allocation_ends() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root mounts");
+        return;
+    }
+    let mut dev = Dev::apart(&["--containers=false"]);
+    let script = "echo hidden > $NOMAD_SECRETS_DIR/token; echo ready; \
+                  while ! [ -e $NOMAD_ALLOC_DIR/data/go ]; do sleep 0.1; done; cat $NOMAD_SECRETS_DIR/token; exec sleep 1000";
+    let alloc = dev.run_scripts("hides", 1, &[("t", script)]).await.remove(0);
+    dev.until_printed(&alloc, "ready").await;
+    let secrets = dev.alloc_dir(&alloc).join("tasks/t/secrets");
+    assert_eq!(mounted(dev.home.path()), [secrets.display().to_string()]);
+    // An agent that dies takes nothing away, and none that follows mounts it again.
+    dev.kill_agent();
+    assert_eq!(fs::read_to_string(secrets.join("token")).expect("a file"), "hidden\n");
+    dev.start_agent();
+    fs::write(dev.alloc_dir(&alloc).join("alloc/data/go"), "").expect("written");
+    dev.until_printed(&alloc, "hidden").await;
+    assert_eq!(mounted(dev.home.path()).len(), 1);
+    // Nor does one that is dead when they end.
+    dev.kill_agent();
+    dev.said(&["job", "stop", "-yes", "-detach", "hides"]);
+    dev.start_agent();
+    eventually("nothing is mounted", async || mounted(dev.home.path()).is_empty().then_some(())).await;
+    assert!(secrets.read_dir().expect("a directory").next().is_none());
 }
 
 #[tokio::test]

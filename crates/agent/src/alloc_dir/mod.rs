@@ -2,6 +2,7 @@
 //! there before it starts.
 
 mod payload;
+pub(crate) mod secrets;
 mod sticky;
 
 use nix::unistd::User;
@@ -57,7 +58,10 @@ fn make_own(own: &Dir, user: Option<&User>, base: Base) -> Result<Dir, Failure> 
     };
     let local = make("local", modes[0])?;
     make("tmp", modes[1])?;
-    make("secrets", modes[2])?;
+    let secrets = make("secrets", modes[2])?;
+    if base == Base::Host && secrets::mount_on(&secrets, own)? {
+        make("secrets", modes[2])?;
+    }
     user.map_or(Ok(()), |user| own.give(user))?;
     Ok(local)
 }

@@ -53,6 +53,7 @@ use self::reads::Reads;
 use self::runner::{Context, Providers, Runners};
 use self::servers::Servers;
 use self::usage::Sampler;
+use crate::alloc_dir::secrets;
 use crate::artifacts::Artifacts;
 use crate::devices;
 use crate::drivers::{self, ContainerConfig};
@@ -273,6 +274,8 @@ impl Agent {
         self.session.restore_fence(fence);
         self.node.restore_heard(self.data.heard_ns(), self.clock.now_ns());
         self.restore_networks()?;
+        let living = self.node.allocs().filter(|alloc| !alloc.has_ended());
+        secrets::sweep(self.data.path(), living.map(|alloc| self.data.place(alloc.id())))?;
         self.perform(actions);
         self.handle(Event::Tick);
         Ok(())
@@ -280,19 +283,26 @@ impl Agent {
 
     fn restore_networks(&self) -> Result<(), Failure> {
         let Ok(networks) = &self.context.providers.networks else { return Ok(()) };
-        networks.restore(|alloc| self.node.alloc(alloc).is_some_and(|alloc| !alloc.has_ended()))
+        networks.restore(|alloc| self.lives(alloc))
     }
 
-    /// What an allocation had of networks is free before anybody hears of its end.
-    fn end_networks(&self, actions: &[Action]) {
+    fn lives(&self, alloc: AllocId) -> bool {
+        self.node.alloc(alloc).is_some_and(|alloc| !alloc.has_ended())
+    }
+
+    /// What an allocation had of networks and memory is free before anybody hears of its end.
+    fn release_ended(&self, actions: &[Action]) {
         for action in actions {
             let Action::Report { alloc, .. } = action else { continue };
-            if self.node.alloc(*alloc).is_none_or(|alloc| alloc.has_ended()) {
-                self.context.host_ports.end(*alloc);
-                if let Ok(networks) = &self.context.providers.networks {
-                    networks.end(*alloc);
-                }
+            if self.lives(*alloc) {
+                continue;
             }
+            self.context.host_ports.end(*alloc);
+            if let Ok(networks) = &self.context.providers.networks {
+                networks.end(*alloc);
+            }
+            let tasks = self.node.alloc(*alloc).into_iter().flat_map(|alloc| &alloc.spec().group.tasks);
+            secrets::end(&self.data.place(*alloc), tasks.map(|task| task.name.as_str()));
         }
     }
 
@@ -310,7 +320,7 @@ impl Agent {
         }
         let mut actions = Vec::new();
         self.node.handle(event, self.clock.now_ns(), &mut actions);
-        self.end_networks(&actions);
+        self.release_ended(&actions);
         self.perform(actions);
     }
 

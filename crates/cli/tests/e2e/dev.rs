@@ -144,10 +144,12 @@ impl Dev {
         self.allocs(id, count as usize, "running").await
     }
 
-    /// Waits until a task has printed that.
+    /// Waits until a task has printed that; its agent may be away for a while.
     pub async fn until_printed(&self, alloc: &str, text: &str) {
         eventually(&format!("it prints {text:?}"), async || {
-            self.said(&["alloc", "logs", alloc]).contains(text).then_some(())
+            String::from_utf8_lossy(&self.berth(&["alloc", "logs", alloc]).stdout)
+                .contains(text)
+                .then_some(())
         })
         .await;
     }

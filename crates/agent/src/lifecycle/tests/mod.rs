@@ -3,6 +3,7 @@
 mod checks;
 mod limits;
 mod orders;
+mod predecessors;
 mod restarts;
 mod starts;
 mod stops;

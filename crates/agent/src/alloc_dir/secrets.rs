@@ -1,0 +1,156 @@
+//! Secrets of tasks of the host: in memory, where the agent may mount, and gone with their allocation.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use rustix::fs::fstat;
+
+use crate::dirs::{Dir, empty_tree};
+use crate::failure::{Doing, Failure};
+use crate::place::AllocPlace;
+
+/// As much as a container has.
+const LIMITS: &str = "mode=0700,size=1024k,nr_inodes=1024";
+/// Where mounts of this process are listed, as proc(5) has it.
+const MOUNTS: &str = "/proc/self/mountinfo";
+/// Of a line there: where it is mounted.
+const MOUNT_POINT_FIELD: usize = 4;
+
+/// Mounts memory on a task's directory of secrets, which lies in `own`, unless that was done before. Whether anything is
+/// mounted now: an agent without rights leaves it the directory that it is.
+pub(super) fn mount_on(secrets: &Dir, own: &Dir) -> Result<bool, Failure> {
+    if is_mounted(secrets.fd(), own.fd()) {
+        return Ok(true);
+    }
+    // By its handle: whoever owns the directory around it may put a link in its place at any moment.
+    let target = PathBuf::from(format!("/proc/self/fd/{}", secrets.fd().as_raw_fd()));
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    match mount(Some("tmpfs"), &target, Some("tmpfs"), flags, Some(LIMITS)) {
+        Ok(()) => Ok(true),
+        Err(Errno::EPERM | Errno::EACCES) => Ok(false),
+        Err(errno) => Err(Failure::new("mount memory for the task's secrets", errno)),
+    }
+}
+
+/// Takes away what tasks of an allocation that has ended had of it.
+pub(crate) fn end<'a>(place: &AllocPlace, tasks: impl Iterator<Item = &'a str>) {
+    for task in tasks {
+        let own = place.task_dir(task);
+        let secrets = own.join("secrets");
+        let (Ok(dir), Ok(own)) = (Dir::open(&secrets), Dir::open(&own)) else { continue };
+        if is_mounted(dir.fd(), own.fd()) {
+            drop((dir, own));
+            take_away(&secrets);
+        }
+    }
+}
+
+/// Takes away what is mounted below the agent's directory for others than these allocations: an earlier run of the agent may
+/// have ended before it could.
+pub(crate) fn sweep(data_dir: &Path, living: impl Iterator<Item = AllocPlace>) -> Result<(), Failure> {
+    let living: BTreeSet<PathBuf> = living.map(|place| place.root().to_owned()).collect();
+    let mounts = fs::read(MOUNTS).doing(|| format!("read {MOUNTS}"))?;
+    for mounted in mounts.split(|&byte| byte == b'\n').filter_map(mount_point) {
+        let alloc = alloc_of(data_dir, &mounted);
+        if alloc.is_some_and(|root| !living.contains(root)) {
+            take_away(&mounted);
+        }
+    }
+    Ok(())
+}
+
+/// The allocation's directory, of a task's directory of secrets.
+fn alloc_of<'a>(data_dir: &Path, mounted: &'a Path) -> Option<&'a Path> {
+    let tasks = mounted.parent().filter(|_| mounted.ends_with("secrets"))?.parent()?;
+    let root = tasks.parent().filter(|_| tasks.ends_with("tasks"))?;
+    // Removed ones wait for their end elsewhere.
+    (root.parent()?.parent()? == data_dir).then_some(root)
+}
+
+fn is_mounted(dir: impl AsFd, parent: impl AsFd) -> bool {
+    let (Ok(dir), Ok(parent)) = (fstat(dir), fstat(parent)) else { return false };
+    dir.st_dev != parent.st_dev
+}
+
+/// Emptied first: a process with mounts of its own, as the keeper of a container, may hold on to it.
+fn take_away(secrets: &Path) {
+    if let Err(failure) = empty_tree(secrets) {
+        tracing::warn!(%failure, "could not empty a task's secrets");
+    }
+    match umount2(secrets, MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW) {
+        Ok(()) | Err(Errno::EINVAL | Errno::ENOENT) => {}
+        Err(errno) => tracing::warn!(%errno, path = %secrets.display(), "could not unmount a task's secrets"),
+    }
+}
+
+/// Octal digits stand for what would end the field.
+fn mount_point(line: &[u8]) -> Option<PathBuf> {
+    let field = line.split(|&byte| byte == b' ').nth(MOUNT_POINT_FIELD)?;
+    let mut path = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&byte, after)) = rest.split_first() {
+        let digits = after.get(..3).filter(|_| byte == b'\\');
+        let code = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        path.push(code.unwrap_or(byte));
+        rest = if code.is_some() { &after[3..] } else { after };
+    }
+    Some(PathBuf::from(std::ffi::OsStr::from_bytes(&path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_api::agent::AllocId;
+
+    use super::*;
+
+    #[test]
+    fn mount_points_are_read_with_what_is_escaped_in_them() {
+        let line = br"36 35 98:0 / /mnt/a\040b\134c rw,noatime shared:1 - tmpfs tmpfs rw";
+        assert_eq!(mount_point(line), Some(PathBuf::from(r"/mnt/a b\c")));
+        assert_eq!(mount_point(b"36 35"), None);
+    }
+
+    #[test]
+    fn only_directories_of_secrets_are_swept() {
+        let of = |path: &str| alloc_of(Path::new("/data"), Path::new(path)).map(Path::to_owned);
+        assert_eq!(of("/data/allocs/1/tasks/web/secrets"), Some("/data/allocs/1".into()));
+        assert_eq!(of("/data/removed/1.0/tasks/web/secrets"), Some("/data/removed/1.0".into()));
+        for other in
+            ["/data/allocs/1/tasks/web/local", "/other/allocs/1/tasks/web/secrets", "/secrets", "/data"]
+        {
+            assert_eq!(of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn memory_is_mounted_once_and_goes_with_its_allocation() {
+        let data = tempfile::tempdir().expect("a directory");
+        let (dead, alive) = (AllocId([1; 16]), AllocId([2; 16]));
+        let place = |alloc| AllocPlace::new(data.path(), alloc);
+        let secrets = |alloc| place(alloc).task_dir("t").join("secrets");
+        for alloc in [dead, alive] {
+            fs::create_dir_all(secrets(alloc)).expect("made");
+            let own = Dir::open(&place(alloc).task_dir("t")).expect("opened");
+            let mounted = [0, 1].map(|_| {
+                mount_on(&own.make("secrets", 0o700).expect("made"), &own).expect("mounted, or no rights")
+            });
+            if mounted == [false; 2] {
+                eprintln!("skipped: nothing may be mounted here");
+                return;
+            }
+            fs::write(secrets(alloc).join("token"), "hidden").expect("written");
+        }
+        sweep(data.path(), [place(alive)].into_iter()).expect("swept");
+        assert!(!secrets(dead).join("token").exists() && secrets(alive).join("token").exists());
+        for _ in 0..2 {
+            end(&place(alive), ["t", "other"].into_iter());
+            assert!(!secrets(alive).join("token").exists());
+        }
+        fs::remove_dir(secrets(alive)).expect("nothing is mounted there");
+    }
+}

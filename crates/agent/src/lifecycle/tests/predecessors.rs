@@ -1,0 +1,74 @@
+//! Whose files an allocation takes over.
+
+use std::sync::Arc;
+
+use berth_api::agent::AllocId;
+
+use super::story::{id, run};
+use crate::lifecycle::*;
+
+fn replaces(number: u8, previous: u8) -> RunSpec {
+    let spec = run(&[&number.to_string(), "service", "a"]);
+    RunSpec { previous: [id(previous)].into(), ..spec }
+}
+
+fn line(node: &Node, number: u8) -> Vec<AllocId> {
+    node.spec_to_start(id(number)).expect("it is there").previous.to_vec()
+}
+
+fn ended(node: &mut Node, number: u8) {
+    let mut actions = Vec::new();
+    node.handle(Event::Stop { alloc: id(number), reason: String::new() }, 1, &mut actions);
+    let of = TaskRef { alloc: id(number), task: 0, attempt: 1 };
+    node.handle(Event::Exited(of, Exit::default()), 2, &mut actions);
+    assert!(node.alloc(id(number)).is_some_and(Alloc::has_ended));
+}
+
+#[test]
+fn who_never_started_hands_on_what_it_would_have_taken_over() {
+    let (mut node, mut actions) = (Node::new(1), Vec::new());
+    node.handle(Event::Run(run(&["1", "service", "a"])), 1, &mut actions);
+    for (number, previous) in [(2, 1), (3, 2), (4, 3)] {
+        let mut spec = replaces(number, previous);
+        spec.after = (1..number).map(id).collect();
+        node.handle(Event::Run(spec), u64::from(number), &mut actions);
+    }
+    // None of them has ended: nothing of theirs may be moved.
+    assert_eq!(line(&node, 4), []);
+    let stop = |alloc| Event::Stop { alloc: id(alloc), reason: String::new() };
+    for number in [2, 3] {
+        node.handle(stop(number), 10, &mut actions);
+    }
+    ended(&mut node, 1);
+    assert_eq!(line(&node, 4), [id(3), id(2), id(1)]);
+    // It is told again, by a server that knows of the last one only; and an agent that is restarted still knows.
+    node.handle(Event::Run(replaces(4, 3)), 11, &mut actions);
+    let record = node.record(id(4)).expect("written");
+    let mut restarted = Node::new(1);
+    restarted.restore(record, &mut GroupCache::default(), &mut actions).expect("restored");
+    assert_eq!(line(&restarted, 4), [id(3), id(2), id(1)]);
+}
+
+#[test]
+fn nothing_is_taken_from_who_still_runs() {
+    let (mut node, mut actions) = (Node::new(1), Vec::new());
+    let first = run(&["1", "service", "a"]);
+    node.handle(Event::Run(first), 1, &mut actions);
+    node.handle(Event::Run(replaces(2, 1)), 1, &mut actions);
+    assert_eq!(line(&node, 2), []);
+    ended(&mut node, 1);
+    assert_eq!(line(&node, 2), [id(1)]);
+}
+
+#[test]
+fn a_long_line_keeps_its_latest_and_its_oldest() {
+    let (mut node, mut actions) = (Node::new(1), Vec::new());
+    for number in 2..40 {
+        node.handle(Event::Run(replaces(number, number - 1)), u64::from(number), &mut actions);
+        node.handle(Event::Stop { alloc: id(number), reason: String::new() }, 50, &mut actions);
+    }
+    let group = Arc::clone(&node.alloc(id(39)).expect("it is there").spec().group);
+    assert!(!group.tasks.is_empty());
+    let known = &node.alloc(id(39)).expect("it is there").spec().previous;
+    assert_eq!((known.len(), known[0], known[known.len() - 1]), (16, id(38), id(1)));
+}
