@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use berth_api::http::Client;
 use e2e::{
     eventually,
+    nodes::{Nodes, is_alive},
     servers::{Servers, join_flag},
     writers::{Writers, check_all_there},
 };
@@ -220,13 +221,20 @@ async fn servers_are_upgraded_and_go_back_one_after_the_other_under_load() {
     let jobs = berth_api::http::Target::new("/v1/jobs");
     let body = serde_json::json!({ "Job": template });
     servers.all[&1].client.put::<serde_json::Value>(&jobs, &body).await.expect("a job");
+    let nodes = Nodes::one_each(&servers).await;
+    let body = serde_json::json!({ "Job": nodes.counting("count") });
+    servers.all[&1].client.put::<serde_json::Value>(&jobs, &body).await.expect("a job");
+    let tasks = nodes.until_running("count", 3).await;
     let writers = Writers::start(&servers, &[1, 2, 3]);
     writers.more(10).await;
+    let mut took = Vec::new();
     for (number, build) in [(1, &new), (2, &new), (1, &old), (1, &new)] {
+        let asked = Instant::now();
         servers.stop(number);
         servers.run(number, build);
         servers.until_all_vote().await;
         writers.more(10).await;
+        took.push(writers.longest_gap(asked));
         for asked in [1, 2, 3] {
             // Who leads only now has yet to hear what the others know.
             eventually("the leader knows that one server is older", async || {
@@ -243,6 +251,9 @@ async fn servers_are_upgraded_and_go_back_one_after_the_other_under_load() {
     eventually("all servers know it", async || dispatch(&servers.all[&2].client).await.ok()).await;
     writers.more(20).await;
     let (acknowledged, _) = writers.stop().await;
+    judge("writes wait while a server is upgraded or goes back", took, [Duration::from_secs(3); 2]);
+    assert_eq!(nodes.pids("count"), tasks, "tasks were started again");
+    assert!(tasks.values().flatten().all(|pid| is_alive(pid)), "tasks have ended");
     servers.stop(2);
     let told = servers.fails_to_run_with(2, &old);
     assert!(told.contains("version 4, this server knows up to 3: start the newer version again"), "{told}");
