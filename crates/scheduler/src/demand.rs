@@ -9,7 +9,7 @@ use berth_model::{
     resources::Resources,
 };
 
-use crate::filters::{Filters, constraints_of};
+use crate::filters::{Filters, constraints_of, mounts_of};
 
 /// What one allocation of a group needs.
 #[derive(Debug)]
@@ -34,8 +34,9 @@ impl Demand {
         let devices: Vec<_> = group.devices().collect();
         let constraints: Vec<_> = constraints_of(job, group).collect();
         let networks: Vec<_> = group.networks.iter().map(|network| (&network.mode, &network.ports)).collect();
-        let on_nodes =
-            (&job.node_pool, &job.datacenters, drivers, devices, constraints, networks, &group.volumes);
+        let mounts: Vec<_> = mounts_of(group).collect();
+        let volumes = (&group.volumes, mounts);
+        let on_nodes = (&job.node_pool, &job.datacenters, drivers, devices, constraints, networks, volumes);
         let bytes = minicbor::to_vec((on_nodes, group.resources(), group.cores()));
         bytes.expect("writing to memory does not fail").into()
     }
@@ -70,7 +71,7 @@ mod tests {
     use berth_model::{
         JobKey,
         constraint::Constraint,
-        job::{JobType, Network, Port, Task},
+        job::{JobType, Network, Port, Task, Volume, VolumeMount},
     };
 
     use super::*;
@@ -81,6 +82,17 @@ mod tests {
         task.resources.memory_mb = 100;
         let group = Group { tasks: vec![task], ..Group::new(format!("g-{id}"), JobType::Batch) };
         Job { groups: vec![group], ..Job::new(JobKey::new(id, id), JobType::Batch) }
+    }
+
+    fn mount(job: &mut Job, read_only: bool) {
+        job.groups[0].volumes.push(Volume { name: "data".into(), ..Volume::default() });
+        job.groups[0].tasks[0].volume_mounts.push(VolumeMount {
+            volume: "data".into(),
+            destination: "/data".into(),
+            read_only,
+            propagation_mode: String::new(),
+            selinux_label: String::new(),
+        });
     }
 
     fn key(change: impl FnOnce(&mut Job)) -> Arc<[u8]> {
@@ -98,7 +110,7 @@ mod tests {
 
     #[test]
     fn whatever_a_node_looks_at_makes_another_demand() {
-        let changes: [fn(&mut Job); 9] = [
+        let changes: [fn(&mut Job); 12] = [
             |_| {},
             |job| job.node_pool = "gpu".into(),
             |job| job.datacenters = vec!["west".into()],
@@ -114,6 +126,9 @@ mod tests {
                 let port = Port { label: "http".into(), fixed: Some(80), ..Port::default() };
                 job.groups[0].networks.push(Network { ports: vec![port], ..Network::default() });
             },
+            |job| job.groups[0].networks.push(Network { mode: "bridge".into(), ..Network::default() }),
+            |job| mount(job, false),
+            |job| mount(job, true),
         ];
         let keys: BTreeSet<_> = changes.into_iter().map(key).collect();
         assert_eq!(keys.len(), changes.len());

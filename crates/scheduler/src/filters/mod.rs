@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 use berth_model::{
     constraint::{Constraint, Operator},
-    job::{Group, Job},
+    job::{Group, Job, VolumeMount},
     node::Node,
 };
 
@@ -75,7 +75,8 @@ pub enum Refused {
 pub struct Filters(Vec<Box<dyn Filter>>);
 
 impl Filters {
-    /// The filters of a group, cheapest and most telling first.
+    /// The filters of a group, cheapest and most telling first. Whatever else of a group they look at is to be told apart
+    /// by the cache of wishes and by [`crate::Demand::key`] too.
     pub fn of(job: &Job, group: &Group) -> Self {
         let mut filters: Vec<Box<dyn Filter>> = vec![
             Box::new(pool::PoolFilter::new(&job.node_pool)),
@@ -136,4 +137,9 @@ impl Filters {
 pub fn constraints_of<'a>(job: &'a Job, group: &'a Group) -> impl Iterator<Item = &'a Constraint> {
     let tasks = group.tasks.iter().flat_map(|task| &task.constraints);
     job.constraints.iter().chain(&group.constraints).chain(tasks)
+}
+
+/// Where the tasks of a group see its volumes.
+pub fn mounts_of(group: &Group) -> impl Iterator<Item = &VolumeMount> {
+    group.tasks.iter().flat_map(|task| &task.volume_mounts)
 }

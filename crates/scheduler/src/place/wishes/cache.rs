@@ -9,7 +9,11 @@ use std::{
 use berth_model::job::{Group, Job};
 
 use super::{Wishes, counted_by};
-use crate::{filters::constraints_of, place::columns::Columns, scores::affinities_of};
+use crate::{
+    filters::{constraints_of, mounts_of},
+    place::columns::Columns,
+    scores::affinities_of,
+};
 
 /// Sets of wishes kept; the least recently used one goes.
 const WISHES_MAX: usize = 64;
@@ -64,6 +68,10 @@ impl Key<'_> {
     fn drivers(&self) -> impl Iterator<Item = &str> {
         self.1.tasks.iter().map(|task| task.driver.as_str())
     }
+
+    fn modes(&self) -> impl Iterator<Item = &str> {
+        self.1.networks.iter().map(|network| network.mode.as_str())
+    }
 }
 
 impl PartialEq for Key<'_> {
@@ -73,6 +81,9 @@ impl PartialEq for Key<'_> {
             && self.drivers().eq(other.drivers())
             && self.1.devices().eq(other.1.devices())
             && self.1.cores() == other.1.cores()
+            && self.modes().eq(other.modes())
+            && self.1.volumes == other.1.volumes
+            && mounts_of(self.1).eq(mounts_of(other.1))
             && constraints_of(self.0, self.1).eq(constraints_of(other.0, other.1))
             && affinities_of(self.0, self.1).eq(affinities_of(other.0, other.1))
             && counted_by(self.0, self.1).eq(counted_by(other.0, other.1))
@@ -85,8 +96,33 @@ impl Hash for Key<'_> {
         self.drivers().for_each(|driver| driver.hash(state));
         self.1.devices().for_each(|ask| ask.hash(state));
         self.1.cores().hash(state);
+        self.modes().for_each(|mode| mode.hash(state));
+        self.1.volumes.iter().for_each(|volume| (&volume.source, &volume.kind).hash(state));
         constraints_of(self.0, self.1).for_each(|constraint| constraint.hash(state));
         affinities_of(self.0, self.1).for_each(|affinity| affinity.hash(state));
         counted_by(self.0, self.1).for_each(|attribute| attribute.hash(state));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_model::{
+        JobKey,
+        job::{JobType, Network, Task, Volume},
+    };
+
+    use super::*;
+
+    #[test]
+    fn groups_that_filters_tell_apart_do_not_share_what_is_known() {
+        let task = Task::new("t", "exec", JobType::Service);
+        let plain = Group { tasks: vec![task], ..Group::new("g", JobType::Service) };
+        let job = Job::new(JobKey::new("default", "web"), JobType::Service);
+        let mut bridged = plain.clone();
+        bridged.networks.push(Network { mode: "bridge".into(), ..Network::default() });
+        let mut stored = plain.clone();
+        stored.volumes.push(Volume { name: "data".into(), source: "disk".into(), ..Volume::default() });
+        let is_same = |group: &Group| Key(&job, &plain) == Key(&job, group);
+        assert_eq!([&plain, &bridged, &stored].map(is_same), [true, false, false]);
     }
 }
