@@ -1,0 +1,299 @@
+//! What the life of large jobs and clusters costs the one thread that decides: `cargo bench -p berth-controller --bench life`.
+//! Each line tells what was done, the time it took, and the figure that it is held against. Names as arguments choose.
+
+#![expect(clippy::disallowed_methods, reason = "what is measured here is time")]
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use berth_controller::{
+    Action, Config, Controller, Event, Hello, Links, Now, Request, ServerId, SessionId, Token,
+};
+use berth_model::{
+    AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
+    alloc::{AllocEnd, ClientStatus},
+    command::{Command, DrainNode, Entry, NewDrain, RegisterJob, RunJob},
+    eval::{Eval, Trigger},
+    job::{Group, Job, JobType, Parameterized, Task, TaskResources},
+    node::Node,
+    resources::Resources,
+    store::Store,
+};
+use berth_scheduler::{Ledger, Planner};
+
+/// A measurement.
+type Run = fn() -> Measured;
+
+const RUNS: [(&str, Run); 6] = [
+    ("unchanged", unchanged),
+    ("joining", joining),
+    ("system", system),
+    ("draining", draining),
+    ("dispatches", dispatches),
+    ("waiting", waiting),
+];
+
+struct Measured {
+    what: String,
+    took: Duration,
+    figure: &'static str,
+}
+
+fn main() {
+    let (settings, chosen): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|arg| arg.starts_with('-'));
+    if !settings.iter().any(|setting| setting == "--bench") {
+        // A run of all tests, unoptimized: there is nothing to measure.
+        return;
+    }
+    for (name, run) in RUNS {
+        if chosen.is_empty() || chosen.iter().any(|one| one == name) {
+            let Measured { what, took, figure } = run();
+            println!("{name:<11} {what}: {:.3} ms ({figure})", took.as_secs_f64() * 1e3);
+        }
+    }
+}
+
+/// A job of 10,000 allocations is evaluated, and nothing is to be done.
+fn unchanged() -> Measured {
+    let mut cluster = Cluster::of_nodes(1_000, 64_000);
+    cluster.register(service("web", 10_000, 10));
+    let key = JobKey::new("default", "web");
+    let eval = Eval::pending(EvalId(7), key, JobType::Service, 50, Trigger::NodeUpdate);
+    cluster.planner.follow(&cluster.view, &cluster.ledger.lock());
+    let began = Instant::now();
+    let plan = cluster.planner.plan(&cluster.view, &eval, cluster.wall(), 1);
+    let took = began.elapsed();
+    assert!(plan.is_noop() && plan.failures.is_empty());
+    Measured { what: "10,000 allocations reconciled".into(), took, figure: "2 ms at most" }
+}
+
+/// 10,000 nodes join one by one.
+fn joining() -> Measured {
+    let mut cluster = Cluster::new();
+    let began = Instant::now();
+    (1..=10_000).for_each(|node| cluster.join(node, 4_000));
+    let took = began.elapsed();
+    assert_eq!(cluster.store.nodes().iter().filter(|(_, row)| row.is_ready()).count(), 10_000);
+    Measured { what: "10,000 nodes joined".into(), took, figure: "1,000 ms at most, the log aside" }
+}
+
+/// A system job is planned on 40,000 nodes.
+fn system() -> Measured {
+    let mut cluster = Cluster::of_nodes(40_000, 4_000);
+    let began = Instant::now();
+    cluster.register(Job { job_type: JobType::System, ..service("agent", 1, 10) });
+    let took = began.elapsed();
+    assert_eq!(cluster.store.allocs().len(), 40_000);
+    Measured { what: "a system job placed on 40,000 nodes".into(), took, figure: "1,000 ms at most" }
+}
+
+/// 1,000 of 10,000 nodes are drained at once, of 100,000 allocations.
+fn draining() -> Measured {
+    let mut cluster = Cluster::of_nodes(10_000, 4_000);
+    for number in 0..100 {
+        cluster.register(service(&format!("web-{number}"), 1_000, 100));
+    }
+    let began = Instant::now();
+    for node in 1..=1_000 {
+        let drain = NewDrain { deadline: Some(cluster.wall()), ignore_system: false, asked_ns: 0 };
+        let drain =
+            DrainNode { node: NodeId(node), drain: Some(drain), eligible: false, meta: BTreeMap::new() };
+        cluster.request(vec![Command::DrainNode(Box::new(drain))]);
+    }
+    cluster.tick();
+    let took = began.elapsed();
+    let is_drained = |node: u128| (1..=1_000).contains(&node);
+    let rows = cluster.store.allocs().iter().filter(|(_, row)| row.is_wanted());
+    let nodes = rows.filter_map(|(_, row)| cluster.store.nodes().row(row.node));
+    let (left, all) =
+        nodes.fold((0, 0), |(left, all), node| (left + usize::from(is_drained(node.id.0)), all + 1));
+    assert_eq!((left, all), (0, 100_000));
+    Measured { what: "1,000 of 10,000 nodes drained".into(), took, figure: "2,000 ms at most" }
+}
+
+/// 100,000 runs of a parameterized job are accepted, placed or not.
+fn dispatches() -> Measured {
+    let mut cluster = Cluster::new();
+    let parent = Job {
+        job_type: JobType::Batch,
+        parameterized: Some(Box::new(Parameterized::default())),
+        ..service("sums", 1, 100)
+    };
+    cluster.register(parent.clone());
+    let began = Instant::now();
+    for batch in 0..1_000_u128 {
+        let runs = (0..100).map(|number| {
+            let key = JobKey::new("default", &format!("sums/dispatch-{batch}-{number}"));
+            let parent_id = "sums".to_owned();
+            let run = Job { key, parent_id, dispatched: true, ..parent.clone() };
+            let eval = EvalId((batch * 100 + number + 1) << 32);
+            Command::RunJob(Box::new(RunJob { job: Arc::new(run), eval }))
+        });
+        cluster.request(runs.collect());
+    }
+    let took = began.elapsed();
+    assert_eq!(cluster.store.jobs().len(), 100_001);
+    Measured { what: "100,000 dispatches accepted and planned".into(), took, figure: "10,000 ms at most" }
+}
+
+/// 100,000 jobs wait, and 1,000 slots become free one after the other.
+fn waiting() -> Measured {
+    let mut cluster = Cluster::of_nodes(1, 1_000);
+    for batch in 0..100 {
+        let jobs = (0..1_000).map(|number| {
+            let id = format!("job-{batch}-{number}");
+            let job = Job { job_type: JobType::Batch, ..service(&id, 1, 100) };
+            cluster.seed += 1;
+            let eval = EvalId(cluster.seed << 64);
+            Command::RegisterJob(Box::new(RegisterJob { job: Arc::new(job), eval, only_if: None }))
+        });
+        let jobs = jobs.collect();
+        cluster.request(jobs);
+    }
+    let planned = cluster.planned;
+    let began = Instant::now();
+    for _ in 0..1_000 {
+        let first = cluster.store.allocs().iter().find(|(_, row)| !row.is_terminal()).map(|(_, row)| row.id);
+        let end = AllocEnd { alloc: first.expect("it runs"), status: ClientStatus::Complete, tasks: vec![] };
+        cluster.request(vec![Command::EndAllocs(vec![end])]);
+    }
+    let took = began.elapsed();
+    let what = format!("1,000 slots for 100,000 jobs, {} plannings", cluster.planned - planned);
+    Measured { what, took, figure: "a planning for each" }
+}
+
+fn service(id: &str, count: u32, memory_mb: u32) -> Job {
+    let task = Task {
+        resources: TaskResources { cpu_mhz: 1, memory_mb, ..TaskResources::default() },
+        ..Task::new("t", "mock_driver", JobType::Service)
+    };
+    let mut group = Group { count, tasks: vec![task], ..Group::new("g", JobType::Service) };
+    group.disk.size_mb = 1;
+    Job { groups: vec![group], ..Job::new(JobKey::new("default", id), JobType::Service) }
+}
+
+/// A controller, a log that applies at once, and one planner.
+struct Cluster {
+    controller: Controller,
+    store: Store,
+    view: Store,
+    planner: Planner,
+    ledger: Ledger,
+    seed: u128,
+    planned: usize,
+    seconds: u64,
+}
+
+struct Open;
+
+impl Links for Open {
+    fn has_room(&self, _: SessionId) -> bool {
+        true
+    }
+}
+
+impl Cluster {
+    fn new() -> Self {
+        let ledger = Ledger::default();
+        let desired_hash =
+            |alloc: AllocId, stop: bool| alloc.0.wrapping_mul(3).wrapping_add(u128::from(stop));
+        let config = Config { server: ServerId(1), planning_max: 8, desired_hash, seed: 1 };
+        let mut cluster = Self {
+            controller: Controller::new(config, ledger.clone()),
+            store: Store::default(),
+            view: Store::default(),
+            planner: Planner::default(),
+            ledger,
+            seed: 0,
+            planned: 0,
+            seconds: 1_000,
+        };
+        cluster.tell(Event::Recovered { term: 0, store: Box::default() });
+        cluster.tell(Event::LeadershipGained { term: 1 });
+        cluster
+    }
+
+    fn of_nodes(nodes: u128, memory_mb: u32) -> Self {
+        let mut cluster = Self::new();
+        (1..=nodes).for_each(|node| cluster.join(node, memory_mb));
+        cluster
+    }
+
+    fn wall(&self) -> Timestamp {
+        Timestamp(self.seconds * 1_000_000_000)
+    }
+
+    fn tick(&mut self) {
+        self.tell(Event::Tick);
+    }
+
+    fn tell(&mut self, event: Event) {
+        let mut events = vec![event];
+        while !events.is_empty() {
+            let (mut actions, mut log) = (Vec::new(), Vec::new());
+            let now = Now { wall: self.wall(), monotonic: Duration::from_secs(self.seconds) };
+            events.drain(..).for_each(|event| self.controller.handle(event, now, &mut actions));
+            self.controller.flush(&Open, &mut actions);
+            for action in actions {
+                self.act(action, &mut events, &mut log);
+            }
+            let applied: Vec<_> = log.into_iter().map(|entry| self.store.apply(entry)).collect();
+            if !applied.is_empty() {
+                events.push(Event::Applied { term: 1, store: Box::new(self.store.clone()), applied });
+            }
+        }
+    }
+
+    fn act(&mut self, action: Action, events: &mut Vec<Event>, log: &mut Vec<Entry>) {
+        match action {
+            Action::Propose(entry) => log.push(entry.into_parts().0),
+            Action::Plan { term, eval } => {
+                (self.seed, self.planned) = (self.seed + 1, self.planned + 1);
+                self.planner.follow(&self.view, &self.ledger.lock());
+                let plan = self.planner.plan(&self.view, &eval, self.wall(), self.seed as u64);
+                let ticket = self.ledger.lock().add(&plan.job.namespace, plan.claims());
+                events.push(Event::Planned { term, plan: Box::new(plan), ticket });
+            }
+            Action::Publish { store, .. } => {
+                self.ledger.lock().settle(store.index());
+                self.view = store;
+            }
+            _ => {}
+        }
+    }
+
+    fn request(&mut self, commands: Vec<Command>) {
+        self.tell(Event::Requested(Request { token: Token(1), commands: commands.into() }));
+    }
+
+    fn register(&mut self, job: Job) {
+        self.seed += 1;
+        let eval = EvalId(self.seed << 64);
+        let register = RegisterJob { job: Arc::new(job), eval, only_if: None };
+        self.request(vec![Command::RegisterJob(Box::new(register))]);
+    }
+
+    fn join(&mut self, id: u128, memory_mb: u32) {
+        let resources = Resources { cpu_mhz: 400_000, memory_mb, disk_mb: 100_000 };
+        let attributes = [("driver.mock_driver".to_owned(), "1".to_owned())].into();
+        let session = SessionId(id as u64);
+        let hello = Hello {
+            node: Node { attributes, ..Node::new(NodeId(id), &format!("n{id}"), resources) },
+            cluster: self.store.cluster().id,
+            epoch: 1,
+            instance: 1,
+            dial: 0,
+            index: Index::default(),
+            seq: 0,
+            desired_digest: 0,
+            observed_digest: 0,
+        };
+        self.tell(Event::SessionOpened(session, Box::new(hello)));
+        let resync_done = true;
+        self.tell(Event::Observed { session, seq: 1, desired_seq: 0, allocs: vec![], resync_done });
+    }
+}
