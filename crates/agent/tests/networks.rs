@@ -402,6 +402,24 @@ fn networks_survive_the_agent_and_what_is_nobodys_goes() {
     eventually("nothing is left", || namespaces().is_empty().then_some(()));
 }
 
+/// An agent is killed after it has made an interface, and before the network is whole.
+#[test]
+fn what_was_made_half_is_made_anew() {
+    let Some(mut world) = World::new() else { return };
+    let mut task = world.task("t", &serve(80, "web"), json!({"ports": ["web"]}));
+    task.restart.attempts = 1;
+    world.run(1, "", vec![task], &[("web", 25_080, 80)]);
+    world.runs(1);
+    assert_eq!(fetched(&format!("{HOST}:25080")), "web\n");
+    world.kill_agent();
+    sh("ip route delete 172.27.64.2; echo 0 > /proc/sys/net/ipv4/conf/berth-2/tag; \
+         kill -9 $(ip netns pids berth-2)");
+    world.restart_agent();
+    assert_eq!(fetched(&format!("{HOST}:25080")), "web\n");
+    assert_eq!(namespaces(), ["berth-2"]);
+    world.stop(1);
+}
+
 #[test]
 fn a_port_that_is_taken_and_a_contradiction_are_told_by_name() {
     let Some(mut world) = World::new() else { return };

@@ -21,6 +21,10 @@ const NSFS: FsType = FsType(0x6e73_6673);
 /// What containers see of theirs.
 const WITHIN: &str = "eth0";
 
+/// An interface's `tag`, a number without a meaning to the kernel, once the last of its network is made: an agent that is
+/// killed half-way leaves one without.
+const MADE: &str = "1";
+
 /// On the host's side every interface has it.
 const GATEWAY_V6: &str = "fe80::1";
 
@@ -44,9 +48,15 @@ impl Link {
         namespaces_dir().join(&self.name)
     }
 
-    /// Whether both the namespace and its interface are there.
-    pub(super) fn exists(&self) -> bool {
-        is_namespace(&self.path()) && nix::net::if_::if_nametoindex(self.name.as_str()).is_ok()
+    /// Whether the namespace is there, and all of its interfaces was made.
+    pub(super) fn is_whole(&self) -> bool {
+        let tag = fs::read_to_string(self.setting("ipv4", "tag"));
+        is_namespace(&self.path()) && tag.is_ok_and(|tag| tag.trim() == MADE)
+    }
+
+    /// The file of a kernel's setting of the interface on the host's side.
+    fn setting(&self, family: &str, setting: &str) -> String {
+        format!("/proc/sys/net/{family}/conf/{}/{setting}", self.name)
     }
 
     /// Makes both; nothing of the name may be there.
@@ -87,7 +97,7 @@ impl Link {
     fn outside(&self, subnets: &Subnets, addresses: Addresses) -> Result<(), Failure> {
         let (gateway, v4, name) = (subnets.gateway(), addresses.v4, &self.name);
         let set = |family: &str, setting: &str, value: &str| {
-            let path = format!("/proc/sys/net/{family}/conf/{name}/{setting}");
+            let path = self.setting(family, setting);
             fs::write(&path, value).doing(|| format!("set {path}"))
         };
         // What is sent to a port of the loopback address keeps that as its source until it leaves.
@@ -105,7 +115,8 @@ impl Link {
         if let Some(v6) = addresses.v6 {
             lines += &format!("address add {GATEWAY_V6}/64 dev {name} nodad\nroute add {v6} dev {name}\n");
         }
-        IP.run(&lines)
+        IP.run(&lines)?;
+        set("ipv4", "tag", MADE)
     }
 
     /// Removes what is there of both. Whoever still is in the namespace has the loopback address alone.

@@ -175,7 +175,7 @@ impl Networks {
                 }
                 continue;
             }
-            let is_whole = network.link.exists();
+            let is_whole = network.link.is_whole();
             if is_whole {
                 network.reserve(&record.mappings).unwrap_or_else(|failure| {
                     tracing::warn!(%failure, "another program has the port of an allocation");
@@ -205,7 +205,7 @@ impl Networks {
     ) -> Result<TaskNetwork, Failure> {
         let network = self.claim(key)?;
         let mut is_made = lock(&network.is_made);
-        if !*is_made || !network.link.exists() {
+        if !*is_made || !network.link.is_whole() {
             *is_made = false;
             self.make(&network, mappings)?;
             *is_made = true;
