@@ -135,7 +135,7 @@ mod event {
 
     use super::{TaskEvent, Timestamp};
 
-    const KINDS: [&str; 15] = [
+    const KINDS: [&str; 17] = [
         "Received",
         "Task Setup",
         "Driver",
@@ -151,6 +151,8 @@ mod event {
         "Sibling Task Failed",
         "Signaling",
         "Restart Signaled",
+        "Downloading Artifacts",
+        "Main Tasks Dead",
     ];
 
     pub(super) fn encode<C, W: en::Write>(

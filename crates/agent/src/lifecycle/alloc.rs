@@ -1,8 +1,9 @@
-//! One allocation: its tasks start together, and end by each other's fate.
+//! One allocation: its tasks start together, or one after the other by their hooks, and end by each other's fate.
 
 mod checks;
 mod ending;
 mod health;
+mod hooks;
 mod limit;
 mod order;
 
@@ -167,7 +168,7 @@ impl Alloc {
     }
 
     pub(super) fn is_waiting(&self) -> bool {
-        !self.stop && !self.has_ended() && self.tasks.iter().all(|task| task.phase == Phase::Waiting)
+        !self.stop && !self.has_ended() && !self.has_started()
     }
 
     pub(super) fn deadline(&self) -> Option<u64> {
@@ -202,15 +203,16 @@ impl Alloc {
     }
 
     pub(super) fn start(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
-        for task in 0..self.tasks.len() {
-            self.note(task, event(TaskEventKind::TaskSetup, now_ns, "Building Task Directory"));
-        }
-        self.begin(&(0..self.tasks.len()).collect::<Vec<_>>(), actions);
+        let first: Vec<usize> = (0..self.tasks.len()).filter(|task| self.may_begin(*task)).collect();
+        self.begin(&first, now_ns, actions);
     }
 
     /// The attempt is on disk before it is made: whoever reads the disk knows what may live.
-    fn begin(&mut self, tasks: &[usize], actions: &mut Vec<Action>) {
+    fn begin(&mut self, tasks: &[usize], now_ns: u64, actions: &mut Vec<Action>) {
         for &task in tasks {
+            if self.tasks[task].attempt == 0 {
+                self.note(task, event(TaskEventKind::TaskSetup, now_ns, "Building Task Directory"));
+            }
             self.tasks[task].attempt += 1;
             self.tasks[task].restart = Restart::No;
             self.tasks[task].phase = Phase::Starting;
@@ -294,7 +296,6 @@ impl Alloc {
         self.note(task, TaskEvent { exit_code, signal, oom_killed, ..told });
         let status = &mut self.status.tasks[task];
         (status.exit_code, status.signal, status.oom_killed) = (exit_code, signal, oom_killed);
-        let success_is_final = matches!(self.run.group.job_type.as_str(), "batch" | "sysbatch");
         let restart = if self.cause_of_end().is_none() { self.tasks[task].restart } else { Restart::No };
         if restart == Restart::Asked {
             self.start_again(task, now_ns);
@@ -303,7 +304,7 @@ impl Alloc {
             self.restart_or_fail(task, now_ns);
         } else if self.tasks[task].kill != Kill::No {
             self.killed(task, at_ns);
-        } else if success && success_is_final {
+        } else if success && self.success_is_final(task) {
             self.die(task, at_ns);
         } else {
             self.restart_or_fail(task, now_ns);
@@ -311,12 +312,12 @@ impl Alloc {
     }
 
     fn restart_or_fail(&mut self, task: usize, now_ns: u64) {
-        let known = &mut self.tasks[task];
-        let random = mix(self.seed, u64::from(known.attempt) << 16 | task as u64);
-        match decide(&self.run.group.tasks[task].restart, &mut known.window, now_ns, random) {
+        let random = mix(self.seed, u64::from(self.tasks[task].attempt) << 16 | task as u64);
+        let policy = self.restart_policy(task);
+        match decide(&policy, &mut self.tasks[task].window, now_ns, random) {
             Verdict::Fail { reason } => self.fail(task, &reason, now_ns),
             Verdict::Restart { delay_ns, reason } => {
-                known.phase = Phase::Backoff { until_ns: now_ns.saturating_add(delay_ns) };
+                self.tasks[task].phase = Phase::Backoff { until_ns: now_ns.saturating_add(delay_ns) };
                 let status = &mut self.status.tasks[task];
                 status.state = TaskState::Pending as i32;
                 status.restarts += 1;
@@ -355,9 +356,7 @@ impl Alloc {
         let due: Vec<usize> = (0..self.tasks.len()).filter(is_due).collect();
         let (backoffs, kills): (Vec<_>, Vec<_>) =
             due.into_iter().partition(|task| matches!(self.tasks[*task].phase, Phase::Backoff { .. }));
-        if !backoffs.is_empty() {
-            self.begin(&backoffs, actions);
-        }
+        self.begin_again(backoffs, now_ns, actions);
         kills.into_iter().for_each(|task| self.next_kill_step(task, now_ns, actions));
     }
 
@@ -365,6 +364,7 @@ impl Alloc {
     pub(super) fn settle(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
         self.limit_run(now_ns);
         self.enforce(now_ns, actions);
+        self.begin_waiting(now_ns, actions);
         self.ask_checks(now_ns, actions);
         let found = self.judge_health(now_ns);
         let status = self.client_status();
@@ -408,8 +408,11 @@ impl Alloc {
             return "It ended here before; how is no longer known in detail";
         }
         match status {
-            ClientStatus::Pending if self.status.tasks.iter().any(|task| task.started_ns != 0) => {
+            ClientStatus::Pending if self.status.tasks.iter().any(|task| task.restarts != 0) => {
                 "Tasks are between two starts"
+            }
+            ClientStatus::Pending if self.status.tasks.iter().any(|task| task.started_ns != 0) => {
+                "Some tasks have not started yet"
             }
             ClientStatus::Pending => "No tasks have started",
             ClientStatus::Running => "Tasks are running",

@@ -48,9 +48,9 @@ pub use session::{
     UPDATE_BYTES_MAX, UPDATE_DELAY_NS, WELCOME_MAX_NS,
 };
 pub use spec::{
-    ArtifactSpec, DeviceGrantSpec, DeviceInstanceSpec, DeviceSpec, DnsSpec, GroupSpec, HealthSpec, LogSpec,
-    NetworkSpec, NodeSpec, PortBinding, RestartModeSpec, RestartSpec, TaskDevices, TaskSpec, VolumeMountSpec,
-    VolumeSpec,
+    ArtifactSpec, DeviceGrantSpec, DeviceInstanceSpec, DeviceSpec, DnsSpec, GroupSpec, HealthSpec, HookSpec,
+    LogSpec, NetworkSpec, NodeSpec, PortBinding, RestartModeSpec, RestartSpec, TaskDevices, TaskSpec,
+    VolumeMountSpec, VolumeSpec,
 };
 pub use usage::{
     AllocUsage, AllocUsageOf, CoreUsage, CpuUsage, DiskUsage, MemoryUsage, NodeAllocUsage, NodeMemoryUsage,

@@ -83,6 +83,8 @@ pub enum TaskEventKind {
     RestartSignaled = 14,
     /// What it wants to have downloaded is on the way.
     DownloadingArtifacts = 15,
+    /// The group's main tasks have ended, so this sidecar was stopped.
+    MainDead = 16,
 }
 
 impl TaskEventKind {
@@ -105,6 +107,7 @@ impl TaskEventKind {
             Self::Signaling => "Signaling",
             Self::RestartSignaled => "Restart Signaled",
             Self::DownloadingArtifacts => "Downloading Artifacts",
+            Self::MainDead => "Main Tasks Dead",
         }
     }
 }

@@ -340,6 +340,26 @@ pub struct TaskSpec {
     /// Where it sees volumes of its group.
     #[prost(message, repeated, tag = "41")]
     pub volume_mounts: Vec<VolumeMountSpec>,
+    /// When it runs, beside the others of its group.
+    #[prost(enumeration = "HookSpec", tag = "16")]
+    pub hook: i32,
+    /// Of one with a hook: it lives on beside the main tasks, and ends after them.
+    #[prost(bool, tag = "17")]
+    pub sidecar: bool,
+}
+
+/// When a task runs within the life of its allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum HookSpec {
+    /// It is one of the main tasks.
+    Main = 0,
+    /// Before the main tasks, which wait for its success, or as a sidecar for its start.
+    Prestart = 1,
+    /// Once the main tasks run.
+    Poststart = 2,
+    /// Once all other tasks have ended, however they did.
+    Poststop = 3,
 }
 
 /// What the agent does once restarts are used up.

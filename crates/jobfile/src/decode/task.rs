@@ -6,7 +6,7 @@ use std::{
 };
 
 use berth_model::{
-    job::{IDENTITY_DEFAULT, Identity, Kept, LogConfig, RestartPolicy, Scaling, Task},
+    job::{IDENTITY_DEFAULT, Identity, Kept, Lifecycle, LogConfig, RestartPolicy, Scaling, Task},
     value::Value,
 };
 
@@ -110,9 +110,17 @@ fn kept(body: &Body<'_>, vault: Option<&Value>) -> Kept {
     kept
 }
 
-fn lifecycle(body: &Body<'_>) -> Option<berth_model::job::Lifecycle> {
-    let lifecycle = body.block("lifecycle")?.record();
-    body.warn_unenforced("lifecycle");
+fn lifecycle(body: &Body<'_>) -> Option<Lifecycle> {
+    let block = body.block("lifecycle")?;
+    let lifecycle: Lifecycle = block.record();
+    if lifecycle.sidecar && !lifecycle.is_sidecar() {
+        let message = "`sidecar` changes nothing of a poststop task";
+        block.report.warn(
+            block.at("sidecar"),
+            message,
+            "leave it out: nothing is left that it could run beside",
+        );
+    }
     Some(lifecycle)
 }
 

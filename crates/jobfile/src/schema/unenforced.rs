@@ -10,7 +10,6 @@ static UNENFORCED: &[(&Schema, &[&str])] = &[
     (
         &TASK,
         &[
-            "lifecycle",
             "template",
             "identity",
             "Identity",

@@ -1,6 +1,6 @@
 //! Tasks that start, fail and stop.
 
-use berth_api::agent::{CheckRestartSpec, CheckSpec, ClientStatus, GroupSpec, TaskSpec};
+use berth_api::agent::{CheckRestartSpec, CheckSpec, ClientStatus, GroupSpec, HookSpec, TaskSpec};
 use expect_test::expect;
 
 use crate::{
@@ -144,7 +144,7 @@ fn a_task_that_cannot_start_says_why() {
               1 Pending: No tasks have started modified
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
             update seq=2
-              1 Pending: No tasks have started modified
+              1 Pending: Tasks are between two starts modified
                 t Pending restarts=1 exit=0/0/false restarted [Received; Task Setup "Building Task Directory"; Driver Failure "no luck"; Restarting "Restart within policy" delayed]
             update seq=3
               1 Failed: Failed tasks modified
@@ -312,6 +312,87 @@ fn a_successor_waits_for_its_room() {
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
               2 Running: Tasks are running modified
                 t Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+        "#]],
+    );
+}
+
+#[test]
+fn tasks_with_hooks_run_in_their_order() {
+    let of = |name: &str, hook: HookSpec, sidecar: bool, run_for: &str| TaskSpec {
+        name: name.into(),
+        hook: hook.into(),
+        sidecar,
+        ..mock(&format!(r#"{{"run_for": "{run_for}", "kill_after": "20ms"}}"#))
+    };
+    check(
+        |server| {
+            server.open();
+            let tasks = vec![
+                of("bye", HookSpec::Poststop, false, "60ms"),
+                of("main", HookSpec::Main, false, "200ms"),
+                of("init", HookSpec::Prestart, false, "60ms"),
+                of("log", HookSpec::Poststart, true, "1h"),
+            ];
+            let group = GroupSpec { job_type: "batch".into(), tasks, ..GroupSpec::default() };
+            server.desire(&run_group(1, group));
+            server.until(1, ClientStatus::Complete);
+        },
+        &expect![[r#"
+            hello version=2 cluster=none epoch=1 seq=0 desired=equal observed=equal
+            update seq=1
+              1 Pending: No tasks have started modified
+                bye Pending restarts=0 exit=0/0/false [Received]
+                main Pending restarts=0 exit=0/0/false [Received]
+                init Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+                log Pending restarts=0 exit=0/0/false [Received]
+            update seq=2
+              1 Running: Tasks are running modified
+                bye Pending restarts=0 exit=0/0/false [Received]
+                main Pending restarts=0 exit=0/0/false [Received]
+                init Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+                log Pending restarts=0 exit=0/0/false [Received]
+            update seq=3
+              1 Pending: Some tasks have not started yet modified
+                bye Pending restarts=0 exit=0/0/false [Received]
+                main Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+                init Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Terminated 0/0/false]
+                log Pending restarts=0 exit=0/0/false [Received]
+            update seq=4
+              1 Running: Tasks are running modified
+                bye Pending restarts=0 exit=0/0/false [Received]
+                main Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+                init Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Terminated 0/0/false]
+                log Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+            update seq=5
+              1 Running: Tasks are running modified
+                bye Pending restarts=0 exit=0/0/false [Received]
+                main Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+                init Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Terminated 0/0/false]
+                log Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+            update seq=6
+              1 Running: Tasks are running modified
+                bye Pending restarts=0 exit=0/0/false [Received]
+                main Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Terminated 0/0/false]
+                init Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Terminated 0/0/false]
+                log Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started; Main Tasks Dead; Killing "Sent interrupt. Waiting 5s before force killing"]
+            update seq=7
+              1 Pending: Some tasks have not started yet modified
+                bye Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
+                main Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Terminated 0/0/false]
+                init Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Terminated 0/0/false]
+                log Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Main Tasks Dead; Killing "Sent interrupt. Waiting 5s before force killing"; Terminated 0/0/false; Killed]
+            update seq=8
+              1 Running: Tasks are running modified
+                bye Running restarts=0 exit=0/0/false started [Received; Task Setup "Building Task Directory"; Started]
+                main Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Terminated 0/0/false]
+                init Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Terminated 0/0/false]
+                log Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Main Tasks Dead; Killing "Sent interrupt. Waiting 5s before force killing"; Terminated 0/0/false; Killed]
+            update seq=9
+              1 Complete: All tasks have completed modified
+                bye Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Terminated 0/0/false]
+                main Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Terminated 0/0/false]
+                init Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Terminated 0/0/false]
+                log Dead restarts=0 exit=0/0/false started finished [Received; Task Setup "Building Task Directory"; Started; Main Tasks Dead; Killing "Sent interrupt. Waiting 5s before force killing"; Terminated 0/0/false; Killed]
         "#]],
     );
 }

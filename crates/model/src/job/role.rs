@@ -32,6 +32,13 @@ pub struct Lifecycle {
     pub sidecar: bool,
 }
 
+impl Lifecycle {
+    /// Whether it lives on beside the main tasks; what runs after them cannot.
+    pub fn is_sidecar(self) -> bool {
+        self.sidecar && self.hook != Hook::Poststop
+    }
+}
+
 impl Default for Lifecycle {
     fn default() -> Self {
         Self { hook: Hook::Prestart, sidecar: false }

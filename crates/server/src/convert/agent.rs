@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use berth_api::agent::{
     AllocHealth, AllocStatus, ArtifactSpec, ClientStatus as WireStatus, DeviceGrantSpec, DeviceSpec, DnsSpec,
-    GroupSpec, HealthSpec, Heartbeat as WireHeartbeat, Hello as WireHello, LogSpec, NetworkSpec, NodeSpec,
-    RestartModeSpec, RestartSpec, TaskDevices, TaskEvent as WireEvent, TaskEventKind, TaskSpec,
+    GroupSpec, HealthSpec, Heartbeat as WireHeartbeat, Hello as WireHello, HookSpec, LogSpec, NetworkSpec,
+    NodeSpec, RestartModeSpec, RestartSpec, TaskDevices, TaskEvent as WireEvent, TaskEventKind, TaskSpec,
     TaskState as WireState, TaskStatus, VolumeMountSpec, VolumeSpec, observed_hash,
 };
 use berth_controller::{Heartbeat, Hello};
@@ -14,8 +14,8 @@ use berth_model::{
     alloc::ClientStatus,
     device::{DeviceGrant, DeviceInstance, NodeDevice},
     job::{
-        Artifact, Group, HealthCheck, Job, Network, RestartMode, RestartPolicy, Task, VOLUME_HOST, Volume,
-        VolumeMount,
+        Artifact, Group, HealthCheck, Hook, Job, Lifecycle, Network, RestartMode, RestartPolicy, Task,
+        VOLUME_HOST, Volume, VolumeMount,
     },
     node::{DYNAMIC_PORT_MAX, DYNAMIC_PORT_MIN, NODE_POOL_ALL, Node},
     observed::{ObservedAlloc, ObservedTask, TaskEvent, TaskState},
@@ -376,6 +376,16 @@ fn task_spec(task: &Task, oversubscribed: bool) -> TaskSpec {
         payload_file: task.dispatch_payload.clone(),
         artifacts: task.artifacts.iter().map(artifact).collect(),
         volume_mounts: task.volume_mounts.iter().map(volume_mount).collect(),
+        hook: task.lifecycle.map_or(HookSpec::Main, |lifecycle| hook_spec(lifecycle.hook)).into(),
+        sidecar: task.lifecycle.is_some_and(Lifecycle::is_sidecar),
+    }
+}
+
+fn hook_spec(hook: Hook) -> HookSpec {
+    match hook {
+        Hook::Prestart => HookSpec::Prestart,
+        Hook::Poststart => HookSpec::Poststart,
+        Hook::Poststop => HookSpec::Poststop,
     }
 }
 

@@ -31,12 +31,13 @@ impl Alloc {
         self.run.group.checks.get(usize::from(of.check))
     }
 
-    /// Since when what a check is about runs: its task, or all the tasks that have not ended.
+    /// Since when what a check is about runs: its task, or all main tasks and sidecars that have not ended.
     pub fn check_subject(&self, check: usize) -> Option<u64> {
         let name = &self.run.group.checks.get(check)?.task;
-        let named = |task: &usize| name.is_empty() || self.run.group.tasks[*task].name == *name;
         let mut since_ns = None;
-        for task in (0..self.tasks.len()).filter(named).map(|task| &self.tasks[task]) {
+        for task in
+            (0..self.tasks.len()).filter(|task| self.is_about(name, *task)).map(|task| &self.tasks[task])
+        {
             match (task.phase, task.kill) {
                 (Phase::Running, Kill::No) => since_ns = since_ns.max(Some(task.since_ns)),
                 (Phase::Dead, _) => {}
@@ -44,6 +45,10 @@ impl Alloc {
             }
         }
         since_ns
+    }
+
+    fn is_about(&self, name: &str, task: usize) -> bool {
+        if name.is_empty() { self.serves(task) } else { self.run.group.tasks[task].name == name }
     }
 
     /// Asks what is due, and lets rest what is about nothing that runs.
@@ -92,7 +97,7 @@ impl Alloc {
         let CheckSpec { name, task: named, .. } = &self.run.group.checks[check];
         let (message, named) = (format!("healthcheck: check {name:?} unhealthy"), named.clone());
         for task in 0..self.tasks.len() {
-            let about = named.is_empty() || self.run.group.tasks[task].name == named;
+            let about = self.is_about(&named, task);
             let known = &self.tasks[task];
             if about
                 && known.phase == Phase::Running

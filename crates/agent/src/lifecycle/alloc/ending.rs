@@ -1,8 +1,8 @@
 //! How the tasks of an allocation are brought to an end.
 
-use berth_api::agent::TaskEventKind;
+use berth_api::agent::{HookSpec, TaskEventKind};
 
-use super::Alloc;
+use super::{Alloc, Fate};
 use crate::lifecycle::Action;
 use crate::lifecycle::history::{event, go_duration};
 use crate::lifecycle::task::{KILL_AGAIN_NS, KILL_TIMEOUT_MS_MAX, Kill, Phase};
@@ -13,16 +13,26 @@ impl Alloc {
         // An end may call for further ends; each round ends at least one task more.
         while let Some(cause) = self.cause_of_end() {
             let alive = |task: &usize| !self.tasks[*task].is_dead() && self.tasks[*task].kill == Kill::No;
-            let leader_lives =
-                (0..self.tasks.len()).any(|task| self.is_leader(task) && !self.tasks[task].is_dead());
-            let ends = |task: &usize| !self.stop || !leader_lives || self.is_leader(*task);
-            let ending: Vec<usize> = (0..self.tasks.len()).filter(alive).filter(ends).collect();
+            let ending: Vec<usize> =
+                (0..self.tasks.len()).filter(alive).filter(|task| self.is_next_to_end(*task)).collect();
             if ending.is_empty() {
                 return;
             }
             ending.into_iter().for_each(|task| self.end(task, cause, now_ns, actions));
         }
         self.end_what_restarts(now_ns, actions);
+    }
+
+    /// The leader goes first when all are stopped, sidecars go last, and what runs after the others goes on.
+    fn is_next_to_end(&self, task: usize) -> bool {
+        if self.hook(task) == HookSpec::Poststop {
+            return self.lost || self.fate == Fate::Purged || !self.has_started();
+        }
+        let mut alive = (0..self.tasks.len()).filter(|task| !self.tasks[*task].is_dead());
+        if self.is_sidecar(task) {
+            return !alive.any(|other| self.is_before_sidecars(other));
+        }
+        !self.stop || self.is_leader(task) || !alive.any(|other| self.is_leader(other))
     }
 
     fn is_leader(&self, task: usize) -> bool {
@@ -36,8 +46,10 @@ impl Alloc {
             Some(TaskEventKind::Killing)
         } else if self.status.tasks.iter().any(|task| task.failed) {
             Some(TaskEventKind::SiblingFailed)
+        } else if dead.any(|task| self.is_leader(task)) {
+            Some(TaskEventKind::LeaderDead)
         } else {
-            dead.any(|task| self.is_leader(task)).then_some(TaskEventKind::LeaderDead)
+            self.sidecars_are_left().then_some(TaskEventKind::MainDead)
         }
     }
 

@@ -1,7 +1,7 @@
 //! Whether an allocation is well, as its deployment asks: all its tasks run, and where it asks for that the checks of its
 //! services pass, for long enough without a break. Once well it stays so; what was found unwell can still become well.
 
-use berth_api::agent::{AllocHealth, CheckState, HealthSpec, TaskState};
+use berth_api::agent::{AllocHealth, CheckState, HealthSpec, HookSpec, TaskState};
 
 use super::Alloc;
 use crate::lifecycle::task::{Kill, Phase};
@@ -50,7 +50,7 @@ impl Alloc {
 
     /// What it must show, while somebody waits for it.
     fn watched(&self) -> Option<HealthSpec> {
-        let begun = self.tasks.iter().any(|task| task.phase != Phase::Waiting);
+        let begun = self.has_started();
         let open = !self.stop && !self.lost && self.status.health() != AllocHealth::Healthy;
         self.health_spec().filter(|_| begun && open)
     }
@@ -60,11 +60,25 @@ impl Alloc {
     }
 
     fn all_tasks_run(&self) -> bool {
-        self.tasks.iter().all(|task| task.phase == Phase::Running && task.kill == Kill::No)
+        (0..self.tasks.len()).all(|task| self.is_well(task))
+    }
+
+    /// What only goes before the main tasks or follows their start may have ended by then, and what follows their end has
+    /// not begun.
+    fn is_well(&self, task: usize) -> bool {
+        let known = &self.tasks[task];
+        let runs = known.phase == Phase::Running && known.kill == Kill::No;
+        match self.hook(task) {
+            HookSpec::Poststop => true,
+            HookSpec::Prestart | HookSpec::Poststart if !self.is_sidecar(task) => runs || known.is_dead(),
+            _ => runs,
+        }
     }
 
     fn why_not_well(&self) -> String {
-        if let Some(task) = self.status.tasks.iter().find(|task| task.state() != TaskState::Running) {
+        let is_absent =
+            |task: &usize| self.status.tasks[*task].state() != TaskState::Running && !self.is_well(*task);
+        if let Some(task) = (0..self.tasks.len()).find(is_absent).map(|task| &self.status.tasks[task]) {
             return format!("task {} did not run before its deadline", task.name);
         }
         let asked = self.health_spec().is_some_and(|spec| spec.checks);

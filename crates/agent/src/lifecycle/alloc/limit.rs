@@ -1,7 +1,7 @@
 //! How long an allocation may run, counted from the first start of any of its tasks: restarts of tasks and of the agent
 //! give it no more.
 
-use berth_api::agent::{TaskEvent, TaskEventKind};
+use berth_api::agent::{HookSpec, TaskEvent, TaskEventKind};
 
 use super::Alloc;
 use crate::lifecycle::history::{event, go_duration};
@@ -23,7 +23,8 @@ impl Alloc {
             return;
         }
         let max = go_duration(self.run.group.max_run_ms);
-        for task in (0..self.tasks.len()).filter(|task| !self.tasks[*task].is_dead()).collect::<Vec<_>>() {
+        let is_over = |task: &usize| !self.tasks[*task].is_dead() && self.hook(*task) != HookSpec::Poststop;
+        for task in (0..self.tasks.len()).filter(is_over).collect::<Vec<_>>() {
             let told = event(
                 TaskEventKind::Killing,
                 now_ns,

@@ -1,6 +1,7 @@
 //! Stories of a node, told in lines, and what it does about them.
 
 mod checks;
+mod hooks;
 mod limits;
 mod orders;
 mod predecessors;

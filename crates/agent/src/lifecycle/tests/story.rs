@@ -1,6 +1,6 @@
 //! Tells a node a story and writes down what it does.
 //!
-//! One event a line. `run 1 batch web db:leader after=2 max=60`, `noted 1.0 half way`, `started 1.0`, `exited 1.0 code=1
+//! One event a line. `run 1 batch web db:leader after=2 max=60` (tasks also `:prestart`, `:poststart`, `:poststop`, `:sidecar`), `noted 1.0 half way`, `started 1.0`, `exited 1.0 code=1
 //! signal=9 oom`, `failed 1.0 setup`, `stop 1`, `forget 1`, `purge 1`, `found 1.0
 //! running|nothing|rebooted`, `heard` (a server; `silence=8` after `run` is for how long there may be none), `wait 10s` (ticks at each deadline), `restart` (of the agent, from what it wrote last),
 //! `events 1.0`, `checks 1`; `answer 30s passing|warning|critical` (the questions of checks that come within that time);
@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::agent::{
-    AllocHealth, AllocId, CheckNeed, CheckRestartSpec, CheckSpec, CheckState, GroupSpec, HealthSpec, LogSpec,
-    RestartModeSpec, RestartSpec, RestartTasks, SignalTasks, TaskEventKind, TaskSpec, TaskState,
+    AllocHealth, AllocId, CheckNeed, CheckRestartSpec, CheckSpec, CheckState, GroupSpec, HealthSpec,
+    HookSpec, LogSpec, RestartModeSpec, RestartSpec, RestartTasks, SignalTasks, TaskEventKind, TaskSpec,
+    TaskState,
 };
 use expect_test::Expect;
 
@@ -67,6 +68,10 @@ fn task(text: &str) -> TaskSpec {
     for option in options {
         match option {
             "leader" => spec.leader = true,
+            "prestart" => spec.hook = HookSpec::Prestart as i32,
+            "poststart" => spec.hook = HookSpec::Poststart as i32,
+            "poststop" => spec.hook = HookSpec::Poststop as i32,
+            "sidecar" => spec.sidecar = true,
             "delay-mode" => spec.restart.mode = RestartModeSpec::Delay as i32,
             "once" => spec.restart.attempts = 0,
             "kill0" => spec.kill_timeout_ms = 0,

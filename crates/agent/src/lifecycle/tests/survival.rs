@@ -1,5 +1,6 @@
 //! Agents that end and start again, and events in any order.
 
+use berth_api::agent::HookSpec;
 use expect_test::expect;
 use proptest::prelude::*;
 
@@ -174,27 +175,28 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        3 => (1..5u8, 0..8u8).prop_map(|(alloc, kind)| Step::Wish(alloc, kind)),
-        6 => (1..5u8, 0..3u16, 0..9u8).prop_map(|(alloc, task, kind)| Step::News(alloc, task, kind)),
+        3 => (1..5u8, 0..9u8).prop_map(|(alloc, kind)| Step::Wish(alloc, kind)),
+        6 => (1..5u8, 0..5u16, 0..9u8).prop_map(|(alloc, task, kind)| Step::News(alloc, task, kind)),
         4 => (0..40u64).prop_map(Step::Wait),
         1 => Just(Step::Restart),
     ];
     prop::collection::vec(step, 1..120)
 }
 
-const KINDS: [&[&str]; 3] = [
+const KINDS: [&[&str]; 4] = [
     &["service", "a", "b:leader"],
     &["batch", "a", "b:delay-mode", "c:once"],
     &["sysbatch+1", "a:shutdown3", "b:kill0"],
+    &["service", "a", "b:prestart", "c:prestart:sidecar", "d:poststart:once", "e:poststop:delay-mode"],
 ];
 
 fn wish(alloc: u8, kind: u8) -> Event {
     let number = alloc.to_string();
     match kind {
-        0..3 => Event::Run(run(&[&[number.as_str()], KINDS[usize::from(kind)]].concat())),
-        3 => Event::Run(run(&[&[number.as_str()], KINDS[0], &["after=1,2"]].concat())),
-        4 | 5 => Event::Stop { alloc: id(alloc), reason: String::new() },
-        6 => Event::Forget(id(alloc)),
+        0..4 => Event::Run(run(&[&[number.as_str()], KINDS[usize::from(kind)]].concat())),
+        4 => Event::Run(run(&[&[number.as_str()], KINDS[0], &["after=1,2"]].concat())),
+        5 | 6 => Event::Stop { alloc: id(alloc), reason: String::new() },
+        7 => Event::Forget(id(alloc)),
         _ => Event::Purge(id(alloc)),
     }
 }
@@ -294,6 +296,12 @@ fn assert_sound(node: &Node, world: &World) {
             );
         }
         assert!(alloc.status().tasks.iter().all(|task| task.events.len() <= EVENTS_MAX));
+        let begun = world.asked.iter().chain(&world.alive).filter(lives);
+        let hooks: Vec<_> = begun.map(|of| &alloc.spec().group.tasks[usize::from(of.task)]).collect();
+        let has = |hook, sidecar| hooks.iter().any(|task| task.hook() == hook && task.sidecar == sidecar);
+        let (mains, first) = (has(HookSpec::Main, false), has(HookSpec::Prestart, false));
+        assert!(!(mains && first), "main tasks do not wait for what goes before them");
+        assert!(hooks.len() < 2 || !has(HookSpec::Poststop, false), "what goes last is not alone");
     }
     assert_eq!(node.deadline(), node.allocs().filter_map(Alloc::deadline).min());
     let known = |of: &&TaskRef| node.alloc(of.alloc).is_none();

@@ -1,0 +1,81 @@
+//! Tasks that go before the main tasks of a group, beside them and after them: with a real server and a real agent.
+
+mod e2e;
+
+use e2e::{cluster::Cluster, eventually};
+
+/// A task that writes its name when it begins, and once more when it ends by itself.
+fn task(name: &str, hook: &str, script: &str) -> String {
+    format!(
+        r#"    task "{name}" {{
+      driver = "raw_exec"
+      kill_timeout = "1s"
+      {hook}
+      config {{
+        command = "/bin/sh"
+        args    = ["-c", "echo {name} >> $NOMAD_ALLOC_DIR/data/order; {script}; echo {name} ends >> $NOMAD_ALLOC_DIR/data/order"]
+      }}
+      resources {{
+        cpu    = 10
+        memory = 10
+      }}
+    }}
+"#
+    )
+}
+
+/// With one task of each kind, declared in an order in which none can run.
+fn job(id: &str, kind: &str, main: &str) -> String {
+    let hook =
+        |name: &str, sidecar: bool| format!("lifecycle {{\nhook = \"{name}\"\nsidecar = {sidecar}\n}}");
+    let tasks = [
+        task("bye", &hook("poststop", false), "sleep 0.2"),
+        task("hello", &hook("poststart", false), "true"),
+        task("main", "", main),
+        task("proxy", &hook("prestart", true), "while :; do sleep 0.1; done"),
+        task("init", &hook("prestart", false), "sleep 0.2"),
+    ];
+    let restart =
+        "restart {\nattempts = 0\nmode = \"fail\"\n}\nreschedule {\nattempts = 0\nunlimited = false\n}";
+    format!("job \"{id}\" {{\ntype = \"{kind}\"\ngroup \"g\" {{\n{restart}\n{}}}\n}}\n", tasks.concat())
+}
+
+/// The lines of one task among what all of them wrote.
+async fn order(cluster: &Cluster, id: &str) -> Vec<String> {
+    let alloc = cluster.allocs("default", id).await[0]["ID"].as_str().expect("an id").to_owned();
+    let said = cluster.said(&["alloc", "fs", &alloc, "alloc/data/order"]);
+    said.lines().filter(|line| *line != "proxy").map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn tasks_run_in_the_order_of_their_hooks() {
+    let cluster = Cluster::dev(&[]);
+    let file = cluster.job_file(&job("done", "batch", "sleep 0.5"));
+    let run = cluster.berth(&["job", "run", &file]);
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let all = ["init", "init ends", "main", "hello", "hello ends", "main ends", "bye", "bye ends"];
+    assert_eq!(order(&cluster, "done").await, all);
+
+    // One that is stopped cleans up after itself, and so does one that has failed before its main task could run.
+    cluster.said(&["job", "run", "-detach", &cluster.job_file(&job("stopped", "service", "sleep 1000"))]);
+    eventually("the main task has been followed", async || {
+        let allocs = cluster.allocs("default", "stopped").await;
+        let hello = allocs.first().map(|alloc| alloc["TaskStates"]["hello"]["State"] == "dead");
+        hello.unwrap_or(false).then_some(())
+    })
+    .await;
+    cluster.said(&["job", "stop", "-yes", "stopped"]);
+    let all = ["init", "init ends", "main", "hello", "hello ends", "bye", "bye ends"];
+    assert_eq!(order(&cluster, "stopped").await, all);
+
+    let failing =
+        job("failed", "batch", "true").replace("sleep 0.2; echo init ends", "exit 3; echo init ends");
+    let run = cluster.berth(&["job", "run", &cluster.job_file(&failing)]);
+    assert_eq!(run.status.code(), Some(1));
+    assert_eq!(order(&cluster, "failed").await, ["init", "bye", "bye ends"]);
+    let alloc = &cluster.allocs("default", "failed").await[0];
+    assert_eq!(
+        (&alloc["ClientStatus"], &alloc["TaskStates"]["init"]["Failed"]),
+        (&"failed".into(), &true.into())
+    );
+}
