@@ -134,7 +134,7 @@ pub struct Desired {
     /// Of the leader.
     pub term: u64,
     /// The state that it was made from: slots are of this one, and of no other.
-    pub store: Store,
+    pub store: Arc<Store>,
     /// Counts the session's messages of desired state, from 1.
     pub seq: u64,
     /// Replaces all that was said before.

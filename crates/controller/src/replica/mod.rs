@@ -14,7 +14,7 @@ pub(crate) use publication::Publication;
 pub(crate) use sessions::{Update, why_refused};
 pub(crate) use uplink::parts_of;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use berth_model::{
     AllocId,
@@ -47,8 +47,8 @@ pub trait Links {
 /// The state machine of a server, whether it leads or not.
 #[derive(Debug)]
 pub(crate) struct Replica {
-    /// The applied state.
-    store: Store,
+    /// The applied state, shared with what is told of it.
+    store: Arc<Store>,
     /// What readers see of it, and what is observed.
     publication: Publication,
     agents: Agents,
@@ -66,7 +66,7 @@ impl Replica {
     /// A replica that knows nothing yet.
     pub fn new(desired_hash: fn(AllocId, bool) -> u128) -> Self {
         Self {
-            store: Store::default(),
+            store: Arc::default(),
             publication: Publication::default(),
             agents: Agents::default(),
             changes: Changes::default(),
@@ -101,7 +101,7 @@ impl Replica {
         self.closing.extend(self.agents.sessions());
         self.agents.clear();
         self.changes = Changes::default();
-        self.store = store;
+        self.store = Arc::new(store);
     }
 
     /// Entries were applied: this is the state after them. They are told of by [`Self::on_applied`].
@@ -112,7 +112,7 @@ impl Replica {
                 self.note_leftover(*slot);
             }
         }
-        (self.term, self.store) = (term, store);
+        (self.term, self.store) = (term, Arc::new(store));
         if changes.any(|change| *change == Change::Restored) {
             // Agents come again and report what they have.
             self.closing.extend(self.agents.sessions());
