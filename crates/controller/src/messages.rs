@@ -261,6 +261,7 @@ impl Batch {
 
 impl Seen {
     /// The allocation in a state that may have it elsewhere.
+    #[inline]
     pub fn slot_in(&self, store: &Store) -> Option<AllocSlot> {
         let id = self.alloc.id;
         let is_there = store.allocs().row(self.slot).is_some_and(|row| row.id == id);

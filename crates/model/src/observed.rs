@@ -246,6 +246,7 @@ impl Observed {
     }
 
     /// The latest observation of an allocation.
+    #[inline]
     pub fn get(&self, slot: AllocSlot, id: AllocId) -> Option<&Observation> {
         self.allocs.get(slot.0 as usize)?.as_ref().filter(|observation| observation.alloc.id == id)
     }

@@ -198,6 +198,7 @@ impl Allocs {
     }
 
     /// Where an allocation is.
+    #[inline]
     pub fn find(&self, id: AllocId) -> Option<AllocSlot> {
         self.by_id.get(&id).copied()
     }
@@ -219,16 +220,19 @@ impl Allocs {
     }
 
     /// What decisions read.
+    #[inline]
     pub fn row(&self, slot: AllocSlot) -> Option<&AllocRow> {
         self.rows.get(slot)
     }
 
     /// The rest.
+    #[inline]
     pub fn detail(&self, slot: AllocSlot) -> Option<&AllocDetail> {
         self.details.get(slot.0 as usize)?.as_ref()
     }
 
     /// What not every allocation has.
+    #[inline]
     pub fn extra(&self, slot: AllocSlot) -> Option<&AllocExtra> {
         self.detail(slot)?.extra.as_deref()
     }

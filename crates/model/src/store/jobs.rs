@@ -134,6 +134,7 @@ pub struct JobRow {
 
 impl JobRow {
     /// What is wished now.
+    #[inline]
     pub fn current(&self) -> &JobVersion {
         &self.versions[0]
     }

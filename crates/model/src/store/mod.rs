@@ -145,12 +145,14 @@ impl Store {
     }
 
     /// A node by its id.
+    #[inline]
     pub fn node(&self, id: NodeId) -> Option<(NodeSlot, &NodeRow)> {
         let slot = self.nodes.find(id)?;
         Some((slot, self.nodes.row(slot)?))
     }
 
     /// An allocation by its id.
+    #[inline]
     pub fn alloc(&self, id: AllocId) -> Option<(AllocSlot, &AllocRow)> {
         let slot = self.allocs.find(id)?;
         Some((slot, self.allocs.row(slot)?))
@@ -162,6 +164,7 @@ impl Store {
     }
 
     /// The version of its job that an allocation runs, and its group there.
+    #[inline]
     pub fn job_of(&self, row: &AllocRow) -> Option<(&Arc<Job>, &Group)> {
         let job = &self.jobs.row(row.job)?.version(row.job_version)?.job;
         Some((job, job.groups.get(usize::from(row.group))?))

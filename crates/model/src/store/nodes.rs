@@ -154,6 +154,7 @@ impl Nodes {
     }
 
     /// Where a node is.
+    #[inline]
     pub fn find(&self, id: NodeId) -> Option<NodeSlot> {
         self.by_id.get(&id).copied()
     }
@@ -168,11 +169,13 @@ impl Nodes {
 
     /// What is asked on every placement. Nodes that were purged can be read here as long as an allocation that ended on
     /// them is kept; nothing else finds them.
+    #[inline]
     pub fn row(&self, slot: NodeSlot) -> Option<&NodeRow> {
         self.rows.get(slot)
     }
 
     /// What is rarely asked.
+    #[inline]
     pub fn detail(&self, slot: NodeSlot) -> Option<&NodeDetail> {
         self.details.get(slot.0 as usize)?.as_ref()
     }

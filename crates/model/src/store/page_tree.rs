@@ -59,6 +59,7 @@ impl<T: Clone> PageTree<T> {
     }
 
     /// The value at `at`.
+    #[inline]
     pub fn get(&self, at: usize) -> Option<&T> {
         if at >= self.len {
             return None;

@@ -64,11 +64,13 @@ impl<S: Slot, T: Clone> Slab<S, T> {
     }
 
     /// The value in a slot; none when the slot is free.
+    #[inline]
     pub fn get(&self, slot: S) -> Option<&T> {
         self.values.get(slot.to_u32() as usize)?.as_ref()
     }
 
     /// The value in a slot, to change.
+    #[inline]
     pub fn get_mut(&mut self, slot: S) -> Option<&mut T> {
         self.values.get_mut(slot.to_u32() as usize)?.as_mut()
     }

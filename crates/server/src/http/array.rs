@@ -12,6 +12,7 @@ use super::{
     call::{Call, Reply},
     failure::Failure,
     heavy::Heavy,
+    json_text::JsonText,
     query::Query,
     reply::{JSON, check_answer, whole, with_type},
 };
@@ -40,7 +41,7 @@ pub(crate) trait Source: Send + 'static {
 /// The text of an array, as far as it is written.
 #[derive(Debug)]
 pub(crate) struct Items {
-    text: Vec<u8>,
+    text: JsonText,
     count: usize,
     query: Query,
     pretty: bool,
@@ -50,27 +51,22 @@ impl Items {
     /// None yet.
     pub fn of(call: &Call) -> Result<Self, Failure> {
         let pretty = call.query.flag("pretty", false)?;
-        Ok(Self { text: vec![b'['], count: 0, query: call.query.clone(), pretty })
+        let mut text = JsonText::default();
+        text.push(b"[");
+        Ok(Self { text, count: 0, query: call.query.clone(), pretty })
     }
 
     /// Adds one.
     pub fn push<T: Serialize>(&mut self, item: &T) {
         check_answer::<Vec<T>>(&self.query);
         if self.count > 0 {
-            self.text.push(b',');
+            self.text.push(b",");
         }
         self.count += 1;
-        let before = self.text.len();
-        let written = if self.pretty {
-            serde_json::to_writer_pretty(&mut self.text, item)
-        } else {
-            serde_json::to_writer(&mut self.text, item)
-        };
         // Only a map whose keys are no text can fail, and no wire type has one.
-        if let Err(error) = written {
+        if let Err(error) = self.text.add(item, self.pretty) {
             tracing::error!(%error, "encode an item of a list");
-            self.text.truncate(before);
-            self.text.extend_from_slice(b"null");
+            self.text.push(b"null");
         }
     }
 
@@ -86,15 +82,15 @@ impl Items {
 
     /// Ends the array, and gives what of it has not been taken.
     pub fn end(mut self) -> Bytes {
-        self.text.push(b']');
-        self.text.into()
+        self.text.push(b"]");
+        self.text.into_bytes()
     }
 
     /// Takes what is written so far.
     fn take(&mut self) -> Bytes {
         // One large item must not make all further pieces take as much.
         let room = self.text.capacity().min(2 * PIECE_BYTES_MAX);
-        std::mem::replace(&mut self.text, Vec::with_capacity(room)).into()
+        std::mem::replace(&mut self.text, JsonText::with_capacity(room)).into_bytes()
     }
 }
 

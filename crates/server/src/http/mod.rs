@@ -21,6 +21,7 @@ pub(crate) mod handshake;
 mod heavy;
 mod held;
 pub(crate) mod ids;
+mod json_text;
 mod limits;
 pub(crate) mod list;
 pub(crate) mod openapi;

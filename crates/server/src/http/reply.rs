@@ -11,7 +11,9 @@ use hyper::{
 };
 use serde::Serialize;
 
-use super::{call::Reply, failure::Failure, query::Query, routes::Answer, shared::Whole};
+use super::{
+    call::Reply, failure::Failure, json_text::JsonText, query::Query, routes::Answer, shared::Whole,
+};
 use crate::{access::CallerView, http::text::Text, state::Contact};
 
 /// The type of all JSON answers.
@@ -32,11 +34,11 @@ const LAST_CONTACT_MS_MAX: u64 = 86_400_000;
 pub(crate) fn json<T: Serialize>(query: &Query, value: &T) -> Reply {
     check_answer::<T>(query);
     let pretty = query.flag("pretty", false)?;
-    let text = if pretty { serde_json::to_vec_pretty(value) } else { serde_json::to_vec(value) };
-    let text = text.map_err(|error| {
+    let mut text = JsonText::default();
+    text.add(value, pretty).map_err(|error| {
         Failure::new(hyper::StatusCode::INTERNAL_SERVER_ERROR, format!("encode the answer: {error}"))
     })?;
-    Ok(whole(text.into()))
+    Ok(whole(text.into_bytes()))
 }
 
 /// JSON text that is there as a whole.

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     call::{Call, Reply},
     gzip::Streaming,
+    json_text::JsonText,
     reply::with_type,
 };
 
@@ -72,14 +73,14 @@ impl Writer {
     /// A value as one line.
     pub fn text(&self, value: &impl Serialize) -> Bytes {
         // Lines of a stream are much alike: one that grows by doubling copies itself many times.
-        let mut line = Vec::with_capacity(self.line_bytes.load(Ordering::Relaxed));
-        if let Err(error) = serde_json::to_writer(&mut line, value) {
+        let mut line = JsonText::with_capacity(self.line_bytes.load(Ordering::Relaxed));
+        if let Err(error) = line.add(value, false) {
             tracing::error!(%error, "encode a line of a stream");
-            line = b"{}".to_vec();
+            line.push(b"{}");
         }
-        line.push(b'\n');
+        line.push(b"\n");
         self.line_bytes.store(line.len(), Ordering::Relaxed);
-        line.into()
+        line.into_bytes()
     }
 
     /// Whether the server stops: what is there already may still be sent, nothing is waited for.

@@ -45,6 +45,7 @@ impl Jobs {
     }
 
     /// A job by its slot.
+    #[inline]
     pub fn row(&self, slot: JobSlot) -> Option<&JobRow> {
         self.rows.get(slot)
     }
