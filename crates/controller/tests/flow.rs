@@ -188,6 +188,7 @@ impl Shell {
                     true => self.planner.follow(&self.view, &Claims::default()),
                     false => self.planner.follow(&self.view, &self.claims.lock()),
                 }
+                self.planner.observe(&self.observed);
                 let plan = self.planner.plan(&self.view, &eval, self.at(), self.seeds);
                 assert_eq!(berth_scheduler::check::check(&self.view, &plan), []);
                 let ticket = self.claims.lock().add(&plan.job.namespace, plan.claims());

@@ -13,6 +13,7 @@ use berth_model::{
     deployment::{DeploymentGroup, NewDeployment},
     eval::{Eval, EvalStatus, Trigger},
     ids::IdSeed,
+    observed::Observed,
     quota::Usage,
     resources::Resources,
     store::{JobRow, Store},
@@ -36,6 +37,8 @@ pub struct Planner {
     wishes: WishesCache,
     evictable: Evictable,
     pledges: Pledges,
+    /// What agents saw, beside the state last followed; not kept for longer than a plan needs it.
+    observed: Observed,
     /// It has followed a state.
     follows: bool,
     /// Of the state last followed: one that was restored is another, not a newer one.
@@ -54,6 +57,11 @@ impl Planner {
         }
         self.pledges =
             if store.quotas().is_empty() { Pledges::default() } else { claims.pledges(store, Counted::All) };
+    }
+
+    /// What agents saw last, for the next plan: it decides only who stays of two that run where one should.
+    pub fn observe(&mut self, observed: &Observed) {
+        self.observed = observed.clone();
     }
 
     /// Plans one evaluation on the state last followed, within the usual budget. `seed` makes the new ids.
@@ -97,7 +105,9 @@ impl Planner {
         let mut meter = Meter::new(*budget);
         plan.job_version = row.current().version;
         plan.all_at_once = row.job().all_at_once;
-        let changes = reconcile(store, row, now, &mut meter)?;
+        let observed = std::mem::take(&mut self.observed);
+        let changes = reconcile(store, &observed, row, now, &mut meter)?;
+        drop(observed);
         let Changes { stops, wanted, retry_at, lost_at, stagger_until, more, deployment } = changes;
         (plan.stops, plan.more) = (stops, more);
         plan.deployment = (!deployment.is_empty()).then(|| Box::new(new_deployment(deployment, seed)));

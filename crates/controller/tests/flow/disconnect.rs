@@ -150,3 +150,28 @@ fn a_newer_version_is_not_given_up_for_an_older_one_that_comes_back() {
     let row = shell.store.alloc(wanted[0].1).unwrap().1;
     assert_eq!((row.job_version, row.id == id), (1, false));
 }
+
+#[test]
+fn of_two_the_one_stays_that_runs_longest_and_not_the_one_that_was_placed_first() {
+    // Since when the first runs when it is back: its task may have started again while nobody heard of it.
+    for (first_since, keeps_original) in [(10, true), (900, false)] {
+        let (mut shell, id, home) = silent(waiting(Some(3_600), true, Reconcile::LongestRunning));
+        let replacement = shell.wanted().into_iter().find(|(_, other, _)| *other != id).unwrap();
+        runs_since(&mut shell, (replacement.2.0 as u64, replacement.1), 500);
+        shell.hello(7, home.0, 1, 0);
+        runs_since(&mut shell, (7, id), first_since);
+        let stays = if keeps_original { id } else { replacement.1 };
+        assert_eq!(shell.wanted().iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), [stays], "{first_since}");
+    }
+}
+
+/// An agent tells since when what it holds runs.
+fn runs_since(shell: &mut Shell, (session, id): (u64, AllocId), second: u64) {
+    let mut seen = observed(id, ClientStatus::Running);
+    (seen.tasks[0].started_at, seen.tasks[0].last_restart) =
+        (Timestamp(1), Timestamp(second * 1_000_000_000));
+    seen.hash = seen.hash.wrapping_add(1 << 64);
+    let (session, allocs) = (SessionId(session), vec![Arc::new(seen)]);
+    let desired_seq = shell.desired_seq(session);
+    shell.tell(Event::Observed { session, seq: 1, desired_seq, allocs, resync_done: true });
+}

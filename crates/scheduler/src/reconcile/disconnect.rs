@@ -6,7 +6,8 @@ use berth_model::{
     AllocId, Timestamp,
     alloc::StopReason,
     job::{Disconnect, Group, Job, Reconcile},
-    store::{NodeSlot, Store, Whereabouts},
+    observed::{Observed, ObservedTask, TaskState},
+    store::{AllocRow, AllocSlot, NodeSlot, Store, Whereabouts},
 };
 
 use super::{Changes, Existing, is_replaced, stop};
@@ -91,11 +92,32 @@ fn keeps_original(
     match policy.reconcile {
         Reconcile::KeepOriginal => true,
         Reconcile::KeepReplacement => false,
-        Reconcile::LongestRunning => original.row.create_index <= replacement.row.create_index,
+        Reconcile::LongestRunning => {
+            // Whoever runs goes before one that has still to start; of two of which nothing is known the first placed.
+            let since = |of: &Existing<'_>| (of.runs_since.unwrap_or(Timestamp::NEVER), of.row.create_index);
+            since(original) <= since(replacement)
+        }
         Reconcile::BestScore => {
             score(store, about, original.row.node) >= score(store, about, replacement.row.node)
         }
     }
+}
+
+/// Since when an allocation runs, where who runs longest stays: its leader, or the task that runs longest. What started
+/// again began anew.
+pub(super) fn runs_since(
+    observed: &Observed,
+    (slot, row): (AllocSlot, &AllocRow),
+    group: &Group,
+) -> Option<Timestamp> {
+    let policy = group.disconnect.as_ref()?.reconcile;
+    let seen =
+        observed.get(slot, row.id).filter(|_| policy == Reconcile::LongestRunning && row.is_wanted())?;
+    let leads = |name: &str| group.tasks.iter().any(|task| task.leader && task.name == name);
+    let running = || seen.alloc.tasks.iter().filter(|task| task.state == TaskState::Running);
+    let since = |task: &ObservedTask| task.started_at.max(task.last_restart);
+    let leader = running().find(|task| leads(&task.name)).map(since);
+    leader.or_else(|| running().map(since).min())
 }
 
 /// How good the node of an allocation that is there already is for its group.

@@ -14,6 +14,7 @@ use berth_model::{
     alloc::{Migrate, Reschedule, Stop, StopReason},
     deployment::DeploymentGroup,
     job::{Group, Job},
+    observed::Observed,
     store::{AllocRow, AllocSlot, JobRow, NodeSlot, Store, Whereabouts},
 };
 
@@ -88,6 +89,8 @@ struct Existing<'a> {
     is_silent: bool,
     /// It is to leave its node.
     migrate: Option<Migrate>,
+    /// As its agent saw it, where that decides who stays.
+    runs_since: Option<Timestamp>,
 }
 
 impl Existing<'_> {
@@ -120,13 +123,14 @@ impl Changes {
 /// When the plan was cancelled.
 pub(crate) fn reconcile(
     store: &Store,
+    observed: &Observed,
     row: &JobRow,
     now: Timestamp,
     meter: &mut Meter<'_>,
 ) -> Result<Changes, Cancelled> {
     let job = row.job();
     let mut changes = Changes::default();
-    let existing: Vec<Existing<'_>> = existing(store, row, job, now);
+    let existing: Vec<Existing<'_>> = existing((store, observed), row, job, now);
     meter.take(existing.len() + job.groups.len())?;
     // A job that only makes jobs has no allocations of its own: those of an older version have no use any more.
     if job.stop || job.only_launches() {
@@ -156,7 +160,12 @@ pub(crate) fn reconcile(
     Ok(changes)
 }
 
-fn existing<'a>(store: &'a Store, row: &'a JobRow, job: &'a Job, now: Timestamp) -> Vec<Existing<'a>> {
+fn existing<'a>(
+    (store, observed): (&'a Store, &Observed),
+    row: &'a JobRow,
+    job: &'a Job,
+    now: Timestamp,
+) -> Vec<Existing<'a>> {
     let groups: BTreeMap<&str, &Group> =
         job.groups.iter().map(|group| (group.name.as_str(), group)).collect();
     // A job that was changed often has few versions and many allocations of each.
@@ -182,6 +191,7 @@ fn existing<'a>(store: &'a Store, row: &'a JobRow, job: &'a Job, now: Timestamp)
             whereabouts,
             is_silent,
             migrate,
+            runs_since: disconnect::runs_since(observed, (slot, alloc), old_group),
         })
     })
     .collect()

@@ -133,6 +133,7 @@ impl PlannerThread {
         let mut overtaken = 0;
         let (plan, ticket) = loop {
             let view = self.renew(begun);
+            self.planner.observe(&view.observed);
             let plan = self.planner.plan(&view.store, eval, begun_at, random_u64());
             // Costs as much as planning.
             debug_assert!(

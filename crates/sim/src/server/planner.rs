@@ -44,6 +44,7 @@ async fn answer(server: &Server, planner: &mut Planner, eval: &Eval) -> (Plan, T
             planner.follow(&view.store, &claims);
             view
         };
+        planner.observe(&view.observed);
         let plan = planner.plan(&view.store, eval, begun_at, random_u64());
         sleep_ns(random_u64() % PLAN_NS_MAX).await;
         let claimed = claim(server, &plan, overtaken == OVERTAKEN_MAX);
