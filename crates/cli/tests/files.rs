@@ -6,14 +6,56 @@ use std::{
     io::{BufRead, BufReader},
     path::PathBuf,
     process::Stdio,
+    time::Instant,
 };
 
-use e2e::{berth, dev::Dev, eventually};
-use serde_json::Value;
+use e2e::{
+    berth,
+    dev::{self, Dev},
+    eventually,
+};
+use serde_json::{Value, json};
 
 const WRITES: &str = "cd $NOMAD_TASK_DIR; echo hidden > $NOMAD_SECRETS_DIR/token; ln -s $NOMAD_SECRETS_DIR/token link; \
                       ln -s /etc/hostname host; mkdir data; printf 'one\\ntwo\\nthree\\n' > data/page; \
                       echo shared > $NOMAD_ALLOC_DIR/data/shared; echo ready; exec sleep 1000";
+
+/// Bytes of each file of a log, and how many there are.
+const LOG_FILE_BYTES: u64 = 1 << 20;
+const LOG_FILES: u64 = 3;
+
+#[tokio::test]
+async fn a_task_that_floods_its_log_fills_no_disk_and_waits() {
+    let dev = Dev::apart(&["--containers=false"]);
+    let mut floods = dev::task("t", "head -c 200000000 /dev/zero; echo; echo at last; exec sleep 1000");
+    floods["LogConfig"] = json!({"MaxFiles": LOG_FILES, "MaxFileSizeMB": LOG_FILE_BYTES >> 20});
+    let group = json!({"Name": "g", "Tasks": [floods]});
+    let since = Instant::now();
+    dev.register(&json!({"ID": "floods", "Name": "floods", "Type": "service", "TaskGroups": [group]})).await;
+    let alloc = dev.allocs("floods", 1, "running").await.remove(0);
+    let logs = dev.alloc_dir(&alloc).join("logs");
+    let mut largest = 0;
+    let last = eventually("all of it is printed", async || {
+        // Files come and go meanwhile.
+        let files = logs
+            .read_dir()
+            .ok()?
+            .flatten()
+            .filter_map(|file| Some((file.path(), file.metadata().ok()?.len())));
+        let files: Vec<_> = files.filter(|(path, _)| path.to_string_lossy().contains("t.stdout.")).collect();
+        largest = largest.max(files.iter().map(|(_, bytes)| bytes).sum());
+        let number = |path: &PathBuf| path.extension()?.to_str()?.parse::<u64>().ok();
+        let last = files.iter().filter_map(|(path, _)| number(path)).max()?;
+        (last >= 200_000_000 / LOG_FILE_BYTES).then_some(last)
+    })
+    .await;
+    let passed = since.elapsed();
+    dev.until_printed(&alloc, "at last").await;
+    assert!(largest <= (LOG_FILES + 1) * LOG_FILE_BYTES, "{largest} bytes at once");
+    let (burst, rate) = (64 << 20, 32 << 20);
+    let most = burst + rate * passed.as_millis() as u64 / 1_000;
+    assert!(last * LOG_FILE_BYTES <= most, "{last} files after {passed:?}");
+}
 
 #[tokio::test]
 async fn files_of_an_allocation_are_listed_and_read() {

@@ -8,6 +8,7 @@
 //! Should a keeper be killed, the task lives on, and the agent calls another one to adopt it.
 
 mod adopt;
+mod allowance;
 pub(crate) mod container;
 mod control;
 pub(crate) mod exec;

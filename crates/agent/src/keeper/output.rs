@@ -5,11 +5,13 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
+use super::allowance::Allowance;
 use super::plan::LogPlan;
 use crate::failure::{Doing, Failure};
 use crate::logs::{LogPlace, LogWriter};
@@ -32,6 +34,7 @@ pub(super) struct Outputs {
 struct Output {
     pipe: File,
     log: LogWriter,
+    allowance: Allowance,
 }
 
 impl Outputs {
@@ -58,8 +61,14 @@ impl Outputs {
         Ok(Self { open: open.into_iter().collect::<Result<_, _>>()? })
     }
 
+    /// Those of which something may be taken.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.open.iter().map(|output| output.pipe.as_fd())
+        self.open.iter().filter(|output| !output.allowance.is_spent()).map(|output| output.pipe.as_fd())
+    }
+
+    /// When to look again at those of which nothing may be taken now.
+    pub(super) fn pause(&self) -> Option<Duration> {
+        self.open.iter().any(|output| output.allowance.is_spent()).then_some(Allowance::PAUSE)
     }
 
     /// Moves what there is into the logs. Pipes that nobody writes to any more are closed.
@@ -85,18 +94,20 @@ impl Output {
         let place = LogPlace::new(Path::new(&logs.dir), &logs.task, stream, logs.file_bytes_max);
         let log = LogWriter::open(place, logs.files_max.into())
             .doing(|| format!("open the log in {}", logs.dir))?;
-        Ok(Self { pipe, log })
+        Ok(Self { pipe, log, allowance: Allowance::new(Instant::now()) })
     }
 
     /// False once all writers are gone.
     fn pump(&mut self) -> bool {
         let mut buffer = [0; BUFFER_BYTES];
         let mut taken = 0;
-        while taken < PUMP_BYTES_MAX {
+        let most = self.allowance.at(Instant::now()).min(PUMP_BYTES_MAX);
+        while taken < most {
             match self.pipe.read(&mut buffer) {
                 Ok(0) => return false,
                 Ok(read) => {
                     self.log.append(&buffer[..read]);
+                    self.allowance.spend(read);
                     taken += read;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

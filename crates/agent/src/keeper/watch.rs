@@ -52,7 +52,8 @@ impl<'a> Watch<'a> {
             self.outputs.pump();
             let main = &self.main;
             self.control.serve(|request| perform(main, request));
-            self.sleep(PollTimeout::from(1_000u16));
+            let pause = self.outputs.pause().and_then(|pause| PollTimeout::try_from(pause).ok());
+            self.sleep(pause.unwrap_or(PollTimeout::from(1_000u16)));
         }
     }
 

@@ -55,9 +55,26 @@ impl World {
 }
 
 impl Drop for World {
+    /// Told to end, an agent takes its tasks along. One that was killed leaves theirs to the next one, which there is not.
     fn drop(&mut self) {
-        self.agent.kill().ok();
-        self.agent.wait().ok();
+        let agent = nix::unistd::Pid::from_raw(self.agent.id() as i32);
+        if let Ok(None) = self.agent.try_wait() {
+            let _ = nix::sys::signal::kill(agent, nix::sys::signal::Signal::SIGTERM);
+        }
+        let has_ended = (0..200).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            !matches!(self.agent.try_wait(), Ok(None))
+        });
+        if !has_ended {
+            self.agent.kill().ok();
+            self.agent.wait().ok();
+        }
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        for point in mounts.lines().filter_map(|line| line.split(' ').nth(1)) {
+            if std::path::Path::new(point).starts_with(self.data.path()) {
+                let _ = nix::mount::umount2(point, nix::mount::MntFlags::MNT_DETACH);
+            }
+        }
     }
 }
 
