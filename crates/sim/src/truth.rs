@@ -114,8 +114,7 @@ impl Truth {
             facts.count(command.kind(), 1);
         }
         facts.mix(entry.index.0);
-        let result = facts.invariants.on_proposed(entry);
-        facts.judge(result);
+        facts.invariants.on_proposed(entry);
     }
 
     /// An entry was not applied.

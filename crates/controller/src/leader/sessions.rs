@@ -142,9 +142,13 @@ impl Leader {
     }
 
     fn on_up(&mut self, replica: &Replica, from: ServerId, as_of: Index, message: UpMessage) {
+        // What was observed before another state took the place of all is void: agents come again and report anew.
+        let is_void = as_of < replica.store().restored_at();
         match message {
+            UpMessage::Session(_) | UpMessage::Report(_) if is_void => {}
             UpMessage::Recorded(nodes, rest) => {
-                for node in self.servers.compare(from, &nodes, rest, replica.publication()) {
+                let differ = self.servers.compare(from, &nodes, rest, replica.publication());
+                for node in differ.into_iter().filter(|_| !is_void) {
                     self.sessions.asked.insert((from, node));
                     self.servers.tell(from, DownMessage::Tell(node));
                 }

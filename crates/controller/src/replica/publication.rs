@@ -140,11 +140,11 @@ impl Publication {
     }
 
     /// Another state takes the place of this one: what waited speaks of slots that are others now. Its indexes are published
-    /// all the same.
+    /// all the same. What the leader was told after that stays: it tells it once.
     pub fn on_restored(&mut self, store: &Store) {
         self.entries.iter_mut().for_each(|entry| entry.changes.clear());
         self.logged.iter_mut().for_each(|(_, changes)| changes.clear());
-        for batch in &mut self.batches {
+        for batch in self.batches.iter_mut().filter(|batch| batch.index <= store.restored_at()) {
             *batch = Arc::new(Batch::new(batch.index, batch.after, Vec::new()));
         }
         let seen = std::mem::take(&mut self.seen).into_iter();

@@ -68,7 +68,9 @@ impl Replica {
             return Err((reason, false));
         }
         let cluster = self.store.cluster();
-        if hello.cluster == cluster.id && hello.index > self.store.index() {
+        // An agent that came before the cluster had an id does not know it, and holds what it was told all the same.
+        let is_ours = [cluster.id, 0].contains(&hello.cluster);
+        if is_ours && hello.index > self.store.index() {
             let (theirs, ours) = (hello.index, self.store.index());
             let reason = format!(
                 "node {id} holds what was decided at index {theirs}, and this server has come to {ours}: try again in \

@@ -60,6 +60,8 @@ pub(crate) fn recover(disk: &dyn Disk, dir: &Path, state: &LogState) -> Result<R
         read_segment(disk, &segment::path(dir, *first), *first, newest, &mut found)?;
     }
     check_state(dir, state, &found)?;
+    // Others may have committed a record that this server had not synced yet, and had promised to nobody.
+    found.committed = found.committed.min(found.next_index());
     Ok(found)
 }
 
@@ -145,14 +147,6 @@ fn check_state(dir: &Path, state: &LogState, found: &Recovered) -> Result<(), Da
     if term > state.term() {
         let what = format!("it knows terms up to {}, the log has records of term {term}", state.term());
         return Err(Damage::new(&file, what));
-    }
-    if found.committed > found.next_index() {
-        let what = format!(
-            "log records {} to {} had been committed and are missing",
-            found.next_index(),
-            found.committed - 1
-        );
-        return Err(Damage::new(dir, what));
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Tests of the whole, on a disk in memory that can fail and lose its power.
 
+mod ahead;
 mod bits;
 mod cluster;
 mod cut;

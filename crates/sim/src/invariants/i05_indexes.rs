@@ -29,14 +29,6 @@ impl Indexes {
         Self { seen: BTreeMap::new(), runs: vec![Run::default(); servers] }
     }
 
-    /// An entry that comes to nothing leaves its index to others.
-    pub fn on_proposed(&self, index: Index) -> Check {
-        match self.seen.get(&index) {
-            Some(_) => Err((RULE, format!("{index} is an entry's and an observed change's"))),
-            None => Ok(()),
-        }
-    }
-
     /// A new run begins, or a snapshot takes the place of the state; what is published is above all before.
     pub fn begins_anew(&mut self, server: usize) {
         let run = &mut self.runs[server];

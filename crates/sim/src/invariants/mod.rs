@@ -58,9 +58,10 @@ impl Invariants {
         }
     }
 
-    pub fn on_proposed(&mut self, entry: &Entry) -> Check {
+    /// Its index is judged once it is applied: what a leader proposes that has been deposed comes to nothing, and its
+    /// index may be the next one's.
+    pub fn on_proposed(&mut self, entry: &Entry) {
         self.history.on_proposed(entry);
-        self.indexes.on_proposed(entry.index)
     }
 
     pub fn on_not_written(&mut self, index: Index) {
