@@ -156,6 +156,19 @@ fn an_agent_of_another_cluster_is_turned_away_unless_this_one_was_restored_from_
 }
 
 #[test]
+fn a_server_that_lags_is_no_server_of_an_agent_whether_that_knows_its_cluster_or_not() {
+    let mut shell = Shell::new();
+    let (own, ahead) = (shell.store.cluster().id, Index(shell.store.index().0 + 10));
+    for (session, cluster) in [(1, own), (2, 0)] {
+        shell.say_hello(session, |hello| (hello.cluster, hello.index) = (cluster, ahead));
+        let refusal = shell.refusals(session)[0];
+        assert!(refusal.contains(&format!("holds what was decided at index {ahead}")), "{refusal}");
+    }
+    shell.say_hello(3, |hello| hello.cluster = 0);
+    assert!(shell.refusals(3).is_empty(), "it was told nothing yet");
+}
+
+#[test]
 fn a_copy_of_an_agent_does_not_take_its_place() {
     let mut shell = Shell::new();
     shell.say_hello(1, |hello| hello.instance = 1);
