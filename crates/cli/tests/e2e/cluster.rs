@@ -4,16 +4,15 @@ use std::process::Output;
 
 use berth_api::http::{Client, Evaluation, NodeStub, Target};
 use serde_json::Value;
-use tempfile::TempDir;
 
-use super::{Daemon, berth, client, eventually, http_address};
+use super::{Daemon, berth, client, eventually, home::Home, http_address};
 
 /// The cluster; it ends when this is dropped.
 pub struct Cluster {
     address: String,
     pub client: Client,
     _daemons: Vec<Daemon>,
-    home: TempDir,
+    home: Home,
 }
 
 impl Cluster {
@@ -24,7 +23,7 @@ impl Cluster {
 
     /// The same with containers, where they can run.
     pub fn with_containers(args: &[&str]) -> Self {
-        let home = home();
+        let home = Home::new();
         let mut command = berth(&["dev", "--http-addr", "127.0.0.1:0"]);
         command.args(args).env("TMPDIR", home.path());
         let mut daemon = Daemon::spawn(command, &home.path().join("told"));
@@ -34,7 +33,7 @@ impl Cluster {
 
     /// A server, and so many simulated nodes with these further arguments, once all of them are ready.
     pub async fn simulated(nodes: usize, args: &[&str]) -> Self {
-        let home = home();
+        let home = Home::new();
         let (data, told) = (home.path().join("data"), home.path().join("told"));
         let data = data.to_str().expect("a plain path");
         let server =
@@ -112,8 +111,4 @@ impl Cluster {
         };
         eventually(&format!("{namespace}/{id} waits"), look).await
     }
-}
-
-fn home() -> TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
 }

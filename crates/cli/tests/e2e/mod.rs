@@ -4,6 +4,7 @@
 pub mod busybox;
 pub mod cluster;
 pub mod dev;
+pub mod home;
 pub mod linear;
 pub mod nodes;
 pub mod proxy;

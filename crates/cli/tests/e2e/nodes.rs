@@ -8,9 +8,8 @@ use std::{
 use berth_api::http::{AllocationStub, Client, NodeStub, Target};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use super::{Daemon, eventually, servers::Servers};
+use super::{Daemon, eventually, home::Home, servers::Servers};
 
 /// Writes its process id, and counts until that file is gone: it outlives no test.
 const COUNT: &str = r#"file="$1-$NOMAD_ALLOC_ID"; echo $$ >> "$file"; n=0; while [ -e "$file" ]; do n=$((n + 1)); echo $n; sleep 0.2; done"#;
@@ -18,13 +17,13 @@ const COUNT: &str = r#"file="$1-$NOMAD_ALLOC_ID"; echo $$ >> "$file"; n=0; while
 /// The agents, by the numbers that tests give them. They end when this is dropped, and so do their tasks.
 pub struct Nodes {
     agents: BTreeMap<u8, Daemon>,
-    home: TempDir,
+    home: Home,
 }
 
 impl Nodes {
     /// None yet.
     pub fn none() -> Self {
-        let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        let home = Home::new();
         Self { agents: BTreeMap::new(), home }
     }
 

@@ -12,16 +12,15 @@ use std::{
 use berth_api::http::{AgentMembers, ApiError, Client, JobRegistered, RaftConfiguration, Target};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use super::{Daemon, berth, client, eventually, free_port, proxy::Links, slow_disk::SlowDisk};
+use super::{Daemon, berth, client, eventually, free_port, home::Home, proxy::Links, slow_disk::SlowDisk};
 
 /// A cluster of servers, numbered from 1. They end when this is dropped.
 pub struct Servers {
     pub all: BTreeMap<u8, Server>,
     /// What lies between them.
     pub links: Links,
-    home: TempDir,
+    home: Home,
 }
 
 /// One of them.
@@ -43,7 +42,7 @@ pub struct Server {
 impl Servers {
     /// None yet.
     pub fn none() -> Self {
-        let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        let home = Home::new();
         Self { all: BTreeMap::new(), links: Links::default(), home }
     }
 
