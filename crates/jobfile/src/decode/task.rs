@@ -18,7 +18,7 @@ use crate::{diagnostic::quoted, drivers, schema::Body, suggest::nearest};
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Drivers to name when none is given; which ones there are is for the nodes to say.
-const DRIVERS: &str = "container, docker, raw_exec or mock_driver";
+const DRIVERS: &str = "container, docker, exec, raw_exec or mock_driver";
 
 const SIGNALS: &[&str] = &[
     "SIGABRT",

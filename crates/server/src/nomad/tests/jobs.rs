@@ -266,7 +266,7 @@ async fn job_files_are_parsed_and_checked() {
           |
         3 |     task "t" {
           |     ^^^^^^^^
-          = help: write `driver = ...` with the name of a driver: container, docker, raw_exec or mock_driver
+          = help: write `driver = ...` with the name of a driver: container, docker, exec, raw_exec or mock_driver
 
         error: unknown attribute `drivr` in task
          --> JobHCL:4:7
