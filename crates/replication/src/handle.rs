@@ -357,7 +357,7 @@ impl<R: Runtime> Replication<R> {
     /// When the log has stopped, or the snapshot cannot be written.
     pub async fn snapshot_now(&self) -> Result<(), SnapshotError> {
         let raft = &self.inner.raft;
-        let wanted = self.last_applied_log();
+        let wanted = self.last_applied_log().max(self.inner.demand.applied());
         let stopped = || SnapshotError::Stopped(stop_reason(raft));
         self.inner.demand.take_failure();
         // It stays raised until a snapshot is begun, which then covers all that is wanted.

@@ -138,7 +138,7 @@ impl Machine {
             self.alarm.raise(&reason);
             io::Error::new(io::ErrorKind::InvalidData, reason)
         })?;
-        self.schedule.on_applied(proposal.bytes().len());
+        self.schedule.on_applied(log_id.index(), proposal.bytes().len());
         Ok(self.store.apply(entry))
     }
 

@@ -2,7 +2,10 @@
 
 use std::sync::{
     Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    atomic::{
+        AtomicBool, AtomicU64,
+        Ordering::{Acquire, Relaxed, Release},
+    },
 };
 
 /// Payload bytes in the log after which a snapshot is due, however few the records; more if the state is larger. A start
@@ -20,6 +23,8 @@ struct Shared {
     failure: Mutex<Option<String>>,
     /// Payload bytes applied since the last snapshot was begun.
     log_bytes: AtomicU64,
+    /// Position in the log of the last proposal that was applied; 0, which is never a proposal's, before the first.
+    applied: AtomicU64,
 }
 
 impl Demand {
@@ -43,6 +48,12 @@ impl Demand {
         self.0.log_bytes.load(Relaxed)
     }
 
+    /// Position in the log of the last proposal that was applied. Who was answered finds his own here, while the consensus
+    /// engine's metrics follow a little later.
+    pub fn applied(&self) -> Option<u64> {
+        Some(self.0.applied.load(Acquire)).filter(|position| *position > 0)
+    }
+
     fn failure(&self) -> std::sync::MutexGuard<'_, Option<String>> {
         self.0.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -61,8 +72,9 @@ impl Schedule {
         Self { records_max, demand, records: 0 }
     }
 
-    pub fn on_applied(&mut self, payload_bytes: usize) {
+    pub fn on_applied(&mut self, position: u64, payload_bytes: usize) {
         self.records += 1;
+        self.demand.0.applied.store(position, Release);
         self.demand.0.log_bytes.fetch_add(payload_bytes as u64, Relaxed);
     }
 
@@ -89,16 +101,25 @@ mod tests {
     #[test]
     fn a_snapshot_is_due_after_many_records_or_many_bytes_but_never_costs_more_than_the_log() {
         let mut schedule = Schedule::new(3, Demand::default());
-        schedule.on_applied(10);
+        schedule.on_applied(1, 10);
         assert!(!schedule.is_due(0));
-        schedule.on_applied(10);
-        schedule.on_applied(10);
+        schedule.on_applied(2, 10);
+        schedule.on_applied(4, 10);
         assert!(schedule.is_due(30) && !schedule.is_due(31));
         schedule.on_begun();
         assert!(!schedule.is_due(0));
-        schedule.on_applied(LOG_BYTES_MIN as usize);
+        schedule.on_applied(5, LOG_BYTES_MIN as usize);
         assert!(schedule.is_due(LOG_BYTES_MIN) && !schedule.is_due(LOG_BYTES_MIN + 1));
         schedule.demand.raise();
         assert!(schedule.is_due(u64::MAX));
+    }
+    #[test]
+    fn the_last_proposal_that_was_applied_is_told_and_none_before_the_first() {
+        let demand = Demand::default();
+        let mut schedule = Schedule::new(3, demand.clone());
+        assert_eq!(demand.applied(), None);
+        schedule.on_applied(2, 10);
+        schedule.on_begun();
+        assert_eq!(demand.applied(), Some(2));
     }
 }
