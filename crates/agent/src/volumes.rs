@@ -19,6 +19,15 @@ pub struct HostVolume {
 /// The volumes of a node, by name.
 pub type HostVolumes = BTreeMap<String, HostVolume>;
 
+/// A directory of the node of which containers may mount what they name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountDir {
+    /// Absolute, without `.` and `..`.
+    pub path: PathBuf,
+    /// No task may write.
+    pub read_only: bool,
+}
+
 /// A directory of the host within a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
@@ -82,7 +91,7 @@ fn mount_of(group: &GroupSpec, mount: &VolumeMountSpec, volumes: &HostVolumes) -
 }
 
 /// Where it is seen: absolute, and nowhere else when it is resolved.
-fn destination(path: &str) -> Result<String, &'static str> {
+pub(crate) fn destination(path: &str) -> Result<String, &'static str> {
     let mut parts = Vec::new();
     for part in Path::new(path).components() {
         match part {

@@ -92,13 +92,24 @@ impl fmt::Display for Diagnostic {
 pub struct Diagnostics {
     kept: Vec<Diagnostic>,
     omitted: usize,
+    unknown_drivers: Vec<String>,
 }
 
 impl Diagnostics {
     /// These, and how many more there are.
     pub(crate) fn new(mut kept: Vec<Diagnostic>, omitted: usize) -> Self {
         kept.sort_by_key(|diagnostic| diagnostic.place.line_and_column());
-        Self { kept, omitted }
+        Self { kept, omitted, unknown_drivers: Vec::new() }
+    }
+
+    pub(crate) fn with_unknown_drivers(self, unknown_drivers: Vec<String>) -> Self {
+        Self { unknown_drivers, ..self }
+    }
+
+    /// Drivers that are mistakes unless a node has them: whoever knows the nodes reads the job again with
+    /// [`Inputs::drivers`](crate::Inputs::drivers).
+    pub fn unknown_drivers(&self) -> &[String] {
+        &self.unknown_drivers
     }
 
     /// Whether there are none.
@@ -124,7 +135,7 @@ impl Diagnostics {
 
 impl From<Diagnostic> for Diagnostics {
     fn from(only: Diagnostic) -> Self {
-        Self { kept: vec![only], omitted: 0 }
+        Self { kept: vec![only], ..Self::default() }
     }
 }
 

@@ -15,6 +15,7 @@ pub struct Inputs {
     pub(crate) files: Vec<GivenFile>,
     pub(crate) values: Vec<GivenText>,
     pub(crate) base_dir: Option<PathBuf>,
+    pub(crate) drivers: Vec<String>,
 }
 
 /// The value of one variable, as text.
@@ -66,6 +67,12 @@ impl Inputs {
         let (name, origin) = (name.trim().to_owned(), format!("-var {}", name.trim()));
         self.values.push(GivenText { name, text: text.to_owned(), origin });
         Ok(self)
+    }
+
+    /// Takes the names of drivers that nodes have: none of these is a misspelt one of Berth's.
+    pub fn drivers(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.drivers.extend(names);
+        self
     }
 
     /// Lets the job file read files; its paths begin at `base_dir` unless they are absolute. Not for files from

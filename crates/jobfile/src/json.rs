@@ -3,21 +3,20 @@
 pub(crate) mod read;
 pub(crate) mod write;
 
-use crate::{Parsed, decode, diagnostic::Diagnostics, report::Report, tree::Node};
+use crate::{Inputs, Parsed, decode, diagnostic::Diagnostics, report::Report, tree::Node};
 
 pub use self::write::to_json;
 
-pub(crate) fn parse(source: &str, file: &str) -> Result<Parsed, Diagnostics> {
-    document(source, file, decode::json).map(Parsed::from)
+pub(crate) fn parse(source: &str, file: &str, inputs: &Inputs) -> Result<Parsed, Diagnostics> {
+    document(Report::new(file, source).with_drivers(&inputs.drivers), source, decode::json).map(Parsed::from)
 }
 
 /// Reads a document of which `decode` makes something.
 pub(crate) fn document<T>(
+    report: Report<'_>,
     source: &str,
-    file: &str,
     decode: impl FnOnce(&Node<'_>, &Report<'_>) -> Option<T>,
 ) -> Result<(T, Diagnostics), Diagnostics> {
-    let report = Report::new(file, source);
     let document = read::document(source, &report);
     let report = report.checked()?;
     let decoded = decode(&document, &report);

@@ -66,7 +66,12 @@ pub fn parse_hcl(source: &str, file: &str, inputs: &Inputs) -> Result<Parsed, Di
 
 /// Reads a job in the JSON of Nomad's API: the job itself, or an object that holds it as `Job`.
 pub fn parse_json(source: &[u8], file: &str) -> Result<Parsed, Diagnostics> {
-    json::parse(source::checked(source, file)?, file)
+    parse_json_with(source, file, &Inputs::default())
+}
+
+/// The same, with what is known of the nodes.
+pub fn parse_json_with(source: &[u8], file: &str, inputs: &Inputs) -> Result<Parsed, Diagnostics> {
+    json::parse(source::checked(source, file)?, file, inputs)
 }
 
 /// Reads a job in JSON when it looks like JSON or `file` ends in `.json`, else in HCL.
@@ -74,6 +79,6 @@ pub fn parse(source: &[u8], file: &str, inputs: &Inputs) -> Result<Parsed, Diagn
     let text = source::checked(source, file)?;
     match source::syntax_of(text, file) {
         Syntax::Hcl => hcl::parse(text, file, inputs),
-        Syntax::Json => json::parse(text, file),
+        Syntax::Json => json::parse(text, file, inputs),
     }
 }

@@ -35,13 +35,35 @@ pub(crate) struct Report<'s> {
     warnings: RefCell<Vec<Diagnostic>>,
     muted: Cell<bool>,
     blocks: Cell<usize>,
+    /// Drivers that nodes have besides those of Berth.
+    drivers: &'s [String],
+    unknown_drivers: RefCell<Vec<String>>,
 }
 
 impl<'s> Report<'s> {
     pub fn new(file: &'s str, source: &'s str) -> Self {
         let (errors, warnings) = (RefCell::default(), RefCell::default());
         let (omitted, muted, blocks) = (Cell::new(0), Cell::new(false), Cell::new(0));
-        Self { file, source, errors, omitted, warnings, muted, blocks }
+        let (drivers, unknown_drivers) = (&[][..], RefCell::default());
+        Self { file, source, errors, omitted, warnings, muted, blocks, drivers, unknown_drivers }
+    }
+
+    /// The same, where nodes have these drivers besides those of Berth.
+    pub fn with_drivers(self, drivers: &'s [String]) -> Self {
+        Self { drivers, ..self }
+    }
+
+    /// Whether a node has a driver of that name.
+    pub fn knows_driver(&self, name: &str) -> bool {
+        self.drivers.iter().any(|known| known == name)
+    }
+
+    /// Notes a driver that is a mistake unless a node has it.
+    pub fn unknown_driver(&self, at: At, name: &str, message: String, help: String) {
+        if !self.muted.get() {
+            self.unknown_drivers.borrow_mut().push(name.to_owned());
+        }
+        self.note(at, message, Some(help));
     }
 
     /// Notes a mistake.
@@ -132,6 +154,7 @@ impl<'s> Report<'s> {
 
     /// The mistakes.
     pub fn into_errors(self) -> Diagnostics {
-        Diagnostics::new(self.errors.into_inner(), self.omitted.get())
+        let drivers = self.unknown_drivers.into_inner();
+        Diagnostics::new(self.errors.into_inner(), self.omitted.get()).with_unknown_drivers(drivers)
     }
 }

@@ -6,6 +6,7 @@ use crate::{
     Inputs, decode,
     diagnostic::Diagnostics,
     hcl, json,
+    report::Report,
     schema::{Body, NAMESPACE, QUOTA, Schema},
     source::{self, Syntax},
 };
@@ -37,7 +38,7 @@ fn parse(
         Syntax::Hcl => hcl::read(text, file, &Inputs::default(), |entries, report| {
             Some(decode(&Body::of_hcl_file(entries, schema, report)))
         }),
-        Syntax::Json => json::document(text, file, |document, report| {
+        Syntax::Json => json::document(Report::new(file, text), text, |document, report| {
             Body::of_json(document, schema.what, schema, report).as_ref().map(decode)
         }),
     };

@@ -68,9 +68,19 @@ pub struct ImageRequest {
     pub(crate) name: String,
     /// The job's own.
     pub(crate) credentials: Option<Credentials>,
-    /// Ask the registry whether there is a newer one.
-    pub(crate) force: bool,
+    pub(crate) policy: PullPolicy,
     pub(crate) timeout: Duration,
+}
+
+/// When a registry is asked for an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PullPolicy {
+    /// At every start: there may be a newer one.
+    Always,
+    /// When it is not here.
+    Missing,
+    /// Not at all: what is not here fails.
+    Never,
 }
 
 /// An image that is here. It stays as long as this lives.
@@ -153,9 +163,16 @@ impl Images {
             let shown: String = request.name.chars().take(128).collect();
             setup(format!("read the image's name {shown:?}: {why}"))
         })?;
-        let found = if request.force { None } else { self.find(&name, request.credentials.as_ref()).await };
+        let found = match request.policy {
+            PullPolicy::Always => None,
+            PullPolicy::Missing | PullPolicy::Never => self.find(&name, request.credentials.as_ref()).await,
+        };
         match found {
             Some(image) => Ok(image),
+            None if request.policy == PullPolicy::Never => Err(setup(format!(
+                "find the image {name}: it is not on this node, or not for this task's credentials, and its \
+                 pull_policy is \"never\": say \"missing\" to have it pulled"
+            ))),
             None => self.pull(&name, request, note).await.map_err(|error| error.failure(&name.to_string())),
         }
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::Pid;
 
+use super::binds::Binds;
 use super::output::TaskEnds;
 use super::plan::{ContainerRef, ContainerRun};
 use super::{mounts, rootfs};
@@ -23,6 +24,8 @@ const COMPLAINT_BYTES_MAX: usize = 400;
 pub(crate) const BUNDLE: &str = "bundle";
 /// Where a container without an image finds what is its own of /etc, below its bundle.
 pub(crate) const OWN_FILES: &str = "own";
+/// Where it finds what it binds, beside its bundle: what is removed whole must hold no mounts.
+pub(crate) const BINDS: &str = "binds";
 /// What the container is, in its bundle.
 pub(crate) const CONFIG_FILE: &str = "config.json";
 
@@ -49,6 +52,8 @@ impl Container {
     pub(super) fn create(run: &ContainerRun, ends: TaskEnds) -> Result<Self, Failure> {
         let mut container = Self::known(&run.into());
         container.prepare(run)?;
+        // The runtime has its own mounts of them once it has created the container.
+        let _binds = Binds::mount(&container.dir.join(BINDS), &run.binds)?;
         if let Err(failure) = container.create_asleep(ends) {
             container.delete();
             return Err(failure);

@@ -9,6 +9,7 @@
 
 mod adopt;
 mod allowance;
+mod binds;
 pub(crate) mod container;
 mod control;
 pub(crate) mod exec;

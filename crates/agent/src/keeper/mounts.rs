@@ -1,5 +1,6 @@
 //! A keeper's private view of the filesystem: what it mounts there is gone when its container is.
 
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -45,6 +46,12 @@ pub(super) fn overlay(layers: &[String], bundle: &Path) -> Result<(), Failure> {
     let flags = MsFlags::MS_NODEV | MsFlags::MS_NOSUID;
     mount(Some("overlay"), &target, Some("overlay"), flags, Some(options.as_str()))
         .doing(|| "mount the image's layers".into())
+}
+
+/// Mounts what was opened, without what is mounted below it, on a file or directory of its kind.
+pub(super) fn bind(opened: BorrowedFd<'_>, target: &Path) -> Result<(), Errno> {
+    let source = format!("/proc/self/fd/{}", opened.as_raw_fd());
+    mount(Some(source.as_str()), target, NOTHING, MsFlags::MS_BIND, NOTHING)
 }
 
 /// Takes a mount away, busy or not.

@@ -134,6 +134,23 @@ pub struct ContainerRun {
     /// What its resolv.conf says.
     #[prost(string, tag = "10")]
     pub resolv_conf: String,
+    /// What is found in directories of the host, and mounted where its config.json has it from, by number.
+    #[prost(message, repeated, tag = "11")]
+    pub binds: Vec<BindSource>,
+}
+
+/// A file or directory of the host, beneath a directory that no task can replace.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct BindSource {
+    /// That directory, absolute.
+    #[prost(string, tag = "1")]
+    pub root: String,
+    /// Relative to it, without `..`; empty for itself. Links that lead out of it are not followed.
+    #[prost(string, tag = "2")]
+    pub path: String,
+    /// A directory that is not there is made.
+    #[prost(bool, tag = "3")]
+    pub make: bool,
 }
 
 /// A port of the host that leads to one of a container.

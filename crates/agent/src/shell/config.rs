@@ -9,7 +9,7 @@ use crate::devices::Device;
 use crate::drivers::DriverSwitches;
 use crate::images::ImagesConfig;
 use crate::network::NetworkConfig;
-use crate::volumes::HostVolumes;
+use crate::volumes::{HostVolumes, MountDir};
 
 /// An agent's settings.
 #[derive(Debug, Clone)]
@@ -60,6 +60,8 @@ pub struct AgentConfig {
     pub network: NetworkConfig,
     /// Directories that tasks may use, by the names that jobs know.
     pub host_volumes: HostVolumes,
+    /// Directories of which containers may mount what they name.
+    pub mount_dirs: Vec<MountDir>,
     /// Where artifacts may come from, and how large they may be.
     pub artifacts: ArtifactConfig,
     /// Where images of containers come from.
@@ -97,6 +99,7 @@ impl AgentConfig {
             host_network: false,
             network: NetworkConfig::default(),
             host_volumes: HostVolumes::new(),
+            mount_dirs: Vec::new(),
             artifacts: ArtifactConfig::default(),
             images: ImagesConfig::default(),
             keeper_command,

@@ -472,6 +472,12 @@ async fn guard_rules(networks: Option<Arc<Networks>>) {
 
 fn containers(config: &AgentConfig) -> ContainerConfig {
     let (host_ip, host_network) = (config.host_ip.clone(), config.host_network);
-    let exec_paths = config.exec_paths.clone();
-    ContainerConfig { runtime: config.container_runtime.clone(), host_ip, host_network, exec_paths }
+    let (exec_paths, mount_dirs) = (config.exec_paths.clone(), config.mount_dirs.clone());
+    ContainerConfig {
+        runtime: config.container_runtime.clone(),
+        host_ip,
+        host_network,
+        exec_paths,
+        mount_dirs,
+    }
 }

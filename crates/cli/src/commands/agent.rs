@@ -101,6 +101,7 @@ pub(super) fn config(
         host_network: node.host_network,
         network: NetworkConfig { own_ports, ..node.network.clone() },
         host_volumes: node.host_volumes.clone(),
+        mount_dirs: node.mount_dirs.clone(),
         artifacts: node.artifacts.clone(),
         images: node.images.clone(),
         ..AgentConfig::new(data_dir.join("agent"), servers, keeper::command()?)

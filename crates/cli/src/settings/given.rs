@@ -10,7 +10,7 @@ use std::{
 };
 
 use berth_agent::DrainOnShutdown;
-use berth_agent::volumes::HostVolumes;
+use berth_agent::volumes::{HostVolumes, MountDir};
 use berth_server::HostState;
 use tracing::level_filters::LevelFilter;
 
@@ -93,6 +93,11 @@ impl Given<'_> {
     /// Volumes of a node.
     pub fn volumes(&self) -> Result<HostVolumes, String> {
         volumes::read(self.0)
+    }
+
+    /// Directories of which containers may mount what they name.
+    pub fn mount_dirs(&self) -> Result<Vec<MountDir>, String> {
+        volumes::mount_dirs(self.0)
     }
 
     /// How planners keep up with what nodes hold.

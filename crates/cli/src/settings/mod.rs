@@ -19,7 +19,9 @@ use std::{
 };
 
 use berth_agent::{
-    ArtifactConfig, DrainOnShutdown, ImagesConfig, NetworkConfig, devices::Device, volumes::HostVolumes,
+    ArtifactConfig, DrainOnShutdown, ImagesConfig, NetworkConfig,
+    devices::Device,
+    volumes::{HostVolumes, MountDir},
 };
 use berth_server::{HostState, LOG_VERSIONS};
 use tracing::level_filters::LevelFilter;
@@ -119,6 +121,8 @@ pub struct NodeSettings {
     pub network: NetworkConfig,
     /// Directories that tasks may use, by the names that jobs know.
     pub host_volumes: HostVolumes,
+    /// Directories of which containers may mount what they name.
+    pub mount_dirs: Vec<MountDir>,
     /// Where artifacts may come from, and how large they may be.
     pub artifacts: ArtifactConfig,
     /// Where images of containers come from, and which stay.
@@ -180,6 +184,7 @@ impl NodeSettings {
             host_network: false,
             network: NetworkConfig::default(),
             host_volumes: HostVolumes::new(),
+            mount_dirs: Vec::new(),
             artifacts: ArtifactConfig::default(),
             images: ImagesConfig::default(),
             drain_on_shutdown: None,

@@ -443,6 +443,14 @@ pub const SETTINGS: &[Setting] = &[
         set: |to, given| given.volumes().map(|volumes| to.node.host_volumes = volumes),
     },
     Setting {
+        name: "mount-dirs",
+        form: Form::List("DIR"),
+        roles: AGENTS,
+        default: |_| "",
+        help: "Directories of which containers may mount whatever they name, as `/srv/www`; with `;read_only` after it, nobody may write",
+        set: |to, given| given.mount_dirs().map(|dirs| to.node.mount_dirs = dirs),
+    },
+    Setting {
         name: "artifact-dirs",
         form: Form::List("DIR"),
         roles: AGENTS,

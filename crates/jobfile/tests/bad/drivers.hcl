@@ -8,10 +8,22 @@ job "settings" {
         force_pull = "true"
         pids_limit = 0.5
         privileged = true
-        volumes    = ["/etc:/etc"]
+        volumes    = ["/srv:/srv", "/srv", "data:/data:z", "${meta.dir}:/x"]
         mount {
-          type = "bind"
+          type    = "volume"
+          tagret  = "/data"
+          bind_options {
+            propagation = "shared"
+          }
         }
+        mount {
+          type   = "tmpfs"
+          target = "/cache"
+          tmpfs_options {
+            size = "1GB"
+          }
+        }
+        pull_policy = "sometimes"
         nonsense = 1
         labels {
           team = "web"
@@ -30,6 +42,9 @@ job "settings" {
       config {
         run_fo = "30s"
       }
+    }
+    task "misspelt" {
+      driver = "dokcer"
     }
     task "theirs" {
       driver = "somebody_elses"

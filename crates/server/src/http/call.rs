@@ -89,6 +89,13 @@ impl Call {
         CallerView::new(self.api.state.view(), self.asker.access.clone())
     }
 
+    /// What gives the latest state of when it is asked, as the caller sees it: for work that follows a body, which may take
+    /// its time to arrive.
+    pub fn later_view(&self) -> impl Fn() -> CallerView + Send + use<> {
+        let (state, access) = (self.api.state.clone(), self.asker.access.clone());
+        move || CallerView::new(state.view(), access.clone())
+    }
+
     /// Follows changes as the caller sees them: from an index on, or from now on.
     ///
     /// # Errors

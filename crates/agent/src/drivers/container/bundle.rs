@@ -53,14 +53,22 @@ const MASKED: [&str; 24] = [
 
 const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// What the OCI runtime is told. `limits_swap` says whether this host's kernel can; `root` is mounted before all else.
+/// What is mounted besides what every container has.
+pub(super) struct Files {
+    /// Before all else.
+    pub(super) root: Vec<Value>,
+    /// After all else.
+    pub(super) own: Vec<Value>,
+}
+
+/// What the OCI runtime is told. `limits_swap` says whether this host's kernel can.
 pub(super) fn config_json(
     task: &TaskContext<'_>,
     settings: &Settings,
     image: &ImageConfig,
     network: Network,
     limits_swap: bool,
-    root: Vec<Value>,
+    files: Files,
 ) -> Result<String, StartFailure> {
     let devices = device_files::all(&task.given.device_files)?;
     let capabilities = settings.capabilities()?;
@@ -81,7 +89,7 @@ pub(super) fn config_json(
         },
         "root": {"path": "rootfs", "readonly": settings.readonly_rootfs},
         "hostname": settings.hostname(task.run, &task.hostname)?,
-        "mounts": mounts(task, network, root),
+        "mounts": mounts(task, network, files),
         "linux": {
             "cgroupsPath": format!("/berth/{}", task.start_name()),
             "namespaces": namespaces(task, network),
@@ -149,7 +157,8 @@ fn resources(
     Ok(resources)
 }
 
-fn mounts(task: &TaskContext<'_>, network: Network, root: Vec<Value>) -> Vec<Value> {
+fn mounts(task: &TaskContext<'_>, network: Network, files: Files) -> Vec<Value> {
+    let Files { root, own } = files;
     let is_empty = root.is_empty();
     let hidden = ["nosuid", "noexec", "nodev"];
     let special = |kind: &str, target: &str, options: &[&str]| {
@@ -182,6 +191,7 @@ fn mounts(task: &TaskContext<'_>, network: Network, root: Vec<Value>) -> Vec<Val
         let files = ["/etc/resolv.conf", "/etc/hosts"].into_iter().filter(|file| Path::new(file).exists());
         mounts.extend(files.map(|file| bind(Path::new(file), file, "ro", PRIVATE)));
     }
+    mounts.extend(own);
     mounts
 }
 

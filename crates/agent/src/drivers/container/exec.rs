@@ -6,6 +6,7 @@ use nix::sys::signal::Signal;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::bundle::Files;
 use super::settings::{Network, Settings};
 use super::{Runtime, bundle};
 use crate::drivers::settings::{parse, setup};
@@ -159,9 +160,9 @@ impl Driver for Exec {
         } else {
             Vec::new()
         };
-        let mounts = self.mounts(task, network);
+        let files = Files { root: self.mounts(task, network), own: Vec::new() };
         let config_json =
-            bundle::config_json(task, &settings, &image, network, self.runtime.limits_swap, mounts)?;
+            bundle::config_json(task, &settings, &image, network, self.runtime.limits_swap, files)?;
         Ok(Launch::Kept(Run::Container(ContainerRun {
             runtime: self.runtime.path.clone(),
             id: task.start_name(),

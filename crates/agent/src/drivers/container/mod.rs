@@ -3,6 +3,7 @@
 pub(crate) mod bundle;
 mod device_files;
 mod exec;
+mod mounts;
 mod seccomp;
 mod settings;
 
@@ -12,12 +13,14 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 use nix::unistd::Uid;
 
+use self::bundle::Files;
 use self::settings::{IGNORED, Network, Settings};
 use super::settings::{parse, setup};
 use super::{Base, Driver, ImageRequest, Launch, TaskContext};
 use crate::keeper::plan::{ContainerRun, Run};
 use crate::lifecycle::StartFailure;
 use crate::network::NetworkNeed;
+use crate::volumes::MountDir;
 
 /// The driver's names.
 pub(super) const NAMES: [&str; 2] = ["docker", "container"];
@@ -40,6 +43,8 @@ pub struct ContainerConfig {
     pub host_network: bool,
     /// What the root of a command of the host has of the host; empty for what most need.
     pub exec_paths: Vec<PathBuf>,
+    /// Of what jobs may mount what they name.
+    pub mount_dirs: Vec<MountDir>,
 }
 
 /// Why this host cannot run containers; none when it can.
@@ -51,7 +56,12 @@ pub(super) fn why_not(config: &ContainerConfig) -> Option<String> {
 pub(super) fn drivers(config: &ContainerConfig) -> Vec<Box<dyn Driver>> {
     let Ok(runtime) = find_runtime(&config.runtime) else { return Vec::new() };
     let runtime = Runtime::new(runtime, config);
-    let driver = |name| Container { name, runtime: runtime.clone(), host_ip: config.host_ip.clone() };
+    let driver = |name| Container {
+        name,
+        runtime: runtime.clone(),
+        host_ip: config.host_ip.clone(),
+        mount_dirs: config.mount_dirs.clone(),
+    };
     NAMES.map(|name| Box::new(driver(name)) as Box<dyn Driver>).into()
 }
 
@@ -118,6 +128,7 @@ struct Container {
     name: &'static str,
     runtime: Runtime,
     host_ip: String,
+    mount_dirs: Vec<MountDir>,
 }
 
 impl Driver for Container {
@@ -158,8 +169,9 @@ impl Driver for Container {
             task.image.as_ref().ok_or_else(|| setup("read the container's settings: there is no image"))?;
         let network = settings.network(task.run, self.runtime.host_network)?;
         let limits_swap = self.runtime.limits_swap;
-        let config_json =
-            bundle::config_json(task, &settings, &image.config, network, limits_swap, Vec::new())?;
+        let mounts = settings.mounts(task, &self.mount_dirs)?;
+        let files = Files { root: Vec::new(), own: mounts.told };
+        let config_json = bundle::config_json(task, &settings, &image.config, network, limits_swap, files)?;
         let forwards = match network {
             Network::Own if task.network.is_none() => {
                 settings.mappings(&task.run.ports, &self.host_ip)?.into_iter().map(Into::into).collect()
@@ -178,6 +190,7 @@ impl Driver for Container {
             stop_signal: stop_signal(&image.config.stop_signal),
             address: task.network.as_ref().map_or(String::new(), |network| network.address.clone()),
             resolv_conf: task.network.as_ref().map_or(String::new(), |network| network.resolv_conf.clone()),
+            binds: mounts.sources,
         })))
     }
 }

@@ -1,5 +1,5 @@
-//! What a job may say of a container. All else is refused by name, `mounts`, `volumes` and `privileged` among it; servers
-//! refuse it too, by the table in the crate of job files, before there is a job.
+//! What a job may say of a container. All else is refused by name, `privileged` among it; servers refuse it too, by the
+//! table in the crate of job files, before there is a job.
 
 use std::time::Duration;
 
@@ -7,11 +7,13 @@ use berth_api::agent::PortBinding;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use crate::drivers::ImageRequest;
+use super::mounts::{self, Collector, Mounts};
 use crate::drivers::settings::{parse_go_duration, setup};
-use crate::images::{Credentials, ImageConfig};
+use crate::drivers::{ImageRequest, TaskContext};
+use crate::images::{Credentials, ImageConfig, PullPolicy};
 use crate::lifecycle::{RunSpec, StartFailure};
 use crate::network::Mapping;
+use crate::volumes::MountDir;
 
 /// Settings of Nomad's that a task can do without: whoever registers it has been warned.
 pub(super) const IGNORED: [&str; 9] = [
@@ -45,8 +47,10 @@ pub(super) struct Settings {
     /// Whom to be to the image's registry.
     #[serde(deserialize_with = "one_block")]
     auth: Option<Auth>,
-    /// Ask the registry at each start whether the image is still the same.
+    /// Ask the registry at each start whether the image is still the same: the policy `always`.
     force_pull: bool,
+    /// When its registry is asked for the image: `always`, `missing` or `never`.
+    pull_policy: String,
     /// How long a task waits for its image.
     image_pull_timeout: String,
     hostname: String,
@@ -55,6 +59,14 @@ pub(super) struct Settings {
     /// Rights that it does without, of those that containers have; `all` for all.
     cap_drop: Vec<String>,
     cap_add: Vec<String>,
+    /// What it sees of directories of the node and of its allocation, and memory.
+    #[serde(deserialize_with = "mounts::blocks")]
+    mount: Vec<mounts::Block>,
+    /// The same, as a list.
+    #[serde(deserialize_with = "mounts::blocks")]
+    mounts: Vec<mounts::Block>,
+    /// The same, as `SOURCE:DESTINATION`.
+    volumes: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -71,18 +83,20 @@ struct Auth {
 }
 
 /// A block of a job file is a list of one in JSON.
-fn one_block<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Auth>, D::Error> {
+pub(super) fn one_block<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    input: D,
+) -> Result<Option<T>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Form {
-        One(Auth),
-        List(Vec<Auth>),
+    enum Form<T> {
+        One(T),
+        List(Vec<T>),
     }
-    match Option::<Form>::deserialize(input)? {
+    match Option::<Form<T>>::deserialize(input)? {
         None => Ok(None),
-        Some(Form::One(auth)) => Ok(Some(auth)),
+        Some(Form::One(block)) => Ok(Some(block)),
         Some(Form::List(list)) if list.len() > 1 => {
-            Err(D::Error::custom("there is more than one auth block"))
+            Err(D::Error::custom("there are several blocks where there is one at most"))
         }
         Some(Form::List(list)) => Ok(list.into_iter().next()),
     }
@@ -171,7 +185,20 @@ impl Settings {
         let credentials = self.auth.as_ref().filter(|auth| !auth.username.is_empty()).map(|auth| {
             Credentials::Password { username: auth.username.clone(), password: auth.password.clone() }
         });
-        Ok(ImageRequest { name: self.image.clone(), credentials, force: self.force_pull, timeout })
+        Ok(ImageRequest { name: self.image.clone(), credentials, policy: self.pull_policy()?, timeout })
+    }
+
+    fn pull_policy(&self) -> Result<PullPolicy, StartFailure> {
+        match (self.pull_policy.as_str(), self.force_pull) {
+            ("always", _) | ("", true) => Ok(PullPolicy::Always),
+            ("missing" | "never", true) => Err(wrong(format!(
+                "force_pull contradicts pull_policy {:?}: leave one of them out",
+                self.pull_policy
+            ))),
+            ("missing" | "", false) => Ok(PullPolicy::Missing),
+            ("never", false) => Ok(PullPolicy::Never),
+            (other, _) => Err(wrong(format!("pull_policy {other:?} is none of always, missing and never"))),
+        }
     }
 
     /// The command line: what the job says, else what the image says. A job that has an entrypoint of its own has no use
@@ -237,6 +264,16 @@ impl Settings {
         }
         let is_added = |name: &&str| added.iter().any(|added| added == "ALL" || added == name);
         Ok(CAPABILITIES.into_iter().filter(|name| kept(name) || is_added(name)).collect())
+    }
+
+    /// What it mounts, of what the operator allows.
+    pub(super) fn mounts(
+        &self,
+        task: &TaskContext<'_>,
+        allowed: &[MountDir],
+    ) -> Result<Mounts, StartFailure> {
+        let blocks = self.mount.iter().chain(&self.mounts);
+        Collector::new(task, allowed).collect(blocks, &self.volumes)
     }
 
     /// How many processes and threads it may have at a time.

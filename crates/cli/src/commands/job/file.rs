@@ -2,7 +2,8 @@
 
 use std::{env, path::Path};
 
-use berth_jobfile::{Inputs, Parsed};
+use berth_jobfile::{Diagnostics, Inputs, Parsed};
+use berth_model::job::Job;
 use clap::{Args, ValueHint};
 
 use crate::{
@@ -24,12 +25,48 @@ pub struct JobFile {
     var_files: Vec<String>,
 }
 
+/// A job that a server is to be asked about.
+#[derive(Debug)]
+pub struct ForServer {
+    /// The job.
+    pub job: Job,
+    /// What is wrong with it unless a node has drivers of these names.
+    doubts: Option<Diagnostics>,
+}
+
+impl ForServer {
+    /// What a server refused, by line and column if that is what was in doubt.
+    pub fn refused(&self, failure: Failure) -> Failure {
+        let told = failure.to_string();
+        let is_doubt =
+            |doubts: &&Diagnostics| doubts.iter().any(|mistake| told.contains(mistake.message.as_str()));
+        match self.doubts.as_ref().filter(is_doubt) {
+            Some(doubts) => Failure::report(failure.exit(), doubts),
+            None => failure,
+        }
+    }
+}
+
 impl JobFile {
     /// Reads the job and what its owner should know about it, or says everything that is wrong with it.
     pub fn parse(&self) -> Result<Parsed, Failure> {
         let source = read(&self.path)?;
         berth_jobfile::parse(&source, name(&self.path), &self.inputs()?)
             .map_err(|mistakes| Failure::report(Exit::Failed, &mistakes))
+    }
+
+    /// The same, for a server: whether any node has a driver that looks misspelt, it knows alone.
+    pub fn parse_for_server(&self) -> Result<ForServer, Failure> {
+        let (source, inputs) = (read(&self.path)?, self.inputs()?);
+        let parse = |inputs: &Inputs| berth_jobfile::parse(&source, name(&self.path), inputs);
+        let mistakes = match parse(&inputs) {
+            Ok(Parsed { job, .. }) => return Ok(ForServer { job, doubts: None }),
+            Err(mistakes) => mistakes,
+        };
+        match parse(&inputs.drivers(mistakes.unknown_drivers().iter().cloned())) {
+            Ok(Parsed { job, .. }) => Ok(ForServer { job, doubts: Some(mistakes) }),
+            Err(_) => Err(Failure::report(Exit::Failed, &mistakes)),
+        }
     }
 
     /// What the job file may use: variables from the environment, from files and from flags, and files beside it.

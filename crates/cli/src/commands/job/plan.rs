@@ -55,9 +55,10 @@ impl Plan {
 
     /// The end of a plan with changes, if there are any.
     async fn plan(&self, global: &Global) -> Result<Option<Failure>, Failure> {
-        let job = self.file.parse()?.job;
+        let asked = self.file.parse_for_server()?;
+        let job = &asked.job;
         let remote = global.remote()?.in_namespace(&job.key.namespace);
-        let plan = remote.plan(&job, !self.no_diff).await?;
+        let plan = remote.plan(job, !self.no_diff).await.map_err(|failure| asked.refused(failure))?;
         warn(&plan.warnings);
         let planned = Planned { plan, job: job.key.id.to_string(), verbose: self.verbose };
         self.show.print(&planned)?;

@@ -26,9 +26,11 @@ impl Run {
     /// Registers and follows.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let since = Instant::now();
-        let job = self.file.parse()?.job;
+        let asked = self.file.parse_for_server()?;
+        let job = &asked.job;
         let remote = remote.in_namespace(&job.key.namespace);
-        let registered = remote.register(&job, self.check_index).await?;
+        let registered = remote.register(job, self.check_index).await;
+        let registered = registered.map_err(|failure| asked.refused(failure))?;
         warn(&registered.warnings);
         let accepted = Accepted {
             job: &job.key.id,

@@ -35,6 +35,13 @@ impl CallerView {
         self.nodes(..)
     }
 
+    /// Whether any node has a driver of that name, whoever sees the nodes: what becomes of a job tells as much.
+    pub fn has_driver(&self, name: &str) -> bool {
+        let (nodes, attribute) = (self.view.store.nodes(), format!("driver.{name}"));
+        let mut details = nodes.range(..).filter_map(|(_, slot)| nodes.detail(slot));
+        details.any(|detail| detail.node.attributes.contains_key(attribute.as_str()))
+    }
+
     /// Where any node last changed.
     pub fn nodes_index(&self) -> Index {
         self.view.store.nodes().modify_index()

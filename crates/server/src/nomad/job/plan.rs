@@ -33,7 +33,8 @@ struct Asked {
 /// `PUT /v1/job/:id/plan`
 pub(in crate::nomad) async fn plan(mut call: Call) -> Reply {
     let id = call.param("id").to_owned();
-    let read = |text: &[u8]| Ok((call::parse::<Asked>(text)?.diff, jobs::parse_job(text)?));
+    let parse_job = jobs::parse_job(&call);
+    let read = move |text: &[u8]| Ok((call::parse::<Asked>(text)?.diff, parse_job(text)?));
     let (with_diff, Parsed { job, warnings }) = call.body(call.api.limits.job_body_bytes_max, read).await?;
     jobs::check_place(&call, &job, Some(&id))?;
     let view = call.view();

@@ -3,11 +3,14 @@
 use berth_api::http::{Job, JobValidated, JobsParse};
 use berth_jobfile::Inputs;
 
-use super::{BODY_NAME, register::Conditions};
-use crate::http::{
-    call::{self, Call, Reply},
-    failure::Failure,
-    reply,
+use super::{BODY_NAME, drivers, register::Conditions};
+use crate::{
+    access::CallerView,
+    http::{
+        call::{self, Call, Reply},
+        failure::Failure,
+        reply,
+    },
 };
 
 /// The name that messages give to a job file that came in a body.
@@ -17,11 +20,14 @@ const VARIABLES_NAME: &str = "Variables";
 
 /// `PUT /v1/jobs/parse`
 pub(in crate::nomad) async fn parse(mut call: Call) -> Reply {
-    let read = |text: &[u8]| {
+    let latest = call.later_view();
+    let read = move |text: &[u8]| {
         let request: JobsParse = call::parse(text)?;
         // Job files of strangers read no files of ours: there is no folder for them to begin at.
         let inputs = Inputs::default().file(VARIABLES_NAME, request.variables);
-        let job = berth_jobfile::parse_hcl(&request.job_hcl, FILE_NAME, &inputs);
+        let job = drivers::read(inputs, &latest, |inputs| {
+            berth_jobfile::parse_hcl(&request.job_hcl, FILE_NAME, inputs)
+        });
         job.map(|parsed| parsed.job).map_err(|mistakes| Failure::bad_request(mistakes.to_string()))
     };
     let job = call.body(call.api.limits.job_body_bytes_max, read).await?;
@@ -30,13 +36,15 @@ pub(in crate::nomad) async fn parse(mut call: Call) -> Reply {
 
 /// `PUT /v1/validate/job`
 pub(in crate::nomad) async fn validate(mut call: Call) -> Reply {
-    let read = |text: &[u8]| call::parse::<Conditions>(text).map(|_| validated(text));
+    let latest = call.later_view();
+    let read = move |text: &[u8]| call::parse::<Conditions>(text).map(|_| validated(text, &latest));
     let validated = call.body(call.api.limits.job_body_bytes_max, read).await?;
     reply::json(&call.query, &validated)
 }
 
-fn validated(text: &[u8]) -> JobValidated {
-    let mistakes = match berth_jobfile::parse_json(text, BODY_NAME) {
+fn validated(text: &[u8], latest: &impl Fn() -> CallerView) -> JobValidated {
+    let read = |inputs: &Inputs| berth_jobfile::parse_json_with(text, BODY_NAME, inputs);
+    let mistakes = match drivers::read(Inputs::default(), latest, read) {
         Ok(parsed) => {
             let warnings = parsed.warnings.messages();
             return JobValidated { driver_config_validated: true, warnings, ..JobValidated::default() };

@@ -1,6 +1,7 @@
 //! All jobs: listing, registering, and looking at job files without registering them.
 
 mod check;
+mod drivers;
 mod list;
 mod register;
 mod statuses;

@@ -1,7 +1,7 @@
 //! `PUT /v1/jobs`: wishing for a job, and what all requests that carry a job have in common.
 
 use berth_api::http::JobRegistered;
-use berth_jobfile::Parsed;
+use berth_jobfile::{Inputs, Parsed};
 use berth_model::{
     Index,
     command::{Command, RegisterJob},
@@ -10,7 +10,7 @@ use berth_model::{
 use hyper::StatusCode;
 use serde::Deserialize;
 
-use super::BODY_NAME;
+use super::{BODY_NAME, drivers};
 use crate::{
     http::{
         call::{self, Call, Reply},
@@ -36,7 +36,8 @@ pub(in crate::nomad) async fn register(mut call: Call) -> Reply {
 
 /// Registers the job in the body, whose id must be `id` if that is given.
 pub(in crate::nomad) async fn register_as(call: &mut Call, id: Option<&str>) -> Reply {
-    let read = |text: &[u8]| Ok((call::parse::<Conditions>(text)?, parse_job(text)?));
+    let parse_job = parse_job(call);
+    let read = move |text: &[u8]| Ok((call::parse::<Conditions>(text)?, parse_job(text)?));
     let (conditions, Parsed { job, warnings }) = call.body(call.api.limits.job_body_bytes_max, read).await?;
     check_place(call, &job, id)?;
     let eval = call.mint_eval();
@@ -56,9 +57,14 @@ pub(in crate::nomad) fn check_size(job: &Job) -> Result<(), Failure> {
     }
 }
 
-/// Reads the job in a body.
-pub(in crate::nomad) fn parse_job(text: &[u8]) -> Result<Parsed, Failure> {
-    berth_jobfile::parse_json(text, BODY_NAME).map_err(|mistakes| Failure::bad_request(mistakes.to_string()))
+/// What reads the job in a body.
+pub(in crate::nomad) fn parse_job(call: &Call) -> impl Fn(&[u8]) -> Result<Parsed, Failure> + Send + use<> {
+    let latest = call.later_view();
+    move |text| {
+        let read = |inputs: &Inputs| berth_jobfile::parse_json_with(text, BODY_NAME, inputs);
+        let read = drivers::read(Inputs::default(), &latest, read);
+        read.map_err(|mistakes| Failure::bad_request(mistakes.to_string()))
+    }
 }
 
 /// The job's namespace and id must be those that the request speaks of.

@@ -1,0 +1,403 @@
+//! What a job mounts by a container's settings (`mount`, `mounts`, `volumes`): what lies in directories that the operator
+//! allows or in those of its own allocation, and memory. All else is refused by name.
+//!
+//! Here paths are only compared. Whether one leads elsewhere by a link is for the keeper, which opens what it mounts.
+
+use std::path::{Component, Path, PathBuf};
+
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
+
+use super::settings::one_block;
+use crate::drivers::TaskContext;
+use crate::drivers::settings::setup;
+use crate::keeper::container::BINDS;
+use crate::keeper::plan::BindSource;
+use crate::lifecycle::StartFailure;
+use crate::volumes::{MountDir, destination};
+
+/// Of one task.
+const MOUNTS_MAX: usize = 64;
+
+/// What every container has there already.
+const TAKEN: [&str; 4] = ["/alloc", "/local", "/secrets", "/alloc/logs"];
+
+/// The rights of a directory in memory when the job does not say: anybody may write, and remove what is his.
+const TMPFS_MODE: u32 = 0o1777;
+
+/// In bytes, for tasks without a limit of memory.
+const TMPFS_BYTES: u64 = 64 << 20;
+
+/// A `mount` block.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Block {
+    #[serde(rename = "type")]
+    kind: String,
+    target: String,
+    source: String,
+    readonly: bool,
+    #[serde(deserialize_with = "one_block")]
+    bind_options: Option<BindOptions>,
+    #[serde(deserialize_with = "one_block")]
+    tmpfs_options: Option<TmpfsOptions>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct BindOptions {
+    propagation: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct TmpfsOptions {
+    /// Bytes.
+    size: Option<u64>,
+    mode: Option<u32>,
+}
+
+/// Blocks of a job file: a list in JSON, or one.
+pub(super) fn blocks<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Block>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Form {
+        One(Block),
+        List(Vec<Block>),
+    }
+    Ok(match Option::<Form>::deserialize(input)? {
+        None => Vec::new(),
+        Some(Form::One(block)) => vec![block],
+        Some(Form::List(blocks)) => blocks,
+    })
+}
+
+/// What a container is given besides its own files.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Mounts {
+    /// As the runtime is told.
+    pub(super) told: Vec<Value>,
+    /// What the keeper finds and puts where the runtime looks for it, by number.
+    pub(super) sources: Vec<BindSource>,
+}
+
+/// Whose mounts are collected.
+pub(super) struct Collector<'a> {
+    task: &'a TaskContext<'a>,
+    /// What the operator allows.
+    allowed: &'a [MountDir],
+    mounts: Mounts,
+}
+
+impl<'a> Collector<'a> {
+    pub(super) fn new(task: &'a TaskContext<'a>, allowed: &'a [MountDir]) -> Self {
+        Self { task, allowed, mounts: Mounts::default() }
+    }
+
+    /// All that the settings name.
+    pub(super) fn collect(
+        mut self,
+        blocks: impl Iterator<Item = &'a Block>,
+        volumes: &[String],
+    ) -> Result<Mounts, StartFailure> {
+        for block in blocks {
+            self.block(block).map_err(|why| refused(&format!("{:?}", block.target), &why))?;
+        }
+        for volume in volumes {
+            self.volume(volume).map_err(|why| refused(&format!("the volume {volume:?}"), &why))?;
+        }
+        Ok(self.mounts)
+    }
+
+    fn block(&mut self, block: &Block) -> Result<(), String> {
+        match block.kind.as_str() {
+            "bind" if block.tmpfs_options.is_some() => Err("tmpfs_options are of the type \"tmpfs\"".into()),
+            "bind" => {
+                let propagation = block.bind_options.as_ref().map_or("", |options| &options.propagation);
+                if !matches!(propagation, "" | "private" | "rprivate") {
+                    return Err(format!("propagation {propagation:?} is not implemented: leave it out"));
+                }
+                self.bind(&block.source, &block.target, block.readonly, false)
+            }
+            "tmpfs" if block.bind_options.is_some() => Err("bind_options are of the type \"bind\"".into()),
+            "tmpfs" if !block.source.is_empty() => Err("memory has no source: leave `source` out".into()),
+            "tmpfs" => self.tmpfs(block),
+            "volume" => Err("named volumes are not implemented: the group's `volume` and the task's \
+                             `volume_mount` mount those of the node"
+                .into()),
+            other => Err(format!("type {other:?} is none of \"bind\" and \"tmpfs\"")),
+        }
+    }
+
+    /// As `SOURCE:DESTINATION` or `SOURCE:DESTINATION:ro`.
+    fn volume(&mut self, text: &str) -> Result<(), String> {
+        let parts: Vec<&str> = text.split(':').collect();
+        let (source, target, read_only) = match parts[..] {
+            [source, target] | [source, target, "rw"] => (source, target, false),
+            [source, target, "ro"] => (source, target, true),
+            [_, _, mode] => return Err(format!("its mode {mode:?} is none of \"ro\" and \"rw\"")),
+            _ => return Err("it is not SOURCE:DESTINATION, perhaps with :ro after it".into()),
+        };
+        self.bind(source, target, read_only, true)
+    }
+
+    /// `make`: a directory of the allocation that is not there yet is made.
+    fn bind(&mut self, source: &str, target: &str, read_only: bool, make: bool) -> Result<(), String> {
+        let destination = self.free(target)?;
+        let source = self.source(source, read_only, make)?;
+        let number = self.mounts.sources.len().to_string();
+        let place = self.task.place.keeper_dir(&self.task.spec.name).join(BINDS).join(number);
+        let mode = if read_only { "ro" } else { "rw" };
+        self.mounts.sources.push(source);
+        self.mounts.told.push(json!({
+            "type": "bind", "source": place.to_string_lossy(), "destination": destination,
+            "options": ["bind", "rprivate", "nosuid", "nodev", mode],
+        }));
+        Ok(())
+    }
+
+    /// Its memory counts as the task's.
+    fn tmpfs(&mut self, block: &Block) -> Result<(), String> {
+        let destination = self.free(&block.target)?;
+        let options = block.tmpfs_options.as_ref();
+        let size = match options.and_then(|options| options.size) {
+            Some(0) => {
+                return Err("size 0 would leave it without a limit: say how many bytes it may have".into());
+            }
+            Some(size) => size,
+            None => match self.task.spec.memory_mb.max(self.task.spec.memory_max_mb) {
+                0 => TMPFS_BYTES,
+                memory_mb => u64::from(memory_mb) << 20,
+            },
+        };
+        let mode = options.and_then(|options| options.mode).unwrap_or(TMPFS_MODE);
+        if mode > 0o7777 {
+            return Err(format!(
+                "mode {mode} is more than {} (0o7777): it is written as a decimal number",
+                0o7777
+            ));
+        }
+        let access = if block.readonly { "ro" } else { "rw" };
+        self.mounts.told.push(json!({
+            "type": "tmpfs", "source": "tmpfs", "destination": destination,
+            "options": ["nosuid", "nodev", "noexec", access, format!("mode={mode:o}"), format!("size={size}")],
+        }));
+        Ok(())
+    }
+
+    /// Where it is seen in the container, if nothing else is there.
+    fn free(&self, target: &str) -> Result<String, String> {
+        if target.is_empty() {
+            return Err("it has no target".into());
+        }
+        if self.mounts.told.len() >= MOUNTS_MAX {
+            return Err(format!("a task has at most {MOUNTS_MAX} mounts"));
+        }
+        let destination = destination(target)?;
+        if TAKEN.contains(&destination.as_str()) {
+            return Err(format!("{destination} is the task's own directory: mount it elsewhere"));
+        }
+        let of_volumes = self.task.given.mounts.iter().map(|mount| mount.destination.as_str());
+        let own = self.mounts.told.iter().filter_map(|mount| mount["destination"].as_str());
+        if of_volumes.chain(own).any(|other| other == destination) {
+            return Err(format!("something else is mounted at {destination}"));
+        }
+        Ok(destination)
+    }
+
+    fn source(&self, source: &str, read_only: bool, make: bool) -> Result<BindSource, String> {
+        if !source.starts_with('/') {
+            return self.of_allocation(source, make);
+        }
+        let path = plain(Path::new(source))?;
+        let holds = |dir: &&MountDir| path.starts_with(&dir.path);
+        let nearest = self.allowed.iter().filter(holds).max_by_key(|dir| dir.path.components().count());
+        let dir = nearest.ok_or_else(|| {
+            format!(
+                "this node lets no task mount {source:?}: start its agent with --mount-dirs and a directory that \
+                 holds it, or use a `volume` of the group"
+            )
+        })?;
+        if dir.read_only && !read_only {
+            let dir = dir.path.display();
+            return Err(format!(
+                "{dir} is read-only on this node: say `readonly = true`, or `:ro` in `volumes`"
+            ));
+        }
+        let rest = path.strip_prefix(&dir.path).unwrap_or(Path::new(""));
+        Ok(BindSource { root: text(&dir.path), path: text(rest), make: false })
+    }
+
+    /// Of what tasks may write to; the top directories can be replaced by none of them.
+    fn of_allocation(&self, source: &str, make: bool) -> Result<BindSource, String> {
+        let own = self.task.place.task_dir(&self.task.spec.name);
+        let relative =
+            source.strip_prefix("../alloc").map_or(source.to_owned(), |rest| format!("alloc{rest}"));
+        let path = plain(Path::new(&relative))?;
+        let first = path.iter().next().and_then(|name| name.to_str()).unwrap_or("");
+        let root = match first {
+            "alloc" => self.task.place.shared_dir(),
+            "local" | "tmp" => own.join(first),
+            "secrets" => return Err("a task's secrets are mounted at /secrets alone".into()),
+            _ => {
+                return Err(format!(
+                    "the source {source:?} is neither absolute nor does it begin with local/, tmp/ or alloc/, the \
+                     directories of the task"
+                ));
+            }
+        };
+        let rest = path.strip_prefix(first).unwrap_or(Path::new(""));
+        Ok(BindSource { root: text(&root), path: text(rest), make })
+    }
+}
+
+fn refused(what: &str, why: &str) -> StartFailure {
+    setup(format!("read the container's settings: mount {what}: {why}"))
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// Without what says nothing; one with `..` is refused.
+fn plain(path: &Path) -> Result<PathBuf, String> {
+    if path.components().any(|part| part == Component::ParentDir) {
+        return Err(format!("its source {path:?} has `..` in it"));
+    }
+    Ok(path.components().filter(|part| *part != Component::CurDir).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use berth_api::agent::{AllocId, GroupSpec, RunAlloc, TaskSpec};
+    use prost::Message;
+
+    use super::*;
+    use crate::drivers::Given;
+    use crate::lifecycle::{GroupCache, RunSpec};
+    use crate::place::AllocPlace;
+
+    #[derive(Deserialize, Default)]
+    #[serde(default)]
+    struct Config {
+        #[serde(deserialize_with = "blocks")]
+        mount: Vec<Block>,
+        volumes: Vec<String>,
+    }
+
+    fn check(config: Value) -> Result<Mounts, String> {
+        let spec = TaskSpec { name: "t".into(), memory_mb: 32, ..TaskSpec::default() };
+        let run = RunAlloc { alloc_id: vec![1; 16], ..RunAlloc::default() };
+        let group = GroupSpec::default().encode_to_vec();
+        let run = RunSpec::from_wire(run, &group, &mut GroupCache::default()).expect("an allocation");
+        let place = AllocPlace::new(Path::new("/data"), AllocId([1; 16]));
+        let task = TaskContext {
+            spec: &spec,
+            run: &run,
+            attempt: 1,
+            place: &place,
+            config_json: String::new(),
+            user: String::new(),
+            hostname: String::new(),
+            env: BTreeMap::new(),
+            given: Given::default(),
+            image: None,
+            network: None,
+        };
+        let dir = |path: &str, read_only| MountDir { path: path.into(), read_only };
+        let allowed = [dir("/srv", false), dir("/srv/ro", true), dir("/etc/ssl", true)];
+        let config: Config = serde_json::from_value(config).map_err(|error| error.to_string())?;
+        let collected = Collector::new(&task, &allowed).collect(config.mount.iter(), &config.volumes);
+        collected.map_err(|failure| failure.message)
+    }
+
+    /// Where the keeper looks for what a volume names.
+    fn found(volume: &str) -> (String, String, bool) {
+        let mut mounts = check(json!({"volumes": [volume]})).expect("mounted");
+        let source = mounts.sources.remove(0);
+        let root = source.root.rsplit_once("/01010101-0101-0101-0101-010101010101/");
+        (root.map_or(source.root.clone(), |(_, root)| root.to_owned()), source.path, source.make)
+    }
+
+    #[test]
+    fn what_is_allowed_is_found_beneath_its_directory() {
+        let expected = |root: &str, path: &str, make| (root.to_owned(), path.to_owned(), make);
+        assert_eq!(found("/srv/./www//a:/www"), expected("/srv", "www/a", false));
+        assert_eq!(found("/srv:/www"), expected("/srv", "", false));
+        assert_eq!(found("/srv/ro/a:/www:ro"), expected("/srv/ro", "a", false));
+        assert_eq!(found("local/data:/data"), expected("tasks/t/local", "data", true));
+        assert_eq!(found("./tmp:/data"), expected("tasks/t/tmp", "", true));
+        assert_eq!(found("../alloc/data/x:/data"), expected("alloc", "data/x", true));
+    }
+
+    #[test]
+    fn the_runtime_is_told_what_the_job_says() {
+        let config = json!({
+            "mount": [
+                {"type": "bind", "source": "/srv/a", "target": "/a", "readonly": true,
+                 "bind_options": [{"propagation": "rprivate"}]},
+                {"type": "tmpfs", "target": "cache", "tmpfs_options": {"size": 4096, "mode": 448}},
+                {"type": "tmpfs", "target": "/run", "readonly": true},
+            ],
+            "volumes": ["local/b:/b"],
+        });
+        let told = check(config).expect("mounted").told;
+        let shown = told.iter().map(|mount| {
+            let options = mount["options"].as_array().expect("options").iter();
+            let options: Vec<_> = options.filter_map(Value::as_str).collect();
+            format!("{} {} {}", mount["source"].as_str().unwrap(), mount["destination"], options.join(","))
+        });
+        let keeper = "/data/allocs/01010101-0101-0101-0101-010101010101/keepers/t";
+        let expected = [
+            format!("{keeper}/binds/0 \"/a\" bind,rprivate,nosuid,nodev,ro"),
+            "tmpfs \"/cache\" nosuid,nodev,noexec,rw,mode=700,size=4096".to_owned(),
+            "tmpfs \"/run\" nosuid,nodev,noexec,ro,mode=1777,size=33554432".to_owned(),
+            format!("{keeper}/binds/1 \"/b\" bind,rprivate,nosuid,nodev,rw"),
+        ];
+        assert_eq!(shown.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn what_is_not_allowed_is_refused_by_name() {
+        for (volume, why) in [
+            ("/etc:/x", "--mount-dirs"),
+            ("/srvx:/x", "--mount-dirs"),
+            ("/srv/../etc:/x", "has `..` in it"),
+            ("/srv/ro/a:/x", "/srv/ro is read-only on this node"),
+            ("/srv/a:/x:z", "its mode \"z\""),
+            ("/srv/a", "it is not SOURCE:DESTINATION"),
+            ("/srv/a:/proc/x", "belongs to the kernel"),
+            ("/srv/a:/secrets", "the task's own directory"),
+            ("/srv/a:/", "hide the whole task"),
+            ("secrets/a:/x", "at /secrets alone"),
+            ("data:/x", "neither absolute"),
+            ("../allocs:/x", "neither absolute"),
+            ("../x:/x", "has `..` in it"),
+            ("local/../../x:/x", "has `..` in it"),
+        ] {
+            let told = check(json!({"volumes": [volume]})).expect_err(volume);
+            assert!(told.contains(why) && told.contains(volume), "{told}");
+        }
+        for (block, why) in [
+            (json!({"type": "volume", "target": "/x", "source": "db"}), "`volume_mount`"),
+            (json!({"target": "/x"}), "none of \"bind\" and \"tmpfs\""),
+            (json!({"type": "tmpfs"}), "it has no target"),
+            (json!({"type": "tmpfs", "target": "/x", "source": "/srv"}), "has no source"),
+            (json!({"type": "tmpfs", "target": "/x", "tmpfs_options": {"size": 0}}), "size 0"),
+            (json!({"type": "tmpfs", "target": "/x", "tmpfs_options": {"mode": 4096}}), "mode 4096"),
+            (
+                json!({"type": "bind", "source": "/srv", "target": "/x", "bind_options": {"propagation": "shared"}}),
+                "\"shared\" is not implemented",
+            ),
+        ] {
+            let told = check(json!({"mount": block})).expect_err(why);
+            assert!(told.contains(why), "{told}");
+        }
+        let twice = check(json!({"volumes": ["/srv/a:/x", "/srv/b:/x/"]})).expect_err("twice");
+        assert!(twice.contains("something else is mounted at /x"), "{twice}");
+        let many: Vec<String> = (0..=MOUNTS_MAX).map(|number| format!("/srv:/x{number}")).collect();
+        assert!(check(json!({"volumes": many})).expect_err("many").contains("at most 64"));
+    }
+}

@@ -1,0 +1,165 @@
+//! Files and directories of the host that a container sees: found beneath a directory that no task can replace, opened,
+//! and mounted as they were opened where no task can reach them, until the runtime has taken them over. Whatever tasks put
+//! at their paths meanwhile is not followed.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fchmod, fstat, mkdirat, open, openat2};
+use rustix::io::Errno;
+
+use super::mounts;
+use super::plan::BindSource;
+use crate::failure::{Doing, Failure};
+
+/// How often a path is looked up anew because something was renamed meanwhile.
+const TRIES_MAX: u32 = 1_000;
+
+/// What is mounted, until this is dropped.
+pub(super) struct Binds {
+    dir: PathBuf,
+    points: Vec<PathBuf>,
+}
+
+impl Binds {
+    /// Mounts each at its number in `dir`, in the mount namespace of this process, which must be its own.
+    pub(super) fn mount(dir: &Path, sources: &[BindSource]) -> Result<Self, Failure> {
+        let mut binds = Self { dir: dir.to_owned(), points: Vec::new() };
+        if !sources.is_empty() {
+            binds.clear();
+            fs::create_dir_all(dir).doing(|| format!("make {}", dir.display()))?;
+        }
+        for (number, source) in sources.iter().enumerate() {
+            let point = dir.join(number.to_string());
+            let doing = || format!("mount {}", Path::new(&source.root).join(&source.path).display());
+            let found = find(source).map_err(|errno| Failure::other(doing(), why(errno, source)))?;
+            make_point(&found, &point).doing(|| format!("make {}", point.display()))?;
+            binds.points.push(point.clone());
+            mounts::bind(found.as_fd(), &point).doing(doing)?;
+        }
+        Ok(binds)
+    }
+
+    /// Removes what an earlier start has left: never what is in a directory, which may be somebody's.
+    fn clear(&self) {
+        for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            remove_point(&entry.path());
+        }
+    }
+}
+
+impl Drop for Binds {
+    fn drop(&mut self) {
+        for point in &self.points {
+            mounts::detach(point);
+            remove_point(point);
+        }
+        let _ = fs::remove_dir(&self.dir);
+    }
+}
+
+/// What something is mounted on is of its kind.
+fn make_point(found: &OwnedFd, point: &Path) -> std::io::Result<()> {
+    if FileType::from_raw_mode(fstat(found)?.st_mode) == FileType::Directory {
+        fs::create_dir(point)
+    } else {
+        File::create_new(point).map(drop)
+    }
+}
+
+fn remove_point(point: &Path) {
+    let _ = fs::remove_dir(point).or_else(|_| fs::remove_file(point));
+}
+
+fn find(source: &BindSource) -> rustix::io::Result<OwnedFd> {
+    let root = open(&source.root, DIR, Mode::empty())?;
+    let path = Path::new(&source.path);
+    if path.as_os_str().is_empty() {
+        return Ok(root);
+    }
+    match step(&root, path.as_os_str(), OFlags::PATH, ResolveFlags::NO_MAGICLINKS) {
+        Err(Errno::NOENT) if source.make => make_dirs(root, path),
+        found => found,
+    }
+}
+
+const DIR: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Makes what is missing, for anybody to write to: whose it is, is known once the container's user is.
+fn make_dirs(root: OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
+    path.iter().try_fold(root, |dir, name| match mkdirat(&dir, name, Mode::RWXU) {
+        Ok(()) => {
+            let made = step(&dir, name, OFlags::DIRECTORY, ResolveFlags::NO_SYMLINKS)?;
+            fchmod(&made, Mode::from_raw_mode(0o777))?;
+            step(&dir, name, DIR, ResolveFlags::NO_SYMLINKS)
+        }
+        Err(Errno::EXIST) => step(&dir, name, DIR, ResolveFlags::NO_SYMLINKS),
+        Err(errno) => Err(errno),
+    })
+}
+
+fn step(dir: &OwnedFd, path: &OsStr, flags: OFlags, resolve: ResolveFlags) -> rustix::io::Result<OwnedFd> {
+    let look = || openat2(dir, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::BENEATH | resolve);
+    // The kernel cannot tell whether a path leads out while something is renamed.
+    (0..TRIES_MAX)
+        .map(|_| look())
+        .find(|found| !matches!(found, Err(Errno::AGAIN)))
+        .unwrap_or(Err(Errno::AGAIN))
+}
+
+fn why(errno: Errno, source: &BindSource) -> String {
+    match errno {
+        Errno::NOENT => "there is no such file or directory on this node".into(),
+        Errno::XDEV | Errno::LOOP => {
+            format!("a link leads out of {}, of which alone the task may mount something", source.root)
+        }
+        errno => errno.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    use super::*;
+
+    /// The inode of what a path leads to, or why it leads nowhere.
+    fn inode(root: &Path, path: &str, make: bool) -> Result<u64, String> {
+        let source = BindSource { root: root.to_string_lossy().into_owned(), path: path.into(), make };
+        let found = find(&source).map_err(|errno| why(errno, &source))?;
+        Ok(fstat(&found).expect("a file").st_ino)
+    }
+
+    #[test]
+    fn links_lead_nowhere_but_beneath() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let (root, victim) = (temp.path().join("root"), temp.path().join("victim"));
+        fs::create_dir_all(root.join("releases/5")).expect("made");
+        fs::create_dir(&victim).expect("made");
+        symlink("releases/5", root.join("current")).expect("linked");
+        symlink("../victim", root.join("up")).expect("linked");
+        symlink(&victim, root.join("away")).expect("linked");
+        let release = root.join("releases/5").metadata().expect("a directory").ino();
+        assert_eq!(inode(&root, "current", false), Ok(release));
+        assert_eq!(inode(&root, "", false), Ok(root.metadata().expect("a directory").ino()));
+        for path in ["up", "away", "away/x"] {
+            for make in [false, true] {
+                assert!(inode(&root, path, make).expect_err(path).contains("a link leads out of"), "{path}");
+            }
+        }
+        assert!(inode(&root, "releases/6", false).expect_err("nothing").contains("no such file"));
+        assert_eq!(victim.read_dir().expect("listed").count(), 0);
+    }
+
+    #[test]
+    fn what_is_missing_is_made_for_everybody() {
+        let temp = tempfile::tempdir().expect("a directory");
+        inode(temp.path(), "a/b", true).expect("made");
+        let made = temp.path().join("a/b").metadata().expect("a directory");
+        assert_eq!(made.permissions().mode() & 0o7777, 0o777);
+        symlink("/", temp.path().join("a/link")).expect("linked");
+        assert!(inode(temp.path(), "a/link/x", true).is_err());
+    }
+}

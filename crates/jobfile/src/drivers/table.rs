@@ -1,0 +1,194 @@
+//! The drivers of Berth and their settings.
+
+/// A driver, under all its names.
+pub(super) struct Driver {
+    pub names: &'static [&'static str],
+    pub settings: &'static [Setting],
+}
+
+pub(super) struct Setting {
+    pub name: &'static str,
+    pub form: Form,
+    pub fate: Fate,
+}
+
+/// How a setting is written.
+#[derive(Clone, Copy)]
+pub(super) enum Form {
+    Text,
+    Flag,
+    Whole,
+    /// A list of texts.
+    Texts,
+    /// A list of texts, or one.
+    Words,
+    /// One of these texts; what to do about another.
+    OneOf(&'static [&'static str], &'static str),
+    /// A list of texts, each `SOURCE:DESTINATION` or `SOURCE:DESTINATION:MODE`.
+    Volumes,
+    /// Blocks that have these settings.
+    Blocks(&'static [Setting]),
+    /// Whatever it is, it is not looked at.
+    Any,
+}
+
+/// What becomes of a setting.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Done,
+    /// Nothing acts upon it, and the task is the same without it.
+    Ignored,
+    /// Nothing acts upon it, and the task would be another one: what to do instead.
+    Refused(&'static str),
+}
+
+const fn done(name: &'static str, form: Form) -> Setting {
+    Setting { name, form, fate: Fate::Done }
+}
+
+const fn ignored(name: &'static str) -> Setting {
+    Setting { name, form: Form::Any, fate: Fate::Ignored }
+}
+
+const fn refused(name: &'static str, instead: &'static str) -> Setting {
+    Setting { name, form: Form::Any, fate: Fate::Refused(instead) }
+}
+
+const WITHOUT: &str = "leave it out";
+const PULLED: &str = "leave it out, and it is pulled where it is missing";
+const VOLUMES: &str =
+    "name a host volume in the group's `volume` and mount it with the task's `volume_mount`";
+const NETWORK: &str = "leave it out: a container has a network of its own, into which `ports` lead";
+const PORTS: &str = "name ports in the group's `network` and list their labels in `ports`";
+const HOST: &str = "leave it out: nothing of a container reaches its host";
+const RESOURCES: &str = "say it in the task's `resources`";
+
+static MOUNT: [Setting; 7] = [
+    done("type", Form::OneOf(&["bind", "tmpfs"], VOLUMES)),
+    done("target", Form::Text),
+    done("source", Form::Text),
+    done("readonly", Form::Flag),
+    done("bind_options", Form::Blocks(&BIND_OPTIONS)),
+    done("tmpfs_options", Form::Blocks(&TMPFS_OPTIONS)),
+    refused("volume_options", VOLUMES),
+];
+
+static BIND_OPTIONS: [Setting; 1] = [done("propagation", Form::OneOf(&["private", "rprivate"], WITHOUT))];
+
+static TMPFS_OPTIONS: [Setting; 2] = [done("size", Form::Whole), done("mode", Form::Whole)];
+
+pub(super) static DRIVERS: [Driver; 4] = [
+    Driver {
+        names: &["container", "docker"],
+        settings: &[
+            done("image", Form::Text),
+            done("command", Form::Text),
+            done("args", Form::Texts),
+            done("entrypoint", Form::Words),
+            done("work_dir", Form::Text),
+            done("network_mode", Form::Text),
+            done("ports", Form::Texts),
+            done("pids_limit", Form::Whole),
+            done("auth", Form::Any),
+            done("force_pull", Form::Flag),
+            done("image_pull_timeout", Form::Text),
+            done("pull_policy", Form::OneOf(&["always", "missing", "never"], PULLED)),
+            done("hostname", Form::Text),
+            done("readonly_rootfs", Form::Flag),
+            done("cap_drop", Form::Texts),
+            done("cap_add", Form::Texts),
+            done("mount", Form::Blocks(&MOUNT)),
+            done("mounts", Form::Blocks(&MOUNT)),
+            done("volumes", Form::Volumes),
+            ignored("advertise_ipv6_address"),
+            ignored("auth_soft_fail"),
+            ignored("container_exists_attempts"),
+            ignored("healthchecks"),
+            ignored("interactive"),
+            ignored("labels"),
+            ignored("logging"),
+            ignored("network_aliases"),
+            ignored("oom_score_adj"),
+            refused("cgroupns", HOST),
+            refused("cpu_cfs_period", RESOURCES),
+            refused("cpu_hard_limit", RESOURCES),
+            refused("devices", "ask for a `device` in the task's `resources`"),
+            refused("dns_options", NETWORK),
+            refused("dns_search_domains", NETWORK),
+            refused("dns_servers", NETWORK),
+            refused("extra_hosts", NETWORK),
+            refused("group_add", "name the group after the task's `user`, with a colon"),
+            refused("init", WITHOUT),
+            refused("ipc_mode", HOST),
+            refused("ipv4_address", NETWORK),
+            refused("ipv6_address", NETWORK),
+            refused("isolation", WITHOUT),
+            refused("load", "name the archive as the `image`, where the node allows it"),
+            refused("mac_address", NETWORK),
+            refused("memory_hard_limit", "say it as `memory_max` in the task's `resources`"),
+            refused("pid_mode", HOST),
+            refused("port_map", PORTS),
+            refused("privileged", HOST),
+            refused("runtime", "the node's operator chooses the runtime"),
+            refused("security_opt", HOST),
+            refused("shm_size", WITHOUT),
+            refused("storage_opt", WITHOUT),
+            refused("sysctl", HOST),
+            refused("tty", WITHOUT),
+            refused("ulimit", WITHOUT),
+            refused("userns_mode", HOST),
+            refused("uts_mode", HOST),
+            refused("volume_driver", VOLUMES),
+            refused("windows_allow_insecure_container_admin", WITHOUT),
+        ],
+    },
+    Driver {
+        names: &["exec"],
+        settings: &[
+            done("command", Form::Text),
+            done("args", Form::Texts),
+            done("work_dir", Form::Text),
+            done("pid_mode", Form::Text),
+            done("ipc_mode", Form::Text),
+            done("cap_add", Form::Texts),
+            done("cap_drop", Form::Texts),
+            refused("cgroup_v1_override", WITHOUT),
+            refused("cgroup_v2_override", WITHOUT),
+            refused("denied_envvars", WITHOUT),
+            refused("oom_score_adj", WITHOUT),
+        ],
+    },
+    Driver {
+        names: &["raw_exec"],
+        settings: &[
+            done("command", Form::Text),
+            done("args", Form::Texts),
+            done("work_dir", Form::Text),
+            refused("cgroup_v1_override", WITHOUT),
+            refused("cgroup_v2_override", WITHOUT),
+            refused("denied_envvars", WITHOUT),
+            refused("oom_score_adj", WITHOUT),
+        ],
+    },
+    Driver {
+        names: &["mock_driver"],
+        settings: &[
+            done("start_events", Form::Whole),
+            done("start_event_gap", Form::Text),
+            done("start_block_for", Form::Text),
+            done("start_error", Form::Text),
+            done("start_error_recoverable", Form::Flag),
+            done("run_for", Form::Text),
+            done("exit_code", Form::Whole),
+            done("exit_signal", Form::Whole),
+            done("exit_err_msg", Form::Text),
+            done("signal_error", Form::Text),
+            done("checks_fail_for", Form::Text),
+            done("checks_fail_after", Form::Text),
+            done("kill_after", Form::Text),
+            done("stdout_string", Form::Text),
+            done("stdout_repeat", Form::Whole),
+            done("stdout_repeat_duration", Form::Text),
+        ],
+    },
+];

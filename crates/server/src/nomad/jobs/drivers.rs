@@ -1,0 +1,26 @@
+//! Drivers that look misspelt: a mistake, unless a node has one of that name.
+
+use std::collections::BTreeSet;
+
+use berth_jobfile::{Diagnostics, Inputs};
+
+use crate::access::CallerView;
+
+/// Reads a job; once more with what the nodes have, if only they can tell whether it has a mistake.
+pub(super) fn read<T>(
+    inputs: Inputs,
+    latest: &impl Fn() -> CallerView,
+    read: impl Fn(&Inputs) -> Result<T, Diagnostics>,
+) -> Result<T, Diagnostics> {
+    let mistakes = match read(&inputs) {
+        Err(mistakes) if !mistakes.unknown_drivers().is_empty() => mistakes,
+        other => return other,
+    };
+    let names: BTreeSet<&String> = mistakes.unknown_drivers().iter().take(NAMES_MAX).collect();
+    let view = latest();
+    let known: Vec<String> = names.into_iter().filter(|name| view.has_driver(name)).cloned().collect();
+    if known.is_empty() { Err(mistakes) } else { read(&inputs.drivers(known)) }
+}
+
+/// How many names are looked for among all nodes.
+const NAMES_MAX: usize = 8;
