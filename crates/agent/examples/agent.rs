@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use berth_agent::devices::Device;
 use berth_agent::drivers::DriverSwitches;
+use berth_agent::volumes::MountDir;
 use berth_agent::{Agent, AgentConfig, ImagesConfig, NetworkConfig, RegistryConfig, ShutdownMode, keeper};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -39,6 +40,7 @@ fn run(data_dir: &str, server: &str, more: &[String]) -> ExitCode {
             registries: registries(),
             ..ImagesConfig::default()
         },
+        mount_dirs: mount_dirs(),
         devices: more.iter().skip(2).enumerate().map(widget).collect(),
         update_delay: std::time::Duration::from_millis(50),
         ..AgentConfig::new(data_dir, vec![server.into()], vec![me, "keeper".into()])
@@ -70,6 +72,12 @@ fn registries() -> RegistryConfig {
         mirrors: [("docker.io".to_owned(), mirrors)].into(),
         auth_file: std::env::var_os("AGENT_AUTH").map(Into::into),
     }
+}
+
+/// `AGENT_MOUNTS` names a directory whose `rw` and `ro` containers may mount, the latter to be read.
+fn mount_dirs() -> Vec<MountDir> {
+    let Some(dir) = std::env::var_os("AGENT_MOUNTS").map(std::path::PathBuf::from) else { return Vec::new() };
+    [("rw", false), ("ro", true)].map(|(name, read_only)| MountDir { path: dir.join(name), read_only }).into()
 }
 
 /// `AGENT_BRIDGE` names the networks of allocations; without it there are none.

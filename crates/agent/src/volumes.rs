@@ -28,6 +28,27 @@ pub struct MountDir {
     pub read_only: bool,
 }
 
+/// One that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AllowedDir {
+    /// As the operator and jobs name it.
+    pub(crate) path: PathBuf,
+    /// The same without links, as they were when the agent began: what tasks put there later does not count.
+    pub(crate) real: PathBuf,
+    pub(crate) read_only: bool,
+}
+
+impl MountDir {
+    /// None, and told of, when there is no such directory.
+    pub(crate) fn find(&self) -> Option<AllowedDir> {
+        let found = self.path.canonicalize().ok().filter(|real| real.is_dir());
+        if found.is_none() {
+            tracing::warn!(path = %self.path.display(), "no directory: containers cannot mount what lies there");
+        }
+        found.map(|real| AllowedDir { path: self.path.clone(), real, read_only: self.read_only })
+    }
+}
+
 /// A directory of the host within a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {

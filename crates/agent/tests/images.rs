@@ -222,6 +222,23 @@ fn ten_tasks_share_one_download_that_goes_on_where_it_broke_off() {
 }
 
 #[test]
+fn a_registry_is_asked_as_the_pull_policy_says() {
+    let fake = Fake::with(&simple("policy"), |_: &Asked| None);
+    let Some(mut world) = World::new(&fake.host) else { return };
+    let config = |policy: &str| json!({"image": format!("{}/policy", fake.host), "pull_policy": policy});
+    let told = world.refusal(1, &config("never"));
+    assert!(told.contains("it is not on this node") && told.contains("say \"missing\""), "{told}");
+    assert_eq!(fake.asked().len(), 0);
+    for (number, policy, asked) in [(2, "missing", 1), (3, "never", 1), (4, "missing", 1), (5, "always", 2)] {
+        assert_eq!(world.output(number, &config(policy)), "policy\n");
+        assert_eq!(fake.count("/manifests/"), asked, "{policy}");
+    }
+    let contradiction =
+        json!({"image": format!("{}/policy", fake.host), "pull_policy": "never", "force_pull": true});
+    assert!(world.refusal(6, &contradiction).contains("force_pull contradicts pull_policy"));
+}
+
+#[test]
 fn a_registry_that_wants_a_token_is_given_one() {
     let image = simple("with a token");
     let fake = Fake::with(&image, |asked| {

@@ -158,6 +158,44 @@ async fn volumes_are_mounted_as_their_node_allows() {
     }
 }
 
+#[tokio::test]
+async fn containers_mount_by_path_what_their_node_allows() {
+    let Some(images) = busybox_images() else { return };
+    let shared = tempfile::tempdir().expect("a directory");
+    let dirs = shared.path().display().to_string();
+    let dev = Dev::start(&["--image-dirs", &images.path().to_string_lossy(), "--mount-dirs", &dirs]);
+    let image = images.path().join("busybox").display().to_string();
+    let job = |id: &str, source: &str| {
+        let mut task =
+            container(&image, "echo kept > /srv/file; echo x > /own/x; echo ready; exec busybox sleep 1000");
+        task["Config"]["mount"] = json!([{"type": "bind", "source": source, "target": "/srv"}]);
+        task["Config"]["volumes"] = json!(["local/own:/own"]);
+        batch(
+            id,
+            json!({
+                "Name": "g", "Tasks": [task],
+                "RestartPolicy": {"Attempts": 0, "Mode": "fail"}, "ReschedulePolicy": {"Attempts": 0},
+            }),
+        )
+    };
+    dev.register(&job("mounts", &dirs)).await;
+    let alloc = dev.allocs("mounts", 1, "running").await.remove(0);
+    dev.until_printed(&alloc, "ready").await;
+    assert_eq!(fs::read_to_string(shared.path().join("file")).expect("a file"), "kept\n");
+    assert_eq!(dev.said(&["alloc", "fs", &alloc, "t/local/own/x"]), "x\n");
+    dev.register(&job("elsewhere", "/etc")).await;
+    let told = dev.said(&["alloc", "status", &dev.failed("elsewhere").await]);
+    assert!(told.contains("--mount-dirs"), "{told}");
+    // What looks misspelt is told by its line, by a server that knows no such driver.
+    let file = shared.path().join("job.nomad.hcl");
+    let source = "job \"x\" {\n  group \"g\" {\n    task \"t\" {\n      driver = \"dokcer\"\n    }\n  }\n}\n";
+    fs::write(&file, source).expect("written");
+    for command in ["run", "plan", "validate"] {
+        let told = dev.complained(&["job", command, &file.to_string_lossy()]);
+        assert!(told.contains("job.nomad.hcl:4:16") && told.contains("did you mean `docker`?"), "{told}");
+    }
+}
+
 /// Where memory is mounted below a directory.
 fn mounted(dir: &Path) -> Vec<String> {
     let all = fs::read_to_string("/proc/self/mountinfo").expect("the list of mounts");

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fchmod, fstat, mkdirat, open, openat2};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fchmod, fstat, mkdirat, openat2};
 use rustix::io::Errno;
 
 use super::mounts;
@@ -74,7 +74,8 @@ fn remove_point(point: &Path) {
 }
 
 fn find(source: &BindSource) -> rustix::io::Result<OwnedFd> {
-    let root = open(&source.root, DIR, Mode::empty())?;
+    let links = if source.pinned { ResolveFlags::NO_SYMLINKS } else { ResolveFlags::empty() };
+    let root = openat2(CWD, &source.root, DIR, Mode::empty(), links)?;
     let path = Path::new(&source.path);
     if path.as_os_str().is_empty() {
         return Ok(root);
@@ -113,7 +114,7 @@ fn why(errno: Errno, source: &BindSource) -> String {
     match errno {
         Errno::NOENT => "there is no such file or directory on this node".into(),
         Errno::XDEV | Errno::LOOP => {
-            format!("a link leads out of {}, of which alone the task may mount something", source.root)
+            format!("a link leads to it or out of it: what may be mounted lies in {} itself", source.root)
         }
         errno => errno.to_string(),
     }
@@ -127,7 +128,8 @@ mod tests {
 
     /// The inode of what a path leads to, or why it leads nowhere.
     fn inode(root: &Path, path: &str, make: bool) -> Result<u64, String> {
-        let source = BindSource { root: root.to_string_lossy().into_owned(), path: path.into(), make };
+        let root = root.to_string_lossy().into_owned();
+        let source = BindSource { root, path: path.into(), make, pinned: true };
         let found = find(&source).map_err(|errno| why(errno, &source))?;
         Ok(fstat(&found).expect("a file").st_ino)
     }
@@ -146,9 +148,14 @@ mod tests {
         assert_eq!(inode(&root, "", false), Ok(root.metadata().expect("a directory").ino()));
         for path in ["up", "away", "away/x"] {
             for make in [false, true] {
-                assert!(inode(&root, path, make).expect_err(path).contains("a link leads out of"), "{path}");
+                assert!(
+                    inode(&root, path, make).expect_err(path).contains("a link leads to it or out"),
+                    "{path}"
+                );
             }
         }
+        // One directory that the operator allows may lie in another that tasks write to.
+        assert!(inode(&root.join("away"), "", false).expect_err("a link").contains("a link leads to it"));
         assert!(inode(&root, "releases/6", false).expect_err("nothing").contains("no such file"));
         assert_eq!(victim.read_dir().expect("listed").count(), 0);
     }

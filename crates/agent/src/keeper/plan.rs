@@ -151,6 +151,9 @@ pub struct BindSource {
     /// A directory that is not there is made.
     #[prost(bool, tag = "3")]
     pub make: bool,
+    /// There were no links on the way to its root when its agent began: a task that may write there may have put some.
+    #[prost(bool, tag = "4")]
+    pub pinned: bool,
 }
 
 /// A port of the host that leads to one of a container.

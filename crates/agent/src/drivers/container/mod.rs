@@ -20,7 +20,7 @@ use super::{Base, Driver, ImageRequest, Launch, TaskContext};
 use crate::keeper::plan::{ContainerRun, Run};
 use crate::lifecycle::StartFailure;
 use crate::network::NetworkNeed;
-use crate::volumes::MountDir;
+use crate::volumes::{AllowedDir, MountDir};
 
 /// The driver's names.
 pub(super) const NAMES: [&str; 2] = ["docker", "container"];
@@ -56,11 +56,12 @@ pub(super) fn why_not(config: &ContainerConfig) -> Option<String> {
 pub(super) fn drivers(config: &ContainerConfig) -> Vec<Box<dyn Driver>> {
     let Ok(runtime) = find_runtime(&config.runtime) else { return Vec::new() };
     let runtime = Runtime::new(runtime, config);
+    let allowed: Vec<AllowedDir> = config.mount_dirs.iter().filter_map(MountDir::find).collect();
     let driver = |name| Container {
         name,
         runtime: runtime.clone(),
         host_ip: config.host_ip.clone(),
-        mount_dirs: config.mount_dirs.clone(),
+        allowed: allowed.clone(),
     };
     NAMES.map(|name| Box::new(driver(name)) as Box<dyn Driver>).into()
 }
@@ -128,7 +129,8 @@ struct Container {
     name: &'static str,
     runtime: Runtime,
     host_ip: String,
-    mount_dirs: Vec<MountDir>,
+    /// Where what jobs mount may lie.
+    allowed: Vec<AllowedDir>,
 }
 
 impl Driver for Container {
@@ -169,7 +171,7 @@ impl Driver for Container {
             task.image.as_ref().ok_or_else(|| setup("read the container's settings: there is no image"))?;
         let network = settings.network(task.run, self.runtime.host_network)?;
         let limits_swap = self.runtime.limits_swap;
-        let mounts = settings.mounts(task, &self.mount_dirs)?;
+        let mounts = settings.mounts(task, &self.allowed)?;
         let files = Files { root: Vec::new(), own: mounts.told };
         let config_json = bundle::config_json(task, &settings, &image.config, network, limits_swap, files)?;
         let forwards = match network {

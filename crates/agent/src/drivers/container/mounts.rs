@@ -14,7 +14,7 @@ use crate::drivers::settings::setup;
 use crate::keeper::container::BINDS;
 use crate::keeper::plan::BindSource;
 use crate::lifecycle::StartFailure;
-use crate::volumes::{MountDir, destination};
+use crate::volumes::{AllowedDir, destination};
 
 /// Of one task.
 const MOUNTS_MAX: usize = 64;
@@ -85,12 +85,12 @@ pub(super) struct Mounts {
 pub(super) struct Collector<'a> {
     task: &'a TaskContext<'a>,
     /// What the operator allows.
-    allowed: &'a [MountDir],
+    allowed: &'a [AllowedDir],
     mounts: Mounts,
 }
 
 impl<'a> Collector<'a> {
-    pub(super) fn new(task: &'a TaskContext<'a>, allowed: &'a [MountDir]) -> Self {
+    pub(super) fn new(task: &'a TaskContext<'a>, allowed: &'a [AllowedDir]) -> Self {
         Self { task, allowed, mounts: Mounts::default() }
     }
 
@@ -210,7 +210,7 @@ impl<'a> Collector<'a> {
             return self.of_allocation(source, make);
         }
         let path = plain(Path::new(source))?;
-        let holds = |dir: &&MountDir| path.starts_with(&dir.path);
+        let holds = |dir: &&AllowedDir| path.starts_with(&dir.path);
         let nearest = self.allowed.iter().filter(holds).max_by_key(|dir| dir.path.components().count());
         let dir = nearest.ok_or_else(|| {
             format!(
@@ -225,7 +225,7 @@ impl<'a> Collector<'a> {
             ));
         }
         let rest = path.strip_prefix(&dir.path).unwrap_or(Path::new(""));
-        Ok(BindSource { root: text(&dir.path), path: text(rest), make: false })
+        Ok(BindSource { root: text(&dir.real), path: text(rest), make: false, pinned: true })
     }
 
     /// Of what tasks may write to; the top directories can be replaced by none of them.
@@ -247,7 +247,7 @@ impl<'a> Collector<'a> {
             }
         };
         let rest = path.strip_prefix(first).unwrap_or(Path::new(""));
-        Ok(BindSource { root: text(&root), path: text(rest), make })
+        Ok(BindSource { root: text(&root), path: text(rest), make, pinned: false })
     }
 }
 
@@ -306,8 +306,13 @@ mod tests {
             image: None,
             network: None,
         };
-        let dir = |path: &str, read_only| MountDir { path: path.into(), read_only };
-        let allowed = [dir("/srv", false), dir("/srv/ro", true), dir("/etc/ssl", true)];
+        let dir = |path: &str, real: &str, read_only| AllowedDir {
+            path: path.into(),
+            real: real.into(),
+            read_only,
+        };
+        let allowed =
+            [dir("/srv", "/disk", false), dir("/srv/ro", "/srv/ro", true), dir("/etc/ssl", "/etc/ssl", true)];
         let config: Config = serde_json::from_value(config).map_err(|error| error.to_string())?;
         let collected = Collector::new(&task, &allowed).collect(config.mount.iter(), &config.volumes);
         collected.map_err(|failure| failure.message)
@@ -324,8 +329,8 @@ mod tests {
     #[test]
     fn what_is_allowed_is_found_beneath_its_directory() {
         let expected = |root: &str, path: &str, make| (root.to_owned(), path.to_owned(), make);
-        assert_eq!(found("/srv/./www//a:/www"), expected("/srv", "www/a", false));
-        assert_eq!(found("/srv:/www"), expected("/srv", "", false));
+        assert_eq!(found("/srv/./www//a:/www"), expected("/disk", "www/a", false));
+        assert_eq!(found("/srv:/www"), expected("/disk", "", false));
         assert_eq!(found("/srv/ro/a:/www:ro"), expected("/srv/ro", "a", false));
         assert_eq!(found("local/data:/data"), expected("tasks/t/local", "data", true));
         assert_eq!(found("./tmp:/data"), expected("tasks/t/tmp", "", true));

@@ -13,7 +13,7 @@ use crate::drivers::{ImageRequest, TaskContext};
 use crate::images::{Credentials, ImageConfig, PullPolicy};
 use crate::lifecycle::{RunSpec, StartFailure};
 use crate::network::Mapping;
-use crate::volumes::MountDir;
+use crate::volumes::AllowedDir;
 
 /// Settings of Nomad's that a task can do without: whoever registers it has been warned.
 pub(super) const IGNORED: [&str; 9] = [
@@ -270,7 +270,7 @@ impl Settings {
     pub(super) fn mounts(
         &self,
         task: &TaskContext<'_>,
-        allowed: &[MountDir],
+        allowed: &[AllowedDir],
     ) -> Result<Mounts, StartFailure> {
         let blocks = self.mount.iter().chain(&self.mounts);
         Collector::new(task, allowed).collect(blocks, &self.volumes)

@@ -1,12 +1,13 @@
 //! Jobs: what is read of them, and what changes them.
 
 use axum::body::Body;
+use berth_model::command::Command;
 use expect_test::{Expect, expect, expect_file};
 use serde_json::{Value, json};
 
 use super::{
     exchange::{answer, api, check_get, get},
-    world::{small_job, world},
+    world::{NODE_2, node, small_job, world},
 };
 use crate::state::ProposeError;
 
@@ -147,6 +148,32 @@ async fn mistakes_in_a_job_are_named() {
         the job's id is `web`, the request is about `api`
     "#]]
     .assert_eq(&other.show());
+}
+
+#[tokio::test]
+async fn a_driver_that_looks_misspelt_is_refused_unless_a_node_has_it() {
+    let world = world();
+    let router = api(&world);
+    let mut job = berth_jobfile::to_json(&small_job("own"));
+    job["TaskGroups"][0]["Tasks"][0]["Driver"] = json!("exec2");
+    let body = json!({ "Job": job }).to_string();
+    let expected = expect![[r#""#]];
+    expected.assert_eq(&answer(&router, "PUT", "/v1/jobs", body.clone()).await.show());
+    for path in ["/v1/job/own/plan", "/v1/validate/job"] {
+        let told = answer(&router, "PUT", path, body.clone()).await.show();
+        assert!(told.contains("there is no driver `exec2`"), "{path}: {told}");
+    }
+    let mut with_it = node(NODE_2, "n2");
+    with_it.attributes.insert("driver.exec2".into(), "1".into());
+    world.apply(vec![Command::RegisterNode(Box::new(with_it))]);
+    for path in ["/v1/job/own/plan", "/v1/validate/job", "/v1/jobs"] {
+        let told = answer(&router, "PUT", path, body.clone()).await.show();
+        assert!(told.starts_with("200 OK") && !told.contains("exec2`"), "{path}: {told}");
+    }
+    let source =
+        "job \"own\" {\n  group \"g\" {\n    task \"t\" {\n      driver = \"exec2\"\n    }\n  }\n}\n";
+    let parsed = answer(&router, "PUT", "/v1/jobs/parse", json!({ "JobHCL": source }).to_string()).await;
+    assert!(parsed.show().starts_with("200 OK"), "{}", parsed.show());
 }
 
 #[tokio::test]
