@@ -157,7 +157,14 @@ async fn a_driver_that_looks_misspelt_is_refused_unless_a_node_has_it() {
     let mut job = berth_jobfile::to_json(&small_job("own"));
     job["TaskGroups"][0]["Tasks"][0]["Driver"] = json!("exec2");
     let body = json!({ "Job": job }).to_string();
-    let expected = expect![[r#""#]];
+    let expected = expect![[r#"
+        400 Bad Request
+        content-type: text/plain; charset=utf-8
+
+        error: there is no driver `exec2`
+         --> request body: Job.TaskGroups[0].Tasks[0].Driver
+          = help: did you mean `exec`?
+    "#]];
     expected.assert_eq(&answer(&router, "PUT", "/v1/jobs", body.clone()).await.show());
     for path in ["/v1/job/own/plan", "/v1/validate/job"] {
         let told = answer(&router, "PUT", path, body.clone()).await.show();
