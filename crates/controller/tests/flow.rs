@@ -351,6 +351,7 @@ fn observed(id: AllocId, status: ClientStatus) -> ObservedAlloc {
 fn node(id: u128) -> Node {
     Node {
         attributes: [("driver.mock_driver".to_owned(), "1".to_owned())].into(),
+        meta: [("rack".to_owned(), format!("r{}", id % 2))].into(),
         ..Node::new(
             NodeId(id),
             &format!("n{id}"),

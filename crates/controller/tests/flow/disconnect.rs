@@ -2,6 +2,7 @@
 
 use berth_model::{
     alloc::StopReason,
+    constraint::{Spread, SpreadTarget},
     job::{Disconnect, Reconcile},
 };
 
@@ -162,6 +163,36 @@ fn of_two_the_one_stays_that_runs_longest_and_not_the_one_that_was_placed_first(
         runs_since(&mut shell, (7, id), first_since);
         let stays = if keeps_original { id } else { replacement.1 };
         assert_eq!(shell.wanted().iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), [stays], "{first_since}");
+    }
+}
+
+#[test]
+fn of_two_the_one_stays_whose_node_scores_better_for_the_spread_unless_only_the_other_runs() {
+    // The rack that all is to be on, that of the first's node or of its replacement's; and whether the replacement runs.
+    for (rack, replacement_runs, keeps_original) in
+        [("r1", true, true), ("r0", true, false), ("r0", false, true)]
+    {
+        let mut job = waiting(Some(3_600), true, Reconcile::BestScore);
+        let target = SpreadTarget { value: rack.to_owned(), percent: 100 };
+        let spread = Spread { attribute: "${meta.rack}".to_owned(), weight: 50, targets: vec![target] };
+        job.groups[0].spreads.push(spread);
+        let mut shell = Shell::new();
+        shell.join(1, 1);
+        shell.register_job(job);
+        let (_, id, home) = shell.wanted()[0];
+        shell.observe(1, &[(id, ClientStatus::Running)]);
+        shell.join(2, 2);
+        shell.sessions.remove(&1);
+        shell.pass(18);
+        let replacement = next_of(&shell, id).expect("another stands in for it");
+        if replacement_runs {
+            runs_since(&mut shell, (2, replacement), 500);
+        }
+        shell.hello(7, home.0, 1, 0);
+        runs_since(&mut shell, (7, id), 10);
+        let stays = if keeps_original { id } else { replacement };
+        let wanted = shell.wanted();
+        assert_eq!(wanted.iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), [stays], "{rack}");
     }
 }
 

@@ -1,17 +1,16 @@
 //! Allocations of nodes that are disconnected, or were: who stands in for whom, and who stays once both are there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_model::{
     AllocId, Timestamp,
     alloc::StopReason,
     job::{Disconnect, Group, Job, Reconcile},
     observed::{Observed, ObservedTask, TaskState},
-    store::{AllocRow, AllocSlot, NodeSlot, Store, Whereabouts},
+    store::{AllocRow, AllocSlot, Store, Whereabouts},
 };
 
-use super::{Changes, Existing, is_replaced, stop};
-use crate::scores::{AffinityScore, Mean, Powers, bin_pack};
+use super::{Changes, Existing, is_replaced, standing::Standing, stop};
 
 /// The earliest time at which one that counts as unknown is lost.
 pub(super) fn lost_at(existing: &[Existing<'_>]) -> Option<Timestamp> {
@@ -43,21 +42,29 @@ pub(super) fn settle<'e, 'a>(
     }
     let policy = group.on_disconnect();
     let by_id: BTreeMap<AllocId, &Existing<'_>> = existing.iter().map(|e| (e.row.id, *e)).collect();
+    let originals = existing.iter().copied().filter(|e| is_stood_in_for(e));
+    let pairs: Vec<_> = originals.map(|e| (e, stand_in(store, &by_id, e))).collect();
+    let mut standing = Standing::of(store, (job, group));
+    if pairs.iter().any(|(original, _)| !original.is_unknown()) {
+        let paired: BTreeSet<AllocId> =
+            pairs.iter().flat_map(|(e, other)| [Some(*e), *other]).flatten().map(|e| e.row.id).collect();
+        let others = existing.iter().filter(|e| e.row.is_wanted() && !paired.contains(&e.row.id));
+        others.for_each(|e| standing.add(e.row.node));
+    }
     let mut leaving: BTreeMap<AllocId, Option<StopReason>> = BTreeMap::new();
-    for original in existing.iter().filter(|e| is_stood_in_for(e)) {
-        let replacement = stand_in(store, &by_id, original);
-        match (original.must_go(), replacement) {
-            (Some(reason), _) => drop(leaving.insert(original.row.id, Some(reason))),
-            (None, _) if original.is_unknown() => drop(leaving.insert(original.row.id, None)),
-            (None, None) => {}
-            (None, Some(replacement)) => {
-                if keeps_original(store, (job, group), &policy, original, replacement) {
-                    leaving.insert(replacement.row.id, Some(StopReason::OriginalKept));
-                } else {
-                    leaving.insert(original.row.id, Some(StopReason::ReplacementKept));
-                }
+    for (original, replacement) in pairs {
+        let (goes, reason, stays) = match (original.must_go(), replacement) {
+            (Some(reason), _) => (Some(original), Some(reason), replacement),
+            (None, _) if original.is_unknown() => (Some(original), None, replacement),
+            (None, Some(other)) if keeps_original(&policy, &standing, original, other) => {
+                (Some(other), Some(StopReason::OriginalKept), Some(original))
             }
-        }
+            (None, Some(_)) => (Some(original), Some(StopReason::ReplacementKept), replacement),
+            (None, None) => (None, None, Some(original)),
+        };
+        goes.and_then(|e| leaving.insert(e.row.id, reason));
+        // Those that are decided on after it find it there.
+        stays.into_iter().for_each(|e| standing.add(e.row.node));
     }
     let (leaves, staying): (Vec<_>, Vec<_>) =
         existing.into_iter().partition(|e| leaving.contains_key(&e.row.id));
@@ -77,9 +84,8 @@ fn stand_in<'e, 'a>(
 }
 
 fn keeps_original(
-    store: &Store,
-    about: (&Job, &Group),
     policy: &Disconnect,
+    standing: &Standing<'_>,
     original: &Existing<'_>,
     replacement: &Existing<'_>,
 ) -> bool {
@@ -92,18 +98,26 @@ fn keeps_original(
     match policy.reconcile {
         Reconcile::KeepOriginal => true,
         Reconcile::KeepReplacement => false,
-        Reconcile::LongestRunning => {
-            // Whoever runs goes before one that has still to start; of two of which nothing is known the first placed.
-            let since = |of: &Existing<'_>| (of.runs_since.unwrap_or(Timestamp::NEVER), of.row.create_index);
-            since(original) <= since(replacement)
-        }
+        Reconcile::LongestRunning => match (original.runs_since, replacement.runs_since) {
+            (None, None) => scores_no_worse(standing, original, replacement),
+            // Whoever runs goes before one that has still to start.
+            (original, replacement) => {
+                original.unwrap_or(Timestamp::NEVER) <= replacement.unwrap_or(Timestamp::NEVER)
+            }
+        },
+        // What runs is not given up for what has still to start, however good its node is.
         Reconcile::BestScore => {
-            score(store, about, original.row.node) >= score(store, about, replacement.row.node)
+            original.runs_since.is_some() && replacement.runs_since.is_none()
+                || scores_no_worse(standing, original, replacement)
         }
     }
 }
 
-/// Since when an allocation runs, where who runs longest stays: its leader, or the task that runs longest. What started
+fn scores_no_worse(standing: &Standing<'_>, original: &Existing<'_>, replacement: &Existing<'_>) -> bool {
+    standing.score(original.row.node) >= standing.score(replacement.row.node)
+}
+
+/// Since when an allocation runs, where that decides who stays: its leader, or the task that runs longest. What started
 /// again began anew.
 pub(super) fn runs_since(
     observed: &Observed,
@@ -111,22 +125,11 @@ pub(super) fn runs_since(
     group: &Group,
 ) -> Option<Timestamp> {
     let policy = group.disconnect.as_ref()?.reconcile;
-    let seen =
-        observed.get(slot, row.id).filter(|_| policy == Reconcile::LongestRunning && row.is_wanted())?;
+    let matters = matches!(policy, Reconcile::LongestRunning | Reconcile::BestScore) && row.is_wanted();
+    let seen = observed.get(slot, row.id).filter(|_| matters)?;
     let leads = |name: &str| group.tasks.iter().any(|task| task.leader && task.name == name);
     let running = || seen.alloc.tasks.iter().filter(|task| task.state == TaskState::Running);
     let since = |task: &ObservedTask| task.started_at.max(task.last_restart);
     let leader = running().find(|task| leads(&task.name)).map(since);
     leader.or_else(|| running().map(since).min())
-}
-
-/// How good the node of an allocation that is there already is for its group.
-fn score(store: &Store, (job, group): (&Job, &Group), slot: NodeSlot) -> f64 {
-    let (Some(row), Some(detail)) = (store.nodes().row(slot), store.nodes().detail(slot)) else { return 0.0 };
-    let ask = group.resources_on(&detail.node);
-    // As if it were to be placed there now.
-    let free = row.free().plus(ask);
-    let algorithm = store.scheduler_config().algorithm(&job.node_pool);
-    let packing = bin_pack(algorithm, Powers::of(free, row.capacity), Powers::of(ask, row.capacity));
-    Mean::PACKING_ALONE.with(AffinityScore::of(job, group).score(&detail.node)).of(packing)
 }

@@ -5,6 +5,7 @@ mod group;
 mod per_node;
 mod reschedule;
 mod rollout;
+mod standing;
 mod wanted;
 
 use std::collections::{BTreeMap, HashSet};
