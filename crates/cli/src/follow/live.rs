@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Followed, Progress,
-    screen::{SHOWN_MAX, counts},
+    screen::{AWAY, SHOWN_MAX, counts},
 };
 use crate::output::{Cell, Column, Layout, Table, Tone};
 
@@ -15,17 +15,26 @@ const SPINNER: &[&str] = &["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧
 /// How long each of them stands.
 const SPINNER_STEP_MS: u128 = 100;
 
-/// A line that says how far things are, and the allocations below it.
-pub(super) fn frame(progress: &Progress, layout: Layout, elapsed: Duration) -> Vec<String> {
+/// A line that says how far things are, and the allocations below it; each within the terminal's width.
+pub(super) fn frame(progress: &Progress, layout: Layout, elapsed: Duration, is_away: bool) -> Vec<String> {
+    let head = head(progress, layout, elapsed);
+    let away = is_away.then(|| layout.fit(AWAY));
+    [head].into_iter().chain(away).chain(allocs(progress, layout)).collect()
+}
+
+/// Where not all of it fits, the bar is left out first.
+fn head(progress: &Progress, layout: Layout, elapsed: Duration) -> String {
     let step = usize::try_from(elapsed.as_millis() / SPINNER_STEP_MS).unwrap_or(0);
-    let spinner = layout.palette.paint(SPINNER[step % SPINNER.len()], Tone::Waiting);
-    let seconds = elapsed.as_secs_f64();
-    let head = if progress.allocs().is_empty() {
-        format!("{spinner} {}  {seconds:.1} s", counts(progress))
+    let spinner = SPINNER[step % SPINNER.len()];
+    let words = format!("{}  {:.1} s", counts(progress), elapsed.as_secs_f64());
+    let fits = layout.columns.is_none_or(|columns| words.len() + BAR_CHARS + " ".len() * 3 <= columns);
+    let painted = layout.palette.paint(spinner, Tone::Waiting);
+    if fits && !progress.allocs().is_empty() {
+        format!("{painted} {} {words}", bar(progress, layout))
     } else {
-        format!("{spinner} {} {}  {seconds:.1} s", bar(progress, layout), counts(progress))
-    };
-    [head].into_iter().chain(allocs(progress, layout)).collect()
+        let line = layout.fit(&format!("{spinner} {words}"));
+        line.replacen(spinner, &painted, 1)
+    }
 }
 
 /// The part of the allocations that are where they are wanted.
@@ -81,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_few_are_shown_one_by_one() {
-        let shown = frame(&stopping(3), Layout::PLAIN, Duration::from_millis(1_250)).join("\n");
+        let shown = frame(&stopping(3), Layout::PLAIN, Duration::from_millis(1_250), false).join("\n");
         expect![[r#"
             ⠹ ──────────────────── 2 allocations: 2 running  1.2 s
             00000001  front[1]  n1  running
@@ -91,6 +100,26 @@ mod tests {
 
     #[test]
     fn many_are_counted() {
-        assert_eq!(frame(&stopping(30), Layout::PLAIN, Duration::ZERO).len(), 1);
+        assert_eq!(frame(&stopping(30), Layout::PLAIN, Duration::ZERO, false).len(), 1);
+    }
+
+    #[test]
+    fn what_does_not_fit_a_narrow_terminal_is_left_out() {
+        let shown = |columns| {
+            let layout = Layout { columns: Some(columns), ..Layout::PLAIN };
+            frame(&stopping(3), layout, Duration::from_millis(1_250), true).join("\n")
+        };
+        expect![[r#"
+            ⠹ 2 allocations: 2 running  1.2 s
+            note: the server does not answer; it is…
+            00000001  front[1]  n1  running
+            00000002  front[2]  n1  running"#]]
+        .assert_eq(&shown(40));
+        expect![[r#"
+            ⠹ 2 allocations: 2…
+            note: the server d…
+            00000001  front[1]  n1  running
+            00000002  front[2]  n1  running"#]]
+        .assert_eq(&shown(19));
     }
 }

@@ -4,14 +4,15 @@
 //! shows what has changed.
 
 mod live;
+mod news;
 mod progress;
 mod screen;
 
 use std::time::Instant;
 
-use berth_api::http::{Event, EventFrame, Lines};
+use tokio::signal::unix::{SignalKind, signal};
 
-use self::screen::Screen;
+use self::{news::News, screen::Screen};
 use crate::{
     failure::{Exit, Failure},
     remote::Remote,
@@ -28,21 +29,24 @@ pub struct Change<'a> {
 }
 
 /// Follows the consequences of a change until the goal is reached, or cannot be; shows them as they come. `since` is when
-/// the change was asked for.
+/// the change was asked for. A server that is away for a moment is waited for; an interrupt ends the looking on alone.
 pub async fn follow(
     remote: &Remote,
     change: &Change<'_>,
     mut progress: Progress,
     since: Instant,
 ) -> Result<Progress, Failure> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
     let mut news = News::of(remote, change).await?;
     let mut screen = Screen::new(since);
     while !progress.is_settled() {
+        let is_away = news.is_away();
         tokio::select! {
-            events = news.next(change.job) => progress.take(events?),
-            () = screen.is_due() => {}
+            events = news.next() => progress.take(events?),
+            () = screen.is_due(is_away) => {}
+            _ = interrupt.recv() => return Err(interrupted(change.job)),
         }
-        screen.show(&progress);
+        screen.show(&progress, news.is_away());
     }
     screen.finish(&progress);
     Ok(progress)
@@ -56,40 +60,12 @@ pub async fn settle(
 ) -> Result<Progress, Failure> {
     let mut news = News::of(remote, change).await?;
     while !progress.is_settled() {
-        progress.take(news.next(change.job).await?);
+        progress.take(news.next().await?);
     }
     Ok(progress)
 }
 
-/// The job's events.
-struct News {
-    frames: Lines<EventFrame>,
-    /// Of the index that is being read. They are kept here so that a wait which is called off loses none.
-    events: Vec<Event>,
-}
-
-impl News {
-    async fn of(remote: &Remote, change: &Change<'_>) -> Result<Self, Failure> {
-        Ok(Self { frames: remote.job_events(change.job, change.index).await?, events: Vec::new() })
-    }
-
-    /// The next events; all of an index before the last of them is judged.
-    async fn next(&mut self, job: &str) -> Result<Vec<Event>, Failure> {
-        loop {
-            let frame = self.frames.next().await?;
-            let frame = frame.ok_or_else(|| broken_off("the server ended the stream", job))?;
-            if !frame.error.is_empty() {
-                return Err(broken_off(&frame.error, job));
-            }
-            self.events.extend(frame.events);
-            if !frame.more {
-                return Ok(std::mem::take(&mut self.events));
-            }
-        }
-    }
-}
-
-fn broken_off(why: &str, job: &str) -> Failure {
-    Failure::new(Exit::Failed, format!("cannot follow the job any longer: {why}"))
-        .help(format!("what was asked for is registered; see how it fares with `berth job status {job}`"))
+fn interrupted(job: &str) -> Failure {
+    Failure::new(Exit::Failed, "interrupted: what was asked for goes on")
+        .help(format!("see how it fares with `berth job status {job}`"))
 }

@@ -15,6 +15,9 @@ const COUNTS_EVERY_MS: u64 = 1_000;
 /// Between two drawings, so that a terminal shows that something goes on.
 const DRAW_EVERY_MS: u64 = 100;
 
+/// What is said while nothing is heard.
+pub(super) const AWAY: &str = "note: the server does not answer; it is asked again";
+
 /// Where progress is shown.
 pub(super) struct Screen {
     since: Instant,
@@ -25,33 +28,46 @@ enum Style {
     /// Lines that replace each other.
     Live(Redraw, Layout),
     /// One line for each change. What was told last of each allocation, and when counts were.
-    Plain { told: BTreeMap<String, String>, counted: Option<Instant> },
+    Plain { told: BTreeMap<String, String>, counted: Option<Instant>, away: bool },
 }
 
 impl Screen {
     pub fn new(since: Instant) -> Self {
         let style = match Layout::stderr() {
             Some(layout) => Style::Live(Redraw::default(), layout),
-            None => Style::Plain { told: BTreeMap::new(), counted: None },
+            None => Style::Plain { told: BTreeMap::new(), counted: None, away: false },
         };
         Self { since, style }
     }
 
-    /// Completes when it should be drawn anew although nothing has happened; plain lines never are.
-    pub async fn is_due(&self) {
+    /// Completes when it should be drawn anew although nothing has happened: plain lines only to say that the server is
+    /// away.
+    pub async fn is_due(&self, away: bool) {
         match self.style {
-            Style::Live(..) => tokio::time::sleep(Duration::from_millis(DRAW_EVERY_MS)).await,
-            Style::Plain { .. } => std::future::pending().await,
+            Style::Plain { away: told, .. } if away == told => std::future::pending().await,
+            _ => tokio::time::sleep(Duration::from_millis(DRAW_EVERY_MS)).await,
         }
     }
 
-    /// Shows what is new.
-    pub fn show(&mut self, progress: &Progress) {
+    /// Shows what is new, and whether the server is away.
+    pub fn show(&mut self, progress: &Progress, is_away: bool) {
         let elapsed = self.since.elapsed();
         match &mut self.style {
-            Style::Live(redraw, layout) => redraw.draw(&live::frame(progress, *layout, elapsed)),
-            Style::Plain { told, .. } if progress.allocs().len() <= SHOWN_MAX => tell_changes(told, progress),
-            Style::Plain { counted, .. } => tell_counts(counted, progress),
+            Style::Live(redraw, layout) => {
+                // Its window may have been given another size.
+                *layout = Layout::stderr().unwrap_or(*layout);
+                redraw.draw(&live::frame(progress, *layout, elapsed, is_away));
+            }
+            Style::Plain { told, counted, away } => {
+                if std::mem::replace(away, is_away) != is_away {
+                    tell(if is_away { AWAY } else { "note: the server answers again" });
+                }
+                if progress.allocs().len() <= SHOWN_MAX {
+                    tell_changes(told, progress);
+                } else {
+                    tell_counts(counted, progress);
+                }
+            }
         }
     }
 
@@ -59,8 +75,8 @@ impl Screen {
     pub fn finish(&mut self, progress: &Progress) {
         let elapsed = self.since.elapsed();
         match &mut self.style {
-            Style::Live(redraw, layout) => redraw.draw(&live::allocs(progress, *layout)),
-            Style::Plain { .. } => self.show(progress),
+            Style::Live(redraw, layout) => redraw.finish(&live::allocs(progress, *layout)),
+            Style::Plain { .. } => self.show(progress, false),
         }
         tell(&format!("{} after {:.2} s", counts(progress), elapsed.as_secs_f64()));
     }

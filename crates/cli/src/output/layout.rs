@@ -2,6 +2,7 @@
 
 use super::{
     style::Palette,
+    table::cut,
     terminal::{stderr_width, stdout_width},
     text::short_id,
 };
@@ -31,6 +32,11 @@ impl Layout {
     pub fn stderr() -> Option<Self> {
         let columns = stderr_width()?;
         Some(Self { wide: false, columns: Some(columns), palette: Palette::of(&std::io::stderr()) })
+    }
+
+    /// A line of plain text, cut to the terminal's width.
+    pub fn fit(self, line: &str) -> String {
+        cut(line, self.columns.unwrap_or(usize::MAX))
     }
 
     /// An id of 36 characters, shortened unless everything is shown.

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use super::terminal::stderr_rows;
+
 /// The last lines on standard error, to be replaced by the next ones.
 #[derive(Debug, Default)]
 pub struct Redraw {
@@ -9,8 +11,16 @@ pub struct Redraw {
 }
 
 impl Redraw {
-    /// Replaces what was drawn before. Each line must fit the terminal's width, or the count of lines is wrong.
+    /// Replaces what was drawn before, with as many of the lines as the terminal has rows for. Each line must fit its
+    /// width, or the count of lines is wrong.
     pub fn draw(&mut self, lines: &[String]) {
+        // The cursor stands in the row below the last line, and what has left the screen cannot be replaced.
+        let most = stderr_rows().map_or(usize::MAX, |rows| rows.saturating_sub(1));
+        self.finish(&lines[..lines.len().min(most)]);
+    }
+
+    /// Replaces it with what is to stay.
+    pub fn finish(&mut self, lines: &[String]) {
         let mut frame = self.erase();
         for line in lines {
             frame.push_str(line);

@@ -173,7 +173,7 @@ impl Table {
 }
 
 /// The text in at most `width` columns of the terminal.
-fn cut(text: &str, width: usize) -> String {
+pub(super) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }

@@ -18,11 +18,19 @@ pub fn stderr_width() -> Option<usize> {
 
 /// Rows of the terminal at standard output, if what is there can be drawn anew.
 pub fn stdout_rows() -> Option<usize> {
-    let stdout = std::io::stdout();
-    if is_dumb() || !stdout.is_terminal() {
+    rows(&std::io::stdout())
+}
+
+/// The same of standard error.
+pub fn stderr_rows() -> Option<usize> {
+    rows(&std::io::stderr())
+}
+
+fn rows(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    if is_dumb() || !stream.is_terminal() {
         return None;
     }
-    rustix::termios::tcgetwinsize(&stdout).ok().map(|size| usize::from(size.ws_row)).filter(|rows| *rows > 0)
+    rustix::termios::tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_row)).filter(|rows| *rows > 0)
 }
 
 fn is_dumb() -> bool {

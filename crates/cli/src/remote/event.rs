@@ -1,9 +1,13 @@
 //! The event stream.
 
-use berth_api::http::{EventFrame, Lines};
+use std::collections::BTreeMap;
+
+use berth_api::http::{AllocationStub, Event, EventFrame, Lines, Target};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use super::Remote;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 
 /// Which events to follow.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +26,40 @@ impl Remote {
         self.events(&EventFilter { topics, from: Some(index) }).await
     }
 
+    /// How a job, its evaluations, deployments and allocations are now, told as events: for who missed those that led there.
+    pub async fn job_state(&self, job: &str) -> Result<Vec<Event>, Failure> {
+        let (all, of) =
+            (self.target("/v1/job").part(job), |what| self.target("/v1/job").part(job).part(what));
+        let (deployments, evals, allocs) = (of("deployments"), of("evaluations"), of("allocations"));
+        let (now, deployments, evals, allocs) = tokio::join!(
+            self.quietly::<Value>(&all),
+            self.quietly::<Vec<Value>>(&deployments),
+            self.quietly::<Vec<Value>>(&evals),
+            self.quietly::<Vec<AllocationStub>>(&allocs),
+        );
+        // One that was purged is gone.
+        if matches!(&now, Err(failure) if failure.exit() == Exit::NotFound) {
+            return Ok(vec![event("Job", Value::Null)]);
+        }
+        let allocs = allocs?;
+        let previous: BTreeMap<&str, &str> =
+            allocs.iter().map(|alloc| (&*alloc.next_allocation, &*alloc.id)).collect();
+        let alloc = |alloc: &AllocationStub| {
+            let mut told = json!(alloc);
+            told["PreviousAllocation"] = previous.get(&*alloc.id).copied().unwrap_or_default().into();
+            told
+        };
+        let deployments = deployments?.into_iter().map(|told| event("Deployment", told));
+        let evals = evals?.into_iter().map(|told| event("Evaluation", told));
+        let allocs = allocs.iter().map(|of| event("Allocation", alloc(of)));
+        Ok([event("Job", now?)].into_iter().chain(deployments).chain(evals).chain(allocs).collect())
+    }
+
+    /// Reads without a note on what is not confirmed yet: whoever follows hears more.
+    async fn quietly<T: DeserializeOwned>(&self, target: &Target) -> Result<T, Failure> {
+        Ok(self.client.get(target).await?.value)
+    }
+
     /// Everything that the filter lets through, as it happens.
     pub async fn events(&self, filter: &EventFilter) -> Result<Lines<EventFrame>, Failure> {
         let target = self.target("/v1/event/stream");
@@ -29,4 +67,8 @@ impl Remote {
         let target = filter.topics.iter().fold(target, |target, topic| target.param("topic", topic));
         Ok(self.client.lines(&target).await?)
     }
+}
+
+fn event(topic: &str, payload: Value) -> Event {
+    Event { topic: topic.to_owned(), payload: json!({ topic: payload }), ..Event::default() }
 }

@@ -9,6 +9,7 @@ mod job;
 mod lookup;
 mod node;
 mod operator;
+mod patience;
 mod tenant;
 mod usage;
 
@@ -27,6 +28,7 @@ pub use alloc::{ExecAsk, StreamRead, StreamSource, StreamStart};
 pub use event::EventFilter;
 pub use job::Diffs;
 pub use lookup::only_task;
+pub use patience::Patience;
 
 /// A server, as seen from a namespace.
 #[derive(Debug, Clone)]

@@ -7,21 +7,34 @@ use berth_api::http::{AllocationStub, Node};
 use crate::{
     failure::{Exit, Failure},
     output::{self, clean, count, short_id},
-    remote::Remote,
+    remote::{Patience, Remote},
 };
 
-/// Says what happens until the drain is over, or called off.
+/// Says what happens until the drain is over, or called off. A server that is away for a moment is waited for.
 pub async fn follow(remote: &Remote, id: &str) -> Result<(), Failure> {
     let remote = remote.noting();
-    let mut seen = Seen::default();
+    let (mut seen, mut patience) = (Seen::default(), Patience::default());
     loop {
-        let (node, allocs) = tokio::try_join!(remote.node(id), remote.node_allocations(id))?;
-        let lines = seen.look(&remote, &node, &allocs).await;
-        lines.iter().for_each(|line| output::tell(line));
-        if !node.drain {
-            return over(&node);
+        let look = async {
+            let (node, allocs) = tokio::try_join!(remote.node(id), remote.node_allocations(id))?;
+            let lines = seen.look(&remote, &node, &allocs).await;
+            lines.iter().for_each(|line| output::tell(line));
+            if node.drain {
+                remote.changed().await?;
+            }
+            Ok(node)
+        };
+        match look.await {
+            Ok(node) if !node.drain => return over(&node),
+            Ok(_) => patience.answered(),
+            Err(failure) => {
+                if !patience.is_away() {
+                    output::tell("note: the server does not answer; it is asked again");
+                }
+                let pause = patience.bear(failure)?;
+                tokio::time::sleep(pause).await;
+            }
         }
-        remote.changed().await?;
     }
 }
 
