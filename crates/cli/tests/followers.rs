@@ -171,6 +171,38 @@ async fn a_follower_that_was_started_again_says_which_events_it_keeps() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_goes_on_at_a_server_that_is_behind_is_told_nothing_twice() {
+    let servers = Servers::start(3).await;
+    servers.all[&1].register("known").await.expect("it is taken");
+    let leader = servers.leader(&[1, 2, 3]).await;
+    let behind = servers.followers(&[1, 2, 3]).await[0];
+    assert!(servers.all[&behind].knows("known").await.expect("it reads"));
+    let others: Vec<u8> = [1, 2, 3].into_iter().filter(|number| *number != behind).collect();
+    servers.links.isolate(behind, others);
+    let job = async || servers.all[&leader].register("told").await.ok();
+    let told = eventually("the others take a write", job).await.index;
+    let from = Target::new("/v1/event/stream").param("topic", "Job").param("index", told + 1);
+    let mut lines = servers.all[&behind]
+        .client
+        .lines::<EventFrame>(&from.param("stale", "true"))
+        .await
+        .expect("it needs no leader for an old state");
+    servers.links.heal();
+    eventually("it has caught up", async || servers.all[&behind].knows("told").await.ok()?.then_some(()))
+        .await;
+    servers.all[&leader].register("fresh").await.expect("it is taken");
+    loop {
+        let frame = lines.next().await.expect("it goes on").expect("a line");
+        assert!(frame.error.is_empty() && frame.index > told, "{frame:?}, from {told} on");
+        let keys: Vec<_> = frame.events.iter().map(|event| event.key.as_str()).collect();
+        assert!(!keys.contains(&"known"), "{frame:?}");
+        if keys.contains(&"fresh") {
+            return;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_query_waits_at_a_follower_while_leaders_change() {
     let mut servers = Servers::start(3).await;
     servers.all[&1].register("before").await.expect("it is taken");

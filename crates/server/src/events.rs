@@ -120,7 +120,8 @@ impl EventHub {
         Subscription { hub: self.clone(), next: ring.dropped + ring.batches.len() as u64, last_index }
     }
 
-    /// Follows from the batch at `index` on, or the first after it.
+    /// Follows from the batch at `index` on, or the first after it; whoever has followed a server that is ahead of this one is
+    /// told nothing of what comes before that.
     ///
     /// # Errors
     /// When batches from there on have been dropped.
@@ -259,15 +260,22 @@ impl Subscription {
     /// As [`Self::next`].
     pub fn try_next(&mut self) -> Result<Option<Arc<Batch>>, SubscriptionError> {
         let ring = self.hub.lock();
-        let Some(at) = self.next.checked_sub(ring.dropped) else {
-            let from = Index(self.last_index.0.saturating_add(1));
-            return Err(SubscriptionError::TooOld { from, resume: ring.resume() });
-        };
-        let batch = usize::try_from(at).ok().and_then(|at| ring.batches.get(at));
-        let Some((batch, _)) = batch else { return Ok(None) };
-        self.next += 1;
+        if self.next < ring.dropped {
+            if self.last_index < ring.dropped_index {
+                let from = Index(self.last_index.0.saturating_add(1));
+                return Err(SubscriptionError::TooOld { from, resume: ring.resume() });
+            }
+            // What was dropped is known to this follower, from a server that was ahead.
+            self.next = ring.dropped;
+        }
+        let kept = usize::try_from(self.next - ring.dropped).unwrap_or(usize::MAX);
+        let next = (kept..ring.batches.len()).find(|at| ring.batches[*at].0.index > self.last_index);
+        let taken = next.map_or(ring.batches.len(), |at| at + 1);
+        self.next = ring.dropped + taken as u64;
+        let Some(at) = next else { return Ok(None) };
+        let batch = ring.batches[at].0.clone();
         self.last_index = batch.index;
-        Ok(Some(batch.clone()))
+        Ok(Some(batch))
     }
 }
 
@@ -311,6 +319,43 @@ mod tests {
         let jobs: Vec<_> = (1..=150).map(|eval| register_large(&engine, "large", eval)).collect();
         assert!(held_bytes(&jobs) <= PINNED_BYTES_MAX, "{}", held_bytes(&jobs));
         assert!(held_bytes(&jobs) > PINNED_BYTES_MAX / 4, "some are there to be followed");
+    }
+
+    fn one_job(engine: &FakeEngine, eval: u128) -> Index {
+        engine.apply(vec![register(small_job("job"), EvalId(eval))]);
+        engine.view.load().index
+    }
+
+    #[test]
+    fn who_followed_a_server_that_is_ahead_is_told_nothing_twice() {
+        let (ahead, behind) = (FakeEngine::default(), FakeEngine::default());
+        let known = (1..=3).map(|eval| one_job(&ahead, eval)).last().expect("three");
+        one_job(&behind, 1);
+        let mut follower = behind.events.subscribe_from(Index(known.0 + 1)).expect("nothing was dropped");
+        assert!(follower.try_next().expect("it waits").is_none());
+        for eval in 2..=3 {
+            one_job(&behind, eval);
+            assert!(follower.try_next().expect("it waits").is_none(), "it was told that by the other server");
+        }
+        let fresh = one_job(&behind, 4);
+        assert_eq!(follower.try_next().expect("it goes on").map(|batch| batch.index), Some(fresh));
+        assert_eq!(follower.waiting(), 0);
+    }
+
+    #[test]
+    fn what_a_follower_knows_from_another_server_may_be_dropped() {
+        let engine = FakeEngine::default();
+        one_job(&engine, 1);
+        let known = Index(engine.view.load().index.0 + BATCHES_MAX as u64 + 1);
+        let mut follower = engine.events.subscribe_from(Index(known.0 + 1)).expect("nothing was dropped");
+        let mut eval = 1;
+        while engine.view.load().index < known {
+            eval += 1;
+            one_job(&engine, eval);
+        }
+        assert!(follower.try_next().expect("it misses nothing").is_none());
+        let fresh = one_job(&engine, eval + 1);
+        assert_eq!(follower.try_next().expect("it goes on").map(|batch| batch.index), Some(fresh));
     }
 
     #[test]

@@ -131,7 +131,7 @@ pub fn routes() -> Vec<Route> {
         route(Put, "/v1/search", (ReadJob, Query), "Find what begins with a text", takes::<Search, Found>(&["namespace"]), search::prefix),
         route(Put, "/v1/search/fuzzy", (ReadJob, Query), "Find what has a text in its name", takes::<FuzzySearch, FuzzyFound>(&["namespace"]), search::fuzzy),
 
-        route(Get, "/v1/event/stream", (ReadEvents, Query), "Follow changes", streams::<EventFrame>(&["namespace", "index", "topic"]), stream_events),
+        route(Get, "/v1/event/stream", (ReadEvents, Query), "Follow changes", streams::<EventFrame>(&["namespace", "index", "topic", "stale"]), stream_events),
 
         route(Get, "/v1/namespaces", (ListNamespaces, Items), "List namespaces", lists::<Namespace>(&["prefix"]), namespaces::list),
         route(Get, "/v1/namespace/{name}", (ListNamespaces, Object), "Read a namespace", reads::<Namespace>(&[]), namespaces::read),

@@ -33,7 +33,8 @@ const CATCH_UP_MAX: usize = 256;
 
 /// `GET /v1/event/stream`
 ///
-/// With `index`, the stream begins with the changes at that index, or the first after it; without, with the next one.
+/// With `index`, the stream begins with the changes at that index, or the first after it; without, with the next one. A server
+/// that is behind tells nothing that comes before `index`, even if it has yet to hear of it.
 pub(super) async fn read(call: Call, lines: Arc<Lines>) -> Reply {
     let filter = Arc::new(Filter::of(&call)?);
     let from = call.query.number("index")?.filter(|index| *index > 0).map(Index);
