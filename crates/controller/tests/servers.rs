@@ -11,6 +11,8 @@ mod agents;
 mod cluster;
 #[path = "servers/network.rs"]
 mod network;
+#[path = "servers/restores.rs"]
+mod restores;
 #[path = "servers/server.rs"]
 mod server;
 #[path = "servers/stories.rs"]

@@ -177,7 +177,8 @@ impl Cluster {
         (self.servers[from].id, self.servers[to].id)
     }
 
-    fn request(&mut self, command: Command) {
+    /// Somebody asks the leader for a change.
+    pub fn request(&mut self, command: Command) {
         self.tokens += 1;
         let request = Request { token: Token(self.tokens), commands: vec![command].into() };
         self.tell(self.leader, Event::Requested(request));

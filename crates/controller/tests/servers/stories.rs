@@ -23,7 +23,7 @@ fn assert_none_lost(cluster: &Cluster) {
 }
 
 /// A cluster whose agents are all in.
-fn settled(seed: u64) -> Cluster {
+pub fn settled(seed: u64) -> Cluster {
     let mut cluster = Cluster::new(seed);
     cluster.settle(40);
     (0..6).for_each(|_| cluster.register());
@@ -51,7 +51,7 @@ fn silence(cluster: &mut Cluster, number: usize) {
 }
 
 /// The agent with the most allocations.
-fn busiest(cluster: &Cluster) -> usize {
+pub fn busiest(cluster: &Cluster) -> usize {
     (0..cluster.agents.len()).max_by_key(|number| cluster.agents[*number].held.len()).unwrap_or(0)
 }
 
