@@ -47,8 +47,18 @@ test-long-sim-servers:
 
 # The leader of three real servers is killed fifty times under load, and stopped as often; their disks are slow and full. Times
 # are printed and judged.
+SERVERS_TEST := $(CARGO) test --release --locked -p berth-cli --test servers -- --test-threads=1 --nocapture
+
 test-long-servers:
-	BERTH_TEST_ROUNDS=50 $(CARGO) test --release --locked -p berth-cli --test servers -- --test-threads=1 --nocapture
+	BERTH_TEST_ROUNDS=50 $(SERVERS_TEST) --skip kills:: --skip membership:: --skip partitions::
+
+# Servers die two hundred times, each at another step of what it does to its disk.
+test-long-steps:
+	BERTH_TEST_ROUNDS=50 $(SERVERS_TEST) kills::
+
+# Servers are taken in and out a hundred times under load; leaders are cut off, and stand still for up to a minute.
+test-long-membership:
+	BERTH_TEST_ROUNDS=50 $(SERVERS_TEST) membership:: partitions::
 
 # Servers on disks of their own lose their power five hundred times while clients write; it takes the right to mount.
 test-long-power:

@@ -1,4 +1,5 @@
-//! Disks whose syncs are slow: a small library, loaded before the system's own, waits before each.
+//! Disks whose syncs are slow, and processes that are killed in the middle of what they do to their disk: by a small library
+//! that is loaded before the system's own.
 
 use std::{
     fs,
@@ -11,8 +12,8 @@ use std::{
 fn library() -> &'static Path {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     MADE.get_or_init(|| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/slow_disk.c");
-        let name = format!("slow-disk-{}.so", std::process::id());
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/faulty_disk.c");
+        let name = format!("faulty-disk-{}.so", std::process::id());
         let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let made = Command::new("cc")
             .args(["-shared", "-fPIC", "-O1", "-o"])
@@ -28,21 +29,48 @@ fn library() -> &'static Path {
 
 /// A server's disk.
 #[derive(Clone)]
-pub struct SlowDisk(PathBuf);
+pub struct FaultyDisk {
+    slow: PathBuf,
+    dying: PathBuf,
+}
 
-impl SlowDisk {
-    /// A disk that is as fast as it is; `told` is where it is told otherwise.
-    pub fn new(told: PathBuf) -> Self {
-        Self(told)
+impl FaultyDisk {
+    /// A disk without faults; what it is told later lies in files whose paths begin so.
+    pub fn new(told: &Path) -> Self {
+        let file = |name| told.with_extension(name);
+        Self { slow: file("slow"), dying: file("dying") }
     }
 
     /// Has a process use it.
     pub fn put_into(&self, command: &mut Command) {
-        command.env("LD_PRELOAD", library()).env("SLOW_DISK_FILE", &self.0);
+        command.env("LD_PRELOAD", library());
+        command.env("SLOW_DISK_FILE", &self.slow).env("DYING_DISK_FILE", &self.dying);
     }
 
     /// Each sync takes so much longer from now on.
     pub fn set_ms(&self, ms: u64) {
-        fs::write(&self.0, ms.to_string()).expect("the file may be written");
+        tell(&self.slow, ms);
     }
+
+    /// The process is killed at a step of what it does to the disk, counted from 1 and from now on: before an even one, after
+    /// an odd one.
+    pub fn die_at(&self, step: u64) {
+        tell(&self.dying, step);
+    }
+
+    /// Nothing is wrong with it any more.
+    pub fn mend(&self) {
+        for file in [&self.slow, &self.dying] {
+            if file.exists() {
+                fs::remove_file(file).expect("it is ours");
+            }
+        }
+    }
+}
+
+/// Written whole, or not at all: it is read at any time.
+fn tell(file: &Path, number: u64) {
+    let new = file.with_extension("new");
+    fs::write(&new, number.to_string()).expect("the file may be written");
+    fs::rename(&new, file).expect("it is ours");
 }

@@ -4,12 +4,12 @@
 pub mod busybox;
 pub mod cluster;
 pub mod dev;
+pub mod faulty_disk;
 pub mod home;
 pub mod linear;
 pub mod nodes;
 pub mod proxy;
 pub mod servers;
-pub mod slow_disk;
 pub mod small_disk;
 pub mod writers;
 

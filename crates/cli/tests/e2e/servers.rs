@@ -13,7 +13,9 @@ use berth_api::http::{AgentMembers, ApiError, Client, JobRegistered, RaftConfigu
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::{Daemon, berth, client, eventually, free_port, home::Home, proxy::Links, slow_disk::SlowDisk};
+use super::{
+    Daemon, berth, client, eventually, faulty_disk::FaultyDisk, free_port, home::Home, proxy::Links,
+};
 
 /// A cluster of servers, numbered from 1. They end when this is dropped.
 pub struct Servers {
@@ -34,8 +36,8 @@ pub struct Server {
     data: PathBuf,
     told: PathBuf,
     daemon: Option<Daemon>,
-    /// Set to have its next process use a disk that can be made slow.
-    pub disk: Option<SlowDisk>,
+    /// Set to have its next process use a disk that can be made slow, or at which it dies.
+    pub disk: Option<FaultyDisk>,
     pub client: Client,
 }
 
@@ -104,9 +106,9 @@ impl Servers {
         server.run(more);
     }
 
-    /// Starts a server again, now with a disk that can be made slow.
-    pub fn run_on_slow_disk(&mut self, number: u8) -> SlowDisk {
-        let disk = SlowDisk::new(self.home.path().join(format!("disk-{number}")));
+    /// Starts a server again, now with a disk that can be made slow, or at which it dies.
+    pub fn run_on_faulty_disk(&mut self, number: u8) -> FaultyDisk {
+        let disk = FaultyDisk::new(&self.home.path().join(format!("disk-{number}")));
         self.all.get_mut(&number).expect("it was made").disk = Some(disk.clone());
         self.run(number, &[]);
         disk

@@ -30,20 +30,36 @@ async fn after_one_failed_sync_nothing_is_acknowledged() {
     log.shutdown().await.ok();
 }
 
-/// Pulls the plug at every step that changes the disk, in turn.
+/// What chance makes of each sector and name that was not synced.
+fn chance(seed: usize) -> impl FnMut() -> bool {
+    let mut state = seed as u64;
+    move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 63 == 1
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_power_cut_at_any_step_loses_nothing_acknowledged() {
+    ends_at_every_step(chance).await;
+}
+
+/// What a killed process has written is there, synced or not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_at_any_step_loses_nothing_acknowledged() {
+    ends_at_every_step(|_| || true).await;
+}
+
+/// Ends a server at every step that changes the disk, in turn: of its log, its snapshots, and its small files. `found` says
+/// what is there afterwards of what was not synced.
+async fn ends_at_every_step<F: FnMut() -> bool>(found: impl Fn(usize) -> F) {
     let mut survived = 0;
     for step in 1.. {
         let mut server = Server::new();
         server.config.snapshot_entries = 10;
         server.disk.faults().power_off_after.store(step, Ordering::SeqCst);
         let acknowledged = run_until_cut(&server).await;
-        let mut chance = step as u64;
-        let found = server.disk.after_power_cut(|| {
-            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            chance >> 63 == 1
-        });
+        let found = server.disk.after_power_cut(found(step));
         let (log, after) =
             server.with(&found).open().await.unwrap_or_else(|error| panic!("step {step}: {error}"));
         let kept = after.index();
