@@ -12,7 +12,7 @@ use expect_test::expect_file;
 use prost::Message;
 
 use crate::disk;
-use crate::keeper::plan::{ContainerRef, ExitRecord, Forward, LogPlan, StartRecord, StartStage};
+use crate::keeper::plan::{ContainerRef, ExitRecord, LogPlan, StartRecord, StartStage};
 use crate::lifecycle::{AllocRecord, RunRecord, TaskRecord};
 use crate::network::{Mapping, NetworkRecord};
 use crate::shell::{FenceRecord, NodeRecord, ServersRecord};
@@ -97,7 +97,7 @@ fn start() -> StartRecord {
         logs: LogPlan { dir, task, files_max: 2, file_bytes_max: 3, disabled: true },
         container: Some(ContainerRef { runtime: "/usr/bin/crun".into(), id: "c1".into() }),
         cgroup: "/sys/fs/cgroup/berth/c1".into(),
-        forwards: vec![Forward {
+        forwards: vec![Mapping {
             label: "http".into(),
             host_ip: "127.0.0.1".into(),
             host_port: 20_000,
@@ -105,6 +105,7 @@ fn start() -> StartRecord {
         }],
         // Not known to those who wrote the first of these files.
         stop_signal: 0,
+        first_id: 0x7000_0000,
     }
 }
 
@@ -188,7 +189,7 @@ fn what_is_written_is_what_the_golden_file_says() {
 
 #[test]
 fn what_version_1_wrote_is_read() {
-    let start = StartRecord { cgroup: String::new(), forwards: Vec::new(), ..start() };
+    let start = StartRecord { cgroup: String::new(), forwards: Vec::new(), first_id: 0, ..start() };
     check(include_str!("../tests/golden/state-v1.txt"), &start);
 }
 

@@ -19,8 +19,10 @@ pub mod lifecycle;
 mod logs;
 mod network;
 pub mod place;
+mod pool;
 mod proc;
 mod shell;
+mod user_ids;
 mod users;
 pub mod volumes;
 
@@ -30,3 +32,4 @@ pub use failure::Failure;
 pub use images::{ImageLimits, ImagesConfig, RegistryConfig, check_registry};
 pub use network::NetworkConfig;
 pub use shell::{Agent, AgentConfig, DrainOnShutdown, Host, ShutdownMode};
+pub use user_ids::UserIdsConfig;

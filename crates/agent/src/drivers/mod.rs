@@ -61,6 +61,14 @@ pub trait Driver: Send + Sync {
         Ok(if task.run.is_bridged() { NetworkNeed::Shared } else { NetworkNeed::Host })
     }
 
+    /// Whether the users of a task are not to be the host's, where this node can do that.
+    ///
+    /// # Errors
+    /// When the task's settings are wrong.
+    fn has_own_users(&self, _task: &TaskContext<'_>) -> Result<bool, StartFailure> {
+        Ok(false)
+    }
+
     /// What has to be launched for a task.
     ///
     /// # Errors
@@ -102,6 +110,8 @@ pub struct TaskContext<'a> {
     pub(crate) image: Option<Arc<Image>>,
     /// The network that it needs, made; none where it needs none, or this node has none.
     pub(crate) network: Option<TaskNetwork>,
+    /// What its root is on the host, where its users are not the host's.
+    pub(crate) first_id: Option<u32>,
 }
 
 impl TaskContext<'_> {

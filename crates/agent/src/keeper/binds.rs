@@ -1,85 +1,36 @@
-//! Files and directories of the host that a container sees: found beneath a directory that no task can replace, opened,
-//! and mounted as they were opened where no task can reach them, until the runtime has taken them over. Whatever tasks put
-//! at their paths meanwhile is not followed.
+//! Files and directories of the host that a container sees: found beneath a directory that no task can replace, and opened.
+//! Whatever tasks put at their paths afterwards is not followed: what was opened is mounted.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
+use std::path::Path;
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fchmod, fstat, mkdirat, openat2};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fchmod, mkdirat, openat2};
 use rustix::io::Errno;
 
-use super::mounts;
 use super::plan::BindSource;
-use crate::failure::{Doing, Failure};
+use crate::failure::Failure;
 
 /// How often a path is looked up anew because something was renamed meanwhile.
 const TRIES_MAX: u32 = 1_000;
 
-/// What is mounted, until this is dropped.
-pub(super) struct Binds {
-    dir: PathBuf,
-    points: Vec<PathBuf>,
+/// Opens it, in the mount namespace of this process.
+pub(super) fn open(source: &BindSource) -> Result<OwnedFd, Failure> {
+    find(source).map_err(|errno| Failure::other(doing(source), why(errno, source)))
 }
 
-impl Binds {
-    /// Mounts each at its number in `dir`, in the mount namespace of this process, which must be its own.
-    pub(super) fn mount(dir: &Path, sources: &[BindSource]) -> Result<Self, Failure> {
-        let mut binds = Self { dir: dir.to_owned(), points: Vec::new() };
-        if !sources.is_empty() {
-            binds.clear();
-            fs::create_dir_all(dir).doing(|| format!("make {}", dir.display()))?;
-        }
-        for (number, source) in sources.iter().enumerate() {
-            let point = dir.join(number.to_string());
-            let doing = || format!("mount {}", Path::new(&source.root).join(&source.path).display());
-            let found = find(source).map_err(|errno| Failure::other(doing(), why(errno, source)))?;
-            make_point(&found, &point).doing(|| format!("make {}", point.display()))?;
-            binds.points.push(point.clone());
-            mounts::bind(found.as_fd(), &point).doing(doing)?;
-        }
-        Ok(binds)
-    }
-
-    /// Removes what an earlier start has left: never what is in a directory, which may be somebody's.
-    fn clear(&self) {
-        for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
-            remove_point(&entry.path());
-        }
-    }
-}
-
-impl Drop for Binds {
-    fn drop(&mut self) {
-        for point in &self.points {
-            mounts::detach(point);
-            remove_point(point);
-        }
-        let _ = fs::remove_dir(&self.dir);
-    }
-}
-
-/// What something is mounted on is of its kind.
-fn make_point(found: &OwnedFd, point: &Path) -> std::io::Result<()> {
-    if FileType::from_raw_mode(fstat(found)?.st_mode) == FileType::Directory {
-        fs::create_dir(point)
-    } else {
-        File::create_new(point).map(drop)
-    }
-}
-
-fn remove_point(point: &Path) {
-    let _ = fs::remove_dir(point).or_else(|_| fs::remove_file(point));
+/// What is being done when it cannot be mounted.
+pub(super) fn doing(source: &BindSource) -> String {
+    format!("mount {}", Path::new(&source.root).join(&source.path).display())
 }
 
 fn find(source: &BindSource) -> rustix::io::Result<OwnedFd> {
     let links = if source.pinned { ResolveFlags::NO_SYMLINKS } else { ResolveFlags::empty() };
-    let root = openat2(CWD, &source.root, DIR, Mode::empty(), links)?;
     let path = Path::new(&source.path);
     if path.as_os_str().is_empty() {
-        return Ok(root);
+        return openat2(CWD, &source.root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), links);
     }
+    let root = openat2(CWD, &source.root, DIR, Mode::empty(), links)?;
     match step(&root, path.as_os_str(), OFlags::PATH, ResolveFlags::NO_MAGICLINKS) {
         Err(Errno::NOENT) if source.make => make_dirs(root, path),
         found => found,
@@ -122,14 +73,17 @@ fn why(errno: Errno, source: &BindSource) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    use rustix::fs::fstat;
 
     use super::*;
 
     /// The inode of what a path leads to, or why it leads nowhere.
     fn inode(root: &Path, path: &str, make: bool) -> Result<u64, String> {
         let root = root.to_string_lossy().into_owned();
-        let source = BindSource { root, path: path.into(), make, pinned: true };
+        let source = BindSource { root, path: path.into(), make, pinned: true, ..BindSource::default() };
         let found = find(&source).map_err(|errno| why(errno, &source))?;
         Ok(fstat(&found).expect("a file").st_ino)
     }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::Pid;
 
-use super::binds::Binds;
 use super::output::TaskEnds;
 use super::plan::{ContainerRef, ContainerRun};
+use super::stage::{self, Stage};
 use super::{mounts, rootfs};
 use crate::failure::{Doing, Failure};
 
@@ -24,8 +24,6 @@ const COMPLAINT_BYTES_MAX: usize = 400;
 pub(crate) const BUNDLE: &str = "bundle";
 /// Where a container without an image finds what is its own of /etc, below its bundle.
 pub(crate) const OWN_FILES: &str = "own";
-/// Where it finds what it binds, beside its bundle: what is removed whole must hold no mounts.
-pub(crate) const BINDS: &str = "binds";
 /// What the container is, in its bundle.
 pub(crate) const CONFIG_FILE: &str = "config.json";
 
@@ -51,9 +49,7 @@ pub(super) struct Container {
 impl Container {
     pub(super) fn create(run: &ContainerRun, ends: TaskEnds) -> Result<Self, Failure> {
         let mut container = Self::known(&run.into());
-        container.prepare(run)?;
-        // The runtime has its own mounts of them once it has created the container.
-        let _binds = Binds::mount(&container.dir.join(BINDS), &run.binds)?;
+        container.prepare(run, &ends)?;
         if let Err(failure) = container.create_asleep(ends) {
             container.delete();
             return Err(failure);
@@ -81,25 +77,32 @@ impl Container {
         self.dir.join(BUNDLE)
     }
 
-    fn prepare(&self, run: &ContainerRun) -> Result<(), Failure> {
+    fn prepare(&self, run: &ContainerRun, ends: &TaskEnds) -> Result<(), Failure> {
         let bundle = self.bundle();
         let _ = fs::remove_dir_all(&bundle);
-        for dir in ["upper", "work", "rootfs"] {
+        for dir in ["upper", "work"] {
             make_open_dir(&bundle.join(dir)).doing(|| format!("make {}", bundle.join(dir).display()))?;
         }
-        self.enter_namespace()?;
-        if !run.image_roots.is_empty() {
-            mounts::overlay(&run.image_roots, Path::new(BUNDLE))?;
-        }
-        let rootfs = bundle.join("rootfs");
-        let files = if run.image_roots.is_empty() { bundle.join(OWN_FILES) } else { rootfs.clone() };
-        make_open_dir(&files).doing(|| format!("make {}", files.display()))?;
-        let config = rootfs::furnish(&rootfs, &files, run)?;
-        fs::write(bundle.join(CONFIG_FILE), config).doing(|| "write the bundle's config.json".into())
+        self.enter_namespace(run.binds.iter().any(|source| source.follows_host))?;
+        let stage = Stage::make(run.first_id)?;
+        let config = if run.image_roots.is_empty() {
+            let own = bundle.join(OWN_FILES);
+            make_open_dir(&own).doing(|| format!("make {}", own.display()))?;
+            rootfs::furnish(&stage::root(), &own, None, run)?
+        } else {
+            // The owner of the upper directory becomes that of the container's root.
+            stage.give(&bundle.join("upper"), 0, 0)?;
+            let links = mounts::link_layers(&run.image_roots, Path::new(BUNDLE))?;
+            mounts::overlay(&stage.layers(&links)?, Path::new(BUNDLE), &stage::root())?;
+            rootfs::furnish(&stage::root(), &stage::root(), Some(stage.on_host(0)), run)?
+        };
+        stage.furnish(run)?;
+        ends.give(stage.on_host(config.user.uid), stage.on_host(config.user.gid))?;
+        fs::write(bundle.join(CONFIG_FILE), config.text).doing(|| "write the bundle's config.json".into())
     }
 
-    fn enter_namespace(&self) -> Result<(), Failure> {
-        mounts::make_private()?;
+    fn enter_namespace(&self, follows_host: bool) -> Result<(), Failure> {
+        mounts::make_own(follows_host)?;
         if self.runtime.ends_with("/crun") { mounts::hide_unified_cgroup() } else { Ok(()) }
     }
 
@@ -123,7 +126,7 @@ impl Container {
         pid_file: &Path,
         console_socket: &str,
     ) -> Result<Pid, Failure> {
-        self.enter_namespace()?;
+        self.enter_namespace(false)?;
         let (process_file, pid_file) = (self.dir.join(process_file), self.dir.join(pid_file));
         let mut command = self.command("exec");
         command.arg("--detach").arg("--process").arg(process_file).arg("--pid-file").arg(&pid_file);
@@ -154,12 +157,12 @@ impl Container {
     /// Ends it and removes all that it had on the host but its logs.
     pub(super) fn delete(&self) {
         if self.pid.as_raw() == 0 {
-            let _ = self.enter_namespace();
+            let _ = self.enter_namespace(false);
         }
         if let Err(failure) = self.call(self.command("delete").arg("--force").arg(&self.id), "delete") {
             eprintln!("{failure}");
         }
-        mounts::detach(&self.bundle().join("rootfs"));
+        mounts::detach(&stage::root());
         let _ = fs::remove_dir_all(self.bundle());
     }
 

@@ -15,8 +15,8 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
-use super::plan::Forward;
 use crate::failure::{Doing, Failure};
+use crate::network::Mapping;
 
 /// Connections of one container at a time; further ones wait in the kernel's queue.
 const CONNECTIONS_MAX: usize = 1_024;
@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Ports that the host listens on.
 pub(super) struct Forwarder {
-    ports: Vec<(Forward, Option<TcpListener>)>,
+    ports: Vec<(Mapping, Option<TcpListener>)>,
 }
 
 impl Forwarder {
@@ -35,14 +35,14 @@ impl Forwarder {
     ///
     /// # Errors
     /// When one is taken; the message names it.
-    pub(super) fn listen(forwards: &[Forward]) -> Result<Self, Failure> {
-        let listen = |forward: &Forward| Ok((forward.clone(), Some(forward.listen()?)));
-        Ok(Self { ports: forwards.iter().map(listen).collect::<Result<_, _>>()? })
+    pub(super) fn listen(mappings: &[Mapping]) -> Result<Self, Failure> {
+        let listening = |mapping: &Mapping| Ok((mapping.clone(), Some(listen(mapping)?)));
+        Ok(Self { ports: mappings.iter().map(listening).collect::<Result<_, _>>()? })
     }
 
     /// Takes the ports of a keeper that is gone over: as soon as they are free.
-    pub(super) fn again(forwards: &[Forward]) -> Self {
-        Self { ports: forwards.iter().map(|forward| (forward.clone(), None)).collect() }
+    pub(super) fn again(mappings: &[Mapping]) -> Self {
+        Self { ports: mappings.iter().map(|mapping| (mapping.clone(), None)).collect() }
     }
 
     /// Passes connections on into the network of `container`, for as long as this process lives.
@@ -55,9 +55,9 @@ impl Forwarder {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().doing(doing)?;
         let listening: Result<Vec<_>, Failure> = {
             let _entered = runtime.enter();
-            let adopt = |(forward, listener): (Forward, Option<TcpListener>)| {
+            let adopt = |(mapping, listener): (Mapping, Option<TcpListener>)| {
                 let listener = listener.map(tokio::net::TcpListener::from_std).transpose().doing(doing)?;
-                Ok((forward, listener))
+                Ok((mapping, listener))
             };
             self.ports.into_iter().map(adopt).collect()
         };
@@ -72,45 +72,42 @@ impl Forwarder {
     }
 }
 
-impl Forward {
-    fn listen(&self) -> Result<TcpListener, Failure> {
-        let Forward { host_ip, host_port, label, .. } = self;
-        let doing = || format!("listen on {host_ip}:{host_port} for the port {label:?}");
-        let ip = host_ip.parse().map_err(|error| Failure::other(doing(), error))?;
-        let port = u16::try_from(*host_port).map_err(|error| Failure::other(doing(), error))?;
-        let listener = TcpListener::bind(SocketAddr::new(ip, port)).doing(doing)?;
-        listener.set_nonblocking(true).doing(doing)?;
-        Ok(listener)
-    }
+fn listen(mapping: &Mapping) -> Result<TcpListener, Failure> {
+    let Mapping { host_ip, host_port, label, .. } = mapping;
+    let doing = || format!("listen on {host_ip}:{host_port} for the port {label:?}");
+    let ip = host_ip.parse().map_err(|error| Failure::other(doing(), error))?;
+    let port = u16::try_from(*host_port).map_err(|error| Failure::other(doing(), error))?;
+    let listener = TcpListener::bind(SocketAddr::new(ip, port)).doing(doing)?;
+    listener.set_nonblocking(true).doing(doing)?;
+    Ok(listener)
 }
 
 /// This thread alone enters the container's network: listeners belong to the host's, whoever holds them.
-async fn forward_all(ports: Vec<(Forward, Option<tokio::net::TcpListener>)>, network: File) {
+async fn forward_all(ports: Vec<(Mapping, Option<tokio::net::TcpListener>)>, network: File) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut listening = Vec::new();
-    for (forward, listener) in ports {
+    for (mapping, listener) in ports {
         let listener = match listener {
             Some(listener) => listener,
-            None => listen_again(&forward).await,
+            None => listen_again(&mapping).await,
         };
-        listening.push((forward, listener));
+        listening.push((mapping, listener));
     }
     if let Err(errno) = setns(network, CloneFlags::CLONE_NEWNET) {
         return eprintln!("enter the container's network: {errno}");
     }
     let tasks: Vec<_> = listening
         .into_iter()
-        .map(|(forward, listener)| tokio::spawn(accept(forward.port, listener, room.clone())))
+        .map(|(mapping, listener)| tokio::spawn(accept(mapping.port, listener, room.clone())))
         .collect();
     for task in tasks {
         let _ = task.await;
     }
 }
 
-async fn listen_again(forward: &Forward) -> tokio::net::TcpListener {
+async fn listen_again(mapping: &Mapping) -> tokio::net::TcpListener {
     loop {
-        match forward
-            .listen()
+        match listen(mapping)
             .and_then(|listener| tokio::net::TcpListener::from_std(listener).doing(|| "listen again".into()))
         {
             Ok(listener) => return listener,

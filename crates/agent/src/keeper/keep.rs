@@ -162,6 +162,7 @@ impl<'a> Start<'a> {
                 self.record.container = Some(run.into());
                 self.record.forwards = run.forwards.clone();
                 self.record.stop_signal = run.stop_signal;
+                self.record.first_id = run.first_id;
                 self.write(StartStage::Claimed)?;
                 let container = Container::create(run, ends)?;
                 let started = self.created(container.pid());

@@ -15,6 +15,7 @@ mod control;
 pub(crate) mod exec;
 mod fds;
 mod forward;
+mod id_map;
 mod keep;
 mod mounts;
 mod output;
@@ -23,10 +24,13 @@ mod process;
 mod reap;
 mod rootfs;
 mod signals;
+pub(crate) mod stage;
 mod starter;
 pub(crate) mod unpack;
 mod user;
 mod watch;
+
+pub(crate) use self::id_map::IDS;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -39,7 +43,8 @@ pub const REFUSED: i32 = 75;
 /// the task that standard input describes, with `adopt` and a directory it takes over one whose keeper is gone, with
 /// `exec` and a socket it runs a command within a task, and with `become` it turns into a task or such a command. With
 /// `unpack` and a directory it unpacks there the layer of an image that standard input gives, and with `unpack-files` an
-/// archive of files for a task.
+/// archive of files for a task. With `try-ids`, a number and a directory it finds out whether containers whose files lie there
+/// can have users whose ids begin with that number.
 pub fn main(args: &[String]) -> i32 {
     fds::close_inherited();
     signals::catch_ignored();
@@ -48,6 +53,7 @@ pub fn main(args: &[String]) -> i32 {
         ["become"] => starter::main(),
         ["exec", socket] => exec::main(socket),
         ["adopt", dir] => adopt::main(dir),
+        ["try-ids", first, dir] => stage::try_ids(first, dir),
         ["unpack", dir] => unpack::main(dir, Content::Layer),
         ["unpack-files", dir] => unpack::main(dir, Content::Files),
         [dir] => keep::main(dir),

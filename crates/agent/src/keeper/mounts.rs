@@ -1,6 +1,5 @@
 //! A keeper's private view of the filesystem: what it mounts there is gone when its container is.
 
-use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -11,11 +10,12 @@ use crate::failure::{Doing, Failure};
 
 const NOTHING: Option<&str> = None;
 
-/// From here on, mounts of this process are its own.
-pub(super) fn make_private() -> Result<(), Failure> {
+/// From here on, mounts of this process are its own; it sees those of the host only if it `follows` them.
+pub(super) fn make_own(follows: bool) -> Result<(), Failure> {
     unshare(CloneFlags::CLONE_NEWNS).doing(|| "make a mount namespace".into())?;
-    mount(NOTHING, "/", NOTHING, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NOTHING)
-        .doing(|| "make mounts private".into())
+    // Following costs each mount of the host some time for each namespace that does.
+    let kind = if follows { MsFlags::MS_SLAVE } else { MsFlags::MS_PRIVATE };
+    mount(NOTHING, "/", NOTHING, MsFlags::MS_REC | kind, NOTHING).doing(|| "make mounts private".into())
 }
 
 /// crun refuses hosts that mount cgroup v2 beside v1, so it does not get to see that mount.
@@ -26,32 +26,26 @@ pub(super) fn hide_unified_cgroup() -> Result<(), Failure> {
     }
 }
 
-/// Mounts a writable layer over read-only ones, the uppermost first, at `rootfs` in `bundle`, which is relative to the
-/// working directory.
-///
-/// What the kernel is told must fit into a page, and an image may have more than a hundred layers: each goes by a short
-/// link.
-pub(super) fn overlay(layers: &[String], bundle: &Path) -> Result<(), Failure> {
-    let links = bundle.join("l");
-    std::fs::create_dir_all(&links).doing(|| format!("make {}", links.display()))?;
-    let mut lower = Vec::new();
-    for (number, layer) in layers.iter().enumerate() {
-        let link = links.join(number.to_string());
-        std::os::unix::fs::symlink(layer, &link).doing(|| format!("make {}", link.display()))?;
-        lower.push(link.to_string_lossy().into_owned());
-    }
-    let (upper, work, target) = (bundle.join("upper"), bundle.join("work"), bundle.join("rootfs"));
-    let lower = lower.join(":");
+/// Mounts a writable layer, in `bundle`, over read-only ones, the uppermost first.
+pub(super) fn overlay(layers: &[String], bundle: &Path, target: &Path) -> Result<(), Failure> {
+    let (upper, work, lower) = (bundle.join("upper"), bundle.join("work"), layers.join(":"));
     let options = format!("lowerdir={lower},upperdir={},workdir={}", upper.display(), work.display());
     let flags = MsFlags::MS_NODEV | MsFlags::MS_NOSUID;
-    mount(Some("overlay"), &target, Some("overlay"), flags, Some(options.as_str()))
+    mount(Some("overlay"), target, Some("overlay"), flags, Some(options.as_str()))
         .doing(|| "mount the image's layers".into())
 }
 
-/// Mounts what was opened, without what is mounted below it, on a file or directory of its kind.
-pub(super) fn bind(opened: BorrowedFd<'_>, target: &Path) -> Result<(), Errno> {
-    let source = format!("/proc/self/fd/{}", opened.as_raw_fd());
-    mount(Some(source.as_str()), target, NOTHING, MsFlags::MS_BIND, NOTHING)
+/// Says in the bundle which layers the container is made of: whoever removes unused images looks there. What the kernel is
+/// told of layers must fit into a page, and an image may have more than a hundred: each goes by a short link.
+pub(super) fn link_layers(layers: &[String], bundle: &Path) -> Result<Vec<String>, Failure> {
+    let links = bundle.join("l");
+    std::fs::create_dir_all(&links).doing(|| format!("make {}", links.display()))?;
+    let link = |(number, layer): (usize, &String)| {
+        let link = links.join(number.to_string());
+        std::os::unix::fs::symlink(layer, &link).doing(|| format!("make {}", link.display()))?;
+        Ok(link.to_string_lossy().into_owned())
+    };
+    layers.iter().enumerate().map(link).collect()
 }
 
 /// Takes a mount away, busy or not.

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, fchown};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,19 @@ const BUFFER_BYTES: usize = 16 << 10;
 pub(super) struct TaskEnds {
     pub(super) stdout: File,
     pub(super) stderr: File,
+}
+
+impl TaskEnds {
+    /// Makes them a user's, who may open them anew by the names that the kernel gives them, as `/dev/stdout`.
+    pub(super) fn give(&self, uid: u32, gid: u32) -> Result<(), Failure> {
+        for end in [&self.stdout, &self.stderr] {
+            let is_pipe = end.metadata().is_ok_and(|found| found.file_type().is_fifo());
+            if is_pipe {
+                fchown(end, Some(uid), Some(gid)).doing(|| "give its output to the container".into())?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The ends that the keeper reads, as long as somebody may write.

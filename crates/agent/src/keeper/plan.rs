@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::cgroups::Cgroup;
 use crate::disk;
 use crate::failure::Failure;
+use crate::network::Mapping;
 
 /// Written before anything may run, and again once it does.
 const START_RECORD: &str = "start";
@@ -117,7 +118,7 @@ pub struct ContainerRun {
     pub config_json: String,
     /// Ports of the host that lead to it; only for one with a network of its own.
     #[prost(message, repeated, tag = "5")]
-    pub forwards: Vec<Forward>,
+    pub forwards: Vec<Mapping>,
     /// Whom it runs as: a name or number, and perhaps a colon and those of a group, as its own files name them; empty for
     /// root.
     #[prost(string, tag = "6")]
@@ -134,15 +135,50 @@ pub struct ContainerRun {
     /// What its resolv.conf says.
     #[prost(string, tag = "10")]
     pub resolv_conf: String,
-    /// What is found in directories of the host, and mounted where its config.json has it from, by number.
+    /// What is found on the host, and mounted where its config.json has it from, by number.
     #[prost(message, repeated, tag = "11")]
     pub binds: Vec<BindSource>,
+    /// What its root is on the host; 0 for a container whose users are the host's.
+    #[prost(uint32, tag = "12")]
+    pub first_id: u32,
+    /// The file of the network namespace of which its `/sys` tells; empty where the runtime mounts that.
+    #[prost(string, tag = "13")]
+    pub sys_network: String,
+    /// Files of devices that are made for it, by number.
+    #[prost(message, repeated, tag = "14")]
+    pub devices: Vec<DeviceNode>,
 }
 
-/// A file or directory of the host, beneath a directory that no task can replace.
+/// The file of a device, as the container sees it.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct DeviceNode {
+    /// On the host and in the container.
+    #[prost(string, tag = "1")]
+    pub path: String,
+    /// A block device, not one of characters.
+    #[prost(bool, tag = "2")]
+    pub is_block: bool,
+    /// The kernel's number of its driver.
+    #[prost(uint64, tag = "3")]
+    pub major: u64,
+    /// And of the device.
+    #[prost(uint64, tag = "4")]
+    pub minor: u64,
+    /// Who may do what.
+    #[prost(uint32, tag = "5")]
+    pub mode: u32,
+    /// Whose it is.
+    #[prost(uint32, tag = "6")]
+    pub uid: u32,
+    /// And of which group.
+    #[prost(uint32, tag = "7")]
+    pub gid: u32,
+}
+
+/// A file or directory of the host, beneath something that no task can replace.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct BindSource {
-    /// That directory, absolute.
+    /// That, absolute.
     #[prost(string, tag = "1")]
     pub root: String,
     /// Relative to it, without `..`; empty for itself. Links that lead out of it are not followed.
@@ -154,29 +190,18 @@ pub struct BindSource {
     /// There were no links on the way to its root when its agent began: a task that may write there may have put some.
     #[prost(bool, tag = "4")]
     pub pinned: bool,
+    /// With what is mounted below it.
+    #[prost(bool, tag = "5")]
+    pub recursive: bool,
+    /// The container sees what the host mounts below it later.
+    #[prost(bool, tag = "6")]
+    pub follows_host: bool,
 }
 
-/// A port of the host that leads to one of a container.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct Forward {
-    /// What the job calls it.
-    #[prost(string, tag = "1")]
-    pub label: String,
-    /// The host's address that is listened on.
-    #[prost(string, tag = "2")]
-    pub host_ip: String,
-    /// The host's port.
-    #[prost(uint32, tag = "3")]
-    pub host_port: u32,
-    /// The port within the container.
-    #[prost(uint32, tag = "4")]
-    pub port: u32,
-}
-
-impl From<crate::network::Mapping> for Forward {
-    fn from(mapping: crate::network::Mapping) -> Self {
-        let crate::network::Mapping { label, host_ip, host_port, port } = mapping;
-        Self { label, host_ip, host_port, port }
+impl BindSource {
+    /// What is there itself, not beneath it.
+    pub(crate) fn of(path: &Path) -> Self {
+        Self { root: path.to_string_lossy().into_owned(), ..Self::default() }
     }
 }
 
@@ -227,10 +252,13 @@ pub struct StartRecord {
     pub cgroup: String,
     /// Ports of the host that lead to a container.
     #[prost(message, repeated, tag = "11")]
-    pub forwards: Vec<Forward>,
+    pub forwards: Vec<Mapping>,
     /// The signal that its image wants to be ended by; 0 for none.
     #[prost(int32, tag = "12")]
     pub stop_signal: i32,
+    /// What its root is on the host; 0 for a task whose users are the host's.
+    #[prost(uint32, tag = "13")]
+    pub first_id: u32,
 }
 
 impl StartRecord {

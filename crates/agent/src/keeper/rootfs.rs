@@ -6,14 +6,16 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::fchown;
 use std::path::{Component, Path};
 
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat, openat2};
+use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2};
 use nix::sys::stat::{Mode, fchmod, mkdirat};
-use nix::unistd::{UnlinkatFlags, unlinkat};
+use nix::unistd::{Gid, Uid, UnlinkatFlags, fchownat, unlinkat};
 use serde_json::{Value, json};
 
+use super::id_map::IDS;
 use super::plan::ContainerRun;
 use super::user::{self, User};
 use crate::drivers::container::bundle::SECRETS;
@@ -22,10 +24,24 @@ use crate::failure::{Doing, Failure};
 /// Of a file that says who users are.
 const USERS_BYTES_MAX: u64 = 1 << 20;
 
+/// What a container is told, and who it runs as.
+pub(super) struct Config {
+    pub(super) text: String,
+    pub(super) user: User,
+}
+
 /// Makes the root ready; the config.json of a container in it. What is its own of /etc goes below `files`, which is the
-/// root itself unless that gets the host's.
-pub(super) fn furnish(rootfs: &Path, files: &Path, run: &ContainerRun) -> Result<String, Failure> {
-    let open = |path: &Path| File::open(path).doing(|| format!("open {}", path.display())).map(Root);
+/// root itself unless that gets the host's. What is made there is `owner`'s, or of this process.
+pub(super) fn furnish(
+    rootfs: &Path,
+    files: &Path,
+    owner: Option<u32>,
+    run: &ContainerRun,
+) -> Result<Config, Failure> {
+    let open = |path: &Path| {
+        let dir = File::open(path).doing(|| format!("open {}", path.display()))?;
+        Ok::<_, Failure>(Root { dir, owner })
+    };
     let (root, files) = (open(rootfs)?, open(files)?);
     let doing = || "read the container's config.json".to_owned();
     let mut config: Value =
@@ -45,10 +61,22 @@ pub(super) fn furnish(rootfs: &Path, files: &Path, run: &ContainerRun) -> Result
         files.write(Path::new(name), &text).doing(|| format!("write /{name} in the container"))?;
     }
     let user = user::find(&run.user, || root.read("etc/passwd"), || root.read("etc/group"))
+        .and_then(|user| if run.first_id > 0 { within(user) } else { Ok(user) })
         .map_err(|why| Failure::other("find the container's user", why))?;
     run_as(&mut config["process"], &user);
     own_secrets(&mut config["mounts"], &user);
-    Ok(config.to_string())
+    Ok(Config { text: config.to_string(), user })
+}
+
+/// A container with ids of its own has no more than these.
+fn within(user: User) -> Result<User, String> {
+    let ids = [user.uid, user.gid].into_iter().chain(user.groups.iter().copied());
+    match ids.max().filter(|id| *id >= IDS) {
+        Some(id) => {
+            Err(format!("its id {id} is beyond the {IDS} that a container has in its user namespace"))
+        }
+        None => Ok(user),
+    }
 }
 
 fn run_as(process: &mut Value, user: &User) {
@@ -78,14 +106,17 @@ fn own_secrets(mounts: &mut Value, user: &User) {
     }
 }
 
-struct Root(File);
+struct Root {
+    dir: File,
+    owner: Option<u32>,
+}
 
 impl Root {
     fn open(&self, path: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
         let path = path.strip_prefix("/").unwrap_or(path);
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
-        openat2(&self.0, path, OpenHow::new().flags(flags | OFlag::O_CLOEXEC).resolve(resolve))
+        openat2(&self.dir, path, OpenHow::new().flags(flags | OFlag::O_CLOEXEC).resolve(resolve))
     }
 
     fn make_dirs(&self, path: &Path) -> io::Result<()> {
@@ -95,7 +126,18 @@ impl Root {
                 Component::Normal(name) => {
                     let parent = self.open(&done, OFlag::O_PATH | OFlag::O_DIRECTORY)?;
                     match mkdirat(&parent, name, Mode::from_bits_truncate(0o755)) {
-                        Ok(()) | Err(Errno::EEXIST) => done.push(name),
+                        Ok(()) => {
+                            let flags = AtFlags::AT_SYMLINK_NOFOLLOW;
+                            fchownat(
+                                &parent,
+                                name,
+                                self.owner.map(Uid::from_raw),
+                                self.owner.map(Gid::from_raw),
+                                flags,
+                            )?;
+                            done.push(name);
+                        }
+                        Err(Errno::EEXIST) => done.push(name),
                         Err(errno) => return Err(errno.into()),
                     }
                 }
@@ -120,6 +162,7 @@ impl Root {
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let file = File::from(openat(&dir, name, flags, Mode::from_bits_truncate(0o644))?);
         fchmod(&file, Mode::from_bits_truncate(0o644))?;
+        fchown(&file, self.owner, self.owner)?;
         (&file).write_all(text.as_bytes())
     }
 
@@ -168,9 +211,9 @@ mod tests {
         symlink(&victim, root.join("etc")).expect("linked");
         symlink("../../victim", root.join("data")).expect("linked");
         // In the root itself there is no such directory.
-        assert!(furnish(&root, &root, &run("", &["/data/x"])).is_err());
+        assert!(furnish(&root, &root, None, &run("", &["/data/x"])).is_err());
         assert_eq!(victim.read_dir().expect("listed").count(), 0);
-        assert!(furnish(&root, &root, &run("", &["/a/../../victim/x"])).is_err());
+        assert!(furnish(&root, &root, None, &run("", &["/a/../../victim/x"])).is_err());
     }
 
     #[test]
@@ -182,8 +225,8 @@ mod tests {
             .expect("written");
         fs::write(root.join("etc/group"), "app:x:8:\nextra:x:9:app\n").expect("written");
         let config = |user: &str| {
-            furnish(root, root, &run(user, &["/var/cache"]))
-                .map(|config| serde_json::from_str::<Value>(&config).expect("json")["process"].take())
+            furnish(root, root, None, &run(user, &["/var/cache"]))
+                .map(|config| serde_json::from_str::<Value>(&config.text).expect("json")["process"].take())
         };
         let process = config("app").expect("furnished");
         assert_eq!(process["user"], json!({"uid": 7, "gid": 8, "additionalGids": [9]}));

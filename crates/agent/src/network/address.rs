@@ -1,8 +1,8 @@
 //! Addresses of networks: two subnets, and which of their addresses are free.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 
 use super::NetworkConfig;
 use crate::failure::{Doing, Failure};
@@ -104,9 +104,9 @@ impl Subnets {
         format!("route {verb} unreachable {self}\n{v6}")
     }
 
-    /// How many offsets there are, the ends included.
-    pub(super) fn count(&self) -> u32 {
-        host_mask(self.bits) + 1
+    /// The offsets that allocations get.
+    pub(super) fn offsets(&self) -> Range<u32> {
+        FIRST..host_mask(self.bits)
     }
 
     /// Whether the host passes on what leaves a network for others.
@@ -140,45 +140,6 @@ fn read_subnet<A: std::str::FromStr>(text: &str) -> Option<(A, u8)> {
     Some((first.parse().ok()?, bits.parse().ok()?))
 }
 
-/// Which offsets are free. One that was given back is the last to be given again: who had it may still be spoken to.
-#[derive(Debug)]
-pub(super) struct Pool {
-    count: u32,
-    used: BTreeSet<u32>,
-    last: u32,
-}
-
-impl Pool {
-    pub(super) fn new(count: u32) -> Self {
-        Self { count, used: BTreeSet::new(), last: GATEWAY }
-    }
-
-    /// False if it is used or none of the pool's: the subnet may have changed.
-    pub(super) fn take(&mut self, offset: u32) -> bool {
-        let is_ours = (FIRST..self.count - 1).contains(&offset);
-        self.last = self.last.max(offset);
-        is_ours && self.used.insert(offset)
-    }
-
-    pub(super) fn next(&mut self) -> Option<u32> {
-        let end = self.count - 1;
-        let after = (self.last + 1).clamp(FIRST, end);
-        let free = (after..end).chain(FIRST..after).find(|offset| !self.used.contains(offset))?;
-        self.last = free;
-        self.used.insert(free);
-        Some(free)
-    }
-
-    pub(super) fn give_back(&mut self, offset: u32) {
-        self.used.remove(&offset);
-    }
-
-    /// How many are used.
-    pub(super) fn used(&self) -> usize {
-        self.used.len()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,7 +153,7 @@ mod tests {
             (addresses.v4, subnets.gateway()),
             (Ipv4Addr::new(10, 1, 0, 7), Ipv4Addr::new(10, 1, 0, 1))
         );
-        assert_eq!((addresses.v6, subnets.count()), (Some("fd00::7".parse().expect("an address")), 256));
+        assert_eq!((addresses.v6, subnets.offsets()), (Some("fd00::7".parse().expect("an address")), 2..255));
         for (v4, v6) in [
             ("10.1.0.0", "fd00::/64"),
             ("10.1.0.1/24", "fd00::/64"),
@@ -204,16 +165,5 @@ mod tests {
         ] {
             assert!(read(v4, v6).is_err(), "{v4} {v6}");
         }
-    }
-
-    #[test]
-    fn a_pool_gives_each_address_once_and_the_freed_one_last() {
-        let mut pool = Pool::new(8);
-        assert!(pool.take(3) && !pool.take(3) && !pool.take(0) && !pool.take(7) && !pool.take(900));
-        let mut pool = Pool::new(8);
-        assert!(pool.take(3));
-        assert_eq!([4, 5, 6].map(Some), [pool.next(), pool.next(), pool.next()]);
-        pool.give_back(5);
-        assert_eq!([Some(2), Some(5), None], [pool.next(), pool.next(), pool.next()]);
     }
 }

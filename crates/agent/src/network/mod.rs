@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use berth_api::agent::{AllocId, DnsSpec, PortBinding};
 
-use self::address::{Addresses, Pool, Subnets};
+use self::address::{Addresses, Subnets};
 use self::claim::Claim;
 pub(crate) use self::dns::resolv_conf;
 use self::link::Link;
@@ -35,6 +35,7 @@ use self::rules::Rules;
 use self::table::Table;
 use crate::failure::{Doing, Failure};
 use crate::lifecycle::RunSpec;
+use crate::pool::Pool;
 
 /// How long a stopping agent waits for networks to be gone.
 const CLOSE_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -149,7 +150,7 @@ impl Networks {
         let rules = Rules::new(config, &subnets, dynamic_ports);
         let table = Table::new(rules, config.name.clone());
         table.check_possible()?;
-        let state = State { pool: Pool::new(subnets.count()), networks: BTreeMap::new() };
+        let state = State { pool: Pool::new(subnets.offsets()), networks: BTreeMap::new() };
         let (state, table) = (Mutex::new(state), Mutex::new(table));
         Ok(Self { subnets, name: config.name.clone(), records, state, table, _claim: claim })
     }

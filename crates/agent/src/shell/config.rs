@@ -9,6 +9,7 @@ use crate::devices::Device;
 use crate::drivers::DriverSwitches;
 use crate::images::ImagesConfig;
 use crate::network::NetworkConfig;
+use crate::user_ids::UserIdsConfig;
 use crate::volumes::{HostVolumes, MountDir};
 
 /// An agent's settings.
@@ -56,6 +57,8 @@ pub struct AgentConfig {
     pub exec_paths: Vec<PathBuf>,
     /// Whether jobs may give containers the host's network, where they reach all that listens on the host.
     pub host_network: bool,
+    /// Users of containers.
+    pub user_ids: UserIdsConfig,
     /// Networks of allocations.
     pub network: NetworkConfig,
     /// Directories that tasks may use, by the names that jobs know.
@@ -97,6 +100,7 @@ impl AgentConfig {
             container_runtime: String::new(),
             exec_paths: Vec::new(),
             host_network: false,
+            user_ids: UserIdsConfig::default(),
             network: NetworkConfig::default(),
             host_volumes: HostVolumes::new(),
             mount_dirs: Vec::new(),

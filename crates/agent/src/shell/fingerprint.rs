@@ -27,6 +27,7 @@ pub(crate) fn fingerprint(
     devices: &[Device],
     networks: &Result<Arc<Networks>, String>,
     volumes: &HostVolumes,
+    without_user_ids: Option<&str>,
 ) -> NodeSpec {
     let mut attributes = BTreeMap::new();
     let mut set = |name: &str, value: String| {
@@ -65,6 +66,10 @@ pub(crate) fn fingerprint(
             set("network.bridge.outbound", networks.subnets().forwards().to_string());
         }
         Err(why) => set("network.bridge.health_description", why.clone()),
+    }
+    set("user_namespaces", without_user_ids.is_none().to_string());
+    if let Some(why) = without_user_ids {
+        set("user_namespaces.health_description", why.to_owned());
     }
     for driver in drivers {
         set(&format!("driver.{}", driver.name()), "1".into());
@@ -174,7 +179,7 @@ mod tests {
     fn a_node_tells_what_it_is() {
         let config =
             AgentConfig { cpu_mhz: 4_000, memory_mb: 512, ..AgentConfig::new("/", Vec::new(), Vec::new()) };
-        let spec = fingerprint(&config, &[], &[], &Err("none".into()), &HostVolumes::new());
+        let spec = fingerprint(&config, &[], &[], &Err("none".into()), &HostVolumes::new(), None);
         assert_eq!((spec.cpu_mhz, spec.memory_mb), (4_000, 512));
         assert_eq!(spec.cores.len().to_string(), spec.attributes["cpu.numcores"]);
         assert_eq!(spec.attributes["kernel.name"], "linux");

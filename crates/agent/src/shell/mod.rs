@@ -29,8 +29,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::agent::{AgentSession, AllocId, ClusterId, DownFrame, Fence, Identity, Told, Up};
+use berth_api::agent::{AgentSession, AllocId, ClusterId, DownFrame, Fence, Identity, TaskSpec, Told, Up};
 use futures_util::future::BoxFuture;
+use nix::unistd::Uid;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -59,8 +60,10 @@ use crate::devices;
 use crate::drivers::{self, ContainerConfig};
 use crate::failure::Failure;
 use crate::images::Images;
+use crate::keeper::plan::StartRecord;
 use crate::lifecycle::{Action, AllocRecord, Event, GroupCache, Node, events_of};
 use crate::network::Networks;
+use crate::user_ids::UserIds;
 use crate::volumes;
 
 /// News of tasks that wait to be taken in.
@@ -165,13 +168,15 @@ impl Agent {
         let devices = devices::all(&config.devices, &config.root);
         let volumes = volumes::usable(&config.host_volumes);
         let networks = networks(config, data.path());
-        let node = fingerprint::fingerprint(config, &drivers, &devices, &networks, &volumes);
+        let user_ids = user_ids(config, data.path());
+        let without = user_ids.as_ref().err().map(String::as_str);
+        let node = fingerprint::fingerprint(config, &drivers, &devices, &networks, &volumes, without);
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let node_id = AllocId(identity.node_id).to_string();
         let keeper = config.keeper_command.clone();
         let artifacts = Artifacts::new(config.artifacts.clone(), keeper.clone());
         let device_files = devices::files(&devices);
-        let providers = Providers { drivers, device_files, volumes, images, artifacts, networks };
+        let providers = Providers { drivers, device_files, volumes, images, artifacts, networks, user_ids };
         let context = Context::new(clock, node_id, node, providers, keeper, sender);
         let context = Arc::new(context);
         let delay_ns = u64::try_from(config.update_delay.as_nanos()).unwrap_or(u64::MAX);
@@ -274,6 +279,7 @@ impl Agent {
         self.session.restore_fence(fence);
         self.node.restore_heard(self.data.heard_ns(), self.clock.now_ns());
         self.restore_networks()?;
+        self.restore_user_ids();
         let living = self.node.allocs().filter(|alloc| !alloc.has_ended());
         secrets::sweep(self.data.path(), living.map(|alloc| self.data.place(alloc.id())))?;
         self.perform(actions);
@@ -284,6 +290,17 @@ impl Agent {
     fn restore_networks(&self) -> Result<(), Failure> {
         let Ok(networks) = &self.context.providers.networks else { return Ok(()) };
         networks.restore(|alloc| self.lives(alloc))
+    }
+
+    /// What cannot be read is told of where its task is taken up.
+    fn restore_user_ids(&self) {
+        let Ok(ids) = &self.context.providers.user_ids else { return };
+        for alloc in self.node.allocs().filter(|alloc| !alloc.has_ended()) {
+            let place = self.data.place(alloc.id());
+            let started = |task: &TaskSpec| StartRecord::read(&place.keeper_dir(&task.name)).ok().flatten();
+            let firsts = alloc.spec().group.tasks.iter().filter_map(started).map(|start| start.first_id);
+            firsts.filter(|first| *first > 0).for_each(|first| ids.restore(alloc.id(), first));
+        }
     }
 
     fn lives(&self, alloc: AllocId) -> bool {
@@ -300,6 +317,9 @@ impl Agent {
             self.context.host_ports.end(*alloc);
             if let Ok(networks) = &self.context.providers.networks {
                 networks.end(*alloc);
+            }
+            if let Ok(ids) = &self.context.providers.user_ids {
+                ids.end(*alloc);
             }
             let tasks = self.node.alloc(*alloc).into_iter().flat_map(|alloc| &alloc.spec().group.tasks);
             secrets::end(&self.data.place(*alloc), tasks.map(|task| task.name.as_str()));
@@ -460,6 +480,17 @@ fn networks(config: &AgentConfig, data_dir: &Path) -> Result<Arc<Networks>, Stri
     })
 }
 
+/// Ids for users of containers, or why there are none, which is said once.
+fn user_ids(config: &AgentConfig, data_dir: &Path) -> Result<UserIds, String> {
+    UserIds::open(&config.user_ids, data_dir, &config.keeper_command).map_err(|failure| {
+        let can_have = Uid::effective().is_root() && (config.drivers.containers || config.drivers.exec);
+        if can_have {
+            tracing::warn!(%failure, "root of a container is root of this node here");
+        }
+        failure.to_string()
+    })
+}
+
 /// Looks from time to time whether the rules are still there.
 async fn guard_rules(networks: Option<Arc<Networks>>) {
     let Some(networks) = networks else { return };
@@ -477,6 +508,7 @@ fn containers(config: &AgentConfig) -> ContainerConfig {
         runtime: config.container_runtime.clone(),
         host_ip,
         host_network,
+        host_users: config.user_ids.host_allowed,
         exec_paths,
         mount_dirs,
     }

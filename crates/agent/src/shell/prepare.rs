@@ -41,7 +41,8 @@ pub(super) fn prepare(
     let (driver, task) = host.resolve(run, of, place)?;
     let task = TaskContext { image, ..task };
     let network = network(context, driver, &task, of)?;
-    let task = TaskContext { network, ..task };
+    let first_id = first_id(context, driver, &task, of)?;
+    let task = TaskContext { network, first_id, ..task };
     let launch = driver.launch(&task)?;
     Ok(Prepared { launch, logs: log_plan(place, spec) })
 }
@@ -70,6 +71,19 @@ fn network(
             Err(setup(format!("find the group's network of mode \"bridge\": this node has none: {why}")))
         }
         Err(_) => Ok(None),
+    }
+}
+
+/// Where the users of a task begin that are not the host's. Where this node cannot do that, tasks go without, as it says.
+fn first_id(
+    context: &Context,
+    driver: &dyn Driver,
+    task: &TaskContext<'_>,
+    of: TaskRef,
+) -> Result<Option<u32>, StartFailure> {
+    match &context.providers.user_ids {
+        Ok(ids) if driver.has_own_users(task)? => Ok(Some(ids.provide(of.alloc)?)),
+        Ok(_) | Err(_) => Ok(None),
     }
 }
 
@@ -197,6 +211,7 @@ impl Host<'_> {
             given,
             image: None,
             network: None,
+            first_id: None,
         };
         Ok((&**driver, task))
     }

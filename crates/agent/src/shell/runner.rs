@@ -21,6 +21,7 @@ use crate::keeper::plan::{LogPlan, Plan};
 use crate::lifecycle::{Event, RunSpec, StartFailure, StartFailureKind, TaskRef};
 use crate::network::Networks;
 use crate::place::AllocPlace;
+use crate::user_ids::UserIds;
 use crate::volumes::HostVolumes;
 
 /// How many tasks are prepared at a time.
@@ -38,6 +39,8 @@ pub(super) struct Providers {
     pub(super) artifacts: Artifacts,
     /// Why this node has none for allocations, where it has none.
     pub(super) networks: Result<Arc<Networks>, String>,
+    /// The same for ids of users.
+    pub(super) user_ids: Result<UserIds, String>,
 }
 
 /// What all tasks of an agent share.

@@ -14,6 +14,8 @@ pub struct World {
     pub data: TempDir,
     pub server: Server,
     pub agent: Child,
+    /// What its agent is told besides where its data and its server are.
+    args: Vec<String>,
 }
 
 impl World {
@@ -22,11 +24,21 @@ impl World {
     }
 
     pub fn with_data(data: TempDir) -> Self {
+        Self::start(data, Vec::new())
+    }
+
+    /// With this runtime for containers, whose images lie in this directory.
+    pub fn with_runtime(runtime: &str, images: &std::path::Path) -> Self {
+        let args = vec![runtime.to_owned(), images.to_string_lossy().into_owned()];
+        Self::start(tempfile::tempdir().expect("a directory"), args)
+    }
+
+    fn start(data: TempDir, args: Vec<String>) -> Self {
         let mut server = Server::new();
-        let agent = spawn(&data, &server);
+        let agent = spawn(&data, &server, &args);
         let (hello, mode) = server.accept();
         assert_eq!((hello.epoch, mode), (1, WelcomeMode::Equal));
-        Self { data, server, agent }
+        Self { data, server, agent, args }
     }
 
     pub fn kill_agent(&mut self) {
@@ -37,12 +49,12 @@ impl World {
 
     /// Starts another agent, which may not know of all wishes.
     pub fn respawn_agent(&mut self) {
-        self.agent = spawn(&self.data, &self.server);
+        self.agent = spawn(&self.data, &self.server, &self.args);
         self.server.accept();
     }
 
     pub fn restart_agent(&mut self) -> WelcomeMode {
-        self.agent = spawn(&self.data, &self.server);
+        self.agent = spawn(&self.data, &self.server, &self.args);
         let (hello, mode) = self.server.accept();
         assert_eq!(hello.desired_digest, self.server.desired_digest().to_bytes());
         mode
@@ -78,9 +90,9 @@ impl Drop for World {
     }
 }
 
-fn spawn(data: &TempDir, server: &Server) -> Child {
+fn spawn(data: &TempDir, server: &Server, args: &[String]) -> Child {
     let mut command = Command::new(agent_program());
-    command.arg("run").arg(data.path()).arg(server.address()).stdin(Stdio::null());
+    command.arg("run").arg(data.path()).arg(server.address()).args(args).stdin(Stdio::null());
     command.spawn().expect("an agent")
 }
 

@@ -99,6 +99,7 @@ pub(super) fn config(
         container_runtime: node.container_runtime.clone(),
         exec_paths: node.exec_paths.clone(),
         host_network: node.host_network,
+        user_ids: node.user_ids,
         network: NetworkConfig { own_ports, ..node.network.clone() },
         host_volumes: node.host_volumes.clone(),
         mount_dirs: node.mount_dirs.clone(),

@@ -95,6 +95,14 @@ impl Given<'_> {
         volumes::read(self.0)
     }
 
+    /// The first and the last of a range of ids.
+    pub fn id_range(&self) -> Result<(u32, u32), String> {
+        let text = self.text()?;
+        let range =
+            text.split_once('-').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+        range.ok_or_else(|| format!("`{text}` is no range of ids such as 1879048192-2147352575"))
+    }
+
     /// Directories of which containers may mount what they name.
     pub fn mount_dirs(&self) -> Result<Vec<MountDir>, String> {
         volumes::mount_dirs(self.0)

@@ -19,7 +19,7 @@ use std::{
 };
 
 use berth_agent::{
-    ArtifactConfig, DrainOnShutdown, ImagesConfig, NetworkConfig,
+    ArtifactConfig, DrainOnShutdown, ImagesConfig, NetworkConfig, UserIdsConfig,
     devices::Device,
     volumes::{HostVolumes, MountDir},
 };
@@ -117,6 +117,8 @@ pub struct NodeSettings {
     pub container_runtime: String,
     /// Whether jobs may give containers the host's network.
     pub host_network: bool,
+    /// Users of containers.
+    pub user_ids: UserIdsConfig,
     /// Networks of allocations.
     pub network: NetworkConfig,
     /// Directories that tasks may use, by the names that jobs know.
@@ -182,6 +184,7 @@ impl NodeSettings {
             mock_driver: false,
             container_runtime: String::new(),
             host_network: false,
+            user_ids: UserIdsConfig::default(),
             network: NetworkConfig::default(),
             host_volumes: HostVolumes::new(),
             mount_dirs: Vec::new(),

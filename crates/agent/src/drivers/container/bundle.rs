@@ -5,11 +5,14 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::binds::Binds;
 use super::device_files::{self, DeviceFile};
-use super::seccomp;
 use super::settings::{Network, Settings};
+use super::{Runtime, seccomp};
 use crate::drivers::TaskContext;
 use crate::images::ImageConfig;
+use crate::keeper::plan::{BindSource, ContainerRun};
+use crate::keeper::{IDS, stage};
 use crate::lifecycle::StartFailure;
 
 /// Where programs are looked for when neither the image nor the job says.
@@ -17,8 +20,6 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 /// Where a task keeps what nobody else is to read.
 pub(crate) const SECRETS: &str = "/secrets";
-/// What is mounted on either side later is not seen on the other.
-const PRIVATE: &str = "rprivate";
 
 /// The fewest cpu shares the kernel knows.
 const CPU_SHARES_MIN: u32 = 2;
@@ -54,24 +55,29 @@ const MASKED: [&str; 24] = [
 const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
 /// What is mounted besides what every container has.
+#[derive(Default)]
 pub(super) struct Files {
     /// Before all else.
     pub(super) root: Vec<Value>,
     /// After all else.
     pub(super) own: Vec<Value>,
+    /// What both bind.
+    pub(super) binds: Binds,
 }
 
-/// What the OCI runtime is told. `limits_swap` says whether this host's kernel can.
-pub(super) fn config_json(
+/// What a keeper is told of a container, but for what its image alone says.
+pub(super) fn container(
     task: &TaskContext<'_>,
+    runtime: &Runtime,
     settings: &Settings,
     image: &ImageConfig,
     network: Network,
-    limits_swap: bool,
-    files: Files,
-) -> Result<String, StartFailure> {
+    mut files: Files,
+) -> Result<ContainerRun, StartFailure> {
     let devices = device_files::all(&task.given.device_files)?;
     let capabilities = settings.capabilities()?;
+    let sys_network = sys_network(task, network);
+    let mounts = mounts(task, network, &devices, !sys_network.is_empty(), &mut files);
     let mut config = json!({
         "ociVersion": "1.0.2",
         "process": {
@@ -87,24 +93,50 @@ pub(super) fn config_json(
             },
             "noNewPrivileges": true,
         },
-        "root": {"path": "rootfs", "readonly": settings.readonly_rootfs},
+        "root": {"path": stage::root().to_string_lossy(), "readonly": settings.readonly_rootfs},
         "hostname": settings.hostname(task.run, &task.hostname)?,
-        "mounts": mounts(task, network, files),
+        "mounts": mounts,
         "linux": {
             "cgroupsPath": format!("/berth/{}", task.start_name()),
             "namespaces": namespaces(task, network),
-            "devices": devices.iter().map(DeviceFile::made).collect::<Vec<_>>(),
-            "resources": resources(task, settings, &devices, limits_swap)?,
+            "resources": resources(task, settings, &devices, runtime.limits_swap)?,
             "maskedPaths": MASKED,
             "readonlyPaths": READ_ONLY,
             "seccomp": seccomp::profile(),
         },
     });
+    if let Some(first) = task.first_id {
+        for ids in ["uidMappings", "gidMappings"] {
+            config["linux"][ids] = json!([{"containerID": 0, "hostID": first, "size": IDS}]);
+        }
+    }
     if network != Network::Host && task.network.is_none() {
         // It has the ports below 1024 to itself, whoever it runs as.
         config["linux"]["sysctl"] = json!({"net.ipv4.ip_unprivileged_port_start": "0"});
     }
-    Ok(config.to_string())
+    let told = task.network.as_ref();
+    Ok(ContainerRun {
+        runtime: runtime.path.clone(),
+        id: task.start_name(),
+        config_json: config.to_string(),
+        address: told.map_or(String::new(), |network| network.address.clone()),
+        resolv_conf: told.map_or(String::new(), |network| network.resolv_conf.clone()),
+        binds: files.binds.into_sources(),
+        first_id: task.first_id.unwrap_or(0),
+        sys_network,
+        devices: devices.iter().map(DeviceFile::node).collect(),
+        ..ContainerRun::default()
+    })
+}
+
+/// The network of which `/sys` tells, where the container's own root has no right to mount it.
+fn sys_network(task: &TaskContext<'_>, network: Network) -> String {
+    match &task.network {
+        _ if task.first_id.is_none() => String::new(),
+        Some(network) => network.path.clone(),
+        None if network == Network::Host => "/proc/self/ns/net".into(),
+        None => String::new(),
+    }
 }
 
 /// What the image says, overruled by what Berth and the job say.
@@ -122,7 +154,8 @@ fn namespaces(task: &TaskContext<'_>, network: Network) -> Vec<Value> {
         Some(network) => Some(json!({"type": "network", "path": network.path})),
         None => (network != Network::Host).then(|| json!({"type": "network"})),
     };
-    own.into_iter().chain(network).collect()
+    let user = task.first_id.map(|_| json!({"type": "user"}));
+    own.into_iter().chain(network).chain(user).collect()
 }
 
 fn resources(
@@ -157,15 +190,20 @@ fn resources(
     Ok(resources)
 }
 
-fn mounts(task: &TaskContext<'_>, network: Network, files: Files) -> Vec<Value> {
-    let Files { root, own } = files;
-    let is_empty = root.is_empty();
+fn mounts(
+    task: &TaskContext<'_>,
+    network: Network,
+    devices: &[DeviceFile],
+    has_sys: bool,
+    files: &mut Files,
+) -> Vec<Value> {
+    let mut mounts = std::mem::take(&mut files.root);
+    let is_of_image = mounts.is_empty();
     let hidden = ["nosuid", "noexec", "nodev"];
     let special = |kind: &str, target: &str, options: &[&str]| {
         let options: Vec<_> = hidden.iter().chain(options).collect();
         json!({"type": kind, "source": kind, "destination": target, "options": options})
     };
-    let mut mounts = root;
     mounts.extend([
         special("proc", "/proc", &[]),
         json!({"type": "tmpfs", "source": "tmpfs", "destination": "/dev",
@@ -174,28 +212,34 @@ fn mounts(task: &TaskContext<'_>, network: Network, files: Files) -> Vec<Value> 
                "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]}),
         special("tmpfs", "/dev/shm", &["mode=1777", "size=65536k"]),
         special("mqueue", "/dev/mqueue", &[]),
-        special("sysfs", "/sys", &["ro"]),
     ]);
+    mounts.push(if has_sys {
+        json!({"type": "bind", "source": stage::sys().to_string_lossy(), "destination": "/sys",
+               "options": ["bind", "rprivate", "nosuid", "noexec", "nodev", "ro"]})
+    } else {
+        special("sysfs", "/sys", &["ro"])
+    });
+    mounts.extend(devices.iter().enumerate().map(|(number, device)| device.bound(number)));
     // In memory, and gone with the container. Whose it is, is known once its user is.
     mounts.push(special("tmpfs", SECRETS, &["mode=0700", "size=1024k", "nr_inodes=1024"]));
+    let binds = &mut files.binds;
     let local = task.place.task_dir(&task.spec.name).join("local");
-    let dirs = [(task.place.shared_dir(), "/alloc"), (local, "/local")];
-    mounts.extend(dirs.iter().map(|(source, target)| bind(source, target, "rw", PRIVATE)));
-    mounts.push(bind(&task.place.logs_dir(), "/alloc/logs", "ro", PRIVATE));
+    let dirs = [
+        (task.place.shared_dir(), "/alloc", false),
+        (local, "/local", false),
+        (task.place.logs_dir(), "/alloc/logs", true),
+    ];
+    let dirs = dirs.map(|(path, target, read_only)| binds.add(BindSource::of(&path), target, read_only));
+    mounts.extend(dirs);
     mounts.extend(task.given.mounts.iter().map(|mount| {
-        let mode = if mount.read_only { "ro" } else { "rw" };
-        let propagation = if mount.follows_host { "rslave" } else { PRIVATE };
-        bind(&mount.source, &mount.destination, mode, propagation)
+        let follows_host = mount.follows_host;
+        let source = BindSource { recursive: true, follows_host, ..BindSource::of(&mount.source) };
+        binds.add(source, &mount.destination, mount.read_only)
     }));
-    if network == Network::Host && is_empty {
-        let files = ["/etc/resolv.conf", "/etc/hosts"].into_iter().filter(|file| Path::new(file).exists());
-        mounts.extend(files.map(|file| bind(Path::new(file), file, "ro", PRIVATE)));
+    if network == Network::Host && is_of_image {
+        let named = ["/etc/resolv.conf", "/etc/hosts"].into_iter().filter(|file| Path::new(file).exists());
+        mounts.extend(named.map(|file| binds.add(BindSource::of(Path::new(file)), file, true)));
     }
-    mounts.extend(own);
+    mounts.append(&mut files.own);
     mounts
-}
-
-fn bind(source: &Path, target: &str, mode: &str, propagation: &str) -> Value {
-    let options = ["rbind", propagation, "nosuid", "nodev", mode];
-    json!({"type": "bind", "source": source.to_string_lossy(), "destination": target, "options": options})
 }

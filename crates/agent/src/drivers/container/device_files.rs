@@ -1,4 +1,4 @@
-//! The files of devices in a container: made anew there, and allowed by its cgroup; nothing else is.
+//! The files of devices in a container: made anew for it, and allowed by its cgroup; nothing else is.
 
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -8,6 +8,8 @@ use nix::sys::stat::{major, minor};
 use serde_json::{Value, json};
 
 use crate::failure::{Doing, Failure};
+use crate::keeper::plan::DeviceNode;
+use crate::keeper::stage;
 
 /// Enough to read, write and control a device, not to make another file of it.
 const ACCESS: &str = "rw";
@@ -38,12 +40,25 @@ impl DeviceFile {
         Ok(Self { path: path.to_string_lossy().into_owned(), kind, found })
     }
 
-    /// An entry of `linux.devices`.
-    pub(super) fn made(&self) -> Value {
-        let (major, minor) = (major(self.found.rdev()), minor(self.found.rdev()));
+    /// As the keeper makes it.
+    pub(super) fn node(&self) -> DeviceNode {
+        DeviceNode {
+            path: self.path.clone(),
+            is_block: self.kind == "b",
+            major: major(self.found.rdev()),
+            minor: minor(self.found.rdev()),
+            mode: self.found.mode() & 0o777,
+            uid: self.found.uid(),
+            gid: self.found.gid(),
+        }
+    }
+
+    /// An entry of `mounts`.
+    pub(super) fn bound(&self, number: usize) -> Value {
+        let place = stage::device(number);
         json!({
-            "path": self.path, "type": self.kind, "major": major, "minor": minor,
-            "fileMode": self.found.mode() & 0o777, "uid": self.found.uid(), "gid": self.found.gid(),
+            "type": "bind", "source": place.to_string_lossy(), "destination": self.path,
+            "options": ["bind", "rprivate", "nosuid", "noexec", "rw"],
         })
     }
 

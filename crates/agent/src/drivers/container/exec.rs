@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use super::bundle::Files;
 use super::settings::{Network, Settings};
@@ -14,7 +13,7 @@ use crate::drivers::{Base, Driver, Launch, TaskContext};
 use crate::failure::Failure;
 use crate::images::ImageConfig;
 use crate::keeper::container::{BUNDLE, OWN_FILES};
-use crate::keeper::plan::{ContainerRun, Forward, Run};
+use crate::keeper::plan::{BindSource, ContainerRun, Run};
 use crate::lifecycle::StartFailure;
 use crate::network::{Mapping, NetworkNeed};
 use crate::users;
@@ -80,7 +79,7 @@ impl Exec {
     }
 
     /// Where the node has no networks that tasks can share, all ports lead to the only task of a group.
-    fn forwards(&self, task: &TaskContext<'_>) -> Result<Vec<Forward>, StartFailure> {
+    fn forwards(&self, task: &TaskContext<'_>) -> Result<Vec<Mapping>, StartFailure> {
         let is_alone = task.run.group.tasks.len() == 1;
         if !is_alone && !task.run.ports.is_empty() {
             return Err(setup(
@@ -88,28 +87,31 @@ impl Exec {
                  ports cannot lead to several of them",
             ));
         }
-        Ok(Mapping::all(task.run, &self.host_ip).into_iter().map(Into::into).collect())
+        Ok(Mapping::all(task.run, &self.host_ip))
     }
 
     /// Its root, as far as it is not made by the runtime.
-    fn mounts(&self, task: &TaskContext<'_>, network: Network) -> Vec<Value> {
-        let found = self.paths.iter().filter(|path| path.exists());
-        let bind = |source: &Path, target: &str, options: &[&str]| json!({"type": "bind", "source": source.to_string_lossy(), "destination": target, "options": options});
-        // What the host has mounted below is not what the operator named.
-        let read_only = ["bind", "rprivate", "ro", "nosuid", "nodev"];
-        let mut mounts: Vec<Value> =
-            found.map(|path| bind(path, &path.to_string_lossy(), &read_only)).collect();
+    fn files(&self, task: &TaskContext<'_>, network: Network) -> Files {
+        let mut files = Files::default();
+        let mut bind = |source: &Path, target: &str, read_only| {
+            // What the host has mounted below is not what the operator named.
+            files.root.push(files.binds.add(BindSource::of(source), target, read_only));
+        };
+        for path in self.paths.iter().filter(|path| path.exists()) {
+            bind(path, &path.to_string_lossy(), true);
+        }
         if network != Network::Host {
             // The host's would name servers and names that are others' there.
             let own = task.place.keeper_dir(&task.spec.name).join(BUNDLE).join(OWN_FILES).join("etc");
-            let named =
-                ["hosts", "hostname", "resolv.conf"].map(|name| (own.join(name), format!("/etc/{name}")));
-            let there = named.iter().filter(|(_, target)| Path::new(target).exists());
-            mounts.extend(there.map(|(source, target)| bind(source, target, &read_only)));
+            for name in ["hosts", "hostname", "resolv.conf"] {
+                let target = format!("/etc/{name}");
+                if Path::new(&target).exists() {
+                    bind(&own.join(name), &target, true);
+                }
+            }
         }
-        let tmp = task.place.task_dir(&task.spec.name).join("tmp");
-        mounts.push(bind(&tmp, "/tmp", &["bind", "rprivate", "rw", "nosuid", "nodev"]));
-        mounts
+        bind(&task.place.task_dir(&task.spec.name).join("tmp"), "/tmp", false);
+        files
     }
 }
 
@@ -151,6 +153,10 @@ impl Driver for Exec {
         })
     }
 
+    fn has_own_users(&self, _task: &TaskContext<'_>) -> Result<bool, StartFailure> {
+        Ok(true)
+    }
+
     fn launch(&self, task: &TaskContext<'_>) -> Result<Launch, StartFailure> {
         let settings = self.settings(task)?;
         let (image, network) = (ImageConfig::default(), self.network_of(task));
@@ -160,18 +166,8 @@ impl Driver for Exec {
         } else {
             Vec::new()
         };
-        let files = Files { root: self.mounts(task, network), own: Vec::new() };
-        let config_json =
-            bundle::config_json(task, &settings, &image, network, self.runtime.limits_swap, files)?;
-        Ok(Launch::Kept(Run::Container(ContainerRun {
-            runtime: self.runtime.path.clone(),
-            id: task.start_name(),
-            config_json,
-            user,
-            forwards,
-            address: task.network.as_ref().map_or(String::new(), |network| network.address.clone()),
-            resolv_conf: task.network.as_ref().map_or(String::new(), |network| network.resolv_conf.clone()),
-            ..ContainerRun::default()
-        })))
+        let files = self.files(task, network);
+        let container = bundle::container(task, &self.runtime, &settings, &image, network, files)?;
+        Ok(Launch::Kept(Run::Container(ContainerRun { user, forwards, ..container })))
     }
 }

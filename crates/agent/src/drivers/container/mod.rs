@@ -1,5 +1,6 @@
 //! `docker` and `container`: a container of an OCI runtime, crun or runc.
 
+mod binds;
 pub(crate) mod bundle;
 mod device_files;
 mod exec;
@@ -41,6 +42,8 @@ pub struct ContainerConfig {
     pub host_ip: String,
     /// Whether jobs may give containers the host's network.
     pub host_network: bool,
+    /// Whether jobs may give containers the host's users.
+    pub host_users: bool,
     /// What the root of a command of the host has of the host; empty for what most need.
     pub exec_paths: Vec<PathBuf>,
     /// Of what jobs may mount what they name.
@@ -83,12 +86,14 @@ struct Runtime {
     version: String,
     limits_swap: bool,
     host_network: bool,
+    host_users: bool,
 }
 
 impl Runtime {
     fn new(path: String, config: &ContainerConfig) -> Self {
         let version = version(&path);
-        Self { path, version, limits_swap: limits_swap(), host_network: config.host_network }
+        let (host_network, host_users) = (config.host_network, config.host_users);
+        Self { path, version, limits_swap: limits_swap(), host_network, host_users }
     }
 }
 
@@ -165,34 +170,31 @@ impl Driver for Container {
         })
     }
 
+    fn has_own_users(&self, task: &TaskContext<'_>) -> Result<bool, StartFailure> {
+        let settings: Settings = parse(self.name, &task.config_json, &IGNORED)?;
+        settings.has_own_users(self.runtime.host_users)
+    }
+
     fn launch(&self, task: &TaskContext<'_>) -> Result<Launch, StartFailure> {
         let settings: Settings = parse(self.name, &task.config_json, &IGNORED)?;
         let image =
             task.image.as_ref().ok_or_else(|| setup("read the container's settings: there is no image"))?;
         let network = settings.network(task.run, self.runtime.host_network)?;
-        let limits_swap = self.runtime.limits_swap;
         let mounts = settings.mounts(task, &self.allowed)?;
-        let files = Files { root: Vec::new(), own: mounts.told };
-        let config_json = bundle::config_json(task, &settings, &image.config, network, limits_swap, files)?;
+        let files = Files { root: Vec::new(), own: mounts.told, binds: mounts.binds };
+        let container = bundle::container(task, &self.runtime, &settings, &image.config, network, files)?;
         let forwards = match network {
-            Network::Own if task.network.is_none() => {
-                settings.mappings(&task.run.ports, &self.host_ip)?.into_iter().map(Into::into).collect()
-            }
+            Network::Own if task.network.is_none() => settings.mappings(&task.run.ports, &self.host_ip)?,
             _ => Vec::new(),
         };
         let user = if task.user.is_empty() { image.config.user.clone() } else { task.user.clone() };
         Ok(Launch::Kept(Run::Container(ContainerRun {
-            runtime: self.runtime.path.clone(),
-            id: task.start_name(),
             image_roots: image.lower_dirs.iter().map(|dir| dir.to_string_lossy().into_owned()).collect(),
-            config_json,
             forwards,
             user,
             dirs: image.config.volumes.clone(),
             stop_signal: stop_signal(&image.config.stop_signal),
-            address: task.network.as_ref().map_or(String::new(), |network| network.address.clone()),
-            resolv_conf: task.network.as_ref().map_or(String::new(), |network| network.resolv_conf.clone()),
-            binds: mounts.sources,
+            ..container
         })))
     }
 }

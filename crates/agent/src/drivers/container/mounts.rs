@@ -8,10 +8,10 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
+use super::binds::Binds;
 use super::settings::one_block;
 use crate::drivers::TaskContext;
 use crate::drivers::settings::setup;
-use crate::keeper::container::BINDS;
 use crate::keeper::plan::BindSource;
 use crate::lifecycle::StartFailure;
 use crate::volumes::{AllowedDir, destination};
@@ -77,8 +77,8 @@ pub(super) fn blocks<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Block>, 
 pub(super) struct Mounts {
     /// As the runtime is told.
     pub(super) told: Vec<Value>,
-    /// What the keeper finds and puts where the runtime looks for it, by number.
-    pub(super) sources: Vec<BindSource>,
+    /// What they bind.
+    pub(super) binds: Binds,
 }
 
 /// Whose mounts are collected.
@@ -145,14 +145,7 @@ impl<'a> Collector<'a> {
     fn bind(&mut self, source: &str, target: &str, read_only: bool, make: bool) -> Result<(), String> {
         let destination = self.free(target)?;
         let source = self.source(source, read_only, make)?;
-        let number = self.mounts.sources.len().to_string();
-        let place = self.task.place.keeper_dir(&self.task.spec.name).join(BINDS).join(number);
-        let mode = if read_only { "ro" } else { "rw" };
-        self.mounts.sources.push(source);
-        self.mounts.told.push(json!({
-            "type": "bind", "source": place.to_string_lossy(), "destination": destination,
-            "options": ["bind", "rprivate", "nosuid", "nodev", mode],
-        }));
+        self.mounts.told.push(self.mounts.binds.add(source, &destination, read_only));
         Ok(())
     }
 
@@ -225,7 +218,7 @@ impl<'a> Collector<'a> {
             ));
         }
         let rest = path.strip_prefix(&dir.path).unwrap_or(Path::new(""));
-        Ok(BindSource { root: text(&dir.real), path: text(rest), make: false, pinned: true })
+        Ok(BindSource { root: text(&dir.real), path: text(rest), pinned: true, ..BindSource::default() })
     }
 
     /// Of what tasks may write to; the top directories can be replaced by none of them.
@@ -247,7 +240,7 @@ impl<'a> Collector<'a> {
             }
         };
         let rest = path.strip_prefix(first).unwrap_or(Path::new(""));
-        Ok(BindSource { root: text(&root), path: text(rest), make, pinned: false })
+        Ok(BindSource { root: text(&root), path: text(rest), make, ..BindSource::default() })
     }
 }
 
@@ -305,6 +298,7 @@ mod tests {
             given: Given::default(),
             image: None,
             network: None,
+            first_id: None,
         };
         let dir = |path: &str, real: &str, read_only| AllowedDir {
             path: path.into(),
@@ -320,8 +314,8 @@ mod tests {
 
     /// Where the keeper looks for what a volume names.
     fn found(volume: &str) -> (String, String, bool) {
-        let mut mounts = check(json!({"volumes": [volume]})).expect("mounted");
-        let source = mounts.sources.remove(0);
+        let mounts = check(json!({"volumes": [volume]})).expect("mounted");
+        let source = mounts.binds.into_sources().remove(0);
         let root = source.root.rsplit_once("/01010101-0101-0101-0101-010101010101/");
         (root.map_or(source.root.clone(), |(_, root)| root.to_owned()), source.path, source.make)
     }
@@ -354,12 +348,11 @@ mod tests {
             let options: Vec<_> = options.filter_map(Value::as_str).collect();
             format!("{} {} {}", mount["source"].as_str().unwrap(), mount["destination"], options.join(","))
         });
-        let keeper = "/data/allocs/01010101-0101-0101-0101-010101010101/keepers/t";
         let expected = [
-            format!("{keeper}/binds/0 \"/a\" bind,rprivate,nosuid,nodev,ro"),
+            "/run/berth/container/binds/0 \"/a\" bind,rprivate,nosuid,nodev,ro".to_owned(),
             "tmpfs \"/cache\" nosuid,nodev,noexec,rw,mode=700,size=4096".to_owned(),
             "tmpfs \"/run\" nosuid,nodev,noexec,ro,mode=1777,size=33554432".to_owned(),
-            format!("{keeper}/binds/1 \"/b\" bind,rprivate,nosuid,nodev,rw"),
+            "/run/berth/container/binds/1 \"/b\" bind,rprivate,nosuid,nodev,rw".to_owned(),
         ];
         assert_eq!(shown.collect::<Vec<_>>(), expected);
     }

@@ -56,6 +56,8 @@ pub(super) struct Settings {
     hostname: String,
     /// Its own files cannot be changed; `/alloc`, `/local`, `/secrets` and what is mounted can.
     pub(super) readonly_rootfs: bool,
+    /// `host` to have the host's users, where the operator allows that.
+    userns_mode: String,
     /// Rights that it does without, of those that containers have; `all` for all.
     cap_drop: Vec<String>,
     cap_add: Vec<String>,
@@ -285,6 +287,19 @@ impl Settings {
                 "read the container's settings: pids_limit {limit} is none of 1 to {PIDS_LIMIT_MAX}; without it the \
                  limit is {PIDS_LIMIT}"
             ))),
+        }
+    }
+
+    /// Whose root is the host's may do there whatever it gets at.
+    pub(super) fn has_own_users(&self, host_allowed: bool) -> Result<bool, StartFailure> {
+        match self.userns_mode.as_str() {
+            "" | "private" => Ok(true),
+            "host" if host_allowed => Ok(false),
+            "host" => Err(wrong(
+                "userns_mode \"host\" would make its root that of this node: leave it out, or have the agent started \
+                 with --host-users",
+            )),
+            other => Err(wrong(format!("userns_mode {other:?} is none of \"private\" and \"host\""))),
         }
     }
 

@@ -8,19 +8,32 @@ use serde_json::{Value, json};
 
 use crate::failure::{Doing, Failure};
 use crate::keeper::container::Container;
-use crate::keeper::plan::ContainerRun;
+use crate::keeper::keep::here;
+use crate::keeper::plan::{ContainerRun, StartRecord};
 
 /// Starts it with the environment, user and limits of the container's own process.
 pub(super) fn start(run: &ContainerRun, console_socket: &str) -> Result<Pid, Failure> {
     let mine = format!("exec-{}", Pid::this());
     let (process_file, pid_file) = (format!("{mine}.json"), format!("{mine}.pid"));
     fs::write(&process_file, &run.config_json).doing(|| format!("write {process_file}"))?;
+    give_output(&run.config_json)?;
     let container = Container::known(&run.into()).with_log(&format!("{mine}.log"));
     let started = container.exec(Path::new(&process_file), Path::new(&pid_file), console_socket);
     for file in [process_file, pid_file, format!("{mine}.log")] {
         let _ = fs::remove_file(file);
     }
     started
+}
+
+/// Lets the command open its output anew.
+fn give_output(process: &str) -> Result<(), Failure> {
+    let doing = || "read the command's description".to_owned();
+    let process: Value = serde_json::from_str(process).map_err(|error| Failure::other(doing(), error))?;
+    let first = StartRecord::read(here())?.map_or(0, |start| start.first_id);
+    let on_host = |name: &str| {
+        process["user"][name].as_u64().and_then(|id| u32::try_from(id).ok()).unwrap_or(0) + first
+    };
+    super::process::ends()?.give(on_host("uid"), on_host("gid"))
 }
 
 /// The description of a process within the container that `config_json` describes, but with another command.

@@ -13,7 +13,7 @@ use crate::keeper::process::Process;
 
 /// Starts it; it leads a session of its own, which its terminal belongs to if it has one.
 pub(super) fn start(run: &ProcessRun, keeper_args: &[String]) -> Result<Pid, Failure> {
-    let ends = TaskEnds { stdout: copy(io::stdout().as_fd())?, stderr: copy(io::stderr().as_fd())? };
+    let ends = ends()?;
     // Not the task's cgroup: this process ends what it started, and tells why, before the task's end is known.
     let mut run = ProcessRun { cgroup: String::new(), ..run.clone() };
     if !run.terminal {
@@ -21,6 +21,11 @@ pub(super) fn start(run: &ProcessRun, keeper_args: &[String]) -> Result<Pid, Fai
     }
     let process = Process::create(&run, keeper_args, ends)?;
     process.release().map_err(|failure| Failure::other("run the command", failure.message))
+}
+
+/// The command's, which this process was given.
+pub(super) fn ends() -> Result<TaskEnds, Failure> {
+    Ok(TaskEnds { stdout: copy(io::stdout().as_fd())?, stderr: copy(io::stderr().as_fd())? })
 }
 
 fn copy(fd: std::os::fd::BorrowedFd<'_>) -> Result<File, Failure> {

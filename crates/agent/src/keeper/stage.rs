@@ -1,0 +1,166 @@
+//! Where a container is put together before its runtime takes it over: its root, and what it binds of the host.
+//!
+//! A runtime sets a container up with the rights of the container's own root, who may pass through none of the agent's
+//! directories. So all that it mounts is where everybody may pass, in memory, in the mount namespace of its keeper alone.
+
+use std::fs::{self, File};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, setns};
+use nix::sys::stat::{Mode, SFlag, makedev, mknod};
+use rustix::fs::{CWD, FileType, fstat};
+use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
+
+use super::id_map::IdMap;
+use super::plan::{BindSource, ContainerRun, DeviceNode};
+use super::{binds, mounts};
+use crate::failure::{Doing, Failure};
+
+/// The same path for every container: each keeper sees its own there.
+const DIR: &str = "/run/berth/container";
+
+/// Short names: what the kernel is told of layers must fit into a page. What is made there is small: points to mount on, and files of devices.
+const OPTIONS: &str = "mode=0711,size=1m,nr_inodes=4096";
+
+/// Where the runtime finds the container's root.
+pub(crate) fn root() -> PathBuf {
+    Path::new(DIR).join("root")
+}
+
+/// Where it finds what the container binds, by number.
+pub(crate) fn bind(number: usize) -> PathBuf {
+    Path::new(DIR).join("binds").join(number.to_string())
+}
+
+/// Where it finds the container's `/sys`, unless it mounts that itself.
+pub(crate) fn sys() -> PathBuf {
+    Path::new(DIR).join("sys")
+}
+
+/// Where it finds a device, by number.
+pub(crate) fn device(number: usize) -> PathBuf {
+    Path::new(DIR).join("devices").join(number.to_string())
+}
+
+/// A stage, for as long as this process lives.
+pub(super) struct Stage {
+    ids: Option<IdMap>,
+}
+
+impl Stage {
+    /// Makes it in the mount namespace of this process, which must be its own.
+    pub(super) fn make(first_id: u32) -> Result<Self, Failure> {
+        let doing = || format!("make {DIR}");
+        // Runtimes look for the root in the namespace of whoever calls them later, though they need nothing of it.
+        fs::create_dir_all(root()).doing(doing)?;
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
+        mount(Some("tmpfs"), DIR, Some("tmpfs"), flags, Some(OPTIONS)).doing(doing)?;
+        for dir in ["root", "l", "binds", "devices"] {
+            fs::create_dir(Path::new(DIR).join(dir)).doing(doing)?;
+        }
+        let stage = Self { ids: (first_id > 0).then(|| IdMap::new(first_id)).transpose()? };
+        stage.give(&root(), 0, 0)?;
+        Ok(stage)
+    }
+
+    /// What the container's `id` is on the host.
+    pub(super) fn on_host(&self, id: u32) -> u32 {
+        self.ids.as_ref().map_or(id, |ids| ids.on_host(id))
+    }
+
+    /// Makes something the container's user's.
+    pub(super) fn give(&self, path: &Path, uid: u32, gid: u32) -> Result<(), Failure> {
+        chown(path, Some(self.on_host(uid)), Some(self.on_host(gid)))
+            .doing(|| format!("give {} to the container", path.display()))
+    }
+
+    /// The layers as they may be laid over one another: where their ids are the container's.
+    pub(super) fn layers(&self, layers: &[String]) -> Result<Vec<String>, Failure> {
+        if self.ids.is_none() {
+            return Ok(layers.to_vec());
+        }
+        let staged = layers.iter().enumerate().map(|(number, layer)| {
+            let point = Path::new(DIR).join("l").join(number.to_string());
+            let doing = || format!("mount {layer}");
+            let opened = File::open(layer).doing(doing)?;
+            fs::create_dir(&point).doing(doing)?;
+            self.attach(opened.as_fd(), false, &point)?;
+            Ok(point.to_string_lossy().into_owned())
+        });
+        staged.collect()
+    }
+
+    /// What the container has of the host besides its root.
+    pub(super) fn furnish(&self, run: &ContainerRun) -> Result<(), Failure> {
+        run.binds.iter().enumerate().try_for_each(|(number, source)| self.bind(source, &bind(number)))?;
+        run.devices.iter().enumerate().try_for_each(|(number, found)| self.device(found, &device(number)))?;
+        if run.sys_network.is_empty() { Ok(()) } else { mount_sys(&run.sys_network) }
+    }
+
+    fn bind(&self, source: &BindSource, point: &Path) -> Result<(), Failure> {
+        let found = binds::open(source)?;
+        let doing = || format!("make {}", point.display());
+        let kind = FileType::from_raw_mode(fstat(&found).doing(doing)?.st_mode);
+        // What something is mounted on is of its kind.
+        if kind == FileType::Directory { fs::create_dir(point) } else { File::create_new(point).map(drop) }
+            .doing(doing)?;
+        self.attach(found.as_fd(), source.recursive, point)
+            .map_err(|failure| Failure::other(binds::doing(source), failure))
+    }
+
+    /// Mounts what was opened.
+    fn attach(&self, opened: BorrowedFd<'_>, recursive: bool, point: &Path) -> Result<(), Failure> {
+        let doing = || format!("mount it at {}", point.display());
+        let tree = clone_tree(opened, recursive).doing(doing)?;
+        if let Some(ids) = &self.ids {
+            ids.apply(tree.as_fd()).doing(|| "have its filesystem show the container's ids".into())?;
+        }
+        move_mount(&tree, "", CWD, point, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).doing(doing)
+    }
+
+    fn device(&self, found: &DeviceNode, point: &Path) -> Result<(), Failure> {
+        let doing = || format!("make the device file {}", found.path);
+        let kind = if found.is_block { SFlag::S_IFBLK } else { SFlag::S_IFCHR };
+        let device = makedev(found.major.into(), found.minor.into());
+        mknod(point, kind, Mode::empty(), device).doing(doing)?;
+        fs::set_permissions(point, std::os::unix::fs::PermissionsExt::from_mode(found.mode)).doing(doing)?;
+        self.give(point, found.uid, found.gid)
+    }
+}
+
+fn clone_tree(opened: BorrowedFd<'_>, recursive: bool) -> rustix::io::Result<OwnedFd> {
+    let all = if recursive { OpenTreeFlags::AT_RECURSIVE } else { OpenTreeFlags::empty() };
+    let flags =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    open_tree(opened, "", flags | all)
+}
+
+/// Does once what a container with ids of its own needs: a user namespace, and layers that show its ids.
+pub(super) fn try_ids(first: &str, dir: &str) -> Result<i32, Failure> {
+    let first = first.parse().map_err(|error| Failure::other("read the first id", error))?;
+    mounts::make_own(false)?;
+    let stage = Stage::make(first)?;
+    let layers = stage.layers(&[dir.to_owned()])?;
+    let bundle = Path::new(DIR).join("bundle");
+    for name in ["upper", "work"] {
+        fs::create_dir_all(bundle.join(name)).doing(|| format!("make {}", bundle.display()))?;
+    }
+    mounts::overlay(&layers, &bundle, &root())?;
+    Ok(0)
+}
+
+/// What is told there is told of the network of who mounts it; a container's root may not, unless the network is its own.
+fn mount_sys(network: &str) -> Result<(), Failure> {
+    let doing = || format!("mount the /sys of the network {network}");
+    let open = |path: &str| File::open(path).doing(doing);
+    let (own, target) = (open("/proc/self/ns/net")?, open(network)?);
+    fs::create_dir(sys()).doing(doing)?;
+    setns(target, CloneFlags::CLONE_NEWNET).doing(doing)?;
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC | MsFlags::MS_NODEV | MsFlags::MS_RDONLY;
+    let mounted = mount(Some("sysfs"), &sys(), Some("sysfs"), flags, None::<&str>);
+    setns(own, CloneFlags::CLONE_NEWNET).doing(doing)?;
+    mounted.doing(doing)
+}
