@@ -132,7 +132,7 @@ fn missing(store: &Store, job: &JobKey) -> Amounts {
     let mut sum = Usage::default();
     for group in &row.job().groups {
         let live =
-            row.counts.iter().find(|counts| counts.group == group.name).map_or(0, |counts| counts.live);
+            row.counts.iter().find(|counts| *counts.group == *group.name).map_or(0, |counts| counts.live);
         // How many nodes a job of one allocation a node will find is not known yet.
         let wanted = if row.job().job_type.is_per_node() { live } else { group.count };
         let count = u64::from(wanted.saturating_sub(live));

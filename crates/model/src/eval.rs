@@ -2,11 +2,9 @@
 
 mod failures;
 
-use std::collections::BTreeMap;
-
 use minicbor::{Decode, Encode};
 
-pub use failures::{Failures, Funnel, GroupFailure};
+pub use failures::{Failures, Funnel, GroupFailure, Queued};
 
 use crate::{
     command::ENTRY_VERSION_MIN,
@@ -177,7 +175,7 @@ pub struct Eval {
     pub failures: Failures,
     /// Allocations still to be placed, by group name.
     #[n(12)]
-    pub queued: BTreeMap<String, u32>,
+    pub queued: Queued,
     /// When it was made; set by apply.
     #[n(13)]
     pub created_at: Timestamp,
@@ -211,7 +209,7 @@ impl Eval {
             previous: None,
             blocked: None,
             failures: Failures::default(),
-            queued: BTreeMap::new(),
+            queued: Queued::default(),
             created_at: Timestamp::default(),
             modified_at: Timestamp::default(),
             create_index: Index::default(),

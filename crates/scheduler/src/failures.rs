@@ -117,7 +117,7 @@ mod tests {
     fn many_reasons_are_counted_together() {
         let filtered = (0..1000).map(|n| (format!("{n:03}{}", "x".repeat(1000)), 2)).collect();
         let failure = |group: usize| GroupFailure {
-            group: format!("g{group}"),
+            group: format!("g{group}").into(),
             count: 1,
             funnel: Funnel { considered: 2000, filtered: BTreeMap::clone(&filtered), ..Funnel::default() }
                 .into(),
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn the_reasons_of_groups_are_bounded_in_memory_also_where_they_are_short() {
         let failure = |group: u32| GroupFailure {
-            group: format!("g{group}"),
+            group: format!("g{group}").into(),
             count: 1,
             funnel: Funnel {
                 considered: 9,

@@ -446,8 +446,8 @@ impl Blocked {
 
 /// Whether work that could not be placed still waits for the same: room on nodes, or under the same quotas.
 fn waits_for_same(before: &[GroupFailure], now: &[GroupFailure]) -> bool {
-    let waits = |failure: &GroupFailure| -> (String, Vec<String>) {
-        (failure.group.clone(), failure.funnel.quota.keys().cloned().collect())
+    let same = |(before, now): (&GroupFailure, &GroupFailure)| {
+        before.group == now.group && before.funnel.quota.keys().eq(now.funnel.quota.keys())
     };
-    !now.is_empty() && before.iter().map(waits).eq(now.iter().map(waits))
+    !now.is_empty() && before.len() == now.len() && before.iter().zip(now).all(same)
 }

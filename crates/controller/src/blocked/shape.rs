@@ -50,7 +50,7 @@ impl<'a> Missing<'a> {
         let slot = store.jobs().find(&eval.job)?;
         let row = store.jobs().row(slot)?;
         let job = row.job();
-        let names: BTreeSet<&str> = failures.iter().map(|failure| failure.group.as_str()).collect();
+        let names: BTreeSet<&str> = failures.iter().map(|failure| &*failure.group).collect();
         let is_missing = |group: &&Group| names.is_empty() || names.contains(group.name.as_str());
         let groups: Vec<&Group> = job.groups.iter().filter(is_missing).collect();
         let demands = groups.iter().map(|group| (Demand::key(job, group), *group)).collect();

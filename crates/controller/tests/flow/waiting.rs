@@ -122,6 +122,22 @@ fn tenants_that_wait_for_the_same_take_turns() {
 }
 
 #[test]
+fn evaluations_of_a_job_that_waits_keep_no_names_of_their_own() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.queue("default", "first", 10, |_| {});
+    shell.queue("default", "many", 1, |job| job.groups[0].count = 5);
+    let store = &shell.store;
+    let row = store.job(&JobKey::new("default", "many-0")).expect("it was registered");
+    let evals = store.jobs().evals(row).filter_map(|slot| store.evals().row(slot));
+    let failures: Vec<_> = evals.flat_map(|eval| eval.failures.iter()).collect();
+    assert_eq!(failures.len(), 2, "of the evaluation that was planned, and of the one that waits");
+    for failure in failures {
+        assert!(std::sync::Arc::ptr_eq(&failure.group, &row.counts[0].group), "{failure:?}");
+    }
+}
+
+#[test]
 fn one_that_waits_keeps_its_evaluation_and_says_what_is_still_missing() {
     let mut shell = Shell::new();
     shell.join(1, 1);
@@ -129,7 +145,10 @@ fn one_that_waits_keeps_its_evaluation_and_says_what_is_still_missing() {
     shell.queue("default", "many", 1, |job| job.groups[0].count = 5);
     let waits = |shell: &Shell| {
         let blocked: Vec<_> = shell.store.evals().blocked().collect();
-        blocked.iter().map(|eval| (eval.id, eval.failures[0].count, eval.queued["g"])).collect::<Vec<_>>()
+        blocked
+            .iter()
+            .map(|eval| (eval.id, eval.failures[0].count, eval.queued.by_group()["g"]))
+            .collect::<Vec<_>>()
     };
     let before = waits(&shell);
     let evals = shell.store.evals().len();

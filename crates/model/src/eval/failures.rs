@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     ops::Deref,
     sync::Arc,
 };
@@ -29,6 +30,24 @@ impl Failures {
             Some(left.remove(&Arc::as_ptr(&failure.funnel)).then_some(&failure.funnel))
         });
         told + firsts.flatten().map(|funnel| funnel.memory_bytes()).sum::<usize>()
+    }
+
+    /// The same with the names of groups as `known` has them: a job whose groups lack room has many evaluations, which
+    /// would each keep all names of their own.
+    pub fn sharing_names<'n>(mut self, known: impl Iterator<Item = &'n Arc<str>>) -> Self {
+        if !self.is_empty() {
+            let known: BTreeSet<&Arc<str>> = known.collect();
+            for failure in Arc::make_mut(&mut self.0) {
+                let name = known.get(&&failure.group).map(|name| Arc::clone(name));
+                failure.group = name.unwrap_or_else(|| failure.group.clone());
+            }
+        }
+        self
+    }
+
+    /// How many allocations could not be placed, by group.
+    pub fn counts(&self) -> BTreeMap<&str, u32> {
+        self.iter().map(|failure| (&*failure.group, failure.count)).collect()
     }
 
     /// Whether the two are one in memory.
@@ -70,12 +89,60 @@ impl<'b, C> Decode<'b, C> for Failures {
     }
 }
 
+/// Allocations still to be placed, by the names of their groups. It is what failures count, and shares them; it is written
+/// as a map.
+#[derive(Clone, Default)]
+pub struct Queued(Failures);
+
+impl Queued {
+    /// As many as could not be placed.
+    pub fn of(failures: &Failures) -> Self {
+        Self(failures.clone())
+    }
+
+    /// How many, by group.
+    pub fn by_group(&self) -> BTreeMap<&str, u32> {
+        self.0.counts()
+    }
+}
+
+impl fmt::Debug for Queued {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.by_group().fmt(f)
+    }
+}
+
+impl PartialEq for Queued {
+    fn eq(&self, other: &Self) -> bool {
+        self.by_group() == other.by_group()
+    }
+}
+
+impl Eq for Queued {}
+
+impl<C> Encode<C> for Queued {
+    fn encode<W: en::Write>(&self, e: &mut Encoder<W>, context: &mut C) -> Result<(), en::Error<W::Error>> {
+        self.by_group().encode(e, context)
+    }
+}
+
+impl<'b, C> Decode<'b, C> for Queued {
+    fn decode(d: &mut Decoder<'b>, context: &mut C) -> Result<Self, de::Error> {
+        let counts: BTreeMap<&str, u32> = BTreeMap::decode(d, context)?;
+        let funnel = Arc::new(Funnel::default());
+        let failure =
+            |(group, count): (&str, u32)| GroupFailure { group: group.into(), count, funnel: funnel.clone() };
+        Ok(Self(counts.into_iter().map(failure).collect::<Vec<_>>().into()))
+    }
+}
+
 /// Why allocations of a group could not be placed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 pub struct GroupFailure {
     /// The group's name.
     #[n(0)]
-    pub group: String,
+    #[cbor(with = "crate::codec::shared_str")]
+    pub group: Arc<str>,
     /// How many allocations could not be placed.
     #[n(1)]
     pub count: u32,
@@ -143,7 +210,7 @@ mod tests {
     fn failure(group: usize, nodes: u32) -> GroupFailure {
         let exhausted = BTreeMap::from([("memory".to_owned(), nodes)]);
         let funnel = Funnel { considered: nodes, exhausted, ..Funnel::default() };
-        GroupFailure { group: format!("g{group}"), count: 1, funnel: funnel.into() }
+        GroupFailure { group: format!("g{group}").into(), count: 1, funnel: funnel.into() }
     }
 
     #[test]
@@ -154,5 +221,25 @@ mod tests {
         assert_eq!((&read, read.memory_bytes()), (&failures, failures.memory_bytes()));
         let differ: Failures = (0..1000).map(|group| failure(group, group as u32)).collect::<Vec<_>>().into();
         assert!(differ.memory_bytes() > 4 * failures.memory_bytes(), "{} bytes", differ.memory_bytes());
+    }
+
+    #[test]
+    fn names_are_those_that_are_known_already() {
+        let failures: Failures = (0..3).map(|group| failure(group, 7)).collect::<Vec<_>>().into();
+        let known: [Arc<str>; 2] = ["g2".into(), "g0".into()];
+        let shared = failures.clone().sharing_names(known.iter());
+        assert_eq!(shared, failures);
+        assert!(Arc::ptr_eq(&shared[0].group, &known[1]) && Arc::ptr_eq(&shared[2].group, &known[0]));
+    }
+
+    #[test]
+    fn what_is_queued_is_written_as_a_map_and_takes_no_memory_beside_the_failures() {
+        let failures: Failures = (0..30).map(|group| failure(group, 7)).collect::<Vec<_>>().into();
+        let queued = Queued::of(&failures);
+        assert!(queued.0.is_shared_with(&failures));
+        let map: BTreeMap<String, u32> = (0..30).map(|group| (format!("g{group}"), 1)).collect();
+        let bytes = minicbor::to_vec(&queued).unwrap();
+        assert_eq!(bytes, minicbor::to_vec(&map).unwrap());
+        assert_eq!(minicbor::decode::<Queued>(&bytes).unwrap(), queued);
     }
 }

@@ -81,8 +81,8 @@ impl JobStatus {
 /// How many allocations of a group are in which state; running and starting are told apart by what is observed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupCounts {
-    /// The group's name.
-    pub group: String,
+    /// The group's name; shared with what says why its allocations could not be placed.
+    pub group: Arc<str>,
     /// Not ended.
     pub live: u32,
     /// Ended well.
@@ -179,7 +179,7 @@ impl JobRow {
         record.versions.iter().for_each(|version| history.add(version_hash(version)));
         record.scalings.iter().for_each(|event| history.add(scaling_hash(event)));
         let counts = record.counts.into_iter().map(|(group, complete, failed, lost, queued)| GroupCounts {
-            group,
+            group: group.into(),
             live: 0,
             complete,
             failed,
@@ -271,7 +271,7 @@ impl JobRow {
 
 impl GroupCounts {
     fn of(group: &str) -> Self {
-        Self { group: group.to_owned(), ..Self::default() }
+        Self { group: group.into(), ..Self::default() }
     }
 
     /// The hash of what snapshots tell of it; those that live are counted again.

@@ -16,7 +16,7 @@ use berth_model::{
         AllocHealth, DeploymentGroup, DeploymentStatus, NewDeployment, PromoteDeployment, SetDeployment,
     },
     device::{DeviceGrant, DeviceInstance, NodeDevice},
-    eval::{Eval, EvalStatus, Funnel, GroupFailure, Trigger},
+    eval::{Eval, EvalStatus, Funnel, GroupFailure, Queued, Trigger},
     job::JobType,
     namespace::Namespace,
     node::{Node, NodeStatus},
@@ -269,7 +269,7 @@ fn failure() -> GroupFailure {
         exhausted: counts("memory"),
         quota: labels("gpus"),
     };
-    GroupFailure { group: text("g"), count: 2, funnel: funnel.into() }
+    GroupFailure { group: text("g").into(), count: 2, funnel: funnel.into() }
 }
 
 fn scaling() -> ScalingEvent {
@@ -300,7 +300,7 @@ fn eval() -> Eval {
         previous: Some(EvalId(1)),
         blocked: Some(EvalId(3)),
         failures: vec![failure()].into(),
-        queued: [(text("g"), 2)].into(),
+        queued: Queued::of(&vec![failure()].into()),
         created_at: Timestamp(1),
         modified_at: Timestamp(2),
         create_index: Index(3),

@@ -74,7 +74,7 @@ pub fn explain(
     let world = World::after(store, row.job(), &plan, there);
     let groups = (0_u16..).zip(&row.job().groups).map(|(position, group)| {
         budget.check()?;
-        let failure = plan.failures.iter().find(|failure| failure.group == group.name);
+        let failure = plan.failures.iter().find(|failure| *failure.group == *group.name);
         let missing = failure.map_or(0, |failure| failure.count);
         let looked = Looked::at(&world, position);
         let here = node.map(|id| match store.nodes().find(id) {

@@ -81,5 +81,5 @@ fn ended(store: &Store, plan: &Plan) -> Option<String> {
 
 fn missing(job: &Job, plan: &Plan, group: u16) -> u32 {
     let name = &job.groups[usize::from(group)].name;
-    plan.failures.iter().find(|failure| failure.group == *name).map_or(0, |failure| failure.count)
+    plan.failures.iter().find(|failure| *failure.group == **name).map_or(0, |failure| failure.count)
 }

@@ -220,7 +220,11 @@ impl AtWork<'_> {
         let why = format!(
             "no node was looked at: the plan of this job takes more than {steps} steps: split the job"
         );
-        Some(GroupFailure { group: group.name.clone(), count, funnel: reason(self.store, why).into() })
+        Some(GroupFailure {
+            group: group.name.as_str().into(),
+            count,
+            funnel: reason(self.store, why).into(),
+        })
     }
 }
 
@@ -252,7 +256,10 @@ fn add(failure: &mut Option<GroupFailure>, group: &Group, funnel: Funnel) {
             failure.count += 1;
             Arc::make_mut(&mut failure.funnel).add(funnel);
         }
-        None => *failure = Some(GroupFailure { group: group.name.clone(), count: 1, funnel: funnel.into() }),
+        None => {
+            *failure =
+                Some(GroupFailure { group: group.name.as_str().into(), count: 1, funnel: funnel.into() })
+        }
     }
 }
 

@@ -37,7 +37,7 @@ impl Planner {
             "all_at_once: {all} allocations, a plan places {most}: ask for fewer allocations at once"
         );
         let failures = wanted.iter().zip(counts).filter(|(_, count)| *count > 0).map(|(wanted, count)| {
-            let group = row.job().groups[usize::from(wanted.group)].name.clone();
+            let group = row.job().groups[usize::from(wanted.group)].name.as_str().into();
             GroupFailure { group, count, funnel: reason(store, why.clone()).into() }
         });
         Some(failures.collect())
@@ -55,11 +55,11 @@ impl Planner {
         let Some(row) = store.job(&plan.job) else { return };
         for (group, count) in placed {
             let name = &row.job().groups[usize::from(group)].name;
-            let failure = plan.failures.iter_mut().find(|failure| failure.group == *name);
+            let failure = plan.failures.iter_mut().find(|failure| *failure.group == **name);
             match failure {
                 Some(failure) => failure.count += count,
                 None => plan.failures.push(GroupFailure {
-                    group: name.clone(),
+                    group: name.as_str().into(),
                     count,
                     funnel: (if is_too_large { reason(store, too_large(bytes)) } else { Funnel::default() })
                         .into(),

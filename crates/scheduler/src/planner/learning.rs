@@ -25,7 +25,7 @@ impl Planner {
         for (_, row) in store.jobs().iter() {
             let groups = row.job().groups.iter().filter(|group| has_devices(group));
             self.learn_asks(groups.map(|group| {
-                let counts = row.counts.iter().find(|counts| counts.group == group.name);
+                let counts = row.counts.iter().find(|counts| *counts.group == *group.name);
                 (group, counts.map_or(0, came) as usize)
             }));
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{JobSlot, Store};
 use crate::{
     command::{EvalOutcome, NextEval, Outcome, Refusal},
-    eval::{Eval, EvalStatus},
+    eval::{Eval, EvalStatus, Queued},
     event::Event,
     ids::{EvalId, Index},
 };
@@ -71,7 +71,9 @@ impl Store {
         events: &mut Vec<Event>,
     ) -> Outcome {
         let blocked = outcome.next.iter().find(|next| next.status == EvalStatus::Blocked).map(|next| next.id);
-        self.jobs.set_queued(job, |group| queued_of(&outcome, group), self.index);
+        let failures = self.jobs.sharing_names(job, outcome.failures);
+        let outcome = EvalOutcome { failures, ..outcome };
+        self.jobs.set_queued(job, &outcome.failures.counts(), self.index);
         // Next evaluations are made first, so that the job is never seen without an open one and taken for dead.
         for next in &outcome.next {
             self.create_next_eval(id, next, &outcome, events);
@@ -79,7 +81,7 @@ impl Store {
         self.update_eval(id, events, |eval| {
             eval.status = outcome.status;
             eval.description = outcome.description;
-            eval.queued = outcome.failures.iter().map(|f| (f.group.clone(), f.count)).collect();
+            eval.queued = Queued::of(&outcome.failures);
             eval.failures = outcome.failures;
             eval.blocked = blocked;
             eval.snapshot_index = snapshot_index;
@@ -101,12 +103,8 @@ impl Store {
         eval.previous = Some(previous);
         if next.status == EvalStatus::Blocked {
             eval.failures.clone_from(&outcome.failures);
-            eval.queued = outcome.failures.iter().map(|f| (f.group.clone(), f.count)).collect();
+            eval.queued = Queued::of(&outcome.failures);
         }
         self.create_eval(eval, events);
     }
-}
-
-fn queued_of(outcome: &EvalOutcome, group: &str) -> u32 {
-    outcome.failures.iter().find(|f| f.group == group).map_or(0, |f| f.count)
 }

@@ -1,10 +1,11 @@
 //! What is counted of a job, in step with its allocations and evaluations.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{GroupCounts, JobRow, JobSlot, Jobs};
 use crate::{
     alloc::ClientStatus,
+    eval::Failures,
     ids::Index,
     store::{AllocSlot, EvalSlot, digest::TableDigest, postings::Postings},
 };
@@ -85,7 +86,16 @@ impl Jobs {
         })
     }
 
-    pub(in crate::store) fn set_queued(&mut self, slot: JobSlot, queued: impl Fn(&str) -> u32, index: Index) {
+    /// The failures with the names of the job's groups that are in memory already.
+    pub(in crate::store) fn sharing_names(&self, slot: JobSlot, failures: Failures) -> Failures {
+        match self.row(slot) {
+            Some(row) => failures.sharing_names(row.counts.iter().map(|counts| &counts.group)),
+            None => failures,
+        }
+    }
+
+    pub(in crate::store) fn set_queued(&mut self, slot: JobSlot, queued: &BTreeMap<&str, u32>, index: Index) {
+        let queued = |group: &str| queued.get(group).copied().unwrap_or_default();
         let StatusChanged(_) = self.count(slot, index, |row, books| {
             if row.counts.iter().all(|c| c.queued == queued(&c.group)) {
                 return;
@@ -164,7 +174,7 @@ impl Jobs {
 
 fn counts_of<'a>(row: &'a mut JobRow, group: &str) -> &'a mut GroupCounts {
     let counts = Arc::make_mut(&mut row.counts);
-    match counts.iter().position(|c| c.group == group) {
+    match counts.iter().position(|c| *c.group == *group) {
         Some(at) => &mut counts[at],
         None => {
             counts.push(GroupCounts::of(group));

@@ -56,7 +56,7 @@ impl JobRecord {
             evals_index: row.evals_index,
             scalings: Arc::default(),
             launch: row.launch,
-            counts: counts.map(|c| (c.group.clone(), c.complete, c.failed, c.lost, c.queued)).collect(),
+            counts: counts.map(|c| (c.group.to_string(), c.complete, c.failed, c.lost, c.queued)).collect(),
         }
     }
 }

@@ -120,7 +120,7 @@ impl Jobs {
             let next = JobVersion { version: row.current().version + 1, ..first };
             let counts = Arc::make_mut(&mut row.counts);
             for group in &next.job.groups {
-                if !counts.iter().any(|c| c.group == group.name) {
+                if !counts.iter().any(|c| *c.group == *group.name) {
                     counts.push(GroupCounts::of(&group.name));
                 }
             }

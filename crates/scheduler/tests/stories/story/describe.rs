@@ -83,7 +83,7 @@ fn describe_failure(failure: &GroupFailure) -> String {
 pub fn explanation(store: &Store, explained: &Explanation) -> String {
     let groups = explained.groups.iter().map(|group| {
         let failure = GroupFailure {
-            group: group.group.clone(),
+            group: group.group.as_str().into(),
             count: group.missing,
             funnel: group.funnel.clone().into(),
         };

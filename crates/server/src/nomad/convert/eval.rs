@@ -14,7 +14,12 @@ pub fn evaluation(eval: &Eval) -> Evaluation {
         related_evals: None,
         failed_tg_allocs: failed_groups(&eval.failures),
         quota_limit_reached: quota_reached(&eval.failures),
-        queued_allocations: eval.queued.clone(),
+        queued_allocations: eval
+            .queued
+            .by_group()
+            .into_iter()
+            .map(|(group, count)| (group.to_owned(), count))
+            .collect(),
         snapshot_index: eval.snapshot_index.0,
     }
 }
@@ -45,7 +50,7 @@ pub fn evaluation_stub(eval: &Eval) -> EvaluationStub {
 
 /// Why groups could not be placed, by name; none when all could.
 pub(super) fn failed_groups(failures: &[GroupFailure]) -> Option<BTreeMap<String, PlacementMetric>> {
-    let metrics = failures.iter().map(|failure| (failure.group.clone(), metric(failure)));
+    let metrics = failures.iter().map(|failure| (failure.group.to_string(), metric(failure)));
     (!failures.is_empty()).then(|| metrics.collect())
 }
 

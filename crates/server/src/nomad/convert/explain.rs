@@ -34,8 +34,9 @@ fn queue(standing: Standing) -> QueueStanding {
 
 fn group(view: &CallerView, explained: explain::GroupExplanation) -> GroupExplanation {
     let explain::GroupExplanation { group, missing, preempted, funnel, changes, here } = explained;
-    let failure = (missing > 0)
-        .then(|| metric(&GroupFailure { group: group.clone(), count: missing, funnel: funnel.into() }));
+    let failure = (missing > 0).then(|| {
+        metric(&GroupFailure { group: group.as_str().into(), count: missing, funnel: funnel.into() })
+    });
     let change = |change: explain::Change| SmallestChange { change: change.what, nodes: change.nodes };
     let changes = changes.into_iter().map(change).collect();
     let seen = preempted.iter().filter(|id| view.alloc(**id).is_some());

@@ -127,7 +127,7 @@ pub fn job_stub(view: &CallerView, row: &JobRow, with_meta: bool) -> JobStub {
 
 /// A job's counts.
 pub fn summary(view: &CallerView, row: &JobRow) -> JobSummary {
-    let group = |counts: &GroupCounts| (counts.group.clone(), group_summary(view, row, counts));
+    let group = |counts: &GroupCounts| (counts.group.to_string(), group_summary(view, row, counts));
     JobSummary {
         job_id: row.key.id.to_string(),
         namespace: row.key.namespace.to_string(),

@@ -69,7 +69,7 @@ fn updates(store: &Store, row: &JobRow, plan: &Plan, is_new: bool) -> BTreeMap<S
         }
     }
     for (name, placed) in placed(row.job(), plan) {
-        let failed = plan.failures.iter().find(|failure| failure.group == name);
+        let failed = plan.failures.iter().find(|failure| *failure.group == *name);
         // What finds no room takes the place of nobody yet.
         let put_off = failed.map_or(0, |f| u64::from(f.count)).min(old.get(&name).copied().unwrap_or(0));
         let updates = updates.entry(name).or_default();
@@ -119,7 +119,7 @@ fn placed(job: &Job, plan: &Plan) -> BTreeMap<String, u64> {
         *placed.entry(group.name.clone()).or_default() += 1;
     }
     for failure in &plan.failures {
-        *placed.entry(failure.group.clone()).or_default() += u64::from(failure.count);
+        *placed.entry(failure.group.to_string()).or_default() += u64::from(failure.count);
     }
     placed
 }

@@ -18,13 +18,13 @@ use berth_model::{
 use serde_json::{Value, json};
 
 use super::{
-    exchange::{Answer, answer, governed, request, send},
+    exchange::{Answer, answer, governed},
     fake_agents::held,
     fake_engine::FakeEngine,
-    world::{EVAL, NODE_1, RUNNING, observed, register, small_job, world},
+    world::{NODE_1, RUNNING, observed, register, small_job, world},
 };
 use crate::{
-    access::{Capabilities, Capability, Identity, NamespaceFrom, Policy, Rights, open},
+    access::{Capabilities, Capability, NamespaceFrom, Rights, open},
     http::routes::{Carried, Route, Verb},
     nomad::table,
     state::PlanTrace,

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use axum::{Router, body::Body};
 use berth_model::{
     EvalId,
-    command::{Command, SetDeployment},
-    deployment::DeploymentStatus,
+    command::Command,
+    deployment::{DeploymentStatus, SetDeployment},
     job::Job,
 };
 use http_body_util::BodyExt;
