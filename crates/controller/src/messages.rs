@@ -210,7 +210,7 @@ pub struct NodeReport {
 }
 
 /// What was observed of an allocation.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+#[derive(Debug, Clone, PartialEq, Encode)]
 pub struct Seen {
     /// Where the allocation stood in the sender's state: looked at first, and right nearly always.
     #[n(0)]
@@ -218,8 +218,11 @@ pub struct Seen {
     pub slot: AllocSlot,
     /// What.
     #[n(1)]
-    #[cbor(with = "berth_model::codec::shared")]
+    #[cbor(encode_with = "berth_model::codec::shared::encode")]
     pub alloc: Arc<ObservedAlloc>,
+    /// Counted once: it is asked at each step of its way.
+    #[cbor(skip)]
+    bytes: usize,
 }
 
 /// A session is not to go on.
@@ -260,6 +263,12 @@ impl Batch {
 }
 
 impl Seen {
+    /// What was observed of the allocation of a slot.
+    pub fn new(slot: AllocSlot, alloc: Arc<ObservedAlloc>) -> Self {
+        let bytes = bytes_of(&alloc);
+        Self { slot, alloc, bytes }
+    }
+
     /// The allocation in a state that may have it elsewhere.
     #[inline]
     pub fn slot_in(&self, store: &Store) -> Option<AllocSlot> {
@@ -280,17 +289,22 @@ impl Seen {
             modified_at: berth_model::Timestamp::default(),
             hash: 0,
         };
-        Self { slot, alloc: Arc::new(alloc) }
+        Self::new(slot, Arc::new(alloc))
     }
 
     /// About how many bytes it takes when it is encoded.
+    #[inline]
     pub fn bytes(&self) -> usize {
-        let tasks = self.alloc.tasks.iter().map(|task| {
-            let events = task.events.iter().map(|event| 64 + event.message.len());
-            96 + task.name.len() + events.sum::<usize>()
-        });
-        80 + self.alloc.description.len() + self.alloc.health_message.len() + tasks.sum::<usize>()
+        self.bytes
     }
+}
+
+fn bytes_of(alloc: &ObservedAlloc) -> usize {
+    let tasks = alloc.tasks.iter().map(|task| {
+        let events = task.events.iter().map(|event| 64 + event.message.len());
+        96 + task.name.len() + events.sum::<usize>()
+    });
+    80 + alloc.description.len() + alloc.health_message.len() + tasks.sum::<usize>()
 }
 
 impl NodeReport {

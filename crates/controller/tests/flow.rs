@@ -202,7 +202,8 @@ impl Shell {
                 assert!(indexes.last().is_none_or(|last| *last == index));
                 self.published.extend(indexes);
                 self.claims.lock().settle(store.index());
-                self.running_seen = observed.running(&JobKey::new("default", "web"), 0);
+                let web = store.jobs().find(&JobKey::new("default", "web"));
+                self.running_seen = web.map_or(0, |web| observed.running(web, 0));
                 (self.view, self.observed) = (store, observed);
             }
             Action::Answer(token, answer) => drop(self.answers.insert(token.0, answer)),

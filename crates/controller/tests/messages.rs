@@ -61,7 +61,7 @@ fn report() -> Arc<NodeReport> {
         hash: 5 << 100,
     };
     let version = Some(Version { epoch: 3, seq: 3 << 32, confirmed: true });
-    let seen = vec![Seen { slot: AllocSlot(6), alloc: Arc::new(alloc) }];
+    let seen = vec![Seen::new(AllocSlot(6), Arc::new(alloc))];
     Arc::new(NodeReport { node: NodeId(1), session: Some(SessionId(2)), version, seen })
 }
 

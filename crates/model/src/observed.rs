@@ -6,8 +6,8 @@ use minicbor::{Decode, Encode};
 
 use crate::{
     alloc::ClientStatus,
-    ids::{AllocId, Index, JobKey},
-    store::{AllocSlot, PageTree},
+    ids::{AllocId, Index},
+    store::{AllocSlot, JobSlot, PageTree},
     time::Timestamp,
 };
 
@@ -212,15 +212,47 @@ pub struct Observation {
     pub index: Index,
 }
 
+/// Bytes of a page of observations: small, for to copy one is to count another owner of each observation in it.
+const PAGE_BYTES: usize = 512;
+
 /// The latest observation of each allocation. A clone is a snapshot, as of the store.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    allocs: PageTree<Option<Observation>>,
-    jobs: imbl::OrdMap<JobKey, Index>,
-    running: imbl::OrdMap<(JobKey, u16), u32>,
+    allocs: PageTree<Option<Observation>, PAGE_BYTES>,
+    jobs: PageTree<OfJob>,
     index: Index,
     /// Where the leadership began since which agents report.
     began_at: Index,
+}
+
+/// What is observed of a job's allocations together.
+#[derive(Debug, Clone, Default)]
+struct OfJob {
+    /// Where the last observation of any of them was published.
+    index: Index,
+    /// How many of its first group run; most jobs have no other.
+    first: u32,
+    /// And of the groups behind it, in their order.
+    others: Option<Arc<Vec<u32>>>,
+}
+
+impl OfJob {
+    fn running(&self, group: u16) -> u32 {
+        let Some(other) = usize::from(group).checked_sub(1) else { return self.first };
+        self.others.as_ref().and_then(|others| others.get(other)).copied().unwrap_or_default()
+    }
+
+    fn count(&mut self, group: u16, change: i64) {
+        let count = match usize::from(group).checked_sub(1) {
+            None => &mut self.first,
+            Some(other) => {
+                let others = Arc::make_mut(self.others.get_or_insert_default());
+                others.resize(others.len().max(other + 1), 0);
+                &mut others[other]
+            }
+        };
+        *count = u32::try_from(i64::from(*count) + change).unwrap_or(0);
+    }
 }
 
 impl Observed {
@@ -252,41 +284,41 @@ impl Observed {
     }
 
     /// Where the last observation of any of a job's allocations was published.
-    pub fn job_index(&self, job: &JobKey) -> Index {
-        self.jobs.get(job).copied().unwrap_or_default().max(self.began_at)
+    pub fn job_index(&self, job: JobSlot) -> Index {
+        self.jobs.get(job.0 as usize).map_or(self.began_at, |of| of.index.max(self.began_at))
     }
 
     /// How many allocations of a job's group run, by the group's position.
-    pub fn running(&self, job: &JobKey, group: u16) -> u32 {
-        self.running.get(&(job.clone(), group)).copied().unwrap_or_default()
+    pub fn running(&self, job: JobSlot, group: u16) -> u32 {
+        self.jobs.get(job.0 as usize).map_or(0, |of| of.running(group))
     }
 
     /// Takes an observation in; the hash of the one whose place it takes, 0 for none.
     pub fn record(
         &mut self,
         slot: AllocSlot,
-        job: &JobKey,
+        job: JobSlot,
         group: u16,
         alloc: Arc<ObservedAlloc>,
         index: Index,
     ) -> u128 {
-        while self.allocs.len() <= slot.0 as usize {
-            self.allocs.push(None);
+        let (id, runs) = (alloc.id, alloc.status == ClientStatus::Running);
+        let before = self.allocs.get_or_grow(slot.0 as usize).replace(Observation { alloc, index });
+        let before = before.filter(|before| before.alloc.id == id);
+        let ran = before.as_ref().is_some_and(|before| before.alloc.status == ClientStatus::Running);
+        let of = self.jobs.get_or_grow(job.0 as usize);
+        of.index = index;
+        if runs != ran {
+            of.count(group, if runs { 1 } else { -1 });
         }
-        let runs = alloc.status == ClientStatus::Running;
-        let before = self.get(slot, alloc.id).map(|before| (before.alloc.status, before.alloc.hash));
-        let ran = before.is_some_and(|(status, _)| status == ClientStatus::Running);
-        *self.allocs.get_mut(slot.0 as usize).expect("just made") = Some(Observation { alloc, index });
-        self.count_running(job, group, i64::from(runs) - i64::from(ran));
-        self.jobs.insert(job.clone(), index);
         self.index = self.index.max(index);
-        before.map_or(0, |(_, hash)| hash)
+        before.map_or(0, |before| before.alloc.hash)
     }
 
     /// Stops counting an allocation as running: its end is in the log, and what was observed last stays to be read.
-    pub fn end(&mut self, slot: AllocSlot, id: AllocId, job: &JobKey, group: u16) {
+    pub fn end(&mut self, slot: AllocSlot, id: AllocId, job: JobSlot, group: u16) {
         if self.get(slot, id).is_some_and(|o| o.alloc.status == ClientStatus::Running) {
-            self.count_running(job, group, -1);
+            self.jobs.get_or_grow(job.0 as usize).count(group, -1);
             let Some(Some(observation)) = self.allocs.get_mut(slot.0 as usize) else { return };
             Arc::make_mut(&mut observation.alloc).status = ClientStatus::Lost;
         }
@@ -299,20 +331,61 @@ impl Observed {
         }
     }
 
-    /// Forgets what is counted of a job.
-    pub fn forget_job(&mut self, job: &JobKey) {
-        self.jobs.remove(job);
-        let groups: Vec<_> =
-            self.running.range((job.clone(), 0)..=(job.clone(), u16::MAX)).map(|(k, _)| k.clone()).collect();
-        for group in groups {
-            self.running.remove(&group);
+    /// Forgets what is counted of a job: its slot may be another's from now on.
+    pub fn forget_job(&mut self, job: JobSlot) {
+        if let Some(of) = self.jobs.get_mut(job.0 as usize) {
+            *of = OfJob::default();
         }
     }
+}
 
-    fn count_running(&mut self, job: &JobKey, group: u16, change: i64) {
-        if change != 0 {
-            let count = self.running.entry((job.clone(), group)).or_insert(0);
-            *count = u32::try_from(i64::from(*count) + change).unwrap_or(0);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn alloc(id: u128, status: ClientStatus, hash: u128) -> Arc<ObservedAlloc> {
+        Arc::new(ObservedAlloc {
+            id: AllocId(id),
+            status,
+            description: String::new(),
+            tasks: Vec::new(),
+            modified_at: Timestamp::default(),
+            healthy: None,
+            health_message: String::new(),
+            hash,
+        })
+    }
+
+    #[test]
+    fn what_runs_is_counted_by_job_and_group() {
+        let (job, other) = (JobSlot(7), JobSlot(3));
+        let mut observed = Observed::default();
+        for (slot, group) in [(0, 0), (1, 2), (2, 2)] {
+            let running = alloc(slot.into(), ClientStatus::Running, 5);
+            assert_eq!(observed.record(AllocSlot(slot), job, group, running, Index(4)), 0);
         }
+        let before = observed.clone();
+        assert_eq!([0, 1, 2, 3].map(|group| observed.running(job, group)), [1, 0, 2, 0]);
+        let again = alloc(1, ClientStatus::Running, 6);
+        assert_eq!(observed.record(AllocSlot(1), job, 2, again, Index(5)), 5, "it ran before");
+        observed.record(AllocSlot(2), job, 2, alloc(2, ClientStatus::Failed, 7), Index(6));
+        observed.end(AllocSlot(0), AllocId(0), job, 0);
+        observed.end(AllocSlot(2), AllocId(2), job, 2);
+        assert_eq!([0, 2].map(|group| observed.running(job, group)), [0, 1]);
+        assert_eq!([0, 2].map(|group| before.running(job, group)), [1, 2], "a clone stays as it was");
+        assert_eq!([job, other].map(|job| observed.job_index(job)), [Index(6), Index(0)]);
+        observed.forget_job(job);
+        assert_eq!((observed.running(job, 2), observed.job_index(job)), (0, Index(0)));
+    }
+
+    #[test]
+    fn an_observation_in_the_place_of_another_allocation_has_none_before_it() {
+        let (job, slot) = (JobSlot(0), AllocSlot(0));
+        let mut observed = Observed::default();
+        observed.record(slot, job, 0, alloc(1, ClientStatus::Running, 5), Index(4));
+        observed.forget(slot, AllocId(1));
+        observed.forget_job(job);
+        assert_eq!(observed.record(slot, job, 0, alloc(2, ClientStatus::Running, 6), Index(5)), 0);
+        assert_eq!(observed.running(job, 0), 1);
     }
 }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use berth_model::{observed::ObservedAlloc, store::AllocSlot};
 use minicbor::{Decode, Decoder, Encode, Encoder, decode as de, encode as en};
 
 use super::{Batch, DownMessage, ServerMessage};
@@ -113,6 +114,23 @@ impl<'b, C> Decode<'b, C> for Batch {
         let (index, after) = (d.decode_with(context)?, d.decode_with(context)?);
         let reports: Vec<super::NodeReport> = d.decode_with(context)?;
         Ok(Self::new(index, after, reports.into_iter().map(Arc::new).collect()))
+    }
+}
+
+impl<'b, C> Decode<'b, C> for super::Seen {
+    fn decode(d: &mut Decoder<'b>, context: &mut C) -> Result<Self, de::Error> {
+        /// [`super::Seen`] as it is read.
+        #[derive(Decode)]
+        struct Read {
+            #[n(0)]
+            #[cbor(with = "slot")]
+            slot: AllocSlot,
+            #[n(1)]
+            #[cbor(with = "berth_model::codec::shared")]
+            alloc: Arc<ObservedAlloc>,
+        }
+        let Read { slot, alloc } = Read::decode(d, context)?;
+        Ok(Self::new(slot, alloc))
     }
 }
 

@@ -117,7 +117,7 @@ impl Publication {
     pub fn recorded_since(&self, node: NodeId, since: Index) -> Vec<(Index, Seen)> {
         let recorded = self.recorded_of(node).filter(|(_, observation)| observation.index > since);
         let seen = |(slot, observation): (_, &Observation)| {
-            (observation.index, Seen { slot, alloc: observation.alloc.clone() })
+            (observation.index, Seen::new(slot, observation.alloc.clone()))
         };
         let mut recorded: Vec<_> = recorded.map(seen).collect();
         recorded.sort_by_key(|(index, _)| *index);
@@ -276,8 +276,7 @@ impl Publication {
                 // The log has told of its end: nothing that comes later has an index any more.
                 continue;
             }
-            let Some(job) = store.jobs().row(row.job) else { continue };
-            let before = observed.record(slot, &job.key, row.group, seen.alloc.clone(), index);
+            let before = observed.record(slot, row.job, row.group, seen.alloc.clone(), index);
             record.digest = record.digest.wrapping_sub(before).wrapping_add(seen.alloc.hash);
             recorded.push((slot, id));
         }
@@ -294,16 +293,14 @@ impl Publication {
         if let (Some(record), Some(hash)) = (node.and_then(|node| self.records.get_mut(&node)), hash) {
             record.digest = record.digest.wrapping_sub(hash);
         }
-        if let Some(job) = self.store.jobs().row(row.job) {
-            self.observed.end(slot, row.id, &job.key, row.group);
-        }
+        self.observed.end(slot, row.id, row.job, row.group);
     }
 
     /// What follows for the observed state from a change that is none of a living allocation.
     pub fn on_change(&mut self, change: &Change) {
         match change {
             Change::AllocCollected(slot, id, _) => self.observed.forget(*slot, *id),
-            Change::JobCollected(_, key) => self.observed.forget_job(key),
+            Change::JobCollected(slot, _) => self.observed.forget_job(*slot),
             Change::NodeCollected(_, id) => drop(self.records.remove(id)),
             _ => {}
         }

@@ -223,7 +223,7 @@ impl Replica {
         // Each is looked up once: at millions of allocations that is the dearest thing done here.
         for alloc in allocs {
             match self.live_on(id, alloc.id) {
-                Some((slot, row)) => found.push(Seen { slot, alloc: self.of_its_group(&row, alloc) }),
+                Some((slot, row)) => found.push(self.of_its_group(slot, &row, alloc)),
                 None => others.push((alloc.id, (!alloc.status.is_terminal()).then_some(alloc.hash))),
             }
         }
@@ -280,8 +280,8 @@ impl Replica {
     }
 
     /// An observation of the tasks that the allocation's group has: an agent cannot make up others.
-    fn of_its_group(&self, row: &AllocRow, mut alloc: Arc<ObservedAlloc>) -> Arc<ObservedAlloc> {
-        let Some((_, group)) = self.store.job_of(row) else { return alloc };
+    fn of_its_group(&self, slot: AllocSlot, row: &AllocRow, mut alloc: Arc<ObservedAlloc>) -> Seen {
+        let Some((_, group)) = self.store.job_of(row) else { return Seen::new(slot, alloc) };
         let is_known = |name: &str| group.tasks.iter().any(|task| task.name == name);
         let made_up = alloc.tasks.len() > group.tasks.len() || !alloc.tasks.iter().all(|t| is_known(&t.name));
         if made_up {
@@ -291,13 +291,13 @@ impl Replica {
             // What is left out takes no room either: observations are kept.
             tasks.shrink_to_fit();
         }
-        let seen = Seen { slot: AllocSlot(0), alloc };
-        let is_large = seen.bytes() > SEEN_BYTES_MAX;
-        let mut alloc = seen.alloc;
-        if is_large {
-            Arc::make_mut(&mut alloc).tasks.iter_mut().for_each(|task| task.events.clear());
+        let seen = Seen::new(slot, alloc);
+        if seen.bytes() <= SEEN_BYTES_MAX {
+            return seen;
         }
-        alloc
+        let mut alloc = seen.alloc;
+        Arc::make_mut(&mut alloc).tasks.iter_mut().for_each(|task| task.events.clear());
+        Seen::new(slot, alloc)
     }
 
     /// An allocation that is in the state, on this node, and has not ended. An agent speaks for its own node alone.

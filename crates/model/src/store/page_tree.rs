@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-/// Largest page, in bytes.
+/// Largest page of values whose copy is one of bytes.
 const PAGE_BYTES: usize = 4096;
 const FANOUT_BITS: u32 = 6;
 const FANOUT: usize = 1 << FANOUT_BITS;
 
-/// A persistent vector of `T` with pages of at most 4 KiB.
+/// A persistent vector of `T` with pages of at most `PAGE` bytes: 4 KiB, or less where copying a value reaches for memory
+/// elsewhere, as counting another owner of it does.
 #[derive(Debug)]
-pub struct PageTree<T> {
+pub struct PageTree<T, const PAGE: usize = PAGE_BYTES> {
     root: Arc<Branch<T>>,
     /// Branch levels above the pages; 0 when the root is a page.
     height: u32,
@@ -23,23 +24,23 @@ enum Branch<T> {
     Page(Vec<T>),
 }
 
-impl<T> Clone for PageTree<T> {
+impl<T, const PAGE: usize> Clone for PageTree<T, PAGE> {
     fn clone(&self) -> Self {
         Self { root: self.root.clone(), height: self.height, len: self.len, copied_bytes: self.copied_bytes }
     }
 }
 
-impl<T> Default for PageTree<T> {
+impl<T, const PAGE: usize> Default for PageTree<T, PAGE> {
     fn default() -> Self {
         Self { root: Arc::new(Branch::Page(Vec::new())), height: 0, len: 0, copied_bytes: 0 }
     }
 }
 
-impl<T: Clone> PageTree<T> {
+impl<T: Clone, const PAGE: usize> PageTree<T, PAGE> {
     /// log2 of how many values a page holds.
     const PAGE_BITS: u32 = {
         let size = if size_of::<T>() == 0 { 1 } else { size_of::<T>() };
-        let per_page = if PAGE_BYTES / size == 0 { 1 } else { PAGE_BYTES / size };
+        let per_page = if PAGE / size == 0 { 1 } else { PAGE / size };
         per_page.ilog2()
     };
 
@@ -125,6 +126,17 @@ impl<T: Clone> PageTree<T> {
         at
     }
 
+    /// The value at `at`, to change, after as many defaults as it takes to get there.
+    pub fn get_or_grow(&mut self, at: usize) -> &mut T
+    where
+        T: Default,
+    {
+        while self.len <= at {
+            self.push(T::default());
+        }
+        self.get_mut(at).expect("it has grown so far")
+    }
+
     /// All values in order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         let mut stack = vec![(&*self.root, 0)];
@@ -167,7 +179,7 @@ impl<T: Clone> PageTree<T> {
         if Arc::get_mut(branch).is_none() {
             *copied_bytes += branch.bytes();
             // Cloning a Vec drops its spare capacity, and the page about to be written would grow by doubling.
-            *branch = Arc::new(branch.clone_with_room());
+            *branch = Arc::new(branch.clone_with_room(1 << Self::PAGE_BITS));
         }
         Arc::get_mut(branch).expect("just made, shared with nobody")
     }
@@ -182,7 +194,7 @@ impl<T: Clone> Branch<T> {
         bytes as u64
     }
 
-    fn clone_with_room(&self) -> Self {
+    fn clone_with_room(&self, per_page: usize) -> Self {
         fn copy<U: Clone>(from: &[U], capacity: usize) -> Vec<U> {
             let mut to = Vec::with_capacity(capacity);
             to.extend_from_slice(from);
@@ -190,7 +202,7 @@ impl<T: Clone> Branch<T> {
         }
         match self {
             Self::Inner(children) => Self::Inner(copy(children, FANOUT)),
-            Self::Page(values) => Self::Page(copy(values, 1 << PageTree::<T>::PAGE_BITS)),
+            Self::Page(values) => Self::Page(copy(values, per_page)),
         }
     }
 }
@@ -203,8 +215,8 @@ mod tests {
 
     #[test]
     fn a_clone_does_not_see_later_writes() {
-        let mut tree = PageTree::default();
-        for i in 0..100_000_u32 {
+        let mut tree: PageTree<u32> = PageTree::default();
+        for i in 0..100_000 {
             tree.push(i);
         }
         let before = tree.clone();
@@ -218,8 +230,8 @@ mod tests {
 
     #[test]
     fn a_write_after_a_clone_copies_one_path_and_the_next_write_nothing() {
-        let mut tree = PageTree::default();
-        for i in 0..1_000_000_u64 {
+        let mut tree: PageTree<u64> = PageTree::default();
+        for i in 0..1_000_000 {
             tree.push(i);
         }
         let _snapshot = tree.clone();
@@ -231,28 +243,43 @@ mod tests {
         assert_eq!(tree.copied_bytes() - before, once);
     }
 
-    proptest! {
-        #[test]
-        fn behaves_like_a_vector(ops in prop::collection::vec((0..3_u8, 0..5000_usize, any::<u64>()), 1..2000)) {
-            let (mut tree, mut vec) = (PageTree::default(), Vec::new());
-            let mut snapshots = Vec::new();
-            for (op, at, value) in ops {
-                match op {
-                    0 => snapshots.push((tree.clone(), vec.clone())),
-                    1 if at < vec.len() => {
-                        vec[at] = value;
-                        *tree.get_mut(at).unwrap() = value;
-                    }
-                    _ => {
-                        prop_assert_eq!(tree.push(value), vec.len());
-                        vec.push(value);
-                    }
+    /// What is done to a tree and to a vector, and what both hold then, now and in clones made meanwhile.
+    fn behaves_like_a_vector<const PAGE: usize>(ops: Vec<(u8, usize, u64)>) -> Result<(), TestCaseError> {
+        let (mut tree, mut vec) = (PageTree::<u64, PAGE>::default(), Vec::new());
+        let mut snapshots = Vec::new();
+        for (op, at, value) in ops {
+            match op {
+                0 => snapshots.push((tree.clone(), vec.clone())),
+                1 if at < vec.len() => {
+                    vec[at] = value;
+                    *tree.get_mut(at).unwrap() = value;
+                }
+                2 => {
+                    let at = vec.len() + at % 3;
+                    vec.resize(at + 1, 0);
+                    vec[at] = value;
+                    *tree.get_or_grow(at) = value;
+                }
+                _ => {
+                    prop_assert_eq!(tree.push(value), vec.len());
+                    vec.push(value);
                 }
             }
-            snapshots.push((tree, vec));
-            for (tree, vec) in snapshots {
-                prop_assert_eq!(tree.iter().copied().collect::<Vec<u64>>(), vec);
-            }
+        }
+        snapshots.push((tree, vec));
+        for (tree, vec) in snapshots {
+            prop_assert_eq!(tree.iter().copied().collect::<Vec<u64>>(), vec);
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn with_pages_of_any_size_it_behaves_like_a_vector(
+            ops in prop::collection::vec((0..4_u8, 0..5000_usize, any::<u64>()), 1..2000)
+        ) {
+            behaves_like_a_vector::<PAGE_BYTES>(ops.clone())?;
+            behaves_like_a_vector::<16>(ops)?;
         }
     }
 }

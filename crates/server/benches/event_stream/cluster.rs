@@ -71,8 +71,7 @@ fn apply(view: &mut View, commands: Vec<Command>) {
 fn observe(view: &mut View, id: AllocId) -> Change {
     let (slot, row): (AllocSlot, _) =
         view.store.alloc(id).map(|(slot, row)| (slot, *row)).expect("it was placed");
-    let key = view.store.jobs().row(row.job).expect("it has a job").key.clone();
-    view.observed.record(slot, &key, row.group, Arc::new(observed(id)), view.index);
+    view.observed.record(slot, row.job, row.group, Arc::new(observed(id)), view.index);
     Change::Observed(slot, id)
 }
 

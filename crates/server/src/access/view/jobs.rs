@@ -33,18 +33,19 @@ impl CallerView {
 
     /// Where a job's allocations last changed, logged or observed.
     pub fn job_allocs_index(&self, row: &JobRow) -> Index {
-        row.allocs_index.max(self.view.observed.job_index(&row.key)).max(row.create_index)
+        row.allocs_index.max(self.observed_index(row)).max(row.create_index)
     }
 
     /// Where a job, its allocations or its evaluations last changed.
     pub fn job_counts_index(&self, row: &JobRow) -> Index {
         let logged = row.modify_index.max(row.allocs_index).max(row.evals_index);
-        logged.max(self.view.observed.job_index(&row.key))
+        logged.max(self.observed_index(row))
     }
 
     /// How many allocations of a job's group run, as their agents see it.
     pub fn running(&self, row: &JobRow, group: u16) -> u32 {
-        self.view.observed.running(&row.key, group)
+        let slot = self.view.store.jobs().find(&row.key);
+        slot.map_or(0, |slot| self.view.observed.running(slot, group))
     }
 
     /// A job's allocations.
@@ -55,6 +56,12 @@ impl CallerView {
     /// A job's evaluations.
     pub fn evals_of<'v>(&'v self, row: &'v JobRow) -> impl Iterator<Item = EvalSlot> + 'v {
         self.view.store.jobs().evals(row)
+    }
+
+    /// Where the last observation of any of a job's allocations was published.
+    fn observed_index(&self, row: &JobRow) -> Index {
+        let slot = self.view.store.jobs().find(&row.key);
+        slot.map_or(Index::default(), |slot| self.view.observed.job_index(slot))
     }
 
     fn sees_job(&self, row: &JobRow) -> bool {

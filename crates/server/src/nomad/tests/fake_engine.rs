@@ -75,9 +75,8 @@ impl FakeEngine {
         let mut view = View::clone(&self.view.load());
         let id = alloc.id;
         let (slot, row) = view.store.alloc(id).map(|(slot, row)| (slot, *row)).expect("it was placed");
-        let job = view.store.jobs().row(row.job).expect("it has a job").key.clone();
         view.index = Index(view.index.0 + 1);
-        view.observed.record(slot, &job, row.group, Arc::new(alloc), view.index);
+        view.observed.record(slot, row.job, row.group, Arc::new(alloc), view.index);
         self.publish(view, vec![Change::Observed(slot, id)]);
     }
 
