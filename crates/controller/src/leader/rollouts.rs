@@ -36,6 +36,17 @@ pub(crate) struct Rollouts {
     times: BTreeMap<DeploymentId, Timestamp>,
     /// What was decided of them is on its way into the log.
     decided: BTreeSet<DeploymentId>,
+    /// How far each had come when it was last let go on: a plan that found no room counts as a change of its deployment, and
+    /// must not ask for the next one.
+    went_on: BTreeMap<DeploymentId, Vec<Progress>>,
+}
+
+/// How far a group has come: allocations placed, gone and healthy, and whether it is promoted.
+type Progress = (u32, u32, u32, bool);
+
+fn progress(deployment: &Deployment) -> Vec<Progress> {
+    let of = |group: &DeploymentGroup| (group.placed, group.gone, group.healthy, group.promoted);
+    deployment.groups.iter().map(of).collect()
 }
 
 impl Follower for Rollouts {
@@ -49,11 +60,15 @@ impl Follower for Rollouts {
         match change {
             Change::DeploymentChanged(id) => {
                 self.forget(*id);
-                if let Some(deployment) = store.deployments().get(*id).filter(|d| d.is_active()) {
-                    self.look_at(deployment);
+                match store.deployments().get(*id).filter(|d| d.is_active()) {
+                    Some(deployment) => self.look_at(deployment),
+                    None => drop(self.went_on.remove(id)),
                 }
             }
-            Change::DeploymentCollected(id) => self.forget(*id),
+            Change::DeploymentCollected(id) => {
+                self.forget(*id);
+                self.went_on.remove(id);
+            }
             _ => {}
         }
     }
@@ -96,7 +111,17 @@ impl Rollouts {
             let Some(deployment) = store.deployments().get(id).filter(|_| !self.decided.contains(&id)) else {
                 continue;
             };
-            let Some(verdict) = judge(store, deployment, now) else { continue };
+            let verdict = judge(store, deployment, now);
+            if verdict == Some(Verdict::GoOn) {
+                let now = progress(deployment);
+                if self.went_on.get(&id) == Some(&now) {
+                    continue;
+                }
+                self.went_on.insert(id, now);
+            } else {
+                self.went_on.remove(&id);
+            }
+            let Some(verdict) = verdict else { continue };
             if verdict != Verdict::GoOn {
                 self.decided.insert(id);
             }

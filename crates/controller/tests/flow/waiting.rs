@@ -1,6 +1,6 @@
 //! Work that waits for room is planned again when room of its kind has come, and only then.
 
-use berth_model::{ids::IdSeed, namespace::Namespace};
+use berth_model::{ids::IdSeed, job::Update, namespace::Namespace};
 
 use super::*;
 
@@ -207,4 +207,23 @@ impl Shell {
         self.ending += 1;
         self.observe(node.0 as u64, &[(id, ClientStatus::Complete)]);
     }
+}
+
+#[test]
+fn a_deployment_without_room_is_planned_again_when_there_is_some_and_not_before() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.slow_log = true;
+    let mut web = job(3, 400);
+    web.groups[0].update = Some(Box::new(Update { max_parallel: 3, ..Update::default() }));
+    shell.register_job(web);
+    for _ in 0..200 {
+        shell.catch_up();
+    }
+    assert_eq!(shell.wanted().len(), 2, "there is room for two");
+    assert!(shell.planned < 10, "it was planned {} times", shell.planned);
+    assert!(shell.log.is_empty(), "entries go on without end");
+    shell.slow_log = false;
+    shell.join(2, 2);
+    assert_eq!(shell.wanted().len(), 3);
 }
