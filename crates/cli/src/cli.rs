@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     commands::{
-        agent, alloc, completion, deployment, dev, eval, event, explain, import, job, lab, man, namespace,
-        node, operator, quota, server, short, system, top, version,
+        agent, alloc, completion, deployment, dev, eval, event, explain, image, import, job, lab, man,
+        namespace, node, operator, quota, server, short, system, top, version,
     },
     failure::{EXIT_CODES, Failure},
     global::Global,
@@ -50,6 +50,9 @@ enum Noun {
     /// Look at the machines
     #[command(subcommand)]
     Node(node::Verb),
+    /// Look at the images that nodes have; pull, load and remove them
+    #[command(subcommand)]
+    Image(image::Verb),
     /// Divide the cluster among tenants
     #[command(subcommand)]
     Namespace(namespace::Verb),
@@ -113,6 +116,7 @@ impl Cli {
             Noun::Job(verb) => verb.run(&self.global),
             Noun::Alloc(verb) => verb.run(&self.global),
             Noun::Node(verb) => verb.run(&self.global),
+            Noun::Image(verb) => verb.run(&self.global),
             Noun::Namespace(verb) => verb.run(&self.global),
             Noun::Quota(verb) => verb.run(&self.global),
             Noun::Deployment(verb) => verb.run(&self.global),

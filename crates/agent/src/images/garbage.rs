@@ -1,7 +1,7 @@
 //! Images that go: those that no task uses, when they have not been used for long, or when the disk fills.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::digest::Digest;
@@ -53,14 +53,23 @@ fn is_full(store: &Store, percent_max: u8) -> bool {
 
 /// The layers that containers are made of, whether or not this agent started them.
 pub(super) fn mounted(allocs: &Path) -> HashSet<Digest> {
+    mounted_by(allocs).flat_map(|(_, layers)| layers).collect()
+}
+
+/// The same for each container, with the name of its allocation's directory.
+pub(super) fn mounted_by(allocs: &Path) -> impl Iterator<Item = (String, HashSet<Digest>)> {
     let children = |dir: &Path| dir.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
-    let keepers = children(allocs).flat_map(|alloc| children(&alloc.join("keepers")));
-    let links = keepers.flat_map(|keeper| children(&keeper.join("bundle/l")));
-    let digest = |link: std::path::PathBuf| {
+    let digest = |link: PathBuf| {
         let name = link.read_link().ok()?.file_name()?.to_str()?.to_owned();
         format!("sha256:{name}").parse().ok()
     };
-    links.filter_map(digest).collect()
+    children(allocs).flat_map(move |alloc| {
+        let name = alloc.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let of = move |keeper: PathBuf| {
+            (name.clone(), children(&keeper.join("bundle/l")).filter_map(digest).collect())
+        };
+        children(&alloc.join("keepers")).map(of)
+    })
 }
 
 #[cfg(test)]

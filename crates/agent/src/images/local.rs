@@ -77,7 +77,7 @@ impl Local {
             None => Ok(Image { config: ImageConfig::default(), lower_dirs: vec![path], _lease: None }),
             Some(saved) => {
                 let (layers, _lease) = self.layers(&saved).await?;
-                self.keep(&path, Digest::of(&saved.config_json), &layers, saved.config_json)
+                self.keep(&path, saved.digest, &layers, saved.config_json)
             }
         }
     }
@@ -128,7 +128,7 @@ impl Local {
     }
 
     /// Unpacks the layers of a saved image that are not here.
-    async fn layers(&self, saved: &Saved) -> Result<(Vec<Digest>, Vec<Lease>), PullError> {
+    pub(super) async fn layers(&self, saved: &Saved) -> Result<(Vec<Digest>, Vec<Lease>), PullError> {
         let (mut digests, mut leases) = (Vec::new(), Vec::new());
         for layer in &saved.layers {
             let doing = || format!("read its layer {}", layer.path.display());
@@ -191,8 +191,20 @@ impl Local {
 }
 
 async fn saved(dir: &Path) -> Result<Option<Saved>, PullError> {
+    read(dir, layout::read_one).await
+}
+
+/// All images in a directory.
+pub(super) async fn saved_images(dir: &Path) -> Result<Option<Vec<Saved>>, PullError> {
+    read(dir, layout::read).await
+}
+
+async fn read<T: Send + 'static>(
+    dir: &Path,
+    how: impl FnOnce(&Path) -> Result<T, String> + Send + 'static,
+) -> Result<T, PullError> {
     let dir = dir.to_owned();
-    let read = tokio::task::spawn_blocking(move || layout::read(&dir)).await;
+    let read = tokio::task::spawn_blocking(move || how(&dir)).await;
     read.map_err(|error| PullError::soon(error.to_string()))?.map_err(PullError::never)
 }
 

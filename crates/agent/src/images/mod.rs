@@ -8,11 +8,13 @@ mod digest;
 mod garbage;
 mod layer;
 mod layout;
+mod loads;
 mod local;
 mod manifest;
 mod pull;
 mod reference;
 pub(crate) mod registry;
+mod requests;
 mod store;
 pub(crate) mod unpack;
 pub(crate) mod unpacking;
@@ -31,6 +33,7 @@ pub(crate) use self::config::ImageConfig;
 use self::digest::Digest;
 pub use self::garbage::ImageLimits;
 use self::layer::Progress;
+use self::loads::Loads;
 use self::local::Local;
 use self::pull::{LAYERS_MAX, Puller};
 use self::reference::Reference;
@@ -97,8 +100,9 @@ pub(crate) struct Image {
 pub(crate) struct Images {
     puller: Arc<Puller>,
     limits: ImageLimits,
-    local: Local,
+    local: Arc<Local>,
     pulls: Mutex<HashMap<PullKey, Weak<Pull>>>,
+    loads: Loads,
 }
 
 /// Pulls that are the same for whoever waits.
@@ -132,11 +136,12 @@ impl Images {
         unpack_command: Vec<String>,
     ) -> Result<Self, Failure> {
         let store = Arc::new(Store::open(dir)?);
-        let local = Local::new(&config.dirs, store.clone(), unpack_command.clone());
+        let local = Arc::new(Local::new(&config.dirs, store.clone(), unpack_command.clone()));
         let registries = Registries::new(config.registries.clone());
         let layers = Semaphore::new(LAYERS_MAX);
         let puller = Arc::new(Puller { registries, store, unpack_command, layers });
-        Ok(Self { puller, limits: config.limits, local, pulls: Mutex::default() })
+        let (pulls, loads) = (Mutex::default(), Loads::default());
+        Ok(Self { puller, limits: config.limits, local, pulls, loads })
     }
 
     /// Removes images that may not stay, for as long as the agent runs. `allocs` holds the directories of allocations.

@@ -107,6 +107,14 @@ pub(crate) struct Begun {
     kept: bool,
 }
 
+impl Begun {
+    /// It is this layer.
+    pub(crate) fn named(mut self, digest: Digest) -> Self {
+        self.digest = digest;
+        self
+    }
+}
+
 impl Drop for Begun {
     fn drop(&mut self) {
         if self.kept {
@@ -194,6 +202,11 @@ impl Store {
             }
         };
         lock.lock_owned().await
+    }
+
+    /// An empty directory for what gets a name later, or none.
+    pub(crate) fn begin_unnamed(&self) -> Result<Begun, Failure> {
+        self.begin(Digest::of(b""))
     }
 
     /// An empty directory for a layer.

@@ -82,6 +82,24 @@ impl Agent {
                 let place = AllocId::from_slice(&asked.alloc_id).map(|alloc| self.data.place(alloc));
                 self.asks.answer(ask.request, up, look_at_files(place, asked));
             }
+            Some(Question::Images(_)) => {
+                let (context, allocs) = (self.context.clone(), self.data.path().join("allocs"));
+                self.asks.answer(ask.request, up, async move { context.providers.images.list(allocs).await });
+            }
+            Some(Question::PullImage(asked)) => {
+                let context = self.context.clone();
+                let pulling = async move { context.providers.images.pull_for_people(asked).await };
+                self.asks.answer(ask.request, up, pulling);
+            }
+            Some(Question::LoadImages(asked)) => {
+                let context = self.context.clone();
+                self.asks.answer(ask.request, up, async move { context.providers.images.load(asked).await });
+            }
+            Some(Question::RemoveImage(asked)) => {
+                let (context, allocs) = (self.context.clone(), self.data.path().join("allocs"));
+                let removing = async move { context.providers.images.remove(asked, allocs).await };
+                self.asks.answer(ask.request, up, removing);
+            }
             None => {
                 let text = "the agent does not know this question: it is older than the server";
                 let refusal = Refusal::new(RefusalKind::Failed, text);

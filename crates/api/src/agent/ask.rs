@@ -7,7 +7,7 @@ pub struct Ask {
     #[prost(uint64, tag = "1")]
     pub request: u64,
     /// What it is about.
-    #[prost(oneof = "Question", tags = "2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "Question", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
     pub question: Option<Question>,
 }
 
@@ -35,6 +35,18 @@ pub enum Question {
     /// What all allocations of the node use.
     #[prost(message, tag = "8")]
     NodeAllocUsage(AskNodeAllocUsage),
+    /// Which images the node has.
+    #[prost(message, tag = "9")]
+    Images(super::AskImages),
+    /// Pull an image; answered soon, whether or not it is there by then.
+    #[prost(message, tag = "10")]
+    PullImage(super::PullImage),
+    /// Take in images of an archive; answered for each piece.
+    #[prost(message, tag = "11")]
+    LoadImages(super::LoadImages),
+    /// Remove an image.
+    #[prost(message, tag = "12")]
+    RemoveImage(super::RemoveImage),
 }
 
 /// Restart tasks of an allocation; their restart policy does not count it.
@@ -91,7 +103,7 @@ pub struct Answer {
     #[prost(uint64, tag = "1")]
     pub request: u64,
     /// What came of it.
-    #[prost(oneof = "Outcome", tags = "2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "Outcome", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
     pub outcome: Option<Outcome>,
 }
 
@@ -119,6 +131,15 @@ pub enum Outcome {
     /// Answers [`Question::NodeAllocUsage`].
     #[prost(message, tag = "8")]
     NodeAllocUsage(super::NodeAllocUsage),
+    /// Answers [`Question::Images`].
+    #[prost(message, tag = "9")]
+    Images(super::NodeImages),
+    /// Answers [`Question::PullImage`].
+    #[prost(message, tag = "10")]
+    ImagePull(super::ImagePull),
+    /// Answers [`Question::LoadImages`].
+    #[prost(message, tag = "11")]
+    ImageLoad(super::ImageLoad),
 }
 
 /// It is done, or under way.

@@ -17,6 +17,7 @@ mod digest;
 mod exec;
 mod file;
 mod frame;
+mod image;
 mod observed;
 mod session;
 mod spec;
@@ -41,6 +42,10 @@ pub use frame::{
     FileChunk, FileCredit, FileRead, FrameError, GroupEntry, HELLO_BYTES_MAX, Heartbeat, HeartbeatEvery,
     Hello, Leaving, Refused, RunAlloc, SERVERS_MAX, Servers, StopAlloc, UPDATE_ALLOCS_MAX, Up, UpFrame,
     Update, WELCOME_BYTES_MAX, Welcome, WelcomeMode, decode_frame, encode_frame,
+};
+pub use image::{
+    AskImages, IMAGE_PIECE_BYTES_MAX, ImageLoad, ImagePull, LoadImages, NodeImage, NodeImages, PullImage,
+    RemoveImage,
 };
 pub use observed::{AllocHealth, AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskState, TaskStatus};
 pub use session::{

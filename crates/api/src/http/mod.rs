@@ -16,6 +16,7 @@ mod event;
 mod exec;
 mod explain;
 mod file;
+mod image;
 mod job;
 mod job_status;
 mod job_version;
@@ -60,6 +61,7 @@ pub use event::{Event, EventFrame};
 pub use exec::{ExecInputFrame, ExecOutputFrame, ExecPiece, ExecResult, ExecTerminalSize};
 pub use explain::{GroupExplanation, JobExplanation, QueueStanding, SmallestChange};
 pub use file::AllocFileInfo;
+pub use image::{ImagePull, ImagePulled, ImagesLoaded, NodeImage, NodeImages};
 pub use job::{
     ChildrenSummary, EvaluateOptions, GroupSummary, Job, JobDeregistered, JobEvaluate, JobRegister,
     JobRegistered, JobStanding, JobStub, JobSummary, JobValidate, JobValidated, JobsParse, PeriodicLaunch,
@@ -70,8 +72,8 @@ pub use log::StreamFrame;
 pub use measure::{Counter, Gauge, Measurements, Sample};
 pub use namespace::{Namespace, NamespaceCapabilities};
 pub use node::{
-    DrainSpec, DrainStrategy, DriverInfo, LastDrain, Node, NodeCpu, NodeDisk, NodeDrain, NodeEligibility,
-    NodeEligibilityChanged, NodeMemory, NodeProcessors, NodePurged, NodeResources, NodeStub,
+    DrainSpec, DrainStrategy, DriverInfo, HostVolume, LastDrain, Node, NodeCpu, NodeDisk, NodeDrain,
+    NodeEligibility, NodeEligibilityChanged, NodeMemory, NodeProcessors, NodePurged, NodeResources, NodeStub,
     ReservedNetworks, ReservedResources,
 };
 pub use operator::{AutopilotHealth, RaftConfiguration, RaftServer, ServerHealth};

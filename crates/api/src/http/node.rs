@@ -100,12 +100,26 @@ pub struct Node {
     pub status_updated_at: u64,
     /// By name.
     pub drivers: BTreeMap<String, DriverInfo>,
+    /// By name.
+    pub host_volumes: BTreeMap<String, HostVolume>,
     /// Always empty.
     pub events: Vec<Value>,
     /// Its registration.
     pub create_index: u64,
     /// The last change of the node itself.
     pub modify_index: u64,
+}
+
+/// A directory of a node that groups may ask for.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct HostVolume {
+    /// As a group's `volume` names it in `source`.
+    pub name: String,
+    /// Always empty: where it lies is known to the node's agent alone.
+    pub path: String,
+    /// Nobody may write there.
+    pub read_only: bool,
 }
 
 /// How a node is to be drained.

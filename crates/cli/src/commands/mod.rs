@@ -8,6 +8,7 @@ pub mod dev;
 pub mod eval;
 pub mod event;
 pub mod explain;
+pub mod image;
 pub mod import;
 pub mod job;
 pub mod keeper;

@@ -5,12 +5,14 @@ mod change;
 mod deployment;
 mod eval;
 mod event;
+mod image;
 mod job;
 mod lookup;
 mod node;
 mod operator;
 mod patience;
 mod tenant;
+mod upload;
 mod usage;
 
 use berth_api::http::{Address, Client, Target};

@@ -1,24 +1,18 @@
 //! Requests about the servers themselves.
 
-use std::path::Path;
+use std::{fs::File, io, path::Path};
 
 use berth_api::http::{
     AgentJoined, AgentMembers, AgentSelf, ByteStream, SchedulerConfiguration, SchedulerConfigurationRead,
     SchedulerConfigurationSet, Target,
 };
-use bytes::BytesMut;
 use serde_json::{Value, json};
-use tokio::{fs::File, io::AsyncReadExt, sync::mpsc};
 
-use super::Remote;
+use super::{Remote, upload};
 use crate::failure::Failure;
 
 /// Where the whole state is read and written.
 const SNAPSHOT: &str = "/v1/operator/snapshot";
-/// Read and sent at once.
-const PIECE_BYTES: usize = 256 << 10;
-/// Pieces that wait to be sent.
-const PIECES_WAITING_MAX: usize = 4;
 
 impl Remote {
     /// The servers.
@@ -85,25 +79,10 @@ impl Remote {
 
     /// Puts a saved state in the place of the cluster's. It is read while it is sent.
     pub async fn restore(&self, file: &Path) -> Result<(), Failure> {
-        let mut file = File::open(file).await?;
-        let (pieces, body) = mpsc::channel(PIECES_WAITING_MAX);
-        let read = async move {
-            loop {
-                let mut piece = BytesMut::with_capacity(PIECE_BYTES);
-                let read = file.read_buf(&mut piece).await.map(|_| piece.freeze());
-                if matches!(&read, Ok(piece) if piece.is_empty()) {
-                    return;
-                }
-                let failed = read.is_err();
-                // A server that refuses reads no further; its answer says why.
-                if pieces.send(read).await.is_err() || failed {
-                    return;
-                }
-            }
-        };
-        let target = Target::new(SNAPSHOT);
-        let (sent, ()) = tokio::join!(self.client.upload(&target, body), read);
-        Ok(sent?)
+        let mut file = File::open(file)?;
+        let pieces = upload::pieces(move |out| io::copy(&mut file, out).map(drop));
+        self.client.upload::<()>(&Target::new(SNAPSHOT), pieces).await?;
+        Ok(())
     }
 
     /// Forgets what has ended, without waiting until it is old.

@@ -20,6 +20,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::new("job", Kind::Text, "Only of this job"),
     Parameter::new("limit", Kind::Number, "Bytes to read; all if there is none"),
     Parameter::new("meta", Kind::Flag, "Tell the owner's labels too"),
+    Parameter::new("name", Kind::Text, "What the image is called"),
     Parameter::new("namespace", Kind::Text, "The namespace, `default` if there is none; lists take `*` for all"),
     Parameter::new("next_token", Kind::Text, "Begin with this page, as X-Nomad-NextToken told"),
     Parameter::new("node", Kind::Text, "The node of this id, or the server of this name"),

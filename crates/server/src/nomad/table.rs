@@ -8,13 +8,14 @@ use berth_api::http::{
     AgentHealth, AgentJoined, AgentMembers, AgentSelf, AllocCheck, AllocFileInfo, AllocResourceUsage,
     AllocRestart, AllocSignal, AllocStopped, Allocation, AllocationStub, AutopilotHealth, Deployment,
     DeploymentAllocHealth, DeploymentChanged, DeploymentPause, DeploymentPromote, Evaluation, EventFrame,
-    ExecInputFrame, ExecOutputFrame, Found, FuzzyFound, FuzzySearch, HostStats, Job, JobDeregistered,
-    JobDispatch, JobDispatched, JobEvaluate, JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered,
-    JobRevert, JobScale, JobScaleStatus, JobStability, JobStatus, JobStatusesAsked, JobStub, JobSummary,
-    JobTag, JobValidated, JobVersionChanged, JobVersions, JobsParse, Measurements, Namespace, Node,
-    NodeDrain, NodeEligibility, NodeEligibilityChanged, NodePool, NodePurged, NodeStub, PeriodicForced,
-    PlanTrace, Quota, QuotaUsage, RaftConfiguration, ScalingPolicy, ScalingPolicyStub,
-    SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet, Search, StreamFrame,
+    ExecInputFrame, ExecOutputFrame, Found, FuzzyFound, FuzzySearch, HostStats, ImagePull, ImagePulled,
+    ImagesLoaded, Job, JobDeregistered, JobDispatch, JobDispatched, JobEvaluate, JobExplanation, JobPlan,
+    JobPlanned, JobRegister, JobRegistered, JobRevert, JobScale, JobScaleStatus, JobStability, JobStatus,
+    JobStatusesAsked, JobStub, JobSummary, JobTag, JobValidated, JobVersionChanged, JobVersions, JobsParse,
+    Measurements, Namespace, Node, NodeDrain, NodeEligibility, NodeEligibilityChanged, NodeImages, NodePool,
+    NodePurged, NodeStub, PeriodicForced, PlanTrace, Quota, QuotaUsage, RaftConfiguration, ScalingPolicy,
+    ScalingPolicyStub, SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet, Search,
+    StreamFrame,
 };
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -29,8 +30,8 @@ use crate::http::{
     routes::{
         Capability, NamespaceFrom, Route, Table, Verb,
         contract::{
-            accepts, bytes, converses, empty, lists, pages, picks, reads, streams, takes, takes_bytes, tells,
-            text,
+            accepts, bytes, converses, empty, lists, pages, picks, reads, streams, takes, takes_bytes,
+            takes_bytes_tells, tells, text,
         },
         route,
     },
@@ -89,6 +90,10 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/client/allocation/{id}/exec", (AllocExec, Object), "Run a command within a task", converses::<ExecInputFrame, ExecOutputFrame>(&["command", "task", "tty"]), client::exec),
         route(Get, "/v1/client/stats", (NodeRead, Cluster), "Read what a node uses", tells::<HostStats>(&["node_id"]), client::node_usage),
         route(Get, "/v1/client/stats/allocations", (NodeRead, Cluster), "Read what the allocations of a node use", tells::<BTreeMap<String, AllocResourceUsage>>(&["node_id"]), client::allocations_usage),
+        route(Get, "/v1/client/images", (NodeRead, Cluster), "List the images that a node has", tells::<NodeImages>(&["node_id"]), client::images),
+        route(Delete, "/v1/client/images", (NodeWrite, Cluster), "Remove an image from a node", tells::<Map<String, Value>>(&["node_id", "name"]), client::remove_image),
+        route(Put, "/v1/client/images/pull", (NodeWrite, Cluster), "Have a node pull an image, and say how far it is", takes::<ImagePull, ImagePulled>(&["node_id"]), client::pull_image),
+        route(Put, "/v1/client/images/load", (NodeWrite, Cluster), "Give a node the images of an archive", takes_bytes_tells::<ImagesLoaded>(&["node_id", "name"]), client::load_images),
         route(Get, "/v1/client/fs/logs/{id}", (ReadLogs, Object), "Read what a task prints", streams::<StreamFrame>(&["task", "type", "offset", "origin", "follow", "plain"]), logs::read),
         route(Get, "/v1/client/fs/ls/{id}", (ReadFiles, Object), "List a directory of an allocation", tells::<Vec<AllocFileInfo>>(&["path"]), files::list),
         route(Get, "/v1/client/fs/stat/{id}", (ReadFiles, Object), "Read what a file of an allocation is", tells::<AllocFileInfo>(&["path"]), files::stat),

@@ -125,21 +125,22 @@ impl Client {
         Ok(ByteStream::new(response.into_body(), url))
     }
 
-    /// Writes bytes as they come, and reads nothing back. The server gives up whoever sends nothing for long.
+    /// Writes bytes as they come. The server gives up whoever sends nothing for long; its answer may take as long as it does.
     ///
     /// # Errors
     /// As [`Self::get`]; and when the bytes break off.
-    pub async fn upload(
+    pub async fn upload<T: DeserializeOwned>(
         &self,
         target: &Target,
         pieces: mpsc::Receiver<io::Result<Bytes>>,
-    ) -> Result<(), ApiError> {
+    ) -> Result<Answer<T>, ApiError> {
         let request = self.request(Method::PUT, target).header(CONTENT_TYPE, "application/octet-stream");
         let request = request.body(Upload(pieces).boxed());
         let request = request.map_err(|error| ApiError::Encode(error.to_string()))?;
         let response = self.connections.request(request).await;
         let response = response.map_err(|error| ApiError::unreachable(&self.address, &error))?;
-        self.success(target, response).await.map(drop)
+        let response = self.success(target, response).await?;
+        self.read(target, response).await
     }
 
     async fn typed<T: DeserializeOwned>(
@@ -149,6 +150,14 @@ impl Client {
         body: Bytes,
     ) -> Result<Answer<T>, ApiError> {
         let response = self.send(method, target, body).await?;
+        self.read(target, response).await
+    }
+
+    async fn read<T: DeserializeOwned>(
+        &self,
+        target: &Target,
+        response: Response<Incoming>,
+    ) -> Result<Answer<T>, ApiError> {
         let (head, body) = response.into_parts();
         let body = self.collect(target, body).await?;
         // Some answers say all by their status, and have no body.

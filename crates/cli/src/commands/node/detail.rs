@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::http::{AllocationStub, Node};
+use berth_api::http::{AllocationStub, HostVolume, Node};
 use serde::Serialize;
 
 use crate::output::{Cell, Column, Fields, Layout, Table, View, age, now_ns, rfc3339, sections};
@@ -48,6 +48,7 @@ impl NodeDetail {
             .with_status("Eligibility", &node.scheduling_eligibility)
             .with_some("Drain", drain(node))
             .with("Drivers", drivers.collect::<Vec<_>>().join(", "))
+            .with_some("Volumes", volumes(node))
             .render()
     }
 
@@ -83,6 +84,14 @@ impl NodeDetail {
         }
         table.render()
     }
+}
+
+/// The directories that groups may ask for.
+fn volumes(node: &Node) -> String {
+    let named = |volume: &HostVolume| {
+        if volume.read_only { format!("{} (read-only)", volume.name) } else { volume.name.clone() }
+    };
+    node.host_volumes.values().map(named).collect::<Vec<_>>().join(", ")
 }
 
 /// The last drain, in a few words.

@@ -36,6 +36,12 @@ impl SimNode {
                 unable("a simulated node has no tasks that could be measured")
             }
             Some(Question::Files(_)) => unable("a simulated node has no files"),
+            Some(
+                Question::Images(_)
+                | Question::PullImage(_)
+                | Question::LoadImages(_)
+                | Question::RemoveImage(_),
+            ) => unable("a simulated node has no images"),
             None => unable("the agent does not know this question: it is older than the server"),
         }
     }

@@ -140,6 +140,11 @@ pub(crate) fn bytes(parameters: &[&'static str]) -> Contract {
     Contract::new(Answer::Bytes, &[parameters])
 }
 
+/// Takes bytes and answers a value.
+pub(crate) fn takes_bytes_tells<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
+    Contract { body: Some(Carried::Bytes), ..tells::<T>(parameters) }
+}
+
 /// Takes bytes and answers nothing.
 pub(crate) fn takes_bytes() -> Contract {
     Contract { body: Some(Carried::Bytes), ..empty() }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use berth_api::http::{
-    DrainSpec, DrainStrategy, DriverInfo, LastDrain, Node, NodeCpu, NodeDisk, NodeMemory, NodeProcessors,
-    NodeResources, NodeStub, ReservedNetworks, ReservedResources, Time,
+    DrainSpec, DrainStrategy, DriverInfo, HostVolume, LastDrain, Node, NodeCpu, NodeDisk, NodeMemory,
+    NodeProcessors, NodeResources, NodeStub, ReservedNetworks, ReservedResources, Time,
 };
 use berth_model::{
     node,
@@ -77,6 +77,7 @@ pub fn node(row: &NodeRow, detail: &NodeDetail) -> Node {
         status_description: String::new(),
         status_updated_at: detail.status_at.0 / NANOS_PER_SECOND,
         drivers: drivers(node),
+        host_volumes: host_volumes(node),
         events: Vec::new(),
         create_index: row.create_index.0,
         modify_index: row.modify_index.0,
@@ -126,6 +127,16 @@ fn reserved(node: &node::Node) -> ReservedResources {
         disk: NodeDisk { disk_mb: node.reserved.disk_mb },
         networks: ReservedNetworks { reserved_host_ports: ports.join(",") },
     }
+}
+
+/// Told by fingerprints like `host_volume.data = read-only`.
+fn host_volumes(node: &node::Node) -> BTreeMap<String, HostVolume> {
+    let volume = |(name, access): (&String, &String)| {
+        let name = name.strip_prefix(node::HOST_VOLUME_PREFIX)?.to_owned();
+        let read_only = access == node::HOST_VOLUME_READ_ONLY;
+        Some((name.clone(), HostVolume { name, read_only, path: String::new() }))
+    };
+    node.attributes.iter().filter_map(volume).collect()
 }
 
 /// Told by fingerprints like `driver.exec = 1`; longer names describe the driver and are not drivers, but for why there

@@ -1,0 +1,29 @@
+//! `berth image rm`: removes images that no task uses.
+
+use clap::Args;
+
+use super::nodes::Nodes;
+use crate::{failure::Failure, output::tell, remote::Remote};
+
+/// Arguments of `image rm`.
+#[derive(Debug, Args)]
+pub struct Remove {
+    /// The images, as jobs or `berth image list` name them
+    #[arg(value_name = "IMAGE", required = true)]
+    images: Vec<String>,
+    #[command(flatten)]
+    nodes: Nodes,
+}
+
+impl Remove {
+    /// Removes them; what a task uses is refused.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        for node in self.nodes.named_or_only(remote).await? {
+            for image in &self.images {
+                remote.remove_image(&node.id, image).await?;
+                tell(&format!("image {image} is removed from node {}", node.name));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! Images of nodes: listed, pulled, loaded and removed by command, and used by jobs.
+
+mod e2e;
+
+/// What the agent's own tests make images with.
+#[allow(dead_code)]
+#[path = "../../agent/tests/common/images.rs"]
+mod images;
+
+/// As those know it.
+mod common {
+    use std::time::{Duration, Instant};
+
+    pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            if let Some(answer) = ask() {
+                return answer;
+            }
+            assert!(Instant::now() < deadline, "waited in vain for {what}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+use std::{fs, process::Stdio};
+
+use common::eventually;
+use e2e::{berth, busybox::busybox_images, dev::Dev};
+use images::{Fake, Image, Layer};
+use serde_json::{Value, json};
+
+/// One that waits until it is stopped.
+fn waits() -> Image {
+    let config = json!({"Cmd": ["/bin/sh", "-c", "echo up; exec sleep 1000"], "Env": ["PATH=/bin"]});
+    Image::new(vec![Layer::busybox().finish()], config)
+}
+
+fn names(dev: &Dev) -> Vec<String> {
+    dev.said(&["image", "list", "-o", "name"]).lines().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn an_image_is_pulled_used_and_removed_by_command() {
+    if busybox_images().is_none() {
+        return;
+    }
+    let fake = Fake::with(&waits(), |_| None);
+    let dev = Dev::start(&[&format!("--insecure-registries={}", fake.host)]);
+    assert!(dev.said(&["image", "list"]).contains("no images: a node pulls what its tasks need"));
+    let name = format!("{}/app:1", fake.host);
+    assert!(dev.said(&["image", "pull", &name]).contains(&name));
+    assert_eq!(names(&dev), [&*name]);
+    let listed: Value = serde_json::from_str(&dev.said(&["image", "list", "--json"])).expect("JSON");
+    assert_eq!(
+        (&listed[0]["Name"], &listed[0]["Layers"], &listed[0]["Private"]),
+        (&json!(name), &json!(1), &json!(false))
+    );
+    assert!(listed[0]["Digest"].as_str().is_some_and(|digest| digest.starts_with("sha256:")), "{listed}");
+    assert!(listed[0]["NodeName"].is_string() && listed[0]["PulledAt"].as_u64() > Some(0), "{listed}");
+    // What runs it keeps it.
+    dev.said(&["run", "-detach", "-name", "app", &name]);
+    let alloc = dev.allocs("app", 1, "running").await.remove(0);
+    let listed: Value = serde_json::from_str(&dev.said(&["image", "list", "--json"])).expect("JSON");
+    assert_eq!(listed[0]["Allocations"], json!([alloc]));
+    let told = dev.complained(&["image", "rm", &name]);
+    assert!(told.contains("in use by allocation") && told.contains(&alloc[..8]), "{told}");
+    dev.said(&["job", "stop", "-yes", "app"]);
+    eventually("the image to be free", || dev.berth(&["image", "rm", &name]).status.success().then_some(()));
+    assert_eq!(names(&dev), [""; 0]);
+    let gone = dev.berth(&["image", "rm", &name]);
+    assert_eq!(gone.status.code(), Some(3), "{}", String::from_utf8_lossy(&gone.stderr));
+    for (args, why) in [
+        (&["image", "pull", "Nginx"][..], "capital letters"),
+        (&["image", "pull", &format!("{}/../x", fake.host)], "image's name"),
+        (&["image", "list", "-node", "elsewhere"], "elsewhere"),
+    ] {
+        let told = dev.complained(args);
+        assert!(told.contains(why), "{args:?}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn a_layout_and_an_archive_are_loaded_by_command() {
+    if busybox_images().is_none() {
+        return;
+    }
+    let dev = Dev::start(&[]);
+    let layout = waits().layout();
+    let dir = layout.path().to_str().expect("plain");
+    let told = dev.complained(&["image", "load", dir]);
+    assert!(told.contains("give it a name (-name)"), "{told}");
+    assert!(dev.said(&["image", "load", "-name", "acme/waits:1", dir]).contains("docker.io/acme/waits:1"));
+    // The same as an archive, by standard input.
+    let tar = dev.home.path().join("waits.tar");
+    let mut archive = tar::Builder::new(fs::File::create(&tar).expect("a file"));
+    archive.append_dir_all(".", layout.path()).expect("packed");
+    archive.finish().expect("packed");
+    let mut load = berth(&["image", "load", "-name", "acme/waits:2", "-"]);
+    load.env("BERTH_ADDR", &dev.address).stdin(Stdio::from(fs::File::open(&tar).expect("a file")));
+    let output = load.output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(names(&dev), ["docker.io/acme/waits:1", "docker.io/acme/waits:2"]);
+    dev.said(&["run", "-detach", "-name", "waits", "acme/waits:2"]);
+    let alloc = dev.allocs("waits", 1, "running").await.remove(0);
+    dev.until_printed(&alloc, "up").await;
+    // A file that is no archive, and one that there is not.
+    fs::write(&tar, "what is this").expect("written");
+    let told = dev.complained(&["image", "load", "-name", "x", tar.to_str().expect("plain")]);
+    assert!(told.contains("load the archive"), "{told}");
+    let told = dev.complained(&["image", "load", "/nonexistent/image.tar"]);
+    assert!(told.contains("/nonexistent/image.tar"), "{told}");
+    dev.said(&["job", "stop", "-yes", "waits"]);
+}
