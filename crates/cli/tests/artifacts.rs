@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use e2e::{
     dev::{Dev, task},
     eventually,
@@ -105,6 +106,13 @@ fn is_root() -> bool {
 
 const SHA256_OF_TOOL: &str = "sha256:5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
 
+/// `app/bin/zipped`, which is `echo from the zip`, as `zip` packs it.
+const APP_ZIP: &str = "UEsDBAoAAAAAAAAAIVAAAAAAAAAAAAAAAAAEAAAAYXBwL1BLAwQKAAAAAAAAACFQAAAAAAAAAAAAAAAACAAAAGFwcC9iaW4vUEsD\
+    BAoAAAAAAAAAIVDR/6NTEgAAABIAAAAOAAAAYXBwL2Jpbi96aXBwZWRlY2hvIGZyb20gdGhlIHppcApQSwECHgMKAAAAAAAAACFQ\
+    AAAAAAAAAAAAAAAABAAAAAAAAAAAABAA7UEAAAAAYXBwL1BLAQIeAwoAAAAAAAAAIVAAAAAAAAAAAAAAAAAIAAAAAAAAAAAAEADt\
+    QSIAAABhcHAvYmluL1BLAQIeAwoAAAAAAAAAIVDR/6NTEgAAABIAAAAOAAAAAAAAAAEAAACkgUgAAABhcHAvYmluL3ppcHBlZFBL\
+    BQYAAAAAAwADAKQAAACGAAAAAAA=";
+
 #[tokio::test]
 async fn artifacts_are_checked_unpacked_and_put_in_their_place() {
     if !is_root() {
@@ -117,6 +125,8 @@ async fn artifacts_are_checked_unpacked_and_put_in_their_place() {
     let mut tar = Command::new("tar");
     let tar = tar.arg("-C").arg(local.path()).arg("-czf").arg(&packed).arg("app").status();
     assert!(tar.expect("tar runs").success());
+    let zipped = local.path().join("app.zip");
+    fs::write(&zipped, STANDARD.decode(APP_ZIP).expect("base64")).expect("written");
     let web = Web::start(|_, _| Reply::Whole(b"hello\n".to_vec()));
     let dir = local.path().display().to_string();
     let dev = Dev::start(&["--artifact-dirs", &dir, "--artifact-hosts", &web.host]);
@@ -129,11 +139,13 @@ async fn artifacts_are_checked_unpacked_and_put_in_their_place() {
         })
     };
     let app = json!({"GetterSource": packed.display().to_string(), "RelativeDest": "${NOMAD_TASK_DIR}"});
-    let script = "sh local/app/bin/run; cat local/in/tool; echo ready; exec sleep 1000";
-    dev.register(&job("gets", script, json!([app, tool(SHA256_OF_TOOL)]))).await;
+    let zip = json!({"GetterSource": zipped.display().to_string(), "RelativeDest": "${NOMAD_TASK_DIR}/zip"});
+    let script =
+        "sh local/app/bin/run; sh local/zip/app/bin/zipped; cat local/in/tool; echo ready; exec sleep 1000";
+    dev.register(&job("gets", script, json!([app, zip, tool(SHA256_OF_TOOL)]))).await;
     let alloc = dev.allocs("gets", 1, "running").await.remove(0);
     dev.until_printed(&alloc, "ready").await;
-    assert_eq!(dev.said(&["alloc", "logs", &alloc]), "from the archive\nhello\nready\n");
+    assert_eq!(dev.said(&["alloc", "logs", &alloc]), "from the archive\nfrom the zip\nhello\nready\n");
     let asked = web.asked.recv().expect("it was asked").to_lowercase();
     assert!(asked.starts_with("get /tool?signed=yes ") && asked.contains("x-job: gets"), "{asked}");
     let told = dev.said(&["alloc", "status", &alloc]);
@@ -253,6 +265,7 @@ async fn hostile_archives_put_nothing_anywhere() {
         ("hard.tar", entry("hard", b'1', "../../../../etc/passwd", b""), Some("a path that leads out")),
         ("device.tar", entry("mem", b'3', "", b""), Some("only files, directories and links")),
         ("damaged.tar", vec![b'x'; 2048], Some("unpack it")),
+        ("damaged.zip", vec![b'x'; 2048], Some("unpack it")),
         ("through.tar", through(&target), Some("unpack it: out/file")),
         // Within the archive this link leads to its top, and no further.
         ("within.tar", through("../../../../.."), None),

@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use self::checksum::Checksum;
-use self::source::{Kind, Source};
+use self::source::{Archive, Kind, Source};
 use crate::dirs::remove_tree;
 use crate::drivers::Base;
 use crate::failure::{Doing, Failure};
@@ -130,7 +130,10 @@ impl Artifacts {
         let (spec, base) = (spec.clone(), to.base);
         let (task_dir, shared_dir) = (to.place.task_dir(to.task), to.place.shared_dir());
         let name = source.name.clone();
-        let unpacked = if source.is_archive { Some(self.unpack(&staging).await?) } else { None };
+        let unpacked = match source.archive {
+            Some(archive) => Some(self.unpack(&staging, archive).await?),
+            None => None,
+        };
         let put = move || {
             let _staging = &staging;
             let target = place::Target::find(&spec.destination, base, &task_dir, &shared_dir)?;
@@ -144,15 +147,21 @@ impl Artifacts {
     }
 
     /// Unpacks what was fetched into a directory of its own.
-    async fn unpack(&self, staging: &Staging) -> Result<PathBuf, PullError> {
+    async fn unpack(&self, staging: &Staging, archive: Archive) -> Result<PathBuf, PullError> {
         let dir = staging.dir();
         fs::create_dir(&dir).doing(|| format!("make {}", dir.display()))?;
-        let start = Unpacking::start_files(&self.unpack_command, &dir);
-        let mut unpacking = start.map_err(|error| PullError::never(format!("unpack it: {error}")))?;
-        let file = staging.file();
-        let doing = || format!("read {}", file.display());
-        let mut archive = tokio::fs::File::open(&file).await.doing(doing)?;
-        download::feed(&mut archive, &mut unpacking).await.doing(doing)?;
+        let path = staging.file();
+        let doing = || format!("read {}", path.display());
+        let file = fs::File::open(&path).doing(doing)?;
+        let failed = |error| PullError::never(format!("unpack it: {error}"));
+        let unpacking = match archive {
+            Archive::Tar => {
+                let mut unpacking = Unpacking::start_files(&self.unpack_command, &dir).map_err(failed)?;
+                download::feed(&mut file.into(), &mut unpacking).await.doing(doing)?;
+                unpacking
+            }
+            Archive::Zip => Unpacking::start_zip(&self.unpack_command, &dir, file).map_err(failed)?,
+        };
         unpacking.finish().await.map_err(|why| PullError::never(format!("unpack it: {why}")))?;
         Ok(dir)
     }

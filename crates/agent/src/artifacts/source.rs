@@ -5,9 +5,13 @@ use std::path::PathBuf;
 use berth_api::agent::ArtifactSpec;
 use hyper::Uri;
 
-/// Names of archives that are unpacked, and of those that are not yet.
-const ARCHIVES: [&str; 3] = [".tar", ".tar.gz", ".tgz"];
-const OTHER_ARCHIVES: [&str; 9] = [".zip", ".gz", ".bz2", ".xz", ".zst", ".tbz2", ".txz", ".tzst", ".7z"];
+/// Archives that are unpacked, by the ends of their names and what `archive` says of them.
+const ARCHIVES: [(&str, Archive); 4] =
+    [("tar", Archive::Tar), ("tar.gz", Archive::Tar), ("tgz", Archive::Tar), ("zip", Archive::Zip)];
+/// Those that are not.
+const OTHER_ARCHIVES: [&str; 8] = [".gz", ".bz2", ".xz", ".zst", ".tbz2", ".txz", ".tzst", ".7z"];
+/// For people.
+const UNPACKED: &str = "tar, tar.gz and zip are";
 
 /// Options that something comes of.
 const OPTIONS: [&str; 2] = ["checksum", "archive"];
@@ -18,7 +22,16 @@ pub(super) struct Source {
     pub(super) kind: Kind,
     /// As a file.
     pub(super) name: String,
-    pub(super) is_archive: bool,
+    /// None for a file, which comes as it is.
+    pub(super) archive: Option<Archive>,
+}
+
+/// How it is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Archive {
+    /// Gzipped or not.
+    Tar,
+    Zip,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,13 +58,13 @@ impl Source {
             Kind::Local(path) => path.to_string_lossy().into_owned(),
         };
         let name = path.rsplit('/').next().unwrap_or_default().to_owned();
-        let is_archive = is_archive(spec, &name)?;
-        if !is_archive && spec.mode != "file" && (name.is_empty() || name == "..") {
+        let archive = archive(spec, &name)?;
+        if archive.is_none() && spec.mode != "file" && (name.is_empty() || name == "..") {
             return Err(
                 "it has no name of its own: say `mode = \"file\"`, with a destination that names one".into(),
             );
         }
-        Ok(Self { kind, name, is_archive })
+        Ok(Self { kind, name, archive })
     }
 
     /// For people, without what may be secret in it.
@@ -94,53 +107,62 @@ fn kind(source: &str) -> Result<Kind, String> {
     text.parse().map(Kind::Http).map_err(|error| format!("it is no URL: {error}"))
 }
 
-fn is_archive(spec: &ArtifactSpec, name: &str) -> Result<bool, String> {
+fn archive(spec: &ArtifactSpec, name: &str) -> Result<Option<Archive>, String> {
     let told = spec.options.get("archive").map(String::as_str);
-    let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
+    let find =
+        |is: &dyn Fn(&str) -> bool| ARCHIVES.into_iter().find(|(end, _)| is(end)).map(|(_, kind)| kind);
     let known = match told {
-        Some("false" | "0") => return if spec.mode == "dir" { Err(no_dir(name)) } else { Ok(false) },
-        Some(kind) if ["tar", "tar.gz", "tgz"].contains(&kind) => true,
+        Some("false" | "0") => return if spec.mode == "dir" { Err(no_dir(name)) } else { Ok(None) },
         Some(kind) => {
-            return Err(format!("archives of the kind {kind:?} are not unpacked: tar and tar.gz are"));
+            let known = find(&|end| end == kind);
+            let unknown = || format!("archives of the kind {kind:?} are not unpacked: {UNPACKED}");
+            Some(known.ok_or_else(unknown)?)
         }
-        None => ends(&ARCHIVES),
+        None => find(&|end| name.strip_suffix(end).is_some_and(|stem| stem.ends_with('.'))),
     };
     match spec.mode.as_str() {
-        "file" => Ok(false),
-        _ if known => Ok(true),
-        _ if told.is_none() && ends(&OTHER_ARCHIVES) => Err(format!(
-            "{name:?} looks like an archive that is not unpacked (tar and tar.gz are): say `mode = \"file\"` or \
+        "file" => Ok(None),
+        _ if known.is_some() => Ok(known),
+        _ if OTHER_ARCHIVES.iter().any(|end| name.ends_with(end)) => Err(format!(
+            "{name:?} looks like an archive that is not unpacked ({UNPACKED}): say `mode = \"file\"` or \
              `options {{ archive = false }}` to have it as it is"
         )),
         "dir" => Err(no_dir(name)),
-        _ => Ok(false),
+        _ => Ok(None),
     }
 }
 
 fn no_dir(name: &str) -> String {
-    format!("`mode = \"dir\"` wants an archive, and {name:?} is none that is unpacked: tar and tar.gz are")
+    format!("`mode = \"dir\"` wants an archive, and {name:?} is none that is unpacked: {UNPACKED}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(source: &str, mode: &str, options: &[(&str, &str)]) -> Result<(String, bool), String> {
+    fn parse(
+        source: &str,
+        mode: &str,
+        options: &[(&str, &str)],
+    ) -> Result<(String, Option<Archive>), String> {
         let options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let (source, mode) = (source.to_owned(), mode.to_owned());
         let spec = ArtifactSpec { source, mode, options, ..ArtifactSpec::default() };
-        Source::parse(&spec).map(|source| (source.name, source.is_archive))
+        Source::parse(&spec).map(|source| (source.name, source.archive))
     }
 
     #[test]
     fn what_an_artifact_is_follows_from_its_name_unless_somebody_says() {
         let is = |name: &str, archive| Ok((name.to_owned(), archive));
-        assert_eq!(parse("https://a.b/x/tool?sig=1", "any", &[]), is("tool", false));
-        assert_eq!(parse("https://a.b/app.tar.gz", "any", &[]), is("app.tar.gz", true));
-        assert_eq!(parse("https://a.b/app.tar.gz", "file", &[]), is("app.tar.gz", false));
-        assert_eq!(parse("https://a.b/app", "dir", &[("archive", "tgz")]), is("app", true));
-        assert_eq!(parse("/srv/app.tgz", "any", &[("archive", "false")]), is("app.tgz", false));
-        assert_eq!(parse("http://a.b/", "file", &[]), is("", false));
+        assert_eq!(parse("https://a.b/x/tool?sig=1", "any", &[]), is("tool", None));
+        assert_eq!(parse("https://a.b/app.tar.gz", "any", &[]), is("app.tar.gz", Some(Archive::Tar)));
+        assert_eq!(parse("https://a.b/app.tar.gz", "file", &[]), is("app.tar.gz", None));
+        assert_eq!(parse("https://a.b/app", "dir", &[("archive", "tgz")]), is("app", Some(Archive::Tar)));
+        assert_eq!(parse("/srv/app.tgz", "any", &[("archive", "false")]), is("app.tgz", None));
+        assert_eq!(parse("http://a.b/", "file", &[]), is("", None));
+        assert_eq!(parse("https://a.b/app.zip?x=1", "any", &[]), is("app.zip", Some(Archive::Zip)));
+        assert_eq!(parse("https://a.b/app", "any", &[("archive", "zip")]), is("app", Some(Archive::Zip)));
+        assert_eq!(parse("https://a.b/gunzip", "any", &[]), is("gunzip", None));
     }
 
     #[test]
@@ -161,9 +183,9 @@ mod tests {
             ("git::https://a.b/c.git", "any", &[][..], "neither by https"),
             ("s3::https://a.b/c", "any", &[], "neither by https"),
             ("github.com/a/b", "any", &[], "neither by https"),
-            ("https://a.b/c.zip", "any", &[], "not unpacked"),
+            ("https://a.b/c.7z", "any", &[], "not unpacked"),
             ("https://a.b/c", "dir", &[], "wants an archive"),
-            ("https://a.b/c", "any", &[("archive", "zip")], "\"zip\" are not unpacked"),
+            ("https://a.b/c", "any", &[("archive", "rar")], "\"rar\" are not unpacked"),
             ("https://a.b/c", "any", &[("sshkey", "x")], "\"sshkey\" is not implemented"),
             ("https://a.b/", "any", &[], "no name of its own"),
         ] {

@@ -1,6 +1,7 @@
 //! The process without rights that unpacks an archive, seen from the agent.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -35,19 +36,24 @@ pub(crate) struct Unpacking {
 impl Unpacking {
     /// A layer of an image, into an empty directory.
     pub(crate) fn start(command: &[String], target: &Path) -> io::Result<Self> {
-        Self::spawn(command, "unpack", target)
+        Self::spawn(command, "unpack", target, Stdio::piped())
     }
 
     /// Files for a task, into an empty directory.
     pub(crate) fn start_files(command: &[String], target: &Path) -> io::Result<Self> {
-        Self::spawn(command, "unpack-files", target)
+        Self::spawn(command, "unpack-files", target, Stdio::piped())
     }
 
-    fn spawn(command: &[String], verb: &str, target: &Path) -> io::Result<Self> {
+    /// Files for a task, of a zip archive, into an empty directory. Nothing is fed to it.
+    pub(crate) fn start_zip(command: &[String], target: &Path, archive: File) -> io::Result<Self> {
+        Self::spawn(command, "unpack-zip", target, archive.into())
+    }
+
+    fn spawn(command: &[String], verb: &str, target: &Path, input: Stdio) -> io::Result<Self> {
         let (program, args) = command.split_first().ok_or_else(|| io::Error::other("no command"))?;
         let mut command = Command::new(program);
         command.args(args).arg(verb).arg(target).env_clear().kill_on_drop(true);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let input = child.stdin.take();
         Ok(Self { child, input })

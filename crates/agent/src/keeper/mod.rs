@@ -43,8 +43,8 @@ pub const REFUSED: i32 = 75;
 /// the task that standard input describes, with `adopt` and a directory it takes over one whose keeper is gone, with
 /// `exec` and a socket it runs a command within a task, and with `become` it turns into a task or such a command. With
 /// `unpack` and a directory it unpacks there the layer of an image that standard input gives, and with `unpack-files` an
-/// archive of files for a task. With `try-ids`, a number and a directory it finds out whether containers whose files lie there
-/// can have users whose ids begin with that number.
+/// archive of files for a task; with `unpack-zip` one that standard input is. With `try-ids`, a number and a directory it finds
+/// out whether containers whose files lie there can have users whose ids begin with that number.
 pub fn main(args: &[String]) -> i32 {
     fds::close_inherited();
     signals::catch_ignored();
@@ -56,6 +56,7 @@ pub fn main(args: &[String]) -> i32 {
         ["try-ids", first, dir] => stage::try_ids(first, dir),
         ["unpack", dir] => unpack::main(dir, Content::Layer),
         ["unpack-files", dir] => unpack::main(dir, Content::Files),
+        ["unpack-zip", dir] => unpack::main_zip(dir),
         [dir] => keep::main(dir),
         _ => {
             eprintln!("usage: keeper DIRECTORY | keeper adopt DIRECTORY");

@@ -2,6 +2,7 @@
 //! files go to, it has no network, and of root's rights only those to make files of other owners.
 
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ use rustix::thread::{
 };
 
 use crate::failure::{Doing, Failure};
-use crate::images::unpack::{Content, Unpacked, unpack};
+use crate::images::unpack::{Content, Unpacked, unpack, unpack_zip};
 
 /// To give files to their owners, and to write into directories that belong to others.
 const KEPT: CapabilitySet =
@@ -40,10 +41,21 @@ pub(crate) struct UnpackReport {
     pub(crate) opaque: Vec<Vec<u8>>,
 }
 
-/// Unpacks what standard input gives into `dir`, and reports on standard output.
+/// Unpacks the tar archive that standard input gives into `dir`, and reports on standard output.
 pub(super) fn main(dir: &str, content: Content) -> Result<i32, Failure> {
     confine(Path::new(dir))?;
-    let report = match unpack(io::stdin().lock(), Path::new("/"), content) {
+    report(unpack(io::stdin().lock(), Path::new("/"), content))
+}
+
+/// Unpacks the zip archive that standard input is, a file, into `dir`, and reports on standard output.
+pub(super) fn main_zip(dir: &str) -> Result<i32, Failure> {
+    let archive = io::stdin().as_fd().try_clone_to_owned().doing(|| "read standard input".into())?;
+    confine(Path::new(dir))?;
+    report(unpack_zip(archive.into(), Path::new("/")))
+}
+
+fn report(unpacked: io::Result<Unpacked>) -> Result<i32, Failure> {
+    let report = match unpacked {
         Ok(Unpacked { diff_id, bytes, opaque }) => UnpackReport {
             diff_id: diff_id.bytes().to_vec(),
             bytes,

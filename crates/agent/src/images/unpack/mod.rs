@@ -9,6 +9,7 @@
 
 mod extension;
 mod whiteouts;
+mod zip;
 
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -27,6 +28,7 @@ use tar::{Archive, Entry, EntryType};
 
 use self::extension::Extension;
 use self::whiteouts::Whiteouts;
+pub(crate) use self::zip::unpack_zip;
 use crate::images::digest::{Digest, Hasher};
 
 /// All files of an image together, and all of its archive: headers, and what no file is made of.
@@ -225,7 +227,7 @@ impl Unpacker {
         meta.finish(self.open(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?)
     }
 
-    fn file<R: Read>(&self, entry: &mut Entry<'_, R>, meta: Meta, path: &Path) -> io::Result<()> {
+    fn file(&self, content: &mut impl Read, meta: Meta, path: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         clear(&parent, &name)?;
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -234,7 +236,7 @@ impl Unpacker {
             .mode(Mode::S_IRUSR | Mode::S_IWUSR)
             .resolve(ResolveFlag::RESOLVE_BENEATH);
         let mut file = File::from(openat2(&parent, &name, how)?);
-        io::copy(entry, &mut file)?;
+        io::copy(content, &mut file)?;
         meta.finish(file)
     }
 
