@@ -253,3 +253,42 @@ async fn secrets_of_a_container_are_in_memory_and_its_own() {
     assert!(complaints.contains("No space left on device"), "{complaints}");
     assert!(dev.complained(&["alloc", "fs", &alloc, "t/secrets/token"]).contains("shown to nobody"));
 }
+
+#[tokio::test]
+async fn who_takes_more_disk_than_the_group_asked_for_fails_by_name() {
+    let images = busybox_images();
+    let dir = images.as_ref().map_or_else(String::new, |dir| dir.path().display().to_string());
+    let dev = if images.is_some() {
+        Dev::apart(&["--image-dirs", &dir])
+    } else {
+        Dev::apart(&["--containers=false"])
+    };
+    let job = |id: &str, task: Value| {
+        let group = json!({
+            "Name": "g", "EphemeralDisk": {"SizeMB": 10}, "Tasks": [task],
+            "RestartPolicy": {"Attempts": 3, "Mode": "delay"}, "ReschedulePolicy": {"Attempts": 0},
+        });
+        json!({"ID": id, "Name": id, "Type": "service", "TaskGroups": [group]})
+    };
+    let writes =
+        |bytes: u32, path: &str| format!("head -c {bytes} /dev/zero > {path}; echo ready; exec sleep 1000");
+    dev.register(&job("small", task("t", &writes(5 << 20, "$NOMAD_ALLOC_DIR/data/x")))).await;
+    let small = dev.allocs("small", 1, "running").await;
+    dev.register(&job("large", task("t", &writes(20 << 20, "$NOMAD_ALLOC_DIR/data/x")))).await;
+    let mut large = vec!["large"];
+    if images.is_some() {
+        // The layer that the container writes into, and none of the allocation's directories.
+        let script = "/bin/busybox dd if=/dev/zero of=/x bs=1048576 count=20; exec /bin/busybox sleep 1000";
+        let config = json!({
+            "image": format!("{dir}/busybox"), "command": "/bin/busybox", "args": ["sh", "-c", script],
+        });
+        dev.register(&job("layer", json!({"Name": "t", "Driver": "container", "Config": config}))).await;
+        large.push("layer");
+    }
+    for id in large {
+        let alloc = dev.failed(id).await;
+        let told = dev.said(&["alloc", "status", "-o", "json", &alloc]);
+        assert!(told.contains("more than the 10 MiB of its ephemeral_disk"), "{id}: {told}");
+    }
+    assert_eq!(dev.allocs("small", 1, "running").await, small);
+}

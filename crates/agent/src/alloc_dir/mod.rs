@@ -3,6 +3,7 @@
 
 mod payload;
 pub(crate) mod secrets;
+pub(crate) mod size;
 mod sticky;
 
 use nix::unistd::User;

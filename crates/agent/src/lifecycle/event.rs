@@ -81,6 +81,13 @@ pub enum Event {
     Recovered(TaskRef, Found),
     /// Answers [`Action::Check`].
     Checked(CheckRef, CheckAnswer),
+    /// An allocation takes more of the node than it may.
+    Overran {
+        /// Which.
+        alloc: AllocId,
+        /// What, and how much it may; for people.
+        why: String,
+    },
     /// A server has shown that it hears this node.
     Heard,
     /// A deadline may have passed.

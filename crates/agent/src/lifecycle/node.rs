@@ -104,6 +104,12 @@ impl Node {
                     self.settle(of.alloc, now_ns, actions);
                 }
             }
+            Event::Overran { alloc: id, why } => {
+                if let Some(alloc) = self.alloc_mut(id) {
+                    alloc.on_overran(&why, now_ns);
+                    self.settle(id, now_ns, actions);
+                }
+            }
             Event::Heard => self.pending.heard(now_ns),
             Event::Tick => self.on_tick(now_ns, actions),
         }

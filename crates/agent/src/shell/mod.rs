@@ -8,6 +8,7 @@ mod config;
 mod connection;
 mod damaged;
 mod data_dir;
+mod disk_limits;
 mod disk_work;
 mod environment;
 mod execs;
@@ -34,7 +35,7 @@ use futures_util::future::BoxFuture;
 use nix::unistd::Uid;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{MissedTickBehavior, timeout};
 
 use self::asks::Asks;
 use self::checks::Checks;
@@ -45,6 +46,7 @@ use self::data_dir::DataDir;
 pub(crate) use self::data_dir::make_dir;
 #[cfg(test)]
 pub(crate) use self::data_dir::{FenceRecord, NodeRecord, ServersRecord};
+use self::disk_limits::DiskLimits;
 use self::disk_work::{DiskWork, Done};
 use self::execs::Execs;
 pub use self::leaving::DrainOnShutdown;
@@ -111,6 +113,7 @@ pub struct Agent {
     execs: Execs,
     checks: Checks,
     sampler: Sampler,
+    disk_limits: DiskLimits,
     up: Option<Lines>,
     /// Where the servers of the node's cluster take agents; on disk, and known to whoever dials.
     learned: watch::Sender<Vec<String>>,
@@ -197,6 +200,7 @@ impl Agent {
             execs: Execs::default(),
             checks: Checks::default(),
             sampler: Sampler::default(),
+            disk_limits: DiskLimits::default(),
             up: None,
             learned,
             heard_kept_ns: 0,
@@ -215,6 +219,8 @@ impl Agent {
         self.restore().await?;
         let mut shutdown = pin!(shutdown);
         let (mut stop_by_ns, mut leaving) = (None, None::<Leaving>);
+        let mut disk_checks = tokio::time::interval(disk_limits::LOOKED_EVERY);
+        disk_checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if let Some(leaving) = &mut leaving {
                 self.say_leaving(leaving);
@@ -245,6 +251,7 @@ impl Agent {
                 Some(event) = events.recv(), if has_room => self.handle(event),
                 Some(done) = done.recv() => self.on_disk_done(done),
                 () = self.clock.sleep_until(self.deadline()) => self.handle(Event::Tick),
+                _ = disk_checks.tick() => self.check_disk(),
                 () = self.clock.sleep_until(leaving.as_ref().and_then(Leaving::give_up_at)) => {
                     tracing::warn!("not all that runs here has ended, or is known to have; the agent stops all the same");
                     return Ok(());

@@ -1,5 +1,5 @@
-//! How long an allocation may run, counted from the first start of any of its tasks: restarts of tasks and of the agent
-//! give it no more.
+//! What ends an allocation for taking too much: more disk than it may, or more time, which counts from the first start of
+//! any of its tasks; restarts of tasks and of the agent give it no more.
 
 use berth_api::agent::{HookSpec, TaskEvent, TaskEventKind};
 
@@ -23,13 +23,21 @@ impl Alloc {
             return;
         }
         let max = go_duration(self.run.group.max_run_ms);
+        self.fail_all(&format!("The allocation has run for its max_run_duration, {max}"), now_ns);
+    }
+
+    /// It takes more than it may, unless it is to end anyway.
+    pub(in crate::lifecycle) fn on_overran(&mut self, why: &str, now_ns: u64) {
+        if !self.has_ended() && self.cause_of_end().is_none() {
+            self.fail_all(why, now_ns);
+        }
+    }
+
+    /// What cleans up after the others is not to blame, and still has to do so.
+    fn fail_all(&mut self, why: &str, now_ns: u64) {
         let is_over = |task: &usize| !self.tasks[*task].is_dead() && self.hook(*task) != HookSpec::Poststop;
         for task in (0..self.tasks.len()).filter(is_over).collect::<Vec<_>>() {
-            let told = event(
-                TaskEventKind::Killing,
-                now_ns,
-                format!("The allocation has run for its max_run_duration, {max}"),
-            );
+            let told = event(TaskEventKind::Killing, now_ns, why);
             self.note(task, TaskEvent { fails_task: true, ..told });
             self.status.tasks[task].failed = true;
         }

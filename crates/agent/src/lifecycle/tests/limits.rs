@@ -156,3 +156,70 @@ fn what_is_stopped_anyway_has_not_run_for_too_long() {
         "#]],
     );
 }
+
+#[test]
+fn what_takes_too_much_fails_once_and_is_not_restarted() {
+    check(
+        "run 1 service a
+         started 1.0
+         overran 1
+         overran 1
+         exited 1.0 signal=15
+         overran 1
+         wait 60s
+         events 1.0",
+        &expect![[r#"
+            > run 1 service a
+               1.0 persist 1
+               1.0 start 1.0#1
+               1.0 report 1 Pending [a Pending (Task Setup)]
+            > started 1.0
+               1.0 report 1 Running! [a Running (Started)]
+            > overran 1
+               1.0 signal 1.0#1
+               1.0 persist 1
+               1.0 report 1 Running [a Failed (Killing)]
+            > overran 1
+            > exited 1.0 signal=15
+               1.0 persist 1
+               1.0 report 1 Failed! [a Failed (Killed)]
+            > overran 1
+            > wait 60s
+                  1.0 Received: 
+                  1.0 Task Setup: Building Task Directory
+                  1.0 Started: 
+                  1.0 Killing: It takes too much (fails the task)
+                  1.0 Killing: Sent interrupt. Waiting 5s before force killing
+                  1.0 Terminated:  code=0 signal=15 oom=false
+                  1.0 Killed: 
+               = Dead failed=true restarts=0
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_stopped_does_not_fail_for_what_it_takes() {
+    check(
+        "run 1 service a
+         started 1.0
+         stop 1
+         overran 1
+         exited 1.0 signal=15",
+        &expect![[r#"
+            > run 1 service a
+               1.0 persist 1
+               1.0 start 1.0#1
+               1.0 report 1 Pending [a Pending (Task Setup)]
+            > started 1.0
+               1.0 report 1 Running! [a Running (Started)]
+            > stop 1
+               1.0 signal 1.0#1
+               1.0 persist 1
+               1.0 report 1 Running [a Running (Killing)]
+            > overran 1
+            > exited 1.0 signal=15
+               1.0 persist 1
+               1.0 report 1 Complete! [a Dead (Killed)]
+        "#]],
+    );
+}

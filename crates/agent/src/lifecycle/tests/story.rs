@@ -174,6 +174,7 @@ impl Story {
             "run" => Event::Run(run(words)),
             "stop" => Event::Stop { alloc: alloc(), reason: String::new() },
             "heard" => Event::Heard,
+            "overran" => Event::Overran { alloc: alloc(), why: "It takes too much".into() },
             "forget" => Event::Forget(alloc()),
             "purge" => Event::Purge(alloc()),
             "noted" => Event::Noted {
