@@ -1,6 +1,7 @@
 //! Measurements: the engine's own and those of requests, as JSON and as Prometheus reads them.
 
 use std::{
+    borrow::Cow,
     fmt::Write,
     sync::atomic::{AtomicI64, Ordering},
     time::SystemTime,
@@ -20,7 +21,8 @@ use crate::{
     state::{Labels, Measured, Metric},
 };
 
-const EXPOSITION: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+pub(super) const EXPOSITION: HeaderValue =
+    HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
 /// `GET /v1/metrics`
 pub(super) async fn read(call: Call) -> Reply {
@@ -113,7 +115,7 @@ fn measurements(families: &[Metric]) -> Measurements {
 }
 
 /// The text form that Prometheus reads: <https://prometheus.io/docs/instrumenting/exposition_formats/>
-fn exposition(families: &[Metric]) -> String {
+pub(super) fn exposition(families: &[Metric]) -> String {
     let mut out = String::new();
     for family in families {
         let Some((_, first)) = family.samples.first() else { continue };
@@ -147,10 +149,17 @@ fn expose(out: &mut String, name: &str, labels: &Labels, value: &Measured) {
     }
 }
 
-/// Labels and their values; no value holds a quote, a backslash or a line's end, as all are ours.
+/// Labels and their values, of which some come from jobs.
 fn braced(labels: &Labels, bound: Option<String>) -> String {
     let bound = bound.map(|bound| ("le", bound));
     let all: Vec<String> =
-        labels.iter().chain(&bound).map(|(name, value)| format!("{name}=\"{value}\"")).collect();
+        labels.iter().chain(&bound).map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
     if all.is_empty() { String::new() } else { format!("{{{}}}", all.join(",")) }
+}
+
+fn escaped(value: &str) -> Cow<'_, str> {
+    if !value.contains(['"', '\\', '\n']) {
+        return value.into();
+    }
+    value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n").into()
 }

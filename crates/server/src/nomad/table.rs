@@ -89,7 +89,7 @@ pub fn routes() -> Vec<Route> {
         route(Put, "/v1/client/allocation/{id}/signal", (AllocLifecycle, Object), "Send a signal to an allocation's tasks", takes::<AllocSignal, Map<String, Value>>(&[]), client::signal),
         route(Get, "/v1/client/allocation/{id}/exec", (AllocExec, Object), "Run a command within a task", converses::<ExecInputFrame, ExecOutputFrame>(&["command", "task", "tty"]), client::exec),
         route(Get, "/v1/client/stats", (NodeRead, Cluster), "Read what a node uses", tells::<HostStats>(&["node_id"]), client::node_usage),
-        route(Get, "/v1/client/stats/allocations", (NodeRead, Cluster), "Read what the allocations of a node use", tells::<BTreeMap<String, AllocResourceUsage>>(&["node_id"]), client::allocations_usage),
+        route(Get, "/v1/client/stats/allocations", (NodeRead, Cluster), "Read what the allocations of a node use", tells::<BTreeMap<String, AllocResourceUsage>>(&["node_id", "format"]), client::allocations_usage),
         route(Get, "/v1/client/images", (NodeRead, Cluster), "List the images that a node has", tells::<NodeImages>(&["node_id"]), client::images),
         route(Delete, "/v1/client/images", (NodeWrite, Cluster), "Remove an image from a node", tells::<Map<String, Value>>(&["node_id", "name"]), client::remove_image),
         route(Put, "/v1/client/images/pull", (NodeWrite, Cluster), "Have a node pull an image, and say how far it is", takes::<ImagePull, ImagePulled>(&["node_id"]), client::pull_image),

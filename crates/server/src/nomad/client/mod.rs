@@ -4,6 +4,7 @@ mod checks;
 mod exec;
 mod images;
 mod orders;
+mod task_metrics;
 mod usage;
 
 use super::allocations::{find, id_of};

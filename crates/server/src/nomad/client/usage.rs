@@ -8,7 +8,7 @@ use berth_api::{
 };
 use berth_model::AllocId;
 
-use super::{agent_of, odd_answer};
+use super::{agent_of, odd_answer, task_metrics};
 use crate::{
     http::{
         call::{Call, Reply},
@@ -38,6 +38,9 @@ pub async fn node(call: Call) -> Reply {
 
 /// `GET /v1/client/stats/allocations`: by their ids; of those that the caller sees.
 pub async fn allocations(call: Call) -> Reply {
+    if call.query.word("format", &[("json", false), ("prometheus", true)], false)? {
+        return task_metrics::read(&call).await;
+    }
     let node = nodes::resolved(&call, call.query.text("node_id").unwrap_or_default())?;
     let question = Question::NodeAllocUsage(AskNodeAllocUsage {});
     let Outcome::NodeAllocUsage(usage) = call.ask_node(&call.view(), node, question).await? else {

@@ -1,8 +1,8 @@
 //! What tasks and machines use.
 
 use berth_api::agent::{
-    AllocUsage, AskAllocUsage, CoreUsage, CpuUsage, DiskUsage, MemoryUsage, NodeMemoryUsage, NodeUsage,
-    Outcome, Question, TaskUsage,
+    AllocUsage, AllocUsageOf, AskAllocUsage, CoreUsage, CpuUsage, DiskUsage, MemoryUsage, NodeAllocUsage,
+    NodeMemoryUsage, NodeUsage, Outcome, Question, TaskUsage,
 };
 use expect_test::expect;
 
@@ -58,4 +58,45 @@ async fn what_a_machine_uses_is_asked_of_its_agent() {
     assert_eq!((&answer["AllocDirStats"]["UsedPercent"], &answer["Uptime"]), (&25.0.into(), &60.into()));
     // An answer that does not fit is the agent's mistake.
     assert_eq!(get(&api(&world), "/v1/client/stats?node_id=1111").await.status, 502);
+}
+
+#[tokio::test]
+async fn prometheus_reads_what_tasks_use() {
+    let world = world();
+    let memory = MemoryUsage { rss: 100, usage: Some(170), ..MemoryUsage::default() };
+    let cpu =
+        CpuUsage { user_percent: 10.0, mhz: 250.0, throttled_ns: Some(1_500_000_000), ..CpuUsage::default() };
+    let tasks = vec![TaskUsage { name: "a\"b\\".into(), cpu: Some(cpu), memory: Some(memory) }];
+    let of =
+        |alloc_id: Vec<u8>| AllocUsageOf { alloc_id, usage: AllocUsage { tasks: tasks.clone(), at_ns: 9 } };
+    // Of an allocation that the servers do not know nothing is told.
+    let usage = NodeAllocUsage { allocs: vec![of(RUNNING.to_bytes().to_vec()), of(vec![9; 16])] };
+    *held(&world.agents.outcome) = Some(Ok(Outcome::NodeAllocUsage(usage)));
+    let answer = get(&api(&world), "/v1/client/stats/allocations?format=prometheus&node_id=1111").await;
+    expect![[r##"
+        # HELP berth_task_cpu_mhz Cpu that a task uses, in the unit in which jobs ask for it.
+        # TYPE berth_task_cpu_mhz gauge
+        berth_task_cpu_mhz{namespace="default",job="web",task_group="app",task="a\"b\\",alloc_id="aaaaaaaa-0000-4000-8000-000000000001",node="n1"} 250
+        # HELP berth_task_cpu_percent Cpu that a task uses, of one core.
+        # TYPE berth_task_cpu_percent gauge
+        berth_task_cpu_percent{namespace="default",job="web",task_group="app",task="a\"b\\",alloc_id="aaaaaaaa-0000-4000-8000-000000000001",node="n1"} 10
+        # HELP berth_task_cpu_throttled_seconds_total For how long the kernel held a task back.
+        # TYPE berth_task_cpu_throttled_seconds_total counter
+        berth_task_cpu_throttled_seconds_total{namespace="default",job="web",task_group="app",task="a\"b\\",alloc_id="aaaaaaaa-0000-4000-8000-000000000001",node="n1"} 1.5
+        # HELP berth_task_memory_bytes Memory of a task that counts against its limit.
+        # TYPE berth_task_memory_bytes gauge
+        berth_task_memory_bytes{namespace="default",job="web",task_group="app",task="a\"b\\",alloc_id="aaaaaaaa-0000-4000-8000-000000000001",node="n1"} 170
+        # HELP berth_task_memory_rss_bytes Memory of a task's processes, without files.
+        # TYPE berth_task_memory_rss_bytes gauge
+        berth_task_memory_rss_bytes{namespace="default",job="web",task_group="app",task="a\"b\\",alloc_id="aaaaaaaa-0000-4000-8000-000000000001",node="n1"} 100
+        # HELP berth_task_memory_swap_bytes Memory of a task that was moved to disk.
+        # TYPE berth_task_memory_swap_bytes gauge
+        berth_task_memory_swap_bytes{namespace="default",job="web",task_group="app",task="a\"b\\",alloc_id="aaaaaaaa-0000-4000-8000-000000000001",node="n1"} 0
+        # HELP berth_task_usage_nodes_silent Nodes whose tasks are missing: they were not asked, or did not answer.
+        # TYPE berth_task_usage_nodes_silent gauge
+        berth_task_usage_nodes_silent 0
+        # HELP berth_task_usage_tasks_left_off Tasks that there is no room for.
+        # TYPE berth_task_usage_tasks_left_off gauge
+        berth_task_usage_tasks_left_off 0
+    "##]].assert_eq(&answer.body);
 }
