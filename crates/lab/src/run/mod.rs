@@ -13,6 +13,7 @@ mod error;
 mod host_state;
 mod hostile;
 mod http;
+mod launch;
 mod load;
 mod packing;
 mod params;
@@ -45,6 +46,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     restart::EXPERIMENT,
     hostile::EXPERIMENT,
     writes::EXPERIMENT,
+    launch::EXPERIMENT,
 ];
 
 /// One experiment.
