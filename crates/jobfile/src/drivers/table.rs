@@ -63,6 +63,14 @@ const PORTS: &str = "name ports in the group's `network` and list their labels i
 const HOST: &str = "leave it out: nothing of a container reaches its host";
 const RESOURCES: &str = "say it in the task's `resources`";
 
+static AUTH: [Setting; 4] = [
+    done("username", Form::Text),
+    done("password", Form::Text),
+    // The image's name says which registry it is for, and people what it is.
+    done("server_address", Form::Text),
+    done("email", Form::Text),
+];
+
 static MOUNT: [Setting; 7] = [
     done("type", Form::OneOf(&["bind", "tmpfs"], VOLUMES)),
     done("target", Form::Text),
@@ -89,7 +97,7 @@ pub(super) static DRIVERS: [Driver; 4] = [
             done("network_mode", Form::Text),
             done("ports", Form::Texts),
             done("pids_limit", Form::Whole),
-            done("auth", Form::Any),
+            done("auth", Form::Blocks(&AUTH)),
             done("force_pull", Form::Flag),
             done("image_pull_timeout", Form::Text),
             done("pull_policy", Form::OneOf(&["always", "missing", "never"], PULLED)),
@@ -113,6 +121,7 @@ pub(super) static DRIVERS: [Driver; 4] = [
             refused("cgroupns", HOST),
             refused("cpu_cfs_period", RESOURCES),
             refused("cpu_hard_limit", RESOURCES),
+            refused("cpuset_cpus", "ask for `cores` in the task's `resources`"),
             refused("devices", "ask for a `device` in the task's `resources`"),
             refused("dns_options", NETWORK),
             refused("dns_search_domains", NETWORK),

@@ -7,6 +7,11 @@ job "settings" {
         args       = "-g"
         force_pull = "true"
         pids_limit = 0.5
+        cpuset_cpus = "0-1"
+        auth {
+          usrname  = "deploy"
+          password = 7
+        }
         privileged = true
         volumes    = ["/srv:/srv", "/srv", "data:/data:z", "${meta.dir}:/x"]
         mount {
