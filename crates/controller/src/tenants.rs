@@ -47,7 +47,7 @@ impl Follower for Tenants {
                 let job = store.allocs().row(*slot).and_then(|row| store.jobs().row(row.job));
                 self.changed.extend(job.map(|job| job.key.namespace.clone()));
             }
-            Change::NodeRegistered(slot) | Change::NodeChanged(slot) | Change::NodeCollected(slot, _) => {
+            Change::NodeRegistered(slot) | Change::NodeChanged(slot, _) | Change::NodeCollected(slot, _) => {
                 self.node_changed(store, *slot);
             }
             Change::NamespaceChanged(_) => self.moved = true,

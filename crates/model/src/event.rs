@@ -13,7 +13,7 @@ pub enum Event {
     /// A node registered, or registered again.
     NodeRegistered(NodeSlot),
     /// A node's status, eligibility or drain changed.
-    NodeChanged(NodeSlot),
+    NodeChanged(NodeSlot, NodeChange),
     /// A node was forgotten; its slot may be another's already.
     NodeCollected(NodeSlot, NodeId),
     /// A job was registered.
@@ -22,6 +22,8 @@ pub enum Event {
     JobDeregistered(JobSlot),
     /// A periodic job was due: its run was made, or left out.
     JobLaunched(JobSlot),
+    /// A job's group was scaled, or a message about that was left: the newest scaling event of the group.
+    JobScaled(JobSlot, String),
     /// A job became pending, running or dead, and no other event of the job itself tells it.
     JobStatusChanged(JobSlot),
     /// A job was forgotten; its slot may be another's already.
@@ -45,7 +47,7 @@ pub enum Event {
     /// An evaluation was forgotten.
     EvalCollected(EvalId),
     /// A deployment was made or changed.
-    DeploymentChanged(DeploymentId),
+    DeploymentChanged(DeploymentId, DeploymentChange),
     /// A deployment was forgotten.
     DeploymentCollected(DeploymentId),
     /// A namespace was described, or taken away.
@@ -56,6 +58,28 @@ pub enum Event {
     SchedulerConfigChanged,
     /// A snapshot took the place of the state: whatever was known of it is void, slots included.
     Restored,
+}
+
+/// What of a node changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeChange {
+    /// Its status.
+    Status,
+    /// Whether it takes new work.
+    Eligibility,
+    /// Its drain.
+    Drain,
+}
+
+/// What of a deployment changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeploymentChange {
+    /// It was made, its status is another, or what is part of it.
+    Status,
+    /// Its groups were promoted.
+    Promotion,
+    /// An allocation of it was found healthy, or not.
+    AllocHealth,
 }
 
 /// What became of one entry.

@@ -54,7 +54,8 @@ impl<'a> News<'a> {
         self.patience.is_away()
     }
 
-    /// The next events; all of an index before the last of them is judged.
+    /// The next events; all of an index before the last of them is judged. None where the server is away from now on, or
+    /// answers again.
     pub(super) async fn next(&mut self) -> Result<Vec<Event>, Failure> {
         loop {
             match &mut self.source {
@@ -63,9 +64,7 @@ impl<'a> News<'a> {
                         self.source = Source::Stream(stream);
                         self.lacks_state = false;
                         self.patience.answered();
-                        if !state.is_empty() {
-                            return Ok(state);
-                        }
+                        return Ok(state);
                     }
                     Err(failure) => self.open_later(failure)?,
                 },
@@ -84,11 +83,17 @@ impl<'a> News<'a> {
                             return Ok(std::mem::take(&mut self.events));
                         }
                     }
-                    Ok(None) => self.open_later(self.broken_off("the server ended the stream"))?,
-                    Err(error) => self.open_later(self.broken_off(&error.to_string()))?,
+                    Ok(None) => return self.lose("the server ended the stream"),
+                    Err(error) => return self.lose(&error.to_string()),
                 },
             }
         }
+    }
+
+    /// Nothing has happened that is known of, but whoever looks on is to see that the server is away.
+    fn lose(&mut self, why: &str) -> Result<Vec<Event>, Failure> {
+        self.open_later(self.broken_off(why))?;
+        Ok(Vec::new())
     }
 
     fn open_later(&mut self, failure: Failure) -> Result<(), Failure> {

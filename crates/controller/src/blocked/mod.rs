@@ -115,7 +115,7 @@ impl Follower for Blocked {
             Change::AllocEnded(slot) => self.on_alloc_ended(store, *slot),
             Change::SchedulerConfigChanged => self.sort_anew(store),
             Change::NodeRegistered(slot) => self.node_eased(store, *slot),
-            Change::NodeChanged(slot) if store.nodes().row(*slot).is_some_and(NodeRow::is_ready) => {
+            Change::NodeChanged(slot, _) if store.nodes().row(*slot).is_some_and(NodeRow::is_ready) => {
                 self.node_eased(store, *slot);
             }
             // Namespaces may keep to other quotas now.

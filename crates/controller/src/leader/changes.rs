@@ -40,14 +40,14 @@ impl Leader {
                 }
                 self.note_awaited(store, *slot);
             }
-            Change::DeploymentChanged(id) => {
+            Change::DeploymentChanged(id, _) => {
                 let made = store.deployments().get(*id).filter(|d| d.create_index == d.modify_index);
                 if made.is_some_and(|made| made.groups.iter().any(|group| group.placed > 0)) {
                     self.look_for_evidence(replica, *id);
                 }
             }
             Change::NodeRegistered(slot) => self.count_node(store, *slot),
-            Change::NodeChanged(slot) => self.on_node_changed(store, *slot),
+            Change::NodeChanged(slot, _) => self.on_node_changed(store, *slot),
             Change::NodeCollected(_, id) => {
                 self.liveness.down(*id);
                 self.sessions.remove(*id);

@@ -107,8 +107,8 @@ impl Follower for Collector {
             Change::JobDeregistered(slot) => {
                 store.jobs().row(*slot).into_iter().for_each(|row| self.job_changed(row, now));
             }
-            Change::DeploymentChanged(id) => self.deployment_changed(store, *id, now),
-            Change::NodeChanged(slot) => {
+            Change::DeploymentChanged(id, _) => self.deployment_changed(store, *id, now),
+            Change::NodeChanged(slot, _) => {
                 let down = store.nodes().row(*slot).filter(|row| row.status == NodeStatus::Down);
                 self.nodes.extend(down.map(|row| (now, row.id)));
             }

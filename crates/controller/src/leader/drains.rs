@@ -50,7 +50,7 @@ impl Follower for Drains {
 
     fn on_change(&mut self, store: &Store, change: &Change, _at: Timestamp) {
         match change {
-            Change::NodeChanged(slot) | Change::NodeRegistered(slot) => self.look_at(store, *slot),
+            Change::NodeChanged(slot, _) | Change::NodeRegistered(slot) => self.look_at(store, *slot),
             Change::NodeCollected(_, id) => self.forget(*id),
             Change::AllocPlaced(slot)
             | Change::AllocStopped(slot)

@@ -58,7 +58,7 @@ impl Follower for Rollouts {
 
     fn on_change(&mut self, store: &Store, change: &Change, _at: Timestamp) {
         match change {
-            Change::DeploymentChanged(id) => {
+            Change::DeploymentChanged(id, _) => {
                 self.forget(*id);
                 match store.deployments().get(*id).filter(|d| d.is_active()) {
                     Some(deployment) => self.look_at(deployment),

@@ -132,7 +132,7 @@ impl Replica {
                         self.changes.alloc(row.node, *slot);
                     }
                 }
-                Change::NodeRegistered(slot) | Change::NodeChanged(slot) => self.on_node_changed(*slot),
+                Change::NodeRegistered(slot) | Change::NodeChanged(slot, _) => self.on_node_changed(*slot),
                 _ => {}
             }
         }
@@ -166,7 +166,7 @@ impl Replica {
                     self.changes.purge(node, *id);
                 }
             }
-            Change::NodeChanged(slot) => {
+            Change::NodeChanged(slot, _) => {
                 let row = self.publication.store().nodes().row(*slot);
                 let lost = row.filter(|row| row.status.is_silent()).map(|row| row.id);
                 lost.into_iter().for_each(|id| self.publication.on_node_lost(id));

@@ -133,6 +133,11 @@ pub struct JobRow {
 }
 
 impl JobRow {
+    /// The scaling events of a group, newest first.
+    pub fn scaling_events<'a>(&'a self, group: &'a str) -> impl Iterator<Item = &'a ScalingEvent> {
+        self.scalings.iter().flat_map(|events| events.iter()).filter(move |event| event.group == group)
+    }
+
     /// What is wished now.
     #[inline]
     pub fn current(&self) -> &JobVersion {

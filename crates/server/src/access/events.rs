@@ -83,12 +83,13 @@ impl CallerView {
             Change::Logged(event) => event,
         };
         match event {
-            Event::NodeRegistered(_) | Event::NodeChanged(_) | Event::NodeCollected(..) => {
+            Event::NodeRegistered(_) | Event::NodeChanged(..) | Event::NodeCollected(..) => {
                 self.access().sees_nodes()
             }
             Event::JobRegistered(slot)
             | Event::JobDeregistered(slot)
             | Event::JobLaunched(slot)
+            | Event::JobScaled(slot, _)
             | Event::JobStatusChanged(slot) => self.job_in(*slot).is_some(),
             Event::JobCollected(_, key) => self.access().reaches(&key.namespace),
             Event::AllocPlaced(slot)
@@ -97,7 +98,7 @@ impl CallerView {
             | Event::AllocMigrates(slot)
             | Event::AllocNodeChanged(slot)
             | Event::AllocEnded(slot) => self.alloc_row(*slot).is_some(),
-            Event::DeploymentChanged(id) => self.deployment(*id).is_some(),
+            Event::DeploymentChanged(id, _) => self.deployment(*id).is_some(),
             Event::EvalChanged(id) => self.eval(*id).is_some(),
             // Nothing says any more in which namespace they were.
             Event::AllocCollected(..) | Event::EvalCollected(_) | Event::DeploymentCollected(_) => {

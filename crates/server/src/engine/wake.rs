@@ -9,7 +9,7 @@ pub(super) fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
     match change {
         Change::Observed(slot, _) => alloc_keys(view, *slot),
         Change::Logged(event) => match event {
-            Event::NodeRegistered(slot) | Event::NodeChanged(slot) => {
+            Event::NodeRegistered(slot) | Event::NodeChanged(slot, _) => {
                 let node = view.store.nodes().row(*slot).map(|row| WatchKey::Node(row.id));
                 node.into_iter().chain([WatchKey::Nodes]).collect()
             }
@@ -17,6 +17,7 @@ pub(super) fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
             Event::JobRegistered(slot)
             | Event::JobDeregistered(slot)
             | Event::JobLaunched(slot)
+            | Event::JobScaled(slot, _)
             | Event::JobStatusChanged(slot) => {
                 let job = view.store.jobs().row(*slot).map(|row| WatchKey::Job(row.key.clone()));
                 job.into_iter().chain([WatchKey::Jobs]).collect()
@@ -25,7 +26,7 @@ pub(super) fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
             Event::AllocHealthChanged(slot) | Event::AllocMigrates(slot) | Event::AllocNodeChanged(slot) => {
                 alloc_keys(view, *slot)
             }
-            Event::DeploymentChanged(id) => {
+            Event::DeploymentChanged(id, _) => {
                 let job = view.store.deployments().get(*id).map(|deployment| deployment.job.clone());
                 let of_job = job.map(WatchKey::JobDeployments);
                 of_job.into_iter().chain([WatchKey::Deployments, WatchKey::Deployment(*id)]).collect()

@@ -15,7 +15,7 @@ pub fn check(store: &Store, step: &Step) -> Check {
     let changes = |change: &Change| {
         matches!(
             change,
-            Change::AllocPlaced(_) | Change::NodeRegistered(_) | Change::NodeChanged(_) | Change::Restored
+            Change::AllocPlaced(_) | Change::NodeRegistered(_) | Change::NodeChanged(..) | Change::Restored
         )
     };
     if !step.applied.events.iter().any(changes) {

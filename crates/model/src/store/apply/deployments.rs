@@ -10,7 +10,7 @@ use crate::{
         PromoteDeployment, SetDeployment,
     },
     eval::Trigger,
-    event::Event,
+    event::{DeploymentChange, Event},
     ids::{AllocId, DeploymentId},
     store::AllocRow,
     time::Timestamp,
@@ -59,7 +59,7 @@ impl Store {
             job_create_index,
         };
         self.deployments.insert(job, deployment);
-        events.push(Event::DeploymentChanged(id));
+        events.push(Event::DeploymentChanged(id, DeploymentChange::Status));
     }
 
     /// Counts the allocations that go on unchanged.
@@ -93,7 +93,7 @@ impl Store {
         let names =
             self.jobs.row(job).and_then(|row| row.version(version)).map(|version| version.job.clone());
         let at = self.at;
-        self.change_deployment(job, id, events, |deployment| {
+        self.change_deployment(job, (id, DeploymentChange::Status), events, |deployment| {
             for (group, (count, canaries)) in placed {
                 let name = names.as_ref().and_then(|job| job.groups.get(usize::from(group)));
                 let of = |group: &&mut DeploymentGroup| name.is_some_and(|name| name.name == group.name);
@@ -112,7 +112,7 @@ impl Store {
         let Some(row) = self.allocs.row(slot).copied() else { return };
         let Some((id, group)) = self.deployment_of(&row) else { return };
         let healthy = self.is_proven(slot, id);
-        self.change_deployment(row.job, id, events, |deployment| {
+        self.change_deployment(row.job, (id, DeploymentChange::Status), events, |deployment| {
             if let Some(group) = deployment.groups.get_mut(group) {
                 group.gone += 1;
                 group.healthy = group.healthy.saturating_sub(u32::from(healthy));
@@ -190,7 +190,7 @@ impl Store {
         self.jobs.alloc_changed(row.job, self.index);
         events.push(Event::AllocHealthChanged(slot));
         let at = self.at;
-        self.change_deployment(row.job, id, events, |deployment| {
+        self.change_deployment(row.job, (id, DeploymentChange::AllocHealth), events, |deployment| {
             let Some(group) = deployment.groups.get_mut(group) else { return };
             if counts {
                 group.healthy += 1;
@@ -206,7 +206,7 @@ impl Store {
         let SetDeployment { id, status, description, revert_to, eval } = set;
         let job = self.active_job(id)?;
         let at = self.at;
-        self.change_deployment(job, id, events, |deployment| {
+        self.change_deployment(job, (id, DeploymentChange::Status), events, |deployment| {
             if deployment.status == DeploymentStatus::Paused && status == DeploymentStatus::Running {
                 // What was held is given its time anew.
                 let begun = |group: &&mut DeploymentGroup| group.require_progress_by != Timestamp::default();
@@ -253,7 +253,7 @@ impl Store {
             return refuse(format!("group {name:?} has {healthy} of {desired_canaries} canaries healthy"));
         }
         let at = self.at;
-        self.change_deployment(job, id, events, |deployment| {
+        self.change_deployment(job, (id, DeploymentChange::Promotion), events, |deployment| {
             let named = |group: &DeploymentGroup| groups.as_ref().is_none_or(|n| n.contains(&group.name));
             for group in deployment.groups.iter_mut().filter(|group| named(group) && group.is_canarying()) {
                 group.promoted = true;
@@ -271,7 +271,7 @@ impl Store {
     /// The job's active deployment comes to nothing.
     pub(super) fn cancel_deployment(&mut self, job: JobSlot, why: &str, events: &mut Vec<Event>) {
         let Some(id) = self.deployments.active_of(job).map(|deployment| deployment.id) else { return };
-        self.change_deployment(job, id, events, |deployment| {
+        self.change_deployment(job, (id, DeploymentChange::Status), events, |deployment| {
             deployment.status = DeploymentStatus::Cancelled;
             deployment.description = why.to_owned();
         });
@@ -308,7 +308,7 @@ impl Store {
     fn change_deployment(
         &mut self,
         job: JobSlot,
-        id: DeploymentId,
+        (id, what): (DeploymentId, DeploymentChange),
         events: &mut Vec<Event>,
         change: impl FnOnce(&mut Deployment),
     ) {
@@ -317,7 +317,7 @@ impl Store {
             change(deployment);
             deployment.modified_at = at;
         });
-        let told = Event::DeploymentChanged(id);
+        let told = Event::DeploymentChanged(id, what);
         // A list of thousands is not searched for it: to be told twice does no harm.
         if !events.iter().rev().take(EVENTS_LOOKED_AT).any(|event| *event == told) {
             events.push(told);

@@ -6,7 +6,7 @@ use super::{AllocSlot, Store};
 use crate::{
     alloc::{Migrate, MigrateAlloc},
     command::{DrainNode, NewDrain, Outcome, Refusal},
-    event::Event,
+    event::{Event, NodeChange},
     ids::NodeId,
     node::{Drain, DrainStatus, LastDrain},
     time::Timestamp,
@@ -39,7 +39,7 @@ impl Store {
             row.eligible = drain.is_none() && (eligible || row.eligible);
             detail.drain = last;
         });
-        events.push(Event::NodeChanged(slot));
+        events.push(Event::NodeChanged(slot, NodeChange::Drain));
         if drain.is_none() && begun_at.is_some() {
             let live = self.nodes.row(slot).map(|row| self.nodes.live(row).collect::<Vec<_>>());
             live.into_iter().flatten().for_each(|alloc| self.set_migrate(alloc, None, events));
@@ -83,7 +83,7 @@ impl Store {
             let status = DrainStatus::Complete;
             let last = LastDrain { drain: None, status, updated_at: at, ..(*last).clone() };
             self.nodes.update(slot, self.index, |_, detail| detail.drain = Some(Arc::new(last)));
-            events.push(Event::NodeChanged(slot));
+            events.push(Event::NodeChanged(slot, NodeChange::Drain));
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{AllocSlot, NodeSlot, Store};
 use crate::{
     command::{Outcome, Refusal},
-    event::Event,
+    event::{Event, NodeChange},
     ids::{Index, NodeId},
     node::{Node, NodeStatus},
     store::nodes::NodeRecord,
@@ -58,7 +58,7 @@ impl Store {
             row.status = status;
             detail.status_at = at;
         });
-        events.push(Event::NodeChanged(slot));
+        events.push(Event::NodeChanged(slot, NodeChange::Status));
         if before != Some(status) && [before, Some(status)].contains(&Some(NodeStatus::Disconnected)) {
             self.touch_allocs_on(slot, events);
         }
@@ -85,7 +85,7 @@ impl Store {
     ) -> Outcome {
         let slot = self.nodes.find(id).ok_or(Refusal::NoNode(id))?;
         self.nodes.update(slot, self.index, |row, _| row.eligible = eligible);
-        events.push(Event::NodeChanged(slot));
+        events.push(Event::NodeChanged(slot, NodeChange::Eligibility));
         Ok(())
     }
 }

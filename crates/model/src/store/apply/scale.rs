@@ -32,6 +32,7 @@ impl Store {
             self.register_version(scaled.clone(), events);
             self.create_eval(eval_of(eval, &scaled, Trigger::JobScaling), events);
         }
+        events.push(Event::JobScaled(slot, event.group.clone()));
         self.jobs.scaled(slot, event);
         Ok(())
     }

@@ -1,11 +1,15 @@
 //! Changes, as the event stream tells them.
 
-use berth_api::http::{Allocation, Deployment, Evaluation, Node};
-use berth_model::{AllocId, DeploymentId, EvalId, JobKey, NodeId, event::Event as Logged, store::AllocSlot};
+use berth_api::http::{Allocation, Deployment, Evaluation, Node, ScalingEvent};
+use berth_model::{
+    AllocId, DeploymentId, EvalId, JobKey, NodeId,
+    event::{DeploymentChange, Event as Logged, NodeChange},
+    store::{AllocSlot, JobSlot},
+};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{allocation, deployment, evaluation, job, node, redact::without_secrets};
+use super::{allocation, deployment, evaluation, job, node, redact::without_secrets, scale::scaling_event};
 use crate::{Change, access::CallerView, http::text::Text};
 
 /// What a change is about: enough to decide whether a follower wants it.
@@ -38,6 +42,20 @@ pub enum Payload<'v> {
     Evaluation(Box<Evaluation>),
     /// A deployment.
     Deployment(Box<Deployment>),
+    /// A job, and what was asked of its scale.
+    #[serde(untagged)]
+    Scaled(Box<Scaled>),
+}
+
+/// A job whose group was scaled, or that a message about it was left with.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Scaled {
+    job: Value,
+    /// The group's name.
+    group: String,
+    /// The newest one of the group.
+    scaling_event: Option<ScalingEvent>,
 }
 
 /// What a change is about; none when what changed is gone by the end of its batch, which a later change tells.
@@ -54,11 +72,19 @@ pub fn subject<'v>(view: &'v CallerView, change: &'v Change) -> Option<Subject<'
 fn logged<'v>(view: &'v CallerView, event: &'v Logged) -> Option<Subject<'v>> {
     match event {
         Logged::NodeRegistered(slot) => node_subject(view.node_in(*slot)?.0.id, "NodeRegistration"),
-        Logged::NodeChanged(slot) => node_subject(view.node_in(*slot)?.0.id, "NodeEvent"),
+        Logged::NodeChanged(slot, what) => {
+            let kind = match what {
+                NodeChange::Status => "NodeStreamEvent",
+                NodeChange::Eligibility => "NodeEligibility",
+                NodeChange::Drain => "NodeDrain",
+            };
+            node_subject(view.node_in(*slot)?.0.id, kind)
+        }
         Logged::NodeCollected(_, id) => node_subject(*id, "NodeDeregistration"),
         Logged::JobRegistered(slot) => job_subject(&view.job_in(*slot)?.key, "JobRegistered"),
         Logged::JobDeregistered(slot) => job_subject(&view.job_in(*slot)?.key, "JobDeregistered"),
         Logged::JobLaunched(slot) => job_subject(&view.job_in(*slot)?.key, "JobLaunched"),
+        Logged::JobScaled(slot, _) => job_subject(&view.job_in(*slot)?.key, "JobScaled"),
         Logged::JobStatusChanged(slot) => job_subject(&view.job_in(*slot)?.key, "JobStatusChanged"),
         Logged::JobCollected(_, key) => job_subject(key, "JobCollected"),
         Logged::AllocPlaced(slot) => alloc(view, *slot, "PlanResult"),
@@ -68,7 +94,7 @@ fn logged<'v>(view: &'v CallerView, event: &'v Logged) -> Option<Subject<'v>> {
         Logged::AllocEnded(slot) | Logged::AllocHealthChanged(slot) | Logged::AllocNodeChanged(slot) => {
             alloc(view, *slot, "AllocationUpdated")
         }
-        Logged::DeploymentChanged(id) => deployment_subject(view, *id),
+        Logged::DeploymentChanged(id, what) => deployment_subject(view, *id, *what),
         Logged::DeploymentCollected(id) => Some(gone("Deployment", "DeploymentCollected", (*id).into())),
         Logged::AllocCollected(_, id, _) => Some(gone("Allocation", "AllocationCollected", (*id).into())),
         Logged::EvalChanged(id) => eval(view, *id),
@@ -98,7 +124,8 @@ fn alloc<'v>(view: &'v CallerView, slot: AllocSlot, kind: &'static str) -> Optio
     let job = &parts.job_row.key;
     let subject = gone("Allocation", kind, parts.row.id.into());
     let node = parts.node.map(|node| node.id.into());
-    let filter_keys = [Some((&*job.id).into()), node].into_iter().flatten().collect();
+    let deployment = parts.deployment.map(|deployment| deployment.id.into());
+    let filter_keys = [Some((&*job.id).into()), node, deployment].into_iter().flatten().collect();
     Some(Subject { namespace: Some(&job.namespace), filter_keys, ..subject })
 }
 
@@ -109,10 +136,14 @@ fn eval(view: &CallerView, id: EvalId) -> Option<Subject<'_>> {
     Some(Subject { namespace: Some(&job.namespace), filter_keys, ..subject })
 }
 
-/// What a deployment is, by how it came about: made, or changed since.
-fn deployment_subject(view: &CallerView, id: DeploymentId) -> Option<Subject<'_>> {
+fn deployment_subject(view: &CallerView, id: DeploymentId, what: DeploymentChange) -> Option<Subject<'_>> {
     let deployment = view.deployment(id)?;
-    let subject = gone("Deployment", "DeploymentStatusUpdate", id.into());
+    let kind = match what {
+        DeploymentChange::Status => "DeploymentStatusUpdate",
+        DeploymentChange::Promotion => "DeploymentPromotion",
+        DeploymentChange::AllocHealth => "DeploymentAllocHealth",
+    };
+    let subject = gone("Deployment", kind, id.into());
     let filter_keys = vec![(&*deployment.job.id).into()];
     Some(Subject { namespace: Some(&deployment.job.namespace), filter_keys, ..subject })
 }
@@ -127,18 +158,18 @@ pub fn payload<'v>(view: &'v CallerView, change: &Change) -> Option<Payload<'v>>
 
 fn logged_payload<'v>(view: &'v CallerView, event: &Logged) -> Option<Payload<'v>> {
     match event {
-        Logged::NodeRegistered(slot) | Logged::NodeChanged(slot) => {
+        Logged::NodeRegistered(slot) | Logged::NodeChanged(slot, _) => {
             let (row, detail) = view.node_in(*slot)?;
             Some(Payload::Node(Box::new(node(row, detail))))
         }
         Logged::JobRegistered(slot)
         | Logged::JobDeregistered(slot)
         | Logged::JobLaunched(slot)
-        | Logged::JobStatusChanged(slot) => {
-            let row = view.job_in(*slot)?;
-            let whole = job(view, row, row.current());
-            let reads_it = view.access().reads_jobs_of(&row.key.namespace);
-            Some(Payload::Job(if reads_it { whole } else { without_secrets(whole) }))
+        | Logged::JobStatusChanged(slot) => job_payload(view, *slot).map(Payload::Job),
+        Logged::JobScaled(slot, group) => {
+            let event = view.job_in(*slot)?.scaling_events(group).next().map(scaling_event);
+            let job = job_payload(view, *slot)?;
+            Some(Payload::Scaled(Box::new(Scaled { job, group: group.clone(), scaling_event: event })))
         }
         Logged::AllocPlaced(slot)
         | Logged::AllocStopped(slot)
@@ -147,7 +178,7 @@ fn logged_payload<'v>(view: &'v CallerView, event: &Logged) -> Option<Payload<'v
         | Logged::AllocNodeChanged(slot)
         | Logged::AllocEnded(slot) => alloc_payload(view, *slot, None),
         Logged::EvalChanged(id) => Some(Payload::Evaluation(Box::new(evaluation(view.eval(*id)?)))),
-        Logged::DeploymentChanged(id) => {
+        Logged::DeploymentChanged(id, _) => {
             let changed = view.deployment(*id)?;
             Some(Payload::Deployment(Box::new(deployment(view, changed))))
         }
@@ -161,6 +192,13 @@ fn logged_payload<'v>(view: &'v CallerView, event: &Logged) -> Option<Payload<'v
         | Logged::SchedulerConfigChanged
         | Logged::Restored => None,
     }
+}
+
+fn job_payload(view: &CallerView, slot: JobSlot) -> Option<Value> {
+    let row = view.job_in(slot)?;
+    let whole = job(view, row, row.current());
+    let reads_it = view.access().reads_jobs_of(&row.key.namespace);
+    Some(if reads_it { whole } else { without_secrets(whole) })
 }
 
 fn alloc_payload(view: &CallerView, slot: AllocSlot, id: Option<AllocId>) -> Option<Payload<'_>> {

@@ -13,14 +13,13 @@ pub fn scale_status(view: &CallerView, row: &JobRow) -> JobScaleStatus {
     let counts = summary(view, row).summary;
     let groups = row.job().groups.iter().map(|group| {
         let counts = counts.get(&group.name).copied().unwrap_or_default();
-        let events = row.scalings.iter().flat_map(|events| events.iter());
         let status = GroupScaleStatus {
             desired: group.count,
             placed: counts.running + counts.starting,
             running: counts.running,
             healthy: 0,
             unhealthy: 0,
-            events: events.filter(|event| event.group == group.name).map(scaling_event).collect(),
+            events: row.scaling_events(&group.name).map(scaling_event).collect(),
         };
         (group.name.clone(), status)
     });
@@ -34,7 +33,8 @@ pub fn scale_status(view: &CallerView, row: &JobRow) -> JobScaleStatus {
     }
 }
 
-fn scaling_event(event: &scaling::ScalingEvent) -> ScalingEvent {
+/// A change of a group's count, or a message about it.
+pub fn scaling_event(event: &scaling::ScalingEvent) -> ScalingEvent {
     ScalingEvent {
         time: event.at.0,
         count: event.count,

@@ -12,6 +12,8 @@ use crate::{
 const TOPICS: &[&str] = &["*", "Job", "Allocation", "Evaluation", "Deployment", "Node"];
 /// Topics that other servers have: nothing ever changes there.
 const EMPTY_TOPICS: &[&str] = &[
+    "ACLAuthMethod",
+    "ACLBindingRule",
     "ACLPolicy",
     "ACLRole",
     "ACLToken",
@@ -21,6 +23,7 @@ const EMPTY_TOPICS: &[&str] = &[
     "NodePool",
     "Operator",
     "Service",
+    "Variable",
 ];
 /// Filters of one stream.
 const FILTERS_MAX: usize = 64;

@@ -74,7 +74,7 @@ async fn a_stream_tells_all_changes_in_order() {
     let mut stream = Stream::open(&world(), "index=1").await;
     expect![[r#"
         1: Node/NodeRegistration/11111111 Node/NodeRegistration/22222222
-        2: Node/NodeEvent/11111111 Node/NodeEvent/22222222
+        2: Node/NodeStreamEvent/11111111 Node/NodeStreamEvent/22222222
         3: Job/JobRegistered/web Evaluation/EvaluationUpdated/eeeeeeee
         4: Allocation/PlanResult/aaaaaaaa Job/JobStatusChanged/web Allocation/PlanResult/aaaabbbb Evaluation/EvaluationUpdated/ebebebeb Evaluation/EvaluationUpdated/eeeeeeee
         5: Allocation/AllocationUpdated/aaaaaaaa observed
@@ -116,7 +116,7 @@ async fn filters_choose_topics_and_keys() {
         3,
         expect![[r#"
             1: Node/NodeRegistration/11111111 Node/NodeRegistration/22222222
-            2: Node/NodeEvent/11111111 Node/NodeEvent/22222222
+            2: Node/NodeStreamEvent/11111111 Node/NodeStreamEvent/22222222
             3: Job/JobRegistered/web
         "#]],
     )

@@ -1,0 +1,172 @@
+//! A new version of a service takes the place of the old one while a client asks for it and somebody looks on, with real
+//! agents: no request fails, and whoever follows bears with a server that is killed.
+
+mod e2e;
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    process::{Output, Stdio},
+    time::Duration,
+};
+
+use berth_api::http::{Client, Target};
+use e2e::{berth, cluster::Cluster, eventually, nodes::Nodes, servers::Servers};
+use serde_json::{Value, json};
+
+/// Names the port on which this program serves, when it is a task.
+const SERVE: &str = "BERTH_TEST_SERVE";
+/// Requests of the client.
+const REQUESTS: usize = 10_000;
+
+/// What the tasks of the first test run: this very program, which listens as long as its task is there.
+#[test]
+fn serve_when_it_is_a_task() {
+    let Ok(port) = std::env::var(SERVE) else { return };
+    let listener = TcpListener::bind(format!("127.0.0.1:{port}")).expect("the port is the task's");
+    for mut client in listener.incoming().map_while(Result::ok) {
+        let mut asked = [0; 1];
+        let _ = client.read_exact(&mut asked).and_then(|()| client.write_all(&asked));
+    }
+}
+
+fn served(version: u32) -> Value {
+    const SECOND_NS: u64 = 1_000_000_000;
+    let program = std::env::current_exe().expect("this program");
+    json!({"ID": "web", "TaskGroups": [{
+        "Name": "g",
+        "Count": 5,
+        "ShutdownDelay": SECOND_NS,
+        "Networks": [{"DynamicPorts": [{"Label": "http"}]}],
+        "Update": {
+            "MaxParallel": 2,
+            "MinHealthyTime": SECOND_NS / 2,
+            "HealthyDeadline": 50 * SECOND_NS,
+            "ProgressDeadline": 55 * SECOND_NS,
+        },
+        "Services": [{
+            "Name": "web", "Provider": "nomad", "PortLabel": "http",
+            "Checks": [{"Type": "tcp", "Interval": SECOND_NS, "Timeout": SECOND_NS}],
+        }],
+        "Tasks": [{
+            "Name": "t",
+            "Driver": "raw_exec",
+            "Config": {"command": program, "args": ["--exact", "serve_when_it_is_a_task", "--nocapture"]},
+            "Env": {SERVE: "${NOMAD_PORT_http}", "VERSION": version.to_string()},
+            "Resources": {"CPU": 1, "MemoryMB": 32},
+        }],
+    }]})
+}
+
+/// Where the allocations listen that are to run and are healthy.
+async fn healthy(client: &Client) -> Vec<u16> {
+    let target = Target::new("/v1/job/web/allocations").param("resources", true);
+    let allocs: Vec<Value> = client.get(&target).await.expect("it is known").value;
+    let serves = |alloc: &&Value| {
+        alloc["DesiredStatus"] == "run"
+            && alloc["ClientStatus"] == "running"
+            && alloc["DeploymentStatus"]["Healthy"] == true
+    };
+    let port = |alloc: &Value| alloc["AllocatedResources"]["Shared"]["Ports"][0]["Value"].as_u64();
+    let ports = allocs.iter().filter(serves).filter_map(port);
+    ports.map(|port| u16::try_from(port).expect("a port")).collect()
+}
+
+/// Asks for an answer; what the system says where there is none.
+fn ask(port: u16) -> std::io::Result<()> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    stream.write_all(b"?")?;
+    stream.read_exact(&mut [0; 1])
+}
+
+async fn statuses(client: &Client) -> Vec<String> {
+    let deployments: Vec<Value> =
+        client.get(&Target::new("/v1/job/web/deployments")).await.expect("a list").value;
+    deployments.iter().filter_map(|one| Some(one["Status"].as_str()?.to_owned())).collect()
+}
+
+#[tokio::test]
+async fn no_request_fails_while_a_service_is_updated() {
+    let cluster = Cluster::dev(&[]);
+    let register = async |version| {
+        let body = json!({ "Job": served(version) });
+        cluster.client.put::<Value>(&Target::new("/v1/jobs"), &body).await.expect("it is registered");
+    };
+    let done = async |count| {
+        let statuses = statuses(&cluster.client).await;
+        (statuses.len() == count && statuses.iter().all(|status| status == "successful")).then_some(())
+    };
+    register(1).await;
+    eventually("all are healthy", async || done(1).await).await;
+    register(2).await;
+    let (mut asked, mut during) = (0, 0);
+    while asked < REQUESTS || during == asked {
+        let ports = healthy(&cluster.client).await;
+        assert!(ports.len() >= 3, "two at a time are replaced: {ports:?}");
+        for port in ports {
+            ask(port).unwrap_or_else(|error| panic!("request {asked} of port {port}: {error}"));
+            asked += 1;
+        }
+        if done(2).await.is_none() {
+            during = asked;
+        }
+    }
+    assert!(during > 0, "some were asked during the update");
+    cluster.said(&["job", "stop", "-yes", "-purge", "web"]);
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_looks_on_at_a_drain_bears_with_its_server_and_flags_say_what_stays() {
+    let mut servers = Servers::start(1).await;
+    let mut nodes = Nodes::none();
+    nodes.start(1, &[1], &servers);
+    nodes.until_ready(&servers.all[&1].client, 1).await;
+    for kind in ["service", "system"] {
+        let job = json!({"ID": kind, "Type": kind, "TaskGroups": [{"Name": "g", "Tasks": [{
+            "Name": "t", "Driver": "mock_driver", "Config": {"run_for": "1h"},
+        }]}]});
+        let body = json!({ "Job": job });
+        servers.all[&1].client.put::<Value>(&Target::new("/v1/jobs"), &body).await.expect("it is registered");
+    }
+    let client = servers.all[&1].client.clone();
+    let running = async |kind: &str| {
+        let allocs: Vec<Value> =
+            client.get(&Target::new("/v1/job").part(kind).part("allocations")).await.ok()?.value;
+        Some(allocs.iter().filter(|alloc| alloc["ClientStatus"] == "running").count())
+    };
+    for kind in ["service", "system"] {
+        eventually("it runs", async || (running(kind).await? == 1).then_some(())).await;
+    }
+    let listed: Vec<Value> = client.get(&Target::new("/v1/nodes")).await.expect("a list").value;
+    let id = listed[0]["ID"].as_str().expect("an id").to_owned();
+    let drain = |servers: &Servers, args: &[&str]| {
+        let mut command = servers.all[&1].berth(&[&["node", "drain"], args].concat());
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it runs")
+    };
+    // There is nowhere to go: it waits until the deadline, and longer than its server lives.
+    let looking_on =
+        drain(&servers, &["-enable", "-deadline", "8s", "-ignore-system", "-m", "a new disk", &id]);
+    let node = async || Some(client.get::<Value>(&Target::new("/v1/node").part(&id)).await.ok()?.value);
+    eventually("it is drained", async || (node().await?["Drain"] == true).then_some(())).await;
+    servers.kill(1);
+    servers.run(1, &[]);
+    let ended = looking_on.wait_with_output().expect("it ends");
+    assert!(ended.status.success(), "{}", told(&ended));
+    assert!(told(&ended).contains("is empty"), "{}", told(&ended));
+    eventually("the service has ended", async || (running("service").await? == 0).then_some(())).await;
+    assert_eq!(running("system").await, Some(1), "what is ignored runs on");
+
+    let closed = drain(&servers, &["-disable", "-keep-ineligible", &id]).wait_with_output().expect("it ends");
+    assert!(closed.status.success(), "{}", told(&closed));
+    assert_eq!(node().await.expect("it is there")["SchedulingEligibility"], "ineligible");
+    let open = berth(&["node", "eligibility", "-enable", &id])
+        .env("BERTH_ADDR", format!("http://{}", servers.all[&1].http_addr()))
+        .status();
+    assert!(open.expect("it runs").success());
+    eventually("it runs again", async || (running("service").await? == 1).then_some(())).await;
+}
