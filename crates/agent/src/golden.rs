@@ -106,6 +106,7 @@ fn start() -> StartRecord {
         // Not known to those who wrote the first of these files.
         stop_signal: 0,
         first_id: 0x7000_0000,
+        limiting: vec!["/sys/fs/cgroup/memory/berth/c1".into()],
     }
 }
 
@@ -189,7 +190,13 @@ fn what_is_written_is_what_the_golden_file_says() {
 
 #[test]
 fn what_version_1_wrote_is_read() {
-    let start = StartRecord { cgroup: String::new(), forwards: Vec::new(), first_id: 0, ..start() };
+    let start = StartRecord {
+        cgroup: String::new(),
+        forwards: Vec::new(),
+        first_id: 0,
+        limiting: Vec::new(),
+        ..start()
+    };
     check(include_str!("../tests/golden/state-v1.txt"), &start);
 }
 

@@ -17,6 +17,7 @@ mod images;
 pub mod keeper;
 pub mod lifecycle;
 mod logs;
+mod mountinfo;
 mod network;
 pub mod place;
 mod pool;

@@ -6,6 +6,7 @@ mod common;
 #[allow(dead_code)]
 mod server;
 #[path = "common/world.rs"]
+#[allow(dead_code)]
 mod world;
 
 use std::fs;

@@ -27,7 +27,10 @@ struct Dev {
 
 impl Dev {
     fn start(args: &[&str]) -> Self {
-        let home = TempDir::new().expect("a directory");
+        Self::start_below(TempDir::new().expect("a directory"), args)
+    }
+
+    fn start_below(home: TempDir, args: &[&str]) -> Self {
         let mut process = Command::new(BERTH)
             .args(["dev", "--http-addr", "127.0.0.1:0"])
             .args(args)
@@ -231,6 +234,27 @@ fn with_a_data_directory_tasks_outlive_it() {
     assert!(!dev.said(&["alloc", "status", &alloc]).contains("restarted"));
     dev.said(&["job", "stop", "-yes", "web"]);
     assert!(dev.stop());
+}
+
+#[test]
+fn what_one_that_was_killed_left_is_ended_by_the_next() {
+    let mut killed = Dev::start(&[]);
+    let pid_file = killed.home.path().join("pid");
+    let says_its_pid = format!("echo $$ > {};", pid_file.display());
+    let job = service("left", "").replace("echo one; echo two;", &says_its_pid);
+    killed.said(&["job", "run", "-detach", &killed.job_file(&job)]);
+    let read_pid = || std::fs::read_to_string(&pid_file).ok()?.trim().parse::<i32>().ok();
+    eventually("the task runs", || read_pid().is_some());
+    let task = PathBuf::from(format!("/proc/{}", read_pid().expect("a pid")));
+    killed.process.kill().expect("it lives");
+    killed.process.wait().expect("it ends");
+    assert!(task.exists() && data_dirs(killed.home.path()) == 1);
+    let home = std::mem::replace(&mut killed.home, TempDir::new().expect("a directory"));
+    let mut next = Dev::start_below(home, &[]);
+    assert!(!task.exists(), "the task lives on");
+    assert_eq!(data_dirs(next.home.path()), 1);
+    assert!(next.stop());
+    assert_eq!(data_dirs(next.home.path()), 0);
 }
 
 #[test]

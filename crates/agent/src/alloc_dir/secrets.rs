@@ -1,9 +1,7 @@
 //! Secrets of tasks of the host: in memory, where the agent may mount, and gone with their allocation.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -11,15 +9,12 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use rustix::fs::fstat;
 
 use crate::dirs::{Dir, empty_tree};
-use crate::failure::{Doing, Failure};
+use crate::failure::Failure;
+use crate::mountinfo;
 use crate::place::AllocPlace;
 
 /// As much as a container has.
 const LIMITS: &str = "mode=0700,size=1024k,nr_inodes=1024";
-/// Where mounts of this process are listed, as proc(5) has it.
-const MOUNTS: &str = "/proc/self/mountinfo";
-/// Of a line there: where it is mounted.
-const MOUNT_POINT_FIELD: usize = 4;
 
 /// Mounts memory on a task's directory of secrets, which lies in `own`, unless that was done before. Whether anything is
 /// mounted now: an agent without rights leaves it the directory that it is.
@@ -54,11 +49,10 @@ pub(crate) fn end<'a>(place: &AllocPlace, tasks: impl Iterator<Item = &'a str>) 
 /// have ended before it could.
 pub(crate) fn sweep(data_dir: &Path, living: impl Iterator<Item = AllocPlace>) -> Result<(), Failure> {
     let living: BTreeSet<PathBuf> = living.map(|place| place.root().to_owned()).collect();
-    let mounts = fs::read(MOUNTS).doing(|| format!("read {MOUNTS}"))?;
-    for mounted in mounts.split(|&byte| byte == b'\n').filter_map(mount_point) {
-        let alloc = alloc_of(data_dir, &mounted);
+    for mounted in mountinfo::read()? {
+        let alloc = alloc_of(data_dir, &mounted.point);
         if alloc.is_some_and(|root| !living.contains(root)) {
-            take_away(&mounted);
+            take_away(&mounted.point);
         }
     }
     Ok(())
@@ -88,32 +82,13 @@ fn take_away(secrets: &Path) {
     }
 }
 
-/// Octal digits stand for what would end the field.
-fn mount_point(line: &[u8]) -> Option<PathBuf> {
-    let field = line.split(|&byte| byte == b' ').nth(MOUNT_POINT_FIELD)?;
-    let mut path = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&byte, after)) = rest.split_first() {
-        let digits = after.get(..3).filter(|_| byte == b'\\');
-        let code = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-        path.push(code.unwrap_or(byte));
-        rest = if code.is_some() { &after[3..] } else { after };
-    }
-    Some(PathBuf::from(std::ffi::OsStr::from_bytes(&path)))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use berth_api::agent::AllocId;
 
     use super::*;
-
-    #[test]
-    fn mount_points_are_read_with_what_is_escaped_in_them() {
-        let line = br"36 35 98:0 / /mnt/a\040b\134c rw,noatime shared:1 - tmpfs tmpfs rw";
-        assert_eq!(mount_point(line), Some(PathBuf::from(r"/mnt/a b\c")));
-        assert_eq!(mount_point(b"36 35"), None);
-    }
 
     #[test]
     fn only_directories_of_secrets_are_swept() {

@@ -43,6 +43,14 @@ impl Cgroup {
         write(&self.dir.join("cgroup.procs"), &pid.to_string()).doing(doing)
     }
 
+    /// Says what those in it may have, before they are.
+    pub(crate) fn set(&self, file: &str, value: &str, optional: bool) -> Result<(), Failure> {
+        match write(&self.dir.join(file), value) {
+            Err(error) if optional && error.kind() == ErrorKind::NotFound => Ok(()),
+            set => set.doing(|| format!("set {} of the cgroup {} to {value}", file, self.dir.display())),
+        }
+    }
+
     /// Kills all that is in it until there is nothing left, and removes it; false when something would not go.
     pub(crate) fn end(&self) -> bool {
         let deadline = Instant::now() + END_MAX;
@@ -112,7 +120,7 @@ fn processes(dir: &Path) -> Vec<Pid> {
 }
 
 /// Never makes a file: where there is none, this is no cgroup.
-fn write(file: &Path, text: &str) -> io::Result<()> {
+pub(super) fn write(file: &Path, text: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open(file)?.write_all(text.as_bytes())
 }
 
@@ -152,12 +160,12 @@ mod tests {
 
     /// In each hierarchy of this host that cgroups can be made in.
     fn each(name: &str, check: impl Fn(&Cgroup)) {
-        let mountinfo = fs::read_to_string("/proc/self/mountinfo").expect("mounts");
-        for (mount, version) in candidates(&mountinfo) {
-            let cgroup = Cgroup::at(mount.join("berth").join(format!("test-{name}-{}", std::process::id())));
+        for found in candidates(&crate::mountinfo::read().expect("mounts")) {
+            let cgroup =
+                Cgroup::at(found.mount.join("berth").join(format!("test-{name}-{}", std::process::id())));
             match cgroup.make() {
                 Ok(()) => check(&cgroup),
-                Err(failure) => eprintln!("skipped for version {version}: {failure}"),
+                Err(failure) => eprintln!("skipped for version {}: {failure}", found.version),
             }
             assert!(cgroup.end() && !cgroup.path().exists());
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::group::Cgroup;
 use super::{DIR, mounts};
+use crate::mountinfo;
 
 /// How long one must have been empty: whoever makes one puts a process into it at once.
 const EMPTY_FOR: Duration = Duration::from_secs(60);
@@ -19,8 +20,8 @@ type Empty = BTreeMap<PathBuf, u64>;
 
 /// Removes those of Berth's in which nothing runs; nothing else touches them. Takes its time.
 pub(crate) async fn remove_leftovers() {
-    let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let dirs: Vec<PathBuf> = mounts::all(&mountinfo).iter().map(|mount| mount.join(DIR)).collect();
+    let mounted = mountinfo::read().unwrap_or_default();
+    let dirs: Vec<PathBuf> = mounts::all(&mounted).iter().map(|found| found.mount.join(DIR)).collect();
     let Ok((empty, dirs)) = tokio::task::spawn_blocking(move || (find(&dirs), dirs)).await else { return };
     if empty.is_empty() {
         return;
@@ -59,9 +60,8 @@ mod tests {
 
     #[test]
     fn what_is_empty_goes_and_what_runs_stays() {
-        let mountinfo = fs::read_to_string("/proc/self/mountinfo").expect("mounts");
-        for (mount, _) in mounts::candidates(&mountinfo) {
-            let dir = mount.join("berth").join(format!("test-leftovers-{}", std::process::id()));
+        for found in mounts::candidates(&mountinfo::read().expect("mounts")) {
+            let dir = found.mount.join("berth").join(format!("test-leftovers-{}", std::process::id()));
             let [left, used, fresh] = ["left/within", "used", "fresh"].map(|name| Cgroup::at(dir.join(name)));
             if left.make().and_then(|()| used.make()).is_err() {
                 continue;

@@ -5,15 +5,18 @@
 
 mod group;
 mod leftovers;
+mod limits;
 mod mounts;
 
 use std::fs;
 use std::path::PathBuf;
 
 use crate::failure::{Doing, Failure};
+use crate::mountinfo;
 pub(crate) use group::Cgroup;
 pub(crate) use leftovers::remove_leftovers;
-use mounts::candidates;
+pub(crate) use limits::{Controllers, Limits};
+use mounts::{Hierarchy, candidates};
 
 /// The directory of all of Berth's.
 const DIR: &str = "berth";
@@ -24,6 +27,13 @@ pub(crate) struct Cgroups {
     dir: PathBuf,
     /// 1 or 2.
     pub(crate) version: u8,
+    pub(crate) controllers: Controllers,
+}
+
+/// Ends what is in any of them and removes them; whether all is gone.
+pub(crate) fn end_all(cgroups: &[Cgroup]) -> bool {
+    // Each, whatever becomes of the others.
+    cgroups.iter().map(Cgroup::end).fold(true, |all, ended| all && ended)
 }
 
 impl Cgroups {
@@ -33,10 +43,11 @@ impl Cgroups {
     /// When there are none, with the reason for each hierarchy that is mounted.
     pub(crate) fn find() -> Result<Self, Failure> {
         let doing = || "hold the processes of tasks in cgroups".to_owned();
-        let mountinfo = fs::read_to_string("/proc/self/mountinfo").doing(doing)?;
+        let mounted = mountinfo::read()?;
         let mut reasons = Vec::new();
-        for (mount, version) in candidates(&mountinfo) {
-            let found = Self { dir: mount.join(DIR), version };
+        for Hierarchy { mount, version, .. } in candidates(&mounted) {
+            let controllers = Controllers::find(&mounts::all(&mounted));
+            let found = Self { dir: mount.join(DIR), version, controllers };
             match found.probe() {
                 Ok(()) => return Ok(found),
                 Err(failure) => reasons.push(failure.to_string()),

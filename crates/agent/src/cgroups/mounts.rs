@@ -2,44 +2,56 @@
 
 use std::path::PathBuf;
 
-/// The mounts that can hold processes together, with their versions, best first. `mountinfo` is the text of
-/// /proc/self/mountinfo (proc_pid_mountinfo(5)).
-pub(super) fn candidates(mountinfo: &str) -> Vec<(PathBuf, u8)> {
-    let mut found: Vec<_> = mountinfo.lines().filter_map(candidate).collect();
-    // A later mount at the same path hides an earlier one; a second mount of the same hierarchy does no harm.
-    found.sort_by_key(|(_, version)| std::cmp::Reverse(*version));
-    found
+use crate::mountinfo::Mount;
+
+/// A mount of cgroups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Hierarchy {
+    pub(super) mount: PathBuf,
+    /// 1 or 2.
+    pub(super) version: u8,
+    /// Of version 1: what it is mounted with, its controllers among it.
+    pub(super) options: Vec<String>,
 }
 
-/// All mounts of cgroups: those of version 1 keep a container in each of them.
-pub(super) fn all(mountinfo: &str) -> Vec<PathBuf> {
-    let of_cgroups = mountinfo.lines().filter_map(|line| {
-        let (mount, filesystem) = line.split_once(" - ")?;
-        let is_cgroup = matches!(filesystem.split(' ').next()?, "cgroup" | "cgroup2");
-        mount.split(' ').nth(4).filter(|path| is_cgroup && !path.contains('\\'))
-    });
-    of_cgroups.map(PathBuf::from).collect()
+impl Hierarchy {
+    pub(super) fn has(&self, controller: &str) -> bool {
+        self.version == 1 && self.options.iter().any(|option| option == controller)
+    }
 }
 
-fn candidate(line: &str) -> Option<(PathBuf, u8)> {
-    let (mount, filesystem) = line.split_once(" - ")?;
-    let path = mount.split(' ').nth(4)?;
-    let (kind, options) = (filesystem.split(' ').next()?, filesystem.split(' ').nth(2)?);
-    let version = match kind {
-        "cgroup2" => 2,
-        "cgroup" if options.split(',').any(|option| option == "freezer") => 1,
-        _ => return None,
+/// All of them; version 1 has several.
+pub(super) fn all(mounts: &[Mount]) -> Vec<Hierarchy> {
+    let hierarchy = |Mount { point, kind, options }: &Mount| {
+        let version = match kind.as_str() {
+            "cgroup2" => 2,
+            "cgroup" => 1,
+            _ => return None,
+        };
+        Some(Hierarchy { mount: point.clone(), version, options: options.clone() })
     };
-    // Spaces and the like are written in octal; nobody mounts cgroups there.
-    (!path.contains('\\')).then(|| (path.into(), version))
+    mounts.iter().filter_map(hierarchy).collect()
+}
+
+/// Those that can hold processes together, best first.
+pub(super) fn candidates(mounts: &[Mount]) -> Vec<Hierarchy> {
+    let mut found = all(mounts);
+    found.retain(|hierarchy| hierarchy.version == 2 || hierarchy.has("freezer"));
+    // A later mount at the same path hides an earlier one; a second mount of the same hierarchy does no harm.
+    found.sort_by_key(|hierarchy| std::cmp::Reverse(hierarchy.version));
+    found
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mountinfo::parse;
 
     fn paths(mountinfo: &str) -> Vec<String> {
-        candidates(mountinfo).iter().map(|(path, version)| format!("{} v{version}", path.display())).collect()
+        candidates(&parse(mountinfo.as_bytes()))
+            .iter()
+            .map(|found| format!("{} v{}", found.mount.display(), found.version))
+            .collect()
     }
 
     #[test]
@@ -49,7 +61,7 @@ mod tests {
         let hybrid = "25 24 0:22 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
                       26 24 0:23 / /sys/fs/cgroup/freezer rw - cgroup cgroup rw,freezer\n\
                       27 24 0:24 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
-        assert_eq!(all(hybrid).len(), 3);
+        assert_eq!(all(&parse(hybrid.as_bytes())).len(), 3);
         assert_eq!(paths(hybrid), ["/sys/fs/cgroup/unified v2", "/sys/fs/cgroup/freezer v1"]);
         assert_eq!(paths("1 0 8:1 / / rw - ext4 /dev/vda rw\nnonsense\n"), [""; 0]);
     }

@@ -4,9 +4,12 @@ use serde::Deserialize;
 
 use super::settings::{parse, setup};
 use super::{Driver, Launch, TaskContext};
-use crate::cgroups::Cgroups;
+use crate::cgroups::{Cgroups, Limits};
 use crate::keeper::plan::{ProcessRun, Run};
 use crate::lifecycle::StartFailure;
+
+/// Processes and threads at a time, as many as a container that asks for no other limit.
+const PIDS_MAX: u64 = 4_096;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,7 +37,25 @@ impl RawExec {
                 "raw_exec: processes that leave their task's session outlive it if its keeper is killed"
             );
         });
+        let lacking = cgroups.as_ref().map_or(Vec::new(), |cgroups| cgroups.controllers.lacking());
+        if !lacking.is_empty() {
+            tracing::warn!(
+                lacking = lacking.join(", "),
+                "raw_exec: its tasks are not limited by these cgroup controllers"
+            );
+        }
         Self { cgroups: cgroups.ok() }
+    }
+}
+
+/// What a task asked for. It may use more of the processors than its part, where nobody wants them.
+fn limits(task: &TaskContext<'_>) -> Limits {
+    let bytes = |mb: u32| u64::from(mb) << 20;
+    Limits {
+        memory_bytes: bytes(task.spec.memory_mb),
+        memory_max_bytes: bytes(task.spec.memory_max_mb),
+        cpu_shares: task.given.cpu_mhz.into(),
+        pids: PIDS_MAX,
     }
 }
 
@@ -67,6 +88,10 @@ impl Driver for RawExec {
             dir: dir.to_string_lossy().into_owned(),
             user: task.user.clone(),
             cores: task.given.cores.clone(),
+            limits: self
+                .cgroups
+                .as_ref()
+                .map_or(Vec::new(), |cgroups| cgroups.controllers.settings(&task.start_name(), limits(task))),
             cgroup: self.cgroups.as_ref().map_or(String::new(), |cgroups| {
                 cgroups.path(&task.start_name()).to_string_lossy().into_owned()
             }),

@@ -11,6 +11,7 @@ use super::output::Outputs;
 use super::plan::{ExitRecord, StartRecord, StartStage};
 use super::watch::{Main, Watch};
 use super::{REFUSED, fds, now_ns, reap};
+use crate::cgroups::end_all;
 use crate::failure::Failure;
 use crate::lifecycle::{StartFailure, StartFailureKind};
 use crate::proc;
@@ -57,7 +58,7 @@ fn watch_adopted(start: &StartRecord, control: &mut Control) -> Result<bool, Fai
     let mut watch = Watch::new(main, Outputs::open(&start.logs)?, control);
     watch.until_the_end();
     let ended = end_rest(start);
-    if start.cgroup.is_empty() {
+    if start.cgroups().is_empty() {
         reap::end_session(Pid::from_raw(start.pid));
     }
     watch.drain();
@@ -66,7 +67,7 @@ fn watch_adopted(start: &StartRecord, control: &mut Control) -> Result<bool, Fai
 
 /// What a process of the host left behind is nobody's child that could be told by its parents.
 fn end_rest(start: &StartRecord) -> bool {
-    start.cgroup().is_none_or(|cgroup| cgroup.end())
+    end_all(&start.cgroups())
 }
 
 fn kill_unreleased(start: &StartRecord) {
@@ -76,7 +77,7 @@ fn kill_unreleased(start: &StartRecord) {
 }
 
 fn unknown_end(start: &StartRecord, ended: bool) -> ExitRecord {
-    let held = start.container.is_some() || !start.cgroup.is_empty();
+    let held = start.container.is_some() || !start.cgroups().is_empty();
     let more = match (ended, held) {
         (false, _) => format!("; {LEFT_OVER}"),
         (true, true) => String::new(),

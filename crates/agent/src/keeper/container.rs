@@ -42,8 +42,6 @@ pub(super) struct Container {
     /// Where the runtime says what it has to complain about.
     log: PathBuf,
     pid: Pid,
-    /// Counts kills for want of memory.
-    memory_events: Option<PathBuf>,
 }
 
 impl Container {
@@ -61,7 +59,7 @@ impl Container {
     pub(super) fn known(of: &ContainerRef) -> Self {
         let dir = std::env::current_dir().unwrap_or_default();
         let (runtime, id, log) = (of.runtime.clone(), of.id.clone(), dir.join("runtime.log"));
-        Self { runtime, id, dir, log, pid: Pid::from_raw(0), memory_events: None }
+        Self { runtime, id, dir, log, pid: Pid::from_raw(0) }
     }
 
     /// The same, for somebody who calls the runtime while its keeper may, too.
@@ -114,7 +112,6 @@ impl Container {
         self.call(&mut command, "create")?;
         drop(command);
         self.pid = read_pid(&pid_file)?;
-        self.memory_events = memory_events(self.pid);
         Ok(())
     }
 
@@ -143,15 +140,6 @@ impl Container {
     /// Lets it run; returns when it does.
     pub(super) fn release(&self) -> Result<(), Failure> {
         self.call(self.command("start").arg(&self.id), "start")
-    }
-
-    /// Whether the kernel killed any process of it for want of memory.
-    pub(super) fn was_out_of_memory(&self) -> bool {
-        let Some(events) = self.memory_events.as_ref().and_then(|path| fs::read_to_string(path).ok()) else {
-            return false;
-        };
-        let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
-        kills.is_some_and(|count| count.trim() != "0")
     }
 
     /// Ends it and removes all that it had on the host but its logs.
@@ -211,8 +199,15 @@ fn read_pid(file: &Path) -> Result<Pid, Failure> {
     pid.map(Pid::from_raw).map_err(|error| Failure::other(format!("read {}", file.display()), error))
 }
 
+/// Whether the kernel killed any process of a cgroup for want of memory.
+pub(super) fn was_out_of_memory(memory_events: &Path) -> bool {
+    let events = fs::read_to_string(memory_events).unwrap_or_default();
+    let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
+    kills.is_some_and(|count| count.trim() != "0")
+}
+
 /// The file of the process's memory cgroup that counts kills, in either version of cgroups.
-fn memory_events(pid: Pid) -> Option<PathBuf> {
+pub(super) fn memory_events(pid: Pid) -> Option<PathBuf> {
     let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     let path_of =
         |controller: &str| cgroups.lines().find_map(|line| line.split_once(controller).map(|(_, path)| path));

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -10,15 +10,15 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::Pid;
 use prost::Message;
 
-use super::container::Container;
+use super::container::{Container, memory_events, was_out_of_memory};
 use super::control::Control;
 use super::forward::Forwarder;
 use super::output::{Outputs, TaskEnds};
-use super::plan::{ExitRecord, LOCK_FILE, Plan, ProcessRun, Run, StartRecord, StartStage};
+use super::plan::{CgroupSetting, ExitRecord, LOCK_FILE, Plan, ProcessRun, Run, StartRecord, StartStage};
 use super::process::Process;
 use super::watch::{End, Main, Watch};
 use super::{REFUSED, fds, now_ns, reap};
-use crate::cgroups::Cgroup;
+use crate::cgroups::{Cgroup, end_all};
 use crate::failure::{Doing, Failure};
 use crate::lifecycle::{StartFailure, StartFailureKind};
 use crate::proc;
@@ -127,7 +127,10 @@ struct Started {
     pid: Pid,
     outputs: Outputs,
     container: Option<Container>,
-    cgroup: Option<Cgroup>,
+    /// Of a process of the host.
+    cgroups: Vec<Cgroup>,
+    /// Counts kills for want of memory.
+    memory_events: Option<PathBuf>,
 }
 
 impl<'a> Start<'a> {
@@ -148,11 +151,15 @@ impl<'a> Start<'a> {
             None => Err(crate::drivers::settings::setup("read the plan: it says not what to run")),
             Some(Run::Process(run)) => {
                 self.record.cgroup = run.cgroup.clone();
-                let cgroup = self.record.cgroup();
-                match self.run_process(run, ends, cgroup.as_ref()) {
-                    Ok(pid) => Ok(Started { pid, outputs, container: None, cgroup }),
+                self.record.limiting = run.cgroups().into_iter().filter(|path| *path != run.cgroup).collect();
+                let cgroups = self.record.cgroups();
+                match self.run_process(run, ends, &cgroups) {
+                    Ok(pid) => {
+                        let memory_events = if run.limits.is_empty() { None } else { memory_events(pid) };
+                        Ok(Started { pid, outputs, container: None, cgroups, memory_events })
+                    }
                     Err(failure) => {
-                        cgroup.map(|cgroup| cgroup.end());
+                        end_all(&cgroups);
                         Err(failure)
                     }
                 }
@@ -172,21 +179,25 @@ impl<'a> Start<'a> {
                     container.delete();
                     return Err(failure.into());
                 }
-                Ok(Started { pid: container.pid(), outputs, container: Some(container), cgroup: None })
+                let (pid, memory_events) = (container.pid(), memory_events(container.pid()));
+                Ok(Started { pid, outputs, container: Some(container), cgroups: Vec::new(), memory_events })
             }
         }
     }
 
-    /// The cgroup is on record before it is made, and its process before that runs.
+    /// The cgroups are on record before they are made, and their process before that runs.
     fn run_process(
         &mut self,
         run: &ProcessRun,
         ends: TaskEnds,
-        cgroup: Option<&Cgroup>,
+        cgroups: &[Cgroup],
     ) -> Result<Pid, StartFailure> {
-        if let Some(cgroup) = cgroup {
+        if !cgroups.is_empty() {
             self.write(StartStage::Claimed)?;
-            cgroup.make()?;
+            cgroups.iter().try_for_each(Cgroup::make)?;
+        }
+        for CgroupSetting { cgroup, file, value, optional } in &run.limits {
+            Cgroup::at(cgroup).set(file, value, *optional)?;
         }
         let process = Process::create(run, &self.plan.keeper_args, ends)?;
         self.created(process.pid())?;
@@ -219,11 +230,11 @@ impl Started {
     fn see_to_the_end(self, control: &mut Control) -> ExitRecord {
         let mut watch = Watch::new(Main::Child(self.pid), self.outputs, control);
         let End { exit_code, signal } = watch.until_the_end();
-        let ended = self.cgroup.is_none_or(|cgroup| cgroup.end());
+        // Before the cgroup that counted it is gone.
+        let oom_killed = exit_code != 0 && self.memory_events.is_some_and(|file| was_out_of_memory(&file));
+        let ended = end_all(&self.cgroups);
         let left = reap::end_all_children() || !ended;
         watch.drain();
-        let ended_badly = exit_code != 0;
-        let oom_killed = ended_badly && self.container.as_ref().is_some_and(Container::was_out_of_memory);
         if let Some(container) = self.container {
             container.delete();
         }

@@ -99,6 +99,39 @@ pub struct ProcessRun {
     /// The file of the network namespace that it lives in; empty for the host's.
     #[prost(string, tag = "10")]
     pub network: String,
+    /// What its cgroups let it have, in the order in which that is to be set.
+    #[prost(message, repeated, tag = "11")]
+    pub limits: Vec<CgroupSetting>,
+}
+
+/// A file of a cgroup, and what is written there.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct CgroupSetting {
+    /// The cgroup's path.
+    #[prost(string, tag = "1")]
+    pub cgroup: String,
+    /// The name of its file.
+    #[prost(string, tag = "2")]
+    pub file: String,
+    /// The text.
+    #[prost(string, tag = "3")]
+    pub value: String,
+    /// A kernel that does not have the file has no need for it.
+    #[prost(bool, tag = "4")]
+    pub optional: bool,
+}
+
+impl ProcessRun {
+    /// All its cgroups, the one that holds it together first.
+    pub(crate) fn cgroups(&self) -> Vec<String> {
+        let mut cgroups: Vec<String> = Vec::new();
+        for cgroup in [&self.cgroup].into_iter().chain(self.limits.iter().map(|limit| &limit.cgroup)) {
+            if !cgroup.is_empty() && !cgroups.contains(cgroup) {
+                cgroups.push(cgroup.clone());
+            }
+        }
+        cgroups
+    }
 }
 
 /// A container, as an OCI runtime runs it.
@@ -259,6 +292,9 @@ pub struct StartRecord {
     /// What its root is on the host; 0 for a task whose users are the host's.
     #[prost(uint32, tag = "13")]
     pub first_id: u32,
+    /// The paths of cgroups that limit a process of the host, besides the one that holds it together.
+    #[prost(string, repeated, tag = "14")]
+    pub limiting: Vec<String>,
 }
 
 impl StartRecord {
@@ -274,8 +310,10 @@ impl StartRecord {
         disk::write(dir, START_RECORD, self)
     }
 
-    pub(crate) fn cgroup(&self) -> Option<Cgroup> {
-        (!self.cgroup.is_empty()).then(|| Cgroup::at(&self.cgroup))
+    /// Those of a process of the host, the one that holds it together first.
+    pub(crate) fn cgroups(&self) -> Vec<Cgroup> {
+        let all = [&self.cgroup].into_iter().filter(|path| !path.is_empty()).chain(&self.limiting);
+        all.map(Cgroup::at).collect()
     }
 }
 

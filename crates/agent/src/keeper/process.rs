@@ -37,9 +37,7 @@ impl Process {
         let child = command.spawn().doing(doing)?;
         let pid =
             i32::try_from(child.id()).map(Pid::from_raw).map_err(|error| Failure::other(doing(), error))?;
-        if !run.cgroup.is_empty() {
-            Cgroup::at(&run.cgroup).join(pid)?;
-        }
+        run.cgroups().into_iter().try_for_each(|cgroup| Cgroup::at(cgroup).join(pid))?;
         ours.write_all(&run.encode_length_delimited_to_vec()).doing(doing)?;
         ours.set_read_timeout(Some(EXEC_WAIT_MAX)).doing(doing)?;
         Ok(Self { pid, starter: ours })

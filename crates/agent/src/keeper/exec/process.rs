@@ -15,7 +15,7 @@ use crate::keeper::process::Process;
 pub(super) fn start(run: &ProcessRun, keeper_args: &[String]) -> Result<Pid, Failure> {
     let ends = ends()?;
     // Not the task's cgroup: this process ends what it started, and tells why, before the task's end is known.
-    let mut run = ProcessRun { cgroup: String::new(), ..run.clone() };
+    let mut run = ProcessRun { cgroup: String::new(), limits: Vec::new(), ..run.clone() };
     if !run.terminal {
         run.stdin = format!("/proc/{}/fd/0", Pid::this());
     }

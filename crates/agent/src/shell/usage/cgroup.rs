@@ -13,18 +13,54 @@ pub(super) struct Throttled {
     pub(super) ns: u64,
 }
 
-/// The directory of a process's cgroup that `controller` rules, and whether it is of version 1.
-fn dir(pid: Pid, controller: &str) -> Option<(PathBuf, bool)> {
-    let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    let own = |wanted: &str| {
-        cgroups.lines().find_map(|line| {
-            let (names, path) = line.split_once(':')?.1.split_once(':')?;
-            names.split(',').any(|name| name == wanted).then(|| path.trim_start_matches('/').to_owned())
-        })
-    };
-    let version_1 =
-        own(controller).map(|path| (Path::new("/sys/fs/cgroup").join(controller).join(path), true));
-    version_1.or_else(|| own("").map(|path| (Path::new("/sys/fs/cgroup").join(path), false)))
+/// A cgroup that counts.
+struct Counting {
+    dir: PathBuf,
+    version: u8,
+}
+
+impl Counting {
+    /// That of a process, for what `controller` rules.
+    fn of(pid: Pid, controller: &str) -> Option<Self> {
+        let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+        Self::find(Path::new("/sys/fs/cgroup"), &cgroups, controller)
+    }
+
+    /// The same of a process whose cgroups are these, as cgroups(7) has them, where they are mounted below `root`.
+    fn find(root: &Path, cgroups: &str, controller: &str) -> Option<Self> {
+        let own = |wanted: &str| {
+            cgroups.lines().find_map(|line| {
+                let (names, path) = line.split_once(':')?.1.split_once(':')?;
+                names.split(',').any(|name| name == wanted).then(|| path.trim_start_matches('/').to_owned())
+            })
+        };
+        let first = own(controller).map(|path| Self { dir: root.join(controller).join(path), version: 1 });
+        first.or_else(|| own("").map(|path| Self { dir: root.join(path), version: 2 }))
+    }
+
+    fn memory(&self, own: MemoryUsage) -> MemoryUsage {
+        let dir = &self.dir;
+        let stat = fs::read_to_string(dir.join("memory.stat")).unwrap_or_default();
+        let (cache, usage, most) = match self.version {
+            1 => ("cache", "memory.usage_in_bytes", "memory.max_usage_in_bytes"),
+            _ => ("file", "memory.current", "memory.peak"),
+        };
+        MemoryUsage {
+            cache: value(&stat, cache),
+            usage: number(dir, usage),
+            usage_max: number(dir, most),
+            ..own
+        }
+    }
+
+    fn throttled(&self) -> Option<Throttled> {
+        let stat = fs::read_to_string(self.dir.join("cpu.stat")).ok()?;
+        let ns = match self.version {
+            1 => value(&stat, "throttled_time")?,
+            _ => value(&stat, "throttled_usec")?.saturating_mul(1_000),
+        };
+        Some(Throttled { periods: value(&stat, "nr_throttled")?, ns })
+    }
 }
 
 fn number(dir: &Path, file: &str) -> Option<u64> {
@@ -38,36 +74,50 @@ fn value(text: &str, name: &str) -> Option<u64> {
 
 /// What processes hold, and what counts against their container's limit.
 pub(super) fn memory(pid: Pid, own: MemoryUsage) -> MemoryUsage {
-    let Some((dir, version_1)) = dir(pid, "memory") else { return own };
-    let stat = fs::read_to_string(dir.join("memory.stat")).unwrap_or_default();
-    let (cache, usage, most) = if version_1 {
-        ("cache", "memory.usage_in_bytes", "memory.max_usage_in_bytes")
-    } else {
-        ("file", "memory.current", "memory.peak")
-    };
-    MemoryUsage {
-        cache: value(&stat, cache),
-        usage: number(&dir, usage),
-        usage_max: number(&dir, most),
-        ..own
+    match Counting::of(pid, "memory") {
+        Some(counting) => counting.memory(own),
+        None => own,
     }
 }
 
 /// None where nothing counts that.
 pub(super) fn throttled(pid: Pid) -> Option<Throttled> {
-    let (dir, version_1) = dir(pid, "cpu")?;
-    let stat = fs::read_to_string(dir.join("cpu.stat")).ok()?;
-    let ns = if version_1 {
-        value(&stat, "throttled_time")?
-    } else {
-        value(&stat, "throttled_usec")?.saturating_mul(1_000)
-    };
-    Some(Throttled { periods: value(&stat, "nr_throttled")?, ns })
+    Counting::of(pid, "cpu")?.throttled()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As Linux 6.1 has them for a container, with version 2 alone.
+    #[test]
+    fn what_version_2_counts_is_found_in_recorded_files() {
+        let root = tempfile::tempdir().expect("a directory");
+        let dir = root.path().join("berth/task");
+        fs::create_dir_all(&dir).expect("made");
+        for (file, text) in [
+            ("memory.current", "6201344\n"),
+            ("memory.peak", "9011200\n"),
+            ("memory.stat", "anon 4194304\nfile 1351680\nkernel 552960\nfile_mapped 0\n"),
+            (
+                "cpu.stat",
+                "usage_usec 912\nuser_usec 400\nsystem_usec 512\nnr_periods 9\nnr_throttled 4\nthrottled_usec 73\n",
+            ),
+        ] {
+            fs::write(dir.join(file), text).expect("written");
+        }
+        let found = Counting::find(root.path(), "0::/berth/task\n", "memory").expect("a cgroup");
+        let memory = found.memory(MemoryUsage::default());
+        assert_eq!(
+            (memory.usage, memory.usage_max, memory.cache),
+            (Some(6_201_344), Some(9_011_200), Some(1_351_680))
+        );
+        assert_eq!(found.throttled(), Some(Throttled { periods: 4, ns: 73_000 }));
+        // Beside version 1, whose hierarchy has the controller.
+        let both = "5:cpu,cpuacct:/berth/task\n0::/\n";
+        let found = Counting::find(root.path(), both, "cpu").expect("a cgroup");
+        assert_eq!((found.version, found.dir), (1, root.path().join("cpu/berth/task")));
+    }
 
     #[test]
     fn values_are_found_by_their_whole_names() {

@@ -1,5 +1,6 @@
 //! `berth dev`: a server, or several, and an agent in one process, for trying things out.
 
+mod leftovers;
 mod scratch;
 mod simulated;
 
@@ -44,6 +45,7 @@ impl Command {
 
 async fn serve(settings: &Settings, servers: u8) -> Result<(), Failure> {
     let mut stop = StopSignal::listen()?;
+    leftovers::end(settings).await?;
     let scratch = Scratch::open(settings.data_dir.as_deref())?;
     let server = match server::start(settings, scratch.path()).await {
         Ok(server) => server,

@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::{Exit, Failure};
 
+/// Begins the name of a directory that goes away with its `berth dev`.
+pub(super) const PREFIX: &str = "berth-dev-";
+
 /// The data directory of `berth dev`.
 pub(super) struct Scratch {
     path: PathBuf,
@@ -17,7 +20,7 @@ impl Scratch {
             Some(path) => Ok(Self { path: path.to_owned(), temporary: false }),
             None => {
                 // It is removed by hand, after the tasks: they may still live in it when something fails.
-                let dir = tempfile::Builder::new().prefix("berth-dev-").tempdir()?;
+                let dir = tempfile::Builder::new().prefix(PREFIX).tempdir()?;
                 Ok(Self { path: dir.keep(), temporary: true })
             }
         }

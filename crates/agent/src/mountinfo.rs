@@ -1,0 +1,83 @@
+//! What is mounted, as the kernel lists it for a process (proc_pid_mountinfo(5)).
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use crate::failure::{Doing, Failure};
+
+/// For this process.
+const MOUNTS: &str = "/proc/self/mountinfo";
+/// Of a line: where it is mounted.
+const POINT_FIELD: usize = 4;
+
+/// A mount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mount {
+    pub(crate) point: PathBuf,
+    /// The type of its filesystem.
+    pub(crate) kind: String,
+    /// Those of the filesystem, not of this mount of it.
+    pub(crate) options: Vec<String>,
+}
+
+/// All that this process sees.
+pub(crate) fn read() -> Result<Vec<Mount>, Failure> {
+    Ok(parse(&fs::read(MOUNTS).doing(|| format!("read {MOUNTS}"))?))
+}
+
+/// Lines that are none are left out.
+pub(crate) fn parse(text: &[u8]) -> Vec<Mount> {
+    text.split(|&byte| byte == b'\n').filter_map(mount).collect()
+}
+
+fn mount(line: &[u8]) -> Option<Mount> {
+    let fields: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
+    // Before it stand six fields and any number of optional ones.
+    let dash = fields.iter().skip(6).position(|field| *field == b"-")? + 6;
+    let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
+    Some(Mount {
+        point: unescaped(fields.get(POINT_FIELD)?),
+        kind: text(fields.get(dash + 1)?),
+        options: text(fields.get(dash + 3)?).split(',').map(str::to_owned).collect(),
+    })
+}
+
+/// Octal digits stand for what would end the field.
+fn unescaped(field: &[u8]) -> PathBuf {
+    let mut path = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&byte, after)) = rest.split_first() {
+        let digits = after.get(..3).filter(|_| byte == b'\\');
+        let code = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        path.push(code.unwrap_or(byte));
+        rest = if code.is_some() { &after[3..] } else { after };
+    }
+    PathBuf::from(OsStr::from_bytes(&path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_with_what_is_escaped_in_them() {
+        let text = br"36 35 98:0 / /mnt/a\040b\134c rw,noatime shared:1 - tmpfs tmpfs rw,size=1k
+nonsense
+25 24 0:22 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct";
+        let mount = |point: &str, kind: &str, options: &[&str]| Mount {
+            point: point.into(),
+            kind: kind.into(),
+            options: options.iter().map(|option| (*option).to_owned()).collect(),
+        };
+        assert_eq!(
+            parse(text),
+            [
+                mount(r"/mnt/a b\c", "tmpfs", &["rw", "size=1k"]),
+                mount("/sys/fs/cgroup/cpu", "cgroup", &["rw", "cpu", "cpuacct"]),
+            ]
+        );
+        assert_eq!(parse(b"36 35 98:0 / /mnt rw -"), []);
+    }
+}

@@ -1,0 +1,106 @@
+//! Limits that hold: memory, processes and processors of tasks of the host, and processes of containers.
+
+#[allow(dead_code)]
+mod common;
+#[path = "common/server.rs"]
+#[allow(dead_code)]
+mod server;
+#[path = "common/world.rs"]
+#[allow(dead_code)]
+mod world;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use berth_agent::keeper::plan::StartRecord;
+use berth_api::agent::{ClientStatus, TaskSpec};
+use serde_json::json;
+use tempfile::TempDir;
+use world::{World, run, shell, task};
+
+/// None, with the reason printed, where nothing limits tasks of the host.
+fn started(world: &mut World, number: u8, spec: TaskSpec) -> Option<StartRecord> {
+    world.server.wish(vec![run(number, vec![spec])], &[], &[], &[]);
+    world.server.wait_for(number, |status| status.tasks.iter().any(|task| task.started_ns > 0));
+    let start = StartRecord::read(&world.path(number, "keepers/t")).expect("readable").expect("a record");
+    if start.limiting.is_empty() {
+        eprintln!("skipped: this host has no controllers of version 1");
+        return None;
+    }
+    Some(start)
+}
+
+#[test]
+fn a_task_of_the_host_that_takes_too_much_memory_is_ended_and_told_so() {
+    let mut world = World::new();
+    let script = "x=$(tail -c 200000000 /dev/zero | tr '\\0' x); echo survived";
+    let spec = TaskSpec { memory_mb: 32, ..shell("t", script) };
+    let Some(start) = started(&mut world, 1, spec) else { return };
+    let status = world.server.wait_for(1, |status| status.status().is_terminal());
+    assert!(status.tasks[0].oom_killed, "{:?}", status.tasks[0].events);
+    assert!(start.limiting.iter().all(|cgroup| !Path::new(cgroup).exists()), "{:?}", start.limiting);
+}
+
+#[test]
+fn a_task_of_the_host_has_its_share_of_processes_and_processors_after_its_keeper_too() {
+    let mut world = World::new();
+    let spec = TaskSpec { cpu_mhz: 300, memory_mb: 40, memory_max_mb: 50, ..shell("t", "exec sleep 1000") };
+    let Some(start) = started(&mut world, 1, spec) else { return };
+    let read = |file: &str| {
+        let path =
+            start.limiting.iter().map(|cgroup| Path::new(cgroup).join(file)).find(|path| path.exists());
+        fs::read_to_string(path.expect(file)).expect("a file").trim().to_owned()
+    };
+    assert_eq!([read("cpu.shares"), read("pids.max")], ["300", "4096"]);
+    assert_eq!(
+        [read("memory.limit_in_bytes"), read("memory.soft_limit_in_bytes")],
+        [(50 << 20).to_string(), (40 << 20).to_string()]
+    );
+    assert_eq!(read("cgroup.procs"), start.pid.to_string());
+    let keeper = nix::unistd::Pid::from_raw(start.keeper_pid);
+    nix::sys::signal::kill(keeper, nix::sys::signal::Signal::SIGKILL).expect("killed");
+    world.server.wish(Vec::new(), &[1], &[], &[]);
+    world.server.wait_for(1, |status| status.status().is_terminal());
+    assert!(start.limiting.iter().all(|cgroup| !Path::new(cgroup).exists()), "{:?}", start.limiting);
+}
+
+/// A world whose containers have busybox; none, with the reason printed, where containers cannot run.
+fn world_of_containers() -> Option<(World, TempDir)> {
+    let runtime = ["/usr/bin/crun", "/usr/sbin/runc"].into_iter().find(|path| Path::new(path).exists());
+    let (Some(runtime), true) = (runtime, nix::unistd::Uid::effective().is_root()) else {
+        eprintln!("skipped: there is no OCI runtime, or this is not root");
+        return None;
+    };
+    let images = tempfile::tempdir().expect("a directory");
+    let root = images.path().join("root");
+    fs::create_dir_all(root.join("bin")).expect("made");
+    fs::copy("/bin/busybox", root.join("bin/busybox")).expect("copied");
+    symlink("busybox", root.join("bin/sh")).expect("linked");
+    Some((World::with_runtime(runtime, images.path()), images))
+}
+
+fn contained(images: &TempDir, script: &str, pids: u32) -> TaskSpec {
+    let image = images.path().join("root");
+    let config = json!({"image": image, "command": "/bin/sh", "args": ["-c", script], "pids_limit": pids});
+    TaskSpec { memory_mb: 64, kill_timeout_ms: 500, ..task("t", "docker", config) }
+}
+
+#[test]
+fn a_container_that_forks_without_end_ends_with_all_that_it_forked() {
+    let Some((mut world, images)) = world_of_containers() else { return };
+    let bomb = "f() { f | f & }; f; while :; do busybox true; done";
+    world.server.wish(vec![run(1, vec![contained(&images, bomb, 30)])], &[], &[], &[]);
+    world.server.wait_for(1, |status| status.tasks.iter().any(|task| task.started_ns > 0));
+    // Others are not held up.
+    world.server.wish(vec![run(2, vec![contained(&images, "exit 0", 30)])], &[], &[], &[]);
+    world.server.wait_for_status(2, ClientStatus::Complete);
+    world.server.wish(Vec::new(), &[1], &[], &[]);
+    world.server.wait_for(1, |status| status.status().is_terminal());
+    let start = StartRecord::read(&world.path(1, "keepers/t")).expect("readable").expect("a record");
+    let id = start.container.expect("a container").id;
+    for hierarchy in ["pids", "memory", "."] {
+        let cgroup = Path::new("/sys/fs/cgroup").join(hierarchy).join("berth").join(&id);
+        assert!(!cgroup.exists(), "{} is left", cgroup.display());
+    }
+}
