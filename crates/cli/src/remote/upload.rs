@@ -64,7 +64,7 @@ mod tests {
             }
         }
         assert_eq!(told.as_deref(), Some("broken"));
-        assert!(bytes == vec![1; PIECE_BYTES], "{} bytes came, and nothing after the error", bytes.len());
+        assert!(bytes == vec![1; PIECE_BYTES + 1], "{} bytes came, and nothing after the error", bytes.len());
     }
 
     #[test]
