@@ -4,11 +4,16 @@
 mod freed;
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     sync::{Arc, Mutex},
 };
 
-use berth_model::{AllocId, Index, eval::Failures, event::Event, store::AllocSlot};
+use berth_model::{
+    AllocId, Index,
+    eval::Failures,
+    event::Event,
+    store::{AllocSlot, JobSlot},
+};
 use tokio::sync::Notify;
 
 use crate::state::View;
@@ -100,7 +105,9 @@ impl EventHub {
     pub fn publish(&self, batch: Batch) {
         // Large jobs and failures take a while to count, and nobody else publishes.
         let before = self.lock().before(&batch);
-        let held_bytes = job_bytes(before.as_deref(), &batch) + failure_bytes(&batch);
+        let held_bytes = job_bytes(before.as_deref(), &batch)
+            + count_bytes(before.as_deref(), &batch)
+            + failure_bytes(&batch);
         let dropped = self.lock().push(batch, held_bytes);
         self.freed.take(dropped);
         self.published.notify_waiters();
@@ -215,6 +222,28 @@ fn job_bytes(before: Option<&Batch>, batch: &Batch) -> u64 {
         Change::Logged(_) | Change::Observed(..) => 0,
     });
     bytes.sum::<usize>() as u64 * JOB_BYTES_FACTOR
+}
+
+/// What the counts of jobs' groups take that a batch replaced: those of a job are written anew as a whole.
+fn count_bytes(before: Option<&Batch>, batch: &Batch) -> u64 {
+    let store = &batch.view.store;
+    let jobs: BTreeSet<JobSlot> = batch
+        .changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::Logged(Event::AllocPlaced(slot) | Event::AllocEnded(slot)) => {
+                store.allocs().row(*slot).map(|row| row.job)
+            }
+            Change::Logged(Event::EvalChanged(id)) => store.jobs().find(&store.eval(*id)?.job),
+            _ => None,
+        })
+        .collect();
+    let replaced = jobs.into_iter().filter_map(|slot| {
+        let now = &store.jobs().row(slot)?.counts;
+        let old = &before?.view.store.jobs().row(slot)?.counts;
+        (!Arc::ptr_eq(old, now)).then(|| size_of_val(old.as_slice()))
+    });
+    replaced.sum::<usize>() as u64
 }
 
 /// What the failures of evaluations take that a batch brought: each is replaced or forgotten sooner or later. Evaluations
