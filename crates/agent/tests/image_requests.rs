@@ -135,7 +135,7 @@ fn what_runs_is_told_and_stays() {
     world.server.wait_for_status(1, ClientStatus::Complete);
     eventually("the image to be free", || remove(&mut world, &name).ok());
     assert_eq!(listed(&mut world), []);
-    assert_eq!(world.layers(), [String::new(); 0]);
+    assert_eq!(world.layers(), Vec::<String>::new());
     let refusal = remove(&mut world, &name).expect_err("gone");
     assert_eq!(refusal.kind(), RefusalKind::NotFound);
 }

@@ -32,8 +32,9 @@ pub(crate) struct Cgroups {
 
 /// Ends what is in any of them and removes them; whether all is gone.
 pub(crate) fn end_all(cgroups: &[Cgroup]) -> bool {
-    // Each, whatever becomes of the others.
-    cgroups.iter().map(Cgroup::end).fold(true, |all, ended| all && ended)
+    // Every one is told to end, whatever the others say.
+    let ended: Vec<bool> = cgroups.iter().map(Cgroup::end).collect();
+    !ended.contains(&false)
 }
 
 impl Cgroups {

@@ -124,7 +124,7 @@ impl Stage {
     fn device(&self, found: &DeviceNode, point: &Path) -> Result<(), Failure> {
         let doing = || format!("make the device file {}", found.path);
         let kind = if found.is_block { SFlag::S_IFBLK } else { SFlag::S_IFCHR };
-        let device = makedev(found.major.into(), found.minor.into());
+        let device = makedev(found.major, found.minor);
         mknod(point, kind, Mode::empty(), device).doing(doing)?;
         fs::set_permissions(point, std::os::unix::fs::PermissionsExt::from_mode(found.mode)).doing(doing)?;
         self.give(point, found.uid, found.gid)
