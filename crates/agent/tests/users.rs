@@ -107,6 +107,10 @@ fn root_of_a_container_is_nobody_of_the_host_and_files_have_the_owners_of_the_di
         let owner = |path: &str| world.path(1, path).metadata().expect("a file").uid();
         assert_eq!([owner("tasks/t/local/file"), owner("alloc/data/d")], [33, 0]);
 
+        // Nothing of the host became its own.
+        let null = fs::metadata("/dev/null").expect("a device");
+        assert_eq!((null.uid(), null.gid()), (0, 0), "somebody has the host's /dev/null");
+
         // A command within is as much a nobody, and may use what its standard output is called.
         let mut exec = Exec::start(
             &mut world.server,

@@ -108,7 +108,8 @@ impl Container {
         let (bundle, pid_file) = (self.bundle(), self.dir.join("pid"));
         let mut command = self.command("create");
         command.arg("--bundle").arg(bundle).arg("--pid-file").arg(&pid_file).arg(&self.id);
-        command.stdout(ends.stdout).stderr(ends.stderr);
+        let TaskEnds { stdout, stderr } = ends.without_host_devices()?;
+        command.stdin(stage::open_null()?).stdout(stdout).stderr(stderr);
         self.call(&mut command, "create")?;
         drop(command);
         self.pid = read_pid(&pid_file)?;

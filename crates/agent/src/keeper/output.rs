@@ -13,6 +13,7 @@ use nix::unistd::mkfifo;
 
 use super::allowance::Allowance;
 use super::plan::LogPlan;
+use super::stage;
 use crate::failure::{Doing, Failure};
 use crate::logs::{LogPlace, LogWriter};
 
@@ -30,13 +31,22 @@ impl TaskEnds {
     /// Makes them a user's, who may open them anew by the names that the kernel gives them, as `/dev/stdout`.
     pub(super) fn give(&self, uid: u32, gid: u32) -> Result<(), Failure> {
         for end in [&self.stdout, &self.stderr] {
-            let is_pipe = end.metadata().is_ok_and(|found| found.file_type().is_fifo());
-            if is_pipe {
+            if is_pipe(end) {
                 fchown(end, Some(uid), Some(gid)).doing(|| "give its output to the container".into())?;
             }
         }
         Ok(())
     }
+
+    /// What goes nowhere goes there by a device of the container's own.
+    pub(super) fn without_host_devices(self) -> Result<Self, Failure> {
+        let own = |end: File| if is_pipe(&end) { Ok(end) } else { stage::open_null() };
+        Ok(Self { stdout: own(self.stdout)?, stderr: own(self.stderr)? })
+    }
+}
+
+fn is_pipe(end: &File) -> bool {
+    end.metadata().is_ok_and(|found| found.file_type().is_fifo())
 }
 
 /// The ends that the keeper reads, as long as somebody may write.

@@ -3,9 +3,9 @@
 //! A runtime sets a container up with the rights of the container's own root, who may pass through none of the agent's
 //! directories. So all that it mounts is where everybody may pass, in memory, in the mount namespace of its keeper alone.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use nix::mount::{MsFlags, mount};
@@ -24,6 +24,9 @@ const DIR: &str = "/run/berth/container";
 
 /// Short names: what the kernel is told of layers must fit into a page. What is made there is small: points to mount on, and files of devices.
 const OPTIONS: &str = "mode=0711,size=1m,nr_inodes=4096";
+
+/// The kernel's numbers of `/dev/null`.
+const NULL: (u64, u64) = (1, 3);
 
 /// Where the runtime finds the container's root.
 pub(crate) fn root() -> PathBuf {
@@ -45,6 +48,16 @@ pub(crate) fn device(number: usize) -> PathBuf {
     Path::new(DIR).join("devices").join(number.to_string())
 }
 
+/// What reads as nothing and takes everything, as the host's `/dev/null`, of which it is no other name: a runtime makes what a
+/// container has for its input the container's own, whatever it is.
+pub(super) fn open_null() -> Result<File, Failure> {
+    File::options().read(true).write(true).open(null()).doing(|| "open what reads as nothing".into())
+}
+
+fn null() -> PathBuf {
+    Path::new(DIR).join("null")
+}
+
 /// A stage, for as long as this process lives.
 pub(super) struct Stage {
     ids: Option<IdMap>,
@@ -63,6 +76,9 @@ impl Stage {
         }
         let stage = Self { ids: (first_id > 0).then(|| IdMap::new(first_id)).transpose()? };
         stage.give(&root(), 0, 0)?;
+        let (major, minor) = NULL;
+        mknod(&null(), SFlag::S_IFCHR, Mode::empty(), makedev(major, minor)).doing(doing)?;
+        fs::set_permissions(null(), Permissions::from_mode(0o666)).doing(doing)?;
         Ok(stage)
     }
 
@@ -126,7 +142,7 @@ impl Stage {
         let kind = if found.is_block { SFlag::S_IFBLK } else { SFlag::S_IFCHR };
         let device = makedev(found.major, found.minor);
         mknod(point, kind, Mode::empty(), device).doing(doing)?;
-        fs::set_permissions(point, std::os::unix::fs::PermissionsExt::from_mode(found.mode)).doing(doing)?;
+        fs::set_permissions(point, Permissions::from_mode(found.mode)).doing(doing)?;
         self.give(point, found.uid, found.gid)
     }
 }
