@@ -146,7 +146,7 @@ fn task() -> impl Strategy<Value = Task> {
         btree_map(name(), blocks::identity(), 0..3),
         vec(blocks::scaling("vertical_cpu", 100), 0..2),
         blocks::kept(),
-        text(),
+        text().prop_filter("it leads out", |file| file.split('/').all(|part| part != "..")),
     );
     (first, second, third).prop_map(|((driver, config, user, env, constraints, resources), rest, more)| {
         let (restart, meta, kill_timeout, kill_signal, logs, shutdown_delay) = rest;
