@@ -119,8 +119,7 @@ impl Lab<'_> {
     async fn drive(&self) -> Result<Outcome, RunError> {
         let count = self.run.params.count_u32("containers");
         let mut outcome = Outcome::default();
-        let mut api = Connection::open(self.target).await?;
-        let node = self.node(&mut api).await?;
+        let node = self.node(&mut Connection::open(self.target).await?).await?;
         self.run.progress.says("watching the agent with nothing to do");
         let before = self.agent_cpu_s()?;
         sleep(IDLE).await;
@@ -130,8 +129,10 @@ impl Lab<'_> {
         };
         put("idle_cpu_pct", (idle.cpu_s - before) / IDLE.as_secs_f64() * 100.0);
         put("idle_rss_mib", idle.rss_bytes as f64 / f64::from(1 << 20));
-        put("log_follow_ms_p95", self.follow_log(&mut api).await?);
+        put("log_follow_ms_p95", self.follow_log().await?);
 
+        // The server closes connections on which nothing is asked for as long as all that took.
+        let mut api = Connection::open(self.target).await?;
         self.run.progress.says(&format!("launching {count} containers through the agent"));
         let job = self.ids.id(0);
         let began = Instant::now();
@@ -264,17 +265,18 @@ impl Lab<'_> {
     }
 
     /// From a line's print to its arrival at who follows the log: ms, of which 95 of 100 took no more.
-    async fn follow_log(&self, api: &mut Connection) -> Result<f64, RunError> {
+    async fn follow_log(&self) -> Result<f64, RunError> {
         self.run.progress.says("following a log");
+        let mut api = Connection::open(self.target).await?;
         let lines = self.run.params.count("lines") as usize;
         let job = self.ids.id(1);
         // Both ends read the same clock, which has hundredths of a second.
         let script =
             "while read up rest < /proc/uptime; do echo \"{\\\"up\\\": $up}\"; busybox usleep 50000; done";
         let script = script.replace("busybox", "/bin/busybox");
-        self.register(api, &job, 1, &["/bin/busybox", "sh", "-c", &script]).await?;
-        self.until(api, &job, |running, ended| ended > 0 || running == 1).await?;
-        let alloc = self.allocs(api, &job).await?.remove(0).id;
+        self.register(&mut api, &job, 1, &["/bin/busybox", "sh", "-c", &script]).await?;
+        self.until(&mut api, &job, |running, ended| ended > 0 || running == 1).await?;
+        let alloc = self.allocs(&mut api, &job).await?.remove(0).id;
         let path = format!("/v1/client/fs/logs/{alloc}?task=t&type=stdout&follow=true&plain=true&origin=end");
         let mut log = Connection::open(self.target).await?.lines(&path).await?;
         let mut times_ms = Vec::new();
@@ -288,8 +290,9 @@ impl Lab<'_> {
             }
         }
         times_ms.sort_unstable_by(f64::total_cmp);
+        let mut api = Connection::open(self.target).await?;
         api.write(Method::DELETE, &format!("/v1/job/{job}"), Bytes::new()).await?;
-        self.until(api, &job, |running, ended| running == 0 && ended == 1).await?;
+        self.until(&mut api, &job, |running, ended| running == 0 && ended == 1).await?;
         Ok(percentile(&times_ms, 0.95).unwrap_or(f64::NAN))
     }
 
