@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    path::{Path, PathBuf},
+    path::{self, Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
@@ -35,7 +35,10 @@ impl Host {
         let runtime = RUNTIMES.iter().map(PathBuf::from).find(|path| path.is_file());
         let runtime = runtime.ok_or_else(|| cannot("there is no OCI runtime: install crun or runc"))?;
         let data = run.options.data.clone().unwrap_or_else(|| run.options.out.join("data"));
-        let host = Self { runtime, dir: data.join(format!("launch-{}", run.number)) };
+        // The agent knows images by whole paths.
+        let dir = data.join(format!("launch-{}", run.number));
+        let dir = path::absolute(&dir).map_err(|source| RunError::io("find", &dir, source))?;
+        let host = Self { runtime, dir };
         host.remove();
         let bin = host.root().join("bin");
         fs::create_dir_all(&bin).map_err(|source| RunError::io("create", &bin, source))?;
@@ -70,7 +73,7 @@ impl Host {
 
     /// The configuration of one of the agent's containers.
     pub fn bundle(&self) -> Result<Value, RunError> {
-        let allocs = self.agent_dir().join("allocs");
+        let allocs = self.agent_dir().join("agent/allocs");
         let entries = fs::read_dir(&allocs).map_err(|source| RunError::io("read", &allocs, source))?;
         let mut configs = entries.flatten().map(|alloc| alloc.path().join("keepers/t/bundle/config.json"));
         let text = configs.find_map(|config| fs::read(config).ok());
