@@ -106,7 +106,7 @@ fn check_outside(dir: &Path, folder: &Path, kept_out: &[String]) {
     }
 }
 
-/// What the language cannot check is written in one file, and nowhere else.
+/// What the language cannot check is written in two files, and nowhere else.
 #[test]
 fn unsafe_code_stands_in_two_files() {
     let mut found = Vec::new();
