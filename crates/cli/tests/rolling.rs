@@ -12,6 +12,7 @@ use std::{
 
 use berth_api::http::{Client, Target};
 use e2e::{berth, cluster::Cluster, eventually, nodes::Nodes, servers::Servers};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 /// Names the port on which this program serves, when it is a task.
@@ -116,8 +117,72 @@ async fn no_request_fails_while_a_service_is_updated() {
     cluster.said(&["job", "stop", "-yes", "-purge", "web"]);
 }
 
+/// A service of three whose versions follow one after the other.
+fn three(says: &str) -> String {
+    format!(
+        r#"job "web" {{
+  group "g" {{
+    count = 3
+    update {{
+      max_parallel      = 1
+      health_check      = "task_states"
+      min_healthy_time  = "1s"
+      healthy_deadline  = "50s"
+      progress_deadline = "55s"
+    }}
+    task "t" {{
+      driver = "mock_driver"
+      config {{
+        run_for       = "1h"
+        stdout_string = "{says}"
+      }}
+    }}
+  }}
+}}
+"#
+    )
+}
+
 fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_follows_a_deployment_bears_with_its_server_and_an_interrupt_ends_that_alone() {
+    let mut servers = Servers::start(1).await;
+    let mut nodes = Nodes::none();
+    nodes.start(1, &[1], &servers);
+    nodes.until_ready(&servers.all[&1].client, 1).await;
+    let run = |servers: &Servers, says: &str| {
+        let file = servers.file("web.nomad.hcl", &three(says));
+        let mut command = servers.all[&1].berth(&["job", "run", &file]);
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it runs")
+    };
+    let first = run(&servers, "one").wait_with_output().expect("it ends");
+    assert!(first.status.success(), "{}", told(&first));
+
+    let follower = run(&servers, "two");
+    let client = servers.all[&1].client.clone();
+    let begun = async || statuses(&client).await.contains(&"running".to_owned()).then_some(());
+    eventually("it is under way", begun).await;
+    servers.kill(1);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    servers.run(1, &[]);
+    let second = follower.wait_with_output().expect("it ends");
+    let said = told(&second);
+    assert!(second.status.success(), "{said}");
+    for part in ["the server does not answer", "answers again", "3 of 3 healthy", "is successful"] {
+        assert!(said.contains(part), "{part:?} is missing in {said}");
+    }
+
+    let follower = run(&servers, "three");
+    eventually("it is under way", begun).await;
+    kill_process(Pid::from_child(&follower), Signal::INT).expect("it runs");
+    let interrupted = follower.wait_with_output().expect("it ends");
+    assert_eq!(interrupted.status.code(), Some(1));
+    assert!(told(&interrupted).contains("interrupted: what was asked for goes on"), "{}", told(&interrupted));
+    let all = async || statuses(&client).await.iter().all(|status| status == "successful").then_some(());
+    eventually("the deployment goes on to its end", all).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
