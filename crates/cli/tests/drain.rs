@@ -189,3 +189,72 @@ async fn an_agent_that_shuts_down_has_its_node_drained_and_waits_unless_it_is_to
     kill_process(pid, Signal::TERM).expect("it is told again");
     eventually("it ends at once", async || nodes.agent(number).has_ended().then_some(())).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_is_killed_while_it_drains_itself_comes_back_to_its_drain() {
+    let servers = Servers::start(1).await;
+    let mut nodes = Nodes::none();
+    let leaving = ["--drain-on-shutdown", "deadline=10m"];
+    nodes.start_with(1, &[1], &servers, &leaving);
+    let client = servers.all[&1].client.clone();
+    nodes.until_ready(&client, 1).await;
+    let mut job = nodes.counting("web");
+    job["Type"] = "service".into();
+    let body = json!({ "Job": job });
+    client.put::<Value>(&Target::new("/v1/jobs"), &body).await.expect("it is registered");
+    let pids = nodes.until_running("web", 1).await;
+    let first = eventually("it runs", async || running_on(&servers).await).await;
+    // There is nowhere to go.
+    nodes.signal(1, Signal::TERM);
+    let drained = async || (node_at(&servers, &first).await["Drain"] == true).then_some(());
+    eventually("its node is drained", drained).await;
+    nodes.kill(1);
+    nodes.start_with(1, &[1], &servers, &leaving);
+    nodes.until_ready(&client, 1).await;
+    assert_eq!(node_at(&servers, &first).await["Drain"], true, "the drain is the cluster's, not the agent's");
+    assert_eq!(running_on(&servers).await.as_deref(), Some(&*first), "and what runs there runs on");
+    assert_eq!(nodes.pids("web"), pids, "the same process");
+
+    nodes.start(2, &[1], &servers);
+    let moved = async || running_on(&servers).await.filter(|node| *node != first);
+    eventually("it has moved", moved).await;
+    let emptied = async || {
+        let node = node_at(&servers, &first).await;
+        (node["Drain"] == false).then_some(node)
+    };
+    let node = eventually("the drain is over", emptied).await;
+    assert_eq!(node["LastDrain"]["Status"], "complete", "{node}");
+    assert_eq!(node["SchedulingEligibility"], "ineligible", "{node}");
+    assert!(!nodes.agent(1).has_ended(), "nobody has told this agent to end");
+}
+
+#[tokio::test]
+async fn a_drain_is_called_off_and_taken_up_again_and_a_purge_meanwhile_ends_it() {
+    let cluster = Cluster::simulated(2, &[]).await;
+    let file = cluster.job_file(&WEB.replace("1s", "3s"));
+    cluster.said(&["job", "run", "-detach", &file]);
+    runs(&cluster, 4).await;
+    let id = node_of(&cluster, "web").await;
+    let left = async || {
+        let allocs = cluster.allocs("default", "web").await;
+        let there = |alloc: &&Value| alloc["NodeID"] == id.as_str() && alloc["DesiredStatus"] == "run";
+        allocs.iter().filter(there).count()
+    };
+    let before = left().await;
+    cluster.said(&["node", "drain", "-enable", "-detach", &id]);
+    cluster.said(&["node", "drain", "-enable", "-no-deadline", "-detach", &id]);
+    assert_eq!(node(&cluster, &id)["DrainStrategy"]["Deadline"], 0, "the second one counts");
+    eventually("one has moved", async || (left().await < before).then_some(())).await;
+    cluster.said(&["node", "drain", "-disable", &id]);
+    let called_off = node(&cluster, &id);
+    assert_eq!(called_off["LastDrain"]["Status"], "canceled", "{called_off}");
+    assert_eq!(called_off["SchedulingEligibility"], "eligible");
+    runs(&cluster, 4).await;
+
+    cluster.said(&["node", "drain", "-enable", "-no-deadline", "-detach", &id]);
+    assert_eq!(node(&cluster, &id)["Drain"], true);
+    cluster.said(&["job", "stop", "-yes", "-purge", "-detach", "web"]);
+    let over = async || (node(&cluster, &id)["Drain"] == false).then_some(());
+    eventually("nothing is left of it", over).await;
+    assert_eq!(node(&cluster, &id)["LastDrain"]["Status"], "complete");
+}
