@@ -100,16 +100,29 @@ fn fields_are_those_of_cron() {
 }
 
 #[test]
-fn a_time_that_the_clock_skips_does_not_run() {
+fn a_time_that_the_clock_skips_runs_when_it_is_put_forward() {
     let evening = "2026-03-28T20:00:00Z";
     check(
         &["30 2 * * *"],
         "Europe/Berlin",
         evening,
-        2,
+        3,
         expect![[r#"
+        Sun 2026-03-29 03:00:00 CEST
         Mon 2026-03-30 02:30:00 CEST
         Tue 2026-03-31 02:30:00 CEST
+    "#]],
+    );
+    // Two that are skipped, and one that is due at that moment, are one run.
+    check(
+        &["0,30 2,3 * * *", "45 2 * * *"],
+        "Europe/Berlin",
+        evening,
+        3,
+        expect![[r#"
+        Sun 2026-03-29 03:00:00 CEST
+        Sun 2026-03-29 03:30:00 CEST
+        Mon 2026-03-30 02:00:00 CEST
     "#]],
     );
     check(
@@ -123,6 +136,56 @@ fn a_time_that_the_clock_skips_does_not_run() {
         Sun 2026-03-29 03:30:00 CEST
     "#]],
     );
+}
+
+#[test]
+fn gaps_of_any_length_lose_no_run() {
+    // Half an hour.
+    check(
+        &["15 2 * * *"],
+        "Australia/Lord_Howe",
+        "2026-10-03T00:00:00Z",
+        2,
+        expect![[r#"
+        Sun 2026-10-04 02:30:00 +11
+        Mon 2026-10-05 02:15:00 +11
+    "#]],
+    );
+    // A whole day, when the island went to the other side of the date line.
+    check(
+        &["0 9 * * *"],
+        "Pacific/Apia",
+        "2011-12-29T00:00:00Z",
+        3,
+        expect![[r#"
+        Thu 2011-12-29 09:00:00 -10
+        Sat 2011-12-31 00:00:00 +14
+        Sat 2011-12-31 09:00:00 +14
+    "#]],
+    );
+}
+
+/// Asked at any moment, the answer is the first of all times after it: nobody who asks late or twice meets another one.
+#[test]
+fn a_schedule_is_the_same_whenever_it_is_asked() {
+    for (zone, from) in [("Europe/Berlin", "2026-03-28T12:00:00Z"), ("Europe/Berlin", "2026-10-24T12:00:00Z")]
+    {
+        for spec in ["30 2 * * *", "*/20 2,3 * * *", "*/20 * * * *"] {
+            let periodic =
+                Periodic { specs: vec![spec.to_owned()], time_zone: zone.to_owned(), ..Periodic::default() };
+            let schedule = Schedule::of(&periodic).expect("it is sound");
+            let from = DateTime::parse_from_rfc3339(from).expect("a time").timestamp().unsigned_abs();
+            let at = |second: u64| Timestamp(second * 1_000_000_000);
+            let mut expected = schedule.next(at(from)).expect("there are more");
+            for minute in 0..36 * 60 {
+                let now = at(from + minute * 60);
+                if now >= expected {
+                    expected = schedule.next(expected).expect("there are more");
+                }
+                assert_eq!(schedule.next(now), Some(expected), "{spec} in {zone} after {now}");
+            }
+        }
+    }
 }
 
 #[test]

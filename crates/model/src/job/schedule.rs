@@ -1,7 +1,7 @@
 //! When a periodic job is due: cron expressions, read on the clock of a time zone.
 
 use chrono::{DateTime, TimeZone as _, Utc};
-use chrono_tz::{TZ_VARIANTS, Tz};
+use chrono_tz::{GapInfo, TZ_VARIANTS, Tz};
 use croner::parser::{CronParser, Seconds, Year};
 
 use super::Periodic;
@@ -73,8 +73,9 @@ impl Cron {
         ever.map(|_| cron).ok_or(CronError::Never)
     }
 
-    /// The first time after another one. When the clock is put forward, what it skips does not run. When it is put
-    /// back, what it shows twice runs the first time, and only what runs in every hour goes on through both.
+    /// The first time after another one. When the clock is put forward, what it skips runs at that moment, unless it runs
+    /// by intervals anyway. When it is put back, what it shows twice runs the first time, and only what runs in every hour
+    /// goes on through both.
     fn next(&self, after: &DateTime<Utc>, zone: Tz) -> Option<DateTime<Utc>> {
         let after = after.with_timezone(&zone);
         if self.every_hour {
@@ -83,7 +84,8 @@ impl Cron {
         let mut local = after.naive_local();
         loop {
             local = self.times.find_next_occurrence(&local, false).ok()?;
-            let at = zone.from_local_datetime(&local).earliest();
+            let skipped_until = || GapInfo::new(&local, &zone)?.end;
+            let at = zone.from_local_datetime(&local).earliest().or_else(skipped_until);
             if let Some(at) = at.filter(|at| *at > after) {
                 return Some(at.to_utc());
             }
