@@ -140,6 +140,7 @@ pub(super) fn small_services(nodes: u32, each: u32, jobs: u32, count: u32) -> Lo
         template: JobTemplate::new(count, small_service(count, TASK_CPU_MHZ, TASK_MEMORY_MB)),
         jobs,
         awaited: Awaited::Running,
+        min_healthy: None,
     }
 }
 

@@ -4,6 +4,8 @@
 //! The ideas of that issue cannot be switched off one by one here: that newer news overwrite older ones and that any news is a
 //! sign of life is how a session works, not a choice that an agent has.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::{
@@ -29,7 +31,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             name: "jobs",
             kind: Kind::Count { min: 1, max: 100_000 },
             about: "Jobs, of 100 allocations of two tasks each",
-            defaults: ["10", "50", "200"],
+            defaults: ["10", "50", "300"],
         },
         Param {
             name: "spread",
@@ -43,8 +45,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             about: "Services that start slowly, short batch jobs, or services that fail and are tried again",
             defaults: same("deploy"),
         },
+        Param {
+            name: "min-healthy-ms",
+            kind: Kind::Count { min: 0, max: 600_000 },
+            about: "For how long an allocation must run until it is healthy, where jobs have deployments: milliseconds",
+            defaults: ["1000", "10000", "10000"],
+        },
     ],
-    metrics: &[load::METRICS],
+    metrics: &[load::METRICS, load::DEPLOYMENT_METRICS],
     run,
 };
 
@@ -68,6 +76,8 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
         return Err(params.refuse("nodes", reason).into());
     }
     let (awaited, config, note) = workload(params.text("workload").unwrap_or_default());
+    let min_healthy = Duration::from_millis(params.count("min-healthy-ms"));
+    let min_healthy = Some(min_healthy).filter(|_| awaited == Awaited::Running);
     let each = (jobs * JOB_ALLOCS).div_ceil(nodes) * ROOM;
     let load = Load {
         servers: 1,
@@ -78,9 +88,10 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
             disk_mb: each * ALLOC_DISK_MB,
             behaviour: BEHAVIOUR.map(str::to_owned).into(),
         },
-        template: JobTemplate::new(JOB_ALLOCS, job(awaited, &config, params.switch("spread"))),
+        template: JobTemplate::new(JOB_ALLOCS, job(awaited, &config, params.switch("spread"), min_healthy)),
         jobs,
         awaited,
+        min_healthy,
     };
     let mut outcome = load::measure(run, &load)?;
     outcome.notes.push(note.to_owned());
@@ -111,13 +122,13 @@ fn workload(name: &str) -> (Awaited, Value, &'static str) {
                 "stdout_repeat": 1,
                 "stdout_repeat_duration": "10s",
             }),
-            "the run ends when a client has seen every allocation run: there are no deployments yet, so that \
-             deployments_done_s is not measured; every start takes 5 events, 0.1 to 0.5 s apart",
+            "the run ends when a client has seen every allocation run and every deployment successful; every start takes \
+             5 events, 0.1 to 0.5 s apart",
         ),
     }
 }
 
-fn job(awaited: Awaited, config: &Value, spread: bool) -> Value {
+fn job(awaited: Awaited, config: &Value, spread: bool, min_healthy: Option<Duration>) -> Value {
     const SECOND_NS: u64 = 1_000_000_000;
     let tasks = TASKS.map(|name| {
         json!({
@@ -137,6 +148,15 @@ fn job(awaited: Awaited, config: &Value, spread: bool) -> Value {
         "ReschedulePolicy": {"Attempts": 0, "Unlimited": false},
         "Tasks": tasks,
     });
+    if let Some(min_healthy) = min_healthy {
+        group["Update"] = json!({
+            "MaxParallel": JOB_ALLOCS,
+            "HealthCheck": "task_states",
+            "MinHealthyTime": u64::try_from(min_healthy.as_nanos()).unwrap_or(u64::MAX),
+            "HealthyDeadline": 1_200 * SECOND_NS,
+            "ProgressDeadline": 1_800 * SECOND_NS,
+        });
+    }
     if spread {
         group["Spreads"] = json!([{"Attribute": "${node.unique.id}", "Weight": 50}]);
     } else {

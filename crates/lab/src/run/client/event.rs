@@ -1,4 +1,4 @@
-//! What is read of allocations and evaluations, in the event stream and in lists: as little as can be, as there are many.
+//! What is read of allocations, evaluations and deployments, in the event stream and in lists: as little as can be, as there are many.
 
 use std::fmt;
 
@@ -33,6 +33,7 @@ struct Event {
 struct Payload {
     allocation: Option<AllocSeen>,
     evaluation: Option<EvalSeen>,
+    deployment: Option<DeploymentSeen>,
 }
 
 /// What a client has seen at once.
@@ -42,6 +43,8 @@ pub(in crate::run) struct Seen {
     pub allocs: Vec<AllocSeen>,
     /// Evaluations.
     pub evals: Vec<EvalSeen>,
+    /// Deployments.
+    pub deployments: Vec<DeploymentSeen>,
 }
 
 impl Line {
@@ -51,6 +54,7 @@ impl Line {
         for payload in self.events.into_iter().filter_map(|event| event.payload) {
             seen.allocs.extend(payload.allocation);
             seen.evals.extend(payload.evaluation);
+            seen.deployments.extend(payload.deployment);
         }
         seen
     }
@@ -75,6 +79,20 @@ impl EvalSeen {
     pub fn is_refusal(&self) -> bool {
         self.status == "blocked" || !self.blocked_eval.is_empty()
     }
+}
+
+/// A deployment as a client sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(in crate::run) struct DeploymentSeen {
+    /// Its job's id.
+    #[serde(rename = "JobID")]
+    pub job: String,
+    /// How far it is.
+    pub status: String,
+    /// Why.
+    #[serde(rename = "StatusDescription", default)]
+    pub description: String,
 }
 
 /// An allocation as a client sees it.
@@ -118,6 +136,8 @@ pub(in crate::run) struct TaskTimes {
     pub received_ns: u64,
     /// The first of its tasks was started: from then on it runs.
     pub started_ns: u64,
+    /// The last of its tasks was started; 0 while one is not.
+    pub all_started_ns: u64,
 }
 
 #[derive(Deserialize)]
@@ -175,12 +195,17 @@ impl<'de> Visitor<'de> for TaskTimesVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut tasks: A) -> Result<TaskTimes, A::Error> {
-        let (mut received, mut started) = (None, None);
+        let (mut received, mut started, mut all_started) = (None, None, Some(0));
         while let Some((IgnoredAny, task)) = tasks.next_entry::<IgnoredAny, TaskState>()? {
             received = earliest(received, task.received_ns());
             started = earliest(started, task.started_ns());
+            all_started = all_started.zip(task.started_ns()).map(|(last, this)| this.max(last));
         }
-        Ok(TaskTimes { received_ns: received.unwrap_or_default(), started_ns: started.unwrap_or_default() })
+        Ok(TaskTimes {
+            received_ns: received.unwrap_or_default(),
+            started_ns: started.unwrap_or_default(),
+            all_started_ns: all_started.unwrap_or_default(),
+        })
     }
 }
 
@@ -236,7 +261,7 @@ mod tests {
             job: "lab-1-2".to_owned(),
             status: Status::Running,
             created_ns: 5,
-            tasks: TaskTimes { received_ns: 6, started_ns: 8 },
+            tasks: TaskTimes { received_ns: 6, started_ns: 8, all_started_ns: 9 },
         };
         assert_eq!(allocs(line), [expected]);
     }
@@ -249,7 +274,8 @@ mod tests {
             "ClientStatus":"paused","TaskStates":{"one":{"StartedAt":"0001-01-01T00:00:00Z",
             "Events":[{"Type":"Received","Time":6}]},"two":{"StartedAt":null}}}}}]}"#;
         let alloc = &allocs(line)[0];
-        assert_eq!((alloc.status, alloc.tasks.received_ns, alloc.tasks.started_ns), (Status::Unknown, 6, 0));
+        assert_eq!(alloc.status, Status::Unknown);
+        assert_eq!(alloc.tasks, TaskTimes { received_ns: 6, started_ns: 0, all_started_ns: 0 });
         assert_eq!(serde_json::from_str::<Line>(r#"{"Error":"too old"}"#).unwrap().error, "too old");
     }
 
@@ -260,6 +286,19 @@ mod tests {
             {"Payload":{"Evaluation":{"JobID":"b","Status":"blocked"}}}]}"#;
         let evals = serde_json::from_str::<Line>(line).unwrap().seen().evals;
         assert_eq!(evals.iter().map(EvalSeen::is_refusal).collect::<Vec<_>>(), [false, true, true]);
+    }
+
+    #[test]
+    fn a_deployment_is_read_with_how_far_it_is() {
+        let line = r#"{"Events":[{"Payload":{"Deployment":{"ID":"7f9c","JobID":"a","Status":"failed",
+            "StatusDescription":"Failed due to progress deadline"}}}]}"#;
+        let deployments = serde_json::from_str::<Line>(line).unwrap().seen().deployments;
+        let expected = DeploymentSeen {
+            job: "a".to_owned(),
+            status: "failed".to_owned(),
+            description: "Failed due to progress deadline".to_owned(),
+        };
+        assert_eq!(deployments, [expected]);
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub(in crate::run) enum Topics {
     Allocs,
     /// Allocations and evaluations.
     AllocsAndEvals,
+    /// Allocations and deployments.
+    AllocsAndDeployments,
 }
 
 impl Topics {
@@ -21,6 +23,9 @@ impl Topics {
         match self {
             Self::Allocs => "/v1/event/stream?topic=Allocation&namespace=default",
             Self::AllocsAndEvals => "/v1/event/stream?topic=Allocation&topic=Evaluation&namespace=default",
+            Self::AllocsAndDeployments => {
+                "/v1/event/stream?topic=Allocation&topic=Deployment&namespace=default"
+            }
         }
     }
 }
@@ -62,13 +67,15 @@ impl Follower {
         self.fell_behind += 1;
         let mut connection = Connection::open(&self.target).await?;
         let allocs = connection.list("/v1/allocations?task_states=true&").await?;
-        let evals = match self.topics {
-            Topics::Allocs => Vec::new(),
-            Topics::AllocsAndEvals => connection.list("/v1/evaluations?").await?,
-        };
+        let (mut evals, mut deployments) = (Vec::new(), Vec::new());
+        match self.topics {
+            Topics::Allocs => {}
+            Topics::AllocsAndEvals => evals = connection.list("/v1/evaluations?").await?,
+            Topics::AllocsAndDeployments => deployments = connection.list("/v1/deployments?").await?,
+        }
         let resumed = format!("{}&index={}", self.topics.stream(), self.resume_index);
         self.lines = connection.lines(&resumed).await?;
-        Ok(Seen { allocs, evals })
+        Ok(Seen { allocs, evals, deployments })
     }
 
     /// Whether times are less exact than they should be, for people.

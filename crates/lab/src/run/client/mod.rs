@@ -7,7 +7,7 @@ mod job;
 mod submit;
 
 pub(super) use clock::Clock;
-pub(super) use event::{AllocSeen, Seen, Status};
+pub(super) use event::{AllocSeen, DeploymentSeen, Seen, Status};
 #[cfg(test)]
 pub(super) use event::{EvalSeen, TaskTimes};
 pub(super) use follow::{Follower, Topics};

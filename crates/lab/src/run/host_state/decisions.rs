@@ -90,13 +90,13 @@ mod tests {
     fn alloc(ids: JobIds, number: u32, status: Status) -> Seen {
         let tasks = TaskTimes::default();
         let alloc = AllocSeen { id: number.into(), job: ids.id(number), status, created_ns: 0, tasks };
-        Seen { allocs: vec![alloc], evals: Vec::new() }
+        Seen { allocs: vec![alloc], ..Seen::default() }
     }
 
     fn refusal(ids: JobIds, number: u32) -> Seen {
         let eval =
             EvalSeen { job: ids.id(number), status: "complete".to_owned(), blocked_eval: "b".to_owned() };
-        Seen { allocs: Vec::new(), evals: vec![eval] }
+        Seen { evals: vec![eval], ..Seen::default() }
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Load, counters::Counters, figures, ledger::Ledger};
+use super::{Load, counters::Counters, figures, ledger::Ledger, rollouts::Rollouts};
 use crate::run::{
     Outcome, Run, RunError,
-    client::{AllocSeen, Clock, Follower, JobIds, Submission, Topics},
+    client::{Clock, Follower, JobIds, Seen, Submission, Topics},
     cluster::{Child, Cluster},
     profile::Profiling,
     watch::Watch,
@@ -24,19 +24,23 @@ pub(super) async fn drive(
     cluster: &mut Cluster,
 ) -> Result<Outcome, RunError> {
     let counted = Counters::read(&cluster.target).await;
-    let mut follower = Follower::open(&cluster.target, Topics::Allocs).await?;
+    let topics = if load.min_healthy.is_some() { Topics::AllocsAndDeployments } else { Topics::Allocs };
+    let mut follower = Follower::open(&cluster.target, topics).await?;
     let watch = Watch::begin(cluster);
     let profiling = Profiling::begin(run, cluster.children.first().map(Child::pid));
     let clock = Clock::start();
     let submission = Submission::start(&cluster.target, &load.jobs(ids), run.options.connections, clock);
-    let ledger = Ledger::new(ids, load.awaited);
+    let (ledger, rollouts) = (Ledger::new(ids, load.awaited), Rollouts::new(ids));
     let reached = (0, Instant::now());
-    let mut drive = Drive { run, load, clock, ledger, watch, submission, reached };
+    let mut drive = Drive { run, load, clock, ledger, rollouts, watch, submission, reached };
     drive.until_all_are_there(&mut follower, cluster).await?;
     let used = drive.watch.server_used();
     let after = Counters::read(&cluster.target).await;
     let counted = after.zip(counted).map(|(after, before)| after.since(&before));
     let mut outcome = figures::outcome(&drive.ledger, drive.submission.jobs(), used, counted.as_ref());
+    if let Some(min_healthy) = load.min_healthy {
+        figures::deployments(&mut outcome, drive.ledger.allocs(), drive.rollouts.done_s(), min_healthy);
+    }
     outcome.notes.extend(follower.note());
     outcome.series = drive.watch.into_series();
     profiling.end(&mut outcome);
@@ -48,9 +52,10 @@ struct Drive<'a> {
     load: &'a Load,
     clock: Clock,
     ledger: Ledger,
+    rollouts: Rollouts,
     watch: Watch,
     submission: Submission,
-    /// The most allocations that were in the awaited state, and since when.
+    /// The most allocations that were in the awaited state and deployments that were successful, and since when.
     reached: (u64, Instant),
 }
 
@@ -61,11 +66,11 @@ impl Drive<'_> {
         cluster: &mut Cluster,
     ) -> Result<(), RunError> {
         let mut sample = tokio::time::interval(SAMPLE_EVERY);
-        while self.ledger.reached() < self.expected() || !self.submission.is_done() {
+        while !self.is_done() {
             tokio::select! {
                 seen = follower.next() => match seen? {
-                    Some(seen) => self.saw(&seen.allocs),
-                    None => self.saw(&follower.catch_up().await?.allocs),
+                    Some(seen) => self.saw(&seen)?,
+                    None => self.saw(&follower.catch_up().await?)?,
                 },
                 more = self.submission.next(), if !self.submission.is_done() => more?,
                 _ = sample.tick() => {
@@ -83,9 +88,17 @@ impl Drive<'_> {
         u64::from(self.load.jobs) * u64::from(self.load.template.count)
     }
 
-    fn saw(&mut self, allocs: &[AllocSeen]) {
+    fn is_done(&self) -> bool {
+        let deployed =
+            self.load.min_healthy.is_none() || self.rollouts.successful() == u64::from(self.load.jobs);
+        deployed && self.ledger.reached() == self.expected() && self.submission.is_done()
+    }
+
+    fn saw(&mut self, seen: &Seen) -> Result<(), RunError> {
         let at_s = self.clock.now_s();
-        allocs.iter().for_each(|alloc| self.ledger.saw(at_s, self.clock, alloc));
+        seen.allocs.iter().for_each(|alloc| self.ledger.saw(at_s, self.clock, alloc));
+        let mut deployments = seen.deployments.iter();
+        deployments.try_for_each(|seen| self.rollouts.saw(at_s, seen)).map_err(RunError::Incomplete)
     }
 
     /// Takes a sample; fails when nothing has moved for long.
@@ -95,17 +108,20 @@ impl Drive<'_> {
         self.watch.sample(self.clock.now_s(), counts);
         self.run.progress.counts(counts, self.expected());
         let (most, since) = &mut self.reached;
-        if counts.running > *most {
-            (*most, *since) = (counts.running, Instant::now());
+        let reached = counts.running + self.rollouts.successful();
+        if reached > *most {
+            (*most, *since) = (reached, Instant::now());
         }
         if since.elapsed() < STALLED_AFTER {
             return Ok(());
         }
         Err(RunError::Incomplete(format!(
-            "{} of {} allocations are {}, and there have been no more for {STALLED_AFTER:?}: {}",
+            "{} of {} allocations are {}, {} deployments are successful, and there have been no more for \
+             {STALLED_AFTER:?}: {}",
             counts.running,
             self.expected(),
             self.load.awaited.name(),
+            self.rollouts.successful(),
             self.ledger.states(),
         )))
     }

@@ -1,5 +1,7 @@
 //! From what was seen to the metrics.
 
+use std::time::Duration;
+
 use super::{
     counters::Counters,
     ledger::{AllocTimes, Ledger},
@@ -42,6 +44,16 @@ pub(in crate::run) const METRICS: &[Metric] = &[
     metric("update_rpcs_per_alloc", "1"),
 ];
 
+/// What is measured besides where jobs have deployments.
+pub(in crate::run) const DEPLOYMENT_METRICS: &[Metric] = &[
+    metric("deployments_done_s", "s"),
+    metric("deployments_beyond_s", "s"),
+    metric("healths_per_record", "1"),
+];
+
+/// The kind of the records that hold the evidence of deployments.
+const HEALTH_RECORDS: &str = "set_alloc_health";
+
 /// All figures of a load that went well. `jobs` are the times of jobs by number.
 pub(super) fn outcome(
     ledger: &Ledger,
@@ -60,6 +72,22 @@ pub(super) fn outcome(
     let traced = allocs.iter().enumerate().step_by(step);
     outcome.trace = traced.flat_map(|(number, alloc)| lines(number, alloc, jobs)).collect();
     outcome
+}
+
+/// When all deployments were successful, and how much later than the slowest allocation would have been healthy by itself.
+pub(super) fn deployments(outcome: &mut Outcome, allocs: &[AllocTimes], done_s: f64, min_healthy: Duration) {
+    let starts_s = allocs.iter().map(|alloc| alloc.all_started_s - alloc.received_s);
+    let by_itself_s = starts_s.fold(f64::NAN, f64::max) + min_healthy.as_secs_f64();
+    outcome.metrics.insert("deployments_done_s", done_s);
+    outcome.metrics.insert("deployments_beyond_s", done_s - by_itself_s);
+    if let Some(records) = outcome.variants.get(HEALTH_RECORDS).and_then(|of| of.get("log_records_by_kind")) {
+        outcome.metrics.insert("healths_per_record", allocs.len() as f64 / records);
+    }
+    outcome.notes.push(format!(
+        "deployments_done_s begins with the first request; deployments_beyond_s leaves out the {by_itself_s:.2} s that the \
+         slowest allocation takes to be healthy by itself: from its node's having it to the start of its last task, and \
+         min_healthy_time"
+    ));
 }
 
 fn client_side(outcome: &mut Outcome, allocs: &[AllocTimes], jobs: &[JobTimes]) {
@@ -209,6 +237,25 @@ mod tests {
         assert_near(&outcome, "latency_growth", 0.95 / 0.15);
         assert!(!outcome.metrics.contains_key("server_cpu_s"));
         assert_eq!(outcome.notes.len(), 2);
+    }
+
+    #[test]
+    fn deployments_are_held_against_what_an_allocation_takes_by_itself() {
+        let (ids, clock) = (JobIds::new(), Clock::start());
+        let mut ledger = Ledger::new(ids, Awaited::Running);
+        for (id, start_ns) in [(1, 500_000_000), (2, 1_500_000_000)] {
+            let received_ns = 1_000_000_000 * id as u64;
+            let tasks =
+                TaskTimes { received_ns, started_ns: received_ns, all_started_ns: received_ns + start_ns };
+            let seen = AllocSeen { id, job: ids.id(0), status: Status::Running, created_ns: 0, tasks };
+            ledger.saw(0.1, clock, &seen);
+        }
+        let mut outcome = Outcome::default();
+        outcome.variants.entry(HEALTH_RECORDS.to_owned()).or_default().insert("log_records_by_kind", 0.5);
+        deployments(&mut outcome, ledger.allocs(), 14.0, Duration::from_secs(10));
+        assert_near(&outcome, "deployments_done_s", 14.0);
+        assert_near(&outcome, "deployments_beyond_s", 14.0 - 11.5);
+        assert_near(&outcome, "healths_per_record", 4.0);
     }
 
     #[test]

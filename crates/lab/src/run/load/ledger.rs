@@ -53,6 +53,8 @@ pub(super) struct AllocTimes {
     pub received_s: f64,
     /// The first of its tasks was started, by the node's clock.
     pub started_s: f64,
+    /// The last of its tasks was started, by the node's clock.
+    pub all_started_s: f64,
     /// The client saw it first in the awaited state.
     pub reached_s: f64,
     status: Status,
@@ -87,6 +89,7 @@ impl Ledger {
                 placed_s: at_s,
                 received_s: f64::NAN,
                 started_s: f64::NAN,
+                all_started_s: f64::NAN,
                 reached_s: f64::NAN,
                 status: Status::Pending,
             });
@@ -95,6 +98,7 @@ impl Ledger {
         first(&mut alloc.planned_s, clock, seen.created_ns);
         first(&mut alloc.received_s, clock, seen.tasks.received_ns);
         first(&mut alloc.started_s, clock, seen.tasks.started_ns);
+        first(&mut alloc.all_started_s, clock, seen.tasks.all_started_ns);
         let (before, now) = (self.awaited.is(alloc.status), self.awaited.is(seen.status));
         alloc.status = seen.status;
         if now && alloc.reached_s.is_nan() {

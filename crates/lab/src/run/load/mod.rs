@@ -1,10 +1,13 @@
 //! A load: jobs are submitted over HTTP, and a client follows the event stream until all their allocations are in the
-//! awaited state. Clocks and counts are the client's and the kernel's.
+//! awaited state, and their deployments successful where they have some. Clocks and counts are the client's and the kernel's.
 
 mod counters;
 mod drive;
 mod figures;
 mod ledger;
+mod rollouts;
+
+use std::time::Duration;
 
 use super::{
     Outcome, Run, RunError,
@@ -13,7 +16,7 @@ use super::{
 };
 pub(super) use counters::Counters;
 use drive::drive;
-pub(super) use figures::METRICS;
+pub(super) use figures::{DEPLOYMENT_METRICS, METRICS};
 pub(super) use ledger::Awaited;
 
 /// What is asked of a cluster.
@@ -29,6 +32,8 @@ pub(super) struct Load {
     pub jobs: u32,
     /// Which state every allocation must reach.
     pub awaited: Awaited,
+    /// With jobs that have deployments, which must all be successful then: their `min_healthy_time`.
+    pub min_healthy: Option<Duration>,
 }
 
 impl Load {
