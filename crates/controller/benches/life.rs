@@ -250,7 +250,7 @@ impl Cluster {
 
     fn act(&mut self, action: Action, events: &mut Vec<Event>, log: &mut Vec<Entry>) {
         match action {
-            Action::Propose(entry) => log.push(entry.into_parts().0),
+            Action::Propose { entry, .. } => log.push(entry.into_parts().0),
             Action::Plan { term, eval } => {
                 (self.seed, self.planned) = (self.seed + 1, self.planned + 1);
                 self.planner.follow(&self.view, &self.ledger.lock());

@@ -28,7 +28,12 @@ use crate::{
 )]
 pub enum Action {
     /// Write an entry; entries are handed over in the order of their indexes. Each ends applied, not written or unknown.
-    Propose(EncodedEntry),
+    Propose {
+        /// The leadership that made it, in which alone it may be written.
+        term: u64,
+        /// To be written.
+        entry: EncodedEntry,
+    },
     /// The applier's verdict on a plan; once for each.
     Judged {
         /// The planner's claims.

@@ -93,7 +93,7 @@ impl Controller {
                 self.clock.not_before(store.at());
                 self.on_applied(term, *store, applied);
             }
-            Event::NotApplied { index, fate } => self.on_not_applied(index, &fate),
+            Event::NotApplied { term, index, fate } => self.on_not_applied(term, index, &fate),
             Event::Planned { term, plan, ticket } => match &mut self.leader {
                 Some(leader) => leader.on_planned(self.replica.store(), term, *plan, ticket, actions),
                 None => discard(&self.ledger, ticket, actions),
@@ -181,8 +181,9 @@ impl Controller {
         self.replica.on_applied(applied);
     }
 
-    fn on_not_applied(&mut self, index: Index, fate: &Fate) {
-        let Some(leader) = &mut self.leader else { return };
+    fn on_not_applied(&mut self, term: u64, index: Index, fate: &Fate) {
+        // What an earlier leadership has left may have the index of one of this one's entries.
+        let Some(leader) = self.leader.as_mut().filter(|leader| leader.term() == term) else { return };
         match fate {
             Fate::NotWritten(why) => leader.on_not_written(index, why, &mut self.answers),
             // Whatever was handed over later stands in the log behind something that nobody knows.

@@ -64,6 +64,8 @@ pub enum Event {
     },
     /// An entry was proposed and not applied.
     NotApplied {
+        /// The leadership that proposed it.
+        term: u64,
         /// The entry's index.
         index: Index,
         /// What is known of it.

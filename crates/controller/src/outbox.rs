@@ -75,6 +75,17 @@ struct Proposed {
     purpose: Purpose,
 }
 
+/// What entries that are made now have in common.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Heading {
+    /// Of the leadership.
+    pub term: u64,
+    /// The version that they are written in, unless their commands need a newer one.
+    pub version: u8,
+    /// When.
+    pub at: Timestamp,
+}
+
 /// Commands that no entry can hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLarge {
@@ -152,12 +163,11 @@ impl Outbox {
         self.push_for(Purpose::Request(token), commands).map_err(|TooLarge { bytes }| Answer::TooLarge(bytes))
     }
 
-    /// Proposes what waits, as far as entries may be in flight, in entries of a version. `passing` is told in which entry
-    /// claims are.
+    /// Proposes what waits, as far as entries may be in flight. `passing` is told in which entry claims are.
     pub fn flush(
         &mut self,
         mint: &mut IndexMint,
-        (version, at): (u8, Timestamp),
+        Heading { term, version, at }: Heading,
         mut passing: impl FnMut(Ticket, Index),
         actions: &mut Vec<Action>,
     ) {
@@ -171,7 +181,7 @@ impl Outbox {
             let version = version.max(Entry::version_for(&commands));
             let entry = EncodedEntry::assemble(Entry::new(index, at, commands).of_version(version), encoded);
             self.in_flight.push_back((index, proposed));
-            actions.push(Action::Propose(entry));
+            actions.push(Action::Propose { term, entry });
         }
     }
 

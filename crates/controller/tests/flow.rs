@@ -173,7 +173,7 @@ impl Shell {
 
     fn act(&mut self, action: Action, events: &mut Vec<Event>) {
         match action {
-            Action::Propose(entry) => {
+            Action::Propose { entry, .. } => {
                 let (entry, bytes) = entry.into_parts();
                 assert_eq!(bytes, entry.encode());
                 assert!(bytes.len() <= ENTRY_BYTES_MAX);

@@ -132,7 +132,7 @@ impl Server {
 
     fn act(&mut self, action: Action) {
         match action {
-            Action::Propose(entry) => {
+            Action::Propose { entry, .. } => {
                 self.log.push(entry.into_parts().0);
             }
             Action::Judged { committed, refused, .. } => {

@@ -86,8 +86,10 @@ async fn propose(log: Replication, next: Arc<Mutex<u64>>, load: Load) -> Vec<Dur
             return latencies;
         }
         let started = Instant::now();
-        let pending =
-            log.submit(support::register_many(*index, load.commands)).await.expect("the log takes an entry");
+        let pending = log
+            .submit(log.term(), support::register_many(*index, load.commands))
+            .await
+            .expect("the log takes an entry");
         *index += 1;
         drop(index);
         pending.applied().await.expect("the entry is committed");

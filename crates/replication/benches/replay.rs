@@ -81,7 +81,7 @@ async fn fill(dir: &Path, load: Load) -> u64 {
     let log = open(dir).await;
     let mut pending = Vec::new();
     for index in 1..=load.entries {
-        pending.push(log.submit(entry(load, index)).await.expect("the log takes an entry"));
+        pending.push(log.submit(log.term(), entry(load, index)).await.expect("the log takes an entry"));
         if pending.len() == IN_FLIGHT || index == load.entries {
             for submitted in pending.drain(..) {
                 submitted.applied().await.expect("the entry is committed");

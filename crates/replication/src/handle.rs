@@ -188,15 +188,21 @@ impl<R: Runtime> Replication<R> {
     /// # Errors
     /// See [`ProposeError`]; it says which failures leave open whether the entry will be applied.
     pub async fn propose(&self, entry: impl Into<EncodedEntry>) -> Result<Applied, ProposeError> {
-        self.submit(entry).await?.applied().await
+        self.submit(self.term(), entry).await?.applied().await
     }
 
-    /// Proposes an entry and returns as soon as it has its place: entries submitted one after the other are applied in
-    /// that order. Waits for room when more than [`PROPOSALS_BYTES_MAX`] are in flight.
+    /// Proposes an entry of this server's leadership of `term` and returns as soon as it has its place: entries submitted one
+    /// after the other are applied in that order. It is not written in another term, not even if this server leads again:
+    /// it was made from the state of its own, and others have written since. Waits for room when more than
+    /// [`PROPOSALS_BYTES_MAX`] are in flight.
     ///
     /// # Errors
     /// When the entry is too large, the disk is full, or the log has stopped.
-    pub async fn submit(&self, entry: impl Into<EncodedEntry>) -> Result<Pending<R>, ProposeError> {
+    pub async fn submit(
+        &self,
+        term: u64,
+        entry: impl Into<EncodedEntry>,
+    ) -> Result<Pending<R>, ProposeError> {
         let Inner { raft, room, space, proposed, .. } = &*self.inner;
         let proposal = Proposal::new(entry.into());
         let bytes = proposal.bytes().len();
@@ -211,7 +217,8 @@ impl<R: Runtime> Replication<R> {
         let wanted = bytes.max(PROPOSAL_BYTES_MIN) as u32;
         let room = Arc::clone(room).acquire_many_owned(wanted).await.map_err(|_| stopped(raft))?;
         let (to, answer) = Answer::new(room);
-        raft.client_write_ff(proposal, Some(to)).await.map_err(|_| stopped(raft))?;
+        let write = raft.write(proposal).responder(to).with_leader(term);
+        write.await.map_err(|_| stopped(raft))?;
         Ok(Pending { answer, raft: raft.clone() })
     }
 

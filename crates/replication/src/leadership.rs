@@ -20,7 +20,7 @@ use crate::{
 
 /// Follows `raft` until it ends.
 pub(crate) fn follow<R: Runtime>(raft: &Raft<R>, observer: Arc<dyn Observer>, alarm: Arc<Alarm>) {
-    let watched = Watched::<R> { server: raft.server_metrics(), data: raft.data_metrics() };
+    let watched = Watched::<R> { server: raft.server_metrics(), data: raft.data_metrics(), led: None };
     drop(R::Async::spawn(run(watched, raft.metrics(), observer, alarm)));
 }
 
@@ -28,22 +28,28 @@ pub(crate) fn follow<R: Runtime>(raft: &Raft<R>, observer: Arc<dyn Observer>, al
 struct Watched<R: Runtime> {
     server: WatchReceiverOf<Types<R>, RaftServerMetrics<Types<R>>>,
     data: WatchReceiverOf<Types<R>, RaftDataMetrics<Types<R>>>,
+    /// The last term in which this server was ready to lead.
+    led: Option<u64>,
 }
 
 impl<R: Runtime> Watched<R> {
     /// The newest term, and who leads in it. This server does once a majority has answered it, until when its log takes
     /// nothing, and once it has applied a record of this term: what those before it acknowledged is in its state then, and
-    /// whatever is made from that state, such as the next index, follows it.
-    fn leadership(&self) -> (u64, Leadership) {
+    /// whatever is made from that state, such as the next index, follows it. Then it leads until its term ends: a change of the
+    /// members, whose majority has yet to answer, ends nothing, and what it has proposed meanwhile is still on its way.
+    fn leadership(&mut self) -> (u64, Leadership) {
         let (server, data) = (self.server.borrow_watched(), self.data.borrow_watched());
         let term = server.vote.leader_id.term;
         let caught_up = data.last_applied.as_ref().is_some_and(|last| term_of(last) == term);
-        let ready = data.last_quorum_acked.is_some() && caught_up;
+        let ready = self.led == Some(term) || data.last_quorum_acked.is_some() && caught_up;
         let leadership = match server.current_leader {
             _ if server.state.is_leader() && ready => Leadership::Own,
             Some(other) if other != server.id => Leadership::Other(other),
             _ => Leadership::Unknown,
         };
+        if leadership == Leadership::Own {
+            self.led = Some(term);
+        }
         (term, leadership)
     }
 

@@ -36,7 +36,7 @@ async fn victim() {
     for first in (recorder.index() + 1..).step_by(16) {
         let mut pending = Vec::new();
         for index in first..first + 16 {
-            pending.push(log.submit(support::register(index)).await.unwrap());
+            pending.push(log.submit(log.term(), support::register(index)).await.unwrap());
         }
         for submitted in pending {
             let index = submitted.applied().await.unwrap().index;

@@ -108,22 +108,22 @@ impl Truth {
     }
 
     /// A leader handed an entry to its log.
-    pub fn proposed(&self, entry: &Entry) {
+    pub fn proposed(&self, term: u64, entry: &Entry) {
         let facts = &mut *self.facts();
         for command in &entry.commands {
             facts.count(command.kind(), 1);
         }
         facts.mix(entry.index.0);
-        facts.invariants.on_proposed(entry);
+        facts.invariants.on_proposed(term, entry);
     }
 
     /// An entry was not applied.
-    pub fn not_applied(&self, server: usize, index: Index, fate: &Fate) {
+    pub fn not_applied(&self, server: usize, (term, index): (u64, Index), fate: &Fate) {
         let facts = &mut *self.facts();
         facts.count("entries not applied", 1);
-        facts.tell(&format!("server {}: entry {index} ends as {fate:?}", server + 1));
+        facts.tell(&format!("server {}: entry {index} of term {term} ends as {fate:?}", server + 1));
         if matches!(fate, Fate::NotWritten(_)) {
-            facts.invariants.on_not_written(index);
+            facts.invariants.on_not_written(term, index);
         }
     }
 

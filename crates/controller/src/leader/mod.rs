@@ -48,7 +48,7 @@ use crate::{
     liveness::Liveness,
     messages::{DownFrame, ServerId, UpFrame},
     observing::{Observing, Ready},
-    outbox::{Abandoned, Outbox, PlanPart, PlanTail, Purpose},
+    outbox::{Abandoned, Heading, Outbox, PlanPart, PlanTail, Purpose},
     replica::{Links, Replica},
     tenants::Tenants,
 };
@@ -334,7 +334,8 @@ impl Leader {
         self.work.tenants.follow(replica.store());
         self.retry_blocked(replica.store());
         let version = self.entry_version(replica.store());
-        let Self { mint, observing, outbox, applier, time, servers, .. } = self;
+        let heading = Heading { term: self.term, version, at: self.time };
+        let Self { mint, observing, outbox, applier, servers, .. } = self;
         let after = replica.store().index();
         observing.mint(after, || mint.observed());
         for server in servers.due(links) {
@@ -342,7 +343,7 @@ impl Leader {
             observing.sync(server, index, after);
             servers.placed(server);
         }
-        outbox.flush(mint, (version, *time), |ticket, index| applier.proposed(ticket, index), actions);
+        outbox.flush(mint, heading, |ticket, index| applier.proposed(ticket, index), actions);
         self.publish(replica);
         self.hand_out_evals(replica.store(), planning_max, plans);
         let told = (self.observing.told_up_to(self.mint.last()), self.sessions.unconfirmed() as u64);

@@ -15,7 +15,11 @@ impl Shell {
     fn refuse(&mut self) -> usize {
         let refused: Vec<Entry> = self.log.drain(..).collect();
         for Entry { index, .. } in &refused {
-            self.tell(Event::NotApplied { index: *index, fate: Fate::NotWritten("the disk is full".into()) });
+            self.tell(Event::NotApplied {
+                term: 1,
+                index: *index,
+                fate: Fate::NotWritten("the disk is full".into()),
+            });
         }
         refused.len()
     }
@@ -180,13 +184,13 @@ fn an_entry_in_doubt_ends_the_leadership() {
     shell.slow_log = true;
     shell.register(1, 100);
     let index = shell.log[0].index;
-    shell.tell(Event::NotApplied { index, fate: Fate::Unknown("the log has stopped".into()) });
+    shell.tell(Event::NotApplied { term: 1, index, fate: Fate::Unknown("the log has stopped".into()) });
     assert_eq!(shell.answers.values().last(), Some(&Answer::Unknown("the log has stopped".into())));
 }
 
 fn largest(actions: &[Action]) -> usize {
     let sizes = actions.iter().map(|action| match action {
-        Action::Propose(entry) => entry.as_bytes().len(),
+        Action::Propose { entry, .. } => entry.as_bytes().len(),
         _ => 0,
     });
     sizes.max().unwrap_or(0)

@@ -121,7 +121,7 @@ impl Cluster {
 
     fn act(&mut self, action: Action) {
         match action {
-            Action::Propose(entry) => self.log.push_back(entry.into_parts().0),
+            Action::Propose { entry, .. } => self.log.push_back(entry.into_parts().0),
             Action::Judged { .. } => {}
             Action::Plan { term, eval } => self.asked.push_back((term, eval)),
             Action::Publish { store, index, .. } => {
@@ -265,7 +265,8 @@ impl Cluster {
         let refused: Vec<Index> =
             self.log.drain(kept.min(self.log.len())..).map(|entry| entry.index).collect();
         for index in refused {
-            self.tell(Event::NotApplied { index, fate: Fate::NotWritten("no room".into()) });
+            let fate = Fate::NotWritten("no room".into());
+            self.tell(Event::NotApplied { term: self.term, index, fate });
         }
     }
 
@@ -282,15 +283,22 @@ impl Cluster {
     fn change_leader(&mut self) {
         let durable = self.draw(3) as usize;
         let entries: Vec<Entry> = self.log.drain(..durable.min(self.log.len())).collect();
-        for index in self.log.drain(..).map(|entry| entry.index).collect::<Vec<_>>() {
-            self.tell(Event::NotApplied { index, fate: Fate::Unknown("another leads".into()) });
-        }
+        let unknown: Vec<Index> = self.log.drain(..).map(|entry| entry.index).collect();
+        let term = self.term;
+        let fate = Fate::Unknown("another leads".into());
+        let mut unknown: Vec<Event> =
+            unknown.into_iter().map(|index| Event::NotApplied { term, index, fate: fate.clone() }).collect();
+        // What became of an entry is told by whoever waited for it, which may be late.
+        let in_time = self.draw(3) as usize;
+        let late = unknown.split_off(in_time.min(unknown.len()));
+        unknown.into_iter().for_each(|event| self.tell(event));
         self.tell(Event::LeadershipLost);
         assert!(self.waiting.is_empty(), "somebody still waits: {:?}", self.waiting);
         let applied: Vec<_> = entries.into_iter().map(|entry| self.store.apply(entry)).collect();
         self.tell(Event::Applied { term: 1, store: Box::new(self.store.clone()), applied });
         self.term += 1;
         self.tell(Event::LeadershipGained { term: self.term });
+        late.into_iter().for_each(|event| self.tell(event));
     }
 
     fn plan(&mut self) {

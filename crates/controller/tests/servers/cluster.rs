@@ -279,7 +279,8 @@ impl Cluster {
         let knows_late = old != next && !self.healed && self.draw(3) == 0;
         if !knows_late {
             for index in unknown {
-                self.tell(old, Event::NotApplied { index, fate: Fate::Unknown("another leads".into()) });
+                let (term, fate) = (self.term - 1, Fate::Unknown("another leads".into()));
+                self.tell(old, Event::NotApplied { term, index, fate });
             }
             self.tell(old, Event::LeadershipLost);
         }

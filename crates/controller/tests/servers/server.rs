@@ -117,7 +117,7 @@ impl Server {
 
     fn act(&mut self, action: Action, network: &mut Network) {
         match action {
-            Action::Propose(entry) => self.proposed.push_back(entry.into_parts().0),
+            Action::Propose { entry, .. } => self.proposed.push_back(entry.into_parts().0),
             Action::Judged { .. } => {}
             Action::Plan { term, eval } => self.asked.push_back((term, eval)),
             Action::Publish { store, observed, index, logged, seen, unconfirmed_nodes, is_anew } => {

@@ -13,9 +13,13 @@ use std::{
     time::Duration,
 };
 
-use berth_model::command::{ENTRY_VERSION, Entry};
+use berth_model::{
+    Index,
+    command::{ENTRY_VERSION, Entry},
+};
 use bytes::Bytes;
 use futures_util::{Sink, future::BoxFuture};
+use openraft::async_runtime::WatchReceiver;
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
@@ -330,6 +334,64 @@ async fn leadership_is_handed_over_at_once() {
     assert!(to.log.term() > before);
     for index in 10..20 {
         propose_to_leader(&servers, index).await;
+    }
+}
+
+/// A leader that has yet to hear the majority of the new members leads on: were it told that it does not, and later that it
+/// does, it would begin anew in the middle of what it has proposed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leadership_does_not_begin_twice_because_members_change() {
+    let mut servers = three().await;
+    propose_to_leader(&servers, 9).await;
+    let from = leader(&servers).await.id;
+    let away = servers.iter().position(|server| server.id != from).unwrap();
+    let (away, disk) = {
+        let away = servers.remove(away);
+        (away.id, away.stop().await)
+    };
+    let to = servers.iter().find(|server| server.id != from).unwrap();
+    leader(&servers).await.log.transfer(to.id, PATIENCE).await.unwrap();
+    propose_to_leader(&servers, 10).await;
+    let lead = leader(&servers).await;
+    let (log, other) = (lead.log.clone(), servers.iter().find(|other| other.id != lead.id).unwrap().id);
+    let removing = tokio::spawn(async move { log.remove(other).await });
+    let mut seen = lead.log.raft().data_metrics();
+    let unheard = async {
+        while seen.borrow_watched().last_quorum_acked.is_some() {
+            seen.changed().await.unwrap();
+        }
+    };
+    tokio::time::timeout(PATIENCE, unheard).await.expect("the server that is away has a say");
+    let wires = Arc::clone(&lead.wires);
+    let back = Server::open(&wires, away, disk, Start::Wait).await;
+    removing.await.unwrap().unwrap();
+    let told = lead.seen.leadership.lock().unwrap().clone();
+    let begun = told.iter().filter(|(term, leads)| *leads && *term == lead.log.term()).count();
+    assert_eq!(begun, 1, "{told:?}");
+    drop(back);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_leadership_has_left_is_not_written_in_a_later_one_of_the_same_server() {
+    let servers = three().await;
+    let (own, term) = {
+        let own = leader(&servers).await;
+        (own, own.log.term())
+    };
+    let other = servers.iter().find(|server| server.id != own.id).unwrap();
+    own.log.transfer(other.id, PATIENCE).await.unwrap();
+    propose_to_leader(&servers, 10).await;
+    while leader(&servers).await.id != own.id {
+        // Who is to hand over may have lost the leadership itself.
+        leader(&servers).await.log.transfer(own.id, PATIENCE).await.ok();
+    }
+    let left = own.log.submit(term, register(5)).await.unwrap();
+    let refused = left.applied().await.unwrap_err();
+    assert!(matches!(refused, ProposeError::NotWritten(NotWritten::NotLeader { .. })), "{refused}");
+    propose_to_leader(&servers, 11).await;
+    for server in &servers {
+        server.catch_up(&servers).await;
+        assert_eq!(server.seen.store.lock().unwrap().index(), Index(11));
     }
 }
 

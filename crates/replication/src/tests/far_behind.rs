@@ -130,7 +130,7 @@ async fn many_appends_are_on_their_way_at_a_time() {
     let leader = leader(&servers).await;
     let mut pending = Vec::new();
     for index in 1..150 {
-        pending.push(leader.log.submit(register(index)).await.unwrap());
+        pending.push(leader.log.submit(leader.log.term(), register(index)).await.unwrap());
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     for submitted in pending {

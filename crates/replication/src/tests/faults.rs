@@ -84,7 +84,7 @@ async fn run_until_cut(server: &Server) -> u64 {
     'run: for first in (1..RUN).step_by(4) {
         let mut pending = Vec::new();
         for index in first..(first + 4).min(RUN) {
-            match log.submit(support::register(index)).await {
+            match log.submit(log.term(), support::register(index)).await {
                 Ok(submitted) => pending.push(submitted),
                 Err(_) => break 'run,
             }

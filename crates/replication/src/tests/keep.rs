@@ -91,7 +91,7 @@ async fn snapshots_are_written_while_entries_are_applied() {
 }
 
 async fn submit(log: &Replication, index: u64) -> Pending {
-    log.submit(support::grant(index)).await.unwrap()
+    log.submit(log.term(), support::grant(index)).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

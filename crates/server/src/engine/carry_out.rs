@@ -10,7 +10,12 @@ use berth_model::Index;
 use berth_scheduler::Ticket;
 use tokio::sync::oneshot;
 
-use super::{Input, Link, Shared, planners::PlannerPool, proposer::Proposals, wake};
+use super::{
+    Input, Link, Shared,
+    planners::PlannerPool,
+    proposer::{Proposal, Proposals},
+    wake,
+};
 use crate::{
     agents::{GroupSpecs, Share, frame, frames},
     cluster::Relay,
@@ -88,9 +93,9 @@ impl CarryOut {
 
     pub fn action(&mut self, action: Action) {
         match action {
-            Action::Propose(entry) => {
+            Action::Propose { term, entry } => {
                 self.shared.counters.proposed(entry.entry());
-                self.proposals.send(entry);
+                self.proposals.send(Proposal { term, entry });
             }
             Action::Plan { term, eval } => self.planners.plan(term, eval),
             Action::Judged { ticket, committed, refused } => self.judged(ticket, committed, refused),

@@ -14,17 +14,23 @@ use super::{Input, Shared};
 const ENTRIES_MAX: usize = 64;
 
 /// Where the controller puts entries.
-pub(crate) struct Proposals(mpsc::Sender<EncodedEntry>);
+pub(crate) struct Proposals(mpsc::Sender<Proposal>);
+
+/// An entry, and the term of the leadership that made it.
+pub(crate) struct Proposal {
+    pub term: u64,
+    pub entry: EncodedEntry,
+}
 
 impl Proposals {
-    pub fn new() -> (Self, mpsc::Receiver<EncodedEntry>) {
+    pub fn new() -> (Self, mpsc::Receiver<Proposal>) {
         let (sender, receiver) = mpsc::channel(ENTRIES_MAX);
         (Self(sender), receiver)
     }
 
-    pub fn send(&self, entry: EncodedEntry) {
+    pub fn send(&self, proposal: Proposal) {
         // Fails only when the server is stopping.
-        let _ = self.0.blocking_send(entry);
+        let _ = self.0.blocking_send(proposal);
     }
 }
 
@@ -32,13 +38,13 @@ impl Proposals {
 pub(crate) async fn run(
     shared: Arc<Shared>,
     replication: Replication,
-    mut entries: mpsc::Receiver<EncodedEntry>,
+    mut proposals: mpsc::Receiver<Proposal>,
     inputs: Sender<Input>,
 ) {
     let mut results = JoinSet::new();
-    while let Some(entry) = entries.recv().await {
+    while let Some(Proposal { term, entry }) = proposals.recv().await {
         let (index, begun) = (entry.index(), Instant::now());
-        let submitted = replication.submit(entry).await;
+        let submitted = replication.submit(term, entry).await;
         let (shared, inputs) = (shared.clone(), inputs.clone());
         results.spawn(async move {
             let outcome = match submitted {
@@ -51,7 +57,7 @@ pub(crate) async fn run(
                 Err(ProposeError::NotWritten(reason)) => Fate::NotWritten(reason.to_string()),
                 Err(ProposeError::Unknown(reason)) => Fate::Unknown(reason.to_string()),
             };
-            let event = Input::event(Event::NotApplied { index, fate });
+            let event = Input::event(Event::NotApplied { term, index, fate });
             let _ = tokio::task::spawn_blocking(move || inputs.send(event)).await;
         });
         while results.try_join_next().is_some() {}

@@ -40,7 +40,8 @@ pub struct History {
     store: Store,
     steps: Vec<Arc<Step>>,
     positions: BTreeMap<Index, usize>,
-    proposed: BTreeMap<Index, VecDeque<Entry>>,
+    /// The newest first, each with the term of the leadership that made it.
+    proposed: BTreeMap<Index, VecDeque<(u64, Entry)>>,
     /// How many of them each server has applied.
     at: Vec<usize>,
 }
@@ -85,15 +86,15 @@ impl History {
         position(before).map(|before| before + 1) == position(after)
     }
 
-    pub fn on_proposed(&mut self, entry: &Entry) {
+    pub fn on_proposed(&mut self, term: u64, entry: &Entry) {
         let candidates = self.proposed.entry(entry.index).or_default();
-        candidates.push_front(entry.clone());
+        candidates.push_front((term, entry.clone()));
         candidates.truncate(CANDIDATES_MAX);
     }
 
-    pub fn on_not_written(&mut self, index: Index) {
+    pub fn on_not_written(&mut self, term: u64, index: Index) {
         if let Some(candidates) = self.proposed.get_mut(&index) {
-            candidates.pop_front();
+            candidates.retain(|(of, _)| *of != term);
         }
     }
 
@@ -113,8 +114,8 @@ impl History {
             }
             return Ok(None);
         }
-        let entry = self.proposed.get(&applied.index).and_then(|candidates| candidates.front()).cloned();
-        let Some(entry) = entry else {
+        let newest = self.proposed.get(&applied.index).and_then(|candidates| candidates.front());
+        let Some((_, entry)) = newest.cloned() else {
             let what = format!("server {} applied {}, which nobody had proposed", server + 1, applied.index);
             return Err(("I2 nothing comes from nowhere", what));
         };

@@ -1,4 +1,4 @@
-//! I1: at most one leader a term; terms only grow.
+//! I1: at most one leader a term; terms only grow; a leadership that has ended does not begin again.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,8 @@ use super::Check;
 pub struct Leaders {
     by_term: BTreeMap<u64, usize>,
     last_term: BTreeMap<usize, u64>,
+    /// The term that each server leads in, or led in last, and whether it still does.
+    led: BTreeMap<usize, (u64, bool)>,
 }
 
 impl Leaders {
@@ -18,9 +20,16 @@ impl Leaders {
             let what = format!("server {} went from term {last} to {term}", server + 1);
             return Err(("I1 terms only grow", what));
         }
+        let led = self.led.entry(server).or_default();
         if !leader {
+            led.1 = false;
             return Ok(());
         }
+        if *led == (term, false) {
+            let what = format!("server {} leads in term {term} again, after it did not", server + 1);
+            return Err(("I1 a leadership that has ended does not begin again", what));
+        }
+        *led = (term, true);
         let first = *self.by_term.entry(term).or_insert(server);
         if first == server {
             return Ok(());

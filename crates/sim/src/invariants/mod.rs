@@ -60,12 +60,12 @@ impl Invariants {
 
     /// Its index is judged once it is applied: what a leader proposes that has been deposed comes to nothing, and its
     /// index may be the next one's.
-    pub fn on_proposed(&mut self, entry: &Entry) {
-        self.history.on_proposed(entry);
+    pub fn on_proposed(&mut self, term: u64, entry: &Entry) {
+        self.history.on_proposed(term, entry);
     }
 
-    pub fn on_not_written(&mut self, index: Index) {
-        self.history.on_not_written(index);
+    pub fn on_not_written(&mut self, term: u64, index: Index) {
+        self.history.on_not_written(term, index);
     }
 
     pub fn on_applied(&mut self, server: usize, store: &Store, applied: &[Applied]) -> Check {

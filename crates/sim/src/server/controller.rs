@@ -26,7 +26,7 @@ use berth_replication::runtime::{
 use berth_server::protocol::{GroupSpecs, frames};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Input, Server, View, lock, relay::Way};
+use super::{Input, Server, View, lock, proposer::Proposal, relay::Way};
 use crate::{
     bugs::Bug,
     executor::{Simulated, now_ns, random_u64, sleep_until_ns},
@@ -64,7 +64,7 @@ impl WallClock {
 
 struct CarryOut {
     server: Server,
-    proposals: mpsc::Sender<EncodedEntry>,
+    proposals: mpsc::Sender<Proposal>,
     waiting: BTreeMap<Token, oneshot::Sender<Answer>>,
     tokens: u64,
     links: BTreeMap<SessionId, Arc<End>>,
@@ -81,7 +81,7 @@ impl Links for CarryOut {
     }
 }
 
-pub async fn run(server: Server, proposals: mpsc::Sender<EncodedEntry>, seed: u64) {
+pub async fn run(server: Server, proposals: mpsc::Sender<Proposal>, seed: u64) {
     let own = ServerId(server.around().number as u64 + 1);
     let config = Config { server: own, planning_max: 128, desired_hash, seed };
     let mut controller = Controller::new(config, server.0.claims.clone());
@@ -185,16 +185,16 @@ impl CarryOut {
     async fn action(&mut self, action: Action) {
         let around = self.server.around().clone();
         match action {
-            Action::Propose(entry) => {
+            Action::Propose { term, entry } => {
                 let entry = if around.bug == Some(Bug::FreesRoomEarly) { free_early(entry) } else { entry };
-                around.truth.proposed(entry.entry());
+                around.truth.proposed(term, entry.entry());
                 if around.bug == Some(Bug::AcknowledgesEarly)
                     && let Some((_, reply)) = self.waiting.pop_first()
                 {
                     reply.send(Answer::Committed(entry.index(), Vec::new())).ok();
                 }
                 // Fails only when the server is stopping.
-                self.proposals.send(entry).await.ok();
+                self.proposals.send(Proposal { term, entry }).await.ok();
             }
             Action::Plan { term, eval } => {
                 lock(&self.server.0.asked).push_back((term, eval));

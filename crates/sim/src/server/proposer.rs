@@ -11,14 +11,20 @@ use crate::{
     executor::{Simulated, spawn},
 };
 
+/// An entry, and the term of the leadership that made it.
+pub struct Proposal {
+    pub term: u64,
+    pub entry: EncodedEntry,
+}
+
 pub async fn run(
     server: Server,
     replication: Replication<Simulated>,
-    mut entries: mpsc::Receiver<EncodedEntry>,
+    mut proposals: mpsc::Receiver<Proposal>,
 ) {
-    while let Some(entry) = entries.recv().await {
+    while let Some(Proposal { term, entry }) = proposals.recv().await {
         let index = entry.index();
-        let submitted = replication.submit(entry).await;
+        let submitted = replication.submit(term, entry).await;
         let server = server.clone();
         spawn(async move {
             let outcome = match submitted {
@@ -36,8 +42,8 @@ pub async fn run(
                 Err(ProposeError::Unknown(reason)) => Fate::Unknown(reason.to_string()),
             };
             let around = server.around();
-            around.truth.not_applied(around.number, index, &fate);
-            server.tell(Input::Event(Event::NotApplied { index, fate }));
+            around.truth.not_applied(around.number, (term, index), &fate);
+            server.tell(Input::Event(Event::NotApplied { term, index, fate }));
         });
     }
 }
