@@ -3,7 +3,7 @@
 mod support;
 
 use berth_model::{
-    EvalId, NodeId,
+    AllocId, EvalId, NodeId,
     alloc::ClientStatus,
     command::{Collect, Command, Refusal},
     event::Event,
@@ -12,6 +12,14 @@ use berth_model::{
     store::JobStatus,
 };
 use support::{World, job, key, node, place, restored, service};
+
+impl World {
+    fn collect_allocs(&mut self, allocs: &[u128]) {
+        let allocs = allocs.iter().copied().map(AllocId).collect();
+        let decided_on = Some(self.store.index());
+        self.collect(Collect { allocs, decided_on, ..Collect::default() });
+    }
+}
 
 fn jobs(world: &World, ids: &[&str]) -> Collect {
     let decided_on = Some(world.store.index());
@@ -69,10 +77,44 @@ fn results_of_batch_work_stay_with_their_job() {
     let eval = world.register(job("sum", JobType::Batch, 10, None));
     world.plan(eval, vec![place(1, 1, &[], &[])], vec![]).unwrap();
     world.end(1, ClientStatus::Complete);
-    let allocs = vec![berth_model::AllocId(1)];
-    let decided_on = Some(world.store.index());
-    world.collect(Collect { allocs, decided_on, ..Collect::default() });
+    world.collect_allocs(&[1]);
     assert_eq!(world.store.allocs().len(), 1);
+}
+
+/// What has failed on a node is why nothing of its system job is placed there: whoever forgets it leaves the node without
+/// either.
+#[test]
+fn what_has_failed_of_a_system_job_stays_until_the_job_or_its_node_is_another() {
+    let failed = || {
+        let mut world = World::with_nodes(2);
+        let eval = world.register(job("log", JobType::System, 10, None));
+        world.plan(eval, vec![place(1, 1, &[], &[]), place(2, 2, &[], &[])], vec![]).unwrap();
+        world.end(1, ClientStatus::Failed);
+        world.collect_allocs(&[1]);
+        assert_eq!(world.store.allocs().len(), 2, "it keeps its node covered");
+        world
+    };
+    let mut changed = failed();
+    let mut other = job("log", JobType::System, 10, None);
+    other.priority += 1;
+    changed.register(other.clone());
+    changed.collect_allocs(&[1]);
+    assert_eq!(changed.store.allocs().len(), 2, "what runs is the same");
+    other.meta.insert("version".to_owned(), "2".to_owned());
+    changed.register(other);
+    changed.collect_allocs(&[1]);
+    assert_eq!(changed.store.allocs().len(), 1);
+
+    let mut stopped = failed();
+    stopped.stop("log", false);
+    stopped.collect_allocs(&[1]);
+    assert_eq!(stopped.store.allocs().len(), 1);
+
+    let mut purged = failed();
+    purged.run(Command::SetNodeStatus(NodeId(1), NodeStatus::Down, None)).unwrap();
+    purge(&mut purged);
+    purged.collect_allocs(&[1]);
+    assert_eq!(purged.store.allocs().len(), 1);
 }
 
 /// A node on which batch work is done, and that is down.
@@ -101,7 +143,7 @@ fn a_purged_node_is_gone_for_everybody_and_its_results_are_not() {
         assert!(store.node(NodeId(1)).is_none());
         assert!(store.nodes().iter().all(|(_, row)| row.id != NodeId(1)));
         assert!(store.nodes().range(..).all(|(id, _)| id != NodeId(1)));
-        let (_, result) = store.alloc(berth_model::AllocId(1)).expect("it keeps the work from running again");
+        let (_, result) = store.alloc(AllocId(1)).expect("it keeps the work from running again");
         let ran_on = store.nodes().row(result.node).expect("where it ran is known");
         assert_eq!((ran_on.id, ran_on.is_ready(), ran_on.capacity.memory_mb), (NodeId(1), false, 0));
     }
@@ -112,7 +154,7 @@ fn a_purged_node_is_gone_for_everybody_and_its_results_are_not() {
 #[test]
 fn a_purged_node_goes_for_good_with_its_last_result() {
     let mut world = with_results();
-    let slot = world.store.alloc(berth_model::AllocId(1)).unwrap().1.node;
+    let slot = world.store.alloc(AllocId(1)).unwrap().1.node;
     purge(&mut world);
     let eval = world.stop("sum", true);
     world.plan(eval, vec![], vec![]).unwrap();
@@ -133,7 +175,7 @@ fn a_purged_node_that_comes_back_is_a_new_one_that_knows_its_results() {
         (NodeStatus::Initializing, true, world.store.index())
     );
     assert_eq!((row.capacity.memory_mb, world.store.nodes().ended(row).count()), (100_000, 1));
-    assert_eq!(world.store.alloc(berth_model::AllocId(1)).unwrap().1.node, slot);
+    assert_eq!(world.store.alloc(AllocId(1)).unwrap().1.node, slot);
     assert_eq!(restored(&world.store).hash(), world.store.hash());
 }
 
@@ -152,11 +194,7 @@ fn entries_of_version_1_forget_as_they_did() {
     let mut world = with_results();
     world.collect(Collect { nodes: vec![NodeId(1)], ..Collect::default() });
     assert!(world.store.node(NodeId(1)).is_some(), "something that ended there is kept");
-    world.collect(Collect {
-        nodes: vec![NodeId(1)],
-        allocs: vec![berth_model::AllocId(1)],
-        ..Collect::default()
-    });
+    world.collect(Collect { nodes: vec![NodeId(1)], allocs: vec![AllocId(1)], ..Collect::default() });
     assert!(world.store.node(NodeId(1)).is_none() && world.store.allocs().is_empty());
     let eval = world.store.evals().iter().map(|(_, eval)| eval.id).next();
     assert!(eval.is_some_and(|eval| eval > EvalId(0)));

@@ -14,7 +14,7 @@ use berth_model::{
     event::Event as Change,
     job::JobType,
     node::NodeStatus,
-    store::{AllocSlot, JobRow, Store},
+    store::{AllocRow, AllocSlot, JobRow, Store},
 };
 
 use crate::follow::Follower;
@@ -159,14 +159,19 @@ impl Collector {
         let lives = |id: &NodeId| store.node(*id).is_some_and(|(_, row)| !row.live.is_empty());
         let (later, nodes): (Vec<NodeId>, Vec<NodeId>) = nodes.partition(lives);
         self.nodes.extend(later.into_iter().map(|id| (now, id)));
-        let allocs = over(&mut self.allocs, SERVICE_KEPT, now, COLLECTED_MAX);
+        let ended = over(&mut self.allocs, SERVICE_KEPT, now, COLLECTED_MAX).into_iter();
+        // What keeps a node covered waits anew: a change of its job, or the end of the node, makes it of no use.
+        let is_needed = |id: &AllocId| store.alloc(*id).is_some_and(|(_, row)| store.keeps_node_covered(row));
+        let (later, allocs): (Vec<AllocId>, Vec<AllocId>) = ended.partition(is_needed);
+        self.allocs.extend(later.into_iter().map(|id| (now, id)));
         let deployments = over(&mut self.deployments, DEPLOYMENT_KEPT, now, COLLECTED_MAX);
         let collect = Collect { jobs, allocs, evals, nodes, decided_on: Some(store.index()), deployments };
         (!collect.is_empty()).then_some(collect)
     }
 
     fn alloc_ended(&mut self, store: &Store, slot: AllocSlot, at: Timestamp) {
-        let row = store.allocs().row(slot).filter(|row| store.may_forget(row));
+        let may_go = |row: &&AllocRow| store.may_forget(row) || store.keeps_node_covered(row);
+        let row = store.allocs().row(slot).filter(may_go);
         self.allocs.extend(row.map(|row| (at, row.id)));
     }
 

@@ -33,6 +33,32 @@ fn what_ended_long_ago_is_forgotten_and_what_is_needed_stays() {
     assert_eq!((shell.store.allocs().len(), shell.store.evals().len()), (0, 0));
 }
 
+/// A failed allocation of a system job is why there is none on its node: were it forgotten, nothing would run there, and
+/// nobody would be told why.
+#[test]
+fn what_has_failed_of_a_system_job_is_kept_until_the_job_changes() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    let system = Job { job_type: JobType::System, ..job(1, 100) };
+    shell.register_job(system.clone());
+    let (_, failed, _) = shell.wanted()[0];
+    shell.observe(1, &[(failed, ClientStatus::Failed)]);
+    let hours = |shell: &mut Shell| {
+        for _ in 0..3 {
+            shell.now += 3601;
+            shell.heartbeat(1);
+            shell.tick(0);
+        }
+    };
+    hours(&mut shell);
+    assert!(shell.store.alloc(failed).is_some(), "it keeps its node covered");
+    assert_eq!(shell.wanted().len(), 0, "what failed is not started anew");
+    shell.register_job(Job { meta: [("version".to_owned(), "2".to_owned())].into(), ..system });
+    assert_eq!(shell.wanted().len(), 1);
+    hours(&mut shell);
+    assert!(shell.store.alloc(failed).is_none(), "it is of no use any more");
+}
+
 #[test]
 fn a_finished_dispatch_is_forgotten_and_what_it_was_dispatched_from_stays() {
     let mut shell = Shell::new();

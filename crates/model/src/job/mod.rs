@@ -5,6 +5,7 @@ mod group;
 mod launch;
 mod policy;
 mod role;
+mod same;
 mod schedule;
 mod service;
 mod tag;

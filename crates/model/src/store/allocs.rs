@@ -59,6 +59,11 @@ impl AllocRow {
         self.client.is_terminal()
     }
 
+    /// Whether it has ended although it was desired to run, on a node that was not lost.
+    pub fn ended_by_itself(&self) -> bool {
+        self.is_terminal() && self.client != ClientStatus::Lost && self.desired == DesiredStatus::Run
+    }
+
     /// Whether it is meant to go on: not ended and not wished to end.
     pub fn is_wanted(&self) -> bool {
         !self.is_terminal() && self.desired == DesiredStatus::Run

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use rules::Rules;
 
-use super::{AllocSlot, JobSlot, NodeSlot, Store, jobs::StatusChanged};
+use super::{AllocRow, AllocSlot, JobSlot, NodeSlot, Store, jobs::StatusChanged};
 use crate::{
     command::{Command, Entry, Outcome, Refusal},
     eval::{Eval, Trigger},
@@ -85,7 +85,7 @@ impl Store {
             Command::SetJobStable(set) => self.set_job_stable(&set, events)?,
             Command::TagVersion(tag) => self.tag_version(*tag, events)?,
             Command::FoundCluster(id) => self.found_cluster(id)?,
-            Command::Collect(collect) => self.collect(&collect, events),
+            Command::Collect(collect) => self.collect(&collect, rules, events),
             Command::RunJob(run) => self.run_job(*run, events)?,
         }
         Ok(())

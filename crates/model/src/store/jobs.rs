@@ -154,6 +154,26 @@ impl JobRow {
         self.versions.iter().find(|v| v.version == version)
     }
 
+    /// The first version since the job was stopped last: what ran or ended before is not the work that is desired now.
+    fn begun_with(&self) -> u64 {
+        let older = self.versions.iter().skip(1);
+        older.filter(|version| version.job.stop).map(|version| version.version + 1).max().unwrap_or_default()
+    }
+
+    /// Whether the allocations of a version, at this position of their group there, go on unchanged under the newest one.
+    pub fn goes_on(&self, version: u64, group: u16) -> bool {
+        if version == self.current().version {
+            return true;
+        }
+        let old = self.version(version).filter(|old| old.version >= self.begun_with()).map(|old| &old.job);
+        let old = old.and_then(|job| Some((job, job.groups.get(usize::from(group))?)));
+        let newest = old.and_then(|(_, group)| self.job().group(&group.name));
+        match (old, newest) {
+            (Some((old_job, old)), Some((_, new))) => old_job.runs_the_same(old, self.job(), new),
+            _ => false,
+        }
+    }
+
     /// The version that has this tag.
     pub fn tagged(&self, tag: &str) -> Option<&JobVersion> {
         self.versions.iter().find(|version| version.tag.as_ref().is_some_and(|own| own.name == tag))

@@ -171,10 +171,26 @@ impl Store {
     }
 
     /// Whether an allocation may be forgotten before its job. A finished one of batch work stays as long as the job: it is
-    /// what keeps it from running again.
+    /// what keeps it from running again. So does one of a system job that has ended by itself, until the job is changed or its
+    /// node is gone.
     pub fn may_forget(&self, row: &AllocRow) -> bool {
+        self.is_no_result(row) && !self.keeps_node_covered(row)
+    }
+
+    /// Whether an allocation has ended and is no result of batch work.
+    fn is_no_result(&self, row: &AllocRow) -> bool {
         let job = self.jobs.row(row.job);
         row.is_terminal() && job.is_none_or(|job| !job.job().job_type.runs_to_completion())
+    }
+
+    /// Whether an ended allocation is why nothing of its job, which runs on each node, is placed on its node anew.
+    pub fn keeps_node_covered(&self, row: &AllocRow) -> bool {
+        let covers = |job: &JobRow| {
+            job.job().job_type.is_per_node() && !job.job().stop && job.goes_on(row.job_version, row.group)
+        };
+        row.ended_by_itself()
+            && self.jobs.row(row.job).is_some_and(covers)
+            && self.nodes.row(row.node).is_some_and(|node| !node.purged)
     }
 
     /// The hash of all that a snapshot holds: equal on every server at the same index, and after a restore. What is

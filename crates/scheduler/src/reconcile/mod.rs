@@ -14,7 +14,6 @@ use berth_model::{
     AllocId, Timestamp,
     alloc::{Migrate, Reschedule, Stop, StopReason},
     deployment::DeploymentGroup,
-    job::{Group, Job},
     observed::Observed,
     store::{AllocRow, AllocSlot, JobRow, NodeSlot, Store, Whereabouts},
 };
@@ -131,7 +130,7 @@ pub(crate) fn reconcile(
 ) -> Result<Changes, Cancelled> {
     let job = row.job();
     let mut changes = Changes::default();
-    let existing: Vec<Existing<'_>> = existing((store, observed), row, job, now);
+    let existing: Vec<Existing<'_>> = existing((store, observed), row, now);
     meter.take(existing.len() + job.groups.len())?;
     // A job that only makes jobs has no allocations of its own: those of an older version have no use any more.
     if job.stop || job.only_launches() {
@@ -164,23 +163,17 @@ pub(crate) fn reconcile(
 fn existing<'a>(
     (store, observed): (&'a Store, &Observed),
     row: &'a JobRow,
-    job: &'a Job,
     now: Timestamp,
 ) -> Vec<Existing<'a>> {
-    let groups: BTreeMap<&str, &Group> =
-        job.groups.iter().map(|group| (group.name.as_str(), group)).collect();
     // A job that was changed often has few versions and many allocations of each.
     let mut same: BTreeMap<(u64, u16), bool> = BTreeMap::new();
-    let begun_with = begun_with(row);
     let rows = store.jobs().allocs(row).filter_map(|slot| Some((slot, store.allocs().row(slot)?)));
     rows.filter_map(|(slot, alloc)| {
-        let (old_job, old_group) = store.job_of(alloc)?;
+        let (_, old_group) = store.job_of(alloc)?;
         let is_current = alloc.job_version == row.current().version
-            || alloc.job_version >= begun_with
-                && *same.entry((alloc.job_version, alloc.group)).or_insert_with(|| {
-                    let newest = groups.get(old_group.name.as_str());
-                    newest.is_some_and(|group| runs_the_same(old_job, old_group, job, group))
-                });
+            || *same
+                .entry((alloc.job_version, alloc.group))
+                .or_insert_with(|| row.goes_on(alloc.job_version, alloc.group));
         let is_silent = store.nodes().row(alloc.node).is_none_or(|node| node.status.is_silent());
         let whereabouts = if is_silent { store.whereabouts(alloc, now) } else { Whereabouts::Here };
         let migrate = store.allocs().extra(slot).and_then(|extra| extra.migrate);
@@ -196,52 +189,6 @@ fn existing<'a>(
         })
     })
     .collect()
-}
-
-/// The first version since the job was stopped last: what ran or ended before is not the work that is desired now.
-fn begun_with(row: &JobRow) -> u64 {
-    let older = row.versions.iter().skip(1);
-    older.filter(|version| version.job.stop).map(|version| version.version + 1).max().unwrap_or_default()
-}
-
-/// Whether the allocations of a version of a job, at this position of their group there, go on unchanged under its newest
-/// version.
-pub fn goes_on(row: &JobRow, version: u64, group: u16) -> bool {
-    let old = row.version(version).map(|version| &version.job);
-    let old = old.and_then(|job| Some((job, job.groups.get(usize::from(group))?)));
-    let newest = old.and_then(|(_, group)| row.job().group(&group.name));
-    match (old, newest) {
-        (Some((old_job, old)), Some((_, new))) => {
-            version >= begun_with(row) && runs_the_same(old_job, old, row.job(), new)
-        }
-        _ => false,
-    }
-}
-
-/// Whether an allocation of the old wishes can stand for one of the new: only how many are wanted, or how and when they
-/// are replaced, may differ.
-fn runs_the_same(old_job: &Job, old: &Group, job: &Job, new: &Group) -> bool {
-    let where_and_what = |job: &Job| {
-        (
-            job.job_type,
-            job.node_pool.clone(),
-            job.datacenters.clone(),
-            job.meta.clone(),
-            job.constraints.clone(),
-        )
-    };
-    let alike = Group {
-        count: old.count,
-        reschedule: old.reschedule,
-        spreads: old.spreads.clone(),
-        update: old.update.clone(),
-        migrate: old.migrate.clone(),
-        // What the agent does by itself it is told only once.
-        disconnect: if old.stops_alike(new) { old.disconnect.clone() } else { new.disconnect.clone() },
-        scaling: old.scaling.clone(),
-        ..new.clone()
-    };
-    where_and_what(old_job) == where_and_what(job) && alike == *old
 }
 
 fn stop_all(existing: &[Existing<'_>], reason: StopReason, changes: &mut Changes) {

@@ -36,7 +36,7 @@ pub(super) fn reconcile(
         let node = alloc.row.node;
         if alloc.row.is_terminal() {
             // What was lost with its node is wanted again there; what ended by itself is not started anew.
-            if alloc.is_current && alloc.row.client != ClientStatus::Lost && ended_by_itself(alloc) {
+            if alloc.is_current && alloc.row.ended_by_itself() {
                 covered.insert(node);
                 is_unhealthy |= alloc.row.client == ClientStatus::Failed;
             }
@@ -102,8 +102,4 @@ fn updated(alloc: &Existing<'_>, canary: bool) -> Missing {
         canary,
         ..Missing::default()
     }
-}
-
-fn ended_by_itself(alloc: &Existing<'_>) -> bool {
-    alloc.row.desired == berth_model::alloc::DesiredStatus::Run
 }

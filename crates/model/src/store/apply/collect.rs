@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{AllocSlot, JobSlot, Store};
+use super::{AllocSlot, JobSlot, Store, rules::Rules};
 use crate::{
     command::Collect,
     event::Event,
@@ -11,8 +11,8 @@ use crate::{
 };
 
 impl Store {
-    pub(super) fn collect(&mut self, collect: &Collect, events: &mut Vec<Event>) {
-        self.collect_allocs(collect, events);
+    pub(super) fn collect(&mut self, collect: &Collect, rules: Rules, events: &mut Vec<Event>) {
+        self.collect_allocs(collect, rules, events);
         for id in &collect.evals {
             self.collect_eval(*id, events);
         }
@@ -27,13 +27,11 @@ impl Store {
         }
     }
 
-    fn collect_allocs(&mut self, collect: &Collect, events: &mut Vec<Event>) {
+    fn collect_allocs(&mut self, collect: &Collect, rules: Rules, events: &mut Vec<Event>) {
         let mut by_job: BTreeMap<JobSlot, BTreeSet<u32>> = BTreeMap::new();
         for id in &collect.allocs {
             let Some((slot, row)) = self.alloc(*id) else { continue };
-            // Entries of version 1 could forget the results of batch work.
-            let may_go = if collect.decided_on.is_some() { self.may_forget(row) } else { row.is_terminal() };
-            if may_go {
+            if rules.may_forget(self, row, collect.decided_on) {
                 by_job.entry(row.job).or_default().insert(slot.0);
             }
         }

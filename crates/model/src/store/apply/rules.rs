@@ -1,7 +1,8 @@
 //! By which rules an entry is applied: those of the version under which it was written, so that an old log comes to what
 //! it came to before.
 
-use super::plan::Check;
+use super::{AllocRow, Store, plan::Check};
+use crate::ids::Index;
 
 /// The rules of one version of entries.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +29,16 @@ impl Rules {
     /// Whether what was promised to an allocation goes to its own successor when it ends before its turn.
     pub fn promises_are_handed_on(self) -> bool {
         self.version >= 4
+    }
+
+    /// Whether an allocation may be forgotten; `decided_on` is what the decision says of itself, none in entries of version 1,
+    /// which could forget the results of batch work. Later ones could forget why a system job has nothing on a node.
+    pub fn may_forget(self, store: &Store, row: &AllocRow, decided_on: Option<Index>) -> bool {
+        match decided_on {
+            None => row.is_terminal(),
+            Some(_) if self.version < 4 => store.is_no_result(row),
+            Some(_) => store.may_forget(row),
+        }
     }
 
     /// Whether no node of a restored state counts as confirmed.

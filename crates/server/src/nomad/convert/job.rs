@@ -10,7 +10,6 @@ use berth_model::{
     job::VersionTag,
     store::{AllocRow, GroupCounts, JobRow, JobStatus, JobVersion},
 };
-use berth_scheduler::reconcile;
 use serde_json::Value;
 
 use crate::access::{CallerView, Parts};
@@ -76,7 +75,7 @@ fn ended_unreplaced(parts: &Parts<'_>) -> bool {
     matches!(client, ClientStatus::Failed | ClientStatus::Lost)
         && desired == DesiredStatus::Run
         && !replaced()
-        && reconcile::goes_on(parts.job_row, job_version, group)
+        && parts.job_row.goes_on(job_version, group)
 }
 
 /// Whether somebody decided what is to follow from an end, which may be written before the evaluation that it asks for.

@@ -12,7 +12,7 @@ use berth_model::{
     job::Job,
     store::{JobRow, Store},
 };
-use berth_scheduler::{Plan, reconcile};
+use berth_scheduler::Plan;
 
 use super::{AllocStubParts, allocation_stub, eval::failed_groups, id_text};
 use crate::{access::CallerView, http::text::Text};
@@ -56,7 +56,7 @@ fn updates(store: &Store, row: &JobRow, plan: &Plan, is_new: bool) -> BTreeMap<S
         let updates = updates.entry(group.name.clone()).or_default();
         let place = (alloc.job_version, alloc.group);
         let mut goes_on =
-            || *same.entry(place).or_insert_with(|| reconcile::goes_on(row, alloc.job_version, alloc.group));
+            || *same.entry(place).or_insert_with(|| row.goes_on(alloc.job_version, alloc.group));
         match stops.get(&alloc.id) {
             None if is_new && goes_on() => updates.in_place_update += 1,
             None => {
@@ -138,7 +138,7 @@ fn touched(store: &Store, row: &JobRow, plan: &Plan, is_new: bool) -> Vec<Planne
             None if is_new
                 && *same
                     .entry((alloc.job_version, alloc.group))
-                    .or_insert_with(|| reconcile::goes_on(row, alloc.job_version, alloc.group)) =>
+                    .or_insert_with(|| row.goes_on(alloc.job_version, alloc.group)) =>
             {
                 ("in-place update", "")
             }
