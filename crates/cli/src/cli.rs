@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     commands::{
-        agent, alloc, completion, deployment, dev, eval, event, explain, image, import, job, lab, man,
+        acl, agent, alloc, completion, deployment, dev, eval, event, explain, image, import, job, lab, man,
         namespace, node, operator, quota, server, short, system, top, version,
     },
     failure::{EXIT_CODES, Failure},
@@ -59,6 +59,9 @@ enum Noun {
     /// Guarantee and limit what tenants hold
     #[command(subcommand)]
     Quota(quota::Verb),
+    /// Say who may do what: policies, roles, tokens
+    #[command(subcommand)]
+    Acl(acl::Verb),
     /// Watch new versions of jobs take the place of the ones before
     #[command(subcommand)]
     Deployment(deployment::Verb),
@@ -119,6 +122,7 @@ impl Cli {
             Noun::Image(verb) => verb.run(&self.global),
             Noun::Namespace(verb) => verb.run(&self.global),
             Noun::Quota(verb) => verb.run(&self.global),
+            Noun::Acl(verb) => verb.run(&self.global),
             Noun::Deployment(verb) => verb.run(&self.global),
             Noun::Eval(verb) => verb.run(&self.global),
             Noun::Explain(explain) => explain.run(&self.global),

@@ -24,12 +24,15 @@ pub struct Global {
     /// The namespace; else BERTH_NAMESPACE, else NOMAD_NAMESPACE, else default
     #[arg(long, global = true, value_name = "NAME", help_heading = HEADING, add = complete::namespaces())]
     namespace: Option<String>,
+    /// The token to show; else BERTH_TOKEN, else NOMAD_TOKEN, else none
+    #[arg(long, global = true, value_name = "SECRET", help_heading = HEADING, hide_env_values = true)]
+    token: Option<String>,
 }
 
 impl Global {
     /// The same, as far as they stand in the words of an unfinished command line.
     pub fn of_words(words: impl Iterator<Item = String>) -> Self {
-        let (mut address, mut namespace) = (None, None);
+        let (mut address, mut namespace, mut token) = (None, None, None);
         let mut words = words.peekable();
         while let Some(word) = words.next() {
             let Some(flag) = word.strip_prefix('-') else { continue };
@@ -40,22 +43,26 @@ impl Global {
             match name {
                 "address" => address = value(),
                 "namespace" => namespace = value(),
+                "token" => token = value(),
                 _ => {}
             }
         }
-        Self { address, namespace }
+        Self { address, namespace, token }
     }
 
     /// The server, as seen from the namespace. Nothing is sent yet.
     pub fn remote(&self) -> Result<Remote, Failure> {
         let address = given(self.address.as_ref(), ["BERTH_ADDR", "NOMAD_ADDR"], ADDRESS_DEFAULT);
-        Remote::new(&address, &self.namespace())
+        let token = given(self.token.as_ref(), ["BERTH_TOKEN", "NOMAD_TOKEN"], "");
+        Remote::new(&address, &self.namespace(), &token)
     }
 
     /// Refuses them on a command that talks to no server.
     pub fn refuse(&self) -> Result<(), Failure> {
         let given =
-            self.address.as_ref().map(|_| "--address").or(self.namespace.as_ref().map(|_| "--namespace"));
+            [("--address", &self.address), ("--namespace", &self.namespace), ("--token", &self.token)]
+                .into_iter()
+                .find_map(|(flag, value)| value.as_ref().map(|_| flag));
         let Some(flag) = given else { return Ok(()) };
         Err(Failure::new(
             Exit::Usage,

@@ -11,6 +11,7 @@ mod job;
 mod name;
 mod network;
 mod resources;
+mod rules;
 mod spread;
 mod task;
 mod tenant;
@@ -25,6 +26,7 @@ use crate::{
 };
 
 pub use name::is_deceptive;
+pub(crate) use rules::policy;
 pub(crate) use tenant::{namespace, quota};
 
 /// The job of a file in HCL, if there is one.

@@ -16,6 +16,7 @@ mod json;
 mod limits;
 mod record;
 mod report;
+mod rules;
 mod schema;
 mod setting;
 mod source;
@@ -38,6 +39,7 @@ pub use limits::{
     CONSTRAINT_BYTES_MAX, DEPTH_MAX, GROUP_TASKS_MAX, JOB_ALLOCATIONS_MAX, JOB_BYTES_MAX, JOB_GROUPS_MAX,
     MAP_BYTES_MAX, NAME_BYTES_MAX, SOURCE_BYTES_MAX,
 };
+pub use rules::{Level, NAMESPACE_CAPABILITIES, NamespaceRule, PolicyRules, parse_policy};
 pub use schema::{definitions, unenforced};
 pub use starters::{STARTERS, Starter};
 pub use tenant::{parse_namespace, parse_quota};

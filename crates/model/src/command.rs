@@ -23,6 +23,7 @@ pub use refusal::{Outcome, Refusal};
 pub use versions::{NewTag, SetJobStable, TagVersion};
 
 use crate::{
+    acl::ChangeAcl,
     alloc::{AllocEnd, MigrateAlloc},
     deployment::{AllocHealth, PromoteDeployment, SetDeployment},
     eval::{Eval, EvalStatus},
@@ -145,6 +146,9 @@ pub enum Command {
     /// A version of a job gets a name, or loses it.
     #[n(31)]
     TagVersion(#[n(0)] Box<TagVersion>),
+    /// An operator changes who may do what.
+    #[n(32)]
+    ChangeAcl(#[n(0)] Box<ChangeAcl>),
 }
 
 impl Command {
@@ -182,6 +186,7 @@ impl Command {
             Self::EndDrain(..) => "end_drain",
             Self::SetJobStable(..) => "set_job_stable",
             Self::TagVersion(..) => "tag_version",
+            Self::ChangeAcl(..) => "change_acl",
         }
     }
 
@@ -195,6 +200,7 @@ impl Command {
             | Self::EndDrain(..)
             | Self::SetJobStable(..)
             | Self::TagVersion(..)
+            | Self::ChangeAcl(..)
             | Self::SetNodeStatus(_, _, Some(_))
             | Self::SetNodeStatus(_, NodeStatus::Disconnected, None) => 4,
             Self::CommitPlan(plan) | Self::CommitPlanUnchecked(plan) => plan.since(),

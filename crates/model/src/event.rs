@@ -1,8 +1,10 @@
 //! What applying an entry changed, for whoever keeps something in step with the store.
 
+use std::fmt;
+
 use crate::{
     command::Outcome,
-    ids::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId},
+    ids::{AclRoleId, AclTokenId, AllocId, DeploymentId, EvalId, Index, JobKey, NodeId},
     store::{AllocSlot, JobSlot, NodeSlot},
     time::Timestamp,
 };
@@ -54,6 +56,8 @@ pub enum Event {
     NamespaceChanged(String),
     /// A quota was described, or taken away.
     QuotaChanged(String),
+    /// A policy, role or token was made, changed or taken away.
+    AclChanged(AclObject),
     /// How the cluster places was set.
     SchedulerConfigChanged,
     /// A snapshot took the place of the state: whatever was known of it is void, slots included.
@@ -80,6 +84,27 @@ pub enum DeploymentChange {
     Promotion,
     /// An allocation of it was found healthy, or not.
     AllocHealth,
+}
+
+/// What says who may do what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AclObject {
+    /// A policy of this name.
+    Policy(String),
+    /// A role.
+    Role(AclRoleId),
+    /// A token.
+    Token(AclTokenId),
+}
+
+impl fmt::Display for AclObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Policy(name) => write!(f, "policy {name:?}"),
+            Self::Role(id) => write!(f, "role {id}"),
+            Self::Token(id) => write!(f, "token {id}"),
+        }
+    }
 }
 
 /// What became of one entry.

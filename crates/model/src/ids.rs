@@ -121,6 +121,14 @@ uuid_id!(
     /// A node: one machine.
     NodeId
 );
+uuid_id!(
+    /// A token; it is no secret.
+    AclTokenId
+);
+uuid_id!(
+    /// A role: a set of policies.
+    AclRoleId
+);
 
 /// Mints the ids of one command from one random seed, so that a command of a thousand placements carries 16 random
 /// bytes and every id still looks, and collides, like a random one.

@@ -5,6 +5,7 @@
 
 #![deny(clippy::iter_over_hash_type)]
 
+pub mod acl;
 pub mod alloc;
 pub mod cluster;
 pub mod codec;
@@ -27,5 +28,5 @@ pub mod store;
 pub mod time;
 pub mod value;
 
-pub use ids::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId};
+pub use ids::{AclRoleId, AclTokenId, AllocId, DeploymentId, EvalId, Index, JobKey, NodeId};
 pub use time::Timestamp;

@@ -15,6 +15,7 @@ use berth_model::{
     Index,
     command::{ENTRY_VERSION, ENTRY_VERSION_MIN},
     event::Applied,
+    node::NodeStatus,
     store::Store,
 };
 use berth_replication::{Leadership, Observer, Replication};
@@ -27,6 +28,7 @@ use tokio::{
 };
 
 use crate::{
+    WatchKey,
     agents::{self, Context},
     cluster::{AllAgents, Cluster, Relay, Together},
     engine::{self, ControllerThread, EngineHandle, INPUTS_MAX, Input, PlannersConfig, Shared},
@@ -71,6 +73,8 @@ pub struct ServerConfig {
     pub datacenter: String,
     /// The planners.
     pub planners: PlannersConfig,
+    /// Whether callers may do only what their tokens say.
+    pub acl: bool,
     /// The settings it runs with, name and value, shown to whoever asks.
     pub settings: Vec<(String, String)>,
 }
@@ -117,6 +121,7 @@ pub struct Server {
     http_addr: SocketAddr,
     agent_addr: SocketAddr,
     server_addr: SocketAddr,
+    state: State,
     stop: watch::Sender<bool>,
     cluster: Arc<Cluster>,
     controller: ControllerThread,
@@ -193,11 +198,12 @@ impl Server {
         let http_listener = listen(http_socket, "http-addr", http_addr)?;
         listeners.push(tokio::spawn(agents::listen(agent_listener, context, stopped.clone())));
         listeners.push(tokio::spawn(memory::give_back(shared.events.clone(), stopped.clone())));
-        listeners.push(tokio::spawn(serve_http(http_listener, state, stopped)));
+        listeners.push(tokio::spawn(serve_http(http_listener, state.clone(), stopped)));
         Ok(Self {
             http_addr,
             agent_addr,
             server_addr,
+            state,
             stop,
             cluster,
             controller,
@@ -220,6 +226,19 @@ impl Server {
     /// Where other servers connect.
     pub fn server_addr(&self) -> SocketAddr {
         self.server_addr
+    }
+
+    /// Completes once work can be placed on a node.
+    pub async fn node_ready(&self) {
+        loop {
+            let watch = self.state.watchers.watch(WatchKey::Nodes);
+            let changed = watch.changed();
+            let view = self.state.view();
+            if view.store.nodes().iter().any(|(_, row)| row.status == NodeStatus::Ready) {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// Completes when the server can go on no more, with the reason.
@@ -311,6 +330,8 @@ fn info(config: &ServerConfig, http_addr: SocketAddr, agent_addr: SocketAddr) ->
         agent_addr: agent_addr.to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         settings: config.settings.clone(),
+        acl: config.acl,
+        data_dir: config.data_dir.clone(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod agents;
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
@@ -322,6 +322,10 @@ pub struct State {
 /// Who a server is, for agent/self, members and leader.
 #[derive(Debug, Clone, Default)]
 pub struct ServerInfo {
+    /// Whether callers may do only what their tokens say.
+    pub acl: bool,
+    /// Where its data is.
+    pub data_dir: PathBuf,
     /// Its name.
     pub name: String,
     /// The region's name.

@@ -39,6 +39,8 @@ pub enum WatchKey {
     Nodes,
     /// One node.
     Node(NodeId),
+    /// Any policy, role or token.
+    Acl,
     /// Any namespace.
     Namespaces,
     /// Any quota.

@@ -3,6 +3,7 @@
 //! Names and shapes are those that Nomad's clients know. Durations are nanoseconds, points in time are nanoseconds since
 //! the Unix epoch unless their type is [`Time`].
 
+mod acl;
 mod agent;
 mod alloc;
 mod check;
@@ -40,6 +41,7 @@ mod text;
 mod time;
 mod usage;
 
+pub use acl::{AclBootstrap, AclLink, AclPolicy, AclPolicyStub, AclPolicyWritten, AclRole, AclToken, AclTtl};
 pub use agent::{AgentHealth, AgentJoined, AgentMember, AgentMembers, AgentSelf, HealthCheck};
 pub use alloc::{
     AllocStopped, Allocation, AllocationStub, DesiredTransition, RescheduleEvent, RescheduleTracker,

@@ -1,5 +1,6 @@
 //! The commands: a file each, in a folder for each noun.
 
+pub mod acl;
 pub mod agent;
 pub mod alloc;
 pub mod completion;

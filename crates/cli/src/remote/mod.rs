@@ -1,5 +1,6 @@
 //! The server that commands talk to: a file of requests for each resource, and the shortened ids that people type.
 
+mod acl;
 mod alloc;
 mod change;
 mod deployment;
@@ -41,11 +42,13 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// The server at that address.
-    pub fn new(address: &str, namespace: &str) -> Result<Self, Failure> {
+    /// The server at that address. An empty token is none.
+    pub fn new(address: &str, namespace: &str, token: &str) -> Result<Self, Failure> {
         let address: Address =
             address.parse().map_err(|error| Failure::new(Exit::Usage, format!("{error}")))?;
-        Ok(Self { client: Client::new(address), namespace: namespace.to_owned(), notes: None })
+        let client = Client::new(address);
+        let client = if token.is_empty() { client } else { client.with_token(token) };
+        Ok(Self { client, namespace: namespace.to_owned(), notes: None })
     }
 
     /// The same server, seen from another namespace.

@@ -50,6 +50,8 @@ pub struct Settings {
     pub join: Vec<String>,
     /// Servers that found a cluster together.
     pub bootstrap_expect: u32,
+    /// Whether callers may do only what their tokens say.
+    pub acl: bool,
     /// The newest version of entries of the log to know.
     pub log_version: u8,
     /// Where an agent finds servers, as HOST:PORT.
@@ -146,6 +148,7 @@ impl Settings {
             server_advertise: None,
             join: Vec::new(),
             bootstrap_expect: 1,
+            acl: false,
             log_version: *LOG_VERSIONS.end(),
             servers: Vec::new(),
             log_level: LevelFilter::INFO,

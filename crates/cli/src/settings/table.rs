@@ -119,6 +119,14 @@ pub const SETTINGS: &[Setting] = &[
         set: |to, given| given.number_up_to(BOOTSTRAP_EXPECT_MAX).map(|count| to.bootstrap_expect = count),
     },
     Setting {
+        name: "acl",
+        form: Form::Switch,
+        roles: &[Role::Dev, Role::Server],
+        default: |_| "false",
+        help: "Whether callers may do only what their tokens say; `berth acl bootstrap` gives the first one",
+        set: |to, given| given.switch().map(|on| to.acl = on),
+    },
+    Setting {
         name: "log-version",
         form: Form::One("VERSION"),
         roles: &[Role::Server],

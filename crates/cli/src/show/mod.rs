@@ -16,10 +16,10 @@ use crate::{
 /// Between two prints of what changes all the time.
 const WATCH_EVERY_MS: u64 = 500;
 
-/// How a reading command prints.
+/// In which form a command prints.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Output")]
-pub struct Show {
+pub struct Print {
     /// In which form
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
     output: Format,
@@ -29,6 +29,14 @@ pub struct Show {
     /// In a form of your own, in Jinja's language, for each thing: `-t '{{ ID }}'`
     #[arg(long, short, value_name = "TEMPLATE", conflicts_with_all = ["output", "json"])]
     template: Option<String>,
+}
+
+/// How a reading command prints.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Output")]
+pub struct Show {
+    #[command(flatten)]
+    print: Print,
     /// Print it again whenever it changes, until interrupted
     #[arg(long)]
     watch: bool,
@@ -41,7 +49,7 @@ impl Show {
         remote: &Remote,
         read: impl AsyncFn(&Remote) -> Result<T, Failure>,
     ) -> Result<(), Failure> {
-        let form = self.form()?;
+        let form = self.print.form()?;
         if !self.watch {
             return Ok(output::print(&form.render(&read(remote).await?)?)?);
         }
@@ -65,7 +73,7 @@ impl Show {
         every: Duration,
         read: impl AsyncFn(&Remote) -> Result<T, Failure>,
     ) -> Result<(), Failure> {
-        let form = self.form()?;
+        let form = self.print.form()?;
         let is_table = matches!(form, Form::Named(Format::Table | Format::Wide));
         let live = self.watch || (is_table && output::stdout_rows().is_some());
         let mut frame = Frame::default();
@@ -83,6 +91,13 @@ impl Show {
     }
 
     /// Prints what does not change.
+    pub fn print(&self, view: &impl View) -> Result<(), Failure> {
+        self.print.print(view)
+    }
+}
+
+impl Print {
+    /// Prints it.
     pub fn print(&self, view: &impl View) -> Result<(), Failure> {
         Ok(output::print(&self.form()?.render(view)?)?)
     }

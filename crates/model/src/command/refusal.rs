@@ -153,4 +153,16 @@ pub enum Refusal {
     #[error("quota {0:?} cannot be deleted: namespace {1:?} keeps to it")]
     #[n(18)]
     QuotaInUse(#[n(0)] String, #[n(1)] String),
+    /// There is no such policy, role or token.
+    #[error("{0} does not exist")]
+    #[n(27)]
+    NoAclObject(#[n(0)] String),
+    /// A policy, role or token cannot be like that.
+    #[error("{0}: {1}")]
+    #[n(28)]
+    BadAcl(#[n(0)] String, #[n(1)] String),
+    /// The first token is made once.
+    #[error("ACL bootstrap already done (reset index: {0})")]
+    #[n(29)]
+    AclBootstrapped(#[n(0)] Index),
 }

@@ -1,5 +1,6 @@
 //! `apply`: the one way in which the replicated state changes. Pure and deterministic, no clock, no randomness.
 
+mod acl;
 mod allocs;
 mod collect;
 mod deployments;
@@ -73,6 +74,7 @@ impl Store {
             Command::DeleteNamespace(name) => self.delete_namespace(&name, events)?,
             Command::PutQuota(quota) => self.put_quota(*quota, events)?,
             Command::DeleteQuota(name) => self.delete_quota(&name, events)?,
+            Command::ChangeAcl(change) => self.change_acl(*change, events)?,
             Command::LaunchJob(launch) => self.launch_job(*launch, events)?,
             Command::RestorePart(part) => self.restore_part(&part, rules, events)?,
             Command::AbandonRestore => self.restoring = None,

@@ -1,5 +1,6 @@
 //! The replicated state: one table a file, an O(1) clone, and the pure `apply` that alone changes it.
 
+mod acl;
 mod allocs;
 mod apply;
 mod deployments;
@@ -17,6 +18,7 @@ mod slab;
 pub mod snapshot;
 mod whereabouts;
 
+pub use acl::Acl;
 pub use allocs::{AllocDetail, AllocExtra, AllocRow, AllocSlot, Allocs};
 pub use deployments::Deployments;
 pub use evals::{EvalSlot, Evals};
@@ -54,6 +56,7 @@ pub struct Store {
     deployments: Deployments,
     namespaces: Namespaces,
     quotas: Quotas,
+    acl: Acl,
     scheduler_config: Arc<SchedulerConfig>,
     cluster: Arc<ClusterIdentity>,
     /// Where a snapshot last took the place of the state; 0 for never.
@@ -134,6 +137,11 @@ impl Store {
         &self.quotas
     }
 
+    /// All policies, roles and tokens.
+    pub fn acl(&self) -> &Acl {
+        &self.acl
+    }
+
     /// How the cluster places, as operators set it.
     pub fn scheduler_config(&self) -> &Arc<SchedulerConfig> {
         &self.scheduler_config
@@ -209,7 +217,12 @@ impl Store {
             digest::hash_encoded(b'c', &*self.scheduler_config),
             digest::hash_encoded(b'i', &*self.cluster),
         ];
-        tables.into_iter().fold(u128::from(self.index.0), |sum, table| sum.rotate_left(17) ^ table)
+        // What was written before there were policies and tokens has none.
+        let acl = (self.acl.modify_index != Index(0)).then(|| {
+            self.acl.digest() ^ digest::hash_encoded(b'a', &(self.acl.modify_index, self.acl.bootstrapped_at))
+        });
+        let tables = tables.into_iter().chain(acl);
+        tables.fold(u128::from(self.index.0), |sum, table| sum.rotate_left(17) ^ table)
     }
 
     /// The hash of an allocation's job and node.

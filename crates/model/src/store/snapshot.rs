@@ -16,6 +16,7 @@ use super::{
     nodes::NodeRecord, quotas::QuotaRecord,
 };
 use crate::{
+    acl::{AclPolicy, AclRole, AclToken},
     cluster::ClusterIdentity,
     command::ENTRY_VERSION_MIN,
     deployment::Deployment,
@@ -100,9 +101,17 @@ enum Record {
         Arc<Eval>,
     ),
     /// Where each table last changed (nodes, jobs, allocations, evaluations, namespaces, quotas), and the two halves of
-    /// the hash, with its version: none for the first. Last where deployments last changed: none before format 3.
+    /// the hash, with its version: none for the first. Then where deployments last changed: none before format 3. Last where
+    /// policies and tokens last changed, and where the first token was made: none as long as there are none.
     #[n(5)]
-    End(#[n(0)] [Index; 6], #[n(1)] u64, #[n(2)] u64, #[n(3)] Option<u8>, #[n(4)] Option<Index>),
+    End(
+        #[n(0)] [Index; 6],
+        #[n(1)] u64,
+        #[n(2)] u64,
+        #[n(3)] Option<u8>,
+        #[n(4)] Option<Index>,
+        #[n(5)] Option<[Index; 2]>,
+    ),
     #[n(6)]
     SchedulerConfig(
         #[n(0)]
@@ -122,6 +131,13 @@ enum Record {
     /// Not in snapshots before format 3.
     #[n(12)]
     Deployment(#[n(0)] Box<Deployment>),
+    /// Not in snapshots before format 4, as what follows.
+    #[n(13)]
+    AclPolicy(#[n(0)] Box<AclPolicy>),
+    #[n(14)]
+    AclRole(#[n(0)] Box<AclRole>),
+    #[n(15)]
+    AclToken(#[n(0)] Box<AclToken>),
     /// Not in snapshots of format 1, whose clusters had no identity.
     #[n(9)]
     Cluster(
@@ -147,6 +163,9 @@ impl Record {
             Self::SchedulerConfig(_) => "scheduler configuration".to_owned(),
             Self::Namespace(row) => format!("namespace {}", row.namespace.name),
             Self::Quota(row) => format!("quota {}", row.quota.name),
+            Self::AclPolicy(policy) => format!("policy {}", policy.name),
+            Self::AclRole(role) => format!("role {}", role.id),
+            Self::AclToken(token) => format!("token {}", token.id),
             Self::Cluster(_) => "cluster".to_owned(),
         }
     }
@@ -182,6 +201,15 @@ pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
     for record in store.quotas.records() {
         put(&Record::Quota(record))?;
     }
+    for policy in store.acl.policies() {
+        put(&Record::AclPolicy(Box::new(AclPolicy::clone(policy))))?;
+    }
+    for role in store.acl.roles() {
+        put(&Record::AclRole(Box::new(AclRole::clone(role))))?;
+    }
+    for token in store.acl.tokens(..) {
+        put(&Record::AclToken(Box::new(AclToken::clone(token))))?;
+    }
     for record in store.nodes.records() {
         put(&Record::Node(Box::new(record)))?;
     }
@@ -208,12 +236,14 @@ pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
         put(&Record::Deployment(Box::new(Deployment::clone(deployment))))?;
     }
     let (hash, deployments) = (store.hash(), Some(store.deployments.modify_index));
+    let acl = [store.acl.modify_index, store.acl.bootstrapped_at];
     put(&Record::End(
         store.table_indexes(),
         (hash >> 64) as u64,
         hash as u64,
         Some(HASH_VERSION),
         deployments,
+        Some(acl).filter(|[changed, _]| *changed > Index(0)),
     ))
 }
 

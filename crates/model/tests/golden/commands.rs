@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use berth_model::{
-    AllocId, DeploymentId, EvalId, Index, JobKey, NodeId, Timestamp,
+    AclRoleId, AclTokenId, AllocId, DeploymentId, EvalId, Index, JobKey, NodeId, Timestamp,
+    acl::{AclPolicy, AclRole, AclToken, ChangeAcl, SecretHash, TokenType},
     alloc::{
         AllocEnd, ClientStatus, Migrate, MigrateAlloc, Placement, Reschedule, Rescheduled, Stop, StopReason,
         TaskResult,
@@ -112,9 +113,61 @@ pub fn commands() -> Vec<Command> {
         })),
         Command::DeregisterJob(DeregisterJob { job: key(), purge: true, eval: EvalId(7) }),
         Command::Collect(Box::new(collect())),
+        acl(ChangeAcl::Bootstrap(Box::new(token(1, TokenType::Management)), Some(Index(9)))),
+        acl(ChangeAcl::PutPolicy(Box::new(policy("readers")))),
+        acl(ChangeAcl::PutPolicy(Box::new(policy("unused")))),
+        acl(ChangeAcl::DeletePolicy(text("unused"))),
+        acl(ChangeAcl::PutRole(Box::new(role(1, "ops")))),
+        acl(ChangeAcl::PutRole(Box::new(role(2, "unused")))),
+        acl(ChangeAcl::DeleteRole(AclRoleId(2))),
+        acl(ChangeAcl::PutToken(Box::new(token(2, TokenType::Client)))),
+        acl(ChangeAcl::PutToken(Box::new(token(3, TokenType::Client)))),
+        acl(ChangeAcl::DeleteToken(AclTokenId(3))),
         Command::RestorePart(RestorePart { number: 0, bytes: vec![0, 0, 1], granted: Index(9) }),
         Command::AbandonRestore,
     ]
+}
+
+fn acl(change: ChangeAcl) -> Command {
+    Command::ChangeAcl(Box::new(change))
+}
+
+fn policy(name: &str) -> AclPolicy {
+    AclPolicy {
+        name: text(name),
+        description: text("they read"),
+        rules: text("namespace \"default\" { policy = \"read\" }"),
+        create_index: Index(0),
+        modify_index: Index(0),
+    }
+}
+
+fn role(id: u128, name: &str) -> AclRole {
+    AclRole {
+        id: AclRoleId(id),
+        name: text(name),
+        description: text("they operate"),
+        policies: vec![text("readers")],
+        create_index: Index(0),
+        modify_index: Index(0),
+    }
+}
+
+fn token(id: u8, token_type: TokenType) -> AclToken {
+    let is_client = token_type == TokenType::Client;
+    AclToken {
+        id: AclTokenId(id.into()),
+        secret: SecretHash([id; 32]),
+        name: text("somebody's"),
+        token_type,
+        policies: if is_client { vec![text("readers")] } else { Vec::new() },
+        roles: if is_client { vec![AclRoleId(1)] } else { Vec::new() },
+        global: true,
+        created_at: Timestamp(1000),
+        expires_at: Some(Timestamp(u64::MAX)),
+        create_index: Index(0),
+        modify_index: Index(0),
+    }
 }
 
 fn key() -> JobKey {

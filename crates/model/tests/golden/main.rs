@@ -80,6 +80,11 @@ fn facts(store: &Store) -> String {
     let tenants = store.namespaces().iter().map(|row| format!("{row:?}"));
     let quotas = store.quotas().iter().map(|row| format!("{row:?}"));
     let deployments = store.deployments().iter().map(|deployment| format!("{deployment:?}"));
+    let acl = store.acl();
+    let policies = acl.policies().map(|policy| format!("{policy:?}"));
+    let roles = acl.roles().map(|role| format!("{role:?}"));
+    let tokens = acl.tokens(..).map(|token| format!("{token:?} {:?}", token.secret.0));
+    let acl = policies.chain(roles).chain(tokens);
     let config = [format!("{:?} {:?}", store.scheduler_config(), store.granted())];
     let all = allocs
         .chain(jobs)
@@ -88,7 +93,8 @@ fn facts(store: &Store) -> String {
         .chain(tenants)
         .chain(quotas)
         .chain(config)
-        .chain(deployments);
+        .chain(deployments)
+        .chain(acl);
     all.map(|fact| fact + "\n").collect()
 }
 

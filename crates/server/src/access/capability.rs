@@ -7,6 +7,8 @@ pub enum Capability {
     Anonymous,
     /// Read namespaces that the caller has any rights in.
     ListNamespaces,
+    /// List jobs, without what is in them.
+    ListJobs,
     /// Read jobs in full, their allocations and their evaluations.
     ReadJob,
     /// Check or convert a job file without registering it.
@@ -15,6 +17,10 @@ pub enum Capability {
     SubmitJob,
     /// Run parameterized jobs.
     DispatchJob,
+    /// Change how many allocations a group wants.
+    ScaleJob,
+    /// Read how groups are scaled.
+    ReadScaling,
     /// Stop single allocations.
     AllocLifecycle,
     /// Run commands within tasks.
@@ -33,18 +39,53 @@ pub enum Capability {
     QuotaWrite,
     /// Read about the servers.
     AgentRead,
+    /// Change how a server runs.
+    AgentWrite,
     /// Look at how the servers work together.
     OperatorRead,
     /// Keep the servers in order.
     OperatorWrite,
     /// Follow changes, without the secrets of jobs.
     ReadEvents,
+    /// Everything else: who may do what, namespaces, and copies of the whole state. No policy grants it.
+    Management,
 }
 
 impl Capability {
     /// Whether its routes tell how the server is, or keep it in order: they are answered when there is no room for others.
     pub fn is_upkeep(self) -> bool {
-        matches!(self, Self::Anonymous | Self::AgentRead | Self::OperatorRead | Self::OperatorWrite)
+        matches!(
+            self,
+            Self::Anonymous | Self::AgentRead | Self::AgentWrite | Self::OperatorRead | Self::OperatorWrite
+        )
+    }
+
+    /// The word for it in policies, and the kind of rule in which it stands; for messages.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Anonymous => "none",
+            Self::ListNamespaces => "any capability",
+            Self::ListJobs => "list-jobs",
+            Self::ReadJob | Self::ReadEvents => "read-job",
+            Self::ParseJob => "parse-job",
+            Self::SubmitJob => "submit-job",
+            Self::DispatchJob => "dispatch-job",
+            Self::ScaleJob => "scale-job",
+            Self::ReadScaling => "read-job-scaling",
+            Self::AllocLifecycle => "alloc-lifecycle",
+            Self::AllocExec => "alloc-exec",
+            Self::ReadLogs => "read-logs",
+            Self::ReadFiles => "read-fs",
+            Self::NodeRead => "node:read",
+            Self::NodeWrite => "node:write",
+            Self::QuotaRead => "quota:read",
+            Self::QuotaWrite => "quota:write",
+            Self::AgentRead => "agent:read",
+            Self::AgentWrite => "agent:write",
+            Self::OperatorRead => "operator:read",
+            Self::OperatorWrite => "operator:write",
+            Self::Management => "a management token",
+        }
     }
 
     fn bit(self) -> u32 {
@@ -64,10 +105,33 @@ impl Capabilities {
     pub fn has(self, capability: Capability) -> bool {
         self.0 & capability.bit() != 0
     }
+
+    /// Whether there are none.
+    #[cfg(test)]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Those of either.
+    pub fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
+    /// Those of both.
+    #[cfg(test)]
+    pub fn common(self, others: Self) -> Self {
+        Self(self.0 & others.0)
+    }
+}
+
+impl FromIterator<Capability> for Capabilities {
+    fn from_iter<T: IntoIterator<Item = Capability>>(capabilities: T) -> Self {
+        Self(capabilities.into_iter().fold(0, |set, capability| set | capability.bit()))
+    }
 }
 
 impl<const N: usize> From<[Capability; N]> for Capabilities {
     fn from(capabilities: [Capability; N]) -> Self {
-        Self(capabilities.into_iter().fold(0, |set, capability| set | capability.bit()))
+        capabilities.into_iter().collect()
     }
 }

@@ -2,11 +2,12 @@
 
 use berth_model::{
     DeploymentId, JobKey,
+    acl::ChangeAcl,
     command::{Collect, Command},
     store::Store,
 };
 
-use super::{Access, Capability, Denied};
+use super::{Access, Capability, Denied, Realm};
 
 /// What a command changes.
 enum Target<'c> {
@@ -16,6 +17,8 @@ enum Target<'c> {
     Jobs(Vec<&'c JobKey>),
     /// What only the engine decides.
     Engine,
+    /// What anybody may change.
+    Anything,
 }
 
 impl Access {
@@ -25,9 +28,9 @@ impl Access {
     /// When it changes something that the request does not reach.
     pub fn permit(&self, command: &Command, store: &Store) -> Result<(), Denied> {
         match target(command, store) {
-            Target::Cluster(capability) if self.has(capability) => Ok(()),
-            Target::Cluster(capability) => Err(Denied(capability)),
-            Target::Engine => Err(Denied(Capability::OperatorWrite)),
+            Target::Cluster(capability) => self.require_of_cluster(capability),
+            Target::Anything => Ok(()),
+            Target::Engine => Err(Denied::new(Capability::Management, Realm::Cluster)),
             Target::Jobs(jobs) => jobs.into_iter().try_for_each(|job| self.require(&job.namespace)),
         }
     }
@@ -56,11 +59,14 @@ fn target<'c>(command: &'c Command, store: &'c Store) -> Target<'c> {
         Command::SetNodeEligibility(..) | Command::DrainNode(_) => Target::Cluster(Capability::NodeWrite),
         Command::Collect(collect) if is_of_nodes(collect) => Target::Cluster(Capability::NodeWrite),
         Command::PutQuota(_) | Command::DeleteQuota(_) => Target::Cluster(Capability::QuotaWrite),
+        Command::SetSchedulerConfig(_) => Target::Cluster(Capability::OperatorWrite),
+        // The first token is for whoever comes first.
+        Command::ChangeAcl(change) if matches!(**change, ChangeAcl::Bootstrap(..)) => Target::Anything,
         Command::Collect(_)
-        | Command::SetSchedulerConfig(_)
+        | Command::ChangeAcl(_)
         | Command::PutNamespace(_)
         | Command::DeleteNamespace(_)
-        | Command::RestorePart(_) => Target::Cluster(Capability::OperatorWrite),
+        | Command::RestorePart(_) => Target::Cluster(Capability::Management),
         Command::GrantIndexes(_)
         | Command::RegisterNode(_)
         | Command::SetNodeStatus(..)

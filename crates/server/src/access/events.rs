@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use berth_model::{Index, event::Event};
 
-use super::{Access, CallerView};
+use super::{Access, CallerView, Capability};
 use crate::{Batch, Change, Subscription, SubscriptionError};
 
 /// A caller's place in the order of changes.
@@ -106,6 +106,7 @@ impl CallerView {
             }
             Event::NamespaceChanged(name) => self.access().sees_namespace(name),
             Event::QuotaChanged(_) => self.access().sees_quotas(),
+            Event::AclChanged(_) => self.access().has(Capability::Management),
             Event::SchedulerConfigChanged | Event::Restored => true,
         }
     }

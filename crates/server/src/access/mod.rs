@@ -3,19 +3,26 @@
 //! through [`CallerEvents`], and change it by commands that are asked whether they stay within. What a caller may not see
 //! is as if it were not there.
 
+mod acl;
 mod capability;
 mod changes;
+mod denied;
 mod events;
+mod pattern;
+mod policy;
 mod rights;
 mod view;
 
 use std::sync::Arc;
 
+pub(crate) use acl::{Acls, hash};
 #[cfg(test)]
 pub(crate) use capability::Capabilities;
 pub use capability::Capability;
+pub(crate) use denied::Denied;
 pub(crate) use events::{CallerBatch, CallerEvents};
-pub(crate) use rights::{Identity, Policy, Realm, Rights, open};
+pub(crate) use policy::{BadToken, Identity, Policy, open};
+pub(crate) use rights::{Realm, Rights};
 pub(crate) use view::{CallerView, Parts};
 
 /// Where the namespace stands that a request is about.
@@ -56,11 +63,6 @@ enum Scope {
     Granted,
 }
 
-/// The caller has no right to what it asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("permission denied: this needs the capability {0:?}")]
-pub(crate) struct Denied(pub Capability);
-
 impl Access {
     /// Checks a request of a route; `namespace` is that of its query.
     ///
@@ -80,7 +82,7 @@ impl Access {
             _ => (Scope::Granted, Realm::SomeNamespace),
         };
         if capability != Capability::Anonymous && !rights.grant(capability, realm) {
-            return Err(Denied(capability));
+            return Err(Denied::new(capability, realm));
         }
         // Whoever looks at the cluster comes across things of namespaces, which are told to those who may read them.
         let capability = if scope == Scope::Cluster { Capability::ReadJob } else { capability };
@@ -107,7 +109,11 @@ impl Access {
     /// # Errors
     /// When it does not.
     pub fn require(&self, namespace: &str) -> Result<(), Denied> {
-        if self.reaches(namespace) { Ok(()) } else { Err(Denied(self.capability)) }
+        if self.reaches(namespace) {
+            Ok(())
+        } else {
+            Err(Denied::new(self.capability, Realm::Namespace(namespace)))
+        }
     }
 
     /// Whether the caller may read the jobs of a namespace in full, secrets included.
@@ -117,6 +123,11 @@ impl Access {
 
     fn has(&self, capability: Capability) -> bool {
         self.rights.grant(capability, Realm::Cluster)
+    }
+
+    /// Refuses a caller who has no such right about the cluster.
+    fn require_of_cluster(&self, capability: Capability) -> Result<(), Denied> {
+        if self.has(capability) { Ok(()) } else { Err(Denied::new(capability, Realm::Cluster)) }
     }
 
     fn sees_nodes(&self) -> bool {
@@ -129,7 +140,7 @@ impl Access {
 
     /// Namespaces are administered by operators.
     fn sees_namespace(&self, name: &str) -> bool {
-        self.has(Capability::OperatorWrite)
+        self.has(Capability::Management)
             || self.rights.grant(Capability::ListNamespaces, Realm::Namespace(name))
     }
 

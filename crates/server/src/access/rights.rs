@@ -1,17 +1,11 @@
-//! Who asks, and what that caller may do: a value that can be compared, so that answers are shared only among callers who
-//! may do the same.
+//! What a caller may do: a value that can be compared, so that answers are shared only among callers who may do the same.
 
-use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
+use std::collections::BTreeMap;
 
-use super::capability::{Capabilities, Capability};
-
-/// Who asks.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub(crate) enum Identity {
-    /// Nobody that is known: there are no tokens yet.
-    #[default]
-    Anonymous,
-}
+use super::{
+    capability::{Capabilities, Capability},
+    pattern::Pattern,
+};
 
 /// What a capability is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,50 +25,45 @@ pub(crate) enum Realm<'r> {
 pub(crate) struct Rights {
     /// About the cluster as a whole.
     pub cluster: Capabilities,
-    /// In every namespace, those to come included.
-    pub everywhere: Capabilities,
-    /// In the namespaces of these names, beyond those.
+    /// In the namespaces of exactly these names: no pattern adds to that.
     pub namespaces: BTreeMap<String, Capabilities>,
+    /// In other namespaces: the first that fits says all.
+    pub patterns: Vec<(Pattern, Capabilities)>,
 }
 
 impl Rights {
+    /// Everything.
+    pub fn all() -> Self {
+        Self {
+            cluster: Capabilities::ALL,
+            namespaces: BTreeMap::new(),
+            patterns: vec![(Pattern::from("*"), Capabilities::ALL)],
+        }
+    }
+
     /// Whether a capability is granted.
     pub fn grant(&self, capability: Capability, realm: Realm<'_>) -> bool {
         match realm {
             Realm::Cluster => self.cluster.has(capability),
-            Realm::AllNamespaces => self.everywhere.has(capability),
-            Realm::Namespace(name) => {
-                self.everywhere.has(capability)
-                    || self.namespaces.get(name).is_some_and(|granted| granted.has(capability))
+            Realm::AllNamespaces => {
+                self.patterns.iter().any(|(pattern, _)| pattern.fits_all())
+                    && self.stated().all(|granted| granted.has(capability))
             }
-            Realm::SomeNamespace => {
-                self.everywhere.has(capability)
-                    || self.namespaces.values().any(|granted| granted.has(capability))
-            }
+            Realm::Namespace(name) => self.within(name).has(capability),
+            Realm::SomeNamespace => self.stated().any(|granted| granted.has(capability)),
         }
     }
-}
 
-/// Says what callers may do.
-pub(crate) trait Policy: Debug + Send + Sync {
-    /// The rights of a caller.
-    fn rights(&self, identity: &Identity) -> Arc<Rights>;
-}
-
-/// The same rights for everybody.
-impl Policy for Arc<Rights> {
-    fn rights(&self, _: &Identity) -> Arc<Rights> {
-        self.clone()
+    /// What may be done in a namespace.
+    fn within(&self, name: &str) -> Capabilities {
+        let fits = || self.patterns.iter().find(|(pattern, _)| pattern.fits(name));
+        let granted = self.namespaces.get(name).copied();
+        granted.or_else(|| fits().map(|(_, granted)| *granted)).unwrap_or_default()
     }
-}
 
-/// Everything for everybody, which is the policy until there are ACLs.
-pub(crate) fn open() -> Arc<Rights> {
-    Arc::new(Rights {
-        cluster: Capabilities::ALL,
-        everywhere: Capabilities::ALL,
-        namespaces: BTreeMap::new(),
-    })
+    fn stated(&self) -> impl Iterator<Item = Capabilities> {
+        self.namespaces.values().copied().chain(self.patterns.iter().map(|(_, granted)| *granted))
+    }
 }
 
 #[cfg(test)]
@@ -93,11 +82,22 @@ mod tests {
     }
 
     #[test]
+    fn an_exact_name_goes_before_patterns_and_is_not_added_to() {
+        let (read, all) = (Capabilities::from([Capability::ReadJob]), Capabilities::ALL);
+        let patterns = vec![(Pattern::from("*"), all)];
+        let rights = Rights { namespaces: [("web".to_owned(), read)].into(), patterns, ..Rights::default() };
+        assert!(rights.grant(Capability::SubmitJob, Realm::Namespace("other")));
+        assert!(!rights.grant(Capability::SubmitJob, Realm::Namespace("web")));
+        assert!(!rights.grant(Capability::SubmitJob, Realm::AllNamespaces), "not in web");
+        assert!(rights.grant(Capability::ReadJob, Realm::AllNamespaces));
+    }
+
+    #[test]
     fn no_rights_are_none() {
         for realm in [Realm::Cluster, Realm::Namespace("default"), Realm::AllNamespaces, Realm::SomeNamespace]
         {
             assert!(!Rights::default().grant(Capability::ReadJob, realm));
-            assert!(open().grant(Capability::ReadJob, realm));
+            assert!(Rights::all().grant(Capability::ReadJob, realm));
         }
     }
 }

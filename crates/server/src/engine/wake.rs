@@ -50,6 +50,7 @@ pub(super) fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
             Event::EvalCollected(id) => vec![WatchKey::Evals, WatchKey::Eval(*id)],
             Event::NamespaceChanged(_) => vec![WatchKey::Namespaces],
             Event::QuotaChanged(_) => vec![WatchKey::Quotas],
+            Event::AclChanged(_) => vec![WatchKey::Acl],
             // Everybody is woken by a restore, whatever they wait for.
             Event::SchedulerConfigChanged | Event::Restored => Vec::new(),
         },

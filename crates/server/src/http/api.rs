@@ -9,9 +9,11 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::{Limits, Table, counters::Counters, heavy::Heavy, shared::Shared, waiting::Waiting};
+use super::{
+    Limits, Table, counters::Counters, heavy::Heavy, lease::Leases, shared::Shared, waiting::Waiting,
+};
 use crate::{
-    access::{self, Policy},
+    access::{self, Acls, Policy},
     state::State,
 };
 
@@ -35,6 +37,8 @@ pub(crate) struct Api {
     pub answer_room: Arc<Semaphore>,
     /// What callers may do.
     pub policy: Arc<dyn Policy>,
+    /// What requests that are under way were allowed.
+    pub leases: Leases,
     /// Requests that wait.
     pub waiting: Waiting,
     /// Commands within tasks that may still begin.
@@ -56,13 +60,16 @@ pub(crate) struct Api {
 impl Api {
     pub fn new(table: Table, state: State, limits: Limits, local: SocketAddr) -> Self {
         let room = limits.bodies_bytes_max.min(Semaphore::MAX_PERMITS);
+        let policy: Arc<dyn Policy> =
+            if state.server.acl { Arc::<Acls>::default() } else { Arc::new(access::open()) };
         let answer_room = limits.answers_bytes_max.min(Semaphore::MAX_PERMITS);
         Self {
             state,
             shared: Arc::default(),
             table: Arc::new(table),
             description: Arc::default(),
-            policy: Arc::new(access::open()),
+            policy,
+            leases: Leases::default(),
             waiting: Waiting::new(&limits),
             heavy: Heavy::new(limits.heavy_threads_max),
             slow: Heavy::new(SLOW_THREADS_MAX),

@@ -11,12 +11,12 @@ use hyper::HeaderMap;
 use serde::de::DeserializeOwned;
 
 use super::{
-    api::Api, body, caller::Caller, depth, failure::Failure, propose::Proposer, query::Query,
+    api::Api, body, caller::Caller, depth, failure::Failure, lease::Lease, propose::Proposer, query::Query,
     routes::Carried, waiting::Waiter,
 };
 use crate::{
     SubscriptionError,
-    access::{Access, CallerEvents, CallerView},
+    access::{Access, CallerEvents, CallerView, Identity},
     state::{Contact, LogPosition, Metric, PlanTrace, ServerChange, ServerInfo, Servers},
 };
 
@@ -30,6 +30,10 @@ const SMALL_BYTES_MAX: usize = 16 << 10;
 pub(crate) struct Asker {
     /// What the request may reach.
     pub access: Arc<Access>,
+    /// By the token that was shown.
+    pub identity: Identity,
+    /// Watches over what it may reach; none where everybody may do everything.
+    pub lease: Option<Arc<Lease>>,
     /// None when the request did not come over a connection.
     pub caller: Option<Caller>,
 }
@@ -79,6 +83,16 @@ impl Call {
         self.api.waiting.begin(self.asker.caller.as_ref().map(|caller| caller.peer.ip()))
     }
 
+    /// Who asks, by the token that was shown.
+    pub fn identity(&self) -> Identity {
+        self.asker.identity
+    }
+
+    /// Watches over what the request may reach; none where everybody may do everything.
+    pub fn lease(&self) -> Option<&Arc<Lease>> {
+        self.asker.lease.as_ref()
+    }
+
     /// What the request may reach.
     pub fn access(&self) -> &Arc<Access> {
         &self.asker.access
@@ -119,7 +133,7 @@ impl Call {
 
     /// Changes the state for this request, be it after its end.
     pub fn proposer(&self) -> Proposer {
-        Proposer::new(self.api.state.clone(), self.asker.access.clone())
+        Proposer::new(self.api.state.clone(), self.asker.access.clone(), self.asker.lease.clone())
     }
 
     /// A new random id.

@@ -43,7 +43,15 @@ fn description(table: &Table) -> Value {
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "paths": paths,
-        "components": { "schemas": definitions(table, &mut schemas) },
+        // Which of them a server asks for is a setting of it, and a policy of its operators.
+        "security": [{}, { "token": [] }, { "bearer": [] }],
+        "components": {
+            "schemas": definitions(table, &mut schemas),
+            "securitySchemes": {
+                "token": { "type": "apiKey", "in": "header", "name": "X-Nomad-Token" },
+                "bearer": { "type": "http", "scheme": "bearer" },
+            },
+        },
     })
 }
 

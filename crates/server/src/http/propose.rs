@@ -9,7 +9,7 @@ use berth_model::{
 };
 use hyper::StatusCode;
 
-use super::failure::Failure;
+use super::{failure::Failure, lease::Lease};
 use crate::{
     access::{Access, Denied},
     state::State,
@@ -20,11 +20,13 @@ use crate::{
 pub(crate) struct Proposer {
     state: State,
     access: Arc<Access>,
+    /// None where everybody may do everything.
+    lease: Option<Arc<Lease>>,
 }
 
 impl Proposer {
-    pub fn new(state: State, access: Arc<Access>) -> Self {
-        Self { state, access }
+    pub fn new(state: State, access: Arc<Access>, lease: Option<Arc<Lease>>) -> Self {
+        Self { state, access, lease }
     }
 
     /// The version of the entries that the cluster writes.
@@ -37,6 +39,7 @@ impl Proposer {
     /// # Errors
     /// When the request may not, or it cannot be done.
     pub async fn propose(&self, command: Command) -> Result<Index, Failure> {
+        self.lease.as_ref().map_or(Ok(()), |lease| lease.check())?;
         self.access.permit(&command, &self.state.view().store)?;
         let committed = self.state.engine.propose(vec![command]).await?;
         for outcome in committed.outcomes {
@@ -78,7 +81,9 @@ impl From<Refusal> for Failure {
             Refusal::NoAlloc(_) => Self::not_found("alloc not found"),
             Refusal::NoEval(_) => Self::not_found("eval not found"),
             Refusal::NoDeployment(_) => Self::not_found("deployment not found"),
-            Refusal::NoVersion(..) | Refusal::NoTag(..) => Self::not_found(refusal.to_string()),
+            Refusal::NoVersion(..) | Refusal::NoTag(..) | Refusal::NoAclObject(_) => {
+                Self::not_found(refusal.to_string())
+            }
             Refusal::TagInUse(..) => Self::new(StatusCode::CONFLICT, refusal.to_string()),
             Refusal::TooManyTags(_) => Self::bad_request(refusal.to_string()),
             Refusal::DeploymentOver(..) | Refusal::NotPromotable(..) => {
@@ -89,6 +94,8 @@ impl From<Refusal> for Failure {
             | Refusal::JobStopped(_)
             | Refusal::BadNamespace(..)
             | Refusal::BadQuota(..)
+            | Refusal::BadAcl(..)
+            | Refusal::AclBootstrapped(_)
             | Refusal::NoQuota(_) => Self::bad_request(refusal.to_string()),
             Refusal::BadRestore(_) | Refusal::NoClusterId => Self::bad_request(refusal.to_string()),
             Refusal::Restored

@@ -24,13 +24,18 @@ use super::{
     call::{Asker, Call, Reply, namespace},
     caller::Caller,
     counters::{Gauged, RouteCounters},
+    credentials,
     failure::Failure,
     guard, gzip, held,
+    lease::{AsOf, Lease},
     query::Query,
     reply,
-    routes::{NamespaceFrom, Route, Verb},
+    routes::{Capability, NamespaceFrom, Route, Verb},
 };
-use crate::access::{Access, Identity};
+use crate::{
+    access::{Access, BadToken, Identity, Rights},
+    clock,
+};
 
 /// What a connection is told for which only reserved room is left.
 const NO_ROOM: &str = "this server, or your address, has too many connections: close some, then retry; \
@@ -78,13 +83,10 @@ async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> 
     let begun = Instant::now();
     let takes_gzip = gzip::is_accepted(request.headers());
     let is_reserved = request.extensions().get::<Caller>().is_some_and(|caller| caller.is_reserved);
-    let call = call(api, route, params, request, is_reserved);
-    let waits = call.as_ref().is_ok_and(|call| call.query.waits());
+    let call = call(api, route, params, request, is_reserved).await;
+    let waits = call.as_ref().is_ok_and(|(call, _)| call.query.waits());
     let reply = match call {
-        Ok(call) => match freshen(route, &call).await {
-            Ok(()) => unwound(route, (route.handler)(call)).await,
-            Err(failure) => Err(failure),
-        },
+        Ok((call, is_fresh)) => answer(route, call, is_fresh).await,
         Err(failure) => Err(failure),
     };
     let held = reply.and_then(|response| held::hold(&api.answer_room, response));
@@ -99,53 +101,128 @@ async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> 
     if takes_gzip { gzip::compress(response) } else { response }
 }
 
-fn call(
+async fn call(
     api: &Api,
     route: &Route,
     params: &RawPathParams,
     request: Request,
     is_reserved: bool,
-) -> Result<Call, Failure> {
+) -> Result<(Call, bool), Failure> {
     if is_reserved && !route.capability.is_upkeep() {
         return Err(Failure::busy(NO_ROOM));
     }
     let (mut head, body) = request.into_parts();
     guard::check(&head.method, &head.headers, api.local_only)?;
     let query = Query::of(&head.uri, route.contract.clone())?;
-    let rights = api.policy.rights(&Identity::default());
+    let fresh = Fresh { api, route, stale: query.is_stale() };
+    let identity = credentials::identity(&head.headers)?;
+    let (rights, as_of, is_fresh) = rights(&fresh, identity).await?;
     let named = match route.namespace_from {
         NamespaceFrom::Query => namespace(&query),
         _ => "",
     };
-    let access = Access::check(rights, route.capability, route.namespace_from, named)?.into();
+    let access = Access::check(rights.clone(), route.capability, route.namespace_from, named);
+    let access = access.map_err(|denied| refused(denied.into(), api, identity))?.into();
+    // Where nothing was asked for nothing can end.
+    let is_watched = !api.policy.is_open() && route.capability != Capability::Anonymous;
+    let lease = is_watched.then(|| api.leases.lend(identity, rights, as_of));
+    let body = if let Some(lease) = &lease { lease.guard(body) } else { body };
     let params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let caller = head.extensions.remove::<Caller>();
-    Ok(Call::new(
+    let call = Call::new(
         api.clone(),
         query,
         head.uri.path().to_owned(),
         params,
         head.headers,
-        Asker { access, caller },
+        Asker { access, identity, lease, caller },
         body,
-    ))
+    );
+    Ok((call, is_fresh))
 }
 
-/// Makes sure that the answer holds everything acknowledged before it was asked for, unless the client takes an old one.
-async fn freshen(route: &Route, call: &Call) -> Result<(), Failure> {
-    if !route.needs_state {
-        return Ok(());
+/// Calls the handler, for as long as the caller may have its answer.
+async fn answer(route: &Route, call: Call, is_fresh: bool) -> Reply {
+    let lease = call.lease().cloned();
+    let handled = async {
+        if !is_fresh {
+            Fresh { api: &call.api, route, stale: call.query.is_stale() }.wait().await?;
+        }
+        unwound(route, (route.handler)(call)).await
+    };
+    let Some(lease) = lease else { return handled.await };
+    // A change that is under way is told as it ends: it ends soon, and whoever revokes their own token hears that it is done.
+    let response = if route.verb == Verb::Get {
+        tokio::select! {
+            reply = handled => reply?,
+            () = lease.ended() => return Err(Lease::failure()),
+        }
+    } else {
+        handled.await?
+    };
+    Ok(lease.guard_answer(response))
+}
+
+/// What the caller may do, by what is acknowledged now: a token that was made a moment ago through another server holds here,
+/// and one that was revoked does not. Also as of when, and whether the state is fresh now.
+async fn rights(fresh: &Fresh<'_>, identity: Identity) -> Result<(Arc<Rights>, AsOf, bool), Failure> {
+    let Fresh { api, route, .. } = fresh;
+    let mut is_fresh = false;
+    // Who may ask without a token may also ask with one that says nothing.
+    let identity = if route.capability == Capability::Anonymous { Identity::Anonymous } else { identity };
+    if !api.policy.is_open() && route.capability != Capability::Anonymous {
+        match fresh.wait().await {
+            Ok(()) => is_fresh = true,
+            // How the servers are must be told when they are in trouble, too.
+            Err(_) if route.capability.is_upkeep() => {}
+            Err(failure) => return Err(failure),
+        }
     }
-    let engine = &call.api.state.engine;
-    let failed = |why| Failure::new(StatusCode::SERVICE_UNAVAILABLE, why);
-    if call.query.is_stale() {
-        return if engine.has_state() {
-            Ok(())
-        } else {
-            Err(failed("this server has no state yet".to_owned()))
-        };
+    let (view, at) = (api.state.view(), clock::now());
+    let acl = view.store.acl();
+    let rights = api.policy.rights(&identity, acl, at)?;
+    Ok((rights, AsOf { index: acl.modify_index(), at }, is_fresh))
+}
+
+/// Whoever shows no token is told that one is needed.
+fn refused(failure: Failure, api: &Api, identity: Identity) -> Failure {
+    if identity == Identity::Anonymous && !api.policy.is_open() {
+        let text = format!("{}, and no token was given", failure.text);
+        return Failure::new(StatusCode::UNAUTHORIZED, text);
     }
-    engine.fresh().await.map_err(failed)
+    failure
+}
+
+impl From<BadToken> for Failure {
+    fn from(bad: BadToken) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, bad.to_string())
+    }
+}
+
+/// Makes sure that what is read holds everything acknowledged before it was asked for, unless the client takes an old
+/// state.
+struct Fresh<'f> {
+    api: &'f Api,
+    route: &'f Route,
+    stale: bool,
+}
+
+impl Fresh<'_> {
+    async fn wait(&self) -> Result<(), Failure> {
+        if !self.route.needs_state {
+            return Ok(());
+        }
+        let engine = &self.api.state.engine;
+        let failed = |why| Failure::new(StatusCode::SERVICE_UNAVAILABLE, why);
+        if self.stale {
+            return if engine.has_state() {
+                Ok(())
+            } else {
+                Err(failed("this server has no state yet".to_owned()))
+            };
+        }
+        engine.fresh().await.map_err(failed)
+    }
 }
 
 /// Awaits a handler; should it panic, its own request fails and no other.

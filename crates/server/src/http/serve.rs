@@ -5,7 +5,7 @@ use std::{future::Future, io, sync::atomic::Ordering, time::Duration};
 use axum::Router;
 use tokio::{net::TcpListener, task::JoinSet};
 
-use super::{Limits, Table, api::Api, connection, counters::Gauged, rooms::Rooms, router::router};
+use super::{Limits, Table, api::Api, connection, counters::Gauged, lease, rooms::Rooms, router::router};
 use crate::{net::Stream, state::State};
 
 /// Waited after a connection could not be accepted: most such faults pass, and none is mended by haste.
@@ -34,12 +34,14 @@ pub async fn serve(
     let api = Api::new(table, state, limits, listener.local_addr()?);
     let router = router(&api);
     let mut connections = JoinSet::new();
+    let watching = tokio::spawn(lease::watch(api.clone()));
     tokio::select! {
         () = shutdown => {}
         () = accept_all(&listener, &api, &router, &mut connections) => {}
     }
     drop(listener);
     api.stopping.cancel();
+    drop(watching.await);
     finish(connections, Duration::from_millis(api.limits.shutdown_grace_ms)).await;
     Ok(())
 }

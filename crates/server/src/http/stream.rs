@@ -32,6 +32,13 @@ const HEARTBEAT: &[u8] = b"{}\n";
 #[error("{0}")]
 pub(crate) struct BrokenOff(String);
 
+impl BrokenOff {
+    /// For people.
+    pub fn because(why: impl ToString) -> Self {
+        Self(why.to_string())
+    }
+}
+
 /// The writing end of a stream.
 pub(crate) struct Writer {
     pieces: mpsc::Sender<Result<Bytes, BrokenOff>>,
@@ -57,7 +64,7 @@ impl Writer {
 
     /// Cuts the connection: of a stream of plain bytes nothing else tells that it is not whole.
     pub async fn break_off(&self, why: impl ToString) -> Result<(), Closed> {
-        self.pieces.send(Err(BrokenOff(why.to_string()))).await.map_err(|_| Closed)
+        self.pieces.send(Err(BrokenOff::because(why))).await.map_err(|_| Closed)
     }
 
     /// Sends a heartbeat.

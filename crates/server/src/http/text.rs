@@ -1,6 +1,6 @@
 //! Text on its way out: borrowed from the state, and ids as what they are until they are written.
 
-use berth_model::{AllocId, DeploymentId, EvalId, NodeId};
+use berth_model::{AclRoleId, AclTokenId, AllocId, DeploymentId, EvalId, NodeId};
 use serde::{Serialize, Serializer};
 
 /// Text that is copied only where it is written, if that can be.
@@ -57,6 +57,18 @@ impl<'v> From<&'v String> for Text<'v> {
 impl From<String> for Text<'_> {
     fn from(text: String) -> Self {
         Self::Made(text.into())
+    }
+}
+
+impl From<AclRoleId> for Text<'_> {
+    fn from(id: AclRoleId) -> Self {
+        Self::Id(id.to_bytes())
+    }
+}
+
+impl From<AclTokenId> for Text<'_> {
+    fn from(id: AclTokenId) -> Self {
+        Self::Id(id.to_bytes())
     }
 }
 

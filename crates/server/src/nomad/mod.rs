@@ -2,6 +2,7 @@
 //! that names them all.
 
 mod absent;
+mod acl;
 mod agent;
 mod allocations;
 mod client;

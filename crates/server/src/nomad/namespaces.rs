@@ -61,7 +61,7 @@ pub(super) async fn delete(call: Call) -> Reply {
 }
 
 /// The name in the path, or that in the body; they must not differ.
-pub(super) fn name_asked(path: &str, body: String) -> Result<String, Failure> {
+pub(in crate::nomad) fn name_asked(path: &str, body: String) -> Result<String, Failure> {
     match (path, body.as_str()) {
         ("", _) => Ok(body),
         (path, "") => Ok(path.to_owned()),

@@ -14,6 +14,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::new("filter", Kind::Text, "Only what this expression holds for, as `Status == \"running\"`"),
     Parameter::new("follow", Kind::Flag, "Go on with what is printed or written later; of files true if there is none"),
     Parameter::new("format", Kind::Word(&["json", "prometheus"]), "How measurements are written"),
+    Parameter::new("global", Kind::Flag, "Only tokens that every region knows; only others, if it is false"),
     Parameter::new("id", Kind::Text, "The server of this id, name or address"),
     Parameter::new("include_children", Kind::Flag, "Tell of jobs that other jobs made too"),
     Parameter::new("index", Kind::Number, "Answer once there is a change after this index; of a stream, begin after it"),

@@ -5,12 +5,13 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_api::http::{
-    AgentHealth, AgentJoined, AgentMembers, AgentSelf, AllocCheck, AllocFileInfo, AllocResourceUsage,
-    AllocRestart, AllocSignal, AllocStopped, Allocation, AllocationStub, AutopilotHealth, Deployment,
-    DeploymentAllocHealth, DeploymentChanged, DeploymentPause, DeploymentPromote, Evaluation, EventFrame,
-    ExecInputFrame, ExecOutputFrame, Found, FuzzyFound, FuzzySearch, HostStats, ImagePull, ImagePulled,
-    ImagesLoaded, Job, JobDeregistered, JobDispatch, JobDispatched, JobEvaluate, JobExplanation, JobPlan,
-    JobPlanned, JobRegister, JobRegistered, JobRevert, JobScale, JobScaleStatus, JobStability, JobStatus,
+    AclBootstrap, AclPolicy, AclPolicyStub, AclPolicyWritten, AclRole, AclToken, AgentHealth, AgentJoined,
+    AgentMembers, AgentSelf, AllocCheck, AllocFileInfo, AllocResourceUsage, AllocRestart, AllocSignal,
+    AllocStopped, Allocation, AllocationStub, AutopilotHealth, Deployment, DeploymentAllocHealth,
+    DeploymentChanged, DeploymentPause, DeploymentPromote, Evaluation, EventFrame, ExecInputFrame,
+    ExecOutputFrame, Found, FuzzyFound, FuzzySearch, HostStats, ImagePull, ImagePulled, ImagesLoaded, Job,
+    JobDeregistered, JobDispatch, JobDispatched, JobEvaluate, JobExplanation, JobPlan, JobPlanned,
+    JobRegister, JobRegistered, JobRevert, JobScale, JobScaleStatus, JobStability, JobStatus,
     JobStatusesAsked, JobStub, JobSummary, JobTag, JobValidated, JobVersionChanged, JobVersions, JobsParse,
     Measurements, Namespace, Node, NodeDrain, NodeEligibility, NodeEligibilityChanged, NodeImages, NodePool,
     NodePurged, NodeStub, PeriodicForced, PlanTrace, Quota, QuotaUsage, RaftConfiguration, ScalingPolicy,
@@ -21,9 +22,9 @@ use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
 use super::{
-    absent, agent, allocations, client, deployments, evaluations, events, events::Lines, files, job, jobs,
-    logs, metrics, namespaces, nodes, operator, parameters::PARAMETERS, pools, quotas, scaling, scheduling,
-    search, snapshot, status, system,
+    absent, acl, agent, allocations, client, deployments, evaluations, events, events::Lines, files, job,
+    jobs, logs, metrics, namespaces, nodes, operator, parameters::PARAMETERS, pools, quotas, scaling,
+    scheduling, search, snapshot, status, system,
 };
 use crate::http::{
     openapi,
@@ -52,7 +53,7 @@ pub fn routes() -> Vec<Route> {
     let stream_events = move |call| events::read(call, lines.clone());
     let restore_snapshot = move |call| snapshot::restore(call, restoring.clone());
     vec![
-        route(Get, "/v1/jobs", (ReadJob, Query), "List jobs", pages::<JobStub>(&["namespace", "meta"]), jobs::list),
+        route(Get, "/v1/jobs", (ListJobs, Query), "List jobs", pages::<JobStub>(&["namespace", "meta"]), jobs::list),
         route(Put, "/v1/jobs", (SubmitJob, Body), "Register a job", takes::<JobRegister, JobRegistered>(&["namespace"]), jobs::register),
         route(Get, "/v1/jobs/statuses", (ReadJob, Query), "List how jobs fare", pages::<JobStatus>(&["namespace", "include_children"]), jobs::statuses),
         route(Put, "/v1/jobs/statuses", (ReadJob, Items), "List how some jobs fare", picks::<JobStatusesAsked, JobStatus>(&["namespace"]), jobs::statuses_of),
@@ -72,8 +73,8 @@ pub fn routes() -> Vec<Route> {
         route(Put, "/v1/job/{id}/periodic/force", (SubmitJob, Query), "Run a periodic job now", tells::<PeriodicForced>(&["namespace"]), job::force),
         route(Put, "/v1/job/{id}/plan", (SubmitJob, Body), "Say what registering a job would do", takes::<JobPlan, JobPlanned>(&["namespace"]), job::plan),
         route(Put, "/v1/job/{id}/revert", (SubmitJob, Query), "Go back to an earlier version of a job", takes::<JobRevert, JobRegistered>(&["namespace"]), job::revert),
-        route(Get, "/v1/job/{id}/scale", (ReadJob, Query), "Read how a job's groups are scaled", reads::<JobScaleStatus>(&["namespace"]), job::scale_status),
-        route(Put, "/v1/job/{id}/scale", (SubmitJob, Query), "Change how many allocations a group wants", takes::<JobScale, JobRegistered>(&["namespace"]), job::scale),
+        route(Get, "/v1/job/{id}/scale", (ReadScaling, Query), "Read how a job's groups are scaled", reads::<JobScaleStatus>(&["namespace"]), job::scale_status),
+        route(Put, "/v1/job/{id}/scale", (ScaleJob, Query), "Change how many allocations a group wants", takes::<JobScale, JobRegistered>(&["namespace"]), job::scale),
         route(Get, "/v1/job/{id}/summary", (ReadJob, Query), "Count a job's allocations", reads::<JobSummary>(&["namespace"]), job::summary),
         route(Get, "/v1/job/{id}/versions", (ReadJob, Query), "List a job's versions", reads::<JobVersions>(&["namespace", "diffs", "diff_tag", "diff_version"]), job::versions),
         route(Put, "/v1/job/{id}/versions/{name}/tag", (SubmitJob, Query), "Give a version of a job a tag", takes::<JobTag, JobVersionChanged>(&["namespace"]), job::tag),
@@ -125,8 +126,8 @@ pub fn routes() -> Vec<Route> {
         route(Put, "/v1/deployment/unblock/{id}", (SubmitJob, Object), "Let a deployment go on that waits for other regions: none does", tells::<DeploymentChanged>(&[]), deployments::unblock),
         route(Put, "/v1/deployment/allocation-health/{id}", (SubmitJob, Object), "Say whether allocations of a deployment are well", takes::<DeploymentAllocHealth, DeploymentChanged>(&[]), deployments::set_health),
 
-        route(Get, "/v1/scaling/policies", (ReadJob, Query), "List scaling policies", lists::<ScalingPolicyStub>(&["namespace", "job"]), scaling::policies),
-        route(Get, "/v1/scaling/policy/{id}", (ReadJob, Object), "Read a scaling policy", reads::<ScalingPolicy>(&[]), scaling::policy),
+        route(Get, "/v1/scaling/policies", (ReadScaling, Query), "List scaling policies", lists::<ScalingPolicyStub>(&["namespace", "job"]), scaling::policies),
+        route(Get, "/v1/scaling/policy/{id}", (ReadScaling, Object), "Read a scaling policy", reads::<ScalingPolicy>(&[]), scaling::policy),
 
         route(Get, "/v1/volumes", (ReadJob, Query), "List volumes: there are none yet", lists::<Value>(&["namespace"]), absent::none),
         route(Get, "/v1/plugins", (ReadJob, Query), "List volume plugins: there are none yet", lists::<Value>(&["namespace"]), absent::none),
@@ -140,9 +141,9 @@ pub fn routes() -> Vec<Route> {
 
         route(Get, "/v1/namespaces", (ListNamespaces, Items), "List namespaces", lists::<Namespace>(&["prefix"]), namespaces::list),
         route(Get, "/v1/namespace/{name}", (ListNamespaces, Object), "Read a namespace", reads::<Namespace>(&[]), namespaces::read),
-        route(Put, "/v1/namespace", (OperatorWrite, Cluster), "Make or change a namespace", accepts::<Namespace>(), namespaces::put),
-        route(Put, "/v1/namespace/{name}", (OperatorWrite, Cluster), "Make or change a namespace", accepts::<Namespace>(), namespaces::put),
-        route(Delete, "/v1/namespace/{name}", (OperatorWrite, Cluster), "Delete an empty namespace", empty(), namespaces::delete),
+        route(Put, "/v1/namespace", (Management, Cluster), "Make or change a namespace", accepts::<Namespace>(), namespaces::put),
+        route(Put, "/v1/namespace/{name}", (Management, Cluster), "Make or change a namespace", accepts::<Namespace>(), namespaces::put),
+        route(Delete, "/v1/namespace/{name}", (Management, Cluster), "Delete an empty namespace", empty(), namespaces::delete),
         route(Get, "/v1/quotas", (QuotaRead, Cluster), "List quotas", lists::<Quota>(&["prefix"]), quotas::list),
         route(Get, "/v1/quota/{name}", (QuotaRead, Cluster), "Read a quota", reads::<Quota>(&[]), quotas::read),
         route(Put, "/v1/quota", (QuotaWrite, Cluster), "Make or change a quota", accepts::<Quota>(), quotas::put),
@@ -151,10 +152,28 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/quota-usages", (QuotaRead, Cluster), "List what counts for quotas", lists::<QuotaUsage>(&["prefix"]), quotas::usages),
         route(Get, "/v1/quota/usage/{name}", (QuotaRead, Cluster), "Read what counts for a quota", reads::<QuotaUsage>(&[]), quotas::usage),
 
+        route(Put, "/v1/acl/bootstrap", (Anonymous, Cluster), "Get the first token", takes::<AclBootstrap, AclToken>(&[]), acl::bootstrap::bootstrap),
+        route(Get, "/v1/acl/policies", (Management, Cluster), "List policies", lists::<AclPolicyStub>(&["prefix"]), acl::policies::list),
+        route(Get, "/v1/acl/policy/{name}", (Management, Cluster), "Read a policy", reads::<AclPolicy>(&[]), acl::policies::read),
+        route(Put, "/v1/acl/policy/{name}", (Management, Cluster), "Write a policy", takes::<AclPolicy, AclPolicyWritten>(&[]), acl::policies::put),
+        route(Delete, "/v1/acl/policy/{name}", (Management, Cluster), "Delete a policy", empty(), acl::policies::delete),
+        route(Get, "/v1/acl/roles", (Management, Cluster), "List roles", lists::<AclRole>(&["prefix"]), acl::roles::list),
+        route(Put, "/v1/acl/role", (Management, Cluster), "Make a role", takes::<AclRole, AclRole>(&[]), acl::roles::put),
+        route(Get, "/v1/acl/role/{id}", (Management, Cluster), "Read a role", reads::<AclRole>(&[]), acl::roles::read),
+        route(Get, "/v1/acl/role/name/{name}", (Management, Cluster), "Read a role by its name", reads::<AclRole>(&[]), acl::roles::read_named),
+        route(Put, "/v1/acl/role/{id}", (Management, Cluster), "Change a role", takes::<AclRole, AclRole>(&[]), acl::roles::put),
+        route(Delete, "/v1/acl/role/{id}", (Management, Cluster), "Delete a role", empty(), acl::roles::delete),
+        route(Get, "/v1/acl/tokens", (Management, Cluster), "List tokens", pages::<AclToken>(&["global"]), acl::tokens::list),
+        route(Put, "/v1/acl/token", (Management, Cluster), "Make a token", takes::<AclToken, AclToken>(&[]), acl::tokens::put),
+        route(Get, "/v1/acl/token/self", (Anonymous, Cluster), "Read the token that is shown", tells::<AclToken>(&[]), acl::tokens::read_own),
+        route(Get, "/v1/acl/token/{id}", (Management, Cluster), "Read a token", reads::<AclToken>(&[]), acl::tokens::read),
+        route(Put, "/v1/acl/token/{id}", (Management, Cluster), "Change a token", takes::<AclToken, AclToken>(&[]), acl::tokens::put),
+        route(Delete, "/v1/acl/token/{id}", (Management, Cluster), "Revoke a token", empty(), acl::tokens::delete),
+
         route(Get, "/v1/agent/self", (AgentRead, Cluster), "Read who answers", tells::<AgentSelf>(&[]), agent::whoami),
         route(Get, "/v1/agent/members", (AgentRead, Cluster), "List servers", tells::<AgentMembers>(&[]), agent::members),
-        route(Put, "/v1/agent/join", (OperatorWrite, Cluster), "Join the cluster of other servers", tells::<AgentJoined>(&["address"]), agent::join).without_state(),
-        route(Put, "/v1/agent/force-leave", (OperatorWrite, Cluster), "Take out a server that is gone", tells::<Map<String, Value>>(&["node"]), agent::force_leave).without_state(),
+        route(Put, "/v1/agent/join", (AgentWrite, Cluster), "Join the cluster of other servers", tells::<AgentJoined>(&["address"]), agent::join).without_state(),
+        route(Put, "/v1/agent/force-leave", (AgentWrite, Cluster), "Take out a server that is gone", tells::<Map<String, Value>>(&["node"]), agent::force_leave).without_state(),
         route(Get, "/v1/agent/health", (Anonymous, Cluster), "Ask whether the server is well", tells::<AgentHealth>(&[]), agent::health),
         route(Get, "/healthz", (Anonymous, Cluster), "Ask whether the server is well", text(), agent::healthz),
         route(Get, "/v1/status/leader", (AgentRead, Cluster), "Read who leads", tells::<String>(&[]), status::leader),
@@ -169,10 +188,10 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/operator/scheduler/configuration", (OperatorRead, Cluster), "Read how the cluster places", tells::<SchedulerConfigurationRead>(&[]), scheduling::read),
         route(Put, "/v1/operator/scheduler/configuration", (OperatorWrite, Cluster), "Set how the cluster places", takes::<SchedulerConfiguration, SchedulerConfigurationSet>(&["cas"]), scheduling::set),
         route(Get, "/v1/operator/scheduler/plans", (OperatorRead, Cluster), "List the latest plans", tells::<Vec<PlanTrace>>(&[]), scheduling::plans),
-        route(Get, "/v1/operator/snapshot", (OperatorWrite, Cluster), "Take a copy of the state", bytes(&[]), snapshot::save),
-        route(Put, "/v1/operator/snapshot", (OperatorWrite, Cluster), "Put a copy in the place of the state", takes_bytes(), restore_snapshot),
-        route(Put, "/v1/system/gc", (OperatorWrite, Cluster), "Forget what has ended", empty(), system::collect),
-        route(Put, "/v1/system/reconcile/summaries", (OperatorWrite, Cluster), "Count allocations anew", empty(), system::reconcile_summaries),
+        route(Get, "/v1/operator/snapshot", (Management, Cluster), "Take a copy of the state", bytes(&[]), snapshot::save),
+        route(Put, "/v1/operator/snapshot", (Management, Cluster), "Put a copy in the place of the state", takes_bytes(), restore_snapshot),
+        route(Put, "/v1/system/gc", (Management, Cluster), "Forget what has ended", empty(), system::collect),
+        route(Put, "/v1/system/reconcile/summaries", (Management, Cluster), "Count allocations anew", empty(), system::reconcile_summaries),
 
         route(Get, "/v1/openapi.json", (Anonymous, Cluster), "Read this description of the API", tells::<Value>(&[]), openapi::read),
         route(Get, "/v1/metrics", (AgentRead, Cluster), "Read measurements", tells::<Measurements>(&["format"]), metrics::read),

@@ -4,10 +4,8 @@ mod leftovers;
 mod scratch;
 mod simulated;
 
-use std::time::Duration;
-
 use berth_agent::{Agent, ShutdownMode};
-use berth_api::http::{Address, Client, NodeStub, Target};
+use berth_api::http::Address;
 use berth_server::Server;
 use clap::Args;
 use futures_util::future::join_all;
@@ -21,9 +19,6 @@ use crate::{
     output,
     settings::{DevArgs, Settings},
 };
-
-/// Longest wait for one answer while the node comes up.
-const READY_WAIT: Duration = Duration::from_secs(10);
 
 /// Servers and an agent to run.
 #[derive(Debug, Args)]
@@ -113,7 +108,7 @@ async fn work(
     let mut agent = tokio::spawn(Agent::run(config, agent_stops, mode));
     let mut simulated = SimulatedNodes::start(settings.sim_nodes, agents)?;
     let live = async {
-        say_when_ready(server, scratch).await?;
+        say_when_ready(settings, server, scratch).await?;
         std::future::pending::<Result<(), Failure>>().await
     };
     tokio::select! {
@@ -140,28 +135,18 @@ fn agent_result(
 }
 
 /// Jobs can be placed from the moment on when a node is ready; so this is when the line is printed.
-async fn say_when_ready(server: &Server, scratch: &Scratch) -> Result<(), Failure> {
+async fn say_when_ready(settings: &Settings, server: &Server, scratch: &Scratch) -> Result<(), Failure> {
     let address: Address = server.http_addr().to_string().parse().map_err(|error| {
         Failure::new(
             Exit::Failed,
             format!("the server listens on an address that clients cannot read: {error}"),
         )
     })?;
-    wait_for_a_node(&Client::new(address.clone())).await?;
+    server.node_ready().await;
     let flag = if address == Address::default() { String::new() } else { format!("--address {address} ") };
     let dir = scratch.path().display();
     let fate = if scratch.is_temporary() { ", removed on exit" } else { "" };
-    let next = format!("berth {flag}job run FILE");
+    let next = if settings.acl { "acl bootstrap" } else { "job run FILE" };
+    let next = format!("berth {flag}{next}");
     Ok(output::print(&format!("berth dev is ready: {address} (data in {dir}{fate}); next: {next}\n"))?)
-}
-
-async fn wait_for_a_node(client: &Client) -> Result<(), Failure> {
-    let mut index = 0;
-    loop {
-        let nodes = client.get::<Vec<NodeStub>>(&Target::new("/v1/nodes").after(index, READY_WAIT)).await?;
-        if nodes.value.iter().any(|node| node.status == "ready") {
-            return Ok(());
-        }
-        index = nodes.index;
-    }
 }

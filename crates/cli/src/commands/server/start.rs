@@ -77,6 +77,7 @@ fn config(settings: &Settings, data_dir: &Path) -> ServerConfig {
             host_state: settings.host_state,
             host_state_refresh: settings.host_state_refresh,
         },
+        acl: settings.acl,
         settings: settings.shown.clone(),
     }
 }

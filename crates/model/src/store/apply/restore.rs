@@ -44,6 +44,7 @@ impl Store {
             store.doubt_nodes(self.index);
         }
         store.set_table_indexes([self.index; 6]);
+        store.acl.restored_at(self.index, &self.acl);
         *self = store;
         events.clear();
         events.push(Event::Restored);

@@ -42,6 +42,9 @@ impl Builder {
             Record::SchedulerConfig(config) => store.scheduler_config = config,
             Record::Namespace(record) => store.namespaces.restore(record),
             Record::Quota(record) => store.quotas.restore(record),
+            Record::AclPolicy(policy) => store.acl.put_policy(*policy),
+            Record::AclRole(role) => store.acl.put_role(*role),
+            Record::AclToken(token) => store.acl.put_token(*token),
             Record::Node(node) => drop(store.nodes.insert(*node)),
             Record::JobVersion(version) => self.versions.push(*version),
             Record::Scaling(event) => self.scalings.push(*event),
@@ -59,12 +62,13 @@ impl Builder {
                 })?;
                 store.deployments.insert(job, *deployment);
             }
-            Record::End(indexes, high, low, hash_version, deployments) => {
+            Record::End(indexes, high, low, hash_version, deployments, acl) => {
                 share_promised_room(store);
                 store.count_all_devices();
                 charge_tenants(store);
                 store.set_table_indexes(indexes);
                 store.deployments.modify_index = deployments.unwrap_or_default();
+                [store.acl.modify_index, store.acl.bootstrapped_at] = acl.unwrap_or_default();
                 let (found, written) = (store.hash(), u128::from(high) << 64 | u128::from(low));
                 if found != written && hash_version == Some(HASH_VERSION) {
                     return Err(SnapshotError::Hash { found, written });

@@ -10,9 +10,13 @@ mod tenants;
 
 use std::sync::Arc;
 
-use berth_model::{Index, JobKey, store::Store};
+use berth_model::{
+    AclRoleId, Index, JobKey,
+    acl::AclToken,
+    store::{Acl, Store},
+};
 
-use super::{Access, Capability, Denied};
+use super::{Access, Capability, Denied, Identity};
 use crate::state::View;
 
 pub(crate) use allocs::Parts;
@@ -54,8 +58,33 @@ impl CallerView {
     /// # Errors
     /// For everybody else.
     pub fn everything(&self) -> Result<&Store, Denied> {
-        let capability = Capability::OperatorWrite;
-        if self.access.has(capability) { Ok(&self.view.store) } else { Err(Denied(capability)) }
+        self.access.require_of_cluster(Capability::Management)?;
+        Ok(&self.view.store)
+    }
+
+    /// Who may do what, for those who say so.
+    ///
+    /// # Errors
+    /// For everybody else.
+    pub fn acl(&self) -> Result<&Acl, Denied> {
+        self.access.require_of_cluster(Capability::Management)?;
+        Ok(self.view.store.acl())
+    }
+
+    /// The token that a caller shows; it may be read by whoever has it.
+    pub fn own_token(&self, identity: Identity) -> Option<&Arc<AclToken>> {
+        let Identity::Token(secret) = identity else { return None };
+        self.view.store.acl().token_of(&secret)
+    }
+
+    /// The names of a token's roles, which its owner may read.
+    pub fn role_name(&self, id: AclRoleId) -> Option<&str> {
+        self.view.store.acl().role(id).map(|role| &*role.name)
+    }
+
+    /// Where the last change of who may do what is.
+    pub fn acl_index(&self) -> Index {
+        self.view.store.acl().modify_index()
     }
 
     /// All there is, for planning a job that the request reaches; none for another. What comes of it names other jobs and

@@ -3,7 +3,7 @@
 use berth_api::http::{Allocation, Deployment, Evaluation, Node, ScalingEvent};
 use berth_model::{
     AllocId, DeploymentId, EvalId, JobKey, NodeId,
-    event::{DeploymentChange, Event as Logged, NodeChange},
+    event::{AclObject, DeploymentChange, Event as Logged, NodeChange},
     store::{AllocSlot, JobSlot},
 };
 use serde::Serialize;
@@ -99,6 +99,7 @@ fn logged<'v>(view: &'v CallerView, event: &'v Logged) -> Option<Subject<'v>> {
         Logged::AllocCollected(_, id, _) => Some(gone("Allocation", "AllocationCollected", (*id).into())),
         Logged::EvalChanged(id) => eval(view, *id),
         Logged::EvalCollected(id) => Some(gone("Evaluation", "EvaluationCollected", (*id).into())),
+        Logged::AclChanged(object) => acl(view, object),
         // Of no topic that clients know.
         Logged::SchedulerConfigChanged
         | Logged::NamespaceChanged(_)
@@ -109,6 +110,23 @@ fn logged<'v>(view: &'v CallerView, event: &'v Logged) -> Option<Subject<'v>> {
 
 fn gone<'v>(topic: &'static str, kind: &'static str, key: Text<'v>) -> Subject<'v> {
     Subject { topic, kind, key, namespace: None, filter_keys: Vec::new(), observed: false }
+}
+
+/// What may be done changed; what it is now is not told here.
+fn acl<'v>(view: &'v CallerView, object: &'v AclObject) -> Option<Subject<'v>> {
+    let acl = view.acl().ok()?;
+    Some(match object {
+        AclObject::Policy(name) if acl.policy(name).is_some() => {
+            gone("ACLPolicy", "ACLPolicyUpserted", (&**name).into())
+        }
+        AclObject::Policy(name) => gone("ACLPolicy", "ACLPolicyDeleted", (&**name).into()),
+        AclObject::Role(id) if acl.role(*id).is_some() => gone("ACLRole", "ACLRoleUpserted", (*id).into()),
+        AclObject::Role(id) => gone("ACLRole", "ACLRoleDeleted", (*id).into()),
+        AclObject::Token(id) if acl.token(*id).is_some() => {
+            gone("ACLToken", "ACLTokenUpserted", (*id).into())
+        }
+        AclObject::Token(id) => gone("ACLToken", "ACLTokenDeleted", (*id).into()),
+    })
 }
 
 fn node_subject<'v>(id: NodeId, kind: &'static str) -> Option<Subject<'v>> {
@@ -187,6 +205,7 @@ fn logged_payload<'v>(view: &'v CallerView, event: &Logged) -> Option<Payload<'v
         | Logged::JobCollected(..)
         | Logged::AllocCollected(..)
         | Logged::EvalCollected(_)
+        | Logged::AclChanged(_)
         | Logged::NamespaceChanged(_)
         | Logged::QuotaChanged(_)
         | Logged::SchedulerConfigChanged

@@ -48,6 +48,7 @@ impl FakeEngine {
             agent_addr: "127.0.0.1:4647".into(),
             version: "0.1.0".into(),
             settings: vec![("data_dir".into(), "/var/lib/berth".into())],
+            ..ServerInfo::default()
         };
         State {
             view: self.view.clone(),

@@ -1,6 +1,7 @@
 //! The API as clients see it: a small cluster in memory, an engine that applies at once, and requests to the router.
 
 mod access;
+mod acl;
 mod agent;
 mod allocations;
 mod blocking;

@@ -199,7 +199,9 @@ fn ends(route: &Route) -> bool {
 }
 
 fn assert_silent(said: &Answer, place: &str) {
-    let text = format!("{}\n{}", said.headers, said.body);
+    // A refusal repeats the name of the namespace that was asked for, whether that is there or not.
+    let body = said.body.replace(&format!(" in namespace {HIDDEN:?}"), "");
+    let text = format!("{}\n{body}", said.headers);
     for canary in [HIDDEN, "eeee9999", "aaaa9999", "dddd9999"] {
         assert!(!text.contains(canary), "{place} tells of {canary}: {text}");
     }

@@ -32,9 +32,9 @@ pub async fn exec(call: Call) -> Reply {
     let link = agent.exec(request).await?;
     let (peer, alloc, node) = (caller.peer, agent.alloc, agent.node);
     tracing::info!(%peer, %alloc, task, %node, program, tty, "runs a command within a task");
-    let stopping = call.api.stopping.clone();
+    let (stopping, lease) = (call.api.stopping.clone(), call.lease().cloned());
     caller.take_over(move |stream, read| async move {
-        session::serve(stream, read, link, stopping).await;
+        session::serve(stream, read, link, session::Watch { stopping, lease }).await;
         drop((place, waiter));
     });
     Ok(answer)

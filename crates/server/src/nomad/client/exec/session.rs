@@ -1,6 +1,6 @@
 //! One command on its WebSocket: neither side is ahead of the other by more than what a few buffers hold.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use berth_api::http::{ExecInputFrame, ExecOutputFrame, ExecPiece, ExecResult};
 use bytes::Bytes;
@@ -20,7 +20,10 @@ use tokio_tungstenite::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    http::failure::Failure,
+    http::{
+        failure::Failure,
+        lease::{self, Lease},
+    },
     net::Stream,
     state::{AgentError, ExecInput, ExecLink, ExecOutput},
 };
@@ -43,8 +46,30 @@ const CLOSE_CODE_BASE: u16 = 4_000;
 type Socket = WebSocketStream<Stream>;
 type Output = mpsc::Receiver<Result<ExecOutput, AgentError>>;
 
+/// What ends a session that nobody else ends.
+pub struct Watch {
+    pub stopping: CancellationToken,
+    /// None where everybody may do everything.
+    pub lease: Option<Arc<Lease>>,
+}
+
+impl Watch {
+    async fn ended(&self) -> CloseFrame {
+        let lease = async {
+            match &self.lease {
+                Some(lease) => lease.ended().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.stopping.cancelled() => close(CloseCode::Away, "the server stops"),
+            () = lease => close(CloseCode::Policy, lease::ENDED),
+        }
+    }
+}
+
 /// Carries messages both ways until the command has ended or the client is gone.
-pub async fn serve(stream: Stream, read: Bytes, link: ExecLink, stopping: CancellationToken) {
+pub async fn serve(stream: Stream, read: Bytes, link: ExecLink, watch: Watch) {
     let config = WebSocketConfig::default()
         .read_buffer_size(BUFFER_BYTES)
         .write_buffer_size(0)
@@ -57,7 +82,7 @@ pub async fn serve(stream: Stream, read: Bytes, link: ExecLink, stopping: Cancel
     let end = tokio::select! {
         end = write(&mut sink, &mut output) => end,
         end = read_all(&mut messages, &input) => end,
-        () = stopping.cancelled() => close(CloseCode::Away, "the server stops"),
+        end = watch.ended() => end,
     };
     // What is left of the command ends with its channels, whether or not the client hears of it.
     drop((input, output));

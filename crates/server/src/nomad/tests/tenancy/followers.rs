@@ -4,17 +4,18 @@ use std::sync::{Arc, Mutex};
 
 use axum::{Router, body::Body};
 use berth_model::{
-    EvalId,
+    EvalId, Timestamp,
     command::Command,
     deployment::{DeploymentStatus, SetDeployment},
     job::Job,
+    store::Acl,
 };
 use http_body_util::BodyExt;
 use serde_json::json;
 
 use super::{HIDDEN, HIDDEN_DEPLOYMENT, tenant, two_tenants};
 use crate::{
-    access::{Capability, Identity, Policy, Rights, open},
+    access::{BadToken, Capability, Identity, Policy, Rights, open},
     nomad::tests::{
         exchange::{answer, governed, request, send},
         fake_agents::held,
@@ -38,8 +39,8 @@ impl Changing {
 }
 
 impl Policy for Changing {
-    fn rights(&self, _: &Identity) -> Arc<Rights> {
-        held(&self.0).clone()
+    fn rights(&self, _: &Identity, _: &Acl, _: Timestamp) -> Result<Arc<Rights>, BadToken> {
+        Ok(held(&self.0).clone())
     }
 }
 

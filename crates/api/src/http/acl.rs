@@ -1,0 +1,127 @@
+//! Who may do what: policies, roles and tokens.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Time;
+
+/// A policy.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct AclPolicy {
+    /// Its name: letters, digits, dashes and underscores.
+    pub name: String,
+    /// For people.
+    pub description: String,
+    /// What it allows, in HCL or JSON.
+    pub rules: String,
+    /// Where it was made; ignored in requests.
+    pub create_index: u64,
+    /// Where it last changed; ignored in requests.
+    pub modify_index: u64,
+}
+
+/// A policy in a list, without its rules.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct AclPolicyStub {
+    /// Its name.
+    pub name: String,
+    /// For people.
+    pub description: String,
+    /// Where it was made.
+    pub create_index: u64,
+    /// Where it last changed.
+    pub modify_index: u64,
+}
+
+/// The answer to a policy that was written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct AclPolicyWritten {
+    /// What of its rules changes nothing yet, for people; empty if all does.
+    pub warnings: String,
+}
+
+/// A policy or role that is named by another thing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct AclLink {
+    /// Of a role; empty for a policy.
+    #[serde(rename = "ID", skip_serializing_if = "String::is_empty")]
+    pub id: String,
+    /// Its name.
+    #[serde(rename = "Name")]
+    pub name: String,
+}
+
+/// A role: policies under one name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct AclRole {
+    /// Its id; empty in a request for a new one.
+    #[serde(rename = "ID")]
+    pub id: String,
+    /// Its name: letters, digits, dashes and underscores.
+    pub name: String,
+    /// For people.
+    pub description: String,
+    /// Its policies, by their names.
+    pub policies: Vec<AclLink>,
+    /// Where it was made; ignored in requests.
+    pub create_index: u64,
+    /// Where it last changed; ignored in requests.
+    pub modify_index: u64,
+}
+
+/// A token.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct AclToken {
+    /// What it is called; empty in a request for a new one.
+    #[serde(rename = "AccessorID")]
+    pub accessor_id: String,
+    /// What its owner shows. Told once, when it is made; ignored in requests.
+    #[serde(rename = "SecretID", skip_serializing_if = "String::is_empty")]
+    pub secret_id: String,
+    /// For people.
+    pub name: String,
+    /// `client` or `management`.
+    #[serde(rename = "Type")]
+    pub token_type: String,
+    /// Its policies, by their names; null for none.
+    pub policies: Option<Vec<String>>,
+    /// Its roles; null for none.
+    pub roles: Option<Vec<AclLink>>,
+    /// Whether every region knows it.
+    pub global: bool,
+    /// When it was made; ignored in requests.
+    pub create_time: Option<Time>,
+    /// From when on it is nothing any more; null for never.
+    pub expiration_time: Option<Time>,
+    /// In a request for a new one: how long it is to last, as `8h30m` or in nanoseconds; empty for ever.
+    #[serde(rename = "ExpirationTTL", skip_serializing_if = "Option::is_none")]
+    pub expiration_ttl: Option<AclTtl>,
+    /// Where it was made; ignored in requests.
+    pub create_index: u64,
+    /// Where it last changed; ignored in requests.
+    pub modify_index: u64,
+}
+
+/// How long a token is to last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum AclTtl {
+    /// As `8h30m`.
+    Text(String),
+    /// In nanoseconds.
+    Nanoseconds(u64),
+}
+
+/// Asks for the first token.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct AclBootstrap {
+    /// The secret that it is to have; empty to have one made.
+    pub bootstrap_secret: String,
+}

@@ -1,0 +1,36 @@
+//! `berth acl bootstrap`: the first token.
+
+use berth_api::http::AclBootstrap;
+use clap::Args;
+
+use crate::{
+    failure::{Exit, Failure},
+    remote::Remote,
+    show::Print,
+    source,
+};
+
+/// Arguments of `acl bootstrap`.
+#[derive(Debug, Args)]
+pub struct Bootstrap {
+    /// A file with the secret that it is to have, `-` for standard input; else one is made
+    #[arg(value_name = "FILE")]
+    secret: Option<String>,
+    #[command(flatten)]
+    print: Print,
+}
+
+impl Bootstrap {
+    /// Asks for it and prints it.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let bootstrap_secret = match &self.secret {
+            None => String::new(),
+            Some(file) => String::from_utf8(source::read(file)?)
+                .map_err(|_| Failure::new(Exit::Failed, format!("{file} holds no text")))?
+                .trim()
+                .to_owned(),
+        };
+        let asked = AclBootstrap { bootstrap_secret };
+        self.print.print(&remote.bootstrap_acl(&asked).await?)
+    }
+}

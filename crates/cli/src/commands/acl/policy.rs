@@ -1,0 +1,141 @@
+//! `berth acl policy`: what those may do who have a policy.
+
+use berth_api::http::{AclPolicy, AclPolicyStub};
+use clap::{Args, Subcommand};
+
+use crate::{
+    ask::Ask,
+    failure::{Exit, Failure},
+    output::{self, Column, Fields, Layout, Table, View, sections},
+    remote::Remote,
+    show::Show,
+    source,
+};
+
+/// What can be done with policies.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// List the policies
+    List(List),
+    /// Show one policy with its rules
+    Info(Info),
+    /// Write a policy from a file, new or anew
+    Apply(Apply),
+    /// Delete a policy: whoever had it may do less at once
+    Delete(Delete),
+}
+
+impl Verb {
+    /// Does it.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        match self {
+            Self::List(list) => list.show.show(remote, async |remote| remote.acl_policies().await).await,
+            Self::Info(info) => {
+                info.show.show(remote, async |remote| remote.acl_policy(&info.name).await).await
+            }
+            Self::Apply(apply) => apply.run(remote).await,
+            Self::Delete(delete) => delete.run(remote).await,
+        }
+    }
+}
+
+/// Arguments of `acl policy list`.
+#[derive(Debug, Args)]
+pub struct List {
+    #[command(flatten)]
+    show: Show,
+}
+
+/// Arguments of `acl policy info`.
+#[derive(Debug, Args)]
+pub struct Info {
+    /// The policy's name
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    show: Show,
+}
+
+/// Arguments of `acl policy apply`.
+#[derive(Debug, Args)]
+pub struct Apply {
+    /// Letters, digits, dashes and underscores; `anonymous` is for those who show no token
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The rules, in HCL or JSON; `-` for standard input
+    #[arg(value_name = "FILE")]
+    file: String,
+    /// For people
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    description: String,
+}
+
+impl Apply {
+    async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let (source, file) = (source::read(&self.file)?, source::name(&self.file));
+        let (_, warnings) = berth_jobfile::parse_policy(&source, file)
+            .map_err(|mistakes| Failure::report(Exit::Failed, &mistakes))?;
+        if !warnings.is_empty() {
+            output::tell(&warnings.to_string());
+        }
+        let rules = String::from_utf8(source)
+            .map_err(|_| Failure::new(Exit::Failed, format!("{file} holds no text")))?;
+        let policy = AclPolicy {
+            name: self.name.clone(),
+            description: self.description.clone(),
+            rules,
+            ..AclPolicy::default()
+        };
+        remote.put_acl_policy(&policy).await?;
+        output::tell(&format!("policy {} is written", self.name));
+        Ok(())
+    }
+}
+
+/// Arguments of `acl policy delete`.
+#[derive(Debug, Args)]
+pub struct Delete {
+    /// The policy's name
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    ask: Ask,
+}
+
+impl Delete {
+    async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        self.ask.about("delete policy", &self.name, &self.name)?;
+        remote.delete_acl_policy(&self.name).await?;
+        output::tell(&format!("policy {} is deleted", self.name));
+        Ok(())
+    }
+}
+
+impl View for Vec<AclPolicyStub> {
+    fn text(&self, layout: Layout) -> String {
+        if self.is_empty() {
+            return "no policies: `berth acl policy apply` writes one\n".into();
+        }
+        let mut table = Table::new(layout, &[Column::id("name"), Column::text("description")]);
+        for policy in self {
+            table.row([(&policy.name).into(), (&policy.description).into()]);
+        }
+        table.render()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.iter().map(|policy| policy.name.clone()).collect()
+    }
+}
+
+impl View for AclPolicy {
+    fn text(&self, layout: Layout) -> String {
+        let fields = Fields::new(layout).with("Name", &self.name).with_some("Description", &self.description);
+        let rules = output::clean(&self.rules).into_owned();
+        sections([fields.render(), format!("{}\n", rules.trim_end())])
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![self.name.clone()]
+    }
+}

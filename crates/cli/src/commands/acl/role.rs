@@ -1,0 +1,144 @@
+//! `berth acl role`: policies under one name.
+
+use berth_api::http::{AclLink, AclRole};
+use clap::{Args, Subcommand};
+
+use crate::{
+    ask::Ask,
+    failure::{Exit, Failure},
+    output::{self, Column, Fields, Layout, Table, View},
+    remote::Remote,
+    show::Show,
+};
+
+/// What can be done with roles.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// List the roles
+    List(List),
+    /// Show one role
+    Info(Info),
+    /// Make a role, or give it other policies
+    Apply(Apply),
+    /// Delete a role: whoever had it may do less at once
+    Delete(Delete),
+}
+
+impl Verb {
+    /// Does it.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        match self {
+            Self::List(list) => list.show.show(remote, async |remote| remote.acl_roles().await).await,
+            Self::Info(info) => {
+                info.show.show(remote, async |remote| remote.acl_role_named(&info.name).await).await
+            }
+            Self::Apply(apply) => apply.run(remote).await,
+            Self::Delete(delete) => delete.run(remote).await,
+        }
+    }
+}
+
+/// Arguments of `acl role list`.
+#[derive(Debug, Args)]
+pub struct List {
+    #[command(flatten)]
+    show: Show,
+}
+
+/// Arguments of `acl role info`.
+#[derive(Debug, Args)]
+pub struct Info {
+    /// The role's name
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    show: Show,
+}
+
+/// Arguments of `acl role apply`.
+#[derive(Debug, Args)]
+pub struct Apply {
+    /// Letters, digits, dashes and underscores
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// A policy that it has; may be repeated
+    #[arg(long = "policy", value_name = "NAME", required = true)]
+    policies: Vec<String>,
+    /// For people
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    description: String,
+}
+
+impl Apply {
+    async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let id = match remote.acl_role_named(&self.name).await {
+            Ok(role) => role.id,
+            Err(failure) if failure.exit() == Exit::NotFound => String::new(),
+            Err(failure) => return Err(failure),
+        };
+        let link = |name: &String| AclLink { name: name.clone(), ..AclLink::default() };
+        let role = AclRole {
+            id,
+            name: self.name.clone(),
+            description: self.description.clone(),
+            policies: self.policies.iter().map(link).collect(),
+            ..AclRole::default()
+        };
+        remote.put_acl_role(&role).await?;
+        output::tell(&format!("role {} is written", self.name));
+        Ok(())
+    }
+}
+
+/// Arguments of `acl role delete`.
+#[derive(Debug, Args)]
+pub struct Delete {
+    /// The role's name
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    ask: Ask,
+}
+
+impl Delete {
+    async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let role = remote.acl_role_named(&self.name).await?;
+        self.ask.about("delete role", &self.name, &self.name)?;
+        remote.delete_acl_role(&role.id).await?;
+        output::tell(&format!("role {} is deleted", self.name));
+        Ok(())
+    }
+}
+
+fn policies(role: &AclRole) -> String {
+    role.policies.iter().map(|link| &*link.name).collect::<Vec<_>>().join(", ")
+}
+
+impl View for Vec<AclRole> {
+    fn text(&self, layout: Layout) -> String {
+        if self.is_empty() {
+            return "no roles: `berth acl role apply` makes one\n".into();
+        }
+        let columns = [Column::id("name"), Column::text("policies"), Column::text("description")];
+        let mut table = Table::new(layout, &columns);
+        for role in self {
+            table.row([(&role.name).into(), policies(role).into(), (&role.description).into()]);
+        }
+        table.render()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.iter().map(|role| role.name.clone()).collect()
+    }
+}
+
+impl View for AclRole {
+    fn text(&self, layout: Layout) -> String {
+        let fields = Fields::new(layout).with("Name", &self.name).with("ID", &self.id);
+        fields.with_some("Description", &self.description).with("Policies", policies(self)).render()
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![self.name.clone()]
+    }
+}

@@ -1,0 +1,215 @@
+//! `berth acl token`: what callers show.
+
+use berth_api::http::{AclLink, AclToken, AclTtl, Time};
+use clap::{Args, Subcommand};
+
+use crate::{
+    ask::Ask,
+    failure::Failure,
+    output::{self, Column, Fields, Layout, Table, View},
+    remote::Remote,
+    show::{Print, Show},
+};
+
+/// What can be done with tokens.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// List the tokens, without their secrets
+    List(List),
+    /// Show one token, without its secret
+    Info(Info),
+    /// Show the token that is shown to the server
+    #[command(name = "self")]
+    Own(List),
+    /// Make a token; its secret is told once
+    Create(Create),
+    /// Change a token's name, policies and roles; what is not named is taken away
+    Update(Update),
+    /// Revoke a token: what it allowed ends within a second
+    Delete(Delete),
+}
+
+impl Verb {
+    /// Does it.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        match self {
+            Self::List(list) => list.show.show(remote, async |remote| remote.acl_tokens().await).await,
+            Self::Info(info) => {
+                info.show.show(remote, async |remote| remote.acl_token(&info.accessor).await).await
+            }
+            Self::Own(own) => own.show.show(remote, async |remote| remote.acl_own_token().await).await,
+            Self::Create(create) => create.run(remote).await,
+            Self::Update(update) => update.run(remote).await,
+            Self::Delete(delete) => delete.run(remote).await,
+        }
+    }
+}
+
+/// Arguments of `acl token list` and `acl token self`.
+#[derive(Debug, Args)]
+pub struct List {
+    #[command(flatten)]
+    show: Show,
+}
+
+/// Arguments of `acl token info`.
+#[derive(Debug, Args)]
+pub struct Info {
+    /// The token's accessor, which is no secret
+    #[arg(value_name = "ACCESSOR")]
+    accessor: String,
+    #[command(flatten)]
+    show: Show,
+}
+
+/// What a token may do.
+#[derive(Debug, Args)]
+struct Grants {
+    /// For people
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    name: String,
+    /// A policy that it has; may be repeated
+    #[arg(long = "policy", value_name = "NAME")]
+    policies: Vec<String>,
+    /// A role that it has; may be repeated
+    #[arg(long = "role", value_name = "NAME")]
+    roles: Vec<String>,
+}
+
+impl Grants {
+    fn token(&self) -> AclToken {
+        let link = |name: &String| AclLink { name: name.clone(), ..AclLink::default() };
+        AclToken {
+            name: self.name.clone(),
+            policies: Some(self.policies.clone()),
+            roles: Some(self.roles.iter().map(link).collect()),
+            ..AclToken::default()
+        }
+    }
+}
+
+/// Arguments of `acl token create`.
+#[derive(Debug, Args)]
+pub struct Create {
+    #[command(flatten)]
+    grants: Grants,
+    /// `client`, which may do what its policies say, or `management`, which may do everything
+    #[arg(long = "type", value_name = "TYPE", default_value = "client")]
+    token_type: String,
+    /// How long it is to last, as 8h or 30m; else for ever
+    #[arg(long, value_name = "DURATION")]
+    ttl: Option<String>,
+    /// Have every region know it
+    #[arg(long)]
+    global: bool,
+    #[command(flatten)]
+    print: Print,
+}
+
+impl Create {
+    async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let token = AclToken {
+            token_type: self.token_type.clone(),
+            expiration_ttl: self.ttl.clone().map(AclTtl::Text),
+            global: self.global,
+            ..self.grants.token()
+        };
+        self.print.print(&remote.put_acl_token(&token).await?)
+    }
+}
+
+/// Arguments of `acl token update`.
+#[derive(Debug, Args)]
+pub struct Update {
+    /// The token's accessor
+    #[arg(value_name = "ACCESSOR")]
+    accessor: String,
+    #[command(flatten)]
+    grants: Grants,
+    #[command(flatten)]
+    print: Print,
+}
+
+impl Update {
+    async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let old = remote.acl_token(&self.accessor).await?;
+        let token = AclToken { accessor_id: old.accessor_id, global: old.global, ..self.grants.token() };
+        self.print.print(&remote.put_acl_token(&token).await?)
+    }
+}
+
+/// Arguments of `acl token delete`.
+#[derive(Debug, Args)]
+pub struct Delete {
+    /// The token's accessor
+    #[arg(value_name = "ACCESSOR")]
+    accessor: String,
+    #[command(flatten)]
+    ask: Ask,
+}
+
+impl Delete {
+    async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        self.ask.about("revoke token", &self.accessor, &self.accessor)?;
+        remote.delete_acl_token(&self.accessor).await?;
+        output::tell(&format!("token {} is revoked", self.accessor));
+        Ok(())
+    }
+}
+
+fn roles(token: &AclToken) -> String {
+    token.roles.iter().flatten().map(|link| &*link.name).collect::<Vec<_>>().join(", ")
+}
+
+fn end(token: &AclToken) -> String {
+    let end = token.expiration_time.filter(|end| *end != Time(0));
+    end.map_or_else(|| "never".to_owned(), |end| end.to_string())
+}
+
+impl View for Vec<AclToken> {
+    fn text(&self, layout: Layout) -> String {
+        let columns = [
+            Column::id("accessor"),
+            Column::text("name"),
+            Column::text("type"),
+            Column::text("policies"),
+            Column::text("roles"),
+            Column::text("expires"),
+        ];
+        let mut table = Table::new(layout, &columns);
+        for token in self {
+            table.row([
+                layout.id(&token.accessor_id).into(),
+                (&token.name).into(),
+                (&token.token_type).into(),
+                token.policies.iter().flatten().map(|name| &**name).collect::<Vec<_>>().join(", ").into(),
+                roles(token).into(),
+                end(token).into(),
+            ]);
+        }
+        table.render()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.iter().map(|token| token.accessor_id.clone()).collect()
+    }
+}
+
+impl View for AclToken {
+    fn text(&self, layout: Layout) -> String {
+        let policies = self.policies.iter().flatten().map(|name| &**name).collect::<Vec<_>>().join(", ");
+        Fields::new(layout)
+            .with("Accessor", &self.accessor_id)
+            .with_some("Secret", &self.secret_id)
+            .with_some("Name", &self.name)
+            .with("Type", &self.token_type)
+            .with_some("Policies", policies)
+            .with_some("Roles", roles(self))
+            .with("Expires", end(self))
+            .render()
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![self.accessor_id.clone()]
+    }
+}

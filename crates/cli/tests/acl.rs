@@ -1,0 +1,266 @@
+//! Tokens, as operators and users meet them: a cluster that is shut, the first token, policies, and a revoked token whose
+//! streams and commands end.
+
+mod e2e;
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    process::{Command, Output, Stdio},
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+
+use berth_api::http::{AclBootstrap, AclToken, ApiError, Client, Target};
+use e2e::{dev::Dev, eventually, servers::Servers};
+use serde_json::Value;
+
+const READER: &str = r#"
+namespace "default" { policy = "read" }
+node { policy = "read" }
+"#;
+
+/// A server and an agent that listen to tokens, and the first of them.
+struct Guarded {
+    dev: Dev,
+    management: String,
+}
+
+impl Guarded {
+    fn start() -> Self {
+        let dev = Dev::start(&["--acl", "--raw-exec"]);
+        let mut guarded = Self { dev, management: String::new() };
+        let made = guarded.json("", &["acl", "bootstrap", "-json"]);
+        guarded.management = text(&made["SecretID"]);
+        guarded
+    }
+
+    fn command(&self, token: &str, args: &[&str]) -> Command {
+        let mut command = e2e::berth(args);
+        command.env("BERTH_ADDR", &self.dev.address).env("BERTH_TOKEN", token);
+        command
+    }
+
+    fn berth(&self, token: &str, args: &[&str]) -> Output {
+        self.command(token, args).output().expect("it runs")
+    }
+
+    fn json(&self, token: &str, args: &[&str]) -> Value {
+        let output = self.berth(token, args);
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+
+    /// What a command says that is refused.
+    fn refused(&self, token: &str, args: &[&str]) -> String {
+        let output = self.berth(token, args);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "{args:?} was done");
+        said
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.dev.home.path().join(name);
+        std::fs::write(&path, text).expect("it is written");
+        path.to_str().expect("plain").to_owned()
+    }
+
+    /// A token with a policy of these rules.
+    fn token(&self, policy: &str, rules: &str) -> (String, String) {
+        let file = self.file("rules.hcl", rules);
+        assert!(self.berth(&self.management, &["acl", "policy", "apply", policy, &file]).status.success());
+        let made = self.json(&self.management, &["acl", "token", "create", "-policy", policy, "-json"]);
+        (text(&made["SecretID"]), text(&made["AccessorID"]))
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().expect("text").to_owned()
+}
+
+#[test]
+fn a_cluster_with_acls_is_shut_until_tokens_and_policies_open_it() {
+    let guarded = Guarded::start();
+    let said = guarded.refused("", &["job", "status"]);
+    assert!(said.contains("list-jobs") && said.contains("no token was given"), "{said}");
+    let said = guarded.refused("", &["acl", "bootstrap"]);
+    assert!(said.contains("ACL bootstrap already done (reset index: "), "{said}");
+
+    let (reader, _) = guarded.token("reader", READER);
+    assert!(guarded.berth(&reader, &["job", "status"]).status.success());
+    assert!(guarded.berth(&reader, &["node", "status"]).status.success());
+    let job = guarded.file("job.hcl", &job_file());
+    let said = guarded.refused(&reader, &["job", "run", "-detach", &job]);
+    assert!(said.contains("Permission denied: this needs submit-job in a namespace"), "{said}");
+    let said = guarded.refused(&reader, &["acl", "token", "list"]);
+    assert!(said.contains("management token"), "{said}");
+    let own = guarded.json(&reader, &["acl", "token", "self", "-json"]);
+    assert_eq!(own["Policies"], serde_json::json!(["reader"]));
+    assert!(own.get("SecretID").is_none(), "secrets are told once: {own}");
+
+    let wrong = guarded.file("wrong.hcl", "namespace \"default\" {\n  policy = \"reed\"\n}\n");
+    let said = guarded.refused(&guarded.management, &["acl", "policy", "apply", "reader", &wrong]);
+    assert!(said.contains("wrong.hcl:2") && said.contains("did you mean `read`"), "{said}");
+
+    let anonymous = guarded.file("anonymous.hcl", READER);
+    let applied = guarded.berth(&guarded.management, &["acl", "policy", "apply", "anonymous", &anonymous]);
+    assert!(applied.status.success());
+    assert!(guarded.berth("", &["job", "status"]).status.success());
+    let said = guarded.refused("mistyped", &["job", "status"]);
+    assert!(said.contains("ACL token not found"), "{said}");
+}
+
+#[test]
+fn the_operator_of_a_server_gets_a_first_token_again_by_a_file_in_its_directory() {
+    let guarded = Guarded::start();
+    let said = guarded.refused("", &["acl", "bootstrap"]);
+    let index = said.split("reset index: ").nth(1).and_then(|rest| rest.split(')').next()).expect("an index");
+    let servers = walk(guarded.dev.home.path(), "server");
+    let dir = servers.first().and_then(|dir| dir.parent()).expect("the data directory");
+    std::fs::write(dir.join("acl-bootstrap-reset"), format!("{index}\n")).expect("it is written");
+    let again = guarded.json("", &["acl", "bootstrap", "-json"]);
+    assert_ne!(text(&again["SecretID"]), guarded.management);
+    assert!(guarded.berth(&text(&again["SecretID"]), &["acl", "token", "list"]).status.success());
+    let said = guarded.refused("", &["acl", "bootstrap"]);
+    assert!(said.contains("already done"), "once: {said}");
+}
+
+/// Directories of a name, however deep.
+fn walk(dir: &std::path::Path, name: &str) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let dirs: Vec<_> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    let here = dirs.iter().filter(|dir| dir.file_name().is_some_and(|found| found == name)).cloned();
+    here.chain(dirs.iter().flat_map(|dir| walk(dir, name))).collect()
+}
+
+fn job_file() -> String {
+    r#"
+    job "web" {
+      group "g" {
+        task "t" {
+          driver = "raw_exec"
+          config {
+            command = "/bin/sh"
+            args = ["-c", "while true; do date; sleep 1; done"]
+          }
+          resources { memory = 16 }
+        }
+      }
+    }
+    "#
+    .to_owned()
+}
+
+#[test]
+fn what_a_token_allowed_ends_within_a_second_of_its_end() {
+    let guarded = Guarded::start();
+    let (writer, accessor) = guarded.token("writer", r#"namespace "default" { policy = "write" }"#);
+    let job = guarded.file("job.hcl", &job_file());
+    let run = guarded.berth(&writer, &["job", "run", &job]);
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let allocs = guarded.json(&writer, &["ps", "-json"]);
+    let alloc = text(&allocs[0]["ID"]);
+
+    let followers: [&[&str]; 3] = [
+        &["event", "stream", "-index", "1"],
+        &["alloc", "logs", "-f", &alloc],
+        &["alloc", "exec", &alloc, "/bin/sh", "-c", "while true; do date; sleep 0.2; done"],
+    ];
+    let (ended, ends) = mpsc::channel();
+    let mut children = Vec::new();
+    for args in followers {
+        let mut command = guarded.command(&writer, args);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+        let mut told = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut first = String::new();
+        told.read_line(&mut first).expect("a line");
+        assert!(!first.is_empty(), "{args:?} says nothing");
+        let (ended, name) = (ended.clone(), args[1].to_owned());
+        std::thread::spawn(move || {
+            let mut rest = Vec::new();
+            let _ = told.read_to_end(&mut rest);
+            let _ = ended.send(name);
+        });
+        children.push(child);
+    }
+    let revoked = guarded.berth(&guarded.management, &["acl", "token", "delete", "-yes", &accessor]);
+    assert!(revoked.status.success());
+    let begun = Instant::now();
+    for _ in followers {
+        // Far more than it takes: what is asserted is that each of them ends.
+        let ended = ends.recv_timeout(Duration::from_secs(20)).expect("all of them end");
+        println!("{ended} ended after {} ms", begun.elapsed().as_millis());
+    }
+    for mut child in children {
+        let status = child.wait().expect("it has ended");
+        assert!(!status.success(), "who follows is told that it was not the end");
+    }
+    let said = guarded.refused(&writer, &["job", "status"]);
+    assert!(said.contains("ACL token not found"), "{said}");
+}
+
+async fn own(client: &Client) -> Result<AclToken, ApiError> {
+    Ok(client.get(&Target::new("/v1/acl/token/self")).await?.value)
+}
+
+/// Three servers that listen to tokens, whose clients show the first one.
+async fn three_servers() -> Servers {
+    let mut servers = Servers::start(3).await;
+    for number in 1..=3 {
+        servers.stop(number);
+        servers.run(number, &["--acl".to_owned()]);
+    }
+    let bootstrap_secret = "a secret that is long enough to be one".replace(' ', "-");
+    for server in servers.all.values_mut() {
+        server.client = server.client.clone().with_token(&*bootstrap_secret);
+    }
+    let first = &servers.all[&1].client;
+    eventually("the first token is made", async || {
+        let asked = AclBootstrap { bootstrap_secret: bootstrap_secret.clone() };
+        let _ = first.put::<AclToken>(&Target::new("/v1/acl/bootstrap"), &asked).await;
+        own(first).await.ok()
+    })
+    .await;
+    servers.until_all_vote().await;
+    servers
+}
+
+/// What servers say, or with which status they refuse, once they do either: while they elect a leader they do neither.
+async fn answer<T>(ask: impl AsyncFn() -> Result<T, ApiError>) -> Result<T, u16> {
+    eventually("the servers answer", async || match ask().await {
+        Ok(said) => Some(Ok(said)),
+        Err(error) => error.status().filter(|status| *status < 500).map(Err),
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_server_says_of_a_token_holds_at_all_of_them_at_once() {
+    let servers = three_servers().await;
+    let clients: Vec<&Client> = servers.all.values().map(|server| &server.client).collect();
+    let (jobs, tokens) = (Target::new("/v1/jobs"), Target::new("/v1/acl/token"));
+    for round in 0..9 {
+        let [here, there, elsewhere] = [0, 1, 2].map(|step| clients[(round + step) % 3]);
+        let asked = AclToken { token_type: "management".to_owned(), ..AclToken::default() };
+        let made = answer(async || here.put::<AclToken>(&tokens, &asked).await).await;
+        let made = made.expect("a management token may make another").value;
+        let shown = |client: &Client| client.clone().with_token(made.secret_id.as_str());
+        for client in [there, elsewhere].map(shown) {
+            let listed = answer(async || client.get::<Value>(&jobs).await).await;
+            assert_eq!(listed.err(), None, "made at another server just before");
+        }
+        let id = format!("round-{round}");
+        let job = serde_json::json!({"Job": {"ID": id, "Name": id, "Type": "service", "TaskGroups": [{
+            "Name": "group", "Count": 0, "Tasks": [{"Name": "task", "Driver": "mock_driver"}],
+        }]}});
+        let written = answer(async || shown(elsewhere).put::<Value>(&jobs, &job).await).await;
+        assert_eq!(written.err(), None, "a write is handed on");
+        let token = Target::new("/v1/acl/token").part(&made.accessor_id);
+        let revoked = answer(async || there.delete::<()>(&token).await).await;
+        // Gone already: the first of two tries was not answered.
+        assert!(matches!(revoked, Ok(_) | Err(404)), "{:?}", revoked.err());
+        for client in [here, elsewhere].map(shown) {
+            let listed = answer(async || client.get::<Value>(&jobs).await).await;
+            assert_eq!(listed.err(), Some(401), "revoked at another server just before");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The rules of policies.
+
+use crate::{
+    diagnostic::quoted,
+    rules::{Level, NAMESPACE_CAPABILITIES, NamespaceRule, PolicyRules},
+    schema::Body,
+    suggest::nearest,
+};
+
+const READ_WRITE: &[(&str, Level)] = &[("read", Level::Read), ("write", Level::Write), ("deny", Level::Deny)];
+const IN_NAMESPACE: &[(&str, Level)] =
+    &[("read", Level::Read), ("write", Level::Write), ("scale", Level::Scale), ("deny", Level::Deny)];
+const OF_PLUGINS: &[(&str, Level)] = &[("list", Level::List), ("read", Level::Read), ("deny", Level::Deny)];
+const OF_POOLS: &[&str] = &["deny", "delete", "read", "write"];
+const OF_HOST_VOLUMES: &[&str] = &["deny", "mount-readonly", "mount-readwrite"];
+const OF_VARIABLES: &[&str] = &["deny", "list", "read", "write", "destroy"];
+const OF_OPERATORS: &[&str] = &["snapshot-save", "license-read"];
+
+/// The rules of a policy.
+pub(crate) fn policy(body: &Body<'_>) -> PolicyRules {
+    let namespaces: Vec<NamespaceRule> = body.blocks("namespace").iter().map(namespace).collect();
+    for (name, words) in [("node_pool", OF_POOLS), ("host_volume", OF_HOST_VOLUMES)] {
+        for rule in body.blocks(name) {
+            named(&rule, name);
+            rule.choice("policy", READ_WRITE);
+            capabilities(&rule, words);
+            nothing_yet(&rule, name);
+        }
+    }
+    if let Some(rule) = body.block("plugin") {
+        rule.choice("policy", OF_PLUGINS);
+        nothing_yet(&rule, "plugin");
+    }
+    if let Some(rule) = body.block("sentinel") {
+        rule.choice("policy", READ_WRITE);
+        nothing_yet(&rule, "sentinel");
+    }
+    let part = |name: &str| {
+        let rule = body.block(name)?;
+        let words = if name == "operator" { OF_OPERATORS } else { &[] };
+        let words = capabilities(&rule, words);
+        if !words.is_empty() {
+            rule.report.warn(
+                rule.at("capabilities"),
+                "`capabilities` of operator grants nothing yet",
+                "`policy = \"read\"` or `\"write\"` does",
+            );
+        }
+        let level = rule.choice("policy", READ_WRITE);
+        if rule.lacks("policy") && words.is_empty() {
+            rule.missing("the rule says nothing", "write `policy = \"read\"`, `\"write\"` or `\"deny\"`");
+        }
+        level
+    };
+    let rules = PolicyRules {
+        agent: part("agent"),
+        node: part("node"),
+        operator: part("operator"),
+        quota: part("quota"),
+        namespaces,
+    };
+    const ALL: &[&str] = &[
+        "namespace",
+        "node_pool",
+        "host_volume",
+        "agent",
+        "node",
+        "operator",
+        "quota",
+        "plugin",
+        "sentinel",
+    ];
+    if ALL.iter().all(|name| !body.has(name)) {
+        body.missing(
+            "the policy has no rules",
+            "write for example `namespace \"default\" { policy = \"read\" }`",
+        );
+    }
+    rules
+}
+
+fn namespace(rule: &Body<'_>) -> NamespaceRule {
+    let pattern = named(rule, "namespace");
+    let level = rule.choice("policy", IN_NAMESPACE);
+    let capabilities = capabilities(rule, NAMESPACE_CAPABILITIES);
+    if let Some(variables) = rule.block("variables") {
+        for path in variables.blocks("path") {
+            named(&path, "path");
+            self::capabilities(&path, OF_VARIABLES);
+        }
+        nothing_yet(&variables, "variables");
+    }
+    NamespaceRule { pattern, level, capabilities }
+}
+
+/// A pattern of names: letters, digits, dashes and underscores, and `*` for any text.
+fn named(rule: &Body<'_>, what: &str) -> String {
+    let pattern = rule.label().unwrap_or_default();
+    let fits =
+        |c: char| c.is_ascii_alphanumeric() || "-_*".contains(c) || (what == "path" && "/.~@".contains(c));
+    if pattern.is_empty() {
+        rule.missing(&format!("{what} has no name"), &format!("write `{what} \"default\" {{ ... }}`"));
+    } else if pattern.len() > 128 || !pattern.chars().all(fits) {
+        let message = format!("{} cannot be the name of a {what}", quoted(&pattern));
+        let help = "names have letters, digits, dashes and underscores, and `*` stands for any text";
+        rule.report.error_with_help(rule.at_label(), message, help);
+    }
+    pattern
+}
+
+fn capabilities(rule: &Body<'_>, known: &[&str]) -> Vec<String> {
+    let words = rule.texts("capabilities").unwrap_or_default();
+    for word in words.iter().filter(|word| !known.contains(&word.as_str())) {
+        let message = format!("there is no capability {}", quoted(word));
+        let help = nearest(word, known.iter().copied()).map_or_else(
+            || format!("known are {}", known.join(", ")),
+            |word| format!("did you mean `{word}`?"),
+        );
+        rule.report.error_with_help(rule.at("capabilities"), message, help);
+    }
+    words
+}
+
+/// What Berth does not have is denied and granted alike.
+fn nothing_yet(rule: &Body<'_>, what: &str) {
+    let message = format!("rules about {what} change nothing yet");
+    rule.report.warn(rule.at_self(), &message, "they are checked and kept");
+}

@@ -1,0 +1,98 @@
+//! The rules of policies, in HCL or JSON, in the syntax of job files and with the same messages.
+
+use crate::{
+    Inputs, decode,
+    diagnostic::Diagnostics,
+    hcl, json,
+    report::Report,
+    schema::{Body, POLICY},
+    source::{self, Syntax},
+};
+
+/// How far a rule goes, in one word. Of two words about the same thing the later one in this order holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// It may be listed.
+    List,
+    /// It may be read.
+    Read,
+    /// It may be scaled.
+    Scale,
+    /// It may be changed.
+    Write,
+    /// Nothing, whatever else is said.
+    Deny,
+}
+
+/// What a policy allows in some namespaces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamespaceRule {
+    /// Their names: `*` stands for any text.
+    pub pattern: String,
+    /// In one word.
+    pub level: Option<Level>,
+    /// In many, all of [`NAMESPACE_CAPABILITIES`].
+    pub capabilities: Vec<String>,
+}
+
+/// The rules of a policy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PolicyRules {
+    /// In the order of the file.
+    pub namespaces: Vec<NamespaceRule>,
+    /// About servers and agents.
+    pub agent: Option<Level>,
+    /// About nodes.
+    pub node: Option<Level>,
+    /// About the cluster.
+    pub operator: Option<Level>,
+    /// About quotas.
+    pub quota: Option<Level>,
+}
+
+/// What may be done in a namespace, word by word.
+pub const NAMESPACE_CAPABILITIES: &[&str] = &[
+    "deny",
+    "list-jobs",
+    "parse-job",
+    "read-job",
+    "submit-job",
+    "dispatch-job",
+    "scale-job",
+    "read-job-scaling",
+    "list-scaling-policies",
+    "read-scaling-policy",
+    "read-logs",
+    "read-fs",
+    "alloc-exec",
+    "alloc-node-exec",
+    "alloc-lifecycle",
+    "sentinel-override",
+    "submit-recommendation",
+    "csi-register-plugin",
+    "csi-write-volume",
+    "csi-read-volume",
+    "csi-list-volume",
+    "csi-mount-volume",
+    "host-volume-create",
+    "host-volume-register",
+    "host-volume-read",
+    "host-volume-write",
+    "host-volume-delete",
+];
+
+/// Reads the rules of a policy, and what they say of things that Berth does not have yet, as warnings.
+///
+/// # Errors
+/// With all that is wrong with them.
+pub fn parse_policy(source: &[u8], file: &str) -> Result<(PolicyRules, Diagnostics), Diagnostics> {
+    let text = source::checked(source, file)?;
+    match source::syntax_of(text, file) {
+        Syntax::Hcl => hcl::read(text, file, &Inputs::default(), |entries, report| {
+            Some(decode::policy(&Body::of_hcl_file(entries, &POLICY, report)))
+        }),
+        Syntax::Json => json::document(Report::new(file, text), text, |document, report| {
+            Body::of_json(document, POLICY.what, &POLICY, report).as_ref().map(decode::policy)
+        }),
+    }
+}

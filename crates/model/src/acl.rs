@@ -1,0 +1,175 @@
+//! Who may do what, as operators wrote it: policies, roles that gather them, and tokens that have them. What a policy's
+//! rules mean is the server's to say; of a token's secret only a hash is kept.
+
+use std::fmt;
+
+use minicbor::{Decode, Encode};
+
+use crate::{
+    ids::{AclRoleId, AclTokenId, Index},
+    time::Timestamp,
+};
+
+/// The policy of callers who show no token, once an operator has written it.
+pub const POLICY_ANONYMOUS: &str = "anonymous";
+/// Longest description, and longest name of a token.
+pub const ACL_DESCRIPTION_MAX: usize = 256;
+/// Longest rules of a policy, in bytes.
+pub const POLICY_RULES_MAX: usize = 64 << 10;
+/// Most policies, and as many roles.
+pub const POLICIES_MAX: usize = 10_000;
+/// Most tokens.
+pub const TOKENS_MAX: usize = 1_000_000;
+/// Most policies of a role or a token, and as many roles of a token.
+pub const ACL_LINKS_MAX: usize = 64;
+
+/// What those may do who have it.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct AclPolicy {
+    /// Letters, digits, dashes and underscores.
+    #[n(0)]
+    pub name: String,
+    /// For people.
+    #[n(1)]
+    pub description: String,
+    /// In HCL or JSON, as it was written.
+    #[n(2)]
+    pub rules: String,
+    /// Where it was made.
+    #[n(3)]
+    pub create_index: Index,
+    /// Where it was last written.
+    #[n(4)]
+    pub modify_index: Index,
+}
+
+/// A set of policies under one name.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct AclRole {
+    /// Its id.
+    #[n(0)]
+    pub id: AclRoleId,
+    /// As a policy's; no two roles have the same.
+    #[n(1)]
+    pub name: String,
+    /// For people.
+    #[n(2)]
+    pub description: String,
+    /// Names of policies; one that is not there grants nothing.
+    #[n(3)]
+    pub policies: Vec<String>,
+    /// Where it was made.
+    #[n(4)]
+    pub create_index: Index,
+    /// Where it was last written.
+    #[n(5)]
+    pub modify_index: Index,
+}
+
+/// SHA-256 of a token's secret, which is long and random: it needs no salt.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub struct SecretHash(
+    #[n(0)]
+    #[cbor(with = "minicbor::bytes")]
+    pub [u8; 32],
+);
+
+impl fmt::Debug for SecretHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
+    }
+}
+
+/// What a token may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum TokenType {
+    /// What its policies and roles say.
+    #[n(0)]
+    Client,
+    /// Everything.
+    #[n(1)]
+    Management,
+}
+
+impl TokenType {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Management => "management",
+        }
+    }
+}
+
+/// A token, of which only who has it knows the secret.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct AclToken {
+    /// What it is called in listings and logs.
+    #[n(0)]
+    pub id: AclTokenId,
+    /// Of its secret.
+    #[n(1)]
+    pub secret: SecretHash,
+    /// For people.
+    #[n(2)]
+    pub name: String,
+    /// What it may do.
+    #[n(3)]
+    pub token_type: TokenType,
+    /// Names of policies; one that is not there grants nothing.
+    #[n(4)]
+    pub policies: Vec<String>,
+    /// Roles; one that is not there grants nothing.
+    #[n(5)]
+    pub roles: Vec<AclRoleId>,
+    /// Whether every region knows it.
+    #[n(6)]
+    pub global: bool,
+    /// When it was made.
+    #[n(7)]
+    pub created_at: Timestamp,
+    /// From when on it is nothing any more; none for never.
+    #[n(8)]
+    pub expires_at: Option<Timestamp>,
+    /// Where it was made.
+    #[n(9)]
+    pub create_index: Index,
+    /// Where it was last written.
+    #[n(10)]
+    pub modify_index: Index,
+}
+
+impl AclToken {
+    /// Whether it is nothing any more.
+    pub fn is_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
+    }
+}
+
+/// A change of who may do what.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum ChangeAcl {
+    /// The first token, for whoever comes first; or again, if the operator gives the index of the last time.
+    #[n(0)]
+    Bootstrap(#[n(0)] Box<AclToken>, #[n(1)] Option<Index>),
+    /// Writes a policy, new or anew.
+    #[n(1)]
+    PutPolicy(#[n(0)] Box<AclPolicy>),
+    /// Takes a policy away.
+    #[n(2)]
+    DeletePolicy(#[n(0)] String),
+    /// Writes a role, new or anew.
+    #[n(3)]
+    PutRole(#[n(0)] Box<AclRole>),
+    /// Takes a role away.
+    #[n(4)]
+    DeleteRole(#[n(0)] AclRoleId),
+    /// Makes a token, or changes its name, policies and roles.
+    #[n(5)]
+    PutToken(#[n(0)] Box<AclToken>),
+    /// Revokes a token.
+    #[n(6)]
+    DeleteToken(#[n(0)] AclTokenId),
+}

@@ -1,0 +1,175 @@
+//! The table of policies, roles and tokens.
+
+use std::{ops::RangeBounds, sync::Arc};
+
+use imbl::{OrdMap, OrdSet};
+
+use super::digest::{TableDigest, hash_encoded};
+use crate::{
+    acl::{AclPolicy, AclRole, AclToken, SecretHash},
+    ids::{AclRoleId, AclTokenId, Index},
+    time::Timestamp,
+};
+
+/// All policies, roles and tokens.
+#[derive(Debug, Clone, Default)]
+pub struct Acl {
+    policies: OrdMap<String, Arc<AclPolicy>>,
+    roles: OrdMap<AclRoleId, Arc<AclRole>>,
+    tokens: OrdMap<AclTokenId, Arc<AclToken>>,
+    by_secret: OrdMap<SecretHash, AclTokenId>,
+    by_end: OrdSet<(Timestamp, AclTokenId)>,
+    digest: TableDigest,
+    pub(super) modify_index: Index,
+    /// Where the first token was made last; 0 for never.
+    pub(super) bootstrapped_at: Index,
+}
+
+impl Acl {
+    /// Where the last change of any of them is; 0 for none.
+    pub fn modify_index(&self) -> Index {
+        self.modify_index
+    }
+
+    /// Where the first token was made last; 0 for never.
+    pub fn bootstrapped_at(&self) -> Index {
+        self.bootstrapped_at
+    }
+
+    /// A policy by its name.
+    pub fn policy(&self, name: &str) -> Option<&Arc<AclPolicy>> {
+        self.policies.get(name)
+    }
+
+    /// All policies, by name.
+    pub fn policies(&self) -> impl ExactSizeIterator<Item = &Arc<AclPolicy>> {
+        self.policies.values()
+    }
+
+    /// A role by its id.
+    pub fn role(&self, id: AclRoleId) -> Option<&Arc<AclRole>> {
+        self.roles.get(&id)
+    }
+
+    /// A role by its name.
+    pub fn role_named(&self, name: &str) -> Option<&Arc<AclRole>> {
+        self.roles.values().find(|role| role.name == name)
+    }
+
+    /// All roles, by id.
+    pub fn roles(&self) -> impl ExactSizeIterator<Item = &Arc<AclRole>> {
+        self.roles.values()
+    }
+
+    /// A token by its id.
+    pub fn token(&self, id: AclTokenId) -> Option<&Arc<AclToken>> {
+        self.tokens.get(&id)
+    }
+
+    /// The token of a secret. Only the secret's hash is compared: how long that takes tells nothing of the secret.
+    pub fn token_of(&self, secret: &SecretHash) -> Option<&Arc<AclToken>> {
+        self.token(*self.by_secret.get(secret)?)
+    }
+
+    /// The tokens whose ids are in a range, by id.
+    pub fn tokens(
+        &self,
+        ids: impl RangeBounds<AclTokenId>,
+    ) -> impl DoubleEndedIterator<Item = &Arc<AclToken>> {
+        self.tokens.range(ids).map(|(_, token)| token)
+    }
+
+    /// How many tokens there are.
+    pub fn tokens_len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Whether a token was something then, and is nothing any more now.
+    pub fn any_ends_between(&self, then: Timestamp, now: Timestamp) -> bool {
+        let after = (Timestamp(then.0.saturating_add(1)), AclTokenId::default());
+        self.by_end.range(after..).next().is_some_and(|(end, _)| *end <= now)
+    }
+
+    /// Tokens that are nothing any more by then, the oldest first.
+    pub(super) fn expired(&self, now: Timestamp) -> impl Iterator<Item = AclTokenId> {
+        self.by_end.iter().take_while(move |(end, _)| *end <= now).map(|(_, id)| *id)
+    }
+
+    pub(super) fn digest(&self) -> u128 {
+        self.digest.value()
+    }
+
+    pub(super) fn put_policy(&mut self, policy: AclPolicy) {
+        self.touch(policy.modify_index);
+        self.digest.add(hash_encoded(b'p', &policy));
+        if let Some(old) = self.policies.insert(policy.name.clone(), Arc::new(policy)) {
+            self.digest.remove(hash_encoded(b'p', &*old));
+        }
+    }
+
+    pub(super) fn remove_policy(&mut self, name: &str, index: Index) -> bool {
+        let Some(old) = self.policies.remove(name) else { return false };
+        self.digest.remove(hash_encoded(b'p', &*old));
+        self.touch(index);
+        true
+    }
+
+    pub(super) fn put_role(&mut self, role: AclRole) {
+        self.touch(role.modify_index);
+        self.digest.add(hash_encoded(b'r', &role));
+        if let Some(old) = self.roles.insert(role.id, Arc::new(role)) {
+            self.digest.remove(hash_encoded(b'r', &*old));
+        }
+    }
+
+    pub(super) fn remove_role(&mut self, id: AclRoleId, index: Index) -> bool {
+        let Some(old) = self.roles.remove(&id) else { return false };
+        self.digest.remove(hash_encoded(b'r', &*old));
+        self.touch(index);
+        true
+    }
+
+    pub(super) fn put_token(&mut self, token: AclToken) {
+        let (id, index) = (token.id, token.modify_index);
+        self.forget_token(id);
+        self.touch(index);
+        self.digest.add(hash_encoded(b't', &token));
+        self.by_secret.insert(token.secret, id);
+        self.by_end.extend(token.expires_at.map(|end| (end, id)));
+        self.tokens.insert(id, Arc::new(token));
+    }
+
+    pub(super) fn remove_token(&mut self, id: AclTokenId, index: Index) -> bool {
+        let was_there = self.forget_token(id);
+        if was_there {
+            self.touch(index);
+        }
+        was_there
+    }
+
+    fn forget_token(&mut self, id: AclTokenId) -> bool {
+        let Some(old) = self.tokens.remove(&id) else { return false };
+        self.digest.remove(hash_encoded(b't', &*old));
+        self.by_secret.remove(&old.secret);
+        if let Some(end) = old.expires_at {
+            self.by_end.remove(&(end, id));
+        }
+        true
+    }
+
+    /// It takes the place of another, whose indexes may be the same and say something else: rights that were made of that
+    /// must not pass for rights of this. Where neither has anything, nothing is written, as before there were tokens.
+    pub(super) fn restored_at(&mut self, index: Index, before: &Self) {
+        if self.modify_index.max(before.modify_index) == Index(0) {
+            return;
+        }
+        self.modify_index = index;
+        if self.bootstrapped_at != Index(0) {
+            self.bootstrapped_at = index;
+        }
+    }
+
+    fn touch(&mut self, index: Index) {
+        self.modify_index = self.modify_index.max(index);
+    }
+}

@@ -1,0 +1,170 @@
+//! Applying changes of who may do what.
+
+use super::Store;
+use crate::{
+    acl::{
+        ACL_DESCRIPTION_MAX, ACL_LINKS_MAX, AclPolicy, AclRole, AclToken, ChangeAcl, POLICIES_MAX,
+        POLICY_RULES_MAX, TOKENS_MAX, TokenType,
+    },
+    command::{Outcome, Refusal},
+    event::{AclObject, Event},
+    ids::Index,
+    namespace::is_tenant_name,
+};
+
+/// Tokens that have expired are forgotten as others are made, so many at a time.
+const EXPIRED_FORGOTTEN_MAX: usize = 16;
+
+const NAME: &str = "a name has 1 to 128 letters, digits, dashes and underscores";
+
+impl Store {
+    pub(super) fn change_acl(&mut self, change: ChangeAcl, events: &mut Vec<Event>) -> Outcome {
+        let index = self.index;
+        let object = match change {
+            ChangeAcl::Bootstrap(token, again) => self.bootstrap(*token, again)?,
+            ChangeAcl::PutPolicy(policy) => self.put_policy(*policy)?,
+            ChangeAcl::DeletePolicy(name) => {
+                let object = AclObject::Policy(name.clone());
+                if self.acl.remove_policy(&name, index) { object } else { return not_found(object) }
+            }
+            ChangeAcl::PutRole(role) => self.put_role(*role)?,
+            ChangeAcl::DeleteRole(id) => {
+                let object = AclObject::Role(id);
+                if self.acl.remove_role(id, index) { object } else { return not_found(object) }
+            }
+            ChangeAcl::PutToken(token) => self.put_token(*token, events)?,
+            ChangeAcl::DeleteToken(id) => {
+                let object = AclObject::Token(id);
+                if self.acl.remove_token(id, index) { object } else { return not_found(object) }
+            }
+        };
+        events.push(Event::AclChanged(object));
+        Ok(())
+    }
+
+    fn bootstrap(&mut self, token: AclToken, again: Option<Index>) -> Result<AclObject, Refusal> {
+        let last = self.acl.bootstrapped_at;
+        if last != Index(0) && again != Some(last) {
+            return Err(Refusal::AclBootstrapped(last));
+        }
+        let made = self.insert_token(token)?;
+        self.acl.bootstrapped_at = self.index;
+        Ok(made)
+    }
+
+    fn put_policy(&mut self, mut policy: AclPolicy) -> Result<AclObject, Refusal> {
+        let object = AclObject::Policy(policy.name.clone());
+        let refuse = |why: String| Err(Refusal::BadAcl(object.to_string(), why));
+        if !is_tenant_name(&policy.name) {
+            return refuse(NAME.to_owned());
+        }
+        if policy.description.len() > ACL_DESCRIPTION_MAX {
+            return refuse(format!("its description is longer than {ACL_DESCRIPTION_MAX} bytes"));
+        }
+        if policy.rules.len() > POLICY_RULES_MAX {
+            return refuse(format!("its rules are longer than {POLICY_RULES_MAX} bytes"));
+        }
+        let old = self.acl.policy(&policy.name);
+        if old.is_none() && self.acl.policies().len() >= POLICIES_MAX {
+            return refuse(format!(
+                "there are {POLICIES_MAX} policies, the most there may be: delete some first"
+            ));
+        }
+        policy.create_index = old.map_or(self.index, |old| old.create_index);
+        policy.modify_index = self.index;
+        self.acl.put_policy(policy);
+        Ok(object)
+    }
+
+    fn put_role(&mut self, mut role: AclRole) -> Result<AclObject, Refusal> {
+        let object = AclObject::Role(role.id);
+        let refuse = |why: String| Err(Refusal::BadAcl(format!("role {:?}", role.name), why));
+        if !is_tenant_name(&role.name) {
+            return refuse(NAME.to_owned());
+        }
+        if role.description.len() > ACL_DESCRIPTION_MAX {
+            return refuse(format!("its description is longer than {ACL_DESCRIPTION_MAX} bytes"));
+        }
+        if role.policies.is_empty() || role.policies.len() > ACL_LINKS_MAX {
+            return refuse(format!("it needs 1 to {ACL_LINKS_MAX} policies"));
+        }
+        if let Some(missing) = role.policies.iter().find(|name| self.acl.policy(name).is_none()) {
+            return refuse(format!("policy {missing:?} does not exist: write it first"));
+        }
+        if self.acl.role_named(&role.name).is_some_and(|other| other.id != role.id) {
+            return refuse("another role has this name".to_owned());
+        }
+        let old = self.acl.role(role.id);
+        if old.is_none() && self.acl.roles().len() >= POLICIES_MAX {
+            return refuse(format!(
+                "there are {POLICIES_MAX} roles, the most there may be: delete some first"
+            ));
+        }
+        role.create_index = old.map_or(self.index, |old| old.create_index);
+        role.modify_index = self.index;
+        self.acl.put_role(role);
+        Ok(object)
+    }
+
+    fn put_token(&mut self, token: AclToken, events: &mut Vec<Event>) -> Result<AclObject, Refusal> {
+        let made = self.insert_token(token)?;
+        let expired: Vec<_> = self.acl.expired(self.at).take(EXPIRED_FORGOTTEN_MAX).collect();
+        for id in expired {
+            self.acl.remove_token(id, self.index);
+            events.push(Event::AclChanged(AclObject::Token(id)));
+        }
+        Ok(made)
+    }
+
+    /// A token that is there keeps its secret, its type, and when it was made and ends.
+    fn insert_token(&mut self, mut token: AclToken) -> Result<AclObject, Refusal> {
+        let object = AclObject::Token(token.id);
+        let refuse = |why: &str| Err(Refusal::BadAcl(object.to_string(), why.to_owned()));
+        if token.name.len() > ACL_DESCRIPTION_MAX {
+            return refuse("its name is longer than 256 bytes");
+        }
+        let links = token.policies.len().max(token.roles.len());
+        match token.token_type {
+            TokenType::Management if links > 0 => {
+                return refuse("a management token may do everything: it has no policies and no roles");
+            }
+            TokenType::Client if links == 0 => return refuse("a client token needs policies or roles"),
+            _ if links > ACL_LINKS_MAX => return refuse("it has more than 64 policies or roles"),
+            _ => {}
+        }
+        if let Some(missing) = token.policies.iter().find(|name| self.acl.policy(name).is_none()) {
+            return refuse(&format!("policy {missing:?} does not exist: write it first"));
+        }
+        match self.acl.token(token.id) {
+            Some(old) => {
+                token = AclToken {
+                    secret: old.secret,
+                    token_type: token.token_type,
+                    created_at: old.created_at,
+                    expires_at: old.expires_at,
+                    create_index: old.create_index,
+                    ..token
+                };
+                if old.token_type != token.token_type || old.global != token.global {
+                    return refuse(
+                        "its type, and whether it is global, cannot be changed: make another token",
+                    );
+                }
+            }
+            None if self.acl.tokens_len() >= TOKENS_MAX => {
+                return refuse("there are as many tokens as there may be: delete some first");
+            }
+            None if self.acl.token_of(&token.secret).is_some() => {
+                return refuse("another token has this secret");
+            }
+            None => token.create_index = self.index,
+        }
+        token.modify_index = self.index;
+        self.acl.put_token(token);
+        Ok(object)
+    }
+}
+
+fn not_found(object: AclObject) -> Outcome {
+    Err(Refusal::NoAclObject(object.to_string()))
+}

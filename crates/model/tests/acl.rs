@@ -1,0 +1,168 @@
+//! Policies, roles and tokens: what is refused, what follows from what, and that snapshots hold all of it.
+
+use berth_model::{
+    AclRoleId, AclTokenId, Index, Timestamp,
+    acl::{AclPolicy, AclRole, AclToken, ChangeAcl, POLICY_RULES_MAX, SecretHash, TokenType},
+    command::{Command, Entry, Outcome, Refusal, RestorePart},
+    store::{Store, snapshot},
+};
+
+/// Applies a change as the next entry, at a time that is its index.
+fn change(store: &mut Store, change: ChangeAcl) -> Outcome {
+    let index = Index(store.index().0 + 1);
+    let entry = Entry::new(index, Timestamp(index.0), vec![Command::ChangeAcl(Box::new(change))]);
+    let mut applied = store.apply(Entry::decode(&entry.encode()).expect("it was just encoded"));
+    applied.outcomes.remove(0)
+}
+
+fn policy(name: &str) -> ChangeAcl {
+    let policy = AclPolicy {
+        name: name.to_owned(),
+        description: String::new(),
+        rules: "node { policy = \"read\" }".to_owned(),
+        create_index: Index(0),
+        modify_index: Index(0),
+    };
+    ChangeAcl::PutPolicy(Box::new(policy))
+}
+
+fn role(id: u128, name: &str, policies: &[&str]) -> ChangeAcl {
+    let role = AclRole {
+        id: AclRoleId(id),
+        name: name.to_owned(),
+        description: String::new(),
+        policies: policies.iter().map(|&name| name.to_owned()).collect(),
+        create_index: Index(0),
+        modify_index: Index(0),
+    };
+    ChangeAcl::PutRole(Box::new(role))
+}
+
+fn token(id: u8, token_type: TokenType, policies: &[&str], ends: Option<u64>) -> AclToken {
+    AclToken {
+        id: AclTokenId(id.into()),
+        secret: SecretHash([id; 32]),
+        name: String::new(),
+        token_type,
+        policies: policies.iter().map(|&name| name.to_owned()).collect(),
+        roles: Vec::new(),
+        global: false,
+        created_at: Timestamp(0),
+        expires_at: ends.map(Timestamp),
+        create_index: Index(0),
+        modify_index: Index(0),
+    }
+}
+
+fn put(token: AclToken) -> ChangeAcl {
+    ChangeAcl::PutToken(Box::new(token))
+}
+
+fn bootstrap(id: u8, again: Option<u64>) -> ChangeAcl {
+    ChangeAcl::Bootstrap(Box::new(token(id, TokenType::Management, &[], None)), again.map(Index))
+}
+
+#[test]
+fn the_first_token_is_made_once_and_again_by_the_index_of_the_last_time() {
+    let mut store = Store::default();
+    assert_eq!(change(&mut store, bootstrap(1, None)), Ok(()));
+    assert_eq!(store.acl().bootstrapped_at(), Index(1));
+    for wrong in [None, Some(0), Some(2)] {
+        assert_eq!(change(&mut store, bootstrap(2, wrong)), Err(Refusal::AclBootstrapped(Index(1))));
+    }
+    assert_eq!(change(&mut store, bootstrap(2, Some(1))), Ok(()));
+    let last = store.acl().bootstrapped_at();
+    assert_eq!(change(&mut store, bootstrap(3, Some(1))), Err(Refusal::AclBootstrapped(last)), "once");
+    assert_eq!(store.acl().tokens_len(), 2);
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_changes_nothing() {
+    let mut store = Store::default();
+    assert_eq!(change(&mut store, policy("some")), Ok(()));
+    assert_eq!(change(&mut store, role(1, "ops", &["some"])), Ok(()));
+    let (client, management) = (TokenType::Client, TokenType::Management);
+    assert_eq!(change(&mut store, put(token(1, client, &["some"], None))), Ok(()));
+    let before = store.acl().modify_index();
+    let long = AclPolicy {
+        name: "long".to_owned(),
+        description: String::new(),
+        rules: "x".repeat(POLICY_RULES_MAX + 1),
+        create_index: Index(0),
+        modify_index: Index(0),
+    };
+    let same_secret = AclToken { id: AclTokenId(9), ..token(1, client, &["some"], None) };
+    for (wrong, says) in [
+        (policy(""), "a name has 1 to 128"),
+        (policy("a/b"), "a name has 1 to 128"),
+        (ChangeAcl::PutPolicy(Box::new(long)), "its rules are longer than"),
+        (role(2, "ops", &["some"]), "another role has this name"),
+        (role(2, "other", &[]), "it needs 1 to 64 policies"),
+        (role(2, "other", &["none"]), "policy \"none\" does not exist"),
+        (put(token(2, client, &[], None)), "a client token needs policies or roles"),
+        (put(token(2, client, &["smoe"], None)), "policy \"smoe\" does not exist"),
+        (put(token(2, management, &["some"], None)), "it has no policies and no roles"),
+        (put(token(1, management, &[], None)), "cannot be changed"),
+        (put(same_secret), "another token has this secret"),
+        (ChangeAcl::DeletePolicy("none".to_owned()), "policy \"none\" does not exist"),
+        (ChangeAcl::DeleteRole(AclRoleId(7)), "does not exist"),
+        (ChangeAcl::DeleteToken(AclTokenId(7)), "does not exist"),
+    ] {
+        let refused = change(&mut store, wrong.clone()).expect_err("it cannot be").to_string();
+        assert!(refused.contains(says), "{wrong:?}: {refused}");
+    }
+    assert_eq!(store.acl().modify_index(), before);
+}
+
+#[test]
+fn a_token_that_is_changed_keeps_its_secret_and_its_end() {
+    let mut store = Store::default();
+    assert_eq!(change(&mut store, policy("some")), Ok(()));
+    assert_eq!(change(&mut store, put(token(1, TokenType::Client, &["some"], Some(90)))), Ok(()));
+    let other = AclToken {
+        secret: SecretHash([9; 32]),
+        name: "renamed".to_owned(),
+        ..token(1, TokenType::Client, &["some"], None)
+    };
+    assert_eq!(change(&mut store, put(other)), Ok(()));
+    let kept = store.acl().token_of(&SecretHash([1; 32])).expect("it has the same secret");
+    assert_eq!((&*kept.name, kept.expires_at), ("renamed", Some(Timestamp(90))));
+    assert!(store.acl().token_of(&SecretHash([9; 32])).is_none());
+}
+
+#[test]
+fn tokens_that_have_expired_are_collected_as_others_are_made() {
+    let mut store = Store::default();
+    assert_eq!(change(&mut store, put(token(1, TokenType::Management, &[], Some(2)))), Ok(()));
+    assert_eq!(change(&mut store, put(token(2, TokenType::Management, &[], Some(1_000)))), Ok(()));
+    let ids: Vec<_> = store.acl().tokens(..).map(|token| token.id).collect();
+    assert_eq!(ids, [AclTokenId(2)]);
+}
+
+/// Brings another state in the place of this one.
+fn restore(store: &mut Store, saved: &Store) {
+    let mut bytes = Vec::new();
+    snapshot::write_records(saved, &mut bytes).expect("memory takes it");
+    let index = Index(store.index().0 + 1);
+    let part = Command::RestorePart(RestorePart { number: 0, bytes, granted: saved.granted() });
+    assert_eq!(store.apply(Entry::new(index, Timestamp(index.0), vec![part])).outcomes, [Ok(())]);
+}
+
+#[test]
+fn a_restored_state_has_its_own_tokens_and_indexes_that_were_never_seen() {
+    let (mut saved, mut store) = (Store::default(), Store::default());
+    assert_eq!(change(&mut saved, bootstrap(1, None)), Ok(()));
+    assert_eq!(change(&mut store, bootstrap(2, None)), Ok(()));
+    assert_eq!(saved.acl().modify_index(), store.acl().modify_index(), "which is why it must be a new one");
+    restore(&mut store, &saved);
+    let acl = store.acl();
+    assert_eq!((acl.modify_index(), acl.bootstrapped_at()), (Index(2), Index(2)));
+    assert!(acl.token_of(&SecretHash([1; 32])).is_some() && acl.token_of(&SecretHash([2; 32])).is_none());
+
+    let mut bytes = Vec::new();
+    snapshot::write(&store, &mut bytes).expect("memory takes it");
+    assert_eq!(snapshot::read(&mut &bytes[..]).expect("it is whole").hash(), store.hash());
+
+    restore(&mut store, &Store::default());
+    assert_eq!((store.acl().tokens_len(), store.acl().modify_index()), (0, Index(3)), "nothing is kept");
+}

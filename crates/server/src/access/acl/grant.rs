@@ -1,0 +1,73 @@
+//! What the words of policies grant.
+
+use berth_jobfile::{Level, NamespaceRule};
+
+use crate::access::capability::{Capabilities, Capability};
+
+use Capability::*;
+
+/// What a namespace rule grants; none when it denies all.
+pub(super) fn in_namespace(rule: &NamespaceRule) -> Option<Capabilities> {
+    let level: &[Capability] = match rule.level {
+        Some(Level::Deny) => return None,
+        Some(Level::Read) => READ,
+        Some(Level::Write) => WRITE,
+        Some(Level::Scale) => SCALE,
+        Some(Level::List) | None => &[],
+    };
+    let mut granted: Capabilities = level.iter().copied().collect();
+    for word in &rule.capabilities {
+        granted = granted.and(word_grants(word)?);
+    }
+    Some(granted)
+}
+
+const READ: &[Capability] = &[ListJobs, ParseJob, ReadJob, ReadScaling, ReadEvents, ListNamespaces];
+const SCALE: &[Capability] = &[ReadScaling, ScaleJob, ListNamespaces];
+const WRITE: &[Capability] = &[
+    ListJobs,
+    ParseJob,
+    ReadJob,
+    ReadScaling,
+    ReadEvents,
+    ListNamespaces,
+    ScaleJob,
+    SubmitJob,
+    DispatchJob,
+    ReadLogs,
+    ReadFiles,
+    AllocExec,
+    AllocLifecycle,
+];
+
+/// What one capability of a rule grants, with what it includes; none when it denies all.
+fn word_grants(word: &str) -> Option<Capabilities> {
+    let granted: &[Capability] = match word {
+        "deny" => return None,
+        "list-jobs" => &[ListJobs, ListNamespaces],
+        "parse-job" => &[ParseJob, ListNamespaces],
+        "read-job" => &[ListJobs, ReadJob, ReadScaling, ReadEvents, ListNamespaces],
+        "submit-job" => &[SubmitJob, ScaleJob, ParseJob, ListNamespaces],
+        "dispatch-job" => &[DispatchJob, ListNamespaces],
+        "scale-job" => &[ScaleJob, ListNamespaces],
+        "read-job-scaling" | "list-scaling-policies" | "read-scaling-policy" => {
+            &[ReadScaling, ListNamespaces]
+        }
+        "read-logs" => &[ReadLogs, ListNamespaces],
+        "read-fs" => &[ReadFiles, ReadLogs, ListNamespaces],
+        "alloc-exec" => &[AllocExec, ListNamespaces],
+        "alloc-lifecycle" => &[AllocLifecycle, ListNamespaces],
+        // Of things that are not there.
+        _ => &[ListNamespaces],
+    };
+    Some(granted.iter().copied().collect())
+}
+
+/// What a rule about a part of the cluster grants to those who may read it, and to those who may change it.
+pub(super) fn of_part(level: Option<Level>, read: Capability, write: Capability) -> Capabilities {
+    match level {
+        Some(Level::Read) => [read].into(),
+        Some(Level::Write) => [read, write].into(),
+        _ => Capabilities::default(),
+    }
+}

@@ -1,0 +1,235 @@
+//! What policies come to, compared with the plainest way to say it; and what becomes of rights as policies and tokens change.
+
+use berth_jobfile::NAMESPACE_CAPABILITIES;
+use berth_model::{
+    AclRoleId, AclTokenId,
+    acl::{AclPolicy, AclRole, ChangeAcl},
+    command::{Command, Entry, RestorePart},
+    store::{Store, snapshot},
+};
+
+use super::*;
+use crate::access::{Capability, Realm};
+
+/// What a policy of a few rules says, chosen by the digits of a number.
+fn policy(mut number: u64) -> String {
+    const PATTERNS: [&str; 7] = ["web", "web-admin", "web-*", "*", "*-admin", "other", "w*b"];
+    const SAYS: [&str; 6] = [
+        r#"policy = "read""#,
+        r#"policy = "write""#,
+        r#"policy = "deny""#,
+        r#"capabilities = ["read-logs"]"#,
+        r#"capabilities = ["deny", "read-job"]"#,
+        r#"policy = "scale""#,
+    ];
+    let mut digit = |below: usize| {
+        let digit = (number % below as u64) as usize;
+        number /= below as u64;
+        digit
+    };
+    (0..=digit(3))
+        .map(|_| format!("namespace \"{}\" {{ {} }}\n", PATTERNS[digit(7)], SAYS[digit(6)]))
+        .collect()
+}
+
+/// The plainest evaluator: of all rules whose pattern fits best, one must grant it and none deny.
+fn grants(policies: &[PolicyRules], namespace: &str, capability: Capability) -> bool {
+    fn fits(pattern: &[u8], name: &[u8]) -> bool {
+        match pattern.split_first() {
+            None => name.is_empty(),
+            Some((b'*', rest)) => (0..=name.len()).any(|at| fits(rest, &name[at..])),
+            Some((letter, rest)) => {
+                name.split_first().is_some_and(|(first, name)| first == letter && fits(rest, name))
+            }
+        }
+    }
+    let rules: Vec<_> = policies.iter().flat_map(|policy| &policy.namespaces).collect();
+    let fitting = rules.iter().map(|rule| &*rule.pattern);
+    let fitting = fitting.filter(|pattern| fits(pattern.as_bytes(), namespace.as_bytes()));
+    // An exact name goes before every pattern; then the one with most letters; then the first by its text.
+    let best = fitting.min_by_key(|pattern| {
+        let letters = pattern.chars().filter(|c| *c != '*').count();
+        (pattern.contains('*'), std::cmp::Reverse(letters), pattern.to_string())
+    });
+    let Some(best) = best else { return false };
+    let said: Vec<_> = rules.into_iter().filter(|rule| rule.pattern == best).collect();
+    let denied = said.iter().any(|rule| {
+        rule.level == Some(berth_jobfile::Level::Deny) || rule.capabilities.iter().any(|word| word == "deny")
+    });
+    let granted = said.iter().filter_map(|rule| grant::in_namespace(rule)).any(|some| some.has(capability));
+    granted && !denied
+}
+
+#[test]
+fn policies_come_to_what_the_plainest_evaluator_says() {
+    let (mut granted, mut refused) = (0, 0);
+    for seed in 0..4000_u64 {
+        let mixed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
+        let texts = [policy(mixed), policy(mixed >> 24)];
+        let rules = texts.each_ref().map(|text| parse_policy(text.as_bytes(), "p").expect("it is right").0);
+        let rights = compile(&rules);
+        for namespace in ["web", "web-admin", "web-2", "other", "weird-admin", "x", "wb"] {
+            for capability in
+                [Capability::ReadJob, Capability::SubmitJob, Capability::ReadLogs, Capability::ScaleJob]
+            {
+                let expected = grants(&rules, namespace, capability);
+                let found = rights.grant(capability, Realm::Namespace(namespace));
+                assert_eq!(found, expected, "{capability:?} in {namespace} by {texts:#?}");
+                if expected { granted += 1 } else { refused += 1 }
+            }
+        }
+        for capability in [Capability::NodeRead, Capability::OperatorRead, Capability::Management] {
+            assert!(!rights.grant(capability, Realm::Cluster));
+        }
+    }
+    assert!(granted > 10_000 && refused > 10_000, "{granted} granted, {refused} refused");
+}
+
+#[test]
+fn no_word_grants_more_than_write_or_anything_in_another_namespace() {
+    let write = parse_policy(br#"namespace "web" { policy = "write" }"#, "p").expect("it is right").0;
+    let write = compile([&write]);
+    for word in NAMESPACE_CAPABILITIES {
+        let text = format!(r#"namespace "web" {{ capabilities = ["{word}"] }}"#);
+        let rules = parse_policy(text.as_bytes(), "p").expect("it is right").0;
+        let rights = compile([&rules]);
+        let granted = rights.namespaces["web"];
+        assert_eq!(granted.common(write.namespaces["web"]), granted, "{word}");
+        assert_eq!(granted.is_empty(), *word == "deny", "{word}");
+        assert!(!rights.grant(Capability::ListNamespaces, Realm::Namespace("web-admin")));
+    }
+}
+
+#[test]
+fn of_two_words_about_a_part_of_the_cluster_the_stronger_holds_and_deny_is_strongest() {
+    let rules = ["read", "write", "deny"].map(|word| {
+        let text = format!(r#"node {{ policy = "{word}" }}"#);
+        parse_policy(text.as_bytes(), "p").expect("it is right").0
+    });
+    let [read, write, deny] = &rules;
+    let may = |policies: &[&PolicyRules], capability| {
+        compile(policies.iter().copied()).grant(capability, Realm::Cluster)
+    };
+    assert!(may(&[read], Capability::NodeRead) && !may(&[read], Capability::NodeWrite));
+    assert!(may(&[write, read], Capability::NodeWrite) && may(&[write], Capability::NodeRead));
+    assert!(!may(&[write, deny, read], Capability::NodeRead));
+}
+
+/// A state with policies and tokens in it.
+#[derive(Default)]
+struct World {
+    store: Store,
+    acls: Acls,
+}
+
+impl World {
+    fn change(&mut self, change: ChangeAcl) {
+        self.apply(Command::ChangeAcl(Box::new(change)));
+    }
+
+    fn apply(&mut self, command: Command) {
+        let index = Index(self.store.index().0 + 1);
+        let commands = vec![command];
+        let version = berth_model::command::ENTRY_VERSION;
+        let applied = self.store.apply(Entry { index, at: Timestamp(index.0), commands, version });
+        assert_eq!(applied.outcomes, [Ok(())]);
+    }
+
+    fn policy(&mut self, name: &str, rules: &str) {
+        let none = Index(0);
+        let (name, description, rules) = (name.to_owned(), String::new(), rules.to_owned());
+        let policy = AclPolicy { name, description, rules, create_index: none, modify_index: none };
+        self.change(ChangeAcl::PutPolicy(Box::new(policy)));
+    }
+
+    fn may(&self, identity: Identity, capability: Capability, now: u64) -> Result<bool, BadToken> {
+        let rights = self.acls.rights(&identity, self.store.acl(), Timestamp(now))?;
+        Ok(rights.grant(capability, Realm::Namespace("default")))
+    }
+}
+
+fn token(number: u128, secret: &str, policies: &[&str], roles: &[u128]) -> AclToken {
+    AclToken {
+        id: AclTokenId(number),
+        secret: hash(secret),
+        name: String::new(),
+        token_type: if policies.is_empty() && roles.is_empty() {
+            TokenType::Management
+        } else {
+            TokenType::Client
+        },
+        policies: policies.iter().map(|name| (*name).to_owned()).collect(),
+        roles: roles.iter().map(|id| AclRoleId(*id)).collect(),
+        global: false,
+        created_at: Timestamp(1),
+        expires_at: None,
+        create_index: Index(0),
+        modify_index: Index(0),
+    }
+}
+
+#[test]
+fn rights_follow_tokens_roles_and_policies_at_once() {
+    let mut world = World::default();
+    let read = r#"namespace "default" { policy = "read" }"#;
+    let write = r#"namespace "default" { policy = "write" }"#;
+    world.policy("some", read);
+    let role = AclRole {
+        id: AclRoleId(1),
+        name: "ops".to_owned(),
+        description: String::new(),
+        policies: vec!["some".to_owned()],
+        create_index: Index(0),
+        modify_index: Index(0),
+    };
+    world.change(ChangeAcl::PutRole(Box::new(role)));
+    world.change(ChangeAcl::PutToken(Box::new(token(1, "by policy", &["some"], &[]))));
+    world.change(ChangeAcl::PutToken(Box::new(token(2, "by role", &[], &[1]))));
+    let (by_policy, by_role) = (Identity::Token(hash("by policy")), Identity::Token(hash("by role")));
+    for identity in [by_policy, by_role] {
+        assert_eq!(world.may(identity, Capability::ReadJob, 9), Ok(true));
+        assert_eq!(world.may(identity, Capability::SubmitJob, 9), Ok(false));
+    }
+    world.policy("some", write);
+    for identity in [by_policy, by_role] {
+        assert_eq!(world.may(identity, Capability::SubmitJob, 9), Ok(true));
+    }
+    world.change(ChangeAcl::DeleteRole(AclRoleId(1)));
+    assert_eq!(world.may(by_role, Capability::ReadJob, 9), Ok(false));
+    world.change(ChangeAcl::DeletePolicy("some".to_owned()));
+    assert_eq!(world.may(by_policy, Capability::ReadJob, 9), Ok(false));
+    world.change(ChangeAcl::DeleteToken(AclTokenId(1)));
+    assert_eq!(world.may(by_policy, Capability::ReadJob, 9), Err(BadToken::Unknown));
+}
+
+#[test]
+fn a_token_is_nothing_from_its_end_on_and_nobody_is_anonymous_by_a_wrong_one() {
+    let mut world = World::default();
+    world.policy(POLICY_ANONYMOUS, r#"namespace "*" { policy = "read" }"#);
+    let ends = AclToken { expires_at: Some(Timestamp(100)), ..token(1, "short", &[], &[]) };
+    world.change(ChangeAcl::PutToken(Box::new(ends)));
+    let short = Identity::Token(hash("short"));
+    assert_eq!(world.may(short, Capability::SubmitJob, 99), Ok(true));
+    assert_eq!(world.may(short, Capability::SubmitJob, 100), Err(BadToken::Expired));
+    assert_eq!(world.may(Identity::Anonymous, Capability::ReadJob, 9), Ok(true));
+    assert_eq!(world.may(Identity::Anonymous, Capability::SubmitJob, 9), Ok(false));
+    assert_eq!(world.may(Identity::Token(hash("wrong")), Capability::ReadJob, 9), Err(BadToken::Unknown));
+    world.change(ChangeAcl::DeletePolicy(POLICY_ANONYMOUS.to_owned()));
+    assert_eq!(world.may(Identity::Anonymous, Capability::ReadJob, 9), Ok(false));
+}
+
+#[test]
+fn rights_that_were_kept_are_not_those_of_a_state_that_was_restored() {
+    let (mut world, mut saved) = (World::default(), World::default());
+    for (world, rules) in [(&mut world, "write"), (&mut saved, "read")] {
+        world.policy("some", &format!(r#"namespace "default" {{ policy = "{rules}" }}"#));
+        world.change(ChangeAcl::PutToken(Box::new(token(1, "secret", &["some"], &[]))));
+    }
+    let owner = Identity::Token(hash("secret"));
+    assert_eq!(world.may(owner, Capability::SubmitJob, 9), Ok(true));
+    let mut bytes = Vec::new();
+    snapshot::write_records(&saved.store, &mut bytes).expect("memory takes it");
+    world.apply(Command::RestorePart(RestorePart { number: 0, bytes, granted: Index(0) }));
+    assert_eq!(world.may(owner, Capability::SubmitJob, 9), Ok(false), "the same policy at the same index");
+    assert_eq!(world.may(owner, Capability::ReadJob, 9), Ok(true));
+}

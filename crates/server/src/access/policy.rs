@@ -1,0 +1,54 @@
+//! Who asks, and who says what that caller may do.
+
+use std::{fmt::Debug, sync::Arc};
+
+use berth_model::{Timestamp, acl::SecretHash, store::Acl};
+
+use super::Rights;
+
+/// Who asks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Identity {
+    /// Who shows no token.
+    #[default]
+    Anonymous,
+    /// Who has a token, of which only the hash is known.
+    Token(SecretHash),
+}
+
+/// A token that says nothing of who has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BadToken {
+    /// Nobody made it, or it was revoked.
+    #[error("ACL token not found")]
+    Unknown,
+    /// It is nothing any more.
+    #[error("ACL token expired")]
+    Expired,
+}
+
+/// Says what callers may do.
+pub(crate) trait Policy: Debug + Send + Sync {
+    /// The rights of a caller, by what operators wrote.
+    ///
+    /// # Errors
+    /// When the caller's token says nothing.
+    fn rights(&self, identity: &Identity, acl: &Acl, now: Timestamp) -> Result<Arc<Rights>, BadToken>;
+
+    /// Whether it is the same for everybody, whatever operators write.
+    fn is_open(&self) -> bool {
+        true
+    }
+}
+
+/// The same rights for everybody.
+impl Policy for Arc<Rights> {
+    fn rights(&self, _: &Identity, _: &Acl, _: Timestamp) -> Result<Arc<Rights>, BadToken> {
+        Ok(self.clone())
+    }
+}
+
+/// Everything for everybody: the policy of a server without ACLs.
+pub(crate) fn open() -> Arc<Rights> {
+    Arc::new(Rights::all())
+}

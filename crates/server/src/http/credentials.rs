@@ -1,0 +1,62 @@
+//! The token that a request shows.
+
+use hyper::{
+    HeaderMap,
+    header::{AUTHORIZATION, HeaderName},
+};
+
+use super::failure::Failure;
+use crate::access::{Identity, hash};
+
+const TOKEN: HeaderName = HeaderName::from_static("x-nomad-token");
+
+/// Who asks, by `X-Nomad-Token` or `Authorization: Bearer`.
+///
+/// # Errors
+/// When the two say different things.
+pub(crate) fn identity(headers: &HeaderMap) -> Result<Identity, Failure> {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("unreadable").trim());
+    let bearer = text(AUTHORIZATION).and_then(|text| {
+        let (scheme, secret) = text.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
+    });
+    let token = text(TOKEN).filter(|secret| !secret.is_empty());
+    if let (Some(token), Some(bearer)) = (token, bearer)
+        && token != bearer
+    {
+        return Err(Failure::bad_request("X-Nomad-Token and Authorization give two different tokens"));
+    }
+    Ok(match token.or(bearer).filter(|secret| !secret.is_empty()) {
+        None => Identity::Anonymous,
+        Some(secret) => Identity::Token(hash(secret)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identified(headers: &[(&'static str, &str)]) -> Result<Identity, Failure> {
+        let headers = headers
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), value.parse().expect("it may be a header")));
+        identity(&headers.collect())
+    }
+
+    #[test]
+    fn a_token_comes_in_either_header() {
+        let known = Ok(Identity::Token(hash("secret")));
+        assert_eq!(identified(&[("x-nomad-token", "secret")]), known);
+        assert_eq!(identified(&[("authorization", "Bearer secret")]), known);
+        assert_eq!(identified(&[("authorization", "bearer  secret ")]), known);
+        assert_eq!(identified(&[("x-nomad-token", "secret"), ("authorization", "Bearer secret")]), known);
+        assert!(identified(&[("x-nomad-token", "one"), ("authorization", "Bearer other")]).is_err());
+    }
+
+    #[test]
+    fn who_shows_no_token_is_nobody() {
+        for headers in [&[][..], &[("x-nomad-token", "")], &[("authorization", "Basic c2VjcmV0")]] {
+            assert_eq!(identified(headers), Ok(Identity::Anonymous));
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! What a request was allowed ends with the rights that allowed it: streams, blocked reads and commands that run are watched,
+//! and end soon after a token is revoked, has expired, or may do something else.
+
+use std::{
+    collections::HashMap,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{
+    body::{Body, HttpBody},
+    response::Response,
+};
+use berth_model::{Index, Timestamp, store::Acl};
+use bytes::Bytes;
+use hyper::{
+    StatusCode,
+    body::{Frame, SizeHint},
+};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+use super::{api::Api, failure::Failure, stream::BrokenOff};
+use crate::{
+    access::{Identity, Policy, Rights},
+    clock,
+};
+
+/// How often rights are looked at anew.
+const LOOK: Duration = Duration::from_millis(250);
+/// What whoever follows something is told when that ends.
+pub(crate) const ENDED: &str = "the token was revoked, has expired, or may do something else now: ask again";
+
+/// All that is lent to requests that are under way.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Leases(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    next: AtomicU64,
+    ledger: Mutex<Ledger>,
+}
+
+#[derive(Debug, Default)]
+struct Ledger {
+    lent: HashMap<u64, Lent>,
+    /// Of what it was last looked at.
+    looked: AsOf,
+    /// Something was lent since by what was true before.
+    is_behind: bool,
+}
+
+/// The state and time that rights follow from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct AsOf {
+    /// Of policies, roles and tokens.
+    pub index: Index,
+    /// By which tokens end.
+    pub at: Timestamp,
+}
+
+#[derive(Debug)]
+struct Lent {
+    identity: Identity,
+    rights: Arc<Rights>,
+    ended: CancellationToken,
+}
+
+/// What one request was lent, for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    number: u64,
+    leases: Leases,
+    ended: CancellationToken,
+}
+
+impl Leases {
+    /// Watches over rights, which were made as of then, until the lease is dropped.
+    pub fn lend(&self, identity: Identity, rights: Arc<Rights>, as_of: AsOf) -> Arc<Lease> {
+        let number = self.0.next.fetch_add(1, Relaxed);
+        let ended = CancellationToken::new();
+        let mut ledger = self.ledger();
+        ledger.lent.insert(number, Lent { identity, rights, ended: ended.clone() });
+        // What changed in between was looked at before this was there to be looked at.
+        ledger.is_behind |= as_of.index < ledger.looked.index || as_of.at < ledger.looked.at;
+        Arc::new(Lease { number, leases: self.clone(), ended })
+    }
+
+    /// Ends what is not as it was when it was lent.
+    fn look(&self, policy: &dyn Policy, acl: &Acl, now: Timestamp) {
+        let mut ledger = self.ledger();
+        let looked = std::mem::replace(&mut ledger.looked, AsOf { index: acl.modify_index(), at: now });
+        let is_same = looked.index == acl.modify_index() && !acl.any_ends_between(looked.at, now);
+        if is_same && !std::mem::take(&mut ledger.is_behind) {
+            return;
+        }
+        for lent in ledger.lent.values().filter(|lent| !lent.ended.is_cancelled()) {
+            if policy.rights(&lent.identity, acl, now).as_ref() != Ok(&lent.rights) {
+                lent.ended.cancel();
+            }
+        }
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.0.ledger.lock().expect("nothing panics while it holds this lock")
+    }
+}
+
+/// Looks at what is lent for as long as the server lives.
+pub(crate) async fn watch(api: Api) {
+    if api.policy.is_open() {
+        return;
+    }
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            () = api.stopping.cancelled() => return,
+        }
+        api.leases.look(&*api.policy, api.state.view().store.acl(), clock::now());
+    }
+}
+
+impl Lease {
+    /// Completes once it is over.
+    pub async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+
+    /// Refuses to go on once it is over.
+    ///
+    /// # Errors
+    /// What the client is told then.
+    pub fn check(&self) -> Result<(), Failure> {
+        if self.ended.is_cancelled() { Err(Self::failure()) } else { Ok(()) }
+    }
+
+    /// What the client is told once it is over.
+    pub fn failure() -> Failure {
+        Failure::new(StatusCode::FORBIDDEN, ENDED)
+    }
+
+    /// A body, coming or going, that is broken off when the lease is over before all of it has passed.
+    pub fn guard(self: &Arc<Self>, body: Body) -> Body {
+        if body.is_end_stream() {
+            return body;
+        }
+        let over = Box::pin(self.ended.clone().cancelled_owned());
+        Body::new(Guarded { body, over, _lease: self.clone() })
+    }
+
+    /// The answer; one that is there as a whole was allowed when it was asked for.
+    pub fn guard_answer(self: &Arc<Self>, response: Response) -> Response {
+        if response.body().size_hint().exact().is_some() {
+            return response;
+        }
+        response.map(|body| self.guard(body))
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.leases.ledger().lent.remove(&self.number);
+    }
+}
+
+/// A body that ends with its lease.
+struct Guarded {
+    body: Body,
+    over: Pin<Box<WaitForCancellationFutureOwned>>,
+    _lease: Arc<Lease>,
+}
+
+impl HttpBody for Guarded {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.over.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Some(Err(axum::Error::new(BrokenOff::because(ENDED)))));
+        }
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+    use super::*;
+    use crate::access::BadToken;
+
+    /// Allows everything until it is shut.
+    #[derive(Debug, Default)]
+    struct Door(AtomicBool, Arc<Rights>);
+
+    impl Policy for Door {
+        fn rights(&self, _: &Identity, _: &Acl, _: Timestamp) -> Result<Arc<Rights>, BadToken> {
+            if self.0.load(SeqCst) { Err(BadToken::Unknown) } else { Ok(self.1.clone()) }
+        }
+    }
+
+    fn now(at: u64) -> AsOf {
+        AsOf { index: Index(0), at: Timestamp(at) }
+    }
+
+    #[test]
+    fn what_is_lent_by_what_was_true_before_the_last_look_is_looked_at_once_more() {
+        let (leases, door, acl) = (Leases::default(), Door::default(), Acl::default());
+        let early = leases.lend(Identity::Anonymous, door.1.clone(), now(5));
+        leases.look(&door, &acl, Timestamp(10));
+        door.0.store(true, SeqCst);
+        let current = leases.lend(Identity::Anonymous, door.1.clone(), now(10));
+        leases.look(&door, &acl, Timestamp(11));
+        assert!(early.check().is_ok() && current.check().is_ok(), "nothing says that anything changed");
+        let late = leases.lend(Identity::Anonymous, door.1.clone(), now(9));
+        leases.look(&door, &acl, Timestamp(12));
+        assert!(late.check().is_err() && early.check().is_err() && current.check().is_err());
+    }
+
+    #[test]
+    fn a_lease_that_is_dropped_is_forgotten() {
+        let leases = Leases::default();
+        let lease = leases.lend(Identity::Anonymous, Arc::default(), now(1));
+        let body =
+            lease.guard(Body::from_stream(futures_util::stream::pending::<Result<Bytes, axum::Error>>()));
+        drop(lease);
+        assert_eq!(leases.ledger().lent.len(), 1, "the body is still watched");
+        drop(body);
+        assert_eq!(leases.ledger().lent.len(), 0);
+    }
+}

@@ -1,0 +1,75 @@
+//! The first token: whoever comes first gets it, once.
+
+use std::path::Path;
+
+use berth_api::http::AclBootstrap;
+use berth_model::{
+    AclTokenId, Index,
+    acl::{AclToken, TokenType},
+};
+
+use super::{check_on, tokens};
+use crate::{
+    access::hash,
+    clock,
+    http::{
+        call::{Call, Reply},
+        failure::Failure,
+    },
+};
+
+/// An operator who has lost all tokens writes the index that the refusal names into this file in the server's data
+/// directory: who can do that has the cluster anyway.
+const RESET_FILE: &str = "acl-bootstrap-reset";
+/// Fewer characters could be guessed.
+const SECRET_CHARS_MIN: usize = 32;
+const SECRET_CHARS_MAX: usize = 256;
+
+/// `PUT /v1/acl/bootstrap`
+pub(in crate::nomad) async fn bootstrap(mut call: Call) -> Reply {
+    check_on(&call)?;
+    let asked: AclBootstrap = call.json_or_default().await?;
+    let secret = match asked.bootstrap_secret.trim() {
+        "" => tokens::new_secret()?,
+        given => checked(given)?,
+    };
+    let id = AclTokenId(call.mint_id());
+    let token = AclToken {
+        id,
+        secret: hash(&secret),
+        name: "Bootstrap Token".to_owned(),
+        token_type: TokenType::Management,
+        policies: Vec::new(),
+        roles: Vec::new(),
+        global: true,
+        created_at: clock::now(),
+        expires_at: None,
+        create_index: Index(0),
+        modify_index: Index(0),
+    };
+    let again = reset_index(&call.server().data_dir);
+    let written = tokens::write_first(&call, token, again, secret).await?;
+    tracing::info!(token = %id, "the first token was made");
+    if again.is_some() {
+        // It names an index that is past: it cannot be used twice, and only stays to confuse.
+        let _ = std::fs::remove_file(call.server().data_dir.join(RESET_FILE));
+    }
+    Ok(written)
+}
+
+fn checked(secret: &str) -> Result<String, Failure> {
+    let length = SECRET_CHARS_MIN..=SECRET_CHARS_MAX;
+    if !length.contains(&secret.len()) || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let text = format!(
+            "BootstrapSecret needs {SECRET_CHARS_MIN} to {SECRET_CHARS_MAX} printable ASCII characters without spaces"
+        );
+        return Err(Failure::bad_request(text));
+    }
+    Ok(secret.to_owned())
+}
+
+/// The index that an operator wrote down to be given a first token again.
+fn reset_index(data_dir: &Path) -> Option<Index> {
+    let text = std::fs::read_to_string(data_dir.join(RESET_FILE)).ok()?;
+    text.trim().parse().ok().map(Index)
+}

@@ -1,0 +1,114 @@
+//! Roles: policies under one name.
+
+use berth_api::http::{AclLink, AclRole};
+use berth_model::{
+    AclRoleId, Index,
+    acl::{AclRole as Role, ChangeAcl},
+};
+
+use super::{change, changed, check_on, index};
+use crate::{
+    WatchKey,
+    access::CallerView,
+    http::{
+        block,
+        call::{Call, Reply},
+        failure::Failure,
+        list::array_of,
+        reply,
+    },
+};
+
+/// `GET /v1/acl/roles`
+pub(in crate::nomad) async fn list(call: Call) -> Reply {
+    check_on(&call)?;
+    let prefix = call.query.text("prefix").unwrap_or_default().to_owned();
+    block::answer(&call, &[WatchKey::Acl], index, async |view| {
+        let roles = view.acl()?.roles().filter(|role| role.id.to_string().starts_with(&prefix));
+        let rows: Vec<AclRole> = roles.map(|role| shown(role)).collect();
+        array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok()).await
+    })
+    .await
+}
+
+/// `GET /v1/acl/role/:id`
+pub(in crate::nomad) async fn read(call: Call) -> Reply {
+    check_on(&call)?;
+    block::read(&call, &[WatchKey::Acl], index, |view| {
+        let role = view.acl()?.role(id(&call)?).ok_or_else(not_found)?;
+        reply::json(&call.query, &shown(role))
+    })
+    .await
+}
+
+/// `GET /v1/acl/role/name/:name`
+pub(in crate::nomad) async fn read_named(call: Call) -> Reply {
+    check_on(&call)?;
+    block::read(&call, &[WatchKey::Acl], index, |view| {
+        let role = view.acl()?.role_named(call.param("name")).ok_or_else(not_found)?;
+        reply::json(&call.query, &shown(role))
+    })
+    .await
+}
+
+/// `PUT /v1/acl/role` and `PUT /v1/acl/role/:id`
+pub(in crate::nomad) async fn put(mut call: Call) -> Reply {
+    check_on(&call)?;
+    let asked: AclRole = call.json().await?;
+    let id = match (call.param("id"), &*asked.id) {
+        ("", "") => AclRoleId(call.mint_id()),
+        ("", text) | (text, "") => known(&call.view(), text)?,
+        (path, body) if path == body => known(&call.view(), path)?,
+        _ => return Err(Failure::bad_request("the body has another ID than the path")),
+    };
+    let role = Role {
+        id,
+        name: asked.name,
+        description: asked.description,
+        policies: asked.policies.into_iter().map(|policy| policy.name).collect(),
+        create_index: Index(0),
+        modify_index: Index(0),
+    };
+    let index = change(&call, ChangeAcl::PutRole(Box::new(role))).await?;
+    let view = call.view();
+    let written = view.acl()?.role(id).ok_or_else(not_found)?;
+    let mut response = reply::json(&call.query, &shown(written))?;
+    reply::stamp(response.headers_mut(), index, &view);
+    Ok(response)
+}
+
+/// `DELETE /v1/acl/role/:id`
+pub(in crate::nomad) async fn delete(call: Call) -> Reply {
+    check_on(&call)?;
+    changed(&call, ChangeAcl::DeleteRole(id(&call)?)).await
+}
+
+/// A role that is to be changed must be there: ids are given out by servers.
+fn known(view: &CallerView, text: &str) -> Result<AclRoleId, Failure> {
+    let id = parsed(text)?;
+    view.acl()?.role(id).map(|role| role.id).ok_or_else(not_found)
+}
+
+fn id(call: &Call) -> Result<AclRoleId, Failure> {
+    parsed(call.param("id"))
+}
+
+fn parsed(text: &str) -> Result<AclRoleId, Failure> {
+    text.parse().map_err(|error| Failure::bad_request(format!("role: {error}")))
+}
+
+fn not_found() -> Failure {
+    Failure::not_found("ACL role not found")
+}
+
+fn shown(role: &Role) -> AclRole {
+    let link = |name: &String| AclLink { id: String::new(), name: name.clone() };
+    AclRole {
+        id: role.id.to_string(),
+        name: role.name.clone(),
+        description: role.description.clone(),
+        policies: role.policies.iter().map(link).collect(),
+        create_index: role.create_index.0,
+        modify_index: role.modify_index.0,
+    }
+}

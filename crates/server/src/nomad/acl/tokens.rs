@@ -1,0 +1,280 @@
+//! Tokens. A secret is told once, to whoever has the token made; after that nobody but its owner knows it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use berth_api::http::{AclLink, AclToken, AclTtl, Time};
+use berth_model::{
+    AclRoleId, AclTokenId, Index, Timestamp,
+    acl::{AclToken as Token, ChangeAcl, TokenType},
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{change, changed, check_on, index};
+use crate::{
+    WatchKey,
+    access::{CallerView, Identity, hash},
+    clock,
+    http::{
+        block,
+        call::{Call, Reply},
+        duration,
+        failure::Failure,
+        ids::IdRange,
+        list::{Listing, Span, list as listed},
+        reply,
+    },
+};
+
+/// By what secrets of Berth's are known, for programs that look for secrets where none should be.
+const SECRET_PREFIX: &str = "berth-";
+const SECRET_BYTES: usize = 32;
+
+/// `GET /v1/acl/tokens`
+pub(in crate::nomad) async fn list(call: Call) -> Reply {
+    check_on(&call)?;
+    let range = IdRange::of_prefix(call.query.text("prefix"))?;
+    let global = match call.query.text("global") {
+        None | Some("") => None,
+        Some(_) => Some(call.query.flag("global", false)?),
+    };
+    listed(&call, &[WatchKey::Acl], index, Tokens { range, global }).await
+}
+
+struct Tokens {
+    range: IdRange,
+    global: Option<bool>,
+}
+
+impl Listing for Tokens {
+    type Key = AclTokenId;
+    type Row<'v> = &'v Token;
+
+    fn span(&self) -> Span<AclTokenId> {
+        self.range.span(AclTokenId)
+    }
+
+    fn rows<'v>(
+        &self,
+        view: &'v CallerView,
+        span: Span<AclTokenId>,
+    ) -> impl DoubleEndedIterator<Item = (AclTokenId, &'v Token)> {
+        let tokens = view.acl().into_iter().flat_map(move |acl| acl.tokens(span));
+        tokens.map(|token| (token.id, &**token))
+    }
+
+    fn has(&self, token: &&Token) -> bool {
+        self.global.is_none_or(|global| token.global == global)
+    }
+
+    fn whole(&self, view: &CallerView, token: &&Token) -> Value {
+        serde_json::to_value(self.item(view, token)).unwrap_or_default()
+    }
+
+    fn item<'v>(&self, view: &'v CallerView, token: &&'v Token) -> impl Serialize {
+        shown(view, token)
+    }
+}
+
+/// `GET /v1/acl/token/:id`
+pub(in crate::nomad) async fn read(call: Call) -> Reply {
+    check_on(&call)?;
+    block::read(&call, &[WatchKey::Acl], index, |view| {
+        let token = view.acl()?.token(id(&call)?).ok_or_else(not_found)?;
+        reply::json(&call.query, &shown(view, token))
+    })
+    .await
+}
+
+/// `GET /v1/acl/token/self`
+pub(in crate::nomad) async fn read_own(call: Call) -> Reply {
+    check_on(&call)?;
+    let view = call.view();
+    let token = view.own_token(call.identity()).filter(|token| !token.is_expired(clock::now()));
+    let none = match call.identity() {
+        Identity::Anonymous => "no token was given",
+        Identity::Token(_) => "ACL token not found",
+    };
+    let token = token.ok_or_else(|| Failure::new(hyper::StatusCode::UNAUTHORIZED, none))?;
+    reply::json(&call.query, &shown(&view, token))
+}
+
+/// `PUT /v1/acl/token` and `PUT /v1/acl/token/:id`
+pub(in crate::nomad) async fn put(mut call: Call) -> Reply {
+    check_on(&call)?;
+    let asked: AclToken = call.json().await?;
+    let id = match (call.param("id"), &*asked.accessor_id) {
+        ("", "") => None,
+        ("", text) | (text, "") => Some(parsed(text)?),
+        (path, body) if path == body => Some(parsed(path)?),
+        _ => return Err(Failure::bad_request("the body has another AccessorID than the path")),
+    };
+    let (token, secret) = match id {
+        None => {
+            let secret = new_secret()?;
+            (new(&call, asked, &secret)?, secret)
+        }
+        Some(id) => (renewed(&call.view(), id, asked)?, String::new()),
+    };
+    let index = change(&call, ChangeAcl::PutToken(Box::new(token.clone()))).await?;
+    let view = call.view();
+    let written = view.acl()?.token(token.id).ok_or_else(not_found)?;
+    told(&call, &view, index, written, secret)
+}
+
+/// `DELETE /v1/acl/token/:id`
+pub(in crate::nomad) async fn delete(call: Call) -> Reply {
+    check_on(&call)?;
+    changed(&call, ChangeAcl::DeleteToken(id(&call)?)).await
+}
+
+/// Has the first token written, and tells it.
+pub(super) async fn write_first(call: &Call, token: Token, again: Option<Index>, secret: String) -> Reply {
+    let owner = Identity::Token(token.secret);
+    let index = change(call, ChangeAcl::Bootstrap(Box::new(token), again)).await?;
+    let view = call.view();
+    // Nobody but its owner may read it yet: this request is the owner's.
+    let written = view.own_token(owner).ok_or_else(not_found)?;
+    told(call, &view, index, written, secret)
+}
+
+/// A token that was written, with its secret if that is new.
+fn told(call: &Call, view: &CallerView, index: Index, token: &Token, secret: String) -> Reply {
+    let told = AclToken { secret_id: secret, ..shown(view, token) };
+    let mut response = reply::json(&call.query, &told)?;
+    reply::stamp(response.headers_mut(), index, view);
+    Ok(response)
+}
+
+/// 256 random bits.
+pub(super) fn new_secret() -> Result<String, Failure> {
+    let mut bytes = [0; SECRET_BYTES];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Failure::new(hyper::StatusCode::INTERNAL_SERVER_ERROR, format!("make a secret: {error}"))
+    })?;
+    let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
+    Ok(SECRET_PREFIX.chars().map(String::from).chain(digits).collect())
+}
+
+fn new(call: &Call, asked: AclToken, secret: &str) -> Result<Token, Failure> {
+    let now = clock::now();
+    let view = call.view();
+    let token_type = match &*asked.token_type {
+        "client" | "" => TokenType::Client,
+        "management" => TokenType::Management,
+        other => {
+            let cut: String = other.chars().take(64).collect();
+            let text = format!("a token's Type is `client` or `management`, not `{cut}`");
+            return Err(Failure::bad_request(text));
+        }
+    };
+    Ok(Token {
+        id: AclTokenId(call.mint_id()),
+        secret: hash(secret),
+        name: asked.name,
+        token_type,
+        policies: asked.policies.unwrap_or_default(),
+        roles: roles(&view, asked.roles.unwrap_or_default())?,
+        global: asked.global,
+        created_at: now,
+        expires_at: end(now, asked.expiration_ttl, asked.expiration_time)?,
+        create_index: Index(0),
+        modify_index: Index(0),
+    })
+}
+
+/// A token that is there, with another name, and other policies and roles.
+fn renewed(view: &CallerView, id: AclTokenId, asked: AclToken) -> Result<Token, Failure> {
+    let old = view.acl()?.token(id).ok_or_else(not_found)?;
+    let same_type = asked.token_type.is_empty() || asked.token_type == old.token_type.as_str();
+    let same_end = asked.expiration_ttl.is_none()
+        && asked.expiration_time.is_none_or(|end| Some(end.0) == old.expires_at.map(|end| end.0));
+    if !same_type || !same_end {
+        let text = "a token's Type and its end cannot be changed: make another one";
+        return Err(Failure::bad_request(text));
+    }
+    Ok(Token {
+        name: asked.name,
+        policies: asked.policies.unwrap_or_default(),
+        roles: roles(view, asked.roles.unwrap_or_default())?,
+        global: asked.global,
+        ..Token::clone(old)
+    })
+}
+
+/// Roles by their ids or names, each once.
+fn roles(view: &CallerView, links: Vec<AclLink>) -> Result<Vec<AclRoleId>, Failure> {
+    let acl = view.acl()?;
+    let mut found = BTreeMap::new();
+    for (place, link) in links.into_iter().enumerate() {
+        let role = match &*link.id {
+            "" => acl.role_named(&link.name),
+            id => id.parse().ok().and_then(|id| acl.role(id)),
+        };
+        let role = role.ok_or_else(|| {
+            let named: String =
+                if link.id.is_empty() { link.name } else { link.id }.chars().take(128).collect();
+            Failure::bad_request(format!("role `{named}` does not exist"))
+        })?;
+        found.entry(role.id).or_insert(place);
+    }
+    let mut roles: Vec<_> = found.into_iter().map(|(id, place)| (place, id)).collect();
+    roles.sort_unstable();
+    Ok(roles.into_iter().map(|(_, id)| id).collect())
+}
+
+/// When a token that is made now ends.
+fn end(now: Timestamp, ttl: Option<AclTtl>, at: Option<Time>) -> Result<Option<Timestamp>, Failure> {
+    let span = match ttl {
+        None => None,
+        Some(AclTtl::Nanoseconds(nanos)) => Some(Duration::from_nanos(nanos)),
+        Some(AclTtl::Text(text)) if text.is_empty() => None,
+        Some(AclTtl::Text(text)) => {
+            let cut: String = text.chars().take(64).collect();
+            let wrong =
+                || Failure::bad_request(format!("ExpirationTTL: `{cut}` is not a duration, as in 8h30m"));
+            Some(duration::parse(&text).ok_or_else(wrong)?)
+        }
+    };
+    let by_span = span.filter(|span| !span.is_zero()).map(|span| now.after(span));
+    let at = at.filter(|at| at.0 > 0).map(|at| Timestamp(at.0));
+    match (by_span, at) {
+        (Some(_), Some(_)) => Err(Failure::bad_request("give ExpirationTTL or ExpirationTime, not both")),
+        (None, Some(at)) if at <= now => Err(Failure::bad_request("ExpirationTime is in the past")),
+        (by_span, at) => Ok(by_span.or(at)),
+    }
+}
+
+fn id(call: &Call) -> Result<AclTokenId, Failure> {
+    parsed(call.param("id"))
+}
+
+fn parsed(text: &str) -> Result<AclTokenId, Failure> {
+    text.parse().map_err(|error| Failure::bad_request(format!("token: {error}")))
+}
+
+fn not_found() -> Failure {
+    Failure::not_found("ACL token not found")
+}
+
+/// A token without its secret.
+fn shown(view: &CallerView, token: &Token) -> AclToken {
+    let link = |id: &AclRoleId| AclLink {
+        id: id.to_string(),
+        name: view.role_name(*id).unwrap_or_default().to_owned(),
+    };
+    AclToken {
+        accessor_id: token.id.to_string(),
+        secret_id: String::new(),
+        name: token.name.clone(),
+        token_type: token.token_type.as_str().to_owned(),
+        policies: (!token.policies.is_empty()).then(|| token.policies.clone()),
+        roles: (!token.roles.is_empty()).then(|| token.roles.iter().map(link).collect()),
+        global: token.global,
+        create_time: Some(Time(token.created_at.0)),
+        expiration_time: token.expires_at.map(|at| Time(at.0)),
+        expiration_ttl: None,
+        create_index: token.create_index.0,
+        modify_index: token.modify_index.0,
+    }
+}

@@ -1,0 +1,196 @@
+//! Tokens at every route: the requests are made from the table of routes, so that none is forgotten.
+
+use std::sync::Arc;
+
+use axum::{Router, body::Body, http::Request};
+use berth_model::{
+    AclTokenId, Index, Timestamp,
+    acl::{AclPolicy, AclToken, ChangeAcl, TokenType},
+    command::Command,
+};
+use http_body_util::BodyExt;
+
+use super::{
+    exchange::{governed, send},
+    fake_engine::FakeEngine,
+    world::{RUNNING, world},
+};
+use crate::{
+    access::{Acls, Capability, hash},
+    clock,
+    http::routes::{Route, Verb},
+    nomad::table,
+};
+
+const SECRETS: [(&str, &str); 6] = [
+    ("management", ""),
+    ("reader", r#"namespace "default" { policy = "read" }"#),
+    ("writer", r#"namespace "default" { policy = "write" }"#),
+    ("elsewhere", r#"namespace "default-too" { policy = "write" }"#),
+    (
+        "operator",
+        r#"
+        operator { policy = "write" }
+        agent { policy = "write" }
+        node { policy = "write" }
+        quota { policy = "write" }
+        "#,
+    ),
+    (
+        "denied",
+        r#"
+        namespace "*" { policy = "write" }
+        namespace "default" { policy = "deny" }
+        "#,
+    ),
+];
+
+fn change(engine: &Arc<FakeEngine>, change: ChangeAcl) {
+    let committed = engine.apply(vec![Command::ChangeAcl(Box::new(change))]);
+    assert_eq!(committed.outcomes, [Ok(())]);
+}
+
+fn token(number: u128, secret: &str, policy: Option<&str>) -> AclToken {
+    AclToken {
+        id: AclTokenId(number),
+        secret: hash(secret),
+        name: secret.to_owned(),
+        token_type: if policy.is_some() { TokenType::Client } else { TokenType::Management },
+        policies: policy.map(str::to_owned).into_iter().collect(),
+        roles: Vec::new(),
+        global: false,
+        created_at: Timestamp(1),
+        expires_at: None,
+        create_index: Index(0),
+        modify_index: Index(0),
+    }
+}
+
+/// A world with a token of each kind, besides one that has expired and one that was revoked.
+fn guarded() -> (Arc<FakeEngine>, Router) {
+    let engine = world();
+    for (number, (name, rules)) in SECRETS.into_iter().enumerate() {
+        if !rules.is_empty() {
+            let (name, rules, description) = (name.to_owned(), rules.to_owned(), String::new());
+            let none = Index(0);
+            let policy = AclPolicy { name, description, rules, create_index: none, modify_index: none };
+            change(&engine, ChangeAcl::PutPolicy(Box::new(policy)));
+        }
+        let token = token(number as u128 + 1, name, Some(name).filter(|_| !rules.is_empty()));
+        change(&engine, ChangeAcl::PutToken(Box::new(token)));
+    }
+    let expired = AclToken { expires_at: Some(clock::now()), ..token(100, "expired", None) };
+    change(&engine, ChangeAcl::PutToken(Box::new(expired)));
+    change(&engine, ChangeAcl::PutToken(Box::new(token(101, "revoked", None))));
+    change(&engine, ChangeAcl::DeleteToken(AclTokenId(101)));
+    let router = governed(&engine, Acls::default());
+    (engine, router)
+}
+
+async fn status(router: &Router, method: &str, target: &str, secret: &str) -> (u16, String) {
+    let request = Request::builder().method(method).uri(target);
+    let request = if secret.is_empty() { request } else { request.header("x-nomad-token", secret) };
+    let response = send(router, request.body(Body::empty()).expect("it is a request")).await;
+    let status = response.status().as_u16();
+    // Streams have no end, and that they begin says enough.
+    let body = if status < 300 { String::new() } else { text(response.into_body()).await };
+    (status, body)
+}
+
+async fn text(body: Body) -> String {
+    let bytes = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn path(route: &Route) -> String {
+    let name = if route.path.contains("/acl/") { "reader" } else { "default" };
+    let id = if route.path.starts_with("/v1/job/") { "web".to_owned() } else { RUNNING.to_string() };
+    route.path.replace("{id}", &id).replace("{name}", name)
+}
+
+#[tokio::test]
+async fn no_route_takes_a_request_without_a_token_or_with_one_that_is_nothing() {
+    let (_, router) = guarded();
+    for route in table().routes {
+        for method in route.verb.methods() {
+            for secret in ["", "revoked", "expired", "never made", "management "] {
+                let (status, said) = status(&router, method.as_str(), &path(&route), secret).await;
+                let place = format!("{method} {} with {secret:?}: {status} {said}", route.path);
+                if route.capability == Capability::Anonymous || secret.trim() == "management" {
+                    assert_ne!(status, 403, "{place}");
+                } else {
+                    assert_eq!(status, 401, "{place}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn tokens_open_the_routes_that_their_policies_name_and_no_other() {
+    use Capability::*;
+    let (_, router) = guarded();
+    let of_cluster =
+        [NodeRead, NodeWrite, QuotaRead, QuotaWrite, AgentRead, AgentWrite, OperatorRead, OperatorWrite];
+    let (mut opened, mut shut) = (0, 0);
+    for route in table().routes.iter().filter(|route| route.capability != Anonymous) {
+        let reads = matches!(
+            route.capability,
+            ListJobs | ReadJob | ParseJob | ReadScaling | ReadEvents | ListNamespaces
+        );
+        let operates = of_cluster.contains(&route.capability);
+        let in_namespace = !operates && route.capability != Management;
+        for (secret, expected) in
+            [("management", true), ("reader", reads), ("writer", in_namespace), ("operator", operates)]
+        {
+            let method = route.verb.methods()[0].as_str();
+            let (status, said) = status(&router, method, &path(route), secret).await;
+            let place = format!("{method} {} with {secret}: {status} {said}", route.path);
+            assert_eq!(!matches!(status, 401 | 403), expected, "{place}");
+            if expected { opened += 1 } else { shut += 1 }
+        }
+    }
+    assert!(opened > 100 && shut > 100, "{opened} opened, {shut} shut");
+}
+
+#[tokio::test]
+async fn rights_in_one_namespace_or_denied_ones_show_nothing_of_another() {
+    let (_, router) = guarded();
+    for secret in ["elsewhere", "denied"] {
+        for target in ["/v1/jobs", "/v1/job/web", "/v1/allocations", "/v1/evaluations", "/v1/event/stream"] {
+            let (status, said) = status(&router, "GET", target, secret).await;
+            assert_eq!(status, 403, "{target} with {secret}: {said}");
+        }
+        let whole = format!("/v1/allocation/{RUNNING}");
+        let (status, said) = status(&router, "GET", &whole, secret).await;
+        assert_eq!(status, 404, "{whole} with {secret}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn who_shows_no_token_may_do_what_the_anonymous_policy_says() {
+    let (engine, router) = guarded();
+    assert_eq!(status(&router, "GET", "/v1/jobs", "").await.0, 401);
+    let policy = AclPolicy {
+        name: "anonymous".to_owned(),
+        description: String::new(),
+        rules: r#"namespace "default" { policy = "read" }"#.to_owned(),
+        create_index: Index(0),
+        modify_index: Index(0),
+    };
+    change(&engine, ChangeAcl::PutPolicy(Box::new(policy)));
+    assert_eq!(status(&router, "GET", "/v1/jobs", "").await.0, 200);
+    assert_eq!(status(&router, "DELETE", "/v1/job/web", "").await.0, 401);
+    assert_eq!(status(&router, "GET", "/v1/jobs", "revoked").await.0, 401, "a wrong token is not no token");
+}
+
+#[test]
+fn what_changes_something_takes_more_than_reading() {
+    for route in table().routes.iter().filter(|route| route.verb != Verb::Get) {
+        let reads = matches!(
+            route.capability,
+            Capability::ListJobs | Capability::ReadScaling | Capability::NodeRead | Capability::AgentRead
+        );
+        assert!(!reads, "{} {}", route.verb.as_str(), route.path);
+    }
+}
