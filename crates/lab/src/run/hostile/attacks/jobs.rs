@@ -6,7 +6,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 use tokio::{task::JoinSet, time::timeout};
 
-use crate::run::hostile::ground::Ground;
+use crate::run::{RunError, hostile::ground::Ground};
 
 /// How often the large job is registered.
 const TIMES: u32 = 1_300;
@@ -67,7 +67,7 @@ fn large(mut job: Value, mut task: Value) -> Value {
     job
 }
 
-/// Asks for plans of a huge job and hangs up, and registers it.
+/// Registers a huge job, and asks for plans of it and hangs up. The job is removed at the end.
 pub(super) async fn huge(ground: Ground) -> String {
     let groups = ground.part(GROUPS as u32) as usize;
     let job = huge_job(groups);
@@ -91,12 +91,24 @@ pub(super) async fn huge(ground: Ground) -> String {
     let registered = ground.register(&job).await;
     let (asked, refusals): (Vec<u32>, Vec<_>) = clients.join_all().await.into_iter().unzip();
     let refusal = registered.err().or_else(|| refusals.into_iter().flatten().next());
+    // What was accepted is state, and no reader's: an operator takes it out, and its memory with it.
+    let removed = remove(&ground).await;
     format!(
-        "{} plans of a job of {} allocations were asked for{}",
+        "{} plans of a job of {} allocations were asked for{}{}",
         asked.iter().sum::<u32>(),
         groups as u32 * ALLOCS,
-        refused(refusal)
+        refused(refusal),
+        removed.err().map_or_else(String::new, |reason| format!("; not removed: {reason}"))
     )
+}
+
+/// Stops the huge job, and forgets what was of it.
+async fn remove(ground: &Ground) -> Result<(), RunError> {
+    let none = Value::Null;
+    for (method, path) in [(Method::DELETE, "/v1/job/huge?purge=true"), (Method::PUT, "/v1/system/gc")] {
+        ground.ask(method, path, &none).await?;
+    }
+    Ok(())
 }
 
 fn huge_job(groups: usize) -> Value {
