@@ -163,3 +163,6 @@ fn run_alloc(store: &Store, slot: AllocSlot, row: &AllocRow, group: &Group) -> R
 fn bytes_of(id: AllocId) -> Vec<u8> {
     id.to_bytes().to_vec()
 }
+
+#[cfg(test)]
+mod tests;
