@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn a_record_is_read_as_written_and_damage_is_found() {
         let dir = tempfile::tempdir().expect("a directory");
-        let message = PortBinding { label: "http".into(), host_port: 80, to: 0 };
+        let message = PortBinding { label: "http".into(), host_port: 80, to: 0, ..PortBinding::default() };
         assert_eq!(read::<PortBinding>(dir.path(), "port").expect("no file"), None);
         write(dir.path(), "port", &message).expect("written");
         assert_eq!(read(dir.path(), "port").expect("a record"), Some(message));

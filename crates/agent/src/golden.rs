@@ -50,7 +50,12 @@ fn alloc() -> AllocRecord {
         alloc_id: vec![8; 16],
         name_index: 9,
         group: vec![0x0a, 0x00].into(),
-        ports: vec![PortBinding { label: "http".into(), host_port: 20_000, to: 80 }],
+        ports: vec![PortBinding {
+            label: "http".into(),
+            host_port: 20_000,
+            to: 80,
+            ..PortBinding::default()
+        }],
         after: vec![vec![10; 16]],
         job_version: 11,
         devices: vec![TaskDevices { task: "web".into(), cores: vec![1], ..TaskDevices::default() }],

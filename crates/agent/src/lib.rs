@@ -13,6 +13,7 @@ mod failure;
 mod files;
 #[cfg(test)]
 mod golden;
+mod host_networks;
 mod images;
 pub mod keeper;
 pub mod lifecycle;
@@ -30,6 +31,7 @@ pub mod volumes;
 pub use artifacts::ArtifactConfig;
 pub use backoff::Backoff;
 pub use failure::Failure;
+pub use host_networks::{HostNetwork, HostNetworks};
 pub use images::{ImageLimits, ImagesConfig, RegistryConfig, check_registry};
 pub use network::NetworkConfig;
 pub use shell::{Agent, AgentConfig, DrainOnShutdown, Host, ShutdownMode};

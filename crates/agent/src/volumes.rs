@@ -30,7 +30,7 @@ pub struct MountDir {
 
 /// One that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AllowedDir {
+pub struct AllowedDir {
     /// As the operator and jobs name it.
     pub(crate) path: PathBuf,
     /// The same without links, as they were when the agent began: what tasks put there later does not count.
@@ -62,17 +62,16 @@ pub struct Mount {
     pub follows_host: bool,
 }
 
-/// Those that are there; the others are told of.
+/// Those that are there.
 pub(crate) fn usable(configured: &HostVolumes) -> HostVolumes {
-    let is_there = |(name, volume): &(&String, &HostVolume)| {
-        let is_dir = volume.path.is_dir();
-        if !is_dir {
-            tracing::warn!(name, path = %volume.path.display(), "no directory: jobs cannot use this volume here");
-        }
-        is_dir
-    };
-    let usable = configured.iter().filter(is_there);
+    let usable = configured.iter().filter(|(_, volume)| volume.path.is_dir());
     usable.map(|(name, volume)| (name.clone(), volume.clone())).collect()
+}
+
+/// The others, with where they would be.
+pub(crate) fn missing(configured: &HostVolumes) -> impl Iterator<Item = (&str, &Path)> {
+    let missing = configured.iter().filter(|(_, volume)| !volume.path.is_dir());
+    missing.map(|(name, volume)| (name.as_str(), volume.path.as_path()))
 }
 
 /// What must not be hidden from a container by what is mounted there.

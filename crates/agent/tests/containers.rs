@@ -8,128 +8,24 @@ mod exec;
 #[path = "common/server.rs"]
 #[allow(dead_code)]
 mod server;
+#[path = "common/containers.rs"]
+#[allow(dead_code)]
+mod world;
 
 use std::fs;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use berth_api::agent::{ClientStatus, GroupSpec, LogSpec, PortBinding, RestartSpec, RunAlloc, TaskSpec};
-use common::{agent_program, alloc_id, eventually};
+use berth_api::agent::{ClientStatus, PortBinding};
+use common::{alloc_id, eventually};
 use exec::Exec;
-use prost::Message;
 use serde_json::json;
-use server::{Run, Server};
-use tempfile::TempDir;
-
-/// An agent with one runtime; none, with the reason printed, where containers cannot run.
-struct World {
-    /// The number of its first allocation.
-    first: u8,
-    /// Of each task.
-    restarts: u32,
-    data: TempDir,
-    image: TempDir,
-    server: Server,
-    agent: Child,
-}
-
-impl World {
-    fn new(runtime: &str) -> Option<Self> {
-        let missing = [runtime, "/bin/busybox"].into_iter().find(|path| !Path::new(path).exists());
-        let why = match missing {
-            Some(path) => format!("{path} is missing"),
-            None if !nix::unistd::Uid::effective().is_root() => "not root".to_owned(),
-            None => return Some(Self::start(runtime)),
-        };
-        eprintln!("skipped: {why}");
-        None
-    }
-
-    fn start(runtime: &str) -> Self {
-        let (data, image) =
-            (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
-        for dir in ["root/bin", "root/tmp", "mounts/rw", "mounts/ro"] {
-            fs::create_dir_all(image.path().join(dir)).expect("a directory");
-        }
-        fs::copy("/bin/busybox", image.path().join("root/bin/busybox")).expect("copied");
-        std::os::unix::fs::symlink("busybox", image.path().join("root/bin/sh")).expect("linked");
-        let mut server = Server::new();
-        let mut command = Command::new(agent_program());
-        command.arg("run").arg(data.path()).arg(server.address()).arg(runtime).arg(image.path());
-        command.env("AGENT_MOUNTS", image.path().join("mounts"));
-        let agent = command.stdin(Stdio::null()).spawn().expect("an agent");
-        server.accept();
-        static NEXT: AtomicU8 = AtomicU8::new(1);
-        Self { first: NEXT.fetch_add(10, Ordering::Relaxed), restarts: 0, data, image, server, agent }
-    }
-
-    fn archive(&self) -> String {
-        let path = self.image.path().join("busybox.tar.gz");
-        let file = flate2::write::GzEncoder::new(
-            fs::File::create(&path).expect("a file"),
-            flate2::Compression::fast(),
-        );
-        let mut archive = tar::Builder::new(file);
-        archive.follow_symlinks(false);
-        archive.append_dir_all(".", self.image.path().join("root")).expect("archived");
-        archive.into_inner().and_then(flate2::write::GzEncoder::finish).expect("written");
-        path.to_string_lossy().into_owned()
-    }
-
-    fn root(&self) -> String {
-        self.image.path().join("root").to_string_lossy().into_owned()
-    }
-
-    fn run(&mut self, number: u8, config: serde_json::Value) {
-        self.run_with_ports(number, config, Vec::new());
-    }
-
-    fn run_with_ports(&mut self, number: u8, config: serde_json::Value, ports: Vec<PortBinding>) {
-        self.run_driver("docker", number, config, ports);
-    }
-
-    fn run_driver(&mut self, driver: &str, number: u8, config: serde_json::Value, ports: Vec<PortBinding>) {
-        let task = TaskSpec {
-            name: "t".into(),
-            driver: driver.into(),
-            config_json: config.to_string(),
-            memory_mb: 32,
-            cpu_mhz: 100,
-            kill_timeout_ms: 500,
-            restart: RestartSpec { attempts: self.restarts, interval_ms: 60_000, delay_ms: 10, mode: 0 },
-            logs: LogSpec { max_files: 2, max_file_size_mb: 1, disabled: false },
-            ..TaskSpec::default()
-        };
-        let group = GroupSpec { job_type: "batch".into(), tasks: vec![task], ..GroupSpec::default() };
-        let alloc = RunAlloc { alloc_id: alloc_id(number).to_vec(), ports, ..RunAlloc::default() };
-        let run = Run { alloc, group: group.encode_to_vec().into() };
-        self.server.wish(vec![run], &[], &[], &[]);
-    }
-
-    fn shell(&mut self, number: u8, image: &str, script: &str) {
-        let script = format!("busybox --install -s /bin; {script}");
-        self.run(number, json!({"image": image, "command": "/bin/sh", "args": ["-c", script]}));
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        self.agent.kill().ok();
-        self.agent.wait().ok();
-        assert_eq!(left_on_host(&self.data), Vec::<String>::new());
-    }
-}
-
-/// Mounts and cgroups that this test's containers left behind.
-fn left_on_host(data: &TempDir) -> Vec<String> {
-    let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
-    let data = data.path().to_string_lossy().into_owned();
-    mounts.lines().filter(|line| line.contains(&data)).map(str::to_owned).collect()
-}
+use server::Server;
+use world::World;
 
 fn output_and_exit_code(runtime: &str) {
     let Some(mut world) = World::new(runtime) else { return };
@@ -253,90 +149,6 @@ fn a_container_without_a_keeper_is_cleaned_up() {
 }
 
 /// What a task may replace is not what its agent changes.
-#[test]
-fn a_symlink_in_place_of_a_directory_leads_the_agent_nowhere() {
-    use std::os::unix::fs::PermissionsExt;
-    let Some(mut world) = World::new("/usr/bin/crun") else { return };
-    let victim = tempfile::tempdir().expect("a directory");
-    fs::set_permissions(victim.path(), fs::Permissions::from_mode(0o700)).expect("set");
-    let (root, number) = (world.root(), world.first);
-    let script = format!("rmdir /alloc/data && ln -s {} /alloc/data; exit 1", victim.path().display());
-    world.restarts = 1;
-    world.shell(number, &root, &script);
-    let status = world.server.wait_for_status(number, ClientStatus::Failed);
-    let told = format!("{:?}", status.tasks[0].events);
-    assert!(told.contains("a task put a link or a file where this directory was"), "{told}");
-    let mode = victim.path().metadata().expect("a directory").permissions().mode();
-    assert_eq!(mode & 0o7777, 0o700);
-}
-
-fn mounts_are_what_the_operator_allows(runtime: &str) {
-    let Some(mut world) = World::new(runtime) else { return };
-    let (root, number, shared) = (world.root(), world.first, world.image.path().join("mounts"));
-    fs::write(shared.join("ro/conf"), "trusted\n").expect("written");
-    fs::create_dir(shared.join("rw/releases")).expect("made");
-    fs::write(shared.join("rw/releases/page"), "hello\n").expect("written");
-    std::os::unix::fs::symlink("releases", shared.join("rw/current")).expect("linked");
-    std::os::unix::fs::symlink("/etc", shared.join("rw/away")).expect("linked");
-    let config = |script: &str, volumes: &[String]| {
-        let script = format!("busybox --install -s /bin; {script}");
-        json!({
-            "image": root, "command": "/bin/sh", "args": ["-c", script], "volumes": volumes,
-            "mount": [
-                {"type": "bind", "source": shared.join("rw"), "target": "/rw"},
-                {"type": "bind", "source": shared.join("ro/conf"), "target": "/etc/app/conf", "readonly": true},
-                {"type": "tmpfs", "target": "/cache", "tmpfs_options": [{"size": 65536}]},
-            ],
-        })
-    };
-    let volume = |source: &str, target: &str| format!("{}:{target}", shared.join(source).display());
-    let script = "cat /etc/app/conf /www/page; echo kept > /rw/file; echo x 2>/dev/null > /etc/app/conf || echo read-only; \
-                  dd if=/dev/zero of=/cache/big bs=1024 count=100 2>/dev/null || echo full; \
-                  echo x > /made/file; ls /local/made; echo y 2>/dev/null > /www/x || echo read-only; id -u";
-    let volumes = ["local/made:/made".to_owned(), volume("rw/current", "/www:ro")];
-    world.run(number, config(script, &volumes));
-    world.server.wait_for(number, |status| status.status().is_terminal());
-    let seen = world.server.read_log(number, "t", 0, false);
-    assert_eq!(seen.as_deref(), Ok("trusted\nhello\nread-only\nfull\nfile\nread-only\n0\n"));
-    // What the container had is gone, and what it was shown is not.
-    let keeper = format!("allocs/{}/keepers/t", berth_api::agent::AllocId(alloc_id(number)));
-    assert!(!world.data.path().join(keeper).join("binds").exists());
-    assert_eq!(fs::read_to_string(shared.join("rw/file")).expect("a file"), "kept\n");
-    assert_eq!(fs::read_to_string(shared.join("rw/releases/page")).expect("a file"), "hello\n");
-    let refused = [
-        (volume("rw/away", "/x"), "a link leads to it or out of it"),
-        (volume("rw/away/passwd", "/x"), "a link leads to it or out of it"),
-        (volume("rw/none", "/x"), "no such file or directory on this node"),
-        (volume("ro/conf", "/x"), "is read-only on this node"),
-        ("/etc:/x".into(), "--mount-dirs"),
-    ];
-    for ((volume, why), number) in refused.into_iter().zip(number + 1..) {
-        world.run(number, config("true", &[volume]));
-        let status = world.server.wait_for_status(number, ClientStatus::Failed);
-        let told = format!("{:?}", status.tasks[0].events);
-        assert!(told.contains(why), "{told}");
-    }
-    // A task puts a link where its own next start mounts something.
-    world.restarts = 1;
-    let number = number + 6;
-    let volumes = ["local/trap/x:/x".to_owned()];
-    world.run(number, config("rm -r /local/trap; ln -s /etc /local/trap; exit 1", &volumes));
-    let status = world.server.wait_for_status(number, ClientStatus::Failed);
-    let told = format!("{:?}", status.tasks[0].events);
-    assert!(told.contains("a link leads to it or out of it"), "{told}");
-    assert!(!Path::new("/etc/x").exists());
-}
-
-#[test]
-fn crun_mounts_what_the_operator_allows() {
-    mounts_are_what_the_operator_allows("/usr/bin/crun");
-}
-
-#[test]
-fn runc_mounts_what_the_operator_allows() {
-    mounts_are_what_the_operator_allows("/usr/sbin/runc");
-}
-
 #[test]
 fn want_of_memory_is_told() {
     let Some(mut world) = World::new("/usr/bin/crun") else { return };
@@ -472,7 +284,8 @@ fn a_port_leads_in_and_nothing_leads_out(runtime: &str) {
          while :; do echo $NOMAD_PORT_http $NOMAD_HOST_PORT_http | busybox nc -l -p 80; done"
     );
     let config = json!({"image": world.root(), "command": "sh", "args": ["-c", script], "ports": ["http"]});
-    let binding = PortBinding { label: "http".into(), host_port: port.into(), to: 80 };
+    let binding =
+        PortBinding { label: "http".into(), host_port: port.into(), to: 80, ..PortBinding::default() };
     world.run_with_ports(number, config.clone(), vec![binding.clone()]);
     world.server.wait_for_status(number, ClientStatus::Running);
     assert_eq!(eventually("an answer", || read_from(port)), format!("80 {port}\n"));

@@ -88,8 +88,7 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        self.agent.kill().ok();
-        self.agent.wait().ok();
+        common::end_agent(&mut self.agent);
         let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
         assert!(!mounts.contains(&*self.data.path().to_string_lossy()), "{mounts}");
     }

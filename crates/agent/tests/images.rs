@@ -339,7 +339,8 @@ fn nginx_runs_as_it_comes() {
     let name = registry.push(&nginx(), "nginx", "oci", None);
     let port =
         TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port();
-    let ports = vec![PortBinding { label: "http".into(), host_port: port.into(), to: 80 }];
+    let ports =
+        vec![PortBinding { label: "http".into(), host_port: port.into(), to: 80, ..PortBinding::default() }];
     let config = json!({"image": name, "ports": ["http"]});
     world.run_with_ports(1, &config, ports.clone());
     world.server.wait_for_status(1, ClientStatus::Running);

@@ -20,7 +20,7 @@ use berth_api::agent::{
     AllocStatus, ClientStatus, DnsSpec, GroupSpec, LogSpec, NetworkSpec, PortBinding, RestartSpec, RunAlloc,
     TaskSpec,
 };
-use common::{agent_program, alloc_id, eventually};
+use common::{agent_program, alloc_id, end_agent, eventually};
 use exec::Exec;
 use prost::Message;
 use serde_json::{Value, json};
@@ -127,6 +127,7 @@ impl World {
             label: (*label).to_owned(),
             host_port: *host_port,
             to: *to,
+            ..PortBinding::default()
         };
         let ports = ports.iter().map(binding).collect();
         let alloc = RunAlloc { alloc_id: alloc_id(number).to_vec(), ports, ..RunAlloc::default() };
@@ -153,11 +154,7 @@ impl World {
 impl Drop for World {
     /// Told to end, an agent takes its tasks along; one that was killed has none here.
     fn drop(&mut self) {
-        let agent = nix::unistd::Pid::from_raw(self.agent.id() as i32);
-        if let Ok(None) = self.agent.try_wait() {
-            let _ = nix::sys::signal::kill(agent, nix::sys::signal::Signal::SIGTERM);
-        }
-        self.agent.wait().ok();
+        end_agent(&mut self.agent);
     }
 }
 

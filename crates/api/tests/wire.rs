@@ -7,8 +7,8 @@ use std::fmt::Write;
 
 use berth_api::agent::{
     Ack, AllocStatus, ClientStatus, Desired, Down, DownFrame, FRAME_BYTES_MAX, GroupSpec, Heartbeat,
-    HeartbeatEvery, Hello, Leaving, NodeSpec, PROTOCOL_VERSION, PortBinding, Refused, RunAlloc, Servers,
-    StopAlloc, Up, UpFrame, Update, Welcome, WelcomeMode, decode_frame, encode_frame,
+    HeartbeatEvery, Hello, Leaving, NodeChanged, NodeSpec, PROTOCOL_VERSION, PortBinding, Refused, RunAlloc,
+    Servers, StopAlloc, Up, UpFrame, Update, Welcome, WelcomeMode, decode_frame, encode_frame,
 };
 use bytes::BytesMut;
 use expect_test::{ExpectFile, expect_file};
@@ -70,6 +70,8 @@ fn what_an_agent_says() {
     up(Up::Heartbeat(heartbeat), &expect_file!["golden/wire/heartbeat.hex"]);
     let leaving = Leaving { secret: vec![2; 16], deadline_ms: 3_600_000, force: true, ignore_system: true };
     up(Up::Leaving(leaving), &expect_file!["golden/wire/leaving.hex"]);
+    let changed = NodeChanged { node: NodeSpec { name: "n1".into(), disk_mb: 4_096, ..NodeSpec::default() } };
+    up(Up::Changed(changed), &expect_file!["golden/wire/changed.hex"]);
 }
 
 #[test]
@@ -87,7 +89,8 @@ fn what_a_server_says() {
     let mut desired = Desired { term: 1, index: 2, full: true, seq: 3, more: true, ..Desired::default() };
     let spec = GroupSpec { job_id: "j".into(), group: "g".into(), ..GroupSpec::default() };
     let group_ref = desired.group_ref(&spec.encode_to_vec().into());
-    let ports = vec![PortBinding { label: "http".into(), host_port: 20_000, to: 80 }];
+    let ports =
+        vec![PortBinding { label: "http".into(), host_port: 20_000, to: 80, ..PortBinding::default() }];
     desired.run.push(RunAlloc {
         alloc_id: vec![8; 16],
         name_index: 1,

@@ -2,10 +2,13 @@
 
 mod e2e;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use berth_api::http::{Allocation, Target};
-use e2e::{cluster::Cluster, eventually};
+use e2e::{busybox::busybox_images, cluster::Cluster, eventually};
 use serde_json::Value;
 
 /// A service of one group.
@@ -143,4 +146,71 @@ async fn tasks_may_use_more_memory_than_they_hold_once_operators_allow_it() {
     for id in ["before", "after"] {
         cluster.said(&["job", "stop", "-yes", id]);
     }
+}
+
+/// An agent looks at its node again and again: what it lacked at its start is there later, and who waited for it is placed.
+#[tokio::test]
+async fn a_node_that_gets_a_runtime_later_takes_the_containers_that_waited() {
+    let Some(images) = busybox_images() else { return };
+    let found = ["/usr/bin/crun", "/usr/sbin/runc", "/usr/bin/runc"]
+        .into_iter()
+        .find(|path| Path::new(path).exists());
+    let runtime =
+        images.path().join("runtime").join(found.and_then(|path| path.rsplit('/').next()).expect("a name"));
+    let args =
+        ["--image-dirs", images.path().to_str().unwrap(), "--container-runtime", runtime.to_str().unwrap()];
+    let cluster = Cluster::with_containers(&args);
+    let image = images.path().join("busybox");
+    let task = format!(
+        "driver = \"container\"\nconfig {{\nimage = {image:?}\ncommand = \"/bin/sh\"\n\
+         args = [\"-c\", \"exec /bin/busybox sleep 1000\"]\n}}"
+    );
+    let file = cluster.job_file(&service("web", "", "", &task));
+    assert_eq!(cluster.berth(&["job", "run", &file]).status.code(), Some(8), "no node has the driver");
+    let lacks = format!("there is no OCI runtime at {}", runtime.display());
+    let why = cluster.said(&["explain", "web"]);
+    assert!(why.contains("missing driver \"container\"") && why.contains(&lacks), "{why}");
+    let node = cluster.said(&["node", "status", "-o", "name"]);
+    let status = cluster.said(&["node", "status", node.trim()]);
+    assert!(status.contains(&lacks) && status.contains("cpu.modelname"), "{status}");
+
+    std::fs::create_dir(images.path().join("runtime")).expect("made");
+    std::fs::copy(found.expect("it is there"), &runtime).expect("copied");
+    cluster.until_running("default", "web").await;
+    let status = cluster.said(&["node", "status", node.trim()]);
+    assert!(status.contains("driver.container.runtime") && !status.contains(&lacks), "{status}");
+    cluster.said(&["job", "stop", "-yes", "web"]);
+}
+
+/// Ports are taken from the network of the node that a job names, and its allocations go to nodes that are in it.
+#[tokio::test]
+async fn ports_are_reached_in_the_network_that_they_are_taken_from() {
+    let cluster = Cluster::dev(&["--host-networks", "lan=127.0.0.9"]);
+    let ports = |network: &str| {
+        format!("network {{\nport \"http\" {{\nhost_network = \"{network}\"\n}}\nport \"other\" {{ }}\n}}")
+    };
+    let task = "driver = \"raw_exec\"\nconfig {\ncommand = \"/bin/sh\"\n\
+                args = [\"-c\", \"echo $NOMAD_ADDR_http $NOMAD_IP_other; exec sleep 1000\"]\n}";
+    let file = cluster.job_file(&service("web", "", &ports("wan"), task));
+    assert_eq!(cluster.berth(&["job", "run", &file]).status.code(), Some(8), "no node is in it");
+    let why = cluster.said(&["explain", "web"]);
+    assert!(why.contains("missing host network \"wan\""), "{why}");
+
+    let file = cluster.job_file(&service("web", "", &ports("lan"), task));
+    cluster.said(&["job", "run", &file]);
+    cluster.until_running("default", "web").await;
+    let allocs = cluster.allocs("default", "web").await;
+    let id = allocs[0]["ID"].as_str().expect("it has one");
+    let alloc: Value =
+        cluster.client.get(&Target::new("/v1/allocation").part(id)).await.expect("it is there").value;
+    let ports = alloc["AllocatedResources"]["Shared"]["Ports"].as_array().expect("ports");
+    let addresses: Vec<&str> = ports.iter().filter_map(|port| port["HostIP"].as_str()).collect();
+    assert_eq!(addresses, ["127.0.0.9", "127.0.0.1"]);
+    let told = eventually("it prints", async || {
+        let told = cluster.said(&["alloc", "logs", id]);
+        told.contains(' ').then_some(told)
+    });
+    let told = told.await;
+    assert!(told.starts_with("127.0.0.9:") && told.trim().ends_with(" 127.0.0.1"), "{told}");
+    cluster.said(&["job", "stop", "-yes", "web"]);
 }

@@ -106,6 +106,9 @@ impl Controller {
             Event::SessionOpened(session, hello) => {
                 self.replica.on_hello(session, &hello, listening, actions)
             }
+            Event::NodeChanged(session, node) => {
+                self.replica.on_node_redescribed(session, *node, listening, actions);
+            }
             Event::Observed { session, seq, desired_seq, allocs, resync_done } => {
                 let update = Update { session, seq, desired_seq, allocs, resync_done };
                 self.replica.on_observed(update, listening, actions);

@@ -91,6 +91,8 @@ pub enum Event {
     },
     /// An agent opened a session.
     SessionOpened(SessionId, Box<Hello>),
+    /// An agent's node is another than its session said so far. Without the hash of its secret, which the session knows.
+    NodeChanged(SessionId, Box<Node>),
     /// An agent reported what it observed.
     Observed {
         /// Which session.

@@ -1,5 +1,7 @@
 //! The controller with a shell of a few lines: a log that applies at once or late, a planner, and agents made of numbers.
 
+#[path = "flow/changes.rs"]
+mod changes;
 #[path = "flow/disconnect.rs"]
 mod disconnect;
 #[path = "flow/drains.rs"]

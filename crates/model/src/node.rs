@@ -26,6 +26,11 @@ pub const HOST_VOLUME_PREFIX: &str = "host_volume.";
 /// The value of such an attribute where nobody may write.
 pub const HOST_VOLUME_READ_ONLY: &str = "read-only";
 
+/// Attributes that tell a node's address in a network of its operator's begin so.
+pub const HOST_NETWORK_PREFIX: &str = "host_network.";
+/// The name of the network that every node has, besides the empty one.
+pub const HOST_NETWORK_DEFAULT: &str = "default";
+
 /// Whether a node's agent is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 #[cbor(index_only)]
@@ -183,6 +188,14 @@ pub struct Node {
 }
 
 impl Node {
+    /// The node's address in the network that a port is taken from; none where it is not in it.
+    pub fn address_in(&self, host_network: &str) -> Option<&str> {
+        match host_network {
+            "" | HOST_NETWORK_DEFAULT => Some(&self.host_ip),
+            name => self.attributes.get(&format!("{HOST_NETWORK_PREFIX}{name}")).map(String::as_str),
+        }
+    }
+
     /// A plain node of datacenter `dc1` and the default pool, of which allocations may have all.
     pub fn new(id: NodeId, name: &str, total: Resources) -> Self {
         Self {

@@ -3,5 +3,5 @@
 
 pub use crate::{
     agents::{GroupSpecs, frames},
-    convert::agent::{heartbeat, hello, observed},
+    convert::agent::{heartbeat, hello, node_changed, observed},
 };

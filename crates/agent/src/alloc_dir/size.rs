@@ -30,6 +30,11 @@ pub(crate) enum Size {
 }
 
 impl Size {
+    /// Those that could be counted.
+    pub(crate) fn bytes(self) -> u64 {
+        if let Self::Bytes(bytes) = self { bytes } else { 0 }
+    }
+
     /// Why that is more than `limit_mb` MiB; none when it is not.
     pub(crate) fn excess(self, limit_mb: u32) -> Option<String> {
         match self {

@@ -144,33 +144,50 @@ pub struct DriverSwitches {
     pub exec: bool,
 }
 
-/// The drivers that this agent could have and has not, each with the reason.
-pub fn lacking(switches: DriverSwitches, containers: &ContainerConfig) -> Vec<(&'static str, String)> {
-    let reason = |on: bool, flag: &str| {
-        let off = || Some(format!("the agent was started with --{flag}=false"));
-        if on { container::why_not(containers) } else { off() }
-    };
-    let of_containers = reason(switches.containers, "containers");
-    let of_containers =
-        of_containers.into_iter().flat_map(|reason| container::NAMES.map(|name| (name, reason.clone())));
-    let of_exec = reason(switches.exec, "exec").map(|reason| (container::EXEC, reason));
-    of_containers.chain(of_exec).collect()
+/// The drivers that an operator has turned on.
+pub struct Drivers {
+    switches: DriverSwitches,
+    containers: ContainerConfig,
+    /// Those that work on every host.
+    always: Vec<Arc<dyn Driver>>,
 }
 
-/// All drivers that are turned on and work on this host.
-pub fn all(switches: DriverSwitches, containers: &ContainerConfig) -> Vec<Box<dyn Driver>> {
-    let mut drivers: Vec<Box<dyn Driver>> = Vec::new();
-    if switches.mock_driver {
-        drivers.push(Box::new(mock::Mock));
+/// Which of them work at present.
+pub struct Working {
+    /// Those that do.
+    pub drivers: Vec<Arc<dyn Driver>>,
+    /// Names of the others, and of those that the operator has turned off, each with the reason.
+    pub lacking: Vec<(&'static str, String)>,
+}
+
+impl Drivers {
+    /// Says by name what the host lacks for those that work everywhere.
+    pub fn new(switches: DriverSwitches, containers: ContainerConfig) -> Self {
+        let mut always: Vec<Arc<dyn Driver>> = Vec::new();
+        if switches.mock_driver {
+            always.push(Arc::new(mock::Mock));
+        }
+        if switches.raw_exec {
+            always.push(Arc::new(raw_exec::RawExec::new()));
+        }
+        Self { switches, containers, always }
     }
-    if switches.raw_exec {
-        drivers.push(Box::new(raw_exec::RawExec::new()));
+
+    /// Looks for what the others need. Takes its time: an OCI runtime is asked for its version.
+    pub fn find(&self) -> Working {
+        let DriverSwitches { containers, exec, .. } = self.switches;
+        let mut working = Working { drivers: self.always.clone(), lacking: Vec::new() };
+        let runtime = if containers || exec { self.containers.find_runtime() } else { Err(String::new()) };
+        let off = |flag: &str| Err(format!("the agent was started with --{flag}=false"));
+        let of_containers = if containers { runtime.clone() } else { off("containers") };
+        match of_containers {
+            Ok(runtime) => working.drivers.extend(self.containers.drivers(&runtime)),
+            Err(why) => working.lacking.extend(container::NAMES.map(|name| (name, why.clone()))),
+        }
+        match if exec { runtime } else { off("exec") } {
+            Ok(runtime) => working.drivers.push(self.containers.exec_driver(runtime)),
+            Err(why) => working.lacking.push((container::EXEC, why)),
+        }
+        working
     }
-    if switches.containers {
-        drivers.extend(container::drivers(containers));
-    }
-    if switches.exec {
-        drivers.extend(container::exec_driver(containers));
-    }
-    drivers
 }

@@ -335,14 +335,23 @@ impl Network {
 
 impl Mapping {
     /// All ports of an allocation.
-    pub(crate) fn all(run: &RunSpec, host_ip: &str) -> Vec<Self> {
-        let mapping = |PortBinding { label, host_port, to }: &PortBinding| Self {
+    ///
+    /// # Errors
+    /// When the node is not in a network that one is taken from.
+    pub(crate) fn all(run: &RunSpec, host_ip: &str) -> Result<Vec<Self>, Failure> {
+        run.ports.iter().map(|binding| Self::of(binding, host_ip)).collect()
+    }
+
+    /// A port of an allocation, on a node whose first network has this address.
+    pub(crate) fn of(binding: &PortBinding, host_ip: &str) -> Result<Self, Failure> {
+        let PortBinding { label, host_port, to, .. } = binding;
+        let address = binding.address(host_ip).map_err(|why| Failure::other("read its ports", why))?;
+        Ok(Self {
             label: label.clone(),
-            host_ip: host_ip.to_owned(),
+            host_ip: address.to_owned(),
             host_port: *host_port,
             port: if *to == 0 { *host_port } else { *to },
-        };
-        run.ports.iter().map(mapping).collect()
+        })
     }
 
     /// Fails where a program of the host has the port: its clients would silently be sent elsewhere.

@@ -32,6 +32,9 @@ impl Agent {
                 Action::CancelStart(of) => self.runners.command(of, TaskCommand::CancelStart),
                 Action::KillTask(of) => self.runners.command(of, TaskCommand::Kill),
                 Action::Check(of) => self.ask_check(of),
+                Action::Report { alloc, .. } if self.releases(alloc) => {
+                    self.disk_work.queue(alloc, (action, status));
+                }
                 Action::Report { alloc, urgent } => self.report(alloc, status.as_ref(), urgent),
                 Action::RemoveDir(alloc) => self.disk_work.remove(alloc),
             }
@@ -92,6 +95,16 @@ impl Agent {
             let signal = self.context.kill_signal(&alloc.spec().group.tasks[usize::from(of.task)]);
             self.runners.command(of, TaskCommand::Signal(signal));
         }
+    }
+
+    /// Whether an allocation has ended and what it had of memory is now being taken away: nobody hears of its end before
+    /// that is gone.
+    fn releases(&mut self, alloc: AllocId) -> bool {
+        let ended = self.node.alloc(alloc).filter(|alloc| alloc.has_ended());
+        ended.is_some_and(|ended| {
+            let tasks = ended.spec().group.tasks.iter().map(|task| task.name.clone());
+            self.disk_work.release(alloc, tasks)
+        })
     }
 
     fn report(&mut self, alloc: AllocId, status: Option<&AllocStatus>, urgent: bool) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::artifacts::ArtifactConfig;
 use crate::devices::Device;
 use crate::drivers::DriverSwitches;
+use crate::host_networks::HostNetworks;
 use crate::images::ImagesConfig;
 use crate::network::NetworkConfig;
 use crate::user_ids::UserIdsConfig;
@@ -61,6 +62,8 @@ pub struct AgentConfig {
     pub user_ids: UserIdsConfig,
     /// Networks of allocations.
     pub network: NetworkConfig,
+    /// Networks from which jobs may take their ports, besides the one that `host_ip` is in.
+    pub host_networks: HostNetworks,
     /// Directories that tasks may use, by the names that jobs know.
     pub host_volumes: HostVolumes,
     /// Directories of which containers may mount what they name.
@@ -102,6 +105,7 @@ impl AgentConfig {
             host_network: false,
             user_ids: UserIdsConfig::default(),
             network: NetworkConfig::default(),
+            host_networks: HostNetworks::new(),
             host_volumes: HostVolumes::new(),
             mount_dirs: Vec::new(),
             artifacts: ArtifactConfig::default(),

@@ -2,6 +2,7 @@
 //! logs and their containers' writable layers with them, and one that takes more fails.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,9 +21,13 @@ pub(super) const LOOKED_EVERY: Duration = Duration::from_secs(2);
 /// Measuring takes no more than this part of the time.
 const PART_OF_TIME: u32 = 50;
 
-/// When to measure next; none while that is under way.
+/// When to measure, and what was measured.
 #[derive(Clone)]
-pub(super) struct DiskLimits(Arc<Mutex<Option<Instant>>>);
+pub(super) struct DiskLimits {
+    /// None while that is under way.
+    next: Arc<Mutex<Option<Instant>>>,
+    held_bytes: Arc<AtomicU64>,
+}
 
 /// An allocation that is measured.
 struct Limited {
@@ -33,20 +38,26 @@ struct Limited {
 
 impl Default for DiskLimits {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(Some(Instant::now() + EVERY))))
+        Self { next: Arc::new(Mutex::new(Some(Instant::now() + EVERY))), held_bytes: Arc::default() }
     }
 }
 
 impl DiskLimits {
     /// Whether to begin; it has begun then.
     fn begin(&self) -> bool {
-        let mut next = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         next.take_if(|at| *at <= Instant::now()).is_some()
     }
 
-    fn end(&self, began: Instant) {
+    /// What all that was measured last took together.
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.held_bytes.load(Ordering::Relaxed)
+    }
+
+    fn end(&self, began: Instant, held_bytes: u64) {
+        self.held_bytes.store(held_bytes, Ordering::Relaxed);
         let pause = EVERY.max(began.elapsed() * PART_OF_TIME);
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + pause);
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + pause);
     }
 }
 
@@ -59,10 +70,11 @@ impl Agent {
         let (limited, limits) = (self.limited(), self.disk_limits.clone());
         let events = self.context.events.clone();
         tokio::task::spawn_blocking(move || {
-            let began = Instant::now();
+            let (began, mut held_bytes) = (Instant::now(), 0);
             for Limited { alloc, root, limit_mb } in limited {
                 match measure(&root) {
                     Ok(size) => {
+                        held_bytes += size.bytes();
                         let why = size.excess(limit_mb);
                         if why.is_some_and(|why| events.blocking_send(Event::Overran { alloc, why }).is_err())
                         {
@@ -73,7 +85,7 @@ impl Agent {
                     Err(errno) => tracing::debug!(%alloc, %errno, "could not measure an allocation's files"),
                 }
             }
-            limits.end(began);
+            limits.end(began, held_bytes);
         });
     }
 

@@ -58,9 +58,10 @@ pub(crate) fn environment(
     if task.memory_max_mb > 0 {
         set("MEMORY_MAX_LIMIT", task.memory_max_mb.to_string());
     }
-    let host_ip = &node.host_ip;
     for port in &run.ports {
         let label = env_name(&port.label);
+        // A task whose node is not in the port's network any more is not started.
+        let host_ip = port.address(&node.host_ip).unwrap_or_default().to_owned();
         set(&format!("IP_{label}"), host_ip.clone());
         set(&format!("HOST_PORT_{label}"), port.host_port.to_string());
         let mapped = (base == Base::Container || run.is_bridged()) && port.to != 0;
@@ -168,7 +169,13 @@ mod tests {
             alloc: AllocId([0x11; 16]),
             name_index: 2,
             group: group.into(),
-            ports: [PortBinding { label: "http".into(), host_port: 20_001, to: 80 }].into(),
+            ports: [PortBinding {
+                label: "http".into(),
+                host_port: 20_001,
+                to: 80,
+                ..PortBinding::default()
+            }]
+            .into(),
             devices: [devices].into(),
             after: Box::default(),
             job_version: 0,
@@ -178,7 +185,7 @@ mod tests {
         let task = TaskSpec { name: "nginx".into(), cpu_mhz: 100, memory_mb: 300, ..TaskSpec::default() };
         let place = AllocPlace::new(Path::new("/data"), run.alloc);
         let files = ["/dev/nvidiactl", "/dev/nvidia0"].map(PathBuf::from).into();
-        let given = Given { cpu_mhz: 4_000, cores: vec![2, 3], device_files: files, mounts: Vec::new() };
+        let given = Given { cpu_mhz: 4_000, cores: vec![2, 3], device_files: files, ..Given::default() };
         let node = NodeSpec { datacenter: "dc1".into(), host_ip: "10.0.0.1".into(), ..NodeSpec::default() };
         let env = environment(&run, &task, &given, &place, Base::Container, &node);
         let lines: Vec<_> = env.iter().map(|(name, value)| format!("{name}={value}")).collect();

@@ -34,7 +34,7 @@ impl HostPorts {
         let dirs = run.group.tasks.iter().map(|task| place.keeper_dir(&task.name));
         let has_begun = dirs.into_iter().any(|dir| !matches!(StartRecord::read(&dir), Ok(None)));
         if !has_begun {
-            Mapping::all(run, host_ip).iter().try_for_each(check)?;
+            Mapping::all(run, host_ip)?.iter().try_for_each(check)?;
         }
         seen.insert(run.alloc);
         Ok(())
@@ -80,7 +80,9 @@ mod tests {
         let task = TaskSpec { name: "t".into(), ..TaskSpec::default() };
         let mut run = RunSpec::unknown(AllocId([9; 16]));
         run.group = Arc::new(GroupSpec { tasks: vec![task], ..GroupSpec::default() });
-        run.ports = [PortBinding { label: "http".into(), host_port: port.into(), to: 0 }].into();
+        run.ports =
+            [PortBinding { label: "http".into(), host_port: port.into(), to: 0, ..PortBinding::default() }]
+                .into();
         let (ports, place) = (HostPorts::default(), AllocPlace::new(Path::new(dir.path()), run.alloc));
         let check =
             |place: &AllocPlace| ports.check(&run, place, "127.0.0.1").map_err(|error| error.to_string());

@@ -17,7 +17,9 @@ mod host_ports;
 mod interpolate;
 mod kept;
 mod leaving;
+mod looking;
 mod mock;
+mod opening;
 mod prepare;
 mod reads;
 mod runner;
@@ -25,17 +27,15 @@ mod servers;
 mod socket_dir;
 mod usage;
 
-use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::agent::{AgentSession, AllocId, ClusterId, DownFrame, Fence, Identity, TaskSpec, Told, Up};
 use futures_util::future::BoxFuture;
-use nix::unistd::Uid;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{MissedTickBehavior, timeout};
+use tokio::time::{Instant, MissedTickBehavior, timeout};
 
 use self::asks::Asks;
 use self::checks::Checks;
@@ -49,8 +49,11 @@ pub(crate) use self::data_dir::{FenceRecord, NodeRecord, ServersRecord};
 use self::disk_limits::DiskLimits;
 use self::disk_work::{DiskWork, Done};
 use self::execs::Execs;
+use self::fingerprint::Inventory;
 pub use self::leaving::DrainOnShutdown;
 use self::leaving::Leaving;
+use self::looking::Looking;
+use self::opening::{containers, guard_rules, networks, user_ids};
 pub use self::prepare::Host;
 use self::reads::Reads;
 use self::runner::{Context, Providers, Runners};
@@ -58,15 +61,10 @@ use self::servers::Servers;
 use self::usage::Sampler;
 use crate::alloc_dir::secrets;
 use crate::artifacts::Artifacts;
-use crate::devices;
-use crate::drivers::{self, ContainerConfig};
 use crate::failure::Failure;
 use crate::images::Images;
 use crate::keeper::plan::StartRecord;
 use crate::lifecycle::{Action, AllocRecord, Event, GroupCache, Node, events_of};
-use crate::network::Networks;
-use crate::user_ids::UserIds;
-use crate::volumes;
 
 /// News of tasks that wait to be taken in.
 const EVENTS_MAX: usize = 256;
@@ -76,9 +74,6 @@ const HEARD_EVERY_NS: u64 = 5_000_000_000;
 
 /// How long tasks are given to end when the agent stops and takes them along.
 const STOP_TASKS_MAX: Duration = Duration::from_secs(60);
-
-/// A firewall that is loaded anew takes all rules away.
-const RULES_CHECKED_EVERY: Duration = Duration::from_secs(10);
 
 /// How long a stopping agent waits for its last words to be sent.
 const FLUSH_MAX: Duration = Duration::from_millis(500);
@@ -114,6 +109,7 @@ pub struct Agent {
     checks: Checks,
     sampler: Sampler,
     disk_limits: DiskLimits,
+    looking: Looking,
     up: Option<Lines>,
     /// Where the servers of the node's cluster take agents; on disk, and known to whoever dials.
     learned: watch::Sender<Vec<String>>,
@@ -166,21 +162,19 @@ impl Agent {
         let data = Arc::new(DataDir::open(&config.data_dir)?);
         let (identity, epoch) = data.identify()?;
         let clock = Clock::start();
-        let drivers = drivers::all(config.drivers, &containers(config));
         let images = Images::open(&config.images, &data.image_cache(), config.keeper_command.clone())?;
-        let devices = devices::all(&config.devices, &config.root);
-        let volumes = volumes::usable(&config.host_volumes);
         let networks = networks(config, data.path());
         let user_ids = user_ids(config, data.path());
-        let without = user_ids.as_ref().err().map(String::as_str);
-        let node = fingerprint::fingerprint(config, &drivers, &devices, &networks, &volumes, without);
+        let without = user_ids.as_ref().err().cloned();
+        let inventory = Inventory::new(config, containers(config), networks.clone(), without);
+        inventory.warn_of_what_lacks();
+        let equipment = inventory.look(0, None);
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let node_id = AllocId(identity.node_id).to_string();
         let keeper = config.keeper_command.clone();
         let artifacts = Artifacts::new(config.artifacts.clone(), keeper.clone());
-        let device_files = devices::files(&devices);
-        let providers = Providers { drivers, device_files, volumes, images, artifacts, networks, user_ids };
-        let context = Context::new(clock, node_id, node, providers, keeper, sender);
+        let providers = Providers { images, artifacts, networks, user_ids };
+        let context = Context::new(clock, node_id, equipment, providers, keeper, sender);
         let context = Arc::new(context);
         let delay_ns = u64::try_from(config.update_delay.as_nanos()).unwrap_or(u64::MAX);
         let (learned, _) = watch::channel(data.servers());
@@ -201,6 +195,7 @@ impl Agent {
             checks: Checks::default(),
             sampler: Sampler::default(),
             disk_limits: DiskLimits::default(),
+            looking: Looking::new(inventory),
             up: None,
             learned,
             heard_kept_ns: 0,
@@ -218,6 +213,8 @@ impl Agent {
     ) -> Result<(), Failure> {
         self.restore().await?;
         let mut shutdown = pin!(shutdown);
+        let mut looks = tokio::time::interval_at(Instant::now() + looking::EVERY, looking::EVERY);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut stop_by_ns, mut leaving) = (None, None::<Leaving>);
         let mut disk_checks = tokio::time::interval(disk_limits::LOOKED_EVERY);
         disk_checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -252,6 +249,7 @@ impl Agent {
                 Some(done) = done.recv() => self.on_disk_done(done),
                 () = self.clock.sleep_until(self.deadline()) => self.handle(Event::Tick),
                 _ = disk_checks.tick() => self.check_disk(),
+                _ = looks.tick() => self.look_again(),
                 () = self.clock.sleep_until(leaving.as_ref().and_then(Leaving::give_up_at)) => {
                     tracing::warn!("not all that runs here has ended, or is known to have; the agent stops all the same");
                     return Ok(());
@@ -260,6 +258,7 @@ impl Agent {
                     tracing::warn!("some tasks did not end in time");
                     return Ok(());
                 }
+                Some(found) = self.looking.found() => self.on_found(found),
             }
         }
     }
@@ -314,7 +313,7 @@ impl Agent {
         self.node.alloc(alloc).is_some_and(|alloc| !alloc.has_ended())
     }
 
-    /// What an allocation had of networks and memory is free before anybody hears of its end.
+    /// What an allocation had of networks and ids is free before anybody hears of its end.
     fn release_ended(&self, actions: &[Action]) {
         for action in actions {
             let Action::Report { alloc, .. } = action else { continue };
@@ -328,8 +327,6 @@ impl Agent {
             if let Ok(ids) = &self.context.providers.user_ids {
                 ids.end(*alloc);
             }
-            let tasks = self.node.alloc(*alloc).into_iter().flat_map(|alloc| &alloc.spec().group.tasks);
-            secrets::end(&self.data.place(*alloc), tasks.map(|task| task.name.as_str()));
         }
     }
 
@@ -354,8 +351,8 @@ impl Agent {
     fn on_link(&mut self, link: Link) {
         match link {
             Link::Up(up) => {
-                let hello =
-                    self.session.hello(&self.identity, self.context.node.clone(), self.clock.now_ns());
+                let node = self.context.equipment().node.clone();
+                let hello = self.session.hello(&self.identity, node, self.clock.now_ns());
                 let _ = up.session.try_send(Up::Hello(hello));
                 self.up = Some(up);
             }
@@ -469,54 +466,5 @@ impl Agent {
 fn raise(fence: &mut Fence, record: &AllocRecord) {
     if ClusterId::from_slice(&record.cluster_id) == fence.cluster {
         (fence.term, fence.index) = (fence.term, fence.index).max((record.term, record.index));
-    }
-}
-
-/// The node's networks for allocations, or why it has none, which is said once.
-fn networks(config: &AgentConfig, data_dir: &Path) -> Result<Arc<Networks>, String> {
-    if !config.network.on {
-        return Err("the agent was started with --bridge=false".to_owned());
-    }
-    let opened = Networks::open(&config.network, data_dir, &config.host_ip, config.dynamic_ports);
-    opened.map(Arc::new).map_err(|failure| {
-        tracing::warn!(
-            %failure,
-            "containers have no way out and no UDP ports here, and groups with a network of mode \"bridge\" cannot run"
-        );
-        failure.to_string()
-    })
-}
-
-/// Ids for users of containers, or why there are none, which is said once.
-fn user_ids(config: &AgentConfig, data_dir: &Path) -> Result<UserIds, String> {
-    UserIds::open(&config.user_ids, data_dir, &config.keeper_command).map_err(|failure| {
-        let can_have = Uid::effective().is_root() && (config.drivers.containers || config.drivers.exec);
-        if can_have {
-            tracing::warn!(%failure, "root of a container is root of this node here");
-        }
-        failure.to_string()
-    })
-}
-
-/// Looks from time to time whether the rules are still there.
-async fn guard_rules(networks: Option<Arc<Networks>>) {
-    let Some(networks) = networks else { return };
-    loop {
-        tokio::time::sleep(RULES_CHECKED_EVERY).await;
-        let networks = networks.clone();
-        let _ = tokio::task::spawn_blocking(move || networks.check_rules()).await;
-    }
-}
-
-fn containers(config: &AgentConfig) -> ContainerConfig {
-    let (host_ip, host_network) = (config.host_ip.clone(), config.host_network);
-    let (exec_paths, mount_dirs) = (config.exec_paths.clone(), config.mount_dirs.clone());
-    ContainerConfig {
-        runtime: config.container_runtime.clone(),
-        host_ip,
-        host_network,
-        host_users: config.user_ids.host_allowed,
-        exec_paths,
-        mount_dirs,
     }
 }

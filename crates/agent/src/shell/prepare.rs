@@ -37,7 +37,8 @@ pub(super) fn prepare(
     image: Option<Arc<Image>>,
 ) -> Result<Prepared, StartFailure> {
     let spec = &run.group.tasks[usize::from(of.task)];
-    let host = context.host();
+    let equipment = context.equipment();
+    let host = equipment.host(&context.node_id);
     let (driver, task) = host.resolve(run, of, place)?;
     let task = TaskContext { image, ..task };
     let network = network(context, driver, &task, of)?;
@@ -58,10 +59,10 @@ fn network(
     let (key, mappings) = match driver.network(task)? {
         NetworkNeed::Nothing => return Ok(None),
         NetworkNeed::Host => {
-            context.host_ports.check(run, task.place, &context.node.host_ip)?;
+            context.host_ports.check(run, task.place, &context.host_ip)?;
             return Ok(None);
         }
-        NetworkNeed::Shared => ((of.alloc, None), Mapping::all(run, &context.node.host_ip)),
+        NetworkNeed::Shared => ((of.alloc, None), Mapping::all(run, &context.host_ip)?),
         NetworkNeed::Own(mappings) => ((of.alloc, Some(of.task)), mappings),
     };
     let dns = run.group.network.as_ref().and_then(|network| network.dns.as_ref());
@@ -104,7 +105,8 @@ pub(super) fn begin(
     of: TaskRef,
     place: &AllocPlace,
 ) -> Result<Needs, StartFailure> {
-    let host = context.host();
+    let equipment = context.equipment();
+    let host = equipment.host(&context.node_id);
     let (driver, task) = host.resolve(run, of, place)?;
     let base = driver.base();
     let user = if base == Base::Host { task.user.clone() } else { String::new() };
@@ -132,7 +134,7 @@ pub struct Host<'a> {
     /// The node as the servers know it.
     pub node: &'a NodeSpec,
     /// Those that are turned on.
-    pub drivers: &'a [Box<dyn Driver>],
+    pub drivers: &'a [Arc<dyn Driver>],
     /// Those of the node's devices; devices without any are used by other means.
     pub device_files: &'a DeviceFiles,
     /// The node's own.

@@ -2,27 +2,26 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
-use berth_api::agent::{AllocId, NodeSpec, TaskEventKind, TaskSpec};
+use berth_api::agent::{AllocId, TaskEventKind, TaskSpec};
 use nix::sys::signal::Signal;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::clock::Clock;
+use super::fingerprint::Equipment;
 use super::host_ports::HostPorts;
-use super::prepare::{self, Host, Needs, prepare};
+use super::prepare::{self, Needs, prepare};
 use super::{kept, mock};
 use crate::artifacts::{Artifacts, Recipient};
-use crate::devices::DeviceFiles;
 use crate::drivers::mock::MockSettings;
-use crate::drivers::{Driver, ImageRequest, Launch};
+use crate::drivers::{ImageRequest, Launch};
 use crate::images::{Image, Images};
 use crate::keeper::plan::{LogPlan, Plan};
 use crate::lifecycle::{Event, RunSpec, StartFailure, StartFailureKind, TaskRef};
 use crate::network::Networks;
 use crate::place::AllocPlace;
 use crate::user_ids::UserIds;
-use crate::volumes::HostVolumes;
 
 /// How many tasks are prepared at a time.
 const PREPARING_MAX: usize = 8;
@@ -32,9 +31,6 @@ const COMMANDS_MAX: usize = 8;
 
 /// What an agent has for its tasks.
 pub(super) struct Providers {
-    pub(super) drivers: Vec<Box<dyn Driver>>,
-    pub(super) device_files: DeviceFiles,
-    pub(super) volumes: HostVolumes,
     pub(super) images: Images,
     pub(super) artifacts: Artifacts,
     /// Why this node has none for allocations, where it has none.
@@ -47,7 +43,10 @@ pub(super) struct Providers {
 pub(super) struct Context {
     pub(super) clock: Clock,
     pub(super) node_id: String,
-    pub(super) node: NodeSpec,
+    /// Where ports of allocations are reached that name no other network.
+    pub(super) host_ip: String,
+    /// Another one once the node has changed; whoever uses it keeps what was there.
+    equipment: RwLock<Arc<Equipment>>,
     pub(super) providers: Providers,
     pub(super) host_ports: HostPorts,
     pub(super) keeper_command: Vec<String>,
@@ -59,34 +58,33 @@ impl Context {
     pub(super) fn new(
         clock: Clock,
         node_id: String,
-        node: NodeSpec,
+        equipment: Equipment,
         providers: Providers,
         keeper_command: Vec<String>,
         events: mpsc::Sender<Event>,
     ) -> Self {
         let (host_ports, preparing) = (HostPorts::default(), Semaphore::new(PREPARING_MAX));
-        Self { clock, node_id, node, providers, host_ports, keeper_command, preparing, events }
+        let host_ip = equipment.node.host_ip.clone();
+        let equipment = RwLock::new(Arc::new(equipment));
+        Self { clock, node_id, host_ip, equipment, providers, host_ports, keeper_command, preparing, events }
     }
 
-    pub(super) fn driver(&self, name: &str) -> Option<&dyn Driver> {
-        self.providers.drivers.iter().find(|driver| driver.name() == name).map(|driver| &**driver)
+    /// What the node has, as it was found last.
+    pub(super) fn equipment(&self) -> Arc<Equipment> {
+        self.equipment.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Where tasks are resolved.
-    pub(super) fn host(&self) -> Host<'_> {
-        Host {
-            node_id: &self.node_id,
-            node: &self.node,
-            drivers: &self.providers.drivers,
-            device_files: &self.providers.device_files,
-            volumes: &self.providers.volumes,
-        }
+    /// The node has something else from now on.
+    pub(super) fn equip(&self, equipment: Arc<Equipment>) {
+        *self.equipment.write().unwrap_or_else(PoisonError::into_inner) = equipment;
     }
 
     /// The signal that asks this task to end.
     pub(super) fn kill_signal(&self, spec: &TaskSpec) -> StopSignal {
         let named = spec.kill_signal.parse::<Signal>().ok().map(|signal| signal as i32);
-        let default = self.driver(&spec.driver).map_or(Signal::SIGTERM, Driver::kill_signal) as i32;
+        let equipment = self.equipment();
+        let driver = equipment.drivers.iter().find(|driver| driver.name() == spec.driver);
+        let default = driver.map_or(Signal::SIGTERM, |driver| driver.kill_signal()) as i32;
         StopSignal { named, default }
     }
 }

@@ -10,7 +10,7 @@ use prost::Message;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::common::{agent_program, alloc_id, eventually};
+use crate::common::{agent_program, alloc_id, end_agent, eventually, unmount_below};
 use crate::images::{Image, Layer};
 use crate::server::{Run, Server};
 
@@ -98,8 +98,8 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        self.agent.kill().ok();
-        self.agent.wait().ok();
+        end_agent(&mut self.agent);
+        unmount_below(self.data.path());
     }
 }
 

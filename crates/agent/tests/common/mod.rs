@@ -1,6 +1,7 @@
 //! What the tests with real processes share.
 
 use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 /// Long enough for the slowest machine; nothing that is right waits that long.
@@ -13,6 +14,29 @@ pub fn agent_program() -> PathBuf {
     let program = target.join("examples/agent");
     assert!(program.exists(), "{} is missing: cargo build -p berth-agent --example agent", program.display());
     program
+}
+
+/// Tells an agent to end, which takes its tasks along, and waits until it has.
+pub fn end_agent(agent: &mut Child) {
+    if let (Ok(None), Ok(pid)) = (agent.try_wait(), i32::try_from(agent.id())) {
+        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGTERM);
+    }
+    let deadline = Instant::now() + PATIENCE;
+    while matches!(agent.try_wait(), Ok(None)) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    agent.kill().ok();
+    agent.wait().ok();
+}
+
+/// Takes away what is mounted below a directory of a test: secrets of tasks whose agent was killed.
+pub fn unmount_below(dir: &Path) {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    for point in mounts.lines().filter_map(|line| line.split(' ').nth(1)) {
+        if Path::new(point).starts_with(dir) {
+            let _ = nix::mount::umount2(point, nix::mount::MntFlags::MNT_DETACH);
+        }
+    }
 }
 
 /// Asks again until there is an answer.

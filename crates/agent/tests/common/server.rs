@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
 use berth_api::agent::{
     Ack, AllocStatus, Answer, Ask, ClientStatus, Desired, Digest, Down, DownFrame, ExecUp, FRAME_BYTES_MAX,
-    FileChunk, FileRead, Hello, Outcome, Question, Refused, RunAlloc, StopAlloc, Up, UpFrame, Welcome,
-    WelcomeMode, decode_frame, desired_hash, encode_frame, observed_hash,
+    FileChunk, FileRead, Hello, NodeSpec, Outcome, Question, Refused, RunAlloc, StopAlloc, Up, UpFrame,
+    Welcome, WelcomeMode, decode_frame, desired_hash, encode_frame, observed_hash,
 };
 use bytes::{Bytes, BytesMut};
 use prost::Message;
@@ -45,6 +45,8 @@ pub struct Server {
     pub execs: Vec<ExecUp>,
     /// Heartbeats heard.
     pub heartbeats: u32,
+    /// What the node is, once its agent has said that it has changed.
+    pub node: Option<NodeSpec>,
     /// What agents are told in place of a welcome.
     pub refuses: Option<Refused>,
 }
@@ -67,6 +69,7 @@ impl Server {
             answers,
             execs,
             heartbeats: 0,
+            node: None,
             refuses: None,
         }
     }
@@ -111,6 +114,17 @@ impl Server {
         let welcome = Welcome { mode: mode as i32, heartbeat_ms: 1_000, cluster_id, ..Welcome::default() };
         self.say(Down::Welcome(welcome));
         (hello, mode)
+    }
+
+    /// Waits for an agent and no longer than is polite: it may be unable to start.
+    pub fn until_dialed(&mut self) {
+        for _ in 0..500 {
+            if let Ok((stream, _)) = self.listener.accept() {
+                self.link = Some((stream, channel().1));
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
     }
 
     pub fn disconnect(&mut self) {
@@ -164,6 +178,7 @@ impl Server {
             Up::Answer(answer) => self.answers.push(answer),
             Up::Exec(news) => self.execs.push(news),
             Up::Heartbeat(_) => self.heartbeats += 1,
+            Up::Changed(changed) => self.node = Some(changed.node),
             Up::Hello(_) | Up::Leaving(_) => {}
         }
     }

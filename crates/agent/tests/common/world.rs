@@ -6,7 +6,7 @@ use berth_api::agent::{GroupSpec, LogSpec, PortBinding, RestartSpec, RunAlloc, T
 use prost::Message;
 use tempfile::TempDir;
 
-use crate::common::{agent_program, alloc_id};
+use crate::common::{agent_program, alloc_id, end_agent, unmount_below};
 use crate::server::{Run, Server};
 
 /// An agent's process and its data.
@@ -67,26 +67,16 @@ impl World {
 }
 
 impl Drop for World {
-    /// Told to end, an agent takes its tasks along. One that was killed leaves theirs to the next one, which there is not.
+    /// Told to end, an agent takes its tasks along. One that was killed leaves them to the next one, which is started for
+    /// that alone.
     fn drop(&mut self) {
-        let agent = nix::unistd::Pid::from_raw(self.agent.id() as i32);
-        if let Ok(None) = self.agent.try_wait() {
-            let _ = nix::sys::signal::kill(agent, nix::sys::signal::Signal::SIGTERM);
+        if !matches!(self.agent.try_wait(), Ok(None)) {
+            self.server.disconnect();
+            self.agent = spawn(&self.data, &self.server, &self.args);
+            self.server.until_dialed();
         }
-        let has_ended = (0..200).any(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            !matches!(self.agent.try_wait(), Ok(None))
-        });
-        if !has_ended {
-            self.agent.kill().ok();
-            self.agent.wait().ok();
-        }
-        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        for point in mounts.lines().filter_map(|line| line.split(' ').nth(1)) {
-            if std::path::Path::new(point).starts_with(self.data.path()) {
-                let _ = nix::mount::umount2(point, nix::mount::MntFlags::MNT_DETACH);
-            }
-        }
+        end_agent(&mut self.agent);
+        unmount_below(self.data.path());
     }
 }
 
@@ -122,7 +112,7 @@ pub fn run(number: u8, tasks: Vec<TaskSpec>) -> Run {
     };
     let alloc = RunAlloc {
         alloc_id: alloc_id(number).to_vec(),
-        ports: vec![PortBinding { label: "http".into(), host_port: 20_000, to: 0 }],
+        ports: vec![PortBinding { label: "http".into(), host_port: 20_000, to: 0, ..PortBinding::default() }],
         ..RunAlloc::default()
     };
     Run { alloc, group: group.encode_to_vec().into() }

@@ -11,6 +11,8 @@ pub const FRAME_BYTES_MAX: usize = 4 << 20;
 pub const HELLO_BYTES_MAX: usize = 256 << 10;
 /// The largest frame that an agent accepts before it is welcomed: a welcome or a refusal.
 pub const WELCOME_BYTES_MAX: usize = 64 << 10;
+/// An agent says no more often than this that its node has changed: milliseconds.
+pub const NODE_CHANGED_EVERY_MS: u64 = 30_000;
 /// The most addresses in [`Servers`].
 pub const SERVERS_MAX: usize = 32;
 /// The most statuses in one [`Update`].
@@ -27,7 +29,7 @@ pub struct UpFrame {
     #[prost(uint32, tag = "1")]
     pub session: u32,
     /// What it says.
-    #[prost(oneof = "Up", tags = "2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "Up", tags = "2, 3, 4, 5, 6, 7, 8, 9")]
     pub message: Option<Up>,
 }
 
@@ -57,6 +59,18 @@ pub enum Up {
     /// The agent shuts down, and the node is to be drained first.
     #[prost(message, tag = "8")]
     Leaving(Leaving),
+    /// The node is another than the hello said.
+    #[prost(message, tag = "9")]
+    Changed(NodeChanged),
+}
+
+/// The node is another than the session's hello said, or the last of these: takes its place. At most one each
+/// [`NODE_CHANGED_EVERY_MS`], of at most [`HELLO_BYTES_MAX`] bytes.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct NodeChanged {
+    /// What the node is now.
+    #[prost(message, required, tag = "1")]
+    pub node: NodeSpec,
 }
 
 /// How a node is drained whose agent shuts down.

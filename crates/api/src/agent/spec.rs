@@ -415,4 +415,27 @@ pub struct PortBinding {
     /// The port inside the task's network; 0 for the same as on the host.
     #[prost(uint32, tag = "3")]
     pub to: u32,
+    /// The network of the node that it is taken from; empty for its first.
+    #[prost(string, tag = "4")]
+    pub host_network: String,
+    /// With that: the node's address in it, when the allocation was placed; empty where the node had none.
+    #[prost(string, tag = "5")]
+    pub host_ip: String,
+}
+
+impl PortBinding {
+    /// Where the port is reached, on a node whose first network has the address `first`.
+    ///
+    /// # Errors
+    /// When the node is not in the network that the port is taken from.
+    pub fn address<'a>(&'a self, first: &'a str) -> Result<&'a str, String> {
+        match (&*self.host_network, &*self.host_ip) {
+            ("", _) => Ok(first),
+            (network, "") => {
+                let label = &self.label;
+                Err(format!("take the port {label:?}: this node has no host network {network:?} any more"))
+            }
+            (_, address) => Ok(address),
+        }
+    }
 }

@@ -75,8 +75,8 @@ pub use measure::{Counter, Gauge, Measurements, Sample};
 pub use namespace::{Namespace, NamespaceCapabilities};
 pub use node::{
     DrainSpec, DrainStrategy, DriverInfo, HostVolume, LastDrain, Node, NodeCpu, NodeDisk, NodeDrain,
-    NodeEligibility, NodeEligibilityChanged, NodeMemory, NodeProcessors, NodePurged, NodeResources, NodeStub,
-    ReservedNetworks, ReservedResources,
+    NodeEligibility, NodeEligibilityChanged, NodeMemory, NodeNetwork, NodeNetworkAddress, NodeProcessors,
+    NodePurged, NodeResources, NodeStub, ReservedNetworks, ReservedResources,
 };
 pub use operator::{AutopilotHealth, RaftConfiguration, RaftServer, ServerHealth};
 pub use orders::{AllocRestart, AllocSignal};

@@ -193,6 +193,36 @@ pub struct NodeResources {
     pub max_dynamic_port: u16,
     /// By vendor, type and model.
     pub devices: Vec<NodeDeviceResource>,
+    /// Its interfaces, by name.
+    pub node_networks: Vec<NodeNetwork>,
+}
+
+/// A network interface of a machine.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeNetwork {
+    /// Always `host`.
+    pub mode: String,
+    /// Its name, as `eth0`.
+    pub device: String,
+    /// Empty where it has none.
+    pub mac_address: String,
+    /// Megabits a second; 0 where the kernel does not tell.
+    pub speed: u32,
+    /// Those that hold beyond its own link.
+    pub addresses: Vec<NodeNetworkAddress>,
+}
+
+/// An address of an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeNetworkAddress {
+    /// The network that ports are taken from by this name; `default` for the node's first, empty for none.
+    pub alias: String,
+    /// As `10.0.0.5`.
+    pub address: String,
+    /// `ipv4` or `ipv6`.
+    pub family: String,
 }
 
 /// The processors of a machine.

@@ -101,6 +101,7 @@ pub(super) fn config(
         host_network: node.host_network,
         user_ids: node.user_ids,
         network: NetworkConfig { own_ports, ..node.network.clone() },
+        host_networks: node.host_networks.clone(),
         host_volumes: node.host_volumes.clone(),
         mount_dirs: node.mount_dirs.clone(),
         artifacts: node.artifacts.clone(),

@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
-use berth_agent::DrainOnShutdown;
 use berth_agent::volumes::{HostVolumes, MountDir};
+use berth_agent::{DrainOnShutdown, HostNetworks};
 use berth_server::HostState;
 use tracing::level_filters::LevelFilter;
 
@@ -88,6 +88,24 @@ impl Given<'_> {
             mirrors.entry(registry).or_default().push(host);
         }
         Ok(mirrors)
+    }
+
+    /// Networks of a node.
+    pub fn host_networks(&self) -> Result<HostNetworks, String> {
+        let mut networks = HostNetworks::new();
+        for text in self.0 {
+            let (name, network) = pair(text)?;
+            let is_word = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+            if !is_word || name == "default" {
+                return Err(format!(
+                    "`{name}` cannot name a network: use letters, digits, - and _, and not `default`"
+                ));
+            }
+            if networks.insert(name.clone(), network.parse()?).is_some() {
+                return Err(format!("two networks have the name `{name}`"));
+            }
+        }
+        Ok(networks)
     }
 
     /// Volumes of a node.

@@ -19,7 +19,7 @@ use std::{
 };
 
 use berth_agent::{
-    ArtifactConfig, DrainOnShutdown, ImagesConfig, NetworkConfig, UserIdsConfig,
+    ArtifactConfig, DrainOnShutdown, HostNetworks, ImagesConfig, NetworkConfig, UserIdsConfig,
     devices::Device,
     volumes::{HostVolumes, MountDir},
 };
@@ -123,6 +123,8 @@ pub struct NodeSettings {
     pub user_ids: UserIdsConfig,
     /// Networks of allocations.
     pub network: NetworkConfig,
+    /// Networks that jobs may take ports from, by the names that they know.
+    pub host_networks: HostNetworks,
     /// Directories that tasks may use, by the names that jobs know.
     pub host_volumes: HostVolumes,
     /// Directories of which containers may mount what they name.
@@ -189,6 +191,7 @@ impl NodeSettings {
             host_network: false,
             user_ids: UserIdsConfig::default(),
             network: NetworkConfig::default(),
+            host_networks: HostNetworks::new(),
             host_volumes: HostVolumes::new(),
             mount_dirs: Vec::new(),
             artifacts: ArtifactConfig::default(),

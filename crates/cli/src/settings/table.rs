@@ -467,6 +467,14 @@ pub const SETTINGS: &[Setting] = &[
         set: |to, given| given.ports().map(|ports| to.node.network.host_ports = ports),
     },
     Setting {
+        name: "host-networks",
+        form: Form::List("NAME=NETWORK"),
+        roles: AGENTS,
+        default: |_| "",
+        help: "Networks that jobs may take ports from, each an address, a range or an interface, as `lan=10.0.0.0/8`",
+        set: |to, given| given.host_networks().map(|networks| to.node.host_networks = networks),
+    },
+    Setting {
         name: "host-volumes",
         form: Form::List("NAME=PATH"),
         roles: AGENTS,

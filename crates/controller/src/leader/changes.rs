@@ -8,7 +8,7 @@ use berth_model::{
     eval::{Eval, EvalStatus, Trigger},
     event::Event as Change,
     node::NodeStatus,
-    store::{AllocRow, AllocSlot, NodeSlot, Store},
+    store::{AllocRow, AllocSlot, NodeRow, NodeSlot, Store},
 };
 
 use super::{Leader, Liveness, Observing, Replica, Work, sessions::Sessions};
@@ -46,7 +46,11 @@ impl Leader {
                     self.look_for_evidence(replica, *id);
                 }
             }
-            Change::NodeRegistered(slot) => self.count_node(store, *slot),
+            Change::NodeRegistered(slot) => {
+                self.count_node(store, *slot);
+                // What it has now may be what a job for every node asks for.
+                self.work.node_came |= store.nodes().row(*slot).is_some_and(NodeRow::is_ready);
+            }
             Change::NodeChanged(slot, _) => self.on_node_changed(store, *slot),
             Change::NodeCollected(_, id) => {
                 self.liveness.down(*id);

@@ -17,6 +17,9 @@ use crate::{
 /// How long an agent that is heard may leave a message unacknowledged, before its link counts as one that swallows
 /// what it is sent. Longer than two heartbeats of the largest cluster, which carry acknowledgements.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(25);
+/// An agent that describes its node anew within less than this is turned away: each time is an entry of the log. Agents
+/// themselves wait thrice as long.
+const REDESCRIBED_EVERY: Duration = Duration::from_secs(10);
 /// Heartbeats in a row that must show another digest of observed state before the agent has to report all anew.
 const MISMATCHES_MAX: u8 = 2;
 
@@ -59,6 +62,8 @@ struct Session {
     /// When the oldest message that is not acknowledged was sent, by the time of listening.
     unacknowledged_since: Duration,
     mismatches: u8,
+    /// By the time of listening.
+    redescribed_at: Option<Duration>,
 }
 
 /// What comes of a hello.
@@ -111,6 +116,7 @@ impl Agents {
             acknowledged: 0,
             unacknowledged_since: Duration::ZERO,
             mismatches: 0,
+            redescribed_at: None,
         };
         let mut replaced = None;
         if let Some(agent) = self.by_node.get_mut(&node) {
@@ -219,12 +225,37 @@ impl Agents {
         None
     }
 
-    /// The state has a node as its agent introduced it.
+    /// An agent describes its node anew; false when it does so too often. `known` is the node by the state.
+    pub fn redescribe(
+        &mut self,
+        session: SessionId,
+        mut node: Node,
+        known: Option<&Node>,
+        listening: Duration,
+    ) -> bool {
+        let Some(open) = self.session_mut(session) else { return true };
+        if open.redescribed_at.is_some_and(|at| listening.saturating_sub(at) < REDESCRIBED_EVERY) {
+            return false;
+        }
+        open.redescribed_at = Some(listening);
+        let Some(agent) = self.by_node.get_mut(&node.id) else { return true };
+        let Some(last) = agent.state.introduces.as_deref().or(known) else { return true };
+        node.secret_hash.clone_from(&last.secret_hash);
+        if *last != node {
+            self.untold.insert(node.id);
+            agent.state.introduces = Some(Box::new(node));
+        }
+        true
+    }
+
+    /// The state has a node as its agent introduced it, or as it did before it said otherwise: then the leader may have
+    /// taken what is true now for what it had already.
     pub fn introduced(&mut self, node: &Node) {
-        if let Some(agent) = self.by_node.get_mut(&node.id)
-            && agent.state.introduces.as_deref() == Some(node)
-        {
-            agent.state.introduces = None;
+        let Some(agent) = self.by_node.get_mut(&node.id) else { return };
+        match &agent.state.introduces {
+            Some(said) if **said == *node => agent.state.introduces = None,
+            Some(_) => drop(self.untold.insert(node.id)),
+            None => {}
         }
     }
 

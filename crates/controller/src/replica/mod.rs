@@ -132,7 +132,11 @@ impl Replica {
                         self.changes.alloc(row.node, *slot);
                     }
                 }
-                Change::NodeRegistered(slot) | Change::NodeChanged(slot, _) => self.on_node_changed(*slot),
+                Change::NodeRegistered(slot) => {
+                    self.on_node_registered(*slot);
+                    self.on_node_changed(*slot);
+                }
+                Change::NodeChanged(slot, _) => self.on_node_changed(*slot),
                 _ => {}
             }
         }
@@ -212,12 +216,15 @@ impl Replica {
         }
     }
 
-    fn on_node_changed(&mut self, slot: NodeSlot) {
-        let Some(row) = self.store.nodes().row(slot) else { return };
-        let (id, is_silent) = (row.id, row.status.is_silent());
+    fn on_node_registered(&mut self, slot: NodeSlot) {
         if let Some(detail) = self.store.nodes().detail(slot) {
             self.agents.introduced(&detail.node);
         }
+    }
+
+    fn on_node_changed(&mut self, slot: NodeSlot) {
+        let Some(row) = self.store.nodes().row(slot) else { return };
+        let (id, is_silent) = (row.id, row.status.is_silent());
         if is_silent {
             // An agent that is heard again must report everything anew.
             self.agents.get_mut(id).into_iter().for_each(|agent| agent.reports.lost());

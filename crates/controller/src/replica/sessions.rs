@@ -58,6 +58,25 @@ impl Replica {
         }
     }
 
+    /// An agent's node is another than it said so far.
+    pub fn on_node_redescribed(
+        &mut self,
+        session: SessionId,
+        node: Node,
+        listening: Duration,
+        actions: &mut Vec<Action>,
+    ) {
+        if self.agents.node_of(session) != Some(node.id) {
+            return;
+        }
+        let known = self.store.nodes().find(node.id).and_then(|slot| self.store.nodes().detail(slot));
+        let known = known.map(|detail| detail.node.clone());
+        if !self.agents.redescribe(session, node, known.as_deref(), listening) {
+            let reason = "the agent says too often that its node has changed";
+            refuse(session, reason.to_owned(), true, actions);
+        }
+    }
+
     /// Whether an agent is who it says, of this cluster, and not ahead of this server; if not, why, and whether trying
     /// again can help.
     fn check_hello(&self, hello: &Hello, known: Option<&Node>) -> Result<(), (String, bool)> {

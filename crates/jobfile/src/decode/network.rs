@@ -27,8 +27,9 @@ fn network(body: &Body<'_>) -> Network {
     let mut ports: Vec<Port> = blocks.iter().map(port).collect();
     for (port, block) in ports.iter().zip(&blocks) {
         name::check_unique(block, &mut labels);
-        let place = port.fixed.filter(|_| !port.ignore_collision).map(|number| (number, &port.host_network));
-        if let Some((number, _)) = place.filter(|place| !fixed.insert(*place)) {
+        // A number is taken once on a node, whichever of its networks it is taken from.
+        let number = port.fixed.filter(|_| !port.ignore_collision);
+        if let Some(number) = number.filter(|number| !fixed.insert(*number)) {
             block.report.error(block.at("static"), format!("port {number} is reserved twice"));
         }
     }

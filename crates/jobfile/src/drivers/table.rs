@@ -61,7 +61,6 @@ const VOLUMES: &str =
 const NETWORK: &str = "leave it out: a container has a network of its own, into which `ports` lead";
 const PORTS: &str = "name ports in the group's `network` and list their labels in `ports`";
 const HOST: &str = "leave it out: nothing of a container reaches its host";
-const RESOURCES: &str = "say it in the task's `resources`";
 
 static AUTH: [Setting; 4] = [
     done("username", Form::Text),
@@ -97,6 +96,8 @@ pub(super) static DRIVERS: [Driver; 4] = [
             done("network_mode", Form::Text),
             done("ports", Form::Texts),
             done("pids_limit", Form::Whole),
+            done("cpu_hard_limit", Form::Flag),
+            done("cpu_cfs_period", Form::Whole),
             done("auth", Form::Blocks(&AUTH)),
             done("force_pull", Form::Flag),
             done("image_pull_timeout", Form::Text),
@@ -119,8 +120,6 @@ pub(super) static DRIVERS: [Driver; 4] = [
             ignored("network_aliases"),
             ignored("oom_score_adj"),
             refused("cgroupns", HOST),
-            refused("cpu_cfs_period", RESOURCES),
-            refused("cpu_hard_limit", RESOURCES),
             refused("cpuset_cpus", "ask for `cores` in the task's `resources`"),
             refused("devices", "ask for a `device` in the task's `resources`"),
             refused("dns_options", NETWORK),

@@ -28,7 +28,7 @@ static UNENFORCED: &[(&Schema, &[&str])] = &[
     (&RESTART, &["render_templates"]),
     (&RESOURCES, &["memory_max", "numa", "secrets", "disk", "iops", "network"]),
     (&NETWORK, &["cni", "mbits"]),
-    (&PORT, &["host_network", "ignore_collision"]),
+    (&PORT, &["ignore_collision"]),
     (
         &SERVICE,
         &[

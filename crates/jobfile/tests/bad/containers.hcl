@@ -10,7 +10,7 @@ job "web" {
         runtime     = "runsc"
         port_map    = { http = 80 }
         dns_servers = ["10.0.0.1"]
-        cpu_hard_limit = true
+        memory_hard_limit = 512
       }
     }
   }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use berth_agent::{
-    drivers::{self, ContainerConfig, Driver, DriverSwitches, mock::MockSettings},
+    drivers::{ContainerConfig, Driver, DriverSwitches, Drivers, mock::MockSettings},
     lifecycle::{Action, GroupCache},
 };
 use berth_api::agent::{Up, UpFrame, encode_frame};
@@ -27,7 +27,7 @@ pub(super) struct Common {
     /// Frames that wait to be written.
     pub out: BytesMut,
     pub groups: GroupCache,
-    pub drivers: Vec<Box<dyn Driver>>,
+    pub drivers: Vec<Arc<dyn Driver>>,
     /// Empty between events; kept for its room.
     pub actions: Vec<Action>,
     settings: HashMap<String, Arc<MockSettings>>,
@@ -44,7 +44,7 @@ impl Common {
             timers: Timers::default(),
             out: BytesMut::new(),
             groups: GroupCache::default(),
-            drivers: drivers::all(switches, &ContainerConfig::default()),
+            drivers: Drivers::new(switches, ContainerConfig::default()).find().drivers,
             actions: Vec::new(),
             settings: HashMap::new(),
             open,

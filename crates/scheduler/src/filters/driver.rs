@@ -24,7 +24,9 @@ impl Filter for DriverFilter {
         }
     }
 
-    fn remedy(&self, _: &Node, _: &str) -> String {
-        format!("use another driver than {:?}", self.attribute.trim_start_matches("driver."))
+    fn remedy(&self, node: &Node, _: &str) -> String {
+        let why = node.attributes.get(&format!("{}.health_description", self.attribute));
+        let why = why.map_or(String::new(), |why| format!(", or help this node: {why}"));
+        format!("use another driver than {:?}{why}", self.attribute.trim_start_matches("driver."))
     }
 }

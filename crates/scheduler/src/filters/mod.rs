@@ -7,6 +7,7 @@ mod datacenter;
 mod device;
 mod driver;
 mod glob;
+mod host_network;
 mod network;
 mod pool;
 mod quantity;
@@ -18,7 +19,7 @@ use std::collections::BTreeSet;
 use berth_model::{
     constraint::{Constraint, Operator},
     job::{Group, Job, VolumeMount},
-    node::Node,
+    node::{HOST_NETWORK_DEFAULT, Node},
 };
 
 pub use compare::satisfies;
@@ -31,6 +32,10 @@ pub const FILTERS: &[(&str, &str)] = &[
     ("datacenter", "nodes whose datacenter matches one of the job's names or globs"),
     ("driver", "nodes that have the drivers of all tasks"),
     ("network", "nodes that can give a group a network of its own, where it has `mode = \"bridge\"`"),
+    (
+        "host network",
+        "nodes that are in the networks from which the group's ports are taken, as `host_network` names them",
+    ),
     ("device", "nodes that have the devices and cores of all tasks, whoever holds them now"),
     ("volume", "nodes that have the volumes of the group, and let it write where it does"),
     ("constraint", "nodes that meet the constraints of the job, the group and its tasks"),
@@ -90,6 +95,12 @@ impl Filters {
         let is_bridged = group.networks.iter().any(|network| network.mode == "bridge");
         if is_bridged && group.tasks.iter().any(|task| task.driver != "mock_driver") {
             filters.push(Box::new(network::NetworkFilter));
+        }
+        let host_networks: BTreeSet<&str> = group.ports().map(|port| &*port.host_network).collect();
+        for network in
+            host_networks.into_iter().filter(|network| !["", HOST_NETWORK_DEFAULT].contains(network))
+        {
+            filters.push(Box::new(host_network::HostNetworkFilter::new(network)));
         }
         for ask in group.devices() {
             filters.push(Box::new(device::DeviceFilter::new(ask)));

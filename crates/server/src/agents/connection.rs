@@ -3,7 +3,8 @@
 use std::{collections::HashMap, io, sync::Arc, time::Duration};
 
 use berth_api::agent::{
-    AllocStatus, Down, Heartbeat, PROTOCOL_VERSION, Refused, UPDATE_ALLOCS_MAX, Up, UpFrame, Update,
+    AllocStatus, Down, Heartbeat, NodeChanged, PROTOCOL_VERSION, Refused, UPDATE_ALLOCS_MAX, Up, UpFrame,
+    Update,
 };
 use berth_controller::{Event, SessionId};
 use berth_model::NodeId;
@@ -96,6 +97,7 @@ impl Connection<'_> {
                     leaving::drain(self.context, session.node, &asked);
                 }
             }
+            Some(Up::Changed(changed)) => self.node_changed(number, changed).await?,
             // Of a newer protocol: an agent says nothing that must be understood before it was welcomed to say it.
             None => {}
         }
@@ -143,6 +145,15 @@ impl Connection<'_> {
         let Some(session) = self.sessions.get(&number) else { return };
         let heartbeat = convert::heartbeat(heartbeat);
         self.context.tell(Input::event(Event::Heartbeat(session.id, heartbeat))).await;
+    }
+
+    async fn node_changed(&self, number: u32, changed: NodeChanged) -> io::Result<()> {
+        let Some(session) = self.sessions.get(&number) else { return Ok(()) };
+        match convert::node_changed(session.node, changed) {
+            Ok(node) => self.context.tell(Input::event(Event::NodeChanged(session.id, Box::new(node)))).await,
+            Err(reason) => return self.refuse(number, reason).await,
+        }
+        Ok(())
     }
 
     async fn update(&self, number: u32, update: Update, mut share: Share) -> io::Result<()> {

@@ -10,6 +10,7 @@ use berth_controller::{Desired, ToNode, WelcomeMode};
 use berth_model::{
     AllocId,
     job::Group,
+    node::HOST_NETWORK_DEFAULT,
     store::{AllocRow, AllocSlot, Store},
 };
 use bytes::{Bytes, BytesMut};
@@ -141,10 +142,17 @@ impl Parts {
 fn run_alloc(store: &Store, slot: AllocSlot, row: &AllocRow, group: &Group) -> RunAlloc {
     let extra = store.allocs().extra(slot);
     let ports = extra.map_or(&[][..], |extra| &extra.ports);
-    let bindings = group.ports().zip(ports).map(|(port, host)| PortBinding {
-        label: port.label.clone(),
-        host_port: u32::from(*host),
-        to: u32::from(port.to),
+    let node = store.nodes().detail(row.node);
+    let bindings = group.ports().zip(ports).map(|(port, host)| {
+        let is_first = ["", HOST_NETWORK_DEFAULT].contains(&&*port.host_network);
+        let named = node.filter(|_| !is_first).and_then(|detail| detail.node.address_in(&port.host_network));
+        PortBinding {
+            label: port.label.clone(),
+            host_port: u32::from(*host),
+            to: u32::from(port.to),
+            host_network: if is_first { String::new() } else { port.host_network.clone() },
+            host_ip: named.unwrap_or_default().to_owned(),
+        }
     });
     RunAlloc {
         alloc_id: bytes_of(row.id),

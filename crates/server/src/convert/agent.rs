@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use berth_api::agent::{
     AllocHealth, AllocStatus, ArtifactSpec, ClientStatus as WireStatus, DeviceGrantSpec, DeviceSpec, DnsSpec,
-    GroupSpec, HealthSpec, Heartbeat as WireHeartbeat, Hello as WireHello, HookSpec, LogSpec, NetworkSpec,
-    NodeSpec, RestartModeSpec, RestartSpec, TaskDevices, TaskEvent as WireEvent, TaskEventKind, TaskSpec,
-    TaskState as WireState, TaskStatus, VolumeMountSpec, VolumeSpec, observed_hash,
+    GroupSpec, HELLO_BYTES_MAX, HealthSpec, Heartbeat as WireHeartbeat, Hello as WireHello, HookSpec,
+    LogSpec, NetworkSpec, NodeChanged, NodeSpec, RestartModeSpec, RestartSpec, TaskDevices,
+    TaskEvent as WireEvent, TaskEventKind, TaskSpec, TaskState as WireState, TaskStatus, VolumeMountSpec,
+    VolumeSpec, observed_hash,
 };
 use berth_controller::{Heartbeat, Hello};
 use berth_model::{
@@ -22,6 +23,8 @@ use berth_model::{
     resources::Resources,
     value::Value,
 };
+
+use prost::Message;
 
 use super::{checks::check_specs, value::to_json};
 
@@ -53,8 +56,21 @@ pub fn hello(wire: WireHello) -> Result<Hello, String> {
         dial: wire.dial,
         index: Index(wire.index),
         seq: wire.seq,
-        node: node(id, &wire.secret, wire.node)?,
+        node: node(id, secret_hash(&wire.secret), wire.node)?,
     })
+}
+
+/// A node that is another than its agent's session said so far, without the hash of its secret; if it makes no sense, why.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn node_changed(id: NodeId, wire: NodeChanged) -> Result<Node, String> {
+    // What a hello may hold, an entry of the log can.
+    let (bytes, most) = (wire.encoded_len(), HELLO_BYTES_MAX);
+    if bytes > most {
+        return Err(format!("the node is described in {bytes} bytes; it may have {most}"));
+    }
+    node(id, Vec::new(), wire.node)
 }
 
 /// A sign of life.
@@ -76,7 +92,7 @@ fn id128(bytes: &[u8]) -> u128 {
     bytes.try_into().map_or(0, u128::from_be_bytes)
 }
 
-fn node(id: NodeId, secret: &[u8], spec: NodeSpec) -> Result<Node, String> {
+fn node(id: NodeId, secret_hash: Vec<u8>, spec: NodeSpec) -> Result<Node, String> {
     for (what, name) in [
         ("name", &spec.name),
         ("datacenter", &spec.datacenter),
@@ -117,7 +133,7 @@ fn node(id: NodeId, secret: &[u8], spec: NodeSpec) -> Result<Node, String> {
             or(spec.dynamic_port_min, DYNAMIC_PORT_MIN),
             or(spec.dynamic_port_max, DYNAMIC_PORT_MAX),
         ),
-        secret_hash: secret_hash(secret),
+        secret_hash,
         devices: spec.devices.into_iter().map(device).collect(),
         cores: core_ids(&spec.cores),
     })

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use berth_api::agent::{AllocStatus, FRAME_BYTES_MAX, Up, UpFrame, Update, decode_frame};
 use berth_controller::{Event, SessionId};
+use berth_model::NodeId;
 use berth_server::protocol;
 use bytes::BytesMut;
 use prost::Message;
@@ -25,28 +26,38 @@ pub async fn serve(server: Server, end: End) {
             break;
         }
     }
-    if let Some(session) = session.filter(|_| server.around().bug != Some(Bug::NeverHangsUp)) {
+    if let Some((session, _)) = session.filter(|_| server.around().bug != Some(Bug::NeverHangsUp)) {
         server.tell(Input::Event(Event::SessionClosed(session)));
     }
 }
 
 /// None when the peer breaks the protocol.
-fn take_in(server: &Server, message: Up, session: &mut Option<SessionId>, end: &Arc<End>) -> Option<()> {
+fn take_in(
+    server: &Server,
+    message: Up,
+    session: &mut Option<(SessionId, NodeId)>,
+    end: &Arc<End>,
+) -> Option<()> {
     match message {
         Up::Hello(hello) => {
             let hello = Box::new(protocol::hello(hello).ok()?);
             // Never used twice: chance does not give the same number again.
             let id = SessionId(random_u64());
-            if let Some(old) = session.replace(id) {
+            if let Some((old, _)) = session.replace((id, hello.node_id())) {
                 server.tell(Input::Event(Event::SessionClosed(old)));
             }
             server.tell(Input::Open { session: id, hello, end: end.clone() });
         }
         Up::Heartbeat(heartbeat) => {
             let heartbeat = protocol::heartbeat(&heartbeat);
-            server.tell(Input::Event(Event::Heartbeat((*session)?, heartbeat)));
+            server.tell(Input::Event(Event::Heartbeat((*session)?.0, heartbeat)));
         }
-        Up::Update(update) => update_of(server, update, (*session)?)?,
+        Up::Update(update) => update_of(server, update, (*session)?.0)?,
+        Up::Changed(changed) => {
+            let (session, node) = (*session)?;
+            let node = protocol::node_changed(node, changed).ok()?;
+            server.tell(Input::Event(Event::NodeChanged(session, Box::new(node))));
+        }
         Up::FileChunk(_) | Up::Answer(_) | Up::Exec(_) | Up::Leaving(_) => {}
     }
     Some(())

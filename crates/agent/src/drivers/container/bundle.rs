@@ -173,6 +173,10 @@ fn resources(
         "cpu": {"shares": task.given.cpu_mhz.max(CPU_SHARES_MIN)},
         "pids": {"limit": settings.pids_limit()?},
     });
+    if let Some((quota, period)) = settings.cpu_quota(task.given.cpu_mhz, task.given.core_mhz)? {
+        resources["cpu"]["quota"] = quota.into();
+        resources["cpu"]["period"] = period.into();
+    }
     if !task.given.cores.is_empty() {
         let cores: Vec<String> = task.given.cores.iter().map(u32::to_string).collect();
         resources["cpu"]["cpus"] = cores.join(",").into();

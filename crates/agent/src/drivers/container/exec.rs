@@ -87,7 +87,7 @@ impl Exec {
                  ports cannot lead to several of them",
             ));
         }
-        Ok(Mapping::all(task.run, &self.host_ip))
+        Ok(Mapping::all(task.run, &self.host_ip)?)
     }
 
     /// Its root, as far as it is not made by the runtime.

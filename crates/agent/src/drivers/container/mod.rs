@@ -10,6 +10,7 @@ mod settings;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use nix::sys::signal::Signal;
 use nix::unistd::Uid;
@@ -21,7 +22,7 @@ use super::{Base, Driver, ImageRequest, Launch, TaskContext};
 use crate::keeper::plan::{ContainerRun, Run};
 use crate::lifecycle::StartFailure;
 use crate::network::NetworkNeed;
-use crate::volumes::{AllowedDir, MountDir};
+use crate::volumes::AllowedDir;
 
 /// The driver's names.
 pub(super) const NAMES: [&str; 2] = ["docker", "container"];
@@ -47,41 +48,42 @@ pub struct ContainerConfig {
     /// What the root of a command of the host has of the host; empty for what most need.
     pub exec_paths: Vec<PathBuf>,
     /// Of what jobs may mount what they name.
-    pub mount_dirs: Vec<MountDir>,
+    pub mount_dirs: Vec<AllowedDir>,
 }
 
-/// Why this host cannot run containers; none when it can.
-pub(super) fn why_not(config: &ContainerConfig) -> Option<String> {
-    find_runtime(&config.runtime).err()
-}
+impl ContainerConfig {
+    /// What makes containers on this host.
+    ///
+    /// # Errors
+    /// Why it can make none.
+    pub(super) fn find_runtime(&self) -> Result<Runtime, String> {
+        let path = find_program(&self.runtime)?;
+        let version = version(&path)?;
+        let (host_network, host_users) = (self.host_network, self.host_users);
+        Ok(Runtime { path, version, limits_swap: limits_swap(), host_network, host_users })
+    }
 
-/// The driver under both its names; none when this host cannot run containers.
-pub(super) fn drivers(config: &ContainerConfig) -> Vec<Box<dyn Driver>> {
-    let Ok(runtime) = find_runtime(&config.runtime) else { return Vec::new() };
-    let runtime = Runtime::new(runtime, config);
-    let allowed: Vec<AllowedDir> = config.mount_dirs.iter().filter_map(MountDir::find).collect();
-    let driver = |name| Container {
-        name,
-        runtime: runtime.clone(),
-        host_ip: config.host_ip.clone(),
-        allowed: allowed.clone(),
-    };
-    NAMES.map(|name| Box::new(driver(name)) as Box<dyn Driver>).into()
-}
+    /// The driver under both its names.
+    pub(super) fn drivers(&self, runtime: &Runtime) -> [Arc<dyn Driver>; 2] {
+        NAMES.map(|name| {
+            let (runtime, allowed) = (runtime.clone(), self.mount_dirs.clone());
+            Arc::new(Container { name, runtime, host_ip: self.host_ip.clone(), allowed }) as Arc<dyn Driver>
+        })
+    }
 
-/// The driver of commands of the host; none when this host cannot run containers.
-pub(super) fn exec_driver(config: &ContainerConfig) -> Option<Box<dyn Driver>> {
-    let runtime = Runtime::new(find_runtime(&config.runtime).ok()?, config);
-    let paths = match &config.exec_paths[..] {
-        [] => exec::PATHS.map(PathBuf::from).into(),
-        paths => paths.to_vec(),
-    };
-    Some(Box::new(exec::Exec { runtime, host_ip: config.host_ip.clone(), paths }))
+    /// The driver of commands of the host.
+    pub(super) fn exec_driver(&self, runtime: Runtime) -> Arc<dyn Driver> {
+        let paths = match &self.exec_paths[..] {
+            [] => exec::PATHS.map(PathBuf::from).into(),
+            paths => paths.to_vec(),
+        };
+        Arc::new(exec::Exec { runtime, host_ip: self.host_ip.clone(), paths })
+    }
 }
 
 /// What makes containers here, and what it may give them.
 #[derive(Debug, Clone)]
-struct Runtime {
+pub(super) struct Runtime {
     path: String,
     version: String,
     limits_swap: bool,
@@ -89,16 +91,8 @@ struct Runtime {
     host_users: bool,
 }
 
-impl Runtime {
-    fn new(path: String, config: &ContainerConfig) -> Self {
-        let version = version(&path);
-        let (host_network, host_users) = (config.host_network, config.host_users);
-        Self { path, version, limits_swap: limits_swap(), host_network, host_users }
-    }
-}
-
 /// The path of the OCI runtime, or why there is none that can be used.
-fn find_runtime(configured: &str) -> Result<String, String> {
+fn find_program(configured: &str) -> Result<String, String> {
     if !Uid::effective().is_root() {
         return Err("the agent does not run as root, which making containers needs".into());
     }
@@ -122,11 +116,16 @@ fn limits_swap() -> bool {
     first || (second && Path::new("/proc/swaps").exists())
 }
 
-/// As `crun version 1.8.1`.
-fn version(runtime: &str) -> String {
-    let output = Command::new(runtime).arg("--version").output();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    text.lines().next().unwrap_or_default().to_owned()
+/// As `crun version 1.8.1`; why there is none when the runtime does not even tell that.
+fn version(runtime: &str) -> Result<String, String> {
+    let asked = Command::new(runtime).arg("--version").output();
+    let output = asked.map_err(|error| format!("the OCI runtime {runtime} cannot be run: {error}"))?;
+    let first = |text: &[u8]| String::from_utf8_lossy(text).lines().next().unwrap_or_default().to_owned();
+    if output.status.success() {
+        return Ok(first(&output.stdout));
+    }
+    let (status, said) = (output.status, first(&output.stderr));
+    Err(format!("the OCI runtime does not work: {runtime} --version ended with {status}: {said}"))
 }
 
 #[derive(Debug)]

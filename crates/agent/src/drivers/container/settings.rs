@@ -1,6 +1,7 @@
 //! What a job may say of a container. All else is refused by name, `privileged` among it; servers refuse it too, by the
 //! table in the crate of job files, before there is a job.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use berth_api::agent::PortBinding;
@@ -44,6 +45,10 @@ pub(super) struct Settings {
     ports: Vec<String>,
     /// Processes and threads at a time.
     pids_limit: Option<i64>,
+    /// It gets no more of the processors than its part, though nobody else wants them.
+    cpu_hard_limit: bool,
+    /// Microseconds within which that holds.
+    cpu_cfs_period: Option<u64>,
     /// Whom to be to the image's registry.
     #[serde(deserialize_with = "one_block")]
     auth: Option<Auth>,
@@ -142,6 +147,10 @@ const PIDS_LIMIT: i64 = 4_096;
 
 /// The most that one may ask for.
 const PIDS_LIMIT_MAX: i64 = 65_536;
+
+/// Microseconds within which a hard limit of processor time holds, where the job does not say; and what the kernel takes.
+const CPU_PERIOD_US: u64 = 100_000;
+const CPU_PERIODS_US: RangeInclusive<u64> = 1_000..=1_000_000;
 
 /// Which network a container sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -290,6 +299,24 @@ impl Settings {
         }
     }
 
+    /// Microseconds of processor time that it may have in each period of so many; none where it may have what nobody else
+    /// wants. A core of `core_mhz` gives a period's time in each period.
+    pub(super) fn cpu_quota(&self, cpu_mhz: u32, core_mhz: u32) -> Result<Option<(u64, u64)>, StartFailure> {
+        let period = self.cpu_cfs_period.unwrap_or(CPU_PERIOD_US);
+        if !CPU_PERIODS_US.contains(&period) {
+            let (least, most) = CPU_PERIODS_US.into_inner();
+            return Err(wrong(format!("cpu_cfs_period {period} is none of {least} to {most} microseconds")));
+        }
+        if !self.cpu_hard_limit {
+            return Ok(None);
+        }
+        if core_mhz == 0 {
+            return Err(wrong("cpu_hard_limit needs to know what a core has, and this node does not"));
+        }
+        let quota = period.saturating_mul(cpu_mhz.into()) / u64::from(core_mhz);
+        Ok(Some((quota.max(*CPU_PERIODS_US.start()), period)))
+    }
+
     /// Whose root is the host's may do there whatever it gets at.
     pub(super) fn has_own_users(&self, host_allowed: bool) -> Result<bool, StartFailure> {
         match self.userns_mode.as_str() {
@@ -343,10 +370,31 @@ impl Settings {
                     if known.is_empty() { "no ports".to_owned() } else { known.join(", ") }
                 )));
             };
-            let PortBinding { host_port, to, .. } = *binding;
-            let port = if to == 0 { host_port } else { to };
-            Ok(Mapping { label: label.clone(), host_ip: host_ip.to_owned(), host_port, port })
+            Ok(Mapping::of(binding, host_ip)?)
         };
         self.ports.iter().map(mapping).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Quota and period of a task of 500 MHz on cores of 2,000, or why there is none.
+    fn quota(config: Value) -> Result<Option<(u64, u64)>, String> {
+        let settings: Settings = serde_json::from_value(config).expect("settings");
+        settings.cpu_quota(500, 2_000).map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn a_hard_limit_is_the_tasks_part_of_a_core() {
+        assert_eq!(quota(json!({})), Ok(None));
+        assert_eq!(quota(json!({"cpu_hard_limit": true})), Ok(Some((25_000, 100_000))));
+        let short = json!({"cpu_hard_limit": true, "cpu_cfs_period": 2_000});
+        assert_eq!(quota(short), Ok(Some((1_000, 2_000))), "the kernel takes no less than a millisecond");
+        let told = quota(json!({"cpu_cfs_period": 100})).expect_err("too short");
+        assert!(told.contains("cpu_cfs_period 100 is none of 1000 to 1000000"), "{told}");
     }
 }

@@ -46,7 +46,7 @@ enum ServingStatus {
 
 impl Question {
     pub(super) async fn grpc(&self) -> Result<Said, String> {
-        let host = &self.context.node.host_ip;
+        let host = &self.context.host_ip;
         let scheme = if self.spec.tls.is_some() { "https" } else { "http" };
         let stream = wrap(self.port().await?, self.spec.tls.as_ref(), (host, Protocol::Http2)).await?;
         let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());

@@ -25,7 +25,7 @@ const BUSY: u16 = 429;
 impl Question {
     pub(super) async fn http(&self) -> Result<Said, String> {
         let request = self.request()?;
-        let host = (&*self.context.node.host_ip, Protocol::Http1);
+        let host = (&*self.context.host_ip, Protocol::Http1);
         let stream = wrap(self.port().await?, self.spec.tls.as_ref(), host).await?;
         let mut connection = hyper::client::conn::http1::Builder::new();
         connection.max_buf_size(HEAD_BYTES_MAX);
@@ -48,13 +48,13 @@ impl Question {
         let HttpCheckSpec { path, method, headers, body } = self.spec.http.clone().unwrap_or_default();
         let mut texts = vec![&*path, &*body];
         texts.extend(headers.iter().map(|header| &*header.value));
-        let replaced = self.context.host().replace(&self.run, self.task.task, &self.place, &texts);
-        let mut texts = replaced.map_err(|failure| failure.message)?.into_iter();
+        let replaced = self.replace(&texts);
+        let mut texts = replaced?.into_iter();
         let (path, body) = (texts.next().unwrap_or_default(), texts.next().unwrap_or_default());
         let mut request = Request::builder().method(&*method).uri(path);
         let names_host = headers.iter().any(|header| header.name.eq_ignore_ascii_case("host"));
         if !names_host {
-            request = request.header("Host", &self.context.node.host_ip);
+            request = request.header("Host", &self.context.host_ip);
         }
         request = request.header("User-Agent", "berth-check").header("Connection", "close");
         for (header, value) in headers.iter().zip(texts) {

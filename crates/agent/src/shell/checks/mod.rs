@@ -134,6 +134,13 @@ impl Question {
         asked.unwrap_or_else(Said::critical)
     }
 
+    /// Texts of the check with their names replaced, as its task sees them.
+    fn replace(&self, texts: &[&str]) -> Result<Vec<String>, String> {
+        let equipment = self.context.equipment();
+        let host = equipment.host(&self.context.node_id);
+        host.replace(&self.run, self.task.task, &self.place, texts).map_err(|failure| failure.message)
+    }
+
     /// A connection to the port that it is about.
     async fn port(&self) -> Result<tokio::net::TcpStream, String> {
         let keepers = self.run.group.tasks.iter();
@@ -141,7 +148,7 @@ impl Question {
         let port = Port {
             label: self.spec.port.clone(),
             task: self.spec.task.clone(),
-            host_ip: self.context.node.host_ip.clone(),
+            host_ip: self.context.host_ip.clone(),
             bindings: self.run.ports.clone(),
             keepers,
         };

@@ -64,7 +64,8 @@ impl Port {
                     return within(start, forward.port);
                 }
             }
-            let ip: IpAddr = self.host_ip.parse().map_err(|error| format!("{}: {error}", self.host_ip))?;
+            let address = binding.address(&self.host_ip)?;
+            let ip: IpAddr = address.parse().map_err(|error| format!("{address}: {error}"))?;
             return Ok(Found::Host(SocketAddr::new(ip, number(binding.host_port)?)));
         }
         let port: u32 = self.label.parse().map_err(|_| format!("the group has no port {:?}", self.label))?;

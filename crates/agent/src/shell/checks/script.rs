@@ -13,8 +13,7 @@ const WARNING: i32 = 1;
 impl Question {
     pub(super) async fn script(&self) -> Result<Said, String> {
         let texts: Vec<&str> = self.spec.command.iter().map(String::as_str).collect();
-        let replaced = self.context.host().replace(&self.run, self.task.task, &self.place, &texts);
-        let command = replaced.map_err(|failure| failure.message)?;
+        let command = self.replace(&texts)?;
         let within = Plain { context: &self.context, run: &self.run, of: self.task, place: &self.place };
         // Dropping the helper, as a time-out does, ends the command.
         let mut helper = within.begin(&command).await.map_err(|refusal| refusal.text)?;

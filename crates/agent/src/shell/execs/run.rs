@@ -176,7 +176,9 @@ impl Plain<'_> {
             return Ok(Run::Container(run));
         }
         let (context, run, of, place) = (self.context.clone(), self.run.clone(), self.of, self.place.clone());
-        let launch = tokio::task::spawn_blocking(move || context.host().launch(&run, of, &place));
+        let launch = tokio::task::spawn_blocking(move || {
+            context.equipment().host(&context.node_id).launch(&run, of, &place)
+        });
         let failed = |reason: String| Refusal::new(RefusalKind::Failed, format!("run the command: {reason}"));
         let launch = launch.await.map_err(|error| failed(error.to_string()))?;
         match launch.map_err(|failure| failed(failure.message))? {

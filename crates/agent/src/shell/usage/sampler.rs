@@ -151,7 +151,8 @@ impl Looks {
 
 /// MHz of one core, as the node was fingerprinted.
 fn core_mhz(context: &Context) -> f64 {
-    context.node.attributes.get("cpu.frequency").and_then(|mhz| mhz.parse().ok()).unwrap_or_default()
+    let equipment = context.equipment();
+    equipment.node.attributes.get("cpu.frequency").and_then(|mhz| mhz.parse().ok()).unwrap_or_default()
 }
 
 fn cpu(before: &Look, after: &Look, seconds: f64, core_mhz: f64) -> CpuUsage {

@@ -4,6 +4,7 @@
 //! message, [`AgentSession::observe`] for each change of an allocation, and [`AgentSession::poll`] until nothing is left
 //! to say; [`AgentSession::deadline`] tells when to poll again. A session outlives its connections.
 
+mod change;
 mod error;
 mod fence;
 mod id;
@@ -95,6 +96,7 @@ pub struct AgentSession {
     flush_at_ns: Option<u64>,
     /// Connections so far.
     dials: u64,
+    changed: change::Change,
 }
 
 impl AgentSession {
@@ -111,6 +113,7 @@ impl AgentSession {
             link: Link::Down,
             flush_at_ns: None,
             dials: 0,
+            changed: change::Change::default(),
         }
     }
 
@@ -130,6 +133,7 @@ impl AgentSession {
     pub fn hello(&mut self, identity: &Identity, node: NodeSpec, now_ns: u64) -> Hello {
         self.link = Link::Opening { seq: self.seq, since_ns: now_ns };
         self.dials += 1;
+        self.changed.is_said();
         Hello {
             protocol_version: PROTOCOL_VERSION,
             node_id: identity.node_id.to_vec(),
@@ -243,11 +247,21 @@ impl AgentSession {
         self.flush_at_ns = Some(self.flush_at_ns.map_or(at_ns, |flush_at_ns| flush_at_ns.min(at_ns)));
     }
 
+    /// The node is another than the last [`Self::hello`] said. Only the latest is told, and not too often.
+    pub fn node_changed(&mut self, node: NodeSpec) {
+        self.changed.set(node);
+    }
+
     /// The next thing to say by now, if any; to be called until there is none. A heartbeat follows the updates that are
     /// due, so that its digests can be compared.
     pub fn poll(&mut self, now_ns: u64) -> Option<Up> {
         if self.update_due_at().is_some_and(|at_ns| at_ns <= now_ns) {
             return Some(Up::Update(self.next_update(now_ns)));
+        }
+        if self.is_open()
+            && let Some(changed) = self.changed.take(now_ns)
+        {
+            return Some(Up::Changed(changed));
         }
         let due = self.link.heartbeat_at().is_some_and(|at_ns| at_ns <= now_ns);
         due.then(|| {
@@ -268,7 +282,8 @@ impl AgentSession {
     /// When [`Self::poll`] will next have something to say, or [`Self::is_deserted`] may become true, if nothing else
     /// happens before.
     pub fn deadline(&self) -> Option<u64> {
-        let times = [self.link.heartbeat_at(), self.update_due_at(), self.link.silent_at()];
+        let changed_at = self.changed.due_at().filter(|_| self.is_open());
+        let times = [self.link.heartbeat_at(), self.update_due_at(), self.link.silent_at(), changed_at];
         times.into_iter().flatten().min()
     }
 

@@ -1,5 +1,6 @@
 //! A server's half, reduced to what it remembers, checks that both ends agree.
 
+mod changes;
 mod clusters;
 mod parts;
 mod silence;

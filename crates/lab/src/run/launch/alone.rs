@@ -2,15 +2,20 @@
 
 use std::{
     ffi::CString,
-    fs, io,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
+    fs::{self, File, Permissions},
+    io,
+    os::unix::fs::{PermissionsExt, chown},
+    path::PathBuf,
+    process::Command,
     sync::atomic::{AtomicU32, Ordering},
     thread,
     time::Instant,
 };
 
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use nix::sched::{CloneFlags, unshare};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, unmount,
+};
 use serde_json::{Value, json};
 
 use super::host::Host;
@@ -19,6 +24,9 @@ use crate::run::RunError;
 /// Containers that are started at a time, as many as an agent starts.
 pub(super) const AT_ONCE: u32 = 8;
 
+/// Of what a runtime complains, bytes.
+const COMPLAINT_BYTES_MAX: usize = 400;
+
 /// How long it took, s.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Alone {
@@ -26,34 +34,53 @@ pub(super) struct Alone {
     pub destroy_s: f64,
 }
 
+/// Where bundles are and what all of them say.
+struct Ground<'a> {
+    host: &'a Host,
+    /// Where everybody may pass: a runtime makes a container with the rights of the container's own root.
+    dir: PathBuf,
+    config: Value,
+    /// What the root of a container is on this machine.
+    root_id: u32,
+}
+
 /// One container's files.
-struct Bundle {
+struct Bundle<'a> {
+    ground: &'a Ground<'a>,
     dir: PathBuf,
     id: String,
 }
 
 /// Launches `count` containers of a configuration, and ends them. Whatever fails, none is left.
 pub(super) fn run(host: &Host, config: &Value, count: u32) -> Result<Alone, RunError> {
-    let config = plain(config.clone());
+    let dir = PathBuf::from(format!("/run/berth-lab-{}", std::process::id()));
+    let ground = Ground { host, dir, root_id: root_id(config), config: plain(config.clone()) };
+    let failed = |source| RunError::io("prepare", &ground.dir, source);
+    fs::create_dir_all(host.bundles()).and_then(|()| fs::create_dir_all(&ground.dir)).map_err(failed)?;
     let began = Instant::now();
-    let launched = all(count, |number| Bundle::new(host, number).launch(host, &config));
+    let launched = all(|| ground.enter(), count, |number| Bundle::new(&ground, number).launch());
     let launch_s = began.elapsed().as_secs_f64();
     let began = Instant::now();
-    let destroyed = all(count, |number| Bundle::new(host, number).destroy(host));
+    let destroyed = all(|| ground.enter(), count, |number| Bundle::new(&ground, number).destroy());
     let destroy_s = began.elapsed().as_secs_f64();
+    let _ = fs::remove_dir(&ground.dir);
     let _ = fs::remove_dir_all(host.bundles());
     launched.and(destroyed)?;
     Ok(Alone { launch_s, destroy_s })
 }
 
 /// Does something for each number, [`AT_ONCE`] at a time.
-fn all(count: u32, work: impl Fn(u32) -> Result<(), RunError> + Sync) -> Result<(), RunError> {
+fn all(
+    enter: impl Fn() -> Result<(), RunError> + Sync,
+    count: u32,
+    work: impl Fn(u32) -> Result<(), RunError> + Sync,
+) -> Result<(), RunError> {
     let next = AtomicU32::new(0);
     thread::scope(|scope| {
         let workers: Vec<_> = (0..AT_ONCE)
             .map(|_| {
                 scope.spawn(|| {
-                    let mut done = Ok(());
+                    let mut done = enter();
                     loop {
                         let number = next.fetch_add(1, Ordering::Relaxed);
                         if number >= count {
@@ -73,45 +100,63 @@ fn all(count: u32, work: impl Fn(u32) -> Result<(), RunError> + Sync) -> Result<
 
 /// What of a configuration stands for itself: nothing that an agent has made for the one container.
 fn plain(mut config: Value) -> Value {
-    let is_own = |mount: &Value| {
-        mount["type"] == "bind" || mount["source"].as_str().is_some_and(|source| source.contains("/allocs/"))
-    };
     if let Some(mounts) = config["mounts"].as_array_mut() {
-        mounts.retain(|mount| !is_own(mount));
+        mounts.retain(|mount| mount["type"] != "bind");
     }
     if let Some(namespaces) = config["linux"]["namespaces"].as_array_mut() {
-        namespaces.retain(|namespace| namespace["path"].is_null() && namespace["type"] != "user");
-    }
-    if let Some(linux) = config["linux"].as_object_mut() {
-        linux.remove("uidMappings");
-        linux.remove("gidMappings");
+        namespaces.retain(|namespace| namespace["path"].is_null());
     }
     config["root"]["path"] = json!("rootfs");
     config
 }
 
-impl Bundle {
-    fn new(host: &Host, number: u32) -> Self {
+/// What the root of a container of this configuration is on the machine.
+fn root_id(config: &Value) -> u32 {
+    let first = config["linux"]["uidMappings"][0]["hostID"].as_u64();
+    first.and_then(|first| u32::try_from(first).ok()).unwrap_or(0)
+}
+
+impl Ground<'_> {
+    /// From here on this thread, and what it starts, has mounts of its own, as a keeper has: bundles where everybody may
+    /// pass, and no cgroups of version 2 beside version 1, with which crun starts nothing.
+    fn enter(&self) -> Result<(), RunError> {
+        let failed = |source: rustix::io::Errno| RunError::io("mount", &self.dir, source.into());
+        unshare(CloneFlags::CLONE_NEWNS)
+            .map_err(|error| RunError::io("unshare mounts of", &self.dir, error.into()))?;
+        let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+        mount_change("/", private).map_err(failed)?;
+        mount_bind(self.host.bundles(), &self.dir).map_err(failed)?;
+        // There is none on most machines.
+        let _ = unmount("/sys/fs/cgroup/unified", UnmountFlags::DETACH);
+        Ok(())
+    }
+}
+
+impl<'a> Bundle<'a> {
+    fn new(ground: &'a Ground<'a>, number: u32) -> Self {
         let id = format!("berth-lab-{}-{number}", std::process::id());
-        Self { dir: host.bundles().join(&id), id }
+        Self { ground, dir: ground.dir.join(&id), id }
     }
 
-    fn launch(&self, host: &Host, config: &Value) -> Result<(), RunError> {
-        let failed = |source| RunError::io("prepare", &self.dir, source);
-        self.prepare(host, config).map_err(failed)?;
-        let mut command = Command::new(&host.runtime);
-        command.arg("run").arg("--detach").arg("--bundle").arg(&self.dir).arg(&self.id);
-        self.done(command)
+    fn launch(&self) -> Result<(), RunError> {
+        self.prepare().map_err(|source| RunError::io("prepare", &self.dir, source))?;
+        let mut command = Command::new(&self.ground.host.runtime);
+        self.call(command.arg("run").arg("--detach").arg("--bundle").arg(&self.dir).arg(&self.id))
     }
 
-    fn prepare(&self, host: &Host, config: &Value) -> io::Result<()> {
+    fn prepare(&self) -> io::Result<()> {
+        let Ground { host, config, root_id, .. } = self.ground;
+        let at = |name: &str| self.dir.join(name);
         for dir in ["upper", "work", "rootfs"] {
-            fs::create_dir_all(self.dir.join(dir))?;
+            fs::create_dir_all(at(dir))?;
         }
+        for dir in [self.dir.clone(), at("upper"), at("rootfs")] {
+            fs::set_permissions(dir, Permissions::from_mode(0o755))?;
+        }
+        chown(at("upper"), Some(*root_id), Some(*root_id))?;
         let mut config = config.clone();
         config["linux"]["cgroupsPath"] = json!(format!("/berth-lab/{}", self.id));
-        fs::write(self.dir.join("config.json"), config.to_string())?;
-        let at = |name: &str| self.dir.join(name);
+        fs::write(at("config.json"), config.to_string())?;
         let options = format!(
             "lowerdir={},upperdir={},workdir={}",
             host.root().display(),
@@ -122,22 +167,26 @@ impl Bundle {
         Ok(mount("overlay", at("rootfs"), "overlay", MountFlags::empty(), options.as_c_str())?)
     }
 
-    fn destroy(&self, host: &Host) -> Result<(), RunError> {
-        let mut command = Command::new(&host.runtime);
-        command.arg("delete").arg("--force").arg(&self.id);
-        let done = self.done(command);
-        let _ = unmount(self.dir.join("rootfs"), UnmountFlags::DETACH);
-        done
+    fn destroy(&self) -> Result<(), RunError> {
+        let mut command = Command::new(&self.ground.host.runtime);
+        self.call(command.arg("delete").arg("--force").arg(&self.id))
     }
 
-    fn done(&self, mut command: Command) -> Result<(), RunError> {
-        // Of what it starts the output is nobody's: a pipe would stay open as long as the container.
-        let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        match status {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(RunError::Incomplete(format!("{command:?} ended with {status}"))),
-            Err(source) => Err(RunError::io("run", Path::new(command.get_program()), source)),
+    fn call(&self, command: &mut Command) -> Result<(), RunError> {
+        let runtime = &self.ground.host.runtime;
+        let failed = |source| RunError::io("run", runtime, source);
+        // The container has what starts it for its input and output: a pipe would stay open as long as it lives, and
+        // crun makes all of it the container's own, the machine's /dev/null as well.
+        let told = self.dir.with_extension("told");
+        let output = File::create(&told).map_err(failed)?;
+        let (input, errors) = (File::open(&told).map_err(failed)?, output.try_clone().map_err(failed)?);
+        let status = command.stdin(input).stdout(output).stderr(errors).status().map_err(failed)?;
+        if status.success() {
+            return Ok(());
         }
+        let text = fs::read_to_string(told).unwrap_or_default();
+        let said: String = text.trim().chars().take(COMPLAINT_BYTES_MAX).collect();
+        Err(RunError::Incomplete(format!("{command:?} ended with {status}: {said}")))
     }
 }
 
@@ -151,11 +200,13 @@ mod tests {
             "root": {"path": "/x/rootfs"},
             "mounts": [{"type": "proc", "source": "proc"}, {"type": "bind", "source": "/x/allocs/1/alloc"}],
             "linux": {"namespaces": [{"type": "pid"}, {"type": "network", "path": "/x"}, {"type": "user"}],
-                      "uidMappings": [{}], "resources": {"pids": {"limit": 7}}},
+                      "uidMappings": [{"hostID": 7_000}], "resources": {"pids": {"limit": 7}}},
         });
+        assert_eq!(root_id(&config), 7_000);
         let expected = json!({
             "root": {"path": "rootfs"}, "mounts": [{"type": "proc", "source": "proc"}],
-            "linux": {"namespaces": [{"type": "pid"}], "resources": {"pids": {"limit": 7}}},
+            "linux": {"namespaces": [{"type": "pid"}, {"type": "user"}],
+                      "uidMappings": [{"hostID": 7_000}], "resources": {"pids": {"limit": 7}}},
         });
         assert_eq!(plain(config), expected);
     }
@@ -167,7 +218,7 @@ mod tests {
             done.fetch_add(1, Ordering::Relaxed);
             if number == 3 { Err(RunError::Incomplete("three".into())) } else { Ok(()) }
         };
-        let told = all(20, work).expect_err("one fails").to_string();
+        let told = all(|| Ok(()), 20, work).expect_err("one fails").to_string();
         assert_eq!((&*told, done.into_inner()), ("three", 20));
     }
 }

@@ -161,8 +161,8 @@ impl Lab<'_> {
         put("destroy_alone_s", alone.destroy_s);
         put("launch_ratio", launch_s / alone.launch_s);
         outcome.notes.push(format!(
-            "runtime: {}; by itself it starts {} at a time, as the agent does, with the same configuration but for the \
-             allocation's own mounts",
+            "runtime: {}; by itself it starts {} at a time, as the agent does, with the same configuration, users included, \
+             but for the allocation's own mounts",
             self.host.runtime.display(),
             alone::AT_ONCE
         ));

@@ -69,6 +69,10 @@ impl Key<'_> {
         self.1.tasks.iter().map(|task| task.driver.as_str())
     }
 
+    fn host_networks(&self) -> impl Iterator<Item = &str> {
+        self.1.ports().map(|port| port.host_network.as_str())
+    }
+
     fn modes(&self) -> impl Iterator<Item = &str> {
         self.1.networks.iter().map(|network| network.mode.as_str())
     }
@@ -82,6 +86,7 @@ impl PartialEq for Key<'_> {
             && self.1.devices().eq(other.1.devices())
             && self.1.cores() == other.1.cores()
             && self.modes().eq(other.modes())
+            && self.host_networks().eq(other.host_networks())
             && self.1.volumes == other.1.volumes
             && mounts_of(self.1).eq(mounts_of(other.1))
             && constraints_of(self.0, self.1).eq(constraints_of(other.0, other.1))
@@ -97,6 +102,7 @@ impl Hash for Key<'_> {
         self.1.devices().for_each(|ask| ask.hash(state));
         self.1.cores().hash(state);
         self.modes().for_each(|mode| mode.hash(state));
+        self.host_networks().for_each(|network| network.hash(state));
         self.1.volumes.iter().for_each(|volume| (&volume.source, &volume.kind).hash(state));
         constraints_of(self.0, self.1).for_each(|constraint| constraint.hash(state));
         affinities_of(self.0, self.1).for_each(|affinity| affinity.hash(state));
@@ -108,7 +114,7 @@ impl Hash for Key<'_> {
 mod tests {
     use berth_model::{
         JobKey,
-        job::{JobType, Network, Task, Volume},
+        job::{JobType, Network, Port, Task, Volume},
     };
 
     use super::*;
@@ -120,9 +126,12 @@ mod tests {
         let job = Job::new(JobKey::new("default", "web"), JobType::Service);
         let mut bridged = plain.clone();
         bridged.networks.push(Network { mode: "bridge".into(), ..Network::default() });
+        let mut elsewhere = plain.clone();
+        let port = Port { host_network: "lan".into(), ..Port::default() };
+        elsewhere.networks.push(Network { ports: vec![port], ..Network::default() });
         let mut stored = plain.clone();
         stored.volumes.push(Volume { name: "data".into(), source: "disk".into(), ..Volume::default() });
         let is_same = |group: &Group| Key(&job, &plain) == Key(&job, group);
-        assert_eq!([&plain, &bridged, &stored].map(is_same), [true, false, false]);
+        assert_eq!([&plain, &bridged, &elsewhere, &stored].map(is_same), [true, false, false, false]);
     }
 }

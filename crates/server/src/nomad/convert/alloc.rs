@@ -208,7 +208,7 @@ fn ports<'v>(parts: &Parts<'v>) -> Vec<AllocatedPort<Text<'v>>> {
             label: (&port.label).into(),
             value: *value,
             to: port.to,
-            host_ip: Text::maybe(parts.node.map(|node| &node.host_ip)),
+            host_ip: Text::maybe(parts.node.and_then(|node| node.address_in(&port.host_network))),
         })
         .collect()
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use berth_api::http::{
     DrainSpec, DrainStrategy, DriverInfo, HostVolume, LastDrain, Node, NodeCpu, NodeDisk, NodeMemory,
-    NodeProcessors, NodeResources, NodeStub, ReservedNetworks, ReservedResources, Time,
+    NodeNetwork, NodeNetworkAddress, NodeProcessors, NodeResources, NodeStub, ReservedNetworks,
+    ReservedResources, Time,
 };
 use berth_model::{
     node,
@@ -15,6 +16,8 @@ use super::{alloc::amounts, device::devices};
 
 /// Fingerprints of drivers are named so.
 const DRIVER_PREFIX: &str = "driver.";
+/// Those of network interfaces.
+const INTERFACE_PREFIX: &str = "unique.network.interface.";
 /// The fingerprint that names the agent's version.
 const VERSION_ATTRIBUTE: &str = "berth.version";
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -116,6 +119,45 @@ fn resources(detail: &NodeDetail) -> NodeResources {
         min_dynamic_port: node.dynamic_ports.0,
         max_dynamic_port: node.dynamic_ports.1,
         devices: node.devices.iter().map(|device| devices(device, &detail.devices)).collect(),
+        node_networks: networks(node),
+    }
+}
+
+/// Told by fingerprints like `unique.network.interface.eth0.addresses = 10.0.0.5,fd00::5`.
+fn networks(node: &node::Node) -> Vec<NodeNetwork> {
+    let told = node.attributes.iter().filter_map(|(name, value)| {
+        // An interface's name may have dots in it.
+        let (device, what) = name.strip_prefix(INTERFACE_PREFIX)?.rsplit_once('.')?;
+        Some((device, what, value))
+    });
+    let mut networks = BTreeMap::<&str, NodeNetwork>::new();
+    for (device, what, value) in told {
+        let network = networks.entry(device).or_default();
+        match what {
+            "addresses" => network.addresses = value.split(',').map(|text| address(node, text)).collect(),
+            "mac" => network.mac_address.clone_from(value),
+            "speed_mbits" => network.speed = value.parse().unwrap_or_default(),
+            _ => {}
+        }
+    }
+    let named = |(device, network): (&str, NodeNetwork)| NodeNetwork {
+        mode: "host".to_owned(),
+        device: device.to_owned(),
+        ..network
+    };
+    networks.into_iter().map(named).collect()
+}
+
+fn address(node: &node::Node, text: &str) -> NodeNetworkAddress {
+    let named = || {
+        let networks = node.attributes.iter().filter(|(_, address)| *address == text);
+        networks.filter_map(|(name, _)| name.strip_prefix(node::HOST_NETWORK_PREFIX)).next()
+    };
+    let alias = if text == node.host_ip { Some(node::HOST_NETWORK_DEFAULT) } else { named() };
+    NodeNetworkAddress {
+        alias: alias.unwrap_or_default().to_owned(),
+        address: text.to_owned(),
+        family: if text.contains(':') { "ipv6" } else { "ipv4" }.to_owned(),
     }
 }
 
@@ -160,4 +202,37 @@ fn drivers(node: &node::Node) -> BTreeMap<String, DriverInfo> {
         }
     }
     drivers
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_model::{NodeId, resources::Resources};
+
+    use super::*;
+
+    #[test]
+    fn interfaces_are_told_with_their_addresses_and_the_networks_that_these_are_in() {
+        let attributes = [
+            ("unique.network.interface.eth0.addresses", "10.0.0.5,fd00::5"),
+            ("unique.network.interface.eth0.mac", "02:00:00:00:00:01"),
+            ("unique.network.interface.eth0.speed_mbits", "1000"),
+            ("unique.network.interface.eth0.7.addresses", "192.0.2.7"),
+            ("host_network.public", "192.0.2.7"),
+        ];
+        let attributes = attributes.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let node = node::Node::new(NodeId(1), "n1", Resources::ZERO);
+        let node = node::Node { attributes, host_ip: "10.0.0.5".into(), ..node };
+        let shown: Vec<String> = networks(&node)
+            .iter()
+            .map(|NodeNetwork { device, mac_address, speed, addresses, .. }| {
+                let of = |one: &NodeNetworkAddress| format!(" {}={}/{}", one.alias, one.address, one.family);
+                format!("{device} {mac_address} {speed}:{}", addresses.iter().map(of).collect::<String>())
+            })
+            .collect();
+        let expected = [
+            "eth0 02:00:00:00:00:01 1000: default=10.0.0.5/ipv4 =fd00::5/ipv6",
+            "eth0.7  0: public=192.0.2.7/ipv4",
+        ];
+        assert_eq!(shown, expected);
+    }
 }

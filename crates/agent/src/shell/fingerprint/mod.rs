@@ -1,0 +1,235 @@
+//! What the node is: attributes with the names that job files use, and what it has to give. Looked at when the agent
+//! starts, and again and again from then on.
+
+mod disk;
+mod interfaces;
+mod machine;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_api::agent::NodeSpec;
+
+use self::disk::Disk;
+use self::interfaces::Interfaces;
+use self::machine::Cpu;
+use super::{AgentConfig, Host};
+use crate::devices::{self, DeviceFiles};
+use crate::drivers::{ContainerConfig, Driver, Drivers, Working};
+use crate::network::Networks;
+use crate::volumes::{self, HostVolumes};
+
+const MIB: u64 = 1 << 20;
+
+/// What the node has for tasks, as it was found last.
+pub(super) struct Equipment {
+    /// As the servers are told of it.
+    pub(super) node: NodeSpec,
+    /// Those that are on and work.
+    pub(super) drivers: Vec<Arc<dyn Driver>>,
+    pub(super) device_files: DeviceFiles,
+    /// Those that are there.
+    pub(super) volumes: HostVolumes,
+    disk: Disk,
+}
+
+/// Where to look, and what is as it was when the agent started.
+pub(super) struct Inventory {
+    config: AgentConfig,
+    drivers: Drivers,
+    cpu: Cpu,
+    host_name: String,
+    networks: Result<Arc<Networks>, String>,
+    /// Why containers have the users of the node, where they do.
+    without_user_ids: Option<String>,
+}
+
+impl Equipment {
+    /// Where tasks are resolved.
+    pub(super) fn host<'a>(&'a self, node_id: &'a str) -> Host<'a> {
+        let Self { node, drivers, device_files, volumes, .. } = self;
+        Host { node_id, node, drivers, device_files, volumes }
+    }
+
+    /// Each attribute that is another than before, with what it is now.
+    pub(super) fn changes_since(&self, before: &Self) -> Vec<String> {
+        let (old, new) = (&before.node.attributes, &self.node.attributes);
+        let gone = old.keys().filter(|name| !new.contains_key(*name)).map(|name| format!("{name} is gone"));
+        let is_new = |(name, value): &(&String, &String)| old.get(*name) != Some(*value);
+        let changed = new.iter().filter(is_new).map(|(name, value)| format!("{name} = {value}"));
+        gone.chain(changed).collect()
+    }
+}
+
+impl Inventory {
+    pub(super) fn new(
+        config: &AgentConfig,
+        containers: ContainerConfig,
+        networks: Result<Arc<Networks>, String>,
+        without_user_ids: Option<String>,
+    ) -> Self {
+        let cpu = Cpu::find(&config.root);
+        let host_name = machine::read("/proc/sys/kernel/hostname".as_ref());
+        let drivers = Drivers::new(config.drivers, containers);
+        Self { config: config.clone(), drivers, cpu, host_name, networks, without_user_ids }
+    }
+
+    /// What is there now; `held` are the bytes of disk that allocations hold, `before` what was found last. Takes its
+    /// time: programs are asked for their version.
+    pub(super) fn look(&self, held: u64, before: Option<&Equipment>) -> Equipment {
+        let config = &self.config;
+        let working = self.drivers.find();
+        let devices = devices::all(&config.devices, &config.root);
+        let volumes = volumes::usable(&config.host_volumes);
+        let disk = Disk::of(&config.data_dir, held).after(before.map(|before| before.disk));
+        let device_files = devices::files(&devices);
+        let node = NodeSpec {
+            attributes: self.attributes(&working, &volumes, disk),
+            devices: devices::specs(&devices),
+            disk_mb: whole_mb(disk.room),
+            ..self.node()
+        };
+        Equipment { node, drivers: working.drivers, device_files, volumes, disk }
+    }
+
+    fn node(&self) -> NodeSpec {
+        let config = &self.config;
+        NodeSpec {
+            name: if config.node_name.is_empty() { &self.host_name } else { &config.node_name }.clone(),
+            datacenter: config.datacenter.clone(),
+            node_pool: config.node_pool.clone(),
+            node_class: config.node_class.clone(),
+            meta: config.meta.clone(),
+            cpu_mhz: self.cpu_mhz(),
+            memory_mb: whole_mb(self.memory_bytes()),
+            reserved_cpu_mhz: config.reserved_cpu_mhz,
+            reserved_memory_mb: config.reserved_memory_mb,
+            reserved_disk_mb: config.reserved_disk_mb,
+            reserved_ports: config.reserved_ports.iter().copied().map(u32::from).collect(),
+            host_ip: config.host_ip.clone(),
+            dynamic_port_min: config.dynamic_ports.0.into(),
+            dynamic_port_max: config.dynamic_ports.1.into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            cores: self.cpu.cores.clone(),
+            ..NodeSpec::default()
+        }
+    }
+
+    fn cpu_mhz(&self) -> u32 {
+        let count = u32::try_from(self.cpu.cores.len()).unwrap_or(u32::MAX);
+        if self.config.cpu_mhz == 0 { count.saturating_mul(self.cpu.mhz) } else { self.config.cpu_mhz }
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        match self.config.memory_mb {
+            0 => machine::memory_bytes(),
+            memory_mb => u64::from(memory_mb) * MIB,
+        }
+    }
+
+    fn attributes(&self, working: &Working, volumes: &HostVolumes, disk: Disk) -> BTreeMap<String, String> {
+        let mut attributes = BTreeMap::new();
+        let mut set = |name: &str, value: String| {
+            attributes.insert(name.to_owned(), value);
+        };
+        machine::attributes(&mut set);
+        self.cpu.attributes(&mut set);
+        let interfaces = Interfaces::find(&format!("{}-", self.config.network.name));
+        interfaces.attributes(&mut set);
+        for (name, network) in &self.config.host_networks {
+            if let Some(address) = network.address(interfaces.addresses()) {
+                set(&format!("host_network.{name}"), address.to_string());
+            }
+        }
+        let total_mhz = self.cpu_mhz();
+        set("cpu.totalcompute", total_mhz.to_string());
+        set("cpu.usablecompute", total_mhz.saturating_sub(self.config.reserved_cpu_mhz).to_string());
+        set("memory.totalbytes", self.memory_bytes().to_string());
+        set("unique.hostname", self.host_name.clone());
+        set("unique.network.ip-address", self.config.host_ip.clone());
+        set("unique.storage.bytestotal", disk.total.to_string());
+        set("unique.storage.bytesfree", disk.free.to_string());
+        set("berth.version", env!("CARGO_PKG_VERSION").into());
+        self.of_networks(&mut set);
+        for driver in &working.drivers {
+            set(&format!("driver.{}", driver.name()), "1".into());
+            driver.attributes().into_iter().for_each(|(name, value)| set(&name, value));
+        }
+        for (driver, reason) in &working.lacking {
+            set(&format!("driver.{driver}.health_description"), reason.clone());
+        }
+        for (name, volume) in volumes {
+            let access = if volume.read_only { "read-only" } else { "read-write" };
+            set(&format!("host_volume.{name}"), access.into());
+        }
+        attributes
+    }
+
+    fn of_networks(&self, set: &mut impl FnMut(&str, String)) {
+        match &self.networks {
+            Ok(networks) => {
+                set("network.bridge", "1".into());
+                set("network.bridge.subnet", networks.subnets().to_string());
+                set("network.bridge.outbound", networks.subnets().forwards().to_string());
+            }
+            Err(why) => set("network.bridge.health_description", why.clone()),
+        }
+        set("user_namespaces", self.without_user_ids.is_none().to_string());
+        if let Some(why) = &self.without_user_ids {
+            set("user_namespaces.health_description", why.clone());
+        }
+    }
+
+    /// Says what jobs cannot have here, of what the operator meant them to have.
+    pub(super) fn warn_of_what_lacks(&self) {
+        for (driver, reason) in self.drivers.find().lacking {
+            tracing::warn!(driver, reason, "jobs cannot use this driver here");
+        }
+        for (name, path) in volumes::missing(&self.config.host_volumes) {
+            tracing::warn!(name, path = %path.display(), "no directory: jobs cannot use this volume here");
+        }
+    }
+}
+
+fn whole_mb(bytes: u64) -> u32 {
+    u32::try_from(bytes / MIB).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inventory() -> Inventory {
+        let config = AgentConfig {
+            cpu_mhz: 4_000,
+            reserved_cpu_mhz: 500,
+            memory_mb: 512,
+            ..AgentConfig::new("/", Vec::new(), Vec::new())
+        };
+        Inventory::new(&config, ContainerConfig::default(), Err("none".into()), None)
+    }
+
+    #[test]
+    fn a_node_tells_what_it_is() {
+        let spec = inventory().look(0, None).node;
+        assert_eq!((spec.cpu_mhz, spec.memory_mb), (4_000, 512));
+        assert_eq!(spec.cores.len().to_string(), spec.attributes["cpu.numcores"]);
+        let told = ["kernel.name", "memory.totalbytes", "cpu.usablecompute"];
+        assert_eq!(told.map(|name| &*spec.attributes[name]), ["linux", "536870912", "3500"]);
+    }
+
+    #[test]
+    fn what_has_changed_is_named() {
+        let mut inventory = inventory();
+        let dir = tempfile::tempdir().expect("a directory");
+        let volume = |path: &std::path::Path| volumes::HostVolume { path: path.to_owned(), read_only: true };
+        inventory.config.host_volumes = [("data".to_owned(), volume(dir.path()))].into();
+        let before = inventory.look(0, None);
+        let after = inventory.look(0, Some(&before));
+        assert_eq!((after.changes_since(&before), &after.node), (Vec::new(), &before.node));
+        inventory.config.host_volumes = [("other".to_owned(), volume(dir.path()))].into();
+        let after = inventory.look(0, Some(&before));
+        let changes = ["host_volume.data is gone", "host_volume.other = read-only"];
+        assert_eq!(after.changes_since(&before), changes);
+    }
+}
