@@ -200,3 +200,29 @@ pub(super) static DRIVERS: [Driver; 4] = [
         ],
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the `docker` driver of Nomad takes, by its documentation.
+    const NOMADS: &str = "advertise_ipv6_address args auth auth_soft_fail cap_add cap_drop cgroupns command \
+        container_exists_attempts cpu_cfs_period cpu_hard_limit cpuset_cpus devices dns_options dns_search_domains \
+        dns_servers entrypoint extra_hosts force_pull group_add healthchecks hostname image image_pull_timeout init \
+        interactive ipc_mode ipv4_address ipv6_address isolation labels load logging mac_address memory_hard_limit mount \
+        mounts network_aliases network_mode oom_score_adj pid_mode pids_limit port_map ports privileged readonly_rootfs \
+        runtime security_opt shm_size storage_opt sysctl tty ulimit userns_mode uts_mode volume_driver volumes \
+        windows_allow_insecure_container_admin work_dir";
+
+    #[test]
+    fn each_setting_of_nomads_docker_is_done_or_named_as_not_done() {
+        let docker = DRIVERS.iter().find(|driver| driver.names.contains(&"docker")).expect("a driver");
+        let unknown =
+            NOMADS.split(' ').filter(|name| !docker.settings.iter().any(|setting| setting.name == *name));
+        assert_eq!(unknown.collect::<Vec<_>>(), [""; 0]);
+        // Whatever else it takes is Berth's own.
+        let own = docker.settings.iter().map(|setting| setting.name);
+        let own = own.filter(|name| !NOMADS.split(' ').any(|nomads| nomads == *name));
+        assert_eq!(own.collect::<Vec<_>>(), ["pull_policy"]);
+    }
+}

@@ -155,7 +155,7 @@ impl<'a> Bundle<'a> {
         }
         chown(at("upper"), Some(*root_id), Some(*root_id))?;
         let mut config = config.clone();
-        config["linux"]["cgroupsPath"] = json!(format!("/berth-lab/{}", self.id));
+        config["linux"]["cgroupsPath"] = json!(format!("/{}", self.id));
         fs::write(at("config.json"), config.to_string())?;
         let options = format!(
             "lowerdir={},upperdir={},workdir={}",
