@@ -51,13 +51,18 @@ impl Equipment {
         Host { node_id, node, drivers, device_files, volumes }
     }
 
-    /// Each attribute that is another than before, with what it is now.
+    /// Whatever of the node is another than before, with what it is now.
     pub(super) fn changes_since(&self, before: &Self) -> Vec<String> {
-        let (old, new) = (&before.node.attributes, &self.node.attributes);
+        let (was, is) = (&before.node, &self.node);
+        let of_devices = (is.devices != was.devices).then(|| "devices".to_owned());
+        let amounts = [("disk", was.disk_mb, is.disk_mb), ("memory", was.memory_mb, is.memory_mb)];
+        let of_amounts = amounts.into_iter().filter(|(_, was, is)| was != is);
+        let of_amounts = of_amounts.map(|(name, _, is)| format!("{name} = {is} MiB"));
+        let (old, new) = (&was.attributes, &is.attributes);
         let gone = old.keys().filter(|name| !new.contains_key(*name)).map(|name| format!("{name} is gone"));
         let is_new = |(name, value): &(&String, &String)| old.get(*name) != Some(*value);
         let changed = new.iter().filter(is_new).map(|(name, value)| format!("{name} = {value}"));
-        gone.chain(changed).collect()
+        gone.chain(changed).chain(of_amounts).chain(of_devices).collect()
     }
 }
 
@@ -231,5 +236,8 @@ mod tests {
         let after = inventory.look(0, Some(&before));
         let changes = ["host_volume.data is gone", "host_volume.other = read-only"];
         assert_eq!(after.changes_since(&before), changes);
+        inventory.config.memory_mb = 256;
+        let (before, after) = (&after, inventory.look(0, Some(&after)));
+        assert_eq!(after.changes_since(before), ["memory.totalbytes = 268435456", "memory = 256 MiB"]);
     }
 }
