@@ -97,7 +97,7 @@ fn unpacked(image: &Image) -> Duration {
     }
     sync(dir.path());
     let began = Instant::now();
-    let running: Vec<_> = archives.iter().enumerate().map(|(number, archive)| {
+    let running = archives.iter().enumerate().map(|(number, archive)| {
         let into = dir.path().join(number.to_string());
         fs::create_dir(&into).expect("made");
         Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(into).spawn().expect("tar")
