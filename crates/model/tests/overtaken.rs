@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use berth_model::{
     AllocId, NodeId,
     alloc::{ClientStatus, Placement, StopReason},
-    command::{Collect, Command},
+    command::{Collect, Command, DrainNode, NewDrain, Refusal},
     device::{DeviceGrant, DeviceInstance, NodeDevice},
     eval::{Eval, EvalStatus, Trigger},
     node::{Node, NodeStatus},
@@ -57,6 +57,20 @@ fn a_placement_on_a_node_that_was_closed_or_purged_is_planned_again() {
     world.collect(Collect { nodes: vec![NodeId(1)], decided_on, ..Collect::default() });
     world.run(plan).unwrap();
     assert!(again(&world).is_some_and(|eval| eval.description.ends_with("is gone")));
+}
+
+/// Were it open, what is placed there would have to leave at once, and be placed there again, without end.
+#[test]
+fn a_node_that_is_drained_by_now_is_not_opened() {
+    let mut world = World::with_nodes(1);
+    let drain = |drain| DrainNode { node: NodeId(1), drain, eligible: true, meta: [].into() };
+    let begun = drain(Some(NewDrain { deadline: None, ignore_system: false, asked_ns: 0 }));
+    world.run(Command::DrainNode(Box::new(begun))).unwrap();
+    let refused = world.run(Command::SetNodeEligibility(NodeId(1), true));
+    assert_eq!(refused, Err(Refusal::NodeDrained(NodeId(1))));
+    assert_eq!(world.run(Command::SetNodeEligibility(NodeId(1), false)), Ok(()));
+    world.run(Command::DrainNode(Box::new(drain(None)))).unwrap();
+    assert_eq!(world.run(Command::SetNodeEligibility(NodeId(1), true)), Ok(()));
 }
 
 #[test]

@@ -109,6 +109,12 @@ pub enum Refusal {
     #[error("node {0} not found")]
     #[n(10)]
     NoNode(#[n(0)] NodeId),
+    /// A node that is drained is not open to work: what is placed there would have to leave at once.
+    #[error(
+        "node {0} is drained, and takes no new work until that is over: `berth node drain -disable` calls it off"
+    )]
+    #[n(30)]
+    NodeDrained(#[n(0)] NodeId),
     /// There is no such allocation.
     #[error("allocation {0} not found")]
     #[n(11)]

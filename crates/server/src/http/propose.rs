@@ -92,6 +92,7 @@ impl From<Refusal> for Failure {
             Refusal::NoNamespace(_)
             | Refusal::JobTypeChanged { .. }
             | Refusal::JobStopped(_)
+            | Refusal::NodeDrained(_)
             | Refusal::BadNamespace(..)
             | Refusal::BadQuota(..)
             | Refusal::BadAcl(..)

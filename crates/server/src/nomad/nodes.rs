@@ -136,11 +136,6 @@ pub(super) async fn eligibility(mut call: Call) -> Reply {
     if !asked.node_id.is_empty() && asked.node_id.parse() != Ok(id) {
         return Err(Failure::bad_request("NodeID in the body is not the node of the path"));
     }
-    if eligible && call.view().node(id).is_some_and(|(_, detail)| detail.draining().is_some()) {
-        let text = "the node is drained, and takes no new work until that is over: \
-                    `berth node drain -disable` calls it off";
-        return Err(Failure::bad_request(text));
-    }
     let Index(index) = call.propose(Command::SetNodeEligibility(id, eligible)).await?;
     let answer = NodeEligibilityChanged {
         node_modify_index: index,

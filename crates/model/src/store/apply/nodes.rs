@@ -84,6 +84,9 @@ impl Store {
         events: &mut Vec<Event>,
     ) -> Outcome {
         let slot = self.nodes.find(id).ok_or(Refusal::NoNode(id))?;
+        if eligible && self.nodes.detail(slot).is_some_and(|detail| detail.draining().is_some()) {
+            return Err(Refusal::NodeDrained(id));
+        }
         self.nodes.update(slot, self.index, |row, _| row.eligible = eligible);
         events.push(Event::NodeChanged(slot, NodeChange::Eligibility));
         Ok(())
