@@ -20,7 +20,7 @@ use hyper::{
 };
 use hyper_util::{
     client::legacy::{Client as Connections, connect::HttpConnector},
-    rt::TokioExecutor,
+    rt::{TokioExecutor, TokioTimer},
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -37,6 +37,9 @@ use upload::Upload;
 const CONNECT_TIMEOUT_MS: u64 = 5_000;
 /// Until a server must begin to answer, in addition to the time that a request asks it to wait.
 pub const REQUEST_TIMEOUT_MS: u64 = 30_000;
+/// How long a connection without a request is used again: less than the 10 s after which a server closes it, or a request
+/// might be sent just then and be lost.
+const IDLE_TIMEOUT_MS: u64 = 5_000;
 /// Where a token stands.
 const TOKEN_HEADER: &str = "X-Nomad-Token";
 /// Largest answer read into memory.
@@ -63,7 +66,10 @@ impl Client {
         Self {
             address,
             token: None,
-            connections: Connections::builder(TokioExecutor::new()).build(connector),
+            connections: Connections::builder(TokioExecutor::new())
+                .pool_idle_timeout(Duration::from_millis(IDLE_TIMEOUT_MS))
+                .pool_timer(TokioTimer::new())
+                .build(connector),
         }
     }
 
