@@ -79,3 +79,29 @@ async fn tasks_run_in_the_order_of_their_hooks() {
         (&"failed".into(), &true.into())
     );
 }
+
+#[tokio::test]
+async fn tasks_that_take_turns_share_their_room() {
+    // 1,000 MiB have room for a turn of 900, and not for the 1,700 of all of them together.
+    let cluster = Cluster::simulated(1, &["--shape", "cpu=4000,memory=1000,disk=10000"]).await;
+    let task = |name: &str, lifecycle: &str, run_for: &str, memory: u32| {
+        format!(
+            "task \"{name}\" {{\n{lifecycle}\ndriver = \"mock_driver\"\nconfig {{\nrun_for = \"{run_for}\"\n}}\n\
+             resources {{\ncpu = 10\nmemory = {memory}\n}}\n}}\n"
+        )
+    };
+    let hook = |name: &str| format!("lifecycle {{\nhook = \"{name}\"\n}}");
+    let job = |id: &str, tasks: &[String]| {
+        format!("job \"{id}\" {{\ntype = \"batch\"\ngroup \"g\" {{\n{}}}\n}}\n", tasks.concat())
+    };
+    let turns = [
+        task("init", &hook("prestart"), "100ms", 900),
+        task("main", "", "100ms", 500),
+        task("bye", &hook("poststop"), "100ms", 300),
+    ];
+    let run = cluster.berth(&["job", "run", &cluster.job_file(&job("turns", &turns))]);
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let at_once = [task("main", "", "100ms", 900), task("beside", "", "100ms", 500)];
+    cluster.said(&["job", "run", "-detach", &cluster.job_file(&job("at-once", &at_once))]);
+    cluster.blocked("default", "at-once").await;
+}

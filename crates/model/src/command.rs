@@ -55,10 +55,10 @@ pub enum Command {
     /// An operator opens or closes a node to new work.
     #[n(3)]
     SetNodeEligibility(#[n(0)] NodeId, #[n(1)] bool),
-    /// A job is wished for; carries its evaluation.
+    /// A job is registered; carries its evaluation.
     #[n(4)]
     RegisterJob(#[n(0)] Box<RegisterJob>),
-    /// A job is wished to end; carries its evaluation.
+    /// A job is stopped; carries its evaluation.
     #[n(5)]
     DeregisterJob(#[n(0)] DeregisterJob),
     /// [`Self::CommitPlan`] as entries of version 1 have it: an old log is replayed as it was applied, whatever is
@@ -204,6 +204,7 @@ impl Command {
             | Self::SetNodeStatus(_, _, Some(_))
             | Self::SetNodeStatus(_, NodeStatus::Disconnected, None) => 4,
             Self::CommitPlan(plan) | Self::CommitPlanUnchecked(plan) => plan.since(),
+            Self::RegisterJob(register) if register.job.groups.iter().any(|group| group.shares_room) => 4,
             Self::CreateEvals(evals) => {
                 evals.iter().map(|eval| eval.trigger.since()).max().unwrap_or(ENTRY_VERSION_MIN)
             }

@@ -356,7 +356,7 @@ fn counted(store: &Store) -> String {
         format!("{} {:?} {:?} {:?}", row.id, row.used, detail.ports, detail.devices)
     });
     let jobs = store.jobs().iter().map(|(_, row)| {
-        let mut counts = row.counts.to_vec();
+        let mut counts = row.counts.iter().cloned().collect::<Vec<_>>();
         counts.sort_by(|a, b| a.group.cmp(&b.group));
         format!("{} {} {} {counts:?} {:?}", row.key, row.live, row.open_evals, row.status())
     });

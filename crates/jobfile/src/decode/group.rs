@@ -59,7 +59,9 @@ pub(super) fn group(body: &Body<'_>, job: &Inherited) -> Group {
             "prevent_reschedule_on_lost",
             "consul",
         ]),
+        shares_room: false,
     };
+    let group = Group { shares_room: group.takes_turns(), ..group };
     check(body, &group);
     check_disconnect(body, &group);
     group

@@ -317,11 +317,12 @@ fn job() -> impl Strategy<Value = Job> {
     })
 }
 
-/// Groups that do not say otherwise do as their job says.
+/// Groups that do not say otherwise do as their job says, and room follows from their tasks.
 fn inherit(mut job: Job) -> Job {
     for group in &mut job.groups {
         group.update = group.update.take().or_else(|| job.update.clone());
         group.migrate = group.migrate.take().or_else(|| job.migrate.clone());
+        group.shares_room = group.takes_turns();
     }
     job
 }

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use minicbor::{Decode, Encode};
 
 use super::{
-    Disconnect, JobType, Kept, Migrate, ReschedulePolicy, RestartPolicy, Scaling, Service, Task, Update,
-    Volume,
+    Disconnect, JobType, Kept, Lifecycle, Migrate, ReschedulePolicy, RestartPolicy, Scaling, Service, Task,
+    Turn, Update, Volume,
 };
 use crate::{
     constraint::{Affinity, Constraint, Spread},
@@ -81,6 +81,11 @@ pub struct Group {
     /// `Consul`, and what came before [`Self::disconnect`].
     #[n(27)]
     pub kept: Kept,
+    /// Tasks that never run at the same time share their room. False for what was registered before servers counted so; not
+    /// in entries before version 4.
+    #[n(28)]
+    #[cbor(default)]
+    pub shares_room: bool,
 }
 
 impl Group {
@@ -107,6 +112,7 @@ impl Group {
             scaling: None,
             max_run_duration: None,
             kept: Kept::new(),
+            shares_room: false,
         }
     }
 
@@ -144,17 +150,25 @@ impl Group {
         tasks.max().unwrap_or_default().saturating_add(self.shutdown_delay)
     }
 
-    /// What one allocation of the group holds on any node; the cpu of whole cores comes on top, see
-    /// [`Self::resources_on`].
+    /// Whether some of its tasks never run at the same time.
+    pub fn takes_turns(&self) -> bool {
+        let turns = |task: &Task| Lifecycle::turns(task.lifecycle);
+        self.tasks.windows(2).any(|pair| turns(&pair[0]) != turns(&pair[1]))
+    }
+
+    /// What one allocation of the group holds on any node: as much as its tasks may have at the same time, of each kind. The
+    /// cpu of whole cores comes on top, see [`Self::resources_on`].
     pub fn resources(&self) -> Resources {
         let disk = Resources { disk_mb: self.disk.size_mb, ..Resources::ZERO };
-        self.tasks.iter().fold(disk, |sum, task| {
-            sum.plus(Resources {
-                cpu_mhz: if task.resources.cores == 0 { task.resources.cpu_mhz } else { 0 },
-                memory_mb: task.resources.memory_mb,
-                disk_mb: 0,
-            })
-        })
+        let of_turn = |turn: Option<Turn>| {
+            let runs =
+                |task: &&Task| turn.is_none_or(|turn| Lifecycle::turns(task.lifecycle).contains(&turn));
+            self.tasks.iter().filter(runs).fold(disk, |sum, task| sum.plus(task.resources.room()))
+        };
+        if !self.shares_room {
+            return of_turn(None);
+        }
+        Turn::ALL.into_iter().map(|turn| of_turn(Some(turn))).fold(disk, Resources::max)
     }
 
     /// What one allocation of the group holds on this node.
@@ -163,7 +177,7 @@ impl Group {
         self.resources().plus(Resources { cpu_mhz, ..Resources::ZERO })
     }
 
-    /// Cores that one allocation has for itself alone.
+    /// Cores that one allocation has for itself alone; they are its tasks' by their ids, from its start to its end.
     pub fn cores(&self) -> u32 {
         self.tasks.iter().fold(0, |sum, task| sum.saturating_add(task.resources.cores))
     }
@@ -234,4 +248,44 @@ pub struct Port {
     /// Others may have the same fixed port.
     #[n(4)]
     pub ignore_collision: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{Hook, TaskResources};
+
+    /// A group with tasks of these hooks, sidecar or not, and memory.
+    fn group(tasks: &[(Option<(Hook, bool)>, u32)]) -> Group {
+        let task = |(hook, memory_mb): &(Option<(Hook, bool)>, u32)| Task {
+            lifecycle: hook.map(|(hook, sidecar)| Lifecycle { hook, sidecar }),
+            resources: TaskResources { cpu_mhz: 10, memory_mb: *memory_mb, ..TaskResources::default() },
+            ..Task::new("t", "mock_driver", JobType::Batch)
+        };
+        let tasks = tasks.iter().map(task).collect();
+        let group = Group { tasks, ..Group::new("g", JobType::Batch) };
+        Group { shares_room: group.takes_turns(), ..group }
+    }
+
+    #[test]
+    fn tasks_that_take_turns_need_the_room_of_the_largest_turn() {
+        let (init, proxy) = (Some((Hook::Prestart, false)), Some((Hook::Prestart, true)));
+        let (hello, bye) = (Some((Hook::Poststart, false)), Some((Hook::Poststop, false)));
+        let memory = |tasks: &[(Option<(Hook, bool)>, u32)]| group(tasks).resources().memory_mb;
+        assert_eq!(memory(&[(init, 300), (init, 200), (None, 400), (bye, 100)]), 500);
+        assert_eq!(memory(&[(init, 300), (None, 400), (hello, 200), (bye, 100)]), 600);
+        assert_eq!(memory(&[(init, 300), (proxy, 50), (None, 100), (bye, 360)]), 360);
+        assert_eq!(memory(&[(init, 300), (proxy, 50), (None, 100), (bye, 340)]), 350, "it runs beside both");
+        // Of each kind the most, which need not be of one turn; tasks of one turn change nothing.
+        assert_eq!(group(&[(init, 300), (None, 1), (None, 1)]).resources().cpu_mhz, 20);
+        assert!(!group(&[(None, 100), (hello, 200)]).shares_room);
+        assert_eq!(memory(&[(None, 100), (hello, 200)]), 300);
+    }
+
+    #[test]
+    fn what_was_registered_before_holds_room_for_all_at_once() {
+        let new = group(&[(Some((Hook::Prestart, false)), 300), (None, 400)]);
+        let old = Group { shares_room: false, ..new };
+        assert_eq!(old.resources().memory_mb, 700);
+    }
 }

@@ -26,7 +26,7 @@ pub use files::{Artifact, ChangeMode, ChangeScript, Template, VOLUME_HOST, Volum
 pub use group::{EphemeralDisk, Group, Network, Port};
 pub use launch::{Parameterized, PayloadRule, Periodic};
 pub use policy::{Backoff, ReschedulePolicy, RestartMode, RestartPolicy};
-pub use role::{Hook, IDENTITY_DEFAULT, Identity, Lifecycle, Scaling};
+pub use role::{Hook, IDENTITY_DEFAULT, Identity, Lifecycle, Scaling, Turn};
 pub use schedule::{Cron, CronError, Schedule, TimeZone};
 pub use service::{Check, CheckKind, CheckRestart, Service};
 pub use tag::{JOB_TAGS_MAX, TAG_DESCRIPTION_BYTES_MAX, TAG_NAME_BYTES_MAX, VersionTag};

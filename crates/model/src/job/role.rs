@@ -37,6 +37,32 @@ impl Lifecycle {
     pub fn is_sidecar(self) -> bool {
         self.sidecar && self.hook != Hook::Poststop
     }
+
+    /// When a task runs that has this lifecycle, or none.
+    pub fn turns(lifecycle: Option<Self>) -> &'static [Turn] {
+        match lifecycle.map(|lifecycle| (lifecycle.hook, lifecycle.sidecar)) {
+            Some((Hook::Prestart, true)) => &[Turn::Before, Turn::During],
+            Some((Hook::Prestart, false)) => &[Turn::Before],
+            Some((Hook::Poststop, _)) => &[Turn::After],
+            Some((Hook::Poststart, _)) | None => &[Turn::During],
+        }
+    }
+}
+
+/// A part of an allocation's life; what runs in none of the same never runs at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// Until the main tasks begin.
+    Before,
+    /// While they run.
+    During,
+    /// Once they and all that lives beside them have ended.
+    After,
+}
+
+impl Turn {
+    /// In order.
+    pub const ALL: [Self; 3] = [Self::Before, Self::During, Self::After];
 }
 
 impl Default for Lifecycle {

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     constraint::{Affinity, Constraint},
     device::DeviceAsk,
+    resources::Resources,
     value::Value,
 };
 
@@ -149,6 +150,14 @@ pub struct TaskResources {
     /// `NUMA`, `SecretsMB`, and what groups say today.
     #[n(20)]
     pub kept: Kept,
+}
+
+impl TaskResources {
+    /// What it takes of a node while it runs; whole cores are counted apart.
+    pub fn room(&self) -> Resources {
+        let cpu_mhz = if self.cores == 0 { self.cpu_mhz } else { 0 };
+        Resources { cpu_mhz, memory_mb: self.memory_mb, disk_mb: 0 }
+    }
 }
 
 impl Default for TaskResources {

@@ -172,6 +172,7 @@ fn group() -> Group {
         scaling: Some(Box::new(scaling())),
         max_run_duration: Some(seconds(3600)),
         kept: kept(),
+        shares_room: true,
     }
 }
 

@@ -9,7 +9,7 @@
 mod commands;
 mod job;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use berth_model::{
     EvalId, Index, JobKey, Timestamp,
@@ -53,11 +53,14 @@ fn replayed(entries: Vec<Entry>) -> Store {
     store
 }
 
-/// Older servers say only when an allocation was rescheduled.
+/// Older servers say only when an allocation was rescheduled, and count the room of all tasks at once.
 fn as_told_by_older(mut entry: Entry) -> Entry {
     if let Command::CommitPlan(plan) | Command::CommitPlanUnchecked(plan) = &mut entry.commands[0] {
         let reschedules = plan.placements.iter_mut().flat_map(|placement| &mut placement.reschedules);
         reschedules.for_each(|reschedule| reschedule.of = None);
+    }
+    if let Command::RegisterJob(register) = &mut entry.commands[0] {
+        Arc::make_mut(&mut register.job).groups.iter_mut().for_each(|group| group.shares_room = false);
     }
     entry
 }
@@ -68,10 +71,9 @@ fn facts(store: &Store) -> String {
         let detail = store.allocs().detail(slot).expect("it has a detail");
         format!("{:?} {:?} {:?} {:?} {detail:?}", row.id, row.client, row.held, row.modify_index)
     });
-    let jobs = store
-        .jobs()
-        .iter()
-        .map(|(_, row)| format!("{:?} {:?} {:?}", row.key, row.versions[0].job, row.counts));
+    let jobs = store.jobs().iter().map(|(_, row)| {
+        format!("{:?} {:?} {:?}", row.key, row.versions[0].job, row.counts.iter().collect::<Vec<_>>())
+    });
     let evals = store.evals().iter().map(|(_, eval)| format!("{eval:?}"));
     let nodes = store
         .nodes()
