@@ -224,7 +224,7 @@ fn job_bytes(before: Option<&Batch>, batch: &Batch) -> u64 {
     bytes.sum::<usize>() as u64 * JOB_BYTES_FACTOR
 }
 
-/// What the counts of jobs' groups take that a batch replaced: those of a job are written anew as a whole.
+/// What the counts of jobs' groups take that a batch replaced: pages of them are written anew.
 fn count_bytes(before: Option<&Batch>, batch: &Batch) -> u64 {
     let store = &batch.view.store;
     let jobs: BTreeSet<JobSlot> = batch
@@ -241,9 +241,9 @@ fn count_bytes(before: Option<&Batch>, batch: &Batch) -> u64 {
     let replaced = jobs.into_iter().filter_map(|slot| {
         let now = &store.jobs().row(slot)?.counts;
         let old = &before?.view.store.jobs().row(slot)?.counts;
-        (!Arc::ptr_eq(old, now)).then(|| size_of_val(old.as_slice()))
+        Some(now.copied_bytes().saturating_sub(old.copied_bytes()))
     });
-    replaced.sum::<usize>() as u64
+    replaced.sum()
 }
 
 /// What the failures of evaluations take that a batch brought: each is replaced or forgotten sooner or later. Evaluations

@@ -19,6 +19,8 @@ impl Job {
                 newer_group.disconnect.clone()
             },
             scaling: group.scaling.clone(),
+            // What is there holds what it was given.
+            shares_room: group.shares_room,
             ..newer_group.clone()
         };
         self.where_and_what() == newer.where_and_what() && alike == *group

@@ -37,7 +37,7 @@ pub struct AllocRow {
     pub node: NodeSlot,
     /// Position of its group in its version of the job.
     pub group: u16,
-    /// What is wished of it.
+    /// What is desired of it.
     pub desired: DesiredStatus,
     /// A terminal status once it has ended; pending until then.
     pub client: ClientStatus,
@@ -64,7 +64,7 @@ impl AllocRow {
         self.is_terminal() && self.client != ClientStatus::Lost && self.desired == DesiredStatus::Run
     }
 
-    /// Whether it is meant to go on: not ended and not wished to end.
+    /// Whether it is meant to go on: not ended and not desired to end.
     pub fn is_wanted(&self) -> bool {
         !self.is_terminal() && self.desired == DesiredStatus::Run
     }
@@ -114,7 +114,7 @@ pub struct AllocExtra {
     /// The replacements of failed predecessors that still count, oldest first.
     #[n(5)]
     pub reschedules: Vec<Reschedule>,
-    /// Why it is wished to end.
+    /// Why it is desired to end.
     #[n(6)]
     pub stop_reason: Option<StopReason>,
     /// How its tasks ended, in the order in which its group declares them.

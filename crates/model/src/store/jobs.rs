@@ -11,6 +11,7 @@ use minicbor::{Decode, Encode};
 use super::{
     Launch,
     digest::{TableDigest, hash_encoded},
+    page_tree::PageTree,
     postings::List,
     slab::slot,
 };
@@ -36,7 +37,7 @@ pub struct JobVersion {
     /// From 0.
     #[n(0)]
     pub version: u64,
-    /// What was wished.
+    /// What was desired.
     #[n(1)]
     #[cbor(with = "crate::codec::shared")]
     pub job: Arc<Job>,
@@ -78,6 +79,10 @@ impl JobStatus {
     }
 }
 
+/// Counts by group. A job may have a thousand groups, and each of its placements changes those of one; most have one, which
+/// takes a page of its own.
+pub type CountsTree = PageTree<GroupCounts, { 2 * size_of::<GroupCounts>() }>;
+
 /// How many allocations of a group are in which state; running and starting are told apart by what is observed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupCounts {
@@ -91,7 +96,7 @@ pub struct GroupCounts {
     pub failed: u32,
     /// Given up with their node.
     pub lost: u32,
-    /// Wished for and not placed.
+    /// Desired and not placed.
     pub queued: u32,
 }
 
@@ -113,7 +118,7 @@ pub struct JobRow {
     /// Evaluations that are not done.
     pub open_evals: u32,
     /// By group, present and past.
-    pub counts: Arc<Vec<GroupCounts>>,
+    pub counts: CountsTree,
     /// The last changes of its groups' counts, newest first; none for none.
     pub scalings: Option<Arc<Vec<ScalingEvent>>>,
     /// When it was last due, as a periodic job.
@@ -138,13 +143,13 @@ impl JobRow {
         self.scalings.iter().flat_map(|events| events.iter()).filter(move |event| event.group == group)
     }
 
-    /// What is wished now.
+    /// What is desired now.
     #[inline]
     pub fn current(&self) -> &JobVersion {
         &self.versions[0]
     }
 
-    /// What is wished now.
+    /// What is desired now.
     pub fn job(&self) -> &Arc<Job> {
         &self.current().job
     }
@@ -220,7 +225,7 @@ impl JobRow {
             evals: List::default(),
             live: 0,
             open_evals: 0,
-            counts: Arc::new(counts.collect()),
+            counts: counts.collect(),
             scalings: (!record.scalings.is_empty()).then_some(record.scalings),
             launch: record.launch,
             create_index: record.create_index,

@@ -36,6 +36,16 @@ impl<T, const PAGE: usize> Default for PageTree<T, PAGE> {
     }
 }
 
+impl<T: Clone, const PAGE: usize> FromIterator<T> for PageTree<T, PAGE> {
+    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
+        let mut tree = Self::default();
+        for value in values {
+            tree.push(value);
+        }
+        tree
+    }
+}
+
 impl<T: Clone, const PAGE: usize> PageTree<T, PAGE> {
     /// log2 of how many values a page holds.
     const PAGE_BITS: u32 = {

@@ -79,7 +79,9 @@ impl Store {
                     Err(why) => overtaken.push(why),
                 }
             }
-            self.count_placed(job, plan.job_version, placed, events);
+            if !placed.is_empty() || rules.every_plan_counts_as_change() {
+                self.count_placed(job, plan.job_version, placed, events);
+            }
         }
         // Made before the plan's own evaluation ends, so that the job is never seen without an open one.
         self.plan_again(plan.eval, &overtaken, events);

@@ -41,6 +41,11 @@ impl Rules {
         }
     }
 
+    /// Whether a plan that places nothing changes the deployment all the same.
+    pub fn every_plan_counts_as_change(self) -> bool {
+        self.version < 4
+    }
+
     /// Whether no node of a restored state counts as confirmed.
     pub fn restored_nodes_are_unconfirmed(self) -> bool {
         self.version >= 4

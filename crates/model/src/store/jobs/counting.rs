@@ -1,6 +1,6 @@
 //! What is counted of a job, in step with its allocations and evaluations.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use super::{GroupCounts, JobRow, JobSlot, Jobs};
 use crate::{
@@ -97,11 +97,12 @@ impl Jobs {
     pub(in crate::store) fn set_queued(&mut self, slot: JobSlot, queued: &BTreeMap<&str, u32>, index: Index) {
         let queued = |group: &str| queued.get(group).copied().unwrap_or_default();
         let StatusChanged(_) = self.count(slot, index, |row, books| {
-            if row.counts.iter().all(|c| c.queued == queued(&c.group)) {
-                return;
-            }
             let job = row.key_hash;
-            for counts in Arc::make_mut(&mut row.counts) {
+            for at in 0..row.counts.len() {
+                if row.counts.get(at).is_none_or(|c| c.queued == queued(&c.group)) {
+                    continue;
+                }
+                let Some(counts) = row.counts.get_mut(at) else { continue };
                 books.digest.remove(counts.hash(job));
                 counts.queued = queued(&counts.group);
                 books.digest.add(counts.hash(job));
@@ -173,12 +174,7 @@ impl Jobs {
 }
 
 fn counts_of<'a>(row: &'a mut JobRow, group: &str) -> &'a mut GroupCounts {
-    let counts = Arc::make_mut(&mut row.counts);
-    match counts.iter().position(|c| *c.group == *group) {
-        Some(at) => &mut counts[at],
-        None => {
-            counts.push(GroupCounts::of(group));
-            counts.last_mut().expect("just pushed")
-        }
-    }
+    let known = row.counts.iter().position(|counts| *counts.group == *group);
+    let at = known.unwrap_or_else(|| row.counts.push(GroupCounts::of(group)));
+    row.counts.get_mut(at).expect("it is there")
 }

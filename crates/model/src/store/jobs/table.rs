@@ -118,10 +118,9 @@ impl Jobs {
                 return;
             }
             let next = JobVersion { version: row.current().version + 1, ..first };
-            let counts = Arc::make_mut(&mut row.counts);
             for group in &next.job.groups {
-                if !counts.iter().any(|c| *c.group == *group.name) {
-                    counts.push(GroupCounts::of(&group.name));
+                if !row.counts.iter().any(|counts| *counts.group == *group.name) {
+                    row.counts.push(GroupCounts::of(&group.name));
                 }
             }
             row.push_version(next);
@@ -148,7 +147,8 @@ impl Jobs {
         });
         let versions = row.versions.clone();
         let has_group = |name: &str| versions.iter().any(|version| version.job.group(name).is_some());
-        Arc::make_mut(&mut row.counts).retain(|counts| counts.live > 0 || has_group(&counts.group));
+        let is_kept = |counts: &&GroupCounts| counts.live > 0 || has_group(&counts.group);
+        row.counts = row.counts.iter().filter(is_kept).cloned().collect();
         self.digest.add(row.hash());
         self.digest.add(row.counts_hash());
     }

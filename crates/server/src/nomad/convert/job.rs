@@ -57,14 +57,14 @@ fn outcome(view: &CallerView, row: &JobRow) -> &'static str {
     if row.status() != JobStatus::Dead || row.job().stop {
         return "";
     }
-    let mut counts = row.counts.iter();
-    if counts.clone().any(|counts| counts.failed + counts.lost > 0) {
+    if row.counts.iter().any(|counts| counts.failed + counts.lost > 0) {
         let unreplaced = view.allocs_of(row).filter_map(|slot| view.alloc_in(slot)).filter(ended_unreplaced);
         if let Some(last) = unreplaced.map(|parts| parts.row.modify_index).max() {
             return if was_judged(view, row, last) { "failed" } else { "" };
         }
     }
-    let completed = row.job().job_type.runs_to_completion() && counts.any(|counts| counts.complete > 0);
+    let completed =
+        row.job().job_type.runs_to_completion() && row.counts.iter().any(|counts| counts.complete > 0);
     if completed { "complete" } else { "" }
 }
 
