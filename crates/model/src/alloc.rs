@@ -65,7 +65,7 @@ pub enum ClientStatus {
     /// A task runs.
     #[n(1)]
     Running,
-    /// Ended well, or as wished.
+    /// Ended well, or as desired.
     #[n(2)]
     Complete,
     /// Ended badly.

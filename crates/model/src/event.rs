@@ -32,7 +32,7 @@ pub enum Event {
     JobCollected(JobSlot, JobKey),
     /// An allocation was placed.
     AllocPlaced(AllocSlot),
-    /// An allocation is wished to end.
+    /// An allocation is desired to end.
     AllocStopped(AllocSlot),
     /// An allocation was found healthy, or not, as evidence of its deployment.
     AllocHealthChanged(AllocSlot),

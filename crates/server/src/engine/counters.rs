@@ -129,7 +129,7 @@ impl Counters {
             times("berth_log_commit_duration_seconds", "time to write and apply an entry", &self.commit_time),
             times(
                 "berth_change_duration_seconds",
-                "time from a wished change to its answer",
+                "write latency: from a change that is asked for to its answer",
                 &self.change_time,
             ),
         ]

@@ -69,7 +69,7 @@ impl NodeDetail {
         if self.allocations.is_empty() {
             return "no allocations\n".into();
         }
-        let [alloc, rest @ ..] = ["alloc", "name", "wished", "status", "changed"];
+        let [alloc, rest @ ..] = ["alloc", "name", "desired", "status", "changed"];
         let columns: Vec<_> = [Column::id(alloc)].into_iter().chain(rest.map(Column::text)).collect();
         let mut table = Table::new(layout, &columns);
         let now = now_ns();

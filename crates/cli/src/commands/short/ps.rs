@@ -50,7 +50,7 @@ const COLUMNS: &[Column] = &[
     Column::text("namespace").wide(),
     Column::text("type").wide(),
     Column::number("version").wide(),
-    Column::text("wished").wide(),
+    Column::text("desired").wide(),
     Column::text("reason").wide(),
 ];
 
