@@ -58,7 +58,9 @@ pub(super) fn reconcile(
     current.into_iter().for_each(|alloc| step.keep_or_replace(alloc));
     let failed = || ended.iter().filter(|e| needs_verdict(e) && !is_replaced(store, e));
     step.is_unhealthy |= failed().next().is_some();
-    let wanted_canaries = step.rollout.canaries(!old.is_empty());
+    // What goes for good leaves nothing that a canary could stand beside.
+    let some_stay = !old.is_empty() && step.wanted.left > 0;
+    let wanted_canaries = step.rollout.canaries(some_stay);
     let names: Vec<u32> = old.iter().map(|alloc| alloc.row.name_index).collect();
     let awaits_canaries = wanted_canaries > 0;
     step.update(old, awaits_canaries);

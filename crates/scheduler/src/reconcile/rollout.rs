@@ -55,13 +55,13 @@ impl<'a> Rollout<'a> {
         active.and_then(|deployment| deployment.group(&self.group.name)).is_some_and(waits_for_progress)
     }
 
-    /// How many canaries the group wants: of a deployment that is to be made, as `old` says whether there is anything
-    /// that they stand beside.
-    pub(super) fn canaries(&self, old: bool) -> u32 {
+    /// How many canaries the group wants: of a deployment that is to be made, as `beside` says whether there is
+    /// anything that they stand beside.
+    pub(super) fn canaries(&self, beside: bool) -> u32 {
         match (self.group_of_deployment(), self.policy) {
             (Some(group), _) if group.promoted => 0,
             (Some(group), _) => group.desired_canaries,
-            (None, Some(policy)) if self.deployment.is_none() && old => policy.canary,
+            (None, Some(policy)) if self.deployment.is_none() && beside => policy.canary,
             _ => 0,
         }
     }

@@ -137,6 +137,21 @@ fn canaries_stand_beside_the_old_until_they_are_promoted() {
 }
 
 #[test]
+fn what_is_scaled_to_nothing_has_no_canaries() {
+    check(
+        "node a cpu=1000 mem=1000
+         job web count=2 cpu=100 mem=100 parallel=1 canary=1
+         plan web
+         job web count=0 cpu=110 mem=100 parallel=1 canary=1
+         plan web",
+        expect![[r#"
+            plan web: place web[0]@a web[1]@a deploy 2
+            plan web: stop web[0] NotNeeded web[1] NotNeeded
+        "#]],
+    );
+}
+
+#[test]
 fn canaries_of_a_failed_deployment_go_and_the_old_stay() {
     check(
         "node a cpu=1000 mem=1000
