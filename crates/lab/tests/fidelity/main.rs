@@ -65,6 +65,15 @@ impl Drop for Running {
     }
 }
 
+/// An agent that leaves its tasks to the next one leaves them their secrets, too, which are mounted where it may mount.
+fn unmount_below(dir: &Path) {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    for point in points.filter(|point| Path::new(point).starts_with(dir)) {
+        let _ = rustix::mount::unmount(point, rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
 /// Lets a real agent and a simulated node live through a script; both must say what is expected.
 fn check(script: impl Fn(&mut Server), expected: &Expect) {
     let data_dir = tempfile::tempdir().expect("a directory");
@@ -72,6 +81,7 @@ fn check(script: impl Fn(&mut Server), expected: &Expect) {
     let real = Running::real(&server, data_dir.path());
     script(&mut server);
     drop(real);
+    unmount_below(data_dir.path());
     let said_by_agent = server.said();
 
     let mut server = Server::new();
