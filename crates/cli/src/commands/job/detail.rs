@@ -188,7 +188,7 @@ const ALLOC_COLUMNS: &[Column] = &[
     Column::text("group"),
     Column::text("node"),
     Column::number("version"),
-    Column::text("desired"),
+    Column::text("wished"),
     Column::text("status"),
     Column::number("restarts"),
     Column::text("last exit"),
