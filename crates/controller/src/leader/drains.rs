@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_model::{
     AllocId, JobKey, NodeId, Timestamp,
     alloc::{ClientStatus, Migrate, MigrateAlloc},
-    event::Event as Change,
+    event::{Event as Change, NodeChange},
     job::{Group, HealthCheck, Job, JobType},
     observed::Observed,
     store::{AllocRow, AllocSlot, JobSlot, NodeDetail, NodeRow, NodeSlot, Store},
@@ -50,6 +50,13 @@ impl Follower for Drains {
 
     fn on_change(&mut self, store: &Store, change: &Change, _at: Timestamp) {
         match change {
+            Change::NodeChanged(slot, NodeChange::Drain) => {
+                // The end that is on its way may be that of the drain before, which has the same begin if one entry held both.
+                if let Some(row) = store.nodes().row(*slot) {
+                    self.ending.remove(&row.id);
+                }
+                self.look_at(store, *slot);
+            }
             Change::NodeChanged(slot, _) | Change::NodeRegistered(slot) => self.look_at(store, *slot),
             Change::NodeCollected(_, id) => self.forget(*id),
             Change::AllocPlaced(slot)
@@ -270,4 +277,46 @@ fn drained(store: &Store, id: NodeId) -> Option<(&NodeRow, &NodeDetail)> {
 
 fn key_of(store: &Store, job: JobSlot) -> Option<JobKey> {
     store.jobs().row(job).map(|row| row.key.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_model::{
+        Index,
+        command::{Command, DrainNode, Entry, NewDrain},
+        node::{Node, NodeStatus},
+        resources::Resources,
+    };
+
+    use super::*;
+
+    const NODE: NodeId = NodeId(1);
+
+    /// Applies an entry of the very moment at which all others were; the drains that are to end then.
+    fn apply(store: &mut Store, drains: &mut Drains, commands: Vec<Command>) -> Vec<(NodeId, Timestamp)> {
+        let (index, at) = (Index(store.index().0 + 1), Timestamp(1));
+        let applied = store.apply(Entry::new(index, at, commands));
+        assert!(applied.outcomes.iter().all(Result::is_ok), "{:?}", applied.outcomes);
+        applied.events.iter().for_each(|change| drains.on_change(store, change, at));
+        drains.judge(store, &Observed::default(), at).emptied
+    }
+
+    fn drain() -> Command {
+        let new = NewDrain { deadline: None, ignore_system: false, asked_ns: 0 };
+        let drain = DrainNode { node: NODE, drain: Some(new), eligible: false, meta: BTreeMap::default() };
+        Command::DrainNode(Box::new(drain))
+    }
+
+    #[test]
+    fn a_drain_that_follows_on_another_in_one_entry_ends_too() {
+        let (mut store, mut drains) = (Store::default(), Drains::default());
+        let node = Command::RegisterNode(Box::new(Node::new(NODE, "n1", Resources::default())));
+        let ready = Command::SetNodeStatus(NODE, NodeStatus::Ready, None);
+        assert_eq!(apply(&mut store, &mut drains, vec![node, ready]), []);
+        let ends = apply(&mut store, &mut drains, vec![drain()]);
+        assert_eq!(ends, [(NODE, Timestamp(1))]);
+        let end = Command::EndDrain(NODE, Timestamp(1));
+        assert_eq!(apply(&mut store, &mut drains, vec![end.clone(), drain()]), ends);
+        assert_eq!(apply(&mut store, &mut drains, vec![end]), [], "it is over");
+    }
 }
