@@ -3,11 +3,12 @@
 mod support;
 
 use berth_model::{
-    AllocId, EvalId, NodeId,
-    alloc::ClientStatus,
+    AllocId, DeploymentId, EvalId, NodeId,
+    alloc::{ClientStatus, Placement},
     command::{Collect, Command, Refusal},
+    deployment::{AllocHealth, DeploymentGroup, DeploymentStatus, NewDeployment, SetDeployment},
     event::Event,
-    job::{JobType, Periodic},
+    job::{Job, JobType, Periodic},
     node::NodeStatus,
     store::JobStatus,
 };
@@ -115,6 +116,38 @@ fn what_has_failed_of_a_system_job_stays_until_the_job_or_its_node_is_another() 
     purge(&mut purged);
     purged.collect_allocs(&[1]);
     assert_eq!(purged.store.allocs().len(), 1);
+}
+
+#[test]
+fn what_a_deployment_has_placed_is_judged_for_the_next_though_it_is_forgotten() {
+    let mut world = World::with_nodes(1);
+    let mut web = service("web", 10, None);
+    let deploy = |world: &mut World, job: &Job, carried: Vec<(u64, u16)>, placements: Vec<Placement>| {
+        let id = DeploymentId(world.id());
+        let total = job.groups[0].count;
+        let group =
+            DeploymentGroup { name: "g".into(), desired_total: total, carried, ..DeploymentGroup::default() };
+        let eval = world.register(job.clone());
+        let Command::CommitPlan(mut plan) = world.plan_of(eval, placements, vec![]) else { unreachable!() };
+        plan.deployment = Some(Box::new(NewDeployment { id, groups: vec![group] }));
+        world.run(Command::CommitPlan(plan)).unwrap();
+        id
+    };
+    let first = deploy(&mut world, &web, vec![], vec![place(1, 1, &[], &[])]);
+    web.groups[0].count = 2;
+    let second = deploy(&mut world, &web, vec![(0, 0)], vec![place(2, 1, &[], &[])]);
+    let decided_on = Some(world.store.index());
+    let forget = Collect { deployments: vec![first], decided_on, ..Collect::default() };
+    world.collect(forget.clone());
+    let well = |id| AllocHealth { alloc: AllocId(id), healthy: true, message: String::new() };
+    world.run(Command::SetAllocHealth(vec![well(1), well(2)])).unwrap();
+    let healthy = |world: &World| world.store.deployments().get(second).map(|d| d.groups[0].healthy);
+    assert_eq!(healthy(&world), Some(2));
+    let (status, description) = (DeploymentStatus::Successful, String::new());
+    let over = SetDeployment { id: second, status, description, revert_to: None, eval: None };
+    world.run(Command::SetDeployment(Box::new(over))).unwrap();
+    world.collect(forget);
+    assert!(world.store.deployments().get(first).is_none(), "nobody asks for it any more");
 }
 
 /// A node on which batch work is done, and that is down.

@@ -164,7 +164,12 @@ impl Collector {
         let is_needed = |id: &AllocId| store.alloc(*id).is_some_and(|(_, row)| store.keeps_node_covered(row));
         let (later, allocs): (Vec<AllocId>, Vec<AllocId>) = ended.partition(is_needed);
         self.allocs.extend(later.into_iter().map(|id| (now, id)));
-        let deployments = over(&mut self.deployments, DEPLOYMENT_KEPT, now, COLLECTED_MAX);
+        let over_long = over(&mut self.deployments, DEPLOYMENT_KEPT, now, COLLECTED_MAX).into_iter();
+        // One whose allocations are still to be judged waits anew.
+        let is_carried =
+            |id: &DeploymentId| store.deployments().get(*id).is_some_and(|over| store.is_carried(over));
+        let (later, deployments): (Vec<DeploymentId>, Vec<DeploymentId>) = over_long.partition(is_carried);
+        self.deployments.extend(later.into_iter().map(|id| (now, id)));
         let collect = Collect { jobs, allocs, evals, nodes, decided_on: Some(store.index()), deployments };
         (!collect.is_empty()).then_some(collect)
     }

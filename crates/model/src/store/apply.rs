@@ -55,7 +55,9 @@ impl Store {
             Command::SetNodeStatus(id, status, decided_on) => {
                 self.set_node_status(id, status, decided_on, events)?;
             }
-            Command::SetNodeEligibility(id, eligible) => self.set_node_eligibility(id, eligible, events)?,
+            Command::SetNodeEligibility(id, eligible) => {
+                self.set_node_eligibility(id, eligible, rules, events)?
+            }
             Command::RegisterJob(register) => self.register_job(*register, events)?,
             Command::DeregisterJob(deregister) => self.deregister_job(&deregister, events)?,
             Command::CommitPlan(plan) => self.commit_plan(*plan, (rules.plan(), rules), events)?,

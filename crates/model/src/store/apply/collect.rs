@@ -17,7 +17,7 @@ impl Store {
             self.collect_eval(*id, events);
         }
         for id in &collect.deployments {
-            self.collect_deployment(*id, events);
+            self.collect_deployment(*id, rules, events);
         }
         for key in &collect.jobs {
             self.collect_job(key, collect.decided_on, events);

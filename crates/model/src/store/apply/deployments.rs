@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{AllocSlot, JobSlot, Store, eval_of};
+use super::{AllocSlot, JobSlot, Store, eval_of, rules::Rules};
 use crate::{
     command::{Outcome, Refusal},
     deployment::{
@@ -141,6 +141,13 @@ impl Store {
         healthy.unwrap_or_else(over)
     }
 
+    /// Whether the active deployment of the job carries over what this one has placed: it tells what of that is healthy.
+    pub fn is_carried(&self, over: &Deployment) -> bool {
+        let active = self.jobs.find(&over.job).and_then(|job| self.deployments.active_of(job));
+        let carried = active.into_iter().flat_map(|active| &active.groups).flat_map(|group| &group.carried);
+        carried.into_iter().any(|(version, _)| *version == over.job_version)
+    }
+
     /// The deployment that an allocation is part of: the active one of its job, or the one of its version.
     pub fn deployment_with(&self, row: &AllocRow) -> Option<&Deployment> {
         if self.deployments.is_empty() {
@@ -277,9 +284,10 @@ impl Store {
         });
     }
 
-    /// A deployment that is over may go, unless it is the last one of its job.
-    pub(super) fn collect_deployment(&mut self, id: DeploymentId, events: &mut Vec<Event>) {
-        let Some(deployment) = self.deployments.get(id).filter(|d| !d.is_active()) else { return };
+    /// A deployment that is over may go, unless it is the last one of its job, or what it left is still to be judged.
+    pub(super) fn collect_deployment(&mut self, id: DeploymentId, rules: Rules, events: &mut Vec<Event>) {
+        let may_go = |over: &&Arc<Deployment>| !over.is_active() && rules.may_forget_deployment(self, over);
+        let Some(deployment) = self.deployments.get(id).filter(may_go) else { return };
         let last = self.deployments.of_job(&deployment.job).next_back().map(|last| last.id);
         if last != Some(id) && self.deployments.remove(id, self.index).is_some() {
             events.push(Event::DeploymentCollected(id));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{AllocSlot, NodeSlot, Store};
+use super::{AllocSlot, NodeSlot, Store, rules::Rules};
 use crate::{
     command::{Outcome, Refusal},
     event::{Event, NodeChange},
@@ -81,10 +81,12 @@ impl Store {
         &mut self,
         id: NodeId,
         eligible: bool,
+        rules: Rules,
         events: &mut Vec<Event>,
     ) -> Outcome {
         let slot = self.nodes.find(id).ok_or(Refusal::NoNode(id))?;
-        if eligible && self.nodes.detail(slot).is_some_and(|detail| detail.draining().is_some()) {
+        let may_be_closed = eligible && rules.drained_nodes_stay_closed();
+        if may_be_closed && self.nodes.detail(slot).is_some_and(|detail| detail.draining().is_some()) {
             return Err(Refusal::NodeDrained(id));
         }
         self.nodes.update(slot, self.index, |row, _| row.eligible = eligible);

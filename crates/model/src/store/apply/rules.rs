@@ -2,7 +2,7 @@
 //! it came to before.
 
 use super::{AllocRow, Store, plan::Check};
-use crate::ids::Index;
+use crate::{deployment::Deployment, ids::Index};
 
 /// The rules of one version of entries.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +39,17 @@ impl Rules {
             Some(_) if self.version < 4 => store.is_no_result(row),
             Some(_) => store.may_forget(row),
         }
+    }
+
+    /// Whether a deployment may be forgotten that is over. Older entries could forget one whose allocations had yet to be found
+    /// healthy for the next, which then waited for them without end.
+    pub fn may_forget_deployment(self, store: &Store, over: &Deployment) -> bool {
+        self.version < 4 || !store.is_carried(over)
+    }
+
+    /// Whether a node that is drained stays closed to work until that is over.
+    pub fn drained_nodes_stay_closed(self) -> bool {
+        self.version >= 4
     }
 
     /// Whether a plan that places nothing changes the deployment all the same.
