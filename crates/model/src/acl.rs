@@ -20,6 +20,12 @@ pub const POLICY_RULES_MAX: usize = 64 << 10;
 pub const POLICIES_MAX: usize = 10_000;
 /// Most tokens.
 pub const TOKENS_MAX: usize = 1_000_000;
+/// Most one-time tokens that were not exchanged.
+pub const ONE_TIME_TOKENS_MAX: usize = 10_000;
+/// Most of those that stand for one token: none is kept from having any by the owner of another.
+pub const ONE_TIME_OF_TOKEN_MAX: usize = 64;
+/// Longest sealed secret of a one-time token, in bytes.
+pub const SEALED_MAX: usize = 512;
 /// Most policies of a role or a token, and as many roles of a token.
 pub const ACL_LINKS_MAX: usize = 64;
 
@@ -148,6 +154,28 @@ impl AclToken {
     }
 }
 
+/// Stands for a token for a short while, and is exchanged for its secret once: so that a secret need not stand where others may
+/// read it, as in the address of a page.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct OneTimeToken {
+    /// Of its own secret.
+    #[n(0)]
+    pub secret: SecretHash,
+    /// The token that it stands for.
+    #[n(1)]
+    pub token: AclTokenId,
+    /// The secret of that, sealed with its own, which is nowhere kept.
+    #[n(2)]
+    #[cbor(with = "minicbor::bytes")]
+    pub sealed: Vec<u8>,
+    /// From when on it is nothing any more.
+    #[n(3)]
+    pub expires_at: Timestamp,
+    /// Where it was made.
+    #[n(4)]
+    pub create_index: Index,
+}
+
 /// A change of who may do what.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum ChangeAcl {
@@ -172,4 +200,10 @@ pub enum ChangeAcl {
     /// Revokes a token.
     #[n(6)]
     DeleteToken(#[n(0)] AclTokenId),
+    /// Makes a one-time token.
+    #[n(7)]
+    PutOneTime(#[n(0)] Box<OneTimeToken>),
+    /// A one-time token was exchanged: it is nothing any more.
+    #[n(8)]
+    TakeOneTime(#[n(0)] SecretHash),
 }

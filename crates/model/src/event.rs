@@ -95,6 +95,8 @@ pub enum AclObject {
     Role(AclRoleId),
     /// A token.
     Token(AclTokenId),
+    /// A one-time token that stands for this one.
+    OneTimeToken(AclTokenId),
 }
 
 impl fmt::Display for AclObject {
@@ -103,6 +105,7 @@ impl fmt::Display for AclObject {
             Self::Policy(name) => write!(f, "policy {name:?}"),
             Self::Role(id) => write!(f, "role {id}"),
             Self::Token(id) => write!(f, "token {id}"),
+            Self::OneTimeToken(id) => write!(f, "one-time token for token {id}"),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use berth_model::{
     AclRoleId, AclTokenId, Index, Timestamp,
-    acl::{AclPolicy, AclRole, AclToken, ChangeAcl, POLICY_RULES_MAX, SecretHash, TokenType},
+    acl::{AclPolicy, AclRole, AclToken, ChangeAcl, OneTimeToken, POLICY_RULES_MAX, SecretHash, TokenType},
     command::{Command, Entry, Outcome, Refusal, RestorePart},
     store::{Store, snapshot},
 };
@@ -137,6 +137,44 @@ fn tokens_that_have_expired_are_collected_as_others_are_made() {
     assert_eq!(change(&mut store, put(token(2, TokenType::Management, &[], Some(1_000)))), Ok(()));
     let ids: Vec<_> = store.acl().tokens(..).map(|token| token.id).collect();
     assert_eq!(ids, [AclTokenId(2)]);
+}
+
+fn one_time(secret: u8, of: u8, ends: u64) -> ChangeAcl {
+    ChangeAcl::PutOneTime(Box::new(OneTimeToken {
+        secret: SecretHash([secret; 32]),
+        token: AclTokenId(of.into()),
+        sealed: vec![1, 2, 3],
+        expires_at: Timestamp(ends),
+        create_index: Index(0),
+    }))
+}
+
+#[test]
+fn a_one_time_token_stands_for_a_token_that_is_there_and_is_taken_once() {
+    let mut store = Store::default();
+    assert_eq!(change(&mut store, put(token(1, TokenType::Management, &[], None))), Ok(()));
+    assert!(matches!(change(&mut store, one_time(8, 2, 100)), Err(Refusal::NoAclObject(_))));
+    assert_eq!(change(&mut store, one_time(8, 1, 100)), Ok(()));
+    let again = change(&mut store, one_time(8, 1, 100)).expect_err("its secret is another's").to_string();
+    assert!(again.contains("another one has this secret"), "{again}");
+    let secret = SecretHash([8; 32]);
+    assert_eq!(store.acl().one_time(&secret).map(|token| token.token), Some(AclTokenId(1)));
+
+    let mut bytes = Vec::new();
+    snapshot::write(&store, &mut bytes).expect("memory takes it");
+    let read = snapshot::read(&mut &bytes[..]).expect("it is whole");
+    assert_eq!((read.hash(), read.acl().one_time(&secret)), (store.hash(), store.acl().one_time(&secret)));
+
+    assert_eq!(change(&mut store, ChangeAcl::TakeOneTime(secret)), Ok(()));
+    let taken = change(&mut store, ChangeAcl::TakeOneTime(secret));
+    assert!(matches!(taken, Err(Refusal::NoAclObject(_))), "{taken:?}");
+
+    assert_eq!(change(&mut store, one_time(9, 1, 0)), Ok(()), "it ends before it begins");
+    assert_eq!(change(&mut store, one_time(10, 1, 100)), Ok(()));
+    assert_eq!(store.acl().one_time_tokens().len(), 1, "those that have expired are collected");
+    let more = (11..100).find_map(|secret| change(&mut store, one_time(secret, 1, 1_000)).err());
+    let refused = more.expect("one token has no more than its share").to_string();
+    assert!(refused.contains("as many as it may have"), "{refused}");
 }
 
 /// Brings another state in the place of this one.

@@ -125,3 +125,41 @@ pub struct AclBootstrap {
     /// The secret that it is to have; empty to have one made.
     pub bootstrap_secret: String,
 }
+
+/// A one-time token: exchanged once for the secret of the token that it stands for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct AclOneTimeToken {
+    /// What is exchanged; in a request for the exchange, all that is needed.
+    #[serde(rename = "OneTimeSecretID")]
+    pub one_time_secret_id: String,
+    /// The token that it stands for.
+    #[serde(rename = "AccessorID")]
+    pub accessor_id: String,
+    /// From when on it is nothing any more.
+    pub expires_at: Option<Time>,
+    /// Where it was made.
+    pub create_index: u64,
+    /// The same.
+    pub modify_index: u64,
+}
+
+/// The answer to a request for a one-time token.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct AclOneTimeMade {
+    /// It.
+    pub one_time_token: AclOneTimeToken,
+    /// Where it was made.
+    pub index: u64,
+}
+
+/// The answer to the exchange of a one-time token.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct AclOneTimeExchanged {
+    /// The token that it stood for, with its secret.
+    pub token: AclToken,
+    /// Where it was exchanged.
+    pub index: u64,
+}

@@ -41,7 +41,10 @@ mod text;
 mod time;
 mod usage;
 
-pub use acl::{AclBootstrap, AclLink, AclPolicy, AclPolicyStub, AclPolicyWritten, AclRole, AclToken, AclTtl};
+pub use acl::{
+    AclBootstrap, AclLink, AclOneTimeExchanged, AclOneTimeMade, AclOneTimeToken, AclPolicy, AclPolicyStub,
+    AclPolicyWritten, AclRole, AclToken, AclTtl,
+};
 pub use agent::{AgentHealth, AgentJoined, AgentMember, AgentMembers, AgentSelf, HealthCheck};
 pub use alloc::{
     AllocStopped, Allocation, AllocationStub, DesiredTransition, RescheduleEvent, RescheduleTracker,

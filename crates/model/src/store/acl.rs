@@ -6,7 +6,7 @@ use imbl::{OrdMap, OrdSet};
 
 use super::digest::{TableDigest, hash_encoded};
 use crate::{
-    acl::{AclPolicy, AclRole, AclToken, SecretHash},
+    acl::{AclPolicy, AclRole, AclToken, OneTimeToken, SecretHash},
     ids::{AclRoleId, AclTokenId, Index},
     time::Timestamp,
 };
@@ -19,6 +19,8 @@ pub struct Acl {
     tokens: OrdMap<AclTokenId, Arc<AclToken>>,
     by_secret: OrdMap<SecretHash, AclTokenId>,
     by_end: OrdSet<(Timestamp, AclTokenId)>,
+    one_time: OrdMap<SecretHash, Arc<OneTimeToken>>,
+    one_time_by_end: OrdSet<(Timestamp, SecretHash)>,
     digest: TableDigest,
     pub(super) modify_index: Index,
     /// Where the first token was made last; 0 for never.
@@ -95,6 +97,21 @@ impl Acl {
         self.by_end.iter().take_while(move |(end, _)| *end <= now).map(|(_, id)| *id)
     }
 
+    /// The one-time token of a secret.
+    pub fn one_time(&self, secret: &SecretHash) -> Option<&Arc<OneTimeToken>> {
+        self.one_time.get(secret)
+    }
+
+    /// All one-time tokens, by the hash of their secrets.
+    pub fn one_time_tokens(&self) -> impl ExactSizeIterator<Item = &Arc<OneTimeToken>> {
+        self.one_time.values()
+    }
+
+    /// One-time tokens that are nothing any more by then, the oldest first.
+    pub(super) fn one_time_expired(&self, now: Timestamp) -> impl Iterator<Item = SecretHash> {
+        self.one_time_by_end.iter().take_while(move |(end, _)| *end <= now).map(|(_, secret)| *secret)
+    }
+
     pub(super) fn digest(&self) -> u128 {
         self.digest.value()
     }
@@ -155,6 +172,21 @@ impl Acl {
             self.by_end.remove(&(end, id));
         }
         true
+    }
+
+    pub(super) fn put_one_time(&mut self, token: OneTimeToken, index: Index) {
+        self.touch(index);
+        self.digest.add(hash_encoded(b'o', &token));
+        self.one_time_by_end.insert((token.expires_at, token.secret));
+        self.one_time.insert(token.secret, Arc::new(token));
+    }
+
+    pub(super) fn remove_one_time(&mut self, secret: &SecretHash, index: Index) -> Option<Arc<OneTimeToken>> {
+        let old = self.one_time.remove(secret)?;
+        self.digest.remove(hash_encoded(b'o', &*old));
+        self.one_time_by_end.remove(&(old.expires_at, old.secret));
+        self.touch(index);
+        Some(old)
     }
 
     /// It takes the place of another, whose indexes may be the same and say something else: rights that were made of that

@@ -16,7 +16,7 @@ use super::{
     nodes::NodeRecord, quotas::QuotaRecord,
 };
 use crate::{
-    acl::{AclPolicy, AclRole, AclToken},
+    acl::{AclPolicy, AclRole, AclToken, OneTimeToken},
     cluster::ClusterIdentity,
     command::ENTRY_VERSION_MIN,
     deployment::Deployment,
@@ -138,6 +138,8 @@ enum Record {
     AclRole(#[n(0)] Box<AclRole>),
     #[n(15)]
     AclToken(#[n(0)] Box<AclToken>),
+    #[n(16)]
+    OneTimeToken(#[n(0)] Box<OneTimeToken>),
     /// Not in snapshots of format 1, whose clusters had no identity.
     #[n(9)]
     Cluster(
@@ -166,6 +168,7 @@ impl Record {
             Self::AclPolicy(policy) => format!("policy {}", policy.name),
             Self::AclRole(role) => format!("role {}", role.id),
             Self::AclToken(token) => format!("token {}", token.id),
+            Self::OneTimeToken(token) => format!("one-time token for token {}", token.token),
             Self::Cluster(_) => "cluster".to_owned(),
         }
     }
@@ -209,6 +212,9 @@ pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
     }
     for token in store.acl.tokens(..) {
         put(&Record::AclToken(Box::new(AclToken::clone(token))))?;
+    }
+    for token in store.acl.one_time_tokens() {
+        put(&Record::OneTimeToken(Box::new(OneTimeToken::clone(token))))?;
     }
     for record in store.nodes.records() {
         put(&Record::Node(Box::new(record)))?;

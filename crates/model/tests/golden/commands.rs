@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use berth_model::{
     AclRoleId, AclTokenId, AllocId, DeploymentId, EvalId, Index, JobKey, NodeId, Timestamp,
-    acl::{AclPolicy, AclRole, AclToken, ChangeAcl, SecretHash, TokenType},
+    acl::{AclPolicy, AclRole, AclToken, ChangeAcl, OneTimeToken, SecretHash, TokenType},
     alloc::{
         AllocEnd, ClientStatus, Migrate, MigrateAlloc, Placement, Reschedule, Rescheduled, Stop, StopReason,
         TaskResult,
@@ -123,6 +123,9 @@ pub fn commands() -> Vec<Command> {
         acl(ChangeAcl::PutToken(Box::new(token(2, TokenType::Client)))),
         acl(ChangeAcl::PutToken(Box::new(token(3, TokenType::Client)))),
         acl(ChangeAcl::DeleteToken(AclTokenId(3))),
+        acl(ChangeAcl::PutOneTime(Box::new(one_time(4)))),
+        acl(ChangeAcl::PutOneTime(Box::new(one_time(5)))),
+        acl(ChangeAcl::TakeOneTime(SecretHash([5; 32]))),
         Command::RestorePart(RestorePart { number: 0, bytes: vec![0, 0, 1], granted: Index(9) }),
         Command::AbandonRestore,
     ]
@@ -167,6 +170,16 @@ fn token(id: u8, token_type: TokenType) -> AclToken {
         expires_at: Some(Timestamp(u64::MAX)),
         create_index: Index(0),
         modify_index: Index(0),
+    }
+}
+
+fn one_time(secret: u8) -> OneTimeToken {
+    OneTimeToken {
+        secret: SecretHash([secret; 32]),
+        token: AclTokenId(2),
+        sealed: vec![7; 40],
+        expires_at: Timestamp(u64::MAX),
+        create_index: Index(0),
     }
 }
 

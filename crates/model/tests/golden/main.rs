@@ -86,7 +86,8 @@ fn facts(store: &Store) -> String {
     let policies = acl.policies().map(|policy| format!("{policy:?}"));
     let roles = acl.roles().map(|role| format!("{role:?}"));
     let tokens = acl.tokens(..).map(|token| format!("{token:?} {:?}", token.secret.0));
-    let acl = policies.chain(roles).chain(tokens);
+    let one_time = acl.one_time_tokens().map(|token| format!("{token:?} {:?}", token.secret.0));
+    let acl = policies.chain(roles).chain(tokens).chain(one_time);
     let config = [format!("{:?} {:?}", store.scheduler_config(), store.granted())];
     let all = allocs
         .chain(jobs)

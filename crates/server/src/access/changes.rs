@@ -60,8 +60,7 @@ fn target<'c>(command: &'c Command, store: &'c Store) -> Target<'c> {
         Command::Collect(collect) if is_of_nodes(collect) => Target::Cluster(Capability::NodeWrite),
         Command::PutQuota(_) | Command::DeleteQuota(_) => Target::Cluster(Capability::QuotaWrite),
         Command::SetSchedulerConfig(_) => Target::Cluster(Capability::OperatorWrite),
-        // The first token is for whoever comes first.
-        Command::ChangeAcl(change) if matches!(**change, ChangeAcl::Bootstrap(..)) => Target::Anything,
+        Command::ChangeAcl(change) if is_for_anybody(change) => Target::Anything,
         Command::Collect(_)
         | Command::ChangeAcl(_)
         | Command::PutNamespace(_)
@@ -84,6 +83,12 @@ fn target<'c>(command: &'c Command, store: &'c Store) -> Target<'c> {
 
 fn job_of(store: &Store, id: DeploymentId) -> Vec<&JobKey> {
     store.deployments().get(id).map(|deployment| &deployment.job).into_iter().collect()
+}
+
+/// The first token is for whoever comes first. One-time tokens are for those who show the token that they stand for, and their
+/// exchange for those who have their secret, which is asked before these are proposed.
+fn is_for_anybody(change: &ChangeAcl) -> bool {
+    matches!(change, ChangeAcl::Bootstrap(..) | ChangeAcl::PutOneTime(_) | ChangeAcl::TakeOneTime(_))
 }
 
 fn is_of_nodes(collect: &Collect) -> bool {

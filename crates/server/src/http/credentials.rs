@@ -15,6 +15,14 @@ const TOKEN: HeaderName = HeaderName::from_static("x-nomad-token");
 /// # Errors
 /// When the two say different things.
 pub(crate) fn identity(headers: &HeaderMap) -> Result<Identity, Failure> {
+    Ok(secret(headers)?.map_or(Identity::Anonymous, |secret| Identity::Token(hash(secret))))
+}
+
+/// The secret that a request shows.
+///
+/// # Errors
+/// As [`identity`].
+pub(crate) fn secret(headers: &HeaderMap) -> Result<Option<&str>, Failure> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("unreadable").trim());
     let bearer = text(AUTHORIZATION).and_then(|text| {
         let (scheme, secret) = text.split_once(' ')?;
@@ -26,10 +34,7 @@ pub(crate) fn identity(headers: &HeaderMap) -> Result<Identity, Failure> {
     {
         return Err(Failure::bad_request("X-Nomad-Token and Authorization give two different tokens"));
     }
-    Ok(match token.or(bearer).filter(|secret| !secret.is_empty()) {
-        None => Identity::Anonymous,
-        Some(secret) => Identity::Token(hash(secret)),
-    })
+    Ok(token.or(bearer).filter(|secret| !secret.is_empty()))
 }
 
 #[cfg(test)]

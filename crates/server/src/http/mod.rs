@@ -11,7 +11,7 @@ pub(crate) mod call;
 mod caller;
 mod connection;
 pub(crate) mod counters;
-mod credentials;
+pub(crate) mod credentials;
 mod depth;
 pub(crate) mod duration;
 pub(crate) mod failure;

@@ -5,18 +5,18 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_api::http::{
-    AclBootstrap, AclPolicy, AclPolicyStub, AclPolicyWritten, AclRole, AclToken, AgentHealth, AgentJoined,
-    AgentMembers, AgentSelf, AllocCheck, AllocFileInfo, AllocResourceUsage, AllocRestart, AllocSignal,
-    AllocStopped, Allocation, AllocationStub, AutopilotHealth, Deployment, DeploymentAllocHealth,
-    DeploymentChanged, DeploymentPause, DeploymentPromote, Evaluation, EventFrame, ExecInputFrame,
-    ExecOutputFrame, Found, FuzzyFound, FuzzySearch, HostStats, ImagePull, ImagePulled, ImagesLoaded, Job,
-    JobDeregistered, JobDispatch, JobDispatched, JobEvaluate, JobExplanation, JobPlan, JobPlanned,
-    JobRegister, JobRegistered, JobRevert, JobScale, JobScaleStatus, JobStability, JobStatus,
-    JobStatusesAsked, JobStub, JobSummary, JobTag, JobValidated, JobVersionChanged, JobVersions, JobsParse,
-    Measurements, Namespace, Node, NodeDrain, NodeEligibility, NodeEligibilityChanged, NodeImages, NodePool,
-    NodePurged, NodeStub, PeriodicForced, PlanTrace, Quota, QuotaUsage, RaftConfiguration, ScalingPolicy,
-    ScalingPolicyStub, SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet, Search,
-    StreamFrame,
+    AclBootstrap, AclOneTimeExchanged, AclOneTimeMade, AclOneTimeToken, AclPolicy, AclPolicyStub,
+    AclPolicyWritten, AclRole, AclToken, AgentHealth, AgentJoined, AgentMembers, AgentSelf, AllocCheck,
+    AllocFileInfo, AllocResourceUsage, AllocRestart, AllocSignal, AllocStopped, Allocation, AllocationStub,
+    AutopilotHealth, Deployment, DeploymentAllocHealth, DeploymentChanged, DeploymentPause,
+    DeploymentPromote, Evaluation, EventFrame, ExecInputFrame, ExecOutputFrame, Found, FuzzyFound,
+    FuzzySearch, HostStats, ImagePull, ImagePulled, ImagesLoaded, Job, JobDeregistered, JobDispatch,
+    JobDispatched, JobEvaluate, JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert,
+    JobScale, JobScaleStatus, JobStability, JobStatus, JobStatusesAsked, JobStub, JobSummary, JobTag,
+    JobValidated, JobVersionChanged, JobVersions, JobsParse, Measurements, Namespace, Node, NodeDrain,
+    NodeEligibility, NodeEligibilityChanged, NodeImages, NodePool, NodePurged, NodeStub, PeriodicForced,
+    PlanTrace, Quota, QuotaUsage, RaftConfiguration, ScalingPolicy, ScalingPolicyStub,
+    SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet, Search, StreamFrame,
 };
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -166,6 +166,8 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/acl/tokens", (Management, Cluster), "List tokens", pages::<AclToken>(&["global"]), acl::tokens::list),
         route(Put, "/v1/acl/token", (Management, Cluster), "Make a token", takes::<AclToken, AclToken>(&[]), acl::tokens::put),
         route(Get, "/v1/acl/token/self", (Anonymous, Cluster), "Read the token that is shown", tells::<AclToken>(&[]), acl::tokens::read_own),
+        route(Put, "/v1/acl/token/onetime", (Anonymous, Cluster), "Get a one-time token for the token that is shown", tells::<AclOneTimeMade>(&[]), acl::onetime::make),
+        route(Put, "/v1/acl/token/onetime/exchange", (Anonymous, Cluster), "Exchange a one-time token for the secret of its token", takes::<AclOneTimeToken, AclOneTimeExchanged>(&[]), acl::onetime::exchange),
         route(Get, "/v1/acl/token/{id}", (Management, Cluster), "Read a token", reads::<AclToken>(&[]), acl::tokens::read),
         route(Put, "/v1/acl/token/{id}", (Management, Cluster), "Change a token", takes::<AclToken, AclToken>(&[]), acl::tokens::put),
         route(Delete, "/v1/acl/token/{id}", (Management, Cluster), "Revoke a token", empty(), acl::tokens::delete),

@@ -3,8 +3,8 @@
 use super::Store;
 use crate::{
     acl::{
-        ACL_DESCRIPTION_MAX, ACL_LINKS_MAX, AclPolicy, AclRole, AclToken, ChangeAcl, POLICIES_MAX,
-        POLICY_RULES_MAX, TOKENS_MAX, TokenType,
+        ACL_DESCRIPTION_MAX, ACL_LINKS_MAX, AclPolicy, AclRole, AclToken, ChangeAcl, ONE_TIME_OF_TOKEN_MAX,
+        ONE_TIME_TOKENS_MAX, OneTimeToken, POLICIES_MAX, POLICY_RULES_MAX, SEALED_MAX, TOKENS_MAX, TokenType,
     },
     command::{Outcome, Refusal},
     event::{AclObject, Event},
@@ -37,6 +37,11 @@ impl Store {
                 let object = AclObject::Token(id);
                 if self.acl.remove_token(id, index) { object } else { return not_found(object) }
             }
+            ChangeAcl::PutOneTime(token) => self.put_one_time(*token)?,
+            ChangeAcl::TakeOneTime(secret) => match self.acl.remove_one_time(&secret, index) {
+                Some(taken) => AclObject::OneTimeToken(taken.token),
+                None => return Err(Refusal::NoAclObject("the one-time token".to_owned())),
+            },
         };
         events.push(Event::AclChanged(object));
         Ok(())
@@ -114,6 +119,34 @@ impl Store {
             events.push(Event::AclChanged(AclObject::Token(id)));
         }
         Ok(made)
+    }
+
+    fn put_one_time(&mut self, mut token: OneTimeToken) -> Result<AclObject, Refusal> {
+        let object = AclObject::OneTimeToken(token.token);
+        let refuse = |why: &str| Err(Refusal::BadAcl(object.to_string(), why.to_owned()));
+        if self.acl.token(token.token).is_none_or(|token| token.is_expired(self.at)) {
+            return Err(Refusal::NoAclObject(AclObject::Token(token.token).to_string()));
+        }
+        if token.sealed.len() > SEALED_MAX {
+            return refuse("its token's secret is too long");
+        }
+        let expired: Vec<_> = self.acl.one_time_expired(self.at).take(EXPIRED_FORGOTTEN_MAX).collect();
+        for secret in expired {
+            self.acl.remove_one_time(&secret, self.index);
+        }
+        if self.acl.one_time_tokens().len() >= ONE_TIME_TOKENS_MAX {
+            return refuse("there are as many as there may be: wait until some have expired");
+        }
+        let of_token = self.acl.one_time_tokens().filter(|other| other.token == token.token).count();
+        if of_token >= ONE_TIME_OF_TOKEN_MAX {
+            return refuse("it has as many as it may have: exchange some, or wait until they have expired");
+        }
+        if self.acl.one_time(&token.secret).is_some() {
+            return refuse("another one has this secret");
+        }
+        token.create_index = self.index;
+        self.acl.put_one_time(token, self.index);
+        Ok(object)
     }
 
     /// A token that is there keeps its secret, its type, and when it was made and ends.

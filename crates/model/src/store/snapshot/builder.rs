@@ -45,6 +45,10 @@ impl Builder {
             Record::AclPolicy(policy) => store.acl.put_policy(*policy),
             Record::AclRole(role) => store.acl.put_role(*role),
             Record::AclToken(token) => store.acl.put_token(*token),
+            Record::OneTimeToken(token) => {
+                let index = token.create_index;
+                store.acl.put_one_time(*token, index);
+            }
             Record::Node(node) => drop(store.nodes.insert(*node)),
             Record::JobVersion(version) => self.versions.push(*version),
             Record::Scaling(event) => self.scalings.push(*event),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use berth_model::{
     AclRoleId, Index, JobKey,
-    acl::AclToken,
+    acl::{AclToken, OneTimeToken, SecretHash},
     store::{Acl, Store},
 };
 
@@ -75,6 +75,13 @@ impl CallerView {
     pub fn own_token(&self, identity: Identity) -> Option<&Arc<AclToken>> {
         let Identity::Token(secret) = identity else { return None };
         self.view.store.acl().token_of(&secret)
+    }
+
+    /// A one-time token, and the token that it stands for: for whoever has its secret.
+    pub fn one_time_token(&self, secret: SecretHash) -> Option<(&Arc<OneTimeToken>, &Arc<AclToken>)> {
+        let acl = self.view.store.acl();
+        let one_time = acl.one_time(&secret)?;
+        Some((one_time, acl.token(one_time.token)?))
     }
 
     /// The names of a token's roles, which its owner may read.

@@ -1,8 +1,10 @@
 //! Who may do what: policies, roles, tokens, and the first token of all.
 
 pub(super) mod bootstrap;
+pub(super) mod onetime;
 pub(super) mod policies;
 pub(super) mod roles;
+mod seal;
 pub(super) mod tokens;
 
 use axum::{body::Body, response::Response};
@@ -20,7 +22,7 @@ use crate::{
 
 /// Refuses what has no meaning where everybody may do everything.
 fn check_on(call: &Call) -> Result<(), Failure> {
-    if call.server().acl {
+    if !call.api.policy.is_open() {
         return Ok(());
     }
     let text = "ACL support disabled: this server was started without --acl";

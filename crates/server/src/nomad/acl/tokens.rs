@@ -90,13 +90,21 @@ pub(in crate::nomad) async fn read(call: Call) -> Reply {
 pub(in crate::nomad) async fn read_own(call: Call) -> Reply {
     check_on(&call)?;
     let view = call.view();
+    let token = own(&call, &view)?;
+    reply::json(&call.query, &shown(&view, token))
+}
+
+/// The token that a request shows.
+///
+/// # Errors
+/// When it shows none, or one that says nothing.
+pub(super) fn own<'v>(call: &Call, view: &'v CallerView) -> Result<&'v Token, Failure> {
     let token = view.own_token(call.identity()).filter(|token| !token.is_expired(clock::now()));
     let none = match call.identity() {
         Identity::Anonymous => "no token was given",
         Identity::Token(_) => "ACL token not found",
     };
-    let token = token.ok_or_else(|| Failure::new(hyper::StatusCode::UNAUTHORIZED, none))?;
-    reply::json(&call.query, &shown(&view, token))
+    token.map(|token| &**token).ok_or_else(|| Failure::new(hyper::StatusCode::UNAUTHORIZED, none))
 }
 
 /// `PUT /v1/acl/token` and `PUT /v1/acl/token/:id`
@@ -258,7 +266,7 @@ fn not_found() -> Failure {
 }
 
 /// A token without its secret.
-fn shown(view: &CallerView, token: &Token) -> AclToken {
+pub(super) fn shown(view: &CallerView, token: &Token) -> AclToken {
     let link = |id: &AclRoleId| AclLink {
         id: id.to_string(),
         name: view.role_name(*id).unwrap_or_default().to_owned(),

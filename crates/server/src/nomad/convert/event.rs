@@ -126,6 +126,8 @@ fn acl<'v>(view: &'v CallerView, object: &'v AclObject) -> Option<Subject<'v>> {
             gone("ACLToken", "ACLTokenUpserted", (*id).into())
         }
         AclObject::Token(id) => gone("ACLToken", "ACLTokenDeleted", (*id).into()),
+        // They are between those who have them.
+        AclObject::OneTimeToken(_) => return None,
     })
 }
 

@@ -9,6 +9,7 @@ use berth_model::{
     command::Command,
 };
 use http_body_util::BodyExt;
+use serde_json::{Value, json};
 
 use super::{
     exchange::{governed, send},
@@ -103,7 +104,8 @@ async fn text(body: Body) -> String {
 }
 
 fn path(route: &Route) -> String {
-    let name = if route.path.contains("/acl/") { "reader" } else { "default" };
+    // What is asked to be deleted must not be what the other requests are allowed by.
+    let name = if route.path.contains("/acl/") { "unknown" } else { "default" };
     let id = if route.path.starts_with("/v1/job/") { "web".to_owned() } else { RUNNING.to_string() };
     route.path.replace("{id}", &id).replace("{name}", name)
 }
@@ -193,4 +195,43 @@ fn what_changes_something_takes_more_than_reading() {
         );
         assert!(!reads, "{} {}", route.verb.as_str(), route.path);
     }
+}
+
+async fn put(router: &Router, target: &str, secret: &str, body: &Value) -> (u16, Value) {
+    let request = Request::builder().method("PUT").uri(target).header("x-nomad-token", secret);
+    let request = request.body(Body::from(body.to_string())).expect("it is a request");
+    let response = send(router, request).await;
+    let status = response.status().as_u16();
+    let said = text(response.into_body()).await;
+    (status, serde_json::from_str(&said).unwrap_or(Value::String(said)))
+}
+
+#[tokio::test]
+async fn a_one_time_token_is_exchanged_once_for_the_secret_of_the_token_that_it_stands_for() {
+    let (engine, router) = guarded();
+    let (make, exchange) = ("/v1/acl/token/onetime", "/v1/acl/token/onetime/exchange");
+    for nobody in ["", "revoked", "expired"] {
+        assert_eq!(put(&router, make, nobody, &json!({})).await.0, 401, "{nobody:?}");
+    }
+    let (status, made) = put(&router, make, "reader", &json!({})).await;
+    assert_eq!(status, 200, "{made}");
+    let once = made["OneTimeToken"]["OneTimeSecretID"].clone();
+    assert!(once.as_str().is_some_and(|once| once.len() > 64), "{made}");
+    assert_eq!(status_of_wrong(&router, exchange).await, 403);
+
+    let (status, exchanged) = put(&router, exchange, "", &json!({ "OneTimeSecretID": once })).await;
+    assert_eq!((status, &exchanged["Token"]["SecretID"]), (200, &json!("reader")), "{exchanged}");
+    assert_eq!(exchanged["Token"]["AccessorID"], made["OneTimeToken"]["AccessorID"]);
+    let (status, again) = put(&router, exchange, "", &json!({ "OneTimeSecretID": once })).await;
+    assert_eq!(status, 403, "{again}");
+
+    let (_, made) = put(&router, make, "writer", &json!({})).await;
+    change(&engine, ChangeAcl::DeleteToken(AclTokenId(3)));
+    let once = &made["OneTimeToken"]["OneTimeSecretID"];
+    let (status, revoked) = put(&router, exchange, "", &json!({ "OneTimeSecretID": once })).await;
+    assert_eq!(status, 403, "its token is gone: {revoked}");
+}
+
+async fn status_of_wrong(router: &Router, exchange: &str) -> u16 {
+    put(router, exchange, "", &json!({ "OneTimeSecretID": "never made" })).await.0
 }
