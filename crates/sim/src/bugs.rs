@@ -2,7 +2,7 @@
 //! parts (disk, threads, connections), so that no build but this one knows of them.
 
 macro_rules! bugs {
-    ($($name:ident: $what:literal,)*) => {
+    ($($name:ident: $what:literal breaks $rules:literal,)*) => {
         /// One planted bug.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Bug {
@@ -27,37 +27,45 @@ macro_rules! bugs {
             pub fn what(self) -> &'static str {
                 match self { $(Self::$name => $what,)* }
             }
+
+            /// Whether a rule that is broken shows that the bug was found, and not another one.
+            pub fn is_shown_by(self, violation: &str) -> bool {
+                let rules = match self { $(Self::$name => $rules,)* };
+                let rule = violation.split(' ').next().unwrap_or_default();
+                rules.split(' ').any(|own| own == rule)
+            }
         }
     };
 }
 
 bugs! {
-    SkipsSync: "the disk says that a file is synced, and has not done so",
-    SkipsNames: "the disk says that names are synced, and has not done so",
-    LosesTailOnRestart: "the last synced sector of a file is gone after a restart",
-    AcknowledgesEarly: "a request is answered when its entry is proposed",
-    DeniesWhatIsWritten: "an entry of unknown fate is said not to be written",
-    FreesRoomEarly: "room is free as soon as an allocation is asked to end",
-    LosesEvents: "the last of several entries applied at once is not told to the controller",
-    AppliesTwice: "the controller is told of an entry twice",
-    LosesEvaluations: "a planner forgets an evaluation now and then",
-    PlansWithoutClaims: "a planner claims nothing of what it plans",
-    KeepsOldClaims: "claims are never settled",
-    NeverTicks: "the controller never learns that time passes",
-    NeverHangsUp: "the controller never learns that a session has ended",
-    LosesStops: "agents are not told what is to end",
-    LosesReports: "an agent does not report some ends",
-    StartsTwice: "a restarted agent starts what still runs",
-    StartsBeforeItWrites: "an agent starts tasks before it has written them down",
-    StartsBeforePredecessorsEnd: "an agent does not wait for those whose room it was promised",
-    ForgetsTombstones: "a restarted agent forgets what had ended",
-    NeverStopsTasks: "an agent says that it stops tasks, and does not",
-    StopsTasksWithoutServer: "an agent stops its tasks when its server is gone",
-    TasksDieWithAgent: "tasks end with their agent",
-    RunsOldVersions: "an agent runs the first version of a job that it has seen",
-    LosesRecords: "a restarted agent finds only some of what it wrote down",
-    ForwardsAgain: "a write that was handed to the leader, who has not answered, is handed over again",
-    ReadsWithoutAsking: "a server answers default reads without asking whether it is behind",
-    IgnoresSnapshots: "the controller is not told that a snapshot took the place of the state",
-    StartsFromBackup: "a restarted server finds the disk of its last start",
+    SkipsSync: "the disk says that a file is synced, and has not done so" breaks "I1 I2 I4 I17 R4",
+    SkipsNames: "the disk says that names are synced, and has not done so" breaks "I1 I2 I4 I17 R4",
+    LosesTailOnRestart: "the last synced sector of a file is gone after a restart" breaks "I1 I2 I4 I17 R4",
+    AcknowledgesEarly: "a request is answered when its entry is proposed" breaks "I2 I3",
+    DeniesWhatIsWritten: "an entry of unknown fate is said not to be written" breaks "I2",
+    FreesRoomEarly: "room is free as soon as an allocation is asked to end" breaks "I7 I8",
+    LosesEvents: "the last of several entries applied at once is not told to the controller" breaks "I5",
+    AppliesTwice: "the controller is told of an entry twice" breaks "I5",
+    LosesEvaluations: "a planner forgets an evaluation now and then" breaks "I10",
+    PlansWithoutClaims: "a planner claims nothing of what it plans" breaks "I8 I9 R4",
+    KeepsOldClaims: "claims are never settled" breaks "I10 R4",
+    NeverTicks: "the controller never learns that time passes" breaks "I10 I12 R4",
+    NeverHangsUp: "the controller never learns that a session has ended" breaks "R4",
+    LosesStops: "agents are not told what is to end" breaks "I7 I8 I10 R4",
+    LosesReports: "an agent does not report some ends" breaks "I7 I10 R4",
+    StartsTwice: "a restarted agent starts what still runs" breaks "I7",
+    StartsBeforeItWrites: "an agent starts tasks before it has written them down" breaks "I7 R4",
+    StartsBeforePredecessorsEnd: "an agent does not wait for those whose room it was promised" breaks "I8",
+    ForgetsTombstones: "a restarted agent forgets what had ended" breaks "I7",
+    NeverStopsTasks: "an agent says that it stops tasks, and does not" breaks "I7 I8 I10 R4",
+    StopsTasksWithoutServer: "an agent stops its tasks when its server is gone" breaks "I16",
+    TasksDieWithAgent: "tasks end with their agent" breaks "I16",
+    LosesRollbacks: "a failed deployment is not undone" breaks "I14",
+    RunsOldVersions: "an agent runs the first version of a job that it has seen" breaks "I6",
+    LosesRecords: "a restarted agent finds only some of what it wrote down" breaks "I7 I8 R4",
+    ForwardsAgain: "a write that was handed to the leader, who has not answered, is handed over again" breaks "I2",
+    ReadsWithoutAsking: "a server answers default reads without asking whether it is behind" breaks "I3",
+    IgnoresSnapshots: "the controller is not told that a snapshot took the place of the state" breaks "I5 R4",
+    StartsFromBackup: "a restarted server finds the disk of its last start" breaks "I1 I2 I4 I17",
 }

@@ -33,6 +33,8 @@ pub enum Fault {
     Transfer { server: usize },
     /// A server is taken out, and taken in again later.
     Remove { server: usize, for_ns: u64 },
+    /// A server is stopped, and started with the newer version, or with the older one again.
+    Upgrade { server: usize, newer: bool, down_ns: u64 },
     /// An agent dies, at once or in the middle of what it does next.
     KillAgent { node: usize, steps: Option<u32>, down_ns: u64 },
     /// An agent stands still.
@@ -49,6 +51,8 @@ pub enum Fault {
 const WHEN_NS: std::ops::Range<u64> = 2_000_000_000..44_000_000_000;
 /// How many of them are of what is between servers, where there are several.
 const BETWEEN_SERVERS_PERCENT: u64 = 35;
+/// How many servers go back to the older version once.
+const GO_BACK_PERCENT: u64 = 40;
 /// How many there are.
 const COUNT: std::ops::Range<u64> = 12..30;
 
@@ -63,6 +67,21 @@ pub fn plan(random: &mut Random, servers: usize, nodes: usize) -> Vec<(u64, Faul
     let mut plan: Vec<(u64, Fault)> =
         (0..count).map(|_| (random.within(WHEN_NS), draw(random, servers, nodes))).collect();
     plan.sort_by_key(|(at_ns, _)| *at_ns);
+    plan
+}
+
+/// Draws how servers that begin with the older version are upgraded, some of them only after they went back once.
+pub fn upgrades(random: &mut Random, servers: usize) -> Vec<(u64, Fault)> {
+    let mut plan = Vec::new();
+    for server in 0..servers {
+        let upgrades = if random.percent(GO_BACK_PERCENT) { 3 } else { 1 };
+        let mut times: Vec<u64> = (0..upgrades).map(|_| random.within(WHEN_NS)).collect();
+        times.sort_unstable();
+        for (number, at_ns) in times.into_iter().enumerate() {
+            let newer = number % 2 == 0;
+            plan.push((at_ns, Fault::Upgrade { server, newer, down_ns: ms(random, 50, 2_000) }));
+        }
+    }
     plan
 }
 
@@ -163,6 +182,8 @@ impl Fault {
             Self::CutServer { .. } => "fault: server's connections broken",
             Self::Transfer { .. } => "fault: leadership handed over",
             Self::Remove { .. } => "fault: server removed",
+            Self::Upgrade { newer: true, .. } => "fault: server upgraded",
+            Self::Upgrade { newer: false, .. } => "fault: server gone back to the older version",
             Self::KillAgent { .. } => "fault: agent killed",
             Self::PauseAgent { .. } => "fault: agent paused",
             Self::Reboot { .. } => "fault: machine restarted",
@@ -248,6 +269,11 @@ impl fmt::Display for Fault {
             Self::Transfer { server } => write!(f, "the leader is to hand over to server {}", server + 1),
             Self::Remove { server, for_ns } => {
                 write!(f, "server {} is taken out, for {}", server + 1, Seconds(for_ns))
+            }
+            Self::Upgrade { server, newer, down_ns } => {
+                let version = if newer { "newer" } else { "older" };
+                let (server, time) = (server + 1, Seconds(down_ns));
+                write!(f, "server {server} is stopped, and started with the {version} version after {time}")
             }
             Self::KillAgent { node, steps: None, down_ns } => {
                 write!(f, "the agent of node {} is killed, for {}", node + 1, Seconds(down_ns))

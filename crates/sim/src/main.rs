@@ -42,6 +42,9 @@ struct Options {
     /// Faults to leave out, counted from 0.
     #[arg(long, value_delimiter = ',')]
     without: Vec<usize>,
+    /// Tell of each entry that is proposed from this second on.
+    #[arg(long, requires = "seed")]
+    entries_from: Option<u64>,
     /// Threads, each with simulations of its own.
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         servers: options.servers,
         bug,
         without: options.without.iter().copied().collect(),
+        entries_from_ns: options.entries_from.map_or(u64::MAX, |second| second * 1_000_000_000),
         ..Settings::new(options.seed.unwrap_or(0))
     };
     let fine = if options.bugs {
@@ -106,7 +110,7 @@ fn print_counts(report: &Report) {
 }
 
 fn run_many(settings: &Settings, seeds: Range<u64>, threads: usize) -> bool {
-    let Summary { runs, counts, violations, simulated_ns } = many::run(settings, seeds, threads, false);
+    let Summary { runs, counts, violations, simulated_ns } = many::run(settings, seeds, threads);
     counts.iter().for_each(|(what, count)| println!("{count:>10}  {what}"));
     println!(
         "{runs} seeds, {:.0} simulated seconds, {} violations",
@@ -152,9 +156,8 @@ fn plant(settings: &Settings, threads: usize) -> bool {
     let mut missed = 0;
     for bug in Bug::ALL {
         let servers = settings.servers.max(if bug.is_of_several_servers() { 3 } else { 1 });
-        let settings = Settings { servers, bug: Some(*bug), ..settings.clone() };
-        let found = many::run(&settings, 0..SEEDS_PER_BUG, threads, true);
-        match found.violations.first() {
+        let settings = Settings { servers, ..settings.clone() };
+        match many::find(*bug, &settings, 0..SEEDS_PER_BUG, threads) {
             Some((seed, what)) => println!("{:<28} seed {seed:>3}: {what}", bug.name()),
             None => {
                 missed += 1;

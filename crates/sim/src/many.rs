@@ -10,6 +10,7 @@ use std::{
 };
 
 use crate::{
+    bugs::Bug,
     truth::Counts,
     world::{self, Settings},
 };
@@ -27,14 +28,30 @@ pub struct Summary {
     pub simulated_ns: u64,
 }
 
-/// Runs the simulations of some seeds; only until a rule is broken, if `first` says so.
-pub fn run(settings: &Settings, seeds: Range<u64>, threads: usize, first: bool) -> Summary {
-    let (next, broken) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
+/// Runs the simulations of some seeds.
+pub fn run(settings: &Settings, seeds: Range<u64>, threads: usize) -> Summary {
+    run_until(settings, seeds, threads, |_| false)
+}
+
+/// Runs the simulations of some seeds until its bug is found, by a rule that it breaks.
+pub fn find(bug: Bug, settings: &Settings, seeds: Range<u64>, threads: usize) -> Option<(u64, String)> {
+    let settings = Settings { bug: Some(bug), ..settings.clone() };
+    let summary = run_until(&settings, seeds, threads, |violation| bug.is_shown_by(violation));
+    summary.violations.into_iter().find(|(_, violation)| bug.is_shown_by(violation))
+}
+
+fn run_until(
+    settings: &Settings,
+    seeds: Range<u64>,
+    threads: usize,
+    is_enough: impl Fn(&str) -> bool + Sync,
+) -> Summary {
+    let (next, found) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
     let summary = Mutex::new(Summary::default());
     let work = || {
         loop {
             let seed = next.fetch_add(1, SeqCst);
-            if seed >= seeds.end || first && broken.load(SeqCst) {
+            if seed >= seeds.end || found.load(SeqCst) {
                 return;
             }
             let settings = Settings { seed, ..settings.clone() };
@@ -52,7 +69,7 @@ pub fn run(settings: &Settings, seeds: Range<u64>, threads: usize, first: bool) 
                 Err(_) => Some("it panicked".to_owned()),
             };
             if let Some(violation) = violation {
-                broken.store(true, SeqCst);
+                found.fetch_or(is_enough(&violation), SeqCst);
                 summary.violations.push((seed, violation));
             }
         }

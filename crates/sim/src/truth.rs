@@ -67,6 +67,8 @@ pub struct Facts {
     pub died: Vec<usize>,
     /// What a person can follow.
     pub story: Vec<String>,
+    /// From when on it tells of entries too, in nanoseconds.
+    pub entries_from_ns: u64,
     /// Sums up all that happened, in order.
     pub digest: u64,
 }
@@ -83,6 +85,7 @@ impl Truth {
             failed: Vec::new(),
             died: Vec::new(),
             story: Vec::new(),
+            entries_from_ns: u64::MAX,
             digest: 0xcbf2_9ce4_8422_2325,
         })))
     }
@@ -114,6 +117,9 @@ impl Truth {
             facts.count(command.kind(), 1);
         }
         facts.mix(entry.index.0);
+        if now_ns() >= facts.entries_from_ns {
+            facts.note(&format!("entry {}: {:?}", entry.index, entry.commands));
+        }
         facts.invariants.on_proposed(term, entry);
     }
 
@@ -261,8 +267,13 @@ impl Truth {
 impl Facts {
     /// Adds a line to the story.
     pub fn tell(&mut self, line: &str) {
-        let seconds = now_ns() as f64 / 1e9;
         line.bytes().for_each(|byte| self.mix(u64::from(byte)));
+        self.note(line);
+    }
+
+    /// Adds a line to the story that is no part of what happened.
+    fn note(&mut self, line: &str) {
+        let seconds = now_ns() as f64 / 1e9;
         if self.story.len() < STORY_MAX {
             self.story.push(format!("{seconds:9.3}  {line}"));
         }

@@ -31,6 +31,7 @@ mod status;
 mod system;
 mod table;
 
+pub use system::collectable;
 pub use table::table;
 
 #[cfg(test)]

@@ -61,8 +61,8 @@ pub(super) async fn reconcile_summaries(_: Call) -> Reply {
     Ok(reply::with_type(Body::empty(), reply::JSON))
 }
 
-/// What has ended.
-fn collectable(store: &Store) -> Collect {
+/// What has ended, as far as a request may ask for.
+pub fn collectable(store: &Store) -> Collect {
     let jobs = store.jobs().iter().filter(|(_, row)| row.is_over());
     let evals = store.evals().iter().filter(|(_, eval)| eval.status.is_terminal());
     let allocs = store.allocs().iter().filter(|(_, row)| store.may_forget(row));

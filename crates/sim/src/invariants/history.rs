@@ -120,6 +120,11 @@ impl History {
             return Err(("I2 nothing comes from nowhere", what));
         };
         let index = entry.index;
+        if entry.version < self.store.version() {
+            let what =
+                format!("{index} is of version {}, after one of {}", entry.version, self.store.version());
+            return Err(("I1 the version of entries never falls", what));
+        }
         let again = self.store.apply(entry.clone());
         if !same(&again, applied) {
             let what = format!("{index} came to something else when it was applied again");

@@ -51,6 +51,14 @@ impl Jobs {
                     self.0.insert(deregister.job.clone(), Asked::Stop { purge: deregister.purge });
                     touched.push(deregister.job.clone());
                 }
+                Command::SetDeployment(set) if set.revert_to.is_some() => {
+                    let key = store.deployments().get(set.id).map(|deployment| deployment.job.clone());
+                    let Some(row) = key.as_ref().and_then(|key| store.job(key)) else { continue };
+                    // I14 says which version that is.
+                    let mark = row.job().meta.get(MARK).cloned().unwrap_or_default();
+                    self.0.insert(row.key.clone(), Asked::Run { mark, at: step.entry.index });
+                    touched.push(row.key.clone());
+                }
                 Command::RestorePart(_) | Command::AbandonRestore => self.0.clear(),
                 _ => {}
             }

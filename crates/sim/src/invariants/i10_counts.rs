@@ -1,6 +1,13 @@
 //! I10: every count is met, or a reason is recorded; no evaluation waits for nothing.
 
-use berth_model::{eval::EvalStatus, node::NodeStatus, store::Store};
+use std::sync::Arc;
+
+use berth_model::{
+    deployment::{Deployment, DeploymentStatus},
+    eval::EvalStatus,
+    node::NodeStatus,
+    store::{JobRow, Store},
+};
 
 use super::Check;
 
@@ -18,6 +25,14 @@ pub fn at_rest(store: &Store) -> Check {
     if let Some((_, eval)) = store.evals().iter().find(|(_, eval)| wedged(eval)) {
         return Err((RULE, format!("evaluation {} of {} is pending for ever", eval.id, eval.job)));
     }
+    let is_stuck = |of: &&Arc<Deployment>| {
+        let evals = store.job(&of.job).into_iter().flat_map(|row| store.jobs().evals(row));
+        let mut open = evals.filter_map(|slot| store.evals().row(slot)).filter(|e| !e.status.is_terminal());
+        of.is_active() && open.next().is_none()
+    };
+    if let Some(stuck) = store.deployments().iter().find(is_stuck) {
+        return Err(("R4 deployments end", format!("{} of {} waits for nothing", stuck.id, stuck.job)));
+    }
     for (_, row) in store.jobs().iter() {
         let job = row.job();
         if job.job_type.is_per_node() || job.job_type.runs_to_completion() || job.only_launches() {
@@ -28,7 +43,11 @@ pub fn at_rest(store: &Store) -> Check {
         let count = if job.stop { 0 } else { job.groups.iter().map(|group| group.count as usize).sum() };
         let evals = store.jobs().evals(row).filter_map(|slot| store.evals().row(slot));
         let waits = evals.filter(|eval| !eval.status.is_terminal()).count();
-        if wanted > count || wanted < count && waits == 0 {
+        if has_failed(store, row) {
+            // What its failed version lacks is not placed, and that is said by its deployment.
+            continue;
+        }
+        if wanted > count + canaries(store, row) || wanted < count && waits == 0 {
             return Err((
                 RULE,
                 format!("job {}: {wanted} of {count} run, {waits} evaluations wait", row.key),
@@ -36,4 +55,17 @@ pub fn at_rest(store: &Store) -> Check {
         }
     }
     Ok(())
+}
+
+/// How many may stand beside the old allocations of a job, while its newest version waits for its promotion.
+fn canaries(store: &Store, row: &JobRow) -> usize {
+    let last = store.deployments().of_version(&row.key, row.current().version);
+    let groups = last.filter(|last| last.is_active()).into_iter().flat_map(|last| &last.groups);
+    groups.filter(|group| group.is_canarying()).map(|group| group.desired_canaries as usize).sum()
+}
+
+/// Whether the deployment of a job's newest version has failed.
+fn has_failed(store: &Store, row: &JobRow) -> bool {
+    let last = store.deployments().of_version(&row.key, row.current().version);
+    last.is_some_and(|last| last.status == DeploymentStatus::Failed)
 }

@@ -12,6 +12,7 @@ mod i09_quotas;
 mod i10_counts;
 mod i11_system;
 mod i12_periodic;
+mod i14_rollbacks;
 mod i16_untouched;
 
 use berth_agent::lifecycle::TaskRef;
@@ -41,6 +42,7 @@ pub struct Invariants {
     jobs: i06_jobs::Jobs,
     processes: i07_processes::Processes,
     periodic: i12_periodic::Launches,
+    rollbacks: i14_rollbacks::Rollbacks,
     untouched: i16_untouched::Untouched,
 }
 
@@ -54,6 +56,7 @@ impl Invariants {
             jobs: i06_jobs::Jobs::default(),
             processes: i07_processes::Processes::default(),
             periodic: i12_periodic::Launches::default(),
+            rollbacks: i14_rollbacks::Rollbacks::default(),
             untouched: i16_untouched::Untouched::default(),
         }
     }
@@ -78,6 +81,7 @@ impl Invariants {
             self.jobs.on_entry(store, step)?;
             self.processes.on_entry(store, step)?;
             self.periodic.on_entry(store, step)?;
+            self.rollbacks.on_entry(store, step)?;
             self.untouched.on_entry(store, step);
         }
         self.history.check_hash(server, store)

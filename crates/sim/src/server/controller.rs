@@ -156,6 +156,17 @@ fn free_early(entry: EncodedEntry) -> EncodedEntry {
     entry.into()
 }
 
+/// What has failed stays.
+fn undo_nothing(entry: EncodedEntry) -> EncodedEntry {
+    let (mut entry, _) = entry.into_parts();
+    for command in &mut entry.commands {
+        if let Command::SetDeployment(set) = command {
+            set.revert_to = None;
+        }
+    }
+    entry.into()
+}
+
 impl CarryOut {
     fn way_to(&self, server: ServerId) -> Option<&Way> {
         self.server.0.ways.get(server.0 as usize - 1)
@@ -186,7 +197,11 @@ impl CarryOut {
         let around = self.server.around().clone();
         match action {
             Action::Propose { term, entry } => {
-                let entry = if around.bug == Some(Bug::FreesRoomEarly) { free_early(entry) } else { entry };
+                let entry = match around.bug {
+                    Some(Bug::FreesRoomEarly) => free_early(entry),
+                    Some(Bug::LosesRollbacks) => undo_nothing(entry),
+                    _ => entry,
+                };
                 around.truth.proposed(term, entry.entry());
                 if around.bug == Some(Bug::AcknowledgesEarly)
                     && let Some((_, reply)) = self.waiting.pop_first()

@@ -2,13 +2,33 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::{Server, lock, wire};
-use crate::executor::spawn_for;
+use berth_controller::{Event, Versions};
+use berth_replication::Replication;
+
+use super::{Input, Server, lock, wire};
+use crate::executor::{Simulated, sleep_ns, spawn_for};
 
 /// How long a server may take to take over.
 const TRANSFER_MAX: Duration = Duration::from_secs(2);
 /// Records by which a server may be behind that is to vote.
 const BEHIND_MAX: u64 = 64;
+
+/// Between two looks at what the servers know, in nanoseconds.
+const LOOK_NS: u64 = 200_000_000;
+
+/// Nothing is written that one of the servers could not apply.
+pub async fn tell_versions(server: Server, replication: Replication<Simulated>) {
+    let mut told = Versions::default();
+    loop {
+        let (entries, held_by) = replication.entries_known();
+        let now = Versions { entries, held_by };
+        if now != told {
+            server.tell(Input::Event(Event::Versions(now.clone())));
+            told = now;
+        }
+        sleep_ns(LOOK_NS).await;
+    }
+}
 
 impl Server {
     /// Whether there are others.

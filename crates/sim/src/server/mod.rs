@@ -17,7 +17,7 @@ use std::{
 };
 
 use berth_controller::{Answer, Event, Hello, SessionId};
-use berth_model::{Index, command::Command, eval::Eval, observed::Observed, store::Store};
+use berth_model::{Index, Timestamp, command::Command, eval::Eval, observed::Observed, store::Store};
 use berth_replication::{Cluster, Config, Replication, Start, disk::Disk, peer::Peers};
 use berth_scheduler::Ledger;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -73,6 +73,8 @@ pub struct Surroundings {
     pub clock: WallClock,
     /// Records between snapshots.
     pub snapshot_entries: u64,
+    /// The newest version of the log that it knows.
+    pub entries: u8,
     /// What is planted.
     pub bug: Option<Bug>,
 }
@@ -131,6 +133,7 @@ impl Server {
         let config = Config {
             server_id: around.number as u64 + 1,
             snapshot_entries: around.snapshot_entries,
+            entries: around.entries,
             ..Config::new("/data", "sim")
         };
         let observer = Arc::new(TellController::new(self.clone()));
@@ -155,6 +158,7 @@ impl Server {
         let others = (0..around.servers).filter(|other| *other != around.number);
         others.for_each(|other| spawn(relay::carry(self.clone(), replication.clone(), other)));
         observer.begin();
+        spawn(members::tell_versions(self.clone(), replication.clone()));
         around.truth.server_open(around.number);
         *lock(&self.0.open) = true;
         if around.number == 0 {
@@ -236,6 +240,11 @@ impl Server {
     /// Whether its log is open and it answers.
     pub fn is_open(&self) -> bool {
         *lock(&self.0.open)
+    }
+
+    /// What its clock shows.
+    pub fn time(&self) -> Timestamp {
+        self.0.around.clock.now().wall
     }
 
     /// What readers see.

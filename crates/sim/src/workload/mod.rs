@@ -1,19 +1,20 @@
 //! People: each owns some jobs, asks for one thing after the other, and remembers what it was told.
 
+mod jobs;
+mod operators;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_controller::Answer;
 use berth_model::{
     EvalId, Index, JobKey, Timestamp,
-    command::{Command, DeregisterJob, RegisterJob, RestorePart, RunJob, ScaleJob},
+    command::{Command, DeregisterJob, RegisterJob, RunJob, ScaleJob},
     eval::{Eval, Trigger},
     ids::IdSeed,
-    job::{Group, Job, JobType, Network, Periodic, Port, Task, TaskResources},
+    job::{Job, JobType},
     namespace::Namespace,
     quota::{Bounds, Quota},
     scaling::ScalingEvent,
-    store::snapshot,
-    value::Value,
 };
 use berth_replication::runtime::{
     Runtime,
@@ -22,7 +23,6 @@ use berth_replication::runtime::{
 
 use crate::{
     executor::{Simulated, now_ns, sleep_ns},
-    invariants::MARK,
     operations::Outcome,
     random::Random,
     server::Server,
@@ -30,14 +30,14 @@ use crate::{
     truth::Truth,
 };
 
+pub use operators::{come_to_rest, restore};
+
 /// How long somebody waits for an answer, in nanoseconds.
 const PATIENCE_NS: u64 = 8_000_000_000;
 /// Between two requests of one person, in nanoseconds.
 const PAUSE_NS: std::ops::Range<u64> = 20_000_000..900_000_000;
 /// Reads among what is asked of several servers.
 const READS_PERCENT: u64 = 30;
-/// Jobs that each owns.
-const JOBS: u64 = 5;
 /// The namespace that keeps to a quota.
 const TENANT: &str = "tenant";
 
@@ -111,7 +111,7 @@ impl Client {
         let (key, kind) = self.job();
         let mark = format!("{}", eval.0 & 0xffff_ffff);
         let command = match self.random.below(100) {
-            0..45 => {
+            0..40 => {
                 let job = self.describe(key.clone(), kind, &mark);
                 let count = job.groups[0].count;
                 let register = RegisterJob { job: Arc::new(job), eval, only_if: None };
@@ -120,73 +120,23 @@ impl Client {
                     vec![Command::RegisterJob(Box::new(register))],
                 ));
             }
-            45..57 => {
+            40..50 => {
                 let purge = self.random.percent(50);
                 let deregister = DeregisterJob { job: key.clone(), purge, eval };
                 let what = if purge { "purge" } else { "stop" };
                 return Some((format!("{what} {key}"), vec![Command::DeregisterJob(deregister)]));
             }
-            57..75 if kind == JobType::Service => return Some(self.scale(key, eval)),
-            75..85 => return self.stop_alloc(server, &key, eval),
-            85..90 => self.eligibility(server)?,
+            50..63 if kind == JobType::Service => return Some(self.scale(key, eval)),
+            63..71 => return self.stop_alloc(server, &key, eval),
+            71..75 => self.eligibility(server)?,
+            75..80 => self.drain(server)?,
+            80..86 => self.change_deployment(server, eval)?,
+            86..91 => return self.revert(server, &key, eval),
+            91..93 => self.collect(server)?,
             _ => return self.dispatch(key, eval, &mark),
         };
         // No evaluation names it.
         Some((String::new(), vec![command]))
-    }
-
-    fn job(&mut self) -> (JobKey, JobType) {
-        let number = self.random.below(JOBS);
-        let (name, kind) = match number {
-            0..=2 => ("service", JobType::Service),
-            3 => ("batch", JobType::Batch),
-            _ if self.number == 0 => ("system", JobType::System),
-            _ => ("batch", JobType::Batch),
-        };
-        let namespace = if number == 1 { TENANT } else { "default" };
-        (JobKey::new(namespace, &format!("{name}-{}-{number}", self.number)), kind)
-    }
-
-    fn describe(&mut self, key: JobKey, kind: JobType, mark: &str) -> Job {
-        let batch = kind == JobType::Batch;
-        let run_for = if batch { self.random.within(500..9_000) } else { 600_000 };
-        let fails = self.random.percent(8);
-        let stop_after = if self.random.percent(30) { self.random.within(0..7_000) } else { 0 };
-        let start_after = self.random.below(400);
-        let settings = [
-            ("run_for", Value::String(format!("{}ms", if fails { 700 } else { run_for }))),
-            ("exit_code", Value::Int(i64::from(fails))),
-            ("kill_after", Value::String(format!("{stop_after}ms"))),
-            ("start_block_for", Value::String(format!("{start_after}ms"))),
-        ];
-        let config = settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        let resources = TaskResources {
-            cpu_mhz: self.random.within(50..500) as u32,
-            memory_mb: self.random.within(50..600) as u32,
-            ..TaskResources::default()
-        };
-        let task = Task { config, resources, ..Task::new("task", "mock_driver", kind) };
-        let ports = if self.random.percent(25) {
-            let fixed = self.random.percent(50).then_some(8_080);
-            vec![Port { label: "http".to_owned(), fixed, ..Port::default() }]
-        } else {
-            Vec::new()
-        };
-        let networks =
-            if ports.is_empty() { Vec::new() } else { vec![Network { ports, ..Network::default() }] };
-        let count = if kind == JobType::System { 1 } else { self.random.below(5) as u32 };
-        let group = Group { count, tasks: vec![task], networks, ..Group::new("group", kind) };
-        let meta = BTreeMap::from([(MARK.to_owned(), mark.to_owned())]);
-        let periodic = (batch && key.id.ends_with('4') && self.number == 1).then(|| {
-            let seconds = self.random.within(3..11);
-            Box::new(Periodic {
-                specs: vec![format!("*/{seconds} * * * * * *")],
-                prohibit_overlap: self.random.percent(50),
-                ..Periodic::default()
-            })
-        });
-        let priority = self.random.within(20..80) as u8;
-        Job { groups: vec![group], meta, periodic, priority, ..Job::new(key, kind) }
     }
 
     fn scale(&mut self, job: JobKey, eval: EvalId) -> (String, Vec<Command>) {
@@ -220,13 +170,6 @@ impl Client {
         Some((format!("stop allocation {alloc}"), vec![Command::StopAlloc(alloc, Box::new(record))]))
     }
 
-    fn eligibility(&mut self, server: &Server) -> Option<Command> {
-        let view = server.view();
-        let nodes: Vec<_> = view.store.nodes().iter().map(|(_, node)| node.id).collect();
-        let node = if nodes.is_empty() { return None } else { *self.random.pick(&nodes) };
-        Some(Command::SetNodeEligibility(node, self.random.percent(70)))
-    }
-
     /// A run of a batch job, as a dispatch makes it.
     fn dispatch(&mut self, key: JobKey, eval: EvalId, mark: &str) -> Option<(String, Vec<Command>)> {
         let parent = self.describe(key, JobType::Batch, mark);
@@ -253,44 +196,5 @@ impl Client {
         };
         self.truth.answered(number, outcome.clone());
         outcome
-    }
-}
-
-/// An operator: saves the state, and puts it in the place of another one later.
-pub async fn restore(mut random: Random, servers: Servers, truth: Truth, save_ns: u64, restore_ns: u64) {
-    sleep_ns(save_ns).await;
-    let Some(server) = servers.open(&mut random) else { return };
-    let saved = server.view();
-    if saved.store.is_restoring() || saved.store.cluster().id == 0 {
-        return;
-    }
-    sleep_ns(restore_ns.saturating_sub(now_ns())).await;
-    let Some(server) = servers.open(&mut random) else { return };
-    let mut bytes = Vec::new();
-    snapshot::write_records(&saved.store, &mut bytes).expect("memory does not fail");
-    let granted = saved.store.granted().max(saved.store.index());
-    truth.tell(&format!("an operator restores the state of index {}", saved.index));
-    truth.count("restores");
-    let size = bytes.len() / 2 + 1;
-    for (number, part) in bytes.chunks(size).enumerate() {
-        let part = RestorePart { number: number as u32, bytes: part.to_vec(), granted };
-        let answer = server.request(vec![Command::RestorePart(part)]);
-        let answer = <Simulated as Runtime>::Async::select2(answer, sleep_ns(PATIENCE_NS)).await;
-        if !matches!(answer, Select2::First(Ok(Answer::Committed(..)))) {
-            return;
-        }
-    }
-}
-
-/// Faults have ended: nodes are open to work again.
-pub async fn open_nodes(mut random: Random, servers: Servers) {
-    loop {
-        sleep_ns(300_000_000).await;
-        let Some(server) = servers.open(&mut random) else { continue };
-        let view = server.view();
-        let closed = view.store.nodes().iter().find(|(_, node)| !node.eligible);
-        let Some((_, node)) = closed else { continue };
-        let answer = server.request(vec![Command::SetNodeEligibility(node.id, true)]);
-        let _ = <Simulated as Runtime>::Async::select2(answer, sleep_ns(PATIENCE_NS)).await;
     }
 }

@@ -29,6 +29,12 @@ const REST_NS: u64 = 60_000_000_000;
 const SETTLED_NS: u64 = WORK_END_NS + 70_000_000_000;
 /// Simulations in which an operator puts an older state in the place of the present one, in percent.
 const RESTORES_PERCENT: u64 = 20;
+/// Simulations in which servers begin with the version of the log before the newest, in percent.
+const UPGRADES_PERCENT: u64 = 30;
+/// Entries that are written in each of so many seconds while nobody asks for anything: more is work that makes itself.
+const BUSY_ENTRIES: usize = 20;
+/// See [`BUSY_ENTRIES`].
+const BUSY_SECONDS: u32 = 20;
 /// Polls of tasks without time passing; more means that something turns in circles.
 const POLLS_MAX: u64 = 3_000_000;
 
@@ -43,12 +49,14 @@ pub struct Settings {
     pub bug: Option<Bug>,
     /// Faults, counted from 0, that are left out.
     pub without: BTreeSet<usize>,
+    /// From when on the story tells of each entry that is proposed, in nanoseconds.
+    pub entries_from_ns: u64,
 }
 
 impl Settings {
     /// The plain simulation of a seed.
     pub fn new(seed: u64) -> Self {
-        Self { seed, servers: 1, bug: None, without: BTreeSet::new() }
+        Self { seed, servers: 1, bug: None, without: BTreeSet::new(), entries_from_ns: u64::MAX }
     }
 }
 
@@ -95,6 +103,8 @@ struct World {
     dues: u64,
     faults_ended: bool,
     settled: bool,
+    /// Entries at the last look for rest, and how many seconds before it were busy.
+    busy: (usize, u32),
 }
 
 /// Runs a simulation to its end.
@@ -103,11 +113,17 @@ pub fn run(settings: &Settings) -> Report {
     let _running = executor::begin(random.fork(1));
     let network = Network::new(random.fork(2));
     let truth = Truth::new(settings.servers);
+    truth.facts().entries_from_ns = settings.entries_from_ns;
     let nodes = random.within(3..9) as usize;
-    let plan = faults::plan(&mut random.fork(3), settings.servers, nodes);
+    let mut plan = faults::plan(&mut random.fork(3), settings.servers, nodes);
+    let is_upgraded = random.percent(UPGRADES_PERCENT);
+    if is_upgraded {
+        plan.extend(faults::upgrades(&mut random.fork(4), settings.servers));
+        plan.sort_by_key(|(at_ns, _)| *at_ns);
+    }
     let servers = Servers::new(settings.servers);
     let mut world = World {
-        machines: Machines::new(settings, &mut random, &network, &truth),
+        machines: Machines::new(settings, is_upgraded, &mut random, &network, &truth),
         nodes: Nodes::new(nodes, settings, &network, &truth),
         random,
         network,
@@ -119,6 +135,7 @@ pub fn run(settings: &Settings) -> Report {
         dues: 0,
         faults_ended: false,
         settled: false,
+        busy: (0, 0),
     };
     world.begin();
     world.live();
@@ -230,10 +247,11 @@ impl World {
         self.truth.tell("faults end");
         self.faults_ended = true;
         (0..self.machines.len()).for_each(|server| self.calm(server));
+        self.upgrade_those_left();
         self.end_node_faults();
         self.network.heal();
         let random = self.random.fork(300);
-        spawn_for(WORLD, workload::open_nodes(random, self.servers.clone()));
+        spawn_for(WORLD, workload::come_to_rest(random, self.servers.clone()));
     }
 
     fn at_rest(&mut self) {
@@ -247,9 +265,21 @@ impl World {
                 self.truth.tell("everything is as it should be");
                 self.settled = true;
             }
+            Err(_) if self.makes_work() => {
+                let what = format!("{BUSY_ENTRIES} entries a second and nobody asks for anything");
+                self.truth.violated("R4 everything comes to rest", what);
+            }
             Err(_) if now_ns() < SETTLED_NS => self.after(1_000_000_000, Due::AtRest),
             Err((rule, what)) => self.truth.violated(rule, what),
         }
+    }
+
+    /// Whether the servers have been busy for long although nobody asks for anything.
+    fn makes_work(&mut self) -> bool {
+        let entries = self.truth.facts().invariants.history.len();
+        let (before, seconds) = self.busy;
+        self.busy = (entries, if entries > before + BUSY_ENTRIES { seconds + 1 } else { 0 });
+        self.busy.1 >= BUSY_SECONDS
     }
 
     fn report(self) -> Report {

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, atomic::Ordering::SeqCst};
 
+use berth_model::command::ENTRY_VERSION;
+
 use super::{Due, Settings, World};
 use crate::{
     bugs::Bug,
@@ -17,6 +19,10 @@ use crate::{
 
 /// How soon a server that ended itself is started again.
 const RESTART_NS: u64 = 300_000_000;
+/// The version of the log before the newest.
+const OLDER: u8 = ENTRY_VERSION - 1;
+/// How a server says that its program is too old for its log.
+const TOO_OLD: &str = "start the newer version again";
 /// By then a power cut that was to come in the middle of a write comes anyway.
 const POWER_NS: u64 = 2_000_000_000;
 
@@ -33,6 +39,8 @@ struct Machine {
     disk: Arc<SimDisk>,
     clock: WallClock,
     snapshot_entries: u64,
+    /// The newest version of the log that its program knows.
+    entries: u8,
     /// A fault that ends the present run is on its way: why a server that fails is no surprise.
     doomed: Option<Doom>,
     /// What was changed on its disk, to be put right when it is found.
@@ -45,11 +53,18 @@ struct Doom {
 }
 
 impl Machines {
-    pub fn new(settings: &Settings, random: &mut Random, network: &Network, truth: &Truth) -> Self {
+    pub fn new(
+        settings: &Settings,
+        is_upgraded: bool,
+        random: &mut Random,
+        network: &Network,
+        truth: &Truth,
+    ) -> Self {
         let machine = |_| Machine {
             disk: Arc::new(SimDisk::new(settings.bug)),
             clock: WallClock::default(),
             snapshot_entries: random.within(20..400),
+            entries: if is_upgraded { OLDER } else { ENTRY_VERSION },
             doomed: None,
             flipped: None,
         };
@@ -81,6 +96,7 @@ impl World {
             truth: machines.truth.clone(),
             clock: machine.clock.clone(),
             snapshot_entries: machine.snapshot_entries,
+            entries: machine.entries,
             bug: machines.bug,
         };
         self.servers.all()[number] = Some(Server::start(around));
@@ -129,6 +145,10 @@ impl World {
             machine.disk = Arc::new(machine.disk.after_kill());
             machine.disk.memory().tamper(&path, |bytes| bytes[at] = byte);
             return self.after(RESTART_NS, Due::StartServer(number));
+        }
+        if self.machines.all[number].entries == OLDER && why.contains(TOO_OLD) {
+            self.truth.count("servers that could not go back");
+            return self.change_version(number, true, RESTART_NS);
         }
         self.truth.violated("R4 servers serve", format!("server {} ended itself: {why}", number + 1));
     }
@@ -197,7 +217,24 @@ impl World {
                 self.servers.remove(server);
                 self.after(for_ns, Due::TakeIn(server));
             }
+            Fault::Upgrade { server, newer, down_ns } => self.change_version(server, newer, down_ns),
             _ => unreachable!("a node's"),
+        }
+    }
+
+    /// A server is started with another version, at which it is stopped for a while.
+    fn change_version(&mut self, server: usize, newer: bool, down_ns: u64) {
+        self.kill_server(server, down_ns);
+        self.machines.all[server].entries = if newer { ENTRY_VERSION } else { OLDER };
+    }
+
+    /// Those that are too old for what the others have written since reach nobody: an operator upgrades them.
+    pub(super) fn upgrade_those_left(&mut self) {
+        let written = self.truth.facts().invariants.history.store().version();
+        for server in 0..self.machines.len() {
+            if self.machines.all[server].entries < written {
+                self.change_version(server, true, RESTART_NS);
+            }
         }
     }
 

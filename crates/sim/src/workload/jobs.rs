@@ -1,0 +1,109 @@
+//! The jobs that people describe.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use berth_model::{
+    JobKey,
+    job::{Group, HealthCheck, Job, JobType, Migrate, Network, Periodic, Port, Task, TaskResources, Update},
+    value::Value,
+};
+
+use super::{Client, TENANT};
+use crate::{invariants::MARK, random::Random};
+
+/// Jobs that each owns.
+const JOBS: u64 = 5;
+/// Services whose versions replace each other step by step, in percent.
+const UPDATES_PERCENT: u64 = 45;
+
+impl Client {
+    pub(super) fn job(&mut self) -> (JobKey, JobType) {
+        let number = self.random.below(JOBS);
+        let (name, kind) = match number {
+            0..=2 => ("service", JobType::Service),
+            3 => ("batch", JobType::Batch),
+            _ if self.number == 0 => ("system", JobType::System),
+            _ => ("batch", JobType::Batch),
+        };
+        let namespace = if number == 1 { TENANT } else { "default" };
+        (JobKey::new(namespace, &format!("{name}-{}-{number}", self.number)), kind)
+    }
+
+    pub(super) fn describe(&mut self, key: JobKey, kind: JobType, mark: &str) -> Job {
+        let batch = kind == JobType::Batch;
+        let run_for = if batch { self.random.within(500..9_000) } else { 600_000 };
+        let fails = self.random.percent(8);
+        let stop_after = if self.random.percent(30) { self.random.within(0..7_000) } else { 0 };
+        let start_after = self.random.below(400);
+        let settings = [
+            ("run_for", Value::String(format!("{}ms", if fails { 700 } else { run_for }))),
+            ("exit_code", Value::Int(i64::from(fails))),
+            ("kill_after", Value::String(format!("{stop_after}ms"))),
+            ("start_block_for", Value::String(format!("{start_after}ms"))),
+        ];
+        let config = settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let resources = TaskResources {
+            cpu_mhz: self.random.within(50..500) as u32,
+            memory_mb: self.random.within(50..600) as u32,
+            ..TaskResources::default()
+        };
+        let task = Task { config, resources, ..Task::new("task", "mock_driver", kind) };
+        let ports = if self.random.percent(25) {
+            let fixed = self.random.percent(50).then_some(8_080);
+            vec![Port { label: "http".to_owned(), fixed, ..Port::default() }]
+        } else {
+            Vec::new()
+        };
+        let networks =
+            if ports.is_empty() { Vec::new() } else { vec![Network { ports, ..Network::default() }] };
+        let count = if kind == JobType::System { 1 } else { self.random.below(5) as u32 };
+        let is_service = kind == JobType::Service;
+        let deploys = is_service && self.random.percent(UPDATES_PERCENT);
+        let update = deploys.then(|| Box::new(update(&mut self.random)));
+        let migrate = is_service.then(|| Box::new(migrate(&mut self.random)));
+        let group =
+            Group { count, tasks: vec![task], networks, update, migrate, ..Group::new("group", kind) };
+        let meta = BTreeMap::from([(MARK.to_owned(), mark.to_owned())]);
+        let periodic = (batch && key.id.ends_with('4') && self.number == 1).then(|| {
+            let seconds = self.random.within(3..11);
+            Box::new(Periodic {
+                specs: vec![format!("*/{seconds} * * * * * *")],
+                prohibit_overlap: self.random.percent(50),
+                ..Periodic::default()
+            })
+        });
+        let priority = self.random.within(20..80) as u8;
+        Job { groups: vec![group], meta, periodic, priority, ..Job::new(key, kind) }
+    }
+}
+
+fn ms(random: &mut Random, from: u64, to: u64) -> Duration {
+    Duration::from_millis(random.within(from..to))
+}
+
+/// How versions of a service replace each other. Canaries are promoted at the latest once all of them are healthy: nobody is
+/// sure to do it.
+fn update(random: &mut Random) -> Update {
+    let fails_at_once = random.percent(30);
+    Update {
+        max_parallel: random.within(1..4) as u32,
+        health_check: HealthCheck::TaskStates,
+        min_healthy_time: ms(random, 100, 1_500),
+        healthy_deadline: ms(random, 3_000, 6_000),
+        progress_deadline: if fails_at_once { Duration::ZERO } else { ms(random, 6_000, 10_000) },
+        canary: if random.percent(40) { random.within(1..3) as u32 } else { 0 },
+        auto_revert: random.percent(70),
+        auto_promote: true,
+        ..Update::default()
+    }
+}
+
+/// How allocations leave a node that is drained.
+fn migrate(random: &mut Random) -> Migrate {
+    Migrate {
+        max_parallel: random.within(1..3) as u32,
+        health_check: HealthCheck::TaskStates,
+        min_healthy_time: ms(random, 100, 1_500),
+        healthy_deadline: ms(random, 3_000, 6_000),
+    }
+}
