@@ -55,6 +55,13 @@ pub struct AclLink {
     pub name: String,
 }
 
+impl AclLink {
+    /// What is known by its name alone.
+    pub fn named(name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::default() }
+    }
+}
+
 /// A role: policies under one name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]

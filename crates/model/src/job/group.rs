@@ -11,7 +11,7 @@ use super::{
 use crate::{
     constraint::{Affinity, Constraint, Spread},
     device::DeviceAsk,
-    node::Node,
+    node::{HOST_NETWORK_DEFAULT, Node},
     resources::Resources,
     value::Value,
 };
@@ -248,6 +248,13 @@ pub struct Port {
     /// Others may have the same fixed port.
     #[n(4)]
     pub ignore_collision: bool,
+}
+
+impl Port {
+    /// The network that it is taken from by its name; none for the first, in which every node is.
+    pub fn named_network(&self) -> Option<&str> {
+        Some(&*self.host_network).filter(|name| !["", HOST_NETWORK_DEFAULT].contains(name))
+    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     ids::{Index, JobKey},
-    job::{Job, VersionTag},
+    job::{Group, Job, VersionTag},
     scaling::ScalingEvent,
     time::Timestamp,
 };
@@ -172,9 +172,13 @@ impl JobRow {
         }
         let old = self.version(version).filter(|old| old.version >= self.begun_with()).map(|old| &old.job);
         let old = old.and_then(|job| Some((job, job.groups.get(usize::from(group))?)));
-        let newest = old.and_then(|(_, group)| self.job().group(&group.name));
+        // Most groups stay where they are: a job may have a thousand, each of which would be searched for.
+        let at_its_place =
+            |old: &Group| self.job().groups.get(usize::from(group)).filter(|new| new.name == old.name);
+        let by_name = |old: &Group| self.job().group(&old.name).map(|(_, new)| new);
+        let newest = old.and_then(|(_, old)| at_its_place(old).or_else(|| by_name(old)));
         match (old, newest) {
-            (Some((old_job, old)), Some((_, new))) => old_job.runs_the_same(old, self.job(), new),
+            (Some((old_job, old)), Some(new)) => old_job.runs_the_same(old, self.job(), new),
             _ => false,
         }
     }

@@ -18,8 +18,8 @@ use std::collections::BTreeSet;
 
 use berth_model::{
     constraint::{Constraint, Operator},
-    job::{Group, Job, VolumeMount},
-    node::{HOST_NETWORK_DEFAULT, Node},
+    job::{Group, Job, Port, VolumeMount},
+    node::Node,
 };
 
 pub use compare::satisfies;
@@ -96,10 +96,8 @@ impl Filters {
         if is_bridged && group.tasks.iter().any(|task| task.driver != "mock_driver") {
             filters.push(Box::new(network::NetworkFilter));
         }
-        let host_networks: BTreeSet<&str> = group.ports().map(|port| &*port.host_network).collect();
-        for network in
-            host_networks.into_iter().filter(|network| !["", HOST_NETWORK_DEFAULT].contains(network))
-        {
+        let host_networks: BTreeSet<&str> = group.ports().filter_map(Port::named_network).collect();
+        for network in host_networks {
             filters.push(Box::new(host_network::HostNetworkFilter::new(network)));
         }
         for ask in group.devices() {

@@ -10,7 +10,6 @@ use berth_controller::{Desired, ToNode, WelcomeMode};
 use berth_model::{
     AllocId,
     job::Group,
-    node::HOST_NETWORK_DEFAULT,
     store::{AllocRow, AllocSlot, Store},
 };
 use bytes::{Bytes, BytesMut};
@@ -144,14 +143,14 @@ fn run_alloc(store: &Store, slot: AllocSlot, row: &AllocRow, group: &Group) -> R
     let ports = extra.map_or(&[][..], |extra| &extra.ports);
     let node = store.nodes().detail(row.node);
     let bindings = group.ports().zip(ports).map(|(port, host)| {
-        let is_first = ["", HOST_NETWORK_DEFAULT].contains(&&*port.host_network);
-        let named = node.filter(|_| !is_first).and_then(|detail| detail.node.address_in(&port.host_network));
+        let network = port.named_network();
+        let address = network.and_then(|network| node?.node.address_in(network));
         PortBinding {
             label: port.label.clone(),
             host_port: u32::from(*host),
             to: u32::from(port.to),
-            host_network: if is_first { String::new() } else { port.host_network.clone() },
-            host_ip: named.unwrap_or_default().to_owned(),
+            host_network: network.unwrap_or_default().to_owned(),
+            host_ip: address.unwrap_or_default().to_owned(),
         }
     });
     RunAlloc {

@@ -76,12 +76,11 @@ impl Apply {
             Err(failure) if failure.exit() == Exit::NotFound => String::new(),
             Err(failure) => return Err(failure),
         };
-        let link = |name: &String| AclLink { name: name.clone(), ..AclLink::default() };
         let role = AclRole {
             id,
             name: self.name.clone(),
             description: self.description.clone(),
-            policies: self.policies.iter().map(link).collect(),
+            policies: self.policies.iter().map(|name| AclLink::named(name)).collect(),
             ..AclRole::default()
         };
         remote.put_acl_role(&role).await?;

@@ -78,11 +78,10 @@ struct Grants {
 
 impl Grants {
     fn token(&self) -> AclToken {
-        let link = |name: &String| AclLink { name: name.clone(), ..AclLink::default() };
         AclToken {
             name: self.name.clone(),
             policies: Some(self.policies.clone()),
-            roles: Some(self.roles.iter().map(link).collect()),
+            roles: Some(self.roles.iter().map(|name| AclLink::named(name)).collect()),
             ..AclToken::default()
         }
     }

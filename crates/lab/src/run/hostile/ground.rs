@@ -70,7 +70,7 @@ impl Ground {
     pub async fn register(&self, job: &Value) -> Result<(), String> {
         let body = serde_json::json!({ "Job": job });
         let reply = self.ask(Method::PUT, "/v1/jobs", &body).await.map_err(|error| error.to_string())?;
-        if reply.status.is_success() { Ok(()) } else { Err(format!("{}: {}", reply.status, reply.text())) }
+        accepted(&reply)
     }
 
     /// A connection to the API from the loopback address of that number, which has sent `head`.
@@ -85,6 +85,11 @@ impl Ground {
     pub async fn agent(&self, from: u8) -> std::io::Result<TcpStream> {
         connect(from, self.agents).await
     }
+}
+
+/// The reason when something was refused.
+pub(super) fn accepted(reply: &Reply) -> Result<(), String> {
+    if reply.status.is_success() { Ok(()) } else { Err(format!("{}: {}", reply.status, reply.text())) }
 }
 
 async fn connect(from: u8, to: SocketAddr) -> std::io::Result<TcpStream> {

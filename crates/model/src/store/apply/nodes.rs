@@ -85,8 +85,8 @@ impl Store {
         events: &mut Vec<Event>,
     ) -> Outcome {
         let slot = self.nodes.find(id).ok_or(Refusal::NoNode(id))?;
-        let may_be_closed = eligible && rules.drained_nodes_stay_closed();
-        if may_be_closed && self.nodes.detail(slot).is_some_and(|detail| detail.draining().is_some()) {
+        let is_drained = || self.nodes.detail(slot).is_some_and(|detail| detail.draining().is_some());
+        if eligible && rules.drained_nodes_stay_closed() && is_drained() {
             return Err(Refusal::NodeDrained(id));
         }
         self.nodes.update(slot, self.index, |row, _| row.eligible = eligible);

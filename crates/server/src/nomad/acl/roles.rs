@@ -102,12 +102,11 @@ fn not_found() -> Failure {
 }
 
 fn shown(role: &Role) -> AclRole {
-    let link = |name: &String| AclLink { id: String::new(), name: name.clone() };
     AclRole {
         id: role.id.to_string(),
         name: role.name.clone(),
         description: role.description.clone(),
-        policies: role.policies.iter().map(link).collect(),
+        policies: role.policies.iter().map(|name| AclLink::named(name)).collect(),
         create_index: role.create_index.0,
         modify_index: role.modify_index.0,
     }

@@ -6,7 +6,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 use tokio::{task::JoinSet, time::timeout};
 
-use crate::run::{RunError, hostile::ground::Ground};
+use crate::run::hostile::ground::{Ground, accepted};
 
 /// How often the large job is registered.
 const TIMES: u32 = 1_300;
@@ -102,13 +102,10 @@ pub(super) async fn huge(ground: Ground) -> String {
     )
 }
 
-/// Stops the huge job, and forgets what was of it.
-async fn remove(ground: &Ground) -> Result<(), RunError> {
-    let none = Value::Null;
-    for (method, path) in [(Method::DELETE, "/v1/job/huge?purge=true"), (Method::PUT, "/v1/system/gc")] {
-        ground.ask(method, path, &none).await?;
-    }
-    Ok(())
+/// Stops the huge job for good: the server forgets it once all of it has ended. The reason when it is refused.
+async fn remove(ground: &Ground) -> Result<(), String> {
+    let reply = ground.ask(Method::DELETE, "/v1/job/huge?purge=true", &Value::Null).await;
+    accepted(&reply.map_err(|error| error.to_string())?)
 }
 
 fn huge_job(groups: usize) -> Value {
