@@ -223,6 +223,10 @@ async fn each_change_of_a_job_s_life_is_told_by_its_name() {
         (deployment["TaskGroups"]["g"]["HealthyAllocs"] == 1).then_some(deployment)
     };
     let deployment = eventually("the canary is healthy", healthy).await;
+    cluster.said(&["deployment", "pause", id_of(&deployment)]);
+    let resumed = cluster.berth(&["deployment", "resume", id_of(&deployment)]);
+    let told = String::from_utf8_lossy(&resumed.stderr).into_owned();
+    assert!(told.contains("it waits for its promotion; next: berth deployment promote"), "{told}");
     cluster.said(&["deployment", "promote", id_of(&deployment)]);
     until(client, 1, "successful").await;
     cluster.said(&["job", "scale", "-detach", "web", "g", "2"]);

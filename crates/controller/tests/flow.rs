@@ -46,7 +46,10 @@ use berth_model::{
     resources::Resources,
     store::{AllocSlot, JobStatus, Store},
 };
-use berth_scheduler::{Claims, Ledger, Planner};
+use berth_scheduler::{
+    Claims, Ledger, Planner,
+    filters::{FEATURES_ATTRIBUTE, Feature},
+};
 
 struct Shell {
     controller: Controller,
@@ -353,7 +356,9 @@ fn observed(id: AllocId, status: ClientStatus) -> ObservedAlloc {
 
 fn node(id: u128) -> Node {
     Node {
-        attributes: [("driver.mock_driver".to_owned(), "1".to_owned())].into(),
+        attributes: [("driver.mock_driver", "1"), (FEATURES_ATTRIBUTE, Feature::StopOnClientAfter.name())]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
         meta: [("rack".to_owned(), format!("r{}", id % 2))].into(),
         ..Node::new(
             NodeId(id),

@@ -9,7 +9,7 @@ use berth_model::{
     resources::Resources,
 };
 
-use crate::filters::{Filters, constraints_of, mounts_of};
+use crate::filters::{Feature, Filters, constraints_of, mounts_of};
 
 /// What one allocation of a group needs.
 #[derive(Debug)]
@@ -37,7 +37,8 @@ impl Demand {
         let mounts: Vec<_> = mounts_of(group).collect();
         let volumes = (&group.volumes, mounts);
         let on_nodes = (&job.node_pool, &job.datacenters, drivers, devices, constraints, networks, volumes);
-        let bytes = minicbor::to_vec((on_nodes, group.resources(), group.cores()));
+        let features: Vec<&str> = Feature::needed(group).map(Feature::name).collect();
+        let bytes = minicbor::to_vec((on_nodes, features, group.resources(), group.cores()));
         bytes.expect("writing to memory does not fail").into()
     }
 
@@ -68,6 +69,8 @@ impl Demand {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use berth_model::{
         JobKey,
         constraint::Constraint,
@@ -110,7 +113,7 @@ mod tests {
 
     #[test]
     fn whatever_a_node_looks_at_makes_another_demand() {
-        let changes: [fn(&mut Job); 12] = [
+        let changes: [fn(&mut Job); 13] = [
             |_| {},
             |job| job.node_pool = "gpu".into(),
             |job| job.datacenters = vec!["west".into()],
@@ -127,6 +130,7 @@ mod tests {
                 job.groups[0].networks.push(Network { ports: vec![port], ..Network::default() });
             },
             |job| job.groups[0].networks.push(Network { mode: "bridge".into(), ..Network::default() }),
+            |job| job.groups[0].max_run_duration = Some(Duration::from_secs(60)),
             |job| mount(job, false),
             |job| mount(job, true),
         ];

@@ -15,6 +15,7 @@ mod ask;
 mod check;
 mod digest;
 mod exec;
+mod feature;
 mod file;
 mod frame;
 mod image;
@@ -36,6 +37,7 @@ pub use exec::{
     EXEC_PIECE_BYTES_MAX, EXEC_STDIN_BYTES_MAX, ExecCancel, ExecCredit, ExecDown, ExecExited, ExecInput,
     ExecNews, ExecOrder, ExecOutput, ExecStart, ExecStream, ExecUp, Inbox, Overrun, TerminalSize,
 };
+pub use feature::{FEATURES, FEATURES_ATTRIBUTE};
 pub use file::{AllocFiles, AskFiles, FILES_MAX, FileSpec};
 pub use frame::{
     Ack, DESIRED_ALLOCS_MAX, DESIRED_BYTES_MAX, Desired, Down, DownFrame, FRAME_BYTES_MAX, FileCancel,

@@ -78,6 +78,13 @@ pub struct DeploymentState {
     pub last_unhealthy: Option<UnhealthyAlloc>,
 }
 
+impl DeploymentState {
+    /// Whether it has canaries, which wait for their promotion.
+    pub fn is_canarying(&self) -> bool {
+        self.desired_canaries > 0 && !self.promoted
+    }
+}
+
 /// An allocation that was found unhealthy.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]

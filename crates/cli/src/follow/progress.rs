@@ -168,7 +168,7 @@ impl Progress {
     /// Whether the deployment waits for somebody to promote it.
     pub fn awaits_promotion(&self) -> bool {
         let groups = self.deployment.iter().flat_map(|deployment| deployment.task_groups.values());
-        let mut canarying = groups.filter(|group| group.desired_canaries > 0 && !group.promoted).peekable();
+        let mut canarying = groups.filter(|group| group.is_canarying()).peekable();
         canarying.peek().is_some()
             && canarying.all(|group| !group.auto_promote && group.healthy_allocs >= group.desired_canaries)
     }

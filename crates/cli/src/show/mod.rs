@@ -89,11 +89,6 @@ impl Show {
             tokio::time::sleep(every).await;
         }
     }
-
-    /// Prints what does not change.
-    pub fn print(&self, view: &impl View) -> Result<(), Failure> {
-        self.print.print(view)
-    }
 }
 
 impl Print {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::agent::{AllocId, DeviceInstanceSpec, DeviceSpec, Identity, NodeSpec};
+use berth_api::agent::{
+    AllocId, DeviceInstanceSpec, DeviceSpec, FEATURES, FEATURES_ATTRIBUTE, Identity, NodeSpec,
+};
 
 use super::{NodesConfig, shape::Shape};
 use crate::random::mix;
@@ -79,6 +81,7 @@ pub(super) fn spec(config: &NodesConfig, number: u32) -> NodeSpec {
         ("unique.network.ip-address", host_ip.clone()),
         ("unique.storage.bytesfree", bytes(shape.disk_mb)),
         ("berth.version", VERSION.to_owned()),
+        (FEATURES_ATTRIBUTE, FEATURES.join(",")),
         ("driver.mock_driver", "1".to_owned()),
     ];
     NodeSpec {

@@ -113,6 +113,11 @@ fn counts(checked: &Checked<'_>, faults: &mut Faults) {
         for ((group, _), count) in by_node.into_iter().filter(|(_, count)| *count > 1) {
             faults.add(format!("{count} allocations of group {group} on one node"));
         }
+        for (position, count) in by_group {
+            if checked.group(position).is_some_and(|group| group.count == 0) {
+                faults.add(format!("{count} allocations of group {position}, which wants none"));
+            }
+        }
         return;
     }
     for (position, count) in by_group {

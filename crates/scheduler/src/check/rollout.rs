@@ -1,10 +1,22 @@
-//! Canaries: no more of them than the job says, and of a job that runs on each node each in the place of another.
+//! Canaries: no more of them than the job says, and of a job that runs on each node each in the place of another. And how
+//! fast one version takes the place of another.
 
 use std::collections::BTreeMap;
+
+use berth_model::{
+    alloc::{Placement, Stop, StopReason},
+    deployment::DeploymentStatus,
+    job::Group,
+};
 
 use super::{Checked, Faults};
 
 pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
+    canaries(checked, faults);
+    pace(checked, faults);
+}
+
+fn canaries(checked: &Checked<'_>, faults: &mut Faults) {
     let mut by_group: BTreeMap<u16, u32> = BTreeMap::new();
     for placement in checked.plan.placements.iter().filter(|placement| placement.canary) {
         *by_group.entry(placement.group).or_default() += 1;
@@ -24,7 +36,35 @@ pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
     }
 }
 
-fn replaces_on_its_node(checked: &Checked<'_>, canary: &berth_model::alloc::Placement) -> bool {
+/// No more of a group are replaced at once than its `update` block says, and none while its deployment is paused, has failed,
+/// or waits for its promotion.
+fn pace(checked: &Checked<'_>, faults: &mut Faults) {
+    let updated = |placement: &&Placement| {
+        let of = |stop: &&Stop| Some(stop.alloc) == placement.previous;
+        let stop = checked.plan.stops.iter().find(of);
+        !placement.canary && stop.is_some_and(|stop| stop.reason == StopReason::JobUpdated)
+    };
+    for (position, group) in (0..).zip(&checked.job.groups) {
+        let Some(update) = group.deployed_by(checked.job.job_type) else { continue };
+        let most = if stands_still(checked, group) { 0 } else { update.max_parallel as usize };
+        let of_group = checked.plan.placements.iter().filter(|placement| placement.group == position);
+        let replaced = of_group.filter(updated).count();
+        if replaced > most {
+            faults.add(format!("{replaced} of group {position} are replaced at once; {most} may be"));
+        }
+    }
+}
+
+fn stands_still(checked: &Checked<'_>, group: &Group) -> bool {
+    let begun = checked.plan.deployment.iter().flat_map(|deployment| &deployment.groups);
+    let current = checked.store.deployments().of_version(&checked.plan.job, checked.plan.job_version);
+    let is_held = |status| matches!(status, DeploymentStatus::Paused | DeploymentStatus::Failed);
+    let mut groups = begun.chain(current.iter().flat_map(|deployment| &deployment.groups));
+    current.as_ref().is_some_and(|deployment| is_held(deployment.status))
+        || groups.any(|of| of.name == group.name && of.is_canarying())
+}
+
+fn replaces_on_its_node(checked: &Checked<'_>, canary: &Placement) -> bool {
     let Some(previous) = canary.previous.filter(|previous| checked.is_stopped(*previous)) else {
         return false;
     };

@@ -6,6 +6,7 @@ mod constraint;
 mod datacenter;
 mod device;
 mod driver;
+mod feature;
 mod glob;
 mod host_network;
 mod network;
@@ -21,16 +22,19 @@ use berth_model::{
     job::{Group, Job, Port, VolumeMount},
     node::Node,
 };
+use feature::FeatureFilter;
 
 pub use compare::satisfies;
 pub use condition::Condition;
 pub use device::DeviceWish;
+pub use feature::{FEATURES_ATTRIBUTE, Feature};
 
 /// Every filter by its name, and which nodes it lets pass; room, ports and distinct constraints are asked after these.
 pub const FILTERS: &[(&str, &str)] = &[
     ("node pool", "nodes of the job's pool, or all for the pool `all`"),
     ("datacenter", "nodes whose datacenter matches one of the job's names or globs"),
     ("driver", "nodes that have the drivers of all tasks"),
+    ("feature", "nodes whose agents know all that the group's settings need, as `berth.features` names it"),
     ("network", "nodes that can give a group a network of its own, where it has `mode = \"bridge\"`"),
     (
         "host network",
@@ -91,6 +95,9 @@ impl Filters {
         for driver in drivers {
             filters.push(Box::new(driver::DriverFilter::new(driver)));
         }
+        filters.extend(
+            Feature::needed(group).map(|feature| Box::new(FeatureFilter(feature)) as Box<dyn Filter>),
+        );
         // Nothing of a task that only pretends to run is in a network.
         let is_bridged = group.networks.iter().any(|network| network.mode == "bridge");
         if is_bridged && group.tasks.iter().any(|task| task.driver != "mock_driver") {

@@ -44,6 +44,8 @@ pub(super) fn reconcile(
             continue;
         } else if alloc.is_gone() {
             changes.stops.push(stop(alloc, StopReason::NodeLost));
+        } else if group.count == 0 {
+            changes.stops.push(stop(alloc, StopReason::NotNeeded));
         } else if alloc.migrate.is_some() {
             changes.stops.push(stop(alloc, StopReason::Drained));
         } else if !fits(node) || covered.contains(&node) {

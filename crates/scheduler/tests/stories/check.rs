@@ -84,6 +84,35 @@ fn counts_names_and_stops() {
 }
 
 #[test]
+fn how_fast_a_version_takes_the_place_of_another() {
+    let rollout = |update: &str| {
+        format!(
+            "job roll count=3 cpu=10 parallel=3
+             plan roll
+             well roll[0]#1
+             well roll[1]#1
+             well roll[2]#1
+             succeed roll
+             job roll count=3 cpu=20 {update}"
+        )
+    };
+    let all = rollout("parallel=3");
+    let (_, whole) = story::plan(&format!("{CLUSTER}\n{all}"), "roll");
+    assert_eq!(whole.placements.len(), 3);
+    let too_many = |plan: &mut Plan| {
+        (plan.placements, plan.stops) = (whole.placements.clone(), whole.stops.clone());
+    };
+    finds(&rollout("parallel=2"), "roll", too_many, "3 of group 0 are replaced at once; 2 may be");
+    finds(&rollout("parallel=3 canary=1"), "roll", too_many, "3 of group 0 are replaced at once; 0 may be");
+    let paused = format!("{}\nplan roll\nhold roll", rollout("parallel=1"));
+    finds(&paused, "roll", too_many, "are replaced at once; 0 may be");
+    let agent = "job agent type=system cpu=1 count=0";
+    let (_, placed) = story::plan(&format!("{CLUSTER}\njob agent type=system cpu=1"), "agent");
+    let place = |plan: &mut Plan| plan.placements = placed.placements.clone();
+    finds(agent, "agent", place, "3 allocations of group 0, which wants none");
+}
+
+#[test]
 fn what_must_be_distinct() {
     let hosts = "job far count=2 cpu=1 distinct_hosts";
     let together = |plan: &mut Plan| plan.placements[1].node = plan.placements[0].node;

@@ -220,6 +220,48 @@ fn the_nodes_of_a_system_job_follow_each_other_after_its_stagger() {
 }
 
 #[test]
+fn a_system_job_that_wants_nothing_ends_what_it_has() {
+    check(
+        "node a cpu=1000 mem=1000
+         node b cpu=1000 mem=1000
+         job log type=system cpu=100 mem=100
+         plan log
+         job log type=system cpu=100 mem=100 count=0
+         plan log
+         plan log
+         job log type=system cpu=100 mem=100
+         plan log",
+        expect![[r#"
+            plan log: place log[0]@a log[0]@b
+            plan log: stop log[0] NotNeeded log[0] NotNeeded
+            plan log: nothing
+            plan log: place log[0]@a after log[0] log[0]@b after log[0]
+        "#]],
+    );
+}
+
+#[test]
+fn work_goes_to_agents_that_know_what_it_needs() {
+    check(
+        "node old cpu=1000 mem=1000 attr.berth.version=0.1.0
+         node some cpu=1000 mem=1000 attr.berth.features=tls_checks
+         job web count=3 cpu=10 run=60
+         plan web
+         explain web
+         node new cpu=1000 mem=1000 attr.berth.features=max_run_duration,grpc_checks
+         plan web
+         job plain cpu=10 constraint=${node.unique.name}:=:old
+         plan plain",
+        expect![[r#"
+            plan web: refuse 3 (2 considered; dc1 2; agent too old for max_run_duration 2) then blocked queued-allocs
+            explain web: refuse 3 (2 considered; dc1 2; agent too old for max_run_duration 2); upgrade this node's agent: it does not know max_run_duration (2)
+            plan web: place web[0]@new web[1]@new web[2]@new
+            plan plain: place plain[0]@old
+        "#]],
+    );
+}
+
+#[test]
 fn canaries_of_a_system_job_are_a_part_of_its_nodes() {
     check(
         "node a cpu=1000 mem=1000

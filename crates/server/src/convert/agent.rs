@@ -424,6 +424,11 @@ pub(super) fn millis(span: std::time::Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use berth_api::agent::{FEATURES, FEATURES_ATTRIBUTE};
+    use berth_scheduler::filters;
+
     use super::*;
 
     fn introduce(change: impl FnOnce(&mut WireHello)) -> Result<Hello, String> {
@@ -440,6 +445,13 @@ mod tests {
         assert!(
             introduce(|hello| hello.node.node_class = "a\u{1b}[2J".into()).unwrap_err().contains("class")
         );
+    }
+
+    #[test]
+    fn agents_know_what_the_scheduler_asks_of_them() {
+        let asked: BTreeSet<&str> = filters::Feature::ALL.map(filters::Feature::name).into();
+        assert_eq!(asked, FEATURES.iter().copied().collect());
+        assert_eq!(filters::FEATURES_ATTRIBUTE, FEATURES_ATTRIBUTE);
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod story;
 
 use std::collections::BTreeMap;
 
-use berth_api::agent::{Identity, NodeSpec};
+use berth_api::agent::{FEATURES, FEATURES_ATTRIBUTE, Identity, NodeSpec};
 
 use crate::{
     bugs::Bug,
@@ -70,7 +70,9 @@ fn identity(around: &Surroundings, instance: u64) -> Identity {
 }
 
 fn spec(number: usize) -> NodeSpec {
-    let attributes = [("driver.mock_driver", "1"), ("kernel.name", "linux")];
+    let features = FEATURES.join(",");
+    let attributes =
+        [("driver.mock_driver", "1"), ("kernel.name", "linux"), (FEATURES_ATTRIBUTE, features.as_str())];
     NodeSpec {
         name: format!("node-{}", number + 1),
         datacenter: "dc1".to_owned(),

@@ -8,7 +8,7 @@ mod machine;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_api::agent::NodeSpec;
+use berth_api::agent::{FEATURES, FEATURES_ATTRIBUTE, NodeSpec};
 
 use self::disk::Disk;
 use self::interfaces::Interfaces;
@@ -155,6 +155,7 @@ impl Inventory {
         set("unique.storage.bytestotal", disk.total.to_string());
         set("unique.storage.bytesfree", disk.free.to_string());
         set("berth.version", env!("CARGO_PKG_VERSION").into());
+        set(FEATURES_ATTRIBUTE, FEATURES.join(","));
         self.of_networks(&mut set);
         for driver in &working.drivers {
             set(&format!("driver.{}", driver.name()), "1".into());

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use berth_api::http::{TaskEvent, TaskState};
 
+use crate::output::Cell;
+
 /// What listings tell of the ends of an allocation's tasks.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Ends {
     /// Of all tasks together.
     pub restarts: u32,
-    /// As `exit 1`, `signal 9` or `out of memory`; empty when none has ended.
-    pub last_exit: String,
+    /// As `exit 1`, `signal 9` or `out of memory`; none when none has ended.
+    pub exit: Option<String>,
 }
 
 impl Ends {
@@ -20,7 +22,12 @@ impl Ends {
         let ends = tasks().flat_map(|task| &task.events).filter(|event| event.kind == "Terminated");
         let last = ends.max_by_key(|event| event.time);
         let restarts = tasks().map(|task| task.restarts).fold(0, u32::saturating_add);
-        Self { restarts, last_exit: last.map(said).unwrap_or_default() }
+        Self { restarts, exit: last.map(said) }
+    }
+
+    /// For a table. What has never ended says so: an empty cell lets the zero of the column before it pass for an exit code.
+    pub fn exit_cell(&self) -> Cell {
+        self.exit.as_deref().unwrap_or("-").into()
     }
 }
 
@@ -53,11 +60,11 @@ mod tests {
             ("b".to_owned(), task(1, vec![end(4, 1, 0)])),
         ];
         let ends = Ends::of(Some(&tasks.into()));
-        assert_eq!((ends.restarts, &*ends.last_exit), (3, "signal 9"));
+        assert_eq!((ends.restarts, ends.exit.as_deref()), (3, Some("signal 9")));
         assert_eq!(Ends::of(None), Ends::default());
         let mut hungry = end(1, 0, 9);
         hungry.details.insert("oom_killed".into(), "true".into());
         let ends = Ends::of(Some(&[("a".to_owned(), task(0, vec![hungry]))].into()));
-        assert_eq!(&*ends.last_exit, "out of memory");
+        assert_eq!(ends.exit.as_deref(), Some("out of memory"));
     }
 }

@@ -84,10 +84,16 @@ impl Pause {
 }
 
 impl Resume {
-    /// Lets it go on.
+    /// Lets it go on, as far as it may: canaries hold it up all the same.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_deployment(&self.which.id).await?;
         tell(&id, "resumed", &remote.pause_deployment(&id, false).await?);
+        let deployment = remote.deployment(&id).await?;
+        let mut groups = deployment.task_groups.values();
+        if groups.any(|group| group.is_canarying() && !group.auto_promote) {
+            let id = short_id(&id);
+            output::tell(&format!("it waits for its promotion; next: berth deployment promote {id}"));
+        }
         Ok(())
     }
 }

@@ -1,5 +1,7 @@
 //! `berth deployment list`.
 
+use std::cmp::Reverse;
+
 use berth_api::http::Deployment;
 use clap::Args;
 
@@ -18,9 +20,14 @@ pub struct List {
 }
 
 impl List {
-    /// Prints them.
+    /// Prints them, the newest first.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        self.show.show(remote, async |remote| remote.deployments().await).await
+        let read = async |remote: &Remote| {
+            let mut deployments = remote.deployments().await?;
+            deployments.sort_by_key(|deployment| Reverse(deployment.create_index));
+            Ok(deployments)
+        };
+        self.show.show(remote, read).await
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     failure::{Exit, Failure},
     remote::Remote,
-    show::Show,
+    show::Print,
 };
 
 /// What stands for standard input.
@@ -37,7 +37,7 @@ pub struct Load {
     #[command(flatten)]
     nodes: Nodes,
     #[command(flatten)]
-    show: Show,
+    print: Print,
 }
 
 /// What is sent.
@@ -64,7 +64,7 @@ impl Load {
             let images = remote.load_images(&node.id, self.name.as_deref(), write).await?.images;
             loaded.extend(images.into_iter().map(|image| ImageOn::new(&node, image)));
         }
-        self.show.print(&Images::sorted(loaded))
+        self.print.print(&Images::sorted(loaded))
     }
 
     fn source(&self) -> Result<Source, Failure> {

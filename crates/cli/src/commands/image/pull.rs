@@ -12,7 +12,7 @@ use crate::{
     failure::Failure,
     output::{bytes, tell},
     remote::Remote,
-    show::Show,
+    show::Print,
 };
 
 /// Between two words about how far it is.
@@ -30,7 +30,7 @@ pub struct Pull {
     #[command(flatten)]
     nodes: Nodes,
     #[command(flatten)]
-    show: Show,
+    print: Print,
 }
 
 impl Pull {
@@ -40,7 +40,7 @@ impl Pull {
         for node in self.nodes.named_or_only(remote).await? {
             pulled.push(self.pull(remote, &node).await?);
         }
-        self.show.print(&Images::sorted(pulled))
+        self.print.print(&Images::sorted(pulled))
     }
 
     /// The node goes on for as long as it is asked; each answer waits a while.

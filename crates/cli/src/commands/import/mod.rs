@@ -21,7 +21,7 @@ use crate::{
     global::Global,
     output::{count, tell},
     remote::{Remote, block_on},
-    show::Show,
+    show::Print,
 };
 
 /// Arguments of `import`.
@@ -49,7 +49,7 @@ pub struct Import {
     #[arg(long)]
     register: bool,
     #[command(flatten)]
-    show: Show,
+    print: Print,
 }
 
 impl Import {
@@ -68,7 +68,7 @@ impl Import {
             imported.push(Imported::new(&found, outcome));
         }
         let failed = imported.iter().filter(|job| job.has_failed()).count();
-        self.show.print(&imported)?;
+        self.print.print(&imported)?;
         if failed > 0 {
             return Err(Failure::new(
                 Exit::Failed,

@@ -188,10 +188,10 @@ const ALLOC_COLUMNS: &[Column] = &[
     Column::text("group"),
     Column::text("node"),
     Column::number("version"),
-    Column::text("wished"),
+    Column::text("desired"),
     Column::text("status"),
     Column::number("restarts"),
-    Column::text("last exit"),
+    Column::text("exit"),
     Column::text("changed"),
     Column::text("name").wide(),
     Column::id("node id").wide(),
@@ -219,7 +219,7 @@ fn numbers(summary: GroupSummary) -> [Cell; 6] {
 }
 
 fn row(alloc: &AllocationStub, layout: Layout, now_ns: u64) -> [Cell; 13] {
-    let Ends { restarts, last_exit } = Ends::of(alloc.task_states.as_ref());
+    let ends = Ends::of(alloc.task_states.as_ref());
     [
         layout.id(&alloc.id).into(),
         (&alloc.task_group).into(),
@@ -227,8 +227,8 @@ fn row(alloc: &AllocationStub, layout: Layout, now_ns: u64) -> [Cell; 13] {
         Cell::number(alloc.job_version),
         (&alloc.desired_status).into(),
         Cell::status(&alloc.client_status),
-        Cell::number(restarts),
-        last_exit.into(),
+        Cell::number(ends.restarts),
+        ends.exit_cell(),
         age(alloc.modify_time, now_ns).into(),
         (&alloc.name).into(),
         (&alloc.node_id).into(),

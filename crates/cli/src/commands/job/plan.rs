@@ -15,7 +15,7 @@ use crate::{
     global::Global,
     output::{self, Cell, Column, Layout, Table, View, funnels, sections},
     remote::block_on,
-    show::Show,
+    show::Print,
 };
 
 /// Placements that are shown one by one; of more only counts by node are.
@@ -33,7 +33,7 @@ pub struct Plan {
     #[arg(long)]
     verbose: bool,
     #[command(flatten)]
-    show: Show,
+    print: Print,
 }
 
 /// A plan as it is printed.
@@ -61,7 +61,7 @@ impl Plan {
         let plan = remote.plan(job, !self.no_diff).await.map_err(|failure| asked.refused(failure))?;
         warn(&plan.warnings);
         let planned = Planned { plan, job: job.key.id.to_string(), verbose: self.verbose };
-        self.show.print(&planned)?;
+        self.print.print(&planned)?;
         let index = planned.plan.job_modify_index;
         output::tell(&format!("next: berth job run -check-index {index} {}", self.file.path()));
         Ok(planned.touches_allocations().then(|| Failure::silent(Exit::Changes)))

@@ -45,7 +45,7 @@ const COLUMNS: &[Column] = &[
     Column::text("node"),
     Column::text("status"),
     Column::number("restarts"),
-    Column::text("last exit"),
+    Column::text("exit"),
     Column::text("placed"),
     Column::text("namespace").wide(),
     Column::text("type").wide(),
@@ -73,14 +73,14 @@ impl View for Vec<AllocationStub> {
 }
 
 fn row(alloc: &AllocationStub, layout: Layout, now_ns: u64) -> [Cell; 12] {
-    let Ends { restarts, last_exit } = Ends::of(alloc.task_states.as_ref());
+    let ends = Ends::of(alloc.task_states.as_ref());
     [
         layout.id(&alloc.id).into(),
         (&alloc.name).into(),
         (&alloc.node_name).into(),
         Cell::status(&alloc.client_status),
-        Cell::number(restarts),
-        last_exit.into(),
+        Cell::number(ends.restarts),
+        ends.exit_cell(),
         age(alloc.create_time, now_ns).into(),
         (&alloc.namespace).into(),
         (&alloc.job_type).into(),

@@ -10,7 +10,7 @@ use berth_model::job::{Group, Job};
 
 use super::{Wishes, counted_by};
 use crate::{
-    filters::{constraints_of, mounts_of},
+    filters::{Feature, constraints_of, mounts_of},
     place::columns::Columns,
     scores::affinities_of,
 };
@@ -85,6 +85,7 @@ impl PartialEq for Key<'_> {
             && self.drivers().eq(other.drivers())
             && self.1.devices().eq(other.1.devices())
             && self.1.cores() == other.1.cores()
+            && Feature::needed(self.1).eq(Feature::needed(other.1))
             && self.modes().eq(other.modes())
             && self.host_networks().eq(other.host_networks())
             && self.1.volumes == other.1.volumes
@@ -101,6 +102,7 @@ impl Hash for Key<'_> {
         self.drivers().for_each(|driver| driver.hash(state));
         self.1.devices().for_each(|ask| ask.hash(state));
         self.1.cores().hash(state);
+        Feature::needed(self.1).for_each(|feature| feature.hash(state));
         self.modes().for_each(|mode| mode.hash(state));
         self.host_networks().for_each(|network| network.hash(state));
         self.1.volumes.iter().for_each(|volume| (&volume.source, &volume.kind).hash(state));
@@ -131,7 +133,11 @@ mod tests {
         elsewhere.networks.push(Network { ports: vec![port], ..Network::default() });
         let mut stored = plain.clone();
         stored.volumes.push(Volume { name: "data".into(), source: "disk".into(), ..Volume::default() });
+        let mut sticky = plain.clone();
+        sticky.disk.sticky = true;
         let is_same = |group: &Group| Key(&job, &plain) == Key(&job, group);
-        assert_eq!([&plain, &bridged, &elsewhere, &stored].map(is_same), [true, false, false, false]);
+        let others = [&bridged, &elsewhere, &stored, &sticky];
+        assert!(is_same(&plain));
+        assert_eq!(others.map(is_same), [false; 4]);
     }
 }

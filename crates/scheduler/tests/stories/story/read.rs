@@ -1,5 +1,7 @@
 //! Nodes, jobs, tenants and the scheduler's configuration from the settings of a line.
 
+use std::time::Duration;
+
 use berth_model::{
     JobKey, NodeId,
     constraint::{Affinity, Constraint, Operator, Spread, SpreadTarget},
@@ -102,7 +104,7 @@ pub fn job(name: &str, settings: &Settings<'_>) -> Job {
 
 /// `count=1 cpu=100 mem=100 mem_max= driver=mock_driver port=80 constraint=LEFT:OPERATOR:RIGHT
 /// affinity=LEFT:OPERATOR:RIGHT:WEIGHT spread=ATTRIBUTE:VALUE/PERCENT,... distinct_hosts parallel=1 canary=0
-/// stagger=0`, the last in seconds; a port of
+/// stagger=0 run=60`, the last two in seconds; a port of
 /// 0 is any port, and without `parallel` all allocations are replaced at once.
 fn group(name: &str, settings: &Settings<'_>, job_type: JobType) -> Group {
     let port = |text: &str| text.parse::<u16>().unwrap();
@@ -132,6 +134,7 @@ fn group(name: &str, settings: &Settings<'_>, job_type: JobType) -> Group {
         networks: vec![Network { ports: settings.all("port").map(port).collect(), ..Network::default() }],
         tasks: vec![task],
         update: settings.has("parallel").then(|| Box::new(update(settings))),
+        max_run_duration: settings.get("run").map(|seconds| Duration::from_secs(seconds.parse().unwrap())),
         ..Group::new(name, job_type)
     }
 }
@@ -140,7 +143,7 @@ fn update(settings: &Settings<'_>) -> Update {
     Update {
         max_parallel: settings.number("parallel", 1),
         canary: settings.number("canary", 0),
-        stagger: std::time::Duration::from_secs(settings.number("stagger", 0).into()),
+        stagger: Duration::from_secs(settings.number("stagger", 0).into()),
         ..Update::default()
     }
 }

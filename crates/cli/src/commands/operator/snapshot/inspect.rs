@@ -10,7 +10,7 @@ use super::read;
 use crate::{
     failure::Failure,
     output::{Fields, Layout, View, rfc3339},
-    show::Show,
+    show::Print,
 };
 
 /// Arguments of `operator snapshot inspect`.
@@ -20,7 +20,7 @@ pub struct Inspect {
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: PathBuf,
     #[command(flatten)]
-    show: Show,
+    print: Print,
 }
 
 /// What a saved state is.
@@ -48,7 +48,7 @@ impl Inspect {
     pub fn run(&self) -> Result<(), Failure> {
         let store = read(&self.file)?;
         let bytes = fs::metadata(&self.file)?.len();
-        self.show.print(&Contents::of(&store, self.file.display().to_string(), bytes))
+        self.print.print(&Contents::of(&store, self.file.display().to_string(), bytes))
     }
 }
 

@@ -1,0 +1,17 @@
+//! What an agent knows that older ones do not: it says so by name, and is given no work that needs more.
+
+/// The attribute of a node that names the features its agent knows, separated by commas.
+pub const FEATURES_ATTRIBUTE: &str = "berth.features";
+
+/// What agents of this version know beyond the first ones. Whatever an older agent would pass over in silence gets a name here
+/// and in the scheduler's filter, which says what needs it.
+pub const FEATURES: &[&str] = &[
+    "artifacts",
+    "dispatch_payloads",
+    "grpc_checks",
+    "max_run_duration",
+    "networks",
+    "sticky_disks",
+    "stop_on_client_after",
+    "tls_checks",
+];

@@ -1,0 +1,106 @@
+//! A group goes to agents that know all of its settings: an older one would do less than is asked, and say nothing.
+
+use berth_model::{
+    job::{Check, CheckKind, Group, Network},
+    node::Node,
+};
+
+use super::{Filter, Refused};
+
+/// The attribute in which an agent names the features it knows, separated by commas.
+pub const FEATURES_ATTRIBUTE: &str = "berth.features";
+
+/// What agents learned to do after the first of them. One that names no features is taken to know none of these, and all that
+/// is not among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Feature {
+    /// Checks by gRPC's health protocol; read as TCP by whoever does not know them.
+    GrpcChecks,
+    /// Checks within TLS; asked in plain text otherwise.
+    TlsChecks,
+    /// The end of an allocation after `max_run_duration`; it would run on.
+    RunLimits,
+    /// The end of an allocation whose agent hears of no server; it would run on.
+    StopOnClientAfter,
+    /// A network that leads nowhere, settings of DNS, and a name for the host; tasks would have the host's.
+    Networks,
+    /// The file with what a dispatch carries; it would be missing.
+    DispatchPayloads,
+    /// Downloads before a task starts; they would be missing.
+    Artifacts,
+    /// Directories that are taken over from a predecessor; they would be empty.
+    StickyDisks,
+}
+
+impl Feature {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::GrpcChecks,
+        Self::TlsChecks,
+        Self::RunLimits,
+        Self::StopOnClientAfter,
+        Self::Networks,
+        Self::DispatchPayloads,
+        Self::Artifacts,
+        Self::StickyDisks,
+    ];
+
+    /// As agents name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::GrpcChecks => "grpc_checks",
+            Self::TlsChecks => "tls_checks",
+            Self::RunLimits => "max_run_duration",
+            Self::StopOnClientAfter => "stop_on_client_after",
+            Self::Networks => "networks",
+            Self::DispatchPayloads => "dispatch_payloads",
+            Self::Artifacts => "artifacts",
+            Self::StickyDisks => "sticky_disks",
+        }
+    }
+
+    /// What a group needs its agent to know.
+    pub fn needed(group: &Group) -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(move |feature| feature.is_needed(group))
+    }
+
+    fn is_needed(self, group: &Group) -> bool {
+        match self {
+            Self::GrpcChecks => checks_of(group).any(|check| check.kind == CheckKind::Grpc),
+            Self::TlsChecks => checks_of(group).any(Check::asks_by_tls),
+            Self::RunLimits => group.max_run_duration.is_some(),
+            Self::StopOnClientAfter => group.on_disconnect().stops_after().is_some(),
+            Self::Networks => group.networks.iter().any(is_special),
+            Self::DispatchPayloads => group.tasks.iter().any(|task| !task.dispatch_payload.is_empty()),
+            Self::Artifacts => group.tasks.iter().any(|task| !task.artifacts.is_empty()),
+            Self::StickyDisks => group.disk.sticky,
+        }
+    }
+}
+
+fn checks_of(group: &Group) -> impl Iterator<Item = &Check> {
+    let of_tasks = group.tasks.iter().flat_map(|task| &task.services);
+    group.services.iter().chain(of_tasks).flat_map(|service| &service.checks)
+}
+
+/// Whether it says more than which ports there are; whether a node has a `bridge` it says itself.
+fn is_special(network: &Network) -> bool {
+    network.mode == "none" || !network.hostname.is_empty() || network.kept.contains_key("DNS")
+}
+
+#[derive(Debug)]
+pub(super) struct FeatureFilter(pub Feature);
+
+impl Filter for FeatureFilter {
+    fn check(&self, node: &Node) -> Result<(), Refused> {
+        let known = node.attributes.get(FEATURES_ATTRIBUTE).map_or("", String::as_str);
+        if known.split(',').any(|known| known == self.0.name()) {
+            return Ok(());
+        }
+        Err(Refused::Filtered(format!("agent too old for {}", self.0.name())))
+    }
+
+    fn remedy(&self, _: &Node, _: &str) -> String {
+        format!("upgrade this node's agent: it does not know {}", self.0.name())
+    }
+}
