@@ -103,7 +103,9 @@ fn agents_are_told_when_fewer_heartbeats_will_do() {
     shell.heartbeat(1);
     assert_eq!(told(&shell), [5_000]);
     let commands: Vec<Command> = (2..=10_001).map(|id| Command::RegisterNode(Box::new(node(id)))).collect();
-    shell.tell(Event::Requested(Request { token: Token(7), commands: commands.into() }));
+    for some in commands.chunks(1_000) {
+        shell.tell(Event::Requested(Request { token: Token(7), commands: some.to_vec().into() }));
+    }
     assert_eq!(told(&shell), [5_000], "it is told when it is heard");
     shell.heartbeat(1);
     shell.heartbeat(1);
