@@ -13,10 +13,7 @@ use std::{
     time::Duration,
 };
 
-use berth_model::{
-    Index,
-    command::{ENTRY_VERSION, Entry},
-};
+use berth_model::command::{ENTRY_VERSION, Entry};
 use bytes::Bytes;
 use futures_util::{Sink, future::BoxFuture};
 use openraft::async_runtime::WatchReceiver;
@@ -36,12 +33,16 @@ use super::{
 
 /// How long anything may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two attempts at what is refused for a moment.
+const AGAIN: Duration = Duration::from_millis(5);
 
 /// Who listens where, who is cut off, and what goes over the wires.
 #[derive(Default)]
 pub(super) struct Wires {
     listening: Mutex<BTreeMap<String, Peers>>,
     pub cut: Mutex<BTreeSet<String>>,
+    /// From whom to whom nothing arrives for now, by ids: it waits on its way, as in a network that swallows one direction.
+    pub held: Mutex<BTreeSet<(u64, u64)>>,
     /// How long each frame is on its way, in milliseconds.
     pub delay_ms: AtomicU64,
     /// Pieces of snapshots that were sent.
@@ -83,7 +84,7 @@ impl Wires {
 /// One server's way to the others.
 struct Wire {
     wires: Arc<Wires>,
-    own: String,
+    own: u64,
 }
 
 /// A sink that takes everything.
@@ -111,28 +112,38 @@ impl Sink<Bytes> for Take {
     }
 }
 
-/// The two ends of a channel.
-fn channel(wires: &Arc<Wires>) -> (Channel, Channel) {
+/// The two ends of a channel between two servers, that of the first one first.
+fn channel(wires: &Arc<Wires>, here: u64, there: u64) -> (Channel, Channel) {
     let (to_there, from_here) = mpsc::unbounded_channel();
     let (to_here, from_there) = mpsc::unbounded_channel();
-    let stream = |received: mpsc::UnboundedReceiver<(Instant, Bytes)>| {
-        futures_util::stream::unfold(received, |mut received| async {
+    let stream = |received: mpsc::UnboundedReceiver<(Instant, Bytes)>, way: (u64, u64)| {
+        let begin = (received, Arc::clone(wires));
+        futures_util::stream::unfold(begin, move |(mut received, wires)| async move {
             let (due, frame) = received.recv().await?;
             tokio::time::sleep_until(due).await;
-            Some((Ok(frame), received))
+            while wires.held.lock().unwrap().contains(&way) {
+                tokio::time::sleep(AGAIN).await;
+            }
+            Some((Ok(frame), (received, wires)))
         })
     };
     let take = |to| Take(to, Arc::clone(wires));
-    (Channel::new(take(to_there), stream(from_there)), Channel::new(take(to_here), stream(from_here)))
+    let (at_here, at_there) = (stream(from_there, (there, here)), stream(from_here, (here, there)));
+    (Channel::new(take(to_there), at_here), Channel::new(take(to_here), at_there))
+}
+
+/// The id of the server that is reached at an address.
+fn id_at(address: &str) -> u64 {
+    address.rsplit('-').next().and_then(|id| id.parse().ok()).expect("an address that `peer` has made")
 }
 
 impl Dial for Wire {
     fn dial(&self, to: &PeerAddress) -> BoxFuture<'static, io::Result<Channel>> {
         let cut = self.wires.cut.lock().unwrap();
-        let reached = !cut.contains(&self.own) && !cut.contains(&to.0);
+        let reached = !cut.contains(&peer(self.own).address) && !cut.contains(&to.0);
         let there = self.wires.listening.lock().unwrap().get(&to.0).cloned().filter(|_| reached);
         let dialed = there.ok_or_else(|| io::ErrorKind::ConnectionRefused.into()).map(|there| {
-            let (here, theirs) = channel(&self.wires);
+            let (here, theirs) = channel(&self.wires, self.own, id_at(&to.0));
             tokio::spawn(async move { there.accept(theirs).await });
             here
         });
@@ -191,7 +202,7 @@ impl Server {
         entries: u8,
     ) -> Result<Self, OpenError> {
         let seen = Arc::new(Recorder::default());
-        let wire = Wire { wires: Arc::clone(wires), own: peer(id).address };
+        let wire = Wire { wires: Arc::clone(wires), own: id };
         let peers: Peers = Peers::knowing(id, Arc::new(wire), Arc::new(Echo), entries);
         wires.listening.lock().unwrap().insert(peer(id).address, peers.clone());
         let dir = Path::new("/data");
@@ -264,14 +275,18 @@ async fn propose_to_leader(servers: &[Server], index: u64) {
 }
 
 async fn write(servers: &[Server], entry: Entry) {
-    loop {
-        match leader(servers).await.log.propose(entry.clone()).await {
-            Ok(_) => return,
-            Err(ProposeError::NotWritten(_)) => {}
-            // Applied twice it would be refused: an index grows.
-            Err(ProposeError::Unknown(why)) => panic!("entry {}: {why}", entry.index),
+    let written = async {
+        loop {
+            match leader(servers).await.log.propose(entry.clone()).await {
+                Ok(_) => return,
+                // Another is to lead, or has yet to introduce itself as one that knows such entries.
+                Err(ProposeError::NotWritten(_)) => tokio::time::sleep(AGAIN).await,
+                // Applied twice it would be refused: an index grows.
+                Err(ProposeError::Unknown(why)) => panic!("entry {}: {why}", entry.index),
+            }
         }
-    }
+    };
+    tokio::time::timeout(PATIENCE, written).await.expect("it is written");
 }
 
 /// A server is stopped, and started again as one that applies entries of the log up to this.
@@ -385,13 +400,15 @@ async fn what_a_leadership_has_left_is_not_written_in_a_later_one_of_the_same_se
         // Who is to hand over may have lost the leadership itself.
         leader(&servers).await.log.transfer(own.id, PATIENCE).await.ok();
     }
-    let left = own.log.submit(term, register(5)).await.unwrap();
+    // Until it has heard a majority it takes nothing, of whatever term.
+    propose_to_leader(&servers, 11).await;
+    let left = own.log.submit(term, register(12)).await.unwrap();
     let refused = left.applied().await.unwrap_err();
     assert!(matches!(refused, ProposeError::NotWritten(NotWritten::NotLeader { .. })), "{refused}");
-    propose_to_leader(&servers, 11).await;
+    propose_to_leader(&servers, 13).await;
     for server in &servers {
         server.catch_up(&servers).await;
-        assert_eq!(server.seen.store.lock().unwrap().index(), Index(11));
+        assert_eq!(*server.seen.applied.lock().unwrap(), [10, 11, 13]);
     }
 }
 

@@ -13,6 +13,9 @@ use super::{
 };
 use crate::{Start, disk::Disk};
 
+/// How long a direction is lost.
+const HELD: Duration = Duration::from_secs(4);
+
 /// Waits until something is so.
 async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let waited = tokio::time::timeout(PATIENCE, async {
@@ -87,6 +90,34 @@ async fn a_snapshot_goes_on_where_its_connection_broke_and_after_a_restart_of_th
     );
     let left = servers[1].disk.paths();
     assert!(!left.iter().any(|path| path.to_string_lossy().contains("received")), "{left:?}");
+}
+
+/// One direction swallows what is sent while a snapshot is under way, that of its pieces or that of the answers, for longer than
+/// a connection may be silent; writes go on meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_arrives_though_either_direction_is_lost_on_its_way() {
+    for from_leader in [true, false] {
+        let wires = Arc::<Wires>::default();
+        let first = with_snapshot(&wires, 2000).await;
+        let pieces = pieces_of(&first);
+        wires.delay_ms.store(2, Ordering::SeqCst);
+        let second = Server::open(&wires, 2, Arc::default(), Start::Wait).await;
+        first.log.set_member(2, peer(2)).await.unwrap();
+        until("some pieces are sent", || wires.pieces.load(Ordering::SeqCst) > pieces / 4).await;
+        assert!(wires.pieces.load(Ordering::SeqCst) < pieces, "all of it was sent already");
+        let way = if from_leader { (1, 2) } else { (2, 1) };
+        wires.held.lock().unwrap().insert(way);
+        propose(&first.log, 2001..2100).await;
+        tokio::time::sleep(HELD).await;
+        assert!(second.seen.index() < 2000, "it has nothing yet");
+        wires.held.lock().unwrap().clear();
+        let servers = [first, second];
+        servers[1].catch_up(&servers).await;
+        assert_eq!(servers[1].hash(), servers[0].hash());
+        assert!(servers[1].seen.restored.load(Ordering::SeqCst) > 1, "the state came as a snapshot");
+        servers[0].log.promote(2, BTreeSet::new()).await.unwrap();
+        propose(&servers[0].log, 2100..2110).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
