@@ -10,7 +10,7 @@ use std::{
 
 use berth_sim::{
     bugs::Bug,
-    many::{self, Summary},
+    many::{self, Least, Summary},
     world::{self, Report, Settings},
 };
 use clap::Parser;
@@ -110,13 +110,17 @@ fn print_counts(report: &Report) {
 }
 
 fn run_many(settings: &Settings, seeds: Range<u64>, threads: usize) -> bool {
-    let Summary { runs, counts, violations, simulated_ns } = many::run(settings, seeds, threads);
+    let Summary { runs, counts, violations, simulated_ns, least } = many::run(settings, seeds, threads);
     counts.iter().for_each(|(what, count)| println!("{count:>10}  {what}"));
     println!(
         "{runs} seeds, {:.0} simulated seconds, {} violations",
         simulated_ns as f64 / 1e9,
         violations.len()
     );
+    if let Some(Least { simulated_ns, commands, faults }) = least {
+        let seconds = simulated_ns as f64 / 1e9;
+        println!("each at least {seconds:.1} simulated seconds, {commands} commands and {faults} faults");
+    }
     for (seed, what) in &violations {
         println!("seed {seed}: {what}");
         println!("  cargo run --release -p berth-sim -- --seed {seed} --servers {}", settings.servers);

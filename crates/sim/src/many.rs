@@ -12,7 +12,7 @@ use std::{
 use crate::{
     bugs::Bug,
     truth::Counts,
-    world::{self, Settings},
+    world::{self, Report, Settings},
 };
 
 /// What many simulations came to.
@@ -26,6 +26,35 @@ pub struct Summary {
     pub violations: Vec<(u64, String)>,
     /// Added up, in nanoseconds.
     pub simulated_ns: u64,
+    /// The least that one of them had.
+    pub least: Option<Least>,
+}
+
+/// What a simulation is measured by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Least {
+    /// How long it was, in simulated nanoseconds.
+    pub simulated_ns: u64,
+    /// Commands that were applied.
+    pub commands: u64,
+    /// Faults that struck.
+    pub faults: u64,
+}
+
+impl Least {
+    fn of(report: &Report) -> Self {
+        let count = |what| report.counts.get(what).copied().unwrap_or_default();
+        let (commands, faults) = (count("commands in the history"), count("faults"));
+        Self { simulated_ns: report.simulated_ns, commands, faults }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            simulated_ns: self.simulated_ns.min(other.simulated_ns),
+            commands: self.commands.min(other.commands),
+            faults: self.faults.min(other.faults),
+        }
+    }
 }
 
 /// Runs the simulations of some seeds.
@@ -60,6 +89,8 @@ fn run_until(
             summary.runs += 1;
             let violation = match outcome {
                 Ok(report) => {
+                    let least = Least::of(&report);
+                    summary.least = Some(summary.least.map_or(least, |before| before.and(least)));
                     summary.simulated_ns += report.simulated_ns;
                     for (what, count) in report.counts {
                         *summary.counts.entry(what).or_default() += count;
