@@ -491,3 +491,28 @@ fn a_container_that_no_node_can_run_makes_no_job() {
     assert!(told.contains(": the agent was started with --containers=false"), "{told}");
     assert_eq!(dev.said(&["job", "status", "-json"]).trim(), "[]");
 }
+
+#[test]
+fn three_servers_are_started_by_one_command_and_each_answers() {
+    let mut dev = Dev::start(&["--servers", "3"]);
+    let members = || -> Vec<serde_json::Value> {
+        serde_json::from_str(&dev.said(&["server", "members", "-o", "json"])).expect("JSON")
+    };
+    let votes = |member: &serde_json::Value| member["Status"] == "alive" && member["Tags"]["voter"] == "true";
+    eventually("three servers vote", || members().len() == 3 && members().iter().all(votes));
+    dev.said(&["job", "run", &dev.job_file(&service("web", ""))]);
+    let before = members();
+    let name = |member: &serde_json::Value| member["Name"].as_str().expect("a name").to_owned();
+    let next = before.iter().find(|member| member["Leader"] == false).expect("two follow");
+    dev.said(&["server", "transfer", &name(next)]);
+    eventually("another leads", || {
+        members().iter().any(|member| member["Leader"] == true && name(member) == name(next))
+    });
+    for member in members() {
+        let http = member["Tags"]["http_addr"].as_str().expect("an address").to_owned();
+        let asked = dev.said(&["--address", &format!("http://{http}"), "job", "status", "web"]);
+        assert!(asked.contains("running"), "through {http}: {asked}");
+    }
+    assert!(dev.stop(), "all of it ends well");
+    assert_eq!(data_dirs(dev.home.path()), 0, "its data is gone");
+}

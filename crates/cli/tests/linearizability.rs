@@ -1,5 +1,5 @@
-//! Real servers under partitions, one-way and flapping cuts, and pauses of the leader: what clients of all of them saw of
-//! one job could have come from a single server that does one thing at a time.
+//! Real servers under partitions, one-way and flapping cuts, pauses of the leader, and while the leadership moves: what
+//! clients of all of them saw of one job could have come from a single server that does one thing at a time.
 
 mod e2e;
 
@@ -21,7 +21,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 /// Rounds, each with a job and a fault of its own.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 4;
 /// Clients of each server.
 const CLIENTS: usize = 2;
 /// A client pauses for up to so long between two operations, so that histories stay short enough to be judged.
@@ -49,13 +49,16 @@ enum Fault {
     LeaderFlaps,
     /// The leader stands still, and goes on as if nothing had happened.
     LeaderPaused,
+    /// The leadership is handed from one to the next.
+    LeadershipMoves,
     /// A follower and the leader do not reach each other; the third reaches both.
     Bridge,
 }
 
 impl Fault {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::LeaderPaused,
+        Self::LeadershipMoves,
         Self::LeaderFlaps,
         Self::LeaderDeaf,
         Self::LeaderMute,
@@ -79,13 +82,20 @@ impl Fault {
                     tokio::time::sleep(FAULT / 8).await;
                 }
             }
+            Self::LeadershipMoves => {
+                for to in others.iter().chain([&leader, &others[0]]) {
+                    // Refused when an election has come between: then it has moved too.
+                    servers.all[&leader].transfer(*to).await.ok();
+                    tokio::time::sleep(FAULT / 4).await;
+                }
+            }
             Self::LeaderPaused => {
                 servers.signal(leader, Signal::STOP);
                 tokio::time::sleep(FAULT).await;
                 servers.signal(leader, Signal::CONT);
             }
         }
-        if !matches!(self, Self::LeaderFlaps | Self::LeaderPaused) {
+        if !matches!(self, Self::LeaderFlaps | Self::LeaderPaused | Self::LeadershipMoves) {
             tokio::time::sleep(FAULT).await;
             servers.links.heal();
         }

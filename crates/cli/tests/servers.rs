@@ -1,5 +1,7 @@
 //! Three servers and five, as real processes: what is acknowledged survives each of them, and no read is old.
 
+#[path = "servers/commands.rs"]
+mod commands;
 mod e2e;
 #[path = "servers/kills.rs"]
 mod kills;
@@ -7,6 +9,10 @@ mod kills;
 mod membership;
 #[path = "servers/partitions.rs"]
 mod partitions;
+#[path = "servers/rollouts.rs"]
+mod rollouts;
+#[path = "servers/snapshots.rs"]
+mod snapshots;
 
 use std::time::{Duration, Instant};
 

@@ -312,6 +312,11 @@ impl<R: Runtime> Replication<R> {
         self.inner.counters.slow_sync(R::now())
     }
 
+    /// How long the last syncs of the log took in the mean; none before the first.
+    pub fn mean_sync(&self) -> Option<Duration> {
+        self.inner.counters.mean_sync()
+    }
+
     /// On a leader: a position in the log such that whoever has applied it sees everything that was acknowledged before
     /// this call, by any server. Rests on the leader's lease, or on a round of heartbeats where that has run out.
     ///

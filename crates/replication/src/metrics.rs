@@ -92,6 +92,11 @@ impl Counters {
         self.pace().slow(now)
     }
 
+    /// How long the last syncs took in the mean; none before the first.
+    pub fn mean_sync(&self) -> Option<Duration> {
+        self.pace().mean()
+    }
+
     fn pace(&self) -> MutexGuard<'_, Pace> {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }

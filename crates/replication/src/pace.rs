@@ -12,6 +12,8 @@ const STUCK_MIN: Duration = Duration::from_secs(2);
 /// The disk is slow for at least so long after its last slow sync: a server that leads no more writes less, and would
 /// otherwise seem well at once.
 const SLOW_FOR: Duration = Duration::from_secs(15);
+/// A sync moves the mean of the last ones by this part of the difference.
+const MEAN_OVER: u32 = 8;
 
 /// What is known of the syncs of a disk. Times are those of a clock that never goes back.
 #[derive(Debug, Default)]
@@ -22,6 +24,8 @@ pub(crate) struct Pace {
     slow_in_a_row: u32,
     /// The disk was slow then, and how long the sync took that showed it.
     slow: Option<(Duration, Duration)>,
+    /// How long the last syncs took.
+    mean: Option<Duration>,
 }
 
 impl Pace {
@@ -31,11 +35,17 @@ impl Pace {
 
     pub fn on_done(&mut self, now: Duration, took: Duration) {
         self.began = None;
+        self.mean = Some(self.mean.map_or(took, |mean| mean - mean / MEAN_OVER + took / MEAN_OVER));
         self.slow_in_a_row = if took < SLOW_MIN { 0 } else { self.slow_in_a_row + 1 };
         let was_slow = self.slow_at(now).is_some();
         if self.slow_in_a_row >= SLOW_SYNCS || took >= STUCK_MIN || (was_slow && took >= SLOW_MIN) {
             self.slow = Some((now, took));
         }
+    }
+
+    /// How long the last syncs took in the mean, each counting for less than the one after it; none before the first.
+    pub fn mean(&self) -> Option<Duration> {
+        self.mean
     }
 
     /// How long a sync takes, if the disk is slow.
@@ -74,6 +84,18 @@ mod tests {
         assert_eq!(pace.slow(now), None);
         let now = syncs(&mut pace, now, &[ms(800)]);
         assert_eq!(pace.slow(now), Some(ms(800)));
+    }
+
+    #[test]
+    fn the_mean_follows_the_last_syncs() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.mean(), None);
+        let now = syncs(&mut pace, ms(0), &[ms(8)]);
+        assert_eq!(pace.mean(), Some(ms(8)));
+        let now = syncs(&mut pace, now, &[ms(16)]);
+        assert_eq!(pace.mean(), Some(ms(9)));
+        syncs(&mut pace, now, &[ms(1); 100]);
+        assert!(pace.mean() < Some(ms(2)), "{:?}", pace.mean());
     }
 
     #[test]

@@ -201,6 +201,8 @@ pub struct ServerStatus {
     pub version: String,
     /// How long a sync of its log takes, when its disk is too slow to lead on.
     pub slow_sync: Option<Duration>,
+    /// How long the last syncs of its log took in the mean; none where that is not known.
+    pub mean_sync: Option<Duration>,
     /// Whether its disk has too little room to lead on.
     pub disk_full: bool,
 }

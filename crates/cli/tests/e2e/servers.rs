@@ -137,6 +137,11 @@ impl Servers {
         server.told_since(0)
     }
 
+    /// What a server has told, in all its lives.
+    pub fn told(&self, number: u8) -> String {
+        self.all[&number].told_since(0)
+    }
+
     /// A file with this text, at the path that is returned.
     pub fn file(&self, name: &str, text: &str) -> String {
         let path = self.home.path().join(name);

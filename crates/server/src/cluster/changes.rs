@@ -32,7 +32,10 @@ impl Cluster {
                 None => self.change_here(change).await,
             };
             match answer {
-                Answer::Done => return Ok(()),
+                Answer::Done => {
+                    self.until_led(deadline).await;
+                    return Ok(());
+                }
                 Answer::Refused(why) => return Err(why),
                 Answer::Unknown(why) => return Err(format!("whether it was done is not known: {why}")),
                 _ if tokio::time::Instant::now() >= deadline => return Err(self.no_leader()),
@@ -49,6 +52,13 @@ impl Cluster {
             Change::Transfer(to) => self.transfer(to, TRANSFER_MAX).await.map(drop),
         };
         self.answer(done)
+    }
+
+    /// Waits until this server knows who leads: whoever handed the leadership over asks next who has it.
+    async fn until_led(&self, deadline: tokio::time::Instant) {
+        while !self.has_leader() && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     /// A server asks to be taken in, or to be known otherwise.

@@ -21,7 +21,7 @@ mod write;
 use std::{
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -66,6 +66,8 @@ pub(crate) struct Cluster {
     writing: AtomicUsize,
     /// Reasons for which this server leads no more as soon as another takes over: nothing new is written here.
     leaving: AtomicUsize,
+    /// Who leads has said that this server is not of the cluster any more: nobody tells those that are removed.
+    removed: AtomicBool,
     /// How the others are.
     pulses: successor::Pulses,
     fresh: fresh::Rounds,
@@ -88,6 +90,7 @@ impl Cluster {
             applied,
             writing: AtomicUsize::new(0),
             leaving: AtomicUsize::new(0),
+            removed: AtomicBool::new(false),
             pulses: successor::Pulses::default(),
             fresh: fresh::Rounds::default(),
             lent: Lent::new(agents.clone()),

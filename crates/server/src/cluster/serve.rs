@@ -10,7 +10,7 @@ use super::{
     Cluster,
     found::Founding,
     relay::Relay,
-    wire::{self, Answer, Request},
+    wire::{self, Answer, Pulse, Request},
 };
 
 /// Answers other servers. There is a moment between the listener and the cluster: until then it answers that it starts.
@@ -80,7 +80,10 @@ async fn answer(
         Request::ReadPosition => cluster.position().await,
         Request::Change(change) if cluster.replication.is_leader() => cluster.change_here(change).await,
         Request::Change(_) => cluster.not_leader(),
-        Request::Ping => Answer::Here(cluster.pulse()),
+        Request::Ping => {
+            let knows_you = cluster.leads().then(|| cluster.replication.peer(from.server).is_some());
+            Answer::Here(Pulse { knows_you, ..cluster.pulse() })
+        }
         Request::Agent(request) => Answer::Agent(cluster.lent.answer(from.server, request).await),
         Request::Meet(meeting) => {
             founding.map_or(Answer::Taken, |founding| founding.on_meet(cluster, meeting))

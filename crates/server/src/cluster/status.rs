@@ -1,6 +1,6 @@
 //! How the servers are, as this one knows them.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use berth_replication::NotWritten;
 
@@ -19,7 +19,7 @@ impl Cluster {
             return self.is_alone()
                 || self.replication.majority_contact().is_some_and(|ago| ago < MAJORITY_MAX);
         }
-        let leader = self.replication.leader();
+        let leader = self.replication.leader().filter(|_| !self.removed.load(Ordering::Acquire));
         leader
             .is_some_and(|leader| self.replication.peers().silence(leader).is_some_and(|ago| ago < ALIVE_MAX))
     }
@@ -69,6 +69,7 @@ impl Cluster {
                 term: pulse.term,
                 version: pulse.version,
                 slow_sync: pulse.slow_sync_ms.map(Duration::from_millis),
+                mean_sync: pulse.mean_sync_us.map(Duration::from_micros),
                 disk_full: pulse.disk_full == Some(true),
             }
         };
@@ -83,6 +84,11 @@ impl Cluster {
 
     /// Says that there is no leader, and what to do.
     pub(super) fn no_leader(&self) -> String {
+        if self.removed.load(Ordering::Acquire) {
+            return "this server was removed from its cluster: stop it; to have it take part again, run `berth server rejoin` \
+                    on its data directory, and start it"
+                .to_owned();
+        }
         let servers = self.servers();
         let voters: Vec<_> = servers.all.iter().filter(|server| server.voter).collect();
         if voters.is_empty() {

@@ -42,13 +42,15 @@ impl Pulses {
 impl Cluster {
     /// How this server is.
     pub(super) fn pulse(&self) -> Pulse {
-        let slow = self.replication.slow_sync();
+        let (slow, mean) = (self.replication.slow_sync(), self.replication.mean_sync());
         Pulse {
             slow_sync_ms: slow.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
             log_index: self.replication.last_log(),
             term: self.replication.term(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             disk_full: self.replication.room().is_err().then_some(true),
+            mean_sync_us: mean.map(|took| u64::try_from(took.as_micros()).unwrap_or(u64::MAX)),
+            knows_you: None,
         }
     }
 

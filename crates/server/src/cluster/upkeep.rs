@@ -1,7 +1,10 @@
 //! What servers do for each other: all of them see who is there and say when too few are; the leader lets those vote that
 //! have caught up, and hands over when its disk is slow or full.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use berth_controller::Versions;
 use berth_replication::peer::PeerAddress;
@@ -11,7 +14,7 @@ use super::{
     Cluster,
     hand_over::UnfitDisk,
     reached::Reached,
-    wire::{Answer, Request},
+    wire::{Answer, Pulse, Request},
 };
 
 /// Time between two looks.
@@ -65,9 +68,17 @@ impl Cluster {
             tokio::spawn(async move {
                 let to = (member.id, PeerAddress(member.peer.address));
                 if let Ok(Answer::Here(pulse)) = cluster.ask_for(&to, &Request::Ping, PING).await {
+                    cluster.note_removal(&pulse);
                     cluster.pulses.set(member.id, pulse);
                 }
             });
+        }
+    }
+
+    /// Notes what who leads says of this server's part in the cluster. One that led before may not know of it yet.
+    fn note_removal(&self, pulse: &Pulse) {
+        if let Some(knows_us) = pulse.knows_you.filter(|_| pulse.term >= self.replication.term()) {
+            self.removed.store(!knows_us, Ordering::Release);
         }
     }
 

@@ -151,6 +151,12 @@ pub(super) struct Pulse {
     /// Its disk has too little room to lead on; older servers do not say.
     #[n(4)]
     pub disk_full: Option<bool>,
+    /// How long the last syncs of its log took in the mean, in microseconds; older servers do not say.
+    #[n(5)]
+    pub mean_sync_us: Option<u64>,
+    /// Said by who leads: whether the server that asks is of the cluster.
+    #[n(6)]
+    pub knows_you: Option<bool>,
 }
 
 impl Pulse {

@@ -65,6 +65,11 @@ pub(super) fn of_servers(servers: &Servers) -> Vec<Metric> {
         each("berth_server_last_contact_seconds", "time since a server was heard", &|server| {
             Some(server.last_contact?.as_secs_f64())
         }),
+        each(
+            "berth_server_fsync_seconds",
+            "time of a sync of a server's log, the mean of its last ones",
+            &|server| Some(server.mean_sync?.as_secs_f64()),
+        ),
     ]
 }
 

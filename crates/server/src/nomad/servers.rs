@@ -29,6 +29,7 @@ pub(super) fn all(call: &Call) -> Servers {
         term: call.log_position().term,
         version: info.version.clone(),
         slow_sync: None,
+        mean_sync: None,
         disk_full: false,
     };
     let others = servers.all.into_iter().filter(|server| server.id != servers.own);
@@ -56,10 +57,11 @@ pub(super) fn member(servers: &Servers, server: &ServerStatus, info: &ServerInfo
     let lag = number(servers.lag(server));
     let term = number(Some(server.term).filter(|term| *term > 0));
     let contact = last_contact(server.last_contact);
-    let disk = match server.slow_sync {
+    let disk = match (server.slow_sync, server.mean_sync) {
         _ if server.disk_full => "full".to_owned(),
-        Some(took) => format!("slow, {} ms", took.as_millis()),
-        None => "ok".to_owned(),
+        (Some(took), _) => format!("slow, {} ms", took.as_millis()),
+        (None, Some(took)) => format!("ok, {:.1} ms", took.as_secs_f64() * 1e3),
+        (None, None) => "ok".to_owned(),
     };
     let tags = [
         ("role", "berth"),

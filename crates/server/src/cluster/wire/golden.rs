@@ -50,8 +50,11 @@ fn answers() -> Vec<Answer> {
         term: 7,
         version: "1.2.3".to_owned(),
         disk_full: None,
+        mean_sync_us: None,
+        knows_you: None,
     };
     let full = Pulse { disk_full: Some(true), ..pulse.clone() };
+    let leading = Pulse { mean_sync_us: Some(1500), knows_you: Some(false), ..pulse.clone() };
     vec![
         Answer::Done,
         Answer::NotLeader(None),
@@ -66,6 +69,7 @@ fn answers() -> Vec<Answer> {
         Answer::Taken,
         Answer::Here(pulse),
         Answer::Here(full),
+        Answer::Here(leading),
     ]
 }
 
@@ -93,9 +97,9 @@ fn what_a_later_version_asks_is_refused_and_not_mistaken() {
     assert!(decode::<Request>(&later).unwrap_err().contains("read what another server says"));
     assert!(decode::<Answer>(&later).is_err());
     // A field that a later version adds to a known message is passed over.
-    let mut pulse = encode(&Pulse { term: 7, disk_full: Some(true), ..Pulse::default() });
-    assert_eq!(pulse[0], 0x85, "an array of five");
-    pulse[0] = 0x86;
+    let mut pulse = encode(&Pulse { term: 7, knows_you: Some(true), ..Pulse::default() });
+    assert_eq!(pulse[0], 0x87, "an array of seven");
+    pulse[0] = 0x88;
     pulse.push(0x01);
     assert_eq!(decode::<Pulse>(&pulse).unwrap().term, 7);
 }
