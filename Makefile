@@ -60,9 +60,11 @@ test-long-steps:
 test-long-membership:
 	BERTH_TEST_ROUNDS=50 $(SERVERS_TEST) membership:: partitions::
 
-# An agent is killed two thousand times while it starts and stops tasks; nothing is begun twice, and nothing is left.
+# An agent is killed two thousand times while it starts and stops tasks; nothing is begun twice, and nothing is left. Two hundred
+# tasks outlive an agent that is killed fifty times.
 test-long-agents:
 	$(CARGO) build --release --locked -p berth-agent --examples
+	BERTH_TEST_ROUNDS=50 $(CARGO) test --release --locked -p berth-agent --test reattach -- --nocapture
 	BERTH_TEST_ROUNDS=1000 $(CARGO) test --release --locked -p berth-agent --test cycles -- --nocapture
 
 # Servers on disks of their own lose their power five hundred times while clients write; it takes the right to mount.

@@ -19,7 +19,6 @@ use berth_api::agent::{
     Question, Refused, RestartTasks, SignalTasks, TaskSpec, TaskState, WelcomeMode,
 };
 use common::{PATIENCE, agent_program, alloc_id, eventually};
-use prost::Message;
 use server::Server;
 use world::{World, run, shell, task};
 
@@ -200,37 +199,6 @@ fn a_task_whose_keeper_is_killed_lives_on() {
     assert_eq!((status.tasks[0].exit_code, status.tasks[0].state()), (-1, TaskState::Dead));
     let terminated = status.tasks[0].events.iter().find(|event| event.kind().as_str() == "Terminated");
     assert!(terminated.is_some_and(|event| event.message.starts_with("how it ended is unknown")));
-}
-
-#[test]
-fn after_a_reboot_what_ran_is_lost() {
-    let mut world = World::new();
-    let mock = task("m", "mock_driver", serde_json::json!({"run_for": "1h"}));
-    world.server.wish(vec![run(1, vec![shell("t", "exec sleep 100")]), run(2, vec![mock])], &[], &[], &[]);
-    (1..=2).for_each(|number| drop(world.server.wait_for_status(number, ClientStatus::Running)));
-    world.kill_agent();
-    // A machine that restarts takes task and keeper along, and has another boot id after.
-    forge_boot_id(&world.path(1, "keepers/t"), true);
-    forge_boot_id(&world.path(2, "keepers/m"), false);
-    world.restart_agent();
-    (1..=2).for_each(|number| drop(world.server.wait_for_status(number, ClientStatus::Lost)));
-}
-
-/// Rewrites a start record as an earlier boot would have left it, and ends the processes it names.
-fn forge_boot_id(dir: &std::path::Path, has_process: bool) {
-    let record = berth_agent::keeper::plan::StartRecord::read(dir).expect("readable").expect("a record");
-    for pid in [record.keeper_pid, record.pid].into_iter().filter(|_| has_process) {
-        let pid = nix::unistd::Pid::from_raw(pid);
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).expect("killed");
-    }
-    let bytes = fs::read(dir.join("start")).expect("bytes");
-    let forged =
-        berth_agent::keeper::plan::StartRecord { boot_id: "earlier".into(), ..record }.encode_to_vec();
-    let mut out = bytes[..8].to_vec();
-    out.extend_from_slice(&(forged.len() as u32).to_be_bytes());
-    out.extend_from_slice(&crc32c::crc32c(&forged).to_be_bytes());
-    out.extend_from_slice(&forged);
-    fs::write(dir.join("start"), out).expect("written");
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! The exec driver with real runtimes: a command of the host in a cage.
 
+#[path = "common/busybox.rs"]
+#[allow(dead_code)]
+mod busybox;
 #[allow(dead_code)]
 mod common;
 #[path = "common/exec.rs"]
@@ -15,34 +18,19 @@ mod world;
 use std::fs;
 use std::path::Path;
 
-use berth_api::agent::{ClientStatus, GroupSpec, RunAlloc, TaskSpec};
-use common::{alloc_id, eventually};
+use berth_api::agent::{ClientStatus, TaskSpec};
+use common::eventually;
 use exec::Exec;
-use prost::Message;
 use serde_json::{Value, json};
-use server::Run;
-use world::{World, task};
+use world::{World, run_without_ports, task};
 
 /// None, with the reason printed, where containers cannot run.
 fn world() -> Option<World> {
-    let found =
-        ["/usr/bin/crun", "/usr/sbin/runc", "/usr/bin/runc"].iter().any(|path| Path::new(path).exists());
-    if !found || !nix::unistd::Uid::effective().is_root() {
-        eprintln!("skipped: there is no OCI runtime, or this is not root");
-        return None;
-    }
-    Some(World::new())
+    (!busybox::runtimes().is_empty()).then(World::new)
 }
 
 fn caged(config: Value) -> TaskSpec {
     TaskSpec { memory_mb: 64, cpu_mhz: 100, kill_timeout_ms: 500, ..task("t", "exec", config) }
-}
-
-/// Without ports: the host's would be the same in all tests.
-fn run(number: u8, tasks: Vec<TaskSpec>) -> Run {
-    let group = GroupSpec { job_type: "batch".into(), tasks, ..GroupSpec::default() };
-    let alloc = RunAlloc { alloc_id: alloc_id(number).to_vec(), ..RunAlloc::default() };
-    Run { alloc, group: group.encode_to_vec().into() }
 }
 
 fn shell(script: &str) -> TaskSpec {
@@ -60,7 +48,7 @@ fn a_command_of_the_host_is_in_a_cage() {
         head -c 1 /etc/shadow 2>/dev/null | wc -c; ls /proc > /tmp/p; grep -c '^[0-9]' /tmp/p; ls /dev | tr '\\n' ' '; echo; \
         ls /sys/class/net | tr '\\n' ' '; echo; grep -c . /etc/hosts; \
         echo $NOMAD_TASK_DIR $HOME";
-    world.server.wish(vec![run(1, vec![shell(probe)])], &[], &[], &[]);
+    world.server.wish(vec![run_without_ports(1, vec![shell(probe)])], &[], &[], &[]);
     world.server.wait_for(1, |status| status.status().is_terminal());
     let seen = world.server.read_log(1, "t", 0, false).expect("a log");
     expect_test::expect![[r#"
@@ -87,7 +75,7 @@ fn a_command_of_the_host_is_in_a_cage() {
 fn it_ends_with_all_that_it_started_and_leaves_nothing() {
     let Some(mut world) = world() else { return };
     let script = "trap '' TERM INT; (setsid sleep 43210987 &) ; (setsid sleep 43210987 &); echo up; while :; do sleep 1; done";
-    world.server.wish(vec![run(2, vec![shell(script)])], &[], &[], &[]);
+    world.server.wish(vec![run_without_ports(2, vec![shell(script)])], &[], &[], &[]);
     world.server.wait_for_status(2, ClientStatus::Running);
     let record = world.path(2, "keepers/t");
     let record = berth_agent::keeper::plan::StartRecord::read(&record).expect("readable").expect("a record");
@@ -119,7 +107,7 @@ fn it_ends_with_all_that_it_started_and_leaves_nothing() {
 fn a_killed_one_leaves_the_hosts_files_alone() {
     let Some(mut world) = world() else { return };
     let before = fs::read_dir("/usr/bin").expect("listed").count();
-    world.server.wish(vec![run(3, vec![shell("sleep 1000")])], &[], &[], &[]);
+    world.server.wish(vec![run_without_ports(3, vec![shell("sleep 1000")])], &[], &[], &[]);
     world.server.wait_for_status(3, ClientStatus::Running);
     world.server.wish(Vec::new(), &[3], &[], &[]);
     world.server.wait_for(3, |status| status.status().is_terminal());
@@ -151,7 +139,7 @@ fn what_it_may_not_have_is_refused_by_name() {
         (caged(json!({})), "command is empty"),
     ];
     for ((task, reason), number) in bad.into_iter().zip(10..) {
-        world.server.wish(vec![run(number, vec![task])], &[], &[], &[]);
+        world.server.wish(vec![run_without_ports(number, vec![task])], &[], &[], &[]);
         let status = world.server.wait_for_status(number, ClientStatus::Failed);
         let told = format!("{:?}", status.tasks[0].events);
         assert!(told.contains(reason), "{reason}: {told}");

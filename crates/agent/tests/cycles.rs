@@ -2,8 +2,13 @@
 //!
 //! `BERTH_TEST_ROUNDS` says how often; each round kills it twice.
 
+#[path = "common/busybox.rs"]
+mod busybox;
 #[allow(dead_code)]
 mod common;
+#[path = "common/host.rs"]
+#[allow(dead_code)]
+mod host;
 #[path = "common/server.rs"]
 #[allow(dead_code)]
 mod server;
@@ -13,16 +18,15 @@ mod world;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 
-use berth_api::agent::{AllocId, TaskSpec};
+use berth_api::agent::{AllocId, PortBinding, TaskSpec};
 use common::{alloc_id, eventually};
 use serde_json::json;
 use server::Run;
 use tempfile::TempDir;
-use world::{World, run, task};
+use world::{World, run_without_ports, task};
 
 const ROUNDS: u32 = 10;
 
@@ -32,8 +36,12 @@ const LIFE_MAX_MS: u64 = 90;
 /// Numbers of allocations; one is used again once its files are removed.
 const NUMBERS: u8 = 240;
 
-/// Of each round: tasks of the host, and as many in containers where these can run.
+/// Of each round: tasks of the host, and as many in containers where these can run, half of them in networks of their own where
+/// these can be made.
 const TASKS: u8 = 2;
+
+/// The port of the host that leads to the first allocation with a network.
+const PORT: u32 = 25_000;
 
 const SCRIPT: &str = "echo $$ >> \"$NOMAD_ALLOC_DIR/starts\"; exec sleep 1000";
 
@@ -53,6 +61,7 @@ struct Cycles {
     world: World,
     /// Where containers can run: what they are made of.
     images: Option<TempDir>,
+    has_networks: bool,
     draw: Draw,
 }
 
@@ -63,17 +72,18 @@ fn rounds() -> u32 {
 impl Cycles {
     fn new() -> Self {
         let draw = Draw(0x9e37_79b9_7f4a_7c15);
-        let runtime = ["/usr/bin/crun", "/usr/sbin/runc"].into_iter().find(|path| Path::new(path).exists());
-        let (Some(runtime), true) = (runtime, nix::unistd::Uid::effective().is_root()) else {
-            eprintln!("no containers: there is no OCI runtime, or this is not root");
-            return Self { world: World::new(), images: None, draw };
+        let Some(runtime) = busybox::runtimes().into_iter().next() else {
+            return Self { world: World::new(), images: None, has_networks: false, draw };
         };
-        let images = tempfile::tempdir().expect("a directory");
-        let bin = images.path().join("root/bin");
-        fs::create_dir_all(&bin).expect("made");
-        fs::copy("/bin/busybox", bin.join("busybox")).expect("copied");
-        ["sh", "sleep"].iter().for_each(|name| symlink("busybox", bin.join(name)).expect("linked"));
-        Self { world: World::with_runtime(runtime, images.path()), images: Some(images), draw }
+        let images = busybox::image(&["sh", "sleep"]);
+        let has_networks = host::can_be_made();
+        let mut settings = Vec::new();
+        if has_networks {
+            host::become_one();
+            settings = vec![("AGENT_BRIDGE", "berth"), ("AGENT_HOST_IP", host::HOST)];
+        }
+        let world = World::with_settings(runtime, images.path(), settings);
+        Self { world, images: Some(images), has_networks, draw }
     }
 
     /// What bears this in its command line is of this test.
@@ -87,16 +97,31 @@ impl Cycles {
             let (driver, config) = match &self.images {
                 Some(images) if at % 2 == 1 => {
                     let image = images.path().join("root");
+                    let mode = if self.is_bridged(at) { "bridge" } else { "none" };
                     (
                         "docker",
-                        json!({"image": image, "command": "/bin/sh", "args": args, "network_mode": "none"}),
+                        json!({"image": image, "command": "/bin/sh", "args": args, "network_mode": mode}),
                     )
                 }
                 _ => ("raw_exec", json!({"command": "/bin/sh", "args": args})),
             };
             TaskSpec { memory_mb: 32, kill_timeout_ms: 50, ..task("t", driver, config) }
         };
-        numbers.iter().enumerate().map(|(at, number)| run(*number, vec![spec(at)])).collect()
+        let run = |(at, number): (usize, &u8)| {
+            let mut run = run_without_ports(*number, vec![spec(at)]);
+            if self.is_bridged(at) {
+                let host_port = PORT + u32::from(*number);
+                let port = PortBinding { label: "web".into(), host_port, to: 80, ..PortBinding::default() };
+                run.alloc.ports.push(port);
+            }
+            run
+        };
+        numbers.iter().enumerate().map(run).collect()
+    }
+
+    /// Whether the allocation in this place of a round has a network of its own.
+    fn is_bridged(&self, at: usize) -> bool {
+        self.has_networks && at % 4 == 3
     }
 
     /// Lets the agent live for a moment, kills it, and starts the next.
@@ -137,9 +162,10 @@ impl Cycles {
     /// What is left on the host of this test's tasks.
     fn left(&self) -> Vec<String> {
         let mark = self.mark();
-        let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
+        let mounts = fs::read_to_string("/proc/thread-self/mounts").expect("mounts");
         let mounts = mounts.lines().filter(|line| line.contains(&mark)).map(str::to_owned);
-        mounts.chain(processes(&mark, self.world.agent.id())).chain(cgroups()).collect()
+        let networks = if self.has_networks { networks() } else { Vec::new() };
+        mounts.chain(processes(&mark, self.world.agent.id())).chain(cgroups()).chain(networks).collect()
     }
 }
 
@@ -152,6 +178,17 @@ fn processes(mark: &str, agent: u32) -> Vec<String> {
         line.contains(mark).then(|| format!("process {pid}: {line}"))
     };
     numbers.filter(|pid| *pid != agent).filter_map(line).collect()
+}
+
+/// Those of allocations: namespaces, interfaces, and rules for their ports.
+fn networks() -> Vec<String> {
+    let rules = host::rules();
+    let ports = (1..=u32::from(NUMBERS)).map(|number| (PORT + number).to_string());
+    let rules =
+        ports.filter(|port| rules.contains(port.as_str())).map(|port| format!("a rule for port {port}"));
+    let namespaces = host::namespaces().into_iter().map(|name| format!("network namespace {name}"));
+    let interfaces = host::interfaces().into_iter().map(|name| format!("interface {name}"));
+    namespaces.chain(interfaces).chain(rules).collect()
 }
 
 /// Those of this test's allocations, in all hierarchies.

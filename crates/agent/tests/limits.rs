@@ -1,5 +1,7 @@
 //! Limits that hold: memory, processes and processors of tasks of the host, and processes of containers.
 
+#[path = "common/busybox.rs"]
+mod busybox;
 #[allow(dead_code)]
 mod common;
 #[path = "common/server.rs"]
@@ -10,7 +12,6 @@ mod server;
 mod world;
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use berth_agent::keeper::plan::StartRecord;
@@ -67,16 +68,8 @@ fn a_task_of_the_host_has_its_share_of_processes_and_processors_after_its_keeper
 
 /// A world whose containers have busybox; none, with the reason printed, where containers cannot run.
 fn world_of_containers() -> Option<(World, TempDir)> {
-    let runtime = ["/usr/bin/crun", "/usr/sbin/runc"].into_iter().find(|path| Path::new(path).exists());
-    let (Some(runtime), true) = (runtime, nix::unistd::Uid::effective().is_root()) else {
-        eprintln!("skipped: there is no OCI runtime, or this is not root");
-        return None;
-    };
-    let images = tempfile::tempdir().expect("a directory");
-    let root = images.path().join("root");
-    fs::create_dir_all(root.join("bin")).expect("made");
-    fs::copy("/bin/busybox", root.join("bin/busybox")).expect("copied");
-    symlink("busybox", root.join("bin/sh")).expect("linked");
+    let runtime = busybox::runtimes().into_iter().next()?;
+    let images = busybox::image(&["sh"]);
     Some((World::with_runtime(runtime, images.path()), images))
 }
 

@@ -1,10 +1,14 @@
 //! Networks of allocations, each test in a network namespace of its own: the host's interfaces and rules stay as they are.
 
+#[path = "common/busybox.rs"]
+mod busybox;
 #[allow(dead_code)]
 mod common;
 #[path = "common/exec.rs"]
 #[allow(dead_code)]
 mod exec;
+#[path = "common/host.rs"]
+mod host;
 #[path = "common/server.rs"]
 #[allow(dead_code)]
 mod server;
@@ -22,69 +26,35 @@ use berth_api::agent::{
 };
 use common::{agent_program, alloc_id, end_agent, eventually};
 use exec::Exec;
+use host::{BEYOND, HOST, interfaces, namespaces, rules, sh};
 use prost::Message;
 use serde_json::{Value, json};
 use server::{Run, Server};
 use tempfile::TempDir;
 
-/// The address of the host in front of its agent, and one beyond it.
-const HOST: &str = "10.9.9.1";
-const BEYOND: &str = "10.9.9.2";
-
 /// A host of its own with an agent, and another host beside it.
 struct World {
+    runtime: &'static str,
     data: TempDir,
     image: TempDir,
     server: Server,
     agent: Child,
 }
 
-fn sh(script: &str) {
-    let status = Command::new("/bin/sh").args(["-ec", script]).status().expect("a shell");
-    assert!(status.success(), "{script}");
-}
-
-/// The calling thread, and whatever it starts from now on, is on a host of its own.
-fn become_a_host() {
-    use nix::mount::{MsFlags, mount};
-    use nix::sched::{CloneFlags, unshare};
-    unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).expect("namespaces");
-    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)
-        .expect("private");
-    fs::create_dir_all("/run/netns").expect("a directory");
-    mount(Some("none"), "/run/netns", Some("tmpfs"), MsFlags::empty(), None::<&str>).expect("mounted");
-    sh(&format!(
-        "echo 1 > /proc/sys/net/ipv4/ip_forward; ip link set lo up; ip netns add beyond; \
-         ip link add veth0 type veth peer name veth0 netns beyond; ip addr add {HOST}/24 dev veth0; \
-         ip link set veth0 up; ip -n beyond link set lo up; ip -n beyond addr add {BEYOND}/24 dev veth0; \
-         ip -n beyond link set veth0 up"
-    ));
-}
-
 impl World {
     /// None, with the reason printed, where networks cannot be made.
     fn new() -> Option<Self> {
-        let needed = ["/usr/bin/crun", "/bin/busybox", "/usr/sbin/nft", "/usr/sbin/ip"];
-        if !nix::unistd::Uid::effective().is_root() {
-            eprintln!("skipped: not root");
+        let runtime = busybox::runtimes().into_iter().next()?;
+        if !host::can_be_made() {
             return None;
         }
-        if let Some(missing) = needed.into_iter().find(|path| !Path::new(path).exists()) {
-            eprintln!("skipped: {missing} is missing");
-            return None;
-        }
-        become_a_host();
-        let (data, image) =
-            (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
-        for dir in ["root/bin", "root/tmp"] {
-            fs::create_dir_all(image.path().join(dir)).expect("a directory");
-        }
-        fs::copy("/bin/busybox", image.path().join("root/bin/busybox")).expect("copied");
-        std::os::unix::fs::symlink("busybox", image.path().join("root/bin/sh")).expect("linked");
+        host::become_one();
+        let (data, image) = (tempfile::tempdir().expect("a directory"), busybox::image(&["sh"]));
+        fs::create_dir_all(image.path().join("root/tmp")).expect("a directory");
         let mut server = Server::new();
-        let agent = spawn(&data, &image, &server);
+        let agent = spawn(runtime, (&data, &image), &server);
         server.accept();
-        Some(Self { data, image, server, agent })
+        Some(Self { runtime, data, image, server, agent })
     }
 
     fn kill_agent(&mut self) {
@@ -94,7 +64,7 @@ impl World {
     }
 
     fn restart_agent(&mut self) {
-        self.agent = spawn(&self.data, &self.image, &self.server);
+        self.agent = spawn(self.runtime, (&self.data, &self.image), &self.server);
         self.server.accept();
     }
 
@@ -158,33 +128,15 @@ impl Drop for World {
     }
 }
 
-fn spawn(data: &TempDir, image: &TempDir, server: &Server) -> Child {
+fn spawn(runtime: &str, (data, image): (&TempDir, &TempDir), server: &Server) -> Child {
     let mut command = Command::new(agent_program());
-    command.arg("run").arg(data.path()).arg(server.address()).arg("/usr/bin/crun").arg(image.path());
+    command.arg("run").arg(data.path()).arg(server.address()).arg(runtime).arg(image.path());
     command.env("AGENT_BRIDGE", "berth").env("AGENT_HOST_IP", HOST);
     command.stdin(Stdio::null()).spawn().expect("an agent")
 }
 
 fn told(status: &AllocStatus) -> String {
     status.tasks.iter().map(|task| format!("{:?}", task.events)).collect()
-}
-
-fn namespaces() -> Vec<String> {
-    let found = fs::read_dir("/run/netns").expect("listed").flatten();
-    let names = found.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names.filter(|name| name != "beyond").collect()
-}
-
-fn interfaces() -> Vec<String> {
-    let found = nix::net::if_::if_nameindex().expect("listed");
-    let names: Vec<String> =
-        found.into_iter().map(|found| found.name().to_string_lossy().into_owned()).collect();
-    names.into_iter().filter(|name| name.starts_with("berth-")).collect()
-}
-
-fn rules() -> String {
-    let output = Command::new("/usr/sbin/nft").args(["list", "ruleset"]).output().expect("nft");
-    String::from_utf8(output.stdout).expect("text")
 }
 
 /// What a server on this port of this host says; an agent may still be about to map it.

@@ -1,5 +1,7 @@
 //! Users of containers with real runtimes: root within is nobody outside, and files have the owners that the disk has.
 
+#[path = "common/busybox.rs"]
+mod busybox;
 #[allow(dead_code)]
 mod common;
 #[path = "common/exec.rs"]
@@ -13,45 +15,36 @@ mod server;
 mod world;
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, chown, symlink};
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::Path;
 
 use berth_agent::keeper::plan::StartRecord;
-use berth_api::agent::{ClientStatus, GroupSpec, RunAlloc, TaskSpec};
-use common::{alloc_id, eventually};
+use berth_api::agent::{ClientStatus, TaskSpec};
+use busybox::{image, runtimes};
+use common::eventually;
 use exec::Exec;
-use prost::Message;
 use serde_json::{Value, json};
-use server::Run;
 use tempfile::TempDir;
-use world::{World, task};
+use world::{World, run_without_ports, task};
 
 /// The first id of a container on the host, by default.
 const FIRST: u32 = 0x7000_0000;
 
 /// An image of busybox, and worlds of both runtimes; none, with the reason printed, where containers cannot run.
 fn worlds() -> Vec<(World, TempDir)> {
-    if !Path::new("/bin/busybox").exists() || !nix::unistd::Uid::effective().is_root() {
-        eprintln!("skipped: there is no busybox, or this is not root");
-        return Vec::new();
-    }
-    let found = ["/usr/bin/crun", "/usr/sbin/runc"].into_iter().filter(|path| Path::new(path).exists());
     let world = |runtime: &str| {
-        let images = tempfile::tempdir().expect("a directory");
-        for dir in ["root/bin", "root/tmp", "root/etc", "root/own"] {
-            fs::create_dir_all(images.path().join(dir)).expect("made");
-        }
+        let images =
+            image(&["sh", "id", "cat", "stat", "chown", "sleep", "ls", "touch", "true", "mkdir", "tr"]);
         let root = images.path().join("root");
-        fs::copy("/bin/busybox", root.join("bin/busybox")).expect("copied");
-        for applet in ["sh", "id", "cat", "stat", "chown", "sleep", "ls", "touch", "true", "mkdir"] {
-            symlink("busybox", root.join("bin").join(applet)).expect("linked");
+        for dir in ["tmp", "etc", "own"] {
+            fs::create_dir_all(root.join(dir)).expect("made");
         }
         fs::write(root.join("etc/passwd"), "root:x:0:0::/root:/bin/sh\nwww:x:33:33::/own:\n")
             .expect("written");
         chown(root.join("own"), Some(33), Some(33)).expect("given");
         (World::with_runtime(runtime, images.path()), images)
     };
-    found.map(world).collect()
+    runtimes().into_iter().map(world).collect()
 }
 
 fn contained(image: &Path, user: &str, script: &str) -> TaskSpec {
@@ -63,12 +56,6 @@ fn contained(image: &Path, user: &str, script: &str) -> TaskSpec {
         kill_timeout_ms: 500,
         ..task("t", "docker", config)
     }
-}
-
-fn run(number: u8, tasks: Vec<TaskSpec>) -> Run {
-    let group = GroupSpec { job_type: "batch".into(), tasks, ..GroupSpec::default() };
-    let alloc = RunAlloc { alloc_id: alloc_id(number).to_vec(), ..RunAlloc::default() };
-    Run { alloc, group: group.encode_to_vec().into() }
 }
 
 fn record(world: &World, number: u8) -> StartRecord {
@@ -90,7 +77,7 @@ fn root_of_a_container_is_nobody_of_the_host_and_files_have_the_owners_of_the_di
                       echo mine > /own/file; chown 33:33 /own/file; stat -c %u /own/file; \
                       echo kept > /local/file; chown 33:33 /local/file; mkdir /alloc/data/d; \
                       echo to the pipe > /dev/stdout; exec sleep 1000";
-        world.server.wish(vec![run(1, vec![contained(&image, "", script)])], &[], &[], &[]);
+        world.server.wish(vec![run_without_ports(1, vec![contained(&image, "", script)])], &[], &[], &[]);
         world.server.wait_for_status(1, ClientStatus::Running);
         eventually("its output", || {
             world.server.read_log(1, "t", 0, false).ok().filter(|log| log.contains("to the pipe"))
@@ -127,7 +114,7 @@ fn root_of_a_container_is_nobody_of_the_host_and_files_have_the_owners_of_the_di
         world.restart_agent();
         let script = "id -u; id -g; echo x > /own/x && stat -c %u /own/x; echo y > /local/y && stat -c %u /local/y; \
                       echo z 2>/dev/null > /etc/z || echo no; echo said > /dev/stdout; exec sleep 1000";
-        world.server.wish(vec![run(2, vec![contained(&image, "www", script)])], &[], &[], &[]);
+        world.server.wish(vec![run_without_ports(2, vec![contained(&image, "www", script)])], &[], &[], &[]);
         world.server.wait_for_status(2, ClientStatus::Running);
         eventually("its output", || {
             world.server.read_log(2, "t", 0, false).ok().filter(|log| log.contains("said"))
@@ -157,7 +144,7 @@ fn who_is_beyond_the_ids_of_a_container_is_told_so() {
     let refused =
         [(contained(&image, "100000", "true"), "its id 100000 is beyond the 65536"), (hosts, "--host-users")];
     for ((task, why), number) in refused.into_iter().zip(1..) {
-        world.server.wish(vec![run(number, vec![task])], &[], &[], &[]);
+        world.server.wish(vec![run_without_ports(number, vec![task])], &[], &[], &[]);
         let status = world.server.wait_for_status(number, ClientStatus::Failed);
         let told = format!("{:?}", status.tasks[0].events);
         assert!(told.contains(why), "{told}");

@@ -31,7 +31,7 @@ pub fn end_agent(agent: &mut Child) {
 
 /// Takes away what is mounted below a directory of a test: secrets of tasks whose agent was killed.
 pub fn unmount_below(dir: &Path) {
-    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mounts = std::fs::read_to_string("/proc/thread-self/mounts").unwrap_or_default();
     for point in mounts.lines().filter_map(|line| line.split(' ').nth(1)) {
         if Path::new(point).starts_with(dir) {
             let _ = nix::mount::umount2(point, nix::mount::MntFlags::MNT_DETACH);

@@ -16,6 +16,8 @@ pub struct World {
     pub agent: Child,
     /// What its agent is told besides where its data and its server are.
     args: Vec<String>,
+    /// The same, by variables.
+    env: Vec<(&'static str, &'static str)>,
 }
 
 impl World {
@@ -24,21 +26,30 @@ impl World {
     }
 
     pub fn with_data(data: TempDir) -> Self {
-        Self::start(data, Vec::new())
+        Self::start(data, Vec::new(), Vec::new())
     }
 
     /// With this runtime for containers, whose images lie in this directory.
     pub fn with_runtime(runtime: &str, images: &std::path::Path) -> Self {
-        let args = vec![runtime.to_owned(), images.to_string_lossy().into_owned()];
-        Self::start(tempfile::tempdir().expect("a directory"), args)
+        Self::with_settings(runtime, images, Vec::new())
     }
 
-    fn start(data: TempDir, args: Vec<String>) -> Self {
+    /// The same with variables that its agent reads.
+    pub fn with_settings(
+        runtime: &str,
+        images: &std::path::Path,
+        env: Vec<(&'static str, &'static str)>,
+    ) -> Self {
+        let args = vec![runtime.to_owned(), images.to_string_lossy().into_owned()];
+        Self::start(tempfile::tempdir().expect("a directory"), args, env)
+    }
+
+    fn start(data: TempDir, args: Vec<String>, env: Vec<(&'static str, &'static str)>) -> Self {
         let mut server = Server::new();
-        let agent = spawn(&data, &server, &args);
+        let agent = spawn(&data, &server, (&args, &env));
         let (hello, mode) = server.accept();
         assert_eq!((hello.epoch, mode), (1, WelcomeMode::Equal));
-        Self { data, server, agent, args }
+        Self { data, server, agent, args, env }
     }
 
     pub fn kill_agent(&mut self) {
@@ -49,12 +60,12 @@ impl World {
 
     /// Starts another agent, which may not know of all wishes.
     pub fn respawn_agent(&mut self) {
-        self.agent = spawn(&self.data, &self.server, &self.args);
+        self.agent = spawn(&self.data, &self.server, (&self.args, &self.env));
         self.server.accept();
     }
 
     pub fn restart_agent(&mut self) -> WelcomeMode {
-        self.agent = spawn(&self.data, &self.server, &self.args);
+        self.agent = spawn(&self.data, &self.server, (&self.args, &self.env));
         let (hello, mode) = self.server.accept();
         assert_eq!(hello.desired_digest, self.server.desired_digest().to_bytes());
         mode
@@ -72,7 +83,7 @@ impl Drop for World {
     fn drop(&mut self) {
         if !matches!(self.agent.try_wait(), Ok(None)) {
             self.server.disconnect();
-            self.agent = spawn(&self.data, &self.server, &self.args);
+            self.agent = spawn(&self.data, &self.server, (&self.args, &self.env));
             self.server.until_dialed();
         }
         end_agent(&mut self.agent);
@@ -80,9 +91,14 @@ impl Drop for World {
     }
 }
 
-fn spawn(data: &TempDir, server: &Server, args: &[String]) -> Child {
+fn spawn(
+    data: &TempDir,
+    server: &Server,
+    (args, env): (&[String], &[(&'static str, &'static str)]),
+) -> Child {
     let mut command = Command::new(agent_program());
-    command.arg("run").arg(data.path()).arg(server.address()).args(args).stdin(Stdio::null());
+    command.arg("run").arg(data.path()).arg(server.address()).args(args);
+    command.envs(env.iter().copied()).stdin(Stdio::null());
     command.spawn().expect("an agent")
 }
 
@@ -100,6 +116,13 @@ pub fn task(name: &str, driver: &str, config: serde_json::Value) -> TaskSpec {
 
 pub fn shell(name: &str, script: &str) -> TaskSpec {
     task(name, "raw_exec", serde_json::json!({"command": "/bin/sh", "args": ["-c", script]}))
+}
+
+/// The host's ports are the same in all tests: none of them may listen on one.
+pub fn run_without_ports(number: u8, tasks: Vec<TaskSpec>) -> Run {
+    let Run { mut alloc, group } = run(number, tasks);
+    alloc.ports.clear();
+    Run { alloc, group }
 }
 
 pub fn run(number: u8, tasks: Vec<TaskSpec>) -> Run {

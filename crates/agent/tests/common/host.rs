@@ -1,0 +1,62 @@
+//! A host of a test's own: its interfaces, rules and mounts, and another host beside it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// The address of the host in front of its agent, and one beyond it.
+pub const HOST: &str = "10.9.9.1";
+pub const BEYOND: &str = "10.9.9.2";
+
+/// Whether there may be one; the reason is printed.
+pub fn can_be_made() -> bool {
+    let missing = ["/usr/sbin/nft", "/usr/sbin/ip"].into_iter().find(|path| !Path::new(path).exists());
+    if let Some(missing) = missing {
+        eprintln!("no networks: {missing} is missing");
+    }
+    missing.is_none()
+}
+
+/// Runs a script, which must succeed.
+pub fn sh(script: &str) {
+    let status = Command::new("/bin/sh").args(["-ec", script]).status().expect("a shell");
+    assert!(status.success(), "{script}");
+}
+
+/// The calling thread, and whatever it starts from now on, is on a host of its own.
+pub fn become_one() {
+    use nix::mount::{MsFlags, mount};
+    use nix::sched::{CloneFlags, unshare};
+    unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).expect("namespaces");
+    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)
+        .expect("private");
+    fs::create_dir_all("/run/netns").expect("a directory");
+    mount(Some("none"), "/run/netns", Some("tmpfs"), MsFlags::empty(), None::<&str>).expect("mounted");
+    sh(&format!(
+        "echo 1 > /proc/sys/net/ipv4/ip_forward; ip link set lo up; ip netns add beyond; \
+         ip link add veth0 type veth peer name veth0 netns beyond; ip addr add {HOST}/24 dev veth0; \
+         ip link set veth0 up; ip -n beyond link set lo up; ip -n beyond addr add {BEYOND}/24 dev veth0; \
+         ip -n beyond link set veth0 up"
+    ));
+}
+
+/// Names of network namespaces, without that of the other host.
+pub fn namespaces() -> Vec<String> {
+    let found = fs::read_dir("/run/netns").expect("listed").flatten();
+    let names = found.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name != "beyond").collect()
+}
+
+/// Interfaces that allocations have.
+pub fn interfaces() -> Vec<String> {
+    let found = nix::net::if_::if_nameindex().expect("listed");
+    let names: Vec<String> =
+        found.into_iter().map(|found| found.name().to_string_lossy().into_owned()).collect();
+    names.into_iter().filter(|name| name.starts_with("berth-")).collect()
+}
+
+/// All rules for packets.
+pub fn rules() -> String {
+    let output = Command::new("/usr/sbin/nft").args(["list", "ruleset"]).output().expect("nft");
+    String::from_utf8(output.stdout).expect("text")
+}
