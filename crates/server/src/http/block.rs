@@ -13,6 +13,8 @@ use super::{
 };
 use crate::{WatchKey, access::CallerView, watch::Watch};
 
+/// Things that one reader may wait for: it registers for each of them, and looks at each when it is woken.
+pub(crate) const KEYS_MAX: usize = 65;
 /// Longest wait, and that of a reader that does not say.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 /// Up to this part of the wait is added at random, so that readers do not all come back at once.
@@ -82,6 +84,7 @@ async fn changed(
     known: Index,
     index_of: &impl Fn(&CallerView) -> Index,
 ) -> Result<(CallerView, bool), Failure> {
+    debug_assert!(keys.len() <= KEYS_MAX, "{} keys: their number is not the caller's to choose", keys.len());
     let deadline = Instant::now() + patience(call)?;
     let mut waiter = None;
     let watches: Vec<Watch<'_>> = keys.iter().map(|key| call.api.state.watchers.watch(key.clone())).collect();

@@ -75,8 +75,14 @@ impl Ground {
 
     /// A connection to the API from the loopback address of that number, which has sent `head`.
     pub async fn http(&self, from: u8, head: &str) -> std::io::Result<TcpStream> {
+        self.http_with(from, head, "").await
+    }
+
+    /// The same, with a body.
+    pub async fn http_with(&self, from: u8, head: &str, body: &str) -> std::io::Result<TcpStream> {
         let mut stream = connect(from, self.http).await?;
-        let request = format!("{head} HTTP/1.1\r\nHost: {}\r\n\r\n", self.http);
+        let (host, length) = (self.http, body.len());
+        let request = format!("{head} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n{body}");
         stream.write_all(request.as_bytes()).await?;
         Ok(stream)
     }

@@ -3,10 +3,10 @@
 use std::{
     collections::BTreeSet,
     ops::{Bound, RangeBounds},
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
 };
 
-use berth_api::http::JobStatusesAsked;
+use berth_api::http::{JobName, JobStatusesAsked};
 use berth_model::{JobKey, store::JobRow};
 use serde::Serialize;
 use serde_json::Value;
@@ -17,11 +17,18 @@ use crate::{
     access::CallerView,
     http::{
         age::Age,
+        block,
         call::{Call, Reply},
+        failure::Failure,
         list::{Listing, Span, list as listed},
     },
     nomad::{convert, namespaces},
 };
+
+/// Jobs that one request may name: it waits for each of them, and for any job.
+const NAMED_MAX: usize = block::KEYS_MAX - 1;
+/// Bytes of a name; the ids of runs and dispatches are longer than those of the jobs that they are made of.
+const NAME_BYTES_MAX: usize = 4 * berth_jobfile::NAME_BYTES_MAX;
 
 /// `GET /v1/jobs/statuses`
 pub(in crate::nomad) async fn statuses(call: Call) -> Reply {
@@ -39,31 +46,50 @@ pub(in crate::nomad) async fn statuses_of(mut call: Call) -> Reply {
 /// woken by theirs.
 async fn answer(call: &Call, asked: JobStatusesAsked) -> Reply {
     let prefix = call.query.text("prefix").unwrap_or_default();
-    let named = asked.jobs.filter(|jobs| !jobs.is_empty()).map(|jobs| {
-        let namespace = |name: String| if name.is_empty() { namespaces::DEFAULT.to_owned() } else { name };
-        jobs.into_iter().map(|job| JobKey::new(&namespace(job.namespace), &job.id)).collect::<BTreeSet<_>>()
-    });
+    let named = match asked.jobs.filter(|jobs| !jobs.is_empty()) {
+        Some(jobs) => Some(Arc::new(keys_of(jobs)?)),
+        None => None,
+    };
+    let each = || named.iter().flat_map(|named| named.iter());
     let mut keys = vec![WatchKey::Jobs];
-    keys.extend(named.iter().flatten().cloned().map(WatchKey::JobAllocs));
-    let watched = named.clone();
-    let index = move |view: &CallerView| {
-        let rows = watched.iter().flatten().filter_map(|key| view.job(key));
+    keys.extend(each().cloned().map(WatchKey::JobAllocs));
+    let index = |view: &CallerView| {
+        let rows = each().filter_map(|key| view.job(key));
         let allocs = rows.map(|row| view.job_counts_index(row)).max().unwrap_or_default();
         view.jobs_index().max(allocs)
     };
     let listing = Statuses {
         jobs: Jobs::of(call.namespace(), prefix),
-        named,
+        named: named.clone(),
         include_children: asked.include_children,
         order: OnceLock::new(),
     };
     listed(call, &keys, index, listing).await
 }
 
+/// The jobs that a request names, each once.
+fn keys_of(jobs: Vec<JobName>) -> Result<BTreeSet<JobKey>, Failure> {
+    if jobs.len() > NAMED_MAX {
+        let text = format!(
+            "Jobs names {} jobs, a request may name {NAMED_MAX}: ask in several requests, or for all jobs with GET",
+            jobs.len()
+        );
+        return Err(Failure::bad_request(text));
+    }
+    let namespace = |name: String| if name.is_empty() { namespaces::DEFAULT.to_owned() } else { name };
+    let key = |job: JobName| match job.id.len().max(job.namespace.len()) {
+        bytes if bytes > NAME_BYTES_MAX => Err(Failure::bad_request(format!(
+            "Jobs has a name of {bytes} bytes, at most {NAME_BYTES_MAX} are understood: leave it out, no job has it"
+        ))),
+        _ => Ok(JobKey::new(&namespace(job.namespace), &job.id)),
+    };
+    jobs.into_iter().map(key).collect()
+}
+
 struct Statuses {
     jobs: Jobs,
     /// None for all.
-    named: Option<BTreeSet<JobKey>>,
+    named: Option<Arc<BTreeSet<JobKey>>>,
     include_children: bool,
     /// Where each of them is, by its last change: made once for an answer.
     order: OnceLock<Vec<Place>>,

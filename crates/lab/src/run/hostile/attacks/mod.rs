@@ -18,6 +18,7 @@ pub(super) const NAMES: &[&str] = &[
     ALL,
     "nested-filters",
     "blocked-reads",
+    "named-reads",
     "unfinished-frames",
     "unread-lists",
     "agent-reports",
@@ -32,6 +33,8 @@ pub(super) enum Attack {
     NestedFilters,
     /// Three addresses open connections without end, each with a read that waits.
     BlockedReads,
+    /// The same, where each read names as many jobs as it may.
+    NamedReads,
     /// Connections to the port of agents hold one frame of the largest size without its last byte.
     UnfinishedFrames,
     /// Clients ask for large lists and do not read them.
@@ -46,9 +49,10 @@ pub(super) enum Attack {
 
 impl Attack {
     /// In the order in which they are carried out.
-    pub const LIST: [Self; 7] = [
+    pub const LIST: [Self; 8] = [
         Self::NestedFilters,
         Self::BlockedReads,
+        Self::NamedReads,
         Self::UnfinishedFrames,
         Self::UnreadLists,
         Self::AgentReports,
@@ -67,7 +71,11 @@ impl Attack {
             Self::NestedFilters => filters::prepare(ground).await,
             Self::UnreadLists => unread::prepare(ground).await,
             Self::AgentReports => reports::prepare(ground).await,
-            Self::BlockedReads | Self::UnfinishedFrames | Self::LargeJobAgain | Self::HugeJob => Ok(()),
+            Self::BlockedReads
+            | Self::NamedReads
+            | Self::UnfinishedFrames
+            | Self::LargeJobAgain
+            | Self::HugeJob => Ok(()),
         }
     }
 
@@ -75,7 +83,8 @@ impl Attack {
     pub async fn carry_out(self, ground: Ground) -> String {
         match self {
             Self::NestedFilters => filters::carry_out(ground).await,
-            Self::BlockedReads => waiting::carry_out(ground).await,
+            Self::BlockedReads => waiting::of_all_jobs(ground).await,
+            Self::NamedReads => waiting::of_named_jobs(ground).await,
             Self::UnfinishedFrames => frames::carry_out(ground).await,
             Self::UnreadLists => unread::carry_out(ground).await,
             Self::AgentReports => reports::carry_out(ground).await,

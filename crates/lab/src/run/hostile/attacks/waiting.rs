@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::{net::TcpStream, time::timeout};
 
 use crate::run::hostile::ground::Ground;
@@ -12,9 +13,29 @@ const CONNECTIONS: u32 = 5_600;
 /// Until a connection is no longer waited for.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 const HEAD: &str = "GET /v1/jobs?index=18446744073709551615&wait=10m";
+const NAMED_HEAD: &str = "PUT /v1/jobs/statuses?index=18446744073709551615&wait=10m";
+/// Jobs that one read names, and bytes of each name: as many as are taken.
+const NAMED: usize = 64;
+const NAME_BYTES: usize = 512;
 
-/// Opens them one after the other, and holds them.
-pub(super) async fn carry_out(ground: Ground) -> String {
+/// Reads of any job.
+pub(super) async fn of_all_jobs(ground: Ground) -> String {
+    hold(&ground, |_| (HEAD, String::new())).await
+}
+
+/// Reads of many jobs by their names.
+pub(super) async fn of_named_jobs(ground: Ground) -> String {
+    hold(&ground, |number| (NAMED_HEAD, names(number))).await
+}
+
+fn names(number: u32) -> String {
+    let name = |at: usize| format!("{:0>NAME_BYTES$}", format!("{}-{at}", number));
+    let jobs: Vec<_> = (0..NAMED).map(|at| json!({ "ID": name(at) })).collect();
+    json!({ "Jobs": jobs }).to_string()
+}
+
+/// Opens connections one after the other, and holds them; `read` is what each of them asks for.
+async fn hold(ground: &Ground, read: impl Fn(u32) -> (&'static str, String)) -> String {
     let each = ground.part(CONNECTIONS);
     let mut held: Vec<TcpStream> = Vec::new();
     for number in 0..each * u32::from(ADDRESSES) {
@@ -22,7 +43,8 @@ pub(super) async fn carry_out(ground: Ground) -> String {
             break;
         }
         let from = 2 + (number % u32::from(ADDRESSES)) as u8;
-        if let Ok(Ok(connection)) = timeout(CONNECT_MAX, ground.http(from, HEAD)).await {
+        let (head, body) = read(number);
+        if let Ok(Ok(connection)) = timeout(CONNECT_MAX, ground.http_with(from, head, &body)).await {
             held.push(connection);
         }
     }
