@@ -235,10 +235,14 @@ impl Shell {
     }
 
     fn hello(&mut self, session: u64, node: u128, epoch: u64, observed_digest: u128) {
-        let desired_digest = self.desired_digest(node);
-        self.sessions.insert(session, node);
+        self.hello_of(session, self::node(node), epoch, observed_digest);
+    }
+
+    fn hello_of(&mut self, session: u64, node: Node, epoch: u64, observed_digest: u128) {
+        let desired_digest = self.desired_digest(node.id.0);
+        self.sessions.insert(session, node.id.0);
         let hello = Hello {
-            node: self::node(node),
+            node,
             cluster: self.store.cluster().id,
             epoch,
             instance: epoch.into(),

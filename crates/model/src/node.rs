@@ -20,6 +20,8 @@ pub const NODE_POOL_DEFAULT: &str = "default";
 pub const DYNAMIC_PORT_MIN: u16 = 20_000;
 /// Last of these ports.
 pub const DYNAMIC_PORT_MAX: u16 = 32_000;
+/// Nodes that a cluster may have, those included that are down and not collected yet.
+pub const NODES_MAX: usize = 200_000;
 
 /// Attributes that name a node's volumes begin so.
 pub const HOST_VOLUME_PREFIX: &str = "host_volume.";

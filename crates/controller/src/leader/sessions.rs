@@ -8,7 +8,7 @@ use std::{
 use berth_model::{
     AllocId, Index, NodeId, Timestamp,
     command::Command,
-    node::{Node, NodeStatus},
+    node::{NODES_MAX, Node, NodeStatus},
     store::{AllocSlot, Store},
 };
 
@@ -17,6 +17,7 @@ use crate::{
     messages::{
         DownMessage, EndSession, NodeReport, Seen, ServerId, SessionState, UpFrame, UpMessage, Version,
     },
+    outbox::TooLarge,
     replica::{rivals, why_refused},
 };
 
@@ -222,9 +223,17 @@ impl Leader {
             Some(known) if *known.node == *node => return Ok(()),
             _ => {}
         }
+        if known.is_none() && store.nodes().len() >= NODES_MAX {
+            let reason = format!(
+                "the cluster has {NODES_MAX} nodes, and takes no more: `berth system gc` removes those that are gone"
+            );
+            return Err((reason, true));
+        }
         let command = Command::RegisterNode(Box::new(node.clone()));
-        // The border lets no such node in that an entry cannot hold.
-        self.outbox.push_for(Purpose::Introduction(id), vec![command]).map_err(|_| again())
+        self.outbox.push_for(Purpose::Introduction(id), vec![command]).map_err(|TooLarge { bytes }| {
+            // Another server may let in what this one does not: trying again would not help.
+            (format!("node {id} is described in {bytes} bytes, more than an entry of the log holds"), false)
+        })
     }
 
     fn on_node_report(&mut self, replica: &Replica, from: ServerId, as_of: Index, report: Arc<NodeReport>) {

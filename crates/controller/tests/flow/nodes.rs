@@ -111,3 +111,16 @@ fn agents_are_told_when_fewer_heartbeats_will_do() {
     shell.heartbeat(1);
     assert_eq!(told(&shell), [5_000, 10_000]);
 }
+
+#[test]
+fn a_node_that_no_entry_holds_is_refused_for_good() {
+    let mut shell = Shell::new();
+    let large = Node { host_ip: "x".repeat(2 << 20), ..node(1) };
+    shell.hello_of(1, large, 1, 0);
+    let refused = shell.told.iter().find_map(|(_, message)| match message {
+        ToNode::Refused { reason, retry } => Some((reason.as_str(), *retry)),
+        _ => None,
+    });
+    let (reason, retry) = refused.expect("it is told");
+    assert!(reason.contains("more than an entry of the log holds") && !retry, "{reason}, again: {retry}");
+}

@@ -86,7 +86,7 @@ impl Connection<'_> {
     async fn on_frame(&mut self, frame: UpFrame, share: Share) -> io::Result<()> {
         let number = frame.session;
         match frame.message {
-            Some(Up::Hello(hello)) => return self.open(number, hello).await,
+            Some(Up::Hello(hello)) => return self.open(number, hello, share).await,
             Some(Up::Update(update)) => return self.update(number, update, share).await,
             Some(Up::Heartbeat(heartbeat)) => self.heartbeat(number, &heartbeat).await,
             Some(Up::FileChunk(chunk)) => self.with(number, |pending| pending.files.on_chunk(&chunk)),
@@ -97,7 +97,7 @@ impl Connection<'_> {
                     leaving::drain(self.context, session.node, &asked);
                 }
             }
-            Some(Up::Changed(changed)) => self.node_changed(number, changed).await?,
+            Some(Up::Changed(changed)) => return self.node_changed(number, changed, share).await,
             // Of a newer protocol: an agent says nothing that must be understood before it was welcomed to say it.
             None => {}
         }
@@ -110,7 +110,12 @@ impl Connection<'_> {
         }
     }
 
-    async fn open(&mut self, number: u32, hello: berth_api::agent::Hello) -> io::Result<()> {
+    async fn open(
+        &mut self,
+        number: u32,
+        hello: berth_api::agent::Hello,
+        mut share: Share,
+    ) -> io::Result<()> {
         if hello.protocol_version != PROTOCOL_VERSION {
             let reason = format!(
                 "agent speaks protocol {}, this server speaks {PROTOCOL_VERSION}: use the same version of berth",
@@ -121,10 +126,12 @@ impl Connection<'_> {
         if self.sessions.len() >= SESSIONS_MAX {
             return self.refuse(number, format!("{SESSIONS_MAX} sessions are open on this connection")).await;
         }
+        let bytes = convert::memory_bytes(&hello.node);
         let hello = match convert::hello(hello) {
             Ok(hello) => hello,
             Err(reason) => return self.refuse(number, reason).await,
         };
+        self.context.incoming.decode(&mut share, bytes).await?;
         let id = self.context.next_session();
         let (node, pending) = (hello.node_id(), Pending::default());
         let link = Link { node, number, outbound: self.outbound.clone(), pending: pending.clone() };
@@ -132,7 +139,7 @@ impl Connection<'_> {
             old.pending.end(old.node);
             self.context.tell(Input::event(Event::SessionClosed(old.id))).await;
         }
-        self.context.tell(Input::Open { session: id, hello: Box::new(hello), link }).await;
+        self.context.tell(Input::Open { session: id, hello: Box::new(hello), link, share }).await;
         Ok(())
     }
 
@@ -147,12 +154,15 @@ impl Connection<'_> {
         self.context.tell(Input::event(Event::Heartbeat(session.id, heartbeat))).await;
     }
 
-    async fn node_changed(&self, number: u32, changed: NodeChanged) -> io::Result<()> {
+    async fn node_changed(&self, number: u32, changed: NodeChanged, mut share: Share) -> io::Result<()> {
         let Some(session) = self.sessions.get(&number) else { return Ok(()) };
-        match convert::node_changed(session.node, changed) {
-            Ok(node) => self.context.tell(Input::event(Event::NodeChanged(session.id, Box::new(node)))).await,
+        let bytes = convert::memory_bytes(&changed.node);
+        let node = match convert::node_changed(session.node, changed) {
+            Ok(node) => node,
             Err(reason) => return self.refuse(number, reason).await,
-        }
+        };
+        self.context.incoming.decode(&mut share, bytes).await?;
+        self.context.tell(Input::Event(Event::NodeChanged(session.id, Box::new(node)), share)).await;
         Ok(())
     }
 

@@ -32,6 +32,11 @@ use super::{checks::check_specs, value::to_json};
 const EVENTS_MAX: usize = 10;
 /// Longest name of a node, a datacenter, a pool or a class.
 const NAME_BYTES_MAX: usize = 255;
+/// Models of devices that a node may have, and devices in all.
+const DEVICES_MAX: usize = 1_024;
+const DEVICE_INSTANCES_MAX: usize = 4_096;
+/// What an entry of a map takes in memory besides its texts, at most.
+const MAP_ENTRY_BYTES: usize = 128;
 /// Longest text kept of what an agent says.
 const TEXT_BYTES_MAX: usize = 1024;
 
@@ -40,6 +45,7 @@ const TEXT_BYTES_MAX: usize = 1024;
 /// # Errors
 /// What is wrong with it.
 pub fn hello(wire: WireHello) -> Result<Hello, String> {
+    check_size(wire.encoded_len())?;
     let id = NodeId::from_slice(&wire.node_id).ok_or("the node's id is not 16 bytes long")?;
     if wire.secret.len() < 16 {
         return Err("the node's secret is shorter than 16 bytes".to_owned());
@@ -65,12 +71,29 @@ pub fn hello(wire: WireHello) -> Result<Hello, String> {
 /// # Errors
 /// What is wrong with it.
 pub fn node_changed(id: NodeId, wire: NodeChanged) -> Result<Node, String> {
-    // What a hello may hold, an entry of the log can.
-    let (bytes, most) = (wire.encoded_len(), HELLO_BYTES_MAX);
-    if bytes > most {
-        return Err(format!("the node is described in {bytes} bytes; it may have {most}"));
-    }
+    check_size(wire.encoded_len())?;
     node(id, Vec::new(), wire.node)
+}
+
+/// What a hello may hold, an entry of the log can, and a message to another server.
+fn check_size(bytes: usize) -> Result<(), String> {
+    if bytes > HELLO_BYTES_MAX {
+        return Err(format!(
+            "the node is described in {bytes} bytes; it may have {HELLO_BYTES_MAX}: give it less metadata"
+        ));
+    }
+    Ok(())
+}
+
+/// What a description of a node takes in memory, at most: small entries take many times their encoded bytes.
+pub fn memory_bytes(node: &NodeSpec) -> usize {
+    let of_devices = |device: &DeviceSpec| {
+        size_of::<NodeDevice>()
+            + device.instances.len() * size_of::<DeviceInstance>()
+            + device.attributes.len() * MAP_ENTRY_BYTES
+    };
+    let entries = (node.attributes.len() + node.meta.len()) * MAP_ENTRY_BYTES;
+    node.encoded_len() + entries + node.devices.iter().map(of_devices).sum::<usize>()
 }
 
 /// A sign of life.
@@ -109,10 +132,18 @@ fn node(id: NodeId, secret_hash: Vec<u8>, spec: NodeSpec) -> Result<Node, String
     if spec.node_pool == NODE_POOL_ALL {
         return Err(format!("node pool {NODE_POOL_ALL:?} stands for every pool: give the node another one"));
     }
+    let instances: usize = spec.devices.iter().map(|device| device.instances.len()).sum();
+    if spec.devices.len() > DEVICES_MAX || instances > DEVICE_INSTANCES_MAX {
+        return Err(format!(
+            "the node has {instances} devices of {} models; it may have {DEVICE_INSTANCES_MAX} of {DEVICES_MAX}",
+            spec.devices.len()
+        ));
+    }
     let or = |port: u32, default: u16| u16::try_from(port).ok().filter(|port| *port > 0).unwrap_or(default);
     let mut reserved_ports: Vec<u16> =
         spec.reserved_ports.iter().filter_map(|port| u16::try_from(*port).ok()).collect();
     reserved_ports.sort_unstable();
+    reserved_ports.dedup();
     Ok(Node {
         id,
         name: spec.name,
@@ -427,6 +458,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use berth_api::agent::{FEATURES, FEATURES_ATTRIBUTE};
+    use berth_model::command::{Command, ENTRY_BYTES_MAX, EncodedCommands};
     use berth_scheduler::filters;
 
     use super::*;
@@ -452,6 +484,68 @@ mod tests {
         let asked: BTreeSet<&str> = filters::Feature::ALL.map(filters::Feature::name).into();
         assert_eq!(asked, FEATURES.iter().copied().collect());
         assert_eq!(filters::FEATURES_ATTRIBUTE, FEATURES_ATTRIBUTE);
+    }
+
+    #[test]
+    fn a_node_is_described_in_as_much_as_fits_everywhere() {
+        let with_meta = |bytes: usize| {
+            introduce(|hello| {
+                hello.node.meta.insert("m".into(), String::new());
+                let head = hello.encoded_len() + 8;
+                hello.node.meta.insert("m".into(), "x".repeat(bytes - head));
+            })
+        };
+        assert!(with_meta(HELLO_BYTES_MAX - 8).is_ok());
+        let reason = with_meta(HELLO_BYTES_MAX + 8).unwrap_err();
+        assert!(reason.contains("it may have 262144: give it less metadata"), "{reason}");
+        let wire =
+            NodeChanged { node: NodeSpec { host_ip: "x".repeat(HELLO_BYTES_MAX), ..NodeSpec::default() } };
+        assert!(node_changed(NodeId(1), wire).unwrap_err().contains("it may have 262144"));
+    }
+
+    #[test]
+    fn a_node_has_so_many_devices_and_no_more() {
+        let with = |models: usize, instances: usize| {
+            introduce(|hello| {
+                hello.node.devices = vec![DeviceSpec::default(); models];
+                hello.node.devices[0].instances = vec![Default::default(); instances];
+            })
+        };
+        assert!(with(DEVICES_MAX, DEVICE_INSTANCES_MAX).is_ok());
+        assert!(with(DEVICES_MAX + 1, 0).is_err());
+        let reason = with(1, DEVICE_INSTANCES_MAX + 1).unwrap_err();
+        assert_eq!(reason, "the node has 4097 devices of 1 models; it may have 4096 of 1024");
+    }
+
+    /// Whatever a hello holds: the leader and other servers take the node for granted.
+    #[test]
+    fn what_a_hello_may_hold_fits_an_entry() {
+        let fill = |change: &dyn Fn(&mut NodeSpec, u32)| {
+            let mut wire = WireHello { node_id: vec![1; 16], secret: vec![2; 16], ..WireHello::default() };
+            for step in 0.. {
+                let before = wire.clone();
+                (0..64).for_each(|within| change(&mut wire.node, 64 * step + within));
+                let is_full = wire.encoded_len() > HELLO_BYTES_MAX || wire == before;
+                if is_full || hello(wire.clone()).is_err() {
+                    return before;
+                }
+            }
+            unreachable!("every message ends")
+        };
+        let entries: [&dyn Fn(&mut NodeSpec, u32); 4] = [
+            &|node, at| drop(node.attributes.insert(format!("{at:x}"), String::new())),
+            &|node, at| node.reserved_ports.push(at % (1 << 16)),
+            &|node, at| node.cores.push(at % (1 << 16)),
+            &|node, _| node.devices.push(DeviceSpec::default()),
+        ];
+        for change in entries {
+            let wire = fill(change);
+            let memory = memory_bytes(&wire.node);
+            assert!(memory < 32 << 20, "{memory} bytes in memory");
+            let node = hello(wire).expect("it was taken before").node;
+            let bytes = EncodedCommands::from(vec![Command::RegisterNode(Box::new(node))]).bytes_len();
+            assert!(bytes < ENTRY_BYTES_MAX / 2, "{bytes} bytes");
+        }
     }
 
     #[test]

@@ -82,9 +82,9 @@ impl CarryOut {
                 self.unjudged.insert(ticket, *trace);
                 Event::Planned { term, plan, ticket }
             }
-            Input::Open { session, hello, link } => {
+            Input::Open { session, hello, link, share } => {
                 self.links.insert(session, link);
-                Event::SessionOpened(session, hello)
+                return Some((Event::SessionOpened(session, hello), share));
             }
             Input::Stop => return None,
         };

@@ -80,8 +80,8 @@ pub(crate) enum Input {
     Request { commands: EncodedCommands, reply: oneshot::Sender<Answer> },
     /// A planner has answered an evaluation.
     Planned { term: u64, plan: Box<Plan>, ticket: Ticket, trace: Box<PlanTrace> },
-    /// An agent opened a session; what it is told goes to `link`.
-    Open { session: SessionId, hello: Box<Hello>, link: Link },
+    /// An agent opened a session; what it is told goes to `link`. With the share of its hello.
+    Open { session: SessionId, hello: Box<Hello>, link: Link, share: Share },
     /// No more.
     Stop,
 }
