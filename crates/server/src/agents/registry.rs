@@ -15,15 +15,13 @@ use berth_model::NodeId;
 use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
-    agents::frame,
+    agents::{files::CREDIT_BYTES, frame},
     engine::Link,
     state::{AgentError, Agents, ExecLink, ExecRequest, ReadPiece, ReadPieces, ReadRequest, ReadSource},
 };
 
-/// Bytes of one log or file on their way from an agent.
-const CREDIT_BYTES: u64 = 256 << 10;
-/// Pieces handed to a reader that it has not taken.
-const HANDED_MAX: usize = 16;
+/// Pieces handed to a reader that it has not taken; each may be as large as the window.
+const HANDED_MAX: usize = 2;
 /// How long an agent may take to answer; it gives up on what it asks of others before.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
@@ -146,10 +144,12 @@ async fn hand_over(
             }
         };
         let Some(chunk) = chunk else { break };
+        let Ok(room) = reader.reserve().await else { continue };
         let bytes = chunk.as_ref().map_or(0, |chunk| chunk.data.len() as u64);
-        if reader.send(chunk).await.is_err() {
-            continue;
+        if let Ok(piece) = &chunk {
+            link.pending.files.allow(number, piece);
         }
+        room.send(chunk);
         if bytes > 0 && link.tell(Down::FileCredit(FileCredit { request: number, bytes })).await.is_err() {
             let _ = reader.send(Err(AgentError::NotConnected(link.node))).await;
             break;

@@ -78,7 +78,7 @@ pub enum ReadSource {
 }
 
 /// A piece of what is read; an empty one of which nothing happened says that the reader still lives.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadPiece {
     /// Bytes since the task's first output, or from the file's beginning.
     pub offset: u64,
