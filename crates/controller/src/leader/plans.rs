@@ -15,6 +15,8 @@ use crate::{applier::Verdict, outbox::TooLarge};
 
 /// How often a plan that was refused is made again before its work waits for room.
 const ATTEMPTS_MAX: u32 = 5;
+/// What is kept of the reason for which an evaluation failed.
+const FAILURE_BYTES_MAX: usize = 1 << 10;
 
 impl Leader {
     /// A planner has answered.
@@ -110,7 +112,9 @@ impl Leader {
     }
 
     fn fail(&mut self, eval: &Eval, why: &str) {
-        self.outbox.push(Command::SetEvalStatus(eval.id, EvalStatus::Failed, why.to_owned()));
+        // It may quote what made a planner panic, however long that is.
+        let why = why[..why.floor_char_boundary(FAILURE_BYTES_MAX)].to_owned();
+        self.outbox.push(Command::SetEvalStatus(eval.id, EvalStatus::Failed, why));
     }
 
     /// What is to be looked at later is, if an evaluation waits for that time or an earlier one already.

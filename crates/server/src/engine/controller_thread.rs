@@ -10,6 +10,7 @@ use std::{
 use berth_controller::{Config, Controller, Event, ServerId};
 use berth_model::AllocId;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use tokio::sync::watch;
 
 use super::{
     Input, Shared,
@@ -46,12 +47,7 @@ pub(crate) fn start(
     let receiver = inputs.1;
     let controller = Controller::new(config, shared.claims.clone());
     let thread = std::thread::Builder::new().name("controller".to_owned()).spawn(move || {
-        let run = AssertUnwindSafe(|| run(&receiver, controller, carry_out));
-        if let Err(panic) = catch_unwind(run) {
-            // Nothing that it decided can be relied on: the server ends, and begins anew from its log.
-            let reason = format!("internal error: the controller panicked: {}", panic_message(&*panic));
-            shared.failure.send_replace(Some(reason));
-        }
+        ending_with(&shared.failure, || run(&receiver, controller, carry_out));
     })?;
     Ok(ControllerThread { inputs: inputs.0, thread: Some(thread) })
 }
@@ -74,6 +70,15 @@ fn desired_hash(alloc: AllocId, stop: bool) -> u128 {
 pub(super) fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+/// Runs the controller. Nothing that it decided can be relied on once it has panicked: the server ends with the reason,
+/// and begins anew from its log.
+fn ending_with(failure: &watch::Sender<Option<String>>, run: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+        let reason = format!("internal error: the controller panicked: {}", panic_message(&*panic));
+        failure.send_replace(Some(reason));
+    }
 }
 
 fn run(inputs: &Receiver<Input>, mut controller: Controller, mut carry_out: CarryOut) {
@@ -104,5 +109,20 @@ fn run(inputs: &Receiver<Input>, mut controller: Controller, mut carry_out: Carr
         }
         controller.flush(&carry_out, &mut actions);
         actions.drain(..).for_each(|action| carry_out.action(action));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controller_that_panics_ends_the_server_with_its_message() {
+        let failure = watch::Sender::new(None);
+        ending_with(&failure, || {});
+        assert_eq!(*failure.borrow(), None);
+        ending_with(&failure, || panic!("planted"));
+        let told = failure.borrow().clone();
+        assert_eq!(told.as_deref(), Some("internal error: the controller panicked: planted"));
     }
 }

@@ -7,8 +7,8 @@ use std::{
 };
 
 use berth_controller::Event;
-use berth_model::eval::Eval;
-use berth_scheduler::{Claim, Plan, Planner, Ticket};
+use berth_model::{Timestamp, eval::Eval, store::Store};
+use berth_scheduler::{Claim, Ledger, Plan, Planner, Ticket};
 use crossbeam_channel::{Receiver, Sender};
 
 use super::{
@@ -55,6 +55,9 @@ impl PlannersConfig {
     }
 }
 
+/// Answers an evaluation with a plan.
+type PlanFn = fn(&mut Planner, &Store, &Eval, Timestamp, u64) -> Plan;
+
 /// An evaluation, and the leadership in which it is to be planned.
 type Asked = (u64, Arc<Eval>);
 
@@ -82,6 +85,7 @@ impl PlannerPool {
                 number: u16::try_from(number).unwrap_or(u16::MAX),
                 shared: shared.clone(),
                 planner: Planner::default(),
+                plan: Planner::plan,
                 host_state: config.host_state,
                 refresh: config.host_state_refresh,
                 renewal,
@@ -101,10 +105,32 @@ impl PlannerPool {
     }
 }
 
+/// What a plan takes until the plan is handed over; taken back with it otherwise, be it by a panic.
+struct ClaimedByPlanner {
+    ledger: Ledger,
+    ticket: Option<Ticket>,
+}
+
+impl ClaimedByPlanner {
+    fn hand_over(mut self) -> Ticket {
+        self.ticket.take().expect("it is set when the claims are added")
+    }
+}
+
+impl Drop for ClaimedByPlanner {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            self.ledger.lock().release(ticket);
+        }
+    }
+}
+
 struct PlannerThread {
     number: u16,
     shared: Arc<Shared>,
     planner: Planner,
+    /// How it plans.
+    plan: PlanFn,
     host_state: HostState,
     refresh: Duration,
     renewal: Renewal,
@@ -131,37 +157,39 @@ impl PlannerThread {
     fn answer(&mut self, term: u64, eval: &Eval) -> Input {
         let (begun_at, begun) = (now(), Instant::now());
         let mut overtaken = 0;
-        let (plan, ticket) = loop {
+        let (plan, claimed) = loop {
             let view = self.renew(begun);
             self.planner.observe(&view.observed);
-            let plan = self.planner.plan(&view.store, eval, begun_at, random_u64());
+            let plan = (self.plan)(&mut self.planner, &view.store, eval, begun_at, random_u64());
             // Costs as much as planning.
             debug_assert!(
                 !self.host_state.is_shared() || berth_scheduler::check::check(&view.store, &plan).is_empty()
             );
             match self.claim(&plan, overtaken == OVERTAKEN_MAX) {
-                Some(ticket) => break (plan, ticket),
+                Some(claimed) => break (plan, claimed),
                 None => overtaken += 1,
             }
         };
         self.shared.counters.planned(&plan, overtaken);
         self.shared.counters.plan_time.record(begun.elapsed());
         let trace = PlanTrace::new(&plan, self.number, [begun_at, now()], overtaken);
-        Input::Planned { term, plan: Box::new(plan), ticket, trace: Box::new(trace) }
+        Input::Planned { term, plan: Box::new(plan), ticket: claimed.hand_over(), trace: Box::new(trace) }
     }
 
     /// Claims what a plan takes. None when others have claimed it meanwhile: then it is better made anew here and now than
     /// refused by the applier, unless it is the `last` one that is made here.
-    fn claim(&self, plan: &Plan, last: bool) -> Option<Ticket> {
+    fn claim(&self, plan: &Plan, last: bool) -> Option<ClaimedByPlanner> {
         let wanted: Vec<Claim> = plan.claims().collect();
+        // Made before the lock, so that the lock is gone when it takes the claims back.
+        let mut claimed = ClaimedByPlanner { ledger: self.shared.claims.clone(), ticket: None };
         let mut claims = self.shared.claims.lock();
         let ticket = claims.add(&plan.job.namespace, wanted);
+        claimed.ticket = Some(ticket);
         let may_be_overtaken = !last && self.host_state.is_shared();
         if may_be_overtaken && claims.overdraw(ticket, &self.shared.view.load().store) {
-            claims.release(ticket);
             return None;
         }
-        Some(ticket)
+        Some(claimed)
     }
 
     /// Learns what is to be known before an evaluation is planned. State and claims are taken together: a plan is either in
@@ -178,5 +206,66 @@ impl PlannerThread {
             }
         }
         view
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_model::{EvalId, JobKey, eval::Trigger, job::JobType};
+    use berth_scheduler::Holder;
+    use tokio::sync::watch;
+
+    use super::*;
+
+    fn eval(id: EvalId) -> Eval {
+        Eval::pending(id, JobKey::new("default", "web"), JobType::Service, 50, Trigger::JobRegister)
+    }
+
+    fn thread(plan: PlanFn) -> PlannerThread {
+        let (host_state, refresh) = (HostState::Incremental, Duration::from_secs(60));
+        PlannerThread {
+            number: 0,
+            shared: Arc::new(Shared::new(watch::Sender::new(None))),
+            planner: Planner::default(),
+            plan,
+            host_state,
+            refresh,
+            renewal: Renewal::new(host_state, refresh),
+        }
+    }
+
+    #[test]
+    fn a_planner_that_panics_fails_its_evaluation_by_name_and_plans_on() {
+        let thread = thread(|planner, store, eval, now, seed| match eval.id {
+            EvalId(1) => panic!("planted: {}", "x".repeat(2 << 20)),
+            _ => planner.plan(store, eval, now, seed),
+        });
+        let (evals, todo) = crossbeam_channel::unbounded();
+        let (inputs, answers) = crossbeam_channel::unbounded();
+        for id in [EvalId(1), EvalId(2)] {
+            evals.send((3, Arc::new(eval(id)))).expect("it is open");
+        }
+        drop(evals);
+        thread.run(&inputs, &todo);
+        let failed = answers.recv().expect("it answered");
+        let Input::Event(Event::PlanFailed { term: 3, eval: EvalId(1), reason }, _) = failed else {
+            panic!("the evaluation did not fail");
+        };
+        assert!(reason.starts_with("the planner panicked: planted: xxx"));
+        assert!(matches!(answers.recv(), Ok(Input::Planned { plan, .. }) if plan.eval == EvalId(2)));
+    }
+
+    #[test]
+    fn what_was_claimed_for_a_plan_that_is_not_handed_over_is_taken_back() {
+        let mut thread = thread(Planner::plan);
+        let plan = thread.planner.plan(&Store::default(), &eval(EvalId(1)), Timestamp(1), 1);
+        let claim = || thread.claim(&plan, true).expect("nobody else claims");
+        let holder = |ticket| thread.shared.claims.lock().holder(ticket);
+        let claimed = claim();
+        let ticket = claimed.ticket.expect("it is claimed");
+        assert_eq!(holder(ticket), Some(Holder::Planner));
+        drop(claimed);
+        assert_eq!(holder(ticket), None);
+        assert_eq!(holder(claim().hand_over()), Some(Holder::Planner));
     }
 }
