@@ -13,6 +13,7 @@ mod memory;
 mod net;
 pub mod nomad;
 mod peers;
+mod ports;
 pub mod protocol;
 mod server;
 pub mod state;

@@ -21,11 +21,7 @@ use berth_model::{
 use berth_replication::{Leadership, Observer, Replication};
 use crossbeam_channel::Sender;
 use futures_util::future::{BoxFuture, LocalBoxFuture};
-use tokio::{
-    net::{TcpListener, TcpSocket},
-    sync::watch,
-    task::JoinHandle,
-};
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 use crate::{
     WatchKey,
@@ -33,11 +29,9 @@ use crate::{
     cluster::{AllAgents, Cluster, Relay, Together},
     engine::{self, ControllerThread, EngineHandle, INPUTS_MAX, Input, PlannersConfig, Shared},
     http, memory, nomad, peers,
+    ports::{Ports, bind, listen},
     state::{ServerInfo, State},
 };
-
-/// Connections that the kernel keeps until they are accepted.
-const BACKLOG: u32 = 1024;
 
 /// Where servers listen for each other unless it is said.
 const SERVER_PORT: u16 = 4648;
@@ -143,8 +137,8 @@ impl Server {
     }
 
     async fn begin(config: ServerConfig) -> Result<Self, StartError> {
-        let (http_socket, http_addr) = bind("http-addr", config.http_addr)?;
-        let (agent_socket, agent_addr) = bind("agent-addr", config.agent_addr)?;
+        let ports = Ports::bind(&config)?;
+        let (http_addr, agent_addr) = (ports.http.1, ports.agents.1);
         let (server_listener, server_addr) = listen_to_servers(&config, agent_addr)?;
         let (inputs, received) = crossbeam_channel::bounded(INPUTS_MAX);
         let (failures, failed) = watch::channel(None);
@@ -180,10 +174,8 @@ impl Server {
         relay.begin(cluster.clone());
         let (entries, held_by) = replication.entries_known();
         shared.events.restart_after(observer.begin(Versions { entries, held_by }));
-        let state_is_there = replication.is_leader() && replication.members().voters().count() == 1;
-        if state_is_there {
-            published(&shared, failed.clone()).await?;
-        }
+        let is_alone = replication.is_leader() && replication.members().voters().count() == 1;
+        let (http_listener, agent_listener) = ports.listen(&shared, failed.clone(), is_alone).await?;
         listeners.extend(together.begin(&cluster, &stopped));
         let state = State {
             view: shared.view.clone(),
@@ -194,8 +186,6 @@ impl Server {
             server: Arc::new(info(&config, http_addr, agent_addr)),
         };
         let context = Arc::new(Context::new(inputs).with_state(state.clone()));
-        let agent_listener = listen(agent_socket, "agent-addr", agent_addr)?;
-        let http_listener = listen(http_socket, "http-addr", http_addr)?;
         listeners.push(tokio::spawn(agents::listen(agent_listener, context, stopped.clone())));
         listeners.push(tokio::spawn(memory::give_back(shared.events.clone(), stopped.clone())));
         listeners.push(tokio::spawn(serve_http(http_listener, state.clone(), stopped)));
@@ -285,39 +275,6 @@ fn listen_to_servers(
         None if config.agent_addr.port() == 0 => at(SocketAddr::new(agent_addr.ip(), 0)),
         None => at(SocketAddr::new(agent_addr.ip(), SERVER_PORT))
             .or_else(|_| at(SocketAddr::new(agent_addr.ip(), 0))),
-    }
-}
-
-/// Takes an address without accepting connections yet: whoever comes before the state can be read is refused at once.
-fn bind(setting: &'static str, addr: SocketAddr) -> Result<(TcpSocket, SocketAddr), StartError> {
-    if !addr.ip().is_loopback() {
-        return Err(StartError::NotLoopback { setting, addr });
-    }
-    let bind = || {
-        let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        // A server that is started again takes its address back at once.
-        socket.set_reuseaddr(true)?;
-        socket.bind(addr)?;
-        let bound = socket.local_addr()?;
-        Ok((socket, bound))
-    };
-    bind().map_err(|source| StartError::Listen { setting, addr, source })
-}
-
-/// Accepts connections from now on.
-fn listen(socket: TcpSocket, setting: &'static str, addr: SocketAddr) -> Result<TcpListener, StartError> {
-    socket.listen(BACKLOG).map_err(|source| StartError::Listen { setting, addr, source })
-}
-
-/// Waits until the state that was recovered can be read, and belongs to a cluster.
-async fn published(shared: &Shared, mut failed: watch::Receiver<Option<String>>) -> Result<(), StartError> {
-    let mut published = shared.published.subscribe();
-    tokio::select! {
-        _ = published.wait_for(|(index, cluster)| *index > Index::default() && *cluster != 0) => Ok(()),
-        failed = failed.wait_for(Option::is_some) => {
-            let reason = failed.ok().and_then(|reason| reason.clone()).unwrap_or_default();
-            Err(StartError::Failed(reason))
-        }
     }
 }
 

@@ -168,6 +168,11 @@ impl Call {
         self.api.state.engine.writable()
     }
 
+    /// Whether there is anything to be read, however old.
+    pub fn has_state(&self) -> bool {
+        self.api.state.engine.has_state()
+    }
+
     /// The servers.
     pub fn servers(&self) -> Servers {
         self.api.state.engine.servers()

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::body::Body;
 use berth_api::http::{AgentHealth, AgentJoined, AgentMembers, AgentSelf, HealthCheck};
+use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use super::{operator, servers};
@@ -97,16 +98,29 @@ pub(super) async fn force_leave(call: Call) -> Reply {
 
 /// `GET /v1/agent/health`
 pub(super) async fn health(call: Call) -> Reply {
-    let server = HealthCheck { ok: true, message: "ok".to_owned() };
-    reply::json(&call.query, &AgentHealth { server })
+    let health = |ok, message: String| AgentHealth { server: HealthCheck { ok, message } };
+    if let Err(reason) = has_state(&call) {
+        let text = serde_json::to_string(&health(false, reason)).unwrap_or_default();
+        return Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, text));
+    }
+    reply::json(&call.query, &health(true, "ok".to_owned()))
 }
 
-/// `GET /healthz`: a server that answers has published its recovered state and serves reads. What does not go as it should
-/// is told in further lines.
+/// `GET /healthz`: a server that says ok has published a state and serves reads; one of several has none before it hears
+/// of a leader. What else does not go as it should is told in further lines.
 pub(super) async fn healthz(call: Call) -> Reply {
+    has_state(&call).map_err(|reason| Failure::new(StatusCode::SERVICE_UNAVAILABLE, reason))?;
     let mut text = "ok\n".to_owned();
     if let Err(reason) = call.writable() {
         text += &format!("writes are refused: {reason}\n");
     }
     Ok(reply::with_type(Body::from(text), reply::TEXT))
+}
+
+fn has_state(call: &Call) -> Result<(), String> {
+    if call.has_state() {
+        return Ok(());
+    }
+    let why = call.writable().err().map(|reason| format!(": {reason}")).unwrap_or_default();
+    Err(format!("this server has no state to be read yet{why}"))
 }

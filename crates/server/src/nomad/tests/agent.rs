@@ -1,5 +1,7 @@
 //! The server itself, and its measurements.
 
+use std::sync::atomic::Ordering;
+
 use expect_test::{expect, expect_file};
 
 use super::{
@@ -24,6 +26,24 @@ async fn the_server_tells_who_it_is() {
     expect![[r#"["127.0.0.1:4647"]"#]].assert_eq(&body("/v1/status/peers").await);
     expect![[r#"["global"]"#]].assert_eq(&body("/v1/regions").await);
     assert_eq!(get(&router, "/v1/namespace/team").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_server_without_a_state_is_not_well() {
+    let world = world();
+    world.has_no_state.store(true, Ordering::Relaxed);
+    let router = api(&world);
+    let answer = async |target: &str| {
+        let answer = get(&router, target).await;
+        (answer.status.as_u16(), answer.body)
+    };
+    let told = "this server has no state to be read yet".to_owned();
+    assert_eq!(answer("/healthz").await, (503, told.clone()));
+    let health = format!(r#"{{"server":{{"ok":false,"message":"{told}"}}}}"#);
+    assert_eq!(answer("/v1/agent/health").await, (500, health));
+    assert_eq!(answer("/v1/jobs?stale").await.0, 503);
+    world.has_no_state.store(false, Ordering::Relaxed);
+    assert_eq!(answer("/healthz").await, (200, "ok\n".to_owned()));
 }
 
 /// Leaves out what differs from run to run.

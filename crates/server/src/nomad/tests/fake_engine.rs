@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, Mutex,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use arc_swap::ArcSwap;
@@ -31,6 +31,8 @@ pub struct FakeEngine {
     pub watchers: Arc<Watchers>,
     pub events: Arc<EventHub>,
     minted: AtomicU64,
+    /// There is nothing to be read.
+    pub has_no_state: AtomicBool,
     /// What the next proposal fails with.
     pub failure: Mutex<Option<ProposeError>>,
     pub agents: Arc<FakeAgents>,
@@ -123,6 +125,10 @@ impl Engine for FakeEngine {
 
     fn mint_id(&self) -> u128 {
         AllocId(0xe0 << 120 | u128::from(self.minted.fetch_add(1, Ordering::Relaxed))).0
+    }
+
+    fn has_state(&self) -> bool {
+        !self.has_no_state.load(Ordering::Relaxed)
     }
 
     fn log_position(&self) -> LogPosition {

@@ -1,0 +1,141 @@
+//! The addresses of a server: taken first, so that a mistake ends the start, and listened at once the state can be read.
+
+use std::net::SocketAddr;
+
+use berth_model::Index;
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    sync::watch,
+};
+
+use crate::{
+    engine::Shared,
+    server::{ServerConfig, StartError},
+};
+
+/// Connections that the kernel keeps until they are accepted.
+const BACKLOG: u32 = 1024;
+
+/// The addresses of clients and agents, taken and not listened at yet: whoever comes before the state can be read is
+/// refused at once.
+pub(crate) struct Ports {
+    pub http: (TcpSocket, SocketAddr),
+    pub agents: (TcpSocket, SocketAddr),
+}
+
+impl Ports {
+    pub fn bind(config: &ServerConfig) -> Result<Self, StartError> {
+        Ok(Self {
+            http: bind("http-addr", config.http_addr)?,
+            agents: bind("agent-addr", config.agent_addr)?,
+        })
+    }
+
+    /// Accepts connections of clients and agents from now on. A server that is alone has published its recovered state
+    /// before; one of several has to hear of a leader first, and its reads wait for that.
+    pub async fn listen(
+        self,
+        shared: &Shared,
+        failed: watch::Receiver<Option<String>>,
+        is_alone: bool,
+    ) -> Result<(TcpListener, TcpListener), StartError> {
+        if is_alone {
+            published(shared, failed).await?;
+        }
+        let http = listen(self.http.0, "http-addr", self.http.1)?;
+        Ok((http, listen(self.agents.0, "agent-addr", self.agents.1)?))
+    }
+}
+
+/// Takes an address without accepting connections yet.
+pub(crate) fn bind(setting: &'static str, addr: SocketAddr) -> Result<(TcpSocket, SocketAddr), StartError> {
+    if !addr.ip().is_loopback() {
+        return Err(StartError::NotLoopback { setting, addr });
+    }
+    let bind = || {
+        let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        // A server that is started again takes its address back at once.
+        socket.set_reuseaddr(true)?;
+        socket.bind(addr)?;
+        let bound = socket.local_addr()?;
+        Ok((socket, bound))
+    };
+    bind().map_err(|source| StartError::Listen { setting, addr, source })
+}
+
+/// Accepts connections from now on.
+pub(crate) fn listen(
+    socket: TcpSocket,
+    setting: &'static str,
+    addr: SocketAddr,
+) -> Result<TcpListener, StartError> {
+    socket.listen(BACKLOG).map_err(|source| StartError::Listen { setting, addr, source })
+}
+
+/// Waits until the state that was recovered can be read, and belongs to a cluster.
+async fn published(shared: &Shared, mut failed: watch::Receiver<Option<String>>) -> Result<(), StartError> {
+    let mut published = shared.published.subscribe();
+    tokio::select! {
+        _ = published.wait_for(|(index, cluster)| *index > Index::default() && *cluster != 0) => Ok(()),
+        failed = failed.wait_for(Option::is_some) => {
+            let reason = failed.ok().and_then(|reason| reason.clone()).unwrap_or_default();
+            Err(StartError::Failed(reason))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    fn ports() -> Ports {
+        let any = || bind("http-addr", ([127, 0, 0, 1], 0).into()).expect("a port is free");
+        Ports { http: any(), agents: any() }
+    }
+
+    #[tokio::test]
+    async fn nobody_is_let_in_before_the_recovered_state_is_published() {
+        let (failures, failed) = watch::channel(None);
+        let (shared, ports) = (Shared::new(failures), ports());
+        let addresses = [ports.http.1, ports.agents.1];
+        let mut listening = Box::pin(ports.listen(&shared, failed, true));
+        for _ in 0..3 {
+            tokio::select! {
+                biased;
+                _ = &mut listening => panic!("it listens before there is anything to be read"),
+                () = tokio::task::yield_now() => {}
+            }
+            for address in addresses {
+                let refused = TcpStream::connect(address).await.expect_err("nobody listens");
+                assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+            }
+        }
+        shared.published.send_replace((Index(7), 1));
+        let _listeners = listening.await.expect("it listens");
+        for address in addresses {
+            TcpStream::connect(address).await.expect("it listens");
+        }
+    }
+
+    #[tokio::test]
+    async fn one_of_several_servers_answers_before_it_has_a_state() {
+        let (failures, failed) = watch::channel(None);
+        let (shared, ports) = (Shared::new(failures), ports());
+        let address = ports.http.1;
+        let _listeners = ports.listen(&shared, failed, false).await.expect("it listens");
+        TcpStream::connect(address).await.expect("it listens");
+    }
+
+    #[tokio::test]
+    async fn a_state_that_cannot_be_published_ends_the_start_with_the_reason() {
+        let (failures, failed) = watch::channel(None);
+        let shared = Shared::new(failures);
+        shared.failure.send_replace(Some("planted".to_owned()));
+        let error = ports().listen(&shared, failed, true).await.expect_err("it cannot");
+        assert_eq!(error.to_string(), "begin with the recovered state: planted");
+    }
+}
