@@ -1,5 +1,9 @@
 //! Encoding of types that CBOR derives do not cover, for `#[cbor(with = ...)]`.
 
+mod buffer;
+
+pub(crate) use buffer::{Buffer, encoded};
+
 /// How many bytes a value takes in CBOR.
 pub fn encoded_len<T: minicbor::Encode<()>>(value: &T) -> usize {
     struct Count(usize);
@@ -7,6 +11,7 @@ pub fn encoded_len<T: minicbor::Encode<()>>(value: &T) -> usize {
     impl minicbor::encode::Write for Count {
         type Error = std::convert::Infallible;
 
+        #[inline(always)]
         fn write_all(&mut self, bytes: &[u8]) -> Result<(), Self::Error> {
             self.0 += bytes.len();
             Ok(())

@@ -4,13 +4,14 @@
 use minicbor::{Decoder, Encoder};
 
 use super::{Command, Entry};
-use crate::{ids::Index, time::Timestamp};
+use crate::{
+    codec::{Buffer, encoded},
+    ids::Index,
+    time::Timestamp,
+};
 
 /// Most bytes of an entry besides its commands: the version, and the heads of its fields.
 pub const ENTRY_HEAD_BYTES_MAX: usize = 1 + 1 + 9 + 9 + 9;
-
-/// What the commands of most items are smaller than: those need no second allocation while they are encoded.
-const USUAL_BYTES: usize = 512;
 
 /// Commands of one entry beside their bytes. They are encoded where they are made, on whatever thread that is.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,11 +46,12 @@ impl EncodedCommands {
 
 impl From<Vec<Command>> for EncodedCommands {
     fn from(commands: Vec<Command>) -> Self {
-        let mut bytes = Vec::with_capacity(USUAL_BYTES);
-        for command in &commands {
-            minicbor::encode(command, &mut bytes).expect("encoding to memory does not fail");
-        }
-        let bytes = CommandBytes { bytes, commands: commands.len() };
+        let write = |buffer: &mut Buffer| {
+            for command in &commands {
+                minicbor::encode(command, &mut *buffer).expect("encoding to memory does not fail");
+            }
+        };
+        let bytes = CommandBytes { bytes: encoded(write, <[u8]>::to_vec), commands: commands.len() };
         Self { commands, bytes }
     }
 }

@@ -1,9 +1,13 @@
 //! Entries of the log: commands that arrived together, with their index, time and version.
 
-use minicbor::{Decode, Encode};
+use minicbor::{Decode, Encode, encode::Write};
 
 use super::Command;
-use crate::{ids::Index, time::Timestamp};
+use crate::{
+    codec::{Buffer, encoded},
+    ids::Index,
+    time::Timestamp,
+};
 
 /// The encoding that [`Entry::encode`] writes; it counts every change of a command, field or value, and of what applying
 /// them comes to. All before it are read, and applied as they were when they were written.
@@ -75,9 +79,11 @@ impl Entry {
 
     /// The entry's bytes in the log: its version and CBOR.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![self.version];
-        minicbor::encode(self, &mut out).expect("encoding to memory does not fail");
-        out
+        let write = |buffer: &mut Buffer| {
+            buffer.write_all(&[self.version]).expect("writing to memory does not fail");
+            minicbor::encode(self, buffer).expect("encoding to memory does not fail");
+        };
+        encoded(write, <[u8]>::to_vec)
     }
 
     /// Reads what [`Self::encode`] wrote.

@@ -1,6 +1,9 @@
 //! The hash of a table's content, kept in step with each change: equal content, equal hash, in whatever order it came.
 
+use minicbor::encode::Write;
 use xxhash_rust::xxh3::xxh3_128;
+
+use crate::codec::{Buffer, encoded};
 
 /// The sum modulo 2^128 of the hashes of a table's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,7 +28,9 @@ impl TableDigest {
 
 /// The hash of a record that has an encoding.
 pub fn hash_encoded<T: minicbor::Encode<()>>(kind: u8, record: &T) -> u128 {
-    let mut bytes = vec![kind];
-    minicbor::encode(record, &mut bytes).expect("encoding to memory does not fail");
-    xxh3_128(&bytes)
+    let write = |buffer: &mut Buffer| {
+        buffer.write_all(&[kind]).expect("writing to memory does not fail");
+        minicbor::encode(record, buffer).expect("encoding to memory does not fail");
+    };
+    encoded(write, xxh3_128)
 }

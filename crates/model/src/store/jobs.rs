@@ -280,12 +280,18 @@ impl JobRow {
         });
     }
 
-    /// What the hash of a job covers besides its counts, which have their own.
+    /// What the hash of a job covers besides its counts, which have their own; from plain bytes, as it changes with each of
+    /// its versions.
     fn hash(&self) -> u128 {
-        let Self { key_hash, purge, launch, create_index, .. } = self;
-        let history = self.history.value().to_be_bytes();
-        let launch = launch.map(|launch| (launch.at, launch.overlapped));
-        hash_encoded(b'j', &(key_hash.to_be_bytes(), history, *purge, launch, *create_index))
+        let launch = self.launch.map_or([0; 2], |launch| [launch.at.0, 1 + u64::from(launch.overlapped)]);
+        let mut bytes = [0; 57];
+        bytes[..16].copy_from_slice(&self.key_hash.to_be_bytes());
+        bytes[16..32].copy_from_slice(&self.history.value().to_be_bytes());
+        bytes[32..40].copy_from_slice(&launch[0].to_be_bytes());
+        bytes[40..48].copy_from_slice(&launch[1].to_be_bytes());
+        bytes[48..56].copy_from_slice(&self.create_index.0.to_be_bytes());
+        bytes[56] = u8::from(self.purge);
+        xxhash_rust::xxh3::xxh3_128(&bytes)
     }
 
     /// The hash of what most changes of its allocations and evaluations move; from plain bytes for that.
@@ -310,15 +316,13 @@ impl GroupCounts {
 
     /// The hash of what snapshots tell of it; those that live are counted again.
     fn hash(&self, job: u128) -> u128 {
+        let mut bytes = [0; 48];
+        bytes[..16].copy_from_slice(&job.to_be_bytes());
+        bytes[16..32].copy_from_slice(&xxhash_rust::xxh3::xxh3_128(self.group.as_bytes()).to_be_bytes());
         let counted = [self.complete, self.failed, self.lost, self.queued];
-        if counted == [0; 4] {
-            return 0;
-        }
-        let mut hash = xxhash_rust::xxh3::Xxh3::with_seed(job as u64);
-        hash.update(&job.to_be_bytes());
-        counted.iter().for_each(|count| hash.update(&count.to_be_bytes()));
-        hash.update(self.group.as_bytes());
-        hash.digest128()
+        let places = bytes[32..].chunks_exact_mut(size_of::<u32>());
+        places.zip(counted).for_each(|(place, count)| place.copy_from_slice(&count.to_be_bytes()));
+        xxhash_rust::xxh3::xxh3_128(&bytes)
     }
 }
 

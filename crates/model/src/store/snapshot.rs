@@ -18,6 +18,7 @@ use super::{
 use crate::{
     acl::{AclPolicy, AclRole, AclToken, OneTimeToken},
     cluster::ClusterIdentity,
+    codec::{Buffer, encoded},
     command::ENTRY_VERSION_MIN,
     deployment::Deployment,
     eval::Eval,
@@ -38,7 +39,7 @@ pub const FORMAT_VERSION: u16 = 4;
 const FORMAT_VERSION_MIN: u16 = ENTRY_VERSION_MIN as u16;
 /// What [`Store::hash`] covers, and how. The hash in a snapshot is compared only when it was made in the same way; the
 /// sum of the file's bytes always is.
-const HASH_VERSION: u8 = 4;
+const HASH_VERSION: u8 = 5;
 /// Largest record that is written and read. What came in one entry of the log fits, and no record holds more than that
 /// but counts; those of format 1 hold a job with all its versions.
 const RECORD_BYTES_MAX: u32 = 64 << 20;
@@ -193,8 +194,7 @@ pub fn write(store: &Store, out: &mut impl Write) -> io::Result<()> {
 /// # Errors
 /// When writing fails.
 pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
-    let mut buffer = Vec::new();
-    let mut put = |record: &Record| write_record(record, &mut buffer, out);
+    let mut put = |record: &Record| write_record(record, out);
     put(&Record::Header(store.index, store.at, store.granted, store.restored_at))?;
     put(&Record::Cluster(store.cluster.clone()))?;
     put(&Record::SchedulerConfig(store.scheduler_config.clone()))?;
@@ -317,18 +317,21 @@ fn read_records(from: &mut impl Read) -> Result<Store, SnapshotError> {
     }
 }
 
-fn write_record(record: &Record, buffer: &mut Vec<u8>, out: &mut impl Write) -> io::Result<()> {
-    buffer.clear();
-    minicbor::encode(record, &mut *buffer).expect("encoding to memory does not fail");
-    let len = buffer.len();
-    let prefix = u32::try_from(len).ok().filter(|len| *len <= RECORD_BYTES_MAX).ok_or_else(|| {
-        let kind = record.kind();
-        io::Error::other(format!(
-            "write snapshot: a record ({kind}) of {len} bytes, at most {RECORD_BYTES_MAX} can be read back"
-        ))
-    })?;
-    out.write_all(&prefix.to_be_bytes())?;
-    out.write_all(buffer)
+fn write_record(record: &Record, out: &mut impl Write) -> io::Result<()> {
+    let encode = |buffer: &mut Buffer| {
+        minicbor::encode(record, buffer).expect("encoding to memory does not fail");
+    };
+    encoded(encode, |bytes| {
+        let len = bytes.len();
+        let prefix = u32::try_from(len).ok().filter(|len| *len <= RECORD_BYTES_MAX).ok_or_else(|| {
+            let kind = record.kind();
+            io::Error::other(format!(
+                "write snapshot: a record ({kind}) of {len} bytes, at most {RECORD_BYTES_MAX} can be read back"
+            ))
+        })?;
+        out.write_all(&prefix.to_be_bytes())?;
+        out.write_all(bytes)
+    })
 }
 
 fn read_record(from: &mut impl Read, buffer: &mut Vec<u8>) -> Result<Record, SnapshotError> {

@@ -7,6 +7,7 @@
 //! Those of older versions never change.
 
 mod commands;
+mod hash;
 mod job;
 
 use std::{collections::BTreeSet, sync::Arc};

@@ -54,7 +54,7 @@ impl Jobs {
             books.lists.push(&mut row.allocs, alloc.0);
             row.live += 1;
             row.allocs_index = index;
-            counts_of(row, group).live += 1;
+            counts_of(row, group, books.digest).live += 1;
         })
     }
 
@@ -74,7 +74,7 @@ impl Jobs {
             row.live -= 1;
             row.allocs_index = index;
             let job = row.key_hash;
-            let counts = counts_of(row, group);
+            let counts = counts_of(row, group, books.digest);
             books.digest.remove(counts.hash(job));
             counts.live -= 1;
             match status {
@@ -141,7 +141,7 @@ impl Jobs {
         if let Some(row) = self.rows.get_mut(slot) {
             self.lists.push(&mut row.allocs, alloc.0);
             row.live += 1;
-            counts_of(row, group).live += 1;
+            counts_of(row, group, &mut self.digest).live += 1;
         }
     }
 
@@ -173,8 +173,12 @@ impl Jobs {
     }
 }
 
-fn counts_of<'a>(row: &'a mut JobRow, group: &str) -> &'a mut GroupCounts {
+fn counts_of<'a>(row: &'a mut JobRow, group: &str, digest: &mut TableDigest) -> &'a mut GroupCounts {
     let known = row.counts.iter().position(|counts| *counts.group == *group);
-    let at = known.unwrap_or_else(|| row.counts.push(GroupCounts::of(group)));
+    let at = known.unwrap_or_else(|| {
+        let counts = GroupCounts::of(group);
+        digest.add(counts.hash(row.key_hash));
+        row.counts.push(counts)
+    });
     row.counts.get_mut(at).expect("it is there")
 }

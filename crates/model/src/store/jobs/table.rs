@@ -111,6 +111,7 @@ impl Jobs {
             };
             return self.insert(record);
         };
+        self.digest.remove(self.row(slot).map_or(0, JobRow::counts_hash));
         self.update(slot, index, |row| {
             row.purge = false;
             // What says the same as before is the same version: only its evaluation is new.
@@ -125,6 +126,7 @@ impl Jobs {
             }
             row.push_version(next);
         });
+        self.digest.add(self.row(slot).map_or(0, JobRow::counts_hash));
         slot
     }
 
