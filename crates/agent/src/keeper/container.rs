@@ -1,16 +1,20 @@
 //! A container: an OCI runtime creates it asleep, so that its pid is on disk before it runs.
 
 use std::fs;
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::poll::{PollTimeout, poll};
 use nix::unistd::Pid;
+use rustix::process::{PidfdFlags, pidfd_open};
 
 use super::output::TaskEnds;
 use super::plan::{ContainerRef, ContainerRun};
 use super::stage::{self, Stage};
+use super::watch::readable;
 use super::{mounts, rootfs};
 use crate::failure::{Doing, Failure};
 
@@ -166,18 +170,16 @@ impl Container {
         let doing = || format!("{verb} the container with {}", self.runtime);
         let _ = fs::remove_file(&self.log);
         let mut child = command.spawn().doing(doing)?;
-        let deadline = Instant::now() + RUNTIME_WAIT_MAX;
-        loop {
-            match child.try_wait().doing(doing)? {
-                Some(status) if status.success() => return Ok(()),
-                Some(status) => return Err(Failure::other(doing(), self.complaint(&status.to_string()))),
-                None if Instant::now() > deadline => {
-                    let _ = child.kill();
-                    let _ = child.wait();
-                    return Err(Failure::other(doing(), "it takes too long"));
-                }
-                None => std::thread::sleep(Duration::from_millis(1)),
-            }
+        if !has_ended(&child, RUNTIME_WAIT_MAX) {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(Failure::other(doing(), "it takes too long"));
+        }
+        let status = child.wait().doing(doing)?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(Failure::other(doing(), self.complaint(&status.to_string())))
         }
     }
 
@@ -185,6 +187,24 @@ impl Container {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let last = log.trim().lines().last().unwrap_or(status);
         last.chars().take(COMPLAINT_BYTES_MAX).collect()
+    }
+}
+
+/// Waits until a child has ended, for so long at most.
+fn has_ended(child: &Child, at_most: Duration) -> bool {
+    let Ok(pidfd) = pidfd_open(rustix::process::Pid::from_child(child), PidfdFlags::empty()) else {
+        // Its own wait is not bounded, but tells the same.
+        return true;
+    };
+    let deadline = Instant::now() + at_most;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        match poll(&mut [readable(pidfd.as_fd())], timeout) {
+            Ok(ready) if ready > 0 => return true,
+            Ok(_) if left.is_zero() => return false,
+            Ok(_) | Err(_) => {}
+        }
     }
 }
 
