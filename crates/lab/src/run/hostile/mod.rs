@@ -40,6 +40,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             defaults: ["5", "50", "100"],
         },
         Param {
+            name: "warm-up-seconds",
+            kind: Kind::Count { min: 1, max: 3_600 },
+            about: "How long the client that behaves well is alone first: what the server keeps for it is no attack's",
+            defaults: ["1", "10", "40"],
+        },
+        Param {
             name: "seconds",
             kind: Kind::Count { min: 1, max: 3_600 },
             about: "How long each attack lasts",
@@ -61,9 +67,6 @@ const NODES: u32 = 5;
 const NODE_CPU_MHZ: u32 = 4_000;
 const NODE_MEMORY_MB: u32 = 8_192;
 const NODE_DISK_MB: u32 = 102_400;
-/// The client that behaves well is alone with the server for so long, so that both are warm.
-const WARM_UP: Duration = Duration::from_secs(1);
-
 fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
     if run.options.target.is_some() {
         return Err(RunError::Start {
@@ -102,13 +105,15 @@ fn nodes() -> NodesAsk {
 
 /// One attack from its preparation to the time when all should be as before.
 async fn suffer(run: &Run<'_>, attack: Attack, cluster: &mut Cluster) -> Result<Shown, RunError> {
-    let lasts = Duration::from_secs(run.params.count("seconds"));
-    let given_back = Duration::from_secs(run.params.count("given-back-seconds"));
+    let seconds = |param| Duration::from_secs(run.params.count(param));
+    let (warm_up, lasts, given_back) =
+        (seconds("warm-up-seconds"), seconds("seconds"), seconds("given-back-seconds"));
     let (stop, stopped) = watch::channel(false);
     let ground = Ground::new(cluster, run.params.count_u32("strength"), stopped)?;
     attack.prepare(&ground).await?;
     let client = Client::start(&ground).await?;
-    sleep(WARM_UP).await;
+    // The server keeps events of the last half a minute, of this client's writes too: without it, they would count as left.
+    sleep(warm_up).await;
     let mut memory = Memory::begin(cluster.children[0].pid());
     client.forget();
     let attacking = tokio::spawn(attack.carry_out(ground));
