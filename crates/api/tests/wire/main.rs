@@ -3,6 +3,8 @@
 //! A file changes only together with the protocol's version, or where a new field is added with a new tag. A file whose
 //! name ends in `v1` was written by version 1: its hello is still read, so that it is refused by name.
 
+mod requests;
+
 use std::fmt::Write;
 
 use berth_api::agent::{
@@ -14,25 +16,31 @@ use bytes::BytesMut;
 use expect_test::{ExpectFile, expect_file};
 use prost::Message;
 
-/// The frame has these bytes, and they are read as this frame.
-fn check<M: Message + Default + PartialEq + std::fmt::Debug>(frame: &M, expected: &ExpectFile) {
-    let mut bytes = BytesMut::new();
-    encode_frame(frame, &mut bytes);
+/// The frames have these bytes, one after the other, and they are read as these frames.
+fn check<M: Message + Default + PartialEq + std::fmt::Debug>(
+    frames: impl Iterator<Item = M>,
+    expected: &ExpectFile,
+) {
     let mut hex = String::new();
-    for line in bytes.chunks(32) {
-        line.iter().for_each(|byte| write!(hex, "{byte:02x}").expect("written"));
-        hex.push('\n');
+    for frame in frames {
+        let mut bytes = BytesMut::new();
+        encode_frame(&frame, &mut bytes);
+        for line in bytes.chunks(32) {
+            line.iter().for_each(|byte| write!(hex, "{byte:02x}").expect("written"));
+            hex.push('\n');
+        }
+        let read = decode_frame::<M>(&mut bytes, FRAME_BYTES_MAX).expect("a frame");
+        assert_eq!(read.as_ref(), Some(&frame));
     }
     expected.assert_eq(&hex);
-    assert_eq!(decode_frame::<M>(&mut bytes, FRAME_BYTES_MAX).expect("a frame").as_ref(), Some(frame));
 }
 
-fn up(message: Up, expected: &ExpectFile) {
-    check(&UpFrame { session: 1, message: Some(message) }, expected);
+fn up(messages: &[Up], expected: &ExpectFile) {
+    check(messages.iter().map(|up| UpFrame { session: 1, message: Some(up.clone()) }), expected);
 }
 
-fn down(message: Down, expected: &ExpectFile) {
-    check(&DownFrame { session: 1, message: Some(message) }, expected);
+fn down(messages: &[Down], expected: &ExpectFile) {
+    check(messages.iter().map(|down| DownFrame { session: 1, message: Some(down.clone()) }), expected);
 }
 
 fn hello() -> Hello {
@@ -55,7 +63,7 @@ fn hello() -> Hello {
 
 #[test]
 fn what_an_agent_says() {
-    up(Up::Hello(hello()), &expect_file!["golden/wire/hello.hex"]);
+    up(&[Up::Hello(hello())], &expect_file!["golden/hello.hex"]);
     let status = AllocStatus {
         alloc_id: vec![8; 16],
         status: ClientStatus::Running.into(),
@@ -64,14 +72,14 @@ fn what_an_agent_says() {
     };
     let allocs = vec![status.encode_to_vec().into()];
     let update = Update { seq: 9, allocs, resync_done: true, desired_seq: 2 };
-    up(Up::Update(update), &expect_file!["golden/wire/update.hex"]);
+    up(&[Up::Update(update)], &expect_file!["golden/update.hex"]);
     let heartbeat =
         Heartbeat { seq: 9, desired_seq: 2, desired_digest: vec![4; 16], observed_digest: vec![5; 16] };
-    up(Up::Heartbeat(heartbeat), &expect_file!["golden/wire/heartbeat.hex"]);
+    up(&[Up::Heartbeat(heartbeat)], &expect_file!["golden/heartbeat.hex"]);
     let leaving = Leaving { secret: vec![2; 16], deadline_ms: 3_600_000, force: true, ignore_system: true };
-    up(Up::Leaving(leaving), &expect_file!["golden/wire/leaving.hex"]);
+    up(&[Up::Leaving(leaving)], &expect_file!["golden/leaving.hex"]);
     let changed = NodeChanged { node: NodeSpec { name: "n1".into(), disk_mb: 4_096, ..NodeSpec::default() } };
-    up(Up::Changed(changed), &expect_file!["golden/wire/changed.hex"]);
+    up(&[Up::Changed(changed)], &expect_file!["golden/changed.hex"]);
 }
 
 #[test]
@@ -83,9 +91,9 @@ fn what_a_server_says() {
         cluster_id: vec![6; 16],
         restored: true,
     };
-    down(Down::Welcome(welcome), &expect_file!["golden/wire/welcome.hex"]);
+    down(&[Down::Welcome(welcome)], &expect_file!["golden/welcome.hex"]);
     let refused = Refused { reason: "not now".into(), retry: true };
-    down(Down::Refused(refused), &expect_file!["golden/wire/refused.hex"]);
+    down(&[Down::Refused(refused)], &expect_file!["golden/refused.hex"]);
     let mut desired = Desired { term: 1, index: 2, full: true, seq: 3, more: true, ..Desired::default() };
     let spec = GroupSpec { job_id: "j".into(), group: "g".into(), ..GroupSpec::default() };
     let group_ref = desired.group_ref(&spec.encode_to_vec().into());
@@ -105,12 +113,12 @@ fn what_a_server_says() {
     desired.stop.push(StopAlloc { alloc_id: vec![9; 16], reason: "replaced".into() });
     desired.forget.push(vec![10; 16]);
     desired.purge.push(vec![11; 16]);
-    down(Down::Desired(desired), &expect_file!["golden/wire/desired.hex"]);
-    down(Down::Ack(Ack { seq: 9 }), &expect_file!["golden/wire/ack.hex"]);
+    down(&[Down::Desired(desired)], &expect_file!["golden/desired.hex"]);
+    down(&[Down::Ack(Ack { seq: 9 })], &expect_file!["golden/ack.hex"]);
     let every = HeartbeatEvery { heartbeat_ms: 10_000 };
-    down(Down::HeartbeatEvery(every), &expect_file!["golden/wire/heartbeat_every.hex"]);
+    down(&[Down::HeartbeatEvery(every)], &expect_file!["golden/heartbeat_every.hex"]);
     let servers = Servers { addresses: vec!["127.0.0.1:4647".into(), "127.0.0.2:4647".into()] };
-    down(Down::Servers(servers), &expect_file!["golden/wire/servers.hex"]);
+    down(&[Down::Servers(servers)], &expect_file!["golden/servers.hex"]);
 }
 
 #[test]
@@ -123,5 +131,5 @@ fn a_hello_of_version_1_is_still_read() {
         index: 0,
         ..hello()
     };
-    up(Up::Hello(old), &expect_file!["golden/wire/hello.v1.hex"]);
+    up(&[Up::Hello(old)], &expect_file!["golden/hello.v1.hex"]);
 }
