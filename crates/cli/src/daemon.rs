@@ -63,7 +63,8 @@ fn loudness(level: LevelFilter) -> Targets {
 pub struct StopSignal {
     interrupt: Signal,
     terminate: Signal,
-    hangup: Signal,
+    /// None where it asks for something else.
+    hangup: Option<Signal>,
     stdin_closed: Option<oneshot::Receiver<()>>,
 }
 
@@ -73,9 +74,14 @@ impl StopSignal {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
+            hangup: Some(signal(SignalKind::hangup())?),
             stdin_closed: None,
         })
+    }
+
+    /// Gives the hangup away: from now on it ends nothing, and asks whoever has it to read its files anew.
+    pub fn take_hangup(&mut self) -> Option<Signal> {
+        self.hangup.take()
     }
 
     /// If asked to, takes the end of standard input for a signal, too: the process that holds its other end is gone.
@@ -89,7 +95,7 @@ impl StopSignal {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
-            _ = self.hangup.recv() => {}
+            () = received(&mut self.hangup) => {}
             () = told(&mut self.stdin_closed) => {}
         }
     }
@@ -98,6 +104,14 @@ impl StopSignal {
     /// and its leader.
     pub async fn wait_for_insistence(&mut self) {
         self.interrupt.recv().await;
+    }
+}
+
+/// Completes when a signal comes; never where there is none to wait for.
+pub async fn received(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
     }
 }
 

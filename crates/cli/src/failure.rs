@@ -133,7 +133,7 @@ impl From<ApiError> for Failure {
     fn from(error: ApiError) -> Self {
         let exit = match &error {
             ApiError::Refused(refused) => exit_of(refused),
-            ApiError::Unreachable { .. } => Exit::Unreachable,
+            ApiError::Unreachable { .. } | ApiError::Untrusted { .. } => Exit::Unreachable,
             ApiError::TimedOut { .. } => Exit::TimedOut,
             ApiError::Broken { .. } | ApiError::Decode { .. } | ApiError::Encode(_) => Exit::Failed,
         };

@@ -1,11 +1,13 @@
 //! Options that every command takes: which server, and which namespace.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use crate::{
     complete,
     failure::{Exit, Failure},
-    remote::Remote,
+    remote::{Certificates, Remote},
 };
 
 /// Where help lists them.
@@ -18,7 +20,7 @@ const NAMESPACE_DEFAULT: &str = "default";
 /// Options that every command takes.
 #[derive(Debug, Args)]
 pub struct Global {
-    /// The server's address; else BERTH_ADDR, else NOMAD_ADDR, else http://127.0.0.1:4646
+    /// The server's address, https:// where it speaks TLS; else BERTH_ADDR, else NOMAD_ADDR, else http://127.0.0.1:4646
     #[arg(long, global = true, value_name = "URL", help_heading = HEADING)]
     address: Option<String>,
     /// The namespace; else BERTH_NAMESPACE, else NOMAD_NAMESPACE, else default
@@ -27,12 +29,28 @@ pub struct Global {
     /// The token to show; else BERTH_TOKEN, else NOMAD_TOKEN, else none
     #[arg(long, global = true, value_name = "SECRET", help_heading = HEADING, hide_env_values = true)]
     token: Option<String>,
+    /// Certificates of authorities to believe; else BERTH_CACERT, else NOMAD_CACERT, else the system's
+    #[arg(long, global = true, value_name = "FILE", help_heading = HEADING)]
+    ca_cert: Option<String>,
+    /// The certificate to show; else BERTH_CLIENT_CERT, else NOMAD_CLIENT_CERT, else none
+    #[arg(long, global = true, value_name = "FILE", help_heading = HEADING)]
+    client_cert: Option<String>,
+    /// The key of that; else BERTH_CLIENT_KEY, else NOMAD_CLIENT_KEY
+    #[arg(long, global = true, value_name = "FILE", help_heading = HEADING)]
+    client_key: Option<String>,
 }
 
 impl Global {
     /// The same, as far as they stand in the words of an unfinished command line.
     pub fn of_words(words: impl Iterator<Item = String>) -> Self {
-        let (mut address, mut namespace, mut token) = (None, None, None);
+        let mut global = Self {
+            address: None,
+            namespace: None,
+            token: None,
+            ca_cert: None,
+            client_cert: None,
+            client_key: None,
+        };
         let mut words = words.peekable();
         while let Some(word) = words.next() {
             let Some(flag) = word.strip_prefix('-') else { continue };
@@ -41,28 +59,48 @@ impl Global {
                 flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value)));
             let mut value = || value.map(str::to_owned).or_else(|| words.peek().cloned());
             match name {
-                "address" => address = value(),
-                "namespace" => namespace = value(),
-                "token" => token = value(),
+                "address" => global.address = value(),
+                "namespace" => global.namespace = value(),
+                "token" => global.token = value(),
+                "ca-cert" => global.ca_cert = value(),
+                "client-cert" => global.client_cert = value(),
+                "client-key" => global.client_key = value(),
                 _ => {}
             }
         }
-        Self { address, namespace, token }
+        global
     }
 
     /// The server, as seen from the namespace. Nothing is sent yet.
     pub fn remote(&self) -> Result<Remote, Failure> {
         let address = given(self.address.as_ref(), ["BERTH_ADDR", "NOMAD_ADDR"], ADDRESS_DEFAULT);
         let token = given(self.token.as_ref(), ["BERTH_TOKEN", "NOMAD_TOKEN"], "");
-        Remote::new(&address, &self.namespace(), &token)
+        Remote::new(&address, &self.namespace(), &token, &self.certificates())
+    }
+
+    /// Files of certificates, for servers that speak TLS.
+    pub fn certificates(&self) -> Certificates {
+        let file = |flag: Option<&String>, variables| {
+            Some(given(flag, variables, "")).filter(|file| !file.is_empty()).map(PathBuf::from)
+        };
+        Certificates {
+            ca: file(self.ca_cert.as_ref(), ["BERTH_CACERT", "NOMAD_CACERT"]),
+            own: file(self.client_cert.as_ref(), ["BERTH_CLIENT_CERT", "NOMAD_CLIENT_CERT"]),
+            key: file(self.client_key.as_ref(), ["BERTH_CLIENT_KEY", "NOMAD_CLIENT_KEY"]),
+        }
     }
 
     /// Refuses them on a command that talks to no server.
     pub fn refuse(&self) -> Result<(), Failure> {
-        let given =
-            [("--address", &self.address), ("--namespace", &self.namespace), ("--token", &self.token)]
-                .into_iter()
-                .find_map(|(flag, value)| value.as_ref().map(|_| flag));
+        let flags = [
+            ("--address", &self.address),
+            ("--namespace", &self.namespace),
+            ("--token", &self.token),
+            ("--ca-cert", &self.ca_cert),
+            ("--client-cert", &self.client_cert),
+            ("--client-key", &self.client_key),
+        ];
+        let given = flags.into_iter().find_map(|(flag, value)| value.as_ref().map(|_| flag));
         let Some(flag) = given else { return Ok(()) };
         Err(Failure::new(
             Exit::Usage,

@@ -23,6 +23,6 @@ pub use berth_replication::Recovery;
 pub use cluster::{recover, rejoin};
 pub use engine::{HostState, PlannersConfig};
 pub use events::{Batch, Change, EventHub, Subscription, SubscriptionError};
-pub use net::Share;
+pub use net::{Entrance, Share, TlsConfig};
 pub use server::{LOG_VERSIONS, Server, ServerConfig, StartError};
 pub use watch::{WatchKey, Watchers};

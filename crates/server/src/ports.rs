@@ -47,11 +47,28 @@ impl Ports {
     }
 }
 
+/// Refuses addresses that other machines reach, unless what listens there is encrypted and asks who may do what.
+pub(crate) fn check_protected(config: &ServerConfig) -> Result<(), StartError> {
+    let encrypts = config.tls.is_some();
+    let encrypts_http = config.tls.as_ref().is_some_and(|tls| tls.http);
+    let ports = [
+        ("http-addr", Some(config.http_addr), encrypts_http),
+        ("agent-addr", Some(config.agent_addr), encrypts),
+        ("server-addr", config.server_addr, encrypts),
+    ];
+    for (setting, addr, encrypts) in ports {
+        let Some(addr) = addr.filter(|addr| !addr.ip().is_loopback()) else { continue };
+        let lacking = [("TLS", encrypts), ("ACLs", config.acl)];
+        let lacking: Vec<_> = lacking.into_iter().filter(|(_, there)| !there).map(|(what, _)| what).collect();
+        if !lacking.is_empty() {
+            return Err(StartError::Unprotected { setting, addr, lacking });
+        }
+    }
+    Ok(())
+}
+
 /// Takes an address without accepting connections yet.
 pub(crate) fn bind(setting: &'static str, addr: SocketAddr) -> Result<(TcpSocket, SocketAddr), StartError> {
-    if !addr.ip().is_loopback() {
-        return Err(StartError::NotLoopback { setting, addr });
-    }
     let bind = || {
         let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         // A server that is started again takes its address back at once.

@@ -19,6 +19,7 @@ use berth_model::{
     store::Store,
 };
 use berth_replication::{Leadership, Observer, Replication};
+use berth_tls::{PortKind, TlsError};
 use crossbeam_channel::Sender;
 use futures_util::future::{BoxFuture, LocalBoxFuture};
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
@@ -28,8 +29,10 @@ use crate::{
     agents::{self, Context},
     cluster::{AllAgents, Cluster, Relay, Together},
     engine::{self, ControllerThread, EngineHandle, INPUTS_MAX, Input, PlannersConfig, Shared},
-    http, memory, nomad, peers,
-    ports::{Ports, bind, listen},
+    http, memory,
+    net::{Entrance, Secure, TlsConfig},
+    nomad, peers,
+    ports::{Ports, bind, check_protected, listen},
     state::{ServerInfo, State},
 };
 
@@ -69,6 +72,8 @@ pub struct ServerConfig {
     pub planners: PlannersConfig,
     /// Whether callers may do only what their tokens say.
     pub acl: bool,
+    /// Certificates; none to speak without encryption, on loopback.
+    pub tls: Option<TlsConfig>,
     /// The settings it runs with, name and value, shown to whoever asks.
     pub settings: Vec<(String, String)>,
 }
@@ -78,14 +83,19 @@ pub struct ServerConfig {
 pub enum StartError {
     /// Open to the network without protection.
     #[error(
-        "refusing to listen on {setting} {addr}: beyond loopback a server needs TLS and ACLs, which are not there yet; use an address like 127.0.0.1:{port}", port = addr.port()
+        "refusing to listen on {setting} {addr}, which other machines reach, without {lacking}", lacking = lacking.join(" and ")
     )]
-    NotLoopback {
+    Unprotected {
         /// The setting that says so.
         setting: &'static str,
         /// What it says.
         addr: SocketAddr,
+        /// What must be there first.
+        lacking: Vec<&'static str>,
     },
+    /// Certificates cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The address cannot be had.
     #[error("listen on {setting} {addr}: {source}")]
     Listen {
@@ -122,6 +132,7 @@ pub struct Server {
     replication: Replication,
     listeners: Vec<JoinHandle<()>>,
     failed: watch::Receiver<Option<String>>,
+    secure: Option<Arc<Secure>>,
 }
 
 impl Server {
@@ -137,6 +148,9 @@ impl Server {
     }
 
     async fn begin(config: ServerConfig) -> Result<Self, StartError> {
+        let secure = config.tls.as_ref().map(|tls| Secure::load(tls, &config.region)).transpose()?;
+        let entrance = |port| secure.as_ref().map_or_else(Entrance::open, |secure| secure.entrance(port));
+        check_protected(&config)?;
         let ports = Ports::bind(&config)?;
         let (http_addr, agent_addr) = (ports.http.1, ports.agents.1);
         let (server_listener, server_addr) = listen_to_servers(&config, agent_addr)?;
@@ -145,7 +159,8 @@ impl Server {
         let shared = Arc::new(Shared::new(failures.clone()));
         let (proposals, entries) = engine::Proposals::new();
         let relay = Relay::new();
-        let together = Together::new(&config, [http_addr, agent_addr, server_addr], relay.clone())?;
+        let together =
+            Together::new(&config, [http_addr, agent_addr, server_addr], relay.clone(), secure.clone())?;
         let peers = together.peers.clone();
         let controller = engine::start(
             shared.clone(),
@@ -159,7 +174,10 @@ impl Server {
         let (stop, stopped) = watch::channel(false);
         let applied = Arc::new(AtomicU64::new(0));
         let observer = Arc::new(TellController::new(inputs.clone(), failures, applied.clone()));
-        let mut listeners = vec![tokio::spawn(peers::listen(server_listener, peers, stopped.clone()))];
+        let mut listeners = {
+            let entrance = entrance(PortKind::Servers);
+            vec![tokio::spawn(peers::listen(server_listener, entrance, peers, stopped.clone()))]
+        };
         let replication = together.open(&config, observer.clone()).await?;
         tokio::spawn(engine::propose(shared.clone(), replication.clone(), entries, inputs.clone()));
         let cluster = Arc::new(Cluster::new(
@@ -186,9 +204,19 @@ impl Server {
             server: Arc::new(info(&config, http_addr, agent_addr)),
         };
         let context = Arc::new(Context::new(inputs).with_state(state.clone()));
-        listeners.push(tokio::spawn(agents::listen(agent_listener, context, stopped.clone())));
+        listeners.push(tokio::spawn(agents::listen(
+            agent_listener,
+            entrance(PortKind::Agents),
+            context,
+            stopped.clone(),
+        )));
         listeners.push(tokio::spawn(memory::give_back(shared.events.clone(), stopped.clone())));
-        listeners.push(tokio::spawn(serve_http(http_listener, state.clone(), stopped)));
+        listeners.push(tokio::spawn(serve_http(
+            http_listener,
+            entrance(PortKind::Http),
+            state.clone(),
+            stopped,
+        )));
         Ok(Self {
             http_addr,
             agent_addr,
@@ -200,6 +228,7 @@ impl Server {
             replication,
             listeners,
             failed,
+            secure,
         })
     }
 
@@ -216,6 +245,24 @@ impl Server {
     /// Where other servers connect.
     pub fn server_addr(&self) -> SocketAddr {
         self.server_addr
+    }
+
+    /// Whether the HTTP API is encrypted.
+    pub fn encrypts_http(&self) -> bool {
+        self.secure.as_ref().is_some_and(|secure| !secure.entrance(PortKind::Http).is_open())
+    }
+
+    /// Whether it has certificates that can be read anew.
+    pub fn has_certificates(&self) -> bool {
+        self.secure.is_some()
+    }
+
+    /// Reads the certificates anew, for connections from now on; those that are there go on.
+    ///
+    /// # Errors
+    /// When they cannot be used; then the old ones are used on.
+    pub fn reload(&self) -> Result<(), TlsError> {
+        self.secure.as_ref().map_or(Ok(()), |secure| secure.reload())
     }
 
     /// Completes once work can be placed on a node.
@@ -292,11 +339,18 @@ fn info(config: &ServerConfig, http_addr: SocketAddr, agent_addr: SocketAddr) ->
     }
 }
 
-async fn serve_http(listener: TcpListener, state: State, mut stop: watch::Receiver<bool>) {
+async fn serve_http(
+    listener: TcpListener,
+    entrance: Entrance,
+    state: State,
+    mut stop: watch::Receiver<bool>,
+) {
     let stopped = async move {
         let _ = stop.wait_for(|stop| *stop).await;
     };
-    if let Err(error) = http::serve(listener, nomad::table(), state, http::Limits::default(), stopped).await {
+    if let Err(error) =
+        http::serve(listener, entrance, nomad::table(), state, http::Limits::default(), stopped).await
+    {
         tracing::error!(%error, "serve HTTP");
     }
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use berth_tls::TlsFiles;
+
 use crate::artifacts::ArtifactConfig;
 use crate::devices::Device;
 use crate::drivers::DriverSwitches;
@@ -20,6 +22,8 @@ pub struct AgentConfig {
     pub data_dir: PathBuf,
     /// Addresses of servers, as `host:port`; any of them will do.
     pub servers: Vec<String>,
+    /// The agent's certificate, and the authorities that it believes; none to speak without encryption.
+    pub tls: Option<TlsFiles>,
     /// The node's name; empty for the host's.
     pub node_name: String,
     /// The datacenter's name.
@@ -84,6 +88,7 @@ impl AgentConfig {
         Self {
             data_dir: data_dir.into(),
             servers,
+            tls: None,
             node_name: String::new(),
             datacenter: "dc1".into(),
             node_pool: "default".into(),

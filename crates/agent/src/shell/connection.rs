@@ -5,14 +5,15 @@ use std::time::Duration;
 use berth_api::agent::{
     Down, DownFrame, FRAME_BYTES_MAX, Up, UpFrame, WELCOME_BYTES_MAX, decode_frame, encode_frame,
 };
+use berth_tls::Stream;
 use bytes::BytesMut;
 use nix::sys::socket::{setsockopt, sockopt};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
+use super::credentials::Credentials;
 use super::data_dir::random;
 use super::servers::Servers;
 use crate::backoff::Backoff;
@@ -32,6 +33,9 @@ const DIAL_MAX: Duration = Duration::from_secs(5);
 const UNACKNOWLEDGED_MS_MAX: u32 = 15_000;
 const READ_BUFFER_BYTES: usize = 64 << 10;
 
+/// Begins the answer of a server that speaks TLS to who does not.
+const TLS_ALERT: &[u8] = &[21, 3];
+
 /// The ways into a connection. The session's messages overtake what people wait for: pieces of files, answers, output
 /// of commands.
 pub(super) struct Lines {
@@ -49,17 +53,23 @@ pub(super) enum Link {
 }
 
 /// Keeps dialing until nobody listens any more.
-pub(super) async fn keep_connected(mut servers: Servers, links: mpsc::Sender<Link>) {
+pub(super) async fn keep_connected(
+    mut servers: Servers,
+    credentials: Credentials,
+    links: mpsc::Sender<Link>,
+) {
     let mut retry = Backoff::default();
     while !links.is_closed()
         && let Some(server) = servers.next(random_number())
     {
         let mut heard = Heard::default();
-        match dial(&server).await {
+        match dial(&server, &credentials).await {
             Ok(stream) => {
                 tracing::info!(%server, "connected");
-                if talk(stream, &links, &mut heard).await.is_err() {
-                    return;
+                match talk(stream, &links, &mut heard).await {
+                    Err(_) => return,
+                    Ok(Some(why)) => tracing::warn!(%server, why, "the server ended the connection"),
+                    Ok(None) => {}
                 }
                 // Only a server that speaks is worth dialing again at once.
                 if heard.welcome {
@@ -94,14 +104,14 @@ fn random_number() -> u64 {
     random(8).ok().and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-async fn dial(server: &str) -> Result<TcpStream, Failure> {
+async fn dial(server: &str, credentials: &Credentials) -> Result<Stream, Failure> {
     let doing = || format!("connect to the server {server}");
     let connected = timeout(DIAL_MAX, TcpStream::connect(server)).await;
     let stream = connected.map_err(|_| Failure::other(doing(), "no answer in time"))?.doing(doing)?;
     stream.set_nodelay(true).doing(doing)?;
     setsockopt(&stream, sockopt::KeepAlive, &true).doing(doing)?;
     setsockopt(&stream, sockopt::TcpUserTimeout, &UNACKNOWLEDGED_MS_MAX).doing(doing)?;
-    Ok(stream)
+    credentials.shake_hands(stream, server).await.doing(doing)
 }
 
 /// What a server has said on a connection.
@@ -136,24 +146,49 @@ impl Heard {
     }
 }
 
-/// Carries messages both ways until one side ends.
+/// Carries messages both ways until one side ends. Tells what TLS has to say of that, if anything: a server that does not want
+/// the agent's certificate says so only after the agent took the handshake for done.
 async fn talk(
-    stream: TcpStream,
+    stream: Stream,
     links: &mpsc::Sender<Link>,
     heard: &mut Heard,
-) -> Result<(), mpsc::error::SendError<Link>> {
+) -> Result<Option<String>, mpsc::error::SendError<Link>> {
     let (session, session_up) = mpsc::channel(SESSION_MAX);
     let (replies, replies_up) = mpsc::channel(REPLIES_MAX);
     links.send(Link::Up(Lines { session, replies })).await?;
-    let (read, write) = stream.into_split();
-    tokio::select! {
-        () = receive(read, links, heard) => {}
-        () = send(write, session_up, replies_up) => {}
-    }
-    links.send(Link::Down).await
+    let why = match stream {
+        Stream::Plain(stream) => {
+            let (read, write) = stream.into_split();
+            carry(read, write, session_up, replies_up, links, heard).await
+        }
+        stream => {
+            let (read, write) = tokio::io::split(stream);
+            carry(read, write, session_up, replies_up, links, heard).await
+        }
+    };
+    links.send(Link::Down).await?;
+    Ok(why)
 }
 
-async fn receive(mut read: OwnedReadHalf, links: &mpsc::Sender<Link>, heard: &mut Heard) {
+async fn carry(
+    read: impl AsyncRead + Unpin,
+    write: impl AsyncWrite + Unpin,
+    session: mpsc::Receiver<Up>,
+    replies: mpsc::Receiver<Up>,
+    links: &mpsc::Sender<Link>,
+    heard: &mut Heard,
+) -> Option<String> {
+    tokio::select! {
+        why = receive(read, links, heard) => why,
+        () = send(write, session, replies) => None,
+    }
+}
+
+async fn receive(
+    mut read: impl AsyncRead + Unpin,
+    links: &mpsc::Sender<Link>,
+    heard: &mut Heard,
+) -> Option<String> {
     let mut buffer = BytesMut::with_capacity(READ_BUFFER_BYTES);
     let mut frame_bytes_max = WELCOME_BYTES_MAX;
     loop {
@@ -165,21 +200,31 @@ async fn receive(mut read: OwnedReadHalf, links: &mpsc::Sender<Link>, heard: &mu
                 heard.answer = true;
                 heard.note(&frame);
                 if links.send(Link::Message(frame)).await.is_err() {
-                    return;
+                    return None;
                 }
             }
-            Ok(None) => {
-                if !matches!(read.read_buf(&mut buffer).await, Ok(read) if read > 0) {
-                    return;
-                }
+            Ok(None) => match read.read_buf(&mut buffer).await {
+                Ok(0) => return None,
+                Ok(_) => {}
+                Err(error) => return berth_tls::explain(&error),
+            },
+            Err(_) if buffer.starts_with(TLS_ALERT) => {
+                return Some("it speaks TLS, and this agent has no certificate: get it one with `berth server cert agent`".into());
             }
-            Err(error) => return tracing::warn!(%error, "the server breaks the protocol"),
+            Err(error) => {
+                tracing::warn!(%error, "the server breaks the protocol");
+                return None;
+            }
         }
     }
 }
 
 /// Until the agent lets go of the session's line, or the server of the connection.
-async fn send(mut write: OwnedWriteHalf, mut session: mpsc::Receiver<Up>, mut replies: mpsc::Receiver<Up>) {
+async fn send(
+    mut write: impl AsyncWrite + Unpin,
+    mut session: mpsc::Receiver<Up>,
+    mut replies: mpsc::Receiver<Up>,
+) {
     let mut buffer = BytesMut::new();
     loop {
         let message = tokio::select! {
@@ -190,7 +235,8 @@ async fn send(mut write: OwnedWriteHalf, mut session: mpsc::Receiver<Up>, mut re
         let Some(message) = message else { return };
         buffer.clear();
         encode_frame(&UpFrame { session: SESSION, message: Some(message) }, &mut buffer);
-        if write.write_all(&buffer).await.is_err() {
+        // Encrypted bytes may wait for a flush.
+        if write.write_all(&buffer).await.is_err() || write.flush().await.is_err() {
             return;
         }
     }

@@ -6,6 +6,7 @@ mod checks;
 mod clock;
 mod config;
 mod connection;
+mod credentials;
 mod damaged;
 mod data_dir;
 mod disk_limits;
@@ -42,6 +43,7 @@ use self::checks::Checks;
 use self::clock::Clock;
 pub use self::config::AgentConfig;
 use self::connection::{Lines, Link};
+use self::credentials::Credentials;
 use self::data_dir::DataDir;
 pub(crate) use self::data_dir::make_dir;
 #[cfg(test)]
@@ -137,9 +139,10 @@ impl Agent {
         mode: ShutdownMode,
     ) -> Result<(), Failure> {
         let (links_sender, links) = connection::channel();
+        let credentials = Credentials::load(config.tls.as_ref())?;
         let (agent, events, done) = Self::open(&config)?;
         let servers = Servers::new(config.servers, agent.learned.subscribe());
-        let dialing = tokio::spawn(connection::keep_connected(servers, links_sender));
+        let dialing = tokio::spawn(connection::keep_connected(servers, credentials, links_sender));
         let (context, allocs) = (agent.context.clone(), agent.data.path().join("allocs"));
         let tending = tokio::spawn(async move { context.providers.images.tend(allocs).await });
         let sweeping = tokio::spawn(crate::cgroups::remove_leftovers());

@@ -77,6 +77,7 @@ pub(super) fn config(
     let ports = own_ports.iter().copied().chain(servers.iter().filter_map(|server| port_of(server)));
     let own_ports: Vec<u16> = ports.collect::<BTreeSet<u16>>().into_iter().collect();
     Ok(AgentConfig {
+        tls: settings.agent_tls(data_dir)?,
         node_name: node.name.clone(),
         datacenter: settings.datacenter.clone(),
         node_pool: node.pool.clone(),

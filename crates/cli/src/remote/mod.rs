@@ -16,7 +16,10 @@ mod tenant;
 mod upload;
 mod usage;
 
+use std::path::PathBuf;
+
 use berth_api::http::{Address, Client, Target};
+use berth_tls::ClientConfig;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::runtime;
 
@@ -41,12 +44,52 @@ pub struct Remote {
     notes: Option<Notes>,
 }
 
+/// Files of certificates, for a server that speaks TLS.
+#[derive(Debug, Default)]
+pub struct Certificates {
+    /// Authorities to believe; none for the system's.
+    pub ca: Option<PathBuf>,
+    /// What to show, if anything.
+    pub own: Option<PathBuf>,
+    /// The key of that.
+    pub key: Option<PathBuf>,
+}
+
+impl Certificates {
+    /// A client of the server at an address. The files are read only where it speaks TLS.
+    pub fn client(&self, address: Address) -> Result<Client, Failure> {
+        Ok(if address.is_encrypted() {
+            Client::with_tls(address, self.config()?)
+        } else {
+            Client::new(address)
+        })
+    }
+
+    fn config(&self) -> Result<ClientConfig, Failure> {
+        let usage = |told: String| Failure::new(Exit::Usage, told);
+        let own = match (self.own.as_deref(), self.key.as_deref()) {
+            (Some(own), Some(key)) => Some((own, key)),
+            (None, None) => None,
+            (Some(_), None) => return Err(usage("--client-cert needs its key: add --client-key".to_owned())),
+            (None, Some(_)) => {
+                return Err(usage("--client-key needs its certificate: add --client-cert".to_owned()));
+            }
+        };
+        berth_tls::client_config(self.ca.as_deref(), own).map_err(|error| usage(error.to_string()))
+    }
+}
+
 impl Remote {
     /// The server at that address. An empty token is none.
-    pub fn new(address: &str, namespace: &str, token: &str) -> Result<Self, Failure> {
+    pub fn new(
+        address: &str,
+        namespace: &str,
+        token: &str,
+        certificates: &Certificates,
+    ) -> Result<Self, Failure> {
         let address: Address =
             address.parse().map_err(|error| Failure::new(Exit::Usage, format!("{error}")))?;
-        let client = Client::new(address);
+        let client = certificates.client(address)?;
         let client = if token.is_empty() { client } else { client.with_token(token) };
         Ok(Self { client, namespace: namespace.to_owned(), notes: None })
     }

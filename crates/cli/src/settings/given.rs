@@ -14,7 +14,7 @@ use berth_agent::{DrainOnShutdown, HostNetworks};
 use berth_server::HostState;
 use tracing::level_filters::LevelFilter;
 
-use super::volumes;
+use super::{Role, tls::TlsSettings, volumes};
 
 /// What was given for one setting: one string, or several for lists and maps.
 pub struct Given<'a>(pub &'a [String]);
@@ -141,11 +141,21 @@ impl Given<'_> {
         self.parsed("one of error, warn, info, debug and trace")
     }
 
-    /// HOST:PORT of this machine that other machines cannot reach.
-    pub fn loopback_address(&self) -> Result<SocketAddr, String> {
+    /// HOST:PORT where to listen. What is open to everybody listens where only this machine reaches it; whether a server is,
+    /// it says itself.
+    pub fn listen_address(&self, role: Role) -> Result<SocketAddr, String> {
         let text = self.host_and_port()?;
         let address = resolve(&text)?;
-        if address.ip().is_loopback() { Ok(address) } else { Err(beyond_loopback(&text)) }
+        if role == Role::Dev && !address.ip().is_loopback() {
+            Err(beyond_loopback(&text))
+        } else {
+            Ok(address)
+        }
+    }
+
+    /// Certificates, as Nomad's `tls` block has them.
+    pub fn tls(&self) -> Result<TlsSettings, String> {
+        TlsSettings::read(self.pairs()?)
     }
 
     /// HOST:PORT, wherever that is.
@@ -212,8 +222,8 @@ fn resolve(text: &str) -> Result<SocketAddr, String> {
 
 fn beyond_loopback(text: &str) -> String {
     format!(
-        "`{text}` can be reached from other machines, and TLS and ACLs are not there yet: \
-         a server listens on loopback only, for example on 127.0.0.1"
+        "`{text}` can be reached from other machines, and `berth dev` is open to whoever reaches it: \
+         use an address like 127.0.0.1, or `berth server`"
     )
 }
 
@@ -222,7 +232,7 @@ mod tests {
     use super::*;
 
     fn address(text: &str) -> Result<SocketAddr, String> {
-        Given(&[text.to_owned()]).loopback_address()
+        Given(&[text.to_owned()]).listen_address(Role::Dev)
     }
 
     fn pairs(texts: &[&str]) -> Result<BTreeMap<String, String>, String> {
@@ -235,8 +245,8 @@ mod tests {
             assert_eq!(address(good), Ok(good.parse().unwrap()));
         }
         for (bad, why) in [
-            ("0.0.0.0:4646", "TLS and ACLs are not there yet"),
-            ("[::]:4646", "TLS and ACLs are not there yet"),
+            ("0.0.0.0:4646", "`berth dev` is open"),
+            ("[::]:4646", "`berth dev` is open"),
             ("4646", "is not HOST:PORT"),
             (":4646", "is not HOST:PORT"),
             ("127.0.0.1:65536", "is not HOST:PORT"),

@@ -9,6 +9,7 @@ mod given;
 mod load;
 mod role;
 mod table;
+mod tls;
 mod volumes;
 
 use std::{
@@ -30,6 +31,7 @@ pub use args::{AgentArgs, DevArgs, ServerArgs};
 pub use role::Role;
 #[cfg(test)]
 pub use table::{Setting, of as settings_of};
+pub use tls::{TLS_DIR, TlsSettings};
 
 /// What a long-running command was told, every default filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,9 +40,9 @@ pub struct Settings {
     pub role: Role,
     /// Where state, logs and task directories are kept; none for a temporary directory.
     pub data_dir: Option<PathBuf>,
-    /// Where the HTTP API listens; on loopback.
+    /// Where the HTTP API listens.
     pub http_addr: SocketAddr,
-    /// Where a server listens for agents; on loopback.
+    /// Where a server listens for agents.
     pub agent_addr: SocketAddr,
     /// Where a server listens for other servers; none for next to where it listens for agents.
     pub server_addr: Option<SocketAddr>,
@@ -52,6 +54,10 @@ pub struct Settings {
     pub bootstrap_expect: u32,
     /// Whether callers may do only what their tokens say.
     pub acl: bool,
+    /// Where certificates and keys are; none for `tls` in the data directory, if that is there.
+    pub tls_dir: Option<PathBuf>,
+    /// Certificates from elsewhere.
+    pub tls: TlsSettings,
     /// The newest version of entries of the log to know.
     pub log_version: u8,
     /// Where an agent finds servers, as HOST:PORT.
@@ -151,6 +157,8 @@ impl Settings {
             join: Vec::new(),
             bootstrap_expect: 1,
             acl: false,
+            tls_dir: None,
+            tls: TlsSettings::default(),
             log_version: *LOG_VERSIONS.end(),
             servers: Vec::new(),
             log_level: LevelFilter::INFO,

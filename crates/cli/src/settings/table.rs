@@ -43,6 +43,8 @@ impl Setting {
 const ALL: &[Role] = &[Role::Dev, Role::Server, Role::Agent];
 const SERVERS: &[Role] = &[Role::Dev, Role::Server];
 const AGENTS: &[Role] = &[Role::Dev, Role::Agent];
+/// Those that speak with other machines.
+const REMOTE: &[Role] = &[Role::Server, Role::Agent];
 
 /// Threads that place allocations: more would only wait for each other.
 const PLANNERS_MAX: u32 = 64;
@@ -76,7 +78,7 @@ pub const SETTINGS: &[Setting] = &[
         roles: SERVERS,
         default: |_| "127.0.0.1:4646",
         help: "Where the HTTP API listens",
-        set: |to, given| given.loopback_address().map(|address| to.http_addr = address),
+        set: |to, given| given.listen_address(to.role).map(|address| to.http_addr = address),
     },
     Setting {
         name: "agent-addr",
@@ -84,7 +86,7 @@ pub const SETTINGS: &[Setting] = &[
         roles: SERVERS,
         default: |role| if role == Role::Dev { "127.0.0.1:0" } else { "127.0.0.1:4647" },
         help: "Where the server listens for agents",
-        set: |to, given| given.loopback_address().map(|address| to.agent_addr = address),
+        set: |to, given| given.listen_address(to.role).map(|address| to.agent_addr = address),
     },
     Setting {
         name: "server-addr",
@@ -92,7 +94,7 @@ pub const SETTINGS: &[Setting] = &[
         roles: SERVERS,
         default: |_| "",
         help: "Where the server listens for other servers; port 4648 of agent-addr's host unless given, or any if that is taken",
-        set: |to, given| given.loopback_address().map(|address| to.server_addr = Some(address)),
+        set: |to, given| given.listen_address(to.role).map(|address| to.server_addr = Some(address)),
     },
     Setting {
         name: "server-advertise",
@@ -125,6 +127,22 @@ pub const SETTINGS: &[Setting] = &[
         default: |_| "false",
         help: "Whether callers may do only what their tokens say; `berth acl bootstrap` gives the first one",
         set: |to, given| given.switch().map(|on| to.acl = on),
+    },
+    Setting {
+        name: "tls-dir",
+        form: Form::One("DIR"),
+        roles: REMOTE,
+        default: |_| "",
+        help: "Where certificates and keys are, as `berth server init` makes them; `tls` in data-dir unless given, if that is there",
+        set: |to, given| given.path().map(|dir| to.tls_dir = Some(dir)),
+    },
+    Setting {
+        name: "tls",
+        form: Form::Map,
+        roles: REMOTE,
+        default: |_| "",
+        help: "Certificates from elsewhere, as Nomad's `tls` block has them: `ca_file`, `cert_file`, `key_file`; of servers also `ca_key_file`, `http=false`, `verify_https_client=true`",
+        set: |to, given| given.tls().map(|tls| to.tls = tls),
     },
     Setting {
         name: "log-version",

@@ -15,7 +15,7 @@ use std::{
 };
 
 use berth_server::{
-    Share,
+    Entrance, Share,
     http::{Limits, serve},
     nomad::table,
 };
@@ -55,7 +55,9 @@ async fn run(readers: usize) -> Outcome<()> {
     };
     let (stop, stopped) = oneshot::channel::<()>();
     let served =
-        tokio::spawn(serve(listener, table(), cluster.state(), limits, async move { drop(stopped.await) }));
+        tokio::spawn(serve(listener, Entrance::open(), table(), cluster.state(), limits, async move {
+            drop(stopped.await)
+        }));
 
     let before_kib = resident_kib()?;
     let mut child = spawn_readers(&address.to_string(), readers)?;

@@ -14,6 +14,7 @@ use std::{
 };
 
 use berth_server::{
+    Entrance,
     http::{Limits, serve},
     nomad::table,
 };
@@ -44,9 +45,14 @@ async fn run(followers: usize) -> Outcome<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?.to_string();
     let (stop, stopped) = oneshot::channel::<()>();
-    let served = tokio::spawn(serve(listener, table(), cluster.state(), Limits::default(), async move {
-        drop(stopped.await)
-    }));
+    let served = tokio::spawn(serve(
+        listener,
+        Entrance::open(),
+        table(),
+        cluster.state(),
+        Limits::default(),
+        async move { drop(stopped.await) },
+    ));
     let mut child = spawn_followers(&address, followers)?;
     let mut lines = BufReader::new(child.stdout.take().ok_or("the followers have no output")?).lines();
     let mut told = || tokio::task::block_in_place(|| lines.next()).ok_or("the followers ended");

@@ -8,6 +8,7 @@ use berth_api::agent::{
 };
 use berth_controller::{Event, SessionId};
 use berth_model::NodeId;
+use berth_tls::Peer;
 use bytes::BytesMut;
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -35,7 +36,14 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 const WRITE_BYTES: usize = 256 << 10;
 
 /// Serves a connection until it ends.
-pub(super) async fn serve<R, W>(reader: R, writer: W, context: &Arc<Context>) -> io::Result<()>
+///
+/// `certificate` is what the agent has shown of itself; without encryption it speaks for whomever it names.
+pub(super) async fn serve<R, W>(
+    reader: R,
+    writer: W,
+    certificate: Option<Peer>,
+    context: &Arc<Context>,
+) -> io::Result<()>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
@@ -44,7 +52,7 @@ where
     let (outbound, messages) = Outbound::new(&context.in_flight, ended.clone());
     let mut writing = tokio::spawn(write(writer, messages));
     let frames = FrameReader::new(reader, context.incoming.clone());
-    let mut connection = Connection { context, outbound, sessions: HashMap::new() };
+    let mut connection = Connection { context, outbound, certificate, sessions: HashMap::new() };
     let outcome = tokio::select! {
         outcome = connection.read(frames) => outcome,
         written = &mut writing => written.unwrap_or_else(|error| Err(io::Error::other(error))),
@@ -67,6 +75,7 @@ struct Session {
 struct Connection<'a> {
     context: &'a Arc<Context>,
     outbound: Outbound,
+    certificate: Option<Peer>,
     sessions: HashMap<u32, Session>,
 }
 
@@ -131,6 +140,15 @@ impl Connection<'_> {
             Ok(hello) => hello,
             Err(reason) => return self.refuse(number, reason).await,
         };
+        if let Some(Peer { identity, .. }) = &self.certificate
+            && !identity.speaks_for(&hello.node_id().to_string())
+        {
+            let reason = format!(
+                "the certificate shown names {identity}: it does not speak for node {}",
+                hello.node_id()
+            );
+            return self.refuse(number, reason).await;
+        }
         self.context.incoming.decode(&mut share, bytes).await?;
         let id = self.context.next_session();
         let (node, pending) = (hello.node_id(), Pending::default());
@@ -200,7 +218,12 @@ async fn write<W: AsyncWrite + Unpin>(mut writer: W, mut messages: OutboundReade
             let Some(message) = messages.try_next() else { break };
             buffer.extend_from_slice(&message);
         }
-        let written = tokio::time::timeout(WRITE_TIMEOUT, writer.write_all(&buffer)).await;
+        // What is encrypted may wait for a flush.
+        let written = async {
+            writer.write_all(&buffer).await?;
+            writer.flush().await
+        };
+        let written = tokio::time::timeout(WRITE_TIMEOUT, written).await;
         written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
         messages.written(buffer.len());
         buffer.clear();

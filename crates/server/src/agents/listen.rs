@@ -1,6 +1,7 @@
 //! Takes agents' connections in.
 
 use std::{
+    net::SocketAddr,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -11,7 +12,7 @@ use std::{
 use berth_controller::SessionId;
 use crossbeam_channel::Sender;
 use tokio::{
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     sync::{Semaphore, watch},
     task::JoinSet,
 };
@@ -19,7 +20,7 @@ use tokio::{
 use super::{connection, incoming::Budget, outbound::AllInFlight};
 use crate::{
     engine::Input,
-    net::{PerAddress, Share, Stream},
+    net::{Entrance, PerAddress, Share},
     state::State,
 };
 
@@ -81,8 +82,13 @@ impl Context {
 }
 
 /// Serves agents until `stop` says so.
-pub(crate) async fn listen(listener: TcpListener, context: Arc<Context>, mut stop: watch::Receiver<bool>) {
-    let mut doors = Doors::default();
+pub(crate) async fn listen(
+    listener: TcpListener,
+    entrance: Entrance,
+    context: Arc<Context>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let mut doors = Doors::new(entrance);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -90,7 +96,7 @@ pub(crate) async fn listen(listener: TcpListener, context: Arc<Context>, mut sto
         };
         while doors.connections.try_join_next().is_some() {}
         match accepted {
-            Ok((stream, peer)) => doors.open(Stream::plain(stream, peer), &context),
+            Ok((stream, peer)) => doors.open(stream, peer, &context),
             Err(error) => {
                 tracing::warn!(%error, "accept an agent's connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -102,25 +108,24 @@ pub(crate) async fn listen(listener: TcpListener, context: Arc<Context>, mut sto
 
 /// The open connections, and how many there may be.
 struct Doors {
+    entrance: Entrance,
     places: Arc<Semaphore>,
     addresses: PerAddress,
     connections: JoinSet<()>,
 }
 
-impl Default for Doors {
-    fn default() -> Self {
+impl Doors {
+    fn new(entrance: Entrance) -> Self {
         Self {
+            entrance,
             places: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
             addresses: PerAddress::default(),
             connections: JoinSet::new(),
         }
     }
-}
 
-impl Doors {
     /// Serves a connection, unless there are too many, in all or of its address.
-    fn open(&mut self, stream: Stream, context: &Arc<Context>) {
-        let peer = stream.peer();
+    fn open(&mut self, stream: TcpStream, peer: SocketAddr, context: &Arc<Context>) {
         let Ok(place) = self.places.clone().try_acquire_owned() else {
             return tracing::warn!(%peer, "turned an agent away: {CONNECTIONS_MAX} connections are open");
         };
@@ -128,9 +133,9 @@ impl Doors {
             let max = ADDRESS_SHARE.of(peer.ip());
             return tracing::warn!(%peer, "turned an agent away: its address has {max} connections already");
         };
-        let context = context.clone();
+        let (context, entrance) = (context.clone(), self.entrance.clone());
         self.connections.spawn(async move {
-            if let Err(error) = serve(stream, &context).await {
+            if let Err(error) = serve(stream, peer, &entrance, &context).await {
                 tracing::debug!(%peer, %error, "agent connection ended");
             }
             drop((place, counted));
@@ -138,9 +143,19 @@ impl Doors {
     }
 }
 
-async fn serve(stream: Stream, context: &Arc<Context>) -> std::io::Result<()> {
+async fn serve(
+    stream: TcpStream,
+    peer: SocketAddr,
+    entrance: &Entrance,
+    context: &Arc<Context>,
+) -> std::io::Result<()> {
+    let stream = entrance.enter(stream, peer).await?;
+    if stream.enrolls() {
+        return Err(std::io::Error::other("it asks for a certificate, and this server gives none"));
+    }
     stream.set_nodelay()?;
     stream.set_unacknowledged_max(UNACKNOWLEDGED_MAX)?;
+    let certificate = stream.certificate().cloned();
     let (reader, writer) = tokio::io::split(stream);
-    connection::serve(reader, writer, context).await
+    connection::serve(reader, writer, certificate, context).await
 }

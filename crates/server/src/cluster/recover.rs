@@ -18,37 +18,44 @@ use super::{
     together::random_id,
     wire::{self, Request},
 };
-use crate::{peers::TcpDial, server::StartError};
+use crate::{
+    net::{Secure, TlsConfig},
+    peers::TcpDial,
+    server::StartError,
+};
 
 /// How long to wait for the answer of a server that may still run.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 
 /// Makes the server of a data directory, which must not run, the only one of its cluster. Refuses while one of the others
-/// answers, unless `without` says that they are to be left out all the same, and where `agree` does.
+/// answers, unless `without` says that they are to be left out all the same, and where `agree` does. The others are asked with
+/// the certificates of `tls`.
 ///
 /// # Errors
 /// When the directory is in use, is no server's, is damaged, or cannot be written, or it was refused.
 pub async fn recover(
     data_dir: &Path,
     without: bool,
+    tls: Option<&TlsConfig>,
     agree: impl FnOnce(&Recovery) -> Result<(), String> + Send,
 ) -> Result<Recovery, StartError> {
+    let secure = tls.map(Secure::load_as_certified).transpose()?;
     let agree = |recovery: &Recovery| -> BoxFuture<'_, Result<(), String>> {
         let (agreed, recovery) = (agree(recovery), recovery.clone());
         Box::pin(async move {
             agreed?;
-            if without { Ok(()) } else { nobody_runs(&recovery).await }
+            if without { Ok(()) } else { nobody_runs(&recovery, secure).await }
         })
     };
     Ok(berth_replication::recover_alone(&data_dir.join("server"), "berth", Box::new(agree)).await?)
 }
 
 /// Whether none of the others answers any more.
-async fn nobody_runs(recovery: &Recovery) -> Result<(), String> {
+async fn nobody_runs(recovery: &Recovery, secure: Option<Arc<Secure>>) -> Result<(), String> {
     let own = recovery.own.peer.address.parse::<SocketAddr>();
     let from = own.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |own| own.ip());
     // Asked as a server that belongs to nobody.
-    let peers: Peers = Peers::new(random_id(), Arc::new(TcpDial { from }), Arc::new(Nobody));
+    let peers: Peers = Peers::new(random_id(), Arc::new(TcpDial { from, secure }), Arc::new(Nobody));
     let ping = wire::encode(&Request::Ping);
     let running = recovery.left_out.iter().map(async |member| {
         let address = PeerAddress(member.peer.address.clone());

@@ -9,6 +9,7 @@ use tokio::{sync::watch, task::JoinHandle};
 
 use super::{Cluster, Founding, Relay, Requests, found, join, rejoin, upkeep};
 use crate::{
+    net::Secure,
     peers::TcpDial,
     server::{ServerConfig, StartError},
 };
@@ -35,7 +36,12 @@ impl Together {
     ///
     /// # Errors
     /// When its data directory does not say, or settings contradict each other.
-    pub fn new(config: &ServerConfig, addrs: [SocketAddr; 3], relay: Arc<Relay>) -> Result<Self, StartError> {
+    pub fn new(
+        config: &ServerConfig,
+        addrs: [SocketAddr; 3],
+        relay: Arc<Relay>,
+        secure: Option<Arc<Secure>>,
+    ) -> Result<Self, StartError> {
         let data_dir = config.data_dir.join("server");
         let known = server_id(&RealDisk, &data_dir)?;
         let rejoins = rejoin::asked(&config.data_dir)
@@ -48,7 +54,7 @@ impl Together {
         let address = config.server_advertise.clone().unwrap_or(server);
         let own = Peer { address, name: config.name.clone(), http, agent };
         let requests = Arc::new(Requests::new(relay));
-        let dial = Arc::new(TcpDial { from: addrs[2].ip() });
+        let dial = Arc::new(TcpDial { from: addrs[2].ip(), secure });
         let peers = Peers::knowing(id, dial, requests.clone(), config.log_version);
         let founding = together.then(|| Founding::new(config.bootstrap_expect, id, own.clone()));
         Ok(Self { peers, requests, own, start, join, data_dir, founding })

@@ -1,12 +1,15 @@
 //! Accepts connections, as many as there is room for, until told to stop.
 
-use std::{future::Future, io, sync::atomic::Ordering, time::Duration};
+use std::{future::Future, io, net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
 use axum::Router;
-use tokio::{net::TcpListener, task::JoinSet};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
 
 use super::{Limits, Table, api::Api, connection, counters::Gauged, lease, rooms::Rooms, router::router};
-use crate::{net::Stream, state::State};
+use crate::{net::Entrance, state::State};
 
 /// Waited after a connection could not be accepted: most such faults pass, and none is mended by haste.
 const ACCEPT_RETRY_MS: u64 = 100;
@@ -19,13 +22,14 @@ const TOO_MANY_CONNECTIONS: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\n\
     retry-after: 1\r\n\r\n\
     this server, or your address, has too many connections: close some, then retry";
 
-/// Serves an API until `shutdown` completes; then blocked readers are answered, streams end, and what is not done
+/// Serves an API at an entrance until `shutdown` completes; then blocked readers are answered, streams end, and what is not done
 /// within [`Limits::shutdown_grace_ms`] is cut off.
 ///
 /// # Errors
 /// When the listener has no address.
 pub async fn serve(
     listener: TcpListener,
+    entrance: Entrance,
     table: Table,
     state: State,
     limits: Limits,
@@ -37,7 +41,7 @@ pub async fn serve(
     let watching = tokio::spawn(lease::watch(api.clone()));
     tokio::select! {
         () = shutdown => {}
-        () = accept_all(&listener, &api, &router, &mut connections) => {}
+        () = accept_all(&listener, &entrance, &api, &router, &mut connections) => {}
     }
     drop(listener);
     api.stopping.cancel();
@@ -46,29 +50,40 @@ pub async fn serve(
     Ok(())
 }
 
-async fn accept_all(listener: &TcpListener, api: &Api, router: &Router, connections: &mut JoinSet<()>) {
+async fn accept_all(
+    listener: &TcpListener,
+    entrance: &Entrance,
+    api: &Api,
+    router: &Router,
+    connections: &mut JoinSet<()>,
+) {
     let rooms = Rooms::new(&api.limits);
     loop {
-        let Some(stream) = accept(listener).await else { continue };
-        let Some(place) = rooms.enter(stream.peer().ip()) else {
+        let Some((stream, peer)) = accept(listener).await else { continue };
+        let Some(place) = rooms.enter(peer.ip()) else {
             api.counters.connections_refused.fetch_add(1, Ordering::Relaxed);
-            // Nothing waits for a client that does not even take this.
-            let _ = stream.try_send(TOO_MANY_CONNECTIONS);
+            // Nothing waits for a client that does not even take this, or that would have to shake hands first.
+            if entrance.is_open() {
+                let _ = stream.try_write(TOO_MANY_CONNECTIONS);
+            }
             continue;
         };
-        let (api, router) = (api.clone(), router.clone());
+        let (api, router, entrance) = (api.clone(), router.clone(), entrance.clone());
         connections.spawn(async move {
             let _open = Gauged::new(&api.counters.connections);
-            connection::serve(stream, place.is_reserved, &api, router).await;
+            match entrance.enter(stream, peer).await {
+                Ok(stream) => connection::serve(stream, place.is_reserved, &api, router).await,
+                Err(error) => tracing::debug!(%peer, %error, "an http connection did not come about"),
+            }
             drop(place);
         });
         while connections.try_join_next().is_some() {}
     }
 }
 
-async fn accept(listener: &TcpListener) -> Option<Stream> {
+async fn accept(listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
     match listener.accept().await {
-        Ok((stream, peer)) => Some(Stream::plain(stream, peer)),
+        Ok(accepted) => Some(accepted),
         Err(error) => {
             tracing::warn!(%error, "accept an http connection");
             tokio::time::sleep(Duration::from_millis(ACCEPT_RETRY_MS)).await;

@@ -1,6 +1,8 @@
 //! Connections of clients and agents, whatever carries them, and how many of them one address may have.
 
+mod entrance;
 mod per_address;
+mod secure;
 mod stall;
 
 use std::{
@@ -11,14 +13,18 @@ use std::{
     time::Duration,
 };
 
+use berth_tls::{Accepted, Peer, PortKind, TlsStream};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
 };
 
+pub use entrance::Entrance;
 pub use per_address::Share;
 pub(crate) use per_address::{Counted, PerAddress};
+pub(crate) use secure::Secure;
+pub use secure::TlsConfig;
 pub(crate) use stall::Leisure;
 use stall::Patience;
 
@@ -27,6 +33,10 @@ use stall::Patience;
 pub(crate) struct Stream {
     carrier: Carrier,
     peer: SocketAddr,
+    /// What the peer has shown of itself.
+    certificate: Option<Peer>,
+    /// Whether the peer wants a certificate, and nothing else that the port gives.
+    enrolls: bool,
     /// None where the peer may take as long as it likes.
     patience: Option<Patience>,
 }
@@ -35,6 +45,9 @@ pub(crate) struct Stream {
 #[derive(Debug)]
 enum Carrier {
     Plain(TcpStream),
+    /// In a box: its buffers and keys take a kilobyte, which a plain connection does without.
+    Encrypted(Box<TlsStream<TcpStream>>),
+    Dialed(Box<berth_tls::Stream>),
 }
 
 /// When a silent peer is taken for gone.
@@ -51,7 +64,33 @@ pub(crate) struct KeepAlive {
 impl Stream {
     /// A connection without encryption.
     pub fn plain(stream: TcpStream, peer: SocketAddr) -> Self {
-        Self { carrier: Carrier::Plain(stream), peer, patience: None }
+        Self::new(Carrier::Plain(stream), peer)
+    }
+
+    /// A connection that came in encrypted.
+    pub fn encrypted(accepted: Accepted, peer: SocketAddr) -> Self {
+        let carrier = Carrier::Encrypted(Box::new(accepted.stream));
+        let enrolls = accepted.kind == PortKind::Enrollment;
+        Self { certificate: accepted.peer, enrolls, ..Self::new(carrier, peer) }
+    }
+
+    /// A connection that this side has opened.
+    pub fn dialed(stream: berth_tls::Stream, peer: SocketAddr) -> Self {
+        Self::new(Carrier::Dialed(Box::new(stream)), peer)
+    }
+
+    fn new(carrier: Carrier, peer: SocketAddr) -> Self {
+        Self { carrier, peer, certificate: None, enrolls: false, patience: None }
+    }
+
+    /// What the peer has shown of itself; none without encryption, or where it had nothing to show.
+    pub fn certificate(&self) -> Option<&Peer> {
+        self.certificate.as_ref()
+    }
+
+    /// Whether the peer wants a certificate, and nothing else.
+    pub fn enrolls(&self) -> bool {
+        self.enrolls
     }
 
     /// Who is at its other end.
@@ -95,22 +134,33 @@ impl Stream {
         }
     }
 
-    /// Sends what the kernel takes at once, before anything else was sent.
-    pub fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
-        SockRef::from(self.tcp()).send(bytes)
-    }
-
     fn tcp(&self) -> &TcpStream {
         match &self.carrier {
             Carrier::Plain(stream) => stream,
+            Carrier::Encrypted(stream) => stream.get_ref().0,
+            Carrier::Dialed(stream) => stream.tcp(),
         }
     }
+}
 
-    fn carrier(self: Pin<&mut Self>) -> Pin<&mut TcpStream> {
-        match &mut self.get_mut().carrier {
-            Carrier::Plain(stream) => Pin::new(stream),
+/// Does the same with whatever carries a connection.
+macro_rules! carried {
+    ($stream:expr, $carrier:ident => $done:expr) => {
+        match &mut $stream.get_mut().carrier {
+            Carrier::Plain(stream) => {
+                let $carrier = Pin::new(stream);
+                $done
+            }
+            Carrier::Encrypted(stream) => {
+                let $carrier = Pin::new(stream.as_mut());
+                $done
+            }
+            Carrier::Dialed(stream) => {
+                let $carrier = Pin::new(stream.as_mut());
+                $done
+            }
         }
-    }
+    };
 }
 
 impl AsyncRead for Stream {
@@ -119,7 +169,7 @@ impl AsyncRead for Stream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.carrier().poll_read(context, buffer)
+        carried!(self, carrier => carrier.poll_read(context, buffer))
     }
 }
 
@@ -129,7 +179,7 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = self.as_mut().carrier().poll_write(context, bytes);
+        let written = carried!(self.as_mut(), carrier => carrier.poll_write(context, bytes));
         self.judge(context, written)
     }
 
@@ -138,19 +188,23 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = self.as_mut().carrier().poll_write_vectored(context, pieces);
+        let written = carried!(self.as_mut(), carrier => carrier.poll_write_vectored(context, pieces));
         self.judge(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.tcp().is_write_vectored()
+        match &self.carrier {
+            Carrier::Plain(stream) => stream.is_write_vectored(),
+            Carrier::Encrypted(stream) => stream.is_write_vectored(),
+            Carrier::Dialed(stream) => stream.is_write_vectored(),
+        }
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.carrier().poll_flush(context)
+        carried!(self, carrier => carrier.poll_flush(context))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.carrier().poll_shutdown(context)
+        carried!(self, carrier => carrier.poll_shutdown(context))
     }
 }

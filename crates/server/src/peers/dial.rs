@@ -3,36 +3,41 @@
 use std::{
     io,
     net::{IpAddr, SocketAddr},
+    sync::Arc,
 };
 
 use berth_replication::peer::{Channel, Dial, PeerAddress};
 use futures_util::future::BoxFuture;
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 
-use crate::net::Stream;
+use crate::net::{Secure, Stream};
 
-/// Plain TCP, from the address at which this server listens: whoever guards the network between servers knows them by it.
-#[derive(Debug)]
+/// TCP, from the address at which this server listens: whoever guards the network between servers knows them by it.
 pub(crate) struct TcpDial {
     pub from: IpAddr,
+    /// How hands are shaken; none for not at all.
+    pub secure: Option<Arc<Secure>>,
 }
 
 impl Dial for TcpDial {
     fn dial(&self, to: &PeerAddress) -> BoxFuture<'static, io::Result<Channel>> {
-        let (to, from) = (to.0.clone(), self.from);
+        let (to, from, secure) = (to.0.clone(), self.from, self.secure.clone());
         Box::pin(async move {
-            let (stream, address) = connect(from, &to).await?;
-            super::channel(Stream::plain(stream, address))
+            let (stream, address) = connect(from, &to, secure.is_none()).await?;
+            super::channel(match secure {
+                Some(secure) => secure.dialed(stream, address, &to).await?,
+                None => Stream::plain(stream, address),
+            })
         })
     }
 }
 
-/// Names are looked up at each attempt. Nothing goes beyond this machine before connections are encrypted.
-async fn connect(from: IpAddr, to: &str) -> io::Result<(TcpStream, SocketAddr)> {
+/// Names are looked up at each attempt. What is not encrypted does not leave this machine.
+async fn connect(from: IpAddr, to: &str, stays_here: bool) -> io::Result<(TcpStream, SocketAddr)> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, format!("{to} has no address"));
     for address in lookup_host(to).await? {
-        if !address.ip().is_loopback() {
-            let why = "beyond loopback, connections between servers need TLS, which is not there yet";
+        if stays_here && !address.ip().is_loopback() {
+            let why = "beyond loopback, connections between servers need TLS: `berth server init` makes certificates";
             last = io::Error::new(io::ErrorKind::Unsupported, why);
             continue;
         }

@@ -9,7 +9,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::net::Stream;
+use crate::net::Entrance;
 
 /// Connections at a time. A server opens one to each other, and a few more while it joins.
 const CONNECTIONS_MAX: usize = 256;
@@ -17,7 +17,12 @@ const CONNECTIONS_MAX: usize = 256;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves other servers until `stop` says so.
-pub(crate) async fn listen(listener: TcpListener, peers: Peers, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn listen(
+    listener: TcpListener,
+    entrance: Entrance,
+    peers: Peers,
+    mut stop: watch::Receiver<bool>,
+) {
     let rooms = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut connections = JoinSet::new();
     loop {
@@ -38,9 +43,9 @@ pub(crate) async fn listen(listener: TcpListener, peers: Peers, mut stop: watch:
             tracing::warn!(%address, "turned a server away: {CONNECTIONS_MAX} connections are open");
             continue;
         };
-        let peers = peers.clone();
+        let (peers, entrance) = (peers.clone(), entrance.clone());
         connections.spawn(async move {
-            let ended = match super::channel(Stream::plain(stream, address)) {
+            let ended = match entrance.enter(stream, address).await.and_then(super::channel) {
                 Ok(channel) => peers.accept(channel).await,
                 Err(error) => error.to_string(),
             };

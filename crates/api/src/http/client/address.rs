@@ -1,4 +1,4 @@
-//! The address of a server: `http://HOST:PORT`.
+//! The address of a server: `http://HOST:PORT`, or `https://HOST:PORT` where it speaks TLS.
 
 use std::{fmt, str::FromStr};
 
@@ -10,13 +10,14 @@ const PORT_DEFAULT: u16 = 4646;
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
+    encrypted: bool,
     host: String,
     port: u16,
 }
 
 /// A text that is not the address of a server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not the address of a server: {reason}, expected http://HOST:PORT")]
+#[error("`{text}` is not the address of a server: {reason}, expected http://HOST:PORT or https://HOST:PORT")]
 pub struct AddressError {
     text: String,
     reason: &'static str,
@@ -25,32 +26,45 @@ pub struct AddressError {
 impl FromStr for Address {
     type Err = AddressError;
 
-    /// Reads `http://HOST:PORT`, `HOST:PORT` or either without its port.
+    /// Reads `http://HOST:PORT`, `https://HOST:PORT`, `HOST:PORT` or any of them without its port.
     fn from_str(text: &str) -> Result<Self, AddressError> {
         let error = |reason| AddressError { text: text.to_owned(), reason };
         let full = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
         let uri: Uri = full.parse().map_err(|_| error("it cannot be read"))?;
-        match uri.scheme_str() {
-            Some("http") => {}
-            Some("https") => return Err(error("TLS is not supported yet")),
+        let encrypted = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
             _ => return Err(error("its scheme is unknown")),
-        }
+        };
         if uri.query().is_some() || !matches!(uri.path(), "" | "/") {
             return Err(error("it has a path"));
         }
         let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| error("it has no host"))?;
-        Ok(Self { host: host.to_owned(), port: uri.port_u16().unwrap_or(PORT_DEFAULT) })
+        Ok(Self { encrypted, host: host.to_owned(), port: uri.port_u16().unwrap_or(PORT_DEFAULT) })
+    }
+}
+
+impl Address {
+    /// Whether the server speaks TLS there.
+    pub fn is_encrypted(&self) -> bool {
+        self.encrypted
+    }
+
+    /// `HOST:PORT`.
+    pub(super) fn host_and_port(&self) -> String {
+        format!("{}:{}", self.host, self.port)
     }
 }
 
 impl Default for Address {
     fn default() -> Self {
-        Self { host: "127.0.0.1".to_owned(), port: PORT_DEFAULT }
+        Self { encrypted: false, host: "127.0.0.1".to_owned(), port: PORT_DEFAULT }
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}:{}", self.host, self.port)
+        let scheme = if self.encrypted { "https" } else { "http" };
+        write!(f, "{scheme}://{}:{}", self.host, self.port)
     }
 }

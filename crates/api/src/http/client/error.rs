@@ -18,6 +18,14 @@ pub enum ApiError {
         /// What the system said.
         reason: String,
     },
+    /// Somebody answers, and is not believed or does not believe.
+    #[error("cannot talk to the server at {address}: {reason}")]
+    Untrusted {
+        /// Where.
+        address: String,
+        /// What is wrong with whose certificate.
+        reason: String,
+    },
     /// The server took too long.
     #[error("{url} did not answer within {after:?}")]
     TimedOut {
@@ -69,11 +77,20 @@ impl ApiError {
     }
 
     pub(super) fn unreachable(address: &Address, error: &hyper_util::client::legacy::Error) -> Self {
-        // The last cause says what happened; those above it say only that something did.
-        let mut cause: &dyn Error = error;
+        Self::from_cause(address, error)
+    }
+
+    /// Why a connection did not come about. The last cause says that; those above it say only that something did. Of TLS there
+    /// are better words.
+    pub(super) fn from_cause(address: &Address, error: &(dyn Error + 'static)) -> Self {
+        let address = address.to_string();
+        if let Some(reason) = berth_tls::explain(error) {
+            return Self::Untrusted { address, reason };
+        }
+        let mut cause = error;
         while let Some(next) = cause.source() {
             cause = next;
         }
-        Self::Unreachable { address: address.to_string(), reason: cause.to_string() }
+        Self::Unreachable { address, reason: cause.to_string() }
     }
 }

@@ -8,8 +8,9 @@ mod socket;
 mod target;
 mod upload;
 
-use std::{io, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
+use berth_tls::ClientConfig;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited, combinators::BoxBody};
 use hyper::{
@@ -18,6 +19,7 @@ use hyper::{
     header::{ACCEPT, CONTENT_TYPE},
     http::request::Builder,
 };
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{Client as Connections, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
@@ -54,15 +56,29 @@ pub struct Client {
     address: Address,
     /// Sent with each request; none where nobody asks who we are.
     token: Option<String>,
-    connections: Connections<HttpConnector, Sent>,
+    connections: Connections<HttpsConnector<HttpConnector>, Sent>,
+    /// What it believes and shows; nothing is made of it where the address is not encrypted.
+    tls: Arc<ClientConfig>,
 }
 
 impl Client {
-    /// A client of the server at `address`. Nothing is sent yet.
+    /// A client of the server at `address`, which believes nobody if that is encrypted. Nothing is sent yet.
+    ///
+    /// # Panics
+    /// When TLS 1.3 is not compiled in.
     pub fn new(address: Address) -> Self {
+        let tls = berth_tls::no_config().expect("TLS 1.3 is compiled in");
+        Self::with_tls(address, tls)
+    }
+
+    /// The same for a server that may speak TLS: with the authorities and the certificate of `tls`.
+    pub fn with_tls(address: Address, tls: ClientConfig) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(Duration::from_millis(CONNECT_TIMEOUT_MS)));
         connector.set_nodelay(true);
+        connector.enforce_http(false);
+        let encrypting = HttpsConnectorBuilder::new().with_tls_config(tls.clone());
+        let connector = encrypting.https_or_http().enable_http1().wrap_connector(connector);
         Self {
             address,
             token: None,
@@ -70,6 +86,7 @@ impl Client {
                 .pool_idle_timeout(Duration::from_millis(IDLE_TIMEOUT_MS))
                 .pool_timer(TokioTimer::new())
                 .build(connector),
+            tls: Arc::new(tls),
         }
     }
 

@@ -1,7 +1,8 @@
 //! A conversation with a server: JSON objects both ways, on a WebSocket.
 
-use std::marker::PhantomData;
+use std::{io, marker::PhantomData};
 
+use berth_tls::Stream;
 use futures_util::{
     SinkExt, StreamExt,
     stream::{SplitSink, SplitStream},
@@ -25,13 +26,13 @@ const CLOSE_CODE_BASE: u16 = 4_000;
 
 /// The end into which a client speaks.
 pub struct SocketSender<T> {
-    sink: SplitSink<WebSocketStream<TcpStream>, Message>,
+    sink: SplitSink<WebSocketStream<Stream>, Message>,
     objects: PhantomData<fn(T)>,
 }
 
 /// The end on which a client listens.
 pub struct SocketReceiver<T> {
-    stream: SplitStream<WebSocketStream<TcpStream>>,
+    stream: SplitStream<WebSocketStream<Stream>>,
     url: String,
     objects: PhantomData<fn() -> T>,
 }
@@ -46,11 +47,7 @@ impl Client {
         target: &Target,
     ) -> Result<(SocketSender<Up>, SocketReceiver<Down>), ApiError> {
         let url = self.url(target);
-        let address = self.address.to_string();
-        let unreachable = |reason: String| ApiError::Unreachable { address: address.clone(), reason };
-        let host = address.trim_start_matches("http://");
-        let stream = TcpStream::connect(host).await.map_err(|error| unreachable(error.to_string()))?;
-        stream.set_nodelay(true).map_err(|error| unreachable(error.to_string()))?;
+        let stream = self.stream().await.map_err(|error| ApiError::from_cause(&self.address, &error))?;
         let request = url.replacen("http", "ws", 1).into_client_request();
         let mut request = request.map_err(|error| ApiError::Encode(error.to_string()))?;
         if let Some(token) = &self.token {
@@ -64,6 +61,18 @@ impl Client {
             SocketSender { sink, objects: PhantomData },
             SocketReceiver { stream, url, objects: PhantomData },
         ))
+    }
+
+    /// A connection of its own.
+    async fn stream(&self) -> io::Result<Stream> {
+        let host = self.address.host_and_port();
+        let stream = TcpStream::connect(&host).await?;
+        stream.set_nodelay(true)?;
+        if self.address.is_encrypted() {
+            berth_tls::connect(self.tls.clone(), stream, &host).await
+        } else {
+            Ok(Stream::Plain(stream))
+        }
     }
 }
 

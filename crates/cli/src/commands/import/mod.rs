@@ -56,15 +56,16 @@ impl Import {
     /// Reads, writes, perhaps registers, and says what came of each job.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         let remote = self.register.then(|| global.remote()).transpose()?;
-        block_on(self.import(remote.as_ref()))
+        let certificates = global.certificates();
+        let source = Source::new(&self.from, self.token.as_deref(), &self.from_namespace, &certificates)?;
+        block_on(self.import(&source, remote.as_ref()))
     }
 
-    async fn import(&self, remote: Option<&Remote>) -> Result<(), Failure> {
-        let source = Source::new(&self.from, self.token.as_deref(), &self.from_namespace)?;
+    async fn import(&self, source: &Source, remote: Option<&Remote>) -> Result<(), Failure> {
         fs::create_dir_all(&self.dir).map_err(|error| unwritable(&self.dir, &error))?;
         let mut imported = Vec::new();
         for found in source.jobs(self.all).await? {
-            let outcome = self.import_one(&source, &found, remote).await;
+            let outcome = self.import_one(source, &found, remote).await;
             imported.push(Imported::new(&found, outcome));
         }
         let failed = imported.iter().filter(|job| job.has_failed()).count();

@@ -4,7 +4,10 @@ use berth_api::http::{Address, Client, Target};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::failure::{Exit, Failure};
+use crate::{
+    failure::{Exit, Failure},
+    remote::Certificates,
+};
 
 /// Jobs in one answer.
 const PAGE_JOBS: u32 = 200;
@@ -38,12 +41,15 @@ pub(super) struct Found {
 
 impl Source {
     /// The Nomad at that address. Nothing is sent yet.
-    pub fn new(address: &str, token: Option<&str>, namespace: &str) -> Result<Self, Failure> {
-        let address: Address = address.parse().map_err(|error| {
-            Failure::new(Exit::Usage, format!("--from: {error}"))
-                .help("of a Nomad behind TLS, forward its port: `ssh -L 4646:127.0.0.1:4646 HOST`")
-        })?;
-        let client = Client::new(address);
+    pub fn new(
+        address: &str,
+        token: Option<&str>,
+        namespace: &str,
+        certificates: &Certificates,
+    ) -> Result<Self, Failure> {
+        let address: Address =
+            address.parse().map_err(|error| Failure::new(Exit::Usage, format!("--from: {error}")))?;
+        let client = certificates.client(address)?;
         let client = token.into_iter().filter(|token| !token.is_empty()).fold(client, Client::with_token);
         Ok(Self { client, namespace: namespace.to_owned() })
     }

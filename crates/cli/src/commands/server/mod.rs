@@ -1,6 +1,7 @@
 //! `berth server`: runs a server, or looks at those that run.
 
 mod change;
+mod init;
 mod members;
 mod recover;
 mod start;
@@ -28,6 +29,10 @@ pub struct Command {
 /// What can be done with servers.
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Make a certificate authority and this server's certificate, before its first start
+    Init(init::Init),
+    /// Make a certificate for another server, an agent or a user
+    Cert(init::Cert),
     /// List the servers
     Members(members::Members),
     /// Let a server that waits join a cluster
@@ -52,6 +57,14 @@ impl Command {
     /// Does it.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         match &self.verb {
+            Some(Verb::Init(init)) => {
+                global.refuse()?;
+                init.run()
+            }
+            Some(Verb::Cert(cert)) => {
+                global.refuse()?;
+                cert.run()
+            }
             Some(Verb::Members(members)) => block_on(members.run(&global.remote()?)),
             Some(Verb::Join(join)) => block_on(join.run(&global.remote()?)),
             Some(Verb::Remove(remove)) => block_on(remove.run(&global.remote()?)),

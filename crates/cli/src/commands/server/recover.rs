@@ -11,6 +11,7 @@ use crate::{
     ask::Ask,
     failure::{Exit, Failure},
     output,
+    settings::TlsSettings,
 };
 
 /// Of a list of servers.
@@ -22,6 +23,9 @@ pub struct Recover {
     /// The data directory of a server that does not run
     #[arg(long, value_name = "DIR", default_value = "/var/lib/berth")]
     data_dir: PathBuf,
+    /// Where its certificates are; `tls` in the data directory unless given, if that is there
+    #[arg(long, value_name = "DIR")]
+    tls_dir: Option<PathBuf>,
     /// A list of the servers that are left, as Nomad's peers.json: it must name this one
     #[arg(long, value_name = "FILE")]
     peers: Option<PathBuf>,
@@ -39,7 +43,8 @@ impl Recover {
         let peers = self.peers.as_deref().map(read_peers).transpose()?;
         self.ask.about("make the only one of its cluster the server in", &dir, &dir)?;
         let agree = |recovery: &Recovery| peers.as_ref().map_or(Ok(()), |peers| named(peers, recovery));
-        let recovered = berth_server::recover(&self.data_dir, self.without_others, agree).await;
+        let tls = TlsSettings::default().server(self.tls_dir.as_deref(), &self.data_dir)?;
+        let recovered = berth_server::recover(&self.data_dir, self.without_others, tls.as_ref(), agree).await;
         let recovered =
             recovered.map_err(|error| Failure::new(Exit::Failed, format!("recover {dir}: {error}")))?;
         let others: Vec<String> = recovered

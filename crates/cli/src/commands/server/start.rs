@@ -18,20 +18,33 @@ pub fn run(settings: &Settings, until_stdin_closes: bool) -> Result<(), Failure>
         let mut stop = StopSignal::listen()?.or_end_of_stdin(until_stdin_closes);
         let server = start(settings, daemon::data_dir(settings)?).await?;
         let (http, agents) = (server.http_addr(), server.agent_addr());
-        output::print(&format!("berth server is ready: http://{http}, agents connect to {agents}\n"))?;
+        let scheme = if server.encrypts_http() { "https" } else { "http" };
+        output::print(&format!("berth server is ready: {scheme}://{http}, agents connect to {agents}\n"))?;
         tracing::info!(server_addr = %server.server_addr(), "other servers can join here");
-        let failed = tokio::select! {
-            () = stop.wait() => None,
-            reason = server.failed() => Some(reason),
+        let mut hangup = if server.has_certificates() { stop.take_hangup() } else { None };
+        let failed = loop {
+            tokio::select! {
+                () = stop.wait() => break None,
+                reason = server.failed() => break Some(reason),
+                () = daemon::received(&mut hangup) => reload(&server),
+            }
         };
         server.shutdown().await;
         failed.map_or(Ok(()), |reason| Err(broken(&reason)))
     })
 }
 
+/// Reads certificates anew. A mistake in them must not end a server that runs.
+fn reload(server: &Server) {
+    match server.reload() {
+        Ok(()) => tracing::info!("certificates were read anew"),
+        Err(error) => tracing::error!(%error, "the certificates that were read before are used on"),
+    }
+}
+
 /// Starts a server; once this returns it answers.
 pub async fn start(settings: &Settings, data_dir: &Path) -> Result<Server, Failure> {
-    Server::start(config(settings, data_dir)).await.map_err(|error| failure(&error))
+    Server::start(config(settings, data_dir)?).await.map_err(|error| failure(&error))
 }
 
 /// Starts one more server in this process, which joins the one that listens there.
@@ -41,7 +54,7 @@ pub async fn start_beside(
     number: u8,
     first: SocketAddr,
 ) -> Result<Server, Failure> {
-    let config = config(settings, data_dir);
+    let config = config(settings, data_dir)?;
     let any_port = |address: SocketAddr| SocketAddr::new(address.ip(), 0);
     let config = ServerConfig {
         http_addr: any_port(config.http_addr),
@@ -55,8 +68,8 @@ pub async fn start_beside(
 }
 
 /// The server's share of the settings.
-fn config(settings: &Settings, data_dir: &Path) -> ServerConfig {
-    ServerConfig {
+fn config(settings: &Settings, data_dir: &Path) -> Result<ServerConfig, Failure> {
+    Ok(ServerConfig {
         data_dir: data_dir.to_owned(),
         http_addr: settings.http_addr,
         agent_addr: settings.agent_addr,
@@ -78,8 +91,9 @@ fn config(settings: &Settings, data_dir: &Path) -> ServerConfig {
             host_state_refresh: settings.host_state_refresh,
         },
         acl: settings.acl,
+        tls: settings.server_tls(data_dir)?,
         settings: settings.shown.clone(),
-    }
+    })
 }
 
 /// Why a running server can go on no more.
@@ -92,6 +106,13 @@ fn failure(error: &StartError) -> Failure {
     match error {
         StartError::Listen { setting, .. } => {
             failure.help(format!("choose another address with --{setting}, or stop who listens there"))
+        }
+        StartError::Unprotected { .. } => failure.help(
+            "`berth server init` makes the certificates for TLS, and `berth acl bootstrap` the first token once the \
+             server runs with --acl; or listen on an address like 127.0.0.1",
+        ),
+        StartError::Tls(_) => {
+            failure.help("`berth server init` makes certificates; docs/how-to/secure-a-cluster.md tells the rest")
         }
         _ => failure,
     }

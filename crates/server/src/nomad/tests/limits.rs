@@ -18,6 +18,7 @@ use crate::{
         routes::{Capability, Verb},
         serve,
     },
+    net::Entrance,
     net::Share,
     nomad::table,
 };
@@ -39,7 +40,8 @@ impl Server {
         let address = listener.local_addr().expect("it has an address");
         let (stop, stopped) = oneshot::channel::<()>();
         let shutdown = async move { drop(stopped.await) };
-        let served = tokio::spawn(serve(listener, table(), engine.state(), limits, shutdown));
+        let served =
+            tokio::spawn(serve(listener, Entrance::open(), table(), engine.state(), limits, shutdown));
         Self { address, stop, served }
     }
 

@@ -1,0 +1,249 @@
+//! `berth server init`: a cluster's authority and its first server's certificate. `berth server cert`: more certificates.
+
+use std::{
+    fs,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+};
+
+use berth_tls::{Authority, Certified, HostName, Request, TlsError, Validity, now_secs, write_new};
+use clap::{Args, ValueEnum};
+
+use crate::{
+    daemon::host_name,
+    failure::{Exit, Failure},
+    output,
+    settings::TLS_DIR,
+};
+
+/// How long an authority lasts.
+const AUTHORITY_DAYS: u64 = 3_650;
+/// Clocks of other machines may be a little behind.
+const CLOCK_SKEW_SECS: u64 = 300;
+const DAY_SECS: u64 = 86_400;
+/// Begins the names of directories that are not complete.
+const INCOMPLETE: &str = ".tls-incomplete-";
+
+/// Where a cluster's certificates are made.
+#[derive(Debug, Args)]
+struct Where {
+    /// The server's data directory: certificates are in `tls` within it
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "/var/lib/berth",
+        env = "BERTH_DATA_DIR",
+        hide_env_values = true
+    )]
+    data_dir: PathBuf,
+    /// Where certificates are instead
+    #[arg(long, value_name = "DIR", env = "BERTH_TLS_DIR", hide_env_values = true)]
+    tls_dir: Option<PathBuf>,
+    /// The cluster's region
+    #[arg(long, value_name = "NAME", default_value = "global", env = "BERTH_REGION", hide_env_values = true)]
+    region: String,
+}
+
+impl Where {
+    fn dir(&self) -> PathBuf {
+        self.tls_dir.clone().unwrap_or_else(|| self.data_dir.join(TLS_DIR))
+    }
+}
+
+/// Arguments of `server init`.
+#[derive(Debug, Args)]
+pub struct Init {
+    #[command(flatten)]
+    at: Where,
+    /// Names and addresses under which browsers and others find this server, besides localhost and the host's name
+    #[arg(long, value_name = "NAME|IP", value_delimiter = ',')]
+    host: Vec<String>,
+    /// How many days the server's certificate is valid
+    #[arg(long, value_name = "DAYS", default_value_t = 825, value_parser = clap::value_parser!(u64).range(1..=AUTHORITY_DAYS))]
+    days: u64,
+}
+
+impl Init {
+    /// Makes them.
+    pub fn run(&self) -> Result<(), Failure> {
+        let dir = self.at.dir();
+        let authority = valid(AUTHORITY_DAYS);
+        let (authority, ca_key) = Authority::make(&self.at.region, authority).map_err(failed)?;
+        let request = request(Kind::Server, None, &self.at.region, &self.host, self.days)?;
+        let server = authority.certify(&request).map_err(failed)?;
+        let files = Files { ca: authority.pem(), ca_key: Some(ca_key), name: "server", own: server };
+        files.write(&dir)?;
+        output::tell(&format!(
+            "made a certificate authority and this server's certificate in {dir}: keep {key} secret; \
+             clients believe the server with --ca-cert {ca}",
+            dir = dir.display(),
+            key = dir.join("ca-key.pem").display(),
+            ca = dir.join("ca.pem").display(),
+        ));
+        Ok(())
+    }
+}
+
+/// Who a certificate is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// Another server
+    Server,
+    /// An agent that does not join with a token; it speaks for any node unless one is named
+    Agent,
+    /// Somebody who uses the HTTP API
+    Cli,
+}
+
+/// Arguments of `server cert`.
+#[derive(Debug, Args)]
+pub struct Cert {
+    /// Who it is for
+    #[arg(value_name = "ROLE", value_enum)]
+    kind: Kind,
+    /// A directory to make, with all that goes to the other machine
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    #[command(flatten)]
+    at: Where,
+    /// Of a server: names and addresses under which browsers and others find it
+    #[arg(long, value_name = "NAME|IP", value_delimiter = ',')]
+    host: Vec<String>,
+    /// Of an agent: the node that it speaks for
+    #[arg(long, value_name = "ID")]
+    node: Option<String>,
+    /// How many days it is valid
+    #[arg(long, value_name = "DAYS", default_value_t = 825, value_parser = clap::value_parser!(u64).range(1..=AUTHORITY_DAYS))]
+    days: u64,
+    /// Of a server: keep the authority's key here, so that the other gives agents no certificates
+    #[arg(long)]
+    without_ca_key: bool,
+}
+
+impl Cert {
+    /// Makes it.
+    pub fn run(&self) -> Result<(), Failure> {
+        let from = self.at.dir();
+        let (ca, key) = (from.join("ca.pem"), from.join("ca-key.pem"));
+        let authority = Authority::load(&ca, &key).map_err(|error| {
+            failed(error).help("certificates are made where `berth server init` has made the authority")
+        })?;
+        let request = request(self.kind, self.node.clone(), &self.at.region, &self.host, self.days)?;
+        let own = authority.certify(&request).map_err(failed)?;
+        let read = |path: &Path| {
+            fs::read_to_string(path)
+                .map_err(|error| Failure::new(Exit::Failed, format!("read {}: {error}", path.display())))
+        };
+        let gives_key = self.kind == Kind::Server && !self.without_ca_key;
+        let ca_key = gives_key.then(|| read(&key)).transpose()?;
+        let name = match self.kind {
+            Kind::Server => "server",
+            Kind::Agent => "agent",
+            Kind::Cli => "cli",
+        };
+        Files { ca: read(&ca)?, ca_key, name, own }.write(&self.out)?;
+        output::tell(&format!("made {}: copy it to the other machine", self.out.display()));
+        Ok(())
+    }
+}
+
+fn request(
+    kind: Kind,
+    node: Option<String>,
+    region: &str,
+    hosts: &[String],
+    days: u64,
+) -> Result<Request, Failure> {
+    let role = match kind {
+        Kind::Server => berth_tls::Role::Server,
+        Kind::Agent => berth_tls::Role::Agent(node),
+        Kind::Cli => berth_tls::Role::Client,
+    };
+    let mut names: Vec<HostName> = Vec::new();
+    if kind == Kind::Server {
+        let own = ["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+        // A host may have a name that DNS would not take; then nobody looks for it there either.
+        names.extend(own.iter().filter_map(|name| name.parse().ok()));
+        names.extend(host_name().parse().ok());
+    }
+    for host in hosts {
+        let name: HostName =
+            host.parse().map_err(|error: TlsError| Failure::new(Exit::Usage, format!("--host: {error}")))?;
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Ok(Request { role, region: region.to_owned(), hosts: names, validity: valid(days) })
+}
+
+fn valid(days: u64) -> Validity {
+    let now = now_secs();
+    Validity { not_before: now.saturating_sub(CLOCK_SKEW_SECS), not_after: now + days * DAY_SECS }
+}
+
+/// What a directory of certificates holds.
+struct Files {
+    ca: String,
+    ca_key: Option<String>,
+    name: &'static str,
+    own: Certified,
+}
+
+impl Files {
+    /// Writes all of them or none: whoever is killed meanwhile leaves no directory under the name.
+    fn write(&self, dir: &Path) -> Result<(), Failure> {
+        if fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
+            let told = format!("{} is not empty: nothing there is overwritten", dir.display());
+            return Err(
+                Failure::new(Exit::Conflict, told).help("choose another directory, or move that one away")
+            );
+        }
+        let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let failure = |what: &str, path: &Path, error: std::io::Error| {
+            Failure::new(Exit::Failed, format!("{what} {}: {error}", path.display()))
+        };
+        fs::create_dir_all(parent).map_err(|error| failure("make", parent, error))?;
+        remove_incomplete(parent);
+        let incomplete = parent.join(format!("{INCOMPLETE}{}", std::process::id()));
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&incomplete)
+            .map_err(|error| failure("make", &incomplete, error))?;
+        let written = self.write_in(&incomplete).and_then(|()| {
+            fs::rename(&incomplete, dir)?;
+            fs::File::open(parent)?.sync_all()
+        });
+        written.map_err(|error| {
+            let _ = fs::remove_dir_all(&incomplete);
+            failure("make", dir, error)
+        })
+    }
+
+    fn write_in(&self, dir: &Path) -> std::io::Result<()> {
+        let own = |suffix: &str| format!("{}{suffix}.pem", self.name);
+        let files = [
+            ("ca.pem".to_owned(), Some(&self.ca)),
+            ("ca-key.pem".to_owned(), self.ca_key.as_ref()),
+            (own(""), Some(&self.own.certificate)),
+            (own("-key"), Some(&self.own.key)),
+        ];
+        for (name, text) in files {
+            if let Some(text) = text {
+                write_new(&dir.join(name), text).map_err(std::io::Error::other)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What one left that was killed holds keys that nobody will use.
+fn remove_incomplete(parent: &Path) {
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(INCOMPLETE)) {
+        let _ = fs::remove_dir_all(entry.path());
+    }
+}
+
+fn failed(error: TlsError) -> Failure {
+    Failure::new(Exit::Failed, error.to_string())
+}

@@ -1,0 +1,370 @@
+//! Clusters that encrypt, as operators meet them: certificates of their own authority, servers and agents that check each
+//! other, and whoever comes without business.
+
+mod e2e;
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use e2e::{Daemon, berth, eventually, free_port, home::Home};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// More than a server waits for a handshake.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A job that runs until it is stopped.
+const JOB: &str = r#"
+job "web" {
+  group "web" {
+    task "web" {
+      driver = "mock_driver"
+      config { run_for = "1h" }
+    }
+  }
+}
+"#;
+
+/// A cluster with an authority of its own. Its processes end when this is dropped.
+struct Cluster {
+    servers: Vec<Server>,
+    agents: Vec<Daemon>,
+    home: Home,
+}
+
+struct Server {
+    daemon: Daemon,
+    http: SocketAddr,
+    agent: SocketAddr,
+    server: SocketAddr,
+}
+
+impl Cluster {
+    /// An authority, and the certificate of the first server.
+    fn new() -> Self {
+        let home = Home::new();
+        let cluster = Self { servers: Vec::new(), agents: Vec::new(), home };
+        succeed(&cluster.berth(&["server", "init", "--data-dir", &cluster.dir("s1")]));
+        cluster
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    fn dir(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// A command that believes the authority and asks the first server, if there is one.
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = berth(args);
+        command.env("BERTH_CACERT", self.path("s1/tls/ca.pem")).stdin(Stdio::null());
+        if let Some(server) = self.servers.first() {
+            command.env("BERTH_ADDR", format!("https://{}", server.http));
+        }
+        command
+    }
+
+    fn berth(&self, args: &[&str]) -> Output {
+        self.command(args).output().expect("it runs")
+    }
+
+    fn json(&self, args: &[&str]) -> Option<Value> {
+        let output = self.berth(args);
+        output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
+    }
+
+    /// Makes a certificate with the first server's authority.
+    fn certify(&self, role: &str, out: &str, more: &[&str]) {
+        let (from, out) = (self.dir("s1"), self.dir(out));
+        let args = [&["server", "cert", role, "--data-dir", &from, "--out", &out], more].concat();
+        succeed(&self.berth(&args));
+    }
+
+    /// Starts a server; all but the first get their certificates from the first, and join it.
+    fn start_server(&mut self, more: &[&str]) {
+        let number = self.servers.len() + 1;
+        let name = format!("s{number}");
+        if number > 1 {
+            self.certify("server", &format!("{name}/tls"), &[]);
+        }
+        let [http, agent, server] = [(); 3]
+            .map(|()| SocketAddr::from(([127, 0, 0, u8::try_from(number).expect("few")], free_port())));
+        let [http_flag, agent_flag, server_flag] = [http, agent, server].map(|address| address.to_string());
+        let (data, join) = (self.dir(&name), self.servers.first().map(|first| first.server.to_string()));
+        let mut args = vec![
+            "server",
+            "--http-addr",
+            &http_flag,
+            "--agent-addr",
+            &agent_flag,
+            "--server-addr",
+            &server_flag,
+            "--server-name",
+            &name,
+            "--data-dir",
+            &data,
+        ];
+        args.extend(join.iter().flat_map(|join| ["--join", join.as_str()]));
+        args.extend(more);
+        let mut daemon = Daemon::start(&args, &self.path(&format!("told-{name}")));
+        let ready = daemon.ready_line();
+        assert!(ready.contains(&format!("https://{http}")), "{ready}");
+        self.servers.push(Server { daemon, http, agent, server });
+    }
+
+    /// Starts an agent that knows all servers and has its data in a directory of this name.
+    fn start_agent(&mut self, name: &str) {
+        let servers: Vec<String> = self.servers.iter().map(|server| server.agent.to_string()).collect();
+        let (data, servers) = (self.dir(name), servers.join(","));
+        let args = [
+            "agent",
+            "--data-dir",
+            &data,
+            "--servers",
+            &servers,
+            "--node-name",
+            name,
+            "--mock-driver",
+            "--containers=false",
+        ];
+        self.agents.push(Daemon::start(&args, &self.path(&format!("told-{name}"))));
+    }
+
+    fn told(&self, name: &str) -> String {
+        fs::read_to_string(self.path(&format!("told-{name}"))).unwrap_or_default()
+    }
+
+    async fn until_told(&self, name: &str, words: &str) {
+        eventually(&format!("{name} tells {words:?}"), async || {
+            self.told(name).contains(words).then_some(())
+        })
+        .await;
+    }
+
+    async fn until_ready(&self, nodes: usize) {
+        eventually(&format!("{nodes} nodes are ready"), async || {
+            let found = self.json(&["node", "status", "-json"])?;
+            let ready = found.as_array()?.iter().filter(|node| node["Status"] == "ready").count();
+            (ready == nodes).then_some(())
+        })
+        .await;
+    }
+
+    /// The allocation of the job that runs.
+    async fn running(&self) -> String {
+        eventually("the job runs", async || {
+            let found = self.json(&["job", "allocs", "web", "-json"])?;
+            let running = found.as_array()?.iter().find(|alloc| alloc["ClientStatus"] == "running");
+            running.and_then(|alloc| alloc["ID"].as_str()).map(str::to_owned)
+        })
+        .await
+    }
+
+    fn run_job(&self) {
+        let file = self.path("web.hcl");
+        fs::write(&file, JOB).expect("it is written");
+        succeed(&self.berth(&["job", "run", "-detach", &file.display().to_string()]));
+    }
+}
+
+fn succeed(output: &Output) {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// What a command says that fails.
+fn refusal(output: &Output) -> String {
+    assert!(!output.status.success(), "it was done");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[tokio::test]
+async fn three_servers_and_an_agent_speak_encrypted_and_run_a_job() {
+    let mut cluster = Cluster::new();
+    for _ in 1..=3 {
+        cluster.start_server(&[]);
+    }
+    eventually("three servers vote", async || {
+        let found = cluster.json(&["server", "members", "-json"])?;
+        let voters = found.as_array()?.iter().filter(|member| member["Tags"]["voter"] == "true").count();
+        (voters == 3).then_some(())
+    })
+    .await;
+    cluster.certify("agent", "n1/tls", &[]);
+    cluster.start_agent("n1");
+    cluster.until_ready(1).await;
+    cluster.run_job();
+    let alloc = cluster.running().await;
+    // A command within a task takes a WebSocket, and its question goes from server to server.
+    for server in &cluster.servers {
+        let mut command = cluster.command(&["alloc", "status", &alloc]);
+        succeed(&command.env("BERTH_ADDR", format!("https://{}", server.http)).output().expect("it runs"));
+    }
+    let mut plain = cluster.command(&["server", "members"]);
+    let said = refusal(
+        &plain.env("BERTH_ADDR", format!("http://{}", cluster.servers[0].http)).output().expect("it runs"),
+    );
+    assert!(said.contains("this port speaks TLS"), "{said}");
+    let mut stranger = cluster.command(&["server", "members"]);
+    let said = refusal(&stranger.env_remove("BERTH_CACERT").output().expect("it runs"));
+    assert!(said.contains("signed by none of the authorities"), "{said}");
+}
+
+#[tokio::test]
+async fn who_has_no_business_with_the_servers_is_told_so() {
+    let mut cluster = Cluster::new();
+    cluster.start_server(&[]);
+    // Without a certificate, with one of another cluster, with that of another node.
+    cluster.start_agent("bare");
+    cluster.until_told("bare", "it speaks TLS, and this agent has no certificate").await;
+    let strangers = cluster.dir("strangers");
+    succeed(&berth(&["server", "init", "--data-dir", &strangers]).output().expect("it runs"));
+    let foreign = cluster.dir("foreign/tls");
+    let made = berth(&["server", "cert", "agent", "--data-dir", &strangers, "--out", &foreign]).output();
+    succeed(&made.expect("it runs"));
+    cluster.start_agent("foreign");
+    cluster.until_told("foreign", "signed by none of the authorities that this side believes").await;
+    cluster.certify("agent", "other/tls", &["--node", "6f3a0000-0000-4000-8000-000000000000"]);
+    cluster.start_agent("other");
+    cluster.until_told("other", "it does not speak for node").await;
+    // An agent's certificate makes no server, and a server's no agent.
+    cluster.certify("agent", "posing", &[]);
+    let file = |name: &str| cluster.path("posing").join(name).display().to_string();
+    let tls = format!(
+        "ca_file={},cert_file={},key_file={}",
+        file("ca.pem"),
+        file("agent.pem"),
+        file("agent-key.pem")
+    );
+    let posing = cluster.dir("posing-data");
+    let said = refusal(&cluster.berth(&["server", "--data-dir", &posing, "--tls", &tls]));
+    assert!(said.contains("names the agent of any node of region global, and this is a server"), "{said}");
+}
+
+#[test]
+fn a_server_is_not_open_to_the_network_without_tls_and_acls() {
+    let home = Home::new();
+    let data = home.path().join("data").display().to_string();
+    let start = |more: &[&str]| {
+        let args = [&["server", "--data-dir", &data, "--http-addr", "0.0.0.0:0"], more].concat();
+        refusal(&berth(&args).output().expect("it runs"))
+    };
+    assert!(start(&[]).contains("without TLS and ACLs"));
+    assert!(start(&["--acl"]).contains("without TLS\n"));
+    assert!(start(&[]).contains("`berth server init` makes the certificates"));
+    succeed(&berth(&["server", "init", "--data-dir", &data]).output().expect("it runs"));
+    assert!(start(&[]).contains("without ACLs\n"));
+    assert!(start(&["--acl", "--tls", "http=false"]).contains("without TLS\n"));
+    let dev = berth(&["dev", "--http-addr", "0.0.0.0:0"]).output().expect("it runs");
+    assert!(refusal(&dev).contains("`berth dev` is open to whoever reaches it"));
+}
+
+#[test]
+fn init_makes_all_or_nothing_and_overwrites_nothing() {
+    let home = Home::new();
+    for millis in 0..30 {
+        let data = home.path().join(format!("data-{millis}"));
+        let init = || {
+            let mut command = berth(&["server", "init", "--data-dir"]);
+            command.arg(&data).stderr(Stdio::null());
+            command
+        };
+        let mut child = init().spawn().expect("it starts");
+        std::thread::sleep(Duration::from_millis(millis));
+        child.kill().expect("it is ours");
+        child.wait().expect("it is ours");
+        let before = files(&data.join("tls"));
+        let again = init().output().expect("it runs");
+        if before.is_empty() {
+            assert!(again.status.success(), "it goes on where nothing was done");
+        } else {
+            assert!(!again.status.success(), "it overwrites nothing");
+            assert_eq!(before, files(&data.join("tls")));
+        }
+        assert_eq!(files(&data.join("tls")).len(), 4);
+        let left: Vec<_> = fs::read_dir(&data).expect("it is there").flatten().collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+    }
+}
+
+/// The files of a directory, and what they hold; none where it is not there.
+fn files(dir: &Path) -> Vec<(PathBuf, String)> {
+    let mut files: Vec<_> = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| (entry.path(), fs::read_to_string(entry.path()).expect("text")))
+        .collect();
+    files.sort();
+    files
+}
+
+#[tokio::test]
+async fn half_handshakes_and_silence_hold_nobody_up_and_end() {
+    let mut cluster = Cluster::new();
+    cluster.start_server(&[]);
+    let server = &cluster.servers[0];
+    let mut held = Vec::new();
+    for address in [server.http, server.agent, server.server] {
+        for number in 0..250 {
+            let mut stream = TcpStream::connect(address).expect("it listens");
+            // The beginning of a greeting of 512 bytes, of which no more comes.
+            if number % 2 == 0 {
+                stream.write_all(&[22, 3, 1, 2, 0, 1, 0, 1, 252]).expect("it is taken");
+            }
+            held.push(stream);
+        }
+    }
+    // Meanwhile others come in.
+    cluster.certify("agent", "n1/tls", &[]);
+    cluster.start_agent("n1");
+    cluster.until_ready(1).await;
+    let deadline = Instant::now() + PATIENCE;
+    for mut stream in held {
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        stream.set_read_timeout(Some(left)).expect("it is set");
+        let ended = stream.read_to_end(&mut Vec::new());
+        // Closed, or reset because it had said something.
+        let is_late = ended.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
+        assert!(!is_late, "a silent connection is still there");
+    }
+}
+
+#[tokio::test]
+async fn certificates_change_under_a_session_that_goes_on() {
+    let mut cluster = Cluster::new();
+    cluster.start_server(&[]);
+    cluster.certify("agent", "n1/tls", &[]);
+    cluster.start_agent("n1");
+    cluster.until_ready(1).await;
+    cluster.run_job();
+    let alloc = cluster.running().await;
+    let connected = |told: &str| told.matches("connected server").count();
+    let before = connected(&cluster.told("n1"));
+
+    // A mistake in the new files leaves the old ones in use.
+    let tls = cluster.path("s1/tls");
+    let certificate = fs::read(tls.join("server.pem")).expect("it is there");
+    fs::write(tls.join("server.pem"), "nothing").expect("it is written");
+    cluster.servers[0].daemon.signal(Signal::HUP);
+    cluster.until_told("s1", "server.pem: it holds no certificate in PEM").await;
+    assert!(cluster.json(&["node", "status", "-json"]).is_some());
+
+    fs::write(tls.join("server.pem"), certificate).expect("it is written");
+    cluster.certify("server", "renewed", &["--host", "renewed.example.com"]);
+    for name in ["server.pem", "server-key.pem"] {
+        fs::copy(cluster.path("renewed").join(name), tls.join(name)).expect("it is copied");
+    }
+    cluster.servers[0].daemon.signal(Signal::HUP);
+    cluster.until_told("s1", "certificates were read anew").await;
+    assert!(cluster.json(&["node", "status", "-json"]).is_some(), "who comes now believes the new one");
+    assert_eq!(cluster.running().await, alloc);
+    assert_eq!(connected(&cluster.told("n1")), before, "the session went on");
+}

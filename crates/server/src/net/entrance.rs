@@ -1,0 +1,81 @@
+//! How connections come in at a port: as they are, or after a handshake. Whoever is silent in the middle of one holds a bounded
+//! number of bytes for a bounded time, and no more of them than its address may have.
+
+use std::{io, net::SocketAddr, sync::Arc};
+
+use berth_tls::{Acceptor, HANDSHAKE_MAX, PortKind};
+use tokio::{io::AsyncWriteExt, net::TcpStream, sync::Semaphore, time::timeout};
+
+use super::{PerAddress, Share, Stream};
+
+/// Handshakes under way at a port; those beyond wait for their turn.
+const HANDSHAKES_MAX: usize = 2_048;
+/// Of these, how many one address may have, waiting or not.
+const ADDRESS_SHARE: Share = Share { per_address_max: 256, loopback_max: 1_536 };
+
+/// The answer to who asks without TLS where there is TLS.
+const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    content-type: text/plain; charset=utf-8\r\n\
+    content-length: 67\r\n\
+    connection: close\r\n\r\n\
+    this port speaks TLS: use an address that begins with https:// here";
+
+/// How connections come in at a port. Cheap to clone; clones share their limits.
+#[derive(Clone, Default)]
+pub struct Entrance(Option<Arc<Guard>>);
+
+struct Guard {
+    acceptor: Acceptor,
+    kind: PortKind,
+    under_way: Semaphore,
+    addresses: PerAddress,
+}
+
+impl Entrance {
+    /// Connections come in as they are.
+    pub fn open() -> Self {
+        Self(None)
+    }
+
+    /// Each connection shakes hands first.
+    pub fn guarded(acceptor: Acceptor, kind: PortKind) -> Self {
+        let (under_way, addresses) = (Semaphore::new(HANDSHAKES_MAX), PerAddress::default());
+        Self(Some(Arc::new(Guard { acceptor, kind, under_way, addresses })))
+    }
+
+    /// Whether connections are as they are, so that words can be sent to one before it has come in.
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Takes a connection in. It may take as long as a handshake does: nobody else may wait for it.
+    pub(crate) async fn enter(&self, stream: TcpStream, from: SocketAddr) -> io::Result<Stream> {
+        match &self.0 {
+            None => Ok(Stream::plain(stream, from)),
+            Some(guard) => {
+                let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long");
+                timeout(HANDSHAKE_MAX, guard.shake_hands(stream, from)).await.map_err(late)?
+            }
+        }
+    }
+}
+
+impl Guard {
+    async fn shake_hands(&self, stream: TcpStream, from: SocketAddr) -> io::Result<Stream> {
+        let Some(_counted) = self.addresses.count(from.ip(), ADDRESS_SHARE) else {
+            return Err(io::Error::other("its address has too many handshakes under way"));
+        };
+        let _turn = self.under_way.acquire().await.map_err(io::Error::other)?;
+        stream.set_nodelay(true)?;
+        match self.acceptor.accept(self.kind, stream).await {
+            Ok(accepted) => Ok(Stream::encrypted(accepted, from)),
+            Err(refused) => {
+                if let Some(mut stream) = refused.not_tls {
+                    stream.write_all(NOT_TLS).await?;
+                }
+                let words = berth_tls::explain(&refused.error);
+                Err(words.map_or(refused.error, io::Error::other))
+            }
+        }
+    }
+}

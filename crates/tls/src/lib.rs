@@ -1,0 +1,26 @@
+//! Who speaks at the other end of a connection: certificates that name roles, the authority that signs them, and TLS on both
+//! sides of a connection. The only place that knows rustls' configuration; everything else sees streams and identities.
+
+mod accept;
+mod authority;
+mod clock;
+mod connect;
+mod der;
+mod error;
+mod files;
+mod identity;
+mod pem;
+mod trust;
+mod words;
+
+pub use accept::{Accepted, Acceptor, ENROLL, HANDSHAKE_MAX, Peer, PortKind, Refused};
+pub use authority::{Authority, Certified, HostName, Key, Request, Validity, has_signed};
+pub use clock::now_secs;
+pub use connect::{Connector, Expected, Stream, client_config, connect, no_config};
+pub use error::TlsError;
+pub use files::{TlsFiles, read_certificates, write_new, write_over};
+pub use identity::{Identity, Role, check_region};
+pub use pem::{CERTIFICATE, PRIVATE_KEY, encode};
+pub use tokio_rustls::{TlsStream, rustls::ClientConfig};
+pub use trust::{Held, fingerprint};
+pub use words::explain;

@@ -1,0 +1,275 @@
+//! Who comes in where: certificates of each role at each kind of port, and certificates that nobody should take.
+
+use std::{net::SocketAddr, path::Path};
+
+use berth_tls::{
+    Accepted, Acceptor, Authority, Certified, Connector, Expected, Held, PortKind, Request, Role, TlsError,
+    TlsFiles, Validity, explain, now_secs, write_new, write_over,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+const DAY: u64 = 86_400;
+const REGION: &str = "global";
+
+fn around_now() -> Validity {
+    Validity { not_before: now_secs() - DAY, not_after: now_secs() + DAY }
+}
+
+/// An authority in a directory of its own.
+struct Cluster {
+    authority: Authority,
+    dir: tempfile::TempDir,
+}
+
+impl Cluster {
+    fn new() -> Self {
+        let (authority, key) = Authority::make(REGION, around_now()).expect("it is made");
+        let dir = tempfile::tempdir().expect("a directory");
+        write_new(&dir.path().join("ca.pem"), &authority.pem()).expect("it is written");
+        write_new(&dir.path().join("ca-key.pem"), &key).expect("it is written");
+        Self { authority, dir }
+    }
+
+    fn certify(&self, role: Role, region: &str, validity: Validity) -> Certified {
+        let request = Request { role, region: region.into(), hosts: Vec::new(), validity };
+        self.authority.certify(&request).expect("it is signed")
+    }
+
+    fn files(&self, name: &str, certified: &Certified) -> TlsFiles {
+        let path = |name: String| self.dir.path().join(name);
+        let files = TlsFiles {
+            ca: path("ca.pem".into()),
+            cert: path(format!("{name}.pem")),
+            key: path(format!("{name}-key.pem")),
+        };
+        write_over(&files.cert, &certified.certificate).expect("it is written");
+        write_over(&files.key, &certified.key).expect("it is written");
+        files
+    }
+
+    fn load(&self, certified: &Certified) -> Result<Held, TlsError> {
+        Held::load(&self.files("one", certified))
+    }
+
+    fn held(&self, role: Role) -> Held {
+        self.load(&self.certify(role, REGION, around_now())).expect("it is good")
+    }
+}
+
+fn agent(node: &str) -> Role {
+    Role::Agent(Some(node.to_owned()))
+}
+
+/// A server that answers one byte to whoever came in, and tells who that was.
+async fn meet(acceptor: &Acceptor, kind: PortKind, connector: &Connector) -> Result<Option<String>, String> {
+    let (listener, address) = listen().await;
+    let acceptor = acceptor.clone();
+    let taken = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.expect("somebody comes");
+        let Accepted { mut stream, peer, .. } = acceptor
+            .accept(kind, stream)
+            .await
+            .map_err(|refused| explain(&refused.error).unwrap_or_else(|| refused.error.to_string()))?;
+        stream.write_all(b"!").await.map_err(|error| error.to_string())?;
+        let _ = stream.shutdown().await;
+        Ok::<_, String>(peer.map(|peer| peer.identity.to_string()))
+    });
+    let told = async {
+        let stream = TcpStream::connect(address).await?;
+        let mut stream = connector.connect(stream, &address.to_string()).await?;
+        stream.read_exact(&mut [0]).await
+    };
+    let told = told.await;
+    let taken = taken.await.expect("it does not panic");
+    match (told, taken) {
+        (Ok(_), taken) => taken,
+        (Err(error), _) => Err(explain(&error).unwrap_or_else(|| error.to_string())),
+    }
+}
+
+async fn listen() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let address = listener.local_addr().expect("it listens");
+    (listener, address)
+}
+
+fn connector(held: &Held) -> Connector {
+    Connector::new(held, Expected::Server(REGION.into())).expect("it is made")
+}
+
+#[tokio::test]
+async fn each_role_comes_in_where_it_has_business() {
+    let cluster = Cluster::new();
+    let acceptor = Acceptor::new(&cluster.held(Role::Server), REGION).expect("it is made");
+    let roles = [
+        ("server", Role::Server),
+        ("agent", agent("n1")),
+        ("any agent", Role::Agent(None)),
+        ("client", Role::Client),
+    ];
+    let ports = [PortKind::Http, PortKind::HttpVerified, PortKind::Agents, PortKind::Servers];
+    for (name, role) in roles {
+        let connector = connector(&cluster.held(role));
+        for port in ports {
+            let business = match port {
+                PortKind::Agents => name.contains("agent"),
+                PortKind::Servers => name == "server",
+                _ => true,
+            };
+            let met = meet(&acceptor, port, &connector).await;
+            match met {
+                Ok(peer) => assert!(business && peer.is_some(), "{name} at {port:?}: {peer:?}"),
+                Err(why) => {
+                    assert!(!business && why.contains("has no business"), "{name} at {port:?}: {why}")
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_region_has_no_business_here() {
+    let cluster = Cluster::new();
+    let acceptor = Acceptor::new(&cluster.held(Role::Server), REGION).expect("it is made");
+    let other = cluster.load(&cluster.certify(Role::Server, "eu", around_now())).expect("it is good");
+    let why = meet(&acceptor, PortKind::Servers, &connector(&other)).await.expect_err("it is of eu");
+    assert!(why.contains("has no business"), "{why}");
+    let theirs = Connector::new(&other, Expected::Server("eu".into())).expect("it is made");
+    let why = meet(&acceptor, PortKind::Http, &theirs).await.expect_err("the server is of global");
+    assert!(why.contains("it must name a server of region eu"), "{why}");
+}
+
+#[tokio::test]
+async fn who_is_no_server_is_not_believed_to_be_one() {
+    let cluster = Cluster::new();
+    // An agent's certificate may not even be used to answer.
+    let posing = Acceptor::new(&cluster.held(agent("n1")), REGION).expect("it is made");
+    let why = meet(&posing, PortKind::Servers, &connector(&cluster.held(Role::Server)))
+        .await
+        .expect_err("it poses");
+    assert!(why.contains("the certificate of the other side"), "{why}");
+}
+
+#[tokio::test]
+async fn without_a_certificate_only_http_is_open() {
+    let cluster = Cluster::new();
+    let acceptor = Acceptor::new(&cluster.held(Role::Server), REGION).expect("it is made");
+    let fingerprint = berth_tls::fingerprint(cluster.authority.certificate());
+    let anonymous = Connector::joining(fingerprint).expect("it is made");
+    // It asks to join, which only the port for agents answers.
+    assert_eq!(meet(&acceptor, PortKind::Agents, &anonymous).await, Ok(None));
+    for port in [PortKind::HttpVerified, PortKind::Servers] {
+        assert!(meet(&acceptor, port, &anonymous).await.is_err(), "{port:?}");
+    }
+    let config =
+        berth_tls::client_config(Some(&cluster.dir.path().join("ca.pem")), None).expect("it is read");
+    for (port, open) in [(PortKind::Http, true), (PortKind::Agents, false), (PortKind::Servers, false)] {
+        let (listener, address) = listen().await;
+        let acceptor = acceptor.clone();
+        let taken = tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.expect("somebody comes");
+            acceptor.accept(port, stream).await.is_ok()
+        });
+        let stream = TcpStream::connect(address).await.expect("it listens");
+        let _stream = berth_tls::connect(config.clone().into(), stream, "localhost:1").await;
+        assert_eq!(taken.await.expect("it does not panic"), open, "{port:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_join_token_of_another_cluster_is_found_out() {
+    let (cluster, other) = (Cluster::new(), Cluster::new());
+    let acceptor = Acceptor::new(&cluster.held(Role::Server), REGION).expect("it is made");
+    let joining =
+        Connector::joining(berth_tls::fingerprint(other.authority.certificate())).expect("it is made");
+    let why = meet(&acceptor, PortKind::Agents, &joining).await.expect_err("it is another's");
+    assert!(why.contains("not the one that the join token names"), "{why}");
+}
+
+#[tokio::test]
+async fn a_wrong_clock_is_told_from_a_wrong_authority() {
+    let (cluster, other) = (Cluster::new(), Cluster::new());
+    let acceptor = Acceptor::new(&cluster.held(Role::Server), REGION).expect("it is made");
+    let strange = connector(&other.held(Role::Server));
+    let why = meet(&acceptor, PortKind::Servers, &strange).await.expect_err("it is another's");
+    assert!(why.contains("none of the authorities that this side believes"), "{why}");
+
+    let now = now_secs();
+    let at =
+        |not_before, not_after| cluster.certify(Role::Server, REGION, Validity { not_before, not_after });
+    let expired = cluster.load(&at(now - 2 * DAY, now - DAY)).expect_err("it has expired").to_string();
+    assert!(expired.contains("one.pem expired 1day ago") && expired.contains("clock says"), "{expired}");
+    let early = cluster.load(&at(now + 2 * DAY, now + 3 * DAY)).expect_err("it is of the future").to_string();
+    assert!(
+        early.contains("is valid only in 2days") && early.contains("one of the clocks is wrong"),
+        "{early}"
+    );
+    let foreign =
+        cluster.load(&other.certify(Role::Server, REGION, around_now())).expect_err("it is another's");
+    assert!(foreign.to_string().contains("signed by no authority that is in the CA file"), "{foreign}");
+}
+
+#[test]
+fn a_key_of_another_certificate_is_named() {
+    let cluster = Cluster::new();
+    let [one, two] = [(); 2].map(|()| cluster.certify(Role::Server, REGION, around_now()));
+    let mixed = Certified { key: two.key, ..one };
+    let why = cluster.load(&mixed).expect_err("the key is another's").to_string();
+    assert!(why.contains("one-key.pem: it is not the key of the certificate in"), "{why}");
+    let none = cluster.load(&Certified { certificate: "nothing".into(), ..mixed }).expect_err("it is empty");
+    assert!(none.to_string().contains("one.pem: it holds no certificate"), "{none}");
+}
+
+#[test]
+fn an_authority_is_found_by_its_key_and_signs_again() {
+    let cluster = Cluster::new();
+    let path = |name: &str| cluster.dir.path().join(name);
+    let other = Cluster::new();
+    // Two authorities in one file, as while one takes the place of the other.
+    write_over(&path("ca.pem"), &(other.authority.pem() + &cluster.authority.pem())).expect("it is written");
+    let loaded = Authority::load(&path("ca.pem"), &path("ca-key.pem")).expect("its key is one of theirs");
+    assert_eq!(loaded.certificate(), cluster.authority.certificate());
+    let request =
+        Request { role: Role::Server, region: REGION.into(), hosts: Vec::new(), validity: around_now() };
+    assert!(cluster.load(&loaded.certify(&request).expect("it is signed")).is_ok());
+    let why = Authority::load(&path("ca.pem"), Path::new("/dev/null")).err().expect("there is no key");
+    assert!(why.to_string().contains("/dev/null"), "{why}");
+}
+
+/// Whether a session was taken up again; an error where the server wants none of it.
+async fn resumes(acceptor: &Acceptor, connector: &Connector) -> Result<bool, String> {
+    let (listener, address) = listen().await;
+    let acceptor = acceptor.clone();
+    let taken = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.expect("somebody comes");
+        let accepted = acceptor.accept(PortKind::Agents, stream).await;
+        let mut stream = accepted.map_err(|refused| refused.error.to_string())?.stream;
+        stream.write_all(b"!").await.map_err(|error| error.to_string())?;
+        let kind = stream.get_ref().1.handshake_kind();
+        Ok::<_, String>(format!("{kind:?}").contains("Resumed"))
+    });
+    let stream = TcpStream::connect(address).await.expect("it listens");
+    // Sessions are kept by the name that was dialed. The byte comes after the tickets.
+    if let Ok(mut stream) = connector.connect(stream, "server:1").await {
+        let _ = stream.read_exact(&mut [0]).await;
+    }
+    taken.await.expect("it does not panic")
+}
+
+#[tokio::test]
+async fn a_session_that_is_resumed_is_checked_again() {
+    let (cluster, next) = (Cluster::new(), Cluster::new());
+    let acceptor = Acceptor::new(&cluster.held(Role::Server), REGION).expect("it is made");
+    let coming = connector(&cluster.held(agent("n1")));
+    assert_eq!(resumes(&acceptor, &coming).await, Ok(false));
+    assert_eq!(resumes(&acceptor, &coming).await, Ok(true));
+    acceptor.replace(&cluster.held(Role::Server)).expect("it is good");
+    assert_eq!(resumes(&acceptor, &coming).await, Ok(true), "tickets outlive a new certificate");
+    // The server believes another authority from now on.
+    acceptor.replace(&next.held(Role::Server)).expect("it is good");
+    let why = resumes(&acceptor, &coming).await.expect_err("its authority is believed no more");
+    assert!(why.contains("UnknownIssuer"), "{why}");
+}
