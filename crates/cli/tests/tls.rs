@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use berth_api::http::{AllocationStub, Client, Target};
 use e2e::{Daemon, berth, eventually, free_port, home::Home};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -74,6 +75,13 @@ impl Cluster {
 
     fn berth(&self, args: &[&str]) -> Output {
         self.command(args).output().expect("it runs")
+    }
+
+    /// A client that believes the authority.
+    fn client(&self) -> Client {
+        let address = format!("https://{}", self.servers[0].http).parse().expect("an address");
+        let tls = berth_tls::client_config(Some(&self.path("s1/tls/ca.pem")), None).expect("it is read");
+        Client::with_tls(address, tls)
     }
 
     fn json(&self, args: &[&str]) -> Option<Value> {
@@ -161,9 +169,9 @@ impl Cluster {
     /// The allocation of the job that runs.
     async fn running(&self) -> String {
         eventually("the job runs", async || {
-            let found = self.json(&["job", "allocs", "web", "-json"])?;
-            let running = found.as_array()?.iter().find(|alloc| alloc["ClientStatus"] == "running");
-            running.and_then(|alloc| alloc["ID"].as_str()).map(str::to_owned)
+            let target = Target::new("/v1/job/web/allocations");
+            let found = self.client().get::<Vec<AllocationStub>>(&target).await.ok()?.value;
+            found.into_iter().find(|alloc| alloc.client_status == "running").map(|alloc| alloc.id)
         })
         .await
     }
