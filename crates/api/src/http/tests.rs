@@ -50,16 +50,14 @@ fn addresses_are_read() {
     expect!["http://127.0.0.1:4646"].assert_eq(&read("http://127.0.0.1:4646"));
     expect!["http://[::1]:7000"].assert_eq(&read("http://[::1]:7000/"));
     expect!["http://berth.example:4646"].assert_eq(&read("berth.example"));
-    expect![[
-        "`https://h:1` is not the address of a server: TLS is not supported yet, expected http://HOST:PORT"
-    ]]
-    .assert_eq(&read("https://h:1"));
-    expect![[
-        "`http://h:1/v1/jobs` is not the address of a server: it has a path, expected http://HOST:PORT"
-    ]]
+    expect!["https://h:1"].assert_eq(&read("https://h:1"));
+    expect!["https://[::1]:4646"].assert_eq(&read("https://[::1]"));
+    expect!["`http://h:1/v1/jobs` is not the address of a server: it has a path, expected http://HOST:PORT or https://HOST:PORT"]
     .assert_eq(&read("http://h:1/v1/jobs"));
-    expect![[r"`` is not the address of a server: it cannot be read, expected http://HOST:PORT"]]
-        .assert_eq(&read(""));
+    expect![
+        "`` is not the address of a server: it cannot be read, expected http://HOST:PORT or https://HOST:PORT"
+    ]
+    .assert_eq(&read(""));
 }
 
 #[test]
