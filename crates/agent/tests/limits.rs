@@ -12,7 +12,7 @@ mod server;
 mod world;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use berth_agent::keeper::plan::StartRecord;
 use berth_api::agent::{ClientStatus, TaskSpec};
@@ -25,11 +25,24 @@ fn started(world: &mut World, number: u8, spec: TaskSpec) -> Option<StartRecord>
     world.server.wish(vec![run(number, vec![spec])], &[], &[], &[]);
     world.server.wait_for(number, |status| status.tasks.iter().any(|task| task.started_ns > 0));
     let start = StartRecord::read(&world.path(number, "keepers/t")).expect("readable").expect("a record");
-    if start.limiting.is_empty() {
-        eprintln!("skipped: this host has no controllers of version 1");
+    if file(&start, "pids.max").is_none() {
+        eprintln!("skipped: this host has no controllers that Berth may use");
         return None;
     }
     Some(start)
+}
+
+/// The file of this name in one of the task's cgroups: those of version 1 are one for each controller.
+fn file(start: &StartRecord, name: &str) -> Option<PathBuf> {
+    cgroups(start).into_iter().map(|cgroup| cgroup.join(name)).find(|path| path.exists())
+}
+
+fn cgroups(start: &StartRecord) -> Vec<PathBuf> {
+    [&start.cgroup].into_iter().chain(&start.limiting).map(PathBuf::from).collect()
+}
+
+fn are_gone(start: &StartRecord) -> bool {
+    cgroups(start).iter().all(|cgroup| !cgroup.exists())
 }
 
 #[test]
@@ -40,7 +53,7 @@ fn a_task_of_the_host_that_takes_too_much_memory_is_ended_and_told_so() {
     let Some(start) = started(&mut world, 1, spec) else { return };
     let status = world.server.wait_for(1, |status| status.status().is_terminal());
     assert!(status.tasks[0].oom_killed, "{:?}", status.tasks[0].events);
-    assert!(start.limiting.iter().all(|cgroup| !Path::new(cgroup).exists()), "{:?}", start.limiting);
+    assert!(are_gone(&start), "{:?}", cgroups(&start));
 }
 
 #[test]
@@ -48,22 +61,21 @@ fn a_task_of_the_host_has_its_share_of_processes_and_processors_after_its_keeper
     let mut world = World::new();
     let spec = TaskSpec { cpu_mhz: 300, memory_mb: 40, memory_max_mb: 50, ..shell("t", "exec sleep 1000") };
     let Some(start) = started(&mut world, 1, spec) else { return };
-    let read = |file: &str| {
-        let path =
-            start.limiting.iter().map(|cgroup| Path::new(cgroup).join(file)).find(|path| path.exists());
-        fs::read_to_string(path.expect(file)).expect("a file").trim().to_owned()
+    let read =
+        |name: &str| fs::read_to_string(file(&start, name).expect(name)).expect("a file").trim().to_owned();
+    let limits = match file(&start, "memory.max").is_some() {
+        true => ["cpu.weight", "pids.max", "memory.max", "memory.low"].map(read),
+        false => ["cpu.shares", "pids.max", "memory.limit_in_bytes", "memory.soft_limit_in_bytes"].map(read),
     };
-    assert_eq!([read("cpu.shares"), read("pids.max")], ["300", "4096"]);
-    assert_eq!(
-        [read("memory.limit_in_bytes"), read("memory.soft_limit_in_bytes")],
-        [(50 << 20).to_string(), (40 << 20).to_string()]
-    );
+    // A weight of 12 is what 300 shares are.
+    assert!(["12", "300"].contains(&limits[0].as_str()), "{limits:?}");
+    assert_eq!(limits[1..], ["4096".to_owned(), (50 << 20).to_string(), (40 << 20).to_string()]);
     assert_eq!(read("cgroup.procs"), start.pid.to_string());
     let keeper = nix::unistd::Pid::from_raw(start.keeper_pid);
     nix::sys::signal::kill(keeper, nix::sys::signal::Signal::SIGKILL).expect("killed");
     world.server.wish(Vec::new(), &[1], &[], &[]);
     world.server.wait_for(1, |status| status.status().is_terminal());
-    assert!(start.limiting.iter().all(|cgroup| !Path::new(cgroup).exists()), "{:?}", start.limiting);
+    assert!(are_gone(&start), "{:?}", cgroups(&start));
 }
 
 /// A world whose containers have busybox; none, with the reason printed, where containers cannot run.

@@ -133,16 +133,18 @@ async fn tasks_may_use_more_memory_than_they_hold_once_operators_allow_it() {
         "driver = \"raw_exec\"\nconfig {{\ncommand = \"/bin/sh\"\nargs = [\"-c\", \"{script}\"]\n}}\n\
          resources {{\ncpu = 10\nmemory = 300\nmemory_max = 900\n}}"
     );
-    let told = async |id: &str| {
-        cluster.said(&["job", "run", &cluster.job_file(&service(id, "", "", &task))]);
+    let told = async |id: &str, is_warned: bool| {
+        let run = cluster.berth(&["job", "run", &cluster.job_file(&service(id, "", "", &task))]);
+        let warned = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(run.status.success() && warned.contains("memory_max") == is_warned, "{warned}");
         let alloc = cluster.allocs("default", id).await[0]["ID"].as_str().expect("it has one").to_owned();
         let logs = async || Some(cluster.said(&["alloc", "logs", &alloc])).filter(|logs| !logs.is_empty());
         eventually("it tells its limits", logs).await
     };
-    assert_eq!(told("before").await, "300 of .\n");
+    assert_eq!(told("before", true).await, "300 of .\n");
     cluster.said(&["operator", "scheduler", "set", "-memory-oversubscription", "true"]);
     // Together they may use more than there is.
-    assert_eq!(told("after").await, "300 of 900.\n");
+    assert_eq!(told("after", false).await, "300 of 900.\n");
     for id in ["before", "after"] {
         cluster.said(&["job", "stop", "-yes", id]);
     }

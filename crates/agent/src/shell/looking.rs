@@ -37,7 +37,11 @@ impl Agent {
         let Ok(permit) = self.looking.sender.clone().try_reserve_owned() else { return };
         let (inventory, before) = (self.looking.inventory.clone(), self.context.equipment());
         let held = self.disk_limits.held_bytes();
-        tokio::task::spawn_blocking(move || permit.send(inventory.look(held, Some(&before))));
+        // No thread of the async runtime: that waits for its threads at the end, and a look may never be over.
+        let look = move || drop(permit.send(inventory.look(held, Some(&before))));
+        if let Err(error) = std::thread::Builder::new().name("look".into()).spawn(look) {
+            tracing::warn!(%error, "the node is not looked at now: no thread could be started");
+        }
     }
 
     /// What a task starts with from now on, and what the servers are told, is what is there now.

@@ -26,7 +26,7 @@ static UNENFORCED: &[(&Schema, &[&str])] = &[
     (&VOLUME_MOUNT, &["selinux_label"]),
     (&ARTIFACT, &["insecure"]),
     (&RESTART, &["render_templates"]),
-    (&RESOURCES, &["memory_max", "numa", "secrets", "disk", "iops", "network"]),
+    (&RESOURCES, &["numa", "secrets", "disk", "iops", "network"]),
     (&NETWORK, &["cni", "mbits"]),
     (&PORT, &["ignore_collision"]),
     (

@@ -3,7 +3,7 @@
 use berth_api::http::{Job, JobValidated, JobsParse};
 use berth_jobfile::Inputs;
 
-use super::{BODY_NAME, drivers, register::Conditions};
+use super::{BODY_NAME, drivers, register::Conditions, warnings};
 use crate::{
     access::CallerView,
     http::{
@@ -46,7 +46,7 @@ fn validated(text: &[u8], latest: &impl Fn() -> CallerView) -> JobValidated {
     let read = |inputs: &Inputs| berth_jobfile::parse_json_with(text, BODY_NAME, inputs);
     let mistakes = match drivers::read(Inputs::default(), latest, read) {
         Ok(parsed) => {
-            let warnings = parsed.warnings.messages();
+            let warnings = warnings(&latest(), &parsed.job, &parsed.warnings);
             return JobValidated { driver_config_validated: true, warnings, ..JobValidated::default() };
         }
         Err(mistakes) => mistakes,

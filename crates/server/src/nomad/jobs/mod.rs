@@ -5,11 +5,13 @@ mod drivers;
 mod list;
 mod register;
 mod statuses;
+mod warnings;
 
 pub(super) use check::{parse, validate};
 pub(super) use list::{Jobs, list};
 pub(super) use register::{check_place, check_size, parse_job, register, register_as};
 pub(super) use statuses::{statuses, statuses_of};
+pub(super) use warnings::warnings;
 
 /// The name that messages give to a job that came in a body.
 const BODY_NAME: &str = "request body";

@@ -10,7 +10,7 @@ use berth_model::{
 use hyper::StatusCode;
 use serde::Deserialize;
 
-use super::{BODY_NAME, drivers};
+use super::{BODY_NAME, drivers, warnings};
 use crate::{
     http::{
         call::{self, Call, Reply},
@@ -38,14 +38,16 @@ pub(in crate::nomad) async fn register(mut call: Call) -> Reply {
 pub(in crate::nomad) async fn register_as(call: &mut Call, id: Option<&str>) -> Reply {
     let parse_job = parse_job(call);
     let read = move |text: &[u8]| Ok((call::parse::<Conditions>(text)?, parse_job(text)?));
-    let (conditions, Parsed { job, warnings }) = call.body(call.api.limits.job_body_bytes_max, read).await?;
+    let (conditions, Parsed { job, warnings: read }) =
+        call.body(call.api.limits.job_body_bytes_max, read).await?;
     check_place(call, &job, id)?;
+    let warnings = warnings(&call.view(), &job, &read);
     let eval = call.mint_eval();
     let only_if = conditions.enforce_index.then_some(Index(conditions.job_modify_index));
     let command = RegisterJob { job: job.into(), eval, only_if };
     let index = call.propose(Command::RegisterJob(Box::new(command))).await?;
     let registered = propose::registered(eval, index, index);
-    reply::json(&call.query, &JobRegistered { warnings: warnings.messages(), ..registered })
+    reply::json(&call.query, &JobRegistered { warnings, ..registered })
 }
 
 /// Refuses a job that has become larger than a cluster takes: by another count, or by what a dispatch gave it. Those that
