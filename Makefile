@@ -79,6 +79,14 @@ test-long-snapshots:
 test-long-linearizability:
 	BERTH_TEST_ROUNDS=150 $(CARGO) test --release --locked -p berth-cli --test linearizability -- --nocapture
 
+# A hundred thousand random histories of the pure controller, with entries that are refused, late, lost or unknown.
+test-long-histories:
+	HISTORIES=100000 $(CARGO) test --release --locked -p berth-controller --test histories -- --nocapture
+
+# Readers and peers that mean harm, at their full strength; memory and what a client waits are judged.
+test-long-hostile: build
+	$(BERTH) lab run hostile --scale full --runs 1 --out $(TARGET)/lab/hostile
+
 # Manual pages: `man -l target/man/berth.1`.
 man: build
 	$(BERTH) man $(TARGET)/man

@@ -1,5 +1,7 @@
 //! A block whose names are known: what the decoder asks for its fields.
 
+use std::cell::Cell;
+
 use super::{Field, Schema, Shape, unenforced::is_unenforced, unknown};
 use crate::{
     diagnostic::quoted,
@@ -27,6 +29,8 @@ pub(crate) struct Body<'t> {
     repeated: Vec<(usize, &'t Entry<'t>)>,
     /// The key that stands for the label in JSON.
     label_entry: Option<&'t Entry<'t>>,
+    /// Where in the table the next field is looked for first: the decoder asks for most of them in its order.
+    next: Cell<usize>,
 }
 
 impl<'t> Body<'t> {
@@ -62,7 +66,18 @@ impl<'t> Body<'t> {
     fn new(syntax: Syntax, schema: &'static Schema, report: &'t Report<'t>) -> Self {
         let (path, span) = (String::new(), Span::default());
         let (entries, repeated) = (vec![None; schema.fields.len()], Vec::new());
-        Self { report, schema, syntax, path, span, labels: &[], entries, repeated, label_entry: None }
+        Self {
+            report,
+            schema,
+            syntax,
+            path,
+            span,
+            labels: &[],
+            entries,
+            repeated,
+            label_entry: None,
+            next: Cell::new(0),
+        }
     }
 
     fn of_block(
@@ -102,12 +117,24 @@ impl<'t> Body<'t> {
 
     /// The place in the table of a field as the user spells it.
     fn position(&self, key: &str) -> Option<usize> {
-        self.schema.fields.iter().position(|field| !key.is_empty() && self.spelling(field) == key)
+        self.find(|field| !key.is_empty() && self.spelling(field) == key)
     }
 
     /// The field that the decoder calls so.
     pub(super) fn field(&self, name: &str) -> Option<&'static Field> {
-        self.schema.fields.iter().find(|field| field.name() == name)
+        self.place(name).map(|at| &self.schema.fields[at])
+    }
+
+    /// The place in the table of the field that the decoder calls so.
+    fn place(&self, name: &str) -> Option<usize> {
+        self.find(|field| field.name() == name)
+    }
+
+    fn find(&self, is_it: impl Fn(&Field) -> bool) -> Option<usize> {
+        let (fields, next) = (self.schema.fields, self.next.get().min(self.schema.fields.len()));
+        let behind = || fields[next..].iter().position(&is_it).map(|at| next + at);
+        let found = behind().or_else(|| fields[..next].iter().position(&is_it));
+        found.inspect(|at| self.next.set(at + 1))
     }
 
     fn is_label(&self, entry: &Entry<'_>) -> bool {
@@ -168,8 +195,7 @@ impl<'t> Body<'t> {
         if name == "label" && self.schema.label.is_some() {
             return self.label_entry;
         }
-        let at = self.schema.fields.iter().position(|field| field.name() == name)?;
-        self.entries[at]
+        self.entries[self.place(name)?]
     }
 
     /// The value of a field, unless it is absent or null.
@@ -210,9 +236,7 @@ impl<'t> Body<'t> {
 
     /// All blocks of that name.
     pub fn blocks(&self, name: &str) -> Vec<Body<'t>> {
-        let Some(at) = self.schema.fields.iter().position(|field| field.name() == name) else {
-            return Vec::new();
-        };
+        let Some(at) = self.place(name) else { return Vec::new() };
         let field = &self.schema.fields[at];
         let Some(schema) = field.shape.schema() else { return Vec::new() };
         let more = self.repeated.iter().filter(|(of, _)| *of == at).map(|(_, entry)| *entry);

@@ -8,7 +8,7 @@ use crate::{duration::to_nanos, tree::Tree};
 impl Body<'_> {
     /// The named fields, in as far as they say anything.
     pub fn kept(&self, names: &[&str]) -> Kept {
-        let fields = names.iter().filter_map(|name| self.field(name));
+        let fields = names.iter().filter(|name| self.has(name)).filter_map(|name| self.field(name));
         fields.filter_map(|field| Some((field.json.to_owned(), self.kept_value(field)?))).collect()
     }
 
