@@ -18,9 +18,16 @@ macro_rules! bugs {
                 match self { $(Self::$name => stringify!($name),)* }
             }
 
-            /// Whether it can only be found where there are several servers.
+            /// Whether it can only be found where there are several servers. On a single one the next session of a node takes
+            /// the place of one that has ended, whether that is known or not.
             pub fn is_of_several_servers(self) -> bool {
-                matches!(self, Self::ForwardsAgain | Self::ReadsWithoutAsking | Self::IgnoresSnapshots)
+                matches!(
+                    self,
+                    Self::ForwardsAgain
+                        | Self::ReadsWithoutAsking
+                        | Self::IgnoresSnapshots
+                        | Self::NeverHangsUp
+                )
             }
 
             /// What goes wrong.
@@ -52,7 +59,7 @@ bugs! {
     KeepsOldClaims: "claims are never settled" breaks "I10 R4",
     NeverTicks: "the controller never learns that time passes" breaks "I10 I12 R4",
     NeverHangsUp: "the controller never learns that a session has ended" breaks "R4",
-    LosesStops: "agents are not told what is to end" breaks "I7 I8 I10 R4",
+    LosesStops: "agents are told that what is to end is to run" breaks "I7 I8 I10 R4",
     LosesReports: "an agent does not report some ends" breaks "I7 I10 R4",
     StartsTwice: "a restarted agent starts what still runs" breaks "I7",
     StartsBeforeItWrites: "an agent starts tasks before it has written them down" breaks "I7 R4",

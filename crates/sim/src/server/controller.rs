@@ -247,7 +247,9 @@ impl CarryOut {
         let Some(end) = self.links.get(&session) else { return };
         let is_refused = matches!(message, ToNode::Refused { .. });
         if let (ToNode::Desired(desired), Some(Bug::LosesStops)) = (&mut message, self.server.around().bug) {
-            desired.stop.clear();
+            for (alloc, _) in std::mem::take(&mut desired.stop) {
+                desired.run.extend(desired.store.allocs().find(alloc));
+            }
         }
         for frame in frames(0, message, &mut self.specs) {
             end.send(frame).ok();

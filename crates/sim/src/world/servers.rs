@@ -1,8 +1,12 @@
 //! The machines of servers, and what goes wrong with them.
 
-use std::sync::{Arc, atomic::Ordering::SeqCst};
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::Ordering::SeqCst},
+};
 
 use berth_model::command::ENTRY_VERSION;
+use berth_replication::disk::memory::MemoryDisk;
 
 use super::{Due, Settings, World};
 use crate::{
@@ -44,7 +48,43 @@ struct Machine {
     /// A fault that ends the present run is on its way: why a server that fails is no surprise.
     doomed: Option<Doom>,
     /// What was changed on its disk, to be put right when it is found.
-    flipped: Option<(std::path::PathBuf, usize, u8)>,
+    flipped: Option<Flipped>,
+}
+
+/// A byte that was changed.
+struct Flipped {
+    path: PathBuf,
+    at: usize,
+    was: u8,
+    is: u8,
+}
+
+impl Flipped {
+    /// Changes a bit of a file; none where the file has none.
+    fn flip(disk: &MemoryDisk, path: PathBuf, bit: u64) -> Option<Self> {
+        let mut changed = None;
+        disk.tamper(&path, |bytes| {
+            if !bytes.is_empty() {
+                let at = (bit / 8 % bytes.len() as u64) as usize;
+                let (was, is) = (bytes[at], bytes[at] ^ 1 << (bit % 8));
+                bytes[at] = is;
+                changed = Some((at, was, is));
+            }
+        });
+        changed.map(|(at, was, is)| Self { path, at, was, is })
+    }
+
+    /// Puts it right, unless the server has written or removed the file since: then it is no reason for anything any more.
+    fn mend(self, disk: &MemoryDisk) -> bool {
+        let mut is_there = false;
+        if disk.paths().contains(&self.path) {
+            disk.tamper(&self.path, |bytes| {
+                let byte = bytes.get_mut(self.at).filter(|byte| **byte == self.is);
+                is_there = byte.map(|byte| *byte = self.was).is_some();
+            });
+        }
+        is_there
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -137,13 +177,9 @@ impl World {
         if let Some(doom) = self.machines.all[number].doomed {
             return self.cut_power(number, doom.down_ns);
         }
-        if let Some((path, at, byte)) = self.machines.all[number].flipped.take() {
+        if let Some(path) = self.put_right(number) {
             self.truth.tell(&format!("server {}: {} is put right again", number + 1, path.display()));
             self.truth.count("damage that was found");
-            self.end_server(number);
-            let machine = &mut self.machines.all[number];
-            machine.disk = Arc::new(machine.disk.after_kill());
-            machine.disk.memory().tamper(&path, |bytes| bytes[at] = byte);
             return self.after(RESTART_NS, Due::StartServer(number));
         }
         if self.machines.all[number].entries == OLDER && why.contains(TOO_OLD) {
@@ -151,6 +187,16 @@ impl World {
             return self.change_version(number, true, RESTART_NS);
         }
         self.truth.violated("R4 servers serve", format!("server {} ended itself: {why}", number + 1));
+    }
+
+    /// What was changed on the disk of a server that has ended is as it was: which file, if it was one.
+    fn put_right(&mut self, number: usize) -> Option<PathBuf> {
+        let flipped = self.machines.all[number].flipped.take()?;
+        self.end_server(number);
+        let machine = &mut self.machines.all[number];
+        machine.disk = Arc::new(machine.disk.after_kill());
+        let path = flipped.path.clone();
+        flipped.mend(machine.disk.memory()).then_some(path)
     }
 
     pub(super) fn server_fault(&mut self, fault: Fault) {
@@ -254,15 +300,7 @@ impl World {
             return;
         }
         let path = paths[(file % paths.len() as u64) as usize].clone();
-        let mut flipped = None;
-        machine.disk.memory().tamper(&path, |bytes| {
-            if !bytes.is_empty() {
-                let at = (bit / 8 % bytes.len() as u64) as usize;
-                flipped = Some((at, bytes[at]));
-                bytes[at] ^= 1 << (bit % 8);
-            }
-        });
-        machine.flipped = flipped.map(|(at, byte)| (path, at, byte));
+        machine.flipped = Flipped::flip(machine.disk.memory(), path, bit);
     }
 
     /// The machine of a server has no troubles any more.
