@@ -34,11 +34,16 @@ async fn a_saved_state_takes_the_place_of_another_one_and_of_none() {
     eventually("what is forgotten ends", async || (!is_alive(&later)).then_some(())).await;
     assert_eq!((cluster.alloc("kept").await, cluster.pid("kept")), (alloc.clone(), pid.clone()));
 
+    let kept = cluster.client.clone().keeping_to_one_cluster();
+    let jobs = async || kept.get::<Vec<JobStub>>(&Target::new("/v1/jobs")).await;
+    jobs().await.expect("it is the first that it asks");
     cluster.agent.kill();
     cluster.server.kill();
     fs::remove_dir_all(cluster.path("server")).expect("it is there");
     cluster.server = start_server(&cluster.dir, &cluster.http, &cluster.agents);
     assert_eq!(cluster.jobs().await, [""; 0]);
+    let refused = jobs().await.expect_err("another cluster has the address");
+    assert!(refused.status() == Some(421) && refused.to_string().contains("belongs to cluster"), "{refused}");
     cluster.refuses_a_damaged(file);
     assert_eq!(cluster.jobs().await, [""; 0]);
     cluster.said(&["operator", "snapshot", "restore", "-yes", file]);

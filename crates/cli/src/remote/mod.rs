@@ -89,7 +89,7 @@ impl Remote {
     ) -> Result<Self, Failure> {
         let address: Address =
             address.parse().map_err(|error| Failure::new(Exit::Usage, format!("{error}")))?;
-        let client = certificates.client(address)?;
+        let client = certificates.client(address)?.keeping_to_one_cluster();
         let client = if token.is_empty() { client } else { client.with_token(token) };
         Ok(Self { client, namespace: namespace.to_owned(), notes: None })
     }

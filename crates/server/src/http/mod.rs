@@ -9,6 +9,7 @@ pub(crate) mod block;
 mod body;
 pub(crate) mod call;
 mod caller;
+mod cluster;
 mod connection;
 pub(crate) mod counters;
 pub(crate) mod credentials;

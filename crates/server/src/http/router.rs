@@ -23,6 +23,7 @@ use super::{
     api::Api,
     call::{Asker, Call, Reply, namespace},
     caller::Caller,
+    cluster,
     counters::{Gauged, RouteCounters},
     credentials,
     failure::Failure,
@@ -96,9 +97,15 @@ async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> 
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     reply::stamp_contact(response.headers_mut(), api.state.engine.contact());
+    cluster::stamp(response.headers_mut(), cluster_id(api));
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     counters.answered(response.status(), (!waits).then(|| begun.elapsed()));
     if takes_gzip { gzip::compress(response) } else { response }
+}
+
+/// The cluster that this server belongs to; 0 for none yet.
+fn cluster_id(api: &Api) -> u128 {
+    api.state.view().store.cluster().id
 }
 
 async fn call(
@@ -113,6 +120,7 @@ async fn call(
     }
     let (mut head, body) = request.into_parts();
     guard::check(&head.method, &head.headers, api.local_only)?;
+    cluster::check(&head.headers, || cluster_id(api))?;
     let query = Query::of(&head.uri, route.contract.clone())?;
     let fresh = Fresh { api, route, stale: query.is_stale() };
     let identity = credentials::identity(&head.headers)?;

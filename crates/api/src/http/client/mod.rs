@@ -8,7 +8,11 @@ mod socket;
 mod target;
 mod upload;
 
-use std::{io, sync::Arc, time::Duration};
+use std::{
+    io,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use berth_tls::ClientConfig;
 use bytes::Bytes;
@@ -44,6 +48,8 @@ pub const REQUEST_TIMEOUT_MS: u64 = 30_000;
 const IDLE_TIMEOUT_MS: u64 = 5_000;
 /// Where a token stands.
 const TOKEN_HEADER: &str = "X-Nomad-Token";
+/// Where an answer says of which cluster it is, and a request for which it is meant.
+const CLUSTER_HEADER: &str = "X-Berth-Cluster";
 /// Largest answer read into memory.
 const ANSWER_BYTES_MAX: usize = 1 << 30;
 
@@ -56,6 +62,8 @@ pub struct Client {
     address: Address,
     /// Sent with each request; none where nobody asks who we are.
     token: Option<String>,
+    /// The cluster of the first answer; none where any will do.
+    cluster: Option<Arc<OnceLock<String>>>,
     connections: Connections<HttpsConnector<HttpConnector>, Sent>,
     /// What it believes and shows; nothing is made of it where the address is not encrypted.
     tls: Arc<ClientConfig>,
@@ -82,6 +90,7 @@ impl Client {
         Self {
             address,
             token: None,
+            cluster: None,
             connections: Connections::builder(TokioExecutor::new())
                 .pool_idle_timeout(Duration::from_millis(IDLE_TIMEOUT_MS))
                 .pool_timer(TokioTimer::new())
@@ -94,6 +103,13 @@ impl Client {
     #[must_use]
     pub fn with_token(self, token: impl Into<String>) -> Self {
         Self { token: Some(token.into()), ..self }
+    }
+
+    /// The same, which keeps to the cluster that answers first: a server of another one, which has the address later, refuses
+    /// its requests.
+    #[must_use]
+    pub fn keeping_to_one_cluster(self) -> Self {
+        Self { cluster: Some(Arc::default()), ..self }
     }
 
     /// The server's address.
@@ -214,7 +230,14 @@ impl Client {
     fn request(&self, method: Method, target: &Target) -> Builder {
         let request = Request::builder().method(method).uri(self.url(target));
         let request = request.header(ACCEPT, "application/json");
-        self.token.iter().fold(request, |request, token| request.header(TOKEN_HEADER, token))
+        self.said_of_itself().fold(request, |request, (name, value)| request.header(name, value))
+    }
+
+    /// Headers of each request.
+    fn said_of_itself(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let token = self.token.iter().map(|token| (TOKEN_HEADER, token.as_str()));
+        let cluster = self.cluster.iter().filter_map(|cluster| cluster.get());
+        token.chain(cluster.map(|cluster| (CLUSTER_HEADER, cluster.as_str())))
     }
 
     /// The answer, if it is one of success.
@@ -224,6 +247,10 @@ impl Client {
         response: Response<Incoming>,
     ) -> Result<Response<Incoming>, ApiError> {
         if response.status().is_success() {
+            let cluster = response.headers().get(CLUSTER_HEADER).and_then(|id| id.to_str().ok());
+            if let (Some(kept), Some(cluster)) = (&self.cluster, cluster) {
+                kept.get_or_init(|| cluster.to_owned());
+            }
             return Ok(response);
         }
         let status = response.status().as_u16();

@@ -19,7 +19,7 @@ use tokio_tungstenite::{
     },
 };
 
-use super::{ApiError, Client, Refused, TOKEN_HEADER, Target};
+use super::{ApiError, Client, Refused, Target};
 
 /// Close codes from here on are a status of HTTP more than this.
 const CLOSE_CODE_BASE: u16 = 4_000;
@@ -50,9 +50,9 @@ impl Client {
         let stream = self.stream().await.map_err(|error| ApiError::from_cause(&self.address, &error))?;
         let request = url.replacen("http", "ws", 1).into_client_request();
         let mut request = request.map_err(|error| ApiError::Encode(error.to_string()))?;
-        if let Some(token) = &self.token {
-            let value = HeaderValue::from_str(token).map_err(|error| ApiError::Encode(error.to_string()))?;
-            let name = HeaderName::from_bytes(TOKEN_HEADER.as_bytes());
+        for (name, value) in self.said_of_itself() {
+            let value = HeaderValue::from_str(value).map_err(|error| ApiError::Encode(error.to_string()))?;
+            let name = HeaderName::from_bytes(name.as_bytes());
             request.headers_mut().insert(name.map_err(|error| ApiError::Encode(error.to_string()))?, value);
         }
         let (socket, _) = client_async(request, stream).await.map_err(|error| failure(&url, error))?;
