@@ -2,7 +2,10 @@
 
 use berth_model::{
     AclRoleId, AclTokenId, Index, Timestamp,
-    acl::{AclPolicy, AclRole, AclToken, ChangeAcl, OneTimeToken, POLICY_RULES_MAX, SecretHash, TokenType},
+    acl::{
+        ACL_LINKS_MAX, AclPolicy, AclRole, AclToken, ChangeAcl, ONE_TIME_OF_TOKEN_MAX, ONE_TIME_TOKENS_MAX,
+        OneTimeToken, POLICIES_MAX, POLICY_RULES_MAX, SEALED_MAX, SecretHash, TokenType,
+    },
     command::{Command, Entry, Outcome, Refusal, RestorePart},
     store::{Store, snapshot},
 };
@@ -164,6 +167,11 @@ fn a_one_time_token_stands_for_a_token_that_is_there_and_is_taken_once() {
     snapshot::write(&store, &mut bytes).expect("memory takes it");
     let read = snapshot::read(&mut &bytes[..]).expect("it is whole");
     assert_eq!((read.hash(), read.acl().one_time(&secret)), (store.hash(), store.acl().one_time(&secret)));
+    let (rights, all) = (store.acl().rights_index(), store.acl().modify_index());
+    assert!(
+        rights < all && read.acl().rights_index() == all,
+        "a snapshot does not say what the last change was"
+    );
 
     assert_eq!(change(&mut store, ChangeAcl::TakeOneTime(secret)), Ok(()));
     let taken = change(&mut store, ChangeAcl::TakeOneTime(secret));
@@ -175,6 +183,67 @@ fn a_one_time_token_stands_for_a_token_that_is_there_and_is_taken_once() {
     let more = (11..100).find_map(|secret| change(&mut store, one_time(secret, 1, 1_000)).err());
     let refused = more.expect("one token has no more than its share").to_string();
     assert!(refused.contains("as many as it may have"), "{refused}");
+}
+
+/// Ids of more tokens than a byte counts.
+fn numbered(number: u32) -> AclToken {
+    let mut secret = [7; 32];
+    secret[..4].copy_from_slice(&number.to_be_bytes());
+    AclToken {
+        id: AclTokenId(1_000 + u128::from(number)),
+        secret: SecretHash(secret),
+        ..token(1, TokenType::Management, &[], None)
+    }
+}
+
+fn one_time_numbered(number: u32, of: u32) -> OneTimeToken {
+    let of = numbered(of);
+    let mut secret = [8; 32];
+    secret[..4].copy_from_slice(&number.to_be_bytes());
+    let (secret, expires_at) = (SecretHash(secret), Timestamp(u64::MAX));
+    OneTimeToken { secret, token: of.id, sealed: vec![1; SEALED_MAX], expires_at, create_index: Index(0) }
+}
+
+#[test]
+fn there_are_so_many_one_time_tokens_and_no_more() {
+    let mut store = Store::default();
+    let put_one_time =
+        |store: &mut Store, token: OneTimeToken| change(store, ChangeAcl::PutOneTime(Box::new(token)));
+    let of_each = ONE_TIME_OF_TOKEN_MAX as u32;
+    let tokens = (ONE_TIME_TOKENS_MAX as u32).div_ceil(of_each);
+    (0..tokens).for_each(|number| assert_eq!(change(&mut store, put(numbered(number))), Ok(())));
+    for number in 0..of_each {
+        assert_eq!(put_one_time(&mut store, one_time_numbered(number, 0)), Ok(()));
+    }
+    let refused = put_one_time(&mut store, one_time_numbered(u32::MAX, 0)).expect_err("it is one too many");
+    assert!(refused.to_string().contains("as many as it may have"), "{refused}");
+    let long = OneTimeToken { sealed: vec![1; SEALED_MAX + 1], ..one_time_numbered(u32::MAX, 1) };
+    let refused = put_one_time(&mut store, long).expect_err("it is too long");
+    assert!(refused.to_string().contains("secret is too long"), "{refused}");
+    for number in of_each..ONE_TIME_TOKENS_MAX as u32 {
+        assert_eq!(put_one_time(&mut store, one_time_numbered(number, number / of_each)), Ok(()));
+    }
+    let refused =
+        put_one_time(&mut store, one_time_numbered(u32::MAX, tokens - 1)).expect_err("one too many");
+    assert!(refused.to_string().contains("as many as there may be"), "{refused}");
+}
+
+#[test]
+fn there_are_so_many_policies_and_a_token_has_so_many_of_them_and_no_more() {
+    let mut store = Store::default();
+    let names: Vec<String> = (0..POLICIES_MAX).map(|number| format!("p{number}")).collect();
+    names.iter().for_each(|name| assert_eq!(change(&mut store, policy(name)), Ok(())));
+    let refused = change(&mut store, policy("more")).expect_err("it is one too many").to_string();
+    assert!(refused.contains("there are 10000 policies"), "{refused}");
+    assert_eq!(change(&mut store, policy("p1")), Ok(()), "one that is there is written anew");
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (most, more) = (&names[..ACL_LINKS_MAX], &names[..=ACL_LINKS_MAX]);
+    assert_eq!(change(&mut store, role(1, "most", most)), Ok(()));
+    assert_eq!(change(&mut store, put(token(1, TokenType::Client, most, None))), Ok(()));
+    let refused = change(&mut store, role(2, "more", more)).expect_err("it is one too many").to_string();
+    assert!(refused.contains("1 to 64 policies"), "{refused}");
+    let refused = change(&mut store, put(token(2, TokenType::Client, more, None))).expect_err("one too many");
+    assert!(refused.to_string().contains("more than 64"), "{refused}");
 }
 
 /// Brings another state in the place of this one.

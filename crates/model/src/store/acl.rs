@@ -23,11 +23,38 @@ pub struct Acl {
     one_time_by_end: OrdSet<(Timestamp, SecretHash)>,
     digest: TableDigest,
     pub(super) modify_index: Index,
+    /// Follows from the changes, and is in no snapshot.
+    pub(super) rights_index: Index,
     /// Where the first token was made last; 0 for never.
     pub(super) bootstrapped_at: Index,
 }
 
+/// The policies and roles of a moment. What follows from them alone holds while they are the same.
+#[derive(Debug, Clone, Default)]
+pub struct AclRules {
+    policies: OrdMap<String, Arc<AclPolicy>>,
+    roles: OrdMap<AclRoleId, Arc<AclRole>>,
+}
+
+impl AclRules {
+    /// Whether nothing was written since; may say no where all that was written says the same.
+    pub fn are_same(&self, other: &Self) -> bool {
+        self.policies.ptr_eq(&other.policies) && self.roles.ptr_eq(&other.roles)
+    }
+}
+
 impl Acl {
+    /// Its policies and roles, as they are now.
+    pub fn rules(&self) -> AclRules {
+        AclRules { policies: self.policies.clone(), roles: self.roles.clone() }
+    }
+
+    /// Where the last change of what anybody may do is: of a policy, a role or a token, not of a one-time token. At least as
+    /// late in a state that was read from a snapshot; so that it differs whenever rights do.
+    pub fn rights_index(&self) -> Index {
+        self.rights_index
+    }
+
     /// Where the last change of any of them is; 0 for none.
     pub fn modify_index(&self) -> Index {
         self.modify_index
@@ -175,7 +202,7 @@ impl Acl {
     }
 
     pub(super) fn put_one_time(&mut self, token: OneTimeToken, index: Index) {
-        self.touch(index);
+        self.modify_index = self.modify_index.max(index);
         self.digest.add(hash_encoded(b'o', &token));
         self.one_time_by_end.insert((token.expires_at, token.secret));
         self.one_time.insert(token.secret, Arc::new(token));
@@ -185,7 +212,7 @@ impl Acl {
         let old = self.one_time.remove(secret)?;
         self.digest.remove(hash_encoded(b'o', &*old));
         self.one_time_by_end.remove(&(old.expires_at, old.secret));
-        self.touch(index);
+        self.modify_index = self.modify_index.max(index);
         Some(old)
     }
 
@@ -195,7 +222,7 @@ impl Acl {
         if self.modify_index.max(before.modify_index) == Index(0) {
             return;
         }
-        self.modify_index = index;
+        (self.modify_index, self.rights_index) = (index, index);
         if self.bootstrapped_at != Index(0) {
             self.bootstrapped_at = index;
         }
@@ -203,5 +230,6 @@ impl Acl {
 
     fn touch(&mut self, index: Index) {
         self.modify_index = self.modify_index.max(index);
+        self.rights_index = self.rights_index.max(index);
     }
 }

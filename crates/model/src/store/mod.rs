@@ -18,7 +18,7 @@ mod slab;
 pub mod snapshot;
 mod whereabouts;
 
-pub use acl::Acl;
+pub use acl::{Acl, AclRules};
 pub use allocs::{AllocDetail, AllocExtra, AllocRow, AllocSlot, Allocs};
 pub use deployments::Deployments;
 pub use evals::{EvalSlot, Evals};

@@ -25,14 +25,34 @@ pub(crate) enum BadToken {
     /// It is nothing any more.
     #[error("ACL token expired")]
     Expired,
+    /// Nobody reads that much for each request.
+    #[error(
+        "the policies of this ACL token have {bytes} bytes of rules, at most {max} are understood: give it fewer policies, or \
+         shorter ones"
+    )]
+    Rules {
+        /// Of all its policies.
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
 }
 
 /// Says what callers may do.
 pub(crate) trait Policy: Debug + Send + Sync {
-    /// The rights of a caller, by what operators wrote.
+    /// The rights of a caller as far as they are known; none where what operators wrote must be read first, which takes time:
+    /// [`Self::rights`].
     ///
     /// # Errors
     /// When the caller's token says nothing.
+    fn known(&self, identity: &Identity, acl: &Acl, now: Timestamp) -> Result<Option<Arc<Rights>>, BadToken> {
+        self.rights(identity, acl, now).map(Some)
+    }
+
+    /// The rights of a caller, by what operators wrote.
+    ///
+    /// # Errors
+    /// When the caller's token says nothing, or more than is understood.
     fn rights(&self, identity: &Identity, acl: &Acl, now: Timestamp) -> Result<Arc<Rights>, BadToken>;
 
     /// Whether it is the same for everybody, whatever operators write.

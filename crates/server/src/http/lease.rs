@@ -63,7 +63,7 @@ pub(crate) struct AsOf {
     pub at: Timestamp,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Lent {
     identity: Identity,
     rights: Arc<Rights>,
@@ -90,23 +90,32 @@ impl Leases {
         Arc::new(Lease { number, leases: self.clone(), ended })
     }
 
-    /// Ends what is not as it was when it was lent.
-    fn look(&self, policy: &dyn Policy, acl: &Acl, now: Timestamp) {
+    /// What must be looked at since this was asked last: none while nothing that rights follow from has changed. What is lent
+    /// from now on by what was true before is looked at the next time.
+    fn due(&self, acl: &Acl, now: Timestamp) -> Vec<Lent> {
         let mut ledger = self.ledger();
-        let looked = std::mem::replace(&mut ledger.looked, AsOf { index: acl.modify_index(), at: now });
-        let is_same = looked.index == acl.modify_index() && !acl.any_ends_between(looked.at, now);
+        let looked = std::mem::replace(&mut ledger.looked, AsOf { index: acl.rights_index(), at: now });
+        let is_same = looked.index == acl.rights_index() && !acl.any_ends_between(looked.at, now);
         if is_same && !std::mem::take(&mut ledger.is_behind) {
-            return;
+            return Vec::new();
         }
-        for lent in ledger.lent.values().filter(|lent| !lent.ended.is_cancelled()) {
-            if policy.rights(&lent.identity, acl, now).as_ref() != Ok(&lent.rights) {
-                lent.ended.cancel();
-            }
-        }
+        ledger.is_behind = false;
+        ledger.lent.values().filter(|lent| !lent.ended.is_cancelled()).cloned().collect()
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.0.ledger.lock().expect("nothing panics while it holds this lock")
+    }
+}
+
+/// Ends what is not as it was when it was lent. Takes as long as it takes to read the policies of all of them.
+fn end_changed(due: &[Lent], policy: &dyn Policy, acl: &Acl, now: Timestamp) {
+    let mut found = HashMap::new();
+    for lent in due {
+        let rights = found.entry(lent.identity).or_insert_with(|| policy.rights(&lent.identity, acl, now));
+        if rights.as_ref() != Ok(&lent.rights) {
+            lent.ended.cancel();
+        }
     }
 }
 
@@ -120,7 +129,17 @@ pub(crate) async fn watch(api: Api) {
             () = tokio::time::sleep(LOOK) => {}
             () = api.stopping.cancelled() => return,
         }
-        api.leases.look(&*api.policy, api.state.view().store.acl(), clock::now());
+        let (view, now) = (api.state.view(), clock::now());
+        let due = api.leases.due(view.store.acl(), now);
+        if due.is_empty() {
+            continue;
+        }
+        let policy = api.policy.clone();
+        // Not behind what clients have worked on: what was revoked ends soon.
+        let looked = tokio::task::spawn_blocking(move || end_changed(&due, &*policy, view.store.acl(), now));
+        if let Err(error) = looked.await {
+            std::panic::resume_unwind(error.into_panic());
+        }
     }
 }
 
@@ -221,14 +240,15 @@ mod tests {
     #[test]
     fn what_is_lent_by_what_was_true_before_the_last_look_is_looked_at_once_more() {
         let (leases, door, acl) = (Leases::default(), Door::default(), Acl::default());
+        let look = |now| end_changed(&leases.due(&acl, now), &door, &acl, now);
         let early = leases.lend(Identity::Anonymous, door.1.clone(), now(5));
-        leases.look(&door, &acl, Timestamp(10));
+        look(Timestamp(10));
         door.0.store(true, SeqCst);
         let current = leases.lend(Identity::Anonymous, door.1.clone(), now(10));
-        leases.look(&door, &acl, Timestamp(11));
+        look(Timestamp(11));
         assert!(early.check().is_ok() && current.check().is_ok(), "nothing says that anything changed");
         let late = leases.lend(Identity::Anonymous, door.1.clone(), now(9));
-        leases.look(&door, &acl, Timestamp(12));
+        look(Timestamp(12));
         assert!(late.check().is_err() && early.check().is_err() && current.check().is_err());
     }
 
@@ -242,5 +262,29 @@ mod tests {
         assert_eq!(leases.ledger().lent.len(), 1, "the body is still watched");
         drop(body);
         assert_eq!(leases.ledger().lent.len(), 0);
+    }
+
+    /// A lock that every request takes is not held while policies are read.
+    #[test]
+    fn leases_are_lent_while_others_are_looked_at() {
+        #[derive(Debug)]
+        struct Lending(Leases);
+
+        impl Policy for Lending {
+            fn rights(&self, identity: &Identity, _: &Acl, _: Timestamp) -> Result<Arc<Rights>, BadToken> {
+                drop(self.0.lend(*identity, Arc::default(), now(1)));
+                Ok(Arc::default())
+            }
+        }
+
+        let (leases, acl) = (Leases::default(), Acl::default());
+        let lease = leases.lend(Identity::Anonymous, Arc::default(), now(1));
+        let due = leases.due(&acl, Timestamp(5));
+        assert_eq!(due.len(), 0, "nothing has changed");
+        let _late = leases.lend(Identity::Anonymous, Arc::default(), now(4));
+        let due = leases.due(&acl, Timestamp(6));
+        assert_eq!(due.len(), 2);
+        end_changed(&due, &Lending(leases.clone()), &acl, Timestamp(6));
+        assert!(lease.check().is_ok());
     }
 }

@@ -187,9 +187,15 @@ async fn rights(fresh: &Fresh<'_>, identity: Identity) -> Result<(Arc<Rights>, A
         }
     }
     let (view, at) = (api.state.view(), clock::now());
-    let acl = view.store.acl();
-    let rights = api.policy.rights(&identity, acl, at)?;
-    Ok((rights, AsOf { index: acl.modify_index(), at }, is_fresh))
+    let index = view.store.acl().rights_index();
+    let rights = match api.policy.known(&identity, view.store.acl(), at)? {
+        Some(rights) => rights,
+        None => {
+            let policy = api.policy.clone();
+            api.heavy.run(move || policy.rights(&identity, view.store.acl(), at)).await?
+        }
+    };
+    Ok((rights, AsOf { index, at }, is_fresh))
 }
 
 /// Whoever shows no token is told that one is needed.
@@ -203,7 +209,11 @@ fn refused(failure: Failure, api: &Api, identity: Identity) -> Failure {
 
 impl From<BadToken> for Failure {
     fn from(bad: BadToken) -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, bad.to_string())
+        let status = match bad {
+            BadToken::Unknown | BadToken::Expired => StatusCode::UNAUTHORIZED,
+            BadToken::Rules { .. } => StatusCode::FORBIDDEN,
+        };
+        Self::new(status, bad.to_string())
     }
 }
 

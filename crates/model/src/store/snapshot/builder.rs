@@ -73,6 +73,7 @@ impl Builder {
                 store.set_table_indexes(indexes);
                 store.deployments.modify_index = deployments.unwrap_or_default();
                 [store.acl.modify_index, store.acl.bootstrapped_at] = acl.unwrap_or_default();
+                store.acl.rights_index = store.acl.modify_index;
                 let (found, written) = (store.hash(), u128::from(high) << 64 | u128::from(low));
                 if found != written && hash_version == Some(HASH_VERSION) {
                     return Err(SnapshotError::Hash { found, written });

@@ -2,17 +2,18 @@
 
 mod compile;
 mod grant;
+mod kept;
 #[cfg(test)]
 mod tests;
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard},
 };
 
 use berth_jobfile::{PolicyRules, parse_policy};
 use berth_model::{
-    Index, Timestamp,
+    Timestamp,
     acl::{AclPolicy, AclToken, POLICY_ANONYMOUS, SecretHash, TokenType},
     store::Acl,
 };
@@ -23,9 +24,10 @@ use super::{
     policy::{BadToken, Identity, Policy},
 };
 use compile::compile;
+use kept::{Kept, Owner};
 
-/// Sets of policies whose rights are kept; when there are more, they are made anew.
-const KEPT_MAX: usize = 4096;
+/// Bytes of rules that the policies of one token may have together.
+const TOKEN_RULES_BYTES_MAX: usize = 1 << 20;
 
 /// The hash by which a token is found.
 pub(crate) fn hash(secret: &str) -> SecretHash {
@@ -39,17 +41,6 @@ pub(crate) struct Acls {
     kept: Mutex<Kept>,
 }
 
-/// Rights that were made, by the names of the policies that they are made of.
-#[derive(Debug, Default)]
-struct Kept {
-    /// Of the policies and tokens that they are made of.
-    index: Index,
-    rights: HashMap<BTreeSet<String>, Arc<Rights>>,
-    /// Rules as they were read, by the name of their policy, with that: a restored state may have another of the same name and
-    /// index.
-    rules: HashMap<String, (Arc<AclPolicy>, Arc<PolicyRules>)>,
-}
-
 impl Default for Acls {
     fn default() -> Self {
         Self { management: Arc::new(Rights::all()), kept: Mutex::default() }
@@ -57,21 +48,32 @@ impl Default for Acls {
 }
 
 impl Policy for Acls {
+    fn known(&self, identity: &Identity, acl: &Acl, now: Timestamp) -> Result<Option<Arc<Rights>>, BadToken> {
+        match owner(identity, acl, now)? {
+            Some(token) if token.token_type == TokenType::Management => Ok(Some(self.management.clone())),
+            owner => Ok(self.kept().of_owner(owner, acl)),
+        }
+    }
+
     fn rights(&self, identity: &Identity, acl: &Acl, now: Timestamp) -> Result<Arc<Rights>, BadToken> {
-        let names = match identity {
-            Identity::Anonymous => BTreeSet::from([POLICY_ANONYMOUS.to_owned()]),
-            Identity::Token(secret) => {
-                let token = acl.token_of(secret).ok_or(BadToken::Unknown)?;
-                if token.is_expired(now) {
-                    return Err(BadToken::Expired);
-                }
-                match token.token_type {
-                    TokenType::Management => return Ok(self.management.clone()),
-                    TokenType::Client => policies(token, acl),
-                }
-            }
-        };
-        Ok(self.kept().rights(names, acl))
+        if let Some(rights) = self.known(identity, acl, now)? {
+            return Ok(rights);
+        }
+        let owner = owner(identity, acl, now)?;
+        let names =
+            owner.map_or_else(|| BTreeSet::from([POLICY_ANONYMOUS.to_owned()]), |token| policies(token, acl));
+        let policies: Vec<&Arc<AclPolicy>> = names.iter().filter_map(|name| acl.policy(name)).collect();
+        let bytes = policies.iter().map(|policy| policy.rules.len()).sum();
+        if bytes > TOKEN_RULES_BYTES_MAX {
+            return Err(BadToken::Rules { bytes, max: TOKEN_RULES_BYTES_MAX });
+        }
+        let kept = self.kept().of_policies(&names, acl);
+        let rights = kept.unwrap_or_else(|| {
+            let rules: Vec<_> = policies.into_iter().filter_map(|policy| self.rules(policy)).collect();
+            Arc::new(compile(rules.iter().map(|rules| &**rules)))
+        });
+        self.kept().keep(owner, names, acl, &rights, bytes);
+        Ok(rights)
     }
 
     fn is_open(&self) -> bool {
@@ -80,8 +82,37 @@ impl Policy for Acls {
 }
 
 impl Acls {
+    /// What was made before. Every request takes this lock: nothing is made while it is held.
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().expect("nothing panics while it holds this lock")
+    }
+
+    /// What a policy's rules say; one that cannot be read grants nothing.
+    fn rules(&self, policy: &Arc<AclPolicy>) -> Option<Arc<PolicyRules>> {
+        if let Some(rules) = self.kept().rules(policy) {
+            return Some(rules);
+        }
+        let read = parse_policy(policy.rules.as_bytes(), &policy.name);
+        let (rules, _) = read
+            .inspect_err(|mistakes| {
+                let (policy, mistakes) = (&policy.name, mistakes.messages());
+                tracing::error!(policy, mistakes, "a policy cannot be read, and grants nothing");
+            })
+            .ok()?;
+        let rules = Arc::new(rules);
+        self.kept().keep_rules(policy, &rules);
+        Some(rules)
+    }
+}
+
+/// Who asks: the owner of a token, or none who shows none.
+fn owner<'t>(identity: &Identity, acl: &'t Acl, now: Timestamp) -> Result<Owner<'t>, BadToken> {
+    match identity {
+        Identity::Anonymous => Ok(None),
+        Identity::Token(secret) => match acl.token_of(secret).ok_or(BadToken::Unknown)? {
+            token if token.is_expired(now) => Err(BadToken::Expired),
+            token => Ok(Some(token)),
+        },
     }
 }
 
@@ -89,45 +120,4 @@ impl Acls {
 fn policies(token: &AclToken, acl: &Acl) -> BTreeSet<String> {
     let roles = token.roles.iter().filter_map(|id| acl.role(*id)).flat_map(|role| &role.policies);
     token.policies.iter().chain(roles).cloned().collect()
-}
-
-impl Kept {
-    fn rights(&mut self, names: BTreeSet<String>, acl: &Acl) -> Arc<Rights> {
-        if self.index != acl.modify_index() {
-            // Two requests may see states of two indexes: whatever is kept here is of the one that asks.
-            self.index = acl.modify_index();
-            self.rights.clear();
-        }
-        if let Some(rights) = self.rights.get(&names) {
-            return rights.clone();
-        }
-        if self.rights.len() >= KEPT_MAX {
-            self.rights.clear();
-        }
-        let rules: Vec<Arc<PolicyRules>> = names.iter().filter_map(|name| self.rules(name, acl)).collect();
-        let rights = Arc::new(compile(rules.iter().map(|rules| &**rules)));
-        self.rights.insert(names, rights.clone());
-        rights
-    }
-
-    /// The rules of a policy; none that is not there grants anything, nor one that cannot be read.
-    fn rules(&mut self, name: &str, acl: &Acl) -> Option<Arc<PolicyRules>> {
-        let policy = acl.policy(name)?;
-        if let Some((_, rules)) = self.rules.get(name).filter(|(of, _)| Arc::ptr_eq(of, policy)) {
-            return Some(rules.clone());
-        }
-        let read = parse_policy(policy.rules.as_bytes(), name);
-        let (rules, _) = read
-            .inspect_err(|mistakes| {
-                let mistakes = mistakes.messages();
-                tracing::error!(policy = name, mistakes, "a policy cannot be read, and grants nothing");
-            })
-            .ok()?;
-        let rules = Arc::new(rules);
-        if self.rules.len() >= KEPT_MAX {
-            self.rules.clear();
-        }
-        self.rules.insert(name.to_owned(), (policy.clone(), rules.clone()));
-        Some(rules)
-    }
 }

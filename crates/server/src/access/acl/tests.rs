@@ -2,8 +2,8 @@
 
 use berth_jobfile::NAMESPACE_CAPABILITIES;
 use berth_model::{
-    AclRoleId, AclTokenId,
-    acl::{AclPolicy, AclRole, ChangeAcl},
+    AclRoleId, AclTokenId, Index,
+    acl::{AclPolicy, AclRole, ChangeAcl, OneTimeToken, POLICY_RULES_MAX},
     command::{Command, Entry, RestorePart},
     store::{Store, snapshot},
 };
@@ -232,4 +232,56 @@ fn rights_that_were_kept_are_not_those_of_a_state_that_was_restored() {
     world.apply(Command::RestorePart(RestorePart { number: 0, bytes, granted: Index(0) }));
     assert_eq!(world.may(owner, Capability::SubmitJob, 9), Ok(false), "the same policy at the same index");
     assert_eq!(world.may(owner, Capability::ReadJob, 9), Ok(true));
+}
+
+#[test]
+fn what_changes_nobodys_rights_has_nobody_wait_for_policies_to_be_read_again() {
+    let mut world = World::default();
+    world.policy("some", r#"namespace "default" { policy = "read" }"#);
+    world.change(ChangeAcl::PutToken(Box::new(token(1, "secret", &["some"], &[]))));
+    let owner = Identity::Token(hash("secret"));
+    let is_known = |world: &World| {
+        let known = world.acls.known(&owner, world.store.acl(), Timestamp(9)).expect("the token is there");
+        known.is_some()
+    };
+    assert!(!is_known(&world), "nobody has read it yet");
+    assert_eq!(world.may(owner, Capability::ReadJob, 9), Ok(true));
+    assert!(is_known(&world));
+    let one_time = OneTimeToken {
+        secret: hash("once"),
+        token: AclTokenId(1),
+        sealed: vec![1],
+        expires_at: Timestamp(1 << 60),
+        create_index: Index(0),
+    };
+    let before = world.store.acl().rights_index();
+    world.change(ChangeAcl::PutOneTime(Box::new(one_time)));
+    world.change(ChangeAcl::TakeOneTime(hash("once")));
+    assert_eq!(world.store.acl().rights_index(), before, "leases would all be looked at");
+    world.change(ChangeAcl::PutToken(Box::new(token(2, "other", &["some"], &[]))));
+    assert!(is_known(&world));
+    world.change(ChangeAcl::PutToken(Box::new(token(1, "secret", &["some"], &[]))));
+    assert!(!is_known(&world), "it may have other policies");
+    world.may(owner, Capability::ReadJob, 9).expect("the token is there");
+    world.policy("other", "");
+    assert!(!is_known(&world), "a role may have it");
+}
+
+#[test]
+fn so_many_rules_of_one_token_are_understood_and_no_more() {
+    let mut world = World::default();
+    let rule = r#"namespace "default" { policy = "read" }"#;
+    let filled = |bytes: usize| format!("{rule}{}", " ".repeat(bytes - rule.len()));
+    let names: Vec<String> = (0..16).map(|number| format!("p{number}")).collect();
+    names.iter().for_each(|name| world.policy(name, &filled(POLICY_RULES_MAX)));
+    world.policy("more", &filled(rule.len()));
+    let mut policies: Vec<&str> = names.iter().map(String::as_str).collect();
+    world.change(ChangeAcl::PutToken(Box::new(token(1, "secret", &policies, &[]))));
+    let owner = Identity::Token(hash("secret"));
+    assert_eq!(world.may(owner, Capability::ReadJob, 9), Ok(true));
+    policies.push("more");
+    world.change(ChangeAcl::PutToken(Box::new(token(1, "secret", &policies, &[]))));
+    let refused = world.may(owner, Capability::ReadJob, 9);
+    let bytes = TOKEN_RULES_BYTES_MAX + rule.len();
+    assert_eq!(refused, Err(BadToken::Rules { bytes, max: TOKEN_RULES_BYTES_MAX }));
 }

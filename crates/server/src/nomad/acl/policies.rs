@@ -3,7 +3,7 @@
 use berth_api::http::{AclPolicy, AclPolicyStub, AclPolicyWritten};
 use berth_model::{
     Index,
-    acl::{AclPolicy as Policy, ChangeAcl},
+    acl::{AclPolicy as Policy, ChangeAcl, POLICY_RULES_MAX},
 };
 
 use super::{change, changed, check_on, index};
@@ -24,8 +24,11 @@ pub(in crate::nomad) async fn list(call: Call) -> Reply {
     check_on(&call)?;
     let prefix = call.query.text("prefix").unwrap_or_default().to_owned();
     block::answer(&call, &[WatchKey::Acl], index, async |view| {
-        let policies = view.acl()?.policies().filter(|policy| policy.name.starts_with(&prefix));
-        let rows: Vec<AclPolicyStub> = policies.map(|policy| stub(policy)).collect();
+        let find = move || {
+            let policies = view.acl()?.policies().filter(|policy| policy.name.starts_with(&prefix));
+            Ok::<Vec<AclPolicyStub>, Failure>(policies.map(|policy| stub(policy)).collect())
+        };
+        let rows = call.api.heavy.run(find).await?;
         array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok()).await
     })
     .await
@@ -47,12 +50,27 @@ pub(in crate::nomad) async fn put(mut call: Call) -> Reply {
     check_on(&call)?;
     let asked: AclPolicy = call.json().await?;
     let name = name_asked(call.param("name"), asked.name)?;
-    let (_, warnings) = berth_jobfile::parse_policy(asked.rules.as_bytes(), &format!("policy {name}"))
-        .map_err(|mistakes| Failure::bad_request(mistakes.to_string()))?;
+    if asked.rules.len() > POLICY_RULES_MAX {
+        let text = format!(
+            "Rules has {} bytes, a policy may have {POLICY_RULES_MAX}: write several policies",
+            asked.rules.len()
+        );
+        return Err(Failure::bad_request(text));
+    }
+    let (what, rules) = (format!("policy {name}"), asked.rules);
+    let (rules, read) = call
+        .api
+        .heavy
+        .run(move || {
+            let read = berth_jobfile::parse_policy(rules.as_bytes(), &what);
+            (rules, read)
+        })
+        .await;
+    let (_, warnings) = read.map_err(|mistakes| Failure::bad_request(mistakes.to_string()))?;
     let policy = Policy {
         name,
         description: asked.description,
-        rules: asked.rules,
+        rules,
         create_index: Index(0),
         modify_index: Index(0),
     };

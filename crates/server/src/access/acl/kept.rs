@@ -1,0 +1,106 @@
+//! Rights and rules that were made once are kept for as long as they follow from the policies and roles that are there.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use berth_jobfile::PolicyRules;
+use berth_model::{
+    AclTokenId,
+    acl::{AclPolicy, AclToken},
+    store::{Acl, AclRules},
+};
+
+use crate::access::Rights;
+
+/// Owners whose rights are kept; when there are more, they are looked up anew.
+const OWNERS_MAX: usize = 16_384;
+/// Bytes of rules whose meaning is kept, of policies and of sets of them; when there are more, they are read anew.
+const RULES_BYTES_MAX: usize = 16 << 20;
+
+/// Who has policies: a token, or everybody who shows none.
+pub(super) type Owner<'t> = Option<&'t Arc<AclToken>>;
+
+/// What was made before.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// The policies and roles that the rights follow from.
+    of: AclRules,
+    /// With the token as it was: one that was written anew may have other policies.
+    by_owner: HashMap<Option<AclTokenId>, (Option<Arc<AclToken>>, Arc<Rights>)>,
+    /// By the names of the policies that they are made of.
+    by_policies: HashMap<BTreeSet<String>, Arc<Rights>>,
+    policies_bytes: usize,
+    /// Rules as they were read, by the name of their policy, with that: a restored state may have another of the same name and
+    /// index.
+    rules: HashMap<String, (Arc<AclPolicy>, Arc<PolicyRules>)>,
+    rules_bytes: usize,
+}
+
+impl Kept {
+    /// The rights of an owner, as far as they are kept. Two requests may see two states: whatever is kept is of the one that
+    /// asks.
+    pub fn of_owner(&mut self, owner: Owner<'_>, acl: &Acl) -> Option<Arc<Rights>> {
+        let rules = acl.rules();
+        if !self.of.are_same(&rules) {
+            self.forget_rights();
+            self.of = rules;
+        }
+        let (token, rights) = self.by_owner.get(&owner.map(|token| token.id))?;
+        let is_same = match (token, owner) {
+            (Some(kept), Some(token)) => Arc::ptr_eq(kept, token),
+            (kept, token) => kept.is_none() && token.is_none(),
+        };
+        is_same.then(|| rights.clone())
+    }
+
+    /// The rights of a set of policies, as far as they are kept.
+    pub fn of_policies(&self, names: &BTreeSet<String>, acl: &Acl) -> Option<Arc<Rights>> {
+        self.by_policies.get(names).filter(|_| self.of.are_same(&acl.rules())).cloned()
+    }
+
+    /// Keeps rights that were made of policies with so many bytes of rules.
+    pub fn keep(
+        &mut self,
+        owner: Owner<'_>,
+        names: BTreeSet<String>,
+        acl: &Acl,
+        rights: &Arc<Rights>,
+        bytes: usize,
+    ) {
+        if !self.of.are_same(&acl.rules()) {
+            return;
+        }
+        if self.by_owner.len() >= OWNERS_MAX || self.policies_bytes + bytes > RULES_BYTES_MAX {
+            self.forget_rights();
+        }
+        self.by_owner.insert(owner.map(|token| token.id), (owner.cloned(), rights.clone()));
+        if self.by_policies.insert(names, rights.clone()).is_none() {
+            self.policies_bytes += bytes;
+        }
+    }
+
+    fn forget_rights(&mut self) {
+        self.by_owner.clear();
+        self.by_policies.clear();
+        self.policies_bytes = 0;
+    }
+
+    /// What a policy's rules say, as far as it is kept.
+    pub fn rules(&self, policy: &Arc<AclPolicy>) -> Option<Arc<PolicyRules>> {
+        let (_, rules) = self.rules.get(&policy.name).filter(|(of, _)| Arc::ptr_eq(of, policy))?;
+        Some(rules.clone())
+    }
+
+    /// Keeps what a policy's rules say.
+    pub fn keep_rules(&mut self, policy: &Arc<AclPolicy>, rules: &Arc<PolicyRules>) {
+        if self.rules_bytes + policy.rules.len() > RULES_BYTES_MAX {
+            self.rules.clear();
+            self.rules_bytes = 0;
+        }
+        self.rules_bytes += policy.rules.len();
+        let old = self.rules.insert(policy.name.clone(), (policy.clone(), rules.clone()));
+        self.rules_bytes -= old.map_or(0, |(old, _)| old.rules.len());
+    }
+}
