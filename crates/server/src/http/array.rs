@@ -45,20 +45,47 @@ pub(crate) struct Items {
     count: usize,
     query: Query,
     pretty: bool,
+    end: &'static [u8],
 }
 
 impl Items {
     /// None yet.
     pub fn of(call: &Call) -> Result<Self, Failure> {
+        Self::between(call, b"[", b"]")
+    }
+
+    /// None yet of the first array of an object of arrays, which the answer is: `begin` is all of it before the items.
+    pub fn of_object<T>(call: &Call, begin: &'static [u8]) -> Result<Self, Failure> {
+        check_answer::<T>(&call.query);
+        Self::between(call, begin, b"]}")
+    }
+
+    fn between(call: &Call, begin: &'static [u8], end: &'static [u8]) -> Result<Self, Failure> {
         let pretty = call.query.flag("pretty", false)?;
         let mut text = JsonText::default();
-        text.push(b"[");
-        Ok(Self { text, count: 0, query: call.query.clone(), pretty })
+        text.push(begin);
+        Ok(Self { text, count: 0, query: call.query.clone(), pretty, end })
+    }
+
+    /// What follows in an object of arrays: `begin` ends the array before and begins the next.
+    pub fn next_member(&mut self, begin: &'static [u8]) {
+        self.text.push(begin);
+        self.count = 0;
+    }
+
+    /// The object ends otherwise than with an array.
+    pub fn end_with(&mut self, end: &'static [u8]) {
+        self.end = end;
     }
 
     /// Adds one.
     pub fn push<T: Serialize>(&mut self, item: &T) {
         check_answer::<Vec<T>>(&self.query);
+        self.add(item);
+    }
+
+    /// Adds one to an array of an object.
+    pub fn add<T: Serialize>(&mut self, item: &T) {
         if self.count > 0 {
             self.text.push(b",");
         }
@@ -82,7 +109,7 @@ impl Items {
 
     /// Ends the array, and gives what of it has not been taken.
     pub fn end(mut self) -> Bytes {
-        self.text.push(b"]");
+        self.text.push(self.end);
         self.text.into_bytes()
     }
 
@@ -95,14 +122,18 @@ impl Items {
 }
 
 /// Answers with an array of all items. A short one is sent whole, with its length.
-pub(crate) async fn array<S: Source>(call: &Call, mut source: S) -> Reply {
-    let mut items = Items::of(call)?;
+pub(crate) async fn array<S: Source>(call: &Call, source: S) -> Reply {
+    written(call, Items::of(call)?, source).await
+}
+
+/// The same for items that stand elsewhere than in an array by itself.
+pub(crate) async fn written<S: Source>(call: &Call, mut items: Items, mut source: S) -> Reply {
     if source.is_heavy() {
         while !source.is_done() && items.bytes() < HELD_BYTES_MAX {
             let next = move || (source.next(ROWS_MAX, &mut items), source, items);
-            let written;
-            (written, source, items) = call.api.heavy.run(next).await;
-            written?;
+            let outcome;
+            (outcome, source, items) = call.api.heavy.run(next).await;
+            outcome?;
         }
     } else {
         source.next(ROWS_HERE_MAX, &mut items)?;

@@ -1,6 +1,6 @@
 //! What differs between two versions of a job, found in their canonical JSON: no setting can be forgotten.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use berth_api::http::{DiffKind, FieldDiff, JobDiff, ObjectDiff, TaskDiff, TaskGroupDiff};
 use berth_model::job::Job;
@@ -66,12 +66,13 @@ fn members(old: Option<&Object>, new: Option<&Object>, skipped: &[&str]) -> Memb
     let names: BTreeSet<&String> = [old, new].into_iter().flatten().flat_map(Map::keys).collect();
     let mut found = Members::default();
     for name in names.into_iter().filter(|name| !skipped.contains(&name.as_str())) {
-        let of = |object: Option<&'_ Object>| {
-            object.and_then(|object| object.get(name)).cloned().unwrap_or_default()
-        };
-        found.compare(name, &of(old), &of(new));
+        found.compare(name, member(old, name), member(new, name));
     }
     found
+}
+
+fn member<'v>(object: Option<&'v Object>, name: &str) -> &'v Value {
+    object.and_then(|object| object.get(name)).unwrap_or(&Value::Null)
 }
 
 impl Members {
@@ -121,27 +122,49 @@ impl Members {
             return;
         }
         for at in 0..old.len().max(new.len()) {
-            let item = |items: &[Value]| items.get(at).cloned().unwrap_or_default();
-            self.compare(&format!("{name}[{at}]"), &item(old), &item(new));
+            let (old, new) = (old.get(at).unwrap_or(&Value::Null), new.get(at).unwrap_or(&Value::Null));
+            self.compare(&format!("{name}[{at}]"), old, new);
         }
     }
 }
 
 /// The objects of two lists that stand for the same thing: they have the same name, or are the only ones, or are equal.
+/// Lists may have tens of thousands: each is looked up, not searched for.
 fn pairs<'v>(old: &'v [Value], new: &'v [Value]) -> Vec<(Option<&'v Object>, Option<&'v Object>)> {
-    let (mut unpaired, only_ones): (Vec<&Value>, bool) =
-        (new.iter().collect(), old.len() == 1 && new.len() == 1);
+    let only_ones = old.len() == 1 && new.len() == 1;
+    let mut unpaired: HashMap<Known<'v>, VecDeque<usize>> = HashMap::new();
+    for (at, after) in new.iter().enumerate() {
+        unpaired.entry(known_by(after, only_ones)).or_default().push_back(at);
+    }
+    let mut is_paired = vec![false; new.len()];
     let mut pairs = Vec::new();
     for before in old {
-        let is_same = |after: &&&Value| match name_of(before) {
-            Some(name) => name_of(after) == Some(name),
-            None => only_ones && name_of(after).is_none() || **after == before,
-        };
-        let after = unpaired.iter().position(|after| is_same(&after)).map(|at| unpaired.remove(at));
-        pairs.push((before.as_object(), after.and_then(Value::as_object)));
+        let after = unpaired.get_mut(&known_by(before, only_ones)).and_then(VecDeque::pop_front);
+        if let Some(at) = after {
+            is_paired[at] = true;
+        }
+        pairs.push((before.as_object(), after.and_then(|at| new[at].as_object())));
     }
-    pairs.extend(unpaired.into_iter().map(|after| (None, after.as_object())));
+    let added = new.iter().zip(is_paired).filter(|(_, is_paired)| !is_paired);
+    pairs.extend(added.map(|(after, _)| (None, after.as_object())));
     pairs
+}
+
+/// What an item of a list is known by in another.
+#[derive(PartialEq, Eq, Hash)]
+enum Known<'v> {
+    Name(&'v str),
+    All(&'v Value),
+    /// It is the only one, and has no name.
+    OnlyOne,
+}
+
+fn known_by(value: &Value, is_only_one: bool) -> Known<'_> {
+    match name_of(value) {
+        Some(name) => Known::Name(name),
+        None if is_only_one => Known::OnlyOne,
+        None => Known::All(value),
+    }
 }
 
 fn name_of(value: &Value) -> Option<&str> {
@@ -175,5 +198,53 @@ fn singular(name: &str) -> String {
     match name.strip_suffix("ies") {
         Some(stem) => format!("{stem}y"),
         None => name.strip_suffix('s').unwrap_or(name).to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// As the list is said to be paired, one item searched for after the other.
+    fn searched<'v>(old: &'v [Value], new: &'v [Value]) -> Vec<(Option<&'v Object>, Option<&'v Object>)> {
+        let only_ones = old.len() == 1 && new.len() == 1;
+        let mut unpaired: Vec<&Value> = new.iter().collect();
+        let mut pairs = Vec::new();
+        for before in old {
+            let is_same = |after: &&Value| match name_of(before) {
+                Some(name) => name_of(after) == Some(name),
+                None => only_ones && name_of(after).is_none() || **after == *before,
+            };
+            let after = unpaired.iter().position(is_same).map(|at| unpaired.remove(at));
+            pairs.push((before.as_object(), after.and_then(Value::as_object)));
+        }
+        pairs.extend(unpaired.into_iter().map(|after| (None, after.as_object())));
+        pairs
+    }
+
+    #[test]
+    fn items_are_paired_by_names_or_else_by_all_that_they_are() {
+        let item = |digit: u32| match digit % 6 {
+            named @ 0..=2 => json!({ "Name": format!("n{named}"), "Count": digit / 6 }),
+            other => json!({ "Count": other }),
+        };
+        for seed in 0..4_000_u32 {
+            let mixed = seed.wrapping_mul(0x9e37_79b9);
+            let list = |from: u32, len: u32| {
+                (0..len).map(|at| item((mixed >> (from + 3 * at)) & 7)).collect::<Vec<Value>>()
+            };
+            let (old, new) = (list(0, seed % 5), list(13, seed / 5 % 5));
+            assert_eq!(pairs(&old, &new), searched(&old, &new), "{old:?} and {new:?}");
+        }
+    }
+
+    /// Of as many blocks as a job may have: each with each would be four hundred million.
+    #[test]
+    fn long_lists_are_compared_in_one_pass() {
+        let list = |from: usize| (from..from + 20_000).map(|at| json!({ "RTarget": at })).collect::<Vec<_>>();
+        let (old, new) = (list(0), list(20_000));
+        assert_eq!(pairs(&old, &new).len(), 40_000);
     }
 }

@@ -1,11 +1,11 @@
 //! Versions of a job: listing them with their differences, their tags, and which have proved themselves.
 
-use berth_api::http::{JobStability, JobTag, JobVersionChanged, JobVersions};
+use berth_api::http::{JobDiff, JobStability, JobTag, JobVersionChanged, JobVersions};
 use berth_model::{
     Index, JobKey,
     command::{Command, NewTag, SetJobStable, TagVersion},
     job::{TAG_DESCRIPTION_BYTES_MAX, TAG_NAME_BYTES_MAX},
-    store::{JobRow, JobVersion},
+    store::JobRow,
 };
 
 use super::{check_is, index, key, not_found};
@@ -13,6 +13,7 @@ use crate::{
     WatchKey,
     access::CallerView,
     http::{
+        array::{self, Items, PIECE_BYTES_MAX, Source},
         block,
         call::{Call, Reply},
         failure::Failure,
@@ -35,11 +36,14 @@ pub(in crate::nomad) async fn versions(call: Call) -> Reply {
     let base = base(&call)?;
     let watch = [WatchKey::Job(key.clone())];
     let render = async |view: CallerView| {
-        let (job, base) = (key.clone(), &base);
-        let row = view.job(&job).ok_or_else(not_found)?;
+        let row = view.job(&key).ok_or_else(not_found)?;
         let base = base.as_ref().map(|base| base.find(row)).transpose()?;
-        let found = call.api.heavy.run(move || job_versions(&view, &job, base)).await;
-        reply::json(&call.query, &found.ok_or_else(not_found)?)
+        let mut items = Items::of_object::<JobVersions>(&call, b"{\"Versions\":[")?;
+        if base.is_none() {
+            items.end_with(b"],\"Diffs\":null}");
+        }
+        let written = Written { versions: 0, diffs: 0 };
+        array::written(&call, items, Versions { view, job: key.clone(), base, written }).await
     };
     block::answer(&call, &watch, |view| index(view, &key), render).await
 }
@@ -72,19 +76,82 @@ impl Base {
     }
 }
 
-fn job_versions(view: &CallerView, key: &JobKey, base: Option<Option<u64>>) -> Option<JobVersions> {
-    let row = view.job(key)?;
-    let versions = row.versions.iter().map(|version| convert::job(view, row, version)).collect();
-    let diff = |old: &JobVersion, new: &JobVersion| convert::job_diff(Some(&old.job), &new.job);
-    let diffs = match base {
-        None => None,
-        Some(None) => Some(row.versions.windows(2).map(|pair| diff(&pair[1], &pair[0])).collect()),
-        Some(Some(base)) => {
-            let base = row.version(base)?;
-            Some(row.versions.iter().map(|version| diff(base, version)).collect())
+/// The versions of a job one after the other, then what differs: each may be as large as a job.
+struct Versions {
+    view: CallerView,
+    job: JobKey,
+    /// What versions are compared with: a version, or else the one before each.
+    base: Option<Option<u64>>,
+    written: Written,
+}
+
+/// How many were.
+struct Written {
+    versions: usize,
+    diffs: usize,
+}
+
+impl Versions {
+    fn row(&self) -> Result<&JobRow, Failure> {
+        self.view.job(&self.job).ok_or_else(not_found)
+    }
+
+    fn diffs_len(&self, row: &JobRow) -> usize {
+        match self.base {
+            None => 0,
+            Some(None) => row.versions.len().saturating_sub(1),
+            Some(Some(_)) => row.versions.len(),
         }
-    };
-    Some(JobVersions { versions, diffs })
+    }
+
+    /// What differs between a version and what it is compared with.
+    fn diff(&self, row: &JobRow, at: usize) -> Option<JobDiff> {
+        let new = row.versions.get(at)?;
+        let old = match self.base? {
+            None => row.versions.get(at + 1)?,
+            Some(base) => row.version(base)?,
+        };
+        Some(convert::job_diff(Some(&old.job), &new.job))
+    }
+
+    /// Writes one more.
+    fn write(&self, items: &mut Items) -> Result<Written, Failure> {
+        let (row, Written { versions, diffs }) = (self.row()?, &self.written);
+        if let Some(version) = row.versions.get(*versions) {
+            items.add(&convert::job(&self.view, row, version));
+            if versions + 1 == row.versions.len() && self.base.is_some() {
+                items.next_member(b"],\"Diffs\":[");
+            }
+            return Ok(Written { versions: versions + 1, diffs: 0 });
+        }
+        items.add(&self.diff(row, *diffs).ok_or_else(not_found)?);
+        Ok(Written { versions: *versions, diffs: diffs + 1 })
+    }
+}
+
+impl Source for Versions {
+    fn next(&mut self, rows_max: usize, items: &mut Items) -> Result<(), Failure> {
+        let begun = items.bytes();
+        for _ in 0..rows_max {
+            if self.is_done() || items.bytes() - begun >= PIECE_BYTES_MAX {
+                break;
+            }
+            self.written = self.write(items)?;
+        }
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        let is_done = |row: &JobRow| {
+            let Written { versions, diffs } = &self.written;
+            *versions >= row.versions.len() && *diffs >= self.diffs_len(row)
+        };
+        self.row().map_or(true, is_done)
+    }
+
+    fn is_heavy(&self) -> bool {
+        true
+    }
 }
 
 /// `PUT /v1/job/:id/versions/:name/tag`
