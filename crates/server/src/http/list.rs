@@ -91,6 +91,8 @@ fn from_key<K>((first, last): Span<K>, key: K, reverse: bool) -> Span<K> {
 const PAGE_BYTES_MAX: usize = 8 << 20;
 /// A piece ends when its rows have taken so many steps to filter, some milliseconds.
 const PIECE_STEPS_MAX: u64 = ITEM_STEPS_MAX;
+/// A piece ends when so many bytes of items have been made to be filtered, some milliseconds.
+const PIECE_MADE_BYTES_MAX: u64 = 1 << 20;
 
 /// A place in a list.
 struct Cursor<L: Listing> {
@@ -115,11 +117,11 @@ impl<L: Listing> Cursor<L> {
         let Some(span) = rest.take() else { return Ok(None) };
         let mut rows = listing.rows(view, span.clone());
         let mut next = || if *reverse { rows.next_back() } else { rows.next() };
-        let piece = Piece::begin(filter.as_ref(), items);
+        let piece = Piece::begin(filter.as_ref(), items.bytes());
         for _ in 0..rows_max {
             let Some((key, row)) = next() else { return Ok(None) };
             if !listing.has(&row) || !passes(filter.as_mut(), || listing.whole(view, &row))? {
-                if piece.is_full(filter.as_ref(), items) {
+                if piece.is_full(filter.as_ref(), items.bytes()) {
                     break;
                 }
                 continue;
@@ -128,7 +130,7 @@ impl<L: Listing> Cursor<L> {
                 return Ok(Some(key));
             }
             items.push(&listing.item(view, &row));
-            if piece.is_full(filter.as_ref(), items) {
+            if piece.is_full(filter.as_ref(), items.bytes()) {
                 break;
             }
         }
@@ -155,17 +157,21 @@ fn passes(filter: Option<&mut Filter>, whole: impl FnOnce() -> Value) -> Result<
 struct Piece {
     bytes: usize,
     steps: u64,
+    made: u64,
 }
 
 impl Piece {
-    fn begin(filter: Option<&Filter>, items: &Items) -> Self {
-        Self { bytes: items.bytes(), steps: filter.map_or(0, Filter::taken) }
+    fn begin(filter: Option<&Filter>, bytes: usize) -> Self {
+        let (steps, made) = filter.map_or((0, 0), |filter| (filter.taken(), filter.made()));
+        Self { bytes, steps, made }
     }
 
     /// Whether it is long enough, or took enough work.
-    fn is_full(&self, filter: Option<&Filter>, items: &Items) -> bool {
-        items.bytes() - self.bytes >= PIECE_BYTES_MAX
-            || filter.map_or(0, Filter::taken) - self.steps >= PIECE_STEPS_MAX
+    fn is_full(&self, filter: Option<&Filter>, bytes: usize) -> bool {
+        let now = Self::begin(filter, bytes);
+        now.bytes - self.bytes >= PIECE_BYTES_MAX
+            || now.steps - self.steps >= PIECE_STEPS_MAX
+            || now.made - self.made >= PIECE_MADE_BYTES_MAX
     }
 }
 
@@ -237,7 +243,7 @@ where
     W: Fn(&R) -> Option<Value> + Send + 'static,
 {
     fn next(&mut self, rows_max: usize, items: &mut Items) -> Result<(), Failure> {
-        let piece = Piece::begin(self.filter.as_ref(), items);
+        let piece = Piece::begin(self.filter.as_ref(), items.bytes());
         for row in self.rows.by_ref().take(rows_max) {
             let passes = match &mut self.filter {
                 None => true,
@@ -246,7 +252,7 @@ where
             if passes {
                 (self.write)(&row, items);
             }
-            if piece.is_full(self.filter.as_ref(), items) {
+            if piece.is_full(self.filter.as_ref(), items.bytes()) {
                 break;
             }
         }
@@ -259,5 +265,24 @@ where
 
     fn is_heavy(&self) -> bool {
         self.filter.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_ends_when_much_was_made_to_be_filtered() {
+        let mut filter = Filter::parse(r#"ID == "other""#).expect("it is right");
+        let item = serde_json::json!({ "ID": "web", "Meta": { "text": "x".repeat(256 << 10) } });
+        let piece = Piece::begin(Some(&filter), 0);
+        for _ in 0..3 {
+            assert_eq!(filter.passes(&item), Ok(false));
+            assert!(!piece.is_full(Some(&filter), 0));
+        }
+        assert_eq!(filter.passes(&item), Ok(false));
+        assert!(piece.is_full(Some(&filter), 0), "{} bytes were made", filter.made());
+        assert!(filter.taken() >= 4 * 256, "the answer has taken {} steps", filter.taken());
     }
 }

@@ -21,6 +21,9 @@ pub(crate) const ITEM_STEPS_MAX: u64 = 200_000;
 /// Steps that all items of an answer may take together, about a second.
 pub(crate) const ANSWER_STEPS_MAX: u64 = 20_000_000;
 
+/// Bytes of an item that count as a step of the answer: whatever is looked at, all of the item is made before.
+const STEP_MADE_BYTES: u64 = 1 << 10;
+
 /// A filter and its text, which errors show.
 #[derive(Debug)]
 pub(crate) struct Filter {
@@ -28,6 +31,8 @@ pub(crate) struct Filter {
     expression: Expression,
     /// Steps that items have taken so far.
     taken: u64,
+    /// Bytes of the items that were made to be looked at.
+    made: u64,
 }
 
 #[derive(Debug)]
@@ -101,7 +106,7 @@ impl Filter {
             )));
         }
         let expression = parse::expression(text).map_err(|mistake| mistake.into_failure(text))?;
-        Ok(Self { text: text.to_owned(), expression, taken: 0 })
+        Ok(Self { text: text.to_owned(), expression, taken: 0, made: 0 })
     }
 
     /// Whether an item passes. Fails when the expression names a member that such items do not have, or compares it with
@@ -115,8 +120,15 @@ impl Filter {
         }
         let mut steps = Steps::new(ITEM_STEPS_MAX);
         let passes = evaluate::passes(&self.expression, item, &mut steps);
-        self.taken += steps.taken();
+        let made = bytes_of(item);
+        self.made += made;
+        self.taken += steps.taken() + made / STEP_MADE_BYTES;
         passes.map_err(|mistake| mistake.into_failure(&self.text))
+    }
+
+    /// Bytes of the items that were made to be looked at.
+    pub fn made(&self) -> u64 {
+        self.made
     }
 
     /// Steps that items have taken so far.
@@ -128,4 +140,18 @@ impl Filter {
     pub fn is_spent(&self) -> bool {
         self.taken > ANSWER_STEPS_MAX
     }
+}
+
+/// How much an item is, in bytes of its texts and of what each value takes.
+fn bytes_of(item: &Value) -> u64 {
+    const VALUE_BYTES: u64 = size_of::<Value>() as u64;
+    let within = match item {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len() as u64,
+        Value::Array(items) => items.iter().map(bytes_of).sum(),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| name.len() as u64 + bytes_of(value)).sum()
+        }
+    };
+    VALUE_BYTES + within
 }
