@@ -46,6 +46,19 @@ impl Heavy {
     }
 }
 
+/// Goes through what there is for as long as the client does not leave.
+pub(crate) fn while_waited_for<'c, I: Iterator + 'c>(
+    left: &'c AtomicBool,
+    items: I,
+) -> impl Iterator<Item = I::Item> + 'c {
+    items.take_while(|_| !left.load(Ordering::Relaxed))
+}
+
+/// What was found, unless the client has left before all was gone through.
+pub(crate) fn unless_left<T>(left: &AtomicBool, found: T) -> Result<T, Cancelled> {
+    if left.load(Ordering::Relaxed) { Err(Cancelled) } else { Ok(found) }
+}
+
 /// Whoever waits for the work; the flag is set once that is dropped.
 #[derive(Debug, Default)]
 struct Client(Arc<AtomicBool>);

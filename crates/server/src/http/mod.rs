@@ -20,7 +20,7 @@ mod filter;
 mod guard;
 mod gzip;
 pub(crate) mod handshake;
-mod heavy;
+pub(crate) mod heavy;
 mod held;
 pub(crate) mod ids;
 mod json_text;

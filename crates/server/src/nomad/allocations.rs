@@ -15,7 +15,7 @@ use crate::{
     access::{CallerView, Parts},
     http::{
         age::{self, Age},
-        array::Items,
+        array::{Items, ROWS_HERE_MAX},
         block,
         call::{Call, Reply},
         failure::Failure,
@@ -84,8 +84,14 @@ pub(super) async fn array_of(
     mut slots: Vec<AllocSlot>,
     write: impl Fn(&Parts<'_>, &mut Items) + Send + 'static,
 ) -> Reply {
-    let order = |slot: &AllocSlot| view.alloc_row(*slot).map(|row| (row.create_index, row.id));
-    slots.sort_by_cached_key(|slot| std::cmp::Reverse(order(slot)));
+    let (ordered, are_few) = (view.clone(), slots.len() <= ROWS_HERE_MAX);
+    let order = move || {
+        let order = |slot: &AllocSlot| ordered.alloc_row(*slot).map(|row| (row.create_index, row.id));
+        slots.sort_by_cached_key(|slot| std::cmp::Reverse(order(slot)));
+        slots
+    };
+    // Most lists are short, and going to another thread costs more than these.
+    let slots = if are_few { order() } else { call.api.heavy.run(order).await };
     let (rows, wholes) = (view.clone(), view.clone());
     list::array_of(
         call,

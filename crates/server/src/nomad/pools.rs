@@ -23,7 +23,8 @@ const DEFAULT: &str = "default";
 pub(super) async fn list(call: Call) -> Reply {
     let prefix = call.query.text("prefix").unwrap_or_default().to_owned();
     block::answer(&call, &[WatchKey::Nodes], index, async |view| {
-        let names = names(&view).into_iter().filter(|name| name.starts_with(&prefix));
+        let names = call.api.heavy.run(move || names(&view)).await;
+        let names = names.into_iter().filter(|name| name.starts_with(&prefix));
         let pools: Vec<NodePool> = names.map(|name| pool(&name)).collect();
         array_of(&call, pools, |pool, items| items.push(pool), |pool| serde_json::to_value(pool).ok()).await
     })
@@ -32,9 +33,10 @@ pub(super) async fn list(call: Call) -> Reply {
 
 /// `GET /v1/node/pool/:name`
 pub(super) async fn read(call: Call) -> Reply {
-    block::read(&call, &[WatchKey::Nodes], index, |view| {
+    block::answer(&call, &[WatchKey::Nodes], index, async |view| {
         let name = call.param("name");
-        if !names(view).contains(name) {
+        let names = call.api.heavy.run(move || names(&view)).await;
+        if !names.contains(name) {
             return Err(Failure::not_found("node pool not found"));
         }
         reply::json(&call.query, &pool(name))
@@ -46,7 +48,7 @@ fn index(view: &CallerView) -> Index {
     view.nodes_index()
 }
 
-/// The names of all pools.
+/// The names of all pools: looks at every node.
 pub(super) fn names(view: &CallerView) -> BTreeSet<String> {
     let mut names = BTreeSet::from([DEFAULT.to_owned(), NODE_POOL_ALL.to_owned()]);
     for (_, detail) in view.all_nodes() {

@@ -1,7 +1,9 @@
 //! Scaling policies: they stand in jobs, autoscalers read them here.
 
+use std::sync::atomic::AtomicBool;
+
 use berth_api::http::ScalingPolicy;
-use berth_model::Index;
+use berth_model::{Index, JobKey};
 
 use super::{jobs::Jobs, namespaces};
 use crate::{
@@ -12,6 +14,7 @@ use crate::{
         block,
         call::{Call, Reply},
         failure::Failure,
+        heavy::{unless_left, while_waited_for},
         list::array_of,
         reply,
     },
@@ -22,16 +25,23 @@ use crate::{
 pub(super) async fn policies(call: Call) -> Reply {
     let job = call.query.text("job").map(str::to_owned);
     block::answer(&call, &[WatchKey::Jobs], index, async |view| {
-        let (jobs, job) = (Jobs::of(call.namespace(), ""), job.clone());
-        let find = move || {
-            let own = jobs.all(&view).filter(|row| job.as_deref().is_none_or(|job| job == &*row.key.id));
-            own.flat_map(convert::scaling_policies).collect::<Vec<ScalingPolicy>>()
+        let (jobs, job, found_in) = (Jobs::of(call.namespace(), ""), job.clone(), view.clone());
+        let find = move |left: &AtomicBool| {
+            let all = while_waited_for(left, jobs.all(&found_in));
+            let own = all.filter(|row| job.as_deref().is_none_or(|job| job == &*row.key.id));
+            // Where each is: all of them at a time may be large.
+            let places =
+                own.flat_map(|row| convert::scaled_groups(row).map(|group| (row.key.clone(), group)));
+            unless_left(left, places.collect::<Vec<Place>>())
         };
-        let policies = call.api.heavy.run(find).await;
-        let stub = |policy: &ScalingPolicy, items: &mut Items| {
-            items.push(&convert::scaling_policy_stub(policy.clone()))
+        let places = call.api.heavy.run_for_client(find).await?;
+        let stubs = view.clone();
+        let stub = move |place: &Place, items: &mut Items| {
+            at(&stubs, place)
+                .into_iter()
+                .for_each(|policy| items.push(&convert::scaling_policy_stub(policy)));
         };
-        array_of(&call, policies, stub, |policy| serde_json::to_value(policy).ok()).await
+        array_of(&call, places, stub, move |place| serde_json::to_value(at(&view, place)?).ok()).await
     })
     .await
 }
@@ -40,15 +50,28 @@ pub(super) async fn policies(call: Call) -> Reply {
 pub(super) async fn policy(call: Call) -> Reply {
     block::answer(&call, &[WatchKey::Jobs], index, async |view| {
         let id = call.param("id").to_owned();
-        let find = move || {
+        let find = move |left: &AtomicBool| {
             let jobs = Jobs::of(namespaces::ALL, "");
-            jobs.all(&view).flat_map(convert::scaling_policies).find(|policy| policy.id == id)
+            let mut all = while_waited_for(left, jobs.all(&view));
+            let found = all.find_map(|row| {
+                let mut policies =
+                    convert::scaled_groups(row).filter_map(|group| convert::scaling_policy(row, group));
+                policies.find(|policy| policy.id == id)
+            });
+            unless_left(left, found)
         };
-        let policy = call.api.heavy.run(find).await;
+        let policy = call.api.heavy.run_for_client(find).await?;
         let policy = policy.ok_or_else(|| Failure::not_found("scaling policy not found"))?;
         reply::json(&call.query, &policy)
     })
     .await
+}
+
+/// A job, and which of its groups.
+type Place = (JobKey, usize);
+
+fn at(view: &CallerView, (job, group): &Place) -> Option<ScalingPolicy> {
+    convert::scaling_policy(view.job(job)?, *group)
 }
 
 fn index(view: &CallerView) -> Index {

@@ -1,15 +1,18 @@
 //! Upkeep that an operator asks for: forgetting at once what has ended.
 
+use std::sync::atomic::AtomicBool;
+
 use axum::body::Body;
 use berth_model::{
     command::{Collect, Command},
     deployment::Deployment,
     node::NodeStatus,
-    store::Store,
+    store::{NodeRow, Store},
 };
 
 use crate::http::{
     call::{Call, Reply},
+    heavy::{unless_left, while_waited_for},
     reply,
 };
 
@@ -28,7 +31,8 @@ pub(super) async fn collect(call: Call) -> Reply {
     for _ in 0..ROUNDS {
         let view = call.view();
         let store = view.everything()?.clone();
-        let found = call.api.heavy.run(move || collectable(&store)).await;
+        let find = move |left: &AtomicBool| unless_left(left, collectable(&store, left));
+        let found = call.api.heavy.run_for_client(find).await?;
         for part in parts(found) {
             call.propose(Command::Collect(Box::new(part))).await?;
         }
@@ -61,16 +65,18 @@ pub(super) async fn reconcile_summaries(_: Call) -> Reply {
     Ok(reply::with_type(Body::empty(), reply::JSON))
 }
 
-/// What has ended, as far as a request may ask for.
-pub fn collectable(store: &Store) -> Collect {
-    let jobs = store.jobs().iter().filter(|(_, row)| row.is_over());
-    let evals = store.evals().iter().filter(|(_, eval)| eval.status.is_terminal());
-    let allocs = store.allocs().iter().filter(|(_, row)| store.may_forget(row));
-    let nodes = store.nodes().iter().filter(|(_, row)| row.status == NodeStatus::Down && row.live.is_empty());
+/// What has ended, as far as a request may ask for; only a part of it where its client has `left` meanwhile.
+pub fn collectable(store: &Store, left: &AtomicBool) -> Collect {
+    let jobs = while_waited_for(left, store.jobs().iter()).filter(|(_, row)| row.is_over());
+    let evals = while_waited_for(left, store.evals().iter()).filter(|(_, eval)| eval.status.is_terminal());
+    let allocs = while_waited_for(left, store.allocs().iter()).filter(|(_, row)| store.may_forget(row));
+    let is_gone = |row: &NodeRow| row.status == NodeStatus::Down && row.live.is_empty();
+    let nodes = while_waited_for(left, store.nodes().iter()).filter(|(_, row)| is_gone(row));
     // The last one of a job stays; what can go is known to the state alone, and so is asked for once.
     let is_last =
         |d: &Deployment| store.deployments().of_job(&d.job).next_back().is_some_and(|l| l.id == d.id);
-    let deployments = store.deployments().iter().filter(|d| !d.is_active() && !is_last(d));
+    let deployments = while_waited_for(left, store.deployments().iter());
+    let deployments = deployments.filter(|d| !d.is_active() && !is_last(d));
     Collect {
         jobs: jobs.take(REQUEST_MAX).map(|(_, row)| row.key.clone()).collect(),
         evals: evals.take(REQUEST_MAX).map(|(_, eval)| eval.id).collect(),
@@ -83,7 +89,9 @@ pub fn collectable(store: &Store) -> Collect {
 
 #[cfg(test)]
 mod tests {
-    use berth_model::AllocId;
+    use berth_model::{AllocId, EvalId};
+
+    use crate::nomad::tests::world::{register, small_job, world};
 
     use super::*;
 
@@ -95,5 +103,16 @@ mod tests {
         assert_eq!(sizes, [4096, 4096, 1808]);
         assert_eq!(all.into_iter().flat_map(|part| part.allocs).collect::<Vec<_>>(), ids());
         assert_eq!(parts(Collect::default()).count(), 0);
+    }
+
+    #[test]
+    fn nobody_looks_for_what_has_ended_once_the_client_has_left() {
+        let world = world();
+        let job = berth_model::job::Job { stop: true, ..small_job("over") };
+        world.apply(vec![register(job, EvalId(1))]);
+        let view = world.view.load();
+        let found = |left: bool| collectable(&view.store, &AtomicBool::new(left));
+        assert!(!found(false).is_empty());
+        assert!(found(true).is_empty());
     }
 }

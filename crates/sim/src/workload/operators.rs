@@ -1,6 +1,9 @@
 //! What operators do: they close and drain nodes, judge and undo versions, forget what has ended, and restore older states.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use berth_controller::Answer;
 use berth_model::{
@@ -105,7 +108,7 @@ impl Client {
 
     /// All that has ended is forgotten at once.
     pub(super) fn collect(&mut self, server: &Server) -> Option<Command> {
-        let collect = collectable(&server.view().store);
+        let collect = collectable(&server.view().store, &AtomicBool::new(false));
         (!collect.is_empty()).then(|| Command::Collect(Box::new(collect)))
     }
 }

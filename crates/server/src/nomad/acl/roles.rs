@@ -24,8 +24,11 @@ pub(in crate::nomad) async fn list(call: Call) -> Reply {
     check_on(&call)?;
     let prefix = call.query.text("prefix").unwrap_or_default().to_owned();
     block::answer(&call, &[WatchKey::Acl], index, async |view| {
-        let roles = view.acl()?.roles().filter(|role| role.id.to_string().starts_with(&prefix));
-        let rows: Vec<AclRole> = roles.map(|role| shown(role)).collect();
+        let find = move || {
+            let roles = view.acl()?.roles().filter(|role| role.id.to_string().starts_with(&prefix));
+            Ok::<Vec<AclRole>, Failure>(roles.map(|role| shown(role)).collect())
+        };
+        let rows = call.api.heavy.run(find).await?;
         array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok()).await
     })
     .await

@@ -37,7 +37,7 @@ pub use job_status::job_status;
 pub use node::{StubParts as NodeStubParts, eligibility, node, node_stub};
 pub use plan::planned;
 pub use plan_trace::plan_trace;
-pub use scale::{scale_status, scaling_policies, scaling_policy_stub};
+pub use scale::{scale_status, scaled_groups, scaling_policy, scaling_policy_stub};
 pub use scheduling::{scheduler_config, scheduler_config_asked};
 pub use tenants::{namespace, namespace_asked, quota, quota_asked, quota_usage};
 

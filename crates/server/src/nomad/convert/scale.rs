@@ -47,13 +47,19 @@ pub fn scaling_event(event: &scaling::ScalingEvent) -> ScalingEvent {
     }
 }
 
-/// The scaling policies of a job.
-pub fn scaling_policies(row: &JobRow) -> Vec<ScalingPolicy> {
-    let groups = row.job().groups.iter();
-    groups.filter_map(|group| Some(scaling_policy(row, &group.name, group.scaling.as_deref()?))).collect()
+/// Which groups of a job have scaling policies.
+pub fn scaled_groups(row: &JobRow) -> impl Iterator<Item = usize> + '_ {
+    let groups = row.job().groups.iter().enumerate();
+    groups.filter(|(_, group)| group.scaling.is_some()).map(|(at, _)| at)
 }
 
-fn scaling_policy(row: &JobRow, group: &str, scaling: &Scaling) -> ScalingPolicy {
+/// The scaling policy of one of a job's groups.
+pub fn scaling_policy(row: &JobRow, group: usize) -> Option<ScalingPolicy> {
+    let group = row.job().groups.get(group)?;
+    Some(policy(row, &group.name, group.scaling.as_deref()?))
+}
+
+fn policy(row: &JobRow, group: &str, scaling: &Scaling) -> ScalingPolicy {
     let JobKey { namespace, id } = &row.key;
     let target = [("Namespace", &**namespace), ("Job", &**id), ("Group", group)];
     ScalingPolicy {

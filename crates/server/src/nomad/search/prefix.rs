@@ -1,13 +1,17 @@
 //! `PUT /v1/search`: what begins with a text.
 
+use std::sync::atomic::AtomicBool;
+
 use berth_api::http::{Found, Search};
 use berth_model::{AllocId, EvalId, NodeId};
+use berth_scheduler::Cancelled;
 
 use super::{MATCHES_MAX, asked};
 use crate::{
     access::CallerView,
     http::{
         call::{Call, Reply},
+        heavy::unless_left,
         ids::IdRange,
         reply,
     },
@@ -23,22 +27,30 @@ pub(in crate::nomad) async fn prefix(mut call: Call) -> Reply {
     let contexts = asked(&search.context, CONTEXTS)?;
     let namespace = call.namespace().to_owned();
     let view = call.view();
-    let found = call.api.heavy.run(move || found(&view, &contexts, &namespace, &search.prefix)).await;
+    let find = move |left: &AtomicBool| found(&view, &contexts, &namespace, &search.prefix, left);
+    let found = call.api.heavy.run_for_client(find).await?;
     let mut response = reply::json(&call.query, &found)?;
     let view = call.view();
     reply::stamp(response.headers_mut(), view.index(), &view);
     Ok(response)
 }
 
-fn found(view: &CallerView, contexts: &[&str], namespace: &str, prefix: &str) -> Found {
+fn found(
+    view: &CallerView,
+    contexts: &[&str],
+    namespace: &str,
+    prefix: &str,
+    left: &AtomicBool,
+) -> Result<Found, Cancelled> {
     let mut found = Found::default();
     for context in contexts {
+        unless_left(left, ())?;
         let mut matches = matches(view, context, namespace, prefix);
         found.truncations.insert((*context).to_owned(), matches.len() > MATCHES_MAX);
         matches.truncate(MATCHES_MAX);
         found.matches.insert((*context).to_owned(), matches);
     }
-    found
+    Ok(found)
 }
 
 /// One more than are told, if there are so many.
