@@ -58,6 +58,8 @@ struct Shell {
     claims: Ledger,
     /// Planners do not see what others claim.
     is_blind: bool,
+    /// Evaluations that planners have in hand and do not answer, where they are as slow as that.
+    in_hand: Option<Vec<(u64, EvalId)>>,
     /// Seconds by the wall clock, and since the machine started.
     now: u64,
     monotonic: u64,
@@ -104,6 +106,7 @@ impl Shell {
             planner: Planner::default(),
             claims,
             is_blind: false,
+            in_hand: None,
             now: 1_000,
             monotonic: 0,
             log: vec![],
@@ -186,6 +189,9 @@ impl Shell {
                 self.log.push(entry);
             }
             Action::Judged { .. } => {}
+            Action::Plan { term, eval } if self.in_hand.is_some() => {
+                self.in_hand.get_or_insert_default().push((term, eval.id));
+            }
             Action::Plan { term, eval } => {
                 self.seeds += 1;
                 self.planned += 1;

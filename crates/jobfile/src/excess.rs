@@ -146,6 +146,15 @@ mod tests {
             let task = job.groups[0].tasks[0].clone();
             job.groups[0].tasks = (0..tasks).map(|_| task.clone()).collect();
         });
+        let service = "service {\n port = \"80\"\n check {\n type = \"tcp\"\n interval = \"9s\"\n timeout = \"1s\"\n }\n}";
+        let source =
+            format!("job \"j\" {{\n group \"g\" {{\n{service}\n task \"t\" {{ driver = \"mock\" }}\n }}\n}}");
+        let checked = crate::parse_hcl(&source, "test", &crate::Inputs::default()).expect("it is a job").job;
+        check(GROUP_CHECKS_MAX as u64, "checks", |job, checks| {
+            job.groups[0].services.clone_from(&checked.groups[0].services);
+            let one = checked.groups[0].services[0].checks[0].clone();
+            job.groups[0].services[0].checks = (0..checks).map(|_| one.clone()).collect();
+        });
         check(CONSTRAINT_BYTES_MAX as u64, "constraint of group `g`", |job, bytes| {
             let (left, operator) = ("${attr.a}".to_owned(), berth_model::constraint::Operator::Equal);
             job.groups[0].tasks[0].constraints = vec![Constraint { left, operator, right: text(bytes) }];

@@ -137,3 +137,22 @@ fn updates_while_agents_are_away_cost_what_they_change() {
     assert_eq!((shell.wanted().len(), shell.store.allocs().len()), (20, 20 * 11));
     assert!(waits(&shell) <= 2 * 20 * 11, "{} waits of 220 allocations", waits(&shell));
 }
+
+#[test]
+fn planners_that_do_not_answer_are_handed_so_many_evaluations_and_hold_up_nothing_else() {
+    let mut shell = Shell::new();
+    shell.in_hand = Some(Vec::new());
+    for number in 0..20 {
+        shell.register_job(Job { key: JobKey::new("default", &format!("j{number}")), ..job(1, 10) });
+    }
+    assert_eq!(shell.in_hand.as_ref().map(Vec::len), Some(8), "as many as there are places for");
+    assert_eq!(shell.store.jobs().iter().count(), 20, "all are written meanwhile");
+    shell.join(1, 1);
+    assert_eq!(shell.store.node(NodeId(1)).map(|(_, row)| row.status), Some(NodeStatus::Ready));
+    let (term, eval) = shell.in_hand.as_mut().expect("they are slow").remove(0);
+    shell.tell(Event::PlanFailed { term, eval, reason: "x".repeat(2 << 20) });
+    assert_eq!(shell.in_hand.as_ref().map(Vec::len), Some(8), "the next takes the place");
+    let failed = shell.store.eval(eval).expect("it is kept");
+    assert_eq!(failed.status, EvalStatus::Failed);
+    assert!(failed.description.starts_with("internal error: xxx") && failed.description.len() == 1024);
+}

@@ -63,3 +63,18 @@ impl Asks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_questions_wait_and_no_more() {
+        let asks = Asks::default();
+        let mut open: Vec<_> = (0..ASKS_MAX).map(|_| asks.open().expect("there is room")).collect();
+        assert!(asks.open().is_none());
+        let (number, _) = open.pop().expect("some wait");
+        asks.close(number);
+        assert!(asks.open().is_some());
+    }
+}

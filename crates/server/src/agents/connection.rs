@@ -153,6 +153,7 @@ impl Connection<'_> {
         let id = self.context.next_session();
         let (node, pending) = (hello.node_id(), Pending::default());
         let link = Link { node, number, outbound: self.outbound.clone(), pending: pending.clone() };
+        let link = Box::new(link);
         if let Some(old) = self.sessions.insert(number, Session { id, node, pending }) {
             old.pending.end(old.node);
             self.context.tell(Input::event(Event::SessionClosed(old.id))).await;

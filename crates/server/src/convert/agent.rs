@@ -520,7 +520,8 @@ mod tests {
     /// Whatever a hello holds: the leader and other servers take the node for granted.
     #[test]
     fn what_a_hello_may_hold_fits_an_entry() {
-        let fill = |change: &dyn Fn(&mut NodeSpec, u32)| {
+        type Change<'c> = &'c dyn Fn(&mut NodeSpec, u32);
+        let fill = |change: Change<'_>| {
             let mut wire = WireHello { node_id: vec![1; 16], secret: vec![2; 16], ..WireHello::default() };
             for step in 0.. {
                 let before = wire.clone();
@@ -532,7 +533,7 @@ mod tests {
             }
             unreachable!("every message ends")
         };
-        let entries: [&dyn Fn(&mut NodeSpec, u32); 4] = [
+        let entries: [Change<'_>; 4] = [
             &|node, at| drop(node.attributes.insert(format!("{at:x}"), String::new())),
             &|node, at| node.reserved_ports.push(at % (1 << 16)),
             &|node, at| node.cores.push(at % (1 << 16)),

@@ -83,7 +83,7 @@ impl CarryOut {
                 Event::Planned { term, plan, ticket }
             }
             Input::Open { session, hello, link, share } => {
-                self.links.insert(session, link);
+                self.links.insert(session, *link);
                 return Some((Event::SessionOpened(session, hello), share));
             }
             Input::Stop => return None,

@@ -81,7 +81,7 @@ pub(crate) enum Input {
     /// A planner has answered an evaluation.
     Planned { term: u64, plan: Box<Plan>, ticket: Ticket, trace: Box<PlanTrace> },
     /// An agent opened a session; what it is told goes to `link`. With the share of its hello.
-    Open { session: SessionId, hello: Box<Hello>, link: Link, share: Share },
+    Open { session: SessionId, hello: Box<Hello>, link: Box<Link>, share: Share },
     /// No more.
     Stop,
 }

@@ -30,6 +30,7 @@ mod snapshot;
 mod status;
 mod system;
 mod table;
+mod tenant_limits;
 
 pub use system::collectable;
 pub use table::table;

@@ -14,7 +14,7 @@ use crate::{
         list::array_of,
         reply,
     },
-    nomad::convert,
+    nomad::{convert, tenant_limits},
 };
 
 /// The namespace of requests that name none.
@@ -26,8 +26,11 @@ pub(super) const ALL: &str = "*";
 pub(super) async fn list(call: Call) -> Reply {
     let prefix = call.query.text("prefix").unwrap_or_default().to_owned();
     block::answer(&call, &[WatchKey::Namespaces], index, async |view| {
-        let rows = view.namespaces().filter(|row| row.namespace.name.starts_with(&prefix));
-        let rows: Vec<Namespace> = rows.map(convert::namespace).collect();
+        let find = move || {
+            let rows = view.namespaces().filter(|row| row.namespace.name.starts_with(&prefix));
+            rows.map(convert::namespace).collect::<Vec<Namespace>>()
+        };
+        let rows = call.api.heavy.run(find).await;
         array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok()).await
     })
     .await
@@ -48,6 +51,12 @@ pub(super) async fn put(mut call: Call) -> Reply {
     let mut asked: Namespace = call.json().await?;
     asked.name = name_asked(call.param("name"), asked.name)?;
     let namespace = convert::namespace_asked(asked).map_err(Failure::bad_request)?;
+    let (view, name) = (call.view(), namespace.name.as_str());
+    let is_new = view.namespace(name).is_none();
+    let counted =
+        if is_new { tenant_limits::check_count("namespaces", view.namespaces().count()) } else { Ok(()) };
+    let checked = counted.and_then(|()| tenant_limits::check_namespace(&namespace));
+    checked.map_err(|why| Failure::bad_request(format!("namespace {name:?}: {why}")))?;
     change(&call, Command::PutNamespace(Box::new(namespace))).await
 }
 

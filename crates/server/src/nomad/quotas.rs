@@ -14,13 +14,15 @@ use crate::{
         list::array_of,
         reply,
     },
-    nomad::convert,
+    nomad::{convert, tenant_limits},
 };
 
 /// `GET /v1/quotas`
 pub(super) async fn list(call: Call) -> Reply {
     block::answer(&call, &[WatchKey::Quotas], index, async |view| {
-        let rows: Vec<Quota> = rows(&call, &view).map(convert::quota).collect();
+        let prefix = prefix(&call);
+        let find = move || rows(&view, &prefix).map(convert::quota).collect::<Vec<Quota>>();
+        let rows = call.api.heavy.run(find).await;
         array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok()).await
     })
     .await
@@ -37,7 +39,9 @@ pub(super) async fn read(call: Call) -> Reply {
 /// `GET /v1/quota-usages`
 pub(super) async fn usages(call: Call) -> Reply {
     block::answer(&call, &[WatchKey::Quotas, WatchKey::Allocs], usage_index, async |view| {
-        let rows: Vec<QuotaUsage> = rows(&call, &view).map(convert::quota_usage).collect();
+        let prefix = prefix(&call);
+        let find = move || rows(&view, &prefix).map(convert::quota_usage).collect::<Vec<QuotaUsage>>();
+        let rows = call.api.heavy.run(find).await;
         array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok()).await
     })
     .await
@@ -57,7 +61,11 @@ pub(super) async fn put(mut call: Call) -> Reply {
     asked.name = name_asked(call.param("name"), asked.name)?;
     let name = asked.name.clone();
     let quota = convert::quota_asked(asked);
-    let quota = quota.map_err(|why| Failure::bad_request(format!("quota {name:?}: {why}")))?;
+    let refuse = |why: String| Failure::bad_request(format!("quota {name:?}: {why}"));
+    let (quota, view) = (quota.map_err(refuse)?, call.view());
+    let is_new = view.quota(&name).is_none();
+    let counted = if is_new { tenant_limits::check_count("quotas", view.quotas().count()) } else { Ok(()) };
+    counted.and_then(|()| tenant_limits::check_quota(&quota)).map_err(refuse)?;
     change(&call, Command::PutQuota(Box::new(quota))).await
 }
 
@@ -68,9 +76,12 @@ pub(super) async fn delete(call: Call) -> Reply {
     change(&call, Command::DeleteQuota(name)).await
 }
 
-fn rows<'v>(call: &Call, view: &'v CallerView) -> impl Iterator<Item = &'v QuotaRow> {
-    let prefix = call.query.text("prefix").unwrap_or_default().to_owned();
-    view.quotas().filter(move |row| row.quota.name.starts_with(&prefix))
+fn prefix(call: &Call) -> String {
+    call.query.text("prefix").unwrap_or_default().to_owned()
+}
+
+fn rows<'v>(view: &'v CallerView, prefix: &'v str) -> impl Iterator<Item = &'v QuotaRow> {
+    view.quotas().filter(move |row| row.quota.name.starts_with(prefix))
 }
 
 fn row<'v>(call: &Call, view: &'v CallerView) -> Result<&'v QuotaRow, Failure> {

@@ -27,8 +27,7 @@ pub(super) type Owner<'t> = Option<&'t Arc<AclToken>>;
 pub(super) struct Kept {
     /// The policies and roles that the rights follow from.
     of: AclRules,
-    /// With the token as it was: one that was written anew may have other policies.
-    by_owner: HashMap<Option<AclTokenId>, (Option<Arc<AclToken>>, Arc<Rights>)>,
+    by_owner: HashMap<Option<AclTokenId>, OfOwner>,
     /// By the names of the policies that they are made of.
     by_policies: HashMap<BTreeSet<String>, Arc<Rights>>,
     policies_bytes: usize,
@@ -36,6 +35,13 @@ pub(super) struct Kept {
     /// index.
     rules: HashMap<String, (Arc<AclPolicy>, Arc<PolicyRules>)>,
     rules_bytes: usize,
+}
+
+/// The rights of a token as it was: one that was written anew may have other policies.
+#[derive(Debug)]
+struct OfOwner {
+    token: Option<Arc<AclToken>>,
+    rights: Arc<Rights>,
 }
 
 impl Kept {
@@ -47,12 +53,12 @@ impl Kept {
             self.forget_rights();
             self.of = rules;
         }
-        let (token, rights) = self.by_owner.get(&owner.map(|token| token.id))?;
-        let is_same = match (token, owner) {
+        let kept = self.by_owner.get(&owner.map(|token| token.id))?;
+        let is_same = match (&kept.token, owner) {
             (Some(kept), Some(token)) => Arc::ptr_eq(kept, token),
             (kept, token) => kept.is_none() && token.is_none(),
         };
-        is_same.then(|| rights.clone())
+        is_same.then(|| kept.rights.clone())
     }
 
     /// The rights of a set of policies, as far as they are kept.
@@ -75,7 +81,8 @@ impl Kept {
         if self.by_owner.len() >= OWNERS_MAX || self.policies_bytes + bytes > RULES_BYTES_MAX {
             self.forget_rights();
         }
-        self.by_owner.insert(owner.map(|token| token.id), (owner.cloned(), rights.clone()));
+        let kept = OfOwner { token: owner.cloned(), rights: rights.clone() };
+        self.by_owner.insert(owner.map(|token| token.id), kept);
         if self.by_policies.insert(names, rights.clone()).is_none() {
             self.policies_bytes += bytes;
         }

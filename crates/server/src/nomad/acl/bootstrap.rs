@@ -1,6 +1,6 @@
 //! The first token: whoever comes first gets it, once.
 
-use std::path::Path;
+use std::{fs::File, io::Read, path::Path};
 
 use berth_api::http::AclBootstrap;
 use berth_model::{
@@ -21,6 +21,8 @@ use crate::{
 /// An operator who has lost all tokens writes the index that the refusal names into this file in the server's data
 /// directory: who can do that has the cluster anyway.
 const RESET_FILE: &str = "acl-bootstrap-reset";
+/// What is read of it.
+const RESET_BYTES_MAX: u64 = 64;
 /// Fewer characters could be guessed.
 const SECRET_CHARS_MIN: usize = 32;
 const SECRET_CHARS_MAX: usize = 256;
@@ -47,12 +49,14 @@ pub(in crate::nomad) async fn bootstrap(mut call: Call) -> Reply {
         create_index: Index(0),
         modify_index: Index(0),
     };
-    let again = reset_index(&call.server().data_dir);
+    let reset_file = call.server().data_dir.join(RESET_FILE);
+    let read = reset_file.clone();
+    let again = call.api.heavy.run(move || reset_index(&read)).await;
     let written = tokens::write_first(&call, token, again, secret).await?;
     tracing::info!(token = %id, "the first token was made");
     if again.is_some() {
         // It names an index that is past: it cannot be used twice, and only stays to confuse.
-        let _ = std::fs::remove_file(call.server().data_dir.join(RESET_FILE));
+        call.api.heavy.run(move || drop(std::fs::remove_file(reset_file))).await;
     }
     Ok(written)
 }
@@ -68,8 +72,10 @@ fn checked(secret: &str) -> Result<String, Failure> {
     Ok(secret.to_owned())
 }
 
-/// The index that an operator wrote down to be given a first token again.
-fn reset_index(data_dir: &Path) -> Option<Index> {
-    let text = std::fs::read_to_string(data_dir.join(RESET_FILE)).ok()?;
+/// The index that an operator wrote down to be given a first token again. Touches the disk.
+fn reset_index(file: &Path) -> Option<Index> {
+    let mut text = String::new();
+    // Whatever lies there, an index is short.
+    File::open(file).ok()?.take(RESET_BYTES_MAX).read_to_string(&mut text).ok()?;
     text.trim().parse().ok().map(Index)
 }

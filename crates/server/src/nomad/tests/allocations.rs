@@ -1,5 +1,7 @@
 //! Allocations: what is logged and what is observed, as one.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use berth_model::{alloc::ClientStatus, command::Command};
 use expect_test::{expect, expect_file};
@@ -7,6 +9,10 @@ use expect_test::{expect, expect_file};
 use super::{
     exchange::{answer, api, check_get, get},
     world::{FAILED, RUNNING, end, observed, world},
+};
+use crate::{
+    access::{Access, CallerView, Capability, NamespaceFrom, open},
+    http::reply::stamp_unconfirmed,
 };
 
 #[tokio::test]
@@ -121,4 +127,19 @@ async fn unconfirmed_nodes_are_told() {
         []
     "#]]
     .assert_eq(&read.show());
+}
+
+/// An answer that was made for another reader is told with what is true for this one.
+#[tokio::test]
+async fn what_was_unconfirmed_when_an_answer_was_made_is_not_told_with_it_later() {
+    let world = world();
+    let mut headers = hyper::HeaderMap::new();
+    let mut told = |nodes: usize| {
+        let mut view = crate::state::View::clone(&world.view.load());
+        view.unconfirmed_nodes = nodes;
+        let access = Access::check(open(), Capability::ReadJob, NamespaceFrom::Items, "").expect("it may");
+        stamp_unconfirmed(&mut headers, &CallerView::new(Arc::new(view), access.into()));
+        headers.get("x-berth-unconfirmed").map(|value| value.to_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!([told(2), told(1), told(0)], [Some("2".to_owned()), Some("1".to_owned()), None]);
 }

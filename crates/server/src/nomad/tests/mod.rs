@@ -7,6 +7,7 @@ mod allocations;
 mod blocking;
 mod client;
 mod deployments;
+mod edges;
 mod errors;
 mod evaluations;
 mod events;

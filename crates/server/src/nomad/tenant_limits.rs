@@ -1,0 +1,108 @@
+//! How much may be said of a namespace or a quota, and how many there may be: every server holds all of them, and each
+//! decision about whose turn it is looks at them. Checked where they come in; what is there already stays.
+
+use berth_model::{
+    namespace::Namespace,
+    quota::{Bounds, Quota},
+};
+
+/// Namespaces, and as many quotas.
+const TENANTS_MAX: usize = 10_000;
+/// What is said of one for people.
+const DESCRIPTION_BYTES_MAX: usize = 4 << 10;
+/// An operator's own labels, names and values.
+const META_BYTES_MAX: usize = 16 << 10;
+/// Drivers that a namespace lists, and devices that a quota does.
+const LISTED_MAX: usize = 64;
+/// A name in one of these lists.
+const LISTED_BYTES_MAX: usize = berth_jobfile::NAME_BYTES_MAX;
+
+/// Whether a namespace says no more than it may; if not, what is too much.
+pub(super) fn check_namespace(namespace: &Namespace) -> Result<(), String> {
+    let meta = namespace.meta.iter().map(|(name, value)| name.len() + value.len()).sum();
+    within("Description", namespace.description.len(), DESCRIPTION_BYTES_MAX)?;
+    within("Meta", meta, META_BYTES_MAX)?;
+    listed("EnabledTaskDrivers", namespace.enabled_drivers.iter())?;
+    listed("DisabledTaskDrivers", namespace.disabled_drivers.iter())
+}
+
+/// The same of a quota.
+pub(super) fn check_quota(quota: &Quota) -> Result<(), String> {
+    within("Description", quota.description.len(), DESCRIPTION_BYTES_MAX)?;
+    let devices = |what: &str, bounds: &Bounds| listed(what, bounds.devices_milli.keys());
+    devices("Devices of the limit", &quota.limit)?;
+    devices("Devices of the guarantee", &quota.guarantee)
+}
+
+/// Whether one more may be made where there are so many.
+pub(super) fn check_count(what: &str, count: usize) -> Result<(), String> {
+    if count < TENANTS_MAX {
+        return Ok(());
+    }
+    Err(format!("there are {count} {what}, at most {TENANTS_MAX} are possible: delete some first"))
+}
+
+fn within(what: &str, bytes: usize, most: usize) -> Result<(), String> {
+    if bytes <= most {
+        return Ok(());
+    }
+    Err(format!("{what} has {bytes} bytes, at most {most} are kept: say less"))
+}
+
+fn listed<'n>(what: &str, names: impl ExactSizeIterator<Item = &'n String>) -> Result<(), String> {
+    if names.len() > LISTED_MAX {
+        return Err(format!("{what} has {} names, at most {LISTED_MAX} are kept: name fewer", names.len()));
+    }
+    let longest = names.map(String::len).max().unwrap_or_default();
+    if longest <= LISTED_BYTES_MAX {
+        return Ok(());
+    }
+    Err(format!("{what} has a name of {longest} bytes, at most {LISTED_BYTES_MAX} are understood"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_much_is_said_of_a_namespace_and_no_more() {
+        type Change<'c> = &'c dyn Fn(&mut Namespace, usize);
+        let with = |change: Change<'_>, more: usize| {
+            let mut namespace = Namespace::new("team");
+            change(&mut namespace, more);
+            check_namespace(&namespace)
+        };
+        let changes: [Change<'_>; 4] = [
+            &|namespace, more| namespace.description = "d".repeat(DESCRIPTION_BYTES_MAX + more),
+            &|namespace, more| {
+                drop(namespace.meta.insert("m".into(), "v".repeat(META_BYTES_MAX - 1 + more)));
+            },
+            &|namespace, more| namespace.enabled_drivers = vec!["exec".into(); LISTED_MAX + more],
+            &|namespace, more| namespace.disabled_drivers = vec!["d".repeat(LISTED_BYTES_MAX + more)],
+        ];
+        for change in changes {
+            assert_eq!(with(change, 0), Ok(()));
+            assert!(with(change, 1).is_err());
+        }
+        let told = with(changes[1], 1);
+        assert_eq!(told, Err("Meta has 16385 bytes, at most 16384 are kept: say less".to_owned()));
+    }
+
+    #[test]
+    fn so_much_is_said_of_a_quota_and_no_more() {
+        let with = |devices: usize| {
+            let devices_milli = (0..devices).map(|number| (format!("gpu{number}"), 1)).collect();
+            check_quota(&Quota { limit: Bounds { devices_milli, ..Bounds::default() }, ..Quota::default() })
+        };
+        assert_eq!(with(LISTED_MAX), Ok(()));
+        let told = "Devices of the limit has 65 names, at most 64 are kept: name fewer";
+        assert_eq!(with(LISTED_MAX + 1), Err(told.to_owned()));
+    }
+
+    #[test]
+    fn there_are_so_many_and_no_more() {
+        assert_eq!(check_count("namespaces", TENANTS_MAX - 1), Ok(()));
+        let told = "there are 10000 namespaces, at most 10000 are possible: delete some first";
+        assert_eq!(check_count("namespaces", TENANTS_MAX), Err(told.to_owned()));
+    }
+}
