@@ -26,7 +26,7 @@ use berth_api::agent::{
 };
 use common::{agent_program, alloc_id, end_agent, eventually};
 use exec::Exec;
-use host::{BEYOND, HOST, interfaces, namespaces, rules, sh};
+use host::{BEYOND, BEYOND_V6, HOST, HOST_V6, interfaces, namespaces, rules, sh};
 use prost::Message;
 use serde_json::{Value, json};
 use server::{Run, Server};
@@ -35,6 +35,7 @@ use tempfile::TempDir;
 /// A host of its own with an agent, and another host beside it.
 struct World {
     runtime: &'static str,
+    host_ip: &'static str,
     data: TempDir,
     image: TempDir,
     server: Server,
@@ -44,17 +45,25 @@ struct World {
 impl World {
     /// None, with the reason printed, where networks cannot be made.
     fn new() -> Option<Self> {
+        Self::on(HOST)
+    }
+
+    /// The same with an agent whose ports are reached on this address.
+    fn on(host_ip: &'static str) -> Option<Self> {
         let runtime = busybox::runtimes().into_iter().next()?;
         if !host::can_be_made() {
             return None;
         }
         host::become_one();
+        if host_ip == HOST_V6 && !host::speak_v6() {
+            return None;
+        }
         let (data, image) = (tempfile::tempdir().expect("a directory"), busybox::image(&["sh"]));
         fs::create_dir_all(image.path().join("root/tmp")).expect("a directory");
         let mut server = Server::new();
-        let agent = spawn(runtime, (&data, &image), &server);
+        let agent = spawn((runtime, host_ip), (&data, &image), &server);
         server.accept();
-        Some(Self { runtime, data, image, server, agent })
+        Some(Self { runtime, host_ip, data, image, server, agent })
     }
 
     fn kill_agent(&mut self) {
@@ -64,7 +73,7 @@ impl World {
     }
 
     fn restart_agent(&mut self) {
-        self.agent = spawn(self.runtime, (&self.data, &self.image), &self.server);
+        self.agent = spawn((self.runtime, self.host_ip), (&self.data, &self.image), &self.server);
         self.server.accept();
     }
 
@@ -128,10 +137,10 @@ impl Drop for World {
     }
 }
 
-fn spawn(runtime: &str, (data, image): (&TempDir, &TempDir), server: &Server) -> Child {
+fn spawn((runtime, host_ip): (&str, &str), (data, image): (&TempDir, &TempDir), server: &Server) -> Child {
     let mut command = Command::new(agent_program());
     command.arg("run").arg(data.path()).arg(server.address()).arg(runtime).arg(image.path());
-    command.env("AGENT_BRIDGE", "berth").env("AGENT_HOST_IP", HOST);
+    command.env("AGENT_BRIDGE", "berth").env("AGENT_HOST_IP", host_ip);
     command.stdin(Stdio::null()).spawn().expect("an agent")
 }
 
@@ -248,6 +257,41 @@ fn ports_lead_in_and_the_way_leads_out() {
         (namespaces().is_empty() && interfaces().is_empty() && !rules().contains("25080")).then_some(())
     });
     assert_eq!(fs::read_dir(world.data.path().join("networks")).expect("listed").count(), 0);
+}
+
+/// On a host that forwards IPv6, whose allocations are reached on an address of it.
+#[test]
+fn ports_and_the_way_out_are_ipv6s_too() {
+    let Some(mut world) = World::on(HOST_V6) else { return };
+    let task = world.task("t", &serve(80, "web"), json!({"ports": ["web"]}));
+    world.run(1, "", vec![task], &[("web", 25_080, 80)]);
+    world.runs(1);
+    let address = format!("[{HOST_V6}]:25080");
+    assert_eq!(fetched(&address), "web\n");
+    let beyond = format!("ip netns exec beyond /bin/busybox nc -w 2 {HOST_V6} 25080 < /dev/null");
+    let output = Command::new("/bin/sh").args(["-c", &beyond]).output().expect("a shell");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "web\n", "from beyond");
+    // By its own port, and out under the host's address.
+    assert_eq!(world.within(1, 1, &format!("nc -w 2 {HOST_V6} 25080 < /dev/null")), "web\n");
+    let says = world.data.path().join("says");
+    fs::write(&says, "#!/bin/sh\n/bin/busybox netstat -tn\n").expect("written");
+    sh(&format!("chmod 755 {}", says.display()));
+    let mut listener = Command::new("/usr/sbin/ip");
+    listener.args(["netns", "exec", "beyond", "/bin/busybox", "nc", "-ll", "-p", "7000", "-e"]).arg(&says);
+    let mut listener = listener.stdin(Stdio::null()).spawn().expect("a listener");
+    let dial = format!("until nc -w 2 {BEYOND_V6} 7000 < /dev/null; do sleep 0.1; done 2> /dev/null");
+    let out = world.within(1, 2, &dial);
+    listener.kill().and_then(|()| listener.wait()).expect("an end");
+    assert!(out.contains(HOST_V6), "{out}");
+    // The host itself is as closed as by its other addresses.
+    let held = TcpListener::bind((HOST_V6, 9_999)).expect("free");
+    let reached = world.within(1, 3, &format!("nc -w 20 {HOST_V6} 9999 < /dev/null 2>&1 | sed 's/.*: //'"));
+    assert_eq!(reached, "Connection refused\n");
+    drop(held);
+    world.stop(1);
+    eventually("nothing is left", || {
+        (namespaces().is_empty() && interfaces().is_empty() && !rules().contains("25080")).then_some(())
+    });
 }
 
 #[test]

@@ -23,10 +23,21 @@ mod common {
     }
 }
 
-use std::{fs, process::Stdio};
+use std::{
+    fs,
+    io::{Read, Write},
+    net::TcpStream,
+    process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
+use berth_api::http::Target;
 use common::eventually;
-use e2e::{berth, busybox::busybox_images, dev::Dev};
+use e2e::{berth, busybox::busybox_images, dev::Dev, free_port};
 use images::{Fake, Image, Layer};
 use serde_json::{Value, json};
 
@@ -78,6 +89,86 @@ async fn an_image_is_pulled_used_and_removed_by_command() {
         let told = dev.complained(args);
         assert!(told.contains(why), "{args:?}: {told}");
     }
+}
+
+/// Serves a page on port 80; its layer is given once `go` is set.
+fn serves(go: Arc<AtomicBool>) -> Fake {
+    let config = json!({"Cmd": ["/bin/busybox", "httpd", "-f", "-p", "80", "-h", "/www"]});
+    let layer = Layer::busybox().dir("www/", 0o755, 0).file("www/index.html", "hello\n");
+    let image = Image::new(vec![layer.finish()], config);
+    let name = image.layers[0].clone();
+    Fake::with(&image, move |asked| {
+        while asked.path.ends_with(&name) && !go.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        None
+    })
+}
+
+fn fetched(address: (&str, u16)) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.write_all(b"GET / HTTP/1.0\r\n\r\n").ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    Some(text).filter(|text| text.contains("hello"))
+}
+
+#[tokio::test]
+async fn a_pull_is_told_while_it_goes_on_and_what_is_published_is_reached() {
+    if busybox_images().is_none() {
+        return;
+    }
+    let go = Arc::new(AtomicBool::new(false));
+    let fake = serves(go.clone());
+    let dev = Dev::start(&[&format!("--insecure-registries={}", fake.host)]);
+    let (name, port) = (format!("{}/web", fake.host), free_port());
+    let mut run = berth(&["run", "-p", &format!("{port}:80"), "-name", "web", &name]);
+    let run = run.env("BERTH_ADDR", &dev.address).stderr(Stdio::piped()).spawn().expect("it runs");
+    let pulls = format!("Downloading image {name}");
+    let alloc = dev.allocs("web", 1, "pending").await.remove(0);
+    eventually("its events to tell of the pull", || {
+        dev.said(&["alloc", "status", &alloc]).contains(&pulls).then_some(())
+    });
+    go.store(true, Ordering::Relaxed);
+    let ended = run.wait_with_output().expect("it ends");
+    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(ended.status.success() && told.contains(&pulls), "{told}");
+    dev.allocs("web", 1, "running").await;
+    let page = eventually("its page", || fetched(("127.0.0.1", port)));
+    assert!(page.ends_with("hello\n"), "{page}");
+    dev.said(&["job", "stop", "-yes", "web"]);
+    eventually("its port to be closed", || TcpStream::connect(("127.0.0.1", port)).is_err().then_some(()));
+}
+
+/// A container's port leads in from the network of the node that its job names, and from no other.
+#[tokio::test]
+async fn a_port_of_a_container_is_taken_from_the_network_that_it_names() {
+    if busybox_images().is_none() {
+        return;
+    }
+    let fake = serves(Arc::new(AtomicBool::new(true)));
+    let registry = format!("--insecure-registries={}", fake.host);
+    let dev = Dev::start(&[&registry, "--host-networks", "lan=127.0.0.9"]);
+    let group = json!({
+        "Name": "g",
+        "Networks": [{"DynamicPorts": [{"Label": "http", "To": 80, "HostNetwork": "lan"}]}],
+        "Tasks": [{
+            "Name": "t",
+            "Driver": "docker",
+            "Config": {"image": format!("{}/web", fake.host), "ports": ["http"]},
+            "Resources": {"CPU": 1, "MemoryMB": 32},
+        }],
+    });
+    dev.register(&json!({"ID": "web", "Name": "web", "Type": "service", "TaskGroups": [group]})).await;
+    let id = dev.allocs("web", 1, "running").await.remove(0);
+    let alloc: Value =
+        dev.client().get(&Target::new("/v1/allocation").part(&id)).await.expect("it is there").value;
+    let port = &alloc["AllocatedResources"]["Shared"]["Ports"][0];
+    assert_eq!(port["HostIP"], "127.0.0.9", "{port}");
+    let number = u16::try_from(port["Value"].as_u64().expect("a number")).expect("a port");
+    eventually("its page", || fetched(("127.0.0.9", number)));
+    assert!(TcpStream::connect(("127.0.0.1", number)).is_err(), "it is in the other network alone");
+    dev.said(&["job", "stop", "-yes", "web"]);
 }
 
 #[tokio::test]

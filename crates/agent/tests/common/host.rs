@@ -7,6 +7,9 @@ use std::process::Command;
 /// The address of the host in front of its agent, and one beyond it.
 pub const HOST: &str = "10.9.9.1";
 pub const BEYOND: &str = "10.9.9.2";
+/// The same in IPv6.
+pub const HOST_V6: &str = "fd99::1";
+pub const BEYOND_V6: &str = "fd99::2";
 
 /// Whether there may be one; the reason is printed.
 pub fn can_be_made() -> bool {
@@ -38,6 +41,20 @@ pub fn become_one() {
          ip link set veth0 up; ip -n beyond link set lo up; ip -n beyond addr add {BEYOND}/24 dev veth0; \
          ip -n beyond link set veth0 up"
     ));
+}
+
+/// The host forwards IPv6 from now on, and both have addresses of it. Whether it can; the reason is printed.
+pub fn speak_v6() -> bool {
+    let forwarding = "/proc/sys/net/ipv6/conf/all/forwarding";
+    if !Path::new(forwarding).exists() {
+        eprintln!("skipped: the kernel has no IPv6");
+        return false;
+    }
+    sh(&format!(
+        "echo 1 > {forwarding}; ip addr add {HOST_V6}/64 dev veth0 nodad; \
+         ip -n beyond addr add {BEYOND_V6}/64 dev veth0 nodad"
+    ));
+    true
 }
 
 /// Names of network namespaces, without that of the other host.

@@ -78,6 +78,7 @@ impl Invariants {
             let step = &*step;
             i08_room::check(store, step)?;
             i09_quotas::check(store, step)?;
+            i11_system::always(store)?;
             self.jobs.on_entry(store, step)?;
             self.processes.on_entry(store, step)?;
             self.periodic.on_entry(store, step)?;
