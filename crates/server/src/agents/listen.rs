@@ -76,7 +76,7 @@ impl Context {
     pub async fn tell(&self, input: Input) {
         if let Err(error) = self.inputs.try_send(input) {
             let (inputs, input) = (self.inputs.clone(), error.into_inner());
-            let _ = tokio::task::spawn_blocking(move || inputs.send(input)).await;
+            let _ = tokio::task::spawn_blocking(move || inputs.send(input).ok()).await;
         }
     }
 }

@@ -58,7 +58,7 @@ pub(crate) async fn run(
                 Err(ProposeError::Unknown(reason)) => Fate::Unknown(reason.to_string()),
             };
             let event = Input::event(Event::NotApplied { term, index, fate });
-            let _ = tokio::task::spawn_blocking(move || inputs.send(event)).await;
+            let _ = tokio::task::spawn_blocking(move || inputs.send(event).ok()).await;
         });
         while results.try_join_next().is_some() {}
     }
