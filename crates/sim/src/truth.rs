@@ -250,9 +250,17 @@ impl Truth {
         facts.judge(result);
     }
 
+    /// An agent ends a process by force.
+    pub fn killed(&self, node: usize, of: TaskRef) {
+        self.facts().invariants.on_killed(node, of);
+    }
+
     /// A process was seen to have ended.
-    pub fn ended(&self, node: usize, of: TaskRef) {
-        self.facts().tell(&format!("node {}: {} has ended", node + 1, name(of)));
+    pub fn ended(&self, node: usize, of: TaskRef, process: &Process) {
+        let facts = &mut *self.facts();
+        facts.tell(&format!("node {}: {} has ended", node + 1, name(of)));
+        let result = facts.invariants.on_ended(node, of, process);
+        facts.judge(result);
     }
 
     /// An agent asks a process to end.

@@ -9,7 +9,7 @@ use berth_model::{
 };
 
 use super::{Check, history::Step};
-use crate::node::{Content, Machine, node_id};
+use crate::node::{Content, Machine, Process, node_id};
 
 const RULE: &str = "I7 an allocation runs once";
 
@@ -50,11 +50,11 @@ impl Processes {
         Ok(())
     }
 
-    pub fn on_started(&self, node: usize, of: TaskRef, machine: &Content) -> Check {
+    pub fn on_started(&self, node: usize, of: TaskRef, process: &Process, machine: &Content) -> Check {
         let twins = machine.processes.iter().filter(|(other, process)| {
             (other.alloc, other.task) == (of.alloc, of.task) && **other != of && process.is_alive()
         });
-        if twins.count() > 0 {
+        if twins.count() > 0 || process.beside_living {
             return Err((RULE, format!("node {} runs task {} of {} twice", node + 1, of.task, of.alloc)));
         }
         if self.done.contains(&AllocId(u128::from_be_bytes(of.alloc.0))) {

@@ -6,13 +6,18 @@ use berth_agent::lifecycle::TaskRef;
 use berth_model::{AllocId, NodeId, event::Event as Change, store::Store};
 
 use super::{Check, history::Step};
-use crate::node::node_id;
+use crate::node::{Process, node_id};
 
 /// What was asked to end. An agent that was told so goes on with it, although a state is restored meanwhile that wants it.
 #[derive(Default)]
 pub struct Untouched {
     stopped: BTreeSet<AllocId>,
+    /// What agents have ended by force, by the numbers of their nodes.
+    killed: BTreeSet<(usize, TaskRef)>,
 }
+
+/// The signal that ends a process by force.
+const KILLED: i32 = 9;
 
 impl Untouched {
     pub fn on_entry(&mut self, store: &Store, step: &Step) {
@@ -21,6 +26,19 @@ impl Untouched {
                 self.stopped.extend(store.allocs().row(*slot).map(|row| row.id));
             }
         }
+    }
+
+    pub fn on_killed(&mut self, node: usize, of: TaskRef) {
+        self.killed.insert((node, of));
+    }
+
+    /// A task has ended: not by force, unless an agent has ended it so.
+    pub fn on_ended(&self, node: usize, of: TaskRef, process: &Process) -> Check {
+        if process.exit.signal != KILLED || self.killed.contains(&(node, of)) {
+            return Ok(());
+        }
+        let what = format!("a task of {} was killed on node {}, and not by its agent", of.alloc, node + 1);
+        Err(("I16 what is wanted is not touched", what))
     }
 
     /// An agent asks a task to end: the state does not want it there any more.

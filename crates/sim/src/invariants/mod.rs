@@ -126,7 +126,15 @@ impl Invariants {
     pub fn on_started(&mut self, node: usize, of: TaskRef, process: &Process, machine: &Content) -> Check {
         i08_room::on_started(node, of, process, machine)?;
         i06_jobs::on_started(self.history.store(), of, process)?;
-        self.processes.on_started(node, of, machine)
+        self.processes.on_started(node, of, process, machine)
+    }
+
+    pub fn on_killed(&mut self, node: usize, of: TaskRef) {
+        self.untouched.on_killed(node, of);
+    }
+
+    pub fn on_ended(&self, node: usize, of: TaskRef, process: &Process) -> Check {
+        self.untouched.on_ended(node, of, process)
     }
 
     pub fn on_signalled(&mut self, node: usize, of: TaskRef) -> Check {

@@ -26,6 +26,8 @@ pub struct Process {
     pub until_ns: u64,
     /// How.
     pub exit: Exit,
+    /// It was started as the same start as one that lived.
+    pub beside_living: bool,
     /// How long it lives on when it is asked to end, in nanoseconds.
     stop_ns: u64,
 }
@@ -97,8 +99,10 @@ impl Machine {
         }
         let ports = run.ports.iter().map(|port| port.host_port).collect();
         let stop_ns = settings.stop_after_ns();
-        let process = Process { group: run.group.clone(), ports, from_ns, until_ns, exit, stop_ns };
         let mut content = self.content();
+        let beside_living = content.processes.get(&of).is_some_and(Process::is_alive);
+        let group = run.group.clone();
+        let process = Process { group, ports, from_ns, until_ns, exit, beside_living, stop_ns };
         let boots = content.boots;
         content.started_in.insert(of, boots);
         content.processes.insert(of, process.clone());

@@ -167,6 +167,7 @@ impl Agent {
                 // It waits for nothing.
                 Action::CancelStart(_) => {}
                 Action::KillTask(of) => {
+                    self.around.truth.killed(self.around.number, of);
                     if self.around.bug != Some(Bug::NeverStopsTasks) {
                         self.around.machine.kill(of);
                     }
@@ -259,7 +260,7 @@ impl Agent {
             }
             if process.until_ns <= now_ns() {
                 self.watched.remove(&of);
-                self.around.truth.ended(self.around.number, of);
+                self.around.truth.ended(self.around.number, of, &process);
                 let exit = berth_agent::lifecycle::Exit {
                     at_ns: BEGINNING_NS + process.until_ns,
                     ..process.exit.clone()
