@@ -34,5 +34,5 @@ pub use failure::Failure;
 pub use host_networks::{HostNetwork, HostNetworks};
 pub use images::{ImageLimits, ImagesConfig, RegistryConfig, check_registry};
 pub use network::NetworkConfig;
-pub use shell::{Agent, AgentConfig, DrainOnShutdown, Host, ShutdownMode};
+pub use shell::{Agent, AgentConfig, AgentTls, DrainOnShutdown, Host, ShutdownMode, joined_dir};
 pub use user_ids::UserIdsConfig;

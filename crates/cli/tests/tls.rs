@@ -130,6 +130,11 @@ impl Cluster {
 
     /// Starts an agent that knows all servers and has its data in a directory of this name.
     fn start_agent(&mut self, name: &str) {
+        self.start_agent_with(name, &[]);
+    }
+
+    /// The same with further arguments.
+    fn start_agent_with(&mut self, name: &str, more: &[&str]) {
         let servers: Vec<String> = self.servers.iter().map(|server| server.agent.to_string()).collect();
         let (data, servers) = (self.dir(name), servers.join(","));
         let args = [
@@ -143,6 +148,7 @@ impl Cluster {
             "--mock-driver",
             "--containers=false",
         ];
+        let args = [&args[..], more].concat();
         self.agents.push(Daemon::start(&args, &self.path(&format!("told-{name}"))));
     }
 
@@ -164,6 +170,19 @@ impl Cluster {
             (ready == nodes).then_some(())
         })
         .await;
+    }
+
+    /// A token with which one agent joins.
+    fn token(&self, more: &[&str]) -> String {
+        let output = self.berth(&[&["node", "token"], more].concat());
+        succeed(&output);
+        String::from_utf8(output.stdout).expect("text").trim().to_owned()
+    }
+
+    /// The id of the only node.
+    fn node(&self) -> String {
+        let nodes = self.json(&["node", "status", "-json"]).expect("nodes");
+        nodes[0]["ID"].as_str().expect("an id").to_owned()
     }
 
     /// The allocation of the job that runs.
@@ -375,4 +394,136 @@ async fn certificates_change_under_a_session_that_goes_on() {
     assert!(cluster.json(&["node", "status", "-json"]).is_some(), "who comes now believes the new one");
     assert_eq!(cluster.running().await, alloc);
     assert_eq!(connected(&cluster.told("n1")), before, "the session went on");
+}
+
+#[tokio::test]
+async fn an_agent_joins_with_a_token_once_and_renews_its_certificate() {
+    let mut cluster = Cluster::new();
+    cluster.start_server(&["--tls", "agent_certificate_ttl=6s"]);
+    let token = cluster.token(&[]);
+    cluster.start_agent_with("n1", &["--join", &token]);
+    cluster.until_told("n1", "the agent has joined").await;
+    cluster.until_ready(1).await;
+    // The token was for that one; nobody else gets in with it, and what is no token is said so.
+    cluster.start_agent_with("n2", &["--join", &token]);
+    cluster.until_told("n2", "has joined with it").await;
+    let bad = berth(&["agent", "--data-dir", &cluster.dir("bad"), "--join", "berth-join-1-x"]).output();
+    assert!(refusal(&bad.expect("it runs")).contains("it is no join token"));
+    // It renews by itself, with no new session, and comes back without the token.
+    cluster.until_told("n1", "the certificate was renewed").await;
+    assert_eq!(cluster.told("n1").matches("connected server").count(), 1);
+    cluster.agents[0].kill();
+    cluster.start_agent("n1");
+    eventually("it is connected again", async || {
+        (cluster.told("n1").matches("connected server").count() == 2).then_some(())
+    })
+    .await;
+    cluster.until_ready(1).await;
+    // Away for longer than its certificate lasts, it needs another token, which names it.
+    cluster.agents.last_mut().expect("it runs").kill();
+    let files = cluster.path("n1/agent/tls");
+    eventually("its certificate has expired", async || {
+        let mut command =
+            cluster.command(&["agent", "--data-dir", &cluster.dir("n1"), "--servers", "127.0.0.1:1"]);
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let _ = child.kill();
+        let said = child.wait_with_output().expect("it is ours").stderr;
+        String::from_utf8_lossy(&said).contains("berth node token -node").then_some(())
+    })
+    .await;
+    assert!(files.join("agent-key.pem").exists());
+    let again = cluster.token(&["--node", &cluster.node()]);
+    cluster.start_agent_with("n1", &["--join", &again]);
+    eventually("it is connected again", async || {
+        (cluster.told("n1").matches("connected server").count() == 3).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_agent_killed_while_it_joins_joins_with_the_same_token() {
+    let mut cluster = Cluster::new();
+    cluster.start_server(&[]);
+    let (token, dir) = (cluster.token(&[]), cluster.dir("n1"));
+    let servers = cluster.servers[0].agent.to_string();
+    for millis in [5, 15, 25, 40, 60, 80, 110, 150] {
+        let args =
+            ["agent", "--data-dir", &dir, "--servers", &servers, "--join", &token, "--containers=false"];
+        let mut child = berth(&args).stderr(Stdio::null()).spawn().expect("it starts");
+        tokio::time::sleep(Duration::from_millis(millis)).await;
+        child.kill().expect("it is ours");
+        child.wait().expect("it is ours");
+        // Spent for it, and its certificate lost: the very case.
+        let _ = fs::remove_file(cluster.path("n1/agent/tls/agent.pem"));
+    }
+    cluster.start_agent_with("n1", &["--join", &token]);
+    cluster.until_ready(1).await;
+}
+
+#[tokio::test]
+async fn a_revoked_node_is_cut_off_and_comes_back_with_a_token_of_its_own() {
+    let mut cluster = Cluster::new();
+    for _ in 1..=2 {
+        cluster.start_server(&[]);
+    }
+    let token = cluster.token(&[]);
+    cluster.start_agent_with("n1", &["--join", &token]);
+    cluster.until_ready(1).await;
+    let node = cluster.node();
+    succeed(&cluster.berth(&["node", "revoke", "-yes", &node]));
+    cluster.until_told("n1", "disconnected").await;
+    cluster.until_told("n1", "was revoked").await;
+    // Neither its certificate nor the token it had gets it back in.
+    let before = cluster.told("n1").len();
+    cluster.agents[0].kill();
+    cluster.start_agent_with("n1", &["--join", &token]);
+    eventually("it is turned away again", async || {
+        cluster.told("n1")[before..].contains("was revoked").then_some(())
+    })
+    .await;
+    cluster.agents.last_mut().expect("it runs").kill();
+    let again = cluster.token(&["--node", &node]);
+    cluster.start_agent_with("n1", &["--join", &again]);
+    eventually("it has joined again", async || {
+        let now = cluster.told("n1");
+        (now.matches("the agent has joined").count() == 2 && now.trim_end().contains("connected server"))
+            .then_some(())
+    })
+    .await;
+    cluster.until_ready(1).await;
+}
+
+#[tokio::test]
+async fn an_authority_takes_the_place_of_another_under_sessions_that_go_on() {
+    let mut cluster = Cluster::new();
+    cluster.start_server(&["--tls", "agent_certificate_ttl=6s"]);
+    let token = cluster.token(&[]);
+    cluster.start_agent_with("n1", &["--join", &token]);
+    cluster.until_ready(1).await;
+    let new = cluster.dir("new");
+    succeed(&berth(&["server", "init", "--tls-dir", &new]).output().expect("it runs"));
+    let (tls, new) = (cluster.path("s1/tls"), cluster.path("new"));
+    let read = |path: &Path| fs::read_to_string(path).expect("it is there");
+    let [old_ca, new_ca] = [read(&tls.join("ca.pem")), read(&new.join("ca.pem"))];
+    let agents = cluster.path("n1/agent/tls/ca.pem");
+    let believes = async |what: &str| {
+        eventually("the agent believes others", async || (read(&agents) == what).then_some(())).await;
+    };
+    let both = format!("{old_ca}{new_ca}");
+    fs::write(tls.join("ca.pem"), &both).expect("it is written");
+    cluster.servers[0].daemon.signal(Signal::HUP);
+    believes(&both).await;
+    for name in ["ca-key.pem", "server.pem", "server-key.pem"] {
+        fs::copy(new.join(name), tls.join(name)).expect("it is copied");
+    }
+    cluster.servers[0].daemon.signal(Signal::HUP);
+    let renewed = || cluster.told("n1").matches("the certificate was renewed").count();
+    let before = renewed();
+    eventually("its certificate is of the new one", async || (renewed() >= before + 2).then_some(())).await;
+    fs::write(tls.join("ca.pem"), &new_ca).expect("it is written");
+    cluster.servers[0].daemon.signal(Signal::HUP);
+    believes(&new_ca).await;
+    assert_eq!(cluster.told("n1").matches("connected server").count(), 1, "the session went on");
+    cluster.until_ready(1).await;
 }

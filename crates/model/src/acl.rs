@@ -6,7 +6,8 @@ use std::fmt;
 use minicbor::{Decode, Encode};
 
 use crate::{
-    ids::{AclRoleId, AclTokenId, Index},
+    ids::{AclRoleId, AclTokenId, Index, NodeId},
+    join::{Join, JoinToken},
     time::Timestamp,
 };
 
@@ -206,4 +207,13 @@ pub enum ChangeAcl {
     /// A one-time token was exchanged: it is nothing any more.
     #[n(8)]
     TakeOneTime(#[n(0)] SecretHash),
+    /// Makes a join token.
+    #[n(9)]
+    PutJoinToken(#[n(0)] Box<JoinToken>),
+    /// An agent joins.
+    #[n(10)]
+    Join(#[n(0)] Box<Join>),
+    /// What certificates there are of a node are good for nothing any more.
+    #[n(11)]
+    RevokeNode(#[n(0)] NodeId),
 }

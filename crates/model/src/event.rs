@@ -97,6 +97,10 @@ pub enum AclObject {
     Token(AclTokenId),
     /// A one-time token that stands for this one.
     OneTimeToken(AclTokenId),
+    /// A token with which an agent joins.
+    JoinToken,
+    /// The certificates of a node.
+    Certificates(NodeId),
 }
 
 impl fmt::Display for AclObject {
@@ -106,6 +110,8 @@ impl fmt::Display for AclObject {
             Self::Role(id) => write!(f, "role {id}"),
             Self::Token(id) => write!(f, "token {id}"),
             Self::OneTimeToken(id) => write!(f, "one-time token for token {id}"),
+            Self::JoinToken => f.write_str("the join token"),
+            Self::Certificates(node) => write!(f, "the certificates of node {node}"),
         }
     }
 }

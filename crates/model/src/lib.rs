@@ -17,6 +17,7 @@ pub mod eval;
 pub mod event;
 pub mod ids;
 pub mod job;
+pub mod join;
 pub mod namespace;
 pub mod node;
 pub mod observed;

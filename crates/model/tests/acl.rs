@@ -1,12 +1,13 @@
 //! Policies, roles and tokens: what is refused, what follows from what, and that snapshots hold all of it.
 
 use berth_model::{
-    AclRoleId, AclTokenId, Index, Timestamp,
+    AclRoleId, AclTokenId, Index, NodeId, Timestamp,
     acl::{
         ACL_LINKS_MAX, AclPolicy, AclRole, AclToken, ChangeAcl, ONE_TIME_OF_TOKEN_MAX, ONE_TIME_TOKENS_MAX,
         OneTimeToken, POLICIES_MAX, POLICY_RULES_MAX, SEALED_MAX, SecretHash, TokenType,
     },
     command::{Command, Entry, Outcome, Refusal, RestorePart},
+    join::{Join, JoinToken, Joined},
     store::{Store, snapshot},
 };
 
@@ -244,6 +245,60 @@ fn there_are_so_many_policies_and_a_token_has_so_many_of_them_and_no_more() {
     assert!(refused.contains("1 to 64 policies"), "{refused}");
     let refused = change(&mut store, put(token(2, TokenType::Client, more, None))).expect_err("one too many");
     assert!(refused.to_string().contains("more than 64"), "{refused}");
+}
+
+fn join_token(secret: u8, node: Option<NodeId>, ends: u64) -> ChangeAcl {
+    ChangeAcl::PutJoinToken(Box::new(JoinToken {
+        secret: SecretHash([secret; 32]),
+        node,
+        expires_at: Timestamp(ends),
+        joined: None,
+        create_index: Index(0),
+    }))
+}
+
+fn join(secret: u8, node: u128, key: u8) -> ChangeAcl {
+    let joined = Joined { node: NodeId(node), key: SecretHash([key; 32]) };
+    ChangeAcl::Join(Box::new(Join { secret: SecretHash([secret; 32]), joined }))
+}
+
+#[test]
+fn a_join_token_is_good_for_one_agent_that_may_ask_again() {
+    let mut store = Store::default();
+    assert_eq!(change(&mut store, join_token(8, None, 100)), Ok(()));
+    assert_eq!(change(&mut store, join(8, 1, 5)), Ok(()));
+    assert_eq!(change(&mut store, join(8, 1, 5)), Ok(()), "the answer may have been lost");
+    for (other, why) in [
+        (join(8, 1, 6), "has joined with it"),
+        (join(8, 2, 5), "has joined with it"),
+        (join(9, 1, 5), "never made"),
+    ] {
+        let refused = change(&mut store, other).expect_err("it is another's").to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+    assert_eq!(change(&mut store, join_token(10, Some(NodeId(3)), 100)), Ok(()));
+    let refused = change(&mut store, join(10, 4, 5)).expect_err("it is for another node").to_string();
+    assert!(refused.contains("for node"), "{refused}");
+    assert_eq!(change(&mut store, join(10, 3, 5)), Ok(()));
+    assert_eq!(change(&mut store, join_token(11, None, 0)), Ok(()), "it ends before it begins");
+    let refused = change(&mut store, join(11, 6, 5)).expect_err("it is over").to_string();
+    assert!(refused.contains("expired"), "{refused}");
+}
+
+#[test]
+fn revoked_nodes_and_join_tokens_are_in_snapshots() {
+    let mut store = Store::default();
+    assert_eq!(change(&mut store, join_token(8, None, 100)), Ok(()));
+    assert_eq!(change(&mut store, join(8, 1, 5)), Ok(()));
+    assert_eq!(change(&mut store, ChangeAcl::RevokeNode(NodeId(1))), Ok(()));
+    assert!(store.acl().joins().revoked_index() > Index(0));
+    let mut bytes = Vec::new();
+    snapshot::write(&store, &mut bytes).expect("memory takes it");
+    let read = snapshot::read(&mut &bytes[..]).expect("it is whole");
+    assert_eq!(read.hash(), store.hash());
+    let (before, after) = (store.acl().joins(), read.acl().joins());
+    assert_eq!(after.revoked_at(NodeId(1)), before.revoked_at(NodeId(1)));
+    assert_eq!(after.token(&SecretHash([8; 32])), before.token(&SecretHash([8; 32])));
 }
 
 /// Brings another state in the place of this one.

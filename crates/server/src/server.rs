@@ -201,9 +201,10 @@ impl Server {
             events: shared.events.clone(),
             engine,
             agents: Arc::new(AllAgents::new(shared.registry.clone(), cluster.clone())),
-            server: Arc::new(info(&config, http_addr, agent_addr)),
+            server: Arc::new(info(&config, http_addr, agent_addr, secure.clone())),
         };
-        let context = Arc::new(Context::new(inputs).with_state(state.clone()));
+        let context =
+            Arc::new(Context::new(inputs).with_state(state.clone()).with_certificates(secure.clone()));
         listeners.push(tokio::spawn(agents::listen(
             agent_listener,
             entrance(PortKind::Agents),
@@ -325,7 +326,12 @@ fn listen_to_servers(
     }
 }
 
-fn info(config: &ServerConfig, http_addr: SocketAddr, agent_addr: SocketAddr) -> ServerInfo {
+fn info(
+    config: &ServerConfig,
+    http_addr: SocketAddr,
+    agent_addr: SocketAddr,
+    secure: Option<Arc<Secure>>,
+) -> ServerInfo {
     ServerInfo {
         name: config.name.clone(),
         region: config.region.clone(),
@@ -335,6 +341,7 @@ fn info(config: &ServerConfig, http_addr: SocketAddr, agent_addr: SocketAddr) ->
         version: env!("CARGO_PKG_VERSION").to_owned(),
         settings: config.settings.clone(),
         acl: config.acl,
+        secure,
         data_dir: config.data_dir.clone(),
     }
 }

@@ -19,7 +19,7 @@ pub use self::agents::{
     ReadSource,
 };
 pub use crate::histogram::Spread;
-use crate::{EventHub, Watchers};
+use crate::{EventHub, Watchers, net::Secure};
 
 /// Everything that can be read, at one index. Cheap to clone and never changed.
 #[derive(Debug, Clone, Default)]
@@ -342,6 +342,8 @@ pub struct ServerInfo {
     pub version: String,
     /// The settings it runs with, name and value, for agent/self.
     pub settings: Vec<(String, String)>,
+    /// Its certificates, if it has any.
+    pub(crate) secure: Option<Arc<Secure>>,
 }
 
 impl State {

@@ -21,6 +21,9 @@ pub use error::TlsError;
 pub use files::{TlsFiles, read_certificates, write_new, write_over};
 pub use identity::{Identity, Role, check_region};
 pub use pem::{CERTIFICATE, PRIVATE_KEY, encode};
-pub use tokio_rustls::{TlsStream, rustls::ClientConfig};
+pub use tokio_rustls::{
+    TlsStream,
+    rustls::{ClientConfig, pki_types::CertificateDer},
+};
 pub use trust::{Held, fingerprint};
 pub use words::explain;

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use berth_tls::TlsFiles;
-
+use super::credentials::AgentTls;
 use crate::artifacts::ArtifactConfig;
 use crate::devices::Device;
 use crate::drivers::DriverSwitches;
@@ -22,8 +21,8 @@ pub struct AgentConfig {
     pub data_dir: PathBuf,
     /// Addresses of servers, as `host:port`; any of them will do.
     pub servers: Vec<String>,
-    /// The agent's certificate, and the authorities that it believes; none to speak without encryption.
-    pub tls: Option<TlsFiles>,
+    /// Where the agent's certificate comes from; none to speak without encryption.
+    pub tls: Option<AgentTls>,
     /// The node's name; empty for the host's.
     pub node_name: String,
     /// The datacenter's name.

@@ -105,6 +105,7 @@ fn random_number() -> u64 {
 }
 
 async fn dial(server: &str, credentials: &Credentials) -> Result<Stream, Failure> {
+    credentials.ready(server).await?;
     let doing = || format!("connect to the server {server}");
     let connected = timeout(DIAL_MAX, TcpStream::connect(server)).await;
     let stream = connected.map_err(|_| Failure::other(doing(), "no answer in time"))?.doing(doing)?;

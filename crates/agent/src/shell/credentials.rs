@@ -1,75 +1,292 @@
-//! What the agent shows servers, and whom it takes for one.
+//! What the agent shows servers, and whom it takes for one: certificates that an operator has put there, or one that the agent got
+//! for a join token, and renews by itself.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use berth_tls::{Connector, Expected, HANDSHAKE_MAX, Held, Stream, TlsFiles};
+use berth_api::agent::JoinCode;
+use berth_tls::{
+    CERTIFICATE, Connector, Expected, HANDSHAKE_MAX, Held, Key, Stream, TlsError, TlsFiles, encode,
+    fingerprint, now_secs,
+};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
 
+use super::data_dir::{make_dir, random};
+use super::enrolling::{Answer, ask};
 use crate::failure::Failure;
+
+/// In the agent's data directory.
+const DIR: &str = "tls";
+/// Says with which token the agent has joined.
+const JOINED_WITH: &str = "joined-with";
+/// How often the clock is looked at: it may have been set.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// Between two attempts to renew: at most this, or this part of the certificate's life.
+const AGAIN_AFTER_MAX: Duration = Duration::from_secs(300);
+const AGAIN_PARTS: u64 = 24;
+
+/// Where an agent's certificate comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AgentTls {
+    /// An operator puts it there, and changes it.
+    Files(TlsFiles),
+    /// The agent got it for a join token, or is to.
+    Joined(Option<JoinCode>),
+}
+
+/// The directory of what an agent gets by itself, in its data directory.
+pub fn joined_dir(data_dir: &Path) -> PathBuf {
+    data_dir.join(DIR)
+}
 
 /// The agent's certificate, as connections use it. Without one, connections are as they are.
 #[derive(Clone, Default)]
 pub(super) struct Credentials(Option<Arc<Own>>);
 
-/// What is held, and where it was read.
 struct Own {
     files: TlsFiles,
-    held: Mutex<Held>,
+    node_id: [u8; 16],
+    source: AgentTls,
+    /// None until the agent has joined.
+    current: Mutex<Option<Arc<Current>>>,
+}
+
+/// What is used for connections.
+struct Current {
+    held: Held,
+    region: String,
     connector: Connector,
 }
 
+impl Current {
+    fn new(held: Held, files: &TlsFiles) -> Result<Self, Failure> {
+        let identity = held.identity();
+        let region = identity.region().filter(|region| identity.is_agent(Some(region)));
+        let Some(region) = region.map(str::to_owned) else {
+            let why = format!("{} names {identity}, and this is an agent", files.cert.display());
+            return Err(Failure::other("use the certificate", why));
+        };
+        let connector = Connector::new(&held, Expected::Server(region.clone())).map_err(unusable)?;
+        Ok(Self { held, region, connector })
+    }
+}
+
 impl Credentials {
-    /// Reads the files, if there are any.
-    pub fn load(files: Option<&TlsFiles>) -> Result<Self, Failure> {
-        let Some(files) = files else { return Ok(Self::default()) };
-        let (held, region) = read(files)?;
-        let connector = Connector::new(&held, Expected::Server(region)).map_err(unusable)?;
-        Ok(Self(Some(Arc::new(Own { files: files.clone(), held: Mutex::new(held), connector }))))
+    /// Reads what there is. An agent that is to join has nothing yet, and one that was away for long nothing that is valid.
+    pub fn open(source: Option<&AgentTls>, data_dir: &Path, node_id: [u8; 16]) -> Result<Self, Failure> {
+        let Some(source) = source else { return Ok(Self::default()) };
+        let files = match source {
+            AgentTls::Files(files) => files.clone(),
+            AgentTls::Joined(_) => joined_files(data_dir)?,
+        };
+        let own = Own { files, node_id, source: source.clone(), current: Mutex::default() };
+        match own.read() {
+            Ok(current) => *own.current() = Some(Arc::new(current)),
+            Err(ReadError::Lacking(why)) if own.may_join() => {
+                tracing::info!(why, "the agent asks for a certificate")
+            }
+            Err(ReadError::Lacking(why)) => return Err(own.must_join(&why)),
+            Err(ReadError::Wrong(failure)) => return Err(failure),
+        }
+        Ok(Self(Some(Arc::new(own))))
+    }
+
+    /// Sees to it that there is something to show. Without a certificate, or with one that has expired, the server is asked for
+    /// one first.
+    pub async fn ready(&self, server: &str) -> Result<(), Failure> {
+        let Some(own) = &self.0 else { return Ok(()) };
+        let expired = own.current().as_ref().is_none_or(|current| now_secs() > current.held.validity().1);
+        match &own.source {
+            AgentTls::Joined(Some(code)) if expired || !own.has_joined_with(code) => {
+                match own.join(server, code).await {
+                    // What it has may do still: the token may have stood on its command line for long.
+                    Err(failure) if !expired => {
+                        tracing::warn!(%failure, "the certificate that is there is used on")
+                    }
+                    joined => joined?,
+                }
+                Ok(())
+            }
+            AgentTls::Joined(None) if expired => Err(own.must_join("its certificate has expired")),
+            _ => Ok(()),
+        }
     }
 
     /// Shakes hands with a server that was dialed.
     pub async fn shake_hands(&self, stream: TcpStream, server: &str) -> io::Result<Stream> {
         let Some(own) = &self.0 else { return Ok(Stream::Plain(stream)) };
-        if let Err(failure) = own.refresh() {
-            tracing::warn!(%failure, "the certificate that was read before is used on");
-        }
+        own.refresh();
+        let current = own.current().clone();
+        let current = current.ok_or_else(|| io::Error::other("the agent has no certificate yet"))?;
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long");
-        let shaken = timeout(HANDSHAKE_MAX, own.connector.connect(stream, server)).await.map_err(late)?;
+        let shaken = timeout(HANDSHAKE_MAX, current.connector.connect(stream, server)).await.map_err(late)?;
         shaken.map_err(|error| berth_tls::explain(&error).map_or(error, io::Error::other))
     }
+
+    /// Renews the certificate when two thirds of its life are over, for as long as the agent runs.
+    pub async fn keep_fresh(self, given: Vec<String>, learned: watch::Receiver<Vec<String>>) {
+        let Some(own) = self.0.filter(|own| matches!(own.source, AgentTls::Joined(_))) else { return };
+        loop {
+            let Some(due_in) = own.renewal_due_in() else {
+                sleep(LOOK_EVERY.min(Duration::from_secs(1))).await;
+                continue;
+            };
+            if !due_in.is_zero() {
+                sleep(due_in.min(LOOK_EVERY)).await;
+                continue;
+            }
+            let mut servers = learned.borrow().clone();
+            servers
+                .extend(given.iter().filter(|server| !servers.contains(server)).cloned().collect::<Vec<_>>());
+            let Some(server) = any(&servers) else { return };
+            match own.renew(&server).await {
+                Ok(()) => tracing::info!(server, "the certificate was renewed"),
+                Err(failure) => {
+                    tracing::warn!(%failure, server, "the certificate was not renewed: it is tried again");
+                    sleep(own.renew_again_after()).await;
+                }
+            }
+        }
+    }
+}
+
+/// Why nothing can be used of what is on disk.
+enum ReadError {
+    /// There is no certificate, or it has expired: another one helps.
+    Lacking(String),
+    /// An operator must look at it.
+    Wrong(Failure),
 }
 
 impl Own {
+    fn current(&self) -> MutexGuard<'_, Option<Arc<Current>>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read(&self) -> Result<Current, ReadError> {
+        let is_joined = matches!(self.source, AgentTls::Joined(_));
+        if is_joined && !self.files.cert.exists() {
+            return Err(ReadError::Lacking("it has no certificate yet".to_owned()));
+        }
+        match Held::load(&self.files) {
+            Ok(held) => Current::new(held, &self.files).map_err(ReadError::Wrong),
+            Err(error @ TlsError::Expired { .. }) if is_joined => Err(ReadError::Lacking(error.to_string())),
+            Err(error) => Err(ReadError::Wrong(unusable(error))),
+        }
+    }
+
+    fn may_join(&self) -> bool {
+        matches!(self.source, AgentTls::Joined(Some(_)))
+    }
+
+    fn must_join(&self, why: &str) -> Failure {
+        let node = berth_api::agent::AllocId(self.node_id);
+        let way = format!(
+            "{why}: make a token with `berth node token -node {node}`, and start the agent with --join and that"
+        );
+        Failure::other("join the cluster", way)
+    }
+
     /// Uses what the files hold now, if that has changed. What has not is kept, and with it the sessions that can be resumed.
-    fn refresh(&self) -> Result<(), Failure> {
-        let (held, _) = read(&self.files)?;
-        let mut before = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if !held.is_same(&before) {
-            self.connector.replace(&held).map_err(unusable)?;
-            *before = held;
+    fn refresh(&self) {
+        let new = match self.read() {
+            Ok(new) => new,
+            Err(ReadError::Lacking(why)) => {
+                return tracing::warn!(why, "the certificate that was read before is used on");
+            }
+            Err(ReadError::Wrong(failure)) => {
+                return tracing::warn!(%failure, "the certificate that was read before is used on");
+            }
+        };
+        let mut current = self.current();
+        if current.as_ref().is_none_or(|current| !current.held.is_same(&new.held)) {
+            *current = Some(Arc::new(new));
+        }
+    }
+
+    /// How long until it is time to renew; none without a certificate.
+    fn renewal_due_in(&self) -> Option<Duration> {
+        let (not_before, not_after) = self.current().as_ref()?.held.validity();
+        let due = not_before + not_after.saturating_sub(not_before) / 3 * 2;
+        Some(Duration::from_secs(due.saturating_sub(now_secs())))
+    }
+
+    fn renew_again_after(&self) -> Duration {
+        let life = self.current().as_ref().map_or(0, |current| {
+            let (not_before, not_after) = current.held.validity();
+            not_after.saturating_sub(not_before)
+        });
+        Duration::from_secs((life / AGAIN_PARTS).max(1)).min(AGAIN_AFTER_MAX)
+    }
+
+    async fn renew(&self, server: &str) -> Result<(), Failure> {
+        let current = self.current().clone();
+        let current = current.ok_or_else(|| Failure::other("renew the certificate", "there is none"))?;
+        let connector =
+            Connector::renewing(&current.held, Expected::Server(current.region.clone())).map_err(unusable)?;
+        self.enroll(server, &connector, Vec::new()).await
+    }
+
+    /// Asks a server for a certificate, and keeps it. The key is on disk before it is asked for: whoever is killed meanwhile asks
+    /// again for the same, and a join token that was spent for it is still good for it.
+    async fn enroll(&self, server: &str, connector: &Connector, secret: Vec<u8>) -> Result<(), Failure> {
+        let key = self.key()?;
+        let Answer { certificate, authorities } = ask(server, connector, secret, self.node_id, &key).await?;
+        let authorities: String = authorities.iter().map(|one| encode(CERTIFICATE, one)).collect();
+        // First whom to believe: with a new authority and the old certificate the agent still gets in.
+        berth_tls::write_over(&self.files.ca, &authorities).map_err(unusable)?;
+        berth_tls::write_over(&self.files.cert, &encode(CERTIFICATE, &certificate)).map_err(unusable)?;
+        match self.read() {
+            Ok(current) => *self.current() = Some(Arc::new(current)),
+            Err(ReadError::Lacking(why)) => return Err(Failure::other("use the certificate", why)),
+            Err(ReadError::Wrong(failure)) => return Err(failure),
         }
         Ok(())
     }
-}
 
-/// What the files hold, and the region of which the agent is.
-fn read(files: &TlsFiles) -> Result<(Held, String), Failure> {
-    let held = Held::load(files).map_err(unusable)?;
-    let identity = held.identity();
-    match identity.region() {
-        Some(region) if identity.is_agent(Some(region)) => {
-            let region = region.to_owned();
-            Ok((held, region))
+    async fn join(&self, server: &str, code: &JoinCode) -> Result<(), Failure> {
+        let connector = Connector::joining(code.authority).map_err(unusable)?;
+        self.enroll(server, &connector, code.secret.to_vec()).await?;
+        berth_tls::write_over(&self.files.cert.with_file_name(JOINED_WITH), &mark(code)).map_err(unusable)?;
+        tracing::info!(server, "the agent has joined");
+        Ok(())
+    }
+
+    /// Whether the certificate was given for this token: another one is for another certificate, as when the node was revoked.
+    fn has_joined_with(&self, code: &JoinCode) -> bool {
+        let mark_before = std::fs::read_to_string(self.files.cert.with_file_name(JOINED_WITH));
+        mark_before.is_ok_and(|before| before == mark(code))
+    }
+
+    fn key(&self) -> Result<Key, Failure> {
+        if !self.files.key.exists() {
+            let key = Key::make().map_err(unusable)?;
+            berth_tls::write_new(&self.files.key, &key.pem()).map_err(unusable)?;
         }
-        _ => {
-            let why = format!("{} names {identity}, and this is an agent", files.cert.display());
-            Err(Failure::other("use the certificate", why))
-        }
+        Key::load(&self.files.key).map_err(unusable)
     }
 }
 
-fn unusable(error: berth_tls::TlsError) -> Failure {
-    Failure::other("use the certificate", error.to_string())
+/// Tells one token from others, and nothing of its secret.
+fn mark(code: &JoinCode) -> String {
+    fingerprint(&code.secret).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn joined_files(data_dir: &Path) -> Result<TlsFiles, Failure> {
+    let dir = joined_dir(data_dir);
+    make_dir(&dir, 0o700)?;
+    Ok(TlsFiles { ca: dir.join("ca.pem"), cert: dir.join("agent.pem"), key: dir.join("agent-key.pem") })
+}
+
+fn any(servers: &[String]) -> Option<String> {
+    let random = random(8).ok()?.first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    servers.get(usize::try_from(random % servers.len().max(1) as u64).ok()?).cloned()
+}
+
+fn unusable(error: TlsError) -> Failure {
+    Failure::other("use the certificate", error)
 }

@@ -11,6 +11,7 @@ mod damaged;
 mod data_dir;
 mod disk_limits;
 mod disk_work;
+mod enrolling;
 mod environment;
 mod execs;
 mod fingerprint;
@@ -44,6 +45,7 @@ use self::clock::Clock;
 pub use self::config::AgentConfig;
 use self::connection::{Lines, Link};
 use self::credentials::Credentials;
+pub use self::credentials::{AgentTls, joined_dir};
 use self::data_dir::DataDir;
 pub(crate) use self::data_dir::make_dir;
 #[cfg(test)]
@@ -139,8 +141,10 @@ impl Agent {
         mode: ShutdownMode,
     ) -> Result<(), Failure> {
         let (links_sender, links) = connection::channel();
-        let credentials = Credentials::load(config.tls.as_ref())?;
         let (agent, events, done) = Self::open(&config)?;
+        let credentials = Credentials::open(config.tls.as_ref(), &config.data_dir, agent.identity.node_id)?;
+        let renewing = credentials.clone().keep_fresh(config.servers.clone(), agent.learned.subscribe());
+        let renewing = tokio::spawn(renewing);
         let servers = Servers::new(config.servers, agent.learned.subscribe());
         let dialing = tokio::spawn(connection::keep_connected(servers, credentials, links_sender));
         let (context, allocs) = (agent.context.clone(), agent.data.path().join("allocs"));
@@ -149,7 +153,7 @@ impl Agent {
         let networks = agent.context.providers.networks.clone().ok();
         let guarding = tokio::spawn(guard_rules(networks.clone()));
         let worked = agent.work(links, events, done, shutdown, mode).await;
-        [tending, sweeping, guarding].iter().for_each(JoinHandle::abort);
+        [tending, sweeping, guarding, renewing].iter().for_each(JoinHandle::abort);
         if let Some(networks) = networks {
             let _ = tokio::task::spawn_blocking(move || networks.close()).await;
         }

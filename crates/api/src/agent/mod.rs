@@ -14,6 +14,7 @@
 mod ask;
 mod check;
 mod digest;
+mod enroll;
 mod exec;
 mod feature;
 mod file;
@@ -33,6 +34,7 @@ pub use check::{
     CheckStatus, HeaderSpec, HttpCheckSpec, TlsCheckSpec,
 };
 pub use digest::{Digest, desired_hash, observed_hash};
+pub use enroll::{ENROLL_BYTES_MAX, ENROLLED_BYTES_MAX, Enroll, Enrolled, JoinCode};
 pub use exec::{
     EXEC_PIECE_BYTES_MAX, EXEC_STDIN_BYTES_MAX, ExecCancel, ExecCredit, ExecDown, ExecExited, ExecInput,
     ExecNews, ExecOrder, ExecOutput, ExecStart, ExecStream, ExecUp, Inbox, Overrun, TerminalSize,

@@ -21,6 +21,7 @@ mod image;
 mod job;
 mod job_status;
 mod job_version;
+mod join;
 mod log;
 mod measure;
 mod namespace;
@@ -73,6 +74,7 @@ pub use job::{
 };
 pub use job_status::{JobName, JobStatus, JobStatusAlloc, JobStatusesAsked};
 pub use job_version::{JobStability, JobTag, JobVersionChanged, JobVersionTag, JobVersions};
+pub use join::{NodeRevoked, NodeToken, NodeTokenAsked};
 pub use log::StreamFrame;
 pub use measure::{Counter, Gauge, Measurements, Sample};
 pub use namespace::{Namespace, NamespaceCapabilities};

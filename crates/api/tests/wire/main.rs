@@ -8,9 +8,9 @@ mod requests;
 use std::fmt::Write;
 
 use berth_api::agent::{
-    Ack, AllocStatus, ClientStatus, Desired, Down, DownFrame, FRAME_BYTES_MAX, GroupSpec, Heartbeat,
-    HeartbeatEvery, Hello, Leaving, NodeChanged, NodeSpec, PROTOCOL_VERSION, PortBinding, Refused, RunAlloc,
-    Servers, StopAlloc, Up, UpFrame, Update, Welcome, WelcomeMode, decode_frame, encode_frame,
+    Ack, AllocStatus, ClientStatus, Desired, Down, DownFrame, Enroll, Enrolled, FRAME_BYTES_MAX, GroupSpec,
+    Heartbeat, HeartbeatEvery, Hello, Leaving, NodeChanged, NodeSpec, PROTOCOL_VERSION, PortBinding, Refused,
+    RunAlloc, Servers, StopAlloc, Up, UpFrame, Update, Welcome, WelcomeMode, decode_frame, encode_frame,
 };
 use bytes::BytesMut;
 use expect_test::{ExpectFile, expect_file};
@@ -119,6 +119,19 @@ fn what_a_server_says() {
     down(&[Down::HeartbeatEvery(every)], &expect_file!["golden/heartbeat_every.hex"]);
     let servers = Servers { addresses: vec!["127.0.0.1:4647".into(), "127.0.0.2:4647".into()] };
     down(&[Down::Servers(servers)], &expect_file!["golden/servers.hex"]);
+}
+
+#[test]
+fn who_asks_for_a_certificate_and_the_answer() {
+    let asked =
+        Enroll { secret: vec![1; 32], node_id: vec![7; 16], public_key: vec![4; 65], signature: vec![5; 70] };
+    let answer = Enrolled {
+        certificate: vec![6; 40],
+        authorities: vec![vec![8; 30], vec![9; 20]],
+        refused: "the join token has expired".into(),
+    };
+    check([asked].into_iter(), &expect_file!["golden/enroll.hex"]);
+    check([answer].into_iter(), &expect_file!["golden/enrolled.hex"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use berth_api::http::{
     AllocationStub, HostStats, Node, NodeDrain, NodeEligibility, NodeEligibilityChanged, NodePool, NodeStub,
+    NodeToken, NodeTokenAsked,
 };
 
 use serde_json::{Value, json};
@@ -45,6 +46,18 @@ impl Remote {
     /// Forgets a node that is down.
     pub async fn purge_node(&self, id: &str) -> Result<(), Failure> {
         self.put::<Value>(&self.target("/v1/node").part(id).part("purge"), &json!({})).await.map(drop)
+    }
+
+    /// Makes a token with which one agent joins; an empty node is one that is not there yet.
+    pub async fn node_token(&self, node: &str, ttl: &str) -> Result<NodeToken, Failure> {
+        let node_id = if node.is_empty() { String::new() } else { self.find_node(node).await? };
+        let asked = NodeTokenAsked { node_id, ttl: ttl.to_owned() };
+        self.put(&self.target("/v1/nodes/token"), &asked).await
+    }
+
+    /// Makes a node's certificates good for nothing.
+    pub async fn revoke_node(&self, id: &str) -> Result<(), Failure> {
+        self.put::<Value>(&self.target("/v1/node").part(id).part("revoke"), &json!({})).await.map(drop)
     }
 
     /// All node pools.

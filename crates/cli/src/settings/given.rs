@@ -11,6 +11,7 @@ use std::{
 
 use berth_agent::volumes::{HostVolumes, MountDir};
 use berth_agent::{DrainOnShutdown, HostNetworks};
+use berth_api::agent::JoinCode;
 use berth_server::HostState;
 use tracing::level_filters::LevelFilter;
 
@@ -151,6 +152,11 @@ impl Given<'_> {
         } else {
             Ok(address)
         }
+    }
+
+    /// The token with which an agent joins.
+    pub fn join_code(&self) -> Result<JoinCode, String> {
+        self.text()?.parse()
     }
 
     /// Certificates, as Nomad's `tls` block has them.

@@ -24,6 +24,7 @@ use berth_agent::{
     devices::Device,
     volumes::{HostVolumes, MountDir},
 };
+use berth_api::agent::JoinCode;
 use berth_server::{HostState, LOG_VERSIONS};
 use tracing::level_filters::LevelFilter;
 
@@ -50,6 +51,8 @@ pub struct Settings {
     pub server_advertise: Option<String>,
     /// Servers to join, as HOST:PORT.
     pub join: Vec<String>,
+    /// The token with which an agent joins.
+    pub join_code: Option<JoinCode>,
     /// Servers that found a cluster together.
     pub bootstrap_expect: u32,
     /// Whether callers may do only what their tokens say.
@@ -155,6 +158,7 @@ impl Settings {
             server_addr: None,
             server_advertise: None,
             join: Vec::new(),
+            join_code: None,
             bootstrap_expect: 1,
             acl: false,
             tls_dir: None,

@@ -106,11 +106,14 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "join",
-        form: Form::List("HOST:PORT"),
-        roles: &[Role::Server],
+        form: Form::List("HOST:PORT|TOKEN"),
+        roles: REMOTE,
         default: |_| "",
-        help: "Servers of the cluster to join, by their server-addr; a server without any founds a cluster",
-        set: |to, given| given.addresses().map(|join| to.join = join),
+        help: "Of a server: servers of the cluster to join, by their server-addr; one without any founds a cluster. Of an agent: the token of `berth node token` with which it joins",
+        set: |to, given| match to.role {
+            Role::Agent => given.join_code().map(|code| to.join_code = Some(code)),
+            _ => given.addresses().map(|join| to.join = join),
+        },
     },
     Setting {
         name: "bootstrap-expect",
@@ -141,7 +144,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::Map,
         roles: REMOTE,
         default: |_| "",
-        help: "Certificates from elsewhere, as Nomad's `tls` block has them: `ca_file`, `cert_file`, `key_file`; of servers also `ca_key_file`, `http=false`, `verify_https_client=true`",
+        help: "Certificates from elsewhere, as Nomad's `tls` block has them: `ca_file`, `cert_file`, `key_file`; of servers also `ca_key_file`, `http=false`, `verify_https_client=true`, `agent_certificate_ttl=24h`",
         set: |to, given| given.tls().map(|tls| to.tls = tls),
     },
     Setting {

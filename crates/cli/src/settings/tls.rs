@@ -3,13 +3,18 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
+use berth_agent::AgentTls;
 use berth_server::TlsConfig;
 use berth_tls::TlsFiles;
 
 use super::{Settings, given::Given};
 use crate::failure::{Exit, Failure};
+
+/// How long a certificate is valid that an agent gets; it renews it before.
+const AGENT_LIFE: Duration = Duration::from_secs(24 * 3600);
 
 /// In the data directory, unless another is given.
 pub const TLS_DIR: &str = "tls";
@@ -23,11 +28,20 @@ pub struct TlsSettings {
     ca_key: Option<PathBuf>,
     http: bool,
     verify_https_client: bool,
+    agent_life: Duration,
 }
 
 impl Default for TlsSettings {
     fn default() -> Self {
-        Self { ca: None, cert: None, key: None, ca_key: None, http: true, verify_https_client: false }
+        Self {
+            ca: None,
+            cert: None,
+            key: None,
+            ca_key: None,
+            http: true,
+            verify_https_client: false,
+            agent_life: AGENT_LIFE,
+        }
     }
 }
 
@@ -46,6 +60,9 @@ impl TlsSettings {
                 "ca_key_file" => tls.ca_key = Some(value.path().map_err(in_block)?),
                 "http" => tls.http = value.switch().map_err(in_block)?,
                 "verify_https_client" => tls.verify_https_client = value.switch().map_err(in_block)?,
+                "agent_certificate_ttl" => {
+                    tls.agent_life = value.duration().map_err(in_block)?.max(Duration::from_secs(1));
+                }
                 // What Nomad lets be switched off is always on here.
                 "rpc" | "verify_server_hostname" if value.switch().map_err(in_block)? => {}
                 "rpc" | "verify_server_hostname" => {
@@ -55,7 +72,7 @@ impl TlsSettings {
                 }
                 _ => {
                     return Err(format!(
-                        "`{key}` is none of ca_file, cert_file, key_file, ca_key_file, http, rpc, verify_https_client and verify_server_hostname"
+                        "`{key}` is none of ca_file, cert_file, key_file, ca_key_file, http, rpc, verify_https_client, verify_server_hostname and agent_certificate_ttl"
                     ));
                 }
             }
@@ -69,7 +86,7 @@ impl TlsSettings {
         let beside = files.ca.with_file_name("ca-key.pem");
         let ca_key = self.ca_key.clone().or_else(|| beside.is_file().then_some(beside));
         let (http, verify_https_client) = (self.http, self.verify_https_client);
-        Ok(Some(TlsConfig { files, ca_key, http, verify_https_client }))
+        Ok(Some(TlsConfig { files, ca_key, http, verify_https_client, agent_life: self.agent_life }))
     }
 
     /// The same of the process that is called `name` in the names of files.
@@ -103,9 +120,18 @@ impl Settings {
         self.tls.server(self.tls_dir.as_deref(), data_dir)
     }
 
-    /// The certificate of an agent.
-    pub fn agent_tls(&self, data_dir: &Path) -> Result<Option<TlsFiles>, Failure> {
-        self.tls.files(self.tls_dir.as_deref(), data_dir, "agent")
+    /// The certificate of an agent: one that an operator has put there, or one that it gets by itself.
+    pub fn agent_tls(&self, data_dir: &Path) -> Result<Option<AgentTls>, Failure> {
+        let files = self.tls.files(self.tls_dir.as_deref(), data_dir, "agent")?;
+        if files.is_some() && self.join_code.is_some() {
+            let told = "--join: the agent has a certificate that was put there for it (--tls, --tls-dir or `tls` in its data directory)";
+            return Err(
+                Failure::new(Exit::Usage, told).help("take that away, or start the agent without --join")
+            );
+        }
+        let has_joined = berth_agent::joined_dir(&data_dir.join("agent")).join("agent.pem").exists();
+        let joined = (has_joined || self.join_code.is_some()).then_some(AgentTls::Joined(self.join_code));
+        Ok(files.map(AgentTls::Files).or(joined))
     }
 }
 

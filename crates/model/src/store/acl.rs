@@ -4,10 +4,14 @@ use std::{ops::RangeBounds, sync::Arc};
 
 use imbl::{OrdMap, OrdSet};
 
-use super::digest::{TableDigest, hash_encoded};
+use super::{
+    digest::{TableDigest, hash_encoded},
+    joins::Joins,
+};
 use crate::{
     acl::{AclPolicy, AclRole, AclToken, OneTimeToken, SecretHash},
     ids::{AclRoleId, AclTokenId, Index},
+    join::{JoinToken, RevokedNode},
     time::Timestamp,
 };
 
@@ -21,6 +25,7 @@ pub struct Acl {
     by_end: OrdSet<(Timestamp, AclTokenId)>,
     one_time: OrdMap<SecretHash, Arc<OneTimeToken>>,
     one_time_by_end: OrdSet<(Timestamp, SecretHash)>,
+    joins: Joins,
     digest: TableDigest,
     pub(super) modify_index: Index,
     /// Follows from the changes, and is in no snapshot.
@@ -139,6 +144,26 @@ impl Acl {
         self.one_time_by_end.iter().take_while(move |(end, _)| *end <= now).map(|(_, secret)| *secret)
     }
 
+    /// Join tokens and revoked nodes.
+    pub fn joins(&self) -> &Joins {
+        &self.joins
+    }
+
+    pub(super) fn put_join_token(&mut self, token: JoinToken, index: Index) {
+        self.touch(index);
+        self.joins.put(token, &mut self.digest);
+    }
+
+    pub(super) fn remove_join_token(&mut self, secret: &SecretHash, index: Index) {
+        self.touch(index);
+        self.joins.remove(secret, &mut self.digest);
+    }
+
+    pub(super) fn revoke_node(&mut self, revoked: RevokedNode, index: Index) {
+        self.touch(index);
+        self.joins.revoke(revoked, index, &mut self.digest);
+    }
+
     pub(super) fn digest(&self) -> u128 {
         self.digest.value()
     }
@@ -223,6 +248,7 @@ impl Acl {
             return;
         }
         (self.modify_index, self.rights_index) = (index, index);
+        self.joins.restored_at(index);
         if self.bootstrapped_at != Index(0) {
             self.bootstrapped_at = index;
         }

@@ -7,6 +7,7 @@ mod deployments;
 mod drains;
 mod evals;
 mod jobs;
+mod joins;
 mod launch;
 mod nodes;
 mod plan;

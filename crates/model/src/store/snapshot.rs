@@ -23,6 +23,7 @@ use crate::{
     deployment::Deployment,
     eval::Eval,
     ids::{Index, JobKey},
+    join::{JoinToken, RevokedNode},
     scaling::ScalingEvent,
     scheduling::SchedulerConfig,
     time::Timestamp,
@@ -141,6 +142,10 @@ enum Record {
     AclToken(#[n(0)] Box<AclToken>),
     #[n(16)]
     OneTimeToken(#[n(0)] Box<OneTimeToken>),
+    #[n(17)]
+    JoinToken(#[n(0)] Box<JoinToken>),
+    #[n(18)]
+    RevokedNode(#[n(0)] RevokedNode),
     /// Not in snapshots of format 1, whose clusters had no identity.
     #[n(9)]
     Cluster(
@@ -170,6 +175,8 @@ impl Record {
             Self::AclRole(role) => format!("role {}", role.id),
             Self::AclToken(token) => format!("token {}", token.id),
             Self::OneTimeToken(token) => format!("one-time token for token {}", token.token),
+            Self::JoinToken(_) => "join token".to_owned(),
+            Self::RevokedNode(revoked) => format!("revoked node {}", revoked.node),
             Self::Cluster(_) => "cluster".to_owned(),
         }
     }
@@ -215,6 +222,12 @@ pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
     }
     for token in store.acl.one_time_tokens() {
         put(&Record::OneTimeToken(Box::new(OneTimeToken::clone(token))))?;
+    }
+    for token in store.acl.joins().tokens() {
+        put(&Record::JoinToken(Box::new(JoinToken::clone(token))))?;
+    }
+    for revoked in store.acl.joins().revoked() {
+        put(&Record::RevokedNode(revoked))?;
     }
     for record in store.nodes.records() {
         put(&Record::Node(Box::new(record)))?;

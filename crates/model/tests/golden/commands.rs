@@ -19,6 +19,7 @@ use berth_model::{
     device::{DeviceGrant, DeviceInstance, NodeDevice},
     eval::{Eval, EvalStatus, Funnel, GroupFailure, Queued, Trigger},
     job::JobType,
+    join::{Join, JoinToken, Joined},
     namespace::Namespace,
     node::{Node, NodeStatus},
     quota::{Bounds, Quota},
@@ -126,6 +127,10 @@ pub fn commands() -> Vec<Command> {
         acl(ChangeAcl::PutOneTime(Box::new(one_time(4)))),
         acl(ChangeAcl::PutOneTime(Box::new(one_time(5)))),
         acl(ChangeAcl::TakeOneTime(SecretHash([5; 32]))),
+        acl(ChangeAcl::PutJoinToken(Box::new(join_token(6, None)))),
+        acl(ChangeAcl::PutJoinToken(Box::new(join_token(7, Some(NodeId(1)))))),
+        acl(ChangeAcl::Join(Box::new(Join { secret: SecretHash([6; 32]), joined: joined() }))),
+        acl(ChangeAcl::RevokeNode(NodeId(9))),
         Command::RestorePart(RestorePart { number: 0, bytes: vec![0, 0, 1], granted: Index(9) }),
         Command::AbandonRestore,
     ]
@@ -181,6 +186,20 @@ fn one_time(secret: u8) -> OneTimeToken {
         expires_at: Timestamp(u64::MAX),
         create_index: Index(0),
     }
+}
+
+fn join_token(secret: u8, node: Option<NodeId>) -> JoinToken {
+    JoinToken {
+        secret: SecretHash([secret; 32]),
+        node,
+        expires_at: Timestamp(u64::MAX),
+        joined: None,
+        create_index: Index(0),
+    }
+}
+
+fn joined() -> Joined {
+    Joined { node: NodeId(77), key: SecretHash([8; 32]) }
 }
 
 fn key() -> JobKey {

@@ -88,7 +88,9 @@ fn facts(store: &Store) -> String {
     let roles = acl.roles().map(|role| format!("{role:?}"));
     let tokens = acl.tokens(..).map(|token| format!("{token:?} {:?}", token.secret.0));
     let one_time = acl.one_time_tokens().map(|token| format!("{token:?} {:?}", token.secret.0));
-    let acl = policies.chain(roles).chain(tokens).chain(one_time);
+    let joins = acl.joins().tokens().map(|token| format!("{token:?} {:?}", token.secret.0));
+    let revoked = acl.joins().revoked().map(|revoked| format!("{revoked:?}"));
+    let acl = policies.chain(roles).chain(tokens).chain(one_time).chain(joins).chain(revoked);
     let config = [format!("{:?} {:?}", store.scheduler_config(), store.granted())];
     let all = allocs
         .chain(jobs)

@@ -61,6 +61,11 @@ fn target<'c>(command: &'c Command, store: &'c Store) -> Target<'c> {
         Command::PutQuota(_) | Command::DeleteQuota(_) => Target::Cluster(Capability::QuotaWrite),
         Command::SetSchedulerConfig(_) => Target::Cluster(Capability::OperatorWrite),
         Command::ChangeAcl(change) if is_for_anybody(change) => Target::Anything,
+        Command::ChangeAcl(change) if matches!(**change, ChangeAcl::RevokeNode(_)) => {
+            Target::Cluster(Capability::NodeWrite)
+        }
+        // Agents join by the token that they show, and not by a request.
+        Command::ChangeAcl(change) if matches!(**change, ChangeAcl::Join(_)) => Target::Engine,
         Command::Collect(_)
         | Command::ChangeAcl(_)
         | Command::PutNamespace(_)

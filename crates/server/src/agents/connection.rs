@@ -1,6 +1,11 @@
 //! One agent connection: frames in become events, what sessions are told becomes frames out.
 
-use std::{collections::HashMap, io, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    io,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use berth_api::agent::{
     AllocStatus, Down, Heartbeat, NodeChanged, PROTOCOL_VERSION, Refused, UPDATE_ALLOCS_MAX, Up, UpFrame,
@@ -22,6 +27,7 @@ use super::{
     outbound::{Outbound, OutboundReader},
     outline,
     pending::Pending,
+    revoked::is_revoked,
 };
 use crate::{
     convert::agent as convert,
@@ -52,8 +58,11 @@ where
     let (outbound, messages) = Outbound::new(&context.in_flight, ended.clone());
     let mut writing = tokio::spawn(write(writer, messages));
     let frames = FrameReader::new(reader, context.incoming.clone());
-    let mut connection = Connection { context, outbound, certificate, sessions: HashMap::new() };
+    let nodes = Arc::<Mutex<BTreeSet<NodeId>>>::default();
+    let revoked = until_revoked(context, certificate.clone(), nodes.clone());
+    let mut connection = Connection { context, outbound, certificate, nodes, sessions: HashMap::new() };
     let outcome = tokio::select! {
+        error = revoked => Err(error),
         outcome = connection.read(frames) => outcome,
         written = &mut writing => written.unwrap_or_else(|error| Err(io::Error::other(error))),
         () = ended.cancelled() => Err(io::Error::other("the agent does not take what it is told")),
@@ -66,6 +75,31 @@ where
     outcome
 }
 
+/// Completes when the certificate that was shown is good for nothing any more where it speaks for one of these nodes, or for the
+/// one that it names.
+async fn until_revoked(
+    context: &Context,
+    certificate: Option<Peer>,
+    nodes: Arc<Mutex<BTreeSet<NodeId>>>,
+) -> io::Error {
+    let (Some(peer), Some(mut revocations), Some(state)) =
+        (certificate, context.revocations(), context.state())
+    else {
+        return std::future::pending().await;
+    };
+    loop {
+        revocations.changed().await;
+        let view = state.view();
+        let joins = view.store.acl().joins();
+        let mut spoken_for: Vec<NodeId> =
+            peer.identity.nodes().filter_map(|node| node.parse().ok()).collect();
+        spoken_for.extend(nodes.lock().unwrap_or_else(PoisonError::into_inner).iter());
+        if let Some(node) = spoken_for.into_iter().find(|node| is_revoked(joins, *node, &peer)) {
+            return io::Error::other(format!("node {node} was revoked"));
+        }
+    }
+}
+
 struct Session {
     id: SessionId,
     node: NodeId,
@@ -76,6 +110,8 @@ struct Connection<'a> {
     context: &'a Arc<Context>,
     outbound: Outbound,
     certificate: Option<Peer>,
+    /// Those that sessions were opened for.
+    nodes: Arc<Mutex<BTreeSet<NodeId>>>,
     sessions: HashMap<u32, Session>,
 }
 
@@ -149,6 +185,9 @@ impl Connection<'_> {
             );
             return self.refuse(number, reason).await;
         }
+        if let Some(reason) = self.revoked(hello.node_id()) {
+            return self.refuse(number, reason).await;
+        }
         self.context.incoming.decode(&mut share, bytes).await?;
         let id = self.context.next_session();
         let (node, pending) = (hello.node_id(), Pending::default());
@@ -160,6 +199,15 @@ impl Connection<'_> {
         }
         self.context.tell(Input::Open { session: id, hello: Box::new(hello), link, share }).await;
         Ok(())
+    }
+
+    /// Why a session for a node is refused, if its certificates were revoked. From here on that ends the connection.
+    fn revoked(&self, node: NodeId) -> Option<String> {
+        let (peer, state) = (self.certificate.as_ref()?, self.context.state()?);
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner).insert(node);
+        is_revoked(state.view().store.acl().joins(), node, peer).then(|| {
+            format!("node {node} was revoked: to let it join again, make a token with `berth node token -node {node}`")
+        })
     }
 
     async fn refuse(&self, number: u32, reason: String) -> io::Result<()> {

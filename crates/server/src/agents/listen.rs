@@ -17,10 +17,10 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{connection, incoming::Budget, outbound::AllInFlight};
+use super::{connection, enroll, incoming::Budget, outbound::AllInFlight, revoked::Revocations};
 use crate::{
     engine::Input,
-    net::{Entrance, PerAddress, Share},
+    net::{Entrance, PerAddress, Secure, Share},
     state::State,
 };
 
@@ -47,19 +47,39 @@ pub(crate) struct Context {
     pub leaving: Arc<Semaphore>,
     /// Once the server has one.
     state: OnceLock<State>,
+    /// Tells when nodes are revoked, where they have certificates.
+    revocations: Option<Revocations>,
+    secure: Option<Arc<Secure>>,
 }
 
 impl Context {
     pub fn new(inputs: Sender<Input>) -> Self {
         let (in_flight, incoming) = (AllInFlight::default(), Budget::default());
         let (leaving, state) = (Arc::new(Semaphore::new(LEAVING_MAX)), OnceLock::new());
-        Self { inputs, in_flight, incoming, sessions: AtomicU64::new(0), leaving, state }
+        let sessions = AtomicU64::new(0);
+        Self { inputs, in_flight, incoming, sessions, leaving, state, revocations: None, secure: None }
     }
 
     /// The same, for agents that ask for changes of the state.
     pub fn with_state(self, state: State) -> Self {
         let _ = self.state.set(state);
         self
+    }
+
+    /// The same, for agents that show certificates. There must be a state already.
+    pub fn with_certificates(self, secure: Option<Arc<Secure>>) -> Self {
+        let revocations = secure.as_ref().and(self.state()).map(Revocations::follow);
+        Self { secure, revocations, ..self }
+    }
+
+    /// The server's own certificates.
+    pub fn secure(&self) -> Option<&Arc<Secure>> {
+        self.secure.as_ref()
+    }
+
+    /// Tells when nodes are revoked from now on, where they have certificates.
+    pub(super) fn revocations(&self) -> Option<Revocations> {
+        self.revocations.as_ref().map(Revocations::from_now)
     }
 
     /// What the server knows, and the way to change it.
@@ -151,7 +171,7 @@ async fn serve(
 ) -> std::io::Result<()> {
     let stream = entrance.enter(stream, peer).await?;
     if stream.enrolls() {
-        return Err(std::io::Error::other("it asks for a certificate, and this server gives none"));
+        return enroll::serve(stream, context).await;
     }
     stream.set_nodelay()?;
     stream.set_unacknowledged_max(UNACKNOWLEDGED_MAX)?;

@@ -3,6 +3,7 @@
 mod asks;
 mod connection;
 mod encode;
+mod enroll;
 mod execs;
 mod files;
 mod incoming;
@@ -12,6 +13,7 @@ mod outbound;
 mod outline;
 mod pending;
 mod registry;
+mod revoked;
 mod specs;
 
 pub(crate) use encode::frame;

@@ -1,8 +1,12 @@
 //! The certificates of a running server: what its ports ask for, what it shows when it dials, and how both are replaced.
 
-use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{fmt, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use berth_tls::{Acceptor, Connector, Expected, HANDSHAKE_MAX, Held, PortKind, TlsError, TlsFiles};
+use arc_swap::ArcSwap;
+use berth_tls::{
+    Acceptor, Authority, CertificateDer, Connector, Expected, HANDSHAKE_MAX, Held, PortKind, TlsError,
+    TlsFiles,
+};
 use tokio::{net::TcpStream, time::timeout};
 
 use super::{Entrance, Stream};
@@ -18,6 +22,8 @@ pub struct TlsConfig {
     pub http: bool,
     /// Whether clients of the HTTP API must show certificates.
     pub verify_https_client: bool,
+    /// How long a certificate is valid that an agent gets.
+    pub agent_life: Duration,
 }
 
 /// What a running server does with its certificates.
@@ -25,6 +31,27 @@ pub(crate) struct Secure {
     config: TlsConfig,
     acceptor: Acceptor,
     to_servers: Connector,
+    believed: ArcSwap<Believed>,
+}
+
+/// What agents are told, and what signs their certificates.
+struct Believed {
+    authorities: Vec<CertificateDer<'static>>,
+    authority: Option<Arc<Authority>>,
+}
+
+impl Believed {
+    fn load(config: &TlsConfig, held: &Held) -> Result<Self, TlsError> {
+        let authority =
+            config.ca_key.as_ref().map(|key| Authority::load(&config.files.ca, key)).transpose()?;
+        Ok(Self { authorities: held.authorities().to_vec(), authority: authority.map(Arc::new) })
+    }
+}
+
+impl fmt::Debug for Secure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secure")
+    }
 }
 
 impl Secure {
@@ -50,6 +77,7 @@ impl Secure {
         Ok(Arc::new(Self {
             acceptor: Acceptor::new(&held, region)?,
             to_servers: Connector::new(&held, Expected::Server(region.to_owned()))?,
+            believed: ArcSwap::from_pointee(Believed::load(config, &held)?),
             config: config.clone(),
         }))
     }
@@ -60,8 +88,26 @@ impl Secure {
     /// As [`Self::load`]; then what was read before is used on.
     pub fn reload(&self) -> Result<(), TlsError> {
         let held = load(&self.config, self.acceptor.region())?;
+        let believed = Believed::load(&self.config, &held)?;
         self.acceptor.replace(&held)?;
-        self.to_servers.replace(&held)
+        self.to_servers.replace(&held)?;
+        self.believed.store(Arc::new(believed));
+        Ok(())
+    }
+
+    /// What signs certificates here; none where the key is elsewhere.
+    pub fn authority(&self) -> Option<Arc<Authority>> {
+        self.believed.load().authority.clone()
+    }
+
+    /// The authorities that are believed.
+    pub fn authorities(&self) -> Vec<CertificateDer<'static>> {
+        self.believed.load().authorities.clone()
+    }
+
+    /// How long a certificate is valid that an agent gets.
+    pub fn agent_life(&self) -> Duration {
+        self.config.agent_life
     }
 
     /// How connections come in at a port.

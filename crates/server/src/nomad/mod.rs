@@ -13,6 +13,7 @@ mod events;
 mod files;
 mod job;
 mod jobs;
+mod joins;
 mod logs;
 mod metrics;
 mod namespaces;

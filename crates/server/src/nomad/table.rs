@@ -14,16 +14,17 @@ use berth_api::http::{
     JobDispatched, JobEvaluate, JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert,
     JobScale, JobScaleStatus, JobStability, JobStatus, JobStatusesAsked, JobStub, JobSummary, JobTag,
     JobValidated, JobVersionChanged, JobVersions, JobsParse, Measurements, Namespace, Node, NodeDrain,
-    NodeEligibility, NodeEligibilityChanged, NodeImages, NodePool, NodePurged, NodeStub, PeriodicForced,
-    PlanTrace, Quota, QuotaUsage, RaftConfiguration, ScalingPolicy, ScalingPolicyStub,
-    SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet, Search, StreamFrame,
+    NodeEligibility, NodeEligibilityChanged, NodeImages, NodePool, NodePurged, NodeRevoked, NodeStub,
+    NodeToken, NodeTokenAsked, PeriodicForced, PlanTrace, Quota, QuotaUsage, RaftConfiguration,
+    ScalingPolicy, ScalingPolicyStub, SchedulerConfiguration, SchedulerConfigurationRead,
+    SchedulerConfigurationSet, Search, StreamFrame,
 };
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
 use super::{
     absent, acl, agent, allocations, client, deployments, evaluations, events, events::Lines, files, job,
-    jobs, logs, metrics, namespaces, nodes, operator, parameters::PARAMETERS, pools, quotas, scaling,
+    jobs, joins, logs, metrics, namespaces, nodes, operator, parameters::PARAMETERS, pools, quotas, scaling,
     scheduling, search, snapshot, status, system,
 };
 use crate::http::{
@@ -112,6 +113,8 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/node/{id}/allocations", (NodeRead, Cluster), "List a node's allocations", lists::<Allocation>(&[]), nodes::allocations),
         route(Put, "/v1/node/{id}/eligibility", (NodeWrite, Cluster), "Open or close a node to new work", takes::<NodeEligibility, NodeEligibilityChanged>(&[]), nodes::eligibility),
         route(Put, "/v1/node/{id}/drain", (NodeWrite, Cluster), "Drain a node, or call that off", takes::<NodeDrain, NodeEligibilityChanged>(&[]), nodes::drain),
+        route(Put, "/v1/nodes/token", (Management, Cluster), "Make a token with which one agent joins", takes::<NodeTokenAsked, NodeToken>(&[]), joins::make),
+        route(Put, "/v1/node/{id}/revoke", (NodeWrite, Cluster), "Make the certificates of a node good for nothing, and end its connections", tells::<NodeRevoked>(&[]), joins::revoke),
         route(Put, "/v1/node/{id}/purge", (NodeWrite, Cluster), "Forget a node that is down", tells::<NodePurged>(&[]), nodes::purge),
         route(Get, "/v1/node/pools", (NodeRead, Cluster), "List node pools", lists::<NodePool>(&["prefix"]), pools::list),
         route(Get, "/v1/node/pool/{name}", (NodeRead, Cluster), "Read a node pool", reads::<NodePool>(&[]), pools::read),

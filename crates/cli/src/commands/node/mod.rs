@@ -5,8 +5,10 @@ mod drain;
 mod eligibility;
 mod pool;
 mod purge;
+mod revoke;
 mod stats;
 mod status;
+mod token;
 
 use clap::Subcommand;
 
@@ -25,6 +27,10 @@ pub enum Verb {
     Drain(drain::Drain),
     /// Forget a node that is gone for good
     Purge(purge::Purge),
+    /// Let an agent join: makes a token for one, once
+    Token(token::Token),
+    /// Cast a node out: its certificates are good for nothing, and its connection ends within a second
+    Revoke(revoke::Revoke),
     /// Look at the groups of nodes that jobs choose between
     #[command(subcommand)]
     Pool(pool::Verb),
@@ -40,6 +46,8 @@ impl Verb {
             Self::Eligibility(eligibility) => block_on(eligibility.run(&remote)),
             Self::Drain(drain) => block_on(drain.run(&remote)),
             Self::Purge(purge) => block_on(purge.run(&remote)),
+            Self::Token(token) => block_on(token.run(&remote)),
+            Self::Revoke(revoke) => block_on(revoke.run(&remote)),
             Self::Pool(verb) => block_on(verb.run(&remote)),
         }
     }

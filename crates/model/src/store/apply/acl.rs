@@ -42,6 +42,9 @@ impl Store {
                 Some(taken) => AclObject::OneTimeToken(taken.token),
                 None => return Err(Refusal::NoAclObject("the one-time token".to_owned())),
             },
+            ChangeAcl::PutJoinToken(token) => self.put_join_token(*token)?,
+            ChangeAcl::Join(join) => self.join(&join)?,
+            ChangeAcl::RevokeNode(node) => self.revoke_node(node)?,
         };
         events.push(Event::AclChanged(object));
         Ok(())

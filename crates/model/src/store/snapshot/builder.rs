@@ -49,6 +49,12 @@ impl Builder {
                 let index = token.create_index;
                 store.acl.put_one_time(*token, index);
             }
+            Record::JoinToken(token) => {
+                let index = token.create_index;
+                store.acl.put_join_token(*token, index);
+            }
+            // Where it was revoked is not kept: it is before all that follows.
+            Record::RevokedNode(revoked) => store.acl.revoke_node(revoked, Index(0)),
             Record::Node(node) => drop(store.nodes.insert(*node)),
             Record::JobVersion(version) => self.versions.push(*version),
             Record::Scaling(event) => self.scalings.push(*event),

@@ -1,0 +1,82 @@
+//! The table of join tokens and revoked nodes. It is part of the table of who may do what, whose digest it keeps in step.
+
+use std::sync::Arc;
+
+use imbl::{OrdMap, OrdSet};
+
+use super::digest::{TableDigest, hash_encoded};
+use crate::{
+    acl::SecretHash,
+    ids::{Index, NodeId},
+    join::{JoinToken, RevokedNode},
+    time::Timestamp,
+};
+
+/// All join tokens and revoked nodes.
+#[derive(Debug, Clone, Default)]
+pub struct Joins {
+    tokens: OrdMap<SecretHash, Arc<JoinToken>>,
+    tokens_by_end: OrdSet<(Timestamp, SecretHash)>,
+    revoked: OrdMap<NodeId, Timestamp>,
+    /// Where a node was revoked last.
+    revoked_index: Index,
+}
+
+impl Joins {
+    /// The join token of a secret.
+    pub fn token(&self, secret: &SecretHash) -> Option<&Arc<JoinToken>> {
+        self.tokens.get(secret)
+    }
+
+    /// All join tokens, by the hash of their secrets.
+    pub fn tokens(&self) -> impl ExactSizeIterator<Item = &Arc<JoinToken>> {
+        self.tokens.values()
+    }
+
+    /// When a node was revoked last, if ever: its certificates are good from after that on.
+    pub fn revoked_at(&self, node: NodeId) -> Option<Timestamp> {
+        self.revoked.get(&node).copied()
+    }
+
+    /// All revoked nodes, by id.
+    pub fn revoked(&self) -> impl ExactSizeIterator<Item = RevokedNode> {
+        self.revoked.iter().map(|(node, at)| RevokedNode { node: *node, at: *at })
+    }
+
+    /// Where a node was revoked last, as far as this server remembers: another number, another set.
+    pub fn revoked_index(&self) -> Index {
+        self.revoked_index
+    }
+
+    /// They take the place of others: whoever follows looks at all of them again.
+    pub(super) fn restored_at(&mut self, index: Index) {
+        self.revoked_index = index;
+    }
+
+    /// Tokens that are nothing any more by then, the oldest first.
+    pub(super) fn expired(&self, now: Timestamp) -> impl Iterator<Item = SecretHash> {
+        self.tokens_by_end.iter().take_while(move |(end, _)| *end <= now).map(|(_, secret)| *secret)
+    }
+
+    pub(super) fn put(&mut self, token: JoinToken, digest: &mut TableDigest) {
+        self.remove(&token.secret, digest);
+        digest.add(hash_encoded(b'j', &token));
+        self.tokens_by_end.insert((token.expires_at, token.secret));
+        self.tokens.insert(token.secret, Arc::new(token));
+    }
+
+    pub(super) fn remove(&mut self, secret: &SecretHash, digest: &mut TableDigest) {
+        if let Some(old) = self.tokens.remove(secret) {
+            digest.remove(hash_encoded(b'j', &*old));
+            self.tokens_by_end.remove(&(old.expires_at, old.secret));
+        }
+    }
+
+    pub(super) fn revoke(&mut self, revoked: RevokedNode, index: Index, digest: &mut TableDigest) {
+        digest.add(hash_encoded(b'v', &revoked));
+        if let Some(at) = self.revoked.insert(revoked.node, revoked.at) {
+            digest.remove(hash_encoded(b'v', &RevokedNode { at, ..revoked }));
+        }
+        self.revoked_index = self.revoked_index.max(index);
+    }
+}

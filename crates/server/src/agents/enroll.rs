@@ -1,0 +1,131 @@
+//! Certificates for agents: a first one for a join token, a new one for the one that an agent shows.
+
+use std::{
+    io,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use berth_api::agent::{ENROLL_BYTES_MAX, Enroll, Enrolled, decode_frame, encode_frame};
+use berth_model::{
+    NodeId, Timestamp,
+    acl::{ChangeAcl, SecretHash},
+    command::Command,
+    join::{Join, Joined},
+};
+use berth_tls::{Peer, Request, Role, Validity, fingerprint, has_signed};
+use bytes::BytesMut;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    time::timeout,
+};
+
+use super::{listen::Context, revoked::is_revoked};
+use crate::{clock, net::Stream, state::State};
+
+/// How long all of it may take; the cluster may be looking for a leader.
+const TALK_MAX: Duration = Duration::from_secs(30);
+/// Clocks of agents may be a little behind.
+const CLOCK_SKEW_SECS: u64 = 300;
+const NANOS_PER_SEC: u64 = 1_000_000_000;
+
+/// Answers one question.
+pub(super) async fn serve(mut stream: Stream, context: &Context) -> io::Result<()> {
+    let talk = async {
+        let asked = read(&mut stream).await?;
+        let answer = certify(&asked, stream.certificate(), context).await.unwrap_or_else(|refused| {
+            tracing::info!(peer = %stream.peer(), refused, "an agent gets no certificate");
+            Enrolled { refused, ..Enrolled::default() }
+        });
+        let mut bytes = BytesMut::new();
+        encode_frame(&answer, &mut bytes);
+        stream.write_all(&bytes).await?;
+        stream.shutdown().await
+    };
+    let late = |_| io::Error::new(io::ErrorKind::TimedOut, "asking for a certificate took too long");
+    timeout(TALK_MAX, talk).await.map_err(late)?
+}
+
+async fn read(stream: &mut Stream) -> io::Result<Enroll> {
+    let mut buffer = BytesMut::with_capacity(ENROLL_BYTES_MAX);
+    loop {
+        if let Some(asked) = decode_frame(&mut buffer, ENROLL_BYTES_MAX).map_err(io::Error::other)? {
+            return Ok(asked);
+        }
+        if stream.read_buf(&mut buffer).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+}
+
+/// The certificate, or why there is none.
+async fn certify(asked: &Enroll, shown: Option<&Peer>, context: &Context) -> Result<Enrolled, String> {
+    let (Some(secure), Some(state)) = (context.secure(), context.state()) else {
+        return Err("this server gives no certificates".to_owned());
+    };
+    let authority = secure.authority().ok_or(
+        "this server has no authority's key (ca-key.pem) to sign with: name one that has it among --servers",
+    )?;
+    let node = <[u8; 16]>::try_from(&*asked.node_id).map_err(|_| "the node's id has not 16 bytes")?;
+    let node = NodeId(u128::from_be_bytes(node));
+    if !has_signed(&asked.public_key, &asked.signed(), &asked.signature) {
+        return Err("the request is not signed with the key that it is for".to_owned());
+    }
+    // What was revoked at another server must be known here by now.
+    state.engine.fresh().await?;
+    if asked.secret.is_empty() {
+        renews(node, shown, state)?;
+    } else {
+        join(asked, node, state).await?;
+    }
+    let request = Request {
+        role: Role::Agent(Some(node.to_string())),
+        region: state.server.region.clone(),
+        hosts: Vec::new(),
+        validity: validity(node, secure.agent_life(), state),
+    };
+    let certificate = authority.sign_for(&request, &asked.public_key).map_err(|error| error.to_string())?;
+    let authorities = secure.authorities().iter().map(|one| one.to_vec()).collect();
+    tracing::info!(%node, renewed = asked.secret.is_empty(), "signed an agent's certificate");
+    Ok(Enrolled { certificate: certificate.to_vec(), authorities, refused: String::new() })
+}
+
+/// Whether the certificate that is shown may be renewed.
+fn renews(node: NodeId, shown: Option<&Peer>, state: &State) -> Result<(), String> {
+    let peer = shown.ok_or("neither a join token nor a certificate is shown")?;
+    if !peer.identity.speaks_for(&node.to_string()) {
+        return Err(format!("the certificate shown names {}, and not node {node}", peer.identity));
+    }
+    if is_revoked(state.view().store.acl().joins(), node, peer) {
+        return Err(format!(
+            "node {node} was revoked: to let it join again, `berth node token -node {node}`"
+        ));
+    }
+    Ok(())
+}
+
+/// Spends the join token, unless it was spent by this very agent. What is no token is found out here: strangers write nothing to
+/// the log.
+async fn join(asked: &Enroll, node: NodeId, state: &State) -> Result<(), String> {
+    let (secret, key) = (SecretHash(fingerprint(&asked.secret)), SecretHash(fingerprint(&asked.public_key)));
+    let joined = Joined { node, key };
+    let view = state.view();
+    let token = view.store.acl().joins().token(&secret);
+    let token = token.filter(|token| token.expires_at > clock::now());
+    let token = token
+        .ok_or("the join token was never made here, or has expired: make one with `berth node token`")?;
+    if token.joined == Some(joined) {
+        return Ok(());
+    }
+    let join = ChangeAcl::Join(Box::new(Join { secret, joined }));
+    let proposed = state.engine.propose(vec![Command::ChangeAcl(Box::new(join))]).await;
+    let committed = proposed.map_err(|error| error.to_string())?;
+    committed.outcomes.into_iter().try_for_each(|outcome| outcome.map_err(|refusal| refusal.to_string()))
+}
+
+/// From a little before now on, but not from when certificates of the node were revoked.
+fn validity(node: NodeId, life: Duration, state: &State) -> Validity {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let revoked = state.view().store.acl().joins().revoked_at(node);
+    let after = revoked.map_or(0, |Timestamp(at)| at / NANOS_PER_SEC + 1);
+    Validity { not_before: (now - CLOCK_SKEW_SECS).max(after), not_after: now + life.as_secs() }
+}

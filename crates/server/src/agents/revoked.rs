@@ -1,0 +1,60 @@
+//! Nodes that were revoked: their connections end, on every server, within a second.
+
+use std::{sync::Arc, time::Duration};
+
+use arc_swap::ArcSwap;
+use berth_model::{Index, NodeId, store::Joins};
+use berth_tls::Peer;
+use tokio::sync::watch;
+
+use crate::state::{State, View};
+
+/// How often the state is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+const NANOS_PER_SEC: u64 = 1_000_000_000;
+
+/// Which nodes are revoked, as far as it matters whether that is the same as before.
+type Mark = (Index, usize);
+
+/// Tells connections when they must look again.
+#[derive(Clone)]
+pub(super) struct Revocations(watch::Receiver<Mark>);
+
+impl Revocations {
+    /// Follows the state for as long as anybody listens.
+    pub fn follow(state: &State) -> Self {
+        let (sender, receiver) = watch::channel(Mark::default());
+        let view: Arc<ArcSwap<View>> = state.view.clone();
+        tokio::spawn(async move {
+            while !sender.is_closed() {
+                let now = mark(view.load().store.acl().joins());
+                sender.send_if_modified(|before| std::mem::replace(before, now) != now);
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        });
+        Self(receiver)
+    }
+
+    /// The same from now on: what was revoked before is looked at as sessions are opened.
+    pub fn from_now(&self) -> Self {
+        let mut receiver = self.0.clone();
+        receiver.mark_unchanged();
+        Self(receiver)
+    }
+
+    /// Completes when nodes were revoked since it was asked last.
+    pub async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending().await
+        }
+    }
+}
+
+fn mark(joins: &Joins) -> Mark {
+    (joins.revoked_index(), joins.revoked().len())
+}
+
+/// Whether a certificate is good for nothing where it speaks for a node.
+pub(super) fn is_revoked(joins: &Joins, node: NodeId, peer: &Peer) -> bool {
+    joins.revoked_at(node).is_some_and(|at| peer.not_before <= at.0 / NANOS_PER_SEC)
+}
