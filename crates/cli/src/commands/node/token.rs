@@ -18,7 +18,7 @@ pub struct Token {
     #[arg(long, value_name = "NODE", add = complete::nodes())]
     node: Option<String>,
     /// How long it is to last, as 5m; 10 minutes unless given, 24 hours at most
-    #[arg(long, value_name = "DURATION", default_value = "")]
+    #[arg(long, value_name = "DURATION", default_value = "", hide_default_value = true)]
     ttl: String,
     #[command(flatten)]
     print: Print,
