@@ -192,11 +192,14 @@ impl World {
     /// What was changed on the disk of a server that has ended is as it was: which file, if it was one.
     fn put_right(&mut self, number: usize) -> Option<PathBuf> {
         let flipped = self.machines.all[number].flipped.take()?;
-        self.end_server(number);
-        let machine = &mut self.machines.all[number];
-        machine.disk = Arc::new(machine.disk.after_kill());
         let path = flipped.path.clone();
-        flipped.mend(machine.disk.memory()).then_some(path)
+        let disk = Arc::new(self.machines.all[number].disk.after_kill());
+        if !flipped.mend(disk.memory()) {
+            return None;
+        }
+        self.end_server(number);
+        self.machines.all[number].disk = disk;
+        Some(path)
     }
 
     pub(super) fn server_fault(&mut self, fault: Fault) {
