@@ -28,7 +28,7 @@ use crate::{
 /// Jobs that one request may name: it waits for each of them, and for any job.
 const NAMED_MAX: usize = block::KEYS_MAX - 1;
 /// Bytes of a name; the ids of runs and dispatches are longer than those of the jobs that they are made of.
-const NAME_BYTES_MAX: usize = 4 * berth_jobfile::NAME_BYTES_MAX;
+const NAME_BYTES_MAX: usize = 2 * berth_jobfile::NAME_BYTES_MAX;
 
 /// `GET /v1/jobs/statuses`
 pub(in crate::nomad) async fn statuses(call: Call) -> Reply {

@@ -50,7 +50,7 @@ async fn texts_of_requests_are_taken_up_to_their_limits() {
         let body = json!({ "Jobs": [{ "ID": "j".repeat(bytes) }] });
         ("PUT", "/v1/jobs/statuses".to_owned(), body.to_string())
     };
-    check(statuses, 512, 400).await;
+    check(statuses, 256, 400).await;
     let namespace = |bytes: usize| {
         let body = json!({ "Name": "team", "Description": "d".repeat(bytes) });
         ("PUT", "/v1/namespace".to_owned(), body.to_string())

@@ -16,7 +16,7 @@ const HEAD: &str = "GET /v1/jobs?index=18446744073709551615&wait=10m";
 const NAMED_HEAD: &str = "PUT /v1/jobs/statuses?index=18446744073709551615&wait=10m";
 /// Jobs that one read names, and bytes of each name: as many as are taken.
 const NAMED: usize = 64;
-const NAME_BYTES: usize = 512;
+const NAME_BYTES: usize = 256;
 
 /// Reads of any job.
 pub(super) async fn of_all_jobs(ground: Ground) -> String {
