@@ -34,7 +34,6 @@ pub const FILTERS: &[(&str, &str)] = &[
     ("node pool", "nodes of the job's pool, or all for the pool `all`"),
     ("datacenter", "nodes whose datacenter matches one of the job's names or globs"),
     ("driver", "nodes that have the drivers of all tasks"),
-    ("feature", "nodes whose agents know all that the group's settings need, as `berth.features` names it"),
     ("network", "nodes that can give a group a network of its own, where it has `mode = \"bridge\"`"),
     (
         "host network",
@@ -43,6 +42,10 @@ pub const FILTERS: &[(&str, &str)] = &[
     ("device", "nodes that have the devices and cores of all tasks, whoever holds them now"),
     ("volume", "nodes that have the volumes of the group, and let it write where it does"),
     ("constraint", "nodes that meet the constraints of the job, the group and its tasks"),
+    (
+        "feature",
+        "nodes whose agents know all that the group's settings need, as `berth.features` names it; what runs already stays",
+    ),
 ];
 
 /// One reason for which a node cannot run a group.
@@ -87,6 +90,16 @@ impl Filters {
     /// The filters of a group, cheapest and most telling first. Whatever else of a group they look at is to be told apart
     /// by the cache of wishes and by [`crate::Demand::key`] too.
     pub fn of(job: &Job, group: &Group) -> Self {
+        let mut filters = Self::of_what_runs(job, group);
+        let features =
+            Feature::needed(group).map(|feature| Box::new(FeatureFilter(feature)) as Box<dyn Filter>);
+        filters.0.extend(features);
+        filters
+    }
+
+    /// Those that decide whether what runs on a node may stay there: all but what its agent knows. An agent runs as it always
+    /// did what servers have just learned to tell apart.
+    pub fn of_what_runs(job: &Job, group: &Group) -> Self {
         let mut filters: Vec<Box<dyn Filter>> = vec![
             Box::new(pool::PoolFilter::new(&job.node_pool)),
             Box::new(datacenter::DatacenterFilter::new(&job.datacenters)),
@@ -95,9 +108,6 @@ impl Filters {
         for driver in drivers {
             filters.push(Box::new(driver::DriverFilter::new(driver)));
         }
-        filters.extend(
-            Feature::needed(group).map(|feature| Box::new(FeatureFilter(feature)) as Box<dyn Filter>),
-        );
         // Nothing of a task that only pretends to run is in a network.
         let is_bridged = group.networks.iter().any(|network| network.mode == "bridge");
         if is_bridged && group.tasks.iter().any(|task| task.driver != "mock_driver") {

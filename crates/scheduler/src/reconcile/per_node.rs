@@ -25,7 +25,7 @@ pub(super) fn reconcile(
     changes: &mut Changes,
 ) {
     let (job, rollout) = (row.job(), Rollout::of(store, row, group));
-    let filters = Filters::of(job, group);
+    let filters = Filters::of_what_runs(job, group);
     let fits = |slot| store.nodes().detail(slot).is_some_and(|detail| filters.check(&detail.node).is_ok());
     let mut covered: BTreeSet<NodeSlot> = BTreeSet::new();
     let mut old: Vec<&Existing<'_>> = Vec::new();

@@ -262,6 +262,22 @@ fn work_goes_to_agents_that_know_what_it_needs() {
 }
 
 #[test]
+fn what_runs_on_an_agent_that_says_less_than_before_stays() {
+    check(
+        "node a cpu=1000 mem=1000 attr.berth.features=max_run_duration
+         job log type=system cpu=100 mem=100 run=60
+         plan log
+         node a cpu=1000 mem=1000 attr.berth.features=tls_checks
+         node b cpu=1000 mem=1000 attr.berth.features=tls_checks
+         plan log",
+        expect![[r#"
+            plan log: place log[0]@a
+            plan log: nothing
+        "#]],
+    );
+}
+
+#[test]
 fn canaries_of_a_system_job_are_a_part_of_its_nodes() {
     check(
         "node a cpu=1000 mem=1000
