@@ -79,7 +79,7 @@ impl Context {
 
     /// Tells when nodes are revoked from now on, where they have certificates.
     pub(super) fn revocations(&self) -> Option<Revocations> {
-        self.revocations.as_ref().map(Revocations::from_now)
+        self.revocations.as_ref().map(Revocations::since_now)
     }
 
     /// What the server knows, and the way to change it.

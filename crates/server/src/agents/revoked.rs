@@ -35,8 +35,8 @@ impl Revocations {
         Self(receiver)
     }
 
-    /// The same from now on: what was revoked before is looked at as sessions are opened.
-    pub fn from_now(&self) -> Self {
+    /// The same since now: what was revoked before is looked at as sessions are opened.
+    pub fn since_now(&self) -> Self {
         let mut receiver = self.0.clone();
         receiver.mark_unchanged();
         Self(receiver)
