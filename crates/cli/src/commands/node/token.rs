@@ -18,8 +18,8 @@ pub struct Token {
     #[arg(long, value_name = "NODE", add = complete::nodes())]
     node: Option<String>,
     /// How long it is to last, as 5m; 10 minutes unless given, 24 hours at most
-    #[arg(long, value_name = "DURATION", default_value = "", hide_default_value = true)]
-    ttl: String,
+    #[arg(long, value_name = "DURATION")]
+    ttl: Option<String>,
     #[command(flatten)]
     print: Print,
 }
@@ -27,7 +27,8 @@ pub struct Token {
 impl Token {
     /// Makes it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let made = remote.node_token(self.node.as_deref().unwrap_or_default(), &self.ttl).await?;
+        let (node, ttl) = (self.node.as_deref().unwrap_or_default(), self.ttl.as_deref().unwrap_or_default());
+        let made = remote.node_token(node, ttl).await?;
         self.print.print(&made)
     }
 }
