@@ -2,7 +2,7 @@
 
 use berth_controller::{Event, Fate};
 use berth_model::command::EncodedEntry;
-use berth_replication::{ProposeError, Replication};
+use berth_replication::{NotWritten, ProposeError, Replication};
 use tokio::sync::mpsc;
 
 use super::{Input, Server};
@@ -10,6 +10,9 @@ use crate::{
     bugs::Bug,
     executor::{Simulated, spawn},
 };
+
+/// Of so many entries one is denied where that bug is planted.
+const DENIED_EACH: u64 = 50;
 
 /// An entry, and the term of the leadership that made it.
 pub struct Proposal {
@@ -27,18 +30,17 @@ pub async fn run(
         let submitted = replication.submit(term, entry).await;
         let server = server.clone();
         spawn(async move {
+            let denied =
+                index.0.is_multiple_of(DENIED_EACH) && server.around().bug == Some(Bug::DeniesWhatIsWritten);
             let outcome = match submitted {
+                // Said at once: once it is applied, nobody believes it any more.
+                Ok(_) if denied => Err(NotWritten::TooLarge { bytes: 0, max: 0 }.into()),
                 Ok(pending) => pending.applied().await,
                 Err(error) => Err(error),
             };
             let fate = match outcome {
                 Ok(_) => return,
                 Err(ProposeError::NotWritten(reason)) => Fate::NotWritten(reason.to_string()),
-                Err(ProposeError::Unknown(reason))
-                    if server.around().bug == Some(Bug::DeniesWhatIsWritten) =>
-                {
-                    Fate::NotWritten(reason.to_string())
-                }
                 Err(ProposeError::Unknown(reason)) => Fate::Unknown(reason.to_string()),
             };
             let around = server.around();
