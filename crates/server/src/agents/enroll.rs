@@ -24,6 +24,8 @@ use crate::{clock, net::Stream, state::State};
 
 /// How long all of it may take; the cluster may be looking for a leader.
 const TALK_MAX: Duration = Duration::from_secs(30);
+/// Between two looks at the clock, while a certificate is not valid yet.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// Clocks of agents may be a little behind.
 const CLOCK_SKEW_SECS: u64 = 300;
 const NANOS_PER_SEC: u64 = 1_000_000_000;
@@ -77,11 +79,16 @@ async fn certify(asked: &Enroll, shown: Option<&Peer>, context: &Context) -> Res
     } else {
         join(asked, node, state).await?;
     }
+    let validity = validity(node, secure.agent_life(), state);
+    // After a revocation it begins with the next second: an agent that gets one which is not valid yet takes its clock for wrong.
+    while now_secs() < validity.not_before {
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
     let request = Request {
         role: Role::Agent(Some(node.to_string())),
         region: state.server.region.clone(),
         hosts: Vec::new(),
-        validity: validity(node, secure.agent_life(), state),
+        validity,
     };
     let certificate = authority.sign_for(&request, &asked.public_key).map_err(|error| error.to_string())?;
     let authorities = secure.authorities().iter().map(|one| one.to_vec()).collect();
@@ -122,9 +129,13 @@ async fn join(asked: &Enroll, node: NodeId, state: &State) -> Result<(), String>
     committed.outcomes.into_iter().try_for_each(|outcome| outcome.map_err(|refusal| refusal.to_string()))
 }
 
+fn now_secs() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
 /// From a little before now on, but not from when certificates of the node were revoked.
 fn validity(node: NodeId, life: Duration, state: &State) -> Validity {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let now = now_secs();
     let revoked = state.view().store.acl().joins().revoked_at(node);
     let after = revoked.map_or(0, |Timestamp(at)| at / NANOS_PER_SEC + 1);
     Validity { not_before: (now - CLOCK_SKEW_SECS).max(after), not_after: now + life.as_secs() }
