@@ -4,12 +4,19 @@ use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{self, Read, Seek, Write},
     path::Path,
+    thread,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::oneshot;
 
 use super::real;
 use crate::space::is_full;
+
+/// A server that was killed holds its directory until the system has taken it apart, which whoever starts the next one at once
+/// need not know.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Keeps others from a directory until it is dropped.
 pub type Hold = Box<dyn Send + Sync>;
@@ -54,10 +61,14 @@ pub(super) fn hold(dir: &Path) -> io::Result<Result<Hold, InUse>> {
     let mut options = OpenOptions::new();
     let options = options.read(true).write(true).create(true).truncate(false);
     let mut file = real::open_file(options, &dir.join("lock"))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(Err(InUse { by: holder(&mut file) })),
-        Err(TryLockError::Error(error)) => return Err(error),
+    let began = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) if began.elapsed() < WAIT_MAX => thread::sleep(LOOK_AGAIN),
+            Err(TryLockError::WouldBlock) => return Ok(Err(InUse { by: holder(&mut file) })),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
     }
     // On a full disk the directory is held all the same; the next one learns only that it is.
     sign(&mut file).or_else(|error| if is_full(&error) { Ok(()) } else { Err(error) })?;
