@@ -130,6 +130,7 @@ impl<'t> Body<'t> {
         self.find(|field| field.name() == name)
     }
 
+    /// A name stands once in a table, so that it does not matter where the search begins.
     fn find(&self, is_it: impl Fn(&Field) -> bool) -> Option<usize> {
         let (fields, next) = (self.schema.fields, self.next.get().min(self.schema.fields.len()));
         let behind = || fields[next..].iter().position(&is_it).map(|at| next + at);

@@ -131,6 +131,16 @@ mod tests {
 
     type Seen = BTreeSet<(&'static str, &'static str)>;
 
+    #[test]
+    fn no_table_has_a_name_twice() {
+        let spellings: [fn(&Field) -> &'static str; 2] = [|field| field.hcl, |field| field.json];
+        for (schema, spelling) in ALL.iter().flat_map(|schema| spellings.map(|spelling| (schema, spelling))) {
+            let names: Vec<_> = schema.fields.iter().map(spelling).filter(|name| !name.is_empty()).collect();
+            let distinct: BTreeSet<_> = names.iter().collect();
+            assert_eq!(distinct.len(), names.len(), "{}: {names:?}", schema.what);
+        }
+    }
+
     /// Every setting of a table and of those below it.
     fn all(schema: &'static Schema, seen: &mut Seen) {
         for field in schema.fields.iter().filter(|field| !field.json.is_empty()) {
