@@ -3,9 +3,10 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use prost::Message;
+use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::failure::{Doing, Failure};
 
@@ -14,6 +15,9 @@ const MAGIC: [u8; 4] = *b"BRTH";
 pub(crate) const VERSION: u16 = 2;
 const HEADER_BYTES: usize = 16;
 const SHORT: &str = "shorter than its header";
+
+/// What is kept for a record that must be written on a full disk: one of how a task ended.
+const RESERVED_BYTES: u64 = 4 << 10;
 
 /// The largest record that is read.
 const RECORD_BYTES_MAX: u64 = 16 << 20;
@@ -60,19 +64,69 @@ fn decode_known<M: Message + Default>(bytes: &[u8]) -> Result<M, &'static str> {
     M::decode(body).map_err(|_| "damaged: not the message expected")
 }
 
-/// Writes a record so that a crash at any moment leaves the old one or the new one.
+/// Writes a record so that a crash at any moment, of the machine too, leaves the old one or the new one.
 pub(crate) fn write(dir: &Path, name: &str, message: &impl Message) -> Result<(), Failure> {
-    let doing = || format!("write {}", dir.join(name).display());
-    let temp = dir.join(format!("{name}.new"));
-    write_synced(&temp, &encode(message)).doing(doing)?;
-    fs::rename(&temp, dir.join(name)).doing(doing)?;
-    sync_dir(dir).doing(doing)
+    let record = Unnamed::write(dir, name, message)?;
+    record.sync()?;
+    record.name()?;
+    sync_dir(dir).doing(|| format!("write {}", dir.join(name).display()))
 }
 
-fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_data()
+/// Writes a record of what lasts no longer than the machine runs: all other processes see the old one or the new one,
+/// whatever becomes of this one, and nothing is waited for. After a crash of the machine there may be something that cannot
+/// be read.
+pub(crate) fn write_unsynced(dir: &Path, name: &str, message: &impl Message) -> Result<(), Failure> {
+    Unnamed::write(dir, name, message)?.name()
+}
+
+/// A record that is written, and does not have its name yet: many can be synced together before they get theirs.
+pub(crate) struct Unnamed {
+    file: File,
+    temp: PathBuf,
+    path: PathBuf,
+}
+
+impl Unnamed {
+    pub(crate) fn write(dir: &Path, name: &str, message: &impl Message) -> Result<Self, Failure> {
+        let (temp, path) = (dir.join(format!("{name}.new")), dir.join(name));
+        let written = || {
+            let mut file =
+                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temp)?;
+            file.write_all(&encode(message))?;
+            Ok::<_, io::Error>(file)
+        };
+        let file = written().doing(|| format!("write {}", path.display()))?;
+        Ok(Self { file, temp, path })
+    }
+
+    /// Returns once its bytes are on disk.
+    pub(crate) fn sync(&self) -> Result<(), Failure> {
+        self.file.sync_data().doing(|| format!("write {}", self.path.display()))
+    }
+
+    /// Takes the place of what has its name, for those who look. For good only once its directory is synced.
+    pub(crate) fn name(self) -> Result<(), Failure> {
+        fs::rename(&self.temp, &self.path).doing(|| format!("write {}", self.path.display()))
+    }
+}
+
+/// The room that was kept for it stays its own.
+fn open_temp(temp: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(temp)
+}
+
+/// Keeps room on the disk for the next record of this name, so that it can be written though the disk is full by then.
+pub(crate) fn reserve(dir: &Path, name: &str) -> Result<(), Failure> {
+    let temp = dir.join(format!("{name}.new"));
+    let reserved = || {
+        fallocate(open_temp(&temp)?, FallocateFlags::empty(), 0, RESERVED_BYTES)?;
+        Ok::<_, io::Error>(())
+    };
+    match reserved() {
+        // A disk that cannot keep room has none to give.
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+        done => done.doing(|| format!("keep room for {}", dir.join(name).display())),
+    }
 }
 
 pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {

@@ -23,6 +23,7 @@ mod network;
 pub mod place;
 mod pool;
 mod proc;
+mod program;
 mod shell;
 mod user_ids;
 mod users;

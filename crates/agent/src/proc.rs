@@ -34,15 +34,26 @@ pub(crate) fn members(leader: Pid) -> Vec<Pid> {
     with_field(3, leader)
 }
 
+/// Processes whose command lines, as words, are what is looked for.
+pub(crate) fn with_words(is_so: impl Fn(&[&[u8]]) -> bool) -> Vec<Pid> {
+    let matches = |pid: &Pid| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        is_so(&line.split(|&byte| byte == 0).collect::<Vec<_>>())
+    };
+    all().filter(matches).collect()
+}
+
+fn all() -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw))
+}
+
 /// Processes of whose /proc/PID/stat this field, counted from the state, names `value`.
 fn with_field(field: usize, value: Pid) -> Vec<Pid> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let pids =
-        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw));
     let is_so = |pid: &Pid| {
         stat_fields(*pid).and_then(|fields| fields.get(field)?.parse().ok()) == Some(value.as_raw())
     };
-    pids.filter(is_so).collect()
+    all().filter(is_so).collect()
 }
 
 #[cfg(test)]

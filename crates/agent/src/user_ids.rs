@@ -2,14 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use berth_api::agent::AllocId;
 
 use crate::failure::{Doing, Failure};
 use crate::keeper::IDS;
 use crate::pool::Pool;
+use crate::program;
+
+/// How long the kernel may take to say whether a container can have ids of its own.
+const TRY_WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// What an operator says of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,11 +114,11 @@ fn try_out(first: u32, data_dir: &Path, keeper: &[String]) -> Result<(), Failure
     let (program, args) = keeper.split_first().ok_or_else(|| Failure::other(doing(), "no keeper"))?;
     let mut command = Command::new(program);
     command.args(args).arg("try-ids").arg(first.to_string()).arg(data_dir).env_clear();
-    let output = command.stdin(Stdio::null()).output().doing(doing)?;
-    if output.status.success() {
+    let said = program::run(&mut command, b"", TRY_WAIT_MAX).doing(doing)?;
+    if said.status.success() {
         return Ok(());
     }
-    Err(Failure::other(doing(), String::from_utf8_lossy(&output.stderr).trim()))
+    Err(Failure::other(doing(), String::from_utf8_lossy(&said.stderr).trim()))
 }
 
 #[cfg(test)]

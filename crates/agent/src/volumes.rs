@@ -68,12 +68,6 @@ pub(crate) fn usable(configured: &HostVolumes) -> HostVolumes {
     usable.map(|(name, volume)| (name.clone(), volume.clone())).collect()
 }
 
-/// The others, with where they would be.
-pub(crate) fn missing(configured: &HostVolumes) -> impl Iterator<Item = (&str, &Path)> {
-    let missing = configured.iter().filter(|(_, volume)| !volume.path.is_dir());
-    missing.map(|(name, volume)| (name.as_str(), volume.path.as_path()))
-}
-
 /// What must not be hidden from a container by what is mounted there.
 const KERNEL_DIRS: [&str; 3] = ["proc", "sys", "dev"];
 

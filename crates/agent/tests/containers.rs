@@ -412,3 +412,48 @@ fn a_container_reaches_little_of_the_kernel() {
         }
     }
 }
+
+/// A keeper that is killed while its container is being made leaves a call of the runtime behind, and whatever that starts.
+#[test]
+fn a_keeper_killed_at_any_moment_of_a_start_leaves_no_second_container() {
+    for runtime in ["/usr/bin/crun", "/usr/sbin/runc"] {
+        let Some(mut world) = World::new(runtime) else { return };
+        world.restarts = 1;
+        let root = world.root();
+        // It says who it is in a directory that outlives it, and stays.
+        for (number, wait_ms) in (world.first..).zip([0, 5, 10, 15, 20, 30, 45, 70]) {
+            world.shell(number, &root, "echo up >> /alloc/starts; exec sleep 1000");
+            let id = berth_api::agent::AllocId(alloc_id(number));
+            let dir = world.data.path().join(format!("allocs/{id}"));
+            let record = eventually("its claim", || {
+                berth_agent::keeper::plan::StartRecord::read(&dir.join("keepers/t")).ok().flatten()
+            });
+            std::thread::sleep(std::time::Duration::from_millis(wait_ms));
+            let _ = nix::sys::signal::kill(
+                nix::unistd::Pid::from_raw(record.keeper_pid),
+                nix::sys::signal::Signal::SIGKILL,
+            );
+            world.server.wait_for_status(number, ClientStatus::Running);
+            // Whichever start it is: one container of it lives.
+            let name = id.to_string();
+            let living = || {
+                let processes = fs::read_dir("/proc").expect("processes").flatten();
+                let inside = processes.filter(|process| {
+                    let cgroups = fs::read_to_string(process.path().join("cgroup")).unwrap_or_default();
+                    let line = fs::read_to_string(process.path().join("cmdline")).unwrap_or_default();
+                    cgroups.contains(&name) && line.starts_with("sleep")
+                });
+                inside.count()
+            };
+            eventually("one container of it", || (living() == 1).then_some(()));
+            world.server.wish(Vec::new(), &[number], &[], &[]);
+            world.server.wait_for(number, |status| status.status().is_terminal());
+            eventually("its end", || (living() == 0).then_some(()));
+            let left =
+                ["memory", "pids", "."].map(|name| Path::new("/sys/fs/cgroup").join(name).join("berth"));
+            let left = left.iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten().flatten();
+            let left = left.filter(|entry| entry.file_name().to_string_lossy().contains(&name));
+            assert_eq!(left.count(), 0, "cgroups are left");
+        }
+    }
+}

@@ -30,8 +30,8 @@ pub fn data_dir(settings: &Settings) -> Result<&Path, Failure> {
     settings.data_dir.as_deref().ok_or_else(|| Failure::new(Exit::Usage, "no data directory is set"))
 }
 
-/// Lets the process open as many files as it may ask for: each connection is one. Not for agents, whose tasks would
-/// inherit it, and programs that use `select` break above 1,024.
+/// Lets the process open as many files as it may ask for: each connection is one, and each keeper of an agent. Tasks do not
+/// inherit it.
 pub fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {

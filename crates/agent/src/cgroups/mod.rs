@@ -37,6 +37,13 @@ pub(crate) fn end_all(cgroups: &[Cgroup]) -> bool {
     !ended.contains(&false)
 }
 
+/// Those of the container of this name, which its runtime makes in each hierarchy.
+pub(crate) fn of_container(id: &str) -> Vec<Cgroup> {
+    let mounted = mountinfo::read().unwrap_or_default();
+    let all = mounts::all(&mounted).into_iter().map(|found| found.mount.join(DIR).join(id));
+    all.filter(|dir| dir.exists()).map(Cgroup::at).collect()
+}
+
 impl Cgroups {
     /// Those that this process may make.
     ///

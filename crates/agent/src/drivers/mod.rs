@@ -190,4 +190,10 @@ impl Drivers {
         }
         working
     }
+
+    /// Those that need nothing, and why the others cannot be used for now.
+    pub(crate) fn unasked(&self, why: &str) -> Working {
+        let others = container::NAMES.into_iter().chain([container::EXEC]);
+        Working { drivers: self.always.clone(), lacking: others.map(|name| (name, why.to_owned())).collect() }
+    }
 }

@@ -32,8 +32,8 @@ pub(super) fn main(dir: &str) -> Result<i32, Failure> {
         unknown_end(&start, ended)
     } else {
         kill_unreleased(&start);
-        end_rest(&start);
-        failed(&interrupted_start())
+        let ended = end_rest(&start) && container.as_ref().is_none_or(Container::end_interrupted);
+        failed(&interrupted_start(ended))
     };
     if let Some(container) = container {
         container.delete();
@@ -87,7 +87,12 @@ fn unknown_end(start: &StartRecord, ended: bool) -> ExitRecord {
     ExitRecord { exit_code: -1, finished_ns: now_ns(), message, ..ExitRecord::default() }
 }
 
-fn interrupted_start() -> StartFailure {
-    let message = "start the task: its keeper was killed meanwhile".into();
-    StartFailure { kind: StartFailureKind::Recoverable, message }
+/// Where something of it lives on, it is not started again.
+fn interrupted_start(ended: bool) -> StartFailure {
+    let (kind, more) = match ended {
+        true => (StartFailureKind::Recoverable, String::new()),
+        false => (StartFailureKind::Driver, format!("; {LEFT_OVER}")),
+    };
+    let message = format!("start the task: its keeper was killed meanwhile{more}");
+    StartFailure { kind, message }
 }

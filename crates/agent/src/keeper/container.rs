@@ -1,13 +1,18 @@
-//! A container: an OCI runtime creates it asleep, so that its pid is on disk before it runs.
+//! A container: an OCI runtime makes it and lets it run in one call. Its id is on disk before that, so that whoever comes after
+//! a keeper that was killed ends it whatever has become of the call.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollTimeout, poll};
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rustix::process::{PidfdFlags, pidfd_open};
 
@@ -16,16 +21,24 @@ use super::plan::{ContainerRef, ContainerRun};
 use super::stage::{self, Stage};
 use super::watch::readable;
 use super::{mounts, rootfs};
+use crate::cgroups::{self, end_all};
 use crate::failure::{Doing, Failure};
+use crate::proc;
 
 /// How long one call of the runtime may take.
 const RUNTIME_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// How long calls of the runtime are given to die.
+const CALLS_END_MAX: Duration = Duration::from_secs(10);
+const CALLS_LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// How much of the runtime's own complaint is passed on.
 const COMPLAINT_BYTES_MAX: usize = 400;
 
 /// What the runtime is given, in the keeper's directory.
 pub(crate) const BUNDLE: &str = "bundle";
+/// Where the runtime keeps what it knows of the container.
+const RUNTIME_STATE: &str = "runtime";
 /// Where a container without an image finds what is its own of /etc, below its bundle.
 pub(crate) const OWN_FILES: &str = "own";
 /// What the container is, in its bundle.
@@ -49,10 +62,10 @@ pub(super) struct Container {
 }
 
 impl Container {
-    pub(super) fn create(run: &ContainerRun, ends: TaskEnds) -> Result<Self, Failure> {
+    pub(super) fn run(run: &ContainerRun, ends: TaskEnds) -> Result<Self, Failure> {
         let mut container = Self::known(&run.into());
         container.prepare(run, &ends)?;
-        if let Err(failure) = container.create_asleep(ends) {
+        if let Err(failure) = container.begin(ends) {
             container.delete();
             return Err(failure);
         }
@@ -108,13 +121,13 @@ impl Container {
         if self.runtime.ends_with("/crun") { mounts::hide_unified_cgroup() } else { Ok(()) }
     }
 
-    fn create_asleep(&mut self, ends: TaskEnds) -> Result<(), Failure> {
+    fn begin(&mut self, ends: TaskEnds) -> Result<(), Failure> {
         let (bundle, pid_file) = (self.bundle(), self.dir.join("pid"));
-        let mut command = self.command("create");
-        command.arg("--bundle").arg(bundle).arg("--pid-file").arg(&pid_file).arg(&self.id);
+        let mut command = self.command("run");
+        command.arg("--detach").arg("--bundle").arg(bundle).arg("--pid-file").arg(&pid_file).arg(&self.id);
         let TaskEnds { stdout, stderr } = ends.without_host_devices()?;
         command.stdin(stage::open_null()?).stdout(stdout).stderr(stderr);
-        self.call(&mut command, "create")?;
+        self.call(&mut command, "run")?;
         drop(command);
         self.pid = read_pid(&pid_file)?;
         Ok(())
@@ -142,9 +155,29 @@ impl Container {
         read_pid(&pid_file)
     }
 
-    /// Lets it run; returns when it does.
-    pub(super) fn release(&self) -> Result<(), Failure> {
-        self.call(self.command("start").arg(&self.id), "start")
+    /// Ends what a keeper that was killed while it began left under way: calls of the runtime, which do not end with it, and
+    /// whatever they have started by then. Whether nothing is left.
+    pub(super) fn end_interrupted(&self) -> bool {
+        let deadline = Instant::now() + CALLS_END_MAX;
+        loop {
+            let calls = proc::with_words(|words| self.is_call(words));
+            if calls.is_empty() {
+                return end_all(&cgroups::of_container(&self.id));
+            }
+            if Instant::now() > deadline {
+                return false;
+            }
+            for pid in calls {
+                let _ = kill(pid, Signal::SIGKILL);
+            }
+            sleep(CALLS_LOOK_EVERY);
+        }
+    }
+
+    /// Whether a command line is that of a call about this container.
+    fn is_call(&self, words: &[&[u8]]) -> bool {
+        let has = |word: &OsStr| words.contains(&word.as_bytes());
+        has(self.dir.join(RUNTIME_STATE).as_os_str()) && has(OsStr::new(&self.id))
     }
 
     /// Ends it and removes all that it had on the host but its logs.
@@ -161,7 +194,7 @@ impl Container {
 
     fn command(&self, verb: &str) -> Command {
         let mut command = Command::new(&self.runtime);
-        command.arg("--root").arg(self.dir.join("runtime")).arg("--log").arg(&self.log).arg(verb);
+        command.arg("--root").arg(self.dir.join(RUNTIME_STATE)).arg("--log").arg(&self.log).arg(verb);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
     }
@@ -229,11 +262,48 @@ pub(super) fn was_out_of_memory(memory_events: &Path) -> bool {
 
 /// The file of the process's memory cgroup that counts kills, in either version of cgroups.
 pub(super) fn memory_events(pid: Pid) -> Option<PathBuf> {
-    let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    memory_events_of(&fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?)
+}
+
+fn memory_events_of(cgroups: &str) -> Option<PathBuf> {
     let path_of =
         |controller: &str| cgroups.lines().find_map(|line| line.split_once(controller).map(|(_, path)| path));
     if let Some(path) = path_of(":memory:") {
         return Some(PathBuf::from(format!("/sys/fs/cgroup/memory{path}/memory.oom_control")));
     }
     path_of("0::").map(|path| PathBuf::from(format!("/sys/fs/cgroup{path}/memory.events")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kills_for_want_of_memory_are_counted_by_either_version() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("memory.events");
+        // As Linux 6.1 has them: memory.events of version 2, and memory.oom_control of version 1.
+        for (text, killed) in [
+            ("low 0\nhigh 0\nmax 31\noom 2\noom_kill 1\noom_group_kill 0\n", true),
+            ("low 0\nhigh 7\nmax 0\noom 0\noom_kill 0\noom_group_kill 0\n", false),
+            ("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n", true),
+            ("oom_kill_disable 0\nunder_oom 1\noom_kill 0\n", false),
+            ("", false),
+        ] {
+            fs::write(&file, text).expect("written");
+            assert_eq!(was_out_of_memory(&file), killed, "{text}");
+        }
+        assert!(!was_out_of_memory(&dir.path().join("gone")));
+    }
+
+    #[test]
+    fn a_process_tells_which_cgroup_counts_its_kills() {
+        let hybrid = "9:memory:/berth/c1\n3:pids:/berth/c1\n0::/berth/c1\n";
+        assert_eq!(
+            memory_events_of(hybrid),
+            Some("/sys/fs/cgroup/memory/berth/c1/memory.oom_control".into())
+        );
+        assert_eq!(memory_events_of("0::/berth/c1\n"), Some("/sys/fs/cgroup/berth/c1/memory.events".into()));
+        assert_eq!(memory_events_of(""), None);
+    }
 }

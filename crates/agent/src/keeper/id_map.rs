@@ -12,7 +12,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
-use nix::unistd::{Pid, pause};
+use nix::unistd::{Pid, getppid, pause};
 
 use crate::failure::{Doing, Failure};
 
@@ -33,7 +33,8 @@ impl IdMap {
     pub(super) fn new(first: u32) -> Result<Self, Failure> {
         let doing = || format!("make a user namespace whose root is {first}");
         let (is_ready, mut ready) = pipe().doing(doing)?;
-        let child = kernel::fork(|| keep_namespace(&mut ready)).doing(doing)?;
+        let keeper = Pid::this();
+        let child = kernel::fork(|| keep_namespace(keeper, &mut ready)).doing(doing)?;
         drop(ready);
         let namespace = open_namespace(child, is_ready, first).doing(doing);
         let _ = kill(child, Signal::SIGKILL);
@@ -55,10 +56,12 @@ impl IdMap {
     }
 }
 
-/// A namespace lives as long as a process in it, or an open file of it.
-fn keep_namespace(ready: &mut PipeWriter) {
-    let made = set_pdeathsig(Signal::SIGKILL).and_then(|()| unshare(CloneFlags::CLONE_NEWUSER));
-    if made.is_ok() && ready.write_all(&[1]).is_ok() {
+/// A namespace lives as long as a process in it, or an open file of it. This one ends with its keeper: it has the keeper's lock
+/// open, as whatever is forked.
+fn keep_namespace(keeper: Pid, ready: &mut PipeWriter) {
+    let made = unshare(CloneFlags::CLONE_NEWUSER).and_then(|()| set_pdeathsig(Signal::SIGKILL));
+    // One that died before that sends no signal any more.
+    if made.is_ok() && getppid() == keeper && ready.write_all(&[1]).is_ok() {
         pause();
     }
 }

@@ -53,6 +53,7 @@ pub(super) fn main(dir: &str) -> Result<i32, Failure> {
     let mut control = Control::bind()?;
     nix::sys::prctl::set_child_subreaper(true).doing(|| "become a reaper".into())?;
     fds::detach_stdio()?;
+    ExitRecord::reserve(here())?;
     let exit = match Start::new(&plan).run() {
         Ok(started) => started.see_to_the_end(&mut control),
         Err(failure) => failed(&failure),
@@ -170,12 +171,9 @@ impl<'a> Start<'a> {
                 self.record.forwards = run.forwards.clone();
                 self.record.stop_signal = run.stop_signal;
                 self.record.first_id = run.first_id;
-                self.write(StartStage::Claimed)?;
-                let container = Container::create(run, ends)?;
-                let started = self.created(container.pid());
-                let started = started.and_then(|()| forwarder.serve(container.pid()));
-                let started = started.and_then(|()| container.release());
-                if let Err(failure) = started.and_then(|()| self.released()) {
+                self.record.claim(here())?;
+                let container = Container::run(run, ends)?;
+                if let Err(failure) = self.runs(&container, forwarder) {
                     container.delete();
                     return Err(failure.into());
                 }
@@ -192,30 +190,32 @@ impl<'a> Start<'a> {
         ends: TaskEnds,
         cgroups: &[Cgroup],
     ) -> Result<Pid, StartFailure> {
-        if !cgroups.is_empty() {
-            self.write(StartStage::Claimed)?;
-            cgroups.iter().try_for_each(Cgroup::make)?;
-        }
+        self.record.claim(here())?;
+        cgroups.iter().try_for_each(Cgroup::make)?;
         for CgroupSetting { cgroup, file, value, optional } in &run.limits {
             Cgroup::at(cgroup).set(file, value, *optional)?;
         }
         let process = Process::create(run, &self.plan.keeper_args, ends)?;
-        self.created(process.pid())?;
+        let ticks = proc::start_ticks(process.pid());
+        let ticks = ticks.ok_or_else(|| Failure::other("start the task", "its process ended at once"))?;
+        (self.record.pid, self.record.pid_start_ticks) = (process.pid().as_raw(), ticks);
+        self.write(StartStage::Created)?;
         let pid = process.release()?;
-        self.released()?;
+        self.record.started_ns = now_ns();
+        self.write(StartStage::Released)?;
         Ok(pid)
     }
 
-    fn created(&mut self, pid: Pid) -> Result<(), Failure> {
-        let ticks = proc::start_ticks(pid);
-        self.record.pid = pid.as_raw();
-        self.record.pid_start_ticks =
-            ticks.ok_or_else(|| Failure::other("start the task", "its process ended at once"))?;
-        self.write(StartStage::Created)
-    }
-
-    fn released(&mut self) -> Result<(), Failure> {
+    /// A container runs, or has ended by now: there is no moment between its making and its first step.
+    fn runs(&mut self, container: &Container, forwarder: Forwarder) -> Result<(), Failure> {
         self.record.started_ns = now_ns();
+        let served = forwarder.serve(container.pid());
+        let ticks = proc::start_ticks(container.pid());
+        if ticks.is_some() {
+            served?;
+        }
+        // Without the ticks nobody takes another process for it.
+        (self.record.pid, self.record.pid_start_ticks) = (container.pid().as_raw(), ticks.unwrap_or(0));
         self.write(StartStage::Released)
     }
 

@@ -23,6 +23,7 @@ pub mod plan;
 mod process;
 mod reap;
 mod rootfs;
+mod shed;
 mod signals;
 pub(crate) mod stage;
 mod starter;
@@ -31,6 +32,7 @@ mod user;
 mod watch;
 
 pub(crate) use self::id_map::IDS;
+pub(crate) use self::shed::{oom_score, open_files};
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -7,7 +7,9 @@ use crate::disk;
 use crate::failure::Failure;
 use crate::network::Mapping;
 
-/// Written before anything may run, and again once it does.
+/// Written before anything may run; it outlives a crash of the machine.
+const CLAIM_RECORD: &str = "claim";
+/// The same, and how far the start has come since.
 const START_RECORD: &str = "start";
 /// Written at the end.
 const EXIT_RECORD: &str = "exit";
@@ -303,11 +305,26 @@ impl StartRecord {
     /// # Errors
     /// When the record cannot be read.
     pub fn read(dir: &Path) -> Result<Option<Self>, Failure> {
-        disk::read(dir, START_RECORD)
+        let (start, claim) = (disk::read::<Self>(dir, START_RECORD), disk::read::<Self>(dir, CLAIM_RECORD));
+        match (start, claim) {
+            (Err(failure), _) | (_, Err(failure)) if failure.is_newer() => Err(failure),
+            // What was written while it ran need not have come to the disk when the machine crashed.
+            (Err(_) | Ok(None), Ok(Some(claim))) => Ok(Some(claim)),
+            (Ok(Some(start)), Ok(Some(claim))) if claim.attempt > start.attempt => Ok(Some(claim)),
+            (start, Ok(_)) => start,
+            (_, Err(failure)) => Err(failure),
+        }
     }
 
+    /// Writes it for good, before there is anything of what it tells.
+    pub(crate) fn claim(&self, dir: &Path) -> Result<(), Failure> {
+        disk::write(dir, CLAIM_RECORD, self)?;
+        self.write(dir)
+    }
+
+    /// Writes how far the start has come since [`Self::claim`]: what lasts no longer than the machine runs.
     pub(crate) fn write(&self, dir: &Path) -> Result<(), Failure> {
-        disk::write(dir, START_RECORD, self)
+        disk::write_unsynced(dir, START_RECORD, self)
     }
 
     /// Those of a process of the host, the one that holds it together first.
@@ -368,5 +385,10 @@ impl ExitRecord {
 
     pub(crate) fn write(&self, dir: &Path) -> Result<(), Failure> {
         disk::write(dir, EXIT_RECORD, self)
+    }
+
+    /// Keeps the room that it takes, before there is anything of which it could tell.
+    pub(crate) fn reserve(dir: &Path) -> Result<(), Failure> {
+        disk::reserve(dir, EXIT_RECORD)
     }
 }

@@ -14,6 +14,7 @@ use nix::unistd::{Gid, Pid, User, initgroups, setgid, setgroups, setuid};
 
 use super::exec::plan::read_message;
 use super::plan::ProcessRun;
+use super::shed::shed;
 use crate::failure::{Doing, Failure};
 use crate::users;
 
@@ -48,6 +49,7 @@ fn become_task(run: &ProcessRun) -> Failure {
 fn prepare(run: &ProcessRun) -> Result<(), Failure> {
     nix::unistd::setsid().doing(|| "begin a session".into())?;
     SigSet::empty().thread_set_mask().doing(|| "unblock signals".into())?;
+    shed()?;
     pin(&run.cores)?;
     enter_network(&run.network)?;
     let user = if run.user.is_empty() { None } else { Some(users::find(&run.user)?) };

@@ -13,6 +13,7 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
+use super::shed::shed;
 use crate::failure::{Doing, Failure};
 use crate::images::unpack::{Content, Unpacked, unpack, unpack_zip};
 
@@ -71,6 +72,7 @@ fn report(unpacked: io::Result<Unpacked>) -> Result<i32, Failure> {
 /// Fails closed: nothing is read before all of it has been done.
 fn confine(dir: &Path) -> Result<(), Failure> {
     let doing = || format!("shut the unpacking into {} in", dir.display());
+    shed()?;
     unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWNS).doing(doing)?;
     setrlimit(Resource::RLIMIT_AS, MEMORY_BYTES_MAX, MEMORY_BYTES_MAX).doing(doing)?;
     setrlimit(Resource::RLIMIT_NOFILE, OPEN_FILES_MAX, OPEN_FILES_MAX).doing(doing)?;

@@ -37,6 +37,8 @@ impl LogPlace {
         let index = |name: &str| name.strip_prefix(self.stem.as_str())?.strip_prefix('.')?.parse().ok();
         let mut found: Vec<u64> =
             entries.flatten().filter_map(|entry| index(entry.file_name().to_str()?)).collect();
+        // What is none of ours could be any number.
+        found.retain(|index| *index < u64::MAX / self.file_bytes_max);
         found.sort_unstable();
         found
     }

@@ -1,12 +1,16 @@
 //! The distribution's `ip` and `nft`: given their work on standard input, so that nothing of it is an argument.
 
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
 use crate::failure::{Doing, Failure};
+use crate::program;
 
 const SEARCHED: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+
+/// How long one call may take: on a large set of rules the kernel takes its time.
+const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// How much of a complaint is passed on.
 const COMPLAINT_BYTES_MAX: usize = 400;
@@ -47,17 +51,11 @@ impl Program {
         let doing = || format!("call {}", self.name);
         let mut command = Command::new(self.path()?);
         command.args(self.args).env_clear().env("LC_ALL", "C");
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().doing(doing)?;
-        if let Some(mut stdin) = child.stdin.take() {
-            // It may end before it has read all; then it says why.
-            let _ = stdin.write_all(input.as_bytes());
-        }
-        let output = child.wait_with_output().doing(doing)?;
-        if output.status.success() {
+        let said = program::run(&mut command, input.as_bytes(), WAIT_MAX).doing(doing)?;
+        if said.status.success() {
             return Ok(());
         }
-        let complaint = String::from_utf8_lossy(&output.stderr);
+        let complaint = String::from_utf8_lossy(&said.stderr);
         let complaint =
             complaint.lines().find(|line| !line.trim().is_empty()).unwrap_or("it does not say why");
         Err(Failure::other(doing(), complaint.chars().take(COMPLAINT_BYTES_MAX).collect::<String>()))

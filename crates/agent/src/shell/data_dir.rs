@@ -160,13 +160,35 @@ impl DataDir {
         }
     }
 
-    pub(crate) fn write(&self, alloc: AllocId, record: &AllocRecord) -> Result<(), Failure> {
-        let place = self.place(alloc);
-        if !place.root().exists() {
-            make_dir(place.root(), 0o700)?;
-            disk::sync_dir(&self.path.join("allocs")).doing(|| "write the list of allocations".into())?;
-        }
-        disk::write(place.root(), ALLOC_RECORD, record)
+    /// Writes records of different allocations, as if each had been written by itself: what the disk is waited for is waited
+    /// for together.
+    pub(crate) fn write(&self, records: &[(AllocId, Box<AllocRecord>)]) -> Vec<Result<(), Failure>> {
+        let mut is_new = false;
+        let unnamed = records.iter().map(|(alloc, record)| {
+            let root = self.place(*alloc).root().to_owned();
+            if !root.exists() {
+                make_dir(&root, 0o700)?;
+                is_new = true;
+            }
+            disk::Unnamed::write(&root, ALLOC_RECORD, &**record)
+        });
+        let unnamed: Vec<Result<disk::Unnamed, Failure>> = unnamed.collect();
+        let synced =
+            unnamed.into_iter().map(|record| record.and_then(|record| record.sync().map(|()| record)));
+        // All are on disk before the first gets its name.
+        let synced: Vec<Result<disk::Unnamed, Failure>> = synced.collect();
+        let named: Vec<Result<(), Failure>> =
+            synced.into_iter().map(|record| record.and_then(disk::Unnamed::name)).collect();
+        let allocs = self.path.join("allocs");
+        let listed = || if is_new { disk::sync_dir(&allocs) } else { Ok(()) };
+        let listed = listed().map_err(|error| error.to_string());
+        let done = named.into_iter().zip(records).map(|(named, (alloc, _))| {
+            named?;
+            let place = self.place(*alloc);
+            disk::sync_dir(place.root()).doing(|| format!("write {}", place.root().display()))?;
+            listed.clone().map_err(|error| Failure::other("write the list of allocations", error))
+        });
+        done.collect()
     }
 
     /// All records there are, and the directories of those that cannot be read: what they told of might still run.

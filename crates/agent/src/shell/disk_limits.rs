@@ -1,7 +1,12 @@
-//! Allocations keep to the disk that their group asked for: from time to time it is measured what their files take, their
-//! logs and their containers' writable layers with them, and one that takes more fails.
+//! Allocations keep to the disk that their group asked for: it is measured what their files take, their logs and their
+//! containers' writable layers with them, and one that takes more fails.
+//!
+//! Nobody can have passed its limit before the disk has lost as much room as it had left when it was measured. So the room on
+//! the disk is looked at often, which costs nothing, and who may have passed its limit by then is measured at once; all are
+//! from time to time, since what others give back meanwhile hides what one takes.
 
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,44 +14,78 @@ use std::time::{Duration, Instant};
 use berth_api::agent::AllocId;
 
 use super::Agent;
-use crate::alloc_dir::size::measure;
+use crate::alloc_dir::size::{Size, measure};
 use crate::lifecycle::Event;
 
-/// How often it is measured. What is written faster than that shows only then.
+/// How often all are measured.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether it is time.
-pub(super) const LOOKED_EVERY: Duration = Duration::from_secs(2);
+/// How often the room on the disk is looked at. What is written meanwhile shows only then.
+pub(super) const LOOKED_EVERY: Duration = Duration::from_millis(250);
 
-/// Measuring takes no more than this part of the time.
+/// Measuring all takes no more than this part of the time.
 const PART_OF_TIME: u32 = 50;
 
-/// When to measure, and what was measured.
+/// And measuring those that may have passed their limit no more than this.
+const PART_OF_TIME_OF_SUSPECTS: u32 = 5;
+
+/// What was measured, and when to do so again.
 #[derive(Clone)]
 pub(super) struct DiskLimits {
-    /// None while that is under way.
-    next: Arc<Mutex<Option<Instant>>>,
+    /// None while it is measured.
+    idle: Arc<Mutex<Option<Idle>>>,
     held_bytes: Arc<AtomicU64>,
 }
 
-/// An allocation that is measured.
+/// Between two measurings.
+struct Idle {
+    /// When all are due.
+    all_at: Instant,
+    /// From when on some may be.
+    some_at: Instant,
+    known: BTreeMap<AllocId, Known>,
+}
+
+/// An allocation that was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Known {
+    bytes: u64,
+    /// It keeps to its limit for as long as the disk has more room than this.
+    alarm_at_free_bytes: u64,
+}
+
+/// An allocation that has a limit.
+#[derive(Debug, Clone, Copy)]
 struct Limited {
     alloc: AllocId,
-    root: PathBuf,
     limit_mb: u32,
+}
+
+impl Known {
+    fn new(size: Size, limit_mb: u32, free_bytes: u64) -> Self {
+        let bytes = size.bytes();
+        let left = (u64::from(limit_mb) << 20).saturating_sub(bytes);
+        Self { bytes, alarm_at_free_bytes: free_bytes.saturating_sub(left) }
+    }
+
+    fn may_have_passed(&self, free_bytes: u64) -> bool {
+        free_bytes <= self.alarm_at_free_bytes
+    }
 }
 
 impl Default for DiskLimits {
     fn default() -> Self {
-        Self { next: Arc::new(Mutex::new(Some(Instant::now() + EVERY))), held_bytes: Arc::default() }
+        let now = Instant::now();
+        let idle = Idle { all_at: now + EVERY, some_at: now, known: BTreeMap::new() };
+        Self { idle: Arc::new(Mutex::new(Some(idle))), held_bytes: Arc::default() }
     }
 }
 
 impl DiskLimits {
     /// Whether to begin; it has begun then.
-    fn begin(&self) -> bool {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        next.take_if(|at| *at <= Instant::now()).is_some()
+    fn begin(&self) -> Option<Idle> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.take_if(|idle| idle.some_at <= Instant::now())
     }
 
     /// What all that was measured last took together.
@@ -54,27 +93,55 @@ impl DiskLimits {
         self.held_bytes.load(Ordering::Relaxed)
     }
 
-    fn end(&self, began: Instant, held_bytes: u64) {
-        self.held_bytes.store(held_bytes, Ordering::Relaxed);
-        let pause = EVERY.max(began.elapsed() * PART_OF_TIME);
-        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + pause);
+    fn end(&self, idle: Idle) {
+        let held = idle.known.values().map(|known| known.bytes).sum();
+        self.held_bytes.store(held, Ordering::Relaxed);
+        *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(idle);
+    }
+}
+
+impl Idle {
+    /// Those that are to be measured now, and whether these are all.
+    fn due(&mut self, limited: Vec<Limited>, free_bytes: u64) -> (Vec<Limited>, bool) {
+        let living: BTreeSet<AllocId> = limited.iter().map(|limited| limited.alloc).collect();
+        self.known.retain(|alloc, _| living.contains(alloc));
+        if self.all_at <= Instant::now() {
+            return (limited, true);
+        }
+        let is_suspect = |limited: &Limited| {
+            self.known.get(&limited.alloc).is_none_or(|known| known.may_have_passed(free_bytes))
+        };
+        (limited.into_iter().filter(is_suspect).collect(), false)
+    }
+
+    fn pause(&mut self, took: Duration, all: bool) {
+        let now = Instant::now();
+        self.some_at = now + took * PART_OF_TIME_OF_SUSPECTS;
+        if all {
+            self.all_at = now + EVERY.max(took * PART_OF_TIME);
+        }
     }
 }
 
 impl Agent {
-    /// Measures all that has a limit, if it is time.
+    /// Measures what has to be, if it is time.
     pub(super) fn check_disk(&self) {
-        if !self.disk_limits.begin() {
+        let limited = self.limited();
+        if limited.is_empty() {
             return;
         }
-        let (limited, limits) = (self.limited(), self.disk_limits.clone());
-        let events = self.context.events.clone();
+        let Some(mut idle) = self.disk_limits.begin() else { return };
+        let (data, limits, events) =
+            (self.data.clone(), self.disk_limits.clone(), self.context.events.clone());
         tokio::task::spawn_blocking(move || {
-            let (began, mut held_bytes) = (Instant::now(), 0);
-            for Limited { alloc, root, limit_mb } in limited {
-                match measure(&root) {
+            let began = Instant::now();
+            // Where that cannot be told, only the time counts.
+            let free_bytes = free_bytes(data.path()).unwrap_or(u64::MAX);
+            let (due, all) = idle.due(limited, free_bytes);
+            for Limited { alloc, limit_mb } in due {
+                match measure(data.place(alloc).root()) {
                     Ok(size) => {
-                        held_bytes += size.bytes();
+                        idle.known.insert(alloc, Known::new(size, limit_mb, free_bytes));
                         let why = size.excess(limit_mb);
                         if why.is_some_and(|why| events.blocking_send(Event::Overran { alloc, why }).is_err())
                         {
@@ -85,7 +152,8 @@ impl Agent {
                     Err(errno) => tracing::debug!(%alloc, %errno, "could not measure an allocation's files"),
                 }
             }
-            limits.end(began, held_bytes);
+            idle.pause(began.elapsed(), all);
+            limits.end(idle);
         });
     }
 
@@ -95,13 +163,54 @@ impl Agent {
         let limited = lives.filter_map(|alloc| {
             let group = &alloc.spec().group;
             let writes = group.tasks.iter().any(|task| task.driver != "mock_driver");
-            let root = || self.data.place(alloc.id()).root().to_owned();
-            (writes && group.disk_mb > 0).then(|| Limited {
-                alloc: alloc.id(),
-                root: root(),
-                limit_mb: group.disk_mb,
-            })
+            let limited = Limited { alloc: alloc.id(), limit_mb: group.disk_mb };
+            (writes && group.disk_mb > 0).then_some(limited)
         });
         limited.collect()
+    }
+}
+
+/// The room that the disk has, that of its administrator with it.
+fn free_bytes(path: &Path) -> Option<u64> {
+    let found = rustix::fs::statvfs(path).ok()?;
+    Some(found.f_bfree.saturating_mul(found.f_frsize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn who_may_have_passed_its_limit_is_measured_and_nobody_else() {
+        let (near, far, new) = (AllocId([1; 16]), AllocId([2; 16]), AllocId([3; 16]));
+        let limited = |allocs: &[AllocId]| -> Vec<Limited> {
+            allocs.iter().map(|alloc| Limited { alloc: *alloc, limit_mb: 10 }).collect()
+        };
+        let later = Instant::now() + Duration::from_secs(3_600);
+        let free = 100 * MIB;
+        let known = [
+            (near, Known::new(Size::Bytes(9 * MIB), 10, free)),
+            (far, Known::new(Size::Bytes(2 * MIB), 10, free)),
+        ];
+        let mut idle = Idle { all_at: later, some_at: later, known: known.into() };
+        let mut due = |allocs: &[AllocId], free| {
+            let (due, all) = idle.due(limited(allocs), free);
+            (due.into_iter().map(|limited| limited.alloc).collect::<Vec<_>>(), all)
+        };
+        let both = [near, far];
+        assert_eq!(due(&both, free), (vec![], false));
+        assert_eq!(due(&both, free - MIB + 1), (vec![], false));
+        assert_eq!(due(&both, free - MIB), (vec![near], false));
+        assert_eq!(due(&both, free - 8 * MIB), (vec![near, far], false));
+        assert_eq!(due(&[near, far, new], free), (vec![new], false));
+        // Whoever has gone is not known any more.
+        assert_eq!(due(&[far], free), (vec![], false));
+        assert_eq!(due(&both, free), (vec![near], false));
+        idle.all_at = Instant::now();
+        assert_eq!(idle.due(limited(&both), free).0.len(), 2);
+        // One that has passed its limit, or cannot be measured, is looked at again whatever the disk says.
+        assert!(Known::new(Size::Bytes(11 * MIB), 10, free).may_have_passed(free));
     }
 }

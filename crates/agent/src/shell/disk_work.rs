@@ -16,6 +16,9 @@ use crate::lifecycle::{Action, AllocRecord};
 /// Actions that wait for the disk before the agent takes in nothing more.
 const WAITING_MAX: usize = 10_000;
 
+/// Records that are written together, each of which is an open file meanwhile.
+const WRITTEN_TOGETHER_MAX: usize = 64;
+
 /// What is to be done on the disk.
 enum Work {
     Write(AllocId, Box<AllocRecord>),
@@ -180,7 +183,8 @@ fn work_off(
         let _ = poke.try_send(());
     };
     tell_remover();
-    for work in todo {
+    let mut next = None;
+    while let Some(work) = next.take().or_else(|| todo.recv().ok()) {
         let _ = done.send(match work {
             Work::Heard(at_ns) => {
                 data.keep_heard(at_ns);
@@ -190,7 +194,14 @@ fn work_off(
                 data.keep_servers(addresses);
                 continue;
             }
-            Work::Write(alloc, record) => Done::Alloc(alloc, data.write(alloc, &record)),
+            Work::Write(alloc, record) => {
+                let mut records = vec![(alloc, record)];
+                next = more_to_write(todo, &mut records);
+                for ((alloc, _), written) in records.iter().zip(data.write(&records)) {
+                    let _ = done.send(Done::Alloc(*alloc, written));
+                }
+                continue;
+            }
             Work::Remove(alloc) => {
                 let set_out = data.set_out(alloc);
                 tell_remover();
@@ -199,6 +210,18 @@ fn work_off(
             Work::Fence { fence, before } => Done::Fence { before, result: data.keep_fence(fence) },
         });
     }
+}
+
+/// Takes what else waits to be written, so that the disk is waited for once; answers with the first work that is another.
+fn more_to_write(todo: &Receiver<Work>, records: &mut Vec<(AllocId, Box<AllocRecord>)>) -> Option<Work> {
+    while records.len() < WRITTEN_TOGETHER_MAX {
+        match todo.try_recv() {
+            Ok(Work::Write(alloc, record)) => records.push((alloc, record)),
+            Ok(other) => return Some(other),
+            Err(_) => return None,
+        }
+    }
+    None
 }
 
 fn end_secrets(data: &DataDir, ending: &Receiver<Ended>, done: &mpsc::UnboundedSender<Done>) {

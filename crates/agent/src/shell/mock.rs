@@ -45,7 +45,7 @@ fn write_start(runner: &Runner, logs: LogPlan) -> Result<StartRecord, Failure> {
         logs,
         ..StartRecord::default()
     };
-    record.write(&runner.keeper_dir)?;
+    record.claim(&runner.keeper_dir)?;
     Ok(record)
 }
 

@@ -174,8 +174,7 @@ impl Agent {
         let user_ids = user_ids(config, data.path());
         let without = user_ids.as_ref().err().cloned();
         let inventory = Inventory::new(config, containers(config), networks.clone(), without);
-        inventory.warn_of_what_lacks();
-        let equipment = inventory.look(0, None);
+        let (looking, equipment) = Looking::begin(inventory);
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let node_id = AllocId(identity.node_id).to_string();
         let keeper = config.keeper_command.clone();
@@ -202,7 +201,7 @@ impl Agent {
             checks: Checks::default(),
             sampler: Sampler::default(),
             disk_limits: DiskLimits::default(),
-            looking: Looking::new(inventory),
+            looking,
             up: None,
             learned,
             heard_kept_ns: 0,

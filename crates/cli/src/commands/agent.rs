@@ -47,6 +47,7 @@ impl Command {
 /// drained first; who tells it a second time waits no longer.
 fn run(settings: &Settings) -> Result<(), Failure> {
     daemon::run(settings, async {
+        daemon::raise_open_files();
         let mut stop = StopSignal::listen()?;
         let data_dir = daemon::data_dir(settings)?;
         let config = config(settings, data_dir, settings.servers.clone(), &[])?;

@@ -62,7 +62,8 @@ fn unit(daemon: Daemon, program: &Path, config: Option<&Path>) -> String {
          Restart=always\n\
          RestartSec=2\n\
          StateDirectory=berth\n\
-         StateDirectoryMode=0700\n\
+         # Tasks with users of their own pass through it, and nobody lists it; what is in it says who may read it.\n\
+         StateDirectoryMode=0711\n\
          LimitNOFILE=1048576\n\
          {own}\
          \n\
@@ -98,6 +99,28 @@ mod tests {
         assert!(agent.contains("\nExecStart=\"/usr/bin/berth\" agent --config \"/etc/berth/agent.toml\"\n"));
         let server = unit(Daemon::Server, Path::new("/usr/bin/berth"), None);
         assert!(server.contains("\nExecStart=\"/usr/bin/berth\" server\n"));
+    }
+
+    /// What systemd itself makes of them.
+    #[test]
+    fn systemd_has_nothing_to_say_against_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = dir.path().join("100% $x.toml");
+        for (daemon, name) in
+            [(Daemon::Server, "berth-server.service"), (Daemon::Agent, "berth-agent.service")]
+        {
+            let path = dir.path().join(name);
+            std::fs::write(&path, unit(daemon, &std::env::current_exe().unwrap(), Some(&config))).unwrap();
+            let mut command = std::process::Command::new("systemd-analyze");
+            let verified = match command.args(["verify", "--man=no"]).arg(&path).output() {
+                Ok(verified) => verified,
+                Err(error) => return eprintln!("skipped: systemd-analyze cannot be run: {error}"),
+            };
+            let said = String::from_utf8_lossy(&verified.stderr).into_owned();
+            // Of the machine's other units it may say what it likes.
+            let of_it: Vec<&str> = said.lines().filter(|line| line.contains(name)).collect();
+            assert!(verified.status.success() && of_it.is_empty(), "{said}");
+        }
     }
 
     #[test]

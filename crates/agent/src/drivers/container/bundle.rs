@@ -12,7 +12,7 @@ use super::{Runtime, seccomp};
 use crate::drivers::TaskContext;
 use crate::images::ImageConfig;
 use crate::keeper::plan::{BindSource, ContainerRun};
-use crate::keeper::{IDS, stage};
+use crate::keeper::{IDS, oom_score, open_files, stage};
 use crate::lifecycle::StartFailure;
 
 /// Where programs are looked for when neither the image nor the job says.
@@ -77,6 +77,7 @@ pub(super) fn container(
     let devices = device_files::all(&task.given.device_files)?;
     let capabilities = settings.capabilities()?;
     let sys_network = sys_network(task, network);
+    let (open_files, open_files_max) = open_files();
     let mounts = mounts(task, network, &devices, !sys_network.is_empty(), &mut files);
     let mut config = json!({
         "ociVersion": "1.0.2",
@@ -92,6 +93,8 @@ pub(super) fn container(
                 "inheritable": [], "ambient": [],
             },
             "noNewPrivileges": true,
+            "oomScoreAdj": oom_score(),
+            "rlimits": [{"type": "RLIMIT_NOFILE", "soft": open_files, "hard": open_files_max}],
         },
         "root": {"path": stage::root().to_string_lossy(), "readonly": settings.readonly_rootfs},
         "hostname": settings.hostname(task.run, &task.hostname)?,

@@ -11,6 +11,7 @@ mod settings;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use nix::unistd::Uid;
@@ -22,6 +23,7 @@ use super::{Base, Driver, ImageRequest, Launch, TaskContext};
 use crate::keeper::plan::{ContainerRun, Run};
 use crate::lifecycle::StartFailure;
 use crate::network::NetworkNeed;
+use crate::program;
 use crate::volumes::AllowedDir;
 
 /// The driver's names.
@@ -33,6 +35,9 @@ pub(super) const EXEC: &str = "exec";
 const RUNTIMES: [&str; 2] = ["crun", "runc"];
 
 const SEARCHED: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+
+/// How long a runtime may take to say its version.
+const VERSION_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Where containers come from on this node.
 #[derive(Debug, Clone, Default)]
@@ -118,13 +123,13 @@ fn limits_swap() -> bool {
 
 /// As `crun version 1.8.1`; why there is none when the runtime does not even tell that.
 fn version(runtime: &str) -> Result<String, String> {
-    let asked = Command::new(runtime).arg("--version").output();
-    let output = asked.map_err(|error| format!("the OCI runtime {runtime} cannot be run: {error}"))?;
+    let said = program::run(Command::new(runtime).arg("--version"), b"", VERSION_WAIT_MAX);
+    let said = said.map_err(|error| format!("the OCI runtime {runtime} cannot be run: {error}"))?;
     let first = |text: &[u8]| String::from_utf8_lossy(text).lines().next().unwrap_or_default().to_owned();
-    if output.status.success() {
-        return Ok(first(&output.stdout));
+    if said.status.success() {
+        return Ok(first(&said.stdout));
     }
-    let (status, said) = (output.status, first(&output.stderr));
+    let (status, said) = (said.status, first(&said.stderr));
     Err(format!("the OCI runtime does not work: {runtime} --version ended with {status}: {said}"))
 }
 

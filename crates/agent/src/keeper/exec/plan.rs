@@ -50,11 +50,14 @@ impl ExecReport {
     }
 }
 
+/// The longest number that there is.
+const PREFIX_BYTES_MAX: usize = 10;
+
 /// Reads a message that its length precedes.
 pub(crate) fn read_message<M: Message + Default>(from: &mut impl Read) -> io::Result<M> {
     let mut prefix = Vec::new();
     let mut byte = [0];
-    while prefix.last().is_none_or(|last| last & 0x80 != 0) {
+    while prefix.len() < PREFIX_BYTES_MAX && prefix.last().is_none_or(|last| last & 0x80 != 0) {
         from.read_exact(&mut byte)?;
         prefix.push(byte[0]);
     }

@@ -14,7 +14,7 @@ use self::disk::Disk;
 use self::interfaces::Interfaces;
 use self::machine::Cpu;
 use super::{AgentConfig, Host};
-use crate::devices::{self, DeviceFiles};
+use crate::devices::{self, Device, DeviceFiles};
 use crate::drivers::{ContainerConfig, Driver, Drivers, Working};
 use crate::network::Networks;
 use crate::volumes::{self, HostVolumes};
@@ -31,6 +31,8 @@ pub(super) struct Equipment {
     /// Those that are there.
     pub(super) volumes: HostVolumes,
     disk: Disk,
+    /// Drivers that do not work, with the reason.
+    lacking: Vec<(&'static str, String)>,
 }
 
 /// Where to look, and what is as it was when the agent started.
@@ -83,18 +85,30 @@ impl Inventory {
     /// time: programs are asked for their version.
     pub(super) fn look(&self, held: u64, before: Option<&Equipment>) -> Equipment {
         let config = &self.config;
-        let working = self.drivers.find();
         let devices = devices::all(&config.devices, &config.root);
         let volumes = volumes::usable(&config.host_volumes);
         let disk = Disk::of(&config.data_dir, held).after(before.map(|before| before.disk));
-        let device_files = devices::files(&devices);
+        self.equipment(self.drivers.find(), &devices, volumes, disk)
+    }
+
+    /// What can be told while no look at the node is over: neither programs nor other disks are asked for anything.
+    pub(super) fn glance(&self) -> Equipment {
+        let working = self
+            .drivers
+            .unasked("the agent is still looking: a program or a disk of this node does not answer");
+        let disk = Disk::of(&self.config.data_dir, 0).after(None);
+        self.equipment(working, &[], HostVolumes::new(), disk)
+    }
+
+    fn equipment(&self, working: Working, devices: &[Device], volumes: HostVolumes, disk: Disk) -> Equipment {
         let node = NodeSpec {
             attributes: self.attributes(&working, &volumes, disk),
-            devices: devices::specs(&devices),
+            devices: devices::specs(devices),
             disk_mb: whole_mb(disk.room),
             ..self.node()
         };
-        Equipment { node, drivers: working.drivers, device_files, volumes, disk }
+        let (device_files, Working { drivers, lacking }) = (devices::files(devices), working);
+        Equipment { node, drivers, device_files, volumes, disk, lacking }
     }
 
     fn node(&self) -> NodeSpec {
@@ -187,12 +201,13 @@ impl Inventory {
     }
 
     /// Says what jobs cannot have here, of what the operator meant them to have.
-    pub(super) fn warn_of_what_lacks(&self) {
-        for (driver, reason) in self.drivers.find().lacking {
+    pub(super) fn warn_of_what_lacks(&self, found: &Equipment) {
+        for (driver, reason) in &found.lacking {
             tracing::warn!(driver, reason, "jobs cannot use this driver here");
         }
-        for (name, path) in volumes::missing(&self.config.host_volumes) {
-            tracing::warn!(name, path = %path.display(), "no directory: jobs cannot use this volume here");
+        let volumes = self.config.host_volumes.iter();
+        for (name, volume) in volumes.filter(|(name, _)| !found.volumes.contains_key(*name)) {
+            tracing::warn!(name, path = %volume.path.display(), "no directory: jobs cannot use this volume here");
         }
     }
 }

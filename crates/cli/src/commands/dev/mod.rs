@@ -39,6 +39,7 @@ impl Command {
 }
 
 async fn serve(settings: &Settings, servers: u8) -> Result<(), Failure> {
+    daemon::raise_open_files();
     let mut stop = StopSignal::listen()?;
     leftovers::end(settings).await?;
     let scratch = Scratch::open(settings.data_dir.as_deref())?;

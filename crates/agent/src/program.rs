@@ -1,0 +1,161 @@
+//! Programs of the host that the agent asks something: each has so long to answer, with all that it starts.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use rustix::io::ioctl_fionbio;
+use rustix::process::{PidfdFlags, pidfd_open};
+
+/// Of what a program says on either output; the rest is read and dropped.
+const SAID_BYTES_MAX: usize = 64 << 10;
+
+/// What a program said, and how it ended.
+pub(crate) struct Said {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+}
+
+/// Runs a program, which is given `input`, and waits for its end. It gets a process group of its own, and what is left of
+/// that when the time is over is killed.
+///
+/// # Errors
+/// When it cannot be started, or has not ended after `at_most`.
+pub(crate) fn run(command: &mut Command, input: &[u8], at_most: Duration) -> io::Result<Said> {
+    let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
+    command.process_group(0).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    let talked = Talk::new(&mut child, input).and_then(|talk| talk.until(&child, Instant::now() + at_most));
+    let talked = talked.and_then(|said| {
+        said.ok_or_else(|| io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {at_most:?}")))
+    });
+    if talked.is_err() {
+        let _ = killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL);
+    }
+    let status = child.wait()?;
+    let (stdout, stderr) = talked?;
+    Ok(Said { status, stdout, stderr })
+}
+
+/// What passes between the agent and a program. Neither waits for the other for ever.
+struct Talk<'a> {
+    stdin: Option<ChildStdin>,
+    input: &'a [u8],
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    said: (Vec<u8>, Vec<u8>),
+}
+
+impl<'a> Talk<'a> {
+    fn new(child: &mut Child, input: &'a [u8]) -> io::Result<Self> {
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let fds = stdin.iter().map(AsFd::as_fd).chain(stdout.iter().map(AsFd::as_fd));
+        for fd in fds.chain(stderr.iter().map(AsFd::as_fd)) {
+            ioctl_fionbio(fd, true)?;
+        }
+        Ok(Self { stdin, input, stdout, stderr, said: Default::default() })
+    }
+
+    /// Until the program has ended, whatever holds its outputs open after that; none when it has not by then.
+    fn until(mut self, child: &Child, deadline: Instant) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let pidfd = pidfd_open(rustix::process::Pid::from_child(child), PidfdFlags::empty())?;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            let has_ended = self.wait(pidfd.as_fd(), left);
+            self.tell();
+            listen(&mut self.stdout, &mut self.said.0);
+            listen(&mut self.stderr, &mut self.said.1);
+            if has_ended {
+                return Ok(Some(self.said));
+            }
+        }
+    }
+
+    /// Until something can be done; whether that is because the program has ended.
+    fn wait(&self, pidfd: BorrowedFd<'_>, at_most: Duration) -> bool {
+        let mut fds = vec![PollFd::new(pidfd, PollFlags::POLLIN)];
+        fds.extend(self.stdin.iter().map(|stdin| PollFd::new(stdin.as_fd(), PollFlags::POLLOUT)));
+        fds.extend(self.stdout.iter().map(|stdout| PollFd::new(stdout.as_fd(), PollFlags::POLLIN)));
+        fds.extend(self.stderr.iter().map(|stderr| PollFd::new(stderr.as_fd(), PollFlags::POLLIN)));
+        let timeout = PollTimeout::try_from(at_most).unwrap_or(PollTimeout::MAX);
+        poll(&mut fds, timeout).is_ok() && fds[0].any().unwrap_or(false)
+    }
+
+    fn tell(&mut self) {
+        let Some(stdin) = &mut self.stdin else { return };
+        match stdin.write(self.input) {
+            Ok(written) => self.input = &self.input[written..],
+            Err(error) if is_for_later(&error) => return,
+            // It may end before it has read all; then it says why.
+            Err(_) => self.input = &[],
+        }
+        if self.input.is_empty() {
+            self.stdin = None;
+        }
+    }
+}
+
+/// Takes what has been said so far; an output that is closed is let go.
+fn listen(output: &mut Option<impl Read>, said: &mut Vec<u8>) {
+    let mut buffer = [0; 4 << 10];
+    while let Some(open) = output {
+        match open.read(&mut buffer) {
+            Ok(read) if read > 0 => {
+                let room = SAID_BYTES_MAX - said.len();
+                said.extend_from_slice(&buffer[..read.min(room)]);
+            }
+            Err(error) if is_for_later(&error) => return,
+            Ok(_) | Err(_) => *output = None,
+        }
+    }
+}
+
+fn is_for_later(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, input: &[u8], at_most: Duration) -> io::Result<Said> {
+        run(Command::new("sh").args(["-c", script]), input, at_most)
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn what_is_said_is_heard_up_to_a_limit() {
+        let said = shell("cat; echo wrong >&2; exit 3", b"right", LONG).expect("it ends");
+        assert_eq!(
+            (said.status.code(), &*said.stdout, &*said.stderr),
+            (Some(3), &b"right"[..], &b"wrong\n"[..])
+        );
+        let much = vec![b'x'; 1 << 20];
+        let said = shell("cat; cat /dev/zero | head -c 1000000 >&2", &much, LONG).expect("it ends");
+        assert_eq!((said.stdout.len(), said.stderr.len()), (SAID_BYTES_MAX, SAID_BYTES_MAX));
+        let said = shell("exec < /dev/null; exit 0", &much, LONG).expect("it ends");
+        assert!(said.status.success(), "it need not read");
+    }
+
+    #[test]
+    fn what_hangs_is_killed_with_all_that_it_started() {
+        let late = Duration::from_millis(50);
+        let error = shell("sleep 1000 & echo $! > /dev/null; sleep 1000", &[b'x'; 1 << 20], late).err();
+        let error = error.expect("it is killed");
+        assert_eq!((error.kind(), &*error.to_string()), (io::ErrorKind::TimedOut, "no answer within 50ms"));
+        // What it leaves behind holds nobody up.
+        let said = shell("sleep 1000 & echo $!", b"", LONG).expect("it ends");
+        let left: i32 = String::from_utf8_lossy(&said.stdout).trim().parse().expect("a pid");
+        nix::sys::signal::kill(Pid::from_raw(left), Signal::SIGKILL).expect("killed");
+    }
+}
