@@ -77,6 +77,8 @@ struct Shell {
     seeds: u64,
     /// Plans that were made.
     planned: usize,
+    /// Actions that the controller has asked for.
+    acted: usize,
     /// Ends that were told while the log was not written.
     ending: usize,
     /// The nodes of open sessions.
@@ -120,6 +122,7 @@ impl Shell {
             observed: Observed::default(),
             seeds: 0,
             planned: 0,
+            acted: 0,
             ending: 0,
             sessions: BTreeMap::new(),
         };
@@ -180,6 +183,7 @@ impl Shell {
     }
 
     fn act(&mut self, action: Action, events: &mut Vec<Event>) {
+        self.acted += 1;
         match action {
             Action::Propose { entry, .. } => {
                 let (entry, bytes) = entry.into_parts();

@@ -65,6 +65,16 @@ fn agent(node: &str) -> Role {
 
 /// A server that answers one byte to whoever came in, and tells who that was.
 async fn meet(acceptor: &Acceptor, kind: PortKind, connector: &Connector) -> Result<Option<String>, String> {
+    let (told, taken) = both_of(acceptor, kind, connector).await;
+    told.and(taken)
+}
+
+/// The same, as each side sees it: who asked, and who was asked.
+async fn both_of(
+    acceptor: &Acceptor,
+    kind: PortKind,
+    connector: &Connector,
+) -> (Result<(), String>, Result<Option<String>, String>) {
     let (listener, address) = listen().await;
     let acceptor = acceptor.clone();
     let taken = tokio::spawn(async move {
@@ -84,10 +94,8 @@ async fn meet(acceptor: &Acceptor, kind: PortKind, connector: &Connector) -> Res
     };
     let told = told.await;
     let taken = taken.await.expect("it does not panic");
-    match (told, taken) {
-        (Ok(_), taken) => taken,
-        (Err(error), _) => Err(explain(&error).unwrap_or_else(|| error.to_string())),
-    }
+    let told = told.map(drop).map_err(|error| explain(&error).unwrap_or_else(|| error.to_string()));
+    (told, taken)
 }
 
 async fn listen() -> (TcpListener, SocketAddr) {
@@ -210,6 +218,35 @@ async fn a_wrong_clock_is_told_from_a_wrong_authority() {
     let foreign =
         cluster.load(&other.certify(Role::Server, REGION, around_now())).expect_err("it is another's");
     assert!(foreign.to_string().contains("signed by no authority that is in the CA file"), "{foreign}");
+}
+
+/// Nobody looks at a certificate again that was good when it was read: the other side does.
+#[tokio::test]
+async fn a_certificate_that_expires_in_use_is_named_on_both_sides() {
+    const LASTS_S: u64 = 5;
+    let cluster = Cluster::new();
+    let now = now_secs();
+    let soon = Validity { not_before: now - DAY, not_after: now + LASTS_S };
+    let [server, client] = [Role::Server, agent("n1")]
+        .map(|role| cluster.load(&cluster.certify(role, REGION, soon)).expect("it is good"));
+    while now_secs() <= soon.not_after {
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    let good = |role| cluster.held(role);
+    let acceptor = |held: &Held| Acceptor::new(held, REGION).expect("it is made");
+    let expired = "the certificate of the other side expired";
+    let alert =
+        "the other side says that the certificate of this side is not valid at its time: it has expired";
+    for (acceptor, connector, asks, is_asked) in [
+        (acceptor(&good(Role::Server)), connector(&client), alert, expired),
+        (acceptor(&server), connector(&good(agent("n1"))), expired, alert),
+    ] {
+        let (told, taken) = both_of(&acceptor, PortKind::Agents, &connector).await;
+        let (told, taken) = (told.expect_err("it has expired"), taken.expect_err("it has expired"));
+        assert!(told.starts_with(asks) && taken.starts_with(is_asked), "{told}; {taken}");
+        let clock = "this machine's clock says";
+        assert!(told.contains(clock) || taken.contains(clock), "{told}; {taken}");
+    }
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Links that lose messages in one direction, agents that hold what they should not, and those of other clusters.
 
-use berth_model::alloc::ClientStatus::{Complete, Running};
+use berth_model::{
+    alloc::ClientStatus::{Complete, Failed, Lost, Pending, Running},
+    ids::IdSeed,
+};
 
 use super::*;
 
@@ -193,6 +196,58 @@ fn an_agent_speaks_for_its_own_node_alone() {
     let (_, id, _) = shell.wanted()[0];
     shell.observe(2, &[(id, Complete)]);
     assert!(!shell.store.alloc(id).unwrap().1.is_terminal());
+}
+
+/// Whatever an agent says of what runs on another node, it goes on there, and is shown as its own agent shows it.
+#[test]
+fn ten_thousand_messages_about_what_runs_elsewhere_have_no_effect() {
+    let mut shell = Shell::new();
+    shell.join(2, 2);
+    shell.register(4, 100);
+    let others: Vec<_> = shell.wanted().iter().map(|(slot, id, _)| (*slot, *id)).collect();
+    shell.observe(2, &others.iter().map(|(_, id)| (*id, Running)).collect::<Vec<_>>());
+    let told = shell.run_of(2).len();
+    let mut random = IdSeed::new(1);
+    let mut draw = move |below: usize| (random.mint() % below as u128) as usize;
+    let mut session = 0;
+    for message in 0..10_000_u64 {
+        if session == 0 || shell.closed.contains(&SessionId(session)) {
+            session = 100 + message;
+            shell.join(session, 1);
+        }
+        if shell.told.len() > 300 {
+            shell.told.retain(|(of, _)| *of == SessionId(2));
+        }
+        let status = [Pending, Running, Complete, Failed, Lost];
+        let allocs = (0..draw(5)).map(|_| {
+            let (_, known) = others[draw(others.len())];
+            let id = if draw(4) == 0 { AllocId(draw(usize::MAX) as u128) } else { known };
+            Arc::new(ObservedAlloc {
+                healthy: [None, Some(true), Some(false)][draw(3)],
+                ..observed(id, status[draw(5)])
+            })
+        });
+        let allocs: Vec<_> = allocs.collect();
+        let of = SessionId(session);
+        let desired_seq = if draw(3) == 0 { draw(100) as u64 } else { shell.desired_seq(of) };
+        if draw(4) == 0 {
+            let (seq, observed_digest) = (draw(10) as u64, draw(10) as u128);
+            let desired_digest = if draw(2) == 0 { shell.desired_digest(2) } else { shell.desired_digest(1) };
+            let heartbeat = Heartbeat { seq, desired_seq, desired_digest, observed_digest };
+            shell.tell(Event::Heartbeat(of, heartbeat));
+        } else {
+            let (seq, resync_done) = (message, draw(2) == 0);
+            shell.tell(Event::Observed { session: of, seq, desired_seq, allocs, resync_done });
+        }
+    }
+    for (slot, id) in others {
+        let (_, row) = shell.store.alloc(id).expect("it is there");
+        assert!(row.is_wanted() && !row.is_terminal(), "{row:?}");
+        let seen = &shell.observed.get(slot, id).expect("its agent has told of it").alloc;
+        assert_eq!((seen.status, seen.healthy), (Running, None));
+    }
+    assert_eq!(shell.run_of(2).len(), told, "its agent was told nothing new");
+    assert!(!shell.closed.contains(&SessionId(2)), "its agent was not sent away");
 }
 
 #[test]

@@ -38,6 +38,13 @@ impl Shell {
         rows.into_iter().filter_map(|row| Some(self.store.job_of(row)?.0.key.id.to_string())).collect()
     }
 
+    /// The jobs that have waited longest.
+    fn first_to_wait(&self) -> Vec<String> {
+        let first = self.store.evals().blocked().map(|eval| eval.create_index).min();
+        let of_first = self.store.evals().blocked().filter(|eval| Some(eval.create_index) == first);
+        of_first.map(|eval| eval.job.id.to_string()).collect()
+    }
+
     fn end_first(&mut self) {
         let (_, id, node) = self.wanted()[0];
         self.observe(node.0 as u64, &[(id, ClientStatus::Complete)]);
@@ -63,15 +70,55 @@ fn of_many_that_wait_one_is_planned_for_each_slot_first_come_first_served() {
     assert_eq!((shell.wanted().len(), shell.store.evals().blocked().count()), (10, WAITING as usize));
     let (planned, evals) = (shell.planned, shell.store.evals().len());
     for slot in 1..=50 {
-        let first = shell.store.evals().blocked().map(|eval| eval.create_index).min();
-        let of_first = shell.store.evals().blocked().filter(|eval| Some(eval.create_index) == first);
-        let of_first: Vec<String> = of_first.map(|eval| eval.job.id.to_string()).collect();
+        let of_first = shell.first_to_wait();
         shell.end_first();
         let next = shell.running_jobs().pop().expect("it runs");
         assert!(of_first.contains(&next), "{next} is not the first that waits: {of_first:?}");
         assert!(shell.planned <= planned + slot, "{} plannings for {slot} slots", shell.planned - planned);
     }
     assert_eq!(shell.store.evals().len(), evals, "a job that waits has one evaluation, however long");
+}
+
+/// Others are served as if the queue were not there, and what the leader does for each of them is what it does beside a queue of
+/// a hundred.
+#[test]
+fn a_queue_of_100_000_pending_batch_jobs_starves_nobody_and_makes_no_step_longer() {
+    let [few, many] = [100, 100_000].map(|waiting| {
+        let mut shell = Shell::new();
+        shell.join(1, 1);
+        ["bulk", "lab"].into_iter().for_each(|name| shell.put_namespace(name));
+        shell.queue("bulk", "first", 10, |_| {});
+        shell.queue("bulk", "job", waiting, |_| {});
+        assert_eq!(shell.store.evals().blocked().count(), waiting as usize);
+        let mut done = vec![(shell.planned, shell.acted)];
+        let mut step = |shell: &mut Shell, what: &dyn Fn(&mut Shell)| {
+            what(shell);
+            done.push((shell.planned, shell.acted));
+        };
+        step(&mut shell, &|shell| shell.pass(60));
+        // Work of another tenant, and more urgent work of the same one, get the next slots.
+        for (namespace, id, priority) in [("lab", "lab", 50), ("bulk", "urgent", 60)] {
+            step(&mut shell, &|shell| shell.queue(namespace, id, 1, |job| job.priority = priority));
+            step(&mut shell, &Shell::end_first);
+            assert_eq!(shell.running_jobs().pop(), Some(format!("{id}-0")));
+        }
+        // A service that fits beside what runs waits for nobody.
+        let small = |job: &mut Job| {
+            job.job_type = JobType::Service;
+            job.groups[0].tasks[0].resources.memory_mb = 0;
+        };
+        step(&mut shell, &|shell| shell.queue("bulk", "small", 1, small));
+        assert_eq!(shell.running_jobs().pop().as_deref(), Some("small-0"));
+        // The queue itself goes on, first come, first served.
+        for _ in 0..10 {
+            let first = shell.first_to_wait();
+            step(&mut shell, &Shell::end_first);
+            let next = shell.running_jobs().pop().expect("it runs");
+            assert!(first.contains(&next), "{next} is not the first that waits: {first:?}");
+        }
+        done.windows(2).map(|pair| (pair[1].0 - pair[0].0, pair[1].1 - pair[0].1)).collect::<Vec<_>>()
+    });
+    assert_eq!(few, many, "plannings and actions of each step");
 }
 
 #[test]

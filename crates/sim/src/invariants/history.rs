@@ -1,5 +1,4 @@
 //! The one history: every entry that any server has applied, applied once more here. I1: what was committed never changes.
-//! I4: all servers have the same state at the same index. I17: what is read from a snapshot is the state that was there.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -25,7 +24,7 @@ pub struct Step {
     /// What became of it.
     pub applied: Applied,
     /// Of the state after it.
-    hash: u128,
+    pub hash: u128,
 }
 
 /// Whether one entry came to the same twice. Slots are of one store and of no other: they begin anew with a snapshot.
@@ -138,44 +137,17 @@ impl History {
         Ok(self.steps.last().cloned())
     }
 
-    /// The state of a server after what it has applied is the one that was there.
-    pub fn check_hash(&self, server: usize, store: &Store) -> Check {
-        let Some(step) = self.at[server].checked_sub(1).and_then(|last| self.steps.get(last)) else {
-            return Ok(());
-        };
-        if (store.index(), store.hash()) == (step.entry.index, step.hash) {
-            return Ok(());
-        }
-        let what = format!(
-            "server {} at {}: its hash is not that of {}",
-            server + 1,
-            store.index(),
-            step.entry.index
-        );
-        Err(("I4 all servers have the same state", what))
+    /// The last entry that a server has applied; none before the first.
+    pub fn last_of(&self, server: usize) -> Option<&Step> {
+        self.at[server].checked_sub(1).and_then(|last| self.steps.get(last)).map(|step| &**step)
     }
 
-    /// A server has read a state, from its own disk or another's.
-    pub fn on_restored(&mut self, server: usize, store: &Store) -> Check {
-        if store.index() == Index::default() {
-            self.at[server] = 0;
-            return Ok(());
-        }
-        let Some(position) = self.positions.get(&store.index()).copied() else {
-            let what = format!(
-                "server {} has read a state at {}, which was never applied",
-                server + 1,
-                store.index()
-            );
-            return Err(("I17 a restored state is one that was", what));
-        };
-        self.at[server] = position + 1;
-        if store.hash() == self.steps[position].hash {
-            return Ok(());
-        }
-        let what =
-            format!("server {} has read another state at {} than was there", server + 1, store.index());
-        Err(("I17 a restored state is one that was", what))
+    /// A server has read a state, from its own disk or another's: the entry after which it was; none of a state in which
+    /// nothing had been applied, or which never was.
+    pub fn on_read(&mut self, server: usize, index: Index) -> Option<&Step> {
+        let position = self.positions.get(&index).copied();
+        self.at[server] = position.map_or(0, |position| position + 1);
+        self.steps.get(position?).map(|step| &**step)
     }
 
     /// A server serves: one that is alone has all that was ever applied.

@@ -4,6 +4,7 @@ pub mod history;
 mod i01_leaders;
 mod i02_acknowledged;
 mod i03_reads;
+mod i04_states;
 mod i05_indexes;
 mod i06_jobs;
 mod i07_processes;
@@ -14,6 +15,7 @@ mod i11_system;
 mod i12_periodic;
 mod i14_rollbacks;
 mod i16_untouched;
+mod i17_restored;
 
 use berth_agent::lifecycle::TaskRef;
 use berth_model::{
@@ -85,11 +87,11 @@ impl Invariants {
             self.rollbacks.on_entry(store, step)?;
             self.untouched.on_entry(store, step);
         }
-        self.history.check_hash(server, store)
+        i04_states::on_applied(&self.history, server, store)
     }
 
     pub fn on_restored(&mut self, server: usize, store: &Store) -> Check {
-        self.history.on_restored(server, store)
+        i17_restored::on_restored(&mut self.history, server, store)
     }
 
     pub fn on_leadership(&mut self, server: usize, term: u64, leader: bool) -> Check {
