@@ -56,7 +56,7 @@ fn every_block_runs() {
                 Kind::Script => shell.script(&block.text),
                 Kind::Console => shell.console(&block.text),
                 Kind::File(name) => shell.file(name, &block.text),
-                Kind::Illustrative | Kind::Text => continue,
+                Kind::On(_) | Kind::Illustrative | Kind::Text => continue,
             };
             result.unwrap_or_else(|error| panic!("{}:{}: {error}", page.display(), block.line));
             ran += 1;

@@ -9,6 +9,8 @@ pub enum Kind {
     Console,
     /// It is written to the file of that name.
     File(String),
+    /// It runs as a script on the machine of that name, in a test of its own.
+    On(String),
     /// It is only looked at.
     Illustrative,
     /// It is no code.
@@ -48,7 +50,8 @@ impl Block {
         if open { Err(format!("{}: a block has no end", page.lines().count())) } else { Ok(blocks) }
     }
 
-    /// Whether it needs a shell.
+    /// Whether it needs the shell of its page.
+    #[allow(dead_code, reason = "pages of several machines have shells of their own")]
     pub fn runs(&self) -> bool {
         matches!(self.kind, Kind::Script | Kind::Console)
     }
@@ -60,6 +63,7 @@ fn kind(info: &str) -> Result<Kind, String> {
         ["sh"] => Kind::Script,
         ["console"] => Kind::Console,
         ["hcl" | "toml", name] => Kind::File(name.to_owned()),
+        ["sh", "on", machine] => Kind::On(machine.to_owned()),
         ["sh", "no-run"] | ["hcl" | "toml"] => Kind::Illustrative,
         ["text"] => Kind::Text,
         _ => return Err(format!("what is to be done with a block of `{info}`?")),
