@@ -1,6 +1,11 @@
 //! The table in ARCHITECTURE.md says who may import whom; this test holds the crates to it.
 
-use std::{collections::BTreeMap, fs, path::Path, process::Command};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -103,6 +108,36 @@ fn check_outside(dir: &Path, folder: &Path, kept_out: &[String]) {
                 "{path} imports {import:?}, which the table in ARCHITECTURE.md allows in {folder} only"
             );
         }
+    }
+}
+
+/// What decides on a node's tasks is pure, in a crate that is not: no lint can tell the two apart.
+#[test]
+fn the_life_cycle_of_allocations_is_pure() {
+    const BANNED: [(&str, &str); 9] = [
+        ("HashMap", "hash order differs from run to run: use a BTreeMap"),
+        ("HashSet", "hash order differs from run to run: use a BTreeSet"),
+        ("Instant", "time is an argument"),
+        ("SystemTime", "time is an argument"),
+        ("getrandom", "ids are arguments"),
+        ("tokio", "nothing waits or runs beside the caller"),
+        ("std::thread", "nothing waits or runs beside the caller"),
+        ("std::fs", "IO is at the edges"),
+        ("std::net", "IO is at the edges"),
+    ];
+    let mut files = Vec::new();
+    collect_files(&Path::new(ROOT).join("crates/agent/src/lifecycle"), &mut files);
+    assert!(files.len() > 10, "{files:?}");
+    for path in files {
+        let text = fs::read_to_string(&path).unwrap();
+        let found = BANNED.iter().find(|(word, _)| text.contains(word));
+        assert!(found.is_none(), "{} is to be pure: {found:?}", path.display());
+    }
+}
+
+fn collect_files(dir: &Path, found: &mut Vec<PathBuf>) {
+    for path in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() { collect_files(&path, found) } else { found.push(path) }
     }
 }
 

@@ -252,3 +252,41 @@ impl Purpose {
         if let Self::Plan(part) = self { part.claims } else { None }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use berth_model::{
+        EvalId,
+        command::{DeregisterJob, ENTRY_VERSION_MIN},
+    };
+
+    use super::*;
+
+    /// A command of about so many bytes.
+    fn command(bytes: usize) -> Command {
+        let job = JobKey::new("default", &"x".repeat(bytes));
+        Command::DeregisterJob(DeregisterJob { job, purge: false, eval: EvalId(1) })
+    }
+
+    #[test]
+    fn what_waits_is_bounded_in_bytes() {
+        const BYTES: usize = 512 << 10;
+        let mut outbox = Outbox::default();
+        let request = |outbox: &mut Outbox, token: u64| {
+            outbox.request(EncodedCommands::from(vec![command(BYTES)]), Token(token))
+        };
+        let taken = (0..).take_while(|token| request(&mut outbox, *token).is_ok()).count();
+        assert_eq!(taken, WAITING_BYTES_MAX / BYTES, "the last of them is what is over");
+        assert!(outbox.bytes > WAITING_BYTES_MAX && outbox.bytes < WAITING_BYTES_MAX + 2 * BYTES);
+        assert_eq!(request(&mut outbox, 99), Err(Answer::Busy(taken)));
+        outbox.push(command(BYTES));
+        assert_eq!(request(&mut outbox, 99), Err(Answer::Busy(taken + 1)), "the leader's own still fits");
+
+        let heading = Heading { term: 1, version: ENTRY_VERSION_MIN, at: Timestamp(1) };
+        let mut mint = IndexMint::begin(Index(1 << 20), Index(0));
+        let mut proposed = Vec::new();
+        outbox.flush(&mut mint, heading, |_, _| {}, &mut proposed);
+        assert_eq!(proposed.len(), IN_FLIGHT_MAX);
+        assert_eq!(request(&mut outbox, 99), Ok(()), "some of it is on its way");
+    }
+}

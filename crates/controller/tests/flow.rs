@@ -41,7 +41,7 @@ use berth_model::{
     command::{Command, DeregisterJob, ENTRY_BYTES_MAX, Entry, RegisterJob},
     eval::{EvalStatus, Trigger},
     job::{Group, Job, JobType, Task, TaskResources},
-    node::{Node, NodeStatus},
+    node::{NODES_MAX, Node, NodeStatus},
     observed::{Observed, ObservedAlloc, ObservedTask, TaskState},
     resources::Resources,
     store::{AllocSlot, JobStatus, Store},

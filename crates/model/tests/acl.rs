@@ -4,10 +4,10 @@ use berth_model::{
     AclRoleId, AclTokenId, Index, NodeId, Timestamp,
     acl::{
         ACL_LINKS_MAX, AclPolicy, AclRole, AclToken, ChangeAcl, ONE_TIME_OF_TOKEN_MAX, ONE_TIME_TOKENS_MAX,
-        OneTimeToken, POLICIES_MAX, POLICY_RULES_MAX, SEALED_MAX, SecretHash, TokenType,
+        OneTimeToken, POLICIES_MAX, POLICY_RULES_MAX, SEALED_MAX, SecretHash, TOKENS_MAX, TokenType,
     },
     command::{Command, Entry, Outcome, Refusal, RestorePart},
-    join::{Join, JoinToken, Joined},
+    join::{JOIN_TOKENS_MAX, Join, JoinToken, Joined, REVOKED_NODES_MAX},
     store::{Store, snapshot},
 };
 
@@ -227,6 +227,66 @@ fn there_are_so_many_one_time_tokens_and_no_more() {
     let refused =
         put_one_time(&mut store, one_time_numbered(u32::MAX, tokens - 1)).expect_err("one too many");
     assert!(refused.to_string().contains("as many as there may be"), "{refused}");
+}
+
+/// Makes so many changes, many to an entry.
+fn change_many(store: &mut Store, count: usize, made: impl Fn(u32) -> ChangeAcl) {
+    let numbers: Vec<u32> = (0..count as u32).collect();
+    for some in numbers.chunks(10_000) {
+        let index = Index(store.index().0 + 1);
+        let commands = some.iter().map(|number| Command::ChangeAcl(Box::new(made(*number)))).collect();
+        let applied = store.apply(Entry::new(index, Timestamp(index.0), commands));
+        assert!(applied.outcomes.iter().all(Result::is_ok));
+    }
+}
+
+#[test]
+fn there_are_so_many_tokens_and_no_more() {
+    let mut store = Store::default();
+    change_many(&mut store, TOKENS_MAX - 1, |number| put(numbered(number)));
+    let (last, more) = (TOKENS_MAX as u32 - 1, TOKENS_MAX as u32);
+    assert_eq!(change(&mut store, put(numbered(last))), Ok(()));
+    let refused = change(&mut store, put(numbered(more))).expect_err("it is one too many").to_string();
+    assert!(refused.contains("there are 1000000 tokens, no more may be: delete some first"), "{refused}");
+    let renamed = AclToken { name: "renamed".to_owned(), ..numbered(last) };
+    assert_eq!(change(&mut store, put(renamed)), Ok(()), "one that is there is written anew");
+    assert_eq!(change(&mut store, ChangeAcl::DeleteToken(numbered(0).id)), Ok(()));
+    assert_eq!(change(&mut store, put(numbered(more))), Ok(()), "one was deleted");
+}
+
+#[test]
+fn there_are_so_many_join_tokens_and_no_more() {
+    let mut store = Store::default();
+    let numbered = |number: u32, ends: u64| {
+        let mut secret = [7; 32];
+        secret[..4].copy_from_slice(&number.to_be_bytes());
+        let token = JoinToken {
+            secret: SecretHash(secret),
+            node: None,
+            expires_at: Timestamp(ends),
+            joined: None,
+            create_index: Index(0),
+        };
+        ChangeAcl::PutJoinToken(Box::new(token))
+    };
+    change_many(&mut store, JOIN_TOKENS_MAX - 1, |number| numbered(number, u64::MAX));
+    let (last, more) = (JOIN_TOKENS_MAX as u32 - 1, JOIN_TOKENS_MAX as u32);
+    let expires = store.index().0 + 3;
+    assert_eq!(change(&mut store, numbered(last, expires)), Ok(()));
+    let refused = change(&mut store, numbered(more, u64::MAX)).expect_err("it is one too many").to_string();
+    assert!(refused.contains("there are 10000, no more may be: wait until some have expired"), "{refused}");
+    assert_eq!(change(&mut store, numbered(more, u64::MAX)), Ok(()), "one has expired");
+}
+
+#[test]
+fn so_many_nodes_are_revoked_and_no_more() {
+    let mut store = Store::default();
+    let revoke = |number: u32| ChangeAcl::RevokeNode(NodeId(number.into()));
+    change_many(&mut store, REVOKED_NODES_MAX, revoke);
+    let more = REVOKED_NODES_MAX as u32;
+    let refused = change(&mut store, revoke(more)).expect_err("it is one too many").to_string();
+    assert!(refused.contains("1000000 nodes are revoked, no more may be"), "{refused}");
+    assert_eq!(change(&mut store, revoke(0)), Ok(()), "one that is revoked already is revoked anew");
 }
 
 #[test]

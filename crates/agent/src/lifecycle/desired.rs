@@ -1,7 +1,9 @@
 //! Desired state as it comes from a server, made into events.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Weak};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+};
 
 use berth_api::agent::{AllocId, Change, GroupSpec, HealthSpec, PortBinding, RunAlloc, TaskDevices};
 use prost::Message;
@@ -140,7 +142,7 @@ fn ids(all: &[Vec<u8>]) -> Result<Vec<AllocId>, DesiredError> {
 /// Decodes each group once, however many allocations have it, and however many nodes a process holds.
 #[derive(Debug, Default)]
 pub struct GroupCache {
-    groups: HashMap<Box<[u8]>, Weak<GroupSpec>>,
+    groups: BTreeMap<Box<[u8]>, Weak<GroupSpec>>,
     sweep_at: usize,
 }
 

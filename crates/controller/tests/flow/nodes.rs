@@ -124,3 +124,34 @@ fn a_node_that_no_entry_holds_is_refused_for_good() {
     let (reason, retry) = refused.expect("it is told");
     assert!(reason.contains("more than an entry of the log holds") && !retry, "{reason}, again: {retry}");
 }
+
+#[test]
+fn a_cluster_has_so_many_nodes_and_no_more() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    let others: Vec<u128> = (2..NODES_MAX as u128).collect();
+    for some in others.chunks(1_000) {
+        let commands = some.iter().map(|id| Command::RegisterNode(Box::new(node(*id)))).collect();
+        let index = Index(shell.store.index().0 + 1);
+        shell.store.apply(Entry::new(index, Timestamp(index.0), commands));
+    }
+    shell.lead(2);
+    let (last, more) = (NODES_MAX as u128, NODES_MAX as u128 + 1);
+    let refused = |shell: &Shell, of: u64| {
+        let told = shell.told.iter().filter(|(session, _)| *session == SessionId(of));
+        told.filter_map(|(_, message)| match message {
+            ToNode::Refused { reason, retry } => Some((reason.clone(), *retry)),
+            _ => None,
+        })
+        .next()
+    };
+    shell.hello(2, last, 1, 0);
+    assert_eq!(refused(&shell, 2), None);
+    shell.hello(3, more, 1, 0);
+    let reason =
+        "the cluster has 200000 nodes, and takes no more: `berth system gc` removes those that are gone";
+    assert_eq!(refused(&shell, 3), Some((reason.to_owned(), true)));
+    shell.hello(4, 1, 2, 0);
+    assert_eq!(refused(&shell, 4), None, "one that is known comes back");
+    assert_eq!(shell.store.nodes().len(), NODES_MAX);
+}

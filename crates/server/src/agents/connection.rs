@@ -1,5 +1,8 @@
 //! One agent connection: frames in become events, what sessions are told becomes frames out.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::{BTreeSet, HashMap},
     io,
@@ -168,7 +171,8 @@ impl Connection<'_> {
             );
             return self.refuse(number, reason).await;
         }
-        if self.sessions.len() >= SESSIONS_MAX {
+        // One that is open may begin anew.
+        if self.sessions.len() >= SESSIONS_MAX && !self.sessions.contains_key(&number) {
             return self.refuse(number, format!("{SESSIONS_MAX} sessions are open on this connection")).await;
         }
         let bytes = convert::memory_bytes(&hello.node);

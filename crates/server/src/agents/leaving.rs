@@ -71,7 +71,12 @@ async fn propose(state: &State, command: DrainNode) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use berth_model::{node::Node, resources::Resources};
+
     use super::*;
+    use crate::{agents::listen::LEAVING_MAX, nomad::tests::fake_engine::FakeEngine};
 
     #[test]
     fn how_long_it_may_take_is_as_the_agent_says() {
@@ -83,5 +88,43 @@ mod tests {
         assert_eq!(asked(2, false), Some((Some(Timestamp(2_000_005)), 2_000_000)));
         assert_eq!(asked(2, true), Some((Some(Timestamp(5)), -1)));
         assert_eq!(asked(u64::MAX, false), Some((Some(Timestamp(u64::MAX)), i64::MAX)));
+    }
+    #[tokio::test]
+    async fn so_many_nodes_at_a_time_are_drained_for_their_agents_and_no_more() {
+        let engine = Arc::new(FakeEngine::default());
+        let secret = b"sixteen bytes and more".to_vec();
+        let ids: Vec<NodeId> = (1..=LEAVING_MAX as u128 + 1).map(NodeId).collect();
+        let node = |id: &NodeId| {
+            let room = Resources { cpu_mhz: 1, memory_mb: 1, disk_mb: 1 };
+            let node = Node { secret_hash: secret_hash(&secret), ..Node::new(*id, "n", room) };
+            Command::RegisterNode(Box::new(node))
+        };
+        engine.apply(ids.iter().map(node).collect());
+        let (inputs, _inputs) = crossbeam_channel::bounded(1);
+        let context = Context::new(inputs).with_state(engine.state());
+        let asked = Leaving { secret: secret.clone(), ..Leaving::default() };
+        let is_drained = |id: &NodeId| {
+            let view = engine.view.load();
+            view.store.node(*id).is_some_and(|(_, row)| !row.eligible)
+        };
+        let done = async || {
+            while context.leaving.available_permits() < LEAVING_MAX {
+                tokio::task::yield_now().await;
+            }
+        };
+        let (last, others) = ids.split_last().expect("there are many");
+
+        // Nothing is proposed before this waits.
+        ids.iter().for_each(|id| drain(&context, *id, &asked));
+        done().await;
+        assert!(others.iter().all(is_drained));
+        assert!(!is_drained(last), "it was one too many");
+
+        drain(&context, *last, &Leaving { secret: b"another one".to_vec(), ..Leaving::default() });
+        done().await;
+        assert!(!is_drained(last), "somebody else asks");
+        drain(&context, *last, &asked);
+        done().await;
+        assert!(is_drained(last), "it asked again");
     }
 }

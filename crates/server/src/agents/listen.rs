@@ -1,7 +1,7 @@
 //! Takes agents' connections in.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -13,14 +13,14 @@ use berth_controller::SessionId;
 use crossbeam_channel::Sender;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
     task::JoinSet,
 };
 
 use super::{connection, enroll, incoming::Budget, outbound::AllInFlight, revoked::Revocations};
 use crate::{
     engine::Input,
-    net::{Entrance, PerAddress, Secure, Share},
+    net::{Counted, Entrance, PerAddress, Secure, Share},
     state::State,
 };
 
@@ -31,7 +31,7 @@ const ADDRESS_SHARE: Share = Share { per_address_max: 2_048, loopback_max: 8_192
 /// How long what was sent may stay unacknowledged by the peer's kernel: a link that swallows one direction shows here.
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(20);
 /// Nodes at a time whose agents shut down and that are being drained for it.
-const LEAVING_MAX: usize = 1_024;
+pub(super) const LEAVING_MAX: usize = 1_024;
 /// Waited after a failed accept: file descriptors may have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -146,21 +146,39 @@ impl Doors {
 
     /// Serves a connection, unless there are too many, in all or of its address.
     fn open(&mut self, stream: TcpStream, peer: SocketAddr, context: &Arc<Context>) {
-        let Ok(place) = self.places.clone().try_acquire_owned() else {
-            return tracing::warn!(%peer, "turned an agent away: {CONNECTIONS_MAX} connections are open");
-        };
-        let Some(counted) = self.addresses.count(peer.ip(), ADDRESS_SHARE) else {
-            let max = ADDRESS_SHARE.of(peer.ip());
-            return tracing::warn!(%peer, "turned an agent away: its address has {max} connections already");
+        let place = match self.admit(peer.ip()) {
+            Ok(place) => place,
+            Err(reason) => return tracing::warn!(%peer, "turned an agent away: {reason}"),
         };
         let (context, entrance) = (context.clone(), self.entrance.clone());
         self.connections.spawn(async move {
             if let Err(error) = serve(stream, peer, &entrance, &context).await {
                 tracing::debug!(%peer, %error, "agent connection ended");
             }
-            drop((place, counted));
+            drop(place);
         });
     }
+
+    /// A place for a connection from this address.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn admit(&self, address: IpAddr) -> Result<Place, String> {
+        let of_all = self.places.clone().try_acquire_owned();
+        let of_all = of_all.map_err(|_| format!("{CONNECTIONS_MAX} connections are open"))?;
+        let of_address = self
+            .addresses
+            .count(address, ADDRESS_SHARE)
+            .ok_or_else(|| format!("its address has {} connections already", ADDRESS_SHARE.of(address)))?;
+        Ok(Place { _of_all: of_all, _of_address: of_address })
+    }
+}
+
+/// A connection's place among all and among those of its address, for as long as this lives.
+#[derive(Debug)]
+struct Place {
+    _of_all: OwnedSemaphorePermit,
+    _of_address: Counted,
 }
 
 async fn serve(
@@ -178,4 +196,51 @@ async fn serve(
     let certificate = stream.certificate().cloned();
     let (reader, writer) = tokio::io::split(stream);
     connection::serve(reader, writer, certificate, context).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes as many places for an address as there are; why there is no other.
+    fn fill(doors: &Doors, address: &str, places: &mut Vec<Place>) -> String {
+        let address = address.parse().expect("an address");
+        loop {
+            match doors.admit(address) {
+                Ok(place) => places.push(place),
+                Err(reason) => return reason,
+            }
+        }
+    }
+
+    #[test]
+    fn an_address_has_its_share_of_connections_and_no_more() {
+        let doors = Doors::new(Entrance::open());
+        for (address, max, other) in [
+            ("10.0.0.1", 2_048, "10.0.0.2"),
+            ("127.0.0.1", 8_192, "127.0.0.2"),
+            ("2001:db8::1", 2_048, "::1"),
+        ] {
+            let mut places = Vec::new();
+            let reason = fill(&doors, address, &mut places);
+            assert_eq!(reason, format!("its address has {max} connections already"));
+            assert_eq!(places.len(), max, "{address}");
+            assert!(doors.admit(other.parse().expect("an address")).is_ok(), "{other} has its own");
+            places.pop();
+            assert!(doors.admit(address.parse().expect("an address")).is_ok(), "one has ended");
+        }
+    }
+
+    #[test]
+    fn there_are_so_many_connections_and_no_more() {
+        let doors = Doors::new(Entrance::open());
+        let mut places = Vec::new();
+        let reasons: Vec<String> =
+            (1..=9).map(|host| fill(&doors, &format!("10.0.0.{host}"), &mut places)).collect();
+        assert_eq!(places.len(), CONNECTIONS_MAX);
+        assert_eq!(reasons[7], "16384 connections are open", "eight addresses have their shares");
+        assert_eq!(reasons[8], reasons[7], "and no address has one more");
+        places.pop();
+        assert!(doors.admit(IpAddr::from([10, 0, 0, 9])).is_ok(), "one has ended");
+    }
 }

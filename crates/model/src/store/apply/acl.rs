@@ -188,7 +188,7 @@ impl Store {
                 }
             }
             None if self.acl.tokens_len() >= TOKENS_MAX => {
-                return refuse("there are as many tokens as there may be: delete some first");
+                return refuse(&format!("there are {TOKENS_MAX} tokens, no more may be: delete some first"));
             }
             None if self.acl.token_of(&token.secret).is_some() => {
                 return refuse("another token has this secret");

@@ -18,7 +18,9 @@ impl Store {
             self.acl.remove_join_token(&secret, self.index);
         }
         if self.acl.joins().tokens().len() >= JOIN_TOKENS_MAX {
-            return refuse("there are as many as there may be: wait until some have expired");
+            return refuse(&format!(
+                "there are {JOIN_TOKENS_MAX}, no more may be: wait until some have expired"
+            ));
         }
         if self.acl.joins().token(&token.secret).is_some() {
             return refuse("another one has this secret");
@@ -69,7 +71,7 @@ impl Store {
         let object = AclObject::Certificates(node);
         let joins = self.acl.joins();
         if joins.revoked_at(node).is_none() && joins.revoked().len() >= REVOKED_NODES_MAX {
-            let why = "as many nodes are revoked as may be: replace the authority".to_owned();
+            let why = format!("{REVOKED_NODES_MAX} nodes are revoked, no more may be: replace the authority");
             return Err(Refusal::BadAcl(object.to_string(), why));
         }
         self.acl.revoke_node(RevokedNode { node, at: self.at }, self.index);

@@ -1,0 +1,157 @@
+//! What one connection may carry, at its edges: sessions, descriptions of nodes, reports.
+
+use berth_api::agent::{
+    AllocStatus, DownFrame, FRAME_BYTES_MAX, HELLO_BYTES_MAX, Hello, NodeSpec, decode_frame, encode_frame,
+};
+use bytes::Bytes;
+use crossbeam_channel::{Receiver, unbounded};
+use tokio::{
+    io::{AsyncReadExt, DuplexStream, ReadHalf, WriteHalf, duplex, split},
+    task::JoinHandle,
+};
+
+use super::*;
+
+/// The agent's end of a connection, and what the controller is told.
+struct Agent {
+    reader: ReadHalf<DuplexStream>,
+    writer: WriteHalf<DuplexStream>,
+    read: BytesMut,
+    inputs: Receiver<Input>,
+    served: JoinHandle<io::Result<()>>,
+}
+
+impl Agent {
+    fn connect() -> Self {
+        let (inputs_in, inputs) = unbounded();
+        let context = Arc::new(Context::new(inputs_in));
+        let (ours, theirs) = duplex(64 << 10);
+        let served = tokio::spawn(async move {
+            let (reader, writer) = split(theirs);
+            serve(reader, writer, None, &context).await
+        });
+        let (reader, writer) = split(ours);
+        Self { reader, writer, read: BytesMut::new(), inputs, served }
+    }
+
+    async fn say(&mut self, session: u32, message: Up) {
+        let mut frame = BytesMut::new();
+        encode_frame(&UpFrame { session, message: Some(message) }, &mut frame);
+        // It may have been ended for what it said so far.
+        let _ = self.writer.write_all(&frame).await;
+    }
+
+    /// Why a session was refused.
+    async fn refused(&mut self) -> (u32, String) {
+        loop {
+            let frame = decode_frame(&mut self.read, FRAME_BYTES_MAX).expect("the server keeps the protocol");
+            match frame {
+                Some(DownFrame { session, message: Some(Down::Refused(refused)) }) => {
+                    return (session, refused.reason);
+                }
+                Some(other) => panic!("{other:?}"),
+                None => assert_ne!(self.reader.read_buf(&mut self.read).await.expect("it is open"), 0),
+            }
+        }
+    }
+
+    /// What the controller is told next.
+    async fn told(&self) -> Input {
+        loop {
+            match self.inputs.try_recv() {
+                Ok(input) => return input,
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    }
+
+    async fn opened(&self) -> NodeId {
+        match self.told().await {
+            Input::Open { hello, .. } => hello.node_id(),
+            _ => panic!("no session was opened"),
+        }
+    }
+
+    /// Why the server ended the connection.
+    async fn ended(self) -> String {
+        let ended = self.served.await.expect("it does not panic");
+        ended.expect_err("the connection was ended").to_string()
+    }
+}
+
+/// A hello of so many bytes; of as few as can be where that is less.
+fn hello(bytes: usize) -> Hello {
+    let mut hello = Hello {
+        protocol_version: PROTOCOL_VERSION,
+        node_id: 7_u128.to_be_bytes().to_vec(),
+        secret: vec![1; 32],
+        node: NodeSpec::default(),
+        ..Hello::default()
+    };
+    hello.node.meta.insert("text".to_owned(), "x".repeat(bytes));
+    let excess = hello.encoded_len().saturating_sub(bytes).min(bytes);
+    hello.node.meta.insert("text".to_owned(), "x".repeat(bytes - excess));
+    hello
+}
+
+#[tokio::test]
+async fn a_connection_carries_so_many_sessions_and_no_more() {
+    let mut agent = Agent::connect();
+    for number in 0..SESSIONS_MAX as u32 {
+        agent.say(number, Up::Hello(hello(0))).await;
+        agent.opened().await;
+    }
+    agent.say(SESSIONS_MAX as u32, Up::Hello(hello(0))).await;
+    let refused = (SESSIONS_MAX as u32, "65536 sessions are open on this connection".to_owned());
+    assert_eq!(agent.refused().await, refused);
+
+    agent.say(5, Up::Hello(hello(0))).await;
+    assert!(matches!(agent.told().await, Input::Event(Event::SessionClosed(_), _)), "one begins anew");
+    assert_eq!(agent.opened().await, NodeId(7));
+}
+
+#[tokio::test]
+async fn a_later_hello_is_no_larger_than_the_first_may_be() {
+    let mut agent = Agent::connect();
+    agent.say(1, Up::Hello(hello(HELLO_BYTES_MAX / 2))).await;
+    agent.opened().await;
+
+    // Frames may be larger now; descriptions of nodes may not.
+    let most = hello(HELLO_BYTES_MAX);
+    assert_eq!(most.encoded_len(), HELLO_BYTES_MAX);
+    agent.say(2, Up::Hello(most)).await;
+    assert_eq!(agent.opened().await, NodeId(7));
+
+    let more = hello(HELLO_BYTES_MAX + 1);
+    let bytes = more.encoded_len();
+    assert_eq!(bytes, HELLO_BYTES_MAX + 1);
+    agent.say(3, Up::Hello(more)).await;
+    let (session, reason) = agent.refused().await;
+    let expected = format!(
+        "the node is described in {bytes} bytes; it may have {HELLO_BYTES_MAX}: give it less metadata"
+    );
+    assert_eq!((session, reason), (3, expected));
+
+    agent.say(2, Up::Heartbeat(Heartbeat::default())).await;
+    assert!(matches!(agent.told().await, Input::Event(Event::Heartbeat(..), _)), "the others go on");
+}
+
+fn update(allocs: usize) -> Update {
+    let status = AllocStatus { alloc_id: 9_u128.to_be_bytes().to_vec(), ..AllocStatus::default() };
+    let allocs = vec![Bytes::from(status.encode_to_vec()); allocs];
+    Update { seq: 1, allocs, ..Update::default() }
+}
+
+#[tokio::test]
+async fn a_report_tells_of_so_many_allocations_and_no_more() {
+    let mut agent = Agent::connect();
+    agent.say(1, Up::Hello(hello(0))).await;
+    agent.opened().await;
+    agent.say(1, Up::Update(update(UPDATE_ALLOCS_MAX))).await;
+    match agent.told().await {
+        Input::Event(Event::Observed { allocs, .. }, _) => assert_eq!(allocs.len(), UPDATE_ALLOCS_MAX),
+        _ => panic!("nothing was observed"),
+    }
+    agent.say(1, Up::Update(update(UPDATE_ALLOCS_MAX + 1))).await;
+    assert_eq!(agent.ended().await, "an update of 4097 allocations is over the limit of 4096");
+}
