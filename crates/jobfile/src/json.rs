@@ -5,7 +5,7 @@ pub(crate) mod write;
 
 use crate::{Inputs, Parsed, decode, diagnostic::Diagnostics, report::Report, tree::Node};
 
-pub use self::write::to_json;
+pub use self::write::{group_to_json, head_to_json, to_json};
 
 pub(crate) fn parse(source: &str, file: &str, inputs: &Inputs) -> Result<Parsed, Diagnostics> {
     document(Report::new(file, source).with_drivers(&inputs.drivers), source, decode::json).map(Parsed::from)

@@ -34,7 +34,7 @@ pub use diagnostic::{Diagnostic, Diagnostics, Excerpt, Place, Severity};
 pub use excess::{Excess, excess};
 pub use format::format;
 pub use inputs::Inputs;
-pub use json::to_json;
+pub use json::{group_to_json, head_to_json, to_json};
 pub use limits::{
     CONSTRAINT_BYTES_MAX, DEPTH_MAX, GROUP_TASKS_MAX, JOB_ALLOCATIONS_MAX, JOB_BYTES_MAX, JOB_GROUPS_MAX,
     MAP_BYTES_MAX, NAME_BYTES_MAX, SOURCE_BYTES_MAX,

@@ -12,7 +12,7 @@ use crate::EventHub;
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// So much must have become free since the last time: less is kept for what comes next.
+/// So much more than the last time must lie idle in memory: less is kept for what comes next.
 const WORTH_BYTES: usize = 16 << 20;
 
 /// Looks now and then, until `stop` says so. What `events` keep is eased first.
@@ -29,9 +29,9 @@ pub(crate) async fn give_back(events: Arc<EventHub>, mut stop: watch::Receiver<b
         let events = events.clone();
         let looked = tokio::task::spawn_blocking(move || {
             events.ease();
-            if kept.is_worth_it(allocator::free_bytes()) {
+            if kept.is_worth_it(allocator::idle_bytes()) {
                 allocator::trim();
-                kept.left(allocator::free_bytes());
+                kept.left(allocator::idle_bytes());
             }
             kept
         });
@@ -39,21 +39,21 @@ pub(crate) async fn give_back(events: Arc<EventHub>, mut stop: watch::Receiver<b
     }
 }
 
-/// What was free and not given back, or given back already: the allocator does not tell the two apart.
+/// What lay idle in memory after the last time: parts of pages whose rest is in use.
 #[derive(Debug, Clone, Copy, Default)]
 struct Kept {
     bytes: usize,
 }
 
 impl Kept {
-    fn is_worth_it(&mut self, free_bytes: usize) -> bool {
-        // What has been used meanwhile is in memory when it becomes free again.
-        self.bytes = self.bytes.min(free_bytes);
-        free_bytes - self.bytes >= WORTH_BYTES
+    fn is_worth_it(&mut self, idle_bytes: usize) -> bool {
+        // What is used again meanwhile may be given back once it is idle again.
+        self.bytes = self.bytes.min(idle_bytes);
+        idle_bytes - self.bytes >= WORTH_BYTES
     }
 
-    fn left(&mut self, free_bytes: usize) {
-        self.bytes = free_bytes;
+    fn left(&mut self, idle_bytes: usize) {
+        self.bytes = idle_bytes;
     }
 }
 
@@ -61,10 +61,25 @@ impl Kept {
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[allow(unsafe_code)]
 mod allocator {
-    /// Bytes that are free in all its arenas.
-    pub fn free_bytes() -> usize {
+    use std::fs;
+
+    /// Bytes that are in memory and in no use, about: what of this process's own memory is there beyond what it has
+    /// asked for. What is free does not tell that: of it, the kernel has back what was returned, until it is written to
+    /// again, and what is used and free again between two looks shows in nothing else.
+    pub fn idle_bytes() -> usize {
         // SAFETY: it takes nothing, and locks what it reads.
-        unsafe { libc::mallinfo2() }.fordblks
+        let known = unsafe { libc::mallinfo2() };
+        resident_bytes().saturating_sub(known.uordblks + known.hblkhd)
+    }
+
+    /// Bytes of this process in memory that are no file's; 0 where the kernel does not tell.
+    fn resident_bytes() -> usize {
+        let counts = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+        let mut pages = counts.split(' ').skip(1).map_while(|count| count.parse::<usize>().ok());
+        let (all, of_files) = (pages.next().unwrap_or_default(), pages.next().unwrap_or_default());
+        // SAFETY: it takes a number, and only reads.
+        let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        all.saturating_sub(of_files) * usize::try_from(page_bytes).unwrap_or_default()
     }
 
     /// Returns whole pages that are free.
@@ -77,7 +92,7 @@ mod allocator {
 /// Other allocators look after themselves.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 mod allocator {
-    pub fn free_bytes() -> usize {
+    pub fn idle_bytes() -> usize {
         0
     }
 
@@ -89,26 +104,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_worth_it_once_much_has_become_free() {
+    fn it_is_worth_it_once_much_more_is_idle() {
         let mut kept = Kept::default();
         assert!(!kept.is_worth_it(WORTH_BYTES - 1));
         assert!(kept.is_worth_it(WORTH_BYTES));
         kept.left(WORTH_BYTES);
-        assert!(!kept.is_worth_it(WORTH_BYTES), "it has been given back");
+        assert!(!kept.is_worth_it(WORTH_BYTES), "it cannot be given back");
         assert!(!kept.is_worth_it(1 << 20), "it is used again");
-        assert!(kept.is_worth_it(WORTH_BYTES + (1 << 20)), "and free again");
+        assert!(kept.is_worth_it(WORTH_BYTES + (1 << 20)), "and idle again");
+    }
+
+    /// Uses much memory for a moment; what stays behind all of it keeps the allocator from returning it by itself.
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    fn flood() -> Vec<u8> {
+        let blocks: Vec<Vec<u8>> = (0..8192).map(|_| vec![1; 4096]).collect();
+        let last = vec![1; 4096];
+        drop(blocks);
+        last
     }
 
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[test]
-    fn what_is_free_is_counted() {
-        let blocks: Vec<Vec<u8>> = (0..4096).map(|_| vec![1; 4096]).collect();
-        // A block behind all others keeps the rest from being returned at once.
-        let last = vec![1; 4096];
-        let before = allocator::free_bytes();
-        drop(blocks);
-        assert!(allocator::free_bytes() > before + (4 << 20), "other tests take some of it at the same time");
-        allocator::trim();
-        assert_eq!(last.len(), 4096);
+    fn what_is_idle_is_counted_each_time_it_was_used() {
+        // Other tests use and free memory at the same time: what they do in between is no one's fault.
+        let is_counted = || {
+            let first = flood();
+            allocator::trim();
+            let given_back = allocator::idle_bytes();
+            let second = flood();
+            let counted = allocator::idle_bytes() > given_back + (16 << 20);
+            assert_eq!(first.len(), second.len());
+            counted
+        };
+        assert!((0..20).any(|_| is_counted()), "as much is free as before, and all of it is in memory");
     }
 }

@@ -1,9 +1,9 @@
 //! What differs between two versions of a job, found in their canonical JSON: no setting can be forgotten.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use berth_api::http::{DiffKind, FieldDiff, JobDiff, ObjectDiff, TaskDiff, TaskGroupDiff};
-use berth_model::job::Job;
+use berth_model::job::{Group, Job};
 use serde_json::{Map, Value};
 
 /// Maps of the owner's own names, whose members stand among the settings as `Meta[owner]`.
@@ -13,18 +13,36 @@ const NAMES: &[&str] = &["Name", "Label", "ID"];
 
 type Object = Map<String, Value>;
 
-/// What differs; everything is new when there was no job.
+/// What differs; everything is new when there was no job. Of groups, only those are written out that differ, one after
+/// the other: a job may have a thousand.
 pub fn job_diff(old: Option<&Job>, new: &Job) -> JobDiff {
-    let (old, new) = (old.map(berth_jobfile::to_json), berth_jobfile::to_json(new));
+    let task_groups: Vec<_> =
+        group_pairs(old, new).into_iter().filter_map(|(old, new)| group_diff(old, new)).collect();
+    let (old, new) = (old.map(berth_jobfile::head_to_json), berth_jobfile::head_to_json(new));
     let (old, new) = (old.as_ref().and_then(Value::as_object), new.as_object());
-    let Members { fields, objects } = members(old, new, &["ID", "TaskGroups"]);
-    let task_groups = pairs(list(old, "TaskGroups"), list(new, "TaskGroups"));
-    let task_groups: Vec<_> = task_groups.into_iter().filter_map(|(old, new)| group_diff(old, new)).collect();
+    let Members { fields, objects } = members(old, new, &["ID"]);
     let is_changed = !(fields.is_empty() && objects.is_empty() && task_groups.is_empty());
     JobDiff { kind: kind(old, new, is_changed), id: text(new, "ID"), fields, objects, task_groups }
 }
 
-fn group_diff(old: Option<&Object>, new: Option<&Object>) -> Option<TaskGroupDiff> {
+/// The groups of two jobs by their names: first those of the old one, then those that were added.
+fn group_pairs<'j>(old: Option<&'j Job>, new: &'j Job) -> Vec<(Option<&'j Group>, Option<&'j Group>)> {
+    let old: &[Group] = old.map_or(&[], |old| &old.groups);
+    let mut unpaired: BTreeMap<&str, &Group> =
+        new.groups.iter().map(|group| (group.name.as_str(), group)).collect();
+    let mut pairs: Vec<_> =
+        old.iter().map(|before| (Some(before), unpaired.remove(before.name.as_str()))).collect();
+    let added = new.groups.iter().filter(|group| unpaired.contains_key(group.name.as_str()));
+    pairs.extend(added.map(|added| (None, Some(added))));
+    pairs
+}
+
+fn group_diff(old: Option<&Group>, new: Option<&Group>) -> Option<TaskGroupDiff> {
+    if old == new {
+        return None;
+    }
+    let (old, new) = (old.map(berth_jobfile::group_to_json), new.map(berth_jobfile::group_to_json));
+    let (old, new) = (old.as_ref().and_then(Value::as_object), new.as_ref().and_then(Value::as_object));
     let Members { fields, objects } = members(old, new, &["Name", "Tasks"]);
     let tasks = pairs(list(old, "Tasks"), list(new, "Tasks"));
     let tasks: Vec<_> = tasks.into_iter().filter_map(|(old, new)| task_diff(old, new)).collect();
