@@ -32,8 +32,8 @@ impl fmt::Display for Excess {
 pub fn excess(job: &Job) -> Option<Excess> {
     let groups = job.groups.iter().find_map(of_group);
     of_counts(job)
-        .or_else(|| of_map("meta of the job", &job.meta))
-        .or_else(|| job.constraints.iter().find_map(|constraint| of_constraint("the job", constraint)))
+        .or_else(|| of_map(format_args!("meta of the job"), &job.meta))
+        .or_else(|| job.constraints.iter().find_map(|one| of_constraint(format_args!("the job"), one)))
         .or(groups)
         .or_else(|| of_bytes(job))
 }
@@ -69,18 +69,17 @@ fn of_group(group: &Group) -> Option<Excess> {
         || group.constraints.iter().chain(group.tasks.iter().flat_map(|task| &task.constraints));
     let of_tasks = || {
         group.tasks.iter().find_map(|task| {
-            let what = |map: &str| format!("{map} of task `{}`", task.name);
-            of_map(&what("meta"), &task.meta).or_else(|| of_map(&what("env"), &task.env))
+            let name = &task.name;
+            of_map(format_args!("meta of task `{name}`"), &task.meta)
+                .or_else(|| of_map(format_args!("env of task `{name}`"), &task.env))
         })
     };
-    of_map(&format!("meta of group `{name}`"), &group.meta)
-        .or_else(|| {
-            constraints().find_map(|constraint| of_constraint(&format!("group `{name}`"), constraint))
-        })
+    of_map(format_args!("meta of group `{name}`"), &group.meta)
+        .or_else(|| constraints().find_map(|one| of_constraint(format_args!("group `{name}`"), one)))
         .or_else(of_tasks)
 }
 
-fn of_map(what: &str, map: &BTreeMap<String, String>) -> Option<Excess> {
+fn of_map(what: fmt::Arguments<'_>, map: &BTreeMap<String, String>) -> Option<Excess> {
     let bytes: usize = map.iter().map(|(name, value)| name.len() + value.len()).sum();
     (bytes > MAP_BYTES_MAX).then(|| Excess {
         message: format!("{what} has {bytes} bytes, the limit is {MAP_BYTES_MAX}"),
@@ -88,7 +87,7 @@ fn of_map(what: &str, map: &BTreeMap<String, String>) -> Option<Excess> {
     })
 }
 
-fn of_constraint(whose: &str, constraint: &Constraint) -> Option<Excess> {
+fn of_constraint(whose: fmt::Arguments<'_>, constraint: &Constraint) -> Option<Excess> {
     let bytes = constraint.left.len().max(constraint.right.len());
     (bytes > CONSTRAINT_BYTES_MAX).then(|| Excess {
         message: format!(

@@ -77,7 +77,7 @@ pub(super) fn job(body: &Body<'_>) -> Job {
         kept: body.kept(&["multiregion", "ui", "consul_namespace", "vault_namespace"]),
     };
     if body.has("name") {
-        name::check_shown(body, &job.name, body.at("name"));
+        name::check_shown(body, &job.name, || body.at("name"));
     }
     check_launches(body, &job);
     if let Some(excess) = excess(&job) {
@@ -92,7 +92,7 @@ fn id(body: &Body<'_>) -> String {
         return name::label(body);
     }
     let id = body.text("id").unwrap_or_default();
-    name::check_id(body, &id, body.at("id"));
+    name::check_id(body, &id, || body.at("id"));
     id
 }
 

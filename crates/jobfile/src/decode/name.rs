@@ -7,7 +7,7 @@ use crate::{diagnostic::quoted, limits::NAME_BYTES_MAX, report::At, schema::Body
 /// The block's label, which must be a sound id for a job and a sound name for anything else.
 pub(super) fn label(body: &Body<'_>) -> String {
     let label = body.label().unwrap_or_default();
-    check_id(body, &label, body.at_label());
+    check_id(body, &label, || body.at_label());
     // Ids of jobs hold slashes where jobs make other jobs.
     if body.what() != "job" && (label.contains(['/', '\\']) || label.contains("..") || label == ".") {
         let message = format!("{} cannot be the name of a {}", quoted(&label), body.what());
@@ -17,34 +17,34 @@ pub(super) fn label(body: &Body<'_>) -> String {
 }
 
 /// Reports an id that is missing, too long, or hard to type.
-pub(super) fn check_id(body: &Body<'_>, id: &str, at: At) {
+pub(super) fn check_id(body: &Body<'_>, id: &str, at: impl FnOnce() -> At) {
     let what = body.what();
     if id.is_empty() {
-        body.report.error(at, format!("{what} has no name"));
+        body.report.error(at(), format!("{what} has no name"));
     } else if id.len() > NAME_BYTES_MAX {
         let message = format!("name of {what} has {} bytes, the limit is {NAME_BYTES_MAX}", id.len());
-        body.report.error(at, message);
+        body.report.error(at(), message);
     } else if let Some(found) = id.chars().find(|c| c.is_whitespace() || is_deceptive(*c)) {
         let message = format!(
             "name of {what} {} holds U+{:04X}, a space or a character that does not show",
             quoted(id),
             found as u32
         );
-        body.report.error(at, message);
+        body.report.error(at(), message);
     } else if what == "job" && id.split('/').any(|part| matches!(part, "." | "..")) {
         let message = format!("name of {what} {} has `.` or `..` between slashes", quoted(id));
-        body.report.error_with_help(at, message, "whoever makes a path of it would end up elsewhere");
+        body.report.error_with_help(at(), message, "whoever makes a path of it would end up elsewhere");
     }
 }
 
 /// Reports a name for people that is too long for any list, or shows as something else than it is.
-pub(super) fn check_shown(body: &Body<'_>, name: &str, at: At) {
+pub(super) fn check_shown(body: &Body<'_>, name: &str, at: impl FnOnce() -> At) {
     if name.len() > NAME_BYTES_MAX {
         let message = format!("`name` has {} bytes, the limit is {NAME_BYTES_MAX}", name.len());
-        body.report.error(at, message);
+        body.report.error(at(), message);
     } else if let Some(found) = name.chars().find(|c| is_deceptive(*c)) {
         let message = format!("`name` {} holds U+{:04X}, which does not show", quoted(name), found as u32);
-        body.report.error(at, message);
+        body.report.error(at(), message);
     }
 }
 
@@ -70,9 +70,10 @@ pub(super) fn check_namespace(body: &Body<'_>, namespace: &str) {
 /// Reports a block whose label was seen before.
 pub(super) fn check_unique(body: &Body<'_>, seen: &mut HashSet<String>) {
     let label = body.label().unwrap_or_default();
-    let message = format!("{} {} is given twice", body.what(), quoted(&label));
     // Missing labels have been reported as such.
-    if !seen.insert(label.clone()) && !label.is_empty() {
+    if seen.contains(&label) && !label.is_empty() {
+        let message = format!("{} {} is given twice", body.what(), quoted(&label));
         body.report.error(body.at_label(), message);
     }
+    seen.insert(label);
 }

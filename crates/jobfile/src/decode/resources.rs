@@ -57,7 +57,7 @@ fn device(body: &Body<'_>) -> DeviceAsk {
         let help = "write its type, as `gpu`, `nvidia/gpu` or `nvidia/gpu/A100`";
         body.report.error_with_help(body.at_label(), message, help);
     } else {
-        name::check_id(body, &name, body.at_label());
+        name::check_id(body, &name, || body.at_label());
     }
     let count = body.number("count", 1..=DEVICES_MAX).unwrap_or(1);
     let share_milli = body.number("share", 0..=999).unwrap_or(0);

@@ -51,6 +51,6 @@ impl Body<'_> {
     }
 
     pub(super) fn path_of(&self, key: &str) -> String {
-        if self.syntax == Syntax::Hcl { String::new() } else { format!("{}.{key}", self.path) }
+        if self.syntax == Syntax::Hcl { String::new() } else { [&self.path, ".", key].concat() }
     }
 }
