@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::{
     commands::{
         acl, agent, alloc, completion, deployment, dev, eval, event, explain, image, import, job, lab, man,
-        namespace, node, operator, quota, server, short, system, top, version,
+        namespace, node, operator, quota, server, short, system, top, var, version,
     },
     failure::{EXIT_CODES, Failure},
     global::Global,
@@ -62,6 +62,9 @@ enum Noun {
     /// Say who may do what: policies, roles, tokens
     #[command(subcommand)]
     Acl(acl::Verb),
+    /// Keep small secrets, encrypted: write, read, list, delete
+    #[command(subcommand)]
+    Var(var::Verb),
     /// Watch new versions of jobs take the place of the ones before
     #[command(subcommand)]
     Deployment(deployment::Verb),
@@ -123,6 +126,7 @@ impl Cli {
             Noun::Namespace(verb) => verb.run(&self.global),
             Noun::Quota(verb) => verb.run(&self.global),
             Noun::Acl(verb) => verb.run(&self.global),
+            Noun::Var(verb) => verb.run(&self.global),
             Noun::Deployment(verb) => verb.run(&self.global),
             Noun::Eval(verb) => verb.run(&self.global),
             Noun::Explain(explain) => explain.run(&self.global),

@@ -27,7 +27,7 @@ use crate::{
 
 pub use name::is_deceptive;
 pub(crate) use rules::policy;
-pub(crate) use tenant::{namespace, quota};
+pub(crate) use tenant::{namespace, quota, variable};
 
 /// The job of a file in HCL, if there is one.
 pub(crate) fn hcl(entries: &[Entry<'_>], report: &Report<'_>) -> Option<Job> {

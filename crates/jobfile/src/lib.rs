@@ -39,10 +39,13 @@ pub use limits::{
     CONSTRAINT_BYTES_MAX, DEPTH_MAX, GROUP_TASKS_MAX, JOB_ALLOCATIONS_MAX, JOB_BYTES_MAX, JOB_GROUPS_MAX,
     MAP_BYTES_MAX, NAME_BYTES_MAX, SOURCE_BYTES_MAX,
 };
-pub use rules::{Level, NAMESPACE_CAPABILITIES, NamespaceRule, PolicyRules, parse_policy};
+pub use rules::{
+    Level, NAMESPACE_CAPABILITIES, NamespaceRule, PolicyRules, VARIABLE_CAPABILITIES, VariableRule,
+    parse_policy,
+};
 pub use schema::{definitions, unenforced};
 pub use starters::{STARTERS, Starter};
-pub use tenant::{parse_namespace, parse_quota};
+pub use tenant::{parse_namespace, parse_quota, parse_variable};
 
 use source::Syntax;
 

@@ -33,6 +33,17 @@ pub struct NamespaceRule {
     pub level: Option<Level>,
     /// In many, all of [`NAMESPACE_CAPABILITIES`].
     pub capabilities: Vec<String>,
+    /// With their variables.
+    pub variables: Vec<VariableRule>,
+}
+
+/// What a policy allows with some variables of a namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VariableRule {
+    /// Their paths: `*` stands for any text, slashes included.
+    pub pattern: String,
+    /// All of [`VARIABLE_CAPABILITIES`].
+    pub capabilities: Vec<String>,
 }
 
 /// The rules of a policy.
@@ -80,6 +91,9 @@ pub const NAMESPACE_CAPABILITIES: &[&str] = &[
     "host-volume-write",
     "host-volume-delete",
 ];
+
+/// What may be done with variables, word by word.
+pub const VARIABLE_CAPABILITIES: &[&str] = &["deny", "list", "read", "write", "destroy"];
 
 /// Reads the rules of a policy, and what they say of things that Berth does not have yet, as warnings.
 ///

@@ -1,4 +1,4 @@
-//! Files that describe namespaces and quotas: in the syntax of job files, with the same messages.
+//! Files that describe namespaces, quotas and variables: in the syntax of job files, with the same messages.
 
 use serde_json::Value as Json;
 
@@ -7,7 +7,7 @@ use crate::{
     diagnostic::Diagnostics,
     hcl, json,
     report::Report,
-    schema::{Body, NAMESPACE, QUOTA, Schema},
+    schema::{Body, NAMESPACE, QUOTA, Schema, VARIABLE},
     source::{self, Syntax},
 };
 
@@ -25,6 +25,14 @@ pub fn parse_namespace(source: &[u8], file: &str) -> Result<Json, Diagnostics> {
 /// With all that is wrong with the file.
 pub fn parse_quota(source: &[u8], file: &str) -> Result<Json, Diagnostics> {
     parse(source, file, &QUOTA, decode::quota)
+}
+
+/// Reads a variable, in HCL or JSON, and gives the JSON of the API.
+///
+/// # Errors
+/// With all that is wrong with the file.
+pub fn parse_variable(source: &[u8], file: &str) -> Result<Json, Diagnostics> {
+    parse(source, file, &VARIABLE, decode::variable)
 }
 
 fn parse(

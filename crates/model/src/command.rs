@@ -28,10 +28,12 @@ use crate::{
     deployment::{AllocHealth, PromoteDeployment, SetDeployment},
     eval::{Eval, EvalStatus},
     ids::{AllocId, EvalId, Index, NodeId},
+    keyring::ChangeKeyring,
     namespace::Namespace,
     node::{Node, NodeStatus},
     quota::Quota,
     time::Timestamp,
+    variable::ChangeVariable,
 };
 
 /// A change of the replicated state.
@@ -149,6 +151,12 @@ pub enum Command {
     /// An operator changes who may do what.
     #[n(32)]
     ChangeAcl(#[n(0)] Box<ChangeAcl>),
+    /// A root key is made or taken away.
+    #[n(33)]
+    ChangeKeyring(#[n(0)] Box<ChangeKeyring>),
+    /// A variable is written or taken away, or variables are encrypted with another key.
+    #[n(34)]
+    ChangeVariable(#[n(0)] Box<ChangeVariable>),
 }
 
 impl Command {
@@ -187,6 +195,8 @@ impl Command {
             Self::SetJobStable(..) => "set_job_stable",
             Self::TagVersion(..) => "tag_version",
             Self::ChangeAcl(..) => "change_acl",
+            Self::ChangeKeyring(..) => "change_keyring",
+            Self::ChangeVariable(..) => "change_variable",
         }
     }
 
@@ -201,6 +211,8 @@ impl Command {
             | Self::SetJobStable(..)
             | Self::TagVersion(..)
             | Self::ChangeAcl(..)
+            | Self::ChangeKeyring(..)
+            | Self::ChangeVariable(..)
             | Self::SetNodeStatus(_, _, Some(_))
             | Self::SetNodeStatus(_, NodeStatus::Disconnected, None) => 4,
             Self::CommitPlan(plan) | Self::CommitPlanUnchecked(plan) => plan.since(),

@@ -7,6 +7,7 @@ use crate::{
     ids::{AclRoleId, AclTokenId, AllocId, DeploymentId, EvalId, Index, JobKey, NodeId},
     store::{AllocSlot, JobSlot, NodeSlot},
     time::Timestamp,
+    variable::VariableKey,
 };
 
 /// One change of the store.
@@ -58,6 +59,12 @@ pub enum Event {
     QuotaChanged(String),
     /// A policy, role or token was made, changed or taken away.
     AclChanged(AclObject),
+    /// A root key was made, is used otherwise, or was taken away.
+    KeyringChanged,
+    /// A variable was written.
+    VariableWritten(VariableKey),
+    /// A variable was taken away.
+    VariableDeleted(VariableKey),
     /// How the cluster places was set.
     SchedulerConfigChanged,
     /// A snapshot took the place of the state: whatever was known of it is void, slots included.

@@ -129,6 +129,14 @@ uuid_id!(
     /// A role: a set of policies.
     AclRoleId
 );
+uuid_id!(
+    /// A root key.
+    RootKeyId
+);
+uuid_id!(
+    /// A key-encryption key: follows from the key, and tells nothing of it.
+    KekId
+);
 
 /// Mints the ids of one command from one random seed, so that a command of a thousand placements carries 16 random
 /// bytes and every id still looks, and collides, like a random one.

@@ -18,6 +18,7 @@ pub mod event;
 pub mod ids;
 pub mod job;
 pub mod join;
+pub mod keyring;
 pub mod namespace;
 pub mod node;
 pub mod observed;
@@ -28,6 +29,9 @@ pub mod scheduling;
 pub mod store;
 pub mod time;
 pub mod value;
+pub mod variable;
 
-pub use ids::{AclRoleId, AclTokenId, AllocId, DeploymentId, EvalId, Index, JobKey, NodeId};
+pub use ids::{
+    AclRoleId, AclTokenId, AllocId, DeploymentId, EvalId, Index, JobKey, KekId, NodeId, RootKeyId,
+};
 pub use time::Timestamp;

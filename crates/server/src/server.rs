@@ -8,6 +8,7 @@ use std::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use berth_controller::{Event, ServerId, Versions};
@@ -29,7 +30,9 @@ use crate::{
     agents::{self, Context},
     cluster::{AllAgents, Cluster, Relay, Together},
     engine::{self, ControllerThread, EngineHandle, INPUTS_MAX, Input, PlannersConfig, Shared},
-    http, memory,
+    http,
+    keyring::{self, Keyring},
+    memory,
     net::{Entrance, Secure, TlsConfig},
     nomad, peers,
     ports::{Ports, bind, check_protected, listen},
@@ -76,6 +79,8 @@ pub struct ServerConfig {
     pub tls: Option<TlsConfig>,
     /// The settings it runs with, name and value, shown to whoever asks.
     pub settings: Vec<(String, String)>,
+    /// A root key is replaced when it is that old.
+    pub root_key_rotation: Duration,
 }
 
 /// Why a server cannot start.
@@ -149,6 +154,9 @@ impl Server {
 
     async fn begin(config: ServerConfig) -> Result<Self, StartError> {
         let secure = config.tls.as_ref().map(|tls| Secure::load(tls, &config.region)).transpose()?;
+        let keyring = Keyring::load(&config.data_dir)
+            .map_err(|error| StartError::Failed(format!("read the key-encryption keys: {error}")))?;
+        let keyring = Arc::new(keyring);
         let entrance = |port| secure.as_ref().map_or_else(Entrance::open, |secure| secure.entrance(port));
         check_protected(&config)?;
         let ports = Ports::bind(&config)?;
@@ -185,6 +193,7 @@ impl Server {
             shared.published.subscribe(),
             applied,
             shared.registry.clone(),
+            keyring.clone(),
         ));
         let engine =
             Arc::new(EngineHandle::new(shared.clone(), inputs.clone(), replication.clone(), cluster.clone()));
@@ -202,7 +211,14 @@ impl Server {
             engine,
             agents: Arc::new(AllAgents::new(shared.registry.clone(), cluster.clone())),
             server: Arc::new(info(&config, http_addr, agent_addr, secure.clone())),
+            keyring,
         };
+        listeners.push(tokio::spawn(keyring::look_after(
+            state.clone(),
+            cluster.clone(),
+            config.root_key_rotation,
+            stopped.clone(),
+        )));
         let context =
             Arc::new(Context::new(inputs).with_state(state.clone()).with_certificates(secure.clone()));
         listeners.push(tokio::spawn(agents::listen(

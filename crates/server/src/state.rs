@@ -19,7 +19,11 @@ pub use self::agents::{
     ReadSource,
 };
 pub use crate::histogram::Spread;
-use crate::{EventHub, Watchers, net::Secure};
+use crate::{
+    EventHub, Watchers,
+    keyring::{Kek, Keyring},
+    net::Secure,
+};
 
 /// Everything that can be read, at one index. Cheap to clone and never changed.
 #[derive(Debug, Clone, Default)]
@@ -130,6 +134,14 @@ pub trait Engine: Send + Sync + 'static {
         Err("this server joins no others".to_owned())
     }
 
+    /// Gives a key-encryption key to the other servers, before anything is encrypted with it.
+    ///
+    /// # Errors
+    /// Why too few have it: for people.
+    async fn share_kek(&self, _: &Kek) -> Result<(), String> {
+        Ok(())
+    }
+
     /// How far the log has come.
     fn log_position(&self) -> LogPosition;
 
@@ -205,6 +217,8 @@ pub struct ServerStatus {
     pub mean_sync: Option<Duration>,
     /// Whether its disk has too little room to lead on.
     pub disk_full: bool,
+    /// Whether it lacks a key-encryption key, so that it cannot open all root keys.
+    pub lacks_key: bool,
 }
 
 impl Servers {
@@ -319,6 +333,8 @@ pub struct State {
     pub agents: Arc<dyn Agents>,
     /// Who this server is.
     pub server: Arc<ServerInfo>,
+    /// What encrypts variables and signs identities.
+    pub keyring: Arc<Keyring>,
 }
 
 /// Who a server is, for agent/self, members and leader.

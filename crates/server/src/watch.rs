@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use berth_model::{AllocId, DeploymentId, EvalId, JobKey, NodeId};
+use berth_model::{AllocId, DeploymentId, EvalId, JobKey, NodeId, variable::VariableKey};
 use tokio::sync::Notify;
 
 /// Something that a reader can wait for.
@@ -45,6 +45,12 @@ pub enum WatchKey {
     Namespaces,
     /// Any quota.
     Quotas,
+    /// Any root key.
+    Keyring,
+    /// Any variable.
+    Variables,
+    /// One variable.
+    Variable(VariableKey),
     /// The allocations of one node.
     NodeAllocs(NodeId),
 }

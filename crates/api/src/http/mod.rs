@@ -41,6 +41,7 @@ mod task;
 mod text;
 mod time;
 mod usage;
+mod variable;
 
 pub use acl::{
     AclBootstrap, AclLink, AclOneTimeExchanged, AclOneTimeMade, AclOneTimeToken, AclPolicy, AclPolicyStub,
@@ -107,6 +108,7 @@ pub use usage::{
     AllocResourceUsage, CpuStats, HostCpuStats, HostDiskStats, HostMemoryStats, HostStats, MemoryStats,
     ResourceUsage, TaskResourceUsage,
 };
+pub use variable::{KeyringKey, KeyringRotated, Variable, VariableMetadata};
 
 #[cfg(test)]
 mod tests;

@@ -24,4 +24,5 @@ pub mod short;
 pub mod system;
 pub mod top;
 pub mod unit;
+pub mod var;
 pub mod version;

@@ -3,7 +3,9 @@
 
 use std::{ffi::OsStr, time::Duration};
 
-use berth_api::http::{AllocationStub, Deployment, Evaluation, JobStub, Namespace, NodeStub};
+use berth_api::http::{
+    AllocationStub, Deployment, Evaluation, JobStub, Namespace, NodeStub, VariableMetadata,
+};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 
 use super::quote;
@@ -82,6 +84,14 @@ pub fn namespaces() -> ArgValueCompleter {
     completer(async |remote, begun| {
         let found = remote.beginning::<Namespace>("/v1/namespaces", &begun).await?;
         Ok(found.into_iter().map(|namespace| (namespace.name, namespace.description)).collect())
+    })
+}
+
+/// Paths of variables.
+pub fn variables() -> ArgValueCompleter {
+    completer(async |remote, begun| {
+        let found = remote.beginning::<VariableMetadata>("/v1/vars", &begun).await?;
+        Ok(found.into_iter().map(|variable| (variable.path, variable.namespace)).collect())
     })
 }
 

@@ -12,7 +12,9 @@ use clap_complete::CompleteEnv;
 
 use crate::{argv, cli::Cli};
 
-pub use candidates::{allocations, deployments, evaluations, jobs, jobs_or_allocations, namespaces, nodes};
+pub use candidates::{
+    allocations, deployments, evaluations, jobs, jobs_or_allocations, namespaces, nodes, variables,
+};
 
 /// The variable by which a shell asks.
 pub const VARIABLE: &str = "COMPLETE";

@@ -15,6 +15,7 @@ mod patience;
 mod tenant;
 mod upload;
 mod usage;
+mod variable;
 
 use std::path::PathBuf;
 

@@ -75,6 +75,13 @@ impl Given<'_> {
         humantime::parse_duration(&text).map_err(|error| format!("`{text}` is not a span of time: {error}"))
     }
 
+    /// A span of time that is not too short.
+    pub fn duration_of_at_least(&self, min: Duration) -> Result<Duration, String> {
+        let span = self.duration()?;
+        let min_text = humantime::format_duration(min);
+        if span < min { Err(format!("`{}` is less than {min_text}", self.text()?)) } else { Ok(span) }
+    }
+
     /// Hosts of registries.
     pub fn registries(&self) -> Result<BTreeSet<String>, String> {
         self.0.iter().map(|host| berth_agent::check_registry(host).map(|()| host.clone())).collect()

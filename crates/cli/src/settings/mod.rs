@@ -59,6 +59,8 @@ pub struct Settings {
     pub acl: bool,
     /// Where certificates and keys are; none for `tls` in the data directory, if that is there.
     pub tls_dir: Option<PathBuf>,
+    /// How old a root key gets.
+    pub root_key_rotation: Duration,
     /// Certificates from elsewhere.
     pub tls: TlsSettings,
     /// The newest version of entries of the log to know.
@@ -161,6 +163,7 @@ impl Settings {
             join_code: None,
             bootstrap_expect: 1,
             acl: false,
+            root_key_rotation: Duration::ZERO,
             tls_dir: None,
             tls: TlsSettings::default(),
             log_version: *LOG_VERSIONS.end(),

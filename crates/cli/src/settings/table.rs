@@ -1,5 +1,7 @@
 //! The table of settings: each stands here once, and its flag, its variable and its key in a file derive from its name.
 
+use std::time::Duration;
+
 use berth_server::LOG_VERSIONS;
 
 use super::{Role, Settings, devices, given::Given};
@@ -51,6 +53,9 @@ const PLANNERS_MAX: u32 = 64;
 
 /// Servers that vote: more only make each write slower.
 const BOOTSTRAP_EXPECT_MAX: u32 = 9;
+
+/// There are so many root keys and no more: they would be used up otherwise.
+const ROOT_KEY_ROTATION_MIN: Duration = Duration::from_secs(60);
 
 /// The setting of that name.
 pub fn find(name: &str) -> Option<&'static Setting> {
@@ -130,6 +135,16 @@ pub const SETTINGS: &[Setting] = &[
         default: |_| "false",
         help: "Whether callers may do only what their tokens say; `berth acl bootstrap` gives the first one",
         set: |to, given| given.switch().map(|on| to.acl = on),
+    },
+    Setting {
+        name: "root-key-rotation",
+        form: Form::One("SPAN"),
+        roles: SERVERS,
+        default: |_| "30d",
+        help: "After how long the root key, which encrypts variables and signs identities, is replaced by a new one; at least 1m",
+        set: |to, given| {
+            given.duration_of_at_least(ROOT_KEY_ROTATION_MIN).map(|span| to.root_key_rotation = span)
+        },
     },
     Setting {
         name: "tls-dir",

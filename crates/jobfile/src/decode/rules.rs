@@ -2,7 +2,7 @@
 
 use crate::{
     diagnostic::quoted,
-    rules::{Level, NAMESPACE_CAPABILITIES, NamespaceRule, PolicyRules},
+    rules::{Level, NAMESPACE_CAPABILITIES, NamespaceRule, PolicyRules, VARIABLE_CAPABILITIES, VariableRule},
     schema::Body,
     suggest::nearest,
 };
@@ -13,7 +13,6 @@ const IN_NAMESPACE: &[(&str, Level)] =
 const OF_PLUGINS: &[(&str, Level)] = &[("list", Level::List), ("read", Level::Read), ("deny", Level::Deny)];
 const OF_POOLS: &[&str] = &["deny", "delete", "read", "write"];
 const OF_HOST_VOLUMES: &[&str] = &["deny", "mount-readonly", "mount-readwrite"];
-const OF_VARIABLES: &[&str] = &["deny", "list", "read", "write", "destroy"];
 const OF_OPERATORS: &[&str] = &["snapshot-save", "license-read"];
 
 /// The rules of a policy.
@@ -83,14 +82,20 @@ fn namespace(rule: &Body<'_>) -> NamespaceRule {
     let pattern = named(rule, "namespace");
     let level = rule.choice("policy", IN_NAMESPACE);
     let capabilities = capabilities(rule, NAMESPACE_CAPABILITIES);
-    if let Some(variables) = rule.block("variables") {
-        for path in variables.blocks("path") {
-            named(&path, "path");
-            self::capabilities(&path, OF_VARIABLES);
-        }
-        nothing_yet(&variables, "variables");
+    let variables = rule.block("variables").map_or(Vec::new(), |variables| {
+        let paths = variables.blocks("path");
+        paths.iter().map(variable_rule).collect()
+    });
+    NamespaceRule { pattern, level, capabilities, variables }
+}
+
+fn variable_rule(rule: &Body<'_>) -> VariableRule {
+    let pattern = named(rule, "path");
+    let capabilities = capabilities(rule, VARIABLE_CAPABILITIES);
+    if capabilities.is_empty() {
+        rule.missing("the rule says nothing", "write for example `capabilities = [\"read\"]`");
     }
-    NamespaceRule { pattern, level, capabilities }
+    VariableRule { pattern, capabilities }
 }
 
 /// A pattern of names: letters, digits, dashes and underscores, and `*` for any text.

@@ -1,4 +1,4 @@
-//! Namespaces and quotas, as the API has them: what they may be is the server's to say.
+//! Namespaces, quotas and variables, as the API has them: what they may be is the server's to say.
 
 use std::ops::RangeInclusive;
 
@@ -43,6 +43,15 @@ pub(crate) fn quota(body: &Body<'_>) -> Json {
         "Description": body.text("description").unwrap_or_default(),
         "Limits": body.blocks("limit").iter().map(limit).collect::<Vec<_>>(),
         "Guarantee": body.block("guarantee").as_ref().map(amounts),
+    })
+}
+
+/// A variable.
+pub(crate) fn variable(body: &Body<'_>) -> Json {
+    json!({
+        "Namespace": body.text("namespace").unwrap_or_default(),
+        "Path": body.text("path").unwrap_or_default(),
+        "Items": body.text_map("items"),
     })
 }
 

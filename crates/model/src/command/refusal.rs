@@ -3,9 +3,10 @@
 use minicbor::{Decode, Encode};
 
 use crate::{
-    ids::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId},
+    ids::{AllocId, DeploymentId, EvalId, Index, JobKey, NodeId, RootKeyId},
     job::JobType,
     time::Timestamp,
+    variable::VariableKey,
 };
 
 /// What came of one command. A refusal changes nothing, and is told to whoever proposed the command.
@@ -171,4 +172,33 @@ pub enum Refusal {
     #[error("ACL bootstrap already done (reset index: {0})")]
     #[n(29)]
     AclBootstrapped(#[n(0)] Index),
+    /// The keyring has no such key.
+    #[error("root key {0} is not in the keyring: `berth operator root keyring list` shows those that are")]
+    #[n(31)]
+    NoRootKey(#[n(0)] RootKeyId),
+    /// A root key cannot be like that, or cannot be taken away.
+    #[error("root key {0}: {1}")]
+    #[n(32)]
+    BadRootKey(#[n(0)] RootKeyId, #[n(1)] String),
+    /// Another key was made active meanwhile.
+    #[error(
+        "another root key was made active meanwhile: look at `berth operator root keyring list` before you try again"
+    )]
+    #[n(33)]
+    RootKeyChanged,
+    /// What is encrypted with a key that is not active is not written.
+    #[error("root key {0} is not active any more: try again")]
+    #[n(34)]
+    RootKeyNotActive(#[n(0)] RootKeyId),
+    /// A variable cannot be like that.
+    #[error("variable {path:?} in namespace {namespace:?}: {1}", path = .0.path, namespace = .0.namespace)]
+    #[n(35)]
+    BadVariable(#[n(0)] VariableKey, #[n(1)] String),
+    /// A variable was written meanwhile.
+    #[error(
+        "variable {path:?} in namespace {namespace:?} was last written at index {1}: cas-conflict",
+        path = .0.path, namespace = .0.namespace
+    )]
+    #[n(36)]
+    VariableChanged(#[n(0)] VariableKey, #[n(1)] Index),
 }

@@ -8,6 +8,7 @@ mod drains;
 mod evals;
 mod jobs;
 mod joins;
+mod keyring;
 mod launch;
 mod nodes;
 mod plan;
@@ -17,6 +18,7 @@ mod rules;
 mod scale;
 mod scheduling;
 mod tenants;
+mod variables;
 mod versions;
 
 use std::sync::Arc;
@@ -78,6 +80,8 @@ impl Store {
             Command::PutQuota(quota) => self.put_quota(*quota, events)?,
             Command::DeleteQuota(name) => self.delete_quota(&name, events)?,
             Command::ChangeAcl(change) => self.change_acl(*change, events)?,
+            Command::ChangeKeyring(change) => self.change_keyring(*change, events)?,
+            Command::ChangeVariable(change) => self.change_variable(*change, events)?,
             Command::LaunchJob(launch) => self.launch_job(*launch, events)?,
             Command::RestorePart(part) => self.restore_part(&part, rules, events)?,
             Command::AbandonRestore => self.restoring = None,

@@ -9,6 +9,7 @@ mod digest;
 mod evals;
 mod jobs;
 mod joins;
+mod keyring;
 mod launches;
 mod namespaces;
 mod nodes;
@@ -17,6 +18,7 @@ mod postings;
 mod quotas;
 mod slab;
 pub mod snapshot;
+mod variables;
 mod whereabouts;
 
 pub use acl::{Acl, AclRules};
@@ -25,12 +27,14 @@ pub use deployments::Deployments;
 pub use evals::{EvalSlot, Evals};
 pub use jobs::{GroupCounts, JobRow, JobSlot, JobStatus, JobVersion, Jobs};
 pub use joins::Joins;
+pub use keyring::Keyring;
 pub use launches::Launch;
 pub use namespaces::{NamespaceRow, NamespaceSlot, Namespaces};
 pub use nodes::{NodeDetail, NodeRow, NodeSlot, Nodes};
 pub use page_tree::PageTree;
 pub use quotas::{QuotaRow, Quotas};
 pub use slab::Slot;
+pub use variables::{Variables, VariablesHeld};
 pub use whereabouts::Whereabouts;
 
 use std::sync::Arc;
@@ -59,6 +63,8 @@ pub struct Store {
     namespaces: Namespaces,
     quotas: Quotas,
     acl: Acl,
+    keyring: Keyring,
+    variables: Variables,
     scheduler_config: Arc<SchedulerConfig>,
     cluster: Arc<ClusterIdentity>,
     /// Where a snapshot last took the place of the state; 0 for never.
@@ -144,6 +150,16 @@ impl Store {
         &self.acl
     }
 
+    /// All root keys.
+    pub fn keyring(&self) -> &Keyring {
+        &self.keyring
+    }
+
+    /// All variables.
+    pub fn variables(&self) -> &Variables {
+        &self.variables
+    }
+
     /// How the cluster places, as operators set it.
     pub fn scheduler_config(&self) -> &Arc<SchedulerConfig> {
         &self.scheduler_config
@@ -223,7 +239,12 @@ impl Store {
         let acl = (self.acl.modify_index != Index(0)).then(|| {
             self.acl.digest() ^ digest::hash_encoded(b'a', &(self.acl.modify_index, self.acl.bootstrapped_at))
         });
-        let tables = tables.into_iter().chain(acl);
+        // As it is with these.
+        let keyring = (self.keyring.modify_index != Index(0))
+            .then(|| self.keyring.digest() ^ digest::hash_encoded(b'y', &self.keyring.modify_index));
+        let variables = (self.variables.modify_index != Index(0))
+            .then(|| self.variables.digest() ^ digest::hash_encoded(b'z', &self.variables.modify_index));
+        let tables = tables.into_iter().chain(acl).chain(keyring).chain(variables);
         tables.fold(u128::from(self.index.0), |sum, table| sum.rotate_left(17) ^ table)
     }
 

@@ -24,9 +24,11 @@ use crate::{
     eval::Eval,
     ids::{Index, JobKey},
     join::{JoinToken, RevokedNode},
+    keyring::RootKey,
     scaling::ScalingEvent,
     scheduling::SchedulerConfig,
     time::Timestamp,
+    variable::Variable,
 };
 
 use builder::Builder;
@@ -104,7 +106,8 @@ enum Record {
     ),
     /// Where each table last changed (nodes, jobs, allocations, evaluations, namespaces, quotas), and the two halves of
     /// the hash, with its version: none for the first. Then where deployments last changed: none before format 3. Last where
-    /// policies and tokens last changed, and where the first token was made: none as long as there are none.
+    /// policies and tokens last changed, and where the first token was made: none as long as there are none. Then where root
+    /// keys and variables last changed, in the same way.
     #[n(5)]
     End(
         #[n(0)] [Index; 6],
@@ -113,6 +116,7 @@ enum Record {
         #[n(3)] Option<u8>,
         #[n(4)] Option<Index>,
         #[n(5)] Option<[Index; 2]>,
+        #[n(6)] Option<[Index; 2]>,
     ),
     #[n(6)]
     SchedulerConfig(
@@ -146,6 +150,14 @@ enum Record {
     JoinToken(#[n(0)] Box<JoinToken>),
     #[n(18)]
     RevokedNode(#[n(0)] RevokedNode),
+    #[n(19)]
+    RootKey(#[n(0)] Box<RootKey>),
+    #[n(20)]
+    Variable(
+        #[n(0)]
+        #[cbor(with = "crate::codec::shared")]
+        Arc<Variable>,
+    ),
     /// Not in snapshots of format 1, whose clusters had no identity.
     #[n(9)]
     Cluster(
@@ -177,6 +189,8 @@ impl Record {
             Self::OneTimeToken(token) => format!("one-time token for token {}", token.token),
             Self::JoinToken(_) => "join token".to_owned(),
             Self::RevokedNode(revoked) => format!("revoked node {}", revoked.node),
+            Self::RootKey(key) => format!("root key {}", key.id),
+            Self::Variable(variable) => format!("variable {}", variable.key),
             Self::Cluster(_) => "cluster".to_owned(),
         }
     }
@@ -229,6 +243,12 @@ pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
     for revoked in store.acl.joins().revoked() {
         put(&Record::RevokedNode(revoked))?;
     }
+    for key in store.keyring.keys() {
+        put(&Record::RootKey(Box::new(RootKey::clone(key))))?;
+    }
+    for variable in store.variables.iter() {
+        put(&Record::Variable(variable.clone()))?;
+    }
     for record in store.nodes.records() {
         put(&Record::Node(Box::new(record)))?;
     }
@@ -256,6 +276,7 @@ pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
     }
     let (hash, deployments) = (store.hash(), Some(store.deployments.modify_index));
     let acl = [store.acl.modify_index, store.acl.bootstrapped_at];
+    let secrets = [store.keyring.modify_index, store.variables.modify_index];
     put(&Record::End(
         store.table_indexes(),
         (hash >> 64) as u64,
@@ -263,6 +284,7 @@ pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
         Some(HASH_VERSION),
         deployments,
         Some(acl).filter(|[changed, _]| *changed > Index(0)),
+        Some(secrets).filter(|changed| *changed != [Index(0); 2]),
     ))
 }
 

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use berth_model::{
-    AclRoleId, AclTokenId, AllocId, DeploymentId, EvalId, Index, JobKey, NodeId, Timestamp,
+    AclRoleId, AclTokenId, AllocId, DeploymentId, EvalId, Index, JobKey, KekId, NodeId, RootKeyId, Timestamp,
     acl::{AclPolicy, AclRole, AclToken, ChangeAcl, OneTimeToken, SecretHash, TokenType},
     alloc::{
         AllocEnd, ClientStatus, Migrate, MigrateAlloc, Placement, Reschedule, Rescheduled, Stop, StopReason,
@@ -20,12 +20,14 @@ use berth_model::{
     eval::{Eval, EvalStatus, Funnel, GroupFailure, Queued, Trigger},
     job::JobType,
     join::{Join, JoinToken, Joined},
+    keyring::{ChangeKeyring, RootKey, RootKeyState},
     namespace::Namespace,
     node::{Node, NodeStatus},
     quota::{Bounds, Quota},
     resources::Resources,
     scaling::ScalingEvent,
     scheduling::{Algorithm, PoolConfig, Preemption, SchedulerConfig},
+    variable::{ChangeVariable, Rekeyed, Variable, VariableKey},
 };
 
 use super::job::{job, kept, labels, text};
@@ -131,6 +133,20 @@ pub fn commands() -> Vec<Command> {
         acl(ChangeAcl::PutJoinToken(Box::new(join_token(7, Some(NodeId(1)))))),
         acl(ChangeAcl::Join(Box::new(Join { secret: SecretHash([6; 32]), joined: joined() }))),
         acl(ChangeAcl::RevokeNode(NodeId(9))),
+        put_root_key(1, None, false),
+        put_root_key(2, Some(1), false),
+        variable(ChangeVariable::Put(Box::new(sealed("nomad/jobs/web", 2)), Some(Index(0)))),
+        variable(ChangeVariable::Put(Box::new(sealed("a/b", 2)), None)),
+        variable(ChangeVariable::Put(Box::new(sealed("unused", 2)), None)),
+        put_root_key(3, Some(2), true),
+        variable(ChangeVariable::Rekey(vec![Rekeyed {
+            key: VariableKey::new("default", "a/b"),
+            modify_index: Index(56),
+            root_key: RootKeyId(3),
+            sealed: vec![5; 40],
+        }])),
+        variable(ChangeVariable::Delete(VariableKey::new("default", "unused"), Some(Index(57)))),
+        Command::ChangeKeyring(Box::new(ChangeKeyring::RemoveKey(RootKeyId(1)))),
         Command::RestorePart(RestorePart { number: 0, bytes: vec![0, 0, 1], granted: Index(9) }),
         Command::AbandonRestore,
     ]
@@ -138,6 +154,37 @@ pub fn commands() -> Vec<Command> {
 
 fn acl(change: ChangeAcl) -> Command {
     Command::ChangeAcl(Box::new(change))
+}
+
+fn variable(change: ChangeVariable) -> Command {
+    Command::ChangeVariable(Box::new(change))
+}
+
+fn put_root_key(id: u8, replaces: Option<u128>, full: bool) -> Command {
+    let key = RootKey {
+        id: RootKeyId(id.into()),
+        state: RootKeyState::Active,
+        created_at: Timestamp(7_000),
+        signing_public: vec![4; 65],
+        wrapped_by: KekId(77),
+        wrapped: vec![id; 200],
+        create_index: Index(0),
+        modify_index: Index(0),
+    };
+    let replaces = replaces.map(RootKeyId);
+    Command::ChangeKeyring(Box::new(ChangeKeyring::PutKey { key: Box::new(key), replaces, full }))
+}
+
+fn sealed(path: &str, root_key: u128) -> Variable {
+    Variable {
+        key: VariableKey::new("default", path),
+        root_key: RootKeyId(root_key),
+        sealed: vec![9; 40],
+        created_at: Timestamp(1),
+        modified_at: Timestamp(2),
+        create_index: Index(3),
+        modify_index: Index(4),
+    }
 }
 
 fn policy(name: &str) -> AclPolicy {

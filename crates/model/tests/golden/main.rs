@@ -91,6 +91,8 @@ fn facts(store: &Store) -> String {
     let joins = acl.joins().tokens().map(|token| format!("{token:?} {:?}", token.secret.0));
     let revoked = acl.joins().revoked().map(|revoked| format!("{revoked:?}"));
     let acl = policies.chain(roles).chain(tokens).chain(one_time).chain(joins).chain(revoked);
+    let root_keys = store.keyring().keys().map(|key| format!("{key:?}"));
+    let variables = store.variables().iter().map(|variable| format!("{variable:?}"));
     let config = [format!("{:?} {:?}", store.scheduler_config(), store.granted())];
     let all = allocs
         .chain(jobs)
@@ -100,7 +102,9 @@ fn facts(store: &Store) -> String {
         .chain(quotas)
         .chain(config)
         .chain(deployments)
-        .chain(acl);
+        .chain(acl)
+        .chain(root_keys)
+        .chain(variables);
     all.map(|fact| fact + "\n").collect()
 }
 

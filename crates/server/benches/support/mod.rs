@@ -25,5 +25,6 @@ pub fn state(view: &Arc<ArcSwap<View>>, watchers: &Arc<Watchers>, events: &Arc<E
         engine: Arc::new(Silent),
         agents: Arc::new(Silent),
         server: Arc::new(ServerInfo::default()),
+        keyring: Arc::default(),
     }
 }

@@ -45,6 +45,14 @@ pub enum Capability {
     OperatorRead,
     /// Keep the servers in order.
     OperatorWrite,
+    /// List variables, without what is in them.
+    VariablesList,
+    /// Read variables.
+    VariablesRead,
+    /// Write variables.
+    VariablesWrite,
+    /// Delete variables.
+    VariablesDestroy,
     /// Follow changes, without the secrets of jobs.
     ReadEvents,
     /// Everything else: who may do what, namespaces, and copies of the whole state. No policy grants it.
@@ -57,6 +65,14 @@ impl Capability {
         matches!(
             self,
             Self::Anonymous | Self::AgentRead | Self::AgentWrite | Self::OperatorRead | Self::OperatorWrite
+        )
+    }
+
+    /// Whether it is granted by the rules about variables.
+    pub fn is_about_variables(self) -> bool {
+        matches!(
+            self,
+            Self::VariablesList | Self::VariablesRead | Self::VariablesWrite | Self::VariablesDestroy
         )
     }
 
@@ -84,6 +100,10 @@ impl Capability {
             Self::AgentWrite => "agent:write",
             Self::OperatorRead => "operator:read",
             Self::OperatorWrite => "operator:write",
+            Self::VariablesList => "variables:list",
+            Self::VariablesRead => "variables:read",
+            Self::VariablesWrite => "variables:write",
+            Self::VariablesDestroy => "variables:destroy",
             Self::Management => "a management token",
         }
     }

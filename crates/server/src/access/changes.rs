@@ -5,6 +5,7 @@ use berth_model::{
     acl::ChangeAcl,
     command::{Collect, Command},
     store::Store,
+    variable::{ChangeVariable, VariableKey},
 };
 
 use super::{Access, Capability, Denied, Realm};
@@ -15,6 +16,8 @@ enum Target<'c> {
     Cluster(Capability),
     /// Jobs, or what belongs to them.
     Jobs(Vec<&'c JobKey>),
+    /// A variable, for which it takes this.
+    Variable(&'c VariableKey, Capability),
     /// What only the engine decides.
     Engine,
     /// What anybody may change.
@@ -31,6 +34,7 @@ impl Access {
             Target::Cluster(capability) => self.require_of_cluster(capability),
             Target::Anything => Ok(()),
             Target::Engine => Err(Denied::new(Capability::Management, Realm::Cluster)),
+            Target::Variable(key, capability) => self.require_variable(key, capability),
             Target::Jobs(jobs) => jobs.into_iter().try_for_each(|job| self.require(&job.namespace)),
         }
     }
@@ -66,7 +70,13 @@ fn target<'c>(command: &'c Command, store: &'c Store) -> Target<'c> {
         }
         // Agents join by the token that they show, and not by a request.
         Command::ChangeAcl(change) if matches!(**change, ChangeAcl::Join(_)) => Target::Engine,
+        Command::ChangeVariable(change) => match &**change {
+            ChangeVariable::Put(variable, _) => Target::Variable(&variable.key, Capability::VariablesWrite),
+            ChangeVariable::Delete(key, _) => Target::Variable(key, Capability::VariablesDestroy),
+            ChangeVariable::Rekey(_) => Target::Engine,
+        },
         Command::Collect(_)
+        | Command::ChangeKeyring(_)
         | Command::ChangeAcl(_)
         | Command::PutNamespace(_)
         | Command::DeleteNamespace(_)

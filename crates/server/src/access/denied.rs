@@ -18,15 +18,22 @@ pub(crate) struct Denied {
 enum Place {
     Cluster,
     Namespace(String),
+    /// Of a variable's namespace and path.
+    Variable(String, String),
+    /// Of no variable is it granted.
+    SomeVariable,
     /// In none is it granted: which one the request is about was not looked up.
     SomeNamespace,
 }
 
 impl Denied {
     pub fn new(capability: Capability, realm: Realm<'_>) -> Self {
+        let cut = |name: &str| name.chars().take(NAME_CHARS_MAX).collect();
         let place = match realm {
             Realm::Cluster => Place::Cluster,
-            Realm::Namespace(name) => Place::Namespace(name.chars().take(NAME_CHARS_MAX).collect()),
+            Realm::Namespace(name) => Place::Namespace(cut(name)),
+            Realm::Variable { namespace, path } => Place::Variable(cut(namespace), cut(path)),
+            Realm::SomeVariable => Place::SomeVariable,
             Realm::AllNamespaces | Realm::SomeNamespace => Place::SomeNamespace,
         };
         Self { capability, place }
@@ -40,6 +47,8 @@ impl fmt::Display for Denied {
         match &self.place {
             Place::Cluster => Ok(()),
             Place::Namespace(name) => write!(f, " in namespace {name:?}"),
+            Place::Variable(namespace, path) => write!(f, " on {path:?} in namespace {namespace:?}"),
+            Place::SomeVariable => f.write_str(" on a path"),
             Place::SomeNamespace => f.write_str(" in a namespace"),
         }
     }
@@ -56,6 +65,9 @@ mod tests {
         assert_eq!(in_web, r#"Permission denied: this needs submit-job in namespace "web\n""#);
         let nowhere = said(Capability::ReadJob, Realm::SomeNamespace);
         assert_eq!(nowhere, "Permission denied: this needs read-job in a namespace");
+        let variable = Realm::Variable { namespace: "web", path: "a/b" };
+        let variable = said(Capability::VariablesRead, variable);
+        assert_eq!(variable, r#"Permission denied: this needs variables:read on "a/b" in namespace "web""#);
         let cluster = said(Capability::NodeRead, Realm::Cluster);
         assert_eq!(cluster, "Permission denied: this needs node:read");
     }

@@ -107,7 +107,10 @@ impl CallerView {
             Event::NamespaceChanged(name) => self.access().sees_namespace(name),
             Event::QuotaChanged(_) => self.access().sees_quotas(),
             Event::AclChanged(_) => self.access().has(Capability::Management),
-            Event::SchedulerConfigChanged | Event::Restored => true,
+            Event::VariableWritten(key) | Event::VariableDeleted(key) => {
+                self.access().reaches_variable(key, Capability::VariablesList)
+            }
+            Event::KeyringChanged | Event::SchedulerConfigChanged | Event::Restored => true,
         }
     }
 }

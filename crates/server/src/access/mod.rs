@@ -11,9 +11,12 @@ mod events;
 mod pattern;
 mod policy;
 mod rights;
+mod variables;
 mod view;
 
 use std::sync::Arc;
+
+use berth_model::variable::VariableKey;
 
 pub(crate) use acl::{Acls, hash};
 #[cfg(test)]
@@ -81,6 +84,7 @@ impl Access {
             }
             _ => (Scope::Granted, Realm::SomeNamespace),
         };
+        let realm = if capability.is_about_variables() { Realm::SomeVariable } else { realm };
         if capability != Capability::Anonymous && !rights.grant(capability, realm) {
             return Err(Denied::new(capability, realm));
         }
@@ -114,6 +118,26 @@ impl Access {
         } else {
             Err(Denied::new(self.capability, Realm::Namespace(namespace)))
         }
+    }
+
+    /// Whether the request reaches the variable of this key, to do that with it.
+    pub fn reaches_variable(&self, key: &VariableKey, capability: Capability) -> bool {
+        let (namespace, path) = (&*key.namespace, &*key.path);
+        let looks_there = match &self.scope {
+            Scope::Namespace(own) => **own == *namespace,
+            Scope::Cluster | Scope::Granted => true,
+        };
+        looks_there && self.rights.grant(capability, Realm::Variable { namespace, path })
+    }
+
+    /// Refuses a request that may not do that with a variable, whether that is there or not.
+    ///
+    /// # Errors
+    /// When it may not.
+    pub fn require_variable(&self, key: &VariableKey, capability: Capability) -> Result<(), Denied> {
+        let (namespace, path) = (&*key.namespace, &*key.path);
+        let denied = || Denied::new(capability, Realm::Variable { namespace, path });
+        self.reaches_variable(key, capability).then_some(()).ok_or_else(denied)
     }
 
     /// Whether the caller may read the jobs of a namespace in full, secrets included.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{
     capability::{Capabilities, Capability},
     pattern::Pattern,
+    variables::VariableRights,
 };
 
 /// What a capability is asked for.
@@ -14,6 +15,15 @@ pub(crate) enum Realm<'r> {
     Cluster,
     /// One namespace.
     Namespace(&'r str),
+    /// One variable.
+    Variable {
+        /// Its namespace.
+        namespace: &'r str,
+        /// Its path.
+        path: &'r str,
+    },
+    /// Any variable at all, in whatever namespace.
+    SomeVariable,
     /// All namespaces, those to come included.
     AllNamespaces,
     /// Any namespace at all: whoever has the capability nowhere is refused before anything is looked up.
@@ -29,6 +39,8 @@ pub(crate) struct Rights {
     pub namespaces: BTreeMap<String, Capabilities>,
     /// In other namespaces: the first that fits says all.
     pub patterns: Vec<(Pattern, Capabilities)>,
+    /// With variables.
+    pub variables: VariableRights,
 }
 
 impl Rights {
@@ -38,6 +50,7 @@ impl Rights {
             cluster: Capabilities::ALL,
             namespaces: BTreeMap::new(),
             patterns: vec![(Pattern::from("*"), Capabilities::ALL)],
+            variables: VariableRights::all(),
         }
     }
 
@@ -50,6 +63,8 @@ impl Rights {
                     && self.stated().all(|granted| granted.has(capability))
             }
             Realm::Namespace(name) => self.within(name).has(capability),
+            Realm::Variable { namespace, path } => self.variables.with(namespace, path).has(capability),
+            Realm::SomeVariable => self.variables.any(capability),
             Realm::SomeNamespace => self.stated().any(|granted| granted.has(capability)),
         }
     }

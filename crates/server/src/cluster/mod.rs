@@ -6,6 +6,7 @@ mod found;
 mod fresh;
 mod hand_over;
 mod join;
+mod keys;
 mod reached;
 mod recover;
 mod rejoin;
@@ -33,7 +34,7 @@ use berth_replication::{
 };
 use tokio::sync::watch;
 
-use crate::{agents::Registry, engine::EngineHandle};
+use crate::{agents::Registry, engine::EngineHandle, keyring::Keyring};
 pub(crate) use agents::AllAgents;
 use agents::Lent;
 use found::Founding;
@@ -74,6 +75,7 @@ pub(crate) struct Cluster {
     /// What other servers have under way with the agents of this one.
     lent: Lent,
     agents: Arc<Registry>,
+    keyring: Arc<Keyring>,
 }
 
 impl Cluster {
@@ -82,6 +84,7 @@ impl Cluster {
         published: watch::Receiver<(Index, u128)>,
         applied: Arc<AtomicU64>,
         agents: Arc<Registry>,
+        keyring: Arc<Keyring>,
     ) -> Self {
         Self {
             replication,
@@ -95,6 +98,7 @@ impl Cluster {
             fresh: fresh::Rounds::default(),
             lent: Lent::new(agents.clone()),
             agents,
+            keyring,
         }
     }
 
@@ -108,7 +112,7 @@ impl Cluster {
     }
 
     /// Whether this server leads and goes on leading.
-    fn leads(&self) -> bool {
+    pub fn leads(&self) -> bool {
         self.replication.is_leader() && !self.is_leaving()
     }
 

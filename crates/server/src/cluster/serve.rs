@@ -59,7 +59,12 @@ async fn answer(
 ) -> Result<Answer, String> {
     let needs_member = matches!(
         request,
-        Request::Propose(_) | Request::ReadPosition | Request::Change(_) | Request::Agent(_)
+        Request::Propose(_)
+            | Request::ReadPosition
+            | Request::Change(_)
+            | Request::Agent(_)
+            | Request::Kek(_)
+            | Request::HoldKek(_)
     );
     if needs_member && cluster.replication.peer(from.server).is_none() {
         return Err(format!("server {} is not of this cluster", from.server));
@@ -85,6 +90,8 @@ async fn answer(
             Answer::Here(Pulse { knows_you, ..cluster.pulse() })
         }
         Request::Agent(request) => Answer::Agent(cluster.lent.answer(from.server, request).await),
+        Request::Kek(id) => cluster.on_kek_asked(id),
+        Request::HoldKek(kek) => cluster.on_kek_given(kek).await,
         Request::Meet(meeting) => {
             founding.map_or(Answer::Taken, |founding| founding.on_meet(cluster, meeting))
         }

@@ -71,6 +71,7 @@ impl Cluster {
                 slow_sync: pulse.slow_sync_ms.map(Duration::from_millis),
                 mean_sync: pulse.mean_sync_us.map(Duration::from_micros),
                 disk_full: pulse.disk_full == Some(true),
+                lacks_key: pulse.keks.is_some_and(|held| self.keyring.is_missed_by(&held)),
             }
         };
         let leader = self.replication.leader().filter(|_| self.has_leader());

@@ -51,6 +51,7 @@ impl Cluster {
             disk_full: self.replication.room().is_err().then_some(true),
             mean_sync_us: mean.map(|took| u64::try_from(took.as_micros()).unwrap_or(u64::MAX)),
             knows_you: None,
+            keks: Some(self.keyring.held()),
         }
     }
 

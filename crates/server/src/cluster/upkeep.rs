@@ -100,6 +100,13 @@ impl Cluster {
         self.agents.set_servers(members.map(|member| member.peer.agent).filter(|a| !a.is_empty()).collect());
     }
 
+    /// Whether a server says that it has the key-encryption keys that this one could give it: what they open would be lost
+    /// with fewer servers otherwise.
+    fn has_been_given_keys(&self, id: u64) -> bool {
+        let held = || self.pulses.of(id).and_then(|pulse| pulse.keks);
+        !self.keyring.could_give_to(&[]) || held().is_some_and(|held| !self.keyring.could_give_to(&held))
+    }
+
     /// A server that follows, has caught up, and may vote.
     fn next_voter(&self) -> Option<u64> {
         let members = self.replication.members();
@@ -109,7 +116,9 @@ impl Cluster {
         let (progress, last) = (self.replication.progress(), self.replication.last_log());
         let ready = |id: u64| {
             let come = progress.get(&id).copied().unwrap_or_default();
-            come.log_index + BEHIND_MAX >= last && self.silence(id).is_some_and(|silence| silence < HEARD_MAX)
+            come.log_index + BEHIND_MAX >= last
+                && self.silence(id).is_some_and(|silence| silence < HEARD_MAX)
+                && self.has_been_given_keys(id)
         };
         members.all.iter().find(|member| !member.voter && ready(member.id)).map(|member| member.id)
     }

@@ -4,13 +4,16 @@
 mod golden;
 
 use berth_model::{
-    Index,
+    Index, KekId,
     command::{Command, Entry, Outcome, Refusal},
 };
 use berth_replication::Peer;
 use minicbor::{Decode, Encode};
 
-use super::agents::{AgentAnswer, AgentRequest};
+use super::{
+    agents::{AgentAnswer, AgentRequest},
+    keys::KekBytes,
+};
 use crate::state::{Committed, ProposeError};
 
 /// A request of another server.
@@ -44,6 +47,12 @@ pub(super) enum Request {
     /// Something of an agent that is connected there.
     #[n(7)]
     Agent(#[n(0)] AgentRequest),
+    /// For a key-encryption key.
+    #[n(8)]
+    Kek(#[n(0)] KekId),
+    /// To keep a key-encryption key, with which something is about to be encrypted.
+    #[n(9)]
+    HoldKek(#[n(0)] KekBytes),
 }
 
 /// A server that is to be taken in.
@@ -131,6 +140,9 @@ pub(super) enum Answer {
     /// How the server is that was asked.
     #[n(11)]
     Here(#[n(0)] Pulse),
+    /// A key-encryption key, if the server that was asked has it.
+    #[n(12)]
+    Kek(#[n(0)] Option<KekBytes>),
 }
 
 /// How a server is, as it says itself.
@@ -157,6 +169,9 @@ pub(super) struct Pulse {
     /// Said by who leads: whether the server that asks is of the cluster.
     #[n(6)]
     pub knows_you: Option<bool>,
+    /// Which key-encryption keys it has; older servers do not say.
+    #[n(7)]
+    pub keks: Option<Vec<KekId>>,
 }
 
 impl Pulse {

@@ -22,6 +22,7 @@ use super::{INPUTS_MAX, Input, Shared, log_metrics};
 use crate::{
     agents::Share,
     cluster::{Change, Cluster},
+    keyring::Kek,
     state::{
         Committed, Contact, Engine, LogPosition, Metric, PlanTrace, ProposeError, ServerChange, Servers,
     },
@@ -103,6 +104,10 @@ impl Engine for EngineHandle {
 
     fn servers(&self) -> Servers {
         self.cluster.servers()
+    }
+
+    async fn share_kek(&self, kek: &Kek) -> Result<(), String> {
+        self.cluster.share_kek(kek).await
     }
 
     async fn change_servers(&self, change: ServerChange) -> Result<(), String> {

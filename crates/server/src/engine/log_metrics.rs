@@ -55,6 +55,9 @@ pub(super) fn of_servers(servers: &Servers) -> Vec<Metric> {
         each("berth_server_voter", "1 for a server that votes, 0 for one that only follows", &|server| {
             flag(server.voter)
         }),
+        each("berth_server_lacks_key", "1 for a server that cannot open all root keys", &|server| {
+            flag(server.lacks_key)
+        }),
         each("berth_server_alive", "1 for a server that was heard lately", &|server| flag(server.alive)),
         each("berth_server_lag_records", "records of the log that a server is behind", &|server| {
             Some(servers.lag(server)? as f64)

@@ -51,6 +51,10 @@ pub(super) fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
             Event::NamespaceChanged(_) => vec![WatchKey::Namespaces],
             Event::QuotaChanged(_) => vec![WatchKey::Quotas],
             Event::AclChanged(_) => vec![WatchKey::Acl],
+            Event::KeyringChanged => vec![WatchKey::Keyring],
+            Event::VariableWritten(key) | Event::VariableDeleted(key) => {
+                vec![WatchKey::Variables, WatchKey::Variable(key.clone())]
+            }
             // Everybody is woken by a restore, whatever they wait for.
             Event::SchedulerConfigChanged | Event::Restored => Vec::new(),
         },

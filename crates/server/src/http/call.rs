@@ -17,6 +17,7 @@ use super::{
 use crate::{
     SubscriptionError,
     access::{Access, CallerEvents, CallerView, Identity},
+    keyring::{Kek, Keyring},
     state::{Contact, LogPosition, Metric, PlanTrace, ServerChange, ServerInfo, Servers},
 };
 
@@ -171,6 +172,19 @@ impl Call {
     /// Whether there is anything to be read, however old.
     pub fn has_state(&self) -> bool {
         self.api.state.engine.has_state()
+    }
+
+    /// What encrypts variables; what it decrypts was had from a view.
+    pub fn keyring(&self) -> &Arc<Keyring> {
+        &self.api.state.keyring
+    }
+
+    /// Gives a key-encryption key to the other servers, before anything is encrypted with it.
+    ///
+    /// # Errors
+    /// Why too few have it: for people.
+    pub async fn share_kek(&self, kek: &Kek) -> Result<(), String> {
+        self.api.state.engine.share_kek(kek).await
     }
 
     /// The servers.

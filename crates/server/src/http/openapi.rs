@@ -30,7 +30,8 @@ fn description(table: &Table) -> Value {
     let mut schemas = generator();
     let mut paths: Map<String, Value> = Map::new();
     for route in &table.routes {
-        let operations = paths.entry(route.path).or_insert_with(|| json!({}));
+        // What stands for several parts of a path is written like what stands for one.
+        let operations = paths.entry(route.path.replace("{*", "{")).or_insert_with(|| json!({}));
         operations[route.verb.as_str().to_lowercase()] = operation(table, route, &mut schemas);
     }
     json!({
@@ -111,7 +112,8 @@ fn operation_id(route: &Route) -> String {
 
 /// The names of the parts of a path that stand for something.
 pub(crate) fn path_names(path: &str) -> impl Iterator<Item = &str> {
-    path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+    let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    names.map(|name| name.trim_start_matches('*'))
 }
 
 fn path_parameters(path: &str) -> impl Iterator<Item = Value> {

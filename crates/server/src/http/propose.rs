@@ -39,13 +39,19 @@ impl Proposer {
     /// # Errors
     /// When the request may not, or it cannot be done.
     pub async fn propose(&self, command: Command) -> Result<Index, Failure> {
+        Ok(self.decide(command).await??)
+    }
+
+    /// The same for whoever looks at why it changed nothing.
+    ///
+    /// # Errors
+    /// When the request may not, or it cannot be written.
+    pub async fn decide(&self, command: Command) -> Result<Result<Index, Refusal>, Failure> {
         self.lease.as_ref().map_or(Ok(()), |lease| lease.check())?;
         self.access.permit(&command, &self.state.view().store)?;
         let committed = self.state.engine.propose(vec![command]).await?;
-        for outcome in committed.outcomes {
-            outcome?;
-        }
-        Ok(committed.index)
+        let decided = committed.outcomes.into_iter().collect::<Result<(), Refusal>>();
+        Ok(decided.map(|()| committed.index))
     }
 }
 
@@ -84,6 +90,12 @@ impl From<Refusal> for Failure {
             Refusal::NoVersion(..) | Refusal::NoTag(..) | Refusal::NoAclObject(_) => {
                 Self::not_found(refusal.to_string())
             }
+            Refusal::NoRootKey(_) => Self::not_found(refusal.to_string()),
+            Refusal::RootKeyChanged | Refusal::RootKeyNotActive(_) | Refusal::VariableChanged(..) => {
+                Self::new(StatusCode::CONFLICT, refusal.to_string())
+            }
+            Refusal::BadRootKey(..) => Self::new(StatusCode::CONFLICT, refusal.to_string()),
+            Refusal::BadVariable(..) => Self::bad_request(refusal.to_string()),
             Refusal::TagInUse(..) => Self::new(StatusCode::CONFLICT, refusal.to_string()),
             Refusal::TooManyTags(_) => Self::bad_request(refusal.to_string()),
             Refusal::DeploymentOver(..) | Refusal::NotPromotable(..) => {

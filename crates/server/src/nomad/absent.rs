@@ -1,4 +1,4 @@
-//! What there is none of yet: volumes, plugins, services and variables. Clients list them all the same.
+//! What there is none of yet: volumes, plugins and services. Clients list them all the same.
 
 use berth_model::Index;
 use serde_json::Value;

@@ -114,6 +114,9 @@ pub(super) async fn healthz(call: Call) -> Reply {
     if let Err(reason) = call.writable() {
         text += &format!("writes are refused: {reason}\n");
     }
+    for kek in call.keyring().missing() {
+        text += &format!("key-encryption key {kek} is missing: not all variables can be read here\n");
+    }
     Ok(reply::with_type(Body::from(text), reply::TEXT))
 }
 

@@ -14,6 +14,7 @@ mod files;
 mod job;
 mod jobs;
 mod joins;
+mod keyring;
 mod logs;
 mod metrics;
 mod namespaces;
@@ -32,6 +33,7 @@ mod status;
 mod system;
 mod table;
 mod tenant_limits;
+mod variables;
 
 pub use system::collectable;
 pub use table::table;

@@ -31,6 +31,7 @@ pub(super) fn all(call: &Call) -> Servers {
         slow_sync: None,
         mean_sync: None,
         disk_full: false,
+        lacks_key: false,
     };
     let others = servers.all.into_iter().filter(|server| server.id != servers.own);
     let leads = call.contact().known_leader && servers.leader.is_none_or(|id| id == servers.own);
@@ -77,6 +78,7 @@ pub(super) fn member(servers: &Servers, server: &ServerStatus, info: &ServerInfo
         ("term", &term),
         ("last_contact", &contact),
         ("disk", &disk),
+        ("keyring", if server.lacks_key { "lacks a key" } else { "ok" }),
     ];
     AgentMember {
         name: full_name(server, info),

@@ -13,24 +13,24 @@ use berth_api::http::{
     FuzzySearch, HostStats, ImagePull, ImagePulled, ImagesLoaded, Job, JobDeregistered, JobDispatch,
     JobDispatched, JobEvaluate, JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert,
     JobScale, JobScaleStatus, JobStability, JobStatus, JobStatusesAsked, JobStub, JobSummary, JobTag,
-    JobValidated, JobVersionChanged, JobVersions, JobsParse, Measurements, Namespace, Node, NodeDrain,
-    NodeEligibility, NodeEligibilityChanged, NodeImages, NodePool, NodePurged, NodeRevoked, NodeStub,
-    NodeToken, NodeTokenAsked, PeriodicForced, PlanTrace, Quota, QuotaUsage, RaftConfiguration,
-    ScalingPolicy, ScalingPolicyStub, SchedulerConfiguration, SchedulerConfigurationRead,
-    SchedulerConfigurationSet, Search, StreamFrame,
+    JobValidated, JobVersionChanged, JobVersions, JobsParse, KeyringKey, KeyringRotated, Measurements,
+    Namespace, Node, NodeDrain, NodeEligibility, NodeEligibilityChanged, NodeImages, NodePool, NodePurged,
+    NodeRevoked, NodeStub, NodeToken, NodeTokenAsked, PeriodicForced, PlanTrace, Quota, QuotaUsage,
+    RaftConfiguration, ScalingPolicy, ScalingPolicyStub, SchedulerConfiguration, SchedulerConfigurationRead,
+    SchedulerConfigurationSet, Search, StreamFrame, Variable, VariableMetadata,
 };
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
 use super::{
     absent, acl, agent, allocations, client, deployments, evaluations, events, events::Lines, files, job,
-    jobs, joins, logs, metrics, namespaces, nodes, operator, parameters::PARAMETERS, pools, quotas, scaling,
-    scheduling, search, snapshot, status, system,
+    jobs, joins, keyring, logs, metrics, namespaces, nodes, operator, parameters::PARAMETERS, pools, quotas,
+    scaling, scheduling, search, snapshot, status, system, variables,
 };
 use crate::http::{
     openapi,
     routes::{
-        Capability, NamespaceFrom, Route, Table, Verb,
+        Capability, Contract, NamespaceFrom, Route, Table, Verb,
         contract::{
             accepts, bytes, converses, empty, lists, pages, picks, reads, streams, takes, takes_bytes,
             takes_bytes_tells, tells, text,
@@ -135,7 +135,11 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/volumes", (ReadJob, Query), "List volumes: there are none yet", lists::<Value>(&["namespace"]), absent::none),
         route(Get, "/v1/plugins", (ReadJob, Query), "List volume plugins: there are none yet", lists::<Value>(&["namespace"]), absent::none),
         route(Get, "/v1/services", (ReadJob, Query), "List services: there are none yet", lists::<Value>(&["namespace"]), absent::none),
-        route(Get, "/v1/vars", (ReadJob, Query), "List variables: there are none yet", lists::<Value>(&["namespace"]), absent::none),
+
+        route(Get, "/v1/vars", (VariablesList, Query), "List variables", pages::<VariableMetadata>(&["namespace"]), variables::list),
+        route(Get, "/v1/var/{*path}", (VariablesRead, Query), "Read a variable", reads::<Variable>(&["namespace"]), variables::read),
+        route(Put, "/v1/var/{*path}", (VariablesWrite, Body), "Write a variable", takes::<Variable, Variable>(&["namespace", "cas", "lock-operation"]), variables::put),
+        route(Delete, "/v1/var/{*path}", (VariablesDestroy, Query), "Delete a variable", Contract { parameters: vec!["namespace", "cas", "lock-operation"], ..empty() }, variables::delete),
 
         route(Put, "/v1/search", (ReadJob, Query), "Find what begins with a text", takes::<Search, Found>(&["namespace"]), search::prefix),
         route(Put, "/v1/search/fuzzy", (ReadJob, Query), "Find what has a text in its name", takes::<FuzzySearch, FuzzyFound>(&["namespace"]), search::fuzzy),
@@ -193,6 +197,9 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/operator/scheduler/configuration", (OperatorRead, Cluster), "Read how the cluster places", tells::<SchedulerConfigurationRead>(&[]), scheduling::read),
         route(Put, "/v1/operator/scheduler/configuration", (OperatorWrite, Cluster), "Set how the cluster places", takes::<SchedulerConfiguration, SchedulerConfigurationSet>(&["cas"]), scheduling::set),
         route(Get, "/v1/operator/scheduler/plans", (OperatorRead, Cluster), "List the latest plans", tells::<Vec<PlanTrace>>(&[]), scheduling::plans),
+        route(Get, "/v1/operator/keyring/keys", (Management, Cluster), "List root keys", lists::<KeyringKey>(&[]), keyring::list),
+        route(Put, "/v1/operator/keyring/rotate", (Management, Cluster), "Make a new root key the active one", tells::<KeyringRotated>(&["full"]), keyring::rotate),
+        route(Delete, "/v1/operator/keyring/key/{id}", (Management, Cluster), "Take a root key away that nothing is encrypted with", empty(), keyring::remove),
         route(Get, "/v1/operator/snapshot", (Management, Cluster), "Take a copy of the state", bytes(&[]), snapshot::save),
         route(Put, "/v1/operator/snapshot", (Management, Cluster), "Put a copy in the place of the state", takes_bytes(), restore_snapshot),
         route(Put, "/v1/system/gc", (Management, Cluster), "Forget what has ended", empty(), system::collect),

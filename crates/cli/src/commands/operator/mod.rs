@@ -1,6 +1,7 @@
 //! `berth operator`: for those who look after the servers.
 
 mod debug;
+mod root;
 mod scheduler;
 mod snapshot;
 
@@ -13,6 +14,9 @@ use crate::{failure::Failure, global::Global, remote::block_on};
 pub enum Verb {
     /// Write what a bug report needs into an archive, without secrets
     Debug(debug::Debug),
+    /// Look at the root keys, which encrypt variables and sign identities; replace them
+    #[command(subcommand)]
+    Root(root::Verb),
     /// Look at how the cluster places, or change it
     #[command(subcommand)]
     Scheduler(scheduler::Verb),
@@ -26,6 +30,7 @@ impl Verb {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         match self {
             Self::Debug(debug) => block_on(debug.run(&global.remote()?)),
+            Self::Root(verb) => block_on(verb.run(&global.remote()?)),
             Self::Scheduler(verb) => block_on(verb.run(&global.remote()?)),
             Self::Snapshot(verb) => verb.run(global),
         }

@@ -51,6 +51,14 @@ fn role(member: &AgentMember, leads: bool) -> &'static str {
     }
 }
 
+/// How it is; one that cannot open all root keys says so.
+fn status(member: &AgentMember) -> Cell {
+    match member.tags.get("keyring").map(String::as_str) {
+        None | Some("ok") => Cell::status(&member.status),
+        Some(otherwise) => Cell::from(format!("{}, {otherwise}", member.status)),
+    }
+}
+
 impl View for Vec<Member> {
     fn text(&self, layout: Layout) -> String {
         let columns = ["name", "address", "role", "status", "lag", "term", "contact", "disk", "version"];
@@ -63,7 +71,7 @@ impl View for Vec<Member> {
                 (&member.name).into(),
                 format!("{}:{}", member.addr, member.port).into(),
                 role(member, *leader).into(),
-                Cell::status(&member.status),
+                status(member),
                 tag("lag"),
                 tag("term"),
                 tag("last_contact"),

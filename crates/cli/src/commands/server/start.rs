@@ -93,6 +93,7 @@ fn config(settings: &Settings, data_dir: &Path) -> Result<ServerConfig, Failure>
         acl: settings.acl,
         tls: settings.server_tls(data_dir)?,
         settings: settings.shown.clone(),
+        root_key_rotation: settings.root_key_rotation,
     })
 }
 

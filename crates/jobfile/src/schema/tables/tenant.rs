@@ -1,4 +1,4 @@
-//! Files of namespaces and quotas.
+//! Files of namespaces, quotas and variables.
 
 use super::*;
 
@@ -38,6 +38,14 @@ pub(crate) static QUOTA: Schema = Schema {
         block("guarantee", "Guarantee", &AMOUNTS),
     ],
     server_owned: &["CreateIndex", "ModifyIndex", "Hash"],
+};
+
+/// A file that describes a variable.
+pub(crate) static VARIABLE: Schema = Schema {
+    what: "variable",
+    label: None,
+    fields: &[text("namespace", "Namespace"), text("path", "Path"), text_map("items", "Items")],
+    server_owned: &["CreateIndex", "ModifyIndex", "CreateTime", "ModifyTime"],
 };
 
 /// The limit in one region.

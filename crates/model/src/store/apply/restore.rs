@@ -45,6 +45,8 @@ impl Store {
         }
         store.set_table_indexes([self.index; 6]);
         store.acl.restored_at(self.index, &self.acl);
+        store.keyring.restored_at(self.index, &self.keyring);
+        store.variables.restored_at(self.index, &self.variables);
         *self = store;
         events.clear();
         events.push(Event::Restored);

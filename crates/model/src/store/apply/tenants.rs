@@ -70,6 +70,10 @@ impl Store {
         if let Some(job) = self.first_job(name) {
             return refuse(format!("it has job {}: stop and purge its jobs first", job.id));
         }
+        let variables = self.variables.held_by(name).count;
+        if variables > 0 {
+            return refuse(format!("it has {variables} variables: delete them first with `berth var purge`"));
+        }
         let mut all = self.namespaces.iter();
         if let Some(child) = all.find(|row| row.namespace.parent.as_deref() == Some(name)) {
             return refuse(format!(

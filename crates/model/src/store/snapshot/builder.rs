@@ -55,6 +55,8 @@ impl Builder {
             }
             // Where it was revoked is not kept: it is before all that follows.
             Record::RevokedNode(revoked) => store.acl.revoke_node(revoked, Index(0)),
+            Record::RootKey(key) => store.keyring.put(*key),
+            Record::Variable(variable) => store.variables.put(Arc::unwrap_or_clone(variable)),
             Record::Node(node) => drop(store.nodes.insert(*node)),
             Record::JobVersion(version) => self.versions.push(*version),
             Record::Scaling(event) => self.scalings.push(*event),
@@ -72,7 +74,7 @@ impl Builder {
                 })?;
                 store.deployments.insert(job, *deployment);
             }
-            Record::End(indexes, high, low, hash_version, deployments, acl) => {
+            Record::End(indexes, high, low, hash_version, deployments, acl, secrets) => {
                 share_promised_room(store);
                 store.count_all_devices();
                 charge_tenants(store);
@@ -80,6 +82,7 @@ impl Builder {
                 store.deployments.modify_index = deployments.unwrap_or_default();
                 [store.acl.modify_index, store.acl.bootstrapped_at] = acl.unwrap_or_default();
                 store.acl.rights_index = store.acl.modify_index;
+                [store.keyring.modify_index, store.variables.modify_index] = secrets.unwrap_or_default();
                 let (found, written) = (store.hash(), u128::from(high) << 64 | u128::from(low));
                 if found != written && hash_version == Some(HASH_VERSION) {
                     return Err(SnapshotError::Hash { found, written });

@@ -10,12 +10,19 @@ use crate::access::{Capability, Rights, capability::Capabilities, pattern::Patte
 /// What someone may do who has these policies. They add to each other; what one denies, none grants.
 pub(crate) fn compile<'p>(policies: impl IntoIterator<Item = &'p PolicyRules>) -> Rights {
     let mut within: BTreeMap<&str, Option<Capabilities>> = BTreeMap::new();
+    let mut on_variables: BTreeMap<(&str, &str), Option<Capabilities>> = BTreeMap::new();
     let (mut agent, mut node, mut operator, mut quota) = (None, None, None, None);
     for rules in policies {
         for rule in &rules.namespaces {
             let granted = grant::in_namespace(rule);
             let before = within.entry(&rule.pattern).or_insert_with(|| Some(Capabilities::default()));
             *before = before.zip(granted).map(|(before, granted)| before.and(granted));
+            for variables in &rule.variables {
+                let granted = grant::on_variables(variables);
+                let key = (&*rule.pattern, &*variables.pattern);
+                let before = on_variables.entry(key).or_insert_with(|| Some(Capabilities::default()));
+                *before = before.zip(granted).map(|(before, granted)| before.and(granted));
+            }
         }
         let raise = |level: &mut Option<Level>, other: Option<Level>| *level = (*level).max(other);
         raise(&mut agent, rules.agent);
@@ -40,6 +47,9 @@ pub(crate) fn compile<'p>(policies: impl IntoIterator<Item = &'p PolicyRules>) -
         } else {
             rights.namespaces.insert(name.to_owned(), granted);
         }
+    }
+    for ((namespace, path), granted) in on_variables {
+        rights.variables.add(namespace, path, granted.unwrap_or_default());
     }
     rights.patterns.sort_by(|(one, _), (other, _)| one.cmp(other));
     rights

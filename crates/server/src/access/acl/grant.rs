@@ -1,6 +1,6 @@
 //! What the words of policies grant.
 
-use berth_jobfile::{Level, NamespaceRule};
+use berth_jobfile::{Level, NamespaceRule, VariableRule};
 
 use crate::access::capability::{Capabilities, Capability};
 
@@ -61,6 +61,20 @@ fn word_grants(word: &str) -> Option<Capabilities> {
         _ => &[ListNamespaces],
     };
     Some(granted.iter().copied().collect())
+}
+
+/// What a rule about variables grants; none when it denies all. Who may read one may list it.
+pub(super) fn on_variables(rule: &VariableRule) -> Option<Capabilities> {
+    rule.capabilities.iter().try_fold(Capabilities::default(), |granted, word| {
+        let more: &[Capability] = match word.as_str() {
+            "list" => &[VariablesList],
+            "read" => &[VariablesList, VariablesRead],
+            "write" => &[VariablesWrite],
+            "destroy" => &[VariablesDestroy],
+            _ => return None,
+        };
+        Some(granted.and(more.iter().copied().collect()))
+    })
 }
 
 /// What a rule about a part of the cluster grants to those who may read it, and to those who may change it.

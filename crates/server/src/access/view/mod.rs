@@ -7,6 +7,7 @@ mod evals;
 mod jobs;
 mod nodes;
 mod tenants;
+mod variables;
 
 use std::sync::Arc;
 

@@ -1,16 +1,17 @@
 //! Changes, as the event stream tells them.
 
-use berth_api::http::{Allocation, Deployment, Evaluation, Node, ScalingEvent};
+use berth_api::http::{Allocation, Deployment, Evaluation, Node, ScalingEvent, VariableMetadata};
 use berth_model::{
     AllocId, DeploymentId, EvalId, JobKey, NodeId,
     event::{AclObject, DeploymentChange, Event as Logged, NodeChange},
     store::{AllocSlot, JobSlot},
+    variable::VariableKey,
 };
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{allocation, deployment, evaluation, job, node, redact::without_secrets, scale::scaling_event};
-use crate::{Change, access::CallerView, http::text::Text};
+use crate::{Change, access::CallerView, http::text::Text, nomad::variables};
 
 /// What a change is about: enough to decide whether a follower wants it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub enum Payload<'v> {
     Evaluation(Box<Evaluation>),
     /// A deployment.
     Deployment(Box<Deployment>),
+    /// A variable, without what is in it.
+    Variable(Box<VariableMetadata>),
     /// A job, and what was asked of its scale.
     #[serde(untagged)]
     Scaled(Box<Scaled>),
@@ -100,12 +103,19 @@ fn logged<'v>(view: &'v CallerView, event: &'v Logged) -> Option<Subject<'v>> {
         Logged::EvalChanged(id) => eval(view, *id),
         Logged::EvalCollected(id) => Some(gone("Evaluation", "EvaluationCollected", (*id).into())),
         Logged::AclChanged(object) => acl(view, object),
+        Logged::VariableWritten(key) => Some(variable_subject(key, "VariableUpserted")),
+        Logged::VariableDeleted(key) => Some(variable_subject(key, "VariableDeleted")),
         // Of no topic that clients know.
         Logged::SchedulerConfigChanged
+        | Logged::KeyringChanged
         | Logged::NamespaceChanged(_)
         | Logged::QuotaChanged(_)
         | Logged::Restored => None,
     }
+}
+
+fn variable_subject<'v>(key: &'v VariableKey, kind: &'static str) -> Subject<'v> {
+    Subject { namespace: Some(&key.namespace), ..gone("Variable", kind, (&*key.path).into()) }
 }
 
 fn gone<'v>(topic: &'static str, kind: &'static str, key: Text<'v>) -> Subject<'v> {
@@ -202,7 +212,12 @@ fn logged_payload<'v>(view: &'v CallerView, event: &Logged) -> Option<Payload<'v
             let changed = view.deployment(*id)?;
             Some(Payload::Deployment(Box::new(deployment(view, changed))))
         }
+        Logged::VariableWritten(key) => {
+            Some(Payload::Variable(Box::new(variables::metadata(view.listed_variable(key)?))))
+        }
         Logged::DeploymentCollected(_)
+        | Logged::VariableDeleted(_)
+        | Logged::KeyringChanged
         | Logged::NodeCollected(..)
         | Logged::JobCollected(..)
         | Logged::AllocCollected(..)

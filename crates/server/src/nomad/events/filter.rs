@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Topics that the stream has; `*` stands for all.
-const TOPICS: &[&str] = &["*", "Job", "Allocation", "Evaluation", "Deployment", "Node"];
+const TOPICS: &[&str] = &["*", "Job", "Allocation", "Evaluation", "Deployment", "Node", "Variable"];
 /// Topics that other servers have: nothing ever changes there.
 const EMPTY_TOPICS: &[&str] = &[
     "ACLAuthMethod",
@@ -23,7 +23,6 @@ const EMPTY_TOPICS: &[&str] = &[
     "NodePool",
     "Operator",
     "Service",
-    "Variable",
 ];
 /// Filters of one stream.
 const FILTERS_MAX: usize = 64;

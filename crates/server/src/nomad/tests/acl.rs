@@ -26,7 +26,17 @@ use crate::{
 const SECRETS: [(&str, &str); 6] = [
     ("management", ""),
     ("reader", r#"namespace "default" { policy = "read" }"#),
-    ("writer", r#"namespace "default" { policy = "write" }"#),
+    (
+        "writer",
+        r#"
+        namespace "default" {
+          policy = "write"
+          variables {
+            path "*" { capabilities = ["list", "read", "write", "destroy"] }
+          }
+        }
+        "#,
+    ),
     ("elsewhere", r#"namespace "default-too" { policy = "write" }"#),
     (
         "operator",
@@ -107,7 +117,7 @@ fn path(route: &Route) -> String {
     // What is asked to be deleted must not be what the other requests are allowed by.
     let name = if route.path.contains("/acl/") { "unknown" } else { "default" };
     let id = if route.path.starts_with("/v1/job/") { "web".to_owned() } else { RUNNING.to_string() };
-    route.path.replace("{id}", &id).replace("{name}", name)
+    route.path.replace("{id}", &id).replace("{name}", name).replace("{*path}", "a/b")
 }
 
 #[tokio::test]

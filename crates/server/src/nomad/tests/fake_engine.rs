@@ -16,7 +16,7 @@ use berth_model::{
 
 use super::fake_agents::FakeAgents;
 use crate::{
-    Batch, Change, EventHub, WatchKey, Watchers,
+    Batch, Change, EventHub, Keyring, WatchKey, Watchers,
     state::{
         Committed, Engine, LogPosition, Measured, Metric, PlanTrace, ProposeError, ServerInfo, State, View,
     },
@@ -38,6 +38,7 @@ pub struct FakeEngine {
     pub agents: Arc<FakeAgents>,
     /// What is known of the latest plans.
     pub plans: Mutex<Vec<PlanTrace>>,
+    pub keyring: Arc<Keyring>,
 }
 
 impl FakeEngine {
@@ -59,6 +60,7 @@ impl FakeEngine {
             engine: self.clone(),
             agents: self.agents.clone(),
             server: Arc::new(server),
+            keyring: self.keyring.clone(),
         }
     }
 

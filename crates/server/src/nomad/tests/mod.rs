@@ -38,5 +38,6 @@ mod statuses;
 mod tenancy;
 mod tenants;
 mod usage;
+mod variables;
 mod versions;
 pub(crate) mod world;

@@ -24,7 +24,7 @@ async fn description() -> Value {
 }
 
 fn operation<'d>(description: &'d Value, route: &Route) -> &'d Value {
-    &description["paths"][route.path][route.verb.as_str().to_lowercase()]
+    &description["paths"][described_path(route)][route.verb.as_str().to_lowercase()]
 }
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn every_route_is_described_and_nothing_else() {
         })
         .collect();
     let declared: BTreeSet<(String, String)> =
-        table().routes.iter().map(|route| (route.path.to_owned(), route.verb.as_str().to_owned())).collect();
+        table().routes.iter().map(|route| (described_path(route), route.verb.as_str().to_owned())).collect();
     assert_eq!(described, declared);
 }
 
@@ -85,6 +85,11 @@ async fn every_handler_keeps_to_the_table() {
     }
 }
 
+/// The route's path as the description has it.
+fn described_path(route: &Route) -> String {
+    route.path.replace("{*", "{")
+}
+
 /// The route's path with the ids of things that are there.
 fn target(route: &Route) -> String {
     let kinds = [
@@ -96,7 +101,7 @@ fn target(route: &Route) -> String {
     ];
     let known = kinds.into_iter().find(|(start, _)| route.path.starts_with(start));
     let id = known.map_or_else(|| RUNNING.to_string(), |(_, id)| id);
-    path_names(route.path).fold(route.path.to_owned(), |path, name| path.replace(&format!("{{{name}}}"), &id))
+    path_names(route.path).fold(described_path(route), |path, name| path.replace(&format!("{{{name}}}"), &id))
 }
 
 #[tokio::test]

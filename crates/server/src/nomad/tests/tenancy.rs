@@ -13,7 +13,9 @@ use berth_model::{
     deployment::{AllocHealth, DeploymentGroup, NewDeployment},
     eval::EvalStatus,
     job::{Job, Parameterized, Periodic, Scaling},
+    keyring::ChangeKeyring,
     namespace::Namespace,
+    variable::{ChangeVariable, Variable, VariableKey},
 };
 use serde_json::{Value, json};
 
@@ -62,7 +64,25 @@ fn two_tenants() -> Arc<FakeEngine> {
     world.apply(vec![Command::SetAllocHealth(vec![health])]);
     world.observe(observed(HIDDEN_ALLOC, ClientStatus::Running));
     held(&world.plans).push(trace(&job.key));
+    hide_variable(&world);
     world
+}
+
+/// The other tenant has a variable too.
+fn hide_variable(world: &FakeEngine) {
+    let key = Box::new(world.keyring.new_root_key());
+    let put = ChangeKeyring::PutKey { key, replaces: None, full: false };
+    world.apply(vec![Command::ChangeKeyring(Box::new(put))]);
+    let key = VariableKey::new(HIDDEN, "hidden-job");
+    let items = [("hidden-item".to_owned(), "hidden-value".to_owned())].into();
+    let view = world.view.load();
+    let (root_key, sealed) = world.keyring.seal(view.store.keyring(), &key, &items).expect("it has a key");
+    let (at, index) = (Timestamp(0), Index(0));
+    let (created_at, modified_at, create_index, modify_index) = (at, at, index, index);
+    let variable = Variable { key, root_key, sealed, created_at, modified_at, create_index, modify_index };
+    let put = ChangeVariable::Put(Box::new(variable), None);
+    let committed = world.apply(vec![Command::ChangeVariable(Box::new(put))]);
+    assert_eq!(committed.outcomes, [Ok(())]);
 }
 
 fn plan(job: &Job) -> PlanRecord {
@@ -120,7 +140,9 @@ fn trace(job: &JobKey) -> PlanTrace {
 /// All that can be had in namespace `default`, and these capabilities about the cluster.
 fn tenant(cluster: impl Into<Capabilities>) -> Arc<Rights> {
     let namespaces = [("default".to_owned(), Capabilities::ALL)].into();
-    Arc::new(Rights { cluster: cluster.into(), namespaces, ..Rights::default() })
+    let mut rights = Rights { cluster: cluster.into(), namespaces, ..Rights::default() };
+    rights.variables.add("default", "*", Capabilities::ALL);
+    Arc::new(rights)
 }
 
 /// A tenant, and one who may besides do what operators may that do not see everything by their office.
@@ -138,7 +160,7 @@ fn targets(route: &Route, namespace: &str, name: &str, id: &str) -> Vec<String> 
         _ if of_node => &node,
         _ => id,
     };
-    let path = route.path.replace("{id}", id).replace("{name}", namespace);
+    let path = route.path.replace("{id}", id).replace("{name}", namespace).replace("{*path}", name);
     let takes = |name: &str| route.contract.parameters.contains(&name);
     let mut targets = vec![path.clone()];
     if takes("namespace") {
@@ -184,6 +206,7 @@ fn body(route: &Route, namespace: &str, name: &str) -> String {
         "/v1/job/{id}/stable" => json!({ "JobVersion": 0, "Stable": true }),
         "/v1/job/{id}/revert" => json!({ "JobVersion": 0 }),
         "/v1/node/{id}/eligibility" => json!({ "Eligibility": "maybe" }),
+        "/v1/var/{*path}" => json!({ "Namespace": namespace, "Items": { "mine": "mine" } }),
         "/v1/namespace" | "/v1/namespace/{name}" => json!({ "Name": namespace, "Description": "mine" }),
         _ => json!({}),
     };
@@ -200,7 +223,7 @@ fn ends(route: &Route) -> bool {
 
 fn assert_silent(said: &Answer, place: &str) {
     // A refusal repeats the name of the namespace that was asked for, whether that is there or not.
-    let body = said.body.replace(&format!(" in namespace {HIDDEN:?}"), "");
+    let body = said.body.replace(&format!(" in namespace {HIDDEN:?}"), "").replace(r#" on "hidden-job""#, "");
     let text = format!("{}\n{body}", said.headers);
     for canary in [HIDDEN, "eeee9999", "aaaa9999", "dddd9999"] {
         assert!(!text.contains(canary), "{place} tells of {canary}: {text}");
@@ -227,9 +250,12 @@ async fn all_of_hidden(world: &Arc<FakeEngine>) -> Vec<String> {
         "/v1/allocations?namespace=hidden",
         "/v1/evaluations?namespace=hidden",
         "/v1/deployments?namespace=hidden",
+        "/v1/vars?namespace=hidden",
+        "/v1/var/hidden-job?namespace=hidden",
     ] {
         let read = answer(&router, "GET", target, Body::empty()).await;
-        assert_eq!(read.status, 200, "{target}");
+        // A variable may have been deleted.
+        assert!(read.status == 200 || target.starts_with("/v1/var/"), "{target}: {}", read.status);
         all.push(read.body);
     }
     all
@@ -342,7 +368,6 @@ async fn whoever_may_reads_and_changes_all_of_it() {
             "GET /v1/client/allocation/{id}/exec",
             "GET /v1/plugins",
             "GET /v1/services",
-            "GET /v1/vars",
             "GET /v1/volumes",
             "PUT /v1/deployment/unblock/{id}",
             "PUT /v1/jobs/parse",

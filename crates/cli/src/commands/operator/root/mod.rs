@@ -1,0 +1,132 @@
+//! `berth operator root`: the root keys, which encrypt variables and sign identities.
+
+use berth_api::http::KeyringKey;
+use clap::{Args, Subcommand};
+
+use crate::{
+    ask::Ask,
+    failure::{Exit, Failure},
+    output::{self, Cell, Column, Layout, Table, View, age, now_ns},
+    remote::Remote,
+    show::Show,
+};
+
+/// What there is of roots.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// The root keys
+    #[command(subcommand)]
+    Keyring(Keyring),
+}
+
+/// What can be done with root keys.
+#[derive(Debug, Subcommand)]
+pub enum Keyring {
+    /// List the root keys
+    List(List),
+    /// Make a new root key the active one; older ones still decrypt what they have encrypted
+    Rotate(Rotate),
+    /// Take a root key away that nothing is encrypted with
+    Remove(Remove),
+}
+
+impl Verb {
+    /// Does it.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        match self {
+            Self::Keyring(Keyring::List(list)) => {
+                list.show.show(remote, async |remote| remote.root_keys().await).await
+            }
+            Self::Keyring(Keyring::Rotate(rotate)) => rotate.run(remote).await,
+            Self::Keyring(Keyring::Remove(remove)) => remove.run(remote).await,
+        }
+    }
+}
+
+/// Arguments of `operator root keyring list`.
+#[derive(Debug, Args)]
+pub struct List {
+    #[command(flatten)]
+    show: Show,
+}
+
+/// Arguments of `operator root keyring rotate`.
+#[derive(Debug, Args)]
+pub struct Rotate {
+    /// Encrypt all variables with it, in the background: older keys can be taken away then
+    #[arg(long)]
+    full: bool,
+}
+
+impl Rotate {
+    async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let key = remote.rotate_root_key(self.full).await?.key;
+        output::tell(&format!("root key {} is active", key.key_id));
+        if self.full {
+            output::tell(
+                "variables are being encrypted with it: `berth operator root keyring list -watch` shows how far that is",
+            );
+        }
+        Ok(output::print(&format!("{}\n", key.key_id))?)
+    }
+}
+
+/// Arguments of `operator root keyring remove`.
+#[derive(Debug, Args)]
+pub struct Remove {
+    /// The key's id
+    #[arg(value_name = "KEY")]
+    id: String,
+    #[command(flatten)]
+    ask: Ask,
+}
+
+impl Remove {
+    async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let keys = remote.root_keys().await?;
+        let mut like = keys.iter().filter(|key| key.key_id.starts_with(&self.id)).map(|key| &key.key_id);
+        let id = match (like.next(), like.next()) {
+            (Some(id), None) => id,
+            (None, _) => {
+                return Err(Failure::new(Exit::NotFound, format!("no root key is called {}", self.id)));
+            }
+            (Some(_), Some(_)) => {
+                return Err(Failure::new(Exit::Usage, format!("several root keys begin with {}", self.id)));
+            }
+        };
+        self.ask.about("take away root key", id, &self.id)?;
+        remote.remove_root_key(id).await?;
+        output::tell(&format!("root key {id} is taken away"));
+        Ok(())
+    }
+}
+
+const COLUMNS: &[Column] = &[
+    Column::id("key"),
+    Column::text("state"),
+    Column::text("age"),
+    Column::number("variables"),
+    Column::text("readable"),
+    Column::text("key-encryption key").wide(),
+];
+
+impl View for Vec<KeyringKey> {
+    fn text(&self, layout: Layout) -> String {
+        let mut table = Table::new(layout, COLUMNS);
+        for key in self {
+            table.row([
+                (&key.key_id).into(),
+                Cell::status(&key.state),
+                age(key.create_time, now_ns()).into(),
+                Cell::number(key.variables),
+                if key.readable { "yes" } else { "no" }.into(),
+                (&key.key_encryption_key).into(),
+            ]);
+        }
+        table.render()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.iter().map(|key| key.key_id.clone()).collect()
+    }
+}

@@ -1,0 +1,40 @@
+//! `berth var get`: one variable.
+
+use clap::Args;
+
+use super::form::Form;
+use crate::{
+    complete,
+    failure::{Exit, Failure},
+    output,
+    remote::Remote,
+};
+
+/// Arguments of `var get`.
+#[derive(Debug, Args)]
+pub struct Get {
+    /// Its path
+    #[arg(value_name = "PATH", add = complete::variables())]
+    path: String,
+    /// Print the value of this item, and nothing else
+    #[arg(long, value_name = "NAME", conflicts_with = "out")]
+    item: Option<String>,
+    /// In which form
+    #[arg(long, short, visible_alias = "output", value_enum, value_name = "FORM", default_value = "table")]
+    out: Form,
+}
+
+impl Get {
+    /// Prints it.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let variable = remote.variable(&self.path).await?;
+        let Some(name) = &self.item else { return Ok(output::print(&self.out.render(&variable)?)?) };
+        let value = variable.items.as_ref().and_then(|items| items.get(name));
+        let value = value.ok_or_else(|| {
+            let names: Vec<&str> = variable.items.iter().flatten().map(|(name, _)| name.as_str()).collect();
+            let told = format!("variable {} has no item `{name}`", self.path);
+            Failure::new(Exit::NotFound, told).help(format!("it has {}", names.join(", ")))
+        })?;
+        Ok(output::print(&format!("{value}\n"))?)
+    }
+}

@@ -1,0 +1,62 @@
+//! `berth var init`: a file to begin with.
+
+use std::{
+    fs::OpenOptions,
+    io::{ErrorKind, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::PathBuf,
+};
+
+use clap::{Args, ValueHint};
+
+use crate::{
+    failure::{Exit, Failure},
+    output,
+};
+
+/// Arguments of `var init`.
+#[derive(Debug, Args)]
+pub struct Init {
+    /// The file, which must not be there yet; `spec.nsv.hcl` or `spec.nsv.json` here when left out
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    file: Option<PathBuf>,
+    /// In which form
+    #[arg(long, short, value_name = "hcl|json", value_parser = ["hcl", "json"], default_value = "hcl")]
+    out: String,
+}
+
+const HCL: &str = "# Write it with: berth var put @spec.nsv.hcl\n\
+                   # Names and values have at most 64 KiB together; a path has letters, digits, `-`, `_`, `~` and `/`.\n\
+                   path = \"path/to/variable\"\n\n\
+                   items = {\n  name1 = \"value 1\"\n  name2 = \"value 2\"\n}\n";
+const JSON: &str = "{\n  \"Path\": \"path/to/variable\",\n  \"Items\": {\n    \"name1\": \"value 1\",\n    \"name2\": \"value 2\"\n  }\n}\n";
+
+impl Init {
+    /// Writes it.
+    pub fn run(&self) -> Result<(), Failure> {
+        let text = if self.out == "json" { JSON } else { HCL };
+        let path = self.file.clone().unwrap_or_else(|| format!("spec.nsv.{}", self.out).into());
+        // Secrets will be written to it.
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        let mut file = made.map_err(|error| {
+            let exit = if error.kind() == ErrorKind::AlreadyExists { Exit::Conflict } else { Exit::Failed };
+            Failure::new(exit, format!("cannot make {}: {error}", path.display()))
+        })?;
+        file.write_all(text.as_bytes())?;
+        output::tell(&format!("{} is written; next: berth var put @{}", path.display(), path.display()));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_describe_the_same_variable() {
+        let [hcl, json] = [HCL, JSON]
+            .map(|text| berth_jobfile::parse_variable(text.as_bytes(), "file").expect("it is right"));
+        assert_eq!(hcl, json);
+        assert_eq!(hcl["Items"]["name2"], "value 2");
+    }
+}

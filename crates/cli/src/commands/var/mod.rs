@@ -1,0 +1,40 @@
+//! `berth var`: small secrets, encrypted at rest.
+
+mod form;
+mod get;
+mod init;
+mod list;
+mod purge;
+mod put;
+
+use clap::Subcommand;
+
+use crate::{failure::Failure, global::Global, remote::block_on};
+
+/// What can be done with variables.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// List the variables, without what is in them
+    List(list::List),
+    /// Show a variable with what is in it
+    Get(get::Get),
+    /// Write a variable: its items take the place of those before
+    Put(put::Put),
+    /// Delete a variable
+    Purge(purge::Purge),
+    /// Write a file that describes a variable, to begin with
+    Init(init::Init),
+}
+
+impl Verb {
+    /// Does it.
+    pub fn run(&self, global: &Global) -> Result<(), Failure> {
+        match self {
+            Self::List(list) => block_on(list.run(&global.remote()?)),
+            Self::Get(get) => block_on(get.run(&global.remote()?)),
+            Self::Put(put) => block_on(put.run(&global.remote()?)),
+            Self::Purge(purge) => block_on(purge.run(&global.remote()?)),
+            Self::Init(init) => init.run(),
+        }
+    }
+}

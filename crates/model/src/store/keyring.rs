@@ -1,0 +1,80 @@
+//! The table of root keys.
+
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+use super::digest::{TableDigest, hash_encoded};
+use crate::{
+    ids::{Index, RootKeyId},
+    keyring::{RootKey, RootKeyState},
+};
+
+/// All root keys.
+#[derive(Debug, Clone, Default)]
+pub struct Keyring {
+    keys: OrdMap<RootKeyId, Arc<RootKey>>,
+    active: Option<RootKeyId>,
+    digest: TableDigest,
+    pub(super) modify_index: Index,
+}
+
+impl Keyring {
+    /// Where any key last changed; 0 for never.
+    pub fn modify_index(&self) -> Index {
+        self.modify_index
+    }
+
+    /// A key by its id.
+    pub fn key(&self, id: RootKeyId) -> Option<&Arc<RootKey>> {
+        self.keys.get(&id)
+    }
+
+    /// The key that encrypts and signs.
+    pub fn active(&self) -> Option<&Arc<RootKey>> {
+        self.key(self.active?)
+    }
+
+    /// All keys, the oldest first.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &Arc<RootKey>> {
+        let mut keys: Vec<_> = self.keys.values().collect();
+        keys.sort_by_key(|key| (key.create_index, key.id));
+        keys.into_iter()
+    }
+
+    pub(super) fn digest(&self) -> u128 {
+        self.digest.value()
+    }
+
+    pub(super) fn put(&mut self, key: RootKey) {
+        self.touch(key.modify_index);
+        match key.state {
+            RootKeyState::Active => self.active = Some(key.id),
+            _ if self.active == Some(key.id) => self.active = None,
+            _ => {}
+        }
+        self.digest.add(hash_encoded(b'k', &key));
+        if let Some(old) = self.keys.insert(key.id, Arc::new(key)) {
+            self.digest.remove(hash_encoded(b'k', &*old));
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: RootKeyId, index: Index) {
+        if let Some(old) = self.keys.remove(&id) {
+            self.digest.remove(hash_encoded(b'k', &*old));
+            self.touch(index);
+        }
+    }
+
+    /// It takes the place of another: whoever follows looks at it again. Where neither has a key nothing is written, as before
+    /// there were any.
+    pub(super) fn restored_at(&mut self, index: Index, before: &Self) {
+        if self.modify_index.max(before.modify_index) != Index(0) {
+            self.modify_index = index;
+        }
+    }
+
+    fn touch(&mut self, index: Index) {
+        self.modify_index = self.modify_index.max(index);
+    }
+}

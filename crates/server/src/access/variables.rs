@@ -1,0 +1,111 @@
+//! What a caller may do with variables: by namespace and path, of which the rule that fits most closely says all.
+
+use std::collections::BTreeMap;
+
+use super::{
+    capability::{Capabilities, Capability},
+    pattern::Pattern,
+};
+
+/// Stands between a namespace and a path where the two are matched as one text: neither can hold it.
+const BETWEEN: char = '\0';
+
+/// What may be done with which variables.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct VariableRights {
+    /// With exactly these: no pattern adds to that.
+    exact: BTreeMap<String, Capabilities>,
+    /// With others: the first that fits says all.
+    patterns: Vec<(Pattern, Capabilities)>,
+}
+
+impl VariableRights {
+    /// Everything with all of them.
+    pub fn all() -> Self {
+        let mut all = Self::default();
+        all.add("*", "*", Capabilities::ALL);
+        all
+    }
+
+    /// Adds what may be done with the variables of a path in a namespace; in both `*` stands for any text.
+    pub fn add(&mut self, namespace: &str, path: &str, granted: Capabilities) {
+        let text = named(namespace, path);
+        if !Pattern::is_one(&text) {
+            let before = self.exact.entry(text).or_default();
+            *before = before.and(granted);
+            return;
+        }
+        let pattern = Pattern::from(&*text);
+        match self.patterns.binary_search_by(|(one, _)| one.cmp(&pattern)) {
+            Ok(at) => self.patterns[at].1 = self.patterns[at].1.and(granted),
+            Err(at) => self.patterns.insert(at, (pattern, granted)),
+        }
+    }
+
+    /// What may be done with a variable.
+    pub fn with(&self, namespace: &str, path: &str) -> Capabilities {
+        let name = named(namespace, path);
+        let fits = || self.patterns.iter().find(|(pattern, _)| pattern.fits(&name));
+        self.exact.get(&name).copied().or_else(|| fits().map(|(_, granted)| *granted)).unwrap_or_default()
+    }
+
+    /// Whether it may be done with any variable at all.
+    pub fn any(&self, capability: Capability) -> bool {
+        let patterns = self.patterns.iter().map(|(_, granted)| granted);
+        self.exact.values().chain(patterns).any(|granted| granted.has(capability))
+    }
+}
+
+fn named(namespace: &str, path: &str) -> String {
+    format!("{namespace}{BETWEEN}{path}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rights(rules: &[(&str, &str, Capability)]) -> VariableRights {
+        let mut rights = VariableRights::default();
+        rules.iter().for_each(|(namespace, path, one)| rights.add(namespace, path, [*one].into()));
+        rights
+    }
+
+    #[test]
+    fn the_rule_that_fits_most_closely_says_all() {
+        let rights = rights(&[
+            ("default", "*", Capability::VariablesList),
+            ("default", "app/*", Capability::VariablesRead),
+            ("default", "app/db", Capability::VariablesWrite),
+            ("*", "app/*", Capability::VariablesDestroy),
+        ]);
+        let with = |namespace, path| rights.with(namespace, path);
+        assert_eq!(with("default", "app/db"), [Capability::VariablesWrite].into());
+        assert_eq!(with("default", "app/db2"), [Capability::VariablesRead].into());
+        assert_eq!(with("default", "other"), [Capability::VariablesList].into());
+        assert_eq!(with("team", "app/db"), [Capability::VariablesDestroy].into());
+        assert_eq!(with("team", "other"), Capabilities::default());
+        assert!(rights.any(Capability::VariablesDestroy));
+        assert!(!VariableRights::default().any(Capability::VariablesList));
+    }
+
+    #[test]
+    fn a_pattern_does_not_reach_from_the_namespace_into_the_path() {
+        let rights = rights(&[("web-*", "secret", Capability::VariablesRead)]);
+        assert!(rights.with("web-1", "secret").has(Capability::VariablesRead));
+        assert_eq!(rights.with("web-1", "a/secret"), Capabilities::default());
+        assert_eq!(rights.with("web", "secret"), Capabilities::default());
+        assert!(VariableRights::all().with("any", "a/b/c").has(Capability::VariablesDestroy));
+    }
+
+    #[test]
+    fn what_is_added_to_a_rule_is_granted_beside_what_it_said() {
+        let rights = rights(&[
+            ("a", "b*", Capability::VariablesRead),
+            ("a", "b*", Capability::VariablesList),
+            ("a", "b", Capability::VariablesList),
+            ("a", "b", Capability::VariablesWrite),
+        ]);
+        assert_eq!(rights.with("a", "bc"), [Capability::VariablesRead, Capability::VariablesList].into());
+        assert_eq!(rights.with("a", "b"), [Capability::VariablesWrite, Capability::VariablesList].into());
+    }
+}

@@ -1,0 +1,350 @@
+//! Variables and root keys at the API: what is written, who reads it, what a conflict says, and where the limits are.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::{Router, body::Body};
+use berth_model::{
+    Index, RootKeyId,
+    command::Command,
+    keyring::{ChangeKeyring, RootKeyState},
+    namespace::Namespace,
+    variable::{ChangeVariable, VARIABLE_BYTES_MAX, VARIABLE_PATH_MAX, Variable, VariableKey},
+};
+use expect_test::expect;
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+
+use super::{
+    exchange::{Answer, answer, api, get, governed, request, send},
+    fake_engine::FakeEngine,
+    world::world,
+};
+use crate::access::{Capabilities, Capability, Rights};
+
+/// A world with a root key.
+fn keyed() -> Arc<FakeEngine> {
+    let engine = world();
+    let key = Box::new(engine.keyring.new_root_key());
+    let put = ChangeKeyring::PutKey { key, replaces: None, full: false };
+    let committed = engine.apply(vec![Command::ChangeKeyring(Box::new(put))]);
+    assert_eq!(committed.outcomes, [Ok(())]);
+    engine
+}
+
+async fn put(router: &Router, target: &str, items: Value) -> Answer {
+    answer(router, "PUT", target, json!({ "Items": items }).to_string()).await
+}
+
+fn stored(engine: &FakeEngine, path: &str) -> Variable {
+    let view = engine.view.load();
+    let variable = view.store.variables().get(&VariableKey::new("default", path));
+    Variable::clone(variable.expect("it is there"))
+}
+
+#[tokio::test]
+async fn a_variable_is_written_read_listed_and_deleted() {
+    let engine = keyed();
+    let router = api(&engine);
+    expect![[r#"
+        200 OK
+        content-type: application/json
+        x-nomad-index: 8
+        x-nomad-knownleader: true
+        x-nomad-lastcontact: 0
+
+        {
+          "CreateIndex": 8,
+          "CreateTime": 1700000008000000000,
+          "Items": {
+            "password": "canary"
+          },
+          "ModifyIndex": 8,
+          "ModifyTime": 1700000008000000000,
+          "Namespace": "default",
+          "Path": "app/db"
+        }
+    "#]]
+    .assert_eq(&put(&router, "/v1/var/app/db", json!({ "password": "canary" })).await.show());
+    let read = get(&router, "/v1/var/app/db").await;
+    assert_eq!((read.status.as_u16(), &read.json()["Items"]), (200, &json!({ "password": "canary" })));
+    assert_eq!(get(&router, "/v1/var/app%2Fdb").await.body, read.body, "a client may encode the slashes");
+    expect![[r#"
+        200 OK
+        content-type: application/json
+        x-nomad-index: 8
+        x-nomad-knownleader: true
+        x-nomad-lastcontact: 0
+
+        [
+          {
+            "CreateIndex": 8,
+            "CreateTime": 1700000008000000000,
+            "ModifyIndex": 8,
+            "ModifyTime": 1700000008000000000,
+            "Namespace": "default",
+            "Path": "app/db"
+          }
+        ]
+    "#]]
+    .assert_eq(&get(&router, "/v1/vars").await.show());
+    for (query, found) in [
+        ("prefix=app", 1),
+        ("prefix=b", 0),
+        ("namespace=*", 1),
+        ("namespace=other", 0),
+        ("filter=Path+matches+%22db%22", 1),
+        ("filter=Path+matches+%22other%22", 0),
+        ("per_page=1", 1),
+    ] {
+        let listed = get(&router, &format!("/v1/vars?{query}")).await.json();
+        assert_eq!(listed.as_array().map(Vec::len), Some(found), "{query}: {listed}");
+    }
+    let deleted = answer(&router, "DELETE", "/v1/var/app/db", Body::empty()).await;
+    assert_eq!((deleted.status.as_u16(), deleted.body.as_str()), (204, ""));
+    assert_eq!(get(&router, "/v1/var/app/db").await.status, 404);
+    assert_eq!(answer(&router, "DELETE", "/v1/var/app/db", Body::empty()).await.status, 204);
+}
+
+#[tokio::test]
+async fn what_is_kept_is_encrypted_for_its_variable_alone() {
+    let engine = keyed();
+    let router = api(&engine);
+    assert_eq!(put(&router, "/v1/var/a", json!({ "password": "the canary" })).await.status, 200);
+    let kept = stored(&engine, "a");
+    assert!(!kept.sealed.windows(6).any(|part| part == b"canary" || part == b"passwo"));
+
+    // Another variable with the same encrypted items, and one with a byte that has flipped.
+    let place = |path: &str, sealed: Vec<u8>| {
+        let key = VariableKey::new("default", path);
+        let variable = Box::new(Variable { key, sealed, ..kept.clone() });
+        engine.apply(vec![Command::ChangeVariable(Box::new(ChangeVariable::Put(variable, None)))]);
+    };
+    place("moved", kept.sealed.clone());
+    place("empty", Vec::new());
+    for at in [0, 11, 12, kept.sealed.len() - 1] {
+        let mut flipped = kept.sealed.clone();
+        flipped[at] ^= 1;
+        place(&format!("flipped{at}"), flipped);
+    }
+    let damaged = ["moved", "empty", "flipped0", "flipped11", "flipped12"];
+    for path in damaged {
+        let read = get(&router, &format!("/v1/var/{path}")).await;
+        assert_eq!(read.status, 500, "{path}: {}", read.body);
+        let names =
+            read.body.starts_with(&format!("variable {path:?} in namespace \"default\" cannot be decrypted"));
+        assert!(names, "{}", read.body);
+    }
+    assert_eq!(get(&router, "/v1/var/a").await.status, 200);
+}
+
+#[tokio::test]
+async fn of_several_writers_one_wins_and_the_others_are_told_what_is_there() {
+    let engine = keyed();
+    let router = api(&engine);
+    assert_eq!(put(&router, "/v1/var/a?cas=0", json!({ "n": "1" })).await.status, 200);
+    let first = stored(&engine, "a").modify_index.0;
+    let lost = put(&router, "/v1/var/a?cas=0", json!({ "n": "2" })).await;
+    assert_eq!(lost.status, 409);
+    let told = lost.json();
+    assert_eq!((&told["Items"], &told["ModifyIndex"]), (&json!({ "n": "1" }), &json!(first)));
+    assert_eq!(put(&router, &format!("/v1/var/a?cas={first}"), json!({ "n": "2" })).await.status, 200);
+    let late = answer(&router, "DELETE", &format!("/v1/var/a?cas={first}"), Body::empty()).await;
+    assert_eq!((late.status.as_u16(), &late.json()["Items"]), (409, &json!({ "n": "2" })));
+    let absent = put(&router, "/v1/var/b?cas=7", json!({ "n": "1" })).await;
+    assert_eq!((absent.status.as_u16(), &absent.json()["ModifyIndex"]), (409, &json!(0)));
+    assert_eq!(absent.json().get("Items"), None);
+}
+
+/// Who may do this with the variables of `app/`.
+fn only(capabilities: impl Into<Capabilities>) -> Arc<Rights> {
+    let mut rights = Rights::default();
+    rights.variables.add("default", "app/*", capabilities.into());
+    Arc::new(rights)
+}
+
+#[tokio::test]
+async fn each_capability_opens_its_own_and_nothing_elsewhere() {
+    use Capability::*;
+    for (granted, allowed) in [
+        (VariablesList, [true, false, false, false]),
+        (VariablesRead, [false, true, false, false]),
+        (VariablesWrite, [false, false, true, false]),
+        (VariablesDestroy, [false, false, false, true]),
+    ] {
+        let engine = keyed();
+        for path in ["app/a", "other"] {
+            assert_eq!(put(&api(&engine), &format!("/v1/var/{path}"), json!({ "n": "v" })).await.status, 200);
+        }
+        let router = governed(&engine, only([granted]));
+        let requests = [
+            ("GET", "/v1/vars"),
+            ("GET", "/v1/var/app/a"),
+            ("PUT", "/v1/var/app/a"),
+            ("DELETE", "/v1/var/app/a"),
+        ];
+        for ((method, target), allowed) in requests.into_iter().zip(allowed) {
+            let body = if method == "PUT" { r#"{"Items":{"n":"w"}}"# } else { "" };
+            let said = answer(&router, method, target, body).await;
+            assert_eq!(said.status.is_success(), allowed, "{granted:?}: {method} {target}: {}", said.body);
+            assert!(allowed || said.status == 403, "{}", said.body);
+            if target == "/v1/vars" && allowed {
+                let paths: Vec<_> =
+                    said.json().as_array().expect("a list").iter().map(|v| v["Path"].clone()).collect();
+                assert_eq!(paths, [json!("app/a")], "each item is looked at");
+                continue;
+            }
+            let elsewhere = answer(&router, method, "/v1/var/other", body).await;
+            assert!(target == "/v1/vars" || elsewhere.status == 403, "{}", elsewhere.body);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_writer_who_may_not_read_is_told_of_a_conflict_without_its_items() {
+    let engine = keyed();
+    assert_eq!(put(&api(&engine), "/v1/var/app/a", json!({ "n": "canary" })).await.status, 200);
+    let router = governed(&engine, only([Capability::VariablesWrite]));
+    let lost = put(&router, "/v1/var/app/a?cas=1", json!({ "n": "mine" })).await;
+    assert_eq!((lost.status.as_u16(), lost.body.contains("canary")), (409, false), "{}", lost.body);
+    assert_eq!(lost.json()["ModifyIndex"], json!(stored(&engine, "app/a").modify_index.0));
+}
+
+#[tokio::test]
+async fn limits_stand_where_variables_enter() {
+    let engine = keyed();
+    engine.apply(vec![Command::PutNamespace(Box::new(Namespace::new("team")))]);
+    let router = api(&engine);
+    let longest = "p".repeat(VARIABLE_PATH_MAX);
+    let whole = "v".repeat(VARIABLE_BYTES_MAX - 1);
+    assert_eq!(put(&router, &format!("/v1/var/{longest}"), json!({ "n": whole })).await.status, 200);
+    let many: BTreeMap<String, String> =
+        (0..VARIABLE_BYTES_MAX / 4).map(|n| (format!("{n:04x}"), String::new())).collect();
+    assert_eq!(put(&router, "/v1/var/many", json!(many)).await.status, 200, "as many items as there can be");
+    for (target, body, why) in [
+        (format!("/v1/var/{longest}p"), json!({ "Items": { "n": "v" } }), "at most 128 characters"),
+        ("/v1/var/a".to_owned(), json!({ "Items": { "n": format!("{whole}v") } }), "at most 65536"),
+        ("/v1/var/a".to_owned(), json!({ "Items": {} }), "needs items"),
+        ("/v1/var/a".to_owned(), json!({}), "needs items"),
+        ("/v1/var/a".to_owned(), json!({ "Items": { "": "v" } }), "has no name"),
+        ("/v1/var/a".to_owned(), json!({ "Items": { "n": 1 } }), "decode the request's body"),
+        ("/v1/var/a".to_owned(), json!({ "Path": "b", "Items": { "n": "v" } }), "names path"),
+        (
+            "/v1/var/a?namespace=team".to_owned(),
+            json!({ "Namespace": "default", "Items": { "n": "v" } }),
+            "leave one",
+        ),
+        ("/v1/var/a?namespace=*".to_owned(), json!({ "Items": { "n": "v" } }), "in one namespace"),
+        ("/v1/var/a?namespace=none".to_owned(), json!({ "Items": { "n": "v" } }), "does not exist"),
+        ("/v1/var/nomad/secret".to_owned(), json!({ "Items": { "n": "v" } }), "nomad/jobs"),
+        ("/v1/var/a%20b".to_owned(), json!({ "Items": { "n": "v" } }), "not ' '"),
+        ("/v1/var/a//b".to_owned(), json!({ "Items": { "n": "v" } }), "needs a name"),
+        ("/v1/var/a?cas=x".to_owned(), json!({ "Items": { "n": "v" } }), "a whole number"),
+    ] {
+        let refused = answer(&router, "PUT", &target, body.to_string()).await;
+        assert_eq!(refused.status, 400, "{target}: {}", refused.body);
+        assert!(refused.body.contains(why), "{target}: {}", refused.body);
+    }
+    let of_team = json!({ "Namespace": "team", "Items": { "n": "v" } }).to_string();
+    assert_eq!(answer(&router, "PUT", "/v1/var/nomad/jobs/web", of_team).await.status, 200);
+    assert_eq!(get(&router, "/v1/var/nomad/jobs/web?namespace=team").await.status, 200);
+    for method in ["PUT", "DELETE"] {
+        let locked = answer(&router, method, "/v1/var/a?lock-operation=acquire", "{}").await;
+        assert_eq!(
+            (locked.status.as_u16(), locked.body.contains("no locks")),
+            (501, true),
+            "{}",
+            locked.body
+        );
+    }
+}
+
+#[tokio::test]
+async fn without_a_root_key_or_what_opens_it_the_answer_says_what_to_do() {
+    let engine = world();
+    let none = put(&api(&engine), "/v1/var/a", json!({ "n": "v" })).await;
+    assert_eq!((none.status.as_u16(), none.body.contains("no root key yet")), (503, true), "{}", none.body);
+    let engine = keyed();
+    assert_eq!(put(&api(&engine), "/v1/var/a", json!({ "n": "v" })).await.status, 200);
+    let other = Arc::new(FakeEngine::default());
+    other.view.store(engine.view.load_full());
+    for locked in
+        [get(&api(&other), "/v1/var/a").await, put(&api(&other), "/v1/var/a", json!({ "n": "w" })).await]
+    {
+        assert_eq!(locked.status, 503, "{}", locked.body);
+        assert!(
+            locked.body.contains("key-encryption key") && locked.body.contains(".key"),
+            "{}",
+            locked.body
+        );
+    }
+    let keys = get(&api(&other), "/v1/operator/keyring/keys").await.json();
+    assert_eq!(keys[0]["Readable"], json!(false));
+}
+
+#[tokio::test]
+async fn root_keys_are_listed_rotated_and_taken_away() {
+    let engine = keyed();
+    let router = api(&engine);
+    assert_eq!(put(&router, "/v1/var/a", json!({ "n": "v" })).await.status, 200);
+    let first = get(&router, "/v1/operator/keyring/keys").await.json()[0].clone();
+    assert_eq!(
+        (&first["State"], &first["Variables"], &first["Readable"]),
+        (&json!("active"), &json!(1), &json!(true))
+    );
+    let rotated = answer(&router, "PUT", "/v1/operator/keyring/rotate", "").await;
+    assert_eq!((rotated.status.as_u16(), &rotated.json()["Key"]["State"]), (200, &json!("active")));
+    assert_eq!(get(&router, "/v1/var/a").await.json()["Items"], json!({ "n": "v" }), "an older key decrypts");
+    let first_id = first["KeyID"].as_str().expect("it has an id").to_owned();
+    let remove = async |id: &str| {
+        answer(&router, "DELETE", &format!("/v1/operator/keyring/key/{id}"), Body::empty()).await
+    };
+    let refused = remove(&first_id).await;
+    assert_eq!(
+        (refused.status.as_u16(), refused.body.contains("1 variables")),
+        (409, true),
+        "{}",
+        refused.body
+    );
+    assert_eq!(answer(&router, "PUT", "/v1/operator/keyring/rotate?full=true", "").await.status, 200);
+    let states: Vec<_> = engine.view.load().store.keyring().keys().map(|key| key.state).collect();
+    assert_eq!(states, [RootKeyState::Rekeying, RootKeyState::Inactive, RootKeyState::Active]);
+    assert_eq!(put(&router, "/v1/var/a", json!({ "n": "w" })).await.status, 200);
+    assert_eq!(remove(&first_id).await.status, 200);
+    assert_eq!(remove(&first_id).await.status, 404);
+    assert_eq!(remove("web").await.status, 400);
+    let active = engine.view.load().store.keyring().active().map_or(RootKeyId(0), |key| key.id);
+    assert_eq!(remove(&active.to_string()).await.status, 409);
+}
+
+#[tokio::test]
+async fn the_event_stream_tells_of_variables_and_never_what_is_in_them() {
+    let engine = keyed();
+    let router = api(&engine);
+    let begin = engine.view.load().index;
+    assert_eq!(put(&router, "/v1/var/app/a", json!({ "name": "canary" })).await.status, 200);
+    assert_eq!(answer(&router, "DELETE", "/v1/var/app/a", Body::empty()).await.status, 204);
+    let target = format!("/v1/event/stream?topic=Variable&index={}", begin.0);
+    let follow = async |router: &Router, lines: usize| {
+        let response = send(router, request("GET", &target, Body::empty())).await;
+        let mut body = response.into_body().into_data_stream();
+        let mut text = String::new();
+        while text.lines().filter(|line| line.contains("Events")).count() < lines {
+            let piece = body.next().await.expect("it has no end").expect("it goes on");
+            text += &String::from_utf8_lossy(&piece);
+        }
+        text
+    };
+    let text = follow(&router, 2).await;
+    assert!(text.contains("VariableUpserted") && text.contains("VariableDeleted"), "{text}");
+    assert!(text.contains(r#""Path":"app/a""#) && !text.contains("canary"), "{text}");
+
+    let mut rights =
+        Rights { namespaces: [("default".to_owned(), Capabilities::ALL)].into(), ..Rights::default() };
+    rights.variables.add("default", "other", [Capability::VariablesList].into());
+    let stranger = governed(&engine, Arc::new(rights));
+    let other = api(&engine);
+    assert_eq!(put(&other, "/v1/var/other", json!({ "name": "canary" })).await.status, 200);
+    let text = follow(&stranger, 1).await;
+    assert!(text.contains(r#""Key":"other""#) && !text.contains("app/a"), "{text}");
+    assert!(engine.view.load().index > Index(0));
+}

@@ -1,0 +1,267 @@
+//! Variables: what is in them is encrypted here before it is proposed, and decrypted here for those who may read it.
+
+use std::ops::Bound;
+
+use axum::{body::Body, response::Response};
+use berth_api::http::{Variable, VariableMetadata};
+use berth_model::{
+    Index, RootKeyId, Timestamp,
+    command::{Command, Refusal},
+    namespace::NAMESPACE_DEFAULT,
+    variable::{ChangeVariable, VARIABLE_BYTES_MAX, Variable as Stored, VariableKey, check_variable_path},
+};
+use hyper::StatusCode;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::namespaces::ALL;
+use crate::{
+    WatchKey,
+    access::CallerView,
+    http::{
+        block,
+        call::{Call, Reply},
+        failure::Failure,
+        list::{Listing, Span, list as listed},
+        reply,
+    },
+    keyring::Items,
+};
+
+/// How often a write is encrypted anew because the active root key was replaced meanwhile.
+const SEALED_AGAIN_MAX: usize = 3;
+
+/// `GET /v1/vars`
+pub(super) async fn list(call: Call) -> Reply {
+    let namespace = Some(call.namespace()).filter(|name| *name != ALL).map(str::to_owned);
+    let prefix = call.query.text("prefix").unwrap_or_default().to_owned();
+    let index = |view: &CallerView| view.variables_index();
+    listed(&call, &[WatchKey::Variables], index, Variables { namespace, prefix }).await
+}
+
+/// Those of a namespace, or of all, whose paths begin so.
+struct Variables {
+    namespace: Option<String>,
+    prefix: String,
+}
+
+impl Listing for Variables {
+    type Key = VariableKey;
+    type Row<'v> = &'v Stored;
+
+    fn span(&self) -> Span<VariableKey> {
+        let Some(namespace) = &self.namespace else { return (Bound::Unbounded, Bound::Unbounded) };
+        let first = VariableKey::new(namespace, &self.prefix);
+        // The first key of what would be the next namespace.
+        (Bound::Included(first), Bound::Excluded(VariableKey::new(&format!("{namespace}\0"), "")))
+    }
+
+    fn rows<'v>(
+        &self,
+        view: &'v CallerView,
+        span: Span<VariableKey>,
+    ) -> impl DoubleEndedIterator<Item = (VariableKey, &'v Stored)> {
+        view.variables(span).map(|variable| (variable.key.clone(), variable))
+    }
+
+    fn has(&self, variable: &&Stored) -> bool {
+        variable.key.path.starts_with(&self.prefix)
+    }
+
+    fn whole(&self, _: &CallerView, variable: &&Stored) -> Value {
+        serde_json::to_value(metadata(variable)).unwrap_or_default()
+    }
+
+    fn item<'v>(&self, _: &'v CallerView, variable: &&'v Stored) -> impl Serialize {
+        metadata(variable)
+    }
+}
+
+/// `GET /v1/var/:path`
+pub(super) async fn read(call: Call) -> Reply {
+    let key = key(&call, call.namespace())?;
+    // Whoever may not read it is told so at once, and does not wait for a change of it.
+    call.view().variable(&key)?;
+    let index = |view: &CallerView| match view.variable(&key) {
+        Ok(Some(variable)) => variable.modify_index,
+        _ => view.variables_index(),
+    };
+    let watched = [WatchKey::Variable(key.clone())];
+    block::answer(&call, &watched, index, async |view| {
+        let not_found = || Failure::not_found("variable not found");
+        let variable = view.variable(&key)?.ok_or_else(not_found)?.clone();
+        reply::json(&call.query, &whole(&call, &view, variable).await?)
+    })
+    .await
+}
+
+/// `PUT /v1/var/:path`
+pub(super) async fn put(mut call: Call) -> Reply {
+    refuse_locks(&call)?;
+    let asked: Variable = call.json().await?;
+    let namespace = match (call.query.text("namespace"), &*asked.namespace) {
+        (None, "") => NAMESPACE_DEFAULT,
+        (Some(one), "") | (None, one) => one,
+        (Some(one), other) if one == other => one,
+        (Some(one), other) => {
+            let text = format!(
+                "the query names namespace {one:?}, the body a variable in namespace {other:?}: leave one of them out"
+            );
+            return Err(Failure::bad_request(text));
+        }
+    };
+    let key = key(&call, namespace)?;
+    if !asked.path.is_empty() && *asked.path != *key.path {
+        let text = format!("the body names path {:?}, the request {:?}", asked.path, key.path);
+        return Err(Failure::bad_request(text));
+    }
+    let items = asked.items.unwrap_or_default();
+    check_items(&items)?;
+    let only_if = call.query.number("cas")?.map(Index);
+    let index = match write(&call, &key, &items, only_if).await? {
+        Ok(index) => index,
+        Err(refusal) => return changed_meanwhile(&call, &key, refusal).await,
+    };
+    let view = call.view();
+    let written = view.variable_to_change(&key).filter(|variable| variable.modify_index == index);
+    // One that was deleted since is told as it was written.
+    let told = written.map_or_else(|| unwritten(&key), metadata);
+    let mut response = reply::json(&call.query, &with_items(told, Some(items)))?;
+    reply::stamp(response.headers_mut(), index, &view);
+    Ok(response)
+}
+
+/// `DELETE /v1/var/:path`
+pub(super) async fn delete(call: Call) -> Reply {
+    refuse_locks(&call)?;
+    let key = key(&call, call.namespace())?;
+    let only_if = call.query.number("cas")?.map(Index);
+    let change = ChangeVariable::Delete(key.clone(), only_if);
+    match call.proposer().decide(Command::ChangeVariable(Box::new(change))).await? {
+        Ok(index) => {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            reply::stamp(response.headers_mut(), index, &call.view());
+            Ok(response)
+        }
+        Err(refusal) => changed_meanwhile(&call, &key, refusal).await,
+    }
+}
+
+/// Encrypts the items with the key that is active, and proposes them; anew if another one is active by then.
+async fn write(
+    call: &Call,
+    key: &VariableKey,
+    items: &Items,
+    only_if: Option<Index>,
+) -> Result<Result<Index, Refusal>, Failure> {
+    // Before anything is encrypted for somebody who may not write it.
+    call.access().require_variable(key, crate::access::Capability::VariablesWrite)?;
+    let mut tries = 0..SEALED_AGAIN_MAX;
+    loop {
+        let (keyring, keys) = (call.keyring().clone(), call.view().root_keys().clone());
+        let (sealed_key, sealed_items) = (key.clone(), items.clone());
+        let sealing = move || keyring.seal(&keys, &sealed_key, &sealed_items);
+        let (root_key, sealed) = call.api.heavy.run(sealing).await?;
+        let variable = Box::new(stored(key.clone(), root_key, sealed));
+        let change = ChangeVariable::Put(variable, only_if);
+        match call.proposer().decide(Command::ChangeVariable(Box::new(change))).await? {
+            Err(Refusal::RootKeyNotActive(_)) if tries.next().is_some() => {}
+            decided => return Ok(decided),
+        }
+    }
+}
+
+fn stored(key: VariableKey, root_key: RootKeyId, sealed: Vec<u8>) -> Stored {
+    let (created_at, modified_at) = (Timestamp(0), Timestamp(0));
+    let (create_index, modify_index) = (Index(0), Index(0));
+    Stored { key, root_key, sealed, created_at, modified_at, create_index, modify_index }
+}
+
+/// The answer to a write that came too late: the variable as it is, with what is in it for those who may read that.
+async fn changed_meanwhile(call: &Call, key: &VariableKey, refusal: Refusal) -> Reply {
+    if !matches!(refusal, Refusal::VariableChanged(..)) {
+        return Err(refusal.into());
+    }
+    let view = call.view();
+    let current = match view.variable(key) {
+        Ok(Some(variable)) => whole(call, &view, variable.clone()).await?,
+        _ => match view.variable_to_change(key) {
+            Some(variable) => with_items(metadata(variable), None),
+            None => with_items(unwritten(key), None),
+        },
+    };
+    let mut response = reply::whole(serde_json::to_vec(&current).unwrap_or_default().into());
+    *response.status_mut() = StatusCode::CONFLICT;
+    reply::stamp(response.headers_mut(), view.variables_index(), &view);
+    Ok(response)
+}
+
+/// The variable that a request names.
+fn key(call: &Call, namespace: &str) -> Result<VariableKey, Failure> {
+    if namespace == ALL {
+        return Err(Failure::bad_request(
+            "a variable is in one namespace: `*` stands for all, and names none",
+        ));
+    }
+    let path = call.param("path");
+    check_variable_path(path).map_err(|why| {
+        let cut: String = path.chars().take(64).collect();
+        Failure::bad_request(format!("variable {cut:?}: {why}"))
+    })?;
+    Ok(VariableKey::new(namespace, path))
+}
+
+fn check_items(items: &Items) -> Result<(), Failure> {
+    let bytes: usize = items.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if items.is_empty() {
+        return Err(Failure::bad_request("a variable needs items: name at least one in Items"));
+    }
+    if items.contains_key("") {
+        return Err(Failure::bad_request("an item of a variable has no name"));
+    }
+    if bytes > VARIABLE_BYTES_MAX {
+        let text = format!(
+            "the names and values of the items have {bytes} bytes, a variable has at most {VARIABLE_BYTES_MAX}: write several"
+        );
+        return Err(Failure::bad_request(text));
+    }
+    Ok(())
+}
+
+fn refuse_locks(call: &Call) -> Result<(), Failure> {
+    let asked = call.query.text("lock-operation");
+    asked.map_or(Ok(()), |_| {
+        let text = "lock-operation: Berth has no locks on variables; `cas` makes sure that nobody else has written meanwhile";
+        Err(Failure::new(StatusCode::NOT_IMPLEMENTED, text))
+    })
+}
+
+/// A variable with what is in it.
+async fn whole(call: &Call, view: &CallerView, variable: Stored) -> Result<Variable, Failure> {
+    let (keyring, keys, told) = (call.keyring().clone(), view.root_keys().clone(), metadata(&variable));
+    let items = call.api.heavy.run(move || keyring.unseal(&keys, &variable)).await?;
+    Ok(with_items(told, Some(items)))
+}
+
+pub(in crate::nomad) fn metadata(variable: &Stored) -> VariableMetadata {
+    VariableMetadata {
+        namespace: variable.key.namespace.to_string(),
+        path: variable.key.path.to_string(),
+        create_index: variable.create_index.0,
+        modify_index: variable.modify_index.0,
+        create_time: variable.created_at.0,
+        modify_time: variable.modified_at.0,
+    }
+}
+
+/// One that is not there.
+fn unwritten(key: &VariableKey) -> VariableMetadata {
+    let (namespace, path) = (key.namespace.to_string(), key.path.to_string());
+    VariableMetadata { namespace, path, ..VariableMetadata::default() }
+}
+
+fn with_items(metadata: VariableMetadata, items: Option<Items>) -> Variable {
+    let VariableMetadata { namespace, path, create_index, modify_index, create_time, modify_time } = metadata;
+    Variable { namespace, path, create_index, modify_index, create_time, modify_time, items }
+}
