@@ -1,6 +1,7 @@
 //! The blocks that are plain records, and their rules.
 
 mod files;
+mod identity;
 mod launch;
 mod policy;
 mod role;
@@ -8,5 +9,6 @@ mod service;
 mod update;
 
 pub(crate) use files::check_inside;
+pub(crate) use identity::check_identities;
 pub(crate) use launch::with_times;
 pub(crate) use service::{Around, check_services};

@@ -27,6 +27,7 @@ use crate::{
 
 pub use name::is_deceptive;
 pub(crate) use rules::policy;
+pub(crate) use task::check_signal;
 pub(crate) use tenant::{namespace, quota, variable};
 
 /// The job of a file in HCL, if there is one.

@@ -27,6 +27,8 @@ pub const ONE_TIME_TOKENS_MAX: usize = 10_000;
 pub const ONE_TIME_OF_TOKEN_MAX: usize = 64;
 /// Longest sealed secret of a one-time token, in bytes.
 pub const SEALED_MAX: usize = 512;
+/// Longest name of what a policy is attached to, in bytes: the id of a job that was dispatched is long.
+pub const POLICY_JOB_NAME_MAX: usize = 512;
 /// Most policies of a role or a token, and as many roles of a token.
 pub const ACL_LINKS_MAX: usize = 64;
 
@@ -48,6 +50,47 @@ pub struct AclPolicy {
     /// Where it was last written.
     #[n(4)]
     pub modify_index: Index,
+    /// The tasks that have it by who they are, besides the tokens that name it; none for no task.
+    #[n(5)]
+    pub job: Option<Box<PolicyJob>>,
+}
+
+/// The tasks to which a policy is attached. What is narrower than the last that is named is left empty.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct PolicyJob {
+    /// In this namespace.
+    #[n(0)]
+    pub namespace: String,
+    /// Of this job: of this very id, not of those that begin with it.
+    #[n(1)]
+    pub job: String,
+    /// Of this group; empty for all of the job.
+    #[n(2)]
+    pub group: String,
+    /// This one; empty for all of the group.
+    #[n(3)]
+    pub task: String,
+}
+
+impl PolicyJob {
+    /// Whether a task is among them.
+    pub fn has(&self, namespace: &str, job: &str, group: &str, task: &str) -> bool {
+        let fits = |named: &str, own: &str| named.is_empty() || named == own;
+        self.namespace == namespace && self.job == job && fits(&self.group, group) && fits(&self.task, task)
+    }
+
+    /// Why it cannot be, if it cannot.
+    pub(crate) fn wrong(&self) -> Option<String> {
+        if self.namespace.is_empty() || self.job.is_empty() || self.group.is_empty() && !self.task.is_empty()
+        {
+            let text = "what it is attached to is a namespace and a job, perhaps a group, and with that perhaps a task";
+            return Some(text.to_owned());
+        }
+        let names = [&self.namespace, &self.job, &self.group, &self.task];
+        let is_long = names.into_iter().any(|name| name.len() > POLICY_JOB_NAME_MAX);
+        is_long
+            .then(|| format!("a name of what it is attached to is longer than {POLICY_JOB_NAME_MAX} bytes"))
+    }
 }
 
 /// A set of policies under one name.

@@ -26,6 +26,7 @@ fn policy(name: &str) -> ChangeAcl {
         rules: "node { policy = \"read\" }".to_owned(),
         create_index: Index(0),
         modify_index: Index(0),
+        job: None,
     };
     ChangeAcl::PutPolicy(Box::new(policy))
 }
@@ -94,6 +95,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         rules: "x".repeat(POLICY_RULES_MAX + 1),
         create_index: Index(0),
         modify_index: Index(0),
+        job: None,
     };
     let same_secret = AclToken { id: AclTokenId(9), ..token(1, client, &["some"], None) };
     for (wrong, says) in [

@@ -19,6 +19,7 @@ pub mod protocol;
 mod server;
 pub mod state;
 mod watch;
+mod workload;
 
 pub use berth_replication::Recovery;
 pub use cluster::{recover, rejoin};

@@ -75,6 +75,8 @@ pub struct ServerConfig {
     pub planners: PlannersConfig,
     /// Whether callers may do only what their tokens say.
     pub acl: bool,
+    /// Who signs tokens of tasks, as an address where others find the keys; none for nobody that they know.
+    pub oidc_issuer: Option<String>,
     /// Certificates; none to speak without encryption, on loopback.
     pub tls: Option<TlsConfig>,
     /// The settings it runs with, name and value, shown to whoever asks.
@@ -357,6 +359,7 @@ fn info(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         settings: config.settings.clone(),
         acl: config.acl,
+        issuer: config.oidc_issuer.clone(),
         secure,
         data_dir: config.data_dir.clone(),
     }

@@ -342,6 +342,8 @@ pub struct State {
 pub struct ServerInfo {
     /// Whether callers may do only what their tokens say.
     pub acl: bool,
+    /// Who signs tokens of tasks, as an address where others find the keys; none for nobody that they know.
+    pub issuer: Option<String>,
     /// Where its data is.
     pub data_dir: PathBuf,
     /// Its name.

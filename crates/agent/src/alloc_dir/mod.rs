@@ -6,6 +6,7 @@ pub(crate) mod secrets;
 pub(crate) mod size;
 mod sticky;
 
+use berth_api::agent::TaskSpec;
 use nix::unistd::User;
 
 use crate::dirs::Dir;
@@ -37,7 +38,7 @@ pub(crate) fn make(
     ["data", "tmp"].iter().try_for_each(|name| shared.make(name, 0o1777).map(drop))?;
     root.make("logs", 0o700)?;
     root.make("keepers", 0o700)?.make(&spec.name, 0o700)?;
-    let local = make_own(&own, user.as_ref(), base)?;
+    let local = make_own(&own, user.as_ref(), base, has_tokens(spec))?;
     if base == Base::Container {
         // What the logs are mounted on, so that a task can read what the others print.
         shared.make("logs", 0o755)?;
@@ -48,8 +49,14 @@ pub(crate) fn make(
     Ok(())
 }
 
+/// Whether the agent puts anything into a task's directory of secrets: then a container sees that very directory, and has none
+/// of its own.
+pub(crate) fn has_tokens(spec: &TaskSpec) -> bool {
+    !spec.identities.is_empty()
+}
+
 /// A task's own directories; answers with the one for its files.
-fn make_own(own: &Dir, user: Option<&User>, base: Base) -> Result<Dir, Failure> {
+fn make_own(own: &Dir, user: Option<&User>, base: Base, has_tokens: bool) -> Result<Dir, Failure> {
     // Nobody but a container's own user comes to its directories, and who that is is known once its image is mounted.
     let modes = if base == Base::Container { [0o777; 3] } else { [0o755, 0o755, 0o700] };
     let make = |name: &str, mode| {
@@ -59,9 +66,10 @@ fn make_own(own: &Dir, user: Option<&User>, base: Base) -> Result<Dir, Failure> 
     };
     let local = make("local", modes[0])?;
     make("tmp", modes[1])?;
-    let secrets = make("secrets", modes[2])?;
-    if base == Base::Host && secrets::mount_on(&secrets, own)? {
-        make("secrets", modes[2])?;
+    let secrets_mode = if has_tokens { 0o700 } else { modes[2] };
+    let secrets = make("secrets", secrets_mode)?;
+    if (base == Base::Host || has_tokens) && secrets::mount_on(&secrets, own)? {
+        make("secrets", secrets_mode)?;
     }
     user.map_or(Ok(()), |user| own.give(user))?;
     Ok(local)

@@ -1,4 +1,4 @@
-//! Secrets of tasks of the host: in memory, where the agent may mount, and gone with their allocation.
+//! Secrets of tasks of the host, and of containers that the agent gives any: in memory, where the agent may mount, and gone with their allocation.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, AsRawFd};

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fchmod, mkdirat, openat2};
+use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, ResolveFlags, Uid, chownat, fchmod, mkdirat, openat2};
 use rustix::io::Errno;
 
 use super::plan::BindSource;
@@ -17,6 +17,18 @@ const TRIES_MAX: u32 = 1_000;
 /// Opens it, in the mount namespace of this process.
 pub(super) fn open(source: &BindSource) -> Result<OwnedFd, Failure> {
     find(source).map_err(|errno| Failure::other(doing(source), why(errno, source)))
+}
+
+/// Gives what of it is to be the container's user's to that: by the numbers of the disk, whatever ids the mount shows.
+pub(super) fn give(found: &OwnedFd, source: &BindSource, uid: u32, gid: u32) -> Result<(), Failure> {
+    for path in &source.owned {
+        let doing = || format!("give {path} to the container's user");
+        let own = step(found, OsStr::new(path), OFlags::PATH | OFlags::NOFOLLOW, ResolveFlags::NO_SYMLINKS);
+        let own = own.map_err(|errno| Failure::new(doing(), errno))?;
+        let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+        chownat(&own, "", uid, gid, AtFlags::EMPTY_PATH).map_err(|errno| Failure::new(doing(), errno))?;
+    }
+    Ok(())
 }
 
 /// What is being done when it cannot be mounted.

@@ -111,7 +111,7 @@ impl Container {
             mounts::overlay(&stage.layers(&links)?, Path::new(BUNDLE), &stage::root())?;
             rootfs::furnish(&stage::root(), &stage::root(), Some(stage.on_host(0)), run)?
         };
-        stage.furnish(run)?;
+        stage.furnish(run, &config.user)?;
         ends.give(stage.on_host(config.user.uid), stage.on_host(config.user.gid))?;
         fs::write(bundle.join(CONFIG_FILE), config.text).doing(|| "write the bundle's config.json".into())
     }

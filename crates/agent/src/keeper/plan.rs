@@ -231,6 +231,9 @@ pub struct BindSource {
     /// The container sees what the host mounts below it later.
     #[prost(bool, tag = "6")]
     pub follows_host: bool,
+    /// What becomes the container's user's, each relative to it and without `..`; `.` for itself.
+    #[prost(string, repeated, tag = "7")]
+    pub owned: Vec<String>,
 }
 
 impl BindSource {

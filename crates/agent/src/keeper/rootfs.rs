@@ -99,7 +99,8 @@ fn run_as(process: &mut Value, user: &User) {
 /// Gives the directory of secrets to the container's user.
 fn own_secrets(mounts: &mut Value, user: &User) {
     let mounts = mounts.as_array_mut().into_iter().flatten();
-    for mount in mounts.filter(|mount| mount["destination"] == SECRETS) {
+    // What is bound there is given to the user before it is mounted.
+    for mount in mounts.filter(|mount| mount["destination"] == SECRETS && mount["type"] == "tmpfs") {
         if let Some(options) = mount["options"].as_array_mut() {
             options.extend([json!(format!("uid={}", user.uid)), json!(format!("gid={}", user.gid))]);
         }

@@ -16,6 +16,7 @@ use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 
 use super::id_map::IdMap;
 use super::plan::{BindSource, ContainerRun, DeviceNode};
+use super::user::User;
 use super::{binds, mounts};
 use crate::failure::{Doing, Failure};
 
@@ -109,15 +110,19 @@ impl Stage {
         staged.collect()
     }
 
-    /// What the container has of the host besides its root.
-    pub(super) fn furnish(&self, run: &ContainerRun) -> Result<(), Failure> {
-        run.binds.iter().enumerate().try_for_each(|(number, source)| self.bind(source, &bind(number)))?;
+    /// What the container, which runs as this user, has of the host besides its root.
+    pub(super) fn furnish(&self, run: &ContainerRun, user: &User) -> Result<(), Failure> {
+        run.binds
+            .iter()
+            .enumerate()
+            .try_for_each(|(number, source)| self.bind(source, user, &bind(number)))?;
         run.devices.iter().enumerate().try_for_each(|(number, found)| self.device(found, &device(number)))?;
         if run.sys_network.is_empty() { Ok(()) } else { mount_sys(&run.sys_network) }
     }
 
-    fn bind(&self, source: &BindSource, point: &Path) -> Result<(), Failure> {
+    fn bind(&self, source: &BindSource, user: &User, point: &Path) -> Result<(), Failure> {
         let found = binds::open(source)?;
+        binds::give(&found, source, user.uid, user.gid)?;
         let doing = || format!("make {}", point.display());
         let kind = FileType::from_raw_mode(fstat(&found).doing(doing)?.st_mode);
         // What something is mounted on is of its kind.

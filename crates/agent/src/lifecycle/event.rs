@@ -77,6 +77,13 @@ pub enum Event {
     StartFailed(TaskRef, StartFailure),
     /// The process is gone, and all that came of it.
     Exited(TaskRef, Exit),
+    /// The task is to be restarted, which its restart policy does not count.
+    RestartAsked {
+        /// Which.
+        of: TaskRef,
+        /// For people.
+        why: String,
+    },
     /// Answers [`Action::Recover`]; an end found then is told as [`Event::Exited`] or [`Event::StartFailed`].
     Recovered(TaskRef, Found),
     /// Answers [`Action::Check`].

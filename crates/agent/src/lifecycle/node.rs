@@ -95,6 +95,11 @@ impl Node {
             Event::Exited(of, exit) => self.on_task(of, now_ns, actions, |alloc, task, _| {
                 alloc.on_exited(task, exit, now_ns);
             }),
+            Event::RestartAsked { of, why } => self.on_task(of, now_ns, actions, |alloc, task, _| {
+                if alloc.cause_of_end().is_none() {
+                    alloc.ask_to_restart(task, &why, now_ns);
+                }
+            }),
             Event::Recovered(of, found) => self.on_task(of, now_ns, actions, |alloc, task, actions| {
                 alloc.on_found(task, found, now_ns, actions);
             }),

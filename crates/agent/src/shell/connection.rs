@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::credentials::Credentials;
-use super::data_dir::random;
+use super::data_dir::random_number;
 use super::servers::Servers;
 use crate::backoff::Backoff;
 use crate::failure::{Doing, Failure};
@@ -98,10 +98,6 @@ pub(super) async fn keep_connected(
 
 pub(super) fn channel() -> (mpsc::Sender<Link>, mpsc::Receiver<Link>) {
     mpsc::channel(DOWN_MAX)
-}
-
-fn random_number() -> u64 {
-    random(8).ok().and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
 async fn dial(server: &str, credentials: &Credentials) -> Result<Stream, Failure> {

@@ -279,6 +279,11 @@ fn lock(path: &Path) -> Result<Flock<File>, Failure> {
     }
 }
 
+/// A number for what is to differ from others, and need not be secret; 0 where there is no randomness.
+pub(crate) fn random_number() -> u64 {
+    random(8).ok().and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
 pub(crate) fn random(bytes: usize) -> Result<Vec<u8>, Failure> {
     let mut out = vec![0; bytes];
     let source = File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut out));

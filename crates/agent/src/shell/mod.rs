@@ -16,6 +16,7 @@ mod environment;
 mod execs;
 mod fingerprint;
 mod host_ports;
+mod identities;
 mod interpolate;
 mod kept;
 mod leaving;
@@ -54,6 +55,7 @@ use self::disk_limits::DiskLimits;
 use self::disk_work::{DiskWork, Done};
 use self::execs::Execs;
 use self::fingerprint::Inventory;
+use self::identities::{Asked, Signer, Signing};
 pub use self::leaving::DrainOnShutdown;
 use self::leaving::Leaving;
 use self::looking::Looking;
@@ -93,8 +95,18 @@ pub enum ShutdownMode {
     Drain(DrainOnShutdown),
 }
 
-/// An agent, the news of its tasks, and what its disk has done.
-type Opened = (Agent, mpsc::Receiver<Event>, mpsc::UnboundedReceiver<Done>);
+/// An agent and what it listens to.
+type Opened = (Agent, Inputs);
+
+/// What an agent hears of besides its connection.
+struct Inputs {
+    /// News of tasks.
+    events: mpsc::Receiver<Event>,
+    /// What its disk has done.
+    done: mpsc::UnboundedReceiver<Done>,
+    /// Tokens that tasks need.
+    asked: mpsc::Receiver<Asked>,
+}
 
 /// The agent of a node.
 pub struct Agent {
@@ -110,6 +122,7 @@ pub struct Agent {
     reads: Reads,
     asks: Asks,
     execs: Execs,
+    signing: Signing,
     checks: Checks,
     sampler: Sampler,
     disk_limits: DiskLimits,
@@ -141,7 +154,7 @@ impl Agent {
         mode: ShutdownMode,
     ) -> Result<(), Failure> {
         let (links_sender, links) = connection::channel();
-        let (agent, events, done) = Self::open(&config)?;
+        let (agent, inputs) = Self::open(&config)?;
         let credentials = Credentials::open(config.tls.as_ref(), &config.data_dir, agent.identity.node_id)?;
         let renewing = credentials.clone().keep_fresh(config.servers.clone(), agent.learned.subscribe());
         let renewing = tokio::spawn(renewing);
@@ -152,7 +165,7 @@ impl Agent {
         let sweeping = tokio::spawn(crate::cgroups::remove_leftovers());
         let networks = agent.context.providers.networks.clone().ok();
         let guarding = tokio::spawn(guard_rules(networks.clone()));
-        let worked = agent.work(links, events, done, shutdown, mode).await;
+        let worked = agent.work(links, inputs, shutdown, mode).await;
         [tending, sweeping, guarding, renewing].iter().for_each(JoinHandle::abort);
         if let Some(networks) = networks {
             let _ = tokio::task::spawn_blocking(move || networks.close()).await;
@@ -180,7 +193,8 @@ impl Agent {
         let keeper = config.keeper_command.clone();
         let artifacts = Artifacts::new(config.artifacts.clone(), keeper.clone());
         let providers = Providers { images, artifacts, networks, user_ids };
-        let context = Context::new(clock, node_id, equipment, providers, keeper, sender);
+        let (signer, asked) = Signer::new();
+        let context = Context::new(clock, node_id, equipment, providers, keeper, sender, signer);
         let context = Arc::new(context);
         let delay_ns = u64::try_from(config.update_delay.as_nanos()).unwrap_or(u64::MAX);
         let (learned, _) = watch::channel(data.servers());
@@ -198,6 +212,7 @@ impl Agent {
             reads: Reads::default(),
             asks: Asks::default(),
             execs: Execs::default(),
+            signing: Signing::default(),
             checks: Checks::default(),
             sampler: Sampler::default(),
             disk_limits: DiskLimits::default(),
@@ -206,18 +221,18 @@ impl Agent {
             learned,
             heard_kept_ns: 0,
         };
-        Ok((agent, events, done))
+        Ok((agent, Inputs { events, done, asked }))
     }
 
     async fn work(
         mut self,
         mut links: mpsc::Receiver<Link>,
-        mut events: mpsc::Receiver<Event>,
-        mut done: mpsc::UnboundedReceiver<Done>,
+        inputs: Inputs,
         shutdown: impl Future<Output = ()>,
         mode: ShutdownMode,
     ) -> Result<(), Failure> {
         self.restore().await?;
+        let Inputs { mut events, mut done, mut asked } = inputs;
         let mut shutdown = pin!(shutdown);
         let mut looks = tokio::time::interval_at(Instant::now() + looking::EVERY, looking::EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -253,6 +268,7 @@ impl Agent {
                 Some(link) = links.recv(), if stop_by_ns.is_none() && has_room => self.on_link(link),
                 Some(event) = events.recv(), if has_room => self.handle(event),
                 Some(done) = done.recv() => self.on_disk_done(done),
+                Some(asked) = asked.recv() => self.on_asked(asked),
                 () = self.clock.sleep_until(self.deadline()) => self.handle(Event::Tick),
                 _ = disk_checks.tick() => self.check_disk(),
                 _ = looks.tick() => self.look_again(),
@@ -327,6 +343,7 @@ impl Agent {
                 continue;
             }
             self.context.host_ports.end(*alloc);
+            self.context.held.end(*alloc);
             if let Ok(networks) = &self.context.providers.networks {
                 networks.end(*alloc);
             }
@@ -373,6 +390,7 @@ impl Agent {
         self.session.disconnected();
         self.reads.cancel_all();
         self.execs.cancel_all();
+        self.cancel_signing();
     }
 
     fn on_message(&mut self, frame: DownFrame) {
@@ -412,6 +430,7 @@ impl Agent {
             Some(Told::FileCancel(cancel)) => self.reads.on_cancel(cancel.request),
             Some(Told::Ask(ask)) => self.on_ask(ask),
             Some(Told::Exec(exec)) => self.on_exec(exec),
+            Some(Told::Signed(signed)) => self.on_signed(signed),
         }
     }
 

@@ -1,6 +1,7 @@
 //! All that has to be there before a task can be launched: directories, environment, settings.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::agent::{ArtifactSpec, LogSpec, NodeSpec, TaskSpec};
@@ -35,11 +36,14 @@ pub(super) fn prepare(
     of: TaskRef,
     place: &AllocPlace,
     image: Option<Arc<Image>>,
+    tokens: BTreeMap<String, String>,
 ) -> Result<Prepared, StartFailure> {
     let spec = &run.group.tasks[usize::from(of.task)];
     let equipment = context.equipment();
     let host = equipment.host(&context.node_id);
-    let (driver, task) = host.resolve(run, of, place)?;
+    let (driver, mut task) = host.resolve(run, of, place)?;
+    // No name stands for them: what is replaced is shown to people.
+    task.env.extend(tokens);
     let task = TaskContext { image, ..task };
     let network = network(context, driver, &task, of)?;
     let first_id = first_id(context, driver, &task, of)?;

@@ -11,6 +11,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use super::clock::Clock;
 use super::fingerprint::Equipment;
 use super::host_ports::HostPorts;
+use super::identities::{self, Held, Signer};
 use super::prepare::{self, Needs, prepare};
 use super::{kept, mock};
 use crate::artifacts::{Artifacts, Recipient};
@@ -49,6 +50,10 @@ pub(super) struct Context {
     equipment: RwLock<Arc<Equipment>>,
     pub(super) providers: Providers,
     pub(super) host_ports: HostPorts,
+    /// Asks for tokens of tasks.
+    pub(super) signer: Signer,
+    /// Those that tasks hold.
+    pub(super) held: Held,
     pub(super) keeper_command: Vec<String>,
     pub(super) preparing: Semaphore,
     pub(super) events: mpsc::Sender<Event>,
@@ -62,11 +67,25 @@ impl Context {
         providers: Providers,
         keeper_command: Vec<String>,
         events: mpsc::Sender<Event>,
+        signer: Signer,
     ) -> Self {
         let (host_ports, preparing) = (HostPorts::default(), Semaphore::new(PREPARING_MAX));
+        let held = Held::default();
         let host_ip = equipment.node.host_ip.clone();
         let equipment = RwLock::new(Arc::new(equipment));
-        Self { clock, node_id, host_ip, equipment, providers, host_ports, keeper_command, preparing, events }
+        Self {
+            clock,
+            node_id,
+            host_ip,
+            equipment,
+            providers,
+            host_ports,
+            signer,
+            held,
+            keeper_command,
+            preparing,
+            events,
+        }
     }
 
     /// What the node has, as it was found last.
@@ -129,6 +148,8 @@ pub(super) struct Runner {
     pub(super) of: TaskRef,
     pub(super) keeper_dir: PathBuf,
     events: mpsc::Sender<Event>,
+    /// The way to its own commands, for as long as others may give it any.
+    pub(super) commands: mpsc::WeakSender<TaskCommand>,
     run: RunSpec,
     place: AllocPlace,
 }
@@ -139,45 +160,43 @@ impl Runner {
         let _ = self.events.send(event).await;
     }
 
-    fn spec(&self) -> &TaskSpec {
+    pub(super) fn spec(&self) -> &TaskSpec {
         &self.run.group.tasks[usize::from(self.of.task)]
     }
 
     async fn start(self, mut commands: mpsc::Receiver<TaskCommand>) {
         // Held until the task has ended: its image is in use.
-        let image = match self.fetch(&mut commands).await {
-            Ok(image) => image,
+        let (image, tokens) = match self.fetch(&mut commands).await {
+            Ok(fetched) => fetched,
             Err(failure) => return self.tell(Event::StartFailed(self.of, failure)).await,
         };
         let permit = self.context.preparing.acquire().await;
         let prepared = self.blocking({
             let image = image.clone();
-            move |context, run, of, place| prepare(context, run, of, place, image)
+            move |context, run, of, place| prepare(context, run, of, place, image, tokens)
         });
         let prepared = prepared.await;
         drop(permit);
         match prepared {
             Ok(prepared) => match prepared.launch {
                 Launch::Mock(settings) => {
-                    mock::supervise(&self, Begin::Start(prepared.logs), &settings, commands).await
+                    let life = mock::supervise(&self, Begin::Start(prepared.logs), &settings, commands);
+                    identities::beside(&self, life).await;
                 }
                 Launch::Kept(run) => {
                     let keeper_args = self.context.keeper_command.iter().skip(1).cloned().collect();
                     let (attempt, logs) = (self.of.attempt, prepared.logs);
                     let plan = Plan { attempt, keeper_args, logs, run: Some(run) };
-                    kept::supervise(&self, Begin::Start(plan), commands).await;
+                    identities::beside(&self, kept::supervise(&self, Begin::Start(plan), commands)).await;
                 }
             },
             Err(failure) => self.tell(Event::StartFailed(self.of, failure)).await,
         }
     }
 
-    /// Makes the task's directories and gets what has to come from elsewhere; answers with its image, if it has one. A
-    /// task that is to end waits no longer.
-    async fn fetch(
-        &self,
-        commands: &mut mpsc::Receiver<TaskCommand>,
-    ) -> Result<Option<Arc<Image>>, StartFailure> {
+    /// Makes the task's directories and gets what has to come from elsewhere; answers with its image, if it has one, and the
+    /// tokens of its environment. A task that is to end waits no longer.
+    async fn fetch(&self, commands: &mut mpsc::Receiver<TaskCommand>) -> Result<Fetched, StartFailure> {
         let needs = self.blocking(prepare::begin).await?;
         let image = match &needs.image {
             Some(request) => Some(self.image(request, commands).await?),
@@ -186,7 +205,8 @@ impl Runner {
         if !needs.artifacts.is_empty() {
             self.artifacts(&needs, commands).await?;
         }
-        Ok(image)
+        // Last, and as long as possible before they expire.
+        Ok((image, identities::obtain(self, commands).await?))
     }
 
     async fn image(
@@ -216,13 +236,13 @@ impl Runner {
     }
 
     /// Tells people how far the start has come. Nothing depends on it.
-    fn note(&self, kind: TaskEventKind, message: String) {
+    pub(super) fn note(&self, kind: TaskEventKind, message: String) {
         let event = Event::Noted { of: self.of, kind, at_ns: self.context.clock.now_ns(), message };
         let _ = self.events.try_send(event);
     }
 
     /// Runs what takes its time where it holds nothing up.
-    async fn blocking<T: Send + 'static>(
+    pub(super) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Context, &RunSpec, TaskRef, &AllocPlace) -> Result<T, StartFailure> + Send + 'static,
     ) -> Result<T, StartFailure> {
@@ -235,14 +255,20 @@ impl Runner {
 
     async fn recover(self, commands: mpsc::Receiver<TaskCommand>) {
         if self.spec().driver != "mock_driver" {
-            return kept::supervise(&self, Begin::Recover, commands).await;
+            return identities::beside(&self, kept::supervise(&self, Begin::Recover, commands)).await;
         }
         match MockSettings::parse(&self.spec().config_json) {
-            Ok(settings) => mock::supervise(&self, Begin::<LogPlan>::Recover, &settings, commands).await,
+            Ok(settings) => {
+                let life = mock::supervise(&self, Begin::<LogPlan>::Recover, &settings, commands);
+                identities::beside(&self, life).await;
+            }
             Err(failure) => self.tell(Event::StartFailed(self.of, failure)).await,
         }
     }
 }
+
+/// A task's image, and what its environment has of tokens.
+type Fetched = (Option<Arc<Image>>, BTreeMap<String, String>);
 
 fn stopped_before(what: &str) -> StartFailure {
     let message = format!("get the task's {what}: the task was stopped before that was here");
@@ -250,7 +276,7 @@ fn stopped_before(what: &str) -> StartFailure {
 }
 
 /// Returns when a task that has no process yet is to end.
-async fn told_to_end(commands: &mut mpsc::Receiver<TaskCommand>) {
+pub(super) async fn told_to_end(commands: &mut mpsc::Receiver<TaskCommand>) {
     while let Some(command) = commands.recv().await {
         match command {
             TaskCommand::CancelStart | TaskCommand::Signal(_) | TaskCommand::Kill => return,
@@ -290,6 +316,7 @@ impl Runners {
     ) -> (Runner, mpsc::Receiver<TaskCommand>) {
         let (sender, receiver) = mpsc::channel(COMMANDS_MAX);
         self.tasks.retain(|_, commands| !commands.is_closed());
+        let commands = sender.downgrade();
         self.tasks.insert((of.alloc, of.task), sender);
         let keeper_dir = place.keeper_dir(&run.group.tasks[usize::from(of.task)].name);
         let runner = Runner {
@@ -297,6 +324,7 @@ impl Runners {
             events: self.context.events.clone(),
             of,
             keeper_dir,
+            commands,
             run,
             place,
         };
@@ -310,7 +338,9 @@ impl Runners {
         // Nobody waits for its events.
         let (events, _) = mpsc::channel(1);
         let (run, place) = (RunSpec::unknown(of.alloc), AllocPlace::new(&keeper_dir, of.alloc));
-        let runner = Runner { context: self.context.clone(), events, of, keeper_dir, run, place };
+        let own = sender.downgrade();
+        let runner =
+            Runner { context: self.context.clone(), events, of, keeper_dir, commands: own, run, place };
         kept::supervise(&runner, Begin::Recover, commands).await;
     }
 

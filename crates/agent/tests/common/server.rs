@@ -7,8 +7,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
 use berth_api::agent::{
     Ack, AllocStatus, Answer, Ask, ClientStatus, Desired, Digest, Down, DownFrame, ExecUp, FRAME_BYTES_MAX,
-    FileChunk, FileRead, Hello, NodeSpec, Outcome, Question, Refused, RunAlloc, StopAlloc, Up, UpFrame,
-    Welcome, WelcomeMode, decode_frame, desired_hash, encode_frame, observed_hash,
+    FileChunk, FileRead, Hello, NodeSpec, Outcome, Question, Refused, RunAlloc, SignTokens, SignedToken,
+    SignedTokens, StopAlloc, Up, UpFrame, Welcome, WelcomeMode, decode_frame, desired_hash, encode_frame,
+    observed_hash,
 };
 use bytes::{Bytes, BytesMut};
 use prost::Message;
@@ -49,6 +50,10 @@ pub struct Server {
     pub node: Option<NodeSpec>,
     /// What agents are told in place of a welcome.
     pub refuses: Option<Refused>,
+    /// How long the tokens live that it signs; none while it signs none.
+    pub tokens_live_ms: Option<u64>,
+    /// Tokens so far.
+    pub signed: u32,
 }
 
 impl Server {
@@ -71,6 +76,8 @@ impl Server {
             heartbeats: 0,
             node: None,
             refuses: None,
+            tokens_live_ms: None,
+            signed: 0,
         }
     }
 
@@ -179,8 +186,29 @@ impl Server {
             Up::Exec(news) => self.execs.push(news),
             Up::Heartbeat(_) => self.heartbeats += 1,
             Up::Changed(changed) => self.node = Some(changed.node),
+            Up::Sign(asked) => self.sign(asked),
             Up::Hello(_) | Up::Leaving(_) => {}
         }
+    }
+
+    /// Tokens that say how many were signed before them; or a refusal that passes, where none are signed.
+    fn sign(&mut self, asked: SignTokens) {
+        let SignTokens { request, identities, .. } = asked;
+        let Some(life_ms) = self.tokens_live_ms else {
+            let refused = "no server can sign at the moment".into();
+            return self.say(Down::Signed(SignedTokens {
+                request,
+                refused,
+                retry: true,
+                tokens: Vec::new(),
+            }));
+        };
+        let token = |identity: String| {
+            self.signed += 1;
+            SignedToken { token: format!("{identity}-{}", self.signed), identity, life_ms }
+        };
+        let tokens = identities.into_iter().map(token).collect();
+        self.say(Down::Signed(SignedTokens { request, tokens, refused: String::new(), retry: false }));
     }
 
     pub fn wish(&mut self, runs: Vec<Run>, stop: &[u8], forget: &[u8], purge: &[u8]) {

@@ -14,4 +14,5 @@ pub const FEATURES: &[&str] = &[
     "sticky_disks",
     "stop_on_client_after",
     "tls_checks",
+    "workload_identities",
 ];

@@ -3,7 +3,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::Message;
 
-use super::{Answer, Ask, ExecDown, ExecUp, NodeSpec};
+use super::{Answer, Ask, ExecDown, ExecUp, NodeSpec, SignTokens, SignedTokens};
 
 /// The largest frame either side accepts on a connection with an open session, length prefix excluded.
 pub const FRAME_BYTES_MAX: usize = 4 << 20;
@@ -29,7 +29,7 @@ pub struct UpFrame {
     #[prost(uint32, tag = "1")]
     pub session: u32,
     /// What it says.
-    #[prost(oneof = "Up", tags = "2, 3, 4, 5, 6, 7, 8, 9")]
+    #[prost(oneof = "Up", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10")]
     pub message: Option<Up>,
 }
 
@@ -62,6 +62,9 @@ pub enum Up {
     /// The node is another than the hello said.
     #[prost(message, tag = "9")]
     Changed(NodeChanged),
+    /// Asks for tokens of a task.
+    #[prost(message, tag = "10")]
+    Sign(SignTokens),
 }
 
 /// The node is another than the session's hello said, or the last of these: takes its place. At most one each
@@ -97,7 +100,7 @@ pub struct DownFrame {
     #[prost(uint32, tag = "1")]
     pub session: u32,
     /// What is said.
-    #[prost(oneof = "Down", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
+    #[prost(oneof = "Down", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13")]
     pub message: Option<Down>,
 }
 
@@ -137,6 +140,9 @@ pub enum Down {
     /// Where else to connect.
     #[prost(message, tag = "12")]
     Servers(Servers),
+    /// Tokens that were asked for.
+    #[prost(message, tag = "13")]
+    Signed(SignedTokens),
 }
 
 /// Opens a session: who the node is, and which states it holds.

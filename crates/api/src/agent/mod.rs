@@ -9,7 +9,8 @@
 //! cluster, and servers that lag behind, from taking back what was decided.
 //!
 //! On the same session people reach tasks by way of the server: logs are read ([`FileRead`]), questions asked and orders
-//! given ([`Ask`]), commands run within tasks ([`ExecStart`]). None of that outlives the connection.
+//! given ([`Ask`]), commands run within tasks ([`ExecStart`]). None of that outlives the connection. An agent asks by it for
+//! tokens that say who its tasks are ([`SignTokens`]).
 
 mod ask;
 mod check;
@@ -19,6 +20,7 @@ mod exec;
 mod feature;
 mod file;
 mod frame;
+mod identity;
 mod image;
 mod observed;
 mod session;
@@ -47,6 +49,9 @@ pub use frame::{
     Hello, Leaving, NODE_CHANGED_EVERY_MS, NodeChanged, Refused, RunAlloc, SERVERS_MAX, Servers, StopAlloc,
     UPDATE_ALLOCS_MAX, Up, UpFrame, Update, WELCOME_BYTES_MAX, Welcome, WelcomeMode, decode_frame,
     encode_frame,
+};
+pub use identity::{
+    IDENTITIES_MAX, IdentityChange, IdentitySpec, SignTokens, SignedToken, SignedTokens, TOKEN_BYTES_MAX,
 };
 pub use image::{
     AskImages, IMAGE_PIECE_BYTES_MAX, ImageLoad, ImagePull, LoadImages, NodeImage, NodeImages, PullImage,

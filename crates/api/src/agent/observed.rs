@@ -85,6 +85,8 @@ pub enum TaskEventKind {
     DownloadingArtifacts = 15,
     /// The group's main tasks have ended, so this sidecar was stopped.
     MainDead = 16,
+    /// Something that its start waits for cannot be had at the moment, or its tokens cannot be renewed.
+    HookFailed = 17,
 }
 
 impl TaskEventKind {
@@ -108,6 +110,7 @@ impl TaskEventKind {
             Self::RestartSignaled => "Restart Signaled",
             Self::DownloadingArtifacts => "Downloading Artifacts",
             Self::MainDead => "Main Tasks Dead",
+            Self::HookFailed => "Task hook failed",
         }
     }
 }

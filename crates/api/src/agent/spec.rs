@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::CheckSpec;
+use super::{CheckSpec, IdentitySpec};
 
 /// A node as its agent describes it.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
@@ -337,6 +337,9 @@ pub struct TaskSpec {
     /// What is downloaded before it starts.
     #[prost(message, repeated, tag = "42")]
     pub artifacts: Vec<ArtifactSpec>,
+    /// Whom it can say it is.
+    #[prost(message, repeated, tag = "43")]
+    pub identities: Vec<IdentitySpec>,
     /// Where it sees volumes of its group.
     #[prost(message, repeated, tag = "41")]
     pub volume_mounts: Vec<VolumeMountSpec>,

@@ -15,10 +15,28 @@ pub struct AclPolicy {
     pub description: String,
     /// What it allows, in HCL or JSON.
     pub rules: String,
+    /// The tasks that have it by who they are; none for no task.
+    #[serde(rename = "JobACL", skip_serializing_if = "Option::is_none")]
+    pub job_acl: Option<AclPolicyJob>,
     /// Where it was made; ignored in requests.
     pub create_index: u64,
     /// Where it last changed; ignored in requests.
     pub modify_index: u64,
+}
+
+/// The tasks to which a policy is attached.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct AclPolicyJob {
+    /// The namespace of their job.
+    pub namespace: String,
+    /// Their job.
+    #[serde(rename = "JobID")]
+    pub job_id: String,
+    /// Their group; empty for all of the job.
+    pub group: String,
+    /// The task; empty for all of the group.
+    pub task: String,
 }
 
 /// A policy in a list, without its rules.

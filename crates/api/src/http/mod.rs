@@ -17,6 +17,7 @@ mod event;
 mod exec;
 mod explain;
 mod file;
+mod identity;
 mod image;
 mod job;
 mod job_status;
@@ -44,8 +45,8 @@ mod usage;
 mod variable;
 
 pub use acl::{
-    AclBootstrap, AclLink, AclOneTimeExchanged, AclOneTimeMade, AclOneTimeToken, AclPolicy, AclPolicyStub,
-    AclPolicyWritten, AclRole, AclToken, AclTtl,
+    AclBootstrap, AclLink, AclOneTimeExchanged, AclOneTimeMade, AclOneTimeToken, AclPolicy, AclPolicyJob,
+    AclPolicyStub, AclPolicyWritten, AclRole, AclToken, AclTtl,
 };
 pub use agent::{AgentHealth, AgentJoined, AgentMember, AgentMembers, AgentSelf, HealthCheck};
 pub use alloc::{
@@ -68,6 +69,7 @@ pub use event::{Event, EventFrame};
 pub use exec::{ExecInputFrame, ExecOutputFrame, ExecPiece, ExecResult, ExecTerminalSize};
 pub use explain::{GroupExplanation, JobExplanation, QueueStanding, SmallestChange};
 pub use file::AllocFileInfo;
+pub use identity::{Jwk, Jwks, OpenIdConfiguration};
 pub use image::{ImagePull, ImagePulled, ImagesLoaded, NodeImage, NodeImages};
 pub use job::{
     ChildrenSummary, EvaluateOptions, GroupSummary, Job, JobDeregistered, JobEvaluate, JobRegister,

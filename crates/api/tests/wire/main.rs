@@ -10,7 +10,8 @@ use std::fmt::Write;
 use berth_api::agent::{
     Ack, AllocStatus, ClientStatus, Desired, Down, DownFrame, Enroll, Enrolled, FRAME_BYTES_MAX, GroupSpec,
     Heartbeat, HeartbeatEvery, Hello, Leaving, NodeChanged, NodeSpec, PROTOCOL_VERSION, PortBinding, Refused,
-    RunAlloc, Servers, StopAlloc, Up, UpFrame, Update, Welcome, WelcomeMode, decode_frame, encode_frame,
+    RunAlloc, Servers, SignTokens, SignedToken, SignedTokens, StopAlloc, Up, UpFrame, Update, Welcome,
+    WelcomeMode, decode_frame, encode_frame,
 };
 use bytes::BytesMut;
 use expect_test::{ExpectFile, expect_file};
@@ -119,6 +120,27 @@ fn what_a_server_says() {
     down(&[Down::HeartbeatEvery(every)], &expect_file!["golden/heartbeat_every.hex"]);
     let servers = Servers { addresses: vec!["127.0.0.1:4647".into(), "127.0.0.2:4647".into()] };
     down(&[Down::Servers(servers)], &expect_file!["golden/servers.hex"]);
+}
+
+#[test]
+fn tokens_that_say_who_a_task_is() {
+    let asked = SignTokens {
+        request: 7,
+        secret: vec![2; 16],
+        alloc_id: vec![8; 16],
+        task: "web".into(),
+        identities: vec!["default".into(), "aws".into()],
+    };
+    up(&[Up::Sign(asked)], &expect_file!["golden/sign_tokens.hex"]);
+    let token = SignedToken { identity: "aws".into(), token: "a.b.c".into(), life_ms: 3_600_000 };
+    let signed = SignedTokens { request: 7, tokens: vec![token], refused: String::new(), retry: false };
+    let refused = SignedTokens {
+        request: 8,
+        tokens: Vec::new(),
+        refused: "no server can sign at the moment".into(),
+        retry: true,
+    };
+    down(&[Down::Signed(signed), Down::Signed(refused)], &expect_file!["golden/signed_tokens.hex"]);
 }
 
 #[test]

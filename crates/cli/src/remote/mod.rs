@@ -100,6 +100,11 @@ impl Remote {
         Self { namespace: namespace.to_owned(), ..self.clone() }
     }
 
+    /// The namespace from which it is seen.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
     /// The server's address.
     pub fn address(&self) -> &Address {
         self.client.address()

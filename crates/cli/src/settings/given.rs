@@ -161,6 +161,20 @@ impl Given<'_> {
         }
     }
 
+    /// The address of who signs: without a slash at its end, since what others ask for begins with one.
+    pub fn issuer(&self) -> Result<String, String> {
+        let text = self.text()?;
+        let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+        let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '?' | '#' | '"' | '\\');
+        match host {
+            Some(host) if !host.is_empty() && host.chars().all(plain) && !host.ends_with('/') => Ok(text),
+            _ => {
+                Err("expected an address like https://berth.example.com, without a slash at its end"
+                    .to_owned())
+            }
+        }
+    }
+
     /// The token with which an agent joins.
     pub fn join_code(&self) -> Result<JoinCode, String> {
         self.text()?.parse()

@@ -57,6 +57,8 @@ pub struct Settings {
     pub bootstrap_expect: u32,
     /// Whether callers may do only what their tokens say.
     pub acl: bool,
+    /// Who signs tokens of tasks, as an address; none for nobody that others know.
+    pub oidc_issuer: Option<String>,
     /// Where certificates and keys are; none for `tls` in the data directory, if that is there.
     pub tls_dir: Option<PathBuf>,
     /// How old a root key gets.
@@ -164,6 +166,7 @@ impl Settings {
             bootstrap_expect: 1,
             acl: false,
             root_key_rotation: Duration::ZERO,
+            oidc_issuer: None,
             tls_dir: None,
             tls: TlsSettings::default(),
             log_version: *LOG_VERSIONS.end(),

@@ -147,6 +147,14 @@ pub const SETTINGS: &[Setting] = &[
         },
     },
     Setting {
+        name: "oidc-issuer",
+        form: Form::One("URL"),
+        roles: &[Role::Dev, Role::Server],
+        default: |_| "",
+        help: "Where others reach this cluster's keys, https://HOST: who signs tokens of tasks, for clouds and Vault",
+        set: |to, given| given.issuer().map(|issuer| to.oidc_issuer = Some(issuer)),
+    },
+    Setting {
         name: "tls-dir",
         form: Form::One("DIR"),
         roles: REMOTE,

@@ -13,6 +13,8 @@ pub struct Dev {
     daemon: Daemon,
     pub address: String,
     pub home: TempDir,
+    /// What its commands and clients show; empty for none.
+    pub token: String,
     /// Where it is a process of its own, and what it is started with.
     agent: Option<(Daemon, Vec<String>)>,
 }
@@ -25,32 +27,28 @@ impl Dev {
         command.args(args).env("TMPDIR", home.path());
         let mut daemon = Daemon::spawn(command, &home.path().join("told"));
         let address = format!("http://{}", http_address(&daemon.ready_line()));
-        Self { daemon, address, home, agent: None }
+        Self { daemon, address, home, token: String::new(), agent: None }
     }
 
     /// The agent, which these settings are for, is another process than the server, and may be killed.
     pub fn apart(args: &[&str]) -> Self {
+        Self::apart_with(&[], args)
+    }
+
+    /// The same, with settings of the server, too.
+    pub fn apart_with(of_server: &[&str], args: &[&str]) -> Self {
         let home = TempDir::new().expect("a directory");
         let dir = |name: &str| home.path().join(name).to_str().expect("plain").to_owned();
-        let mut daemon = Daemon::start(
-            &[
-                "server",
-                "--http-addr",
-                "127.0.0.1:0",
-                "--agent-addr",
-                "127.0.0.1:0",
-                "--data-dir",
-                &dir("server"),
-            ],
-            &home.path().join("told"),
-        );
+        let (any, data) = ("127.0.0.1:0", dir("server"));
+        let server = ["server", "--http-addr", any, "--agent-addr", any, "--data-dir", &data];
+        let mut daemon = Daemon::start(&[&server, of_server].concat(), &home.path().join("told"));
         let ready = daemon.ready_line();
         let agents = ready.trim().rsplit(' ').next().expect("it names where agents connect");
         let fixed = ["agent", "--data-dir", &dir("agent"), "--servers", agents, "--raw-exec"];
         let args: Vec<String> = fixed.iter().chain(args).map(|&arg| arg.to_owned()).collect();
         let address = format!("http://{}", http_address(&ready));
         let agent = Some((Self::agent(&args, &home), args));
-        Self { daemon, address, home, agent }
+        Self { daemon, address, home, token: String::new(), agent }
     }
 
     fn agent(args: &[String], home: &TempDir) -> Daemon {
@@ -85,11 +83,14 @@ impl Dev {
     }
 
     pub fn client(&self) -> Client {
-        client(&self.address)
+        let client = client(&self.address);
+        if self.token.is_empty() { client } else { client.with_token(&self.token) }
     }
 
     pub fn berth(&self, args: &[&str]) -> Output {
-        berth(args).env("BERTH_ADDR", &self.address).output().expect("it runs")
+        let mut command = berth(args);
+        command.env("BERTH_ADDR", &self.address).env("BERTH_TOKEN", &self.token);
+        command.output().expect("it runs")
     }
 
     /// What it prints; it must succeed.

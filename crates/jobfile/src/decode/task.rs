@@ -11,7 +11,7 @@ use berth_model::{
 };
 
 use super::{affinity, constraint, name, resources};
-use crate::blocks::check_inside;
+use crate::blocks::{check_identities, check_inside};
 use crate::{diagnostic::quoted, drivers, schema::Body, suggest::nearest};
 
 /// Between the kill signal and SIGKILL, unless the task says.
@@ -156,6 +156,7 @@ fn identities(body: &Body<'_>) -> Vec<Identity> {
             body.report.error(body.at("identity"), message);
         }
     }
+    check_identities(&identities, body);
     identities
 }
 
@@ -211,11 +212,16 @@ fn env(body: &Body<'_>) -> BTreeMap<String, String> {
 
 fn kill_signal(body: &Body<'_>) -> String {
     let signal = body.text("kill_signal").unwrap_or_default();
-    if !signal.is_empty() && !SIGNALS.contains(&signal.as_str()) {
+    check_signal(body, "kill_signal", &signal);
+    signal
+}
+
+/// Reports a setting that names no signal.
+pub(crate) fn check_signal(body: &Body<'_>, name: &str, signal: &str) {
+    if !signal.is_empty() && !SIGNALS.contains(&signal) {
         let full = format!("SIG{}", signal.trim_start_matches("SIG"));
         let meant = nearest(&full, SIGNALS.iter().copied()).unwrap_or("SIGTERM");
-        let message = format!("{} is not a signal", quoted(&signal));
-        body.report.error_with_help(body.at("kill_signal"), message, format!("did you mean `{meant}`?"));
+        let message = format!("{} is not a signal", quoted(signal));
+        body.report.error_with_help(body.at(name), message, format!("did you mean `{meant}`?"));
     }
-    signal
 }

@@ -183,15 +183,19 @@ pub fn service() -> impl Strategy<Value = Service> {
 
 pub fn identity() -> impl Strategy<Value = Identity> {
     let mode = select(vec!["", "noop", "restart", "signal"]);
-    let first = (filled(), vec(text(), 0..3), mode, filled(), any::<bool>(), any::<bool>());
-    (first, text(), span(), vec(text(), 0..2)).prop_map(|(first, filepath, ttl, extra_claims)| {
+    let signal = select(vec!["SIGHUP", "SIGUSR1"]);
+    let first = (name(), vec(filled(), 0..3), mode, signal, any::<bool>(), any::<bool>());
+    let filepath = option::of("[a-z]{1,8}(/[a-z]{1,8})?")
+        .prop_map(|path| path.map_or(String::new(), |path| format!("secrets/{path}")));
+    let ttl = option::of(5..=86_400_u64).prop_map(|ttl| Duration::from_secs(ttl.unwrap_or_default()));
+    (first, filepath, ttl, vec(text(), 0..2)).prop_map(|(first, filepath, ttl, extra_claims)| {
         let (name, audience, change_mode, change_signal, env, file) = first;
         let (change_mode, service_name) = (change_mode.to_owned(), String::new());
         Identity {
             name,
             audience,
             change_mode,
-            change_signal,
+            change_signal: change_signal.to_owned(),
             env,
             file,
             filepath,

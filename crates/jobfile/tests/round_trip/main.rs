@@ -151,8 +151,13 @@ fn task() -> impl Strategy<Value = Task> {
     (first, second, third).prop_map(|((driver, config, user, env, constraints, resources), rest, more)| {
         let (restart, meta, kill_timeout, kill_signal, logs, shutdown_delay) = rest;
         let (affinities, artifacts, templates, services, identities, scaling, kept, dispatch_payload) = more;
-        let identities =
-            identities.into_iter().map(|(name, identity)| Identity { name, ..identity }).collect();
+        let identities = identities.into_iter().map(|(name, identity)| {
+            // No two of a task have the same file.
+            let own = |path: String| if path.is_empty() { path } else { format!("{path}_{name}") };
+            let filepath = own(identity.filepath);
+            Identity { filepath, name, ..identity }
+        });
+        let identities = identities.collect();
         Task {
             driver,
             config,

@@ -2,6 +2,7 @@
 
 mod files;
 mod group;
+mod identity;
 mod launch;
 mod policy;
 mod role;
@@ -24,9 +25,13 @@ use crate::{
 
 pub use files::{Artifact, ChangeMode, ChangeScript, Template, VOLUME_HOST, Volume, VolumeMount, Wait};
 pub use group::{EphemeralDisk, Group, Network, Port};
+pub use identity::{
+    IDENTITIES_MAX, IDENTITY_AUDIENCE, IDENTITY_AUDIENCE_BYTES_MAX, IDENTITY_AUDIENCES_MAX, IDENTITY_DEFAULT,
+    IDENTITY_NAME_MAX, IDENTITY_PATH_BYTES_MAX, IDENTITY_TTL_MAX, IDENTITY_TTL_MIN, Identity, SECRETS_DIR,
+};
 pub use launch::{Parameterized, PayloadRule, Periodic};
 pub use policy::{Backoff, ReschedulePolicy, RestartMode, RestartPolicy};
-pub use role::{Hook, IDENTITY_DEFAULT, Identity, Lifecycle, Scaling, Turn};
+pub use role::{Hook, Lifecycle, Scaling, Turn};
 pub use schedule::{Cron, CronError, Schedule, TimeZone};
 pub use service::{Check, CheckKind, CheckRestart, Service};
 pub use tag::{JOB_TAGS_MAX, TAG_DESCRIPTION_BYTES_MAX, TAG_NAME_BYTES_MAX, VersionTag};

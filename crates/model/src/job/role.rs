@@ -1,6 +1,6 @@
-//! What a task is within its group and towards others: when it runs, who it says it is, how many of it there may be.
+//! What a task is within its group: when it runs, how many of it there may be.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use minicbor::{Decode, Encode};
 
@@ -70,45 +70,6 @@ impl Default for Lifecycle {
         Self { hook: Hook::Prestart, sidecar: false }
     }
 }
-
-/// A signed statement of who a task or service is.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
-pub struct Identity {
-    /// `default` for the one that every task has.
-    #[n(0)]
-    pub name: String,
-    /// Who it is meant for.
-    #[n(1)]
-    pub audience: Vec<String>,
-    /// What happens to the task when it is renewed: `noop`, `restart` or `signal`; empty for nothing.
-    #[n(2)]
-    pub change_mode: String,
-    /// The signal then.
-    #[n(3)]
-    pub change_signal: String,
-    /// The task has it in its environment.
-    #[n(4)]
-    pub env: bool,
-    /// The task has it in a file.
-    #[n(5)]
-    pub file: bool,
-    /// The file's path, below the task's directory; empty for the usual one.
-    #[n(6)]
-    pub filepath: String,
-    /// The service that it speaks for; empty for the task.
-    #[n(7)]
-    pub service_name: String,
-    /// Until it expires; zero for never.
-    #[n(8)]
-    #[cbor(with = "crate::codec::duration")]
-    pub ttl: Duration,
-    /// Further statements, as `key=value`.
-    #[n(9)]
-    pub extra_claims: Vec<String>,
-}
-
-/// The name of the identity that every task has.
-pub const IDENTITY_DEFAULT: &str = "default";
 
 /// Bounds for those who scale a group, and what an autoscaler needs to know.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use berth_model::{
     AclRoleId, AclTokenId, AllocId, DeploymentId, EvalId, Index, JobKey, KekId, NodeId, RootKeyId, Timestamp,
-    acl::{AclPolicy, AclRole, AclToken, ChangeAcl, OneTimeToken, SecretHash, TokenType},
+    acl::{AclPolicy, AclRole, AclToken, ChangeAcl, OneTimeToken, PolicyJob, SecretHash, TokenType},
     alloc::{
         AllocEnd, ClientStatus, Migrate, MigrateAlloc, Placement, Reschedule, Rescheduled, Stop, StopReason,
         TaskResult,
@@ -194,6 +194,12 @@ fn policy(name: &str) -> AclPolicy {
         rules: text("namespace \"default\" { policy = \"read\" }"),
         create_index: Index(0),
         modify_index: Index(0),
+        job: Some(Box::new(PolicyJob {
+            namespace: text("default"),
+            job: text("web"),
+            group: text("app"),
+            task: text("main"),
+        })),
     }
 }
 

@@ -30,11 +30,13 @@ pub enum Feature {
     Artifacts,
     /// Directories that are taken over from a predecessor; they would be empty.
     StickyDisks,
+    /// Tokens that say who a task is; they would be missing.
+    WorkloadIdentities,
 }
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::GrpcChecks,
         Self::TlsChecks,
         Self::RunLimits,
@@ -43,6 +45,7 @@ impl Feature {
         Self::DispatchPayloads,
         Self::Artifacts,
         Self::StickyDisks,
+        Self::WorkloadIdentities,
     ];
 
     /// As agents name it.
@@ -56,6 +59,7 @@ impl Feature {
             Self::DispatchPayloads => "dispatch_payloads",
             Self::Artifacts => "artifacts",
             Self::StickyDisks => "sticky_disks",
+            Self::WorkloadIdentities => "workload_identities",
         }
     }
 
@@ -74,6 +78,7 @@ impl Feature {
             Self::DispatchPayloads => group.tasks.iter().any(|task| !task.dispatch_payload.is_empty()),
             Self::Artifacts => group.tasks.iter().any(|task| !task.artifacts.is_empty()),
             Self::StickyDisks => group.disk.sticky,
+            Self::WorkloadIdentities => group.tasks.iter().any(|task| !task.identities.is_empty()),
         }
     }
 }

@@ -5,15 +5,18 @@ use std::{fmt::Debug, sync::Arc};
 use berth_model::{Timestamp, acl::SecretHash, store::Acl};
 
 use super::Rights;
+use crate::workload::Workload;
 
 /// Who asks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Identity {
     /// Who shows no token.
     #[default]
     Anonymous,
     /// Who has a token, of which only the hash is known.
     Token(SecretHash),
+    /// A task that has shown who it is.
+    Workload(Arc<Workload>),
 }
 
 /// A token that says nothing of who has it.
@@ -25,6 +28,9 @@ pub(crate) enum BadToken {
     /// It is nothing any more.
     #[error("ACL token expired")]
     Expired,
+    /// It is meant to say which task has it, and does not.
+    #[error("the workload's token is refused: {0}")]
+    Workload(&'static str),
     /// Nobody reads that much for each request.
     #[error(
         "the policies of this ACL token have {bytes} bytes of rules, at most {max} are understood: give it fewer policies, or \

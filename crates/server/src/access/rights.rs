@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use berth_model::JobKey;
+
 use super::{
     capability::{Capabilities, Capability},
     pattern::Pattern,
     variables::VariableRights,
 };
+use crate::workload::Workload;
 
 /// What a capability is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +54,19 @@ impl Rights {
             namespaces: BTreeMap::new(),
             patterns: vec![(Pattern::from("*"), Capabilities::ALL)],
             variables: VariableRights::all(),
+        }
+    }
+
+    /// Adds what a task may do by who it is: list and read the variables of its job, its group and itself, and those that are for
+    /// all jobs of its namespace.
+    pub fn grant_own(&mut self, workload: &Workload) {
+        let Workload { job: JobKey { namespace, id }, group, task, .. } = workload;
+        let granted = [Capability::VariablesList, Capability::VariablesRead].into();
+        let mut path = "nomad/jobs".to_owned();
+        self.variables.grant(namespace, &path, granted);
+        for name in [&**id, group, task] {
+            path = format!("{path}/{name}");
+            self.variables.grant(namespace, &path, granted);
         }
     }
 

@@ -42,6 +42,12 @@ impl VariableRights {
         }
     }
 
+    /// Adds what may be done with this very variable to what the rules say of it: no letter of its path stands for others.
+    pub fn grant(&mut self, namespace: &str, path: &str, granted: Capabilities) {
+        let said = self.with(namespace, path);
+        self.exact.insert(named(namespace, path), said.and(granted));
+    }
+
     /// What may be done with a variable.
     pub fn with(&self, namespace: &str, path: &str) -> Capabilities {
         let name = named(namespace, path);
@@ -95,6 +101,22 @@ mod tests {
         assert_eq!(rights.with("web-1", "a/secret"), Capabilities::default());
         assert_eq!(rights.with("web", "secret"), Capabilities::default());
         assert!(VariableRights::all().with("any", "a/b/c").has(Capability::VariablesDestroy));
+    }
+
+    #[test]
+    fn what_is_granted_of_one_variable_is_granted_of_no_other_whatever_its_path() {
+        let mut rights = rights(&[("a", "jobs/*", Capability::VariablesWrite)]);
+        let read = Capabilities::from([Capability::VariablesRead]);
+        rights.grant("a", "jobs/web", read);
+        rights.grant("a", "other/*", read);
+        let both = [Capability::VariablesWrite, Capability::VariablesRead].into();
+        assert_eq!(rights.with("a", "jobs/web"), both, "besides what the rules say");
+        assert_eq!(rights.with("a", "jobs/web2"), [Capability::VariablesWrite].into());
+        assert_eq!(
+            (rights.with("a", "other/*"), rights.with("a", "other/x")),
+            (read, Capabilities::default())
+        );
+        assert_eq!(rights.with("b", "jobs/web"), Capabilities::default());
     }
 
     #[test]

@@ -11,8 +11,8 @@ use std::{
 };
 
 use berth_api::agent::{
-    AllocStatus, Down, Heartbeat, NodeChanged, PROTOCOL_VERSION, Refused, UPDATE_ALLOCS_MAX, Up, UpFrame,
-    Update,
+    AllocStatus, Down, Heartbeat, NodeChanged, PROTOCOL_VERSION, Refused, SignTokens, UPDATE_ALLOCS_MAX, Up,
+    UpFrame, Update,
 };
 use berth_controller::{Event, SessionId};
 use berth_model::NodeId;
@@ -35,6 +35,7 @@ use super::{
 use crate::{
     convert::agent as convert,
     engine::{Input, Link},
+    workload,
 };
 
 /// Sessions that one connection may carry.
@@ -146,6 +147,7 @@ impl Connection<'_> {
                 }
             }
             Some(Up::Changed(changed)) => return self.node_changed(number, changed, share).await,
+            Some(Up::Sign(asked)) => return self.sign(number, &asked).await,
             // Of a newer protocol: an agent says nothing that must be understood before it was welcomed to say it.
             None => {}
         }
@@ -235,6 +237,16 @@ impl Connection<'_> {
         self.context.incoming.decode(&mut share, bytes).await?;
         self.context.tell(Input::Event(Event::NodeChanged(session.id, Box::new(node)), share)).await;
         Ok(())
+    }
+
+    /// Signs tokens here and now: the few of one task take less time than to hand them to another thread, and none is read from
+    /// the agent meanwhile.
+    async fn sign(&self, number: u32, asked: &SignTokens) -> io::Result<()> {
+        let (Some(session), Some(state)) = (self.sessions.get(&number), self.context.state()) else {
+            return Ok(());
+        };
+        let signed = frame(number, Down::Signed(workload::sign(state, session.node, asked)));
+        self.outbound.send(signed).await.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
     async fn update(&self, number: u32, update: Update, mut share: Share) -> io::Result<()> {

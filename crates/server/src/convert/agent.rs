@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use berth_api::agent::{
     AllocHealth, AllocStatus, ArtifactSpec, ClientStatus as WireStatus, DeviceGrantSpec, DeviceSpec, DnsSpec,
     GroupSpec, HELLO_BYTES_MAX, HealthSpec, Heartbeat as WireHeartbeat, Hello as WireHello, HookSpec,
-    LogSpec, NetworkSpec, NodeChanged, NodeSpec, RestartModeSpec, RestartSpec, TaskDevices,
-    TaskEvent as WireEvent, TaskEventKind, TaskSpec, TaskState as WireState, TaskStatus, VolumeMountSpec,
-    VolumeSpec, observed_hash,
+    IdentityChange, IdentitySpec, LogSpec, NetworkSpec, NodeChanged, NodeSpec, RestartModeSpec, RestartSpec,
+    TaskDevices, TaskEvent as WireEvent, TaskEventKind, TaskSpec, TaskState as WireState, TaskStatus,
+    VolumeMountSpec, VolumeSpec, observed_hash,
 };
 use berth_controller::{Heartbeat, Hello};
 use berth_model::{
@@ -15,8 +15,8 @@ use berth_model::{
     alloc::ClientStatus,
     device::{DeviceGrant, DeviceInstance, NodeDevice},
     job::{
-        Artifact, Group, HealthCheck, Hook, Job, Lifecycle, Network, RestartMode, RestartPolicy, Task,
-        VOLUME_HOST, Volume, VolumeMount,
+        Artifact, Group, HealthCheck, Hook, Identity, Job, Lifecycle, Network, RestartMode, RestartPolicy,
+        SECRETS_DIR, Task, VOLUME_HOST, Volume, VolumeMount,
     },
     node::{DYNAMIC_PORT_MAX, DYNAMIC_PORT_MIN, NODE_POOL_ALL, Node},
     observed::{ObservedAlloc, ObservedTask, TaskEvent, TaskState},
@@ -422,9 +422,28 @@ fn task_spec(task: &Task, oversubscribed: bool) -> TaskSpec {
         shutdown_delay_ms: millis(task.shutdown_delay),
         payload_file: task.dispatch_payload.clone(),
         artifacts: task.artifacts.iter().map(artifact).collect(),
+        identities: task.identities.iter().map(identity).collect(),
         volume_mounts: task.volume_mounts.iter().map(volume_mount).collect(),
         hook: task.lifecycle.map_or(HookSpec::Main, |lifecycle| hook_spec(lifecycle.hook)).into(),
         sidecar: task.lifecycle.is_some_and(Lifecycle::is_sidecar),
+    }
+}
+
+fn identity(identity: &Identity) -> IdentitySpec {
+    let change = match &*identity.change_mode {
+        "restart" => IdentityChange::Restart,
+        "signal" => IdentityChange::Signal,
+        _ => IdentityChange::Noop,
+    };
+    let path = identity.file_path();
+    // What was registered before there were rules may lie elsewhere.
+    let file = path.strip_prefix(SECRETS_DIR).filter(|_| identity.file).unwrap_or_default();
+    IdentitySpec {
+        name: identity.name.clone(),
+        env: identity.env,
+        file: file.to_owned(),
+        change: change.into(),
+        signal: identity.change_signal.clone(),
     }
 }
 

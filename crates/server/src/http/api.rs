@@ -15,6 +15,7 @@ use super::{
 use crate::{
     access::{self, Acls, Policy},
     state::State,
+    workload::Workloads,
 };
 
 /// Pieces of slow work at a time: each may take as much memory as a plan of a whole job.
@@ -37,6 +38,8 @@ pub(crate) struct Api {
     pub answer_room: Arc<Semaphore>,
     /// What callers may do.
     pub policy: Arc<dyn Policy>,
+    /// Tasks that have shown who they are.
+    pub workloads: Arc<Workloads>,
     /// What requests that are under way were allowed.
     pub leases: Leases,
     /// Requests that wait.
@@ -69,6 +72,7 @@ impl Api {
             table: Arc::new(table),
             description: Arc::default(),
             policy,
+            workloads: Arc::default(),
             leases: Leases::default(),
             waiting: Waiting::new(&limits),
             heavy: Heavy::new(limits.heavy_threads_max),

@@ -85,8 +85,8 @@ impl Call {
     }
 
     /// Who asks, by the token that was shown.
-    pub fn identity(&self) -> Identity {
-        self.asker.identity
+    pub fn identity(&self) -> &Identity {
+        &self.asker.identity
     }
 
     /// Watches over what the request may reach; none where everybody may do everything.

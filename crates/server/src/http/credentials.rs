@@ -10,18 +10,15 @@ use crate::access::{Identity, hash};
 
 const TOKEN: HeaderName = HeaderName::from_static("x-nomad-token");
 
-/// Who asks, by `X-Nomad-Token` or `Authorization: Bearer`.
+/// Who asks, by a secret that is a token's.
+pub(crate) fn identity(secret: Option<&str>) -> Identity {
+    secret.map_or(Identity::Anonymous, |secret| Identity::Token(hash(secret)))
+}
+
+/// The secret that a request shows, by `X-Nomad-Token` or `Authorization: Bearer`.
 ///
 /// # Errors
 /// When the two say different things.
-pub(crate) fn identity(headers: &HeaderMap) -> Result<Identity, Failure> {
-    Ok(secret(headers)?.map_or(Identity::Anonymous, |secret| Identity::Token(hash(secret))))
-}
-
-/// The secret that a request shows.
-///
-/// # Errors
-/// As [`identity`].
 pub(crate) fn secret(headers: &HeaderMap) -> Result<Option<&str>, Failure> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("unreadable").trim());
     let bearer = text(AUTHORIZATION).and_then(|text| {
@@ -45,7 +42,7 @@ mod tests {
         let headers = headers
             .iter()
             .map(|(name, value)| (HeaderName::from_static(name), value.parse().expect("it may be a header")));
-        identity(&headers.collect())
+        secret(&headers.collect()).map(identity)
     }
 
     #[test]

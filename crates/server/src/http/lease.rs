@@ -16,7 +16,10 @@ use axum::{
     body::{Body, HttpBody},
     response::Response,
 };
-use berth_model::{Index, Timestamp, store::Acl};
+use berth_model::{
+    Index, Timestamp,
+    store::{Acl, Store},
+};
 use bytes::Bytes;
 use hyper::{
     StatusCode,
@@ -26,7 +29,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::{api::Api, failure::Failure, stream::BrokenOff};
 use crate::{
-    access::{Identity, Policy, Rights},
+    access::{BadToken, Identity, Policy, Rights},
     clock,
 };
 
@@ -52,6 +55,8 @@ struct Ledger {
     looked: AsOf,
     /// Something was lent since by what was true before.
     is_behind: bool,
+    /// How much is lent to tasks.
+    of_workloads: usize,
 }
 
 /// The state and time that rights follow from.
@@ -70,6 +75,12 @@ struct Lent {
     ended: CancellationToken,
 }
 
+impl Lent {
+    fn is_of_workload(&self) -> bool {
+        matches!(self.identity, Identity::Workload(_))
+    }
+}
+
 /// What one request was lent, for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Lease {
@@ -84,23 +95,27 @@ impl Leases {
         let number = self.0.next.fetch_add(1, Relaxed);
         let ended = CancellationToken::new();
         let mut ledger = self.ledger();
-        ledger.lent.insert(number, Lent { identity, rights, ended: ended.clone() });
+        let lent = Lent { identity, rights, ended: ended.clone() };
+        ledger.of_workloads += usize::from(lent.is_of_workload());
+        ledger.lent.insert(number, lent);
         // What changed in between was looked at before this was there to be looked at.
         ledger.is_behind |= as_of.index < ledger.looked.index || as_of.at < ledger.looked.at;
         Arc::new(Lease { number, leases: self.clone(), ended })
     }
 
-    /// What must be looked at since this was asked last: none while nothing that rights follow from has changed. What is lent
-    /// from now on by what was true before is looked at the next time.
+    /// What must be looked at since this was asked last: nothing but what tasks were lent while nothing has changed that rights
+    /// follow from, for a task's end is no such change. What is lent from now on by what was true before is looked at the next
+    /// time.
     fn due(&self, acl: &Acl, now: Timestamp) -> Vec<Lent> {
         let mut ledger = self.ledger();
         let looked = std::mem::replace(&mut ledger.looked, AsOf { index: acl.rights_index(), at: now });
         let is_same = looked.index == acl.rights_index() && !acl.any_ends_between(looked.at, now);
-        if is_same && !std::mem::take(&mut ledger.is_behind) {
+        let all = std::mem::take(&mut ledger.is_behind) || !is_same;
+        if !all && ledger.of_workloads == 0 {
             return Vec::new();
         }
-        ledger.is_behind = false;
-        ledger.lent.values().filter(|lent| !lent.ended.is_cancelled()).cloned().collect()
+        let is_due = |lent: &&Lent| (all || lent.is_of_workload()) && !lent.ended.is_cancelled();
+        ledger.lent.values().filter(is_due).cloned().collect()
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
@@ -109,10 +124,16 @@ impl Leases {
 }
 
 /// Ends what is not as it was when it was lent. Takes as long as it takes to read the policies of all of them.
-fn end_changed(due: &[Lent], policy: &dyn Policy, acl: &Acl, now: Timestamp) {
+fn end_changed(due: &[Lent], policy: &dyn Policy, store: &Store, now: Timestamp) {
     let mut found = HashMap::new();
     for lent in due {
-        let rights = found.entry(lent.identity).or_insert_with(|| policy.rights(&lent.identity, acl, now));
+        let rights = found.entry(&lent.identity).or_insert_with(|| match &lent.identity {
+            Identity::Workload(workload) => workload
+                .check(store, now)
+                .map_err(BadToken::Workload)
+                .and_then(|()| policy.rights(&lent.identity, store.acl(), now)),
+            identity => policy.rights(identity, store.acl(), now),
+        });
         if rights.as_ref() != Ok(&lent.rights) {
             lent.ended.cancel();
         }
@@ -136,7 +157,7 @@ pub(crate) async fn watch(api: Api) {
         }
         let policy = api.policy.clone();
         // Not behind what clients have worked on: what was revoked ends soon.
-        let looked = tokio::task::spawn_blocking(move || end_changed(&due, &*policy, view.store.acl(), now));
+        let looked = tokio::task::spawn_blocking(move || end_changed(&due, &*policy, &view.store, now));
         if let Err(error) = looked.await {
             std::panic::resume_unwind(error.into_panic());
         }
@@ -182,7 +203,9 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.leases.ledger().lent.remove(&self.number);
+        let mut ledger = self.leases.ledger();
+        let lent = ledger.lent.remove(&self.number);
+        ledger.of_workloads -= usize::from(lent.is_some_and(|lent| lent.is_of_workload()));
     }
 }
 
@@ -221,7 +244,6 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
     use super::*;
-    use crate::access::BadToken;
 
     /// Allows everything until it is shut.
     #[derive(Debug, Default)]
@@ -239,8 +261,8 @@ mod tests {
 
     #[test]
     fn what_is_lent_by_what_was_true_before_the_last_look_is_looked_at_once_more() {
-        let (leases, door, acl) = (Leases::default(), Door::default(), Acl::default());
-        let look = |now| end_changed(&leases.due(&acl, now), &door, &acl, now);
+        let (leases, door, store) = (Leases::default(), Door::default(), Store::default());
+        let look = |now| end_changed(&leases.due(store.acl(), now), &door, &store, now);
         let early = leases.lend(Identity::Anonymous, door.1.clone(), now(5));
         look(Timestamp(10));
         door.0.store(true, SeqCst);
@@ -272,19 +294,20 @@ mod tests {
 
         impl Policy for Lending {
             fn rights(&self, identity: &Identity, _: &Acl, _: Timestamp) -> Result<Arc<Rights>, BadToken> {
-                drop(self.0.lend(*identity, Arc::default(), now(1)));
+                drop(self.0.lend(identity.clone(), Arc::default(), now(1)));
                 Ok(Arc::default())
             }
         }
 
-        let (leases, acl) = (Leases::default(), Acl::default());
+        let (leases, store) = (Leases::default(), Store::default());
+        let acl = store.acl();
         let lease = leases.lend(Identity::Anonymous, Arc::default(), now(1));
-        let due = leases.due(&acl, Timestamp(5));
+        let due = leases.due(acl, Timestamp(5));
         assert_eq!(due.len(), 0, "nothing has changed");
         let _late = leases.lend(Identity::Anonymous, Arc::default(), now(4));
-        let due = leases.due(&acl, Timestamp(6));
+        let due = leases.due(acl, Timestamp(6));
         assert_eq!(due.len(), 2);
-        end_changed(&due, &Lending(leases.clone()), &acl, Timestamp(6));
+        end_changed(&due, &Lending(leases.clone()), &store, Timestamp(6));
         assert!(lease.check().is_ok());
     }
 }

@@ -19,6 +19,8 @@ use hyper::{
     header::{CONNECTION, HeaderValue, X_CONTENT_TYPE_OPTIONS},
 };
 
+use berth_model::{Timestamp, store::Store};
+
 use super::{
     api::Api,
     call::{Asker, Call, Reply, namespace},
@@ -36,6 +38,7 @@ use super::{
 use crate::{
     access::{Access, BadToken, Identity, Rights},
     clock,
+    workload::is_token,
 };
 
 /// What a connection is told for which only reserved room is left.
@@ -123,17 +126,16 @@ async fn call(
     cluster::check(&head.headers, || cluster_id(api))?;
     let query = Query::of(&head.uri, route.contract.clone())?;
     let fresh = Fresh { api, route, stale: query.is_stale() };
-    let identity = credentials::identity(&head.headers)?;
-    let (rights, as_of, is_fresh) = rights(&fresh, identity).await?;
+    let (identity, rights, as_of, is_fresh) = rights(&fresh, credentials::secret(&head.headers)?).await?;
     let named = match route.namespace_from {
         NamespaceFrom::Query => namespace(&query),
         _ => "",
     };
     let access = Access::check(rights.clone(), route.capability, route.namespace_from, named);
-    let access = access.map_err(|denied| refused(denied.into(), api, identity))?.into();
+    let access = access.map_err(|denied| refused(denied.into(), api, &identity))?.into();
     // Where nothing was asked for nothing can end.
     let is_watched = !api.policy.is_open() && route.capability != Capability::Anonymous;
-    let lease = is_watched.then(|| api.leases.lend(identity, rights, as_of));
+    let lease = is_watched.then(|| api.leases.lend(identity.clone(), rights, as_of));
     let body = if let Some(lease) = &lease { lease.guard(body) } else { body };
     let params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let caller = head.extensions.remove::<Caller>();
@@ -171,13 +173,14 @@ async fn answer(route: &Route, call: Call, is_fresh: bool) -> Reply {
     Ok(lease.guard_answer(response))
 }
 
-/// What the caller may do, by what is acknowledged now: a token that was made a moment ago through another server holds here,
-/// and one that was revoked does not. Also as of when, and whether the state is fresh now.
-async fn rights(fresh: &Fresh<'_>, identity: Identity) -> Result<(Arc<Rights>, AsOf, bool), Failure> {
+/// Who asks and what that caller may do, by what is acknowledged now: a token that was made a moment ago through another server
+/// holds here, and one that was revoked does not. Also as of when, and whether the state is fresh now.
+async fn rights(
+    fresh: &Fresh<'_>,
+    secret: Option<&str>,
+) -> Result<(Identity, Arc<Rights>, AsOf, bool), Failure> {
     let Fresh { api, route, .. } = fresh;
     let mut is_fresh = false;
-    // Who may ask without a token may also ask with one that says nothing.
-    let identity = if route.capability == Capability::Anonymous { Identity::Anonymous } else { identity };
     if !api.policy.is_open() && route.capability != Capability::Anonymous {
         match fresh.wait().await {
             Ok(()) => is_fresh = true,
@@ -188,19 +191,37 @@ async fn rights(fresh: &Fresh<'_>, identity: Identity) -> Result<(Arc<Rights>, A
     }
     let (view, at) = (api.state.view(), clock::now());
     let index = view.store.acl().rights_index();
-    let rights = match api.policy.known(&identity, view.store.acl(), at)? {
+    // Who may ask without a token may also ask with one that says nothing.
+    let is_for_all = route.capability == Capability::Anonymous;
+    let identity = match identify(api, secret, &view.store, at) {
+        Err(_) if is_for_all => credentials::identity(secret),
+        identity => identity?,
+    };
+    let by = if is_for_all { Identity::Anonymous } else { identity.clone() };
+    let rights = match api.policy.known(&by, view.store.acl(), at)? {
         Some(rights) => rights,
         None => {
             let policy = api.policy.clone();
-            api.heavy.run(move || policy.rights(&identity, view.store.acl(), at)).await?
+            api.heavy.run(move || policy.rights(&by, view.store.acl(), at)).await?
         }
     };
-    Ok((rights, AsOf { index, at }, is_fresh))
+    Ok((identity, rights, AsOf { index, at }, is_fresh))
+}
+
+/// Who shows a secret. Where everybody may do everything nobody is asked.
+fn identify(api: &Api, secret: Option<&str>, store: &Store, now: Timestamp) -> Result<Identity, BadToken> {
+    match secret.filter(|secret| !api.policy.is_open() && is_token(secret)) {
+        Some(token) => {
+            let workload = api.workloads.identify(token, store, now).map_err(BadToken::Workload)?;
+            Ok(Identity::Workload(workload))
+        }
+        None => Ok(credentials::identity(secret)),
+    }
 }
 
 /// Whoever shows no token is told that one is needed.
-fn refused(failure: Failure, api: &Api, identity: Identity) -> Failure {
-    if identity == Identity::Anonymous && !api.policy.is_open() {
+fn refused(failure: Failure, api: &Api, identity: &Identity) -> Failure {
+    if *identity == Identity::Anonymous && !api.policy.is_open() {
         let text = format!("{}, and no token was given", failure.text);
         return Failure::new(StatusCode::UNAUTHORIZED, text);
     }
@@ -210,7 +231,7 @@ fn refused(failure: Failure, api: &Api, identity: Identity) -> Failure {
 impl From<BadToken> for Failure {
     fn from(bad: BadToken) -> Self {
         let status = match bad {
-            BadToken::Unknown | BadToken::Expired => StatusCode::UNAUTHORIZED,
+            BadToken::Unknown | BadToken::Expired | BadToken::Workload(_) => StatusCode::UNAUTHORIZED,
             BadToken::Rules { .. } => StatusCode::FORBIDDEN,
         };
         Self::new(status, bad.to_string())

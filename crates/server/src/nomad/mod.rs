@@ -34,6 +34,7 @@ mod system;
 mod table;
 mod tenant_limits;
 mod variables;
+mod well_known;
 
 pub use system::collectable;
 pub use table::table;

@@ -13,11 +13,11 @@ use berth_api::http::{
     FuzzySearch, HostStats, ImagePull, ImagePulled, ImagesLoaded, Job, JobDeregistered, JobDispatch,
     JobDispatched, JobEvaluate, JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert,
     JobScale, JobScaleStatus, JobStability, JobStatus, JobStatusesAsked, JobStub, JobSummary, JobTag,
-    JobValidated, JobVersionChanged, JobVersions, JobsParse, KeyringKey, KeyringRotated, Measurements,
+    JobValidated, JobVersionChanged, JobVersions, JobsParse, Jwks, KeyringKey, KeyringRotated, Measurements,
     Namespace, Node, NodeDrain, NodeEligibility, NodeEligibilityChanged, NodeImages, NodePool, NodePurged,
-    NodeRevoked, NodeStub, NodeToken, NodeTokenAsked, PeriodicForced, PlanTrace, Quota, QuotaUsage,
-    RaftConfiguration, ScalingPolicy, ScalingPolicyStub, SchedulerConfiguration, SchedulerConfigurationRead,
-    SchedulerConfigurationSet, Search, StreamFrame, Variable, VariableMetadata,
+    NodeRevoked, NodeStub, NodeToken, NodeTokenAsked, OpenIdConfiguration, PeriodicForced, PlanTrace, Quota,
+    QuotaUsage, RaftConfiguration, ScalingPolicy, ScalingPolicyStub, SchedulerConfiguration,
+    SchedulerConfigurationRead, SchedulerConfigurationSet, Search, StreamFrame, Variable, VariableMetadata,
 };
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -25,7 +25,7 @@ use tokio::sync::Semaphore;
 use super::{
     absent, acl, agent, allocations, client, deployments, evaluations, events, events::Lines, files, job,
     jobs, joins, keyring, logs, metrics, namespaces, nodes, operator, parameters::PARAMETERS, pools, quotas,
-    scaling, scheduling, search, snapshot, status, system, variables,
+    scaling, scheduling, search, snapshot, status, system, variables, well_known,
 };
 use crate::http::{
     openapi,
@@ -204,6 +204,9 @@ pub fn routes() -> Vec<Route> {
         route(Put, "/v1/operator/snapshot", (Management, Cluster), "Put a copy in the place of the state", takes_bytes(), restore_snapshot),
         route(Put, "/v1/system/gc", (Management, Cluster), "Forget what has ended", empty(), system::collect),
         route(Put, "/v1/system/reconcile/summaries", (Management, Cluster), "Count allocations anew", empty(), system::reconcile_summaries),
+
+        route(Get, "/.well-known/jwks.json", (Anonymous, Cluster), "Read the keys that sign tokens of tasks", tells::<Jwks>(&[]), well_known::jwks),
+        route(Get, "/.well-known/openid-configuration", (Anonymous, Cluster), "Read who signs tokens of tasks", tells::<OpenIdConfiguration>(&[]), well_known::configuration),
 
         route(Get, "/v1/openapi.json", (Anonymous, Cluster), "Read this description of the API", tells::<Value>(&[]), openapi::read),
         route(Get, "/v1/metrics", (AgentRead, Cluster), "Read measurements", tells::<Measurements>(&["format"]), metrics::read),

@@ -1,6 +1,6 @@
 //! The config.json of a container: what the OCI runtime is told (opencontainers/runtime-spec 1.0.2).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -9,6 +9,7 @@ use super::binds::Binds;
 use super::device_files::{self, DeviceFile};
 use super::settings::{Network, Settings};
 use super::{Runtime, seccomp};
+use crate::alloc_dir::has_tokens;
 use crate::drivers::TaskContext;
 use crate::images::ImageConfig;
 use crate::keeper::plan::{BindSource, ContainerRun};
@@ -197,6 +198,18 @@ fn resources(
     Ok(resources)
 }
 
+/// The directory in which the agent puts a task's tokens, which become its user's.
+fn secrets(task: &TaskContext<'_>) -> BindSource {
+    let dir = task.place.task_dir(&task.spec.name).join("secrets");
+    let files = task.spec.identities.iter().filter(|identity| !identity.file.is_empty());
+    let parts = files.flat_map(|identity| {
+        let ends = identity.file.match_indices('/').map(|(end, _)| end).chain([identity.file.len()]);
+        ends.map(|end| identity.file[..end].to_owned()).collect::<Vec<_>>()
+    });
+    let owned: BTreeSet<String> = std::iter::once(".".to_owned()).chain(parts).collect();
+    BindSource { owned: owned.into_iter().collect(), ..BindSource::of(&dir) }
+}
+
 fn mounts(
     task: &TaskContext<'_>,
     network: Network,
@@ -227,9 +240,15 @@ fn mounts(
         special("sysfs", "/sys", &["ro"])
     });
     mounts.extend(devices.iter().enumerate().map(|(number, device)| device.bound(number)));
-    // In memory, and gone with the container. Whose it is, is known once its user is.
-    mounts.push(special("tmpfs", SECRETS, &["mode=0700", "size=1024k", "nr_inodes=1024"]));
     let binds = &mut files.binds;
+    // In memory. Whose it is, is known once the container's user is.
+    mounts.push(if has_tokens(task.spec) {
+        let mut mount = binds.add(secrets(task), SECRETS, false);
+        mount["options"].as_array_mut().into_iter().for_each(|options| options.push(json!("noexec")));
+        mount
+    } else {
+        special("tmpfs", SECRETS, &["mode=0700", "size=1024k", "nr_inodes=1024"])
+    });
     let local = task.place.task_dir(&task.spec.name).join("local");
     let dirs = [
         (task.place.shared_dir(), "/alloc", false),

@@ -40,7 +40,7 @@ impl Alloc {
     }
 
     /// Why its tasks may not live on, if so.
-    pub(super) fn cause_of_end(&self) -> Option<TaskEventKind> {
+    pub(in crate::lifecycle) fn cause_of_end(&self) -> Option<TaskEventKind> {
         let mut dead = (0..self.tasks.len()).filter(|task| self.tasks[*task].is_dead());
         if self.stop || self.lost {
             Some(TaskEventKind::Killing)

@@ -56,13 +56,13 @@ impl Alloc {
         }
         let tasks = if asked.all { (0..self.tasks.len()).collect() } else { self.running(&asked.task)? };
         for task in tasks {
-            self.ask_to_restart(task, now_ns);
+            self.ask_to_restart(task, "User requested task to restart", now_ns);
         }
         Ok(())
     }
 
-    fn ask_to_restart(&mut self, task: usize, now_ns: u64) {
-        let asked = event(TaskEventKind::RestartSignaled, now_ns, "User requested task to restart");
+    pub(in crate::lifecycle) fn ask_to_restart(&mut self, task: usize, why: &str, now_ns: u64) {
+        let asked = event(TaskEventKind::RestartSignaled, now_ns, why);
         match self.tasks[task].phase {
             Phase::Running if self.tasks[task].restart != Restart::Asked => {
                 self.note(task, asked);

@@ -53,6 +53,51 @@ fn a_restart_that_was_asked_for_follows_at_once_and_does_not_count() {
 }
 
 #[test]
+fn what_restarts_a_task_for_its_own_sake_counts_as_little_and_stops_nothing_that_ends() {
+    check(
+        "run 1 service a:once
+         started 1.0
+         renewed 1.0
+         renewed 1.0
+         exited 1.0 signal=2
+         wait 1s
+         started 1.0
+         stop 1
+         renewed 1.0
+         exited 1.0 signal=2",
+        &expect![[r#"
+            > run 1 service a:once
+               1.0 persist 1
+               1.0 start 1.0#1
+               1.0 report 1 Pending [a Pending (Task Setup)]
+            > started 1.0
+               1.0 report 1 Running! [a Running (Started)]
+            > renewed 1.0
+               1.0 signal 1.0#1
+               1.0 persist 1
+               1.0 report 1 Running [a Running (Killing)]
+            > renewed 1.0
+            > exited 1.0 signal=2
+               1.0 persist 1
+               1.0 report 1 Pending [a Pending (Restarting)]
+            > wait 1s
+               1.0 persist 1
+               1.0 start 1.0#2
+            > started 1.0
+               2.0 report 1 Running [a Running (Started)]
+            > stop 1
+               2.0 signal 1.0#2
+               2.0 persist 1
+               2.0 report 1 Running [a Running (Killing)]
+            > renewed 1.0
+            > exited 1.0 signal=2
+               2.0 persist 1
+               2.0 report 1 Complete! [a Dead (Killed)]
+        "#]],
+    );
+}
+
+#[test]
 fn a_task_that_does_not_go_is_killed_and_restarts_all_the_same() {
     check(
         "run 1 batch a b

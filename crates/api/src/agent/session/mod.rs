@@ -26,8 +26,8 @@ use table::Table;
 
 use super::{
     AllocStatus, Ask, Desired, Digest, Down, ExecDown, FRAME_BYTES_MAX, FileCancel, FileCredit, FileRead,
-    Heartbeat, Hello, NodeSpec, PROTOCOL_VERSION, Refused, UPDATE_ALLOCS_MAX, Up, Update, Welcome,
-    WelcomeMode,
+    Heartbeat, Hello, NodeSpec, PROTOCOL_VERSION, Refused, SignedTokens, UPDATE_ALLOCS_MAX, Up, Update,
+    Welcome, WelcomeMode,
 };
 
 /// The most that the statuses of one [`Update`] add up to; leaves room in a frame for all else.
@@ -72,6 +72,8 @@ pub enum Told {
     Ask(Ask),
     /// Somebody runs a command within a task.
     Exec(ExecDown),
+    /// Tokens that the shell has asked for.
+    Signed(SignedTokens),
 }
 
 /// A change of desired state.
@@ -184,6 +186,7 @@ impl AgentSession {
             Down::FileCancel(cancel) => return Some(Told::FileCancel(cancel)),
             Down::Ask(ask) => return Some(Told::Ask(ask)),
             Down::Exec(exec) => return Some(Told::Exec(exec)),
+            Down::Signed(signed) => return Some(Told::Signed(signed)),
         }
         None
     }

@@ -1,6 +1,6 @@
 //! `berth acl policy`: what those may do who have a policy.
 
-use berth_api::http::{AclPolicy, AclPolicyStub};
+use berth_api::http::{AclPolicy, AclPolicyJob, AclPolicyStub};
 use clap::{Args, Subcommand};
 
 use crate::{
@@ -68,9 +68,28 @@ pub struct Apply {
     /// For people
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     description: String,
+    /// Gives it to the tasks of this job, of the namespace of the command, by who they are
+    #[arg(long, value_name = "JOB")]
+    job: Option<String>,
+    /// Only to those of this group
+    #[arg(long, value_name = "GROUP", requires = "job")]
+    group: Option<String>,
+    /// Only to this task of the group
+    #[arg(long, value_name = "TASK", requires = "group")]
+    task: Option<String>,
 }
 
 impl Apply {
+    fn attached(&self, remote: &Remote) -> Option<AclPolicyJob> {
+        let text = |name: &Option<String>| name.clone().unwrap_or_default();
+        self.job.as_ref().map(|job| AclPolicyJob {
+            namespace: remote.namespace().to_owned(),
+            job_id: job.clone(),
+            group: text(&self.group),
+            task: text(&self.task),
+        })
+    }
+
     async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let (source, file) = (source::read(&self.file)?, source::name(&self.file));
         let (_, warnings) = berth_jobfile::parse_policy(&source, file)
@@ -84,6 +103,7 @@ impl Apply {
             name: self.name.clone(),
             description: self.description.clone(),
             rules,
+            job_acl: self.attached(remote),
             ..AclPolicy::default()
         };
         remote.put_acl_policy(&policy).await?;
@@ -130,7 +150,14 @@ impl View for Vec<AclPolicyStub> {
 
 impl View for AclPolicy {
     fn text(&self, layout: Layout) -> String {
-        let fields = Fields::new(layout).with("Name", &self.name).with_some("Description", &self.description);
+        let attached = self.job_acl.as_ref().map_or(String::new(), |job| {
+            let names = [&job.namespace, &job.job_id, &job.group, &job.task].into_iter();
+            names.filter(|name| !name.is_empty()).cloned().collect::<Vec<_>>().join(" ")
+        });
+        let fields = Fields::new(layout)
+            .with("Name", &self.name)
+            .with_some("Description", &self.description)
+            .with_some("Tasks of", &attached);
         let rules = output::clean(&self.rules).into_owned();
         sections([fields.render(), format!("{}\n", rules.trim_end())])
     }

@@ -91,6 +91,7 @@ fn config(settings: &Settings, data_dir: &Path) -> Result<ServerConfig, Failure>
             host_state_refresh: settings.host_state_refresh,
         },
         acl: settings.acl,
+        oidc_issuer: settings.oidc_issuer.clone(),
         tls: settings.server_tls(data_dir)?,
         settings: settings.shown.clone(),
         root_key_rotation: settings.root_key_rotation,

@@ -119,8 +119,16 @@ impl SimNode {
             ),
             Some(Told::Ask(ask)) => self.on_ask(ask, now_ns, common),
             Some(Told::Exec(exec)) => self.on_exec(exec, common),
-            // What a node belongs to is in its session; nothing is on disk. All dial the servers that they were given.
-            Some(Told::Joined(_) | Told::Servers(_) | Told::FileCredit(_) | Told::FileCancel(_)) | None => {}
+            // What a node belongs to is in its session; nothing is on disk. All dial the servers that they were given, and their
+            // tasks, which only pretend to run, ask for no tokens.
+            Some(
+                Told::Joined(_)
+                | Told::Servers(_)
+                | Told::FileCredit(_)
+                | Told::FileCancel(_)
+                | Told::Signed(_),
+            )
+            | None => {}
         }
         self.retry.reset();
         if !was_open && self.session.is_open() {

@@ -4,7 +4,8 @@ use super::Store;
 use crate::{
     acl::{
         ACL_DESCRIPTION_MAX, ACL_LINKS_MAX, AclPolicy, AclRole, AclToken, ChangeAcl, ONE_TIME_OF_TOKEN_MAX,
-        ONE_TIME_TOKENS_MAX, OneTimeToken, POLICIES_MAX, POLICY_RULES_MAX, SEALED_MAX, TOKENS_MAX, TokenType,
+        ONE_TIME_TOKENS_MAX, OneTimeToken, POLICIES_MAX, POLICY_RULES_MAX, PolicyJob, SEALED_MAX, TOKENS_MAX,
+        TokenType,
     },
     command::{Outcome, Refusal},
     event::{AclObject, Event},
@@ -71,6 +72,9 @@ impl Store {
         }
         if policy.rules.len() > POLICY_RULES_MAX {
             return refuse(format!("its rules are longer than {POLICY_RULES_MAX} bytes"));
+        }
+        if let Some(why) = policy.job.as_deref().and_then(PolicyJob::wrong) {
+            return refuse(why);
         }
         let old = self.acl.policy(&policy.name);
         if old.is_none() && self.acl.policies().len() >= POLICIES_MAX {

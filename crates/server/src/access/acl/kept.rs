@@ -12,7 +12,7 @@ use berth_model::{
     store::{Acl, AclRules},
 };
 
-use crate::access::Rights;
+use crate::{access::Rights, workload::Workload};
 
 /// Owners whose rights are kept; when there are more, they are looked up anew.
 const OWNERS_MAX: usize = 16_384;
@@ -31,10 +31,20 @@ pub(super) struct Kept {
     /// By the names of the policies that they are made of.
     by_policies: HashMap<BTreeSet<String>, Arc<Rights>>,
     policies_bytes: usize,
+    /// By the names of a task and of what it belongs to.
+    by_workload: HashMap<WorkloadNames, Arc<Rights>>,
     /// Rules as they were read, by the name of their policy, with that: a restored state may have another of the same name and
     /// index.
     rules: HashMap<String, (Arc<AclPolicy>, Arc<PolicyRules>)>,
     rules_bytes: usize,
+}
+
+/// Namespace, job, group and task.
+type WorkloadNames = [String; 4];
+
+fn names_of(workload: &Workload) -> WorkloadNames {
+    let Workload { job, group, task, .. } = workload;
+    [job.namespace.to_string(), job.id.to_string(), group.clone(), task.clone()]
 }
 
 /// The rights of a token as it was: one that was written anew may have other policies.
@@ -48,17 +58,39 @@ impl Kept {
     /// The rights of an owner, as far as they are kept. Two requests may see two states: whatever is kept is of the one that
     /// asks.
     pub fn of_owner(&mut self, owner: Owner<'_>, acl: &Acl) -> Option<Arc<Rights>> {
-        let rules = acl.rules();
-        if !self.of.are_same(&rules) {
-            self.forget_rights();
-            self.of = rules;
-        }
+        self.follow(acl);
         let kept = self.by_owner.get(&owner.map(|token| token.id))?;
         let is_same = match (&kept.token, owner) {
             (Some(kept), Some(token)) => Arc::ptr_eq(kept, token),
             (kept, token) => kept.is_none() && token.is_none(),
         };
         is_same.then(|| kept.rights.clone())
+    }
+
+    /// The rights of a task that shows who it is, as far as they are kept.
+    pub fn of_workload(&mut self, workload: &Workload, acl: &Acl) -> Option<Arc<Rights>> {
+        self.follow(acl);
+        self.by_workload.get(&names_of(workload)).cloned()
+    }
+
+    /// Keeps the rights of a task.
+    pub fn keep_workload(&mut self, workload: &Workload, acl: &Acl, rights: &Arc<Rights>) {
+        if !self.of.are_same(&acl.rules()) {
+            return;
+        }
+        if self.by_workload.len() >= OWNERS_MAX {
+            self.by_workload.clear();
+        }
+        self.by_workload.insert(names_of(workload), rights.clone());
+    }
+
+    /// Lets go of what follows from other policies and roles than these.
+    fn follow(&mut self, acl: &Acl) {
+        let rules = acl.rules();
+        if !self.of.are_same(&rules) {
+            self.forget_rights();
+            self.of = rules;
+        }
     }
 
     /// The rights of a set of policies, as far as they are kept.
@@ -91,6 +123,7 @@ impl Kept {
     fn forget_rights(&mut self) {
         self.by_owner.clear();
         self.by_policies.clear();
+        self.by_workload.clear();
         self.policies_bytes = 0;
     }
 

@@ -13,7 +13,7 @@ use std::{
 
 use berth_jobfile::{PolicyRules, parse_policy};
 use berth_model::{
-    Timestamp,
+    JobKey, Timestamp,
     acl::{AclPolicy, AclToken, POLICY_ANONYMOUS, SecretHash, TokenType},
     store::Acl,
 };
@@ -23,6 +23,7 @@ use super::{
     Rights,
     policy::{BadToken, Identity, Policy},
 };
+use crate::workload::Workload;
 use compile::compile;
 use kept::{Kept, Owner};
 
@@ -49,6 +50,9 @@ impl Default for Acls {
 
 impl Policy for Acls {
     fn known(&self, identity: &Identity, acl: &Acl, now: Timestamp) -> Result<Option<Arc<Rights>>, BadToken> {
+        if let Identity::Workload(workload) = identity {
+            return Ok(self.kept().of_workload(workload, acl));
+        }
         match owner(identity, acl, now)? {
             Some(token) if token.token_type == TokenType::Management => Ok(Some(self.management.clone())),
             owner => Ok(self.kept().of_owner(owner, acl)),
@@ -59,19 +63,16 @@ impl Policy for Acls {
         if let Some(rights) = self.known(identity, acl, now)? {
             return Ok(rights);
         }
+        if let Identity::Workload(workload) = identity {
+            return self.rights_of_workload(workload, acl);
+        }
         let owner = owner(identity, acl, now)?;
         let names =
             owner.map_or_else(|| BTreeSet::from([POLICY_ANONYMOUS.to_owned()]), |token| policies(token, acl));
         let policies: Vec<&Arc<AclPolicy>> = names.iter().filter_map(|name| acl.policy(name)).collect();
-        let bytes = policies.iter().map(|policy| policy.rules.len()).sum();
-        if bytes > TOKEN_RULES_BYTES_MAX {
-            return Err(BadToken::Rules { bytes, max: TOKEN_RULES_BYTES_MAX });
-        }
+        let bytes = rules_bytes(&policies)?;
         let kept = self.kept().of_policies(&names, acl);
-        let rights = kept.unwrap_or_else(|| {
-            let rules: Vec<_> = policies.into_iter().filter_map(|policy| self.rules(policy)).collect();
-            Arc::new(compile(rules.iter().map(|rules| &**rules)))
-        });
+        let rights = kept.unwrap_or_else(|| Arc::new(self.compiled(&policies)));
         self.kept().keep(owner, names, acl, &rights, bytes);
         Ok(rights)
     }
@@ -85,6 +86,23 @@ impl Acls {
     /// What was made before. Every request takes this lock: nothing is made while it is held.
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().expect("nothing panics while it holds this lock")
+    }
+
+    /// What a task may do that shows who it is: what policies say that are attached to it, and read what is its own.
+    fn rights_of_workload(&self, workload: &Workload, acl: &Acl) -> Result<Arc<Rights>, BadToken> {
+        let policies: Vec<&Arc<AclPolicy>> = workload_policies(workload, acl).collect();
+        rules_bytes(&policies)?;
+        let mut rights = self.compiled(&policies);
+        rights.grant_own(workload);
+        let rights = Arc::new(rights);
+        self.kept().keep_workload(workload, acl, &rights);
+        Ok(rights)
+    }
+
+    /// What policies come to together.
+    fn compiled(&self, policies: &[&Arc<AclPolicy>]) -> Rights {
+        let rules: Vec<_> = policies.iter().filter_map(|policy| self.rules(policy)).collect();
+        compile(rules.iter().map(|rules| &**rules))
     }
 
     /// What a policy's rules say; one that cannot be read grants nothing.
@@ -113,7 +131,31 @@ fn owner<'t>(identity: &Identity, acl: &'t Acl, now: Timestamp) -> Result<Owner<
             token if token.is_expired(now) => Err(BadToken::Expired),
             token => Ok(Some(token)),
         },
+        // It has no token that is written down.
+        Identity::Workload(_) => Err(BadToken::Unknown),
     }
+}
+
+/// How many bytes of rules policies have, unless that is more than is read for a request.
+fn rules_bytes(policies: &[&Arc<AclPolicy>]) -> Result<usize, BadToken> {
+    let bytes = policies.iter().map(|policy| policy.rules.len()).sum();
+    if bytes > TOKEN_RULES_BYTES_MAX {
+        return Err(BadToken::Rules { bytes, max: TOKEN_RULES_BYTES_MAX });
+    }
+    Ok(bytes)
+}
+
+/// The policies that are attached to a task, to its group, its job or its namespace.
+pub(in crate::access) fn workload_policies<'a>(
+    workload: &Workload,
+    acl: &'a Acl,
+) -> impl Iterator<Item = &'a Arc<AclPolicy>> {
+    let JobKey { namespace, id } = &workload.job;
+    let has = move |policy: &&Arc<AclPolicy>| {
+        let attached = policy.job.as_ref();
+        attached.is_some_and(|job| job.has(namespace, id, &workload.group, &workload.task))
+    };
+    acl.policies().filter(has)
 }
 
 /// The names of the policies that a token has.

@@ -138,12 +138,13 @@ impl World {
     fn policy(&mut self, name: &str, rules: &str) {
         let none = Index(0);
         let (name, description, rules) = (name.to_owned(), String::new(), rules.to_owned());
-        let policy = AclPolicy { name, description, rules, create_index: none, modify_index: none };
+        let policy =
+            AclPolicy { name, description, rules, create_index: none, modify_index: none, job: None };
         self.change(ChangeAcl::PutPolicy(Box::new(policy)));
     }
 
-    fn may(&self, identity: Identity, capability: Capability, now: u64) -> Result<bool, BadToken> {
-        let rights = self.acls.rights(&identity, self.store.acl(), Timestamp(now))?;
+    fn may(&self, identity: &Identity, capability: Capability, now: u64) -> Result<bool, BadToken> {
+        let rights = self.acls.rights(identity, self.store.acl(), Timestamp(now))?;
         Ok(rights.grant(capability, Realm::Namespace("default")))
     }
 }
@@ -186,20 +187,20 @@ fn rights_follow_tokens_roles_and_policies_at_once() {
     world.change(ChangeAcl::PutToken(Box::new(token(1, "by policy", &["some"], &[]))));
     world.change(ChangeAcl::PutToken(Box::new(token(2, "by role", &[], &[1]))));
     let (by_policy, by_role) = (Identity::Token(hash("by policy")), Identity::Token(hash("by role")));
-    for identity in [by_policy, by_role] {
+    for identity in [&by_policy, &by_role] {
         assert_eq!(world.may(identity, Capability::ReadJob, 9), Ok(true));
         assert_eq!(world.may(identity, Capability::SubmitJob, 9), Ok(false));
     }
     world.policy("some", write);
-    for identity in [by_policy, by_role] {
+    for identity in [&by_policy, &by_role] {
         assert_eq!(world.may(identity, Capability::SubmitJob, 9), Ok(true));
     }
     world.change(ChangeAcl::DeleteRole(AclRoleId(1)));
-    assert_eq!(world.may(by_role, Capability::ReadJob, 9), Ok(false));
+    assert_eq!(world.may(&by_role, Capability::ReadJob, 9), Ok(false));
     world.change(ChangeAcl::DeletePolicy("some".to_owned()));
-    assert_eq!(world.may(by_policy, Capability::ReadJob, 9), Ok(false));
+    assert_eq!(world.may(&by_policy, Capability::ReadJob, 9), Ok(false));
     world.change(ChangeAcl::DeleteToken(AclTokenId(1)));
-    assert_eq!(world.may(by_policy, Capability::ReadJob, 9), Err(BadToken::Unknown));
+    assert_eq!(world.may(&by_policy, Capability::ReadJob, 9), Err(BadToken::Unknown));
 }
 
 #[test]
@@ -209,13 +210,13 @@ fn a_token_is_nothing_from_its_end_on_and_nobody_is_anonymous_by_a_wrong_one() {
     let ends = AclToken { expires_at: Some(Timestamp(100)), ..token(1, "short", &[], &[]) };
     world.change(ChangeAcl::PutToken(Box::new(ends)));
     let short = Identity::Token(hash("short"));
-    assert_eq!(world.may(short, Capability::SubmitJob, 99), Ok(true));
-    assert_eq!(world.may(short, Capability::SubmitJob, 100), Err(BadToken::Expired));
-    assert_eq!(world.may(Identity::Anonymous, Capability::ReadJob, 9), Ok(true));
-    assert_eq!(world.may(Identity::Anonymous, Capability::SubmitJob, 9), Ok(false));
-    assert_eq!(world.may(Identity::Token(hash("wrong")), Capability::ReadJob, 9), Err(BadToken::Unknown));
+    assert_eq!(world.may(&short, Capability::SubmitJob, 99), Ok(true));
+    assert_eq!(world.may(&short, Capability::SubmitJob, 100), Err(BadToken::Expired));
+    assert_eq!(world.may(&Identity::Anonymous, Capability::ReadJob, 9), Ok(true));
+    assert_eq!(world.may(&Identity::Anonymous, Capability::SubmitJob, 9), Ok(false));
+    assert_eq!(world.may(&Identity::Token(hash("wrong")), Capability::ReadJob, 9), Err(BadToken::Unknown));
     world.change(ChangeAcl::DeletePolicy(POLICY_ANONYMOUS.to_owned()));
-    assert_eq!(world.may(Identity::Anonymous, Capability::ReadJob, 9), Ok(false));
+    assert_eq!(world.may(&Identity::Anonymous, Capability::ReadJob, 9), Ok(false));
 }
 
 #[test]
@@ -226,12 +227,12 @@ fn rights_that_were_kept_are_not_those_of_a_state_that_was_restored() {
         world.change(ChangeAcl::PutToken(Box::new(token(1, "secret", &["some"], &[]))));
     }
     let owner = Identity::Token(hash("secret"));
-    assert_eq!(world.may(owner, Capability::SubmitJob, 9), Ok(true));
+    assert_eq!(world.may(&owner, Capability::SubmitJob, 9), Ok(true));
     let mut bytes = Vec::new();
     snapshot::write_records(&saved.store, &mut bytes).expect("memory takes it");
     world.apply(Command::RestorePart(RestorePart { number: 0, bytes, granted: Index(0) }));
-    assert_eq!(world.may(owner, Capability::SubmitJob, 9), Ok(false), "the same policy at the same index");
-    assert_eq!(world.may(owner, Capability::ReadJob, 9), Ok(true));
+    assert_eq!(world.may(&owner, Capability::SubmitJob, 9), Ok(false), "the same policy at the same index");
+    assert_eq!(world.may(&owner, Capability::ReadJob, 9), Ok(true));
 }
 
 #[test]
@@ -245,7 +246,7 @@ fn what_changes_nobodys_rights_has_nobody_wait_for_policies_to_be_read_again() {
         known.is_some()
     };
     assert!(!is_known(&world), "nobody has read it yet");
-    assert_eq!(world.may(owner, Capability::ReadJob, 9), Ok(true));
+    assert_eq!(world.may(&owner, Capability::ReadJob, 9), Ok(true));
     assert!(is_known(&world));
     let one_time = OneTimeToken {
         secret: hash("once"),
@@ -262,7 +263,7 @@ fn what_changes_nobodys_rights_has_nobody_wait_for_policies_to_be_read_again() {
     assert!(is_known(&world));
     world.change(ChangeAcl::PutToken(Box::new(token(1, "secret", &["some"], &[]))));
     assert!(!is_known(&world), "it may have other policies");
-    world.may(owner, Capability::ReadJob, 9).expect("the token is there");
+    world.may(&owner, Capability::ReadJob, 9).expect("the token is there");
     world.policy("other", "");
     assert!(!is_known(&world), "a role may have it");
 }
@@ -278,10 +279,10 @@ fn so_many_rules_of_one_token_are_understood_and_no_more() {
     let mut policies: Vec<&str> = names.iter().map(String::as_str).collect();
     world.change(ChangeAcl::PutToken(Box::new(token(1, "secret", &policies, &[]))));
     let owner = Identity::Token(hash("secret"));
-    assert_eq!(world.may(owner, Capability::ReadJob, 9), Ok(true));
+    assert_eq!(world.may(&owner, Capability::ReadJob, 9), Ok(true));
     policies.push("more");
     world.change(ChangeAcl::PutToken(Box::new(token(1, "secret", &policies, &[]))));
-    let refused = world.may(owner, Capability::ReadJob, 9);
+    let refused = world.may(&owner, Capability::ReadJob, 9);
     let bytes = TOKEN_RULES_BYTES_MAX + rule.len();
     assert_eq!(refused, Err(BadToken::Rules { bytes, max: TOKEN_RULES_BYTES_MAX }));
 }

@@ -17,8 +17,11 @@ use berth_model::{
     store::{Acl, Store},
 };
 
-use super::{Access, Capability, Denied, Identity};
-use crate::state::View;
+use super::{Access, Capability, Denied, Identity, acl::workload_policies};
+use crate::{
+    state::View,
+    workload::{PublicKey, Workload, public_keys},
+};
 
 pub(crate) use allocs::Parts;
 
@@ -73,9 +76,19 @@ impl CallerView {
     }
 
     /// The token that a caller shows; it may be read by whoever has it.
-    pub fn own_token(&self, identity: Identity) -> Option<&Arc<AclToken>> {
+    pub fn own_token(&self, identity: &Identity) -> Option<&Arc<AclToken>> {
         let Identity::Token(secret) = identity else { return None };
-        self.view.store.acl().token_of(&secret)
+        self.view.store.acl().token_of(secret)
+    }
+
+    /// The names of the policies that a task has which shows who it is.
+    pub fn workload_policies(&self, workload: &Workload) -> Vec<String> {
+        workload_policies(workload, self.view.store.acl()).map(|policy| policy.name.clone()).collect()
+    }
+
+    /// The keys by which anybody can find out whether a workload's token is genuine.
+    pub fn public_keys(&self) -> Vec<PublicKey> {
+        public_keys(&self.view.store)
     }
 
     /// A one-time token, and the token that it stands for: for whoever has its secret.

@@ -1,9 +1,10 @@
 //! Policies.
 
-use berth_api::http::{AclPolicy, AclPolicyStub, AclPolicyWritten};
+use berth_api::http::{AclPolicy, AclPolicyJob, AclPolicyStub, AclPolicyWritten};
 use berth_model::{
     Index,
-    acl::{AclPolicy as Policy, ChangeAcl, POLICY_RULES_MAX},
+    acl::{AclPolicy as Policy, ChangeAcl, POLICY_RULES_MAX, PolicyJob},
+    namespace::NAMESPACE_DEFAULT,
 };
 
 use super::{change, changed, check_on, index};
@@ -73,6 +74,7 @@ pub(in crate::nomad) async fn put(mut call: Call) -> Reply {
         rules,
         create_index: Index(0),
         modify_index: Index(0),
+        job: asked.job_acl.filter(|job| *job != AclPolicyJob::default()).map(attached),
     };
     let index = change(&call, ChangeAcl::PutPolicy(Box::new(policy))).await?;
     let written = AclPolicyWritten { warnings: warnings.messages() };
@@ -85,6 +87,17 @@ pub(in crate::nomad) async fn put(mut call: Call) -> Reply {
 pub(in crate::nomad) async fn delete(call: Call) -> Reply {
     check_on(&call)?;
     changed(&call, ChangeAcl::DeletePolicy(call.param("name").to_owned())).await
+}
+
+fn attached(job: AclPolicyJob) -> Box<PolicyJob> {
+    let AclPolicyJob { namespace, job_id: job, group, task } = job;
+    let namespace = if namespace.is_empty() { NAMESPACE_DEFAULT.to_owned() } else { namespace };
+    Box::new(PolicyJob { namespace, job, group, task })
+}
+
+fn shown(job: PolicyJob) -> AclPolicyJob {
+    let PolicyJob { namespace, job: job_id, group, task } = job;
+    AclPolicyJob { namespace, job_id, group, task }
 }
 
 fn stub(policy: &Policy) -> AclPolicyStub {
@@ -101,6 +114,7 @@ fn whole(policy: &Policy) -> AclPolicy {
         name: policy.name.clone(),
         description: policy.description.clone(),
         rules: policy.rules.clone(),
+        job_acl: policy.job.as_deref().cloned().map(shown),
         create_index: policy.create_index.0,
         modify_index: policy.modify_index.0,
     }

@@ -24,6 +24,7 @@ use crate::{
         list::{Listing, Span, list as listed},
         reply,
     },
+    workload::Workload,
 };
 
 /// By what secrets of Berth's are known, for programs that look for secrets where none should be.
@@ -90,8 +91,25 @@ pub(in crate::nomad) async fn read(call: Call) -> Reply {
 pub(in crate::nomad) async fn read_own(call: Call) -> Reply {
     check_on(&call)?;
     let view = call.view();
+    if let Identity::Workload(workload) = call.identity() {
+        return reply::json(&call.query, &of_workload(&view, workload));
+    }
     let token = own(&call, &view)?;
     reply::json(&call.query, &shown(&view, token))
+}
+
+/// A task's own token, as far as it is like one that an operator makes: nobody has written it down.
+fn of_workload(view: &CallerView, workload: &Workload) -> AclToken {
+    let policies = view.workload_policies(workload);
+    AclToken {
+        accessor_id: workload.id.clone(),
+        name: workload.subject.clone(),
+        token_type: "workload".to_owned(),
+        policies: (!policies.is_empty()).then_some(policies),
+        create_time: Some(Time(workload.issued_at.0)),
+        expiration_time: Some(Time(workload.expires_at.0)),
+        ..AclToken::default()
+    }
 }
 
 /// The token that a request shows.
@@ -103,6 +121,7 @@ pub(super) fn own<'v>(call: &Call, view: &'v CallerView) -> Result<&'v Token, Fa
     let none = match call.identity() {
         Identity::Anonymous => "no token was given",
         Identity::Token(_) => "ACL token not found",
+        Identity::Workload(_) => "a workload's token is none that an operator has made",
     };
     token.map(|token| &**token).ok_or_else(|| Failure::new(hyper::StatusCode::UNAUTHORIZED, none))
 }
@@ -142,7 +161,7 @@ pub(super) async fn write_first(call: &Call, token: Token, again: Option<Index>,
     let index = change(call, ChangeAcl::Bootstrap(Box::new(token), again)).await?;
     let view = call.view();
     // Nobody but its owner may read it yet: this request is the owner's.
-    let written = view.own_token(owner).ok_or_else(not_found)?;
+    let written = view.own_token(&owner).ok_or_else(not_found)?;
     told(call, &view, index, written, secret)
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{Router, body::Body, http::Request};
 use berth_model::{
     AclTokenId, Index, Timestamp,
-    acl::{AclPolicy, AclToken, ChangeAcl, TokenType},
+    acl::{AclPolicy, AclToken, ChangeAcl, PolicyJob, TokenType},
     command::Command,
 };
 use http_body_util::BodyExt;
@@ -14,13 +14,14 @@ use serde_json::{Value, json};
 use super::{
     exchange::{governed, send},
     fake_engine::FakeEngine,
-    world::{RUNNING, world},
+    world::{FAILED, RUNNING, world},
 };
 use crate::{
     access::{Acls, Capability, hash},
     clock,
     http::routes::{Route, Verb},
     nomad::table,
+    workload::tests::token_of,
 };
 
 const SECRETS: [(&str, &str); 6] = [
@@ -84,7 +85,8 @@ fn guarded() -> (Arc<FakeEngine>, Router) {
         if !rules.is_empty() {
             let (name, rules, description) = (name.to_owned(), rules.to_owned(), String::new());
             let none = Index(0);
-            let policy = AclPolicy { name, description, rules, create_index: none, modify_index: none };
+            let policy =
+                AclPolicy { name, description, rules, create_index: none, modify_index: none, job: None };
             change(&engine, ChangeAcl::PutPolicy(Box::new(policy)));
         }
         let token = token(number as u128 + 1, name, Some(name).filter(|_| !rules.is_empty()));
@@ -166,6 +168,48 @@ async fn tokens_open_the_routes_that_their_policies_name_and_no_other() {
 }
 
 #[tokio::test]
+async fn a_task_may_do_nothing_by_who_it_is_but_read_its_own_variables_until_a_policy_is_attached_to_it() {
+    use Capability::*;
+    let (engine, router) = guarded();
+    let task = token_of(&engine, RUNNING, "server");
+    for route in table().routes.iter().filter(|route| route.capability != Anonymous) {
+        let reads = matches!(route.capability, VariablesList | VariablesRead);
+        for method in route.verb.methods() {
+            let (status, said) = status(&router, method.as_str(), &path(route), &task).await;
+            let place = format!("{method} {}: {status} {said}", route.path);
+            assert!(status == 403 || reads && status != 401, "{place}");
+        }
+    }
+    let (code, said) = status(&router, "GET", "/v1/jobs", &token_of(&engine, FAILED, "server")).await;
+    assert_eq!(code, 401, "its allocation has ended: {said}");
+    for (job, group, opened) in
+        [("we", "", false), ("web-admin", "", false), ("web", "ap", false), ("web", "app", true)]
+    {
+        let attached = PolicyJob {
+            namespace: "default".to_owned(),
+            job: job.to_owned(),
+            group: group.to_owned(),
+            task: String::new(),
+        };
+        let policy = AclPolicy {
+            name: "attached".to_owned(),
+            description: String::new(),
+            rules: r#"namespace "default" { policy = "read" }"#.to_owned(),
+            create_index: Index(0),
+            modify_index: Index(0),
+            job: Some(Box::new(attached)),
+        };
+        change(&engine, ChangeAcl::PutPolicy(Box::new(policy)));
+        let (status, said) = status(&router, "GET", "/v1/jobs", &task).await;
+        assert_eq!(status, if opened { 200 } else { 403 }, "{job} {group}: {said}");
+    }
+    let (code, _) = status(&router, "GET", "/v1/jobs", "reader").await;
+    assert_eq!(code, 200);
+    let (code, said) = status(&router, "PUT", "/v1/acl/token/onetime", &task).await;
+    assert_eq!(code, 401, "nobody may pass for a task by a token that lasts longer: {said}");
+}
+
+#[tokio::test]
 async fn rights_in_one_namespace_or_denied_ones_show_nothing_of_another() {
     let (_, router) = guarded();
     for secret in ["elsewhere", "denied"] {
@@ -189,6 +233,7 @@ async fn who_shows_no_token_may_do_what_the_anonymous_policy_says() {
         rules: r#"namespace "default" { policy = "read" }"#.to_owned(),
         create_index: Index(0),
         modify_index: Index(0),
+        job: None,
     };
     change(&engine, ChangeAcl::PutPolicy(Box::new(policy)));
     assert_eq!(status(&router, "GET", "/v1/jobs", "").await.0, 200);

@@ -1,0 +1,112 @@
+//! The files that hold a task's tokens, in its directory of secrets. Whoever reads one sees the old token or the new one.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{
+    AtFlags, Gid, Mode, OFlags, ResolveFlags, Uid, fchown, fstat, mkdirat, openat2, renameat, unlinkat,
+};
+use rustix::io::Errno;
+
+use crate::dirs::Dir;
+use crate::failure::{Doing, Failure};
+use crate::place::AllocPlace;
+use crate::shell::data_dir::random;
+
+/// Puts a token in the place of the one that was there. `path` is beneath the directory of secrets, whose owner is given the
+/// file: that is the task's user. The task may have put anything there: none of its links is followed.
+pub(super) fn write(place: &AllocPlace, task: &str, path: &str, token: &str) -> Result<(), Failure> {
+    let doing = || format!("write the token secrets/{path}");
+    let own = Dir::open(&place.task_dir(task))?;
+    let mut dir = open_dir(own.fd(), "secrets").doing(doing)?;
+    let owner = fstat(&dir).doing(doing)?;
+    let owner = (Some(Uid::from_raw(owner.st_uid)), Some(Gid::from_raw(owner.st_gid)));
+    let (parents, name) = path.rsplit_once('/').map_or(("", path), |(parents, name)| (parents, name));
+    for part in parents.split('/').filter(|part| !part.is_empty()) {
+        match mkdirat(&dir, part, Mode::RWXU) {
+            Ok(()) => {
+                dir = open_dir(&dir, part).doing(doing)?;
+                fchown(&dir, owner.0, owner.1).doing(doing)?;
+            }
+            Err(Errno::EXIST) => dir = open_dir(&dir, part).doing(doing)?,
+            Err(errno) => return Err(Failure::new(doing(), errno)),
+        }
+    }
+    let unique = random(8)?.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let temporary = format!(".{unique}");
+    let written = create(&dir, &temporary).doing(doing).and_then(|file| {
+        let mut file = File::from(file);
+        file.write_all(token.as_bytes()).doing(doing)?;
+        fchown(&file, owner.0, owner.1).doing(doing)?;
+        renameat(&dir, &*temporary, &dir, name).doing(doing)
+    });
+    if written.is_err() {
+        let _ = unlinkat(&dir, &*temporary, AtFlags::empty());
+    }
+    written
+}
+
+fn open_dir(dir: impl AsFd, name: &str) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat2(dir, name, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
+}
+
+fn create(dir: &OwnedFd, name: &str) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat2(dir, name, flags, Mode::RUSR | Mode::WUSR, ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::Path;
+
+    use berth_api::agent::AllocId;
+
+    use super::*;
+
+    fn place(data: &Path) -> AllocPlace {
+        let place = AllocPlace::new(data, AllocId([1; 16]));
+        fs::create_dir_all(place.task_dir("t").join("secrets")).expect("made");
+        place
+    }
+
+    #[test]
+    fn a_token_takes_the_place_of_another_and_only_its_user_reads_it() {
+        let data = tempfile::tempdir().expect("a directory");
+        let place = place(data.path());
+        let secrets = place.task_dir("t").join("secrets");
+        for (path, token) in [("nomad_token", "one"), ("nomad_token", "two"), ("a/b/id.jwt", "deep")] {
+            write(&place, "t", path, token).expect("written");
+            let file = secrets.join(path);
+            assert_eq!(fs::read_to_string(&file).expect("read"), token);
+            assert_eq!(file.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
+        }
+        let left = secrets.read_dir().expect("listed").flatten().map(|entry| entry.file_name());
+        let mut left: Vec<_> = left.collect();
+        left.sort();
+        assert_eq!(left, ["a", "nomad_token"], "nothing half written is left");
+    }
+
+    #[test]
+    fn no_link_of_the_task_is_followed() {
+        let data = tempfile::tempdir().expect("a directory");
+        let (place, victim) = (place(data.path()), data.path().join("victim"));
+        fs::create_dir(&victim).expect("made");
+        fs::write(victim.join("file"), "untouched").expect("written");
+        let secrets = place.task_dir("t").join("secrets");
+        symlink(&victim, secrets.join("dir")).expect("linked");
+        symlink(victim.join("file"), secrets.join("token")).expect("linked");
+        assert!(write(&place, "t", "dir/file", "x").is_err());
+        write(&place, "t", "token", "x").expect("the link itself is replaced");
+        fs::create_dir(secrets.join("taken")).expect("made");
+        assert!(write(&place, "t", "taken", "x").is_err(), "a directory is in the way");
+        fs::remove_dir_all(&secrets).expect("removed");
+        symlink(&victim, &secrets).expect("linked");
+        assert!(write(&place, "t", "file", "x").is_err());
+        assert_eq!(fs::read_to_string(victim.join("file")).expect("read"), "untouched");
+        assert_eq!(victim.read_dir().expect("listed").count(), 1);
+    }
+}

@@ -1,0 +1,18 @@
+//! Tokens that say who a task is: asked of the server when the task is prepared, given to it, and renewed before they expire.
+
+mod ask;
+mod files;
+mod held;
+mod renew;
+
+pub(super) use ask::{Asked, Signer, Signing};
+pub(super) use held::Held;
+pub(super) use renew::{beside, obtain};
+
+/// The variable that holds the token of an identity.
+fn variable(identity: &str) -> String {
+    if identity == DEFAULT { "NOMAD_TOKEN".to_owned() } else { format!("NOMAD_TOKEN_{identity}") }
+}
+
+/// The name of the identity that is given without one.
+const DEFAULT: &str = "default";

@@ -1,0 +1,151 @@
+//! Tokens of tasks, from a server that signs them, or does not.
+
+#[allow(dead_code)]
+mod common;
+#[path = "common/server.rs"]
+#[allow(dead_code)]
+mod server;
+#[path = "common/world.rs"]
+#[allow(dead_code)]
+mod world;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use berth_api::agent::{ClientStatus, IdentityChange, IdentitySpec, RestartSpec, TaskEventKind, TaskSpec};
+use common::eventually;
+use world::{World, run, shell};
+
+fn identity(name: &str, file: &str) -> IdentitySpec {
+    IdentitySpec { name: name.into(), env: true, file: file.into(), ..IdentitySpec::default() }
+}
+
+fn task(script: &str, identities: Vec<IdentitySpec>) -> TaskSpec {
+    TaskSpec { identities, ..shell("t", script) }
+}
+
+fn file(world: &World, number: u8, name: &str) -> PathBuf {
+    world.path(number, "tasks/t/secrets").join(name)
+}
+
+/// Listens until a file says something else than it did.
+fn until_changed(world: &mut World, number: u8, name: &str, old: &str) -> String {
+    loop {
+        let now = fs::read_to_string(file(world, number, name)).expect("the task has it");
+        if now != old {
+            return now;
+        }
+        world.server.listen();
+    }
+}
+
+#[test]
+fn a_task_waits_for_its_tokens_and_says_why() {
+    let mut world = World::new();
+    let script = "echo $NOMAD_TOKEN $NOMAD_TOKEN_aws $(cat $NOMAD_SECRETS_DIR/cloud/aws); exec sleep 1000";
+    let task = task(script, vec![identity("default", ""), identity("aws", "cloud/aws")]);
+    world.server.wish(vec![run(1, vec![task])], &[], &[], &[]);
+    let waits = |kind: i32| kind == TaskEventKind::HookFailed as i32;
+    let status =
+        world.server.wait_for(1, |status| status.tasks[0].events.iter().any(|event| waits(event.kind)));
+    let said = &status.tasks[0].events.iter().find(|event| waits(event.kind)).expect("it says so").message;
+    assert!(said.contains("no server can sign at the moment; it is tried again"), "{said}");
+    assert_eq!((status.status(), status.tasks[0].restarts), (ClientStatus::Pending, 0));
+    world.server.tokens_live_ms = Some(3_600_000);
+    world.server.wait_for_status(1, ClientStatus::Running);
+    let told = eventually("its output", || {
+        let log = fs::read_to_string(world.path(1, "logs/t.stdout.0")).ok()?;
+        log.ends_with('\n').then_some(log)
+    });
+    assert_eq!(told.trim(), "default-1 aws-2 aws-2");
+    let mode = file(&world, 1, "cloud/aws").metadata().expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_task_that_is_stopped_waits_no_longer() {
+    let mut world = World::new();
+    world.server.wish(
+        vec![run(1, vec![task("exec sleep 1000", vec![identity("default", "")])])],
+        &[],
+        &[],
+        &[],
+    );
+    world.server.wait_for(1, |status| status.tasks[0].events.len() > 2);
+    world.server.wish(Vec::new(), &[1], &[], &[]);
+    world.server.wait_for_status(1, ClientStatus::Complete);
+}
+
+#[test]
+fn tokens_are_renewed_in_time_by_whichever_agent_is_there() {
+    let mut world = World::new();
+    world.server.tokens_live_ms = Some(3_000);
+    let noop = identity("default", "nomad_token");
+    world.server.wish(vec![run(1, vec![task("echo $$; exec sleep 1000", vec![noop])])], &[], &[], &[]);
+    world.server.wait_for_status(1, ClientStatus::Running);
+    let first = fs::read_to_string(file(&world, 1, "nomad_token")).expect("the task has it");
+    let second = until_changed(&mut world, 1, "nomad_token", &first);
+    // Nobody signs for a while: the task runs on, and has another one as soon as somebody does.
+    world.server.tokens_live_ms = None;
+    let fails = |kind: i32| kind == TaskEventKind::HookFailed as i32;
+    let failed =
+        world.server.wait_for(1, |status| status.tasks[0].events.iter().any(|event| fails(event.kind)));
+    assert_eq!(failed.status(), ClientStatus::Running);
+    world.kill_agent();
+    world.server.tokens_live_ms = Some(3_000);
+    world.restart_agent();
+    let third = until_changed(&mut world, 1, "nomad_token", &second);
+    until_changed(&mut world, 1, "nomad_token", &third);
+    let status = world.server.status(1).expect("it is told of");
+    assert_eq!((status.status(), status.tasks[0].restarts), (ClientStatus::Running, 0));
+}
+
+#[test]
+fn a_task_restarts_with_the_tokens_that_it_holds_while_nobody_signs() {
+    let mut world = World::new();
+    world.server.tokens_live_ms = Some(3_600_000);
+    let script = "echo $NOMAD_TOKEN; [ -e ../again ] && exec sleep 1000; touch ../again; exit 1";
+    let restart = RestartSpec { attempts: 3, interval_ms: 60_000, delay_ms: 10, mode: 0 };
+    let again = TaskSpec { restart, ..task(script, vec![identity("default", "")]) };
+    world.server.wish(vec![run(1, vec![again])], &[], &[], &[]);
+    world.server.wait_for(1, |status| !status.tasks[0].events.is_empty());
+    eventually("its first end", || world.path(1, "tasks/again").exists().then_some(()));
+    world.server.tokens_live_ms = None;
+    let status = world
+        .server
+        .wait_for(1, |status| status.tasks[0].restarts == 1 && status.status() == ClientStatus::Running);
+    assert!(!status.tasks[0].events.iter().any(|event| event.kind == TaskEventKind::HookFailed as i32));
+    let told = eventually("its output", || {
+        let log = fs::read_to_string(world.path(1, "logs/t.stdout.0")).ok()?;
+        (log.lines().count() == 2).then_some(log)
+    });
+    assert_eq!(told, "default-1\ndefault-1\n");
+}
+
+#[test]
+fn a_renewal_restarts_a_task_or_is_signalled_to_it_as_its_job_says() {
+    let mut world = World::new();
+    world.server.tokens_live_ms = Some(3_000);
+    let restarts = IdentitySpec { change: IdentityChange::Restart.into(), ..identity("default", "") };
+    let signals = IdentitySpec {
+        change: IdentityChange::Signal.into(),
+        signal: "SIGUSR1".into(),
+        ..identity("default", "")
+    };
+    let trap = "trap 'echo told' USR1; while true; do sleep 0.05; done";
+    let runs =
+        vec![run(1, vec![task("exec sleep 1000", vec![restarts])]), run(2, vec![task(trap, vec![signals])])];
+    world.server.wish(runs, &[], &[], &[]);
+    let kinds = |kind: TaskEventKind| move |event: &berth_api::agent::TaskEvent| event.kind == kind as i32;
+    let status = world
+        .server
+        .wait_for(1, |status| status.tasks[0].restarts > 0 && status.status() == ClientStatus::Running);
+    assert!(status.tasks[0].events.iter().any(kinds(TaskEventKind::RestartSignaled)));
+    let status =
+        world.server.wait_for(2, |status| status.tasks[0].events.iter().any(kinds(TaskEventKind::Signaling)));
+    assert_eq!(status.tasks[0].restarts, 0);
+    eventually("it is told", || {
+        fs::read_to_string(world.path(2, "logs/t.stdout.0")).ok().filter(|log| log.contains("told"))
+    });
+}

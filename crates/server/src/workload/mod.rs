@@ -1,0 +1,28 @@
+//! Who a task is: tokens that a server signs for the tasks of allocations that its state places, and what a server makes of
+//! one that it is shown.
+//!
+//! A token is a JWT (RFC 7519) with the signature ES256: outside verifiers, as Vault and the clouds, take that one, and of
+//! EdDSA only some of them do. It names the allocation, and is nothing any more once that has ended.
+
+mod claims;
+mod jwt;
+mod keys;
+mod sign;
+mod verify;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use berth_model::job::Job;
+
+pub(crate) use keys::{PublicKey, public_keys};
+pub(crate) use sign::sign;
+pub(crate) use verify::{Workload, Workloads, is_token};
+
+/// The id under which the tasks of a job are known: runs of a job at set times, and what is dispatched, are known as that job.
+fn job_known_as(job: &Job) -> &str {
+    if job.parent_id.is_empty() { &job.key.id } else { &job.parent_id }
+}
+
+/// The one algorithm of signatures: it is fixed by the key, whatever a token says of itself.
+pub(crate) const ALGORITHM: &str = "ES256";
